@@ -1,0 +1,223 @@
+//! What the operator wrote, checked: defaults, file and environment become one [`Config`].
+//!
+//! Everything here is resolved: secrets are read, names are parsed, bounds hold. The keys, their units and
+//! their defaults are documented once, in `config.default.toml`. No other module reads the environment.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use crate::types::Name;
+
+/// The whole configuration, checked.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// `[server]`
+    pub server: ServerConfig,
+    /// `[admin]`
+    pub admin: AdminConfig,
+    /// `[database]`
+    pub database: DatabaseConfig,
+    /// `[providers.NAME]`
+    pub providers: BTreeMap<Name, ProviderConfig>,
+    /// `[outbox]`
+    pub outbox: OutboxConfig,
+    /// `[destinations.NAME]`
+    pub destinations: BTreeMap<Name, DestinationConfig>,
+    /// `[log]`
+    pub log: LogConfig,
+}
+
+/// `[server]`: the receiver.
+#[derive(Debug, Clone)]
+pub struct ServerConfig {
+    /// Where providers reach us.
+    pub listen: SocketAddr,
+    /// What providers call; part of what some of them sign. No trailing slash.
+    pub public_url: String,
+    /// Largest body. Bytes, 1 KiB to 64 MiB.
+    pub body_bytes_max: u32,
+    /// From connection (or last answer) to the last header byte. Milliseconds.
+    pub header_timeout_ms: u64,
+    /// From the headers to the last body byte. Milliseconds.
+    pub body_timeout_ms: u64,
+    /// From the last body byte to our answer; then 503. Milliseconds.
+    pub answer_timeout_ms: u64,
+    /// Most open connections.
+    pub connections_n_max: u32,
+    /// Most requests that wait for a commit; then 503.
+    pub queue_n_max: u32,
+    /// Most body bytes held at once; then 503.
+    pub inflight_bytes_max: u32,
+}
+
+/// `[admin]`: the operator's listener.
+#[derive(Debug, Clone)]
+pub struct AdminConfig {
+    /// Where operators reach us.
+    pub listen: SocketAddr,
+}
+
+/// `[database]`
+#[derive(Debug, Clone)]
+pub struct DatabaseConfig {
+    /// `sqlite://PATH` or `postgres://…`.
+    pub url: String,
+    /// Whether `serve` brings the schema up to date.
+    pub migrate: bool,
+    /// Most connections (PostgreSQL; SQLite has one writer and this many readers).
+    pub connections_n: u32,
+}
+
+/// `[providers.NAME]`
+#[derive(Debug, Clone)]
+pub struct ProviderConfig {
+    /// The provider kind; the name unless set.
+    pub kind: Name,
+    /// Newest first; all are tried.
+    pub secrets: Vec<Secret>,
+    /// What a failing plain handler means.
+    pub on_handler_error: OnHandlerError,
+    /// Whether the sender is ours and can act on 409 for `conflict`.
+    pub is_first_party: bool,
+    /// Type patterns to destinations.
+    pub routes: Vec<RouteConfig>,
+    /// How failing handlers are tried again.
+    pub retry: RetryConfig,
+}
+
+/// `[[providers.NAME.routes]]`
+#[derive(Debug, Clone)]
+pub struct RouteConfig {
+    /// Type patterns, checked by `TypePattern::parse`.
+    pub on: Vec<String>,
+    /// A configured destination.
+    pub to: Name,
+    /// Only the newest version of an object.
+    pub latest: bool,
+}
+
+/// What a failing plain handler means for its event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OnHandlerError {
+    /// Kept as `retry`; the sender gets 200.
+    Keep,
+    /// Nothing is kept; the sender gets 500 and sends it again.
+    Reject,
+}
+
+/// `retry = { first_ms, max_ms, attempts_n, age_max_ms }`
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RetryConfig {
+    /// Upper bound of the first delay. Milliseconds.
+    pub first_ms: u64,
+    /// Upper bound of any delay. Milliseconds.
+    pub max_ms: u64,
+    /// Most attempts.
+    pub attempts_n: u32,
+    /// Oldest age at which another attempt is made, from the first. Milliseconds.
+    pub age_max_ms: u64,
+}
+
+/// `[outbox]`
+#[derive(Debug, Clone)]
+pub struct OutboxConfig {
+    /// How long a worker may hold a message. Milliseconds.
+    pub lease_ms: u64,
+    /// Longest wait between two looks for due messages. Milliseconds.
+    pub poll_ms: u64,
+    /// How long a stop waits for calls under way. Milliseconds.
+    pub stop_timeout_ms: u64,
+}
+
+/// `[destinations.NAME]`
+#[derive(Debug, Clone)]
+pub struct DestinationConfig {
+    /// Where calls go. With `serve --dev`, the built-in echo.
+    pub url: String,
+    /// Extra headers, such as `Authorization`; values are secrets.
+    pub headers: BTreeMap<String, Secret>,
+    /// What an unknown outcome means.
+    pub unknown: UnknownPolicy,
+    /// Connect to last byte. Milliseconds; always below the lease.
+    pub timeout_ms: u64,
+    /// Calls under way at once.
+    pub concurrency_n: u32,
+    /// How failures are tried again.
+    pub retry: RetryConfig,
+    /// Longest `Retry-After` that is honoured. Milliseconds.
+    pub retry_after_max_ms: u64,
+    /// How long the far side remembers a key. Milliseconds.
+    pub key_valid_for_ms: u64,
+}
+
+/// What to do when a call was sent and nobody knows whether it took effect.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum UnknownPolicy {
+    /// Send again under the same key: the far side honours it.
+    Retry,
+    /// Ask first, and send again only when the effect did not happen.
+    Query(QueryConfig),
+    /// A person decides.
+    Hold,
+}
+
+/// `query = { url, pointer, equals }` beside `unknown = "query"`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct QueryConfig {
+    /// GET this; `{idempotency_key}`, `{event_id}` and `{message_id}` are filled in, percent-encoded.
+    pub url: String,
+    /// JSON pointer into the answer; 404 or a missing value means "did not happen".
+    pub pointer: String,
+    /// The value that means "happened"; any value when absent.
+    pub equals: Option<String>,
+}
+
+/// `[log]`
+#[derive(Debug, Clone)]
+pub struct LogConfig {
+    /// A `tracing` filter such as `info` or `hooklatch=debug`.
+    pub filter: String,
+    /// `auto` (human in a terminal, JSON otherwise), `human` or `json`.
+    pub format: LogFormat,
+}
+
+/// How log lines look.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LogFormat {
+    /// Human in a terminal, JSON otherwise.
+    Auto,
+    /// For people.
+    Human,
+    /// One JSON object a line.
+    Json,
+}
+
+/// A secret text. It prints as `[secret]` and is compared by the code that knows how.
+#[derive(Clone)]
+pub struct Secret(String);
+
+impl Secret {
+    /// Wraps a text that must not be shown.
+    pub fn new(text: impl Into<String>) -> Self {
+        Self(text.into())
+    }
+
+    /// The text, for the one who needs it.
+    pub fn reveal(&self) -> &str {
+        &self.0
+    }
+}
+
+impl std::fmt::Debug for Secret {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("[secret]")
+    }
+}
+
+/// Where a config came from, for messages and for paths relative to it.
+#[derive(Debug, Clone)]
+pub struct ConfigSource {
+    /// The file, if there was one.
+    pub file: Option<PathBuf>,
+}

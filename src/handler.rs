@@ -1,0 +1,454 @@
+//! What users write: handlers, from an event to effects.
+//!
+//! A plain handler does no I/O (its signature has no `async`): it runs between two statements of the
+//! transaction that admits the event. A transactional handler gets that transaction, in one of its own.
+//! Start reading at [`Event`], [`Effects`] and [`Handled`].
+
+use std::collections::BTreeMap;
+use std::collections::HashSet;
+use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::store::Tx;
+use crate::types::{Name, UnixMs, stored_text};
+
+/// An event as a handler sees it.
+#[derive(Debug, Clone)]
+pub struct Event<T> {
+    /// The configured provider it came through.
+    pub provider: Name,
+    /// The provider's own id; with `provider` it names the event for ever.
+    pub id: String,
+    /// The provider's word for what happened, such as `invoice.paid`.
+    pub event_type: String,
+    /// What the kind's `payload` pointer points at.
+    pub payload: T,
+    /// When the first copy arrived.
+    pub received_at_ms: UnixMs,
+    /// 1 at admission, one more at each retry.
+    pub attempt_n: u32,
+}
+
+/// What a handler answers with.
+pub type Handled = Result<Effects, HandlerError>;
+
+/// Why a handler did not answer with effects. The variant is the decision.
+#[derive(Debug, thiserror::Error)]
+pub enum HandlerError {
+    /// Failed for now: the event is kept as `retry` and dispatched again with back-off.
+    #[error("{0:#}")]
+    Retry(#[from] anyhow::Error),
+    /// The payload is not what the handler expects: kept as `failed`.
+    #[error("payload does not fit the handler: {0}")]
+    Payload(#[from] serde_json::Error),
+    /// Refused for good: kept as `failed`.
+    #[error("{0}")]
+    Refused(String),
+    /// Nothing to do: kept as `ignored`.
+    #[error("{0}")]
+    Ignore(&'static str),
+}
+
+/// Ends a handler with nothing to do; `why` is shown with the event.
+pub fn ignore(why: &'static str) -> Handled {
+    Err(HandlerError::Ignore(why))
+}
+
+/// Ends a handler for good: the event is kept as `failed` with `why` and not tried again by itself.
+pub fn refuse(why: impl Into<String>) -> Handled {
+    Err(HandlerError::Refused(why.into()))
+}
+
+/// The messages that follow from one event. Names are unique within an event; the default name is the
+/// destination's.
+#[derive(Debug, Default)]
+pub struct Effects {
+    messages: Vec<Message>,
+}
+
+impl Effects {
+    /// No effects yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds one call: `POST body` as JSON to `destination`.
+    #[must_use]
+    pub fn call(self, destination: &str, body: impl Serialize) -> Self {
+        self.message(Message::to(destination).json(body))
+    }
+
+    /// Adds one call that carries the event's own bytes, as the provider sent them.
+    #[must_use]
+    pub fn forward(self, destination: &str) -> Self {
+        self.message(Message::to(destination))
+    }
+
+    /// Adds one message.
+    #[must_use]
+    pub fn message(mut self, message: Message) -> Self {
+        self.messages.push(message);
+        self
+    }
+
+    /// The messages in the order they were added.
+    pub fn messages(&self) -> &[Message] {
+        &self.messages
+    }
+}
+
+/// One call to make. Frozen at admission: every attempt sends the same bytes under the same key.
+#[derive(Debug)]
+pub struct Message {
+    /// Where it goes: `[destinations.NAME]`.
+    pub destination: String,
+    /// Unique within the event; part of the idempotency key.
+    pub name: String,
+    /// HTTP method; `POST` unless set.
+    pub method: String,
+    /// Appended to the destination's URL; empty unless set.
+    pub path: String,
+    /// Extra headers, sorted by name.
+    pub headers: BTreeMap<String, String>,
+    /// `None` sends the event's own bytes.
+    pub body: Option<Bytes>,
+    /// A mistake made while building, reported when the handler returns.
+    mistake: Option<String>,
+}
+
+impl Message {
+    /// A message to `destination` that carries the event's own bytes until [`Message::json`] or
+    /// [`Message::body`] say otherwise.
+    pub fn to(destination: &str) -> Self {
+        Self {
+            destination: destination.to_owned(),
+            name: destination.to_owned(),
+            method: "POST".to_owned(),
+            path: String::new(),
+            headers: BTreeMap::new(),
+            body: None,
+            mistake: None,
+        }
+    }
+
+    /// Names the effect, for a second call to the same destination.
+    #[must_use]
+    pub fn named(mut self, name: &str) -> Self {
+        name.clone_into(&mut self.name);
+        self
+    }
+
+    /// The body as JSON, with its content type.
+    #[must_use]
+    pub fn json(mut self, body: impl Serialize) -> Self {
+        match serde_json::to_vec(&body) {
+            Ok(bytes) => self.body = Some(bytes.into()),
+            Err(error) => self.mistake = Some(format!("body of `{}` is not JSON: {error}", self.name)),
+        }
+        self.header("content-type", "application/json")
+    }
+
+    /// The body as it is; set a `content-type` header with it.
+    #[must_use]
+    pub fn body(mut self, body: impl Into<Bytes>) -> Self {
+        self.body = Some(body.into());
+        self
+    }
+
+    /// Another method than `POST`.
+    #[must_use]
+    pub fn method(mut self, method: &str) -> Self {
+        method.clone_into(&mut self.method);
+        self
+    }
+
+    /// A path below the destination's URL.
+    #[must_use]
+    pub fn path(mut self, path: &str) -> Self {
+        path.clone_into(&mut self.path);
+        self
+    }
+
+    /// One more header. `Idempotency-Key` and `Host` are not yours to set.
+    #[must_use]
+    pub fn header(mut self, name: &str, value: &str) -> Self {
+        self.headers.insert(name.to_ascii_lowercase(), value.to_owned());
+        self
+    }
+
+    /// `Err(why)` when this message could not be stored or sent as it is.
+    fn checked(&self) -> Result<(), String> {
+        if let Some(mistake) = &self.mistake {
+            return Err(mistake.clone());
+        }
+        Name::parse(&self.destination).map_err(|error| format!("destination {error}"))?;
+        stored_text(&self.name).map_err(|why| format!("effect name {why}"))?;
+        http::Method::from_bytes(self.method.as_bytes()).map_err(|_| format!("`{}` is not a method", self.method))?;
+        for (name, value) in &self.headers {
+            let reserved = matches!(name.as_str(), "idempotency-key" | "host" | "content-length" | "connection");
+            if reserved || http::HeaderName::from_bytes(name.as_bytes()).is_err() {
+                return Err(format!("header name `{name}` is reserved or not a header name"));
+            }
+            if http::HeaderValue::from_str(value).is_err() {
+                return Err(format!("value of header `{name}` has characters a header cannot carry"));
+            }
+        }
+        if !self.path.is_empty() && (!self.path.starts_with('/') || self.path.bytes().any(|b| b <= b' ')) {
+            return Err(format!("path `{}` must start with `/` and have no spaces", self.path));
+        }
+        Ok(())
+    }
+}
+
+/// An event as dispatch sees it, before a handler's own type is known.
+#[derive(Debug, Clone)]
+pub struct RawEvent {
+    /// The configured provider.
+    pub provider: Name,
+    /// The provider's id.
+    pub event_id: String,
+    /// The provider's type.
+    pub event_type: String,
+    /// JSON text of what the spec's `payload` points at.
+    pub payload: Bytes,
+    /// When the first copy arrived.
+    pub received_at_ms: UnixMs,
+    /// 1 at admission.
+    pub attempt_n: u32,
+}
+
+impl RawEvent {
+    fn typed<T: DeserializeOwned>(&self) -> Result<Event<T>, HandlerError> {
+        Ok(Event {
+            provider: self.provider.clone(),
+            id: self.event_id.clone(),
+            event_type: self.event_type.clone(),
+            payload: serde_json::from_slice(&self.payload)?,
+            received_at_ms: self.received_at_ms,
+            attempt_n: self.attempt_n,
+        })
+    }
+}
+
+type PlainFn = Arc<dyn Fn(&RawEvent) -> Handled + Send + Sync>;
+type TxFuture<'a> = Pin<Box<dyn Future<Output = Handled> + Send + 'a>>;
+type TxFn = Arc<dyn for<'a> Fn(&'a mut Tx, &RawEvent) -> TxFuture<'a> + Send + Sync>;
+
+/// An `async fn(&mut Tx, Event<T>) -> Handled`. Implemented for every such function; not for users to implement.
+pub trait TxHandler<'a, T>: Send + Sync {
+    /// What the function returns.
+    type Answer: Future<Output = Handled> + Send + 'a;
+    /// Calls the function.
+    fn call(&self, tx: &'a mut Tx, event: Event<T>) -> Self::Answer;
+}
+
+impl<'a, F, A, T> TxHandler<'a, T> for F
+where
+    F: Fn(&'a mut Tx, Event<T>) -> A + Send + Sync,
+    A: Future<Output = Handled> + Send + 'a,
+{
+    type Answer = A;
+    fn call(&self, tx: &'a mut Tx, event: Event<T>) -> A {
+        self(tx, event)
+    }
+}
+
+#[derive(Clone)]
+enum Door {
+    Plain(PlainFn),
+    Transactional(TxFn),
+    Route { to: String },
+}
+
+/// One line of a provider's list: which types, what to do, and whether only the latest version counts.
+#[derive(Clone)]
+struct Registration {
+    pattern: TypePattern,
+    latest: bool,
+    door: Door,
+}
+
+/// Which event types a handler or route takes: an exact type, `prefix.*` for everything that starts with
+/// `prefix.`, or `*` for everything.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TypePattern(String);
+
+impl TypePattern {
+    /// Checks that the only `*` is the last character.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let stem = text.strip_suffix('*').unwrap_or(text);
+        if text.is_empty() || stem.contains('*') {
+            return Err(format!("`{text}` is not a type pattern: write a type, `prefix.*` or `*`"));
+        }
+        Ok(Self(text.to_owned()))
+    }
+
+    /// Whether `event_type` is one of these.
+    pub fn matches(&self, event_type: &str) -> bool {
+        match self.0.strip_suffix('*') {
+            Some(stem) => event_type.starts_with(stem),
+            None => event_type == self.0,
+        }
+    }
+}
+
+/// All handlers and routes of one configured provider.
+#[derive(Clone, Default)]
+pub struct Handlers {
+    list: Vec<Registration>,
+}
+
+impl Handlers {
+    /// Registers a plain handler.
+    pub(crate) fn add_plain<T, F>(&mut self, pattern: TypePattern, latest: bool, handler: F)
+    where
+        T: DeserializeOwned,
+        F: Fn(Event<T>) -> Handled + Send + Sync + 'static,
+    {
+        let call: PlainFn = Arc::new(move |raw| handler(raw.typed()?));
+        self.list.push(Registration { pattern, latest, door: Door::Plain(call) });
+    }
+
+    /// Registers a transactional handler.
+    pub(crate) fn add_transactional<T, H>(&mut self, pattern: TypePattern, latest: bool, handler: H)
+    where
+        T: DeserializeOwned + Send + 'static,
+        H: for<'a> TxHandler<'a, T> + 'static,
+    {
+        let call: TxFn = Arc::new(move |tx, raw| match raw.typed() {
+            Ok(event) => Box::pin(handler.call(tx, event)),
+            Err(error) => Box::pin(std::future::ready(Err(error))),
+        });
+        self.list.push(Registration { pattern, latest, door: Door::Transactional(call) });
+    }
+
+    /// Registers a route: events of these types go to `to` as they are. A second route of one event to the
+    /// same destination adds nothing.
+    pub(crate) fn add_route(&mut self, pattern: TypePattern, latest: bool, to: &Name) {
+        let door = Door::Route { to: to.to_string() };
+        self.list.push(Registration { pattern, latest, door });
+    }
+
+    fn matching(&self, event_type: &str) -> impl Iterator<Item = &Registration> {
+        self.list.iter().filter(move |one| one.pattern.matches(event_type))
+    }
+
+    /// Whether anything takes this type.
+    pub fn wants(&self, event_type: &str) -> bool {
+        self.matching(event_type).next().is_some()
+    }
+
+    /// Whether a transactional handler takes this type, so that it needs a transaction of its own.
+    pub fn needs_transaction(&self, event_type: &str) -> bool {
+        self.matching(event_type).any(|one| matches!(one.door, Door::Transactional(_)))
+    }
+
+    /// Whether everything that takes this type wants only the newest version of an object.
+    pub fn wants_latest_only(&self, event_type: &str) -> bool {
+        self.matching(event_type).all(|one| one.latest) && self.wants(event_type)
+    }
+
+    /// Runs the plain handlers and routes of `event`. `is_stale` leaves out those marked `latest`.
+    /// A panic is an error of this event alone.
+    pub fn dispatch(&self, event: &RawEvent, is_stale: bool) -> Handled {
+        let mut all = Dispatch::default();
+        for one in self.matching(&event.event_type) {
+            if is_stale && one.latest {
+                continue;
+            }
+            match &one.door {
+                Door::Plain(call) => all.add(run_contained(call, event))?,
+                Door::Route { to } => all.add_route(to),
+                Door::Transactional(_) => {}
+            }
+        }
+        all.finish()
+    }
+
+    /// Runs every handler of `event` inside `tx`, the transactional ones included. The caller rolls back on
+    /// `Err`, and contains panics by running this in a task.
+    pub async fn dispatch_in_tx(&self, tx: &mut Tx, event: &RawEvent, is_stale: bool) -> Handled {
+        let mut all = Dispatch::default();
+        for one in self.matching(&event.event_type) {
+            if is_stale && one.latest {
+                continue;
+            }
+            match &one.door {
+                Door::Plain(call) => all.add(run_contained(call, event))?,
+                Door::Route { to } => all.add_route(to),
+                Door::Transactional(call) => {
+                    let answer = call(tx, event).await;
+                    all.add(answer)?;
+                }
+            }
+        }
+        all.finish()
+    }
+}
+
+fn run_contained(call: &PlainFn, event: &RawEvent) -> Handled {
+    catch_unwind(AssertUnwindSafe(|| call(event))).unwrap_or_else(|panic| {
+        Err(HandlerError::Retry(anyhow::anyhow!("handler panicked: {}", panic_text(panic.as_ref()))))
+    })
+}
+
+/// The words of a panic, for the event's `error` column.
+pub(crate) fn panic_text(panic: &(dyn std::any::Any + Send)) -> &str {
+    panic
+        .downcast_ref::<&str>()
+        .copied()
+        .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
+        .unwrap_or("no message")
+}
+
+/// Adds up what several handlers of one event answer. One that ignores the event does not stop the others.
+#[derive(Default)]
+struct Dispatch {
+    effects: Effects,
+    handled_n: usize,
+    ignored: Option<&'static str>,
+}
+
+impl Dispatch {
+    fn add(&mut self, answer: Handled) -> Result<(), HandlerError> {
+        match answer {
+            Ok(effects) => {
+                self.handled_n += 1;
+                self.effects.messages.extend(effects.messages);
+                Ok(())
+            }
+            Err(HandlerError::Ignore(why)) => {
+                self.ignored = Some(why);
+                Ok(())
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn add_route(&mut self, to: &str) {
+        self.handled_n += 1;
+        if !self.effects.messages.iter().any(|m| m.name == to) {
+            self.effects.messages.push(Message::to(to));
+        }
+    }
+
+    fn finish(self) -> Handled {
+        if self.handled_n == 0 {
+            return ignore(self.ignored.unwrap_or("no handler or route takes this type"));
+        }
+        let mut names = HashSet::new();
+        for message in &self.effects.messages {
+            message.checked().map_err(HandlerError::Refused)?;
+            if !names.insert(message.name.as_str()) {
+                return refuse(format!("two effects are named `{}`; name one with `.named(…)`", message.name));
+            }
+        }
+        Ok(self.effects)
+    }
+}
