@@ -58,6 +58,8 @@ pub struct NewMessage {
     pub message_id: String,
     /// The event it follows from.
     pub key: EventKey,
+    /// The event's type.
+    pub event_type: String,
     /// 0, and one more for each deliberate re-run.
     pub generation: i32,
     /// Unique within event and generation.
