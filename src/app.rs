@@ -217,7 +217,7 @@ impl Running {
     /// sent, closes the database.
     pub async fn stop(self) {
         // Nobody listening to the signal means that everything ended already.
-        drop(self.stop.send(true));
+        let _ = self.stop.send(true);
         join(self.listeners).await;
         drop(self.admitter);
         join(self.admission).await;

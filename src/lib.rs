@@ -25,26 +25,26 @@
 // A provider folder is the same text inside this crate and inside a user's.
 extern crate self as hooklatch;
 
-//mod admit;
-//mod app;
+mod admit;
+mod app;
 mod backoff;
 //pub mod cli;
 pub mod config;
 pub mod handler;
-//mod http;
-//mod outbox;
+mod http;
+mod outbox;
 pub mod provider;
 #[path = "../providers/mod.rs"]
 pub mod providers;
 pub mod read;
-//mod receive;
+mod receive;
 pub mod spec;
 pub mod store;
 pub mod types;
 pub mod vectors;
 pub mod verify;
 
-//pub use app::{App, Running};
+pub use app::{App, Running};
 
 /// What a kind's `mod.rs` needs, and nothing else.
 pub mod prelude {

@@ -102,7 +102,7 @@ fn response(answer: Answer) -> Response {
         headers.insert(header::CONTENT_TYPE, value);
     }
     if let Some(outcome) = answer.outcome {
-        headers.insert(OUTCOME, HeaderValue::from_static(outcome.as_str()));
+        headers.insert(OUTCOME.clone(), HeaderValue::from_static(outcome.as_str()));
     }
     response
 }
