@@ -15,10 +15,8 @@
 //! ```no_run
 //! use hooklatch::prelude::*;
 //!
-//! #[tokio::main]
-//! async fn main() -> anyhow::Result<()> {
-//!     let config = hooklatch::config::load(None)?;
-//!     hooklatch::App::new(config).run().await
+//! fn main() -> std::process::ExitCode {
+//!     hooklatch::cli::main(vec![/* acme::provider() */])
 //! }
 //! ```
 
@@ -28,7 +26,7 @@ extern crate self as hooklatch;
 mod admit;
 mod app;
 mod backoff;
-//pub mod cli;
+pub mod cli;
 pub mod config;
 pub mod handler;
 mod http;

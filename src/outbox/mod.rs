@@ -14,6 +14,8 @@ use std::sync::Arc;
 
 use tokio::sync::Notify;
 
+pub(crate) use destinations::http_client;
+
 use crate::config::{DestinationConfig, OutboxConfig};
 use crate::store::Store;
 use crate::types::{Clock, Name};
@@ -71,7 +73,7 @@ impl Outbox {
         destinations: BTreeMap<Name, DestinationConfig>,
         node: String,
     ) -> Result<Self, DestinationError> {
-        let client = destinations::http_client()?;
+        let client = http_client()?;
         let mut ready = BTreeMap::new();
         for (name, config) in destinations {
             let destination = destinations::Destination::new(name.clone(), config, client.clone())?;

@@ -15,7 +15,7 @@ const ANSWER_BYTES_MAX: usize = 64 * 1024;
 
 /// The one client: its pool of connections is shared by all destinations. No redirects, no decompression,
 /// no proxy from the environment: what is sent goes where the config says.
-pub(in crate::outbox) fn http_client() -> Result<reqwest::Client, DestinationError> {
+pub(crate) fn http_client() -> Result<reqwest::Client, DestinationError> {
     // A second call finds the first one's provider, which is the same.
     drop(rustls::crypto::ring::default_provider().install_default());
     reqwest::Client::builder()

@@ -3,7 +3,7 @@
 mod http;
 mod query;
 
-pub(super) use http::http_client;
+pub(crate) use http::http_client;
 pub(super) use query::Happened;
 
 use ::http::{HeaderMap, HeaderName, HeaderValue};
