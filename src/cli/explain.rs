@@ -29,8 +29,13 @@ pub(super) struct ExplainArgs {
     secret: Option<String>,
 }
 
-pub(super) fn explain(args: &ExplainArgs, file: Option<&Path>, kinds: &[Provider]) -> anyhow::Result<ExitCode> {
-    let saved = std::fs::read(&args.file).with_context(|| format!("could not read `{}`", args.file.display()))?;
+pub(super) fn explain(
+    args: &ExplainArgs,
+    file: Option<&Path>,
+    kinds: &[Provider],
+) -> anyhow::Result<ExitCode> {
+    let saved =
+        std::fs::read(&args.file).with_context(|| format!("could not read `{}`", args.file.display()))?;
     if saved.trim_ascii_start().starts_with(b"{") {
         let vector: Vector = serde_json::from_slice(&saved).context("the file is not a vector")?;
         let judged = judge_one(&vector, kinds);
@@ -106,16 +111,22 @@ fn parse(saved: &[u8]) -> anyhow::Result<Saved> {
                 now_ms = now.parse::<i64>().context("now= is not a number of seconds")?.saturating_mul(1_000);
             }
         } else if target.is_none() {
-            target = Some(line.split(' ').nth(1).context("the first line is not `POST /webhooks/NAME`")?.to_owned());
+            target = Some(
+                line.split(' ').nth(1).context("the first line is not `POST /webhooks/NAME`")?.to_owned(),
+            );
         } else if line.is_empty() {
             break;
         } else {
             let (name, value) = line.split_once(':').with_context(|| format!("`{line}` is not a header"))?;
-            headers.append(HeaderName::from_bytes(name.trim().as_bytes())?, HeaderValue::from_str(value.trim())?);
+            headers.append(
+                HeaderName::from_bytes(name.trim().as_bytes())?,
+                HeaderValue::from_str(value.trim())?,
+            );
         }
     }
     let target = target.unwrap_or_default();
-    let (path, query) = target.split_once('?').map_or((target.as_str(), None), |(path, query)| (path, Some(query)));
+    let (path, query) =
+        target.split_once('?').map_or((target.as_str(), None), |(path, query)| (path, Some(query)));
     Ok(Saved {
         provider: path.rsplit_once("/webhooks/").map(|(_, name)| name.to_owned()),
         query: query.map(str::to_owned),

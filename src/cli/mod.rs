@@ -116,7 +116,11 @@ fn find_kind<'a>(kinds: &'a [Provider], name: &str) -> anyhow::Result<&'a Provid
 }
 
 /// Reads and checks the configuration.
-pub(crate) fn load(file: Option<&Path>, is_dev: bool, kinds: &[Provider]) -> Result<Config, Vec<ConfigProblem>> {
+pub(crate) fn load(
+    file: Option<&Path>,
+    is_dev: bool,
+    kinds: &[Provider],
+) -> Result<Config, Vec<ConfigProblem>> {
     let mut facts = Vec::new();
     let mut secrets = Vec::new();
     for kind in kinds {

@@ -65,7 +65,9 @@ pub(super) fn signer<'a>(
         (Some(secret), _) => vec![Secret::new(secret)],
         (None, Some((provider, _))) => provider.secrets.clone(),
         (None, None) => {
-            complain(format!("hooklatch: no provider `{name}` is configured; signing with the published dev secret"));
+            complain(format!(
+                "hooklatch: no provider `{name}` is configured; signing with the published dev secret"
+            ));
             vec![Secret::new(dev_secret(spec))]
         }
     };
@@ -94,12 +96,11 @@ pub(super) fn sign(args: &SignArgs, file: Option<&Path>, kinds: &[Provider]) -> 
     let now_s = args.now.unwrap_or_else(|| Clock::system().now_ms() / 1_000);
     let id = args.id.clone().unwrap_or_else(fresh_id);
     let url = args.url.clone().unwrap_or_else(|| signer.url.clone());
-    let (event_type, body) = match &args.body {
-        Some(path) => (args.event_type.clone().unwrap_or_else(|| "sample".to_owned()), read(path)?),
-        None => {
-            let (event_type, sample) = signer.sample(args.event_type.as_deref())?;
-            (event_type.to_owned(), filled_sample(sample, &id, now_s).into_bytes())
-        }
+    let (event_type, body) = if let Some(path) = &args.body {
+        (args.event_type.clone().unwrap_or_else(|| "sample".to_owned()), read(path)?)
+    } else {
+        let (event_type, sample) = signer.sample(args.event_type.as_deref())?;
+        (event_type.to_owned(), filled_sample(sample, &id, now_s).into_bytes())
     };
     let at = SignAt { now_s, url: url.clone(), id, event_type };
     let signed = signer.provider.sign(&body, &at)?;
@@ -117,7 +118,8 @@ pub(super) fn sign(args: &SignArgs, file: Option<&Path>, kinds: &[Provider]) -> 
 pub(super) fn dev_curl(kinds: &[Provider], kind: &str, url: &str) -> anyhow::Result<String> {
     let kind = find_kind(kinds, kind)?;
     let spec = kind.spec().map_err(Clone::clone)?;
-    let provider = kind.judge_with(&[Secret::new(dev_secret(spec))]).map_err(|why| anyhow::anyhow!("{why}"))?;
+    let provider =
+        kind.judge_with(&[Secret::new(dev_secret(spec))]).map_err(|why| anyhow::anyhow!("{why}"))?;
     let (event_type, sample) = kind.sample_list().first().copied().context("the kind has no samples")?;
     let (now_s, id) = (Clock::system().now_ms() / 1_000, fresh_id());
     let body = filled_sample(sample, &id, now_s);
@@ -141,13 +143,13 @@ fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
 
 /// One command for a POSIX shell. The body goes as it is, byte for byte.
 fn curl(url: &str, signed: &Signed) -> anyhow::Result<String> {
-    let body = std::str::from_utf8(&signed.body).context("the body is not text; use --headers and `--data-binary @FILE`")?;
+    let body = std::str::from_utf8(&signed.body)
+        .context("the body is not text; use --headers and `--data-binary @FILE`")?;
     let mut command = format!("curl -i {} \\\n", quoted(url));
     for (name, value) in &signed.headers {
-        command.push_str(&format!("  -H {} \\\n", quoted(&format!("{name}: {value}"))));
+        command = command + "  -H " + &quoted(&format!("{name}: {value}")) + " \\\n";
     }
-    command.push_str(&format!("  --data-binary {}", quoted(body)));
-    Ok(command)
+    Ok(command + "  --data-binary " + &quoted(body))
 }
 
 /// In single quotes, in which a shell touches nothing.
@@ -162,7 +164,9 @@ mod tests {
     #[test]
     fn a_shell_gives_back_what_was_quoted() {
         for text in ["plain", "it's", "''", "a\nb $HOME `id` \\ \"x\""] {
-            let shown = std::process::Command::new("sh").args(["-c", &format!("printf %s {}", quoted(text))]).output();
+            let shown = std::process::Command::new("sh")
+                .args(["-c", &format!("printf %s {}", quoted(text))])
+                .output();
             assert_eq!(String::from_utf8(shown.expect("sh").stdout).expect("text"), text);
         }
     }

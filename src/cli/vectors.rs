@@ -24,7 +24,8 @@ pub(super) struct VectorsArgs {
 pub(super) fn vectors(args: &VectorsArgs, kinds: &[Provider]) -> anyhow::Result<ExitCode> {
     let mut all = Vec::new();
     for file in args.files.iter().map(|path| files(path)).collect::<anyhow::Result<Vec<_>>>()?.concat() {
-        let text = std::fs::read_to_string(&file).with_context(|| format!("could not read `{}`", file.display()))?;
+        let text =
+            std::fs::read_to_string(&file).with_context(|| format!("could not read `{}`", file.display()))?;
         let judged = judge(&text, kinds).map_err(|why| anyhow::anyhow!("`{}`: {why}", file.display()))?;
         all.extend(judged);
     }
@@ -49,7 +50,8 @@ fn files(path: &Path) -> anyhow::Result<Vec<PathBuf>> {
         return Ok(vec![path.to_path_buf()]);
     }
     let entries = std::fs::read_dir(path).with_context(|| format!("could not read `{}`", path.display()))?;
-    let mut files: Vec<PathBuf> = entries.collect::<Result<Vec<_>, _>>()?.iter().map(std::fs::DirEntry::path).collect();
+    let mut files: Vec<PathBuf> =
+        entries.collect::<Result<Vec<_>, _>>()?.iter().map(std::fs::DirEntry::path).collect();
     files.retain(|file| file.extension().is_some_and(|ending| ending == "json"));
     files.sort();
     Ok(files)
