@@ -223,7 +223,7 @@ mod tests {
         check("999999999999999999999999", 30_000);
         check("Thu, 01 Jan 2026 00:00:05 GMT", 5_000);
         check("Thu, 01 Jan 1970 00:00:00 GMT", 1_000);
-        check("Sat, 01 Jan 2036 00:00:00 GMT", 30_000);
+        check("Tue, 01 Jan 2036 00:00:00 GMT", 30_000);
         check("soon", 1_000);
         check("-5", 1_000);
         check("", 1_000);

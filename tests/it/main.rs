@@ -8,10 +8,13 @@
     clippy::disallowed_methods,
     clippy::too_many_lines,
     clippy::items_after_statements,
+    unreachable_pub,
     reason = "tests"
 )]
 
+mod bad_input;
 mod config;
 mod database;
+mod process;
 mod providers;
 mod store;
