@@ -4,7 +4,7 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use hooklatch::store::{Store, StoreSettings};
-use sqlx::{AssertSqlSafe, Connection, PgConnection};
+use sqlx::{AssertSqlSafe, Connection, PgConnection, SqliteConnection};
 use tempfile::TempDir;
 
 /// Which database a test runs on.
@@ -45,6 +45,16 @@ impl Database {
         let (base, _) = server.rsplit_once('/').unwrap();
         let url = format!("{base}/{name}");
         Some(Self { url, _folder: folder, dropped: Some((server, name)) })
+    }
+
+    /// The number that `sql` counts, on a connection of its own beside whatever process has the database.
+    pub async fn count(&self, sql: &'static str) -> i64 {
+        if self.dropped.is_some() {
+            let mut db = PgConnection::connect(&self.url).await.unwrap();
+            return sqlx::query_scalar(sql).fetch_one(&mut db).await.unwrap();
+        }
+        let mut db = SqliteConnection::connect(&self.url).await.unwrap();
+        sqlx::query_scalar(sql).fetch_one(&mut db).await.unwrap()
     }
 
     /// Opened and migrated.

@@ -14,7 +14,9 @@
 
 mod bad_input;
 mod config;
+mod crash;
 mod database;
 mod process;
 mod providers;
 mod store;
+mod two_nodes;
