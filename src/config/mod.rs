@@ -3,9 +3,22 @@
 //! Everything here is resolved: secrets are read, names are parsed, bounds hold. The keys, their units and
 //! their defaults are documented once, in `config.default.toml`. No other module reads the environment.
 
+mod destination;
+mod dev;
+mod field;
+mod layers;
+mod load;
+mod problem;
+mod provider;
+mod secret;
+mod section;
+
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+
+pub use load::{DEFAULTS, Environment, KindFacts, Settings, load};
+pub use problem::ConfigProblem;
 
 use crate::types::Name;
 
@@ -18,6 +31,8 @@ pub struct Config {
     pub admin: AdminConfig,
     /// `[database]`
     pub database: DatabaseConfig,
+    /// `[retention]`
+    pub retention: RetentionConfig,
     /// `[providers.NAME]`
     pub providers: BTreeMap<Name, ProviderConfig>,
     /// `[outbox]`
@@ -56,10 +71,32 @@ pub struct ServerConfig {
 pub struct AdminConfig {
     /// Where operators reach us.
     pub listen: SocketAddr,
+    /// Who may use the operators' API.
+    pub tokens: Vec<AdminToken>,
 }
 
-/// `[database]`
+/// One of `admin.tokens`.
 #[derive(Debug, Clone)]
+pub struct AdminToken {
+    /// Who it is, in the audit log; unique.
+    pub name: Name,
+    /// What it may do.
+    pub role: AdminRole,
+    /// What it presents; 16 to 1024 visible ASCII characters.
+    pub token: Secret,
+}
+
+/// What the holder of an [`AdminToken`] may do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum AdminRole {
+    /// Look.
+    Viewer,
+    /// Look and act.
+    Operator,
+}
+
+/// `[database]`. Its `Debug` leaves out the URL, which may hold a password.
+#[derive(Clone)]
 pub struct DatabaseConfig {
     /// `sqlite://PATH` or `postgres://…`.
     pub url: String,
@@ -67,6 +104,31 @@ pub struct DatabaseConfig {
     pub migrate: bool,
     /// Most connections (PostgreSQL; SQLite has one writer and this many readers).
     pub connections_n: u32,
+}
+
+impl std::fmt::Debug for DatabaseConfig {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("DatabaseConfig")
+            .field("migrate", &self.migrate)
+            .field("connections_n", &self.connections_n)
+            .finish_non_exhaustive()
+    }
+}
+
+/// `[retention]`
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RetentionConfig {
+    /// How long ids are remembered, unless a provider's kind needs more. Days.
+    pub ids_days: u32,
+    /// Providers whose kind needs more than `ids_days`, when the operator set nothing. Days.
+    pub ids_days_of: BTreeMap<Name, u32>,
+}
+
+impl RetentionConfig {
+    /// How long the ids of `provider` are remembered. Days; never less than its kind's floor.
+    pub fn ids_days_for(&self, provider: &Name) -> u32 {
+        self.ids_days_of.get(provider).copied().unwrap_or(self.ids_days)
+    }
 }
 
 /// `[providers.NAME]`
@@ -215,8 +277,8 @@ impl std::fmt::Debug for Secret {
     }
 }
 
-/// Where a config came from, for messages and for paths relative to it.
-#[derive(Debug, Clone)]
+/// Where a config comes from, for messages and for paths relative to it.
+#[derive(Debug, Clone, Default)]
 pub struct ConfigSource {
     /// The file, if there was one.
     pub file: Option<PathBuf>,

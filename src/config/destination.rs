@@ -1,0 +1,188 @@
+//! `[destinations.NAME]`: where messages go and what an unclear answer means.
+
+use std::collections::BTreeMap;
+
+use super::field::{Checker, Field, Table};
+use super::provider::{entry_name, retry};
+use super::section::{UrlRule, http_url};
+use super::{DestinationConfig, QueryConfig, RetryConfig, Secret, UnknownPolicy};
+use crate::types::Name;
+
+/// How failed calls are tried again unless `retry` says otherwise.
+const RETRY: RetryConfig =
+    RetryConfig { first_ms: 1_000, max_ms: 3_600_000, attempts_n: 20, age_max_ms: 79_200_000 };
+/// What may be filled into `query.url`.
+const PLACEHOLDERS: [&str; 3] = ["{idempotency_key}", "{event_id}", "{message_id}"];
+/// Headers that the outbox sets itself.
+const OUR_HEADERS: [&str; 6] =
+    ["connection", "content-length", "content-type", "host", "idempotency-key", "transfer-encoding"];
+
+/// One destination; what is wrong with it is recorded.
+pub(super) fn destination(
+    checker: &mut Checker<'_>,
+    name: &str,
+    field: Field,
+    lease_ms: Option<u64>,
+) -> Option<(Name, DestinationConfig)> {
+    let name = entry_name(checker, name, &field)?;
+    let mut table = field.table(checker)?;
+    let url = match table.text(checker, "url") {
+        Some((field, text)) => http_url(checker, &field, &text, UrlRule::Destination),
+        None => {
+            if !checker.problems.iter().any(|problem| problem.key == table.path("url")) {
+                checker.missing(table.path("url"), "write where calls go: url = \"https://…\"");
+            }
+            None
+        }
+    };
+    let headers = headers(checker, &mut table);
+    let unknown = unknown(checker, &mut table);
+    let timeout_ms = timeout(checker, &mut table, lease_ms);
+    let config = DestinationConfig {
+        url: url.unwrap_or_default(),
+        headers,
+        unknown,
+        timeout_ms,
+        concurrency_n: table.number_u32(checker, "concurrency_n", 1..=1_000).unwrap_or(8),
+        retry: retry(checker, &mut table, RETRY),
+        retry_after_max_ms: table.number(checker, "retry_after_max_ms", 0..=604_800_000).unwrap_or(3_600_000),
+        key_valid_for_ms: table
+            .number(checker, "key_valid_for_ms", 60_000..=31_536_000_000)
+            .unwrap_or(86_400_000),
+    };
+    table.finish(checker);
+    Some((name, config))
+}
+
+fn timeout(checker: &mut Checker<'_>, table: &mut Table, lease_ms: Option<u64>) -> u64 {
+    /// Connect to last byte, unless it says otherwise. Milliseconds.
+    const TIMEOUT_MS: u64 = 10_000;
+    let key = table.path("timeout_ms");
+    let field = table.take(checker, "timeout_ms");
+    let timeout_ms = match &field {
+        Some(field) => field.number(checker, &(100..=3_600_000)),
+        None => Some(TIMEOUT_MS),
+    };
+    if let (Some(timeout_ms), Some(lease_ms)) = (timeout_ms, lease_ms)
+        && timeout_ms >= lease_ms
+    {
+        let why = format!("timeout of {timeout_ms} ms is not below outbox.lease_ms, {lease_ms}");
+        let remedy = "make it shorter, or the lease longer: another worker would send the same message";
+        match field {
+            Some(field) => checker.problem_shown(&field, why, remedy),
+            None => checker.missing(key, format!("{why}, with the default; {remedy}")),
+        }
+    }
+    timeout_ms.unwrap_or(TIMEOUT_MS)
+}
+
+fn headers(checker: &mut Checker<'_>, table: &mut Table) -> BTreeMap<String, Secret> {
+    let Some(field) = table.take(checker, "headers") else { return BTreeMap::new() };
+    let Some(table) = field.table(checker) else { return BTreeMap::new() };
+    let mut headers = BTreeMap::new();
+    for (name, field) in table.entries(checker) {
+        let lower = name.to_ascii_lowercase();
+        if http::HeaderName::from_bytes(lower.as_bytes()).is_err() {
+            checker.problem(&field, "is not a header name", "use letters, digits and `-`");
+        } else if OUR_HEADERS.contains(&lower.as_str()) || lower.starts_with("hooklatch-") {
+            checker.problem(&field, "is a header that Hooklatch sets itself", "leave it out");
+        }
+        let place = field.clone();
+        let Some(value) = field.secret(checker) else { continue };
+        if http::HeaderValue::from_str(value.reveal()).is_err() {
+            checker.problem(
+                &place,
+                "has characters that a header cannot carry",
+                "remove line breaks and the like",
+            );
+        }
+        if headers.insert(lower, value).is_some() {
+            checker.problem(&place, "is there twice, in another case", "keep one of the two");
+        }
+    }
+    headers
+}
+
+fn unknown(checker: &mut Checker<'_>, table: &mut Table) -> UnknownPolicy {
+    #[derive(Clone, Copy, PartialEq)]
+    enum Word {
+        Retry,
+        Query,
+        Hold,
+    }
+    let words = [("retry", Word::Retry), ("query", Word::Query), ("hold", Word::Hold)];
+    let problems_before = checker.problems.len();
+    let word = table.word(checker, "unknown", &words).unwrap_or(Word::Retry);
+    let is_word_good = checker.problems.len() == problems_before;
+    let query_field = table.take(checker, "query");
+    match (word, query_field) {
+        (Word::Query, Some(field)) => {
+            query(checker, field).map_or(UnknownPolicy::Retry, UnknownPolicy::Query)
+        }
+        (Word::Query, None) => {
+            checker.missing(
+                table.path("query"),
+                "say how to ask: query = { url = \"…/{idempotency_key}\", pointer = \"/id\" }",
+            );
+            UnknownPolicy::Retry
+        }
+        (_, Some(field)) => {
+            if is_word_good {
+                checker.problem(
+                    &field,
+                    "is there, but `unknown` is not \"query\"",
+                    "set unknown = \"query\" or remove it",
+                );
+            }
+            // Its keys are looked at all the same.
+            query(checker, field);
+            UnknownPolicy::Retry
+        }
+        (Word::Hold, None) => UnknownPolicy::Hold,
+        (Word::Retry, None) => UnknownPolicy::Retry,
+    }
+}
+
+fn query(checker: &mut Checker<'_>, field: Field) -> Option<QueryConfig> {
+    let mut table = field.table(checker)?;
+    let url = match table.take(checker, "url") {
+        Some(field) => query_url(checker, &field),
+        None => {
+            checker.missing(table.path("url"), "write what to GET, with {idempotency_key} in it");
+            None
+        }
+    };
+    let pointer = match table.take(checker, "pointer") {
+        Some(field) => field.text(checker).map(|text| (field, text)),
+        None => {
+            checker.missing(table.path("pointer"), "write a JSON pointer such as \"/id\"");
+            None
+        }
+    };
+    if let Some((field, text)) =
+        pointer.as_ref().filter(|(_, text)| !text.is_empty() && !text.starts_with('/'))
+    {
+        let remedy = format!("write it as \"/{}\"", text.trim_start_matches("$.").replace('.', "/"));
+        checker.problem_shown(field, "is not a JSON pointer", remedy);
+    }
+    let equals = table.text(checker, "equals").map(|(_, text)| text);
+    table.finish(checker);
+    Some(QueryConfig { url: url?, pointer: pointer?.1, equals })
+}
+
+/// Placeholders stay as they are; what is around them must be a URL.
+fn query_url(checker: &mut Checker<'_>, field: &Field) -> Option<String> {
+    let template = field.text(checker)?;
+    if !PLACEHOLDERS.iter().any(|placeholder| template.contains(placeholder)) {
+        let remedy = format!("put one of {} into it", PLACEHOLDERS.join(", "));
+        checker.problem_shown(field, "asks the same for every message", remedy);
+    }
+    let filled =
+        PLACEHOLDERS.iter().fold(template.clone(), |text, placeholder| text.replace(placeholder, "x"));
+    if filled.contains(['{', '}']) {
+        let remedy = format!("known are {}", PLACEHOLDERS.join(", "));
+        checker.problem_shown(field, "has a placeholder that is not known", remedy);
+    }
+    http_url(checker, field, &filled, UrlRule::Destination)?;
+    Some(template)
+}

@@ -1,0 +1,337 @@
+//! One key at a time: [`Checker`] collects what is wrong, [`Table`] hands out the keys of a table and knows
+//! which ones nobody asked for, [`Field`] reads a value as what its key wants.
+//!
+//! Every reading method gives `None` after recording a problem, so that the rest is still looked at.
+
+use std::collections::BTreeSet;
+use std::ops::RangeInclusive;
+use std::path::PathBuf;
+
+use ::config::{Map, Value, ValueKind};
+
+use super::layers::{ENV_PREFIX, origin_of, toml_value};
+use super::load::Environment;
+use super::problem::{ConfigProblem, nearest, shown};
+
+/// Collects problems, and every key that was asked for.
+#[derive(Debug)]
+pub(super) struct Checker<'a> {
+    /// Variables that secrets may name.
+    pub env: &'a Environment,
+    /// Secret files are relative to this folder.
+    pub folder: PathBuf,
+    /// Whether only loopback may be listened on.
+    pub is_dev: bool,
+    /// Named when a value has no origin of its own, such as a key that is missing.
+    pub default_source: String,
+    /// What is wrong so far.
+    pub problems: Vec<ConfigProblem>,
+    /// Which keys the program knows, with `NAME` and `[]` for what varies; for the test of the manual.
+    pub asked: BTreeSet<String>,
+}
+
+impl Checker<'_> {
+    /// Records a problem of `field`, without showing its value.
+    pub fn problem(&mut self, field: &Field, why: impl Into<String>, remedy: impl Into<String>) {
+        self.push(field.source.clone(), field.key.clone(), None, (why.into(), remedy.into()));
+    }
+
+    /// Records a problem of `field` and shows its value, which is no secret.
+    pub fn problem_shown(&mut self, field: &Field, why: impl Into<String>, remedy: impl Into<String>) {
+        let value = plain_text(&field.value).map(|text| shown(&text));
+        self.push(field.source.clone(), field.key.clone(), value, (why.into(), remedy.into()));
+    }
+
+    /// Records a problem of a key that is not there.
+    pub fn missing(&mut self, key: String, remedy: impl Into<String>) {
+        self.push(self.default_source.clone(), key, None, ("is missing".to_owned(), remedy.into()));
+    }
+
+    fn push(&mut self, source: String, key: String, value: Option<String>, words: (String, String)) {
+        let (why, remedy) = words;
+        self.problems.push(ConfigProblem { source, key, value, why, remedy });
+    }
+}
+
+/// A value with its place.
+#[derive(Debug, Clone)]
+pub(super) struct Field {
+    /// Dotted path.
+    pub key: String,
+    /// File or variable.
+    pub source: String,
+    /// What is written there.
+    pub value: Value,
+    /// The path with `NAME` and `[]` for what varies.
+    pattern: String,
+}
+
+impl Field {
+    fn new(checker: &Checker<'_>, key: String, pattern: String, value: Value) -> Self {
+        let source = origin_of(&value).unwrap_or_else(|| checker.default_source.clone());
+        Self { key, source, value, pattern }
+    }
+
+    /// The same source, at another key.
+    pub fn at(&self, key: String) -> Self {
+        Self { key, ..self.clone() }
+    }
+
+    /// Whether an environment variable says it, as text.
+    fn is_env_text(&self) -> bool {
+        self.source.starts_with(ENV_PREFIX) && matches!(self.value.kind, ValueKind::String(_))
+    }
+
+    /// A text; numbers are not taken for one, except from the environment.
+    pub fn text(&self, checker: &mut Checker<'_>) -> Option<String> {
+        if let ValueKind::String(text) = &self.value.kind {
+            return Some(text.clone());
+        }
+        checker.problem(self, format!("is {}, wanted a text", kind_name(&self.value)), "put it in quotes");
+        None
+    }
+
+    /// A whole number within `range`.
+    pub fn number(&self, checker: &mut Checker<'_>, range: &RangeInclusive<u64>) -> Option<u64> {
+        let wanted = format!("write a whole number from {} to {}", range.start(), range.end());
+        let number = match &self.value.kind {
+            ValueKind::I64(number) => i128::from(*number),
+            ValueKind::U64(number) => i128::from(*number),
+            ValueKind::I128(number) => *number,
+            ValueKind::String(text) if self.is_env_text() && text.trim().parse::<i128>().is_ok() => {
+                text.trim().parse().unwrap_or_default()
+            }
+            _ => {
+                let why = format!("is {}, wanted a whole number", kind_name(&self.value));
+                checker.problem_shown(self, why, wanted);
+                return None;
+            }
+        };
+        let number = u64::try_from(number).ok().filter(|number| range.contains(number));
+        if number.is_none() {
+            checker.problem_shown(self, "is out of bounds", wanted);
+        }
+        number
+    }
+
+    /// `true` or `false`.
+    pub fn flag(&self, checker: &mut Checker<'_>) -> Option<bool> {
+        match &self.value.kind {
+            ValueKind::Boolean(flag) => return Some(*flag),
+            ValueKind::String(text) if self.is_env_text() => match text.trim() {
+                "true" => return Some(true),
+                "false" => return Some(false),
+                _ => {}
+            },
+            _ => {}
+        }
+        let why = format!("is {}, wanted true or false", kind_name(&self.value));
+        checker.problem_shown(self, why, "write true or false, without quotes");
+        None
+    }
+
+    /// The elements of a list. A plain text from the environment is a list of one.
+    pub fn list(&self, checker: &mut Checker<'_>) -> Option<Vec<Self>> {
+        let list = match &self.value.kind {
+            ValueKind::Array(list) => list.clone(),
+            ValueKind::String(text) if self.is_env_text() && !text.trim_start().starts_with('[') => {
+                vec![self.value.clone()]
+            }
+            ValueKind::String(text) if self.is_env_text() => {
+                let Some(Value { kind: ValueKind::Array(list), .. }) = toml_value(&self.source, text) else {
+                    checker.problem(self, "is not a TOML array", "write it as [\"a\", \"b\"]");
+                    return None;
+                };
+                list
+            }
+            _ => {
+                let why = format!("is {}, wanted a list", kind_name(&self.value));
+                checker.problem(self, why, "write it as [\"a\", \"b\"]");
+                return None;
+            }
+        };
+        let fields = list.into_iter().enumerate().map(|(position, value)| {
+            Self::new(checker, format!("{}[{position}]", self.key), format!("{}[]", self.pattern), value)
+        });
+        Some(fields.collect())
+    }
+
+    /// A table.
+    pub fn table(self, checker: &mut Checker<'_>) -> Option<Table> {
+        let map = match self.value.kind {
+            ValueKind::Table(map) => map,
+            ValueKind::String(ref text) if self.is_env_text() && text.trim_start().starts_with('{') => {
+                let Some(Value { kind: ValueKind::Table(map), .. }) = toml_value(&self.source, text) else {
+                    checker.problem(&self, "is not a TOML inline table", "write it as { key = value }");
+                    return None;
+                };
+                map
+            }
+            _ => {
+                let why = format!("is {}, wanted a table", kind_name(&self.value));
+                checker.problem(&self, why, "write it as { key = value } or under its own [heading]");
+                return None;
+            }
+        };
+        Some(Table { key: self.key, pattern: self.pattern, map, known: Vec::new() })
+    }
+}
+
+/// The keys of one table that nobody took yet.
+#[derive(Debug)]
+pub(super) struct Table {
+    /// Dotted path; empty for the whole configuration.
+    pub key: String,
+    pattern: String,
+    map: Map<String, Value>,
+    known: Vec<&'static str>,
+}
+
+impl Table {
+    /// The whole configuration.
+    pub fn root(map: Map<String, Value>) -> Self {
+        Self { key: String::new(), pattern: String::new(), map, known: Vec::new() }
+    }
+
+    /// The dotted path of a key in here.
+    pub fn path(&self, key: &str) -> String {
+        join(&self.key, key)
+    }
+
+    /// Takes a key out, present or not; from now on it is known.
+    pub fn take(&mut self, checker: &mut Checker<'_>, key: &'static str) -> Option<Field> {
+        self.known.push(key);
+        let pattern = join(&self.pattern, key);
+        checker.asked.insert(pattern.clone());
+        let value = self.map.remove(key)?;
+        Some(Field::new(checker, self.path(key), pattern, value))
+    }
+
+    /// Takes a table out; an absent one is empty.
+    pub fn table(&mut self, checker: &mut Checker<'_>, key: &'static str) -> Option<Self> {
+        match self.take(checker, key) {
+            Some(field) => field.table(checker),
+            None => Some(Self {
+                key: self.path(key),
+                pattern: join(&self.pattern, key),
+                map: Map::new(),
+                known: Vec::new(),
+            }),
+        }
+    }
+
+    /// Everything in here, by name: for tables whose keys are the user's own.
+    pub fn entries(self, checker: &Checker<'_>) -> Vec<(String, Field)> {
+        let (key, pattern) = (self.key, join(&self.pattern, "NAME"));
+        let mut entries: Vec<(String, Field)> = self
+            .map
+            .into_iter()
+            .map(|(name, value)| {
+                let field = Field::new(checker, join(&key, &name), pattern.clone(), value);
+                (name, field)
+            })
+            .collect();
+        entries.sort_by(|left, right| left.0.cmp(&right.0));
+        entries
+    }
+
+    /// A text, when the key is there.
+    pub fn text(&mut self, checker: &mut Checker<'_>, key: &'static str) -> Option<(Field, String)> {
+        let field = self.take(checker, key)?;
+        let text = field.text(checker)?;
+        Some((field, text))
+    }
+
+    /// A whole number within `range`, when the key is there.
+    pub fn number(
+        &mut self,
+        checker: &mut Checker<'_>,
+        key: &'static str,
+        range: RangeInclusive<u64>,
+    ) -> Option<u64> {
+        self.take(checker, key)?.number(checker, &range)
+    }
+
+    /// As [`Table::number`], for what fits 32 bits; `range` must.
+    pub fn number_u32(
+        &mut self,
+        checker: &mut Checker<'_>,
+        key: &'static str,
+        range: RangeInclusive<u64>,
+    ) -> Option<u32> {
+        self.number(checker, key, range).and_then(|number| u32::try_from(number).ok())
+    }
+
+    /// `true` or `false`, when the key is there.
+    pub fn flag(&mut self, checker: &mut Checker<'_>, key: &'static str) -> Option<bool> {
+        self.take(checker, key)?.flag(checker)
+    }
+
+    /// One of a few words, when the key is there.
+    pub fn word<T: Copy>(
+        &mut self,
+        checker: &mut Checker<'_>,
+        key: &'static str,
+        words: &[(&str, T)],
+    ) -> Option<T> {
+        let (field, text) = self.text(checker, key)?;
+        let found = words.iter().find(|(word, _)| *word == text).map(|(_, value)| *value);
+        if found.is_none() {
+            let list: Vec<String> = words.iter().map(|(word, _)| format!("\"{word}\"")).collect();
+            checker.problem_shown(
+                &field,
+                "is not one of the words for this key",
+                format!("write {}", list.join(" or ")),
+            );
+        }
+        found
+    }
+
+    /// Records every key that nobody knows.
+    pub fn finish(self, checker: &mut Checker<'_>) {
+        let (known, key, pattern) = (self.known.clone(), self.key.clone(), self.pattern.clone());
+        for (name, value) in self.map {
+            let field = Field::new(checker, join(&key, &shown(&name)), pattern.clone(), value);
+            let remedy = match nearest(&name, known.iter().copied()) {
+                Some(near) if field.source.starts_with(ENV_PREFIX) => {
+                    format!(
+                        "did you mean `{ENV_PREFIX}{}`?",
+                        join(&key, near).replace('.', "__").to_uppercase()
+                    )
+                }
+                Some(near) => format!("did you mean `{}`?", join(&key, near)),
+                None => format!("known here: {}", known.join(", ")),
+            };
+            checker.problem(&field, "is not a key of Hooklatch", remedy);
+        }
+    }
+}
+
+fn join(path: &str, key: &str) -> String {
+    if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") }
+}
+
+fn plain_text(value: &Value) -> Option<String> {
+    match &value.kind {
+        ValueKind::String(text) => Some(text.clone()),
+        ValueKind::Boolean(flag) => Some(flag.to_string()),
+        ValueKind::I64(number) => Some(number.to_string()),
+        ValueKind::U64(number) => Some(number.to_string()),
+        ValueKind::I128(number) => Some(number.to_string()),
+        ValueKind::U128(number) => Some(number.to_string()),
+        ValueKind::Float(number) => Some(number.to_string()),
+        ValueKind::Nil | ValueKind::Table(_) | ValueKind::Array(_) => None,
+    }
+}
+
+fn kind_name(value: &Value) -> &'static str {
+    match &value.kind {
+        ValueKind::Nil => "nothing",
+        ValueKind::Boolean(_) => "true or false",
+        ValueKind::I64(_) | ValueKind::U64(_) | ValueKind::I128(_) | ValueKind::U128(_) => "a whole number",
+        ValueKind::Float(_) => "a number with a fraction",
+        ValueKind::String(_) => "a text",
+        ValueKind::Table(_) => "a table",
+        ValueKind::Array(_) => "a list",
+    }
+}

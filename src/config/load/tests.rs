@@ -1,0 +1,75 @@
+//! The manual is complete: what it documents is what the program asks for, and the defaults it shows are real.
+
+use super::*;
+
+fn kinds() -> Vec<KindFacts> {
+    let kind = Name::parse("stripe").expect("a name");
+    vec![KindFacts { kind, horizon_h: 720, has_signed_time: true, has_signed_url: false }]
+}
+
+/// The manual with its examples uncommented.
+fn uncommented() -> String {
+    let line = |line: &str| match line.strip_prefix('#') {
+        Some(rest) if rest.starts_with(|c: char| c.is_ascii_lowercase() || c == '[') => rest.to_owned(),
+        Some(_) => String::new(),
+        None => line.to_owned(),
+    };
+    // The one example that stands beside an active key.
+    DEFAULTS.replace("\ntokens = []\n", "\n").lines().map(line).collect::<Vec<_>>().join("\n")
+}
+
+fn keys(prefix: &str, value: &toml::Value, into: &mut BTreeSet<String>) {
+    let is_users_own = ["providers", "destinations", "destinations.NAME.headers"].contains(&prefix);
+    match value {
+        toml::Value::Table(table) if table.contains_key("env") => {}
+        toml::Value::Table(table) => {
+            for (key, value) in table {
+                let key = if is_users_own { "NAME" } else { key };
+                let path = if prefix.is_empty() { key.to_owned() } else { format!("{prefix}.{key}") };
+                if !is_users_own {
+                    into.insert(path.clone());
+                }
+                keys(&path, value, into);
+            }
+        }
+        toml::Value::Array(list) => list.iter().for_each(|value| keys(&format!("{prefix}[]"), value, into)),
+        _ => {}
+    }
+}
+
+fn with_file(text: &str, name: &str) -> (tempfile::TempDir, Settings) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join(name);
+    std::fs::write(&path, text).expect("a file");
+    let env = ["HOOKLATCH_OPS_TOKEN", "STRIPE_WEBHOOK_SECRET", "BILLING_AUTHORIZATION"]
+        .map(|name| (name.to_owned(), "0123456789abcdef".to_owned()));
+    let source = ConfigSource { file: Some(path) };
+    (folder, Settings { source, env: env.into_iter().collect(), dev: None })
+}
+
+#[test]
+fn every_key_of_the_program_is_in_the_manual_and_the_other_way_round() {
+    // `unknown = "query"` is needed for its `query` to be right.
+    let text = uncommented().replace("unknown = \"retry\"", "unknown = \"query\"");
+    let (_folder, settings) = with_file(&text, "manual.toml");
+    load(&settings, &kinds()).expect("the manual's examples are right");
+    let mut documented = BTreeSet::new();
+    keys("", &toml::Value::Table(text.parse().expect("TOML")), &mut documented);
+    assert_eq!(asked(&settings, &kinds()), documented);
+}
+
+#[test]
+fn defaults_that_the_manual_shows_are_those_of_the_program() {
+    let shown: String = uncommented()
+        .lines()
+        .filter(|line| !line.starts_with("query"))
+        .fold(String::new(), |all, line| all + line + "\n");
+    let (_folder, settings) = with_file(&shown, "shown.toml");
+    let shown = load(&settings, &kinds()).expect("right");
+    let least = "[admin]\ntokens = [{ name = \"ops\", role = \"operator\", token = { env = \"HOOKLATCH_OPS_TOKEN\" } }]\n\
+        [providers.stripe]\nsecrets = [\"s\"]\nroutes = [{ on = [\"invoice.*\", \"charge.refunded\"], to = \"billing\" }]\n\
+        [destinations.billing]\nurl = \"https://billing.internal/events\"\nheaders = { authorization = \"x\" }\n";
+    let (_folder, settings) = with_file(least, "least.toml");
+    let least = load(&settings, &kinds()).expect("right");
+    assert_eq!(format!("{shown:#?}"), format!("{least:#?}"));
+}

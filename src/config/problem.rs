@@ -1,0 +1,107 @@
+//! What is wrong with a configuration, in words for the one who wrote it.
+//!
+//! Problems are collected, never thrown: the operator sees all of them at once. No problem ever carries a
+//! secret, so values are shown for keys that are known not to be one.
+
+use std::fmt;
+
+/// Longest part of a value that is shown. Characters.
+const SHOWN_CHARS_MAX: usize = 80;
+
+/// One thing that is wrong, where, and what to do about it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ConfigProblem {
+    /// The file, or the environment variable, that says it.
+    pub source: String,
+    /// The key as a dotted path, such as `providers.stripe.secrets[0]`; empty for the whole source.
+    pub key: String,
+    /// What is written there, when it cannot be a secret.
+    pub value: Option<String>,
+    /// What is wrong.
+    pub why: String,
+    /// What to do.
+    pub remedy: String,
+}
+
+impl fmt::Display for ConfigProblem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: ", self.source)?;
+        if !self.key.is_empty() {
+            write!(f, "{}: ", self.key)?;
+        }
+        if let Some(value) = &self.value {
+            write!(f, "`{value}` ")?;
+        }
+        f.write_str(&self.why)?;
+        if !self.remedy.is_empty() {
+            write!(f, "; {}", self.remedy)?;
+        }
+        Ok(())
+    }
+}
+
+/// `text` without control characters and cut to what fits a line.
+pub(super) fn shown(text: &str) -> String {
+    let mut shown: String =
+        text.chars().take(SHOWN_CHARS_MAX).map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect();
+    if text.chars().nth(SHOWN_CHARS_MAX).is_some() {
+        shown.push('…');
+    }
+    shown
+}
+
+/// The one of `known` that `text` was probably meant to be: at most two edits away, and fewer than half of
+/// its letters.
+pub(super) fn nearest<'a>(text: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    known
+        .into_iter()
+        .map(|candidate| (distance(text, candidate), candidate))
+        .filter(|(edits, candidate)| *edits <= 2 && edits * 2 < candidate.len().max(2))
+        .min()
+        .map(|(_, candidate)| candidate)
+}
+
+/// Levenshtein distance in characters.
+fn distance(left: &str, right: &str) -> usize {
+    let right: Vec<char> = right.chars().collect();
+    let mut row: Vec<usize> = (0..=right.len()).collect();
+    for (line, from) in left.chars().take(SHOWN_CHARS_MAX).enumerate() {
+        let mut above_left = line;
+        let mut before = line + 1;
+        let mut next = vec![before];
+        for (to, above) in right.iter().zip(row.iter().skip(1)) {
+            before = (above_left + usize::from(from != *to)).min(before + 1).min(above + 1);
+            above_left = *above;
+            next.push(before);
+        }
+        row = next;
+    }
+    row.last().copied().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nearest_key_is_offered_only_when_it_is_near() {
+        let known = ["listen", "public_url", "body_bytes_max"];
+        assert_eq!(nearest("listn", known), Some("listen"));
+        assert_eq!(nearest("public-url", known), Some("public_url"));
+        assert_eq!(nearest("port", known), None);
+        assert_eq!(nearest("", ["on", "to"]), None);
+    }
+
+    #[test]
+    fn shown_values_are_short_and_stay_on_one_line() {
+        assert_eq!(shown("a\nb"), "a\u{fffd}b");
+        assert_eq!(shown(&"x".repeat(100)).chars().count(), SHOWN_CHARS_MAX + 1);
+    }
+
+    #[test]
+    fn distance_counts_edits() {
+        for (left, right, want) in [("", "", 0), ("a", "", 1), ("", "ab", 2), ("kitten", "sitting", 3)] {
+            assert_eq!(distance(left, right), want, "{left} {right}");
+        }
+    }
+}

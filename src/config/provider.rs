@@ -1,0 +1,213 @@
+//! `[providers.NAME]`: who may send, how it signs, and where its events go.
+
+use std::collections::BTreeMap;
+
+use super::field::{Checker, Field, Table};
+use super::load::KindFacts;
+use super::problem::nearest;
+use super::{OnHandlerError, ProviderConfig, RetentionConfig, RetryConfig, RouteConfig, Secret};
+use crate::types::Name;
+
+/// How failing handlers are tried again unless `retry` says otherwise.
+const RETRY: RetryConfig =
+    RetryConfig { first_ms: 1_000, max_ms: 3_600_000, attempts_n: 30, age_max_ms: 259_200_000 };
+/// How long ids are remembered for kinds whose signature covers no time. Days.
+const UNTIMED_DAYS: u32 = 400;
+
+/// What a provider's keys are checked against.
+pub(super) struct Known<'a> {
+    /// The kinds there are.
+    pub kinds: &'a [KindFacts],
+    /// The names under `[destinations]`, right or wrong.
+    pub destinations: &'a [String],
+}
+
+/// One provider; what is wrong with it is recorded.
+pub(super) fn provider(
+    checker: &mut Checker<'_>,
+    name: &str,
+    field: Field,
+    known: &Known<'_>,
+) -> Option<(Name, ProviderConfig)> {
+    let name = entry_name(checker, name, &field)?;
+    let place = field.clone();
+    let mut table = field.table(checker)?;
+    let kind = kind(checker, &mut table, &name, (&place, known.kinds));
+    let secrets = secrets(checker, &mut table);
+    let words = [("keep", OnHandlerError::Keep), ("reject", OnHandlerError::Reject)];
+    let on_handler_error = table.word(checker, "on_handler_error", &words).unwrap_or(OnHandlerError::Keep);
+    let is_first_party = table.flag(checker, "first_party").unwrap_or(false);
+    let retry = retry(checker, &mut table, RETRY);
+    let routes = match table.take(checker, "routes") {
+        Some(field) => field.list(checker).unwrap_or_default(),
+        None => Vec::new(),
+    };
+    let routes = routes.into_iter().filter_map(|field| route(checker, field, known.destinations)).collect();
+    table.finish(checker);
+    let config = ProviderConfig { kind: kind?, secrets, on_handler_error, is_first_party, routes, retry };
+    Some((name, config))
+}
+
+/// The name of an entry of `[providers]` or `[destinations]`.
+pub(super) fn entry_name(checker: &mut Checker<'_>, name: &str, field: &Field) -> Option<Name> {
+    match Name::parse(name) {
+        Ok(name) => Some(name),
+        Err(error) => {
+            checker.problem(field, error.to_string(), "rename the table");
+            None
+        }
+    }
+}
+
+fn kind(
+    checker: &mut Checker<'_>,
+    table: &mut Table,
+    name: &Name,
+    (place, kinds): (&Field, &[KindFacts]),
+) -> Option<Name> {
+    let written = table.take(checker, "kind");
+    let (field, text) = match written {
+        Some(field) => {
+            let text = field.text(checker)?;
+            (field, text)
+        }
+        None => (place.clone(), name.to_string()),
+    };
+    if let Some(facts) = kinds.iter().find(|facts| facts.kind.as_str() == text) {
+        return Some(facts.kind.clone());
+    }
+    let names: Vec<&str> = kinds.iter().map(|facts| facts.kind.as_str()).collect();
+    let remedy = match nearest(&text, names.iter().copied()) {
+        Some(near) => format!("did you mean kind = \"{near}\"?"),
+        None => format!("set `kind` to one of {}", names.join(", ")),
+    };
+    let field = field.at(table.path("kind"));
+    checker.problem(&field, format!("there is no provider kind `{}`", super::problem::shown(&text)), remedy);
+    None
+}
+
+fn secrets(checker: &mut Checker<'_>, table: &mut Table) -> Vec<Secret> {
+    let remedy = "write secrets = [{ env = \"NAME\" }]; without one anybody could sign";
+    let Some(field) = table.take(checker, "secrets") else {
+        checker.missing(table.path("secrets"), remedy);
+        return Vec::new();
+    };
+    let Some(list) = field.list(checker) else { return Vec::new() };
+    if list.is_empty() {
+        checker.problem(&field, "is an empty list", remedy);
+    }
+    list.into_iter().filter_map(|field| field.secret(checker)).collect()
+}
+
+/// `retry = { … }` of a provider or a destination; what is not written is as in `default`.
+pub(super) fn retry(checker: &mut Checker<'_>, table: &mut Table, default: RetryConfig) -> RetryConfig {
+    let Some(mut table) = table.table(checker, "retry") else { return default };
+    let first_ms = table.number(checker, "first_ms", 1..=86_400_000).unwrap_or(default.first_ms);
+    let max_field = table.take(checker, "max_ms");
+    let max_ms = match &max_field {
+        Some(field) => field.number(checker, &(1..=604_800_000)).unwrap_or(u64::MAX),
+        None => default.max_ms.max(first_ms),
+    };
+    if let Some(field) = max_field.filter(|_| max_ms < first_ms) {
+        let remedy = format!("make it at least first_ms, {first_ms}");
+        checker.problem_shown(&field, "is below the first delay", remedy);
+    }
+    let attempts_n = table.number_u32(checker, "attempts_n", 1..=1_000).unwrap_or(default.attempts_n);
+    let age_max_ms = table.number(checker, "age_max_ms", 1..=31_536_000_000).unwrap_or(default.age_max_ms);
+    table.finish(checker);
+    RetryConfig { first_ms, max_ms, attempts_n, age_max_ms }
+}
+
+fn route(checker: &mut Checker<'_>, field: Field, destinations: &[String]) -> Option<RouteConfig> {
+    let mut table = field.table(checker)?;
+    let on = match table.take(checker, "on") {
+        Some(field) => patterns(checker, &field),
+        None => {
+            checker.missing(table.path("on"), "write on = [\"*\"] for every type");
+            Vec::new()
+        }
+    };
+    let to = match table.take(checker, "to") {
+        Some(field) => target(checker, &field, destinations),
+        None => {
+            checker.missing(table.path("to"), "name a destination");
+            None
+        }
+    };
+    let latest = table.flag(checker, "latest").unwrap_or(false);
+    table.finish(checker);
+    Some(RouteConfig { on, to: to?, latest })
+}
+
+fn patterns(checker: &mut Checker<'_>, field: &Field) -> Vec<String> {
+    let list = field.list(checker).unwrap_or_default();
+    if list.is_empty() && matches!(field.value.kind, config::ValueKind::Array(_)) {
+        checker.problem(field, "is an empty list", "write on = [\"*\"] for every type");
+    }
+    let mut patterns = Vec::new();
+    for field in list {
+        let Some(text) = field.text(checker) else { continue };
+        // The rule of `TypePattern`, which lives in a layer above this one: `*` only as the last character.
+        let stem = text.strip_suffix('*').unwrap_or(&text);
+        if text.is_empty() || stem.contains('*') {
+            let remedy = "write a type, `prefix.*` or `*`: the only `*` is the last character";
+            checker.problem_shown(&field, "is not a type pattern", remedy);
+        }
+        patterns.push(text);
+    }
+    patterns
+}
+
+fn target(checker: &mut Checker<'_>, field: &Field, destinations: &[String]) -> Option<Name> {
+    let text = field.text(checker)?;
+    if destinations.contains(&text) {
+        // A bad name is reported where the destination is.
+        return Name::parse(&text).ok();
+    }
+    let remedy = match nearest(&text, destinations.iter().map(String::as_str)) {
+        Some(near) => format!("did you mean \"{near}\"?"),
+        None => format!("add a table [destinations.{}]", super::problem::shown(&text)),
+    };
+    checker.problem_shown(field, "is not a destination", remedy);
+    None
+}
+
+/// `[retention]`, against the floors of the kinds in use.
+pub(super) fn retention(
+    checker: &mut Checker<'_>,
+    table: &mut Table,
+    providers: &BTreeMap<Name, ProviderConfig>,
+    (kinds, defaults): (&[KindFacts], &str),
+) -> RetentionConfig {
+    let Some(mut table) = table.table(checker, "retention") else {
+        return RetentionConfig { ids_days: 0, ids_days_of: BTreeMap::new() };
+    };
+    let field = table.take(checker, "ids_days");
+    let ids_days = field.as_ref().and_then(|field| field.number(checker, &(1..=3_650)));
+    let ids_days = ids_days.and_then(|days| u32::try_from(days).ok());
+    let mut ids_days_of = BTreeMap::new();
+    for (name, provider) in providers {
+        let floor = kinds.iter().find(|facts| facts.kind == provider.kind).map_or(0, floor_days);
+        let (Some(field), Some(days)) = (&field, ids_days) else { continue };
+        if days >= floor {
+            continue;
+        }
+        if field.source == defaults {
+            ids_days_of.insert(name.clone(), floor);
+        } else {
+            let why =
+                format!("is less than provider `{name}` (kind `{}`) needs, {floor} days", provider.kind);
+            let remedy = format!("set it to {floor} or more, or leave it out");
+            checker.problem_shown(field, why, remedy);
+        }
+    }
+    table.finish(checker);
+    RetentionConfig { ids_days: ids_days.unwrap_or_default(), ids_days_of }
+}
+
+/// How long ids of a kind must be remembered. Days: its horizon, rounded up, and [`UNTIMED_DAYS`] when its
+/// signature covers no time, because then a recorded request can be played again at any time.
+fn floor_days(facts: &KindFacts) -> u32 {
+    let horizon_days = facts.horizon_h.div_ceil(24);
+    if facts.has_signed_time { horizon_days } else { horizon_days.max(UNTIMED_DAYS) }
+}

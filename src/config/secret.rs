@@ -1,0 +1,117 @@
+//! Secrets: a text, `{ env = "NAME" }` or `{ file = "PATH" }`, read once at the start.
+//!
+//! What is read here is never part of a problem: those name the place and the reason only.
+
+use std::io::Read;
+use std::path::Path;
+
+use config::ValueKind;
+
+use super::Secret;
+use super::field::{Checker, Field};
+
+/// Largest secret file. Bytes.
+const FILE_BYTES_MAX: u64 = 65_536;
+
+impl Field {
+    /// A secret that is not empty, from wherever it is.
+    pub fn secret(self, checker: &mut Checker<'_>) -> Option<Secret> {
+        let text = match &self.value.kind {
+            ValueKind::String(text) => text.clone(),
+            ValueKind::Table(_) => self.clone().referred(checker)?,
+            _ => {
+                checker.problem(
+                    &self,
+                    "is not a secret",
+                    "write a text, { env = \"NAME\" } or { file = \"PATH\" }",
+                );
+                return None;
+            }
+        };
+        if text.trim().is_empty() {
+            let remedy = "copy the secret from the sender's dashboard; without one anybody could sign";
+            checker.problem(&self, "is an empty secret", remedy);
+            return None;
+        }
+        Some(Secret::new(text))
+    }
+
+    fn referred(self, checker: &mut Checker<'_>) -> Option<String> {
+        let place = self.clone();
+        let problems_before = checker.problems.len();
+        let mut table = self.table(checker)?;
+        // A manual that lists `env` and `file` under every secret would say nothing new.
+        let asked = checker.asked.clone();
+        let env = table.text(checker, "env");
+        let file = table.text(checker, "file");
+        checker.asked = asked;
+        table.finish(checker);
+        if checker.problems.len() > problems_before {
+            return None;
+        }
+        match (env, file) {
+            (Some((_, name)), None) => from_env(checker, &place, &name),
+            (None, Some((_, path))) => from_file(checker, &place, &path),
+            _ => {
+                let remedy = "write either { env = \"NAME\" } or { file = \"PATH\" }";
+                checker.problem(&place, "names no place, or two", remedy);
+                None
+            }
+        }
+    }
+}
+
+fn from_env(checker: &mut Checker<'_>, place: &Field, name: &str) -> Option<String> {
+    let text = checker.env.get(name).map(str::to_owned);
+    match &text {
+        None => {
+            let remedy = format!("set it where Hooklatch is started: export {name}=…");
+            checker.problem(place, format!("environment variable `{name}` is not set"), remedy);
+        }
+        Some(text) if text.trim().is_empty() => {
+            let why = format!("environment variable `{name}` is an empty secret");
+            checker.problem(place, why, format!("give `{name}` a value"));
+            return None;
+        }
+        Some(_) => {}
+    }
+    text
+}
+
+fn from_file(checker: &mut Checker<'_>, place: &Field, path: &str) -> Option<String> {
+    let full = checker.folder.join(path);
+    match read(&full) {
+        Ok(text) if text.trim().is_empty() => {
+            let why = format!("file `{}` holds an empty secret", full.display());
+            checker.problem(place, why, "write the secret into the file");
+            None
+        }
+        Ok(text) => Some(text),
+        Err(why) => {
+            let why = format!("file `{}` cannot be read: {why}", full.display());
+            checker.problem(
+                place,
+                why,
+                "a path is relative to the config file's folder; check it and its rights",
+            );
+            None
+        }
+    }
+}
+
+fn read(path: &Path) -> Result<String, String> {
+    let file = std::fs::File::open(path).map_err(|error| error.to_string())?;
+    let mut bytes = Vec::new();
+    file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(|error| error.to_string())?;
+    if u64::try_from(bytes.len()).is_ok_and(|length| length > FILE_BYTES_MAX) {
+        return Err(format!("it is larger than {FILE_BYTES_MAX} bytes"));
+    }
+    let mut text = String::from_utf8(bytes).map_err(|_| "it is not UTF-8 text".to_owned())?;
+    if text.ends_with('\n') {
+        text.pop();
+        if text.ends_with('\r') {
+            text.pop();
+        }
+    }
+    Ok(text)
+}
