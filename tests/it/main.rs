@@ -1,1 +1,3 @@
-//! t
+//! One test binary: every test that looks at Hooklatch from outside.
+
+mod config;

@@ -1,0 +1,437 @@
+//! What an operator writes, and what is said about it: all mistakes at once, each with its key and remedy.
+
+use std::path::Path;
+
+use hooklatch::config::{
+    Config, ConfigProblem, ConfigSource, KindFacts, OnHandlerError, Secret, Settings, UnknownPolicy, load,
+};
+use hooklatch::types::Name;
+
+fn kinds() -> Vec<KindFacts> {
+    let kind = |name: &str, horizon_h, has_signed_time, has_signed_url| KindFacts {
+        kind: Name::parse(name).expect("a name"),
+        horizon_h,
+        has_signed_time,
+        has_signed_url,
+    };
+    vec![kind("stripe", 720, true, false), kind("github", 72, false, false), kind("square", 72, false, true)]
+}
+
+fn name(text: &str) -> Name {
+    Name::parse(text).expect("a name")
+}
+
+/// Loads `text` as `hooklatch.toml` of `folder` with these variables.
+fn load_in(folder: &Path, text: &str, env: &[(&str, &str)]) -> Result<Config, Vec<ConfigProblem>> {
+    let path = folder.join("hooklatch.toml");
+    std::fs::write(&path, text).expect("a file");
+    let env = env.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+    load(&Settings { source: ConfigSource { file: Some(path) }, env, dev: None }, &kinds())
+}
+
+fn loaded(text: &str, env: &[(&str, &str)]) -> Result<Config, Vec<ConfigProblem>> {
+    load_in(tempfile::tempdir().expect("a folder").path(), text, env)
+}
+
+#[track_caller]
+fn right(text: &str, env: &[(&str, &str)]) -> Config {
+    loaded(text, env).unwrap_or_else(|problems| panic!("{problems:#?}"))
+}
+
+const STRIPE: &str = "[providers.stripe]\nsecrets = [\"whsec_0123456789\"]\n";
+const BILLING: &str = "[destinations.billing]\nurl = \"https://billing.internal/events\"\n";
+
+#[test]
+fn each_mistake_names_its_key_and_the_remedy() {
+    #[track_caller]
+    fn check(text: &str, key: &str, part: &str) {
+        let problems = loaded(text, &[]).expect_err(text);
+        let found = problems.iter().any(|problem| problem.key == key && problem.to_string().contains(part));
+        assert!(found, "no problem of `{key}` with `{part}` in {problems:#?}");
+        assert_eq!(problems.len(), 1, "{problems:#?}");
+        assert!(
+            problems[0].source.ends_with("hooklatch.toml") && !problems[0].remedy.is_empty(),
+            "{problems:#?}"
+        );
+    }
+    check("[server]\nlistn = \"127.0.0.1:1\"", "server.listn", "did you mean `server.listen`?");
+    check("[servre]\nlisten = \"127.0.0.1:1\"", "servre", "did you mean `server`?");
+    check("colour = 1", "colour", "is not a key of Hooklatch; known here: server, admin");
+    check("server = 5", "server", "is a whole number, wanted a table");
+    check("[server]\nlisten = 8080", "server.listen", "is a whole number, wanted a text");
+    check("[server]\nlisten = \"localhost\"", "server.listen", "`localhost` is not an address");
+    check(
+        "[server]\nbody_bytes_max = 1",
+        "server.body_bytes_max",
+        "`1` is out of bounds; write a whole number from 1024",
+    );
+    check("[server]\nbody_bytes_max = -5", "server.body_bytes_max", "`-5` is out of bounds");
+    check("[server]\nbody_bytes_max = 2000.5", "server.body_bytes_max", "wanted a whole number");
+    check("[server]\nbody_bytes_max = \"2000\"", "server.body_bytes_max", "wanted a whole number");
+    check("[server]\npublic_url = \"hooks.example.com\"", "server.public_url", "begin it with https://");
+    check("[server]\npublic_url = \"ftp://hooks.example.com\"", "server.public_url", "another scheme");
+    check("[server]\npublic_url = \"https://a.example/?x=1\"", "server.public_url", "query or fragment");
+    check("[server]\ninflight_bytes_max = 1000", "server.inflight_bytes_max", "out of bounds");
+    check("[admin]\nlisten = \"127.0.0.1:8080\"", "admin.listen", "is where the receiver listens");
+    check(
+        "[admin]\ntokens = [{ name = \"ops\", role = \"boss\", token = \"0123456789abcdef\" }]",
+        "admin.tokens[0].role",
+        "\"viewer\" or \"operator\"",
+    );
+    check(
+        "[admin]\ntokens = [{ name = \"ops\", role = \"viewer\", token = \"short\" }]",
+        "admin.tokens[0].token",
+        "16 to 1024",
+    );
+    check("[admin]\ntokens = [{ name = \"ops\", role = \"viewer\" }]", "admin.tokens[0].token", "is missing");
+    check("[database]\nurl = \"mysql://root@localhost/x\"", "database.url", "scheme `mysql`");
+    check("[database]\nurl = \"hooklatch.db\"", "database.url", "write sqlite://PATH");
+    check("[database]\nmigrate = \"yes\"", "database.migrate", "wanted true or false");
+    check("[outbox]\nlease_ms = 5", "outbox.lease_ms", "from 1000 to 3600000");
+    check("[log]\nformat = \"xml\"", "log.format", "\"auto\" or \"human\" or \"json\"");
+    check("[log]\nfilter = \"a=b=c\"", "log.filter", "is not a log filter");
+    check("[retention]\nids_days = 0", "retention.ids_days", "from 1 to 3650");
+    check(
+        "[retention]\nids_days = 29\n[providers.stripe]\nsecrets = [\"s\"]",
+        "retention.ids_days",
+        "provider `stripe`",
+    );
+    check(
+        "[retention]\nids_days = 90\n[providers.github]\nsecrets = [\"s\"]",
+        "retention.ids_days",
+        "400 days; set it to 400",
+    );
+}
+
+#[test]
+fn mistakes_of_senders_and_destinations_name_their_place() {
+    #[track_caller]
+    fn check(text: &str, key: &str, part: &str) {
+        let problems = loaded(text, &[]).expect_err(text);
+        let found = problems.iter().any(|problem| problem.key == key && problem.to_string().contains(part));
+        assert!(found && problems.len() == 1, "no problem of `{key}` with `{part}` in {problems:#?}");
+    }
+    let stripe = |more: &str| format!("{STRIPE}{more}");
+    let route = |route: &str| format!("{STRIPE}routes = [{route}]\n{BILLING}");
+    let billing = |more: &str| format!("{BILLING}{more}");
+    check("[providers.Stripe]\nkind = \"stripe\"\nsecrets = [\"s\"]", "providers.Stripe", "is not a name");
+    check(
+        "[providers.stripee]\nsecrets = [\"s\"]",
+        "providers.stripee.kind",
+        "did you mean kind = \"stripe\"?",
+    );
+    check(
+        "[providers.acme]\nsecrets = [\"s\"]",
+        "providers.acme.kind",
+        "set `kind` to one of stripe, github",
+    );
+    check("[providers.stripe]", "providers.stripe.secrets", "is missing");
+    check("[providers.stripe]\nsecrets = []", "providers.stripe.secrets", "is an empty list");
+    check(
+        "[providers.stripe]\nsecrets = [\"a\", \" \"]",
+        "providers.stripe.secrets[1]",
+        "is an empty secret",
+    );
+    check("[providers.stripe]\nsecrets = [5]", "providers.stripe.secrets[0]", "is not a secret");
+    check(
+        "[providers.stripe]\nsecrets = [{ env = \"NOT_SET\" }]",
+        "providers.stripe.secrets[0]",
+        "`NOT_SET` is not set",
+    );
+    check(
+        "[providers.stripe]\nsecrets = [{ file = \"nowhere\" }]",
+        "providers.stripe.secrets[0]",
+        "cannot be read",
+    );
+    check(
+        "[providers.stripe]\nsecrets = [{ path = \"x\" }]",
+        "providers.stripe.secrets[0].path",
+        "known here: env, file",
+    );
+    check(
+        "[providers.stripe]\nsecrets = [{ env = \"A\", file = \"b\" }]",
+        "providers.stripe.secrets[0]",
+        "names no place, or two",
+    );
+    check(
+        &stripe("on_handler_error = \"drop\""),
+        "providers.stripe.on_handler_error",
+        "\"keep\" or \"reject\"",
+    );
+    check(&stripe("retry = { first_ms = 0 }"), "providers.stripe.retry.first_ms", "from 1 to");
+    check(
+        &stripe("retry = { first_ms = 10, max_ms = 5 }"),
+        "providers.stripe.retry.max_ms",
+        "below the first delay",
+    );
+    check(
+        &route("{ on = [\"*\"], to = \"biling\" }"),
+        "providers.stripe.routes[0].to",
+        "did you mean \"billing\"?",
+    );
+    check(
+        &route("{ on = [\"*\"], to = \"nowhere\" }"),
+        "providers.stripe.routes[0].to",
+        "add a table [destinations.nowhere]",
+    );
+    check(
+        &route("{ on = [\"a.*.b\"], to = \"billing\" }"),
+        "providers.stripe.routes[0].on[0]",
+        "is not a type pattern",
+    );
+    check(&route("{ on = [], to = \"billing\" }"), "providers.stripe.routes[0].on", "is an empty list");
+    check(&route("{ to = \"billing\" }"), "providers.stripe.routes[0].on", "is missing");
+    check("[destinations.billing]", "destinations.billing.url", "is missing");
+    check("[destinations.billing]\nurl = \"billing/x\"", "destinations.billing.url", "is not a URL");
+    check("[destinations.billing]\nurl = \"redis://billing\"", "destinations.billing.url", "another scheme");
+    check(
+        "[destinations.billing]\nurl = \"https://me:pw@billing\"",
+        "destinations.billing.url",
+        "has a user or password",
+    );
+    check(
+        &billing("timeout_ms = 30000"),
+        "destinations.billing.timeout_ms",
+        "is not below outbox.lease_ms, 30000",
+    );
+    check(
+        &billing("[outbox]\nlease_ms = 5000"),
+        "destinations.billing.timeout_ms",
+        "not below outbox.lease_ms, 5000",
+    );
+    check(&billing("unknown = \"query\""), "destinations.billing.query", "say how to ask");
+    check(
+        &billing("unknown = \"maybe\""),
+        "destinations.billing.unknown",
+        "\"retry\" or \"query\" or \"hold\"",
+    );
+    check(
+        &billing("query = { url = \"https://x/{event_id}\", pointer = \"/a\" }"),
+        "destinations.billing.query",
+        "set unknown = \"query\"",
+    );
+    check(
+        &billing("unknown = \"query\"\nquery = { url = \"https://x/y\", pointer = \"/a\" }"),
+        "destinations.billing.query.url",
+        "asks the same",
+    );
+    check(
+        &billing("unknown = \"query\"\nquery = { url = \"https://x/{event_id}{id}\", pointer = \"/a\" }"),
+        "destinations.billing.query.url",
+        "placeholder",
+    );
+    check(
+        &billing("unknown = \"query\"\nquery = { url = \"https://x/{event_id}\", pointer = \"a.b\" }"),
+        "destinations.billing.query.pointer",
+        "\"/a/b\"",
+    );
+    check(&billing("headers = { Host = \"x\" }"), "destinations.billing.headers.Host", "sets itself");
+    check(
+        &billing("headers = { authorization = \"a\\nb\" }"),
+        "destinations.billing.headers.authorization",
+        "cannot carry",
+    );
+}
+
+#[test]
+fn all_mistakes_come_at_once_and_none_shows_a_secret() {
+    let text = "[server]\nlisten = \"x\"\nports = 1\n\
+        [providers.stripe]\nsecret = \"whsec_canary\"\nsecrets = [\"\", { env = \"CANARY\", other = 1 }, 7]\n\
+        routes = [{ on = [\"*\"], to = \"nowhere\" }]\n\
+        [database]\nurl = \"mysql://root:canary@db/x\"\n[destinations.x]\nurl = \"https://u:canary@h/\"\n";
+    let problems =
+        loaded(text, &[("CANARY", "canary"), ("HOOKLATCH__LOG__COLOUR", "canary")]).expect_err("wrong");
+    let keys: Vec<&str> = problems.iter().map(|problem| problem.key.as_str()).collect();
+    for key in [
+        "server.listen",
+        "server.ports",
+        "providers.stripe.secret",
+        "providers.stripe.secrets[0]",
+        "providers.stripe.secrets[1].other",
+        "providers.stripe.secrets[2]",
+        "providers.stripe.routes[0].to",
+        "database.url",
+        "destinations.x.url",
+        "log.colour",
+    ] {
+        assert!(keys.contains(&key), "{key} is not in {keys:?}");
+    }
+    assert_eq!(problems.len(), 10, "{problems:#?}");
+    assert!(!format!("{problems:?}").contains("canary"), "{problems:#?}");
+}
+
+#[test]
+fn a_broken_file_is_told_with_its_lines_and_without_its_text() {
+    #[track_caller]
+    fn check(text: &str, part: &str) {
+        let problems = loaded(text, &[]).expect_err(text);
+        let all = problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n");
+        assert!(all.contains(part) && !all.contains("canary"), "{all}");
+    }
+    check(
+        "[server]\nlisten = \"127.0.0.1:1\"\nlisten = \"127.0.0.1:2\"\n",
+        "line 3, column 1: duplicate key",
+    );
+    check("[providers.a]\nkind = \"stripe\"\n[providers.a]\nsecrets = [\"canary\"]\n", "line 3");
+    check("[server]\nlisten = \n[admin\n", "line 2");
+    check("secrets = \"canary", "line 1");
+}
+
+#[test]
+fn a_file_that_cannot_be_read_is_a_problem_of_that_file() {
+    let source = ConfigSource { file: Some("/nonexistent/hooklatch.toml".into()) };
+    let problems = load(&Settings { source, ..Settings::default() }, &kinds()).expect_err("not there");
+    assert_eq!(problems.len(), 1);
+    assert_eq!(problems[0].source, "/nonexistent/hooklatch.toml");
+    assert!(problems[0].why.starts_with("cannot be read"), "{problems:?}");
+}
+
+#[test]
+fn environment_overrides_the_file_and_keeps_texts_as_they_are() {
+    let text = format!("{STRIPE}{BILLING}[server]\nlisten = \"127.0.0.1:1000\"\n");
+    let config = right(
+        &text,
+        &[
+            ("HOOKLATCH__SERVER__LISTEN", "127.0.0.1:2000"),
+            ("HOOKLATCH__DATABASE__MIGRATE", "false"),
+            ("HOOKLATCH__DATABASE__URL", "postgres://me:pw@db:5432/hooks"),
+            ("HOOKLATCH__DESTINATIONS__BILLING__TIMEOUT_MS", "5000"),
+            ("HOOKLATCH__DESTINATIONS__BILLING__HEADERS__AUTHORIZATION", "Bearer x"),
+            ("HOOKLATCH__PROVIDERS__STRIPE__SECRETS", "12345678"),
+            ("HOOKLATCH__PROVIDERS__GITHUB__SECRETS", "[\"new\", { env = \"OLD\" }]"),
+            ("HOOKLATCH__OUTBOX__POLL_MS", "77"),
+            ("OLD", "old"),
+            ("HOOKLATCH_OTHER", "is not ours"),
+        ],
+    );
+    assert_eq!(config.server.listen.port(), 2000);
+    assert_eq!(config.server.public_url, "http://127.0.0.1:2000");
+    assert!(!config.database.migrate);
+    assert_eq!(config.database.url, "postgres://me:pw@db:5432/hooks");
+    assert_eq!(config.outbox.poll_ms, 77);
+    let billing = &config.destinations[&name("billing")];
+    assert_eq!((billing.timeout_ms, billing.url.as_str()), (5_000, "https://billing.internal/events"));
+    assert_eq!(billing.headers["authorization"].reveal(), "Bearer x");
+    let secrets = |provider: &str| -> Vec<String> {
+        config.providers[&name(provider)].secrets.iter().map(|secret| secret.reveal().to_owned()).collect()
+    };
+    assert_eq!(secrets("stripe"), ["12345678"]);
+    assert_eq!(secrets("github"), ["new", "old"]);
+}
+
+#[test]
+fn mistakes_in_variables_name_the_variable() {
+    #[track_caller]
+    fn check(variable: &str, text: &str, key: &str, part: &str) {
+        let problems = loaded("", &[(variable, text)]).expect_err(variable);
+        assert_eq!(
+            (problems.len(), problems[0].source.as_str(), problems[0].key.as_str()),
+            (1, variable, key)
+        );
+        assert!(problems[0].to_string().contains(part), "{}", problems[0]);
+    }
+    check("HOOKLATCH__SERVER__LISTN", "x", "server.listn", "did you mean `HOOKLATCH__SERVER__LISTEN`?");
+    check("HOOKLATCH__LISTEN", "x", "listen", "is not a key");
+    check("HOOKLATCH__OUTBOX__LEASE_MS", "soon", "outbox.lease_ms", "wanted a whole number");
+    check("HOOKLATCH__OUTBOX__LEASE_MS", "1", "outbox.lease_ms", "out of bounds");
+    check("HOOKLATCH__DATABASE__MIGRATE", "1", "database.migrate", "wanted true or false");
+    check("HOOKLATCH__SERVER", "x", "server", "wanted a table");
+    check(
+        "HOOKLATCH__PROVIDERS__STRIPE__SECRETS",
+        "[\"a\"",
+        "providers.stripe.secrets",
+        "is not a TOML array",
+    );
+    check("HOOKLATCH__PROVIDERS__STRIPE__SECRETS", "", "providers.stripe.secrets[0]", "is an empty secret");
+}
+
+#[test]
+fn secrets_come_from_text_environment_and_files_beside_the_config() {
+    let folder = tempfile::tempdir().expect("a folder");
+    std::fs::write(folder.path().join("secret.txt"), "from-file\r\n").expect("a file");
+    let text = "[providers.stripe]\nsecrets = [\"plain \", { env = \"S\" }, { file = \"secret.txt\" }]\n";
+    let config = load_in(folder.path(), text, &[("S", "from-env")]).expect("right");
+    let secrets = &config.providers[&name("stripe")].secrets;
+    let texts: Vec<&str> = secrets.iter().map(Secret::reveal).collect();
+    assert_eq!(texts, ["plain ", "from-env", "from-file"]);
+    assert!(!format!("{config:?}").contains("from-"), "a config must not print its secrets");
+
+    std::fs::write(folder.path().join("secret.txt"), "\n").expect("a file");
+    let problems = load_in(folder.path(), text, &[("S", " ")]).expect_err("empty secrets");
+    let keys: Vec<&str> = problems.iter().map(|problem| problem.key.as_str()).collect();
+    assert_eq!(keys, ["providers.stripe.secrets[1]", "providers.stripe.secrets[2]"], "{problems:#?}");
+}
+
+#[test]
+fn a_full_file_becomes_the_config_it_says() {
+    let text = "[server]\npublic_url = \"https://hooks.example.com/\"\n\
+        [admin]\ntokens = [{ name = \"ops\", role = \"operator\", token = \"0123456789abcdef\" }]\n\
+        [providers.stripe_eu]\nkind = \"stripe\"\nsecrets = [\"s\"]\non_handler_error = \"reject\"\nfirst_party = true\n\
+        [[providers.stripe_eu.routes]]\non = [\"invoice.*\"]\nto = \"billing\"\nlatest = true\n\
+        [destinations.billing]\nurl = \"https://billing.internal/events\"\nunknown = \"query\"\n\
+        query = { url = \"https://billing.internal/{idempotency_key}\", pointer = \"/state\", equals = \"done\" }\n";
+    let config = right(text, &[]);
+    assert_eq!(config.server.public_url, "https://hooks.example.com");
+    assert_eq!(config.admin.tokens.len(), 1);
+    let stripe = &config.providers[&name("stripe_eu")];
+    assert_eq!((stripe.kind.as_str(), stripe.is_first_party), ("stripe", true));
+    assert_eq!(stripe.on_handler_error, OnHandlerError::Reject);
+    assert_eq!((stripe.routes[0].to.as_str(), stripe.routes[0].latest), ("billing", true));
+    assert!(matches!(config.destinations[&name("billing")].unknown, UnknownPolicy::Query(_)));
+}
+
+#[test]
+fn kinds_without_a_signed_time_are_remembered_longer_by_themselves() {
+    let text = format!("{STRIPE}[providers.github]\nsecrets = [\"s\"]\n");
+    let config = right(&text, &[]);
+    assert_eq!(config.retention.ids_days_for(&name("stripe")), 90);
+    assert_eq!(config.retention.ids_days_for(&name("github")), 400);
+    let config = right(&format!("{text}[retention]\nids_days = 500\n"), &[]);
+    assert_eq!(config.retention.ids_days_for(&name("stripe")), 500);
+    assert_eq!(config.retention.ids_days_for(&name("github")), 500);
+}
+
+#[test]
+fn a_sender_that_signs_the_url_needs_the_public_one() {
+    let text = "[server]\nlisten = \"0.0.0.0:8080\"\n[providers.square]\nsecrets = [\"s\"]\n";
+    let problems = loaded(text, &[]).expect_err("no public URL");
+    assert_eq!((problems.len(), problems[0].key.as_str()), (1, "server.public_url"));
+    right(text, &[("HOOKLATCH__SERVER__PUBLIC_URL", "https://x.example")]);
+    right(&text.replace("0.0.0.0", "127.0.0.1"), &[]);
+}
+
+/// Loads the dev configuration with `text` on top.
+fn dev(text: &str) -> Result<Config, Vec<ConfigProblem>> {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("hooklatch.toml");
+    std::fs::write(&path, text).expect("a file");
+    let secrets = ["stripe", "github"].map(|kind| (name(kind), Secret::new(format!("dev-{kind}"))));
+    let source = ConfigSource { file: Some(path) };
+    load(&Settings { source, dev: Some(secrets.to_vec()), ..Settings::default() }, &kinds())
+}
+
+#[test]
+fn dev_config_has_every_kind_and_an_echo() {
+    let config = dev("").expect("right");
+    assert_eq!(config.database.url, "sqlite://.hooklatch/dev.db");
+    assert_eq!(config.destinations[&name("echo")].url, "http://127.0.0.1:8081/dev/echo");
+    for (kind, provider) in &config.providers {
+        assert_eq!(provider.secrets[0].reveal(), format!("dev-{kind}"));
+        assert_eq!((provider.routes[0].on[0].as_str(), provider.routes[0].to.as_str()), ("*", "echo"));
+    }
+    assert_eq!(config.providers.len(), 2);
+}
+
+#[test]
+fn dev_config_yields_to_the_users_and_stays_on_loopback() {
+    let config = dev("[database]\nurl = \"postgres://db/x\"\n[admin]\nlisten = \"127.0.0.1:9999\"\n[providers.stripe]\nsecrets = [\"mine\"]\n")
+        .expect("right");
+    assert_eq!(config.database.url, "postgres://db/x");
+    assert_eq!(config.destinations[&name("echo")].url, "http://127.0.0.1:9999/dev/echo");
+    assert_eq!(config.providers[&name("stripe")].secrets[0].reveal(), "mine");
+    assert_eq!(config.providers[&name("stripe")].routes.len(), 1);
+    let problems =
+        dev("[server]\nlisten = \"0.0.0.0:8080\"\n[admin]\nlisten = \"10.0.0.1:8081\"\n").expect_err("open");
+    let keys: Vec<&str> = problems.iter().map(|problem| problem.key.as_str()).collect();
+    assert_eq!(keys, ["admin.listen", "server.listen"], "{problems:#?}");
+}
