@@ -26,15 +26,10 @@ pub(super) fn destination(
 ) -> Option<(Name, DestinationConfig)> {
     let name = entry_name(checker, name, &field)?;
     let mut table = field.table(checker)?;
-    let url = match table.text(checker, "url") {
-        Some((field, text)) => http_url(checker, &field, &text, UrlRule::Destination),
-        None => {
-            if !checker.problems.iter().any(|problem| problem.key == table.path("url")) {
-                checker.missing(table.path("url"), "write where calls go: url = \"https://…\"");
-            }
-            None
-        }
-    };
+    let url = table.needed(checker, "url", "write where calls go: url = \"https://…\"").and_then(|field| {
+        let text = field.text(checker)?;
+        http_url(checker, &field, &text, UrlRule::Destination)
+    });
     let headers = headers(checker, &mut table);
     let unknown = unknown(checker, &mut table);
     let timeout_ms = timeout(checker, &mut table, lease_ms);
@@ -145,29 +140,19 @@ fn unknown(checker: &mut Checker<'_>, table: &mut Table) -> UnknownPolicy {
 
 fn query(checker: &mut Checker<'_>, field: Field) -> Option<QueryConfig> {
     let mut table = field.table(checker)?;
-    let url = match table.take(checker, "url") {
-        Some(field) => query_url(checker, &field),
-        None => {
-            checker.missing(table.path("url"), "write what to GET, with {idempotency_key} in it");
-            None
-        }
-    };
-    let pointer = match table.take(checker, "pointer") {
-        Some(field) => field.text(checker).map(|text| (field, text)),
-        None => {
-            checker.missing(table.path("pointer"), "write a JSON pointer such as \"/id\"");
-            None
-        }
-    };
-    if let Some((field, text)) =
-        pointer.as_ref().filter(|(_, text)| !text.is_empty() && !text.starts_with('/'))
+    let url = table.needed(checker, "url", "write what to GET, with {idempotency_key} in it");
+    let url = url.and_then(|field| query_url(checker, &field));
+    let pointer = table.needed(checker, "pointer", "write a JSON pointer such as \"/id\"");
+    let pointer = pointer.and_then(|field| Some((field.text(checker)?, field)));
+    if let Some((text, field)) =
+        pointer.as_ref().filter(|(text, _)| !text.is_empty() && !text.starts_with('/'))
     {
         let remedy = format!("write it as \"/{}\"", text.trim_start_matches("$.").replace('.', "/"));
         checker.problem_shown(field, "is not a JSON pointer", remedy);
     }
     let equals = table.text(checker, "equals").map(|(_, text)| text);
     table.finish(checker);
-    Some(QueryConfig { url: url?, pointer: pointer?.1, equals })
+    Some(QueryConfig { url: url?, pointer: pointer?.0, equals })
 }
 
 /// Placeholders stay as they are; what is around them must be a URL.

@@ -62,7 +62,7 @@ fn number(number: i64) -> Value {
 }
 
 fn list<const N: usize>(values: [Value; N]) -> Value {
-    Value::new(Some(&ORIGIN.to_owned()), values.to_vec())
+    Value::new(Some(&ORIGIN.to_owned()), Vec::from(values))
 }
 
 fn table<const N: usize>(entries: [(&str, Value); N]) -> Value {

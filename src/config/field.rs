@@ -207,6 +207,15 @@ impl Table {
         Some(Field::new(checker, self.path(key), pattern, value))
     }
 
+    /// As [`Table::take`], for a key that must be there.
+    pub fn needed(&mut self, checker: &mut Checker<'_>, key: &'static str, remedy: &str) -> Option<Field> {
+        let field = self.take(checker, key);
+        if field.is_none() {
+            checker.missing(self.path(key), remedy);
+        }
+        field
+    }
+
     /// Takes a table out; an absent one is empty.
     pub fn table(&mut self, checker: &mut Checker<'_>, key: &'static str) -> Option<Self> {
         match self.take(checker, key) {

@@ -54,8 +54,10 @@ fn merge(under: &mut Value, over: Value) {
 
 /// The layers, lowest first, as one table.
 pub(super) fn merged(layers: Vec<Layer>) -> Result<Map<String, Value>, ::config::ConfigError> {
-    let builder =
-        layers.into_iter().fold(::config::Config::builder(), |builder, layer| builder.add_source(layer));
+    let mut builder = ::config::Config::builder();
+    for layer in layers {
+        builder = builder.add_source(layer);
+    }
     builder.build()?.collect()
 }
 

@@ -88,10 +88,7 @@ fn kind(
 
 fn secrets(checker: &mut Checker<'_>, table: &mut Table) -> Vec<Secret> {
     let remedy = "write secrets = [{ env = \"NAME\" }]; without one anybody could sign";
-    let Some(field) = table.take(checker, "secrets") else {
-        checker.missing(table.path("secrets"), remedy);
-        return Vec::new();
-    };
+    let Some(field) = table.needed(checker, "secrets", remedy) else { return Vec::new() };
     let Some(list) = field.list(checker) else { return Vec::new() };
     if list.is_empty() {
         checker.problem(&field, "is an empty list", remedy);
@@ -120,20 +117,10 @@ pub(super) fn retry(checker: &mut Checker<'_>, table: &mut Table, default: Retry
 
 fn route(checker: &mut Checker<'_>, field: Field, destinations: &[String]) -> Option<RouteConfig> {
     let mut table = field.table(checker)?;
-    let on = match table.take(checker, "on") {
-        Some(field) => patterns(checker, &field),
-        None => {
-            checker.missing(table.path("on"), "write on = [\"*\"] for every type");
-            Vec::new()
-        }
-    };
-    let to = match table.take(checker, "to") {
-        Some(field) => target(checker, &field, destinations),
-        None => {
-            checker.missing(table.path("to"), "name a destination");
-            None
-        }
-    };
+    let on = table.needed(checker, "on", "write on = [\"*\"] for every type");
+    let on = on.map_or_else(Vec::new, |field| patterns(checker, &field));
+    let to = table.needed(checker, "to", "name a destination");
+    let to = to.and_then(|field| target(checker, &field, destinations));
     let latest = table.flag(checker, "latest").unwrap_or(false);
     table.finish(checker);
     Some(RouteConfig { on, to: to?, latest })

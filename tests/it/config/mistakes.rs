@@ -1,0 +1,195 @@
+//! One mistake each: which key is named, and what the operator is told to do.
+
+use super::{BILLING, STRIPE, loaded};
+
+#[test]
+fn each_mistake_names_its_key_and_the_remedy() {
+    #[track_caller]
+    fn check(text: &str, key: &str, part: &str) {
+        let problems = loaded(text, &[]).expect_err(text);
+        let found = problems.iter().any(|problem| problem.key == key && problem.to_string().contains(part));
+        assert!(found, "no problem of `{key}` with `{part}` in {problems:#?}");
+        assert_eq!(problems.len(), 1, "{problems:#?}");
+        assert!(
+            problems[0].source.ends_with("hooklatch.toml") && !problems[0].remedy.is_empty(),
+            "{problems:#?}"
+        );
+    }
+    check("[server]\nlistn = \"127.0.0.1:1\"", "server.listn", "did you mean `server.listen`?");
+    check("[servre]\nlisten = \"127.0.0.1:1\"", "servre", "did you mean `server`?");
+    check("colour = 1", "colour", "is not a key of Hooklatch; known here: server, admin");
+    check("server = 5", "server", "is a whole number, wanted a table");
+    check("[server]\nlisten = 8080", "server.listen", "is a whole number, wanted a text");
+    check("[server]\nlisten = \"localhost\"", "server.listen", "`localhost` is not an address");
+    check(
+        "[server]\nbody_bytes_max = 1",
+        "server.body_bytes_max",
+        "`1` is out of bounds; write a whole number from 1024",
+    );
+    check("[server]\nbody_bytes_max = -5", "server.body_bytes_max", "`-5` is out of bounds");
+    check("[server]\nbody_bytes_max = 2000.5", "server.body_bytes_max", "wanted a whole number");
+    check("[server]\nbody_bytes_max = \"2000\"", "server.body_bytes_max", "wanted a whole number");
+    check("[server]\npublic_url = \"hooks.example.com\"", "server.public_url", "begin it with https://");
+    check("[server]\npublic_url = \"ftp://hooks.example.com\"", "server.public_url", "another scheme");
+    check("[server]\npublic_url = \"https://a.example/?x=1\"", "server.public_url", "query or fragment");
+    check("[server]\ninflight_bytes_max = 1000", "server.inflight_bytes_max", "out of bounds");
+    check("[admin]\nlisten = \"127.0.0.1:8080\"", "admin.listen", "is where the receiver listens");
+    check(
+        "[admin]\ntokens = [{ name = \"ops\", role = \"boss\", token = \"0123456789abcdef\" }]",
+        "admin.tokens[0].role",
+        "\"viewer\" or \"operator\"",
+    );
+    check(
+        "[admin]\ntokens = [{ name = \"ops\", role = \"viewer\", token = \"short\" }]",
+        "admin.tokens[0].token",
+        "16 to 1024",
+    );
+    check("[admin]\ntokens = [{ name = \"ops\", role = \"viewer\" }]", "admin.tokens[0].token", "is missing");
+    check("[database]\nurl = \"mysql://root@localhost/x\"", "database.url", "scheme `mysql`");
+    check("[database]\nurl = \"hooklatch.db\"", "database.url", "write sqlite://PATH");
+    check("[database]\nmigrate = \"yes\"", "database.migrate", "wanted true or false");
+    check("[outbox]\nlease_ms = 5", "outbox.lease_ms", "from 1000 to 3600000");
+    check("[log]\nformat = \"xml\"", "log.format", "\"auto\" or \"human\" or \"json\"");
+    check("[log]\nfilter = \"a=b=c\"", "log.filter", "is not a log filter");
+    check("[retention]\nids_days = 0", "retention.ids_days", "from 1 to 3650");
+    check(
+        "[retention]\nids_days = 29\n[providers.stripe]\nsecrets = [\"s\"]",
+        "retention.ids_days",
+        "provider `stripe`",
+    );
+    check(
+        "[retention]\nids_days = 90\n[providers.github]\nsecrets = [\"s\"]",
+        "retention.ids_days",
+        "400 days; set it to 400",
+    );
+}
+
+#[test]
+fn mistakes_of_senders_and_destinations_name_their_place() {
+    #[track_caller]
+    fn check(text: &str, key: &str, part: &str) {
+        let problems = loaded(text, &[]).expect_err(text);
+        let found = problems.iter().any(|problem| problem.key == key && problem.to_string().contains(part));
+        assert!(found && problems.len() == 1, "no problem of `{key}` with `{part}` in {problems:#?}");
+    }
+    let stripe = |more: &str| format!("{STRIPE}{more}");
+    let route = |route: &str| format!("{STRIPE}routes = [{route}]\n{BILLING}");
+    let billing = |more: &str| format!("{BILLING}{more}");
+    check("[providers.Stripe]\nkind = \"stripe\"\nsecrets = [\"s\"]", "providers.Stripe", "is not a name");
+    check(
+        "[providers.stripee]\nsecrets = [\"s\"]",
+        "providers.stripee.kind",
+        "did you mean kind = \"stripe\"?",
+    );
+    check(
+        "[providers.acme]\nsecrets = [\"s\"]",
+        "providers.acme.kind",
+        "set `kind` to one of stripe, github",
+    );
+    check("[providers.stripe]", "providers.stripe.secrets", "is missing");
+    check("[providers.stripe]\nsecrets = []", "providers.stripe.secrets", "is an empty list");
+    check(
+        "[providers.stripe]\nsecrets = [\"a\", \" \"]",
+        "providers.stripe.secrets[1]",
+        "is an empty secret",
+    );
+    check("[providers.stripe]\nsecrets = [5]", "providers.stripe.secrets[0]", "is not a secret");
+    check(
+        "[providers.stripe]\nsecrets = [{ env = \"NOT_SET\" }]",
+        "providers.stripe.secrets[0]",
+        "`NOT_SET` is not set",
+    );
+    check(
+        "[providers.stripe]\nsecrets = [{ file = \"nowhere\" }]",
+        "providers.stripe.secrets[0]",
+        "cannot be read",
+    );
+    check(
+        "[providers.stripe]\nsecrets = [{ path = \"x\" }]",
+        "providers.stripe.secrets[0].path",
+        "known here: env, file",
+    );
+    check(
+        "[providers.stripe]\nsecrets = [{ env = \"A\", file = \"b\" }]",
+        "providers.stripe.secrets[0]",
+        "names no place, or two",
+    );
+    check(
+        &stripe("on_handler_error = \"drop\""),
+        "providers.stripe.on_handler_error",
+        "\"keep\" or \"reject\"",
+    );
+    check(&stripe("retry = { first_ms = 0 }"), "providers.stripe.retry.first_ms", "from 1 to");
+    check(
+        &stripe("retry = { first_ms = 10, max_ms = 5 }"),
+        "providers.stripe.retry.max_ms",
+        "below the first delay",
+    );
+    check(
+        &route("{ on = [\"*\"], to = \"biling\" }"),
+        "providers.stripe.routes[0].to",
+        "did you mean \"billing\"?",
+    );
+    check(
+        &route("{ on = [\"*\"], to = \"nowhere\" }"),
+        "providers.stripe.routes[0].to",
+        "add a table [destinations.nowhere]",
+    );
+    check(
+        &route("{ on = [\"a.*.b\"], to = \"billing\" }"),
+        "providers.stripe.routes[0].on[0]",
+        "is not a type pattern",
+    );
+    check(&route("{ on = [], to = \"billing\" }"), "providers.stripe.routes[0].on", "is an empty list");
+    check(&route("{ to = \"billing\" }"), "providers.stripe.routes[0].on", "is missing");
+    check("[destinations.billing]", "destinations.billing.url", "is missing");
+    check("[destinations.billing]\nurl = \"billing/x\"", "destinations.billing.url", "is not a URL");
+    check("[destinations.billing]\nurl = \"redis://billing\"", "destinations.billing.url", "another scheme");
+    check(
+        "[destinations.billing]\nurl = \"https://me:pw@billing\"",
+        "destinations.billing.url",
+        "has a user or password",
+    );
+    check(
+        &billing("timeout_ms = 30000"),
+        "destinations.billing.timeout_ms",
+        "is not below outbox.lease_ms, 30000",
+    );
+    check(
+        &billing("[outbox]\nlease_ms = 5000"),
+        "destinations.billing.timeout_ms",
+        "not below outbox.lease_ms, 5000",
+    );
+    check(&billing("unknown = \"query\""), "destinations.billing.query", "say how to ask");
+    check(
+        &billing("unknown = \"maybe\""),
+        "destinations.billing.unknown",
+        "\"retry\" or \"query\" or \"hold\"",
+    );
+    check(
+        &billing("query = { url = \"https://x/{event_id}\", pointer = \"/a\" }"),
+        "destinations.billing.query",
+        "set unknown = \"query\"",
+    );
+    check(
+        &billing("unknown = \"query\"\nquery = { url = \"https://x/y\", pointer = \"/a\" }"),
+        "destinations.billing.query.url",
+        "asks the same",
+    );
+    check(
+        &billing("unknown = \"query\"\nquery = { url = \"https://x/{event_id}{id}\", pointer = \"/a\" }"),
+        "destinations.billing.query.url",
+        "placeholder",
+    );
+    check(
+        &billing("unknown = \"query\"\nquery = { url = \"https://x/{event_id}\", pointer = \"a.b\" }"),
+        "destinations.billing.query.pointer",
+        "\"/a/b\"",
+    );
+    check(&billing("headers = { Host = \"x\" }"), "destinations.billing.headers.Host", "sets itself");
+    check(
+        &billing("headers = { authorization = \"a\\nb\" }"),
+        "destinations.billing.headers.authorization",
+        "cannot carry",
+    );
+}
