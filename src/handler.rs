@@ -354,6 +354,11 @@ impl Handlers {
         self.matching(event_type).all(|one| one.latest) && self.wants(event_type)
     }
 
+    /// Whether anything here asks for the newest version of an object only.
+    pub fn uses_latest(&self) -> bool {
+        self.list.iter().any(|one| one.latest)
+    }
+
     /// Runs the plain handlers and routes of `event`. `is_stale` leaves out those marked `latest`.
     /// A panic is an error of this event alone.
     pub fn dispatch(&self, event: &RawEvent, is_stale: bool) -> Handled {

@@ -1,3 +1,57 @@
-//! x
+//! Hooklatch: a webhook receiver that a team can trust with money.
+//!
+//! It verifies a provider's signature, latches the event exactly once, and makes every call that follows
+//! from it happen exactly once in effect. This page is a guided tour; `ARCHITECTURE.md` is the map.
+//!
+//! 1. [`provider`] and [`spec`]: how one kind of sender signs and shapes its webhooks, and what we do about
+//!    its events ([`handler`]).
+//! 2. [`verify`] and [`read`]: pure functions from bytes to believed events.
+//! 3. `receive` and `admit`: one transaction for everything that waits, and the answer it allows.
+//! 4. [`store`]: the only SQL, on SQLite and PostgreSQL.
+//! 5. `outbox`: leases, calls, settlements.
+//! 6. `app`, `http`, `cli`: the process around it.
+//!
+//! A user's own `main.rs`:
+//! ```no_run
+//! use hooklatch::prelude::*;
+//!
+//! fn main() -> std::process::ExitCode {
+//!     hooklatch::cli::main(vec![/* acme::provider() */])
+//! }
+//! ```
+
+// A provider folder is the same text inside this crate and inside a user's.
+extern crate self as hooklatch;
+
+mod admit;
+mod app;
+mod backoff;
+pub mod cli;
 pub mod config;
+pub mod handler;
+mod http;
+mod outbox;
+pub mod provider;
+#[path = "../providers/mod.rs"]
+pub mod providers;
+pub mod read;
+mod receive;
+pub mod spec;
+pub mod store;
 pub mod types;
+pub mod vectors;
+pub mod verify;
+
+pub use app::{App, Running};
+
+/// What a kind's `mod.rs` needs, and nothing else.
+pub mod prelude {
+    pub use serde::Deserialize;
+    pub use serde_json::json;
+
+    pub use crate::handler::{Effects, Event, Handled, HandlerError, Message, ignore, refuse};
+    pub use crate::provider::Provider;
+    pub use crate::read::{json_elements, json_is_missing, json_raw, json_text};
+    pub use crate::store::{Tx, Value};
+    pub use crate::verify::{Keys, RawRequest, SignError, VerifyError, deciding_header, decode_base64};
+}

@@ -6,17 +6,17 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::HeaderMap;
 use serde::de::DeserializeOwned;
 
+use crate::config::{ProviderConfig, Secret};
 use crate::handler::{Event, Handled, Handlers, TxHandler, TypePattern};
-use crate::spec::{Spec, SpecError};
-use crate::types::{IncomingEvent, Name, UnixMs};
-use crate::verify::{Keys, RawRequest, Verified, VerifyError};
+use crate::read;
+use crate::spec::{Scheme, SecretFormat, Spec, SpecError};
+use crate::types::{IncomingEvent, Name};
+use crate::verify::{self, Keys, RawRequest, SignAt, SignError, Signed, Verified, VerifyError, VerifyFn};
 
-/// Verification that no spec can say: which of the keys signed the request, or why it is not believed.
-/// Gives back the index of the secret that matched.
-pub type VerifyFn = fn(&RawRequest, &Keys) -> Result<usize, VerifyError>;
+/// Signing that no spec can say; `None` in [`Provider::sign_with`] means the spec's scheme.
+pub type SignFn = fn(&Keys, &[u8]) -> Result<Vec<u8>, SignError>;
 
 /// A provider kind with what we do about its events.
 #[derive(Clone)]
@@ -24,6 +24,8 @@ pub struct Provider {
     spec: Result<Arc<Spec>, SpecError>,
     handlers: Handlers,
     verify_with: Option<VerifyFn>,
+    sign_with: Option<SignFn>,
+    samples: &'static [(&'static str, &'static str)],
     mistakes: Vec<String>,
 }
 
@@ -34,60 +36,218 @@ impl Provider {
             spec: Spec::parse(toml).map(Arc::new),
             handlers: Handlers::default(),
             verify_with: None,
+            sign_with: None,
+            samples: &[],
             mistakes: Vec::new(),
         }
     }
 
     /// Takes events whose type fits `pattern` (a type, `prefix.*` or `*`) with a plain handler.
     #[must_use]
-    pub fn on<T, F>(mut self, pattern: &str, handler: F) -> Self
+    pub fn on<T, F>(self, pattern: &str, handler: F) -> Self
     where
         T: DeserializeOwned,
         F: Fn(Event<T>) -> Handled + Send + Sync + 'static,
     {
-        if let Some(pattern) = self.pattern(pattern) {
-            self.handlers.add_plain(pattern, false, handler);
-        }
-        self
+        self.with(pattern, |handlers, pattern| handlers.add_plain(pattern, false, handler))
     }
 
     /// As [`Provider::on`], for the newest version of an object only.
     #[must_use]
-    pub fn on_latest<T, F>(mut self, pattern: &str, handler: F) -> Self
+    pub fn on_latest<T, F>(self, pattern: &str, handler: F) -> Self
     where
         T: DeserializeOwned,
         F: Fn(Event<T>) -> Handled + Send + Sync + 'static,
     {
-        if let Some(pattern) = self.pattern(pattern) {
-            self.handlers.add_plain(pattern, true, handler);
-        }
-        self
+        self.with(pattern, |handlers, pattern| handlers.add_plain(pattern, true, handler))
     }
 
     /// Takes events with an `async fn(&mut Tx, Event<T>) -> Handled` that writes the user's own tables in
     /// the transaction that admits the event.
     #[must_use]
-    pub fn on_tx<T, H>(mut self, pattern: &str, handler: H) -> Self
+    pub fn on_tx<T, H>(self, pattern: &str, handler: H) -> Self
     where
         T: DeserializeOwned + Send + 'static,
         H: for<'a> TxHandler<'a, T> + 'static,
     {
-        if let Some(pattern) = self.pattern(pattern) {
-            self.handlers.add_transactional(pattern, false, handler);
-        }
-        self
+        self.with(pattern, |handlers, pattern| handlers.add_transactional(pattern, false, handler))
     }
 
-    /// Verifies with code instead of the spec's scheme (`scheme = "code"`).
+    /// Verifies with code instead of a named scheme (`scheme = "code"`).
     #[must_use]
     pub fn verify_with(mut self, verify: VerifyFn) -> Self {
         self.verify_with = Some(verify);
         self
     }
 
-    fn pattern(&mut self, text: &str) -> Option<TypePattern> {
-        TypePattern::parse(text)
-            .map_err(|mistake| self.mistakes.push(mistake))
-            .ok()
+    /// Signs with code, for kinds whose signature is inside the body.
+    #[must_use]
+    pub fn sign_with(mut self, sign: SignFn) -> Self {
+        self.sign_with = Some(sign);
+        self
     }
+
+    /// Sample events for `sign` and `send`: type and JSON text.
+    #[must_use]
+    pub fn samples(mut self, samples: &'static [(&'static str, &'static str)]) -> Self {
+        self.samples = samples;
+        self
+    }
+
+    /// The kind's name; `?` when its spec cannot be read.
+    pub fn kind(&self) -> &str {
+        self.spec.as_ref().map_or("?", |spec| spec.kind.as_str())
+    }
+
+    /// The spec, or what is wrong with it.
+    pub fn spec(&self) -> Result<&Spec, &SpecError> {
+        self.spec.as_deref()
+    }
+
+    /// The sample events: type and JSON text.
+    pub fn sample_list(&self) -> &'static [(&'static str, &'static str)] {
+        self.samples
+    }
+
+    /// Makes one `[providers.NAME]` of it, or says all that is wrong.
+    pub fn activate(&self, name: &Name, config: &ProviderConfig, public_url: &str) -> Result<ActiveProvider, Vec<String>> {
+        let spec = self.spec.as_ref().map_err(|error| vec![error.to_string()])?;
+        let mut mistakes = self.mistakes.clone();
+        let mut handlers = self.handlers.clone();
+        for route in &config.routes {
+            for pattern in &route.on {
+                match TypePattern::parse(pattern) {
+                    Ok(pattern) => handlers.add_route(pattern, route.latest, &route.to),
+                    Err(mistake) => mistakes.push(mistake),
+                }
+            }
+        }
+        let keys = Keys::new(&spec.signature, &config.secrets);
+        let strong = keys.as_ref().map_err(Clone::clone).and_then(|keys| keys.check_strength(&spec.signature));
+        mistakes.extend(strong.err().map(|error| format!("secrets: {error}")));
+        match keys {
+            Ok(keys) if mistakes.is_empty() => Ok(self.active(name, Arc::clone(spec), handlers, keys, public_url)),
+            _ => Err(mistakes),
+        }
+    }
+
+    /// Judges single requests with `secrets` however short: for published vectors and for `explain`.
+    pub fn judge_with(&self, secrets: &[Secret]) -> Result<ActiveProvider, String> {
+        let spec = self.spec.as_ref().map_err(ToString::to_string)?;
+        let keys = Keys::new(&spec.signature, secrets).map_err(|error| error.to_string())?;
+        let name = Name::parse(&spec.kind).map_err(|error| error.to_string())?;
+        Ok(self.active(&name, Arc::clone(spec), self.handlers.clone(), keys, "http://127.0.0.1:8080"))
+    }
+
+    fn active(&self, name: &Name, spec: Arc<Spec>, handlers: Handlers, keys: Keys, public_url: &str) -> ActiveProvider {
+        ActiveProvider {
+            name: name.clone(),
+            url: format!("{public_url}/webhooks/{name}"),
+            spec,
+            handlers,
+            keys,
+            verify_with: self.verify_with,
+            sign_with: self.sign_with,
+        }
+    }
+
+    fn with(mut self, pattern: &str, add: impl FnOnce(&mut Handlers, TypePattern)) -> Self {
+        match TypePattern::parse(pattern) {
+            Ok(pattern) => add(&mut self.handlers, pattern),
+            Err(mistake) => self.mistakes.push(mistake),
+        }
+        self
+    }
+}
+
+/// One `[providers.NAME]`, ready.
+#[derive(Clone)]
+pub struct ActiveProvider {
+    name: Name,
+    url: String,
+    spec: Arc<Spec>,
+    handlers: Handlers,
+    keys: Keys,
+    verify_with: Option<VerifyFn>,
+    sign_with: Option<SignFn>,
+}
+
+impl ActiveProvider {
+    /// Its name in config, URL and tables.
+    pub fn name(&self) -> &Name {
+        &self.name
+    }
+
+    /// How its kind signs and shapes requests.
+    pub fn spec(&self) -> &Spec {
+        &self.spec
+    }
+
+    /// What is done about its events.
+    pub fn handlers(&self) -> &Handlers {
+        &self.handlers
+    }
+
+    /// The URL to register with the sender.
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// Believes the request or says why not.
+    pub fn verify(&self, request: RawRequest) -> Result<Verified, VerifyError> {
+        verify::verify(&self.spec.signature, self.verify_with, &self.keys, request)
+    }
+
+    /// The text to answer with, when the request is the kind's challenge and nothing else.
+    pub fn challenge(&self, verified: &Verified) -> Option<String> {
+        let challenge = self.spec.challenge.as_ref()?;
+        let body = &verified.request().body;
+        let is_challenge =
+            challenge.when.iter().all(|(pointer, want)| read::text_of(body, pointer).as_ref() == Ok(want));
+        if is_challenge { read::text_of(body, &challenge.echo).ok() } else { None }
+    }
+
+    /// The events of the request.
+    pub fn read(&self, verified: &Verified) -> Vec<IncomingEvent> {
+        read::read(&self.name, &self.spec, verified)
+    }
+
+    /// The payload of an event as it was stored, for another dispatch.
+    pub fn payload_of(&self, kept_headers: &str, body: &Bytes) -> Result<Bytes, String> {
+        read::payload_of(&self.spec, kept_headers, body)
+    }
+
+    /// Signs `body` as the sender would, with the newest secret.
+    pub fn sign(&self, body: &[u8], at: &SignAt) -> Result<Signed, SignError> {
+        match self.sign_with {
+            Some(sign) => Ok(Signed {
+                headers: vec![("content-type".to_owned(), "application/json".to_owned())],
+                body: sign(&self.keys, body)?,
+            }),
+            None => verify::sign(&self.spec, &self.keys, body, at),
+        }
+    }
+}
+
+/// The secret that `serve --dev` and `sign` use for a kind: fixed, public, in the kind's own format.
+pub fn dev_secret(spec: &Spec) -> String {
+    use base64::Engine;
+    let plain = format!("hooklatch-dev-secret-{:-<16}", spec.kind);
+    let base64 = base64::engine::general_purpose::STANDARD.encode(&plain);
+    match spec.signature.secret {
+        SecretFormat::Hex => hex::encode(plain),
+        SecretFormat::Base64 => base64,
+        SecretFormat::Whsec => format!("whsec_{base64}"),
+        SecretFormat::Text if spec.kind == "stripe" && spec.signature.scheme != Scheme::Code => format!("whsec_{plain}"),
+        SecretFormat::Text => plain,
+    }
+}
+
+/// A sample event with its placeholders filled: `__ID__` by `id`, `__NUM__` by the digits of `id`, `__NOW__`
+/// by unix seconds.
+pub fn filled_sample(sample: &str, id: &str, now_s: i64) -> String {
+    let digits: String = id.chars().filter(char::is_ascii_digit).take(15).collect();
+    let number = digits.trim_start_matches('0');
+    let number = if number.is_empty() { "1" } else { number };
+    sample.replace("__ID__", id).replace("__NUM__", number).replace("__NOW__", &now_s.to_string())
 }

@@ -216,3 +216,154 @@ pub struct SpecError {
     /// What is wrong, with the key.
     pub why: String,
 }
+
+impl Spec {
+    /// Reads the text of a `provider.toml` and checks that its parts fit each other.
+    pub fn parse(text: &str) -> Result<Self, SpecError> {
+        let spec: Self = toml::from_str(text).map_err(|error| SpecError {
+            kind: "?".to_owned(),
+            why: error.to_string().trim().to_owned(),
+        })?;
+        let kind = spec.kind.clone();
+        spec.check().map_err(|why| SpecError { kind, why })?;
+        Ok(spec)
+    }
+
+    /// Whether the signature covers a time, so that an old request stops being believed.
+    pub fn has_signed_time(&self) -> bool {
+        self.signature.tolerance_s.is_some()
+    }
+
+    fn check(&self) -> Result<(), String> {
+        Name::parse(&self.kind).map_err(|error| format!("kind: {error}"))?;
+        self.signature.check()?;
+        if self.event.is_empty() {
+            return Err("event: at least one [[event]] is needed".to_owned());
+        }
+        if self.event.iter().position(|event| event.when_header.is_none()) != Some(self.event.len() - 1) {
+            return Err("event: the last [[event]], and only that one, has no when_header".to_owned());
+        }
+        self.event.iter().try_for_each(EventSpec::check)?;
+        if let Some(challenge) = &self.challenge {
+            pointer("challenge.echo", &challenge.echo)?;
+            challenge.when.keys().try_for_each(|key| pointer("challenge.when", key))?;
+        }
+        Ok(())
+    }
+}
+
+impl SignatureSpec {
+    fn check(&self) -> Result<(), String> {
+        let has_time_in_header = self.layout.contains("{timestamp}") || self.timestamp_header.is_some();
+        match self.scheme {
+            Scheme::Code => return Ok(()),
+            Scheme::StandardWebhooks if self.tolerance_s.is_none() => {
+                return Err("signature.tolerance_s: standard-webhooks signs a time, so it needs a tolerance".to_owned());
+            }
+            _ => {}
+        }
+        if self.headers.is_empty() {
+            return Err("signature.headers: name at least one header".to_owned());
+        }
+        if self.scheme == Scheme::StandardWebhooks {
+            return Ok(());
+        }
+        if self.layout.matches("{signature}").count() != 1 {
+            return Err(format!("signature.layout: `{}` needs exactly one {{signature}}", self.layout));
+        }
+        if !self.signed.contains("{body}") {
+            return Err(format!("signature.signed: `{}` does not cover {{body}}", self.signed));
+        }
+        if self.tolerance_s.is_some() && !has_time_in_header {
+            return Err("signature.tolerance_s: no {timestamp} in the layout and no timestamp_header".to_owned());
+        }
+        if has_time_in_header && (self.tolerance_s.is_none() || !self.signed.contains("{timestamp}")) {
+            return Err("signature: a timestamp must be in `signed` and have a tolerance_s".to_owned());
+        }
+        Ok(())
+    }
+}
+
+impl EventSpec {
+    fn check(&self) -> Result<(), String> {
+        if self.id.0.is_empty() || self.event_type.0.is_empty() {
+            return Err("event.id and event.type: name at least one source".to_owned());
+        }
+        let object = self.object.iter().flat_map(|sources| &sources.0);
+        let sources = self.id.0.iter().chain(&self.event_type.0).chain(object).chain(&self.version);
+        for source in sources.chain(&self.created) {
+            if let Source::Json(text) = source {
+                pointer("event", text)?;
+            }
+        }
+        if self.object.is_some() != self.version.is_some() {
+            return Err("event: object and version go together".to_owned());
+        }
+        if let Some(each) = &self.each {
+            pointer("event.each", each)?;
+        }
+        self.volatile.iter().chain([&self.payload]).try_for_each(|text| pointer("event", text))
+    }
+}
+
+fn pointer(key: &str, text: &str) -> Result<(), String> {
+    if text.is_empty() || text.starts_with('/') {
+        return Ok(());
+    }
+    Err(format!("{key}: `{text}` is not a JSON pointer, it must start with `/`"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GOOD: &str = r#"
+        kind = "acme"
+        title = "Acme"
+        confidence = "official"
+        docs = "https://acme.example/webhooks"
+        secret_hint = "Settings"
+        horizon_h = 72
+        answer_within_ms = 10000
+        [signature]
+        scheme = "hmac-sha256"
+        headers = ["acme-signature"]
+        layout = "t={timestamp},v1={signature}"
+        signed = "{timestamp}.{body}"
+        tolerance_s = 300
+        [[event]]
+        id = [{ json = "/id" }]
+        id_signed = true
+        type = [{ json = "/type" }]
+    "#;
+
+    #[test]
+    fn a_good_spec_is_read() {
+        let spec = Spec::parse(GOOD).expect("a spec");
+        assert!(spec.has_signed_time());
+        assert_eq!(spec.event[0].id.0, [Source::Json("/id".to_owned())]);
+    }
+
+    #[test]
+    fn a_bad_spec_says_which_key_and_why() {
+        #[track_caller]
+        fn check(from: &str, to: &str, want: &str) {
+            let text = GOOD.replacen(from, to, 1);
+            assert_ne!(text, GOOD, "the row changes nothing");
+            let error = Spec::parse(&text).expect_err(want).to_string();
+            assert!(error.contains(want), "{error}");
+        }
+        check("kind = \"acme\"", "kind = \"Acme!\"", "kind: `Acme!`");
+        check("title", "titel", "titel");
+        check("hmac-sha256", "md5", "unknown variant `md5`");
+        check("{signature}", "{sig}", "signature.layout");
+        check(".{body}", "", "does not cover {body}");
+        check("tolerance_s = 300", "", "tolerance_s");
+        check("t={timestamp},v1={signature}", "{signature}", "signature.tolerance_s");
+        check("headers = [\"acme-signature\"]", "", "signature.headers");
+        check("\"/id\"", "\"id\"", "`id` is not a JSON pointer");
+        check("{ json = \"/id\" }", "", "event.id");
+        check("id_signed = true", "id_signed = true\nobject = [{ json = \"/o\" }]", "object and version");
+        check("id_signed = true", "id_signed = true\nwhen_header = \"x\"", "when_header");
+    }
+}

@@ -1,197 +1,183 @@
 //! The only SQL. One [`Store`] over two databases: `sqlite/` and `postgres/` hold the same functions in the
-//! same order, each with its own statements; one conformance suite (`tests/it/store/`) runs on both.
+//! same order, each with its own statements; one conformance suite (`tests/it/store.rs`) runs on both.
 //!
 //! Every operation is a whole transaction, except those of [`Admission`], which is one transaction by
 //! itself. No operation is called from a future that a client can cancel: a cancelled `BEGIN` poisons a
 //! pool (sqlx issue 4393).
 
+mod admission;
+mod error;
+mod migrations;
+mod postgres;
+mod rows;
+mod sqlite;
 mod tx;
+mod types;
 
-use std::collections::BTreeMap;
+use uuid::Uuid;
 
-use bytes::Bytes;
-
+pub use admission::Admission;
+pub use error::StoreError;
 pub use tx::{Tx, TxConnection, Value};
+pub use types::{
+    DueEvent, EventRow, EventUpdate, Latched, LeaseWant, LeasedMessage, MessageCount, MessageRow, NewMessage,
+    SchemaState, SettleTo, Settlement,
+};
 
-use crate::types::{AttemptResult, BodyDigest, EventKey, EventState, MessageState, Name, UnixMs};
+use crate::types::{EventKey, EventState, UnixMs};
 
-/// What one insert of an event found.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Latched {
-    /// Nobody had it; the row is ours, in this transaction.
-    New,
-    /// It is there, with the same digest.
-    Duplicate,
-    /// It is there, with another digest; recorded in `audit_log`.
-    Conflict {
-        /// Digest of the copy that stands.
-        first: BodyDigest,
-    },
-    /// Its signed bytes are there under another id; kept under its own id as `replayed`.
-    Replayed {
-        /// The id that stands.
-        first_event_id: String,
-    },
-}
-
-/// A change of an event's row. Rows are born `done`; only what differs is written.
+/// Where the database is.
 #[derive(Debug, Clone)]
-pub struct EventUpdate {
-    /// Whose row.
-    pub key: EventKey,
-    /// Where it stands now.
-    pub state: EventState,
-    /// Why, when there is a reason.
-    pub error: Option<String>,
-    /// How often it was dispatched.
-    pub attempts_n: u32,
-    /// When to dispatch it again; with `retry` only.
-    pub due_at_ms: Option<UnixMs>,
-    /// When this was decided.
-    pub processed_at_ms: UnixMs,
+pub struct StoreSettings {
+    /// `sqlite://PATH` or `postgres://…`.
+    pub url: String,
+    /// Most connections; SQLite has one writer and this many readers.
+    pub connections_n: u32,
 }
 
-/// A message to write: one call to make, frozen.
-#[derive(Debug, Clone)]
-pub struct NewMessage {
-    /// UUIDv7.
-    pub message_id: String,
-    /// The event it follows from.
-    pub key: EventKey,
-    /// 0, and one more for each deliberate re-run.
-    pub generation: i32,
-    /// Unique within event and generation.
-    pub effect_name: String,
-    /// Sent with every attempt.
-    pub idempotency_key: String,
-    /// Where to.
-    pub destination: String,
-    /// HTTP method.
-    pub method: String,
-    /// Below the destination's URL.
-    pub path: String,
-    /// Extra headers.
-    pub headers: BTreeMap<String, String>,
-    /// `None`: the event's own bytes, as kept in `webhook_payloads`.
-    pub body: Option<Bytes>,
-    /// Due at once, from here.
-    pub created_at_ms: UnixMs,
+/// The database. Cloning is cheap and shares the connections.
+#[derive(Clone)]
+pub struct Store(Backend);
+
+#[derive(Clone)]
+enum Backend {
+    Sqlite(sqlite::Sqlite),
+    Postgres(postgres::Postgres),
 }
 
-/// An event taken out to be dispatched again, its row locked until the transaction ends.
-#[derive(Debug, Clone)]
-pub struct DueEvent {
-    /// Who it is.
-    pub key: EventKey,
-    /// Its type.
-    pub event_type: String,
-    /// What it is about.
-    pub object: Option<crate::types::ObjectVersion>,
-    /// Dispatches so far.
-    pub attempts_n: u32,
-    /// When the first copy came.
-    pub received_at_ms: UnixMs,
-    /// Kept headers, as a JSON object.
-    pub headers: String,
-    /// Kept bytes.
-    pub body: Bytes,
+/// One line per operation: same name, same arguments, in both dialects.
+macro_rules! on_backend {
+    ($self:ident . $op:ident ( $($arg:expr),* )) => {
+        match &$self.0 {
+            Backend::Sqlite(db) => sqlite::$op(db, $($arg),*).await,
+            Backend::Postgres(db) => postgres::$op(db, $($arg),*).await,
+        }
+        .map_err(|source| StoreError::from_sqlx(stringify!($op), source))
+    };
 }
 
-/// What a worker may take of one destination.
-#[derive(Debug, Clone)]
-pub struct LeaseWant {
-    /// The destination.
-    pub destination: Name,
-    /// At most this many messages.
-    pub free_n: u32,
-    /// How long the far side remembers a key, from the first send. Milliseconds.
-    pub key_valid_for_ms: i64,
-}
+impl Store {
+    /// Connects, and refuses a database that could lose what it confirmed.
+    pub async fn open(settings: &StoreSettings) -> Result<Self, StoreError> {
+        let url = &settings.url;
+        if url.starts_with("postgres://") || url.starts_with("postgresql://") {
+            return postgres::open(url, settings.connections_n).await.map(Backend::Postgres).map(Self);
+        }
+        if url.starts_with("sqlite:") {
+            return sqlite::open(url, settings.connections_n).await.map(Backend::Sqlite).map(Self);
+        }
+        Err(StoreError::Refused("database url must start with `sqlite:` or `postgres:`".to_owned()))
+    }
 
-/// A message held by one worker until its lease ends.
-#[derive(Debug, Clone)]
-pub struct LeasedMessage {
-    /// UUIDv7.
-    pub message_id: String,
-    /// The event it follows from.
-    pub key: EventKey,
-    /// The event's type.
-    pub event_type: String,
-    /// Names the effect within the event.
-    pub effect_name: String,
-    /// Goes with every attempt.
-    pub idempotency_key: String,
-    /// Where to.
-    pub destination: Name,
-    /// HTTP method.
-    pub method: String,
-    /// Below the destination's URL.
-    pub path: String,
-    /// Extra headers.
-    pub headers: BTreeMap<String, String>,
-    /// The bytes to send.
-    pub body: Bytes,
-    /// Content type of the event's own bytes, when those are sent.
-    pub event_content_type: Option<String>,
-    /// The fencing token: counts claims, this one included.
-    pub attempt_n: u32,
-    /// Whether an earlier claim ended without a settlement: its worker died or was paused, and whether the
-    /// call took effect is unknown.
-    pub is_previous_unsettled: bool,
-    /// When it was written.
-    pub created_at_ms: UnixMs,
-    /// When the first attempt was claimed.
-    pub first_sent_at_ms: UnixMs,
-    /// Past this nothing is sent by itself.
-    pub key_valid_until_ms: UnixMs,
-    /// When the lease ends.
-    pub lease_until_ms: UnixMs,
-}
+    /// `sqlite` or `postgres`.
+    pub fn dialect(&self) -> &'static str {
+        match &self.0 {
+            Backend::Sqlite(_) => "sqlite",
+            Backend::Postgres(_) => "postgres",
+        }
+    }
 
-/// Where a settled message goes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SettleTo {
-    /// The destination confirmed it.
-    Done,
-    /// Again, at this time.
-    Ready {
-        /// When it is visible next.
-        visible_at_ms: UnixMs,
-    },
-    /// Given up.
-    Dead,
-    /// A person decides.
-    Held,
-}
+    /// Brings the schema up to date; gives back the versions that were applied now.
+    pub async fn migrate(&self) -> Result<Vec<i64>, StoreError> {
+        let before = self.schema_version().await?;
+        on_backend!(self.migrate())?;
+        let after = self.schema_version().await?;
+        on_backend!(self.installation_create(&Uuid::new_v4().to_string()))?;
+        Ok((before + 1..=after).collect())
+    }
 
-/// What one attempt came to. Written only while `attempt_n` still is the message's claim counter.
-#[derive(Debug, Clone)]
-pub struct Settlement {
-    /// Which message.
-    pub message_id: String,
-    /// The fencing token.
-    pub attempt_n: u32,
-    /// Where it goes.
-    pub to: SettleTo,
-    /// How the attempt ended.
-    pub result: AttemptResult,
-    /// The HTTP status, if one came.
-    pub http_status: Option<u16>,
-    /// Why, in words without bodies or secrets.
-    pub error: Option<String>,
-    /// When.
-    pub settled_at_ms: UnixMs,
-}
+    /// Whether the schema is the one this binary wants.
+    pub async fn schema_state(&self) -> Result<SchemaState, StoreError> {
+        Ok(SchemaState::of(self.schema_version().await?, migrations::latest()))
+    }
 
-/// How many messages of a destination stand where. `done` is not counted (it only grows).
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct MessageCount {
-    /// The destination.
-    pub destination: String,
-    /// `ready`, `leased`, `held` or `dead`.
-    pub state: MessageState,
-    /// How many.
-    pub messages_n: u64,
-    /// The longest visible one's `visible_at_ms`.
-    pub oldest_visible_at_ms: UnixMs,
+    async fn schema_version(&self) -> Result<i64, StoreError> {
+        on_backend!(self.schema_version())
+    }
+
+    /// What this installation is called in idempotency keys; made by the first migration.
+    pub async fn installation_id(&self) -> Result<Uuid, StoreError> {
+        let text: String = on_backend!(self.installation_id())?;
+        Uuid::parse_str(&text).map_err(|_| StoreError::inconsistent("installation", "installation_id", "1"))
+    }
+
+    /// Whether the database answers.
+    pub async fn ping(&self) -> Result<(), StoreError> {
+        on_backend!(self.ping())
+    }
+
+    /// The database's clock minus ours; 0 where they are the same clock. Milliseconds.
+    pub async fn clock_offset_ms(&self, now_ms: UnixMs) -> Result<i64, StoreError> {
+        on_backend!(self.clock_offset_ms(now_ms))
+    }
+
+    /// Closes every connection, after what runs on them.
+    pub async fn close(&self) {
+        match &self.0 {
+            Backend::Sqlite(db) => sqlite::close(db).await,
+            Backend::Postgres(db) => postgres::close(db).await,
+        }
+    }
+
+    /// Opens the transaction of one batch.
+    pub async fn admission_begin(&self) -> Result<Admission, StoreError> {
+        on_backend!(self.admission_begin()).map(Admission::new)
+    }
+
+    /// Writes that an event failed again, while it still is in `retry` with `attempts_before`; `false` when
+    /// it no longer is.
+    pub async fn event_retry_later(&self, update: &EventUpdate, attempts_before: u32) -> Result<bool, StoreError> {
+        on_backend!(self.event_retry_later(update, i64::from(attempts_before)))
+    }
+
+    /// One event's row.
+    pub async fn event_get(&self, key: &EventKey) -> Result<Option<EventRow>, StoreError> {
+        on_backend!(self.event_get(key))
+    }
+
+    /// The newest events, at most `limit`, of one state or of all.
+    pub async fn event_list(&self, state: Option<EventState>, limit: u32) -> Result<Vec<EventRow>, StoreError> {
+        on_backend!(self.event_list(state.map(EventState::as_str), i64::from(limit)))
+    }
+
+    /// How many events wait for a retry, have failed, or could not be read.
+    pub async fn event_counts_open(&self) -> Result<Vec<(String, u64)>, StoreError> {
+        on_backend!(self.event_counts_open())
+    }
+
+    /// The messages of one event, by effect name.
+    pub async fn message_list_of_event(&self, key: &EventKey) -> Result<Vec<MessageRow>, StoreError> {
+        on_backend!(self.message_list_of_event(key))
+    }
+
+    /// Takes due messages of the wanted destinations, each for `lease_ms`, counting and recording an
+    /// attempt before any byte leaves. A lease that ended without a settlement is due like any other.
+    pub async fn message_lease(
+        &self,
+        wants: &[LeaseWant],
+        now_ms: UnixMs,
+        lease_ms: i64,
+        node: &str,
+    ) -> Result<Vec<LeasedMessage>, StoreError> {
+        let wants: Vec<&LeaseWant> = wants.iter().filter(|want| want.free_n > 0).collect();
+        if wants.is_empty() {
+            return Ok(Vec::new());
+        }
+        on_backend!(self.message_lease(&wants, now_ms, lease_ms, node))
+    }
+
+    /// Writes what attempts came to. `false` for each whose token is no longer the message's: then nothing
+    /// of it was written.
+    pub async fn message_settle(&self, settlements: &[Settlement]) -> Result<Vec<bool>, StoreError> {
+        if settlements.is_empty() {
+            return Ok(Vec::new());
+        }
+        let settled: std::collections::HashSet<String> = on_backend!(self.message_settle(settlements))?;
+        Ok(settlements.iter().map(|one| settled.contains(&one.message_id)).collect())
+    }
+
+    /// How many unfinished messages stand where.
+    pub async fn message_counts(&self) -> Result<Vec<MessageCount>, StoreError> {
+        on_backend!(self.message_counts())
+    }
 }

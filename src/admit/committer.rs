@@ -1,0 +1,262 @@
+//! The committer: one task, one transaction at a time, shared by everything that waits.
+//!
+//! It never waits for company: when a commit ends, what queued meanwhile is the next batch. A batch that
+//! the database refuses is halved until the culprit stands alone; only that one is refused. This task is
+//! never cancelled; it ends when the last [`super::Admitter`] is gone and the queue is empty.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use tokio::sync::mpsc;
+use tracing::{error, warn};
+
+use super::plan::{self, Dispatched, Writes};
+use super::{Admission, AdmitError, Admitted, Entry, Submission};
+use crate::store::{self, Latched, StoreError};
+use crate::types::{IncomingEvent, Outcome};
+
+/// Most requests in one transaction; nothing is gained above (`docs/benchmarks.md`).
+const REQUESTS_N_MAX: usize = 256;
+/// Most events in one transaction, unless one request alone has more.
+const EVENTS_N_MAX: usize = 1_024;
+
+/// Commits what waits, together.
+pub(crate) struct Committer {
+    admission: Arc<Admission>,
+    waiting: mpsc::Receiver<Submission>,
+}
+
+/// What one pass over a batch came to.
+enum Pass {
+    Committed(Vec<Admitted>),
+    /// These positions asked for a rejection; nothing was written.
+    Rejected(HashMap<usize, String>),
+}
+
+impl Committer {
+    pub(super) fn new(admission: Arc<Admission>, waiting: mpsc::Receiver<Submission>) -> Self {
+        Self { admission, waiting }
+    }
+
+    /// Runs until the entrance is closed and the queue is empty.
+    pub(crate) async fn run(mut self) {
+        let mut taken = Vec::with_capacity(REQUESTS_N_MAX);
+        while self.waiting.recv_many(&mut taken, REQUESTS_N_MAX).await > 0 {
+            for batch in bounded(std::mem::take(&mut taken)) {
+                self.admission.commit_batch(batch).await;
+            }
+        }
+    }
+}
+
+/// Cuts a batch where its events exceed [`EVENTS_N_MAX`].
+fn bounded(taken: Vec<Submission>) -> Vec<Vec<Submission>> {
+    let mut batches = vec![Vec::with_capacity(taken.len())];
+    let mut events_n = 0;
+    for submission in taken {
+        events_n += submission.events.len();
+        if events_n > EVENTS_N_MAX && batches.last().is_some_and(|last| !last.is_empty()) {
+            batches.push(Vec::new());
+            events_n = submission.events.len();
+        }
+        if let Some(last) = batches.last_mut() {
+            last.push(submission);
+        }
+    }
+    batches
+}
+
+impl Admission {
+    /// Admits `batch` in as few transactions as its members allow, and answers each of them.
+    async fn commit_batch(&self, batch: Vec<Submission>) {
+        let mut pending = vec![batch];
+        while let Some(mut batch) = pending.pop() {
+            if batch.is_empty() {
+                continue;
+            }
+            match self.commit_once(&batch).await {
+                Ok(Pass::Committed(answers)) => {
+                    for (submission, admitted) in batch.into_iter().zip(answers) {
+                        submission.settle(Ok(admitted));
+                    }
+                }
+                Ok(Pass::Rejected(mut reasons)) => {
+                    // Handlers are pure, so the others are simply dispatched again, without these.
+                    let mut others = Vec::with_capacity(batch.len());
+                    for (n, submission) in batch.into_iter().enumerate() {
+                        match reasons.remove(&n) {
+                            Some(why) => submission.settle(Err(AdmitError::Rejected(why))),
+                            None => others.push(submission),
+                        }
+                    }
+                    pending.push(others);
+                }
+                Err(StoreError::Query { op, source }) if batch.len() > 1 => {
+                    warn!(op, error = %source, requests_n = batch.len(), "halved a batch that the database refused");
+                    let second = batch.split_off(batch.len() / 2);
+                    pending.push(second);
+                    pending.push(batch);
+                }
+                Err(failure) => {
+                    error!(error = %failure, requests_n = batch.len(), "could not commit; senders were told to try again");
+                    for submission in batch {
+                        submission.settle(Err(AdmitError::Unavailable(failure.to_string())));
+                    }
+                }
+            }
+        }
+    }
+
+    /// One transaction: who is new, what their handlers want, commit.
+    async fn commit_once(&self, batch: &[Submission]) -> Result<Pass, StoreError> {
+        let rows: Vec<(usize, &Entry, &IncomingEvent)> = batch
+            .iter()
+            .enumerate()
+            .flat_map(|(n, one)| one.events.iter().map(move |event| (n, one.entry.as_ref(), event)))
+            .collect();
+        let mut tx = self.store.admission_begin().await?;
+        let found = match self.admit_rows(&mut tx, &rows).await {
+            Ok(found) => found,
+            Err(failure) => {
+                // A failed transaction holds nothing worth waiting for; its own error is the one to report.
+                drop(tx.rollback().await);
+                return Err(failure);
+            }
+        };
+        if !found.rejected.is_empty() {
+            tx.rollback().await?;
+            return Ok(Pass::Rejected(found.rejected));
+        }
+        tx.commit().await?;
+        metrics::histogram!("hooklatch_batch_events").record(f64::from(u32::try_from(rows.len()).unwrap_or(u32::MAX)));
+        if found.has_messages {
+            (self.wake_outbox)();
+        }
+        let mut answers = vec![Admitted { events: Vec::new() }; batch.len()];
+        for ((n, _, event), outcome) in rows.iter().zip(found.outcomes) {
+            if let Some(answer) = answers.get_mut(*n) {
+                answer.events.push((event.key.event_id.clone(), outcome));
+            }
+        }
+        Ok(Pass::Committed(answers))
+    }
+
+    async fn admit_rows(
+        &self,
+        tx: &mut store::Admission,
+        rows: &[(usize, &Entry, &IncomingEvent)],
+    ) -> Result<Found, StoreError> {
+        let events: Vec<&IncomingEvent> = rows.iter().map(|(_, _, event)| *event).collect();
+        let states: Vec<_> = rows.iter().map(|(_, entry, event)| plan::initial_state(entry, event)).collect();
+        let latched = tx.events_insert(&events, &states).await?;
+        let stale = self.raise_versions(tx, rows, &latched).await?;
+
+        let mut found = Found::default();
+        let mut writes = Writes::default();
+        for (((n, entry, event), latched), is_stale) in rows.iter().zip(&latched).zip(stale) {
+            let handlers = entry.provider.handlers();
+            let is_superseded = is_stale && handlers.wants_latest_only(&event.event_type);
+            found.outcomes.push(plan::outcome(latched, event, is_superseded));
+            let is_dispatched = *latched == Latched::New && event.unreadable.is_none() && handlers.wants(&event.event_type);
+            if !is_dispatched {
+                self.note_unreadable(latched, event, &mut writes);
+                continue;
+            }
+            let dispatched = Dispatched::first(event);
+            if is_superseded {
+                writes.updates.push(self.superseded(&dispatched));
+                continue;
+            }
+            let handled = handlers.dispatch(&plan::raw_event(event, 1), is_stale);
+            if let Some(why) = plan::rejection(entry, &handled) {
+                found.rejected.insert(*n, why);
+            }
+            self.plan(entry, &dispatched, handled, &mut writes);
+        }
+        if found.rejected.is_empty() {
+            found.has_messages = !writes.messages.is_empty();
+            writes.store(tx).await?;
+        }
+        Ok(found)
+    }
+
+    /// Raises the versions of new events whose provider cares, and says which of `rows` are stale.
+    pub(super) async fn raise_versions(
+        &self,
+        tx: &mut store::Admission,
+        rows: &[(usize, &Entry, &IncomingEvent)],
+        latched: &[Latched],
+    ) -> Result<Vec<bool>, StoreError> {
+        let mut stale = vec![false; rows.len()];
+        let mut raised = Vec::new();
+        let mut positions = Vec::new();
+        for (position, ((_, entry, event), latched)) in rows.iter().zip(latched).enumerate() {
+            if let (Latched::New, true, Some(object)) = (latched, entry.provider.handlers().uses_latest(), &event.object) {
+                raised.push((&event.key.provider, object, event.key.event_id.as_str()));
+                positions.push(position);
+            }
+        }
+        if raised.is_empty() {
+            return Ok(stale);
+        }
+        let is_newest = tx.versions_raise(&raised).await?;
+        for (position, is_newest) in positions.into_iter().zip(is_newest) {
+            if let Some(one) = stale.get_mut(position) {
+                *one = !is_newest;
+            }
+        }
+        Ok(stale)
+    }
+
+    /// Says why an unreadable event is one.
+    pub(super) fn note_unreadable(&self, latched: &Latched, event: &IncomingEvent, writes: &mut Writes) {
+        if let (Latched::New, Some(why)) = (latched, &event.unreadable) {
+            let state = crate::types::EventState::Unreadable;
+            writes.updates.push(self.update(&Dispatched::never(event), state, Some(why.clone())));
+        }
+    }
+
+    /// The row of an event whose object has moved on.
+    pub(super) fn superseded(&self, event: &Dispatched<'_>) -> store::EventUpdate {
+        let why = "a newer version of its object was seen before it".to_owned();
+        self.update(event, crate::types::EventState::Superseded, Some(why))
+    }
+}
+
+/// What a pass found, row by row.
+#[derive(Default)]
+struct Found {
+    outcomes: Vec<Outcome>,
+    rejected: HashMap<usize, String>,
+    has_messages: bool,
+}
+
+impl Writes {
+    /// Writes what was planned, messages first, each set in one statement.
+    pub(super) async fn store(self, tx: &mut store::Admission) -> Result<(), StoreError> {
+        if !self.messages.is_empty() {
+            tx.messages_insert(&self.messages).await?;
+        }
+        if !self.updates.is_empty() {
+            tx.events_update(&self.updates).await?;
+        }
+        Ok(())
+    }
+}
+
+impl<'a> Dispatched<'a> {
+    /// An event that is dispatched for the first time.
+    pub(super) fn first(event: &'a IncomingEvent) -> Self {
+        Self { attempts_n: 1, ..Self::never(event) }
+    }
+
+    /// An event that is not dispatched.
+    pub(super) fn never(event: &'a IncomingEvent) -> Self {
+        Self {
+            key: &event.key,
+            event_type: &event.event_type,
+            received_at_ms: event.received_at_ms,
+            attempts_n: 0,
+        }
+    }
+}

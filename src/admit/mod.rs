@@ -1,0 +1,140 @@
+//! Admission: from read events to one commit, and the answer that it allows.
+//!
+//! A request hands its events to a queue and awaits a one-shot answer; it never touches the database
+//! itself, because a client that hangs up cancels it. `committer.rs` takes what waits and commits it
+//! together; events with a transactional handler go through `own.rs`, each request in a transaction of its
+//! own; `retry.rs` dispatches again what failed for now. `plan.rs` decides, without I/O, what is written.
+
+mod committer;
+mod own;
+mod plan;
+mod retry;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::Instant;
+use uuid::Uuid;
+
+use crate::config::{OnHandlerError, RetryConfig};
+use crate::provider::ActiveProvider;
+use crate::store::Store;
+use crate::types::{Clock, IncomingEvent, Name, Outcome};
+
+/// One `[providers.NAME]`, ready: how it is believed and what a failing handler means.
+pub struct Entry {
+    /// Verifies, reads and dispatches.
+    pub provider: ActiveProvider,
+    /// What a failing handler means for its event.
+    pub on_handler_error: OnHandlerError,
+    /// Whether the sender can act on 409.
+    pub is_first_party: bool,
+    /// How failing handlers are tried again.
+    pub retry: RetryConfig,
+}
+
+/// What admission found, event by event, in the order of the request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Admitted {
+    /// The provider's id and what was found.
+    pub events: Vec<(String, Outcome)>,
+}
+
+/// Why nothing was admitted. The sender may send all of it again.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum AdmitError {
+    /// The queue is full.
+    #[error("queue of requests waiting for a commit is full")]
+    Saturated,
+    /// The database did not confirm in time.
+    #[error("database did not confirm: {0}")]
+    Unavailable(String),
+    /// A handler failed and its provider asks for a rejection then.
+    #[error("handler failed and the provider is set to reject: {0}")]
+    Rejected(String),
+}
+
+/// One request's events on their way to a commit.
+struct Submission {
+    entry: Arc<Entry>,
+    events: Vec<IncomingEvent>,
+    answer: oneshot::Sender<Result<Admitted, AdmitError>>,
+    since: Instant,
+}
+
+/// What every part of admission shares.
+pub(crate) struct Admission {
+    pub(crate) store: Store,
+    pub(crate) clock: Clock,
+    /// Part of every idempotency key.
+    pub(crate) installation_id: Uuid,
+    /// Called after a commit that wrote messages.
+    pub(crate) wake_outbox: Box<dyn Fn() + Send + Sync>,
+}
+
+/// The entrance to admission. Cloning is cheap; when the last clone is dropped, the tasks finish what
+/// waits and end.
+#[derive(Clone)]
+pub struct Admitter {
+    shared_queue: mpsc::Sender<Submission>,
+    own_queue: mpsc::Sender<Submission>,
+    answer_timeout: Duration,
+}
+
+/// The tasks behind an [`Admitter`]; the app spawns and awaits them.
+pub(crate) struct AdmitTasks {
+    pub(crate) committer: committer::Committer,
+    pub(crate) own: own::OwnAdmission,
+}
+
+/// Makes the entrance and its tasks. `queue_n` requests may wait in each queue.
+pub(crate) fn admitter(admission: Arc<Admission>, queue_n: usize, answer_timeout: Duration) -> (Admitter, AdmitTasks) {
+    let (shared_queue, shared_waiting) = mpsc::channel(queue_n.max(1));
+    let (own_queue, own_waiting) = mpsc::channel(queue_n.max(1));
+    let tasks = AdmitTasks {
+        committer: committer::Committer::new(Arc::clone(&admission), shared_waiting),
+        own: own::OwnAdmission::new(admission, own_waiting),
+    };
+    (Admitter { shared_queue, own_queue, answer_timeout }, tasks)
+}
+
+impl Admitter {
+    /// Admits the events of one request atomically. Cancelling this future cancels only the waiting: what
+    /// was submitted is committed or not, and the sender's next copy finds out.
+    pub async fn admit(&self, entry: &Arc<Entry>, events: Vec<IncomingEvent>) -> Result<Admitted, AdmitError> {
+        let handlers = entry.provider.handlers();
+        let is_own = events.iter().any(|e| e.unreadable.is_none() && handlers.needs_transaction(&e.event_type));
+        let queue = if is_own { &self.own_queue } else { &self.shared_queue };
+        let (answer, answered) = oneshot::channel();
+        let submission = Submission { entry: Arc::clone(entry), events, answer, since: Instant::now() };
+        queue.try_send(submission).map_err(|refused| match refused {
+            mpsc::error::TrySendError::Full(_) => AdmitError::Saturated,
+            mpsc::error::TrySendError::Closed(_) => AdmitError::Unavailable("stopping".to_owned()),
+        })?;
+        match tokio::time::timeout(self.answer_timeout, answered).await {
+            Ok(Ok(result)) => result,
+            Ok(Err(_)) => Err(AdmitError::Unavailable("admission ended without an answer".to_owned())),
+            Err(_) => Err(AdmitError::Unavailable("no commit within the answer timeout".to_owned())),
+        }
+    }
+}
+
+/// Dispatches events in `retry` again when they are due, until the returned future is dropped by `stop`.
+pub(crate) async fn run_retries(
+    admission: Arc<Admission>,
+    entries: Arc<std::collections::BTreeMap<Name, Arc<Entry>>>,
+    poll: Duration,
+    stop: tokio::sync::watch::Receiver<bool>,
+) {
+    retry::Retries { admission, entries }.run(poll, stop).await;
+}
+
+impl Submission {
+    fn settle(self, result: Result<Admitted, AdmitError>) {
+        metrics::histogram!("hooklatch_admit_seconds", "provider" => self.entry.provider.name().to_string())
+            .record(self.since.elapsed().as_secs_f64());
+        // The request may have gone; what was committed stands, and its next copy is a duplicate.
+        drop(self.answer.send(result));
+    }
+}

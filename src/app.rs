@@ -1,0 +1,345 @@
+//! Puts the parts together and takes them apart again: what `hooklatch serve` runs, and what a user's own
+//! `main.rs` runs.
+//!
+//! Start order: store, schema, providers, admission, outbox, listeners. Stop order is the reverse, and each
+//! part is given the time to finish what it holds. Every task of the process is spawned here.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context;
+use axum::Router;
+use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tracing::{info, warn};
+
+use crate::admit::{self, Admission, Admitter, Entry};
+use crate::config::{Config, ProviderConfig};
+use crate::http::operator::{OperatorState, Readiness};
+use crate::http::receiver::ReceiverState;
+use crate::http::{self, Limits, echo};
+use crate::outbox::Outbox;
+use crate::provider::Provider;
+use crate::receive::Receiver;
+use crate::store::{SchemaState, Store, StoreSettings};
+use crate::types::{Clock, Name};
+
+/// How far our clock may be from the database's. Beyond it signed times and leases would be judged wrong.
+const CLOCK_OFFSET_MS_MAX: i64 = 120_000;
+/// How often the database is asked whether it is there.
+const HEALTH_EVERY: Duration = Duration::from_secs(1);
+/// How often the tables are counted for `/metrics`.
+const COUNT_EVERY: Duration = Duration::from_secs(5);
+
+/// A Hooklatch before it runs: a configuration and the kinds it may use.
+pub struct App {
+    config: Config,
+    kinds: Vec<Provider>,
+    clock: Clock,
+    has_echo: bool,
+}
+
+/// A Hooklatch that runs. Dropping it without [`Running::stop`] leaves its tasks to the runtime.
+pub struct Running {
+    /// Where providers reach it.
+    pub receiver_addr: SocketAddr,
+    /// Where operators reach it.
+    pub admin_addr: SocketAddr,
+    stop: watch::Sender<bool>,
+    listeners: Vec<JoinHandle<()>>,
+    admitter: Admitter,
+    admission: Vec<JoinHandle<()>>,
+    workers: Vec<JoinHandle<()>>,
+    store: Store,
+}
+
+impl App {
+    /// Starts from a checked configuration and the built-in kinds.
+    pub fn new(config: Config) -> Self {
+        Self { config, kinds: crate::providers::builtin(), clock: Clock::system(), has_echo: false }
+    }
+
+    /// Adds a kind, or replaces the built-in one of the same name: how handlers come in.
+    #[must_use]
+    pub fn provider(mut self, provider: Provider) -> Self {
+        self.kinds.retain(|kind| kind.kind() != provider.kind());
+        self.kinds.push(provider);
+        self
+    }
+
+    /// Uses another clock, for tests.
+    #[must_use]
+    pub fn clock(mut self, clock: Clock) -> Self {
+        self.clock = clock;
+        self
+    }
+
+    /// Serves the built-in `echo` far side on the operator's listener, for `serve --dev`.
+    #[must_use]
+    pub fn echo(mut self) -> Self {
+        self.has_echo = true;
+        self
+    }
+
+    /// Runs until SIGTERM or SIGINT, then stops in order.
+    pub async fn run(self) -> anyhow::Result<()> {
+        let running = self.start().await?;
+        info!(receiver.addr = %running.receiver_addr, admin.addr = %running.admin_addr, "started");
+        stop_signal().await?;
+        info!("stopping");
+        running.stop().await;
+        info!("stopped");
+        Ok(())
+    }
+
+    /// Starts every part and gives back the handle that stops them.
+    pub async fn start(self) -> anyhow::Result<Running> {
+        let entries = Arc::new(self.entries()?);
+        let store = open_store(&self.config, &self.clock).await?;
+        let installation_id = store.installation_id().await.context("could not read the installation's id")?;
+        let (stop, stopping) = watch::channel(false);
+        let listener = bind(self.config.server.listen).await?;
+        let admin_listener = bind(self.config.admin.listen).await?;
+
+        let outbox = Outbox::new(
+            store.clone(),
+            self.clock.clone(),
+            self.config.outbox.clone(),
+            self.config.destinations.clone(),
+            node_name(),
+        )
+        .context("could not set up the destinations")?;
+        let waker = outbox.waker();
+        let admission = Arc::new(Admission {
+            store: store.clone(),
+            clock: self.clock.clone(),
+            installation_id,
+            wake_outbox: Box::new(move || waker.wake()),
+        });
+        let server = &self.config.server;
+        let (admitter, tasks) = admit::admitter(
+            Arc::clone(&admission),
+            server.queue_n_max as usize,
+            Duration::from_millis(server.answer_timeout_ms),
+        );
+        let (readiness, ready) = watch::channel(Readiness::default());
+        let metrics = metrics_handle();
+        let workers = vec![
+            spawn(outbox.run(stopping.clone())),
+            spawn(admit::run_retries(
+                Arc::clone(&admission),
+                Arc::clone(&entries),
+                Duration::from_millis(self.config.outbox.poll_ms),
+                stopping.clone(),
+            )),
+            spawn(watch_health(store.clone(), readiness, stopping.clone())),
+            spawn(count_tables(store.clone(), self.clock.clone(), metrics.clone(), stopping.clone())),
+        ];
+        let receiver = Receiver::new(entries, admitter.clone());
+        let running = Running {
+            receiver_addr: listener.local_addr()?,
+            admin_addr: admin_listener.local_addr()?,
+            listeners: vec![
+                self.serve_receiver(listener, receiver, stopping.clone()),
+                self.serve_operator(admin_listener, OperatorState { readiness: ready, metrics }, stopping),
+            ],
+            stop,
+            admitter,
+            admission: vec![spawn(tasks.committer.run()), spawn(tasks.own.run())],
+            workers,
+            store,
+        };
+        Ok(running)
+    }
+
+    /// Every configured provider, ready; or all that is wrong with them.
+    fn entries(&self) -> anyhow::Result<BTreeMap<Name, Arc<Entry>>> {
+        let mut entries = BTreeMap::new();
+        let mut mistakes = Vec::new();
+        for (name, config) in &self.config.providers {
+            match self.entry(name, config) {
+                Ok(entry) => drop(entries.insert(name.clone(), Arc::new(entry))),
+                Err(more) => mistakes.extend(more.into_iter().map(|why| format!("providers.{name}: {why}"))),
+            }
+        }
+        anyhow::ensure!(mistakes.is_empty(), "{}", mistakes.join("\n"));
+        Ok(entries)
+    }
+
+    fn entry(&self, name: &Name, config: &ProviderConfig) -> Result<Entry, Vec<String>> {
+        let Some(kind) = self.kinds.iter().find(|kind| kind.kind() == config.kind.as_str()) else {
+            return Err(vec![format!("no provider kind is called `{}`", config.kind)]);
+        };
+        Ok(Entry {
+            provider: kind.activate(name, config, &self.config.server.public_url)?,
+            on_handler_error: config.on_handler_error,
+            is_first_party: config.is_first_party,
+            retry: config.retry,
+        })
+    }
+
+    fn serve_receiver(&self, listener: TcpListener, receiver: Receiver, stop: watch::Receiver<bool>) -> JoinHandle<()> {
+        let server = &self.config.server;
+        let state = Arc::new(ReceiverState {
+            receiver,
+            clock: self.clock.clone(),
+            public_url: server.public_url.clone(),
+            body_bytes_max: server.body_bytes_max as usize,
+            body_timeout: Duration::from_millis(server.body_timeout_ms),
+            room: ReceiverState::room_for(server.inflight_bytes_max as usize),
+        });
+        spawn(http::serve(listener, http::receiver::router(state), self.limits(), stop))
+    }
+
+    fn serve_operator(&self, listener: TcpListener, state: OperatorState, stop: watch::Receiver<bool>) -> JoinHandle<()> {
+        let mut router: Router = http::operator::router(Arc::new(state));
+        if self.has_echo {
+            router = echo::router(echo::EchoState::default()).fallback_service(router);
+        }
+        spawn(http::serve(listener, router, self.limits(), stop))
+    }
+
+    fn limits(&self) -> Limits {
+        Limits {
+            connections_n_max: self.config.server.connections_n_max as usize,
+            header_timeout: Duration::from_millis(self.config.server.header_timeout_ms),
+            stop_timeout: Duration::from_millis(self.config.outbox.stop_timeout_ms),
+        }
+    }
+}
+
+impl Running {
+    /// Stops accepting, answers what is under way, commits what waits, finishes or hands back what is being
+    /// sent, closes the database.
+    pub async fn stop(self) {
+        // Nobody listening to the signal means that everything ended already.
+        let _ = self.stop.send(true);
+        join(self.listeners).await;
+        drop(self.admitter);
+        join(self.admission).await;
+        join(self.workers).await;
+        self.store.close().await;
+    }
+}
+
+async fn join(tasks: Vec<JoinHandle<()>>) {
+    for task in tasks {
+        if let Err(error) = task.await {
+            warn!(%error, "a task of the app ended badly");
+        }
+    }
+}
+
+/// The one place that spawns the app's tasks, so that a stop can wait for each.
+#[expect(clippy::disallowed_methods, reason = "the one place that spawns")]
+fn spawn(task: impl Future<Output = ()> + Send + 'static) -> JoinHandle<()> {
+    tokio::spawn(task)
+}
+
+async fn bind(addr: SocketAddr) -> anyhow::Result<TcpListener> {
+    TcpListener::bind(addr).await.with_context(|| format!("could not listen on {addr}"))
+}
+
+/// Opens the database, brings or checks its schema, and refuses a clock that is minutes away.
+async fn open_store(config: &Config, clock: &Clock) -> anyhow::Result<Store> {
+    let settings =
+        StoreSettings { url: config.database.url.clone(), connections_n: config.database.connections_n };
+    let store = Store::open(&settings).await.context("could not open the database")?;
+    if config.database.migrate {
+        let applied = store.migrate().await.context("could not migrate the database")?;
+        if !applied.is_empty() {
+            info!(versions = ?applied, "migrated the database");
+        }
+    }
+    match store.schema_state().await.context("could not read the schema's version")? {
+        SchemaState::Current => {}
+        state => anyhow::bail!("schema of the database is {state}; run `hooklatch migrate` or the matching version"),
+    }
+    let offset_ms = store.clock_offset_ms(clock.now_ms()).await.context("could not read the database's clock")?;
+    anyhow::ensure!(
+        offset_ms.abs() <= CLOCK_OFFSET_MS_MAX,
+        "clock of the database is {offset_ms} ms away from ours, at most {CLOCK_OFFSET_MS_MAX} ms are allowed: set one of them right",
+    );
+    Ok(store)
+}
+
+/// Who holds a lease, for people who look at the tables: the process's id and a random part.
+fn node_name() -> String {
+    format!("{}-{:08x}", std::process::id(), fastrand::u32(..))
+}
+
+/// The process's one recorder of metrics.
+fn metrics_handle() -> PrometheusHandle {
+    static HANDLE: std::sync::OnceLock<PrometheusHandle> = std::sync::OnceLock::new();
+    HANDLE.get_or_init(install_metrics).clone()
+}
+
+fn install_metrics() -> PrometheusHandle {
+    let seconds = [0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
+    let events = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1024.0];
+    let builder = PrometheusBuilder::new()
+        .set_buckets_for_metric(Matcher::Suffix("_seconds".to_owned()), &seconds)
+        .and_then(|builder| builder.set_buckets_for_metric(Matcher::Suffix("_events".to_owned()), &events))
+        .unwrap_or_default();
+    let recorder = builder.build_recorder();
+    let handle = recorder.handle();
+    if metrics::set_global_recorder(recorder).is_err() {
+        warn!("another recorder of metrics was installed before ours; /metrics stays empty");
+    }
+    handle
+}
+
+async fn watch_health(store: Store, readiness: watch::Sender<Readiness>, mut stop: watch::Receiver<bool>) {
+    let mut is_schema_current = false;
+    while !*stop.borrow() {
+        let is_database_there = store.ping().await.is_ok();
+        if is_database_there && !is_schema_current {
+            is_schema_current = matches!(store.schema_state().await, Ok(SchemaState::Current));
+        }
+        readiness.send_replace(Readiness {
+            is_database_there,
+            is_schema_current,
+            is_outbox_running: true,
+            is_accepting: true,
+        });
+        drop(tokio::time::timeout(HEALTH_EVERY, stop.changed()).await);
+    }
+    readiness.send_modify(|state| state.is_accepting = false);
+}
+
+/// Counts what stands where, for `/metrics`, and folds histograms so that they stay small.
+async fn count_tables(store: Store, clock: Clock, metrics: PrometheusHandle, mut stop: watch::Receiver<bool>) {
+    while !*stop.borrow() {
+        match store.message_counts().await {
+            Ok(counts) => publish_counts(&counts, clock.now_ms()),
+            Err(error) => warn!(%error, "could not count messages"),
+        }
+        metrics.run_upkeep();
+        drop(tokio::time::timeout(COUNT_EVERY, stop.changed()).await);
+    }
+}
+
+fn publish_counts(counts: &[crate::store::MessageCount], now_ms: i64) {
+    #[expect(clippy::cast_precision_loss, reason = "a gauge")]
+    for count in counts {
+        let labels = [("destination", count.destination.clone()), ("state", count.state.to_string())];
+        metrics::gauge!("hooklatch_outbox_messages", &labels).set(count.messages_n as f64);
+        let age_ms = now_ms.saturating_sub(count.oldest_visible_at_ms).max(0);
+        metrics::gauge!("hooklatch_outbox_oldest_due_seconds", &labels).set(age_ms as f64 / 1_000.0);
+    }
+}
+
+async fn stop_signal() -> anyhow::Result<()> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let mut terminate = signal(SignalKind::terminate()).context("could not listen for SIGTERM")?;
+    let mut interrupt = signal(SignalKind::interrupt()).context("could not listen for SIGINT")?;
+    tokio::select! {
+        _ = terminate.recv() => {}
+        _ = interrupt.recv() => {}
+    }
+    Ok(())
+}

@@ -1,0 +1,140 @@
+//! `explain`: why a saved request is or is not believed, step by step. Never shows the expected signature.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context, bail};
+use bytes::Bytes;
+use clap::Args;
+use http::{HeaderMap, HeaderName, HeaderValue};
+
+use super::sign::signer;
+use super::{find_kind, say};
+use crate::config::Secret;
+use crate::provider::{ActiveProvider, Provider};
+use crate::types::Clock;
+use crate::vectors::{Vector, judge_one};
+use crate::verify::RawRequest;
+
+#[derive(Args)]
+pub(super) struct ExplainArgs {
+    /// `POST /webhooks/NAME`, headers, an empty line and the body; or one vector as a JSON object. A first
+    /// line `# now=1700000000` sets the time to judge it at.
+    file: PathBuf,
+    /// The provider, when the request's path does not say.
+    #[arg(long)]
+    provider: Option<String>,
+    /// Judge with this secret instead of the configured ones.
+    #[arg(long)]
+    secret: Option<String>,
+}
+
+pub(super) fn explain(
+    args: &ExplainArgs,
+    file: Option<&Path>,
+    kinds: &[Provider],
+) -> anyhow::Result<ExitCode> {
+    let saved =
+        std::fs::read(&args.file).with_context(|| format!("could not read `{}`", args.file.display()))?;
+    if saved.trim_ascii_start().starts_with(b"{") {
+        let vector: Vector = serde_json::from_slice(&saved).context("the file is not a vector")?;
+        let judged = judge_one(&vector, kinds);
+        say(format!("{}: {} at step `{}`: {}", judged.id, judged.verdict, judged.step, judged.why));
+        if judged.verdict == "valid" {
+            let kind = find_kind(kinds, &vector.kind)?;
+            let secrets: Vec<Secret> = vector.secrets.iter().map(Secret::new).collect();
+            let provider = kind.judge_with(&secrets).map_err(|why| anyhow::anyhow!("{why}"))?;
+            let request = vector.request().map_err(|why| anyhow::anyhow!("{why}"))?;
+            return Ok(told(&provider, request));
+        }
+        return Ok(ExitCode::FAILURE);
+    }
+    let parsed = parse(&saved)?;
+    let name = args.provider.clone().or(parsed.provider).context("name the provider with --provider")?;
+    let signer = signer(&name, args.secret.as_deref(), file, kinds)?;
+    let query = parsed.query.map(|query| format!("?{query}")).unwrap_or_default();
+    let request = RawRequest { url: format!("{}{query}", signer.url), ..parsed.request };
+    Ok(told(&signer.provider, request))
+}
+
+/// Says what was found, and whether it would be believed.
+fn told(provider: &ActiveProvider, request: RawRequest) -> ExitCode {
+    let spec = provider.spec();
+    say(format!("kind        {} ({})", spec.kind, spec.docs));
+    say(format!("body        {} bytes", request.body.len()));
+    if spec.signature.signed.contains("{url}") {
+        say(format!("signed url  {}", request.url));
+    }
+    for name in &spec.signature.headers {
+        let n = request.headers.get_all(name.as_str()).iter().count();
+        say(format!("header      {name}: {n} times"));
+    }
+    match provider.verify(request) {
+        Err(error) => {
+            say(format!("verdict     not believed, at step `{}`: {error}", error.step()));
+            ExitCode::FAILURE
+        }
+        Ok(verified) => {
+            say(format!("verdict     believed: secret {} matched", verified.secret_n() + 1));
+            for event in provider.read(&verified) {
+                let why = event.unreadable.map(|why| format!(", unreadable: {why}")).unwrap_or_default();
+                say(format!("event       {} of type {}{why}", event.key.event_id, event.event_type));
+            }
+            ExitCode::SUCCESS
+        }
+    }
+}
+
+struct Saved {
+    provider: Option<String>,
+    query: Option<String>,
+    request: RawRequest,
+}
+
+/// Takes a saved request apart. Lines end in LF or CRLF; the body is what follows the empty line, byte for
+/// byte.
+fn parse(saved: &[u8]) -> anyhow::Result<Saved> {
+    let mut rest = saved;
+    let mut now_ms = Clock::system().now_ms();
+    let mut target = None;
+    let mut headers = HeaderMap::new();
+    loop {
+        let Some(end) = rest.iter().position(|byte| *byte == b'\n') else {
+            bail!("the request has no empty line between headers and body");
+        };
+        let (line, tail) = rest.split_at(end);
+        rest = tail.get(1..).unwrap_or_default();
+        let line = std::str::from_utf8(line).context("a header line is not text")?.trim_end_matches('\r');
+        if let Some(comment) = line.strip_prefix('#') {
+            let now = comment.split_whitespace().find_map(|word| word.strip_prefix("now="));
+            if let Some(now) = now {
+                now_ms = now.parse::<i64>().context("now= is not a number of seconds")?.saturating_mul(1_000);
+            }
+        } else if target.is_none() {
+            target = Some(
+                line.split(' ').nth(1).context("the first line is not `POST /webhooks/NAME`")?.to_owned(),
+            );
+        } else if line.is_empty() {
+            break;
+        } else {
+            let (name, value) = line.split_once(':').with_context(|| format!("`{line}` is not a header"))?;
+            headers.append(
+                HeaderName::from_bytes(name.trim().as_bytes())?,
+                HeaderValue::from_str(value.trim())?,
+            );
+        }
+    }
+    let target = target.unwrap_or_default();
+    let (path, query) =
+        target.split_once('?').map_or((target.as_str(), None), |(path, query)| (path, Some(query)));
+    Ok(Saved {
+        provider: path.rsplit_once("/webhooks/").map(|(_, name)| name.to_owned()),
+        query: query.map(str::to_owned),
+        request: RawRequest {
+            url: String::new(),
+            headers,
+            body: Bytes::copy_from_slice(rest),
+            received_at_ms: now_ms,
+        },
+    })
+}

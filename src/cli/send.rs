@@ -1,0 +1,183 @@
+//! `send`: signed samples to a running server, and what it answered. `health`: whether it is ready.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use clap::Args;
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+
+use super::sign::{Signer, fresh_id, signer};
+use super::{complain, runtime, say};
+use crate::provider::{Provider, filled_sample};
+use crate::types::Clock;
+use crate::verify::{SignAt, Signed};
+
+/// How old `--stale` makes a request. Seconds; older than any kind's tolerance.
+const STALE_S: i64 = 3_600;
+
+#[derive(Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
+pub(super) struct SendArgs {
+    /// The provider kind, or a provider of the configuration.
+    kind: String,
+    /// The sample's event type; the kind's first one by default.
+    event_type: Option<String>,
+    /// Where the server has it; `server.public_url` of the configuration by default.
+    #[arg(long)]
+    url: Option<String>,
+    /// Sign with this secret instead of the configured one.
+    #[arg(long)]
+    secret: Option<String>,
+    /// How many events.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    count: u32,
+    /// How many requests at once.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    concurrency: u32,
+    /// Send each event this many times more.
+    #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=1_000))]
+    duplicate: u32,
+    /// Send the requests in random order.
+    #[arg(long)]
+    reorder: bool,
+    /// Sign an hour ago; 401 is then the right answer of a kind that signs a time.
+    #[arg(long)]
+    stale: bool,
+    /// Change one byte after signing; 401 is then the right answer.
+    #[arg(long)]
+    bad_signature: bool,
+    /// One JSON object instead of a table.
+    #[arg(long)]
+    json: bool,
+}
+
+/// What the server said to one request.
+struct Heard {
+    word: String,
+    status: u16,
+    took: Duration,
+}
+
+pub(super) fn send(args: &SendArgs, file: Option<&Path>, kinds: &[Provider]) -> anyhow::Result<ExitCode> {
+    let signer = signer(&args.kind, args.secret.as_deref(), file, kinds)?;
+    let url = args.url.clone().unwrap_or_else(|| signer.url.clone());
+    let requests = requests(args, &signer, &url)?;
+    let wants_401 = args.bad_signature || (args.stale && signer.provider.spec().has_signed_time());
+    let heard = runtime()?.block_on(send_all(url, requests, args.concurrency))?;
+    let is_right = |one: &Heard| if wants_401 { one.status == 401 } else { one.status == 200 };
+    let wrong_n = heard.iter().filter(|one| !is_right(one)).count();
+    report(&heard, args.json);
+    if wrong_n > 0 {
+        complain(format!("hooklatch: {wrong_n} of {} answers are not the expected ones", heard.len()));
+    }
+    Ok(if wrong_n == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn requests(args: &SendArgs, signer: &Signer<'_>, url: &str) -> anyhow::Result<Vec<Signed>> {
+    let (event_type, sample) = signer.sample(args.event_type.as_deref())?;
+    let now_s = Clock::system().now_ms() / 1_000 - if args.stale { STALE_S } else { 0 };
+    let mut requests = Vec::new();
+    for _ in 0..args.count {
+        let id = fresh_id();
+        let body = filled_sample(sample, &id, now_s);
+        let at = SignAt { now_s, url: url.to_owned(), id, event_type: event_type.to_owned() };
+        let mut signed = signer.provider.sign(body.as_bytes(), &at)?;
+        if args.bad_signature {
+            spoil(&mut signed.body);
+        }
+        for _ in 0..args.duplicate {
+            requests.push(signed.clone());
+        }
+        requests.push(signed);
+    }
+    if args.reorder {
+        fastrand::shuffle(&mut requests);
+    }
+    Ok(requests)
+}
+
+/// Changes a digit or letter, so that the body stays JSON.
+fn spoil(body: &mut [u8]) {
+    // The last one: of a kind that signs fields, the first may belong to none of them.
+    if let Some(byte) = body.iter_mut().rev().find(|byte| byte.is_ascii_alphanumeric()) {
+        *byte = if *byte == b'e' { b'E' } else { *byte ^ 1 };
+    }
+}
+
+async fn send_all(url: String, requests: Vec<Signed>, concurrency: u32) -> anyhow::Result<Vec<Heard>> {
+    let client = crate::outbox::http_client().context("could not make an HTTP client")?;
+    let slots = Arc::new(Semaphore::new(concurrency as usize));
+    let mut running = JoinSet::new();
+    let (all_n, started) = (requests.len(), Instant::now());
+    let mut told = started;
+    let mut heard = Vec::with_capacity(all_n);
+    for signed in requests {
+        let permit = Arc::clone(&slots).acquire_owned().await?;
+        let (client, url) = (client.clone(), url.clone());
+        running.spawn(async move {
+            let one = send_one(&client, &url, signed).await;
+            drop(permit);
+            one
+        });
+        while let Some(one) = running.try_join_next() {
+            heard.push(one??);
+        }
+        if told.elapsed() > Duration::from_secs(1) {
+            told = Instant::now();
+            complain(format!("{} of {all_n} answered", heard.len()));
+        }
+    }
+    while let Some(one) = running.join_next().await {
+        heard.push(one??);
+    }
+    Ok(heard)
+}
+
+async fn send_one(client: &reqwest::Client, url: &str, signed: Signed) -> anyhow::Result<Heard> {
+    let started = Instant::now();
+    let mut request = client.post(url).timeout(Duration::from_secs(30)).body(signed.body);
+    for (name, value) in &signed.headers {
+        request = request.header(name, value);
+    }
+    let response = request.send().await.with_context(|| format!("no answer from {url}"))?;
+    let status = response.status().as_u16();
+    let outcome = response.headers().get("hooklatch-outcome").and_then(|value| value.to_str().ok());
+    let word = outcome.map_or_else(|| status.to_string(), |outcome| format!("{status} {outcome}"));
+    Ok(Heard { word, status, took: started.elapsed() })
+}
+
+fn report(heard: &[Heard], is_json: bool) {
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut took_ms: Vec<f64> = Vec::with_capacity(heard.len());
+    for one in heard {
+        *counts.entry(&one.word).or_default() += 1;
+        took_ms.push(one.took.as_secs_f64() * 1_000.0);
+    }
+    took_ms.sort_by(f64::total_cmp);
+    let at = |share: usize| took_ms.get((took_ms.len() * share / 100).min(took_ms.len().saturating_sub(1)));
+    let (p50, p99) = (at(50).copied().unwrap_or(0.0), at(99).copied().unwrap_or(0.0));
+    if is_json {
+        say(serde_json::json!({ "answers": counts, "p50_ms": p50, "p99_ms": p99 }));
+        return;
+    }
+    for (word, n) in counts {
+        say(format!("{n:>8}  {word}"));
+    }
+    say(format!("latency p50 {p50:.1} ms, p99 {p99:.1} ms"));
+}
+
+/// Whether the server at `url` says that it is ready.
+pub(super) fn health(url: &str) -> anyhow::Result<ExitCode> {
+    runtime()?.block_on(async {
+        let client = crate::outbox::http_client()?;
+        let asked = client.get(format!("{url}/readyz")).timeout(Duration::from_secs(5)).send().await;
+        let status = asked.with_context(|| format!("no answer from {url}"))?.status();
+        say(status);
+        Ok(if status.is_success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    })
+}

@@ -1,0 +1,234 @@
+//! `sign`: a request as its sender would send it, offline, ready to paste.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::Context;
+use clap::Args;
+
+use super::{Usage, complain, find_kind, load_for_tools, say, unusable};
+use crate::config::Secret;
+use crate::provider::{ActiveProvider, Provider, dev_secret, filled_sample};
+use crate::types::Clock;
+use crate::verify::{SignAt, Signed};
+
+#[derive(Args)]
+pub(super) struct SignArgs {
+    /// The provider kind, or a provider of the configuration.
+    kind: String,
+    /// The sample's event type; the kind's first one by default.
+    #[arg(long = "type", value_name = "TYPE")]
+    event_type: Option<String>,
+    /// Sign this file's bytes instead of a sample; `-` is standard input.
+    #[arg(long, value_name = "FILE")]
+    body: Option<PathBuf>,
+    /// Where the request goes; part of what some kinds sign.
+    #[arg(long)]
+    url: Option<String>,
+    /// Sign with this secret instead of the configured one.
+    #[arg(long)]
+    secret: Option<String>,
+    /// The event's id; a fresh one by default.
+    #[arg(long)]
+    id: Option<String>,
+    /// Sign at this time instead of now. Unix seconds.
+    #[arg(long, value_name = "UNIX_S")]
+    now: Option<i64>,
+    /// Print the headers alone.
+    #[arg(long)]
+    headers: bool,
+}
+
+/// Somebody who can sign: a kind with one provider's secrets.
+pub(super) struct Signer<'a> {
+    pub(super) kind: &'a Provider,
+    pub(super) provider: ActiveProvider,
+    /// Where the running server has it.
+    pub(super) url: String,
+}
+
+/// Finds `name` among the configured providers (by name, else by kind), else among the kinds, where the dev
+/// secret serves. A configuration that cannot be used is an error, unless `secret` makes it unnecessary:
+/// a signature by another secret than the one written there would only mislead.
+pub(super) fn signer<'a>(
+    name: &str,
+    secret: Option<&str>,
+    file: Option<&Path>,
+    kinds: &'a [Provider],
+) -> anyhow::Result<Signer<'a>> {
+    let config = match load_for_tools(file, kinds) {
+        Ok(config) => Some(config),
+        Err(problems) if secret.is_none() => return Err(unusable(&problems)),
+        Err(_) => {
+            complain(
+                "hooklatch: the configuration is passed over, because it cannot be used (see `hooklatch check`)",
+            );
+            None
+        }
+    };
+    let configured = config.as_ref().and_then(|config| {
+        let of_kind = || config.providers.iter().find(|(_, provider)| provider.kind.as_str() == name);
+        config.providers.iter().find(|(known, _)| known.as_str() == name).or_else(of_kind)
+    });
+    let kind = find_kind(kinds, configured.map_or(name, |(_, provider)| provider.kind.as_str()))?;
+    let name = configured.map_or(name, |(name, _)| name.as_str());
+    let spec = kind.spec().map_err(Clone::clone)?;
+    let secrets = match (secret, configured) {
+        (Some(secret), _) => vec![Secret::new(secret)],
+        (None, Some((_, provider))) => provider.secrets.clone(),
+        (None, None) => {
+            complain(format!(
+                "hooklatch: no provider `{name}` is configured; signing with the published dev secret"
+            ));
+            vec![Secret::new(dev_secret(spec))]
+        }
+    };
+    let provider = kind.judge_with(&secrets).map_err(|why| anyhow::anyhow!("{why}"))?;
+    let base = config.as_ref().map_or("http://127.0.0.1:8080", |config| config.server.public_url.as_str());
+    Ok(Signer { kind, provider, url: format!("{base}/webhooks/{name}") })
+}
+
+impl Signer<'_> {
+    /// The sample of `event_type`, or the first; or which there are.
+    pub(super) fn sample(&self, event_type: Option<&str>) -> anyhow::Result<(&'static str, &'static str)> {
+        let samples = self.kind.sample_list();
+        let found = match event_type {
+            None => samples.first(),
+            Some(wanted) => samples.iter().find(|(known, _)| *known == wanted),
+        };
+        found.copied().ok_or_else(|| {
+            let known: Vec<&str> = samples.iter().map(|(known, _)| *known).collect();
+            Usage(format!("kind `{}` has samples of {}", self.kind.kind(), known.join(", "))).into()
+        })
+    }
+}
+
+pub(super) fn sign(args: &SignArgs, file: Option<&Path>, kinds: &[Provider]) -> anyhow::Result<ExitCode> {
+    let signer = signer(&args.kind, args.secret.as_deref(), file, kinds)?;
+    let now_s = args.now.unwrap_or_else(|| Clock::system().now_ms() / 1_000);
+    let id = args.id.clone().unwrap_or_else(fresh_id);
+    let url = args.url.clone().unwrap_or_else(|| signer.url.clone());
+    let (event_type, body) = match &args.body {
+        Some(path) => (args.event_type.clone().unwrap_or_else(|| "sample".to_owned()), read(path)?),
+        None => {
+            let (event_type, sample) = signer.sample(args.event_type.as_deref())?;
+            (event_type.to_owned(), filled_sample(sample, &id, now_s).into_bytes())
+        }
+    };
+    let at = SignAt { now_s, url: url.clone(), id, event_type };
+    let signed = signer.provider.sign(&body, &at)?;
+    if args.body.is_some() && args.id.is_some() && !carries_id(&signed, &at.id) {
+        complain(
+            "hooklatch: --id changes nothing: this kind's id is in the body, which --body gives as it is",
+        );
+    }
+    if args.headers {
+        if signed.body != body {
+            complain("hooklatch: this kind signs inside the body, so the headers alone will not be believed");
+        }
+        for (name, value) in &signed.headers {
+            say(format!("{name}: {value}"));
+        }
+    } else {
+        say(curl(&url, &signed));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn carries_id(signed: &Signed, id: &str) -> bool {
+    signed.headers.iter().any(|(_, value)| value == id)
+}
+
+/// The curl command of a kind's first sample under its dev secret.
+pub(super) fn dev_curl(kinds: &[Provider], kind: &str, url: &str) -> anyhow::Result<String> {
+    let kind = find_kind(kinds, kind)?;
+    let spec = kind.spec().map_err(Clone::clone)?;
+    let provider =
+        kind.judge_with(&[Secret::new(dev_secret(spec))]).map_err(|why| anyhow::anyhow!("{why}"))?;
+    let (event_type, sample) = kind.sample_list().first().copied().context("the kind has no samples")?;
+    let (now_s, id) = (Clock::system().now_ms() / 1_000, fresh_id());
+    let body = filled_sample(sample, &id, now_s);
+    let at = SignAt { now_s, url: url.to_owned(), id, event_type: event_type.to_owned() };
+    Ok(curl(url, &provider.sign(body.as_bytes(), &at)?))
+}
+
+/// An id nobody had: 15 digits, which some kinds take alone, and letters as well for the others.
+pub(super) fn fresh_id() -> String {
+    let digits = fastrand::u64(100_000_000_000_000..1_000_000_000_000_000);
+    let rest = (0..8).map(|_| fastrand::alphabetic());
+    digits.to_string().chars().chain(rest).collect()
+}
+
+fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
+    if path == Path::new("-") {
+        let mut body = Vec::new();
+        std::io::Read::read_to_end(&mut std::io::stdin(), &mut body)?;
+        return Ok(body);
+    }
+    std::fs::read(path).with_context(|| format!("could not read `{}`", path.display()))
+}
+
+/// One command for a POSIX shell. The body goes as it is, byte for byte.
+fn curl(url: &str, signed: &Signed) -> String {
+    let text = std::str::from_utf8(&signed.body).ok().filter(|text| is_pasteable(text));
+    let mut command =
+        if text.is_some() { String::new() } else { format!("printf '%b' '{}' | ", octal(&signed.body)) };
+    command.push_str(&format!("curl -sS -i {} \\\n", quoted(url)));
+    for (name, value) in &signed.headers {
+        command.push_str(&format!("  -H {} \\\n", quoted(&format!("{name}: {value}"))));
+    }
+    command.push_str(&format!("  --data-binary {}", quoted(text.unwrap_or("@-"))));
+    command
+}
+
+/// Whether a terminal and curl take it as it is: curl reads a file after a leading `@`, and control
+/// characters do not survive being pasted.
+fn is_pasteable(text: &str) -> bool {
+    !text.starts_with('@') && !text.chars().any(|c| c.is_control() && c != '\n')
+}
+
+/// Every byte as `\0ooo`, which `printf '%b'` turns back.
+fn octal(body: &[u8]) -> String {
+    body.iter().map(|byte| format!("\\0{byte:03o}")).collect()
+}
+
+/// In single quotes, in which a shell touches nothing.
+fn quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\'', r"'\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What curl would be given as the body, with `curl` replaced by a function that shows it.
+    fn shown_by_shell(body: &[u8]) -> Vec<u8> {
+        let signed = Signed { headers: vec![("x".to_owned(), "it's".to_owned())], body: body.to_vec() };
+        let function = "curl() { for last; do :; done; if [ \"$last\" = @- ]; then cat; else printf %s \"$last\"; fi; }\n";
+        let script = format!("{function}{}", curl("http://127.0.0.1/", &signed));
+        std::process::Command::new("sh").args(["-c", &script]).output().expect("sh").stdout
+    }
+
+    #[test]
+    fn a_pasted_command_sends_the_same_bytes() {
+        let bodies: [&[u8]; 8] = [
+            b"{\"plain\":1}",
+            b"it's",
+            b"''",
+            b"a\nb $HOME `id` \\ \"x\" !!",
+            b"@file",
+            b"tab\tand\r\n",
+            b"\xff\x00\x80",
+            "Zażółć 💶\n".as_bytes(),
+        ];
+        for body in bodies {
+            assert_eq!(shown_by_shell(body), body);
+        }
+    }
+
+    #[test]
+    fn fresh_ids_differ_in_their_digits_alone() {
+        let digits = |id: String| id.chars().filter(char::is_ascii_digit).collect::<String>();
+        assert_ne!(digits(fresh_id()), digits(fresh_id()));
+    }
+}

@@ -1,0 +1,136 @@
+//! The far side of `serve --dev`: honours idempotency keys, lists the calls it got, and can be told to fail.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Bytes;
+use axum::extract::{DefaultBodyLimit, State};
+use axum::response::{IntoResponse, Response};
+use axum::routing::post;
+use http::{HeaderMap, StatusCode, header};
+use serde::{Deserialize, Serialize};
+use tracing::info;
+
+/// How many keys it remembers.
+const CALLS_N_MAX: usize = 200;
+
+/// What it remembers.
+#[derive(Clone, Default)]
+pub(crate) struct EchoState(Arc<Mutex<Memory>>);
+
+#[derive(Default)]
+struct Memory {
+    calls: VecDeque<EchoCall>,
+    failing: Failing,
+}
+
+/// One key and what came under it. Bodies are not kept.
+#[derive(Debug, Clone, Serialize)]
+struct EchoCall {
+    idempotency_key: String,
+    requests_n: u32,
+    effects_n: u32,
+    provider: String,
+    event_id: String,
+    event_type: String,
+    body_bytes: usize,
+}
+
+/// How the next calls fail: `{"status":500,"times":3}` or `{"hang_ms":20000,"times":1}`.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct Failing {
+    status: u16,
+    hang_ms: u64,
+    times: u32,
+}
+
+/// `/dev/echo` (POST: an effect, GET: the list) and `/dev/echo-fail`.
+pub(crate) fn router(state: EchoState) -> Router {
+    Router::new()
+        .route("/dev/echo", post(call).get(list))
+        .route("/dev/echo/{*path}", post(call))
+        .route("/dev/echo-fail", post(fail).get(get_failing))
+        .layer(DefaultBodyLimit::max(64 * 1024 * 1024))
+        .with_state(state)
+}
+
+impl EchoState {
+    fn memory(&self) -> MutexGuard<'_, Memory> {
+        // A panic elsewhere leaves the list as it was, which is good enough for an echo.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The failure to play now, if there is one left.
+    fn failure(&self) -> Option<Failing> {
+        let mut memory = self.memory();
+        let is_failing = memory.failing.times > 0;
+        memory.failing.times = memory.failing.times.saturating_sub(1);
+        is_failing.then(|| memory.failing.clone())
+    }
+
+    /// Counts a call; `true` when it is the first under its key.
+    fn remember(&self, call: EchoCall) -> bool {
+        let mut memory = self.memory();
+        if let Some(known) = memory.calls.iter_mut().find(|known| known.idempotency_key == call.idempotency_key) {
+            known.requests_n += 1;
+            return false;
+        }
+        if memory.calls.len() == CALLS_N_MAX {
+            memory.calls.pop_front();
+        }
+        memory.calls.push_back(call);
+        true
+    }
+}
+
+async fn call(State(state): State<EchoState>, headers: HeaderMap, body: Bytes) -> Response {
+    if let Some(failing) = state.failure() {
+        tokio::time::sleep(Duration::from_millis(failing.hang_ms)).await;
+        let status = StatusCode::from_u16(failing.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        return json(status, &serde_json::json!({ "echo": "failed as told" }));
+    }
+    let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default().to_owned();
+    let idempotency_key = text("idempotency-key");
+    if idempotency_key.is_empty() {
+        return json(StatusCode::BAD_REQUEST, &serde_json::json!({ "echo": "no Idempotency-Key" }));
+    }
+    let call = EchoCall {
+        requests_n: 1,
+        effects_n: 1,
+        provider: text("hooklatch-provider"),
+        event_id: text("hooklatch-event-id"),
+        event_type: text("hooklatch-event-type"),
+        body_bytes: body.len(),
+        idempotency_key,
+    };
+    info!(event.id = call.event_id, event.kind = call.event_type, idempotency_key = call.idempotency_key, "echo got a call");
+    let word = if state.remember(call) { "done" } else { "repeated" };
+    json(StatusCode::OK, &serde_json::json!({ "echo": word }))
+}
+
+async fn list(State(state): State<EchoState>) -> Response {
+    let calls: Vec<EchoCall> = state.memory().calls.iter().cloned().collect();
+    json(StatusCode::OK, &serde_json::json!({ "calls": calls }))
+}
+
+async fn fail(State(state): State<EchoState>, body: Bytes) -> Response {
+    match serde_json::from_slice::<Failing>(&body) {
+        Ok(failing) => {
+            let times = failing.times.max(1);
+            state.memory().failing = Failing { times, ..failing };
+            json(StatusCode::OK, &serde_json::json!({ "failing_next": times }))
+        }
+        Err(error) => json(StatusCode::BAD_REQUEST, &serde_json::json!({ "error": error.to_string() })),
+    }
+}
+
+async fn get_failing(State(state): State<EchoState>) -> Response {
+    json(StatusCode::OK, &serde_json::json!({ "failing_next": state.memory().failing.times }))
+}
+
+fn json(status: StatusCode, body: &serde_json::Value) -> Response {
+    (status, [(header::CONTENT_TYPE, "application/json")], format!("{body}\n")).into_response()
+}

@@ -1,0 +1,99 @@
+//! The only match from errors to status codes. Problems are RFC 9457 JSON with a stable `code`, and tell a
+//! sender nothing about secrets or about which check failed.
+
+use axum::response::{IntoResponse, Response};
+use http::{HeaderValue, StatusCode, header};
+
+use crate::admit::AdmitError;
+use crate::receive::ReceiveError;
+
+/// An error as a client sees it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Problem {
+    pub(crate) status: StatusCode,
+    /// Stable, for programs.
+    pub(crate) code: &'static str,
+    /// For people.
+    pub(crate) title: &'static str,
+    /// Seconds until another try makes sense.
+    pub(crate) retry_after_s: Option<u32>,
+}
+
+impl Problem {
+    const fn new(status: StatusCode, code: &'static str, title: &'static str) -> Self {
+        Self { status, code, title, retry_after_s: None }
+    }
+
+    const fn retry_after(mut self, seconds: u32) -> Self {
+        self.retry_after_s = Some(seconds);
+        self
+    }
+
+    pub(crate) const REJECTED: Self = Self::new(StatusCode::UNAUTHORIZED, "rejected", "the request was not believed");
+    pub(crate) const NO_SUCH_PROVIDER: Self =
+        Self::new(StatusCode::NOT_FOUND, "no_such_provider", "no provider is configured at this address");
+    pub(crate) const METHOD: Self =
+        Self::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", "send webhooks with POST");
+    pub(crate) const TOO_LARGE: Self =
+        Self::new(StatusCode::PAYLOAD_TOO_LARGE, "body_too_large", "the body is over the configured limit");
+    pub(crate) const TOO_SLOW: Self =
+        Self::new(StatusCode::REQUEST_TIMEOUT, "body_too_slow", "the body did not arrive in time");
+    pub(crate) const BROKEN_BODY: Self =
+        Self::new(StatusCode::BAD_REQUEST, "body_broken", "the body ended before it was whole");
+    pub(crate) const SATURATED: Self =
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "saturated", "too many requests are waiting").retry_after(1);
+    pub(crate) const UNAVAILABLE: Self =
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", "nothing was admitted").retry_after(5);
+    pub(crate) const HANDLER_FAILED: Self =
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "handler_failed", "nothing was admitted");
+}
+
+impl From<&ReceiveError> for Problem {
+    fn from(error: &ReceiveError) -> Self {
+        match error {
+            ReceiveError::UnknownProvider => Self::NO_SUCH_PROVIDER,
+            ReceiveError::Verify(_) => Self::REJECTED,
+            ReceiveError::Admit(AdmitError::Saturated) => Self::SATURATED,
+            ReceiveError::Admit(AdmitError::Unavailable(_)) => Self::UNAVAILABLE,
+            ReceiveError::Admit(AdmitError::Rejected(_)) => Self::HANDLER_FAILED,
+        }
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let body = serde_json::json!({
+            "type": "about:blank", "status": self.status.as_u16(), "code": self.code, "title": self.title,
+        });
+        let mut response = (self.status, body.to_string()).into_response();
+        let headers = response.headers_mut();
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
+        if let Some(seconds) = self.retry_after_s {
+            headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+        }
+        if self.status == StatusCode::METHOD_NOT_ALLOWED {
+            headers.insert(header::ALLOW, HeaderValue::from_static("POST"));
+        }
+        response
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::verify::VerifyError;
+
+    #[test]
+    fn every_error_has_its_documented_status() {
+        #[track_caller]
+        fn check(error: ReceiveError, status: u16, retry_after_s: Option<u32>) {
+            let problem = Problem::from(&error);
+            assert_eq!((problem.status.as_u16(), problem.retry_after_s), (status, retry_after_s), "{error}");
+        }
+        check(ReceiveError::UnknownProvider, 404, None);
+        check(VerifyError::Mismatch { keys_n: 1 }.into(), 401, None);
+        check(AdmitError::Saturated.into(), 503, Some(1));
+        check(AdmitError::Unavailable("x".to_owned()).into(), 503, Some(5));
+        check(AdmitError::Rejected("x".to_owned()).into(), 500, None);
+    }
+}

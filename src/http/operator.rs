@@ -1,0 +1,71 @@
+//! The operator side: `/livez`, `/readyz`, `/metrics`. On a listener of its own, so that what providers
+//! reach says nothing about us.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use http::{StatusCode, header};
+use metrics_exporter_prometheus::PrometheusHandle;
+use tokio::sync::watch;
+
+use super::error::Problem;
+
+/// Whether this node should get traffic, part by part. Kept up to date by the app's health task.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Readiness {
+    /// The database answers.
+    pub(crate) is_database_there: bool,
+    /// Its schema is one this binary works with.
+    pub(crate) is_schema_current: bool,
+    /// The outbox loop runs.
+    pub(crate) is_outbox_running: bool,
+    /// The app is not stopping.
+    pub(crate) is_accepting: bool,
+}
+
+impl Readiness {
+    fn is_ready(&self) -> bool {
+        self.is_database_there && self.is_schema_current && self.is_outbox_running && self.is_accepting
+    }
+}
+
+/// What the operator side needs of the app.
+pub(crate) struct OperatorState {
+    pub(crate) readiness: watch::Receiver<Readiness>,
+    pub(crate) metrics: PrometheusHandle,
+}
+
+/// The operator's routes.
+pub(crate) fn router(state: Arc<OperatorState>) -> Router {
+    Router::new()
+        .route("/livez", get(|| async { "alive\n" }))
+        .route("/readyz", get(readyz))
+        .route("/metrics", get(metrics))
+        .fallback(|| async { NOT_FOUND })
+        .with_state(state)
+}
+
+const NOT_FOUND: Problem =
+    Problem { status: StatusCode::NOT_FOUND, code: "not_found", title: "nothing is here", retry_after_s: None };
+
+async fn readyz(State(state): State<Arc<OperatorState>>) -> Response {
+    let readiness = state.readiness.borrow().clone();
+    let word = |is_good: bool| if is_good { "ok" } else { "away" };
+    let body = serde_json::json!({
+        "ready": readiness.is_ready(),
+        "database": word(readiness.is_database_there),
+        "migrations": word(readiness.is_schema_current),
+        "outbox": word(readiness.is_outbox_running),
+        "accepting": word(readiness.is_accepting),
+    });
+    let status = if readiness.is_ready() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    (status, [(header::CONTENT_TYPE, "application/json")], format!("{body}\n")).into_response()
+}
+
+async fn metrics(State(state): State<Arc<OperatorState>>) -> Response {
+    let text = state.metrics.render();
+    ([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], text).into_response()
+}

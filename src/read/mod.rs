@@ -1,0 +1,247 @@
+//! Reads the events of a believed request: ids, types, digests, payloads, by the kind's spec.
+//!
+//! Everything is taken from the raw text of the signed bytes: a number beyond 2^53 stays itself, and a
+//! doubled key on an id's path makes the event unreadable. What cannot be read is still an event, under an
+//! id of our own, so that it is kept and shown.
+
+mod headers;
+mod json;
+mod time;
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::HeaderMap;
+use sha2::{Digest, Sha256};
+
+use crate::spec::{EventSpec, Source, Sources, Spec};
+use crate::types::{BodyDigest, EventKey, IncomingEvent, Name, ObjectVersion, UnixMs, stored_text};
+use crate::verify::Verified;
+
+pub(crate) use headers::{kept_headers, value as kept_header};
+pub(crate) use json::{Found, find, text_of};
+
+/// What a type that is missing or cannot be stored reads as.
+const TYPE_UNKNOWN: &str = "unknown";
+
+/// The events of a believed request, in its order. A batch may be empty.
+pub fn read(provider: &Name, spec: &Spec, verified: &Verified) -> Vec<IncomingEvent> {
+    let request = verified.request();
+    let Some(event) = chosen(spec, |name| request.headers.contains_key(name)) else { return Vec::new() };
+    let reader = Reader {
+        provider,
+        spec: event,
+        headers: &request.headers,
+        kept: kept_headers(spec, &request.headers).into(),
+        received_at_ms: request.received_at_ms,
+    };
+    let body = &request.body;
+    let json = match json_of(event, &request.headers, body) {
+        Ok(json) => json,
+        Err(why) => return vec![reader.unreadable(body, why)],
+    };
+    let Some(each) = &event.each else { return vec![reader.one(body, &json)] };
+    match find(&json, each) {
+        Found::One(list) => match json::elements(list) {
+            Some(elements) => elements.into_iter().map(|range| reader.element(&json, list, range)).collect(),
+            None => vec![reader.unreadable(body, format!("{each} is not an array"))],
+        },
+        Found::Missing => vec![reader.unreadable(body, format!("{each} is missing"))],
+        Found::Doubled => vec![reader.unreadable(body, format!("{each} is there twice"))],
+        Found::NotJson => vec![reader.unreadable(body, "the body is not JSON".to_owned())],
+    }
+}
+
+/// The payload of an event as it was stored: what the same spec points at, in the same bytes.
+pub fn payload_of(spec: &Spec, kept_headers: &str, body: &Bytes) -> Result<Bytes, String> {
+    let header = |name: &str| kept_header(kept_headers, name);
+    let event = chosen(spec, |name| header(name).is_some()).ok_or("the kind reads no such events")?;
+    let content_type = header("content-type").unwrap_or_default();
+    let json = match &event.form_field {
+        Some(field) if is_form(&content_type) => form_value(field, body)?,
+        _ => body.clone(),
+    };
+    Ok(payload(event, &json))
+}
+
+fn chosen(spec: &Spec, has_header: impl Fn(&str) -> bool) -> Option<&EventSpec> {
+    spec.event.iter().find(|event| event.when_header.as_deref().is_none_or(&has_header))
+}
+
+/// The JSON text of a body: the body itself, or one field of a form.
+fn json_of(event: &EventSpec, headers: &HeaderMap, body: &Bytes) -> Result<Bytes, String> {
+    let content_type = headers.get(http::header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
+    match &event.form_field {
+        Some(field) if content_type.is_some_and(is_form) => form_value(field, body),
+        _ => Ok(body.clone()),
+    }
+}
+
+fn is_form(content_type: &str) -> bool {
+    content_type.to_ascii_lowercase().starts_with("application/x-www-form-urlencoded")
+}
+
+fn form_value(field: &str, body: &[u8]) -> Result<Bytes, String> {
+    let mut values = form_urlencoded::parse(body).filter(|(name, _)| name == field);
+    let value = values.next().ok_or_else(|| format!("form field `{field}` is missing"))?;
+    if values.next().is_some() {
+        return Err(format!("form field `{field}` is there twice"));
+    }
+    Ok(Bytes::from(value.1.into_owned()))
+}
+
+fn payload(event: &EventSpec, json: &Bytes) -> Bytes {
+    match find(json, &event.payload) {
+        Found::One(text) => json.slice_ref(text),
+        _ => json.clone(),
+    }
+}
+
+/// Reads single events; what they share of their request.
+struct Reader<'a> {
+    provider: &'a Name,
+    spec: &'a EventSpec,
+    headers: &'a HeaderMap,
+    kept: Arc<str>,
+    received_at_ms: UnixMs,
+}
+
+impl Reader<'_> {
+    /// One element of a batch: its own bytes are the event's body.
+    fn element(&self, json: &Bytes, list: &[u8], range: std::ops::Range<usize>) -> IncomingEvent {
+        let text = json.slice_ref(list.get(range).unwrap_or_default());
+        self.one(&text, &text)
+    }
+
+    /// The event whose signed bytes are `body` and whose JSON text is `json`.
+    fn one(&self, body: &Bytes, json: &Bytes) -> IncomingEvent {
+        let needs_json = self.spec.id.0.iter().chain(&self.spec.event_type.0).any(|s| matches!(s, Source::Json(_)));
+        if needs_json && matches!(find(json, ""), Found::NotJson) {
+            return self.unreadable(body, "the body is not JSON".to_owned());
+        }
+        let event_type = self.event_type(json);
+        let event_id = match self.joined_id(&self.spec.id, json) {
+            Ok(event_id) => event_id,
+            Err(why) => return IncomingEvent { event_type, ..self.unreadable(body, why) },
+        };
+        let digest = json::digest_without(body, &self.spec.volatile);
+        IncomingEvent {
+            key: EventKey { provider: self.provider.clone(), event_id },
+            replay_key: self.replay_key(&digest, &event_type),
+            object: self.object(json),
+            created_at_ms: self.spec.created.as_ref().and_then(|source| self.number(source, json)),
+            received_at_ms: self.received_at_ms,
+            payload: payload(self.spec, json),
+            headers: Arc::clone(&self.kept),
+            body: body.clone(),
+            event_type,
+            digest,
+            unreadable: None,
+        }
+    }
+
+    /// An event that is kept under the digest of its bytes, because it has no id that we can read.
+    fn unreadable(&self, body: &Bytes, why: String) -> IncomingEvent {
+        let digest: BodyDigest = Sha256::digest(body).into();
+        IncomingEvent {
+            key: EventKey {
+                provider: self.provider.clone(),
+                event_id: format!("unreadable:{}", hex::encode(digest)),
+            },
+            event_type: TYPE_UNKNOWN.to_owned(),
+            digest,
+            replay_key: None,
+            object: None,
+            created_at_ms: None,
+            received_at_ms: self.received_at_ms,
+            body: body.clone(),
+            payload: body.clone(),
+            headers: Arc::clone(&self.kept),
+            unreadable: Some(why),
+        }
+    }
+
+    /// For ids that no signature covers: what the same signed bytes have in common under any id.
+    fn replay_key(&self, digest: &BodyDigest, event_type: &str) -> Option<BodyDigest> {
+        if self.spec.id_signed || self.spec.replay_exempt.iter().any(|exempt| exempt == event_type) {
+            return None;
+        }
+        if !self.spec.replay_by_type {
+            return Some(*digest);
+        }
+        Some(Sha256::new().chain_update(digest).chain_update(event_type).finalize().into())
+    }
+
+    fn event_type(&self, json: &[u8]) -> String {
+        let parts: Vec<String> = self.spec.event_type.0.iter().filter_map(|one| self.text(one, json).ok()).collect();
+        let joined = parts.join(".");
+        if stored_text(&joined).is_ok() { joined } else { TYPE_UNKNOWN.to_owned() }
+    }
+
+    /// One source is the id as it is; several are joined with their lengths, so that no two lists of parts
+    /// make the same id.
+    fn joined_id(&self, sources: &Sources, json: &[u8]) -> Result<String, String> {
+        let joined = match sources.0.as_slice() {
+            [one] => self.text(one, json)?,
+            several => {
+                let parts: Result<Vec<String>, String> = several
+                    .iter()
+                    .map(|one| self.text(one, json).map(|text| format!("{}:{text}", text.len())))
+                    .collect();
+                parts?.join(",")
+            }
+        };
+        stored_text(&joined).map_err(|why| format!("the event id {why}"))?;
+        Ok(joined)
+    }
+
+    fn object(&self, json: &[u8]) -> Option<ObjectVersion> {
+        let object = self.joined_id(self.spec.object.as_ref()?, json).ok()?;
+        let version = self.number(self.spec.version.as_ref()?, json)?;
+        Some(ObjectVersion { object, version })
+    }
+
+    /// A whole number, or an RFC 3339 time in milliseconds.
+    fn number(&self, source: &Source, json: &[u8]) -> Option<i64> {
+        let text = self.text(source, json).ok()?;
+        text.parse().ok().or_else(|| time::rfc3339_ms(&text))
+    }
+
+    /// The text at one place, or why there is none.
+    fn text(&self, source: &Source, json: &[u8]) -> Result<String, String> {
+        match source {
+            Source::Json(pointer) => text_of(json, pointer),
+            Source::Header(names) => {
+                let present = names.split('|').find_map(|name| self.headers.get(name));
+                let value = present.ok_or_else(|| format!("header `{names}` is missing"))?;
+                let text = value.to_str().map_err(|_| format!("header `{names}` is not ASCII text"))?;
+                if text.is_empty() { Err(format!("header `{names}` is empty")) } else { Ok(text.to_owned()) }
+            }
+        }
+    }
+}
+
+/// The raw text that `pointer` names in `json`; `None` when it is missing, there twice, or `json` is not
+/// JSON. For kinds that verify with code.
+pub fn json_raw<'a>(json: &'a [u8], pointer: &str) -> Option<&'a [u8]> {
+    match find(json, pointer) {
+        Found::One(raw) => Some(raw),
+        _ => None,
+    }
+}
+
+/// The text, or whole number as text, that `pointer` names; or why there is none.
+pub fn json_text(json: &[u8], pointer: &str) -> Result<String, String> {
+    text_of(json, pointer)
+}
+
+/// Whether `json` is JSON and nothing is at `pointer`.
+pub fn json_is_missing(json: &[u8], pointer: &str) -> bool {
+    find(json, pointer) == Found::Missing
+}
+
+/// The raw text of each element of the array at `pointer`.
+pub fn json_elements<'a>(json: &'a [u8], pointer: &str) -> Option<Vec<&'a [u8]>> {
+    let list = json_raw(json, pointer)?;
+    json::elements(list)?.into_iter().map(|range| list.get(range)).collect()
+}

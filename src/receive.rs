@@ -1,0 +1,152 @@
+//! The way of a request, as the README tells it: find the provider, verify, read, admit, answer.
+//!
+//! No HTTP types and no SQL: `http/` turns bytes into a [`RawRequest`] and an [`Answer`] into bytes. After
+//! a valid signature there is no refusal of ours that a sender could act on: what cannot be read is kept.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use tracing::{info, warn};
+
+use crate::admit::{AdmitError, Admitted, Admitter, Entry};
+use crate::types::{Name, Outcome};
+use crate::verify::{RawRequest, VerifyError};
+
+/// What the sender hears when its request was believed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Answer {
+    /// The strongest of the request's events; `None` when there was nothing to admit (a challenge, an
+    /// empty batch).
+    pub outcome: Option<Outcome>,
+    /// Whether the sender is ours and is to hear 409.
+    pub is_conflict_told: bool,
+    /// The body and its content type.
+    pub body: String,
+    /// The body's content type.
+    pub content_type: String,
+}
+
+/// Why a request was not admitted.
+#[derive(Debug, thiserror::Error)]
+pub enum ReceiveError {
+    /// Nothing is configured under this name.
+    #[error("no provider of that name")]
+    UnknownProvider,
+    /// Not believed.
+    #[error("not believed: {0}")]
+    Verify(#[from] VerifyError),
+    /// Believed, but not admitted; the sender may send it again.
+    #[error(transparent)]
+    Admit(#[from] AdmitError),
+}
+
+/// The receiving side of the app. Cloning is cheap.
+#[derive(Clone)]
+pub struct Receiver {
+    entries: Arc<BTreeMap<Name, Arc<Entry>>>,
+    admitter: Admitter,
+}
+
+impl Receiver {
+    /// Receives for `entries`, through `admitter`.
+    pub fn new(entries: Arc<BTreeMap<Name, Arc<Entry>>>, admitter: Admitter) -> Self {
+        Self { entries, admitter }
+    }
+
+    /// The provider configured under `name`.
+    pub fn entry(&self, name: &str) -> Option<&Arc<Entry>> {
+        // Names are few and short; parsing keeps odd paths out of logs and labels.
+        Name::parse(name).ok().and_then(|name| self.entries.get(&name))
+    }
+
+    /// Takes one request to its answer, and writes the one log line about it.
+    pub async fn receive(&self, entry: &Arc<Entry>, request: RawRequest) -> Result<Answer, ReceiveError> {
+        let provider = &entry.provider;
+        let result = self.verify_and_admit(entry, request).await;
+        let outcome = match &result {
+            Ok(answer) => answer.outcome.map_or("none", Outcome::as_str),
+            Err(ReceiveError::Verify(why)) => {
+                info!(provider.name = %provider.name(), reason = %why, "rejected a request");
+                "rejected"
+            }
+            Err(ReceiveError::Admit(why)) => {
+                warn!(provider.name = %provider.name(), reason = %why, "could not admit a request; the sender may send it again");
+                "unavailable"
+            }
+            Err(ReceiveError::UnknownProvider) => "unknown",
+        };
+        count(provider.name(), outcome);
+        result
+    }
+
+    async fn verify_and_admit(&self, entry: &Arc<Entry>, request: RawRequest) -> Result<Answer, ReceiveError> {
+        let provider = &entry.provider;
+        let verified = provider.verify(request)?;
+        if let Some(echo) = provider.challenge(&verified) {
+            info!(provider.name = %provider.name(), "answered a challenge");
+            return Ok(Answer::plain(echo));
+        }
+        let events = provider.read(&verified);
+        if events.is_empty() {
+            info!(provider.name = %provider.name(), "acknowledged a request without events");
+            return Ok(Answer::of(entry, &Admitted { events: Vec::new() }));
+        }
+        let event_type = events.first().map(|event| event.event_type.clone()).unwrap_or_default();
+        let admitted = self.admitter.admit(entry, events).await?;
+        let event_id = admitted.events.first().map_or("", |(id, _)| id.as_str());
+        let answer = Answer::of(entry, &admitted);
+        info!(
+            provider.name = %provider.name(),
+            event.id = event_id,
+            event.kind = event_type,
+            events_n = admitted.events.len(),
+            outcome = answer.outcome.map_or("none", Outcome::as_str),
+            secret_n = verified.secret_n(),
+            "received a request"
+        );
+        Ok(answer)
+    }
+}
+
+/// Verifies and reads without admitting anything: what `benches/` compare admission with.
+#[doc(hidden)]
+pub fn verify_only(entry: &Entry, request: RawRequest) -> Result<usize, VerifyError> {
+    let verified = entry.provider.verify(request)?;
+    Ok(entry.provider.read(&verified).len())
+}
+
+fn count(provider: &Name, outcome: &'static str) {
+    metrics::counter!("hooklatch_requests_total", "provider" => provider.to_string(), "outcome" => outcome)
+        .increment(1);
+}
+
+impl Answer {
+    fn plain(body: String) -> Self {
+        Self { outcome: None, is_conflict_told: false, body, content_type: "text/plain".to_owned() }
+    }
+
+    fn of(entry: &Entry, admitted: &Admitted) -> Self {
+        let outcome = Outcome::strongest(admitted.events.iter().map(|(_, outcome)| *outcome));
+        let is_conflict_told = entry.is_first_party && outcome == Some(Outcome::Conflict);
+        let (body, content_type) = match &entry.provider.spec().answer {
+            Some(own) if !is_conflict_told => (own.body.clone(), own.content_type.clone()),
+            _ => (body_of(outcome, admitted), "application/json".to_owned()),
+        };
+        Self { outcome, is_conflict_told, body, content_type }
+    }
+}
+
+fn body_of(outcome: Option<Outcome>, admitted: &Admitted) -> String {
+    let word = outcome.map_or("none", Outcome::as_str);
+    let body = match admitted.events.as_slice() {
+        [(event_id, _)] => serde_json::json!({ "outcome": word, "event_id": event_id }),
+        events => {
+            let each: Vec<_> = events
+                .iter()
+                .map(|(id, outcome)| serde_json::json!({ "outcome": outcome.as_str(), "event_id": id }))
+                .collect();
+            serde_json::json!({ "outcome": word, "events": each })
+        }
+    };
+    body.to_string()
+}

@@ -1,0 +1,196 @@
+//! The transaction of one batch: insert first, then whatever follows, one commit.
+
+use std::collections::HashMap;
+
+use super::tx::TxKind;
+use super::{DueEvent, EventUpdate, Latched, NewMessage, StoreError, Tx, postgres, sqlite};
+use crate::types::{EventKey, EventState, IncomingEvent, Name, ObjectVersion, UnixMs};
+
+/// One open transaction. Dropping it rolls back.
+pub struct Admission {
+    tx: Tx,
+}
+
+/// One row to insert.
+pub(super) struct EventInsert<'a> {
+    pub(super) event: &'a IncomingEvent,
+    pub(super) state: EventState,
+    pub(super) has_replay_key: bool,
+}
+
+impl EventInsert<'_> {
+    /// How often the event was dispatched by the end of this transaction.
+    pub(super) fn attempts_n(&self) -> i64 {
+        i64::from(self.state == EventState::Done)
+    }
+
+    pub(super) fn replay_key(&self) -> Option<&[u8]> {
+        self.event.replay_key.as_ref().filter(|_| self.has_replay_key).map(|key| key.as_slice())
+    }
+}
+
+/// What is there instead of a row that was not inserted.
+pub(super) struct Holder {
+    /// Position in the list that was asked about.
+    pub(super) position: usize,
+    /// Digest of the row with the same key.
+    pub(super) same_key: Option<Vec<u8>>,
+    /// Id of the row with the same replay key.
+    pub(super) same_replay_key: Option<String>,
+}
+
+macro_rules! on_tx {
+    ($self:ident . $op:ident ( $($arg:expr),* )) => {
+        match &mut $self.tx.0 {
+            TxKind::Sqlite(db) => sqlite::$op(&mut *db, $($arg),*).await,
+            TxKind::Postgres(db) => postgres::$op(&mut *db, $($arg),*).await,
+        }
+        .map_err(|source| StoreError::from_sqlx(stringify!($op), source))
+    };
+}
+
+impl Admission {
+    pub(super) fn new(tx: Tx) -> Self {
+        Self { tx }
+    }
+
+    /// The transaction, for a transactional handler.
+    pub fn tx(&mut self) -> &mut Tx {
+        &mut self.tx
+    }
+
+    /// Inserts what nobody has, each with its state, and says of each what was found, in the given order.
+    /// Keys are sorted before the insert, so that two nodes with the same events cannot deadlock.
+    pub async fn events_insert(
+        &mut self,
+        events: &[&IncomingEvent],
+        states: &[EventState],
+    ) -> Result<Vec<Latched>, StoreError> {
+        let mut firsts: HashMap<&EventKey, usize> = HashMap::with_capacity(events.len());
+        for (position, event) in events.iter().enumerate() {
+            firsts.entry(&event.key).or_insert(position);
+        }
+        let mut rows: Vec<EventInsert<'_>> = events
+            .iter()
+            .zip(states)
+            .enumerate()
+            .filter(|(position, (event, _))| firsts.get(&event.key) == Some(position))
+            .map(|(_, (event, state))| EventInsert { event, state: *state, has_replay_key: true })
+            .collect();
+        rows.sort_by(|a, b| a.event.key.cmp(&b.event.key));
+        let inserted = on_tx!(self.events_insert(&rows))?;
+        let lost: Vec<&IncomingEvent> =
+            rows.iter().map(|row| row.event).filter(|event| !inserted.contains(&event.key)).collect();
+        let mut found = if lost.is_empty() { HashMap::new() } else { self.events_lost(&lost).await? };
+        for key in &inserted {
+            found.insert(key.clone(), Latched::New);
+        }
+        let mut all = Vec::with_capacity(events.len());
+        for (position, event) in events.iter().enumerate() {
+            let first = firsts.get(&event.key).copied().unwrap_or(position);
+            let latched = match events.get(first) {
+                // The same key twice in one batch: the earlier copy is the one that stands.
+                Some(earlier) if first != position => {
+                    if earlier.digest == event.digest {
+                        Latched::Duplicate
+                    } else {
+                        let first = earlier.digest;
+                        on_tx!(self.conflict_record(event, &first))?;
+                        Latched::Conflict { first }
+                    }
+                }
+                // Neither inserted nor there: somebody deleted it in between. The sender asks again.
+                _ => found.get(&event.key).cloned().ok_or_else(|| StoreError::CommitUnknown {
+                    source: sqlx::Error::RowNotFound,
+                })?,
+            };
+            all.push(latched);
+        }
+        Ok(all)
+    }
+
+    /// What is there instead of `lost`, recorded where it is worth a record.
+    async fn events_lost(&mut self, lost: &[&IncomingEvent]) -> Result<HashMap<EventKey, Latched>, StoreError> {
+        let holders = on_tx!(self.events_holders(lost))?;
+        let mut found = HashMap::with_capacity(lost.len());
+        for holder in holders {
+            let Some(event) = lost.get(holder.position) else { continue };
+            let latched = match (holder.same_key, holder.same_replay_key) {
+                (Some(digest), _) if digest == event.digest => Latched::Duplicate,
+                (Some(digest), _) => {
+                    let first = digest.try_into().map_err(|_| {
+                        StoreError::inconsistent("processed_webhook_events", "digest", &event.key.event_id)
+                    })?;
+                    on_tx!(self.conflict_record(event, &first))?;
+                    Latched::Conflict { first }
+                }
+                (None, Some(first_event_id)) => {
+                    let row = EventInsert { event, state: EventState::Replayed, has_replay_key: false };
+                    on_tx!(self.events_insert(&[row]))?;
+                    Latched::Replayed { first_event_id }
+                }
+                (None, None) => continue,
+            };
+            found.insert(event.key.clone(), latched);
+        }
+        Ok(found)
+    }
+
+    /// Raises each object's highest version and says of each whether it is the newest seen. Of several
+    /// versions of one object only the highest is.
+    pub async fn versions_raise(
+        &mut self,
+        versions: &[(&Name, &ObjectVersion, &str)],
+    ) -> Result<Vec<bool>, StoreError> {
+        let mut highest: Vec<(&Name, &ObjectVersion, &str)> = versions.to_vec();
+        // Stable: of equal versions the first in the given order stays first.
+        highest.sort_by(|a, b| (a.0, &a.1.object, b.1.version).cmp(&(b.0, &b.1.object, a.1.version)));
+        highest.dedup_by(|later, first| later.0 == first.0 && later.1.object == first.1.object);
+        let raised = on_tx!(self.versions_raise(&highest))?;
+        let is_newest = |(name, object, event_id): &(&Name, &ObjectVersion, &str)| {
+            raised.contains(&(name.to_string(), object.object.clone()))
+                && highest.iter().any(|one| one.0 == *name && one.1 == *object && one.2 == *event_id)
+        };
+        Ok(versions.iter().map(is_newest).collect())
+    }
+
+    /// Writes messages, due at once.
+    pub async fn messages_insert(&mut self, messages: &[NewMessage]) -> Result<(), StoreError> {
+        on_tx!(self.messages_insert(messages))
+    }
+
+    /// Writes where events stand.
+    pub async fn events_update(&mut self, updates: &[EventUpdate]) -> Result<(), StoreError> {
+        let mut sorted: Vec<&EventUpdate> = updates.iter().collect();
+        sorted.sort_by(|a, b| a.key.cmp(&b.key));
+        on_tx!(self.events_update(&sorted))
+    }
+
+    /// Takes the longest due event in `retry` of these providers, locked until the transaction ends;
+    /// nobody waits for one that another node has.
+    pub async fn event_take_due(
+        &mut self,
+        now_ms: UnixMs,
+        providers: &[Name],
+    ) -> Result<Option<DueEvent>, StoreError> {
+        on_tx!(self.event_take_due(now_ms, providers))
+    }
+
+    /// Commits. Only after `Ok` may a sender hear 200.
+    pub async fn commit(self) -> Result<(), StoreError> {
+        match self.tx.0 {
+            TxKind::Sqlite(tx) => tx.commit().await,
+            TxKind::Postgres(tx) => tx.commit().await,
+        }
+        .map_err(StoreError::from_commit)
+    }
+
+    /// Leaves nothing behind.
+    pub async fn rollback(self) -> Result<(), StoreError> {
+        match self.tx.0 {
+            TxKind::Sqlite(tx) => tx.rollback().await,
+            TxKind::Postgres(tx) => tx.rollback().await,
+        }
+        .map_err(|source| StoreError::from_sqlx("rollback", source))
+    }
+}

@@ -1,0 +1,36 @@
+//! The embedded migrations: equal numbers and names in both dialects, forward only.
+//!
+//! To add one: a file of the next number in both folders of `migrations/`, and one line here.
+
+use sqlx::migrate::{Migration, MigrationType, Migrator};
+use sqlx::{AssertSqlSafe, SqlSafeStr};
+
+/// Number, name, SQLite's text, PostgreSQL's text.
+const ALL: &[(i64, &str, &str, &str)] = &[(
+    1,
+    "latch_and_outbox",
+    include_str!("../../migrations/sqlite/0001_latch_and_outbox.sql"),
+    include_str!("../../migrations/postgres/0001_latch_and_outbox.sql"),
+)];
+
+/// The version this binary wants.
+pub(super) fn latest() -> i64 {
+    ALL.last().map_or(0, |(version, ..)| *version)
+}
+
+pub(super) fn sqlite() -> Migrator {
+    migrator(|(.., sqlite, _)| sqlite)
+}
+
+pub(super) fn postgres() -> Migrator {
+    migrator(|(.., postgres)| postgres)
+}
+
+fn migrator(text: impl Fn(&(i64, &'static str, &'static str, &'static str)) -> &'static str) -> Migrator {
+    let one = |migration: &(i64, &'static str, &'static str, &'static str)| {
+        let sql = AssertSqlSafe(text(migration)).into_sql_str();
+        Migration::new(migration.0, migration.1.into(), MigrationType::Simple, sql, false)
+    };
+    // A newer binary may have gone further; expand-then-contract lets this one run beside it.
+    Migrator { migrations: ALL.iter().map(one).collect(), ignore_missing: true, ..Migrator::DEFAULT }
+}

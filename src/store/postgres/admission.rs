@@ -1,0 +1,208 @@
+//! The statements of one admission transaction. Sets are arrays for `unnest`: one prepared statement serves
+//! every batch size.
+
+use std::collections::HashSet;
+
+use sqlx::{PgConnection, Row};
+use uuid::Uuid;
+
+use super::Postgres;
+use crate::store::admission::{EventInsert, Holder};
+use crate::store::tx::TxKind;
+use crate::store::{DueEvent, EventUpdate, NewMessage, Tx};
+use crate::types::{BodyDigest, EventKey, IncomingEvent, Name, ObjectVersion, UnixMs};
+
+pub(in crate::store) async fn admission_begin(db: &Postgres) -> sqlx::Result<Tx> {
+    db.pool.begin().await.map(TxKind::Postgres).map(Tx)
+}
+
+pub(in crate::store) async fn events_insert(
+    db: &mut PgConnection,
+    rows: &[EventInsert<'_>],
+) -> sqlx::Result<HashSet<EventKey>> {
+    let column = |of: fn(&IncomingEvent) -> &str| rows.iter().map(|row| of(row.event)).collect::<Vec<_>>();
+    let found = sqlx::query(
+        "WITH input AS (
+             SELECT * FROM unnest($1::smallint[], $2::text[], $3::text[], $4::text[], $5::bytea[], $6::bytea[],
+                 $7::text[], $8::bigint[], $9::text[], $10::bigint[], $11::bigint[], $12::bigint[], $13::text[],
+                 $14::bytea[])
+             AS t (shard, provider, event_id, event_type, digest, replay_key, object, version, state, attempts_n,
+                 created_at_ms, received_at_ms, headers, body)
+         ), latched AS (
+             INSERT INTO processed_webhook_events (shard, provider, event_id, event_type, digest, replay_key,
+                 object, version, state, attempts_n, created_at_ms, received_at_ms, processed_at_ms)
+             SELECT shard, provider, event_id, event_type, digest, replay_key, object, version, state, attempts_n,
+                 created_at_ms, received_at_ms, received_at_ms
+             FROM input ORDER BY provider, event_id
+             ON CONFLICT DO NOTHING RETURNING provider, event_id
+         ), kept AS (
+             INSERT INTO webhook_payloads (shard, provider, event_id, received_at_ms, headers, body)
+             SELECT i.shard, i.provider, i.event_id, i.received_at_ms, i.headers, i.body
+             FROM latched l JOIN input i ON i.provider = l.provider AND i.event_id = l.event_id
+         )
+         SELECT provider, event_id FROM latched",
+    )
+    .bind(rows.iter().map(|row| row.event.key.shard()).collect::<Vec<_>>())
+    .bind(column(|event| event.key.provider.as_str()))
+    .bind(column(|event| &event.key.event_id))
+    .bind(column(|event| &event.event_type))
+    .bind(rows.iter().map(|row| row.event.digest.as_slice()).collect::<Vec<_>>())
+    .bind(rows.iter().map(EventInsert::replay_key).collect::<Vec<_>>())
+    .bind(rows.iter().map(|row| row.event.object.as_ref().map(|o| o.object.as_str())).collect::<Vec<_>>())
+    .bind(rows.iter().map(|row| row.event.object.as_ref().map(|o| o.version)).collect::<Vec<_>>())
+    .bind(rows.iter().map(|row| row.state.as_str()).collect::<Vec<_>>())
+    .bind(rows.iter().map(EventInsert::attempts_n).collect::<Vec<_>>())
+    .bind(rows.iter().map(|row| row.event.created_at_ms).collect::<Vec<_>>())
+    .bind(rows.iter().map(|row| row.event.received_at_ms).collect::<Vec<_>>())
+    .bind(column(|event| &event.headers))
+    .bind(rows.iter().map(|row| row.event.body.as_ref()).collect::<Vec<_>>())
+    .fetch_all(db)
+    .await?;
+    let mut keys = HashSet::with_capacity(found.len());
+    for row in &found {
+        keys.insert((row.try_get::<&str, _>(0)?, row.try_get::<&str, _>(1)?));
+    }
+    let is_new = |event: &&IncomingEvent| keys.contains(&(event.key.provider.as_str(), event.key.event_id.as_str()));
+    Ok(rows.iter().map(|row| row.event).filter(is_new).map(|event| event.key.clone()).collect())
+}
+
+pub(in crate::store) async fn events_holders(
+    db: &mut PgConnection,
+    events: &[&IncomingEvent],
+) -> sqlx::Result<Vec<Holder>> {
+    // A statement of its own: in the one that inserts, the loser neither inserts nor sees the row.
+    let rows = sqlx::query(
+        "SELECT i.position, e.digest, r.event_id
+         FROM unnest($1::bigint[], $2::text[], $3::text[], $4::bytea[])
+             AS i (position, provider, event_id, replay_key)
+         LEFT JOIN processed_webhook_events e ON e.provider = i.provider AND e.event_id = i.event_id
+         LEFT JOIN processed_webhook_events r ON r.provider = i.provider AND r.replay_key = i.replay_key",
+    )
+    .bind((0_i64..).take(events.len()).collect::<Vec<_>>())
+    .bind(events.iter().map(|event| event.key.provider.as_str()).collect::<Vec<_>>())
+    .bind(events.iter().map(|event| event.key.event_id.as_str()).collect::<Vec<_>>())
+    .bind(events.iter().map(|event| event.replay_key.as_ref().map(|key| key.as_slice())).collect::<Vec<_>>())
+    .fetch_all(db)
+    .await?;
+    let one = |row: &sqlx::postgres::PgRow| {
+        let position = usize::try_from(row.try_get::<i64, _>(0)?).unwrap_or(usize::MAX);
+        Ok(Holder { position, same_key: row.try_get(1)?, same_replay_key: row.try_get(2)? })
+    };
+    rows.iter().map(one).collect()
+}
+
+pub(in crate::store) async fn conflict_record(
+    db: &mut PgConnection,
+    event: &IncomingEvent,
+    first: &BodyDigest,
+) -> sqlx::Result<()> {
+    sqlx::query(
+        "INSERT INTO audit_log (audit_id, at_ms, actor, action, provider, event_id, detail)
+         VALUES ($1, $2, 'receiver', 'conflict', $3, $4, $5)",
+    )
+    .bind(Uuid::now_v7().to_string())
+    .bind(event.received_at_ms)
+    .bind(event.key.provider.as_str())
+    .bind(event.key.event_id.as_str())
+    .bind(format!("first digest {}, this one {}", hex::encode(first), hex::encode(event.digest)))
+    .execute(db)
+    .await
+    .map(drop)
+}
+
+pub(in crate::store) async fn versions_raise(
+    db: &mut PgConnection,
+    versions: &[(&Name, &ObjectVersion, &str)],
+) -> sqlx::Result<HashSet<(String, String)>> {
+    let rows = sqlx::query(
+        "INSERT INTO object_versions (provider, object, version, event_id)
+         SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[], $4::text[])
+             AS t (provider, object, version, event_id) ORDER BY provider, object
+         ON CONFLICT (provider, object) DO UPDATE SET version = excluded.version, event_id = excluded.event_id
+         WHERE object_versions.version < excluded.version
+            OR (object_versions.version = excluded.version AND object_versions.event_id = excluded.event_id)
+         RETURNING provider, object",
+    )
+    .bind(versions.iter().map(|(provider, ..)| provider.as_str()).collect::<Vec<_>>())
+    .bind(versions.iter().map(|(_, object, _)| object.object.as_str()).collect::<Vec<_>>())
+    .bind(versions.iter().map(|(_, object, _)| object.version).collect::<Vec<_>>())
+    .bind(versions.iter().map(|(.., event_id)| *event_id).collect::<Vec<_>>())
+    .fetch_all(db)
+    .await?;
+    rows.iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?))).collect()
+}
+
+pub(in crate::store) async fn messages_insert(
+    db: &mut PgConnection,
+    messages: &[NewMessage],
+) -> sqlx::Result<()> {
+    let column = |of: fn(&NewMessage) -> &str| messages.iter().map(of).collect::<Vec<_>>();
+    sqlx::query(
+        "INSERT INTO outbox_messages (message_id, shard, provider, event_id, event_type, generation, effect_name,
+             idempotency_key, destination, method, path, headers, body, state, visible_at_ms, created_at_ms)
+         SELECT message_id, shard, provider, event_id, event_type, generation, effect_name, idempotency_key,
+             destination, method, path, headers, body, 'ready', created_at_ms, created_at_ms
+         FROM unnest($1::text[], $2::smallint[], $3::text[], $4::text[], $5::text[], $6::bigint[], $7::text[],
+             $8::text[], $9::text[], $10::text[], $11::text[], $12::text[], $13::bytea[], $14::bigint[])
+         AS t (message_id, shard, provider, event_id, event_type, generation, effect_name, idempotency_key,
+             destination, method, path, headers, body, created_at_ms)",
+    )
+    .bind(column(|message| &message.message_id))
+    .bind(messages.iter().map(|message| message.key.shard()).collect::<Vec<_>>())
+    .bind(column(|message| message.key.provider.as_str()))
+    .bind(column(|message| &message.key.event_id))
+    .bind(column(|message| &message.event_type))
+    .bind(messages.iter().map(|message| i64::from(message.generation)).collect::<Vec<_>>())
+    .bind(column(|message| &message.effect_name))
+    .bind(column(|message| &message.idempotency_key))
+    .bind(column(|message| &message.destination))
+    .bind(column(|message| &message.method))
+    .bind(column(|message| &message.path))
+    .bind(messages.iter().map(NewMessage::headers_json).collect::<Vec<_>>())
+    .bind(messages.iter().map(|message| message.body.as_deref()).collect::<Vec<_>>())
+    .bind(messages.iter().map(|message| message.created_at_ms).collect::<Vec<_>>())
+    .execute(db)
+    .await
+    .map(drop)
+}
+
+pub(in crate::store) async fn events_update(db: &mut PgConnection, updates: &[&EventUpdate]) -> sqlx::Result<()> {
+    sqlx::query(
+        "UPDATE processed_webhook_events e
+         SET state = u.state, error = u.error, attempts_n = u.attempts_n, due_at_ms = u.due_at_ms,
+             processed_at_ms = u.processed_at_ms
+         FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::bigint[], $6::bigint[], $7::bigint[])
+             AS u (provider, event_id, state, error, attempts_n, due_at_ms, processed_at_ms)
+         WHERE e.provider = u.provider AND e.event_id = u.event_id",
+    )
+    .bind(updates.iter().map(|update| update.key.provider.as_str()).collect::<Vec<_>>())
+    .bind(updates.iter().map(|update| update.key.event_id.as_str()).collect::<Vec<_>>())
+    .bind(updates.iter().map(|update| update.state.as_str()).collect::<Vec<_>>())
+    .bind(updates.iter().map(|update| update.error.as_deref()).collect::<Vec<_>>())
+    .bind(updates.iter().map(|update| i64::from(update.attempts_n)).collect::<Vec<_>>())
+    .bind(updates.iter().map(|update| update.due_at_ms).collect::<Vec<_>>())
+    .bind(updates.iter().map(|update| update.processed_at_ms).collect::<Vec<_>>())
+    .execute(db)
+    .await
+    .map(drop)
+}
+
+pub(in crate::store) async fn event_take_due(
+    db: &mut PgConnection,
+    now_ms: UnixMs,
+    providers: &[Name],
+) -> sqlx::Result<Option<DueEvent>> {
+    // SKIP LOCKED: nodes pass each other instead of queueing behind one row.
+    let row = sqlx::query(
+        "SELECT e.provider, e.event_id, e.event_type, e.object, e.version, e.attempts_n, e.received_at_ms,
+                p.headers, p.body
+         FROM processed_webhook_events e JOIN webhook_payloads p USING (provider, event_id)
+         WHERE e.state = 'retry' AND e.due_at_ms <= $1 AND e.provider = ANY($2)
+         ORDER BY e.due_at_ms LIMIT 1 FOR UPDATE OF e SKIP LOCKED",
+    )
+    .bind(now_ms)
+    .bind(providers.iter().map(Name::as_str).collect::<Vec<_>>())
+    .fetch_optional(db)
+    .await?;
+    row.map(|row| DueEvent::from_row(&row)).transpose()
+}

@@ -1,0 +1,69 @@
+//! Events after admission: retries, and what people look at.
+
+use sqlx::Row;
+
+use super::Postgres;
+use crate::store::{EventRow, EventUpdate};
+use crate::types::EventKey;
+
+pub(in crate::store) async fn event_retry_later(
+    db: &Postgres,
+    update: &EventUpdate,
+    attempts_before: i64,
+) -> sqlx::Result<bool> {
+    let done = sqlx::query(
+        "UPDATE processed_webhook_events
+         SET state = $3, error = $4, attempts_n = $5, due_at_ms = $6, processed_at_ms = $7
+         WHERE provider = $1 AND event_id = $2 AND state = 'retry' AND attempts_n = $8",
+    )
+    .bind(update.key.provider.as_str())
+    .bind(update.key.event_id.as_str())
+    .bind(update.state.as_str())
+    .bind(update.error.as_deref())
+    .bind(i64::from(update.attempts_n))
+    .bind(update.due_at_ms)
+    .bind(update.processed_at_ms)
+    .bind(attempts_before)
+    .execute(&db.pool)
+    .await?;
+    Ok(done.rows_affected() == 1)
+}
+
+pub(in crate::store) async fn event_get(db: &Postgres, key: &EventKey) -> sqlx::Result<Option<EventRow>> {
+    let row = sqlx::query(
+        "SELECT provider, event_id, event_type, digest, state, attempts_n, due_at_ms, error, received_at_ms
+         FROM processed_webhook_events WHERE provider = $1 AND event_id = $2",
+    )
+    .bind(key.provider.as_str())
+    .bind(key.event_id.as_str())
+    .fetch_optional(&db.pool)
+    .await?;
+    row.map(|row| EventRow::from_row(&row)).transpose()
+}
+
+pub(in crate::store) async fn event_list(
+    db: &Postgres,
+    state: Option<&str>,
+    limit: i64,
+) -> sqlx::Result<Vec<EventRow>> {
+    let rows = sqlx::query(
+        "SELECT provider, event_id, event_type, digest, state, attempts_n, due_at_ms, error, received_at_ms
+         FROM processed_webhook_events WHERE $1::text IS NULL OR state = $1
+         ORDER BY received_at_ms DESC, provider, event_id LIMIT $2",
+    )
+    .bind(state)
+    .bind(limit)
+    .fetch_all(&db.pool)
+    .await?;
+    rows.iter().map(EventRow::from_row).collect()
+}
+
+pub(in crate::store) async fn event_counts_open(db: &Postgres) -> sqlx::Result<Vec<(String, u64)>> {
+    let rows = sqlx::query(
+        "SELECT state, COUNT(*) FROM processed_webhook_events
+         WHERE state IN ('retry', 'failed', 'unreadable') GROUP BY state",
+    )
+    .fetch_all(&db.pool)
+    .await?;
+    rows.iter().map(|row| Ok((row.try_get(0)?, row.try_get::<i64, _>(1)?.unsigned_abs()))).collect()
+}

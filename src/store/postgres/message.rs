@@ -1,0 +1,129 @@
+//! Messages: leases with a fencing token, settlements, and what people look at.
+
+use std::collections::HashSet;
+
+use sqlx::Row;
+
+use super::Postgres;
+use crate::store::{LeaseWant, LeasedMessage, MessageCount, MessageRow, Settlement};
+use crate::types::{EventKey, UnixMs};
+
+pub(in crate::store) async fn message_lease(
+    db: &Postgres,
+    wants: &[&LeaseWant],
+    now_ms: UnixMs,
+    lease_ms: i64,
+    node: &str,
+) -> sqlx::Result<Vec<LeasedMessage>> {
+    // MATERIALIZED: an inlined subquery with LIMIT and SKIP LOCKED can give back more than LIMIT.
+    let rows = sqlx::query(
+        "WITH due AS MATERIALIZED (
+             SELECT m.message_id, m.attempts_n, m.state = 'leased' AS is_lapsed, w.key_valid_for_ms
+             FROM unnest($1::text[], $2::bigint[], $3::bigint[]) AS w (destination, free_n, key_valid_for_ms)
+             CROSS JOIN LATERAL (
+                 SELECT message_id, attempts_n, state FROM outbox_messages
+                 WHERE destination = w.destination AND state IN ('ready', 'leased') AND visible_at_ms <= $4
+                 ORDER BY visible_at_ms, message_id LIMIT w.free_n FOR UPDATE SKIP LOCKED) m
+         ), lapsed AS (
+             UPDATE outbox_attempts a
+             SET finished_at_ms = $4, result = 'unknown', error = 'lease ended without a settlement'
+             FROM due d
+             WHERE d.is_lapsed AND a.message_id = d.message_id AND a.attempt_n = d.attempts_n AND a.result IS NULL
+         ), leased AS (
+             UPDATE outbox_messages m
+             SET state = 'leased', attempts_n = m.attempts_n + 1, visible_at_ms = $4 + $5, leased_by = $6,
+                 first_sent_at_ms = COALESCE(m.first_sent_at_ms, $4),
+                 key_valid_until_ms = COALESCE(m.key_valid_until_ms, $4 + d.key_valid_for_ms)
+             FROM due d WHERE m.message_id = d.message_id
+             RETURNING m.*, d.is_lapsed
+         ), attempt AS (
+             INSERT INTO outbox_attempts (message_id, attempt_n, shard, node, started_at_ms)
+             SELECT message_id, attempts_n, shard, $6, $4 FROM leased
+         )
+         SELECT m.message_id, m.provider, m.event_id, m.event_type, m.effect_name, m.idempotency_key,
+                m.destination, m.method, m.path, m.headers, m.body, m.attempts_n, m.visible_at_ms,
+                m.first_sent_at_ms, m.key_valid_until_ms, m.created_at_ms, m.last_result,
+                p.body, p.headers, m.is_lapsed
+         FROM leased m
+         LEFT JOIN webhook_payloads p ON m.body IS NULL AND p.provider = m.provider AND p.event_id = m.event_id",
+    )
+    .bind(wants.iter().map(|want| want.destination.as_str()).collect::<Vec<_>>())
+    .bind(wants.iter().map(|want| i64::from(want.free_n)).collect::<Vec<_>>())
+    .bind(wants.iter().map(|want| want.key_valid_for_ms).collect::<Vec<_>>())
+    .bind(now_ms)
+    .bind(lease_ms)
+    .bind(node)
+    .fetch_all(&db.pool)
+    .await?;
+    let one = |row: &sqlx::postgres::PgRow| {
+        let mut message = LeasedMessage::from_row(row)?;
+        message.is_previous_unsettled = row.try_get(19)?;
+        Ok(message)
+    };
+    rows.iter().map(one).collect()
+}
+
+pub(in crate::store) async fn message_settle(
+    db: &Postgres,
+    settlements: &[Settlement],
+) -> sqlx::Result<HashSet<String>> {
+    let rows = sqlx::query(
+        "WITH input AS (
+             SELECT * FROM unnest($1::text[], $2::bigint[], $3::text[], $4::bigint[], $5::text[], $6::bigint[],
+                 $7::text[], $8::bigint[])
+             AS t (message_id, attempt_n, state, visible_at_ms, result, http_status, error, settled_at_ms)
+         ), settled AS (
+             UPDATE outbox_messages m
+             SET state = s.state, visible_at_ms = COALESCE(s.visible_at_ms, m.visible_at_ms),
+                 last_result = s.result, last_error = s.error, leased_by = NULL, settled_at_ms = s.settled_at_ms
+             FROM input s
+             WHERE m.message_id = s.message_id AND m.attempts_n = s.attempt_n AND m.state = 'leased'
+             RETURNING m.message_id
+         ), attempt AS (
+             UPDATE outbox_attempts a
+             SET finished_at_ms = s.settled_at_ms, result = s.result, http_status = s.http_status, error = s.error
+             FROM input s JOIN settled USING (message_id)
+             WHERE a.message_id = s.message_id AND a.attempt_n = s.attempt_n
+         )
+         SELECT message_id FROM settled",
+    )
+    .bind(settlements.iter().map(|one| one.message_id.as_str()).collect::<Vec<_>>())
+    .bind(settlements.iter().map(|one| i64::from(one.attempt_n)).collect::<Vec<_>>())
+    .bind(settlements.iter().map(|one| one.to.state()).collect::<Vec<_>>())
+    .bind(settlements.iter().map(|one| one.to.visible_at_ms()).collect::<Vec<_>>())
+    .bind(settlements.iter().map(|one| one.result.as_str()).collect::<Vec<_>>())
+    .bind(settlements.iter().map(|one| one.http_status.map(i64::from)).collect::<Vec<_>>())
+    .bind(settlements.iter().map(|one| one.error.as_deref()).collect::<Vec<_>>())
+    .bind(settlements.iter().map(|one| one.settled_at_ms).collect::<Vec<_>>())
+    .fetch_all(&db.pool)
+    .await?;
+    rows.iter().map(|row| row.try_get(0)).collect()
+}
+
+pub(in crate::store) async fn message_counts(db: &Postgres) -> sqlx::Result<Vec<MessageCount>> {
+    let rows = sqlx::query(
+        "SELECT destination, state, COUNT(*), MIN(visible_at_ms) FROM outbox_messages
+         WHERE state IN ('ready', 'leased') GROUP BY destination, state
+         UNION ALL
+         SELECT destination, state, COUNT(*), MIN(visible_at_ms) FROM outbox_messages
+         WHERE state IN ('held', 'dead') GROUP BY destination, state",
+    )
+    .fetch_all(&db.pool)
+    .await?;
+    rows.iter().map(MessageCount::from_row).collect()
+}
+
+pub(in crate::store) async fn message_list_of_event(
+    db: &Postgres,
+    key: &EventKey,
+) -> sqlx::Result<Vec<MessageRow>> {
+    let rows = sqlx::query(
+        "SELECT message_id, effect_name, idempotency_key, destination, state, attempts_n, visible_at_ms, last_error
+         FROM outbox_messages WHERE provider = $1 AND event_id = $2 ORDER BY generation, effect_name",
+    )
+    .bind(key.provider.as_str())
+    .bind(key.event_id.as_str())
+    .fetch_all(&db.pool)
+    .await?;
+    rows.iter().map(MessageRow::from_row).collect()
+}

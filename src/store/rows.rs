@@ -1,0 +1,200 @@
+//! From rows to values, once for both databases: the columns have the same names, order and types.
+
+use bytes::Bytes;
+use sqlx::{ColumnIndex, Decode, Row, Type};
+
+use super::{DueEvent, EventRow, LeasedMessage, MessageCount, MessageRow, NewMessage, SettleTo, Settlement};
+use crate::types::{AttemptResult, EventKey, MessageState, Name, ObjectVersion};
+
+/// A row of either database: what the conversions below need of it.
+pub(super) trait AnyRow {
+    fn text(&self, n: usize) -> sqlx::Result<String>;
+    fn text_or_null(&self, n: usize) -> sqlx::Result<Option<String>>;
+    fn int(&self, n: usize) -> sqlx::Result<i64>;
+    fn int_or_null(&self, n: usize) -> sqlx::Result<Option<i64>>;
+    fn bytes_or_null(&self, n: usize) -> sqlx::Result<Option<Vec<u8>>>;
+}
+
+impl<R> AnyRow for R
+where
+    R: Row,
+    usize: ColumnIndex<R>,
+    for<'a> String: Decode<'a, R::Database> + Type<R::Database>,
+    for<'a> i64: Decode<'a, R::Database> + Type<R::Database>,
+    for<'a> Vec<u8>: Decode<'a, R::Database> + Type<R::Database>,
+{
+    fn text(&self, n: usize) -> sqlx::Result<String> {
+        self.try_get(n)
+    }
+    fn text_or_null(&self, n: usize) -> sqlx::Result<Option<String>> {
+        self.try_get(n)
+    }
+    fn int(&self, n: usize) -> sqlx::Result<i64> {
+        self.try_get(n)
+    }
+    fn int_or_null(&self, n: usize) -> sqlx::Result<Option<i64>> {
+        self.try_get(n)
+    }
+    fn bytes_or_null(&self, n: usize) -> sqlx::Result<Option<Vec<u8>>> {
+        self.try_get(n)
+    }
+}
+
+fn odd(column: &str, value: &str) -> sqlx::Error {
+    sqlx::Error::Decode(format!("column `{column}` holds `{value}`").into())
+}
+
+fn name(column: &str, text: &str) -> sqlx::Result<Name> {
+    Name::parse(text).map_err(|_| odd(column, text))
+}
+
+/// The content type among kept headers, a JSON object.
+fn kept_content_type(kept: &str) -> Option<String> {
+    let headers: serde_json::Value = serde_json::from_str(kept).ok()?;
+    headers.get("content-type")?.as_str().map(str::to_owned)
+}
+
+fn count(number: i64) -> u32 {
+    u32::try_from(number).unwrap_or(u32::MAX)
+}
+
+fn key(row: &impl AnyRow, first: usize) -> sqlx::Result<EventKey> {
+    Ok(EventKey { provider: name("provider", &row.text(first)?)?, event_id: row.text(first + 1)? })
+}
+
+impl DueEvent {
+    pub(super) fn from_row(row: &impl AnyRow) -> sqlx::Result<Self> {
+        let object = match (row.text_or_null(3)?, row.int_or_null(4)?) {
+            (Some(object), Some(version)) => Some(ObjectVersion { object, version }),
+            _ => None,
+        };
+        Ok(Self {
+            key: key(row, 0)?,
+            event_type: row.text(2)?,
+            object,
+            attempts_n: count(row.int(5)?),
+            received_at_ms: row.int(6)?,
+            headers: row.text(7)?,
+            body: Bytes::from(row.bytes_or_null(8)?.unwrap_or_default()),
+        })
+    }
+}
+
+impl EventRow {
+    pub(super) fn from_row(row: &impl AnyRow) -> sqlx::Result<Self> {
+        Ok(Self {
+            key: key(row, 0)?,
+            event_type: row.text(2)?,
+            digest: row.bytes_or_null(3)?.unwrap_or_default(),
+            state: row.text(4)?,
+            attempts_n: count(row.int(5)?),
+            due_at_ms: row.int_or_null(6)?,
+            error: row.text_or_null(7)?,
+            received_at_ms: row.int(8)?,
+        })
+    }
+}
+
+impl LeasedMessage {
+    /// Everything but `is_previous_unsettled`, which only the claim knows.
+    pub(super) fn from_row(row: &impl AnyRow) -> sqlx::Result<Self> {
+        let headers = row.text(9)?;
+        let own_body = row.bytes_or_null(10)?;
+        let event_content_type = match (&own_body, row.text_or_null(18)?) {
+            (None, Some(kept)) => kept_content_type(&kept),
+            _ => None,
+        };
+        let body = match own_body {
+            Some(body) => body,
+            None => row.bytes_or_null(17)?.ok_or_else(|| odd("webhook_payloads.body", "nothing"))?,
+        };
+        Ok(Self {
+            message_id: row.text(0)?,
+            key: key(row, 1)?,
+            event_type: row.text(3)?,
+            effect_name: row.text(4)?,
+            idempotency_key: row.text(5)?,
+            destination: name("destination", &row.text(6)?)?,
+            method: row.text(7)?,
+            path: row.text(8)?,
+            headers: serde_json::from_str(&headers).map_err(|_| odd("headers", "no JSON object"))?,
+            body: Bytes::from(body),
+            event_content_type,
+            attempt_n: count(row.int(11)?),
+            is_previous_unsettled: false,
+            is_previous_unknown: row.text_or_null(16)?.as_deref() == Some(AttemptResult::Unknown.as_str()),
+            created_at_ms: row.int(15)?,
+            first_sent_at_ms: row.int(13)?,
+            key_valid_until_ms: row.int(14)?,
+            lease_until_ms: row.int(12)?,
+        })
+    }
+}
+
+impl MessageRow {
+    pub(super) fn from_row(row: &impl AnyRow) -> sqlx::Result<Self> {
+        Ok(Self {
+            message_id: row.text(0)?,
+            effect_name: row.text(1)?,
+            idempotency_key: row.text(2)?,
+            destination: row.text(3)?,
+            state: row.text(4)?,
+            attempts_n: count(row.int(5)?),
+            visible_at_ms: row.int(6)?,
+            last_error: row.text_or_null(7)?,
+        })
+    }
+}
+
+impl MessageCount {
+    pub(super) fn from_row(row: &impl AnyRow) -> sqlx::Result<Self> {
+        let state = row.text(1)?;
+        Ok(Self {
+            destination: row.text(0)?,
+            state: MessageState::parse(&state).ok_or_else(|| odd("state", &state))?,
+            messages_n: row.int(2)?.unsigned_abs(),
+            oldest_visible_at_ms: row.int(3)?,
+        })
+    }
+}
+
+impl NewMessage {
+    pub(super) fn headers_json(&self) -> String {
+        serde_json::json!(self.headers).to_string()
+    }
+}
+
+impl SettleTo {
+    pub(super) fn state(self) -> &'static str {
+        match self {
+            Self::Done => MessageState::Done,
+            Self::Ready { .. } => MessageState::Ready,
+            Self::Dead => MessageState::Dead,
+            Self::Held => MessageState::Held,
+        }
+        .as_str()
+    }
+
+    pub(super) fn visible_at_ms(self) -> Option<i64> {
+        match self {
+            Self::Ready { visible_at_ms } => Some(visible_at_ms),
+            _ => None,
+        }
+    }
+}
+
+impl Settlement {
+    /// As SQLite's `json_each` takes it.
+    pub(super) fn to_json(&self) -> serde_json::Value {
+        serde_json::json!({
+            "message_id": self.message_id,
+            "attempt_n": self.attempt_n,
+            "state": self.to.state(),
+            "visible_at_ms": self.to.visible_at_ms(),
+            "result": self.result.as_str(),
+            "http_status": self.http_status,
+            "error": self.error,
+            "settled_at_ms": self.settled_at_ms,
+        })
+    }
+}

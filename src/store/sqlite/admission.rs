@@ -1,0 +1,236 @@
+//! The statements of one admission transaction. Sets are multi-row `VALUES`: a statement crosses to the
+//! driver's thread, so few of them count for more than short ones.
+
+use std::collections::HashSet;
+
+use sqlx::{Row, SqliteConnection};
+use uuid::Uuid;
+
+use super::{Sqlite, values_sql};
+use crate::store::admission::{EventInsert, Holder};
+use crate::store::tx::TxKind;
+use crate::store::{DueEvent, EventUpdate, NewMessage, Tx};
+use crate::types::{BodyDigest, EventKey, IncomingEvent, Name, ObjectVersion, UnixMs};
+
+/// Most rows in one statement: 400 rows of 16 values stay far below SQLite's 32,766 parameters.
+const ROWS_N_MAX: usize = 400;
+
+pub(in crate::store) async fn admission_begin(db: &Sqlite) -> sqlx::Result<Tx> {
+    // IMMEDIATE: a deferred transaction that writes later fails at once when another wrote meanwhile.
+    db.writer.begin_with("BEGIN IMMEDIATE").await.map(TxKind::Sqlite).map(Tx)
+}
+
+pub(in crate::store) async fn events_insert(
+    db: &mut SqliteConnection,
+    rows: &[EventInsert<'_>],
+) -> sqlx::Result<HashSet<EventKey>> {
+    let mut inserted = HashSet::with_capacity(rows.len());
+    for rows in rows.chunks(ROWS_N_MAX) {
+        let sql = values_sql(
+            "INSERT INTO processed_webhook_events (shard, provider, event_id, event_type, digest, replay_key,
+                 object, version, state, attempts_n, created_at_ms, received_at_ms, processed_at_ms)",
+            13,
+            rows.len(),
+            "ON CONFLICT DO NOTHING RETURNING provider, event_id",
+        );
+        let mut query = sqlx::query(sql);
+        for row in rows {
+            let event = row.event;
+            query = query
+                .bind(event.key.shard())
+                .bind(event.key.provider.as_str())
+                .bind(event.key.event_id.as_str())
+                .bind(event.event_type.as_str())
+                .bind(event.digest.as_slice())
+                .bind(row.replay_key())
+                .bind(event.object.as_ref().map(|object| object.object.as_str()))
+                .bind(event.object.as_ref().map(|object| object.version))
+                .bind(row.state.as_str())
+                .bind(row.attempts_n())
+                .bind(event.created_at_ms)
+                .bind(event.received_at_ms)
+                .bind(event.received_at_ms);
+        }
+        let mut new = HashSet::with_capacity(rows.len());
+        for found in query.fetch_all(&mut *db).await? {
+            new.insert((found.try_get::<String, _>(0)?, found.try_get::<String, _>(1)?));
+        }
+        let kept: Vec<&IncomingEvent> = rows
+            .iter()
+            .map(|row| row.event)
+            .filter(|event| new.contains(&(event.key.provider.to_string(), event.key.event_id.clone())))
+            .collect();
+        payloads_insert(db, &kept).await?;
+        inserted.extend(kept.into_iter().map(|event| event.key.clone()));
+    }
+    Ok(inserted)
+}
+
+async fn payloads_insert(db: &mut SqliteConnection, events: &[&IncomingEvent]) -> sqlx::Result<()> {
+    if events.is_empty() {
+        return Ok(());
+    }
+    let sql = values_sql(
+        "INSERT INTO webhook_payloads (shard, provider, event_id, received_at_ms, headers, body)",
+        6,
+        events.len(),
+        "",
+    );
+    let mut query = sqlx::query(sql);
+    for event in events {
+        query = query
+            .bind(event.key.shard())
+            .bind(event.key.provider.as_str())
+            .bind(event.key.event_id.as_str())
+            .bind(event.received_at_ms)
+            .bind(event.headers.as_ref())
+            .bind(event.body.as_ref());
+    }
+    query.execute(db).await.map(drop)
+}
+
+pub(in crate::store) async fn events_holders(
+    db: &mut SqliteConnection,
+    events: &[&IncomingEvent],
+) -> sqlx::Result<Vec<Holder>> {
+    let mut holders = Vec::with_capacity(events.len());
+    for (position, event) in events.iter().enumerate() {
+        let row = sqlx::query(
+            "SELECT (SELECT digest FROM processed_webhook_events WHERE provider = $1 AND event_id = $2),
+                    (SELECT event_id FROM processed_webhook_events WHERE provider = $1 AND replay_key = $3)",
+        )
+        .bind(event.key.provider.as_str())
+        .bind(event.key.event_id.as_str())
+        .bind(event.replay_key.as_ref().map(|key| key.as_slice()))
+        .fetch_one(&mut *db)
+        .await?;
+        holders.push(Holder { position, same_key: row.try_get(0)?, same_replay_key: row.try_get(1)? });
+    }
+    Ok(holders)
+}
+
+pub(in crate::store) async fn conflict_record(
+    db: &mut SqliteConnection,
+    event: &IncomingEvent,
+    first: &BodyDigest,
+) -> sqlx::Result<()> {
+    sqlx::query(
+        "INSERT INTO audit_log (audit_id, at_ms, actor, action, provider, event_id, detail)
+         VALUES ($1, $2, 'receiver', 'conflict', $3, $4, $5)",
+    )
+    .bind(Uuid::now_v7().to_string())
+    .bind(event.received_at_ms)
+    .bind(event.key.provider.as_str())
+    .bind(event.key.event_id.as_str())
+    .bind(format!("first digest {}, this one {}", hex::encode(first), hex::encode(event.digest)))
+    .execute(db)
+    .await
+    .map(drop)
+}
+
+pub(in crate::store) async fn versions_raise(
+    db: &mut SqliteConnection,
+    versions: &[(&Name, &ObjectVersion, &str)],
+) -> sqlx::Result<HashSet<(String, String)>> {
+    let mut raised = HashSet::with_capacity(versions.len());
+    for versions in versions.chunks(ROWS_N_MAX) {
+        let sql = values_sql(
+            "INSERT INTO object_versions (provider, object, version, event_id)",
+            4,
+            versions.len(),
+            "ON CONFLICT (provider, object) DO UPDATE SET version = excluded.version, event_id = excluded.event_id
+             WHERE object_versions.version < excluded.version
+                OR (object_versions.version = excluded.version AND object_versions.event_id = excluded.event_id)
+             RETURNING provider, object",
+        );
+        let mut query = sqlx::query(sql);
+        for (provider, object, event_id) in versions {
+            query = query.bind(provider.as_str()).bind(object.object.as_str()).bind(object.version).bind(*event_id);
+        }
+        for row in query.fetch_all(&mut *db).await? {
+            raised.insert((row.try_get(0)?, row.try_get(1)?));
+        }
+    }
+    Ok(raised)
+}
+
+pub(in crate::store) async fn messages_insert(
+    db: &mut SqliteConnection,
+    messages: &[NewMessage],
+) -> sqlx::Result<()> {
+    for messages in messages.chunks(ROWS_N_MAX) {
+        let sql = values_sql(
+            "INSERT INTO outbox_messages (message_id, shard, provider, event_id, event_type, generation,
+                 effect_name, idempotency_key, destination, method, path, headers, body, state, visible_at_ms,
+                 created_at_ms)",
+            16,
+            messages.len(),
+            "",
+        );
+        let mut query = sqlx::query(sql);
+        for message in messages {
+            query = query
+                .bind(message.message_id.as_str())
+                .bind(message.key.shard())
+                .bind(message.key.provider.as_str())
+                .bind(message.key.event_id.as_str())
+                .bind(message.event_type.as_str())
+                .bind(i64::from(message.generation))
+                .bind(message.effect_name.as_str())
+                .bind(message.idempotency_key.as_str())
+                .bind(message.destination.as_str())
+                .bind(message.method.as_str())
+                .bind(message.path.as_str())
+                .bind(message.headers_json())
+                .bind(message.body.as_deref())
+                .bind("ready")
+                .bind(message.created_at_ms)
+                .bind(message.created_at_ms);
+        }
+        query.execute(&mut *db).await?;
+    }
+    Ok(())
+}
+
+pub(in crate::store) async fn events_update(
+    db: &mut SqliteConnection,
+    updates: &[&EventUpdate],
+) -> sqlx::Result<()> {
+    for update in updates {
+        sqlx::query(
+            "UPDATE processed_webhook_events
+             SET state = $3, error = $4, attempts_n = $5, due_at_ms = $6, processed_at_ms = $7
+             WHERE provider = $1 AND event_id = $2",
+        )
+        .bind(update.key.provider.as_str())
+        .bind(update.key.event_id.as_str())
+        .bind(update.state.as_str())
+        .bind(update.error.as_deref())
+        .bind(i64::from(update.attempts_n))
+        .bind(update.due_at_ms)
+        .bind(update.processed_at_ms)
+        .execute(&mut *db)
+        .await?;
+    }
+    Ok(())
+}
+
+pub(in crate::store) async fn event_take_due(
+    db: &mut SqliteConnection,
+    now_ms: UnixMs,
+    providers: &[Name],
+) -> sqlx::Result<Option<DueEvent>> {
+    let names: Vec<&str> = providers.iter().map(Name::as_str).collect();
+    let row = sqlx::query(
+        "SELECT e.provider, e.event_id, e.event_type, e.object, e.version, e.attempts_n, e.received_at_ms,
+                p.headers, p.body
+         FROM processed_webhook_events e JOIN webhook_payloads p USING (provider, event_id)
+         WHERE e.state = 'retry' AND e.due_at_ms <= $1 AND e.provider IN (SELECT value FROM json_each($2))
+         ORDER BY e.due_at_ms LIMIT 1",
+    )
+    .bind(now_ms)
+    .bind(serde_json::json!(names).to_string())
+    .fetch_optional(db)
+    .await?;
+    row.map(|row| DueEvent::from_row(&row)).transpose()
+}

@@ -1,0 +1,189 @@
+//! Messages: leases with a fencing token, settlements, and what people look at.
+
+use std::collections::HashSet;
+
+use serde_json::json;
+use sqlx::{Row, SqliteConnection};
+
+use super::Sqlite;
+use crate::store::{LeaseWant, LeasedMessage, MessageCount, MessageRow, Settlement};
+use crate::types::{EventKey, UnixMs};
+
+pub(in crate::store) async fn message_lease(
+    db: &Sqlite,
+    wants: &[&LeaseWant],
+    now_ms: UnixMs,
+    lease_ms: i64,
+    node: &str,
+) -> sqlx::Result<Vec<LeasedMessage>> {
+    // Looking costs the writer nothing; most looks find nothing.
+    if !is_any_due(db, wants, now_ms).await? {
+        return Ok(Vec::new());
+    }
+    let mut tx = db.writer.begin_with("BEGIN IMMEDIATE").await?;
+    let mut leased = Vec::new();
+    for want in wants {
+        let due = due(&mut tx, want, now_ms).await?;
+        if !due.is_empty() {
+            leased.extend(claim(&mut tx, &due, want, (now_ms, lease_ms, node)).await?);
+        }
+    }
+    tx.commit().await?;
+    Ok(leased)
+}
+
+async fn is_any_due(db: &Sqlite, wants: &[&LeaseWant], now_ms: UnixMs) -> sqlx::Result<bool> {
+    let names: Vec<&str> = wants.iter().map(|want| want.destination.as_str()).collect();
+    let found = sqlx::query(
+        "SELECT 1 FROM json_each($1) AS want WHERE EXISTS (
+             SELECT 1 FROM outbox_messages m
+             WHERE m.destination = want.value AND m.state IN ('ready', 'leased') AND m.visible_at_ms <= $2)
+         LIMIT 1",
+    )
+    .bind(json!(names).to_string())
+    .bind(now_ms)
+    .fetch_optional(&db.reader)
+    .await?;
+    Ok(found.is_some())
+}
+
+/// Ids that are due, oldest first, and those among them whose earlier lease ended without a settlement.
+async fn due(db: &mut SqliteConnection, want: &LeaseWant, now_ms: UnixMs) -> sqlx::Result<Vec<(String, bool)>> {
+    let rows = sqlx::query(
+        "SELECT message_id, state = 'leased' FROM outbox_messages
+         WHERE destination = $1 AND state IN ('ready', 'leased') AND visible_at_ms <= $2
+         ORDER BY visible_at_ms, message_id LIMIT $3",
+    )
+    .bind(want.destination.as_str())
+    .bind(now_ms)
+    .bind(i64::from(want.free_n))
+    .fetch_all(db)
+    .await?;
+    rows.iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?))).collect()
+}
+
+async fn claim(
+    db: &mut SqliteConnection,
+    due: &[(String, bool)],
+    want: &LeaseWant,
+    (now_ms, lease_ms, node): (UnixMs, i64, &str),
+) -> sqlx::Result<Vec<LeasedMessage>> {
+    let ids = json!(due.iter().map(|(id, _)| id).collect::<Vec<_>>()).to_string();
+    let lapsed: HashSet<&str> = due.iter().filter(|(_, lapsed)| *lapsed).map(|(id, _)| id.as_str()).collect();
+    if !lapsed.is_empty() {
+        sqlx::query(
+            "UPDATE outbox_attempts SET finished_at_ms = $2, result = 'unknown',
+                 error = 'lease ended without a settlement'
+             WHERE result IS NULL AND message_id IN (SELECT value FROM json_each($1))",
+        )
+        .bind(json!(lapsed).to_string())
+        .bind(now_ms)
+        .execute(&mut *db)
+        .await?;
+    }
+    sqlx::query(
+        "UPDATE outbox_messages
+         SET state = 'leased', attempts_n = attempts_n + 1, visible_at_ms = $2, leased_by = $3,
+             first_sent_at_ms = COALESCE(first_sent_at_ms, $4), key_valid_until_ms = COALESCE(key_valid_until_ms, $5)
+         WHERE message_id IN (SELECT value FROM json_each($1))",
+    )
+    .bind(&ids)
+    .bind(now_ms.saturating_add(lease_ms))
+    .bind(node)
+    .bind(now_ms)
+    .bind(now_ms.saturating_add(want.key_valid_for_ms))
+    .execute(&mut *db)
+    .await?;
+    sqlx::query(
+        "INSERT INTO outbox_attempts (message_id, attempt_n, shard, node, started_at_ms)
+         SELECT message_id, attempts_n, shard, $2, $3 FROM outbox_messages
+         WHERE message_id IN (SELECT value FROM json_each($1))",
+    )
+    .bind(&ids)
+    .bind(node)
+    .bind(now_ms)
+    .execute(&mut *db)
+    .await?;
+    let rows = sqlx::query(
+        "SELECT m.message_id, m.provider, m.event_id, m.event_type, m.effect_name, m.idempotency_key,
+                m.destination, m.method, m.path, m.headers, m.body, m.attempts_n, m.visible_at_ms,
+                m.first_sent_at_ms, m.key_valid_until_ms, m.created_at_ms, m.last_result,
+                p.body, p.headers
+         FROM outbox_messages m
+         LEFT JOIN webhook_payloads p ON m.body IS NULL AND p.provider = m.provider AND p.event_id = m.event_id
+         WHERE m.message_id IN (SELECT value FROM json_each($1))",
+    )
+    .bind(&ids)
+    .fetch_all(db)
+    .await?;
+    let one = |row| {
+        let mut message = LeasedMessage::from_row(row)?;
+        message.is_previous_unsettled = lapsed.contains(message.message_id.as_str());
+        Ok(message)
+    };
+    rows.iter().map(one).collect()
+}
+
+pub(in crate::store) async fn message_settle(
+    db: &Sqlite,
+    settlements: &[Settlement],
+) -> sqlx::Result<HashSet<String>> {
+    let all = json!(settlements.iter().map(Settlement::to_json).collect::<Vec<_>>()).to_string();
+    let mut tx = db.writer.begin_with("BEGIN IMMEDIATE").await?;
+    let rows = sqlx::query(
+        "UPDATE outbox_messages AS m
+         SET state = s.value ->> 'state', visible_at_ms = COALESCE(s.value ->> 'visible_at_ms', m.visible_at_ms),
+             last_result = s.value ->> 'result', last_error = s.value ->> 'error', leased_by = NULL,
+             settled_at_ms = s.value ->> 'settled_at_ms'
+         FROM json_each($1) AS s
+         WHERE m.message_id = s.value ->> 'message_id' AND m.attempts_n = s.value ->> 'attempt_n'
+           AND m.state = 'leased'
+         RETURNING message_id",
+    )
+    .bind(&all)
+    .fetch_all(&mut *tx)
+    .await?;
+    let settled: HashSet<String> = rows.iter().map(|row| row.try_get(0)).collect::<sqlx::Result<_>>()?;
+    sqlx::query(
+        "UPDATE outbox_attempts AS a
+         SET finished_at_ms = s.value ->> 'settled_at_ms', result = s.value ->> 'result',
+             http_status = s.value ->> 'http_status', error = s.value ->> 'error'
+         FROM json_each($1) AS s
+         WHERE a.message_id = s.value ->> 'message_id' AND a.attempt_n = s.value ->> 'attempt_n'
+           AND a.message_id IN (SELECT value FROM json_each($2))",
+    )
+    .bind(&all)
+    .bind(json!(settled).to_string())
+    .execute(&mut *tx)
+    .await?;
+    tx.commit().await?;
+    Ok(settled)
+}
+
+pub(in crate::store) async fn message_counts(db: &Sqlite) -> sqlx::Result<Vec<MessageCount>> {
+    let rows = sqlx::query(
+        "SELECT destination, state, COUNT(*), MIN(visible_at_ms) FROM outbox_messages
+         WHERE state IN ('ready', 'leased') GROUP BY destination, state
+         UNION ALL
+         SELECT destination, state, COUNT(*), MIN(visible_at_ms) FROM outbox_messages
+         WHERE state IN ('held', 'dead') GROUP BY destination, state",
+    )
+    .fetch_all(&db.reader)
+    .await?;
+    rows.iter().map(MessageCount::from_row).collect()
+}
+
+pub(in crate::store) async fn message_list_of_event(
+    db: &Sqlite,
+    key: &EventKey,
+) -> sqlx::Result<Vec<MessageRow>> {
+    let rows = sqlx::query(
+        "SELECT message_id, effect_name, idempotency_key, destination, state, attempts_n, visible_at_ms, last_error
+         FROM outbox_messages WHERE provider = $1 AND event_id = $2 ORDER BY generation, effect_name",
+    )
+    .bind(key.provider.as_str())
+    .bind(key.event_id.as_str())
+    .fetch_all(&db.reader)
+    .await?;
+    rows.iter().map(MessageRow::from_row).collect()
+}

@@ -1,0 +1,188 @@
+//! SQLite: one writer, several readers, WAL, every commit flushed. The twin of `postgres/`: same functions,
+//! same order.
+
+mod admission;
+mod event;
+mod message;
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteSynchronous};
+use sqlx::{AssertSqlSafe, SqlSafeStr};
+
+pub(super) use admission::{
+    admission_begin, conflict_record, event_take_due, events_holders, events_insert, events_update,
+    messages_insert, versions_raise,
+};
+pub(super) use event::{event_counts_open, event_get, event_list, event_retry_later};
+pub(super) use message::{message_counts, message_lease, message_list_of_event, message_settle};
+
+use super::{StoreError, migrations};
+use crate::types::UnixMs;
+
+/// The oldest library without the WAL-reset corruption (sqlite.org/wal.html#walresetbug).
+const VERSION_MIN: (u32, u32, u32) = (3, 51, 3);
+/// How long a statement waits for another connection's lock.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(2);
+/// File systems whose locks cannot be trusted.
+const NETWORK_FILE_SYSTEMS: [&str; 7] = ["nfs", "nfs4", "cifs", "smb3", "9p", "fuse.sshfs", "ceph"];
+
+/// The database file, opened.
+#[derive(Clone)]
+pub(super) struct Sqlite {
+    /// The only connection that writes.
+    pub(super) writer: SqlitePool,
+    /// Read only.
+    pub(super) reader: SqlitePool,
+    /// Held for the life of the process, so that no second one opens the file.
+    _lock: Arc<File>,
+}
+
+/// Opens, or makes, the file. Refuses what could lose a confirmed commit.
+pub(super) async fn open(url: &str, connections_n: u32) -> Result<Sqlite, StoreError> {
+    let options = SqliteConnectOptions::from_str(url)
+        .map_err(|error| StoreError::Refused(format!("database url is not an SQLite url: {error}")))?;
+    let path = options.get_filename().to_owned();
+    if path.to_string_lossy().contains(":memory:") {
+        return Err(StoreError::Refused("database is in memory and would lose everything: name a file".to_owned()));
+    }
+    let lock = lock_file(&path)?;
+    let options = options
+        .create_if_missing(true)
+        .journal_mode(SqliteJournalMode::Wal)
+        .synchronous(SqliteSynchronous::Full)
+        .foreign_keys(true)
+        .busy_timeout(BUSY_TIMEOUT)
+        .page_size(16_384)
+        .statement_cache_capacity(512)
+        // Checkpoints move pages in the committing connection: fewer, larger ones cost less.
+        .pragma("wal_autocheckpoint", "4000")
+        .pragma("journal_size_limit", "268435456")
+        .pragma("cache_size", "-65536");
+    let unavailable = |source| StoreError::from_sqlx("open", source);
+    let writer = SqlitePoolOptions::new()
+        .max_connections(1)
+        .idle_timeout(None)
+        .max_lifetime(None)
+        .acquire_timeout(Duration::from_secs(10))
+        .connect_with(options.clone())
+        .await
+        .map_err(unavailable)?;
+    check(&writer).await?;
+    let reader = SqlitePoolOptions::new()
+        .max_connections(connections_n.clamp(1, 16))
+        .connect_lazy_with(options.read_only(true).pragma("query_only", "ON"));
+    Ok(Sqlite { writer, reader, _lock: Arc::new(lock) })
+}
+
+/// One process for one file: a second one would find leases of the first that it takes for dead.
+fn lock_file(path: &Path) -> Result<File, StoreError> {
+    let refused = |why: String| StoreError::Refused(format!("database `{}` {why}", path.display()));
+    if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+        std::fs::create_dir_all(folder).map_err(|error| refused(format!("has no usable folder: {error}")))?;
+    }
+    if let Some(kind) = network_file_system(path) {
+        return Err(refused(format!("is on a network file system ({kind}), whose locks cannot be trusted")));
+    }
+    let mut name = path.as_os_str().to_owned();
+    name.push(".lock");
+    let file = File::options().create(true).write(true).truncate(false).open(PathBuf::from(name));
+    let file = file.map_err(|error| refused(format!("cannot be locked: {error}")))?;
+    file.try_lock().map_err(|_| refused("is held by another process: stop that one first".to_owned()))?;
+    Ok(file)
+}
+
+/// The kind of file system `path` is on, when it is one of [`NETWORK_FILE_SYSTEMS`]. Linux only.
+fn network_file_system(path: &Path) -> Option<String> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let folder = folder.canonicalize().ok()?;
+    let mounts = std::fs::read_to_string("/proc/self/mounts").ok()?;
+    let mut best = (0, "");
+    for line in mounts.lines() {
+        let mut words = line.split(' ').skip(1);
+        let (Some(point), Some(kind)) = (words.next(), words.next()) else { continue };
+        if folder.starts_with(point) && point.len() >= best.0 {
+            best = (point.len(), kind);
+        }
+    }
+    NETWORK_FILE_SYSTEMS.contains(&best.1).then(|| best.1.to_owned())
+}
+
+async fn check(writer: &SqlitePool) -> Result<(), StoreError> {
+    let unavailable = |source| StoreError::from_sqlx("open", source);
+    let version: String =
+        sqlx::query_scalar("SELECT sqlite_version()").fetch_one(writer).await.map_err(unavailable)?;
+    let mut parts = version.split('.').map(|part| part.parse().unwrap_or(0));
+    let mut next = || parts.next().unwrap_or(0);
+    if (next(), next(), next()) < VERSION_MIN {
+        let (major, minor, patch) = VERSION_MIN;
+        return Err(StoreError::Refused(format!(
+            "SQLite {version} can corrupt its write-ahead log: {major}.{minor}.{patch} or newer is needed"
+        )));
+    }
+    let mode: String = sqlx::query_scalar("PRAGMA journal_mode").fetch_one(writer).await.map_err(unavailable)?;
+    let synchronous: i64 = sqlx::query_scalar("PRAGMA synchronous").fetch_one(writer).await.map_err(unavailable)?;
+    if mode != "wal" || synchronous < 2 {
+        return Err(StoreError::Refused(format!(
+            "SQLite runs with journal_mode {mode} and synchronous {synchronous}: WAL and FULL are needed"
+        )));
+    }
+    Ok(())
+}
+
+pub(super) async fn migrate(db: &Sqlite) -> sqlx::Result<()> {
+    migrations::sqlite().run(&db.writer).await.map_err(|error| sqlx::Error::Migrate(Box::new(error)))
+}
+
+pub(super) async fn schema_version(db: &Sqlite) -> sqlx::Result<i64> {
+    let is_there: i64 = sqlx::query_scalar("SELECT COUNT(*) FROM sqlite_schema WHERE name = '_sqlx_migrations'")
+        .fetch_one(&db.writer)
+        .await?;
+    if is_there == 0 {
+        return Ok(0);
+    }
+    sqlx::query_scalar("SELECT COALESCE(MAX(version), 0) FROM _sqlx_migrations WHERE success")
+        .fetch_one(&db.writer)
+        .await
+}
+
+pub(super) async fn installation_create(db: &Sqlite, id: &str) -> sqlx::Result<()> {
+    sqlx::query(
+        "INSERT INTO installation (one, installation_id, created_at_ms)
+         VALUES (1, $1, CAST(strftime('%s', 'now') AS INTEGER) * 1000) ON CONFLICT DO NOTHING",
+    )
+    .bind(id)
+    .execute(&db.writer)
+    .await
+    .map(drop)
+}
+
+pub(super) async fn installation_id(db: &Sqlite) -> sqlx::Result<String> {
+    sqlx::query_scalar("SELECT installation_id FROM installation").fetch_one(&db.reader).await
+}
+
+pub(super) async fn ping(db: &Sqlite) -> sqlx::Result<()> {
+    sqlx::query("SELECT 1").execute(&db.reader).await.map(drop)
+}
+
+/// The same machine, the same clock.
+#[expect(clippy::unused_async, reason = "the twin asks its server")]
+pub(super) async fn clock_offset_ms(_db: &Sqlite, _now_ms: UnixMs) -> sqlx::Result<i64> {
+    Ok(0)
+}
+
+pub(super) async fn close(db: &Sqlite) {
+    db.reader.close().await;
+    db.writer.close().await;
+}
+
+/// `prefix (?, ?), (?, ?) suffix` for `rows_n` rows of `columns_n` values: nothing in it comes from outside.
+fn values_sql(prefix: &str, columns_n: usize, rows_n: usize, suffix: &str) -> sqlx::SqlStr {
+    let row = format!("({})", vec!["?"; columns_n].join(","));
+    let text = format!("{prefix} VALUES {} {suffix}", vec![row.as_str(); rows_n].join(","));
+    AssertSqlSafe(text).into_sql_str()
+}

@@ -1,0 +1,276 @@
+//! What goes into the store and what comes out, the same for both databases.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+
+use crate::types::{AttemptResult, BodyDigest, EventKey, EventState, MessageState, Name, ObjectVersion, UnixMs};
+
+/// What one insert of an event found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Latched {
+    /// Nobody had it; the row is ours, in this transaction.
+    New,
+    /// It is there, with the same digest.
+    Duplicate,
+    /// It is there, with another digest; recorded in `audit_log`.
+    Conflict {
+        /// Digest of the copy that stands.
+        first: BodyDigest,
+    },
+    /// Its signed bytes are there under another id; kept under its own id as `replayed`.
+    Replayed {
+        /// The id that stands.
+        first_event_id: String,
+    },
+}
+
+/// A change of an event's row. Rows are born `done`; only what differs is written.
+#[derive(Debug, Clone)]
+pub struct EventUpdate {
+    /// Whose row.
+    pub key: EventKey,
+    /// Where it stands now.
+    pub state: EventState,
+    /// Why, when there is a reason.
+    pub error: Option<String>,
+    /// How often it was dispatched.
+    pub attempts_n: u32,
+    /// When to dispatch it again; with `retry` only.
+    pub due_at_ms: Option<UnixMs>,
+    /// When this was decided.
+    pub processed_at_ms: UnixMs,
+}
+
+/// A message to write: one call to make, frozen.
+#[derive(Debug, Clone)]
+pub struct NewMessage {
+    /// UUIDv7.
+    pub message_id: String,
+    /// The event it follows from.
+    pub key: EventKey,
+    /// The event's type.
+    pub event_type: String,
+    /// 0, and one more for each deliberate re-run.
+    pub generation: i32,
+    /// Unique within event and generation.
+    pub effect_name: String,
+    /// Sent with every attempt.
+    pub idempotency_key: String,
+    /// Where to.
+    pub destination: String,
+    /// HTTP method.
+    pub method: String,
+    /// Below the destination's URL.
+    pub path: String,
+    /// Extra headers.
+    pub headers: BTreeMap<String, String>,
+    /// `None`: the event's own bytes, as kept in `webhook_payloads`.
+    pub body: Option<Bytes>,
+    /// Due at once, from here.
+    pub created_at_ms: UnixMs,
+}
+
+/// An event taken out to be dispatched again, its row locked until the transaction ends.
+#[derive(Debug, Clone)]
+pub struct DueEvent {
+    /// Who it is.
+    pub key: EventKey,
+    /// Its type.
+    pub event_type: String,
+    /// What it is about.
+    pub object: Option<ObjectVersion>,
+    /// Dispatches so far.
+    pub attempts_n: u32,
+    /// When the first copy came.
+    pub received_at_ms: UnixMs,
+    /// Kept headers, as a JSON object.
+    pub headers: String,
+    /// Kept bytes.
+    pub body: Bytes,
+}
+
+/// What a worker may take of one destination.
+#[derive(Debug, Clone)]
+pub struct LeaseWant {
+    /// The destination.
+    pub destination: Name,
+    /// At most this many messages.
+    pub free_n: u32,
+    /// How long the far side remembers a key, from the first send. Milliseconds.
+    pub key_valid_for_ms: i64,
+}
+
+/// A message held by one worker until its lease ends.
+#[derive(Debug, Clone)]
+pub struct LeasedMessage {
+    /// UUIDv7.
+    pub message_id: String,
+    /// The event it follows from.
+    pub key: EventKey,
+    /// The event's type.
+    pub event_type: String,
+    /// Names the effect within the event.
+    pub effect_name: String,
+    /// Goes with every attempt.
+    pub idempotency_key: String,
+    /// Where to.
+    pub destination: Name,
+    /// HTTP method.
+    pub method: String,
+    /// Below the destination's URL.
+    pub path: String,
+    /// Extra headers.
+    pub headers: BTreeMap<String, String>,
+    /// The bytes to send.
+    pub body: Bytes,
+    /// Content type of the event's own bytes, when those are sent.
+    pub event_content_type: Option<String>,
+    /// The fencing token: counts claims, this one included.
+    pub attempt_n: u32,
+    /// Whether an earlier claim ended without a settlement: its worker died or was paused, and whether the
+    /// call took effect is unknown.
+    pub is_previous_unsettled: bool,
+    /// Whether the last settled attempt ended `unknown`.
+    pub is_previous_unknown: bool,
+    /// When it was written.
+    pub created_at_ms: UnixMs,
+    /// When the first attempt was claimed.
+    pub first_sent_at_ms: UnixMs,
+    /// Past this nothing is sent by itself.
+    pub key_valid_until_ms: UnixMs,
+    /// When the lease ends.
+    pub lease_until_ms: UnixMs,
+}
+
+/// Where a settled message goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SettleTo {
+    /// The destination confirmed it.
+    Done,
+    /// Again, at this time.
+    Ready {
+        /// When it is visible next.
+        visible_at_ms: UnixMs,
+    },
+    /// Given up.
+    Dead,
+    /// A person decides.
+    Held,
+}
+
+/// What one attempt came to. Written only while `attempt_n` still is the message's claim counter.
+#[derive(Debug, Clone)]
+pub struct Settlement {
+    /// Which message.
+    pub message_id: String,
+    /// The fencing token.
+    pub attempt_n: u32,
+    /// Where it goes.
+    pub to: SettleTo,
+    /// How the attempt ended.
+    pub result: AttemptResult,
+    /// The HTTP status, if one came.
+    pub http_status: Option<u16>,
+    /// Why, in words without bodies or secrets.
+    pub error: Option<String>,
+    /// When.
+    pub settled_at_ms: UnixMs,
+}
+
+/// How many messages of a destination stand where. `done` is not counted (it only grows).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MessageCount {
+    /// The destination.
+    pub destination: String,
+    /// `ready`, `leased`, `held` or `dead`.
+    pub state: MessageState,
+    /// How many.
+    pub messages_n: u64,
+    /// The longest visible one's `visible_at_ms`.
+    pub oldest_visible_at_ms: UnixMs,
+}
+
+/// Whether this binary and the database's schema fit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SchemaState {
+    /// As this binary wants it.
+    Current,
+    /// Older: migrate.
+    Behind {
+        /// What is there.
+        found: i64,
+        /// What this binary wants.
+        wanted: i64,
+    },
+    /// Newer than this binary knows.
+    Ahead {
+        /// What is there.
+        found: i64,
+        /// What this binary wants.
+        wanted: i64,
+    },
+}
+
+impl SchemaState {
+    /// Compares version numbers; 0 is an empty database.
+    pub(super) fn of(found: i64, wanted: i64) -> Self {
+        match found.cmp(&wanted) {
+            std::cmp::Ordering::Equal => Self::Current,
+            std::cmp::Ordering::Less => Self::Behind { found, wanted },
+            std::cmp::Ordering::Greater => Self::Ahead { found, wanted },
+        }
+    }
+}
+
+impl std::fmt::Display for SchemaState {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Current => f.write_str("current"),
+            Self::Behind { found, wanted } => write!(f, "at version {found}, older than {wanted}"),
+            Self::Ahead { found, wanted } => write!(f, "at version {found}, newer than {wanted}"),
+        }
+    }
+}
+
+/// An event's row, for people and tests.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EventRow {
+    /// Who it is.
+    pub key: EventKey,
+    /// Its type.
+    pub event_type: String,
+    /// Its digest.
+    pub digest: Vec<u8>,
+    /// Where it stands, as stored.
+    pub state: String,
+    /// Dispatches so far.
+    pub attempts_n: u32,
+    /// When it is dispatched again.
+    pub due_at_ms: Option<UnixMs>,
+    /// Why it stands there.
+    pub error: Option<String>,
+    /// When the first copy came.
+    pub received_at_ms: UnixMs,
+}
+
+/// A message's row, for people and tests.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MessageRow {
+    /// UUIDv7.
+    pub message_id: String,
+    /// Names the effect within the event.
+    pub effect_name: String,
+    /// Goes with every attempt.
+    pub idempotency_key: String,
+    /// Where to.
+    pub destination: String,
+    /// Where it stands, as stored.
+    pub state: String,
+    /// Claims so far.
+    pub attempts_n: u32,
+    /// Due time or end of the lease.
+    pub visible_at_ms: UnixMs,
+    /// Why the last attempt did not end done.
+    pub last_error: Option<String>,
+}

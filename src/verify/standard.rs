@@ -1,0 +1,60 @@
+//! Standard Webhooks: `v1` (HMAC-SHA-256) and `v1a` (Ed25519) over `id.timestamp.body`.
+//!
+//! Source: github.com/standard-webhooks/standard-webhooks, spec/standard-webhooks.md. A request uses one
+//! family of header names; the id of one and the signature of another are never mixed.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+
+use super::{Keys, RawRequest, SIGNATURES_N_MAX, VerifyError, check_time, deciding_header, timestamp_s};
+use crate::spec::SignatureSpec;
+
+/// The header names of one family.
+pub(super) struct Family {
+    pub(super) id: String,
+    pub(super) timestamp: String,
+    pub(super) signature: String,
+}
+
+impl Family {
+    /// The family of a prefix such as `webhook-`.
+    pub(super) fn of(prefix: &str) -> Self {
+        let name = |stem: &str| format!("{prefix}{stem}");
+        Self { id: name("id"), timestamp: name("timestamp"), signature: name("signature") }
+    }
+}
+
+pub(super) fn verify(spec: &SignatureSpec, keys: &Keys, request: &RawRequest) -> Result<usize, VerifyError> {
+    let families: Vec<Family> = spec.headers.iter().map(|prefix| Family::of(prefix)).collect();
+    let present = families.iter().find(|family| request.headers.contains_key(&family.signature));
+    let Some(family) = present.or(families.first()) else {
+        return Err(VerifyError::HeaderMissing("webhook-signature".to_owned()));
+    };
+    let signatures = deciding_header(&request.headers, &family.signature)?;
+    let id = deciding_header(&request.headers, &family.id)?;
+    let timestamp = deciding_header(&request.headers, &family.timestamp)?;
+    if id.is_empty() {
+        return Err(VerifyError::malformed(&family.id, "it is empty"));
+    }
+    check_time(spec, timestamp_s(&family.timestamp, timestamp)?, request.received_at_ms)?;
+    let parts: [&[u8]; 5] = [id.as_bytes(), b".", timestamp.as_bytes(), b".", &request.body];
+    let mut is_any_ours = false;
+    for item in signatures.split(' ').take(SIGNATURES_N_MAX) {
+        let Some((version, text)) = item.split_once(',') else { continue };
+        let Some(signature) = STANDARD.decode(text).ok().filter(|bytes| !bytes.is_empty()) else { continue };
+        let matched = match version {
+            "v1" => keys.mac_matches(&parts, &signature),
+            "v1a" => keys.ed25519_matches(&parts.concat(), &signature),
+            _ => continue,
+        };
+        is_any_ours = true;
+        if let Some(secret_n) = matched {
+            return Ok(secret_n);
+        }
+    }
+    if is_any_ours {
+        Err(VerifyError::Mismatch { keys_n: keys.len() })
+    } else {
+        Err(VerifyError::malformed(&family.signature, "it holds no v1 or v1a signature"))
+    }
+}

@@ -1,0 +1,92 @@
+//! A fresh database for each test: a file in a folder of its own, or a PostgreSQL database that is dropped
+//! at the end.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use hooklatch::store::{Store, StoreSettings};
+use sqlx::{AssertSqlSafe, Connection, PgConnection};
+use tempfile::TempDir;
+
+/// Which database a test runs on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum On {
+    Sqlite,
+    Postgres,
+}
+
+/// A database that lives as long as this value.
+pub struct Database {
+    pub url: String,
+    _folder: TempDir,
+    dropped: Option<(String, String)>,
+}
+
+impl Database {
+    /// `None`, said aloud, when there is no PostgreSQL and none is required.
+    pub async fn create(on: On) -> Option<Self> {
+        let folder = tempfile::tempdir().unwrap();
+        if on == On::Sqlite {
+            let url = format!("sqlite://{}", folder.path().join("test.db").display());
+            return Some(Self { url, _folder: folder, dropped: None });
+        }
+        let Ok(server) = std::env::var("HOOKLATCH_TEST_POSTGRES_URL") else {
+            assert!(std::env::var("HOOKLATCH_TEST_REQUIRE_POSTGRES").is_err(), "HOOKLATCH_TEST_POSTGRES_URL is not set");
+            eprintln!("SKIPPED on PostgreSQL: set HOOKLATCH_TEST_POSTGRES_URL, or run ./scripts/test");
+            return None;
+        };
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let n = NEXT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("hooklatch_test_{}_{n}_{:x}", std::process::id(), fastrand::u32(..));
+        let mut admin = PgConnection::connect(&server).await.unwrap();
+        sqlx::raw_sql(AssertSqlSafe(format!("CREATE DATABASE {name}"))).execute(&mut admin).await.unwrap();
+        let (base, _) = server.rsplit_once('/').unwrap();
+        let url = format!("{base}/{name}");
+        Some(Self { url, _folder: folder, dropped: Some((server, name)) })
+    }
+
+    /// Opened and migrated.
+    pub async fn store(&self) -> Store {
+        let store = Store::open(&StoreSettings { url: self.url.clone(), connections_n: 8 }).await.unwrap();
+        store.migrate().await.unwrap();
+        store
+    }
+}
+
+impl Drop for Database {
+    fn drop(&mut self) {
+        let Some((server, name)) = self.dropped.take() else { return };
+        // A thread of its own: this may run inside a runtime that must not block on itself.
+        let dropper = std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+            runtime.block_on(async {
+                if let Ok(mut admin) = PgConnection::connect(&server).await {
+                    let sql = format!("DROP DATABASE IF EXISTS {name} WITH (FORCE)");
+                    drop(sqlx::raw_sql(AssertSqlSafe(sql)).execute(&mut admin).await);
+                }
+            });
+        });
+        drop(dropper.join());
+    }
+}
+
+/// Stamps each case as `on_sqlite::case` and `on_postgres::case`.
+macro_rules! on_both {
+    ($($case:ident),+ $(,)?) => {
+        mod on_sqlite {
+            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $case() {
+                let database = $crate::database::Database::create($crate::database::On::Sqlite).await.unwrap();
+                super::$case(&database).await;
+            })+
+        }
+        mod on_postgres {
+            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $case() {
+                if let Some(database) = $crate::database::Database::create($crate::database::On::Postgres).await {
+                    super::$case(&database).await;
+                }
+            })+
+        }
+    };
+}
+pub(crate) use on_both;

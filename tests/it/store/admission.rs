@@ -1,0 +1,190 @@
+//! Who is new, who is not, and what a transaction leaves behind.
+
+use hooklatch::store::{EventUpdate, Latched, Store};
+use hooklatch::types::{EventState, IncomingEvent, ObjectVersion};
+
+use super::{event, key, message, name};
+use crate::database::{Database, on_both};
+
+on_both!(
+    a_second_copy_is_a_duplicate_and_another_body_a_conflict,
+    the_same_key_twice_in_a_batch_is_one_event,
+    the_same_bytes_under_another_unsigned_id_are_replayed,
+    of_64_at_once_one_is_new,
+    a_rollback_leaves_nothing,
+    ids_are_compared_by_bytes,
+    bodies_are_any_bytes,
+    a_large_batch_is_latched_whole,
+    versions_only_go_up,
+    a_due_event_is_taken_once_and_its_retry_is_fenced,
+    shared_batches_of_two_nodes_do_not_deadlock,
+);
+
+async fn insert(store: &Store, events: &[&IncomingEvent]) -> Vec<Latched> {
+    let mut tx = store.admission_begin().await.unwrap();
+    let found = tx.events_insert(events, &vec![EventState::Done; events.len()]).await.unwrap();
+    tx.commit().await.unwrap();
+    found
+}
+
+async fn a_second_copy_is_a_duplicate_and_another_body_a_conflict(database: &Database) {
+    let store = database.store().await;
+    let first = event("evt_1", "a");
+    assert_eq!(insert(&store, &[&first]).await, [Latched::New]);
+    assert_eq!(insert(&store, &[&first, &event("evt_2", "a")]).await, [Latched::Duplicate, Latched::New]);
+    assert_eq!(insert(&store, &[&event("evt_1", "b")]).await, [Latched::Conflict { first: first.digest }]);
+    let row = store.event_get(&first.key).await.unwrap().unwrap();
+    assert_eq!((row.digest.as_slice(), row.state.as_str()), (first.digest.as_slice(), "done"));
+}
+
+async fn the_same_key_twice_in_a_batch_is_one_event(database: &Database) {
+    let store = database.store().await;
+    let (one, other) = (event("evt_1", "a"), event("evt_1", "b"));
+    let found = insert(&store, &[&one, &one, &other, &event("evt_0", "a")]).await;
+    assert_eq!(found, [Latched::New, Latched::Duplicate, Latched::Conflict { first: one.digest }, Latched::New]);
+}
+
+async fn the_same_bytes_under_another_unsigned_id_are_replayed(database: &Database) {
+    let store = database.store().await;
+    let unsigned = |id: &str, body: &str| {
+        let event = event(id, body);
+        IncomingEvent { replay_key: Some(event.digest), ..event }
+    };
+    assert_eq!(insert(&store, &[&unsigned("d-1", "a")]).await, [Latched::New]);
+    let replayed = Latched::Replayed { first_event_id: "d-1".to_owned() };
+    assert_eq!(insert(&store, &[&unsigned("d-2", "a"), &unsigned("d-3", "b")]).await, [replayed, Latched::New]);
+    assert_eq!(insert(&store, &[&unsigned("d-2", "a")]).await, [Latched::Duplicate], "it is kept under its own id");
+    assert_eq!(store.event_get(&key("d-2")).await.unwrap().unwrap().state, "replayed");
+    let both = insert(&store, &[&unsigned("d-5", "c"), &unsigned("d-4", "c")]).await;
+    let new_n = both.iter().filter(|found| **found == Latched::New).count();
+    assert_eq!(new_n, 1, "within one batch as well: {both:?}");
+}
+
+async fn of_64_at_once_one_is_new(database: &Database) {
+    let store = database.store().await;
+    let all = (0..64).map(|_| {
+        let store = store.clone();
+        tokio::spawn(async move { insert(&store, &[&event("evt_1", "a")]).await })
+    });
+    let mut new_n = 0;
+    for one in all.collect::<Vec<_>>() {
+        new_n += one.await.unwrap().iter().filter(|found| **found == Latched::New).count();
+    }
+    assert_eq!(new_n, 1);
+}
+
+async fn a_rollback_leaves_nothing(database: &Database) {
+    let store = database.store().await;
+    let one = event("evt_1", "a");
+    let mut tx = store.admission_begin().await.unwrap();
+    tx.events_insert(&[&one], &[EventState::Done]).await.unwrap();
+    tx.messages_insert(&[message("evt_1", "billing")]).await.unwrap();
+    tx.rollback().await.unwrap();
+    assert_eq!(store.event_get(&one.key).await.unwrap(), None);
+    assert_eq!(store.message_list_of_event(&one.key).await.unwrap(), []);
+    assert_eq!(insert(&store, &[&one]).await, [Latched::New]);
+}
+
+async fn ids_are_compared_by_bytes(database: &Database) {
+    let store = database.store().await;
+    let long = "x".repeat(255);
+    let ids = ["evt", "EVT", "evt ", " evt", "é", "e\u{301}", "18446744073709551616", "18446744073709551617", &long];
+    for id in ids {
+        assert_eq!(insert(&store, &[&event(id, "a")]).await, [Latched::New], "{id:?}");
+        assert_eq!(insert(&store, &[&event(id, "a")]).await, [Latched::Duplicate], "{id:?}");
+    }
+}
+
+async fn bodies_are_any_bytes(database: &Database) {
+    let store = database.store().await;
+    let odd = IncomingEvent { body: vec![0, 255, b'\'', 0, 10].into(), ..event("evt_1", "a") };
+    let mut tx = store.admission_begin().await.unwrap();
+    tx.events_insert(&[&odd], &[EventState::Retry]).await.unwrap();
+    tx.events_update(&[retry("evt_1", 1, 500)]).await.unwrap();
+    tx.commit().await.unwrap();
+    let mut tx = store.admission_begin().await.unwrap();
+    let due = tx.event_take_due(500, &[name("stripe")]).await.unwrap().unwrap();
+    assert_eq!(due.body, odd.body);
+}
+
+async fn a_large_batch_is_latched_whole(database: &Database) {
+    let store = database.store().await;
+    let events: Vec<IncomingEvent> = (0..1_500).map(|n| event(&format!("evt_{n}"), "a")).collect();
+    let found = insert(&store, &events.iter().collect::<Vec<_>>()).await;
+    assert!(found.iter().all(|one| *one == Latched::New));
+    let again = insert(&store, &events.iter().collect::<Vec<_>>()).await;
+    assert!(again.iter().all(|one| *one == Latched::Duplicate));
+}
+
+async fn versions_only_go_up(database: &Database) {
+    let store = database.store().await;
+    let stripe = name("stripe");
+    let raise = async |versions: &[(&str, i64, &str)]| {
+        let objects: Vec<ObjectVersion> =
+            versions.iter().map(|(o, version, _)| ObjectVersion { object: (*o).to_owned(), version: *version }).collect();
+        let given: Vec<_> = objects.iter().zip(versions).map(|(o, (.., id))| (&stripe, o, *id)).collect();
+        let mut tx = store.admission_begin().await.unwrap();
+        let found = tx.versions_raise(&given).await.unwrap();
+        tx.commit().await.unwrap();
+        found
+    };
+    assert_eq!(raise(&[("o", 5, "e5")]).await, [true]);
+    assert_eq!(raise(&[("o", 3, "e3"), ("p", 1, "p1")]).await, [false, true]);
+    assert_eq!(raise(&[("o", 5, "other")]).await, [false], "an equal version of another event is not newer");
+    assert_eq!(raise(&[("o", 5, "e5")]).await, [true], "the event that holds the maximum, dispatched again");
+    assert_eq!(raise(&[("o", 7, "e7"), ("o", 9, "e9"), ("o", 8, "e8")]).await, [false, true, false]);
+}
+
+fn retry(id: &str, attempts_n: u32, due_at_ms: i64) -> EventUpdate {
+    EventUpdate {
+        key: key(id),
+        state: EventState::Retry,
+        error: Some("not yet".to_owned()),
+        attempts_n,
+        due_at_ms: Some(due_at_ms),
+        processed_at_ms: 1_000,
+    }
+}
+
+async fn a_due_event_is_taken_once_and_its_retry_is_fenced(database: &Database) {
+    let store = database.store().await;
+    insert(&store, &[&event("evt_1", "a")]).await;
+    let mut tx = store.admission_begin().await.unwrap();
+    tx.events_update(&[retry("evt_1", 1, 2_000)]).await.unwrap();
+    tx.commit().await.unwrap();
+    let mut tx = store.admission_begin().await.unwrap();
+    assert!(tx.event_take_due(1_999, &[name("stripe")]).await.unwrap().is_none(), "not due yet");
+    assert!(tx.event_take_due(2_000, &[name("other")]).await.unwrap().is_none(), "not a provider of this node");
+    let due = tx.event_take_due(2_000, &[name("stripe")]).await.unwrap().unwrap();
+    assert_eq!((due.attempts_n, due.event_type.as_str()), (1, "invoice.paid"));
+    if store.dialect() == "postgres" {
+        let mut other = store.admission_begin().await.unwrap();
+        assert!(other.event_take_due(2_000, &[name("stripe")]).await.unwrap().is_none(), "passed, not waited for");
+        other.rollback().await.unwrap();
+    }
+    tx.rollback().await.unwrap();
+    assert!(store.event_retry_later(&retry("evt_1", 2, 3_000), 1).await.unwrap());
+    assert!(!store.event_retry_later(&retry("evt_1", 2, 9_000), 1).await.unwrap(), "somebody counted before us");
+    assert_eq!(store.event_get(&key("evt_1")).await.unwrap().unwrap().due_at_ms, Some(3_000));
+    assert_eq!(store.event_counts_open().await.unwrap(), [("retry".to_owned(), 1)]);
+}
+
+async fn shared_batches_of_two_nodes_do_not_deadlock(database: &Database) {
+    let store = database.store().await;
+    let batch = |reversed: bool| {
+        let store = store.clone();
+        tokio::spawn(async move {
+            for round in 0..10 {
+                let mut events: Vec<_> = (0..40).map(|n| event(&format!("evt_{round}_{n}"), "a")).collect();
+                if reversed {
+                    events.reverse();
+                }
+                insert(&store, &events.iter().collect::<Vec<_>>()).await;
+            }
+        })
+    };
+    let (one, other) = (batch(false), batch(true));
+    one.await.unwrap();
+    other.await.unwrap();
+    assert_eq!(store.event_list(None, 1_000).await.unwrap().len(), 400);
+}

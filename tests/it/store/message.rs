@@ -1,0 +1,155 @@
+//! Leases, fencing tokens, settlements.
+
+use hooklatch::store::{LeaseWant, LeasedMessage, SettleTo, Settlement, Store};
+use hooklatch::types::{AttemptResult, MessageState};
+
+use super::{admit, event, key, message, name};
+use crate::database::{Database, on_both};
+
+on_both!(
+    a_message_is_leased_once_with_all_it_needs,
+    an_expired_lease_is_taken_again_and_the_old_holder_loses,
+    a_settlement_goes_where_it_says,
+    only_wanted_destinations_and_free_slots_are_leased,
+    workers_at_once_never_share_a_message,
+    first_send_and_key_validity_are_set_once,
+    open_messages_are_counted_by_state,
+);
+
+fn want(destination: &str, free_n: u32) -> LeaseWant {
+    LeaseWant { destination: name(destination), free_n, key_valid_for_ms: 10_000 }
+}
+
+async fn lease(store: &Store, free_n: u32, now_ms: i64) -> Vec<LeasedMessage> {
+    store.message_lease(&[want("billing", free_n)], now_ms, 30_000, "node-1").await.unwrap()
+}
+
+fn settlement(message: &LeasedMessage, to: SettleTo, result: AttemptResult) -> Settlement {
+    Settlement {
+        message_id: message.message_id.clone(),
+        attempt_n: message.attempt_n,
+        to,
+        result,
+        http_status: Some(200),
+        error: None,
+        settled_at_ms: 5_000,
+    }
+}
+
+async fn a_message_is_leased_once_with_all_it_needs(database: &Database) {
+    let store = database.store().await;
+    admit(&store, &event("evt_1", "{\"a\":1}"), &[message("evt_1", "billing")]).await;
+    let leased = lease(&store, 10, 1_000).await;
+    let one = &leased[0];
+    assert_eq!((leased.len(), one.attempt_n, one.is_previous_unsettled), (1, 1, false));
+    assert_eq!(one.body.as_ref(), b"{\"a\":1}", "without a body of its own, the event's bytes");
+    assert_eq!(one.event_content_type.as_deref(), Some("application/json"));
+    assert_eq!((one.idempotency_key.as_str(), one.headers["x-a"].as_str()), ("key-evt_1-billing", "b"));
+    assert_eq!((one.lease_until_ms, one.first_sent_at_ms, one.key_valid_until_ms), (31_000, 1_000, 11_000));
+    assert!(lease(&store, 10, 1_000).await.is_empty(), "it is held");
+}
+
+async fn an_expired_lease_is_taken_again_and_the_old_holder_loses(database: &Database) {
+    let store = database.store().await;
+    admit(&store, &event("evt_1", "a"), &[message("evt_1", "billing")]).await;
+    let old = lease(&store, 10, 1_000).await.remove(0);
+    assert!(lease(&store, 10, 30_999).await.is_empty(), "not before its end");
+    let new = lease(&store, 10, 31_000).await.remove(0);
+    assert_eq!((new.attempt_n, new.is_previous_unsettled), (2, true));
+    let late = settlement(&old, SettleTo::Dead, AttemptResult::Refused);
+    let winner = settlement(&new, SettleTo::Done, AttemptResult::Done);
+    assert_eq!(store.message_settle(&[late.clone()]).await.unwrap(), [false]);
+    assert_eq!(store.message_settle(&[winner.clone()]).await.unwrap(), [true]);
+    assert_eq!(store.message_settle(&[winner, late]).await.unwrap(), [false, false], "a settled message stays settled");
+    assert_eq!(store.message_list_of_event(&key("evt_1")).await.unwrap()[0].state, "done");
+}
+
+async fn a_settlement_goes_where_it_says(database: &Database) {
+    let store = database.store().await;
+    let rows = [
+        ("evt_1", SettleTo::Done, AttemptResult::Done, "done"),
+        ("evt_2", SettleTo::Ready { visible_at_ms: 9_000 }, AttemptResult::Unknown, "ready"),
+        ("evt_3", SettleTo::Dead, AttemptResult::Refused, "dead"),
+        ("evt_4", SettleTo::Held, AttemptResult::Unknown, "held"),
+    ];
+    for (id, ..) in rows {
+        admit(&store, &event(id, "a"), &[message(id, "billing")]).await;
+    }
+    let leased = lease(&store, 10, 1_000).await;
+    let of = |id: &str| leased.iter().find(|message| message.key.event_id == id).unwrap();
+    let all: Vec<_> = rows.iter().map(|(id, to, result, _)| settlement(of(id), *to, *result)).collect();
+    assert_eq!(store.message_settle(&all).await.unwrap(), [true; 4]);
+    for (id, .., state) in rows {
+        assert_eq!(store.message_list_of_event(&key(id)).await.unwrap()[0].state, state, "{id}");
+    }
+    assert!(lease(&store, 10, 8_999).await.is_empty());
+    let again = lease(&store, 10, 9_000).await;
+    assert_eq!(again.len(), 1, "only the one that is ready");
+    assert!(again[0].is_previous_unknown && !again[0].is_previous_unsettled);
+}
+
+async fn only_wanted_destinations_and_free_slots_are_leased(database: &Database) {
+    let store = database.store().await;
+    for n in 0..5 {
+        let id = format!("evt_{n}");
+        admit(&store, &event(&id, "a"), &[message(&id, "billing"), message(&id, "unknown-here")]).await;
+    }
+    assert_eq!(lease(&store, 2, 1_000).await.len(), 2);
+    assert_eq!(lease(&store, 0, 1_000).await.len(), 0);
+    let wants = [want("billing", 10), want("ledger", 10)];
+    assert_eq!(store.message_lease(&wants, 1_000, 30_000, "node-1").await.unwrap().len(), 3);
+    let foreign = store.message_list_of_event(&key("evt_0")).await.unwrap();
+    assert_eq!((foreign[1].destination.as_str(), foreign[1].state.as_str()), ("unknown-here", "ready"));
+}
+
+async fn workers_at_once_never_share_a_message(database: &Database) {
+    let store = database.store().await;
+    for n in 0..60 {
+        let id = format!("evt_{n}");
+        admit(&store, &event(&id, "a"), &[message(&id, "billing")]).await;
+    }
+    let worker = |_| {
+        let store = store.clone();
+        tokio::spawn(async move {
+            let mut mine = Vec::new();
+            loop {
+                let leased = lease(&store, 7, 1_000).await;
+                if leased.is_empty() {
+                    return mine;
+                }
+                mine.extend(leased.into_iter().map(|message| message.message_id));
+            }
+        })
+    };
+    let mut all = Vec::new();
+    for one in (0..4).map(worker).collect::<Vec<_>>() {
+        all.extend(one.await.unwrap());
+    }
+    all.sort();
+    let total_n = all.len();
+    all.dedup();
+    assert_eq!((all.len(), total_n), (60, 60));
+}
+
+async fn first_send_and_key_validity_are_set_once(database: &Database) {
+    let store = database.store().await;
+    admit(&store, &event("evt_1", "a"), &[message("evt_1", "billing")]).await;
+    let first = lease(&store, 1, 1_000).await.remove(0);
+    let again = SettleTo::Ready { visible_at_ms: 2_000 };
+    store.message_settle(&[settlement(&first, again, AttemptResult::Retry)]).await.unwrap();
+    let second = lease(&store, 1, 8_000).await.remove(0);
+    assert_eq!((second.first_sent_at_ms, second.key_valid_until_ms), (1_000, 11_000));
+}
+
+async fn open_messages_are_counted_by_state(database: &Database) {
+    let store = database.store().await;
+    for id in ["evt_1", "evt_2"] {
+        admit(&store, &event(id, "a"), &[message(id, "billing")]).await;
+    }
+    let one = lease(&store, 1, 1_000).await.remove(0);
+    store.message_settle(&[settlement(&one, SettleTo::Held, AttemptResult::Unknown)]).await.unwrap();
+    let mut counts: Vec<_> =
+        store.message_counts().await.unwrap().into_iter().map(|one| (one.state, one.messages_n)).collect();
+    counts.sort_by_key(|(state, _)| state.as_str());
+    assert_eq!(counts, [(MessageState::Held, 1), (MessageState::Ready, 1)]);
+}

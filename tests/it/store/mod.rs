@@ -1,0 +1,128 @@
+//! The conformance suite of the store: each behaviour written once, run on both databases.
+
+mod admission;
+mod message;
+
+use bytes::Bytes;
+use hooklatch::store::{NewMessage, Store, StoreError, StoreSettings};
+use hooklatch::types::{EventKey, EventState, IncomingEvent, Name};
+use sha2::{Digest, Sha256};
+
+use crate::database::{Database, on_both};
+
+pub fn name(text: &str) -> Name {
+    Name::parse(text).unwrap()
+}
+
+pub fn key(event_id: &str) -> EventKey {
+    EventKey { provider: name("stripe"), event_id: event_id.to_owned() }
+}
+
+pub fn event(event_id: &str, body: &str) -> IncomingEvent {
+    IncomingEvent {
+        key: key(event_id),
+        event_type: "invoice.paid".to_owned(),
+        digest: Sha256::digest(body).into(),
+        replay_key: None,
+        object: None,
+        created_at_ms: None,
+        received_at_ms: 1_000,
+        body: Bytes::copy_from_slice(body.as_bytes()),
+        payload: Bytes::copy_from_slice(body.as_bytes()),
+        headers: r#"{"content-type":"application/json"}"#.into(),
+        unreadable: None,
+    }
+}
+
+pub fn message(event_id: &str, destination: &str) -> NewMessage {
+    NewMessage {
+        message_id: uuid::Uuid::now_v7().to_string(),
+        key: key(event_id),
+        event_type: "invoice.paid".to_owned(),
+        generation: 0,
+        effect_name: destination.to_owned(),
+        idempotency_key: format!("key-{event_id}-{destination}"),
+        destination: destination.to_owned(),
+        method: "POST".to_owned(),
+        path: String::new(),
+        headers: std::collections::BTreeMap::from([("x-a".to_owned(), "b".to_owned())]),
+        body: None,
+        created_at_ms: 1_000,
+    }
+}
+
+/// Admits one event with its messages, as `done`.
+pub async fn admit(store: &Store, event: &IncomingEvent, messages: &[NewMessage]) {
+    let mut tx = store.admission_begin().await.unwrap();
+    tx.events_insert(&[event], &[EventState::Done]).await.unwrap();
+    tx.messages_insert(messages).await.unwrap();
+    tx.commit().await.unwrap();
+}
+
+on_both!(
+    migrating_twice_changes_nothing,
+    installation_keeps_its_id,
+    database_answers_and_its_clock_is_near,
+);
+
+async fn migrating_twice_changes_nothing(database: &Database) {
+    let store = Store::open(&StoreSettings { url: database.url.clone(), connections_n: 4 }).await.unwrap();
+    assert_ne!(store.schema_state().await.unwrap().to_string(), "current");
+    assert_eq!(store.migrate().await.unwrap(), [1]);
+    assert_eq!(store.migrate().await.unwrap(), Vec::<i64>::new());
+    assert_eq!(store.schema_state().await.unwrap().to_string(), "current");
+}
+
+async fn installation_keeps_its_id(database: &Database) {
+    let store = database.store().await;
+    let first = store.installation_id().await.unwrap();
+    store.migrate().await.unwrap();
+    assert_eq!(store.installation_id().await.unwrap(), first);
+}
+
+async fn database_answers_and_its_clock_is_near(database: &Database) {
+    let store = database.store().await;
+    store.ping().await.unwrap();
+    let now_ms = hooklatch::types::Clock::system().now_ms();
+    assert!(store.clock_offset_ms(now_ms).await.unwrap().abs() < 60_000);
+}
+
+#[tokio::test]
+async fn a_second_process_is_refused_the_same_file() {
+    let database = Database::create(crate::database::On::Sqlite).await.unwrap();
+    let _first = database.store().await;
+    let second = Store::open(&StoreSettings { url: database.url.clone(), connections_n: 1 }).await;
+    assert!(matches!(&second, Err(StoreError::Refused(why)) if why.contains("another process")));
+}
+
+#[tokio::test]
+async fn a_database_in_memory_or_of_another_make_is_refused() {
+    for url in ["sqlite::memory:", "mysql://localhost/x", "postgres://[broken"] {
+        let opened = Store::open(&StoreSettings { url: url.to_owned(), connections_n: 1 }).await;
+        assert!(matches!(opened, Err(StoreError::Refused(_))), "{url}");
+    }
+}
+
+#[test]
+fn migrations_have_equal_numbers_names_tables_and_columns() {
+    let words = |dialect: &str| {
+        let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("migrations").join(dialect);
+        let mut found = Vec::new();
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            found.push(path.file_name().unwrap().to_str().unwrap().to_owned());
+            for line in std::fs::read_to_string(&path).unwrap().lines() {
+                let first = line.split_whitespace().next().unwrap_or_default();
+                let is_column = line.starts_with("    ") && first.chars().all(|c| c.is_ascii_lowercase() || c == '_');
+                if is_column && !first.is_empty() {
+                    found.push(first.to_owned());
+                } else if line.starts_with("CREATE TABLE") {
+                    found.push(line.to_owned());
+                }
+            }
+        }
+        found.sort();
+        found
+    };
+    assert_eq!(words("sqlite"), words("postgres"));
+}
