@@ -45,7 +45,7 @@ pub(super) fn explain(
             let secrets: Vec<Secret> = vector.secrets.iter().map(Secret::new).collect();
             let provider = kind.judge_with(&secrets).map_err(|why| anyhow::anyhow!("{why}"))?;
             let request = vector.request().map_err(|why| anyhow::anyhow!("{why}"))?;
-            return Ok(told(&provider, request));
+            return Ok(told(&provider, &request));
         }
         return Ok(ExitCode::FAILURE);
     }
@@ -54,11 +54,11 @@ pub(super) fn explain(
     let signer = signer(&name, args.secret.as_deref(), file, kinds)?;
     let query = parsed.query.map(|query| format!("?{query}")).unwrap_or_default();
     let request = RawRequest { url: format!("{}{query}", signer.url), ..parsed.request };
-    Ok(told(&signer.provider, request))
+    Ok(told(&signer.provider, &request))
 }
 
 /// Says what was found, and whether it would be believed.
-fn told(provider: &ActiveProvider, request: RawRequest) -> ExitCode {
+fn told(provider: &ActiveProvider, request: &RawRequest) -> ExitCode {
     let spec = provider.spec();
     say(format!("kind        {} ({})", spec.kind, spec.docs));
     say(format!("body        {} bytes", request.body.len()));
@@ -72,7 +72,7 @@ fn told(provider: &ActiveProvider, request: RawRequest) -> ExitCode {
     match provider.verify(request.clone()) {
         Err(error) => {
             say(format!("verdict     not believed, at step `{}`: {error}", error.step()));
-            for hint in hints(provider, &request, &error) {
+            for hint in hints(provider, request, &error) {
                 say(format!("hint        {hint}"));
             }
             ExitCode::FAILURE

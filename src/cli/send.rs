@@ -27,7 +27,7 @@ pub(super) struct SendArgs {
     kind: String,
     /// The sample's event type; the kind's first one by default.
     event_type: Option<String>,
-    /// Where the server has it; `server.public_url` of the configuration by default.
+    /// The whole URL, or the server alone; `server.public_url` of the configuration by default.
     #[arg(long)]
     url: Option<String>,
     /// Sign with this secret instead of the configured one.
@@ -72,7 +72,7 @@ struct Heard {
 
 pub(super) fn send(args: &SendArgs, file: Option<&Path>, kinds: &[Provider]) -> anyhow::Result<ExitCode> {
     let signer = signer(&args.kind, args.secret.as_deref(), file, kinds)?;
-    let url = args.url.clone().unwrap_or_else(|| signer.url.clone());
+    let url = signer.url_or(args.url.as_deref());
     let requests = requests(args, &signer, &url)?;
     let wants_401 = args.bad_signature || (args.stale && signer.provider.spec().has_signed_time());
     let heard = runtime()?.block_on(send_all(url, requests, args.concurrency))?;
@@ -104,24 +104,24 @@ fn unexpected(heard: &[Heard]) -> usize {
 fn requests(args: &SendArgs, signer: &Signer<'_>, url: &str) -> anyhow::Result<Vec<Copy>> {
     let (event_type, sample) = signer.sample(args.event_type.as_deref())?;
     let now_s = Clock::system().now_ms() / 1_000 - if args.stale { STALE_S } else { 0 };
-    let mut requests = Vec::new();
+    let mut copies = Vec::new();
     for event_n in 0..args.count {
         let id = fresh_id();
         let body = filled_sample(sample, &id, now_s);
         let at = SignAt { now_s, url: url.to_owned(), id, event_type: event_type.to_owned() };
-        let mut signed = signer.provider.sign(body.as_bytes(), &at)?;
+        let mut request = signer.provider.sign(body.as_bytes(), &at)?;
         if args.bad_signature {
-            spoil(&mut signed.body);
+            spoil(&mut request.body);
         }
         for _ in 0..args.duplicate {
-            requests.push(Copy { event_n, signed: signed.clone() });
+            copies.push(Copy { event_n, signed: request.clone() });
         }
-        requests.push(Copy { event_n, signed });
+        copies.push(Copy { event_n, signed: request });
     }
     if args.reorder {
-        fastrand::shuffle(&mut requests);
+        fastrand::shuffle(&mut copies);
     }
-    Ok(requests)
+    Ok(copies)
 }
 
 /// Changes a digit or letter, so that the body stays JSON.

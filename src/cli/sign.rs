@@ -22,7 +22,7 @@ pub(super) struct SignArgs {
     /// Sign this file's bytes instead of a sample; `-` is standard input.
     #[arg(long, value_name = "FILE")]
     body: Option<PathBuf>,
-    /// Where the request goes; part of what some kinds sign.
+    /// Where the request goes: the whole URL, or the server alone. Part of what some kinds sign.
     #[arg(long)]
     url: Option<String>,
     /// Sign with this secret instead of the configured one.
@@ -89,6 +89,18 @@ pub(super) fn signer<'a>(
 }
 
 impl Signer<'_> {
+    /// Where the request goes: `given`, completed by the provider's path when it names a server alone; else
+    /// where the configuration says.
+    pub(super) fn url_or(&self, given: Option<&str>) -> String {
+        let Some(given) = given else { return self.url.clone() };
+        let (server, path) = (given.trim_end_matches('/'), self.url.rfind("/webhooks/"));
+        let is_server_alone = server.split_once("://").is_some_and(|(_, rest)| !rest.contains(['/', '?']));
+        match path.and_then(|from| self.url.get(from..)).filter(|_| is_server_alone) {
+            Some(path) => format!("{server}{path}"),
+            None => given.to_owned(),
+        }
+    }
+
     /// The sample of `event_type`, or the first; or which there are.
     pub(super) fn sample(&self, event_type: Option<&str>) -> anyhow::Result<(&'static str, &'static str)> {
         let samples = self.kind.sample_list();
@@ -107,30 +119,29 @@ pub(super) fn sign(args: &SignArgs, file: Option<&Path>, kinds: &[Provider]) -> 
     let signer = signer(&args.kind, args.secret.as_deref(), file, kinds)?;
     let now_s = args.now.unwrap_or_else(|| Clock::system().now_ms() / 1_000);
     let id = args.id.clone().unwrap_or_else(fresh_id);
-    let url = args.url.clone().unwrap_or_else(|| signer.url.clone());
-    let (event_type, body) = match &args.body {
-        Some(path) => (args.event_type.clone().unwrap_or_else(|| "sample".to_owned()), read(path)?),
-        None => {
-            let (event_type, sample) = signer.sample(args.event_type.as_deref())?;
-            (event_type.to_owned(), filled_sample(sample, &id, now_s).into_bytes())
-        }
+    let url = signer.url_or(args.url.as_deref());
+    let (event_type, body) = if let Some(path) = &args.body {
+        (args.event_type.clone().unwrap_or_else(|| "sample".to_owned()), read(path)?)
+    } else {
+        let (event_type, sample) = signer.sample(args.event_type.as_deref())?;
+        (event_type.to_owned(), filled_sample(sample, &id, now_s).into_bytes())
     };
     let at = SignAt { now_s, url: url.clone(), id, event_type };
-    let signed = signer.provider.sign(&body, &at)?;
-    if args.body.is_some() && args.id.is_some() && !carries_id(&signed, &at.id) {
+    let request = signer.provider.sign(&body, &at)?;
+    if args.body.is_some() && args.id.is_some() && !carries_id(&request, &at.id) {
         complain(
             "hooklatch: --id changes nothing: this kind's id is in the body, which --body gives as it is",
         );
     }
     if args.headers {
-        if signed.body != body {
+        if request.body != body {
             complain("hooklatch: this kind signs inside the body, so the headers alone will not be believed");
         }
-        for (name, value) in &signed.headers {
+        for (name, value) in &request.headers {
             say(format!("{name}: {value}"));
         }
     } else {
-        say(curl(&url, &signed));
+        say(curl(&url, &request));
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -171,14 +182,14 @@ fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
 /// One command for a POSIX shell. The body goes as it is, byte for byte.
 fn curl(url: &str, signed: &Signed) -> String {
     let text = std::str::from_utf8(&signed.body).ok().filter(|text| is_pasteable(text));
-    let mut command =
+    let pipe =
         if text.is_some() { String::new() } else { format!("printf '%b' '{}' | ", octal(&signed.body)) };
-    command.push_str(&format!("curl -sS -i {} \\\n", quoted(url)));
-    for (name, value) in &signed.headers {
-        command.push_str(&format!("  -H {} \\\n", quoted(&format!("{name}: {value}"))));
-    }
-    command.push_str(&format!("  --data-binary {}", quoted(text.unwrap_or("@-"))));
-    command
+    let mut words = vec![format!("{pipe}curl -sS -i {}", quoted(url))];
+    words.extend(
+        signed.headers.iter().map(|(name, value)| format!("-H {}", quoted(&format!("{name}: {value}")))),
+    );
+    words.push(format!("--data-binary {}", quoted(text.unwrap_or("@-"))));
+    words.join(" \\\n  ")
 }
 
 /// Whether a terminal and curl take it as it is: curl reads a file after a leading `@`, and control
@@ -189,7 +200,7 @@ fn is_pasteable(text: &str) -> bool {
 
 /// Every byte as `\0ooo`, which `printf '%b'` turns back.
 fn octal(body: &[u8]) -> String {
-    body.iter().map(|byte| format!("\\0{byte:03o}")).collect()
+    body.iter().map(|byte| format!("\\0{byte:03o}")).collect::<Vec<_>>().concat()
 }
 
 /// In single quotes, in which a shell touches nothing.

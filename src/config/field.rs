@@ -32,24 +32,24 @@ pub(super) struct Checker<'a> {
 
 impl Checker<'_> {
     /// Records a problem of `field`, without showing its value.
-    pub fn problem(&mut self, field: &Field, why: impl Into<String>, remedy: impl Into<String>) {
+    pub(super) fn problem(&mut self, field: &Field, why: impl Into<String>, remedy: impl Into<String>) {
         self.push(field.source.clone(), field.key.clone(), None, (why.into(), remedy.into()));
     }
 
     /// Records a problem of `field` and shows its value, which is no secret.
-    pub fn problem_shown(&mut self, field: &Field, why: impl Into<String>, remedy: impl Into<String>) {
+    pub(super) fn problem_shown(&mut self, field: &Field, why: impl Into<String>, remedy: impl Into<String>) {
         let value = plain_text(&field.value).map(|text| shown(&text));
         self.push(field.source.clone(), field.key.clone(), value, (why.into(), remedy.into()));
     }
 
     /// Records a problem of a key that is not there.
-    pub fn missing(&mut self, key: String, remedy: impl Into<String>) {
+    pub(super) fn missing(&mut self, key: String, remedy: impl Into<String>) {
         self.push(self.default_source.clone(), key, None, ("is missing".to_owned(), remedy.into()));
     }
 
     /// Records what a kind says about a provider whose keys are right one by one. `secrets: …` is about its
     /// secrets.
-    pub fn judged(&mut self, place: &Field, mistake: &str) {
+    pub(super) fn judged(&mut self, place: &Field, mistake: &str) {
         let remedy = "correct it; `hooklatch providers KIND` says what this kind needs";
         let (key, why) = match mistake.strip_prefix("secrets: ") {
             Some(why) => (format!("{}.secrets", place.key), why),
@@ -84,7 +84,7 @@ impl Field {
     }
 
     /// The same source, at another key.
-    pub fn at(&self, key: String) -> Self {
+    pub(super) fn at(&self, key: String) -> Self {
         Self { key, ..self.clone() }
     }
 
@@ -94,7 +94,7 @@ impl Field {
     }
 
     /// A text; numbers are not taken for one, except from the environment.
-    pub fn text(&self, checker: &mut Checker<'_>) -> Option<String> {
+    pub(super) fn text(&self, checker: &mut Checker<'_>) -> Option<String> {
         if let ValueKind::String(text) = &self.value.kind {
             return Some(text.clone());
         }
@@ -103,7 +103,7 @@ impl Field {
     }
 
     /// A whole number within `range`.
-    pub fn number(&self, checker: &mut Checker<'_>, range: &RangeInclusive<u64>) -> Option<u64> {
+    pub(super) fn number(&self, checker: &mut Checker<'_>, range: &RangeInclusive<u64>) -> Option<u64> {
         let wanted = format!("write a whole number from {} to {}", range.start(), range.end());
         let number = match &self.value.kind {
             ValueKind::I64(number) => i128::from(*number),
@@ -126,7 +126,7 @@ impl Field {
     }
 
     /// `true` or `false`.
-    pub fn flag(&self, checker: &mut Checker<'_>) -> Option<bool> {
+    pub(super) fn flag(&self, checker: &mut Checker<'_>) -> Option<bool> {
         match &self.value.kind {
             ValueKind::Boolean(flag) => return Some(*flag),
             ValueKind::String(text) if self.is_env_text() => match text.trim() {
@@ -142,7 +142,7 @@ impl Field {
     }
 
     /// The elements of a list. A plain text from the environment is a list of one.
-    pub fn list(&self, checker: &mut Checker<'_>) -> Option<Vec<Self>> {
+    pub(super) fn list(&self, checker: &mut Checker<'_>) -> Option<Vec<Self>> {
         let list = match &self.value.kind {
             ValueKind::Array(list) => list.clone(),
             ValueKind::String(text) if self.is_env_text() && !text.trim_start().starts_with('[') => {
@@ -168,7 +168,7 @@ impl Field {
     }
 
     /// A table.
-    pub fn table(self, checker: &mut Checker<'_>) -> Option<Table> {
+    pub(super) fn table(self, checker: &mut Checker<'_>) -> Option<Table> {
         let map = match self.value.kind {
             ValueKind::Table(map) => map,
             ValueKind::String(ref text) if self.is_env_text() && text.trim_start().starts_with('{') => {
@@ -200,17 +200,17 @@ pub(super) struct Table {
 
 impl Table {
     /// The whole configuration.
-    pub fn root(map: Map<String, Value>) -> Self {
+    pub(super) fn root(map: Map<String, Value>) -> Self {
         Self { key: String::new(), pattern: String::new(), map, known: Vec::new() }
     }
 
     /// The dotted path of a key in here.
-    pub fn path(&self, key: &str) -> String {
+    pub(super) fn path(&self, key: &str) -> String {
         join(&self.key, key)
     }
 
     /// Takes a key out, present or not; from now on it is known.
-    pub fn take(&mut self, checker: &mut Checker<'_>, key: &'static str) -> Option<Field> {
+    pub(super) fn take(&mut self, checker: &mut Checker<'_>, key: &'static str) -> Option<Field> {
         self.known.push(key);
         let pattern = join(&self.pattern, key);
         checker.asked.insert(pattern.clone());
@@ -219,7 +219,12 @@ impl Table {
     }
 
     /// As [`Table::take`], for a key that must be there.
-    pub fn needed(&mut self, checker: &mut Checker<'_>, key: &'static str, remedy: &str) -> Option<Field> {
+    pub(super) fn needed(
+        &mut self,
+        checker: &mut Checker<'_>,
+        key: &'static str,
+        remedy: &str,
+    ) -> Option<Field> {
         let field = self.take(checker, key);
         if field.is_none() {
             checker.missing(self.path(key), remedy);
@@ -228,7 +233,7 @@ impl Table {
     }
 
     /// Takes a table out; an absent one is empty.
-    pub fn table(&mut self, checker: &mut Checker<'_>, key: &'static str) -> Option<Self> {
+    pub(super) fn table(&mut self, checker: &mut Checker<'_>, key: &'static str) -> Option<Self> {
         match self.take(checker, key) {
             Some(field) => field.table(checker),
             None => Some(Self {
@@ -241,7 +246,7 @@ impl Table {
     }
 
     /// Everything in here, by name: for tables whose keys are the user's own.
-    pub fn entries(self, checker: &Checker<'_>) -> Vec<(String, Field)> {
+    pub(super) fn entries(self, checker: &Checker<'_>) -> Vec<(String, Field)> {
         let (key, pattern) = (self.key, join(&self.pattern, "NAME"));
         let mut entries: Vec<(String, Field)> = self
             .map
@@ -256,14 +261,14 @@ impl Table {
     }
 
     /// A text, when the key is there.
-    pub fn text(&mut self, checker: &mut Checker<'_>, key: &'static str) -> Option<(Field, String)> {
+    pub(super) fn text(&mut self, checker: &mut Checker<'_>, key: &'static str) -> Option<(Field, String)> {
         let field = self.take(checker, key)?;
         let text = field.text(checker)?;
         Some((field, text))
     }
 
     /// A whole number within `range`, when the key is there.
-    pub fn number(
+    pub(super) fn number(
         &mut self,
         checker: &mut Checker<'_>,
         key: &'static str,
@@ -273,7 +278,7 @@ impl Table {
     }
 
     /// As [`Table::number`], for what fits 32 bits; `range` must.
-    pub fn number_u32(
+    pub(super) fn number_u32(
         &mut self,
         checker: &mut Checker<'_>,
         key: &'static str,
@@ -283,12 +288,12 @@ impl Table {
     }
 
     /// `true` or `false`, when the key is there.
-    pub fn flag(&mut self, checker: &mut Checker<'_>, key: &'static str) -> Option<bool> {
+    pub(super) fn flag(&mut self, checker: &mut Checker<'_>, key: &'static str) -> Option<bool> {
         self.take(checker, key)?.flag(checker)
     }
 
     /// One of a few words, when the key is there.
-    pub fn word<T: Copy>(
+    pub(super) fn word<T: Copy>(
         &mut self,
         checker: &mut Checker<'_>,
         key: &'static str,
@@ -308,7 +313,7 @@ impl Table {
     }
 
     /// Records every key that nobody knows.
-    pub fn finish(self, checker: &mut Checker<'_>) {
+    pub(super) fn finish(self, checker: &mut Checker<'_>) {
         let (known, key, pattern) = (self.known.clone(), self.key.clone(), self.pattern.clone());
         for (name, value) in self.map {
             let field = Field::new(checker, join(&key, &shown(&name)), pattern.clone(), value);

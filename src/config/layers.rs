@@ -18,7 +18,7 @@ pub(super) struct Layer(Map<String, Value>);
 
 impl Layer {
     /// A layer of these keys.
-    pub fn new(map: Map<String, Value>) -> Self {
+    pub(super) fn new(map: Map<String, Value>) -> Self {
         Self(map)
     }
 }

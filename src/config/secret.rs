@@ -15,7 +15,7 @@ const FILE_BYTES_MAX: u64 = 65_536;
 
 impl Field {
     /// A secret that is not empty, from wherever it is.
-    pub fn secret(self, checker: &mut Checker<'_>) -> Option<Secret> {
+    pub(super) fn secret(self, checker: &mut Checker<'_>) -> Option<Secret> {
         let text = match &self.value.kind {
             ValueKind::String(text) => text.clone(),
             ValueKind::Table(_) => self.clone().referred(checker)?,

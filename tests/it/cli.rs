@@ -197,6 +197,19 @@ fn every_kind_signs_a_sample_as_a_command_that_a_shell_takes() {
     }
 }
 
+#[test]
+fn sign_completes_a_url_that_names_the_server_alone() {
+    let place = Place::new();
+    for (given, want) in [
+        ("http://127.0.0.1:1", "'http://127.0.0.1:1/webhooks/stripe'"),
+        ("https://a.example/", "'https://a.example/webhooks/stripe'"),
+        ("https://a.example/in/stripe?x=1", "'https://a.example/in/stripe?x=1'"),
+    ] {
+        let ran = place.run(&["sign", "stripe", "--url", given]);
+        assert!(ran.out.starts_with(&format!("curl -sS -i {want} ")), "{}", ran.out);
+    }
+}
+
 fn saved(place: &Place, name: &str, body: &str, signed_at: &str) -> String {
     let path = place.write("to_sign.json", body);
     let secret = ["--secret", "whsec_test_secret"];
