@@ -22,26 +22,22 @@ pub(super) struct ProvidersArgs {
     json: bool,
 }
 
-/// Everything that is wrong, or that nothing is. Includes what only the kinds themselves can check.
+/// Everything that is wrong, or that nothing is.
 pub(super) fn check(file: Option<&Path>, is_json: bool, kinds: &[Provider]) -> ExitCode {
-    let (problems, providers_n) = match load(file, false, kinds) {
-        Err(problems) => (problems.iter().map(ToString::to_string).collect(), 0),
+    let (problems, summary) = match load(file, false, kinds) {
+        Err(problems) => (problems, String::new()),
         Ok(config) => {
-            let mut problems = Vec::new();
-            for (name, provider) in &config.providers {
-                let kind = kinds.iter().find(|kind| kind.kind() == provider.kind.as_str());
-                let active = kind.map(|kind| kind.activate(name, provider, &config.server.public_url));
-                if let Some(Err(mistakes)) = active {
-                    problems.extend(mistakes.into_iter().map(|why| format!("providers.{name}: {why}")));
-                }
-            }
-            (problems, config.providers.len())
+            let (providers_n, destinations_n) = (config.providers.len(), config.destinations.len());
+            (
+                Vec::new(),
+                format!("the configuration is good: {providers_n} providers, {destinations_n} destinations"),
+            )
         }
     };
     if is_json {
         say(json!({ "ok": problems.is_empty(), "problems": problems }));
     } else if problems.is_empty() {
-        say(format!("the configuration is good: {providers_n} providers"));
+        say(summary);
     } else {
         for problem in &problems {
             complain(problem);

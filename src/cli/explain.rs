@@ -14,7 +14,7 @@ use crate::config::Secret;
 use crate::provider::{ActiveProvider, Provider};
 use crate::types::Clock;
 use crate::vectors::{Vector, judge_one};
-use crate::verify::RawRequest;
+use crate::verify::{RawRequest, VerifyError};
 
 #[derive(Args)]
 pub(super) struct ExplainArgs {
@@ -45,7 +45,7 @@ pub(super) fn explain(
             let secrets: Vec<Secret> = vector.secrets.iter().map(Secret::new).collect();
             let provider = kind.judge_with(&secrets).map_err(|why| anyhow::anyhow!("{why}"))?;
             let request = vector.request().map_err(|why| anyhow::anyhow!("{why}"))?;
-            return Ok(told(&provider, request));
+            return Ok(told(&provider, &request));
         }
         return Ok(ExitCode::FAILURE);
     }
@@ -54,11 +54,11 @@ pub(super) fn explain(
     let signer = signer(&name, args.secret.as_deref(), file, kinds)?;
     let query = parsed.query.map(|query| format!("?{query}")).unwrap_or_default();
     let request = RawRequest { url: format!("{}{query}", signer.url), ..parsed.request };
-    Ok(told(&signer.provider, request))
+    Ok(told(&signer.provider, &request))
 }
 
 /// Says what was found, and whether it would be believed.
-fn told(provider: &ActiveProvider, request: RawRequest) -> ExitCode {
+fn told(provider: &ActiveProvider, request: &RawRequest) -> ExitCode {
     let spec = provider.spec();
     say(format!("kind        {} ({})", spec.kind, spec.docs));
     say(format!("body        {} bytes", request.body.len()));
@@ -69,9 +69,12 @@ fn told(provider: &ActiveProvider, request: RawRequest) -> ExitCode {
         let n = request.headers.get_all(name.as_str()).iter().count();
         say(format!("header      {name}: {n} times"));
     }
-    match provider.verify(request) {
+    match provider.verify(request.clone()) {
         Err(error) => {
             say(format!("verdict     not believed, at step `{}`: {error}", error.step()));
+            for hint in hints(provider, request, &error) {
+                say(format!("hint        {hint}"));
+            }
             ExitCode::FAILURE
         }
         Ok(verified) => {
@@ -83,6 +86,59 @@ fn told(provider: &ActiveProvider, request: RawRequest) -> ExitCode {
             ExitCode::SUCCESS
         }
     }
+}
+
+/// What would have to be different, found by trying. Nothing here says what the signature should have been.
+fn hints(provider: &ActiveProvider, request: &RawRequest, error: &VerifyError) -> Vec<String> {
+    match error {
+        VerifyError::Stale { age_s, .. } => at_its_own_time(provider, request, -age_s),
+        VerifyError::Future { ahead_s, .. } => at_its_own_time(provider, request, *ahead_s),
+        VerifyError::Mismatch { .. } => other_bodies(provider, request),
+        _ => Vec::new(),
+    }
+}
+
+fn at_its_own_time(provider: &ActiveProvider, request: &RawRequest, shift_s: i64) -> Vec<String> {
+    let received_at_ms = request.received_at_ms.saturating_add(shift_s.saturating_mul(1_000));
+    let hint = match provider.verify(RawRequest { received_at_ms, ..request.clone() }) {
+        Ok(verified) => format!(
+            "at its own time it would be believed (secret {}): it was delayed, played again, or a clock is wrong",
+            verified.secret_n() + 1
+        ),
+        Err(error) => format!("at its own time it would not be believed either: {error}"),
+    };
+    vec![hint]
+}
+
+fn other_bodies(provider: &ActiveProvider, request: &RawRequest) -> Vec<String> {
+    let body = &request.body;
+    let without_newline = body.strip_suffix(b"\r\n").or_else(|| body.strip_suffix(b"\n"));
+    let variants = [
+        ("without its last newline", without_newline.map(<[u8]>::to_vec)),
+        ("with a newline at its end", Some([body, b"\n".as_slice()].concat())),
+        ("with LF instead of CRLF", Some(without_carriage_returns(body))),
+    ];
+    for (how, variant) in variants {
+        let Some(variant) = variant.filter(|variant| variant.as_slice() != body) else { continue };
+        if provider.verify(RawRequest { body: variant.into(), ..request.clone() }).is_ok() {
+            return vec![format!(
+                "the body {how} is what was signed: it was changed on the way or while saving"
+            )];
+        }
+    }
+    let mut hints = vec![
+        "the body must be the bytes that were sent: not parsed and written again".to_owned(),
+        "each endpoint has a secret of its own: compare it with the sender's dashboard".to_owned(),
+    ];
+    if provider.spec().signature.signed.contains("{url}") {
+        hints.push("the URL above is signed too: it must be the one that the sender was given".to_owned());
+    }
+    hints
+}
+
+fn without_carriage_returns(body: &[u8]) -> Vec<u8> {
+    let pairs = body.iter().zip(body.iter().skip(1).map(Some).chain([None]));
+    pairs.filter(|(byte, next)| !(**byte == b'\r' && *next == Some(&b'\n'))).map(|(byte, _)| *byte).collect()
 }
 
 struct Saved {
@@ -117,7 +173,8 @@ fn parse(saved: &[u8]) -> anyhow::Result<Saved> {
         } else if line.is_empty() {
             break;
         } else {
-            let (name, value) = line.split_once(':').with_context(|| format!("`{line}` is not a header"))?;
+            let (name, value) =
+                line.split_once(':').context("a line before the empty line is not `NAME: VALUE`")?;
             headers.append(
                 HeaderName::from_bytes(name.trim().as_bytes())?,
                 HeaderValue::from_str(value.trim())?,

@@ -85,9 +85,14 @@ pub fn main(own: Vec<Provider>) -> ExitCode {
     };
     result.unwrap_or_else(|error| {
         complain(format!("hooklatch: {error:#}"));
-        ExitCode::FAILURE
+        if error.is::<Usage>() { ExitCode::from(2) } else { ExitCode::FAILURE }
     })
 }
+
+/// Arguments that do not fit together or name what does not exist: what clap cannot know. Exit code 2.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+struct Usage(String);
 
 /// The built-in kinds, with those of `own` added or put in their place.
 pub(crate) fn kinds(own: Vec<Provider>) -> Vec<Provider> {
@@ -111,16 +116,30 @@ fn complain(line: impl Display) {
 fn find_kind<'a>(kinds: &'a [Provider], name: &str) -> anyhow::Result<&'a Provider> {
     kinds.iter().find(|kind| kind.kind() == name).ok_or_else(|| {
         let known: Vec<&str> = kinds.iter().map(Provider::kind).collect();
-        anyhow::anyhow!("no provider kind is called `{name}`; there are {}", known.join(", "))
+        Usage(format!("no provider kind is called `{name}`; there are {}", known.join(", "))).into()
     })
 }
 
-/// Reads and checks the configuration.
+/// Reads the configuration and checks all of it, the strength of secrets included.
 pub(crate) fn load(
     file: Option<&Path>,
     is_dev: bool,
     kinds: &[Provider],
 ) -> Result<Config, Vec<ConfigProblem>> {
+    let (settings, facts) = settings(file, is_dev, kinds);
+    config::load_judged(&settings, &facts, &|name, provider| {
+        let kind = kinds.iter().find(|kind| kind.kind() == provider.kind.as_str());
+        kind.and_then(|kind| kind.activate(name, provider, "").err()).unwrap_or_default()
+    })
+}
+
+/// As [`load`], for tools that only sign or judge: they may do so with a secret that `serve` refuses.
+fn load_for_tools(file: Option<&Path>, kinds: &[Provider]) -> Result<Config, Vec<ConfigProblem>> {
+    let (settings, facts) = settings(file, false, kinds);
+    config::load(&settings, &facts)
+}
+
+fn settings(file: Option<&Path>, is_dev: bool, kinds: &[Provider]) -> (Settings, Vec<KindFacts>) {
     let mut facts = Vec::new();
     let mut secrets = Vec::new();
     for kind in kinds {
@@ -139,15 +158,17 @@ pub(crate) fn load(
         env: Environment::of_process(),
         dev: is_dev.then_some(secrets),
     };
-    config::load(&settings, &facts)
+    (settings, facts)
 }
 
 /// As [`load`], with every problem in the error's text.
 fn loaded(file: Option<&Path>, is_dev: bool, kinds: &[Provider]) -> anyhow::Result<Config> {
-    load(file, is_dev, kinds).map_err(|problems| {
-        let lines: Vec<String> = problems.iter().map(ToString::to_string).collect();
-        anyhow::anyhow!("the configuration cannot be used:\n{}", lines.join("\n"))
-    })
+    load(file, is_dev, kinds).map_err(|problems| unusable(&problems))
+}
+
+fn unusable(problems: &[ConfigProblem]) -> anyhow::Error {
+    let lines: Vec<String> = problems.iter().map(ToString::to_string).collect();
+    anyhow::anyhow!("the configuration cannot be used:\n{}", lines.join("\n"))
 }
 
 fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {

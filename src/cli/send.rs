@@ -1,6 +1,6 @@
 //! `send`: signed samples to a running server, and what it answered. `health`: whether it is ready.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ pub(super) struct SendArgs {
     kind: String,
     /// The sample's event type; the kind's first one by default.
     event_type: Option<String>,
-    /// Where the server has it; `server.public_url` of the configuration by default.
+    /// The whole URL, or the server alone; `server.public_url` of the configuration by default.
     #[arg(long)]
     url: Option<String>,
     /// Sign with this secret instead of the configured one.
@@ -56,8 +56,15 @@ pub(super) struct SendArgs {
     json: bool,
 }
 
+/// One request, and of which event it is a copy.
+struct Copy {
+    event_n: u32,
+    signed: Signed,
+}
+
 /// What the server said to one request.
 struct Heard {
+    event_n: u32,
     word: String,
     status: u16,
     took: Duration,
@@ -65,12 +72,12 @@ struct Heard {
 
 pub(super) fn send(args: &SendArgs, file: Option<&Path>, kinds: &[Provider]) -> anyhow::Result<ExitCode> {
     let signer = signer(&args.kind, args.secret.as_deref(), file, kinds)?;
-    let url = args.url.clone().unwrap_or_else(|| signer.url.clone());
+    let url = signer.url_or(args.url.as_deref());
     let requests = requests(args, &signer, &url)?;
     let wants_401 = args.bad_signature || (args.stale && signer.provider.spec().has_signed_time());
     let heard = runtime()?.block_on(send_all(url, requests, args.concurrency))?;
-    let is_right = |one: &Heard| if wants_401 { one.status == 401 } else { one.status == 200 };
-    let wrong_n = heard.iter().filter(|one| !is_right(one)).count();
+    let wrong_n =
+        if wants_401 { heard.iter().filter(|one| one.status != 401).count() } else { unexpected(&heard) };
     report(&heard, args.json);
     if wrong_n > 0 {
         complain(format!("hooklatch: {wrong_n} of {} answers are not the expected ones", heard.len()));
@@ -78,27 +85,43 @@ pub(super) fn send(args: &SendArgs, file: Option<&Path>, kinds: &[Provider]) -> 
     Ok(if wrong_n == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn requests(args: &SendArgs, signer: &Signer<'_>, url: &str) -> anyhow::Result<Vec<Signed>> {
+/// How many answers differ from what was promised: of each event one copy is new, all others are duplicates.
+fn unexpected(heard: &[Heard]) -> usize {
+    let mut latched = BTreeSet::new();
+    let mut is_right = |one: &Heard| match one.word.as_str() {
+        "200 accepted" | "200 superseded" => latched.insert(one.event_n),
+        "200 duplicate" => true,
+        _ => false,
+    };
+    let wrong: Vec<&Heard> = heard.iter().filter(|one| !is_right(one)).collect();
+    let told: BTreeSet<u32> = wrong.iter().map(|one| one.event_n).collect();
+    // An event of which every copy is called a duplicate was latched by nobody whom we asked.
+    let events = heard.iter().map(|one| one.event_n).collect::<BTreeSet<u32>>();
+    let missing_n = events.iter().filter(|event| !latched.contains(event) && !told.contains(event)).count();
+    wrong.len() + missing_n
+}
+
+fn requests(args: &SendArgs, signer: &Signer<'_>, url: &str) -> anyhow::Result<Vec<Copy>> {
     let (event_type, sample) = signer.sample(args.event_type.as_deref())?;
     let now_s = Clock::system().now_ms() / 1_000 - if args.stale { STALE_S } else { 0 };
-    let mut requests = Vec::new();
-    for _ in 0..args.count {
+    let mut copies = Vec::new();
+    for event_n in 0..args.count {
         let id = fresh_id();
         let body = filled_sample(sample, &id, now_s);
         let at = SignAt { now_s, url: url.to_owned(), id, event_type: event_type.to_owned() };
-        let mut signed = signer.provider.sign(body.as_bytes(), &at)?;
+        let mut request = signer.provider.sign(body.as_bytes(), &at)?;
         if args.bad_signature {
-            spoil(&mut signed.body);
+            spoil(&mut request.body);
         }
         for _ in 0..args.duplicate {
-            requests.push(signed.clone());
+            copies.push(Copy { event_n, signed: request.clone() });
         }
-        requests.push(signed);
+        copies.push(Copy { event_n, signed: request });
     }
     if args.reorder {
-        fastrand::shuffle(&mut requests);
+        fastrand::shuffle(&mut copies);
     }
-    Ok(requests)
+    Ok(copies)
 }
 
 /// Changes a digit or letter, so that the body stays JSON.
@@ -109,18 +132,18 @@ fn spoil(body: &mut [u8]) {
     }
 }
 
-async fn send_all(url: String, requests: Vec<Signed>, concurrency: u32) -> anyhow::Result<Vec<Heard>> {
+async fn send_all(url: String, requests: Vec<Copy>, concurrency: u32) -> anyhow::Result<Vec<Heard>> {
     let client = crate::outbox::http_client().context("could not make an HTTP client")?;
     let slots = Arc::new(Semaphore::new(concurrency as usize));
     let mut running = JoinSet::new();
     let (all_n, started) = (requests.len(), Instant::now());
     let mut told = started;
     let mut heard = Vec::with_capacity(all_n);
-    for signed in requests {
+    for copy in requests {
         let permit = Arc::clone(&slots).acquire_owned().await?;
         let (client, url) = (client.clone(), url.clone());
         running.spawn(async move {
-            let one = send_one(&client, &url, signed).await;
+            let one = send_one(&client, &url, copy).await;
             drop(permit);
             one
         });
@@ -138,7 +161,11 @@ async fn send_all(url: String, requests: Vec<Signed>, concurrency: u32) -> anyho
     Ok(heard)
 }
 
-async fn send_one(client: &reqwest::Client, url: &str, signed: Signed) -> anyhow::Result<Heard> {
+async fn send_one(
+    client: &reqwest::Client,
+    url: &str,
+    Copy { event_n, signed }: Copy,
+) -> anyhow::Result<Heard> {
     let started = Instant::now();
     let mut request = client.post(url).timeout(Duration::from_secs(30)).body(signed.body);
     for (name, value) in &signed.headers {
@@ -148,7 +175,7 @@ async fn send_one(client: &reqwest::Client, url: &str, signed: Signed) -> anyhow
     let status = response.status().as_u16();
     let outcome = response.headers().get("hooklatch-outcome").and_then(|value| value.to_str().ok());
     let word = outcome.map_or_else(|| status.to_string(), |outcome| format!("{status} {outcome}"));
-    Ok(Heard { word, status, took: started.elapsed() })
+    Ok(Heard { event_n, word, status, took: started.elapsed() })
 }
 
 fn report(heard: &[Heard], is_json: bool) {
@@ -180,4 +207,30 @@ pub(super) fn health(url: &str) -> anyhow::Result<ExitCode> {
         say(status);
         Ok(if status.is_success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_copy_of_each_event_is_new_and_the_others_are_duplicates() {
+        #[track_caller]
+        fn check(words: &[(u32, &str)], want: usize) {
+            let heard = |(event_n, word): &(u32, &str)| Heard {
+                event_n: *event_n,
+                word: (*word).to_owned(),
+                status: 200,
+                took: Duration::ZERO,
+            };
+            assert_eq!(unexpected(&words.iter().map(heard).collect::<Vec<_>>()), want, "{words:?}");
+        }
+        check(&[], 0);
+        check(&[(0, "200 accepted"), (0, "200 duplicate"), (1, "200 accepted")], 0);
+        check(&[(0, "200 duplicate"), (0, "200 accepted")], 0);
+        check(&[(0, "200 accepted"), (0, "200 accepted")], 1);
+        check(&[(0, "200 duplicate")], 1);
+        check(&[(0, "200 accepted"), (0, "503")], 1);
+        check(&[(0, "503")], 1);
+    }
 }

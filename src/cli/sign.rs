@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use anyhow::Context;
 use clap::Args;
 
-use super::{complain, find_kind, load, say};
+use super::{Usage, complain, find_kind, load_for_tools, say, unusable};
 use crate::config::Secret;
 use crate::provider::{ActiveProvider, Provider, dev_secret, filled_sample};
 use crate::types::Clock;
@@ -22,7 +22,7 @@ pub(super) struct SignArgs {
     /// Sign this file's bytes instead of a sample; `-` is standard input.
     #[arg(long, value_name = "FILE")]
     body: Option<PathBuf>,
-    /// Where the request goes; part of what some kinds sign.
+    /// Where the request goes: the whole URL, or the server alone. Part of what some kinds sign.
     #[arg(long)]
     url: Option<String>,
     /// Sign with this secret instead of the configured one.
@@ -47,23 +47,35 @@ pub(super) struct Signer<'a> {
     pub(super) url: String,
 }
 
-/// Finds `name` among the configured providers, else among the kinds, where the dev secret serves.
+/// Finds `name` among the configured providers (by name, else by kind), else among the kinds, where the dev
+/// secret serves. A configuration that cannot be used is an error, unless `secret` makes it unnecessary:
+/// a signature by another secret than the one written there would only mislead.
 pub(super) fn signer<'a>(
     name: &str,
     secret: Option<&str>,
     file: Option<&Path>,
     kinds: &'a [Provider],
 ) -> anyhow::Result<Signer<'a>> {
-    let config = load(file, false, kinds).ok();
+    let config = match load_for_tools(file, kinds) {
+        Ok(config) => Some(config),
+        Err(problems) if secret.is_none() => return Err(unusable(&problems)),
+        Err(_) => {
+            complain(
+                "hooklatch: the configuration is passed over, because it cannot be used (see `hooklatch check`)",
+            );
+            None
+        }
+    };
     let configured = config.as_ref().and_then(|config| {
-        let (_, provider) = config.providers.iter().find(|(known, _)| known.as_str() == name)?;
-        Some((provider, config))
+        let of_kind = || config.providers.iter().find(|(_, provider)| provider.kind.as_str() == name);
+        config.providers.iter().find(|(known, _)| known.as_str() == name).or_else(of_kind)
     });
-    let kind = find_kind(kinds, configured.map_or(name, |(provider, _)| provider.kind.as_str()))?;
+    let kind = find_kind(kinds, configured.map_or(name, |(_, provider)| provider.kind.as_str()))?;
+    let name = configured.map_or(name, |(name, _)| name.as_str());
     let spec = kind.spec().map_err(Clone::clone)?;
     let secrets = match (secret, configured) {
         (Some(secret), _) => vec![Secret::new(secret)],
-        (None, Some((provider, _))) => provider.secrets.clone(),
+        (None, Some((_, provider))) => provider.secrets.clone(),
         (None, None) => {
             complain(format!(
                 "hooklatch: no provider `{name}` is configured; signing with the published dev secret"
@@ -72,11 +84,23 @@ pub(super) fn signer<'a>(
         }
     };
     let provider = kind.judge_with(&secrets).map_err(|why| anyhow::anyhow!("{why}"))?;
-    let base = config.map_or_else(|| "http://127.0.0.1:8080".to_owned(), |config| config.server.public_url);
+    let base = config.as_ref().map_or("http://127.0.0.1:8080", |config| config.server.public_url.as_str());
     Ok(Signer { kind, provider, url: format!("{base}/webhooks/{name}") })
 }
 
 impl Signer<'_> {
+    /// Where the request goes: `given`, completed by the provider's path when it names a server alone; else
+    /// where the configuration says.
+    pub(super) fn url_or(&self, given: Option<&str>) -> String {
+        let Some(given) = given else { return self.url.clone() };
+        let (server, path) = (given.trim_end_matches('/'), self.url.rfind("/webhooks/"));
+        let is_server_alone = server.split_once("://").is_some_and(|(_, rest)| !rest.contains(['/', '?']));
+        match path.and_then(|from| self.url.get(from..)).filter(|_| is_server_alone) {
+            Some(path) => format!("{server}{path}"),
+            None => given.to_owned(),
+        }
+    }
+
     /// The sample of `event_type`, or the first; or which there are.
     pub(super) fn sample(&self, event_type: Option<&str>) -> anyhow::Result<(&'static str, &'static str)> {
         let samples = self.kind.sample_list();
@@ -86,7 +110,7 @@ impl Signer<'_> {
         };
         found.copied().ok_or_else(|| {
             let known: Vec<&str> = samples.iter().map(|(known, _)| *known).collect();
-            anyhow::anyhow!("kind `{}` has samples of {}", self.kind.kind(), known.join(", "))
+            Usage(format!("kind `{}` has samples of {}", self.kind.kind(), known.join(", "))).into()
         })
     }
 }
@@ -95,7 +119,7 @@ pub(super) fn sign(args: &SignArgs, file: Option<&Path>, kinds: &[Provider]) -> 
     let signer = signer(&args.kind, args.secret.as_deref(), file, kinds)?;
     let now_s = args.now.unwrap_or_else(|| Clock::system().now_ms() / 1_000);
     let id = args.id.clone().unwrap_or_else(fresh_id);
-    let url = args.url.clone().unwrap_or_else(|| signer.url.clone());
+    let url = signer.url_or(args.url.as_deref());
     let (event_type, body) = if let Some(path) = &args.body {
         (args.event_type.clone().unwrap_or_else(|| "sample".to_owned()), read(path)?)
     } else {
@@ -103,15 +127,27 @@ pub(super) fn sign(args: &SignArgs, file: Option<&Path>, kinds: &[Provider]) -> 
         (event_type.to_owned(), filled_sample(sample, &id, now_s).into_bytes())
     };
     let at = SignAt { now_s, url: url.clone(), id, event_type };
-    let signed = signer.provider.sign(&body, &at)?;
+    let request = signer.provider.sign(&body, &at)?;
+    if args.body.is_some() && args.id.is_some() && !carries_id(&request, &at.id) {
+        complain(
+            "hooklatch: --id changes nothing: this kind's id is in the body, which --body gives as it is",
+        );
+    }
     if args.headers {
-        for (name, value) in &signed.headers {
+        if request.body != body {
+            complain("hooklatch: this kind signs inside the body, so the headers alone will not be believed");
+        }
+        for (name, value) in &request.headers {
             say(format!("{name}: {value}"));
         }
     } else {
-        say(curl(&url, &signed)?);
+        say(curl(&url, &request));
     }
     Ok(ExitCode::SUCCESS)
+}
+
+fn carries_id(signed: &Signed, id: &str) -> bool {
+    signed.headers.iter().any(|(_, value)| value == id)
 }
 
 /// The curl command of a kind's first sample under its dev secret.
@@ -124,12 +160,14 @@ pub(super) fn dev_curl(kinds: &[Provider], kind: &str, url: &str) -> anyhow::Res
     let (now_s, id) = (Clock::system().now_ms() / 1_000, fresh_id());
     let body = filled_sample(sample, &id, now_s);
     let at = SignAt { now_s, url: url.to_owned(), id, event_type: event_type.to_owned() };
-    curl(url, &provider.sign(body.as_bytes(), &at)?)
+    Ok(curl(url, &provider.sign(body.as_bytes(), &at)?))
 }
 
-/// An id nobody had: 16 characters that look like a sender's.
+/// An id nobody had: 15 digits, which some kinds take alone, and letters as well for the others.
 pub(super) fn fresh_id() -> String {
-    (0..16).map(|_| fastrand::alphanumeric()).collect()
+    let digits = fastrand::u64(100_000_000_000_000..1_000_000_000_000_000);
+    let rest = (0..8).map(|_| fastrand::alphabetic());
+    digits.to_string().chars().chain(rest).collect()
 }
 
 fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
@@ -142,14 +180,27 @@ fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
 }
 
 /// One command for a POSIX shell. The body goes as it is, byte for byte.
-fn curl(url: &str, signed: &Signed) -> anyhow::Result<String> {
-    let body = std::str::from_utf8(&signed.body)
-        .context("the body is not text; use --headers and `--data-binary @FILE`")?;
-    let mut command = format!("curl -i {} \\\n", quoted(url));
-    for (name, value) in &signed.headers {
-        command = command + "  -H " + &quoted(&format!("{name}: {value}")) + " \\\n";
-    }
-    Ok(command + "  --data-binary " + &quoted(body))
+fn curl(url: &str, signed: &Signed) -> String {
+    let text = std::str::from_utf8(&signed.body).ok().filter(|text| is_pasteable(text));
+    let pipe =
+        if text.is_some() { String::new() } else { format!("printf '%b' '{}' | ", octal(&signed.body)) };
+    let mut words = vec![format!("{pipe}curl -sS -i {}", quoted(url))];
+    words.extend(
+        signed.headers.iter().map(|(name, value)| format!("-H {}", quoted(&format!("{name}: {value}")))),
+    );
+    words.push(format!("--data-binary {}", quoted(text.unwrap_or("@-"))));
+    words.join(" \\\n  ")
+}
+
+/// Whether a terminal and curl take it as it is: curl reads a file after a leading `@`, and control
+/// characters do not survive being pasted.
+fn is_pasteable(text: &str) -> bool {
+    !text.starts_with('@') && !text.chars().any(|c| c.is_control() && c != '\n')
+}
+
+/// Every byte as `\0ooo`, which `printf '%b'` turns back.
+fn octal(body: &[u8]) -> String {
+    body.iter().map(|byte| format!("\\0{byte:03o}")).collect::<Vec<_>>().concat()
 }
 
 /// In single quotes, in which a shell touches nothing.
@@ -161,13 +212,34 @@ fn quoted(text: &str) -> String {
 mod tests {
     use super::*;
 
+    /// What curl would be given as the body, with `curl` replaced by a function that shows it.
+    fn shown_by_shell(body: &[u8]) -> Vec<u8> {
+        let signed = Signed { headers: vec![("x".to_owned(), "it's".to_owned())], body: body.to_vec() };
+        let function = "curl() { for last; do :; done; if [ \"$last\" = @- ]; then cat; else printf %s \"$last\"; fi; }\n";
+        let script = format!("{function}{}", curl("http://127.0.0.1/", &signed));
+        std::process::Command::new("sh").args(["-c", &script]).output().expect("sh").stdout
+    }
+
     #[test]
-    fn a_shell_gives_back_what_was_quoted() {
-        for text in ["plain", "it's", "''", "a\nb $HOME `id` \\ \"x\""] {
-            let shown = std::process::Command::new("sh")
-                .args(["-c", &format!("printf %s {}", quoted(text))])
-                .output();
-            assert_eq!(String::from_utf8(shown.expect("sh").stdout).expect("text"), text);
+    fn a_pasted_command_sends_the_same_bytes() {
+        let bodies: [&[u8]; 8] = [
+            b"{\"plain\":1}",
+            b"it's",
+            b"''",
+            b"a\nb $HOME `id` \\ \"x\" !!",
+            b"@file",
+            b"tab\tand\r\n",
+            b"\xff\x00\x80",
+            "Zażółć 💶\n".as_bytes(),
+        ];
+        for body in bodies {
+            assert_eq!(shown_by_shell(body), body);
         }
+    }
+
+    #[test]
+    fn fresh_ids_differ_in_their_digits_alone() {
+        let digits = |id: String| id.chars().filter(char::is_ascii_digit).collect::<String>();
+        assert_ne!(digits(fresh_id()), digits(fresh_id()));
     }
 }

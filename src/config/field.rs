@@ -47,6 +47,17 @@ impl Checker<'_> {
         self.push(self.default_source.clone(), key, None, ("is missing".to_owned(), remedy.into()));
     }
 
+    /// Records what a kind says about a provider whose keys are right one by one. `secrets: …` is about its
+    /// secrets.
+    pub(super) fn judged(&mut self, place: &Field, mistake: &str) {
+        let remedy = "correct it; `hooklatch providers KIND` says what this kind needs";
+        let (key, why) = match mistake.strip_prefix("secrets: ") {
+            Some(why) => (format!("{}.secrets", place.key), why),
+            None => (place.key.clone(), mistake),
+        };
+        self.push(place.source.clone(), key, None, (why.to_owned(), remedy.to_owned()));
+    }
+
     fn push(&mut self, source: String, key: String, value: Option<String>, words: (String, String)) {
         let (why, remedy) = words;
         self.problems.push(ConfigProblem { source, key, value, why, remedy });

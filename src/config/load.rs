@@ -8,11 +8,11 @@ use std::path::{Path, PathBuf};
 
 use ::config::{Map, Value, ValueKind};
 
-use super::field::{Checker, Table};
+use super::field::{Checker, Field, Table};
 use super::layers::{self, Layer};
 use super::problem::ConfigProblem;
 use super::provider::{self, Known};
-use super::{Config, ConfigSource, Secret, destination, dev, section};
+use super::{Config, ConfigSource, ProviderConfig, Secret, destination, dev, section};
 use crate::types::Name;
 
 /// The defaults, and the manual: every key with its meaning, unit and range.
@@ -85,12 +85,24 @@ impl ConfigSource {
     }
 }
 
+/// What a kind itself has to say about a provider, such as that a secret is too short for its scheme.
+pub type Judge<'a> = &'a dyn Fn(&Name, &ProviderConfig) -> Vec<String>;
+
 /// Reads all layers and checks them; on failure everything that is wrong, sorted by source and key.
 pub fn load(settings: &Settings, kinds: &[KindFacts]) -> Result<Config, Vec<ConfigProblem>> {
+    load_judged(settings, kinds, &|_, _| Vec::new())
+}
+
+/// As [`load`], with what the kinds themselves find wrong among the problems.
+pub fn load_judged(
+    settings: &Settings,
+    kinds: &[KindFacts],
+    judge: Judge<'_>,
+) -> Result<Config, Vec<ConfigProblem>> {
     let file = settings.source.file_to_read();
     let root = merged(settings, file.as_deref())?;
     let mut checker = checker(settings, file.as_deref());
-    let config = whole(&mut checker, root, kinds);
+    let config = whole(&mut checker, root, kinds, judge);
     let mut problems = checker.problems;
     problems.sort();
     problems.dedup();
@@ -167,7 +179,12 @@ fn admin_listen(root: &Map<String, Value>) -> Option<SocketAddr> {
 }
 
 /// Checks every section, so that no problem hides another. `None` only after a problem.
-fn whole(checker: &mut Checker<'_>, root: Map<String, Value>, kinds: &[KindFacts]) -> Option<Config> {
+fn whole(
+    checker: &mut Checker<'_>,
+    root: Map<String, Value>,
+    kinds: &[KindFacts],
+    judge: Judge<'_>,
+) -> Option<Config> {
     let mut root = Table::root(root);
     let server = section::server(checker, &mut root);
     let admin = section::admin(checker, &mut root, server.as_ref().map(|(server, _)| server.listen));
@@ -186,7 +203,7 @@ fn whole(checker: &mut Checker<'_>, root: Map<String, Value>, kinds: &[KindFacts
     let known = Known { kinds, destinations: &names };
     let providers: BTreeMap<_, _> = senders
         .into_iter()
-        .filter_map(|(name, field)| provider::provider(checker, &name, field, &known))
+        .filter_map(|(name, field)| sender(checker, (&name, field), &known, judge))
         .collect();
     let retention = provider::retention(checker, &mut root, &providers, (kinds, DEFAULTS_ORIGIN));
     root.finish(checker);
@@ -206,6 +223,24 @@ fn whole(checker: &mut Checker<'_>, root: Map<String, Value>, kinds: &[KindFacts
         check_public_url(checker, &config, kinds);
     }
     Some(config)
+}
+
+/// One provider; when its keys are right one by one, its kind has a word too.
+fn sender(
+    checker: &mut Checker<'_>,
+    (name, field): (&str, Field),
+    known: &Known<'_>,
+    judge: Judge<'_>,
+) -> Option<(Name, ProviderConfig)> {
+    let place = field.clone();
+    let problems_before = checker.problems.len();
+    let (name, config) = provider::provider(checker, name, field, known)?;
+    if checker.problems.len() == problems_before {
+        for mistake in judge(&name, &config) {
+            checker.judged(&place, &mistake);
+        }
+    }
+    Some((name, config))
 }
 
 /// A sender that signs the URL cannot be believed while nobody told us which URL it was given.
@@ -229,7 +264,7 @@ fn check_public_url(checker: &mut Checker<'_>, config: &Config, kinds: &[KindFac
 fn asked(settings: &Settings, kinds: &[KindFacts]) -> BTreeSet<String> {
     let root = merged(settings, settings.source.file.as_deref()).unwrap_or_default();
     let mut checker = checker(settings, None);
-    whole(&mut checker, root, kinds);
+    whole(&mut checker, root, kinds, &|_, _| Vec::new());
     checker.asked
 }
 

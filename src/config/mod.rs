@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-pub use load::{DEFAULTS, Environment, KindFacts, Settings, load};
+pub use load::{DEFAULTS, Environment, Judge, KindFacts, Settings, load, load_judged};
 pub use problem::ConfigProblem;
 
 use crate::types::Name;

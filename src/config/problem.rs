@@ -9,7 +9,7 @@ use std::fmt;
 const SHOWN_CHARS_MAX: usize = 80;
 
 /// One thing that is wrong, where, and what to do about it.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
 pub struct ConfigProblem {
     /// The file, or the environment variable, that says it.
     pub source: String,

@@ -121,7 +121,7 @@ async fn torment(database: &Database, ledger: &Ledger, unknown: &str) -> BTreeSe
     }
     until(
         "the outbox has nothing more to do",
-        Duration::from_secs(60),
+        Duration::from_mins(1),
         || server.log(),
         async || {
             database.count("SELECT COUNT(*) FROM outbox_messages WHERE state IN ('ready', 'leased')").await

@@ -13,6 +13,7 @@
 )]
 
 mod bad_input;
+mod cli;
 mod config;
 mod crash;
 mod database;
