@@ -1,1 +1,2 @@
-fn main(){}
+//! Filled in below.
+fn main() {}

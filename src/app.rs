@@ -100,7 +100,8 @@ impl App {
     pub async fn start(self) -> anyhow::Result<Running> {
         let entries = Arc::new(self.entries()?);
         let store = open_store(&self.config, &self.clock).await?;
-        let installation_id = store.installation_id().await.context("could not read the installation's id")?;
+        let installation_id =
+            store.installation_id().await.context("could not read the installation's id")?;
         let (stop, stopping) = watch::channel(false);
         let listener = bind(self.config.server.listen).await?;
         let admin_listener = bind(self.config.admin.listen).await?;
@@ -182,7 +183,12 @@ impl App {
         })
     }
 
-    fn serve_receiver(&self, listener: TcpListener, receiver: Receiver, stop: watch::Receiver<bool>) -> JoinHandle<()> {
+    fn serve_receiver(
+        &self,
+        listener: TcpListener,
+        receiver: Receiver,
+        stop: watch::Receiver<bool>,
+    ) -> JoinHandle<()> {
         let server = &self.config.server;
         let state = Arc::new(ReceiverState {
             receiver,
@@ -195,7 +201,12 @@ impl App {
         spawn(http::serve(listener, http::receiver::router(state), self.limits(), stop))
     }
 
-    fn serve_operator(&self, listener: TcpListener, state: OperatorState, stop: watch::Receiver<bool>) -> JoinHandle<()> {
+    fn serve_operator(
+        &self,
+        listener: TcpListener,
+        state: OperatorState,
+        stop: watch::Receiver<bool>,
+    ) -> JoinHandle<()> {
         let mut router: Router = http::operator::router(Arc::new(state));
         if self.has_echo {
             router = echo::router(echo::EchoState::default()).fallback_service(router);
@@ -216,8 +227,7 @@ impl Running {
     /// Stops accepting, answers what is under way, commits what waits, finishes or hands back what is being
     /// sent, closes the database.
     pub async fn stop(self) {
-        // Nobody listening to the signal means that everything ended already.
-        let _ = self.stop.send(true);
+        self.stop.send_replace(true);
         join(self.listeners).await;
         drop(self.admitter);
         join(self.admission).await;
@@ -257,9 +267,12 @@ async fn open_store(config: &Config, clock: &Clock) -> anyhow::Result<Store> {
     }
     match store.schema_state().await.context("could not read the schema's version")? {
         SchemaState::Current => {}
-        state => anyhow::bail!("schema of the database is {state}; run `hooklatch migrate` or the matching version"),
+        state => anyhow::bail!(
+            "schema of the database is {state}; run `hooklatch migrate` or the matching version"
+        ),
     }
-    let offset_ms = store.clock_offset_ms(clock.now_ms()).await.context("could not read the database's clock")?;
+    let offset_ms =
+        store.clock_offset_ms(clock.now_ms()).await.context("could not read the database's clock")?;
     anyhow::ensure!(
         offset_ms.abs() <= CLOCK_OFFSET_MS_MAX,
         "clock of the database is {offset_ms} ms away from ours, at most {CLOCK_OFFSET_MS_MAX} ms are allowed: set one of them right",
@@ -312,7 +325,12 @@ async fn watch_health(store: Store, readiness: watch::Sender<Readiness>, mut sto
 }
 
 /// Counts what stands where, for `/metrics`, and folds histograms so that they stay small.
-async fn count_tables(store: Store, clock: Clock, metrics: PrometheusHandle, mut stop: watch::Receiver<bool>) {
+async fn count_tables(
+    store: Store,
+    clock: Clock,
+    metrics: PrometheusHandle,
+    mut stop: watch::Receiver<bool>,
+) {
     while !*stop.borrow() {
         match store.message_counts().await {
             Ok(counts) => publish_counts(&counts, clock.now_ms()),

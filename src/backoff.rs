@@ -7,7 +7,7 @@ use crate::types::UnixMs;
 
 /// Delay before attempt `attempts_n + 1`, in milliseconds: `jitter` (0.0 to 1.0) of
 /// `first_ms · 2^(attempts_n - 1)`, the whole never above `max_ms`.
-pub fn delay_ms(retry: &RetryConfig, attempts_n: u32, jitter: f64) -> i64 {
+pub(crate) fn delay_ms(retry: &RetryConfig, attempts_n: u32, jitter: f64) -> i64 {
     let doublings = attempts_n.saturating_sub(1).min(40);
     let ceiling = retry.first_ms.saturating_mul(1 << doublings).min(retry.max_ms);
     let ceiling = u32::try_from(ceiling).unwrap_or(u32::MAX);
@@ -18,7 +18,12 @@ pub fn delay_ms(retry: &RetryConfig, attempts_n: u32, jitter: f64) -> i64 {
 }
 
 /// Whether `attempts_n` attempts since `first_at_ms` are all there will be.
-pub fn is_exhausted(retry: &RetryConfig, attempts_n: u32, first_at_ms: UnixMs, now_ms: UnixMs) -> bool {
+pub(crate) fn is_exhausted(
+    retry: &RetryConfig,
+    attempts_n: u32,
+    first_at_ms: UnixMs,
+    now_ms: UnixMs,
+) -> bool {
     let age_ms = u64::try_from(now_ms.saturating_sub(first_at_ms)).unwrap_or(0);
     attempts_n >= retry.attempts_n || age_ms >= retry.age_max_ms
 }

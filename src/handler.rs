@@ -189,9 +189,11 @@ impl Message {
         }
         Name::parse(&self.destination).map_err(|error| format!("destination {error}"))?;
         stored_text(&self.name).map_err(|why| format!("effect name {why}"))?;
-        http::Method::from_bytes(self.method.as_bytes()).map_err(|_| format!("`{}` is not a method", self.method))?;
+        http::Method::from_bytes(self.method.as_bytes())
+            .map_err(|_| format!("`{}` is not a method", self.method))?;
         for (name, value) in &self.headers {
-            let reserved = matches!(name.as_str(), "idempotency-key" | "host" | "content-length" | "connection");
+            let reserved =
+                matches!(name.as_str(), "idempotency-key" | "host" | "content-length" | "connection");
             if reserved || http::HeaderName::from_bytes(name.as_bytes()).is_err() {
                 return Err(format!("header name `{name}` is reserved or not a header name"));
             }
@@ -451,7 +453,10 @@ impl Dispatch {
         for message in &self.effects.messages {
             message.checked().map_err(HandlerError::Refused)?;
             if !names.insert(message.name.as_str()) {
-                return refuse(format!("two effects are named `{}`; name one with `.named(…)`", message.name));
+                return refuse(format!(
+                    "two effects are named `{}`; name one with `.named(…)`",
+                    message.name
+                ));
             }
         }
         Ok(self.effects)

@@ -21,7 +21,6 @@
 //! ```
 
 // A provider folder is the same text inside this crate and inside a user's.
-extern crate self as hooklatch;
 
 mod admit;
 mod app;

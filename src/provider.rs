@@ -110,7 +110,12 @@ impl Provider {
     }
 
     /// Makes one `[providers.NAME]` of it, or says all that is wrong.
-    pub fn activate(&self, name: &Name, config: &ProviderConfig, public_url: &str) -> Result<ActiveProvider, Vec<String>> {
+    pub fn activate(
+        &self,
+        name: &Name,
+        config: &ProviderConfig,
+        public_url: &str,
+    ) -> Result<ActiveProvider, Vec<String>> {
         let spec = self.spec.as_ref().map_err(|error| vec![error.to_string()])?;
         let mut mistakes = self.mistakes.clone();
         let mut handlers = self.handlers.clone();
@@ -123,10 +128,11 @@ impl Provider {
             }
         }
         let keys = Keys::new(&spec.signature, &config.secrets);
-        let strong = keys.as_ref().map_err(Clone::clone).and_then(|keys| keys.check_strength(&spec.signature));
+        let strong =
+            keys.as_ref().map_err(Clone::clone).and_then(|keys| keys.check_strength(&spec.signature));
         mistakes.extend(strong.err().map(|error| format!("secrets: {error}")));
         match keys {
-            Ok(keys) if mistakes.is_empty() => Ok(self.active(name, Arc::clone(spec), handlers, keys, public_url)),
+            Ok(keys) if mistakes.is_empty() => Ok(self.active(name, spec, (handlers, keys), public_url)),
             _ => Err(mistakes),
         }
     }
@@ -136,14 +142,20 @@ impl Provider {
         let spec = self.spec.as_ref().map_err(ToString::to_string)?;
         let keys = Keys::new(&spec.signature, secrets).map_err(|error| error.to_string())?;
         let name = Name::parse(&spec.kind).map_err(|error| error.to_string())?;
-        Ok(self.active(&name, Arc::clone(spec), self.handlers.clone(), keys, "http://127.0.0.1:8080"))
+        Ok(self.active(&name, spec, (self.handlers.clone(), keys), "http://127.0.0.1:8080"))
     }
 
-    fn active(&self, name: &Name, spec: Arc<Spec>, handlers: Handlers, keys: Keys, public_url: &str) -> ActiveProvider {
+    fn active(
+        &self,
+        name: &Name,
+        spec: &Arc<Spec>,
+        (handlers, keys): (Handlers, Keys),
+        public_url: &str,
+    ) -> ActiveProvider {
         ActiveProvider {
             name: name.clone(),
             url: format!("{public_url}/webhooks/{name}"),
-            spec,
+            spec: Arc::clone(spec),
             handlers,
             keys,
             verify_with: self.verify_with,
@@ -238,16 +250,43 @@ pub fn dev_secret(spec: &Spec) -> String {
         SecretFormat::Hex => hex::encode(plain),
         SecretFormat::Base64 => base64,
         SecretFormat::Whsec => format!("whsec_{base64}"),
-        SecretFormat::Text if spec.kind == "stripe" && spec.signature.scheme != Scheme::Code => format!("whsec_{plain}"),
+        SecretFormat::Text if spec.kind == "stripe" && spec.signature.scheme != Scheme::Code => {
+            format!("whsec_{plain}")
+        }
         SecretFormat::Text => plain,
     }
 }
 
-/// A sample event with its placeholders filled: `__ID__` by `id`, `__NUM__` by the digits of `id`, `__NOW__`
-/// by unix seconds.
+/// A sample event on one line with its placeholders filled: `__ID__` by `id`, `__NUM__` by the digits of
+/// `id`, `__NOW__` by unix seconds.
 pub fn filled_sample(sample: &str, id: &str, now_s: i64) -> String {
     let digits: String = id.chars().filter(char::is_ascii_digit).take(15).collect();
     let number = digits.trim_start_matches('0');
     let number = if number.is_empty() { "1" } else { number };
-    sample.replace("__ID__", id).replace("__NUM__", number).replace("__NOW__", &now_s.to_string())
+    one_line(sample).replace("__ID__", id).replace("__NUM__", number).replace("__NOW__", &now_s.to_string())
+}
+
+/// JSON without the white space between its parts, everything else in its order.
+fn one_line(json: &str) -> String {
+    let mut is_text = false;
+    let mut is_escaped = false;
+    let keep = |c: &char| {
+        let is_kept = is_text || !c.is_ascii_whitespace();
+        is_text ^= *c == '"' && !is_escaped;
+        is_escaped = *c == '\\' && !is_escaped;
+        is_kept
+    };
+    json.chars().filter(keep).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sample_fits_one_line_and_keeps_its_texts() {
+        let pretty = "{\n  \"a b\": \"it is \\\"so\\\" \",\n  \"n\": __NOW__\n}\n";
+        assert_eq!(filled_sample(pretty, "x", 7), r#"{"a b":"it is \"so\" ","n":7}"#);
+        assert_eq!(filled_sample("__ID__ __NUM__", "a1b2", 0), "a1b212");
+    }
 }

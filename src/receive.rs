@@ -14,7 +14,7 @@ use crate::verify::{RawRequest, VerifyError};
 
 /// What the sender hears when its request was believed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Answer {
+pub(crate) struct Answer {
     /// The strongest of the request's events; `None` when there was nothing to admit (a challenge, an
     /// empty batch).
     pub outcome: Option<Outcome>,
@@ -28,7 +28,7 @@ pub struct Answer {
 
 /// Why a request was not admitted.
 #[derive(Debug, thiserror::Error)]
-pub enum ReceiveError {
+pub(crate) enum ReceiveError {
     /// Nothing is configured under this name.
     #[error("no provider of that name")]
     UnknownProvider,
@@ -42,25 +42,29 @@ pub enum ReceiveError {
 
 /// The receiving side of the app. Cloning is cheap.
 #[derive(Clone)]
-pub struct Receiver {
+pub(crate) struct Receiver {
     entries: Arc<BTreeMap<Name, Arc<Entry>>>,
     admitter: Admitter,
 }
 
 impl Receiver {
     /// Receives for `entries`, through `admitter`.
-    pub fn new(entries: Arc<BTreeMap<Name, Arc<Entry>>>, admitter: Admitter) -> Self {
+    pub(crate) fn new(entries: Arc<BTreeMap<Name, Arc<Entry>>>, admitter: Admitter) -> Self {
         Self { entries, admitter }
     }
 
     /// The provider configured under `name`.
-    pub fn entry(&self, name: &str) -> Option<&Arc<Entry>> {
+    pub(crate) fn entry(&self, name: &str) -> Option<&Arc<Entry>> {
         // Names are few and short; parsing keeps odd paths out of logs and labels.
         Name::parse(name).ok().and_then(|name| self.entries.get(&name))
     }
 
     /// Takes one request to its answer, and writes the one log line about it.
-    pub async fn receive(&self, entry: &Arc<Entry>, request: RawRequest) -> Result<Answer, ReceiveError> {
+    pub(crate) async fn receive(
+        &self,
+        entry: &Arc<Entry>,
+        request: RawRequest,
+    ) -> Result<Answer, ReceiveError> {
         let provider = &entry.provider;
         let result = self.verify_and_admit(entry, request).await;
         let outcome = match &result {
@@ -79,7 +83,11 @@ impl Receiver {
         result
     }
 
-    async fn verify_and_admit(&self, entry: &Arc<Entry>, request: RawRequest) -> Result<Answer, ReceiveError> {
+    async fn verify_and_admit(
+        &self,
+        entry: &Arc<Entry>,
+        request: RawRequest,
+    ) -> Result<Answer, ReceiveError> {
         let provider = &entry.provider;
         let verified = provider.verify(request)?;
         if let Some(echo) = provider.challenge(&verified) {
@@ -106,13 +114,6 @@ impl Receiver {
         );
         Ok(answer)
     }
-}
-
-/// Verifies and reads without admitting anything: what `benches/` compare admission with.
-#[doc(hidden)]
-pub fn verify_only(entry: &Entry, request: RawRequest) -> Result<usize, VerifyError> {
-    let verified = entry.provider.verify(request)?;
-    Ok(entry.provider.read(&verified).len())
 }
 
 fn count(provider: &Name, outcome: &'static str) {

@@ -220,10 +220,8 @@ pub struct SpecError {
 impl Spec {
     /// Reads the text of a `provider.toml` and checks that its parts fit each other.
     pub fn parse(text: &str) -> Result<Self, SpecError> {
-        let spec: Self = toml::from_str(text).map_err(|error| SpecError {
-            kind: "?".to_owned(),
-            why: error.to_string().trim().to_owned(),
-        })?;
+        let spec: Self = toml::from_str(text)
+            .map_err(|error| SpecError { kind: "?".to_owned(), why: error.to_string().trim().to_owned() })?;
         let kind = spec.kind.clone();
         spec.check().map_err(|why| SpecError { kind, why })?;
         Ok(spec)
@@ -258,7 +256,8 @@ impl SignatureSpec {
         match self.scheme {
             Scheme::Code => return Ok(()),
             Scheme::StandardWebhooks if self.tolerance_s.is_none() => {
-                return Err("signature.tolerance_s: standard-webhooks signs a time, so it needs a tolerance".to_owned());
+                return Err("signature.tolerance_s: standard-webhooks signs a time, so it needs a tolerance"
+                    .to_owned());
             }
             _ => {}
         }
@@ -275,7 +274,9 @@ impl SignatureSpec {
             return Err(format!("signature.signed: `{}` does not cover {{body}}", self.signed));
         }
         if self.tolerance_s.is_some() && !has_time_in_header {
-            return Err("signature.tolerance_s: no {timestamp} in the layout and no timestamp_header".to_owned());
+            return Err(
+                "signature.tolerance_s: no {timestamp} in the layout and no timestamp_header".to_owned()
+            );
         }
         if has_time_in_header && (self.tolerance_s.is_none() || !self.signed.contains("{timestamp}")) {
             return Err("signature: a timestamp must be in `signed` and have a tolerance_s".to_owned());

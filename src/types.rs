@@ -33,14 +33,8 @@ impl Name {
     /// Checks `text` once; what comes back never needs checking again.
     pub fn parse(text: &str) -> Result<Self, InvalidName> {
         let fits = (1..=64).contains(&text.len())
-            && text
-                .bytes()
-                .all(|b| matches!(b, b'a'..=b'z' | b'0'..=b'9' | b'_' | b'-'));
-        if fits {
-            Ok(Self(text.into()))
-        } else {
-            Err(InvalidName(text.chars().take(80).collect()))
-        }
+            && text.bytes().all(|b| matches!(b, b'a'..=b'z' | b'0'..=b'9' | b'_' | b'-'));
+        if fits { Ok(Self(text.into())) } else { Err(InvalidName(text.chars().take(80).collect())) }
     }
 
     /// The name as text.
@@ -300,10 +294,8 @@ mod tests {
 
     #[test]
     fn shard_never_changes_because_rows_carry_it() {
-        let key = |id: &str| EventKey {
-            provider: Name::parse("stripe").expect("a name"),
-            event_id: id.to_owned(),
-        };
+        let key =
+            |id: &str| EventKey { provider: Name::parse("stripe").expect("a name"), event_id: id.to_owned() };
         assert_eq!(key("evt_1").shard(), key("evt_1").shard());
         assert!((0..64).contains(&key("evt_2").shard()));
     }

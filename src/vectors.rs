@@ -110,7 +110,10 @@ fn verdict(vector: &Vector, kind: &Provider) -> (&'static str, &'static str, Str
 
 /// The vector's secrets, and the secrets or public keys from its settings behind them.
 fn secrets(vector: &Vector) -> Vec<Secret> {
-    let keys = vector.settings.iter().filter(|(name, _)| name.starts_with("public_key") || name.as_str() == "webhook_secret");
+    let keys = vector
+        .settings
+        .iter()
+        .filter(|(name, _)| name.starts_with("public_key") || name.as_str() == "webhook_secret");
     let texts = keys.flat_map(|(_, value)| match value {
         serde_json::Value::Array(list) => {
             list.iter().filter_map(|one| one.get("key").unwrap_or(one).as_str()).collect::<Vec<_>>()
@@ -129,15 +132,21 @@ impl Vector {
                 serde_json::Value::Array(list) => list.iter().filter_map(serde_json::Value::as_str).collect(),
                 other => vec![other.as_str().unwrap_or_default()],
             };
-            let name = HeaderName::from_bytes(name.as_bytes()).map_err(|_| format!("`{name}` is not a header name"))?;
+            let name = HeaderName::from_bytes(name.as_bytes())
+                .map_err(|_| format!("`{name}` is not a header name"))?;
             for value in values {
                 let value = HeaderValue::from_bytes(value.as_bytes());
-                headers.append(name.clone(), value.map_err(|_| format!("header `{name}` has an impossible value"))?);
+                headers.append(
+                    name.clone(),
+                    value.map_err(|_| format!("header `{name}` has an impossible value"))?,
+                );
             }
         }
         let body = match (&self.body, &self.body_base64) {
             (Some(text), _) => text.clone().into_bytes(),
-            (None, Some(base64)) => STANDARD.decode(base64).map_err(|_| "body_base64 is not base64".to_owned())?,
+            (None, Some(base64)) => {
+                STANDARD.decode(base64).map_err(|_| "body_base64 is not base64".to_owned())?
+            }
             (None, None) => Vec::new(),
         };
         Ok(RawRequest {

@@ -12,7 +12,7 @@ pub(super) fn provider() -> Provider {
 }
 
 /// The signed fields, in Adyen's order. Values are joined by `:` and not escaped (adyen-java-api-library,
-/// HMACValidatorTest); a missing field is empty.
+/// `HMACValidatorTest`); a missing field is empty.
 const FIELDS: [&str; 8] = [
     "/pspReference",
     "/originalReference",
@@ -29,14 +29,19 @@ const PLACE: &str = "additionalData.hmacSignature";
 fn verify(request: &RawRequest, keys: &Keys) -> Result<usize, VerifyError> {
     if request.headers.contains_key("hmacsignature") {
         let signature = base64_text("hmacsignature", deciding_header(&request.headers, "hmacsignature")?)?;
-        return keys.mac_matches(&[&request.body], &signature).ok_or(VerifyError::Mismatch { keys_n: keys.len() });
+        return keys
+            .mac_matches(&[&request.body], &signature)
+            .ok_or(VerifyError::Mismatch { keys_n: keys.len() });
     }
-    let items = items(&request.body).ok_or_else(|| malformed("the body is not a list of notification items"))?;
+    let items =
+        items(&request.body).ok_or_else(|| malformed("the body is not a list of notification items"))?;
     let mut oldest = None;
     for item in items {
-        let text = json_text(item, "/additionalData/hmacSignature").map_err(|_| malformed("an item has no signature"))?;
+        let text = json_text(item, "/additionalData/hmacSignature")
+            .map_err(|_| malformed("an item has no signature"))?;
         let signature = base64_text(PLACE, &text)?;
-        let content = content(item).ok_or_else(|| malformed("a signed field is there twice or is no text"))?;
+        let content =
+            content(item).ok_or_else(|| malformed("a signed field is there twice or is no text"))?;
         let matched = keys.mac_matches(&[content.as_bytes()], &signature);
         oldest = oldest.max(Some(matched.ok_or(VerifyError::Mismatch { keys_n: keys.len() })?));
     }
@@ -49,10 +54,14 @@ fn sign(keys: &Keys, body: &[u8]) -> Result<Vec<u8>, SignError> {
     let mut value: serde_json::Value = serde_json::from_slice(body).map_err(|_| wrong("it is not JSON"))?;
     let list = value.pointer_mut("/notificationItems").and_then(serde_json::Value::as_array_mut);
     for item in list.ok_or_else(|| wrong("it has no notificationItems"))? {
-        let item = item.get_mut("NotificationRequestItem").ok_or_else(|| wrong("an item has another shape"))?;
-        let content = content(item.to_string().as_bytes()).ok_or_else(|| wrong("a signed field is no text"))?;
+        let item =
+            item.get_mut("NotificationRequestItem").ok_or_else(|| wrong("an item has another shape"))?;
+        let content =
+            content(item.to_string().as_bytes()).ok_or_else(|| wrong("a signed field is no text"))?;
         let signature = keys.sign_base64(content.as_bytes()).ok_or(SignError::NoSigningKey)?;
-        item["additionalData"]["hmacSignature"] = signature.into();
+        let extra = item.get_mut("additionalData").and_then(serde_json::Value::as_object_mut);
+        let extra = extra.ok_or_else(|| wrong("an item has no additionalData"))?;
+        extra.insert("hmacSignature".to_owned(), signature.into());
     }
     Ok(value.to_string().into_bytes())
 }
@@ -75,7 +84,8 @@ fn content(item: &[u8]) -> Option<String> {
 }
 
 fn base64_text(place: &str, text: &str) -> Result<Vec<u8>, VerifyError> {
-    decode_base64(text).ok_or_else(|| VerifyError::Malformed { place: place.to_owned(), why: "it is not base64" })
+    decode_base64(text)
+        .ok_or_else(|| VerifyError::Malformed { place: place.to_owned(), why: "it is not base64" })
 }
 
 fn malformed(why: &'static str) -> VerifyError {

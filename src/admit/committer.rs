@@ -128,7 +128,8 @@ impl Admission {
             return Ok(Pass::Rejected(found.rejected));
         }
         tx.commit().await?;
-        metrics::histogram!("hooklatch_batch_events").record(f64::from(u32::try_from(rows.len()).unwrap_or(u32::MAX)));
+        metrics::histogram!("hooklatch_batch_events")
+            .record(f64::from(u32::try_from(rows.len()).unwrap_or(u32::MAX)));
         if found.has_messages {
             (self.wake_outbox)();
         }
@@ -157,7 +158,8 @@ impl Admission {
             let handlers = entry.provider.handlers();
             let is_superseded = is_stale && handlers.wants_latest_only(&event.event_type);
             found.outcomes.push(plan::outcome(latched, event, is_superseded));
-            let is_dispatched = *latched == Latched::New && event.unreadable.is_none() && handlers.wants(&event.event_type);
+            let is_dispatched =
+                *latched == Latched::New && event.unreadable.is_none() && handlers.wants(&event.event_type);
             if !is_dispatched {
                 self.note_unreadable(latched, event, &mut writes);
                 continue;
@@ -191,7 +193,9 @@ impl Admission {
         let mut raised = Vec::new();
         let mut positions = Vec::new();
         for (position, ((_, entry, event), latched)) in rows.iter().zip(latched).enumerate() {
-            if let (Latched::New, true, Some(object)) = (latched, entry.provider.handlers().uses_latest(), &event.object) {
+            if let (Latched::New, true, Some(object)) =
+                (latched, entry.provider.handlers().uses_latest(), &event.object)
+            {
                 raised.push((&event.key.provider, object, event.key.event_id.as_str()));
                 positions.push(position);
             }

@@ -23,7 +23,7 @@ use crate::store::Store;
 use crate::types::{Clock, IncomingEvent, Name, Outcome};
 
 /// One `[providers.NAME]`, ready: how it is believed and what a failing handler means.
-pub struct Entry {
+pub(crate) struct Entry {
     /// Verifies, reads and dispatches.
     pub provider: ActiveProvider,
     /// What a failing handler means for its event.
@@ -36,14 +36,14 @@ pub struct Entry {
 
 /// What admission found, event by event, in the order of the request.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Admitted {
+pub(crate) struct Admitted {
     /// The provider's id and what was found.
     pub events: Vec<(String, Outcome)>,
 }
 
 /// Why nothing was admitted. The sender may send all of it again.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum AdmitError {
+pub(crate) enum AdmitError {
     /// The queue is full.
     #[error("queue of requests waiting for a commit is full")]
     Saturated,
@@ -76,7 +76,7 @@ pub(crate) struct Admission {
 /// The entrance to admission. Cloning is cheap; when the last clone is dropped, the tasks finish what
 /// waits and end.
 #[derive(Clone)]
-pub struct Admitter {
+pub(crate) struct Admitter {
     shared_queue: mpsc::Sender<Submission>,
     own_queue: mpsc::Sender<Submission>,
     answer_timeout: Duration,
@@ -89,7 +89,11 @@ pub(crate) struct AdmitTasks {
 }
 
 /// Makes the entrance and its tasks. `queue_n` requests may wait in each queue.
-pub(crate) fn admitter(admission: Arc<Admission>, queue_n: usize, answer_timeout: Duration) -> (Admitter, AdmitTasks) {
+pub(crate) fn admitter(
+    admission: Arc<Admission>,
+    queue_n: usize,
+    answer_timeout: Duration,
+) -> (Admitter, AdmitTasks) {
     let (shared_queue, shared_waiting) = mpsc::channel(queue_n.max(1));
     let (own_queue, own_waiting) = mpsc::channel(queue_n.max(1));
     let tasks = AdmitTasks {
@@ -102,9 +106,14 @@ pub(crate) fn admitter(admission: Arc<Admission>, queue_n: usize, answer_timeout
 impl Admitter {
     /// Admits the events of one request atomically. Cancelling this future cancels only the waiting: what
     /// was submitted is committed or not, and the sender's next copy finds out.
-    pub async fn admit(&self, entry: &Arc<Entry>, events: Vec<IncomingEvent>) -> Result<Admitted, AdmitError> {
+    pub(crate) async fn admit(
+        &self,
+        entry: &Arc<Entry>,
+        events: Vec<IncomingEvent>,
+    ) -> Result<Admitted, AdmitError> {
         let handlers = entry.provider.handlers();
-        let is_own = events.iter().any(|e| e.unreadable.is_none() && handlers.needs_transaction(&e.event_type));
+        let is_own =
+            events.iter().any(|e| e.unreadable.is_none() && handlers.needs_transaction(&e.event_type));
         let queue = if is_own { &self.own_queue } else { &self.shared_queue };
         let (answer, answered) = oneshot::channel();
         let submission = Submission { entry: Arc::clone(entry), events, answer, since: Instant::now() };

@@ -91,7 +91,7 @@ impl Admission {
     ) -> Result<Admitted, Setback> {
         let mut tx = self.store.admission_begin().await?;
         let mut ran = Vec::new();
-        match self.own_rows(&mut tx, entry, events, failed, &mut ran).await {
+        match self.own_rows(&mut tx, (entry, events), failed, &mut ran).await {
             Ok((admitted, has_messages)) => match tx.commit().await {
                 Ok(()) => {
                     if has_messages {
@@ -115,8 +115,7 @@ impl Admission {
     async fn own_rows(
         &self,
         tx: &mut store::Admission,
-        entry: &Entry,
-        events: &[IncomingEvent],
+        (entry, events): (&Entry, &[IncomingEvent]),
         failed: &HashMap<usize, HandlerError>,
         ran: &mut Vec<usize>,
     ) -> Result<(Admitted, bool), Setback> {
@@ -159,7 +158,12 @@ impl Admission {
     }
 
     /// The row of an event whose handler failed, whatever the handler had done rolled back.
-    pub(super) fn failed_update(&self, entry: &Entry, event: &Dispatched<'_>, error: &HandlerError) -> store::EventUpdate {
+    pub(super) fn failed_update(
+        &self,
+        entry: &Entry,
+        event: &Dispatched<'_>,
+        error: &HandlerError,
+    ) -> store::EventUpdate {
         match error {
             HandlerError::Retry(_) => self.retry_update(entry, event, error),
             _ => self.update(event, crate::types::EventState::Failed, Some(error.to_string())),
@@ -189,7 +193,9 @@ pub(super) async fn handled_in_tx(
 fn blame_handlers(failure: StoreError, ran: &[usize]) -> Setback {
     match failure {
         StoreError::Query { source, .. } if !ran.is_empty() => {
-            let of = |n: &usize| (*n, HandlerError::Retry(anyhow::anyhow!("handler left its transaction broken: {source}")));
+            let of = |n: &usize| {
+                (*n, HandlerError::Retry(anyhow::anyhow!("handler left its transaction broken: {source}")))
+            };
             Setback::Handlers(ran.iter().map(of).collect())
         }
         failure => Setback::Store(failure),

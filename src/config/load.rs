@@ -41,6 +41,7 @@ pub struct Environment(BTreeMap<String, String>);
 
 impl Environment {
     /// What this process was started with. Variables that are not Unicode cannot be named by a config.
+    #[expect(clippy::disallowed_methods, reason = "the one place that reads the environment")]
     pub fn of_process() -> Self {
         std::env::vars_os()
             .filter_map(|(name, text)| Some((name.into_string().ok()?, text.into_string().ok()?)))

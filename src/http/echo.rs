@@ -74,7 +74,9 @@ impl EchoState {
     /// Counts a call; `true` when it is the first under its key.
     fn remember(&self, call: EchoCall) -> bool {
         let mut memory = self.memory();
-        if let Some(known) = memory.calls.iter_mut().find(|known| known.idempotency_key == call.idempotency_key) {
+        if let Some(known) =
+            memory.calls.iter_mut().find(|known| known.idempotency_key == call.idempotency_key)
+        {
             known.requests_n += 1;
             return false;
         }
@@ -92,7 +94,8 @@ async fn call(State(state): State<EchoState>, headers: HeaderMap, body: Bytes) -
         let status = StatusCode::from_u16(failing.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         return json(status, &serde_json::json!({ "echo": "failed as told" }));
     }
-    let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default().to_owned();
+    let text =
+        |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default().to_owned();
     let idempotency_key = text("idempotency-key");
     if idempotency_key.is_empty() {
         return json(StatusCode::BAD_REQUEST, &serde_json::json!({ "echo": "no Idempotency-Key" }));
@@ -106,7 +109,12 @@ async fn call(State(state): State<EchoState>, headers: HeaderMap, body: Bytes) -
         body_bytes: body.len(),
         idempotency_key,
     };
-    info!(event.id = call.event_id, event.kind = call.event_type, idempotency_key = call.idempotency_key, "echo got a call");
+    info!(
+        event.id = call.event_id,
+        event.kind = call.event_type,
+        idempotency_key = call.idempotency_key,
+        "echo got a call"
+    );
     let word = if state.remember(call) { "done" } else { "repeated" };
     json(StatusCode::OK, &serde_json::json!({ "echo": word }))
 }

@@ -29,7 +29,8 @@ impl Problem {
         self
     }
 
-    pub(crate) const REJECTED: Self = Self::new(StatusCode::UNAUTHORIZED, "rejected", "the request was not believed");
+    pub(crate) const REJECTED: Self =
+        Self::new(StatusCode::UNAUTHORIZED, "rejected", "the request was not believed");
     pub(crate) const NO_SUCH_PROVIDER: Self =
         Self::new(StatusCode::NOT_FOUND, "no_such_provider", "no provider is configured at this address");
     pub(crate) const METHOD: Self =
@@ -41,7 +42,8 @@ impl Problem {
     pub(crate) const BROKEN_BODY: Self =
         Self::new(StatusCode::BAD_REQUEST, "body_broken", "the body ended before it was whole");
     pub(crate) const SATURATED: Self =
-        Self::new(StatusCode::SERVICE_UNAVAILABLE, "saturated", "too many requests are waiting").retry_after(1);
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "saturated", "too many requests are waiting")
+            .retry_after(1);
     pub(crate) const UNAVAILABLE: Self =
         Self::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", "nothing was admitted").retry_after(5);
     pub(crate) const HANDLER_FAILED: Self =
@@ -86,14 +88,14 @@ mod tests {
     #[test]
     fn every_error_has_its_documented_status() {
         #[track_caller]
-        fn check(error: ReceiveError, status: u16, retry_after_s: Option<u32>) {
-            let problem = Problem::from(&error);
+        fn check(error: &ReceiveError, status: u16, retry_after_s: Option<u32>) {
+            let problem = Problem::from(error);
             assert_eq!((problem.status.as_u16(), problem.retry_after_s), (status, retry_after_s), "{error}");
         }
-        check(ReceiveError::UnknownProvider, 404, None);
-        check(VerifyError::Mismatch { keys_n: 1 }.into(), 401, None);
-        check(AdmitError::Saturated.into(), 503, Some(1));
-        check(AdmitError::Unavailable("x".to_owned()).into(), 503, Some(5));
-        check(AdmitError::Rejected("x".to_owned()).into(), 500, None);
+        check(&ReceiveError::UnknownProvider, 404, None);
+        check(&VerifyError::Mismatch { keys_n: 1 }.into(), 401, None);
+        check(&AdmitError::Saturated.into(), 503, Some(1));
+        check(&AdmitError::Unavailable("x".to_owned()).into(), 503, Some(5));
+        check(&AdmitError::Rejected("x".to_owned()).into(), 500, None);
     }
 }

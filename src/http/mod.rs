@@ -40,7 +40,12 @@ pub(crate) struct Limits {
 /// Serves `router` on `listener` until `stop` turns true, then waits for requests under way.
 ///
 /// `axum::serve` sets no header time-out (its hyper has no timer), hence this loop of our own.
-pub(crate) async fn serve(listener: TcpListener, router: Router, limits: Limits, mut stop: watch::Receiver<bool>) {
+pub(crate) async fn serve(
+    listener: TcpListener,
+    router: Router,
+    limits: Limits,
+    mut stop: watch::Receiver<bool>,
+) {
     let connections = Arc::new(Semaphore::new(limits.connections_n_max));
     let graceful = GracefulShutdown::new();
     let mut builder = http1::Builder::new();
@@ -79,7 +84,10 @@ fn spawn_connection(
 }
 
 /// The next connection, once there is room for it; `None` when `accept` failed.
-async fn accept(listener: &TcpListener, connections: &Arc<Semaphore>) -> Option<(TcpStream, OwnedSemaphorePermit)> {
+async fn accept(
+    listener: &TcpListener,
+    connections: &Arc<Semaphore>,
+) -> Option<(TcpStream, OwnedSemaphorePermit)> {
     let permit = Arc::clone(connections).acquire_owned().await.ok()?;
     match listener.accept().await {
         Ok((stream, _)) => {

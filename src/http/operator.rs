@@ -15,6 +15,7 @@ use super::error::Problem;
 
 /// Whether this node should get traffic, part by part. Kept up to date by the app's health task.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a part that is there or not")]
 pub(crate) struct Readiness {
     /// The database answers.
     pub(crate) is_database_there: bool,
@@ -48,8 +49,12 @@ pub(crate) fn router(state: Arc<OperatorState>) -> Router {
         .with_state(state)
 }
 
-const NOT_FOUND: Problem =
-    Problem { status: StatusCode::NOT_FOUND, code: "not_found", title: "nothing is here", retry_after_s: None };
+const NOT_FOUND: Problem = Problem {
+    status: StatusCode::NOT_FOUND,
+    code: "not_found",
+    title: "nothing is here",
+    retry_after_s: None,
+};
 
 async fn readyz(State(state): State<Arc<OperatorState>>) -> Response {
     let readiness = state.readiness.borrow().clone();

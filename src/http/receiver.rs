@@ -15,7 +15,7 @@ use http_body_util::{BodyExt, LengthLimitError, Limited};
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 use super::error::Problem;
-use crate::receive::{Answer, Receiver, ReceiveError};
+use crate::receive::{Answer, ReceiveError, Receiver};
 use crate::types::Clock;
 use crate::verify::RawRequest;
 
@@ -49,7 +49,11 @@ pub(crate) fn router(state: Arc<ReceiverState>) -> Router {
         .with_state(state)
 }
 
-async fn webhook(State(state): State<Arc<ReceiverState>>, Path(name): Path<String>, request: Request) -> Response {
+async fn webhook(
+    State(state): State<Arc<ReceiverState>>,
+    Path(name): Path<String>,
+    request: Request,
+) -> Response {
     match take(&state, &name, request).await {
         Ok(answer) => response(answer),
         Err(problem) => problem.into_response(),
@@ -77,7 +81,8 @@ async fn read_body<'a>(
     headers: &HeaderMap,
     body: Body,
 ) -> Result<(Bytes, SemaphorePermit<'a>), Problem> {
-    let declared = headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<usize>().ok());
+    let declared =
+        headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<usize>().ok());
     if declared.is_some_and(|bytes| bytes > state.body_bytes_max) {
         return Err(Problem::TOO_LARGE);
     }

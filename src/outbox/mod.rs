@@ -22,7 +22,7 @@ use crate::types::{Clock, Name};
 
 /// Why a destination cannot be used as it is configured.
 #[derive(Debug, thiserror::Error)]
-pub enum DestinationError {
+pub(crate) enum DestinationError {
     /// The URL is not one.
     #[error("destinations.{name}.url is not an http or https url")]
     Url {
@@ -43,7 +43,7 @@ pub enum DestinationError {
 }
 
 /// Sends what is due. Made by the app, run until it is told to stop.
-pub struct Outbox {
+pub(crate) struct Outbox {
     store: Store,
     clock: Clock,
     config: OutboxConfig,
@@ -54,11 +54,11 @@ pub struct Outbox {
 
 /// Tells a running outbox that there is something new. Cloning is cheap.
 #[derive(Debug, Clone, Default)]
-pub struct Waker(Arc<Notify>);
+pub(crate) struct Waker(Arc<Notify>);
 
 impl Waker {
     /// Looks again at once. Called after a commit that wrote messages; polling finds what this misses.
-    pub fn wake(&self) {
+    pub(crate) fn wake(&self) {
         self.0.notify_one();
     }
 }
@@ -66,7 +66,7 @@ impl Waker {
 impl Outbox {
     /// Sends to `destinations` as `node`. Messages for other destinations are left alone: another node may
     /// know them.
-    pub fn new(
+    pub(crate) fn new(
         store: Store,
         clock: Clock,
         config: OutboxConfig,
@@ -83,7 +83,7 @@ impl Outbox {
     }
 
     /// The handle that wakes it.
-    pub fn waker(&self) -> Waker {
+    pub(crate) fn waker(&self) -> Waker {
         self.waker.clone()
     }
 }

@@ -26,7 +26,7 @@ const OUTCOMES_N_MAX: usize = 1_024;
 
 impl Outbox {
     /// Runs until `stop` turns true, then finishes what is under way, up to the stop timeout.
-    pub async fn run(self, mut stop: watch::Receiver<bool>) {
+    pub(crate) async fn run(self, mut stop: watch::Receiver<bool>) {
         let (outcomes, waiting) = mpsc::channel(OUTCOMES_N_MAX);
         let mut settler = JoinSet::new();
         settler.spawn(settle::run(self.store.clone(), self.clock.clone(), waiting));
@@ -45,20 +45,6 @@ impl Outbox {
         }
         drop(calls);
         while settler.join_next().await.is_some() {}
-    }
-
-    /// Takes and sends everything that is due, once, and gives back how many messages that were.
-    #[cfg(test)]
-    pub(crate) async fn run_due(&self) -> usize {
-        let (outcomes, waiting) = mpsc::channel(OUTCOMES_N_MAX);
-        let mut calls = Calls::new(self, outcomes);
-        let leased = self.lease(&calls.wants(self)).await.unwrap_or_default();
-        let leased_n = leased.len();
-        calls.start_all(self, leased);
-        calls.finish().await;
-        drop(calls);
-        settle::run(self.store.clone(), self.clock.clone(), waiting).await;
-        leased_n
     }
 
     async fn lease(&self, wants: &[LeaseWant]) -> Result<Vec<LeasedMessage>, ()> {
@@ -165,7 +151,8 @@ impl Call {
     async fn run(&self, message: LeasedMessage) {
         let started = tokio::time::Instant::now();
         let decision = self.decide(&message).await;
-        let labels = [("destination", self.destination.name.to_string()), ("result", decision.result.to_string())];
+        let labels =
+            [("destination", self.destination.name.to_string()), ("result", decision.result.to_string())];
         metrics::counter!("hooklatch_attempts_total", &labels).increment(1);
         metrics::histogram!("hooklatch_attempt_seconds", "destination" => self.destination.name.to_string())
             .record(started.elapsed().as_secs_f64());
@@ -205,7 +192,11 @@ impl Call {
         if is_open && matches!(unknown, UnknownPolicy::Query(_)) {
             match self.destination.ask(message).await {
                 Happened::Yes => {
-                    return plain(Step::Done, AttemptResult::Done, "the far side says that it happened".to_owned());
+                    return plain(
+                        Step::Done,
+                        AttemptResult::Done,
+                        "the far side says that it happened".to_owned(),
+                    );
                 }
                 Happened::No => {}
                 Happened::Unclear(why) => return self.next(message, &Answer::Unknown { why }),
@@ -215,7 +206,8 @@ impl Call {
         let timeout_ms = i64::try_from(self.destination.config.timeout_ms).unwrap_or(i64::MAX / 2);
         let now_ms = self.clock.now_ms();
         if message.lease_until_ms.saturating_sub(now_ms) < timeout_ms.saturating_add(MARGIN_MS) {
-            let at_ms = now_ms.saturating_add(backoff::delay_ms(&self.destination.config.retry, 1, fastrand::f64()));
+            let at_ms =
+                now_ms.saturating_add(backoff::delay_ms(&self.destination.config.retry, 1, fastrand::f64()));
             let why = "too little of the lease was left for a call".to_owned();
             return plain(Step::RetryAt { at_ms }, open_result, why);
         }

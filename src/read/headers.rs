@@ -15,7 +15,11 @@ pub(crate) fn kept_headers(spec: &Spec, headers: &HeaderMap) -> String {
     let mut kept = serde_json::Map::new();
     let mut bytes_n = 0;
     for (name, value) in headers {
-        let text = if is_secret(spec, name.as_str()) { BLANK.into() } else { String::from_utf8_lossy(value.as_bytes()) };
+        let text = if is_secret(spec, name.as_str()) {
+            BLANK.into()
+        } else {
+            String::from_utf8_lossy(value.as_bytes())
+        };
         bytes_n += name.as_str().len() + text.len();
         if bytes_n > KEPT_BYTES_MAX {
             break;

@@ -202,7 +202,8 @@ mod tests {
     #[test]
     fn elements_are_found_where_they_stand() {
         let list = br#"[ {"a":1}, "b" ]"#;
-        let texts: Vec<&[u8]> = elements(list).expect("an array").into_iter().map(|range| &list[range]).collect();
+        let texts: Vec<&[u8]> =
+            elements(list).expect("an array").into_iter().map(|range| &list[range]).collect();
         assert_eq!(texts, [br#"{"a":1}"#.as_slice(), br#""b""#]);
         assert_eq!(elements(b"{}"), None);
     }

@@ -115,7 +115,8 @@ impl Reader<'_> {
 
     /// The event whose signed bytes are `body` and whose JSON text is `json`.
     fn one(&self, body: &Bytes, json: &Bytes) -> IncomingEvent {
-        let needs_json = self.spec.id.0.iter().chain(&self.spec.event_type.0).any(|s| matches!(s, Source::Json(_)));
+        let needs_json =
+            self.spec.id.0.iter().chain(&self.spec.event_type.0).any(|s| matches!(s, Source::Json(_)));
         if needs_json && matches!(find(json, ""), Found::NotJson) {
             return self.unreadable(body, "the body is not JSON".to_owned());
         }
@@ -173,7 +174,8 @@ impl Reader<'_> {
     }
 
     fn event_type(&self, json: &[u8]) -> String {
-        let parts: Vec<String> = self.spec.event_type.0.iter().filter_map(|one| self.text(one, json).ok()).collect();
+        let parts: Vec<String> =
+            self.spec.event_type.0.iter().filter_map(|one| self.text(one, json).ok()).collect();
         let joined = parts.join(".");
         if stored_text(&joined).is_ok() { joined } else { TYPE_UNKNOWN.to_owned() }
     }

@@ -25,7 +25,7 @@ impl EventInsert<'_> {
     }
 
     pub(super) fn replay_key(&self) -> Option<&[u8]> {
-        self.event.replay_key.as_ref().filter(|_| self.has_replay_key).map(|key| key.as_slice())
+        self.event.replay_key.as_ref().filter(|_| self.has_replay_key).map(<[u8; 32]>::as_slice)
     }
 }
 
@@ -100,9 +100,10 @@ impl Admission {
                     }
                 }
                 // Neither inserted nor there: somebody deleted it in between. The sender asks again.
-                _ => found.get(&event.key).cloned().ok_or_else(|| StoreError::CommitUnknown {
-                    source: sqlx::Error::RowNotFound,
-                })?,
+                _ => found
+                    .get(&event.key)
+                    .cloned()
+                    .ok_or_else(|| StoreError::CommitUnknown { source: sqlx::Error::RowNotFound })?,
             };
             all.push(latched);
         }
@@ -110,7 +111,10 @@ impl Admission {
     }
 
     /// What is there instead of `lost`, recorded where it is worth a record.
-    async fn events_lost(&mut self, lost: &[&IncomingEvent]) -> Result<HashMap<EventKey, Latched>, StoreError> {
+    async fn events_lost(
+        &mut self,
+        lost: &[&IncomingEvent],
+    ) -> Result<HashMap<EventKey, Latched>, StoreError> {
         let holders = on_tx!(self.events_holders(lost))?;
         let mut found = HashMap::with_capacity(lost.len());
         for holder in holders {

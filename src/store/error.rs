@@ -47,7 +47,11 @@ impl StoreError {
 
     /// A failed COMMIT: refused by the database, or not known.
     pub(super) fn from_commit(source: sqlx::Error) -> Self {
-        if is_passing(&source) { Self::CommitUnknown { source } } else { Self::Query { op: "commit", source } }
+        if is_passing(&source) {
+            Self::CommitUnknown { source }
+        } else {
+            Self::Query { op: "commit", source }
+        }
     }
 
     pub(super) fn inconsistent(table: &'static str, column: &'static str, id: &str) -> Self {

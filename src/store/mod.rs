@@ -126,7 +126,11 @@ impl Store {
 
     /// Writes that an event failed again, while it still is in `retry` with `attempts_before`; `false` when
     /// it no longer is.
-    pub async fn event_retry_later(&self, update: &EventUpdate, attempts_before: u32) -> Result<bool, StoreError> {
+    pub async fn event_retry_later(
+        &self,
+        update: &EventUpdate,
+        attempts_before: u32,
+    ) -> Result<bool, StoreError> {
         on_backend!(self.event_retry_later(update, i64::from(attempts_before)))
     }
 
@@ -136,7 +140,11 @@ impl Store {
     }
 
     /// The newest events, at most `limit`, of one state or of all.
-    pub async fn event_list(&self, state: Option<EventState>, limit: u32) -> Result<Vec<EventRow>, StoreError> {
+    pub async fn event_list(
+        &self,
+        state: Option<EventState>,
+        limit: u32,
+    ) -> Result<Vec<EventRow>, StoreError> {
         on_backend!(self.event_list(state.map(EventState::as_str), i64::from(limit)))
     }
 

@@ -85,9 +85,7 @@ impl Tx {
     /// how many rows it changed.
     pub async fn execute(&mut self, sql: &'static str, values: &[Value]) -> Result<u64, sqlx::Error> {
         match self.connection() {
-            TxConnection::Sqlite(db) => {
-                Ok(bound!(sql, values, Sqlite).execute(db).await?.rows_affected())
-            }
+            TxConnection::Sqlite(db) => Ok(bound!(sql, values, Sqlite).execute(db).await?.rows_affected()),
             TxConnection::Postgres(db) => {
                 Ok(bound!(sql, values, Postgres).execute(db).await?.rows_affected())
             }
@@ -95,7 +93,11 @@ impl Tx {
     }
 
     /// The whole number in the first column of the first row; `None` when there is no row or it is NULL.
-    pub async fn fetch_i64(&mut self, sql: &'static str, values: &[Value]) -> Result<Option<i64>, sqlx::Error> {
+    pub async fn fetch_i64(
+        &mut self,
+        sql: &'static str,
+        values: &[Value],
+    ) -> Result<Option<i64>, sqlx::Error> {
         match self.connection() {
             TxConnection::Sqlite(db) => {
                 let row = bound!(sql, values, Sqlite).fetch_optional(db).await?;

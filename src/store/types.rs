@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 
-use crate::types::{AttemptResult, BodyDigest, EventKey, EventState, MessageState, Name, ObjectVersion, UnixMs};
+use crate::types::{
+    AttemptResult, BodyDigest, EventKey, EventState, MessageState, Name, ObjectVersion, UnixMs,
+};
 
 /// What one insert of an event found.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,7 +47,7 @@ pub struct EventUpdate {
 /// A message to write: one call to make, frozen.
 #[derive(Debug, Clone)]
 pub struct NewMessage {
-    /// UUIDv7.
+    /// `UUIDv7`.
     pub message_id: String,
     /// The event it follows from.
     pub key: EventKey,
@@ -104,7 +106,7 @@ pub struct LeaseWant {
 /// A message held by one worker until its lease ends.
 #[derive(Debug, Clone)]
 pub struct LeasedMessage {
-    /// UUIDv7.
+    /// `UUIDv7`.
     pub message_id: String,
     /// The event it follows from.
     pub key: EventKey,
@@ -257,7 +259,7 @@ pub struct EventRow {
 /// A message's row, for people and tests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MessageRow {
-    /// UUIDv7.
+    /// `UUIDv7`.
     pub message_id: String,
     /// Names the effect within the event.
     pub effect_name: String,

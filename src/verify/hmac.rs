@@ -4,7 +4,9 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
-use super::{Keys, RawRequest, SIGNATURES_N_MAX, VerifyError, check_time, deciding_header, first_present, timestamp_s};
+use super::{
+    Keys, RawRequest, SIGNATURES_N_MAX, VerifyError, check_time, deciding_header, first_present, timestamp_s,
+};
 use crate::spec::{Encoding, SignatureSpec};
 
 /// What a header of the kind's layout holds.
@@ -24,7 +26,8 @@ pub(super) fn verify(spec: &SignatureSpec, keys: &Keys, request: &RawRequest) ->
     if let Some((place, text)) = timestamp {
         check_time(spec, timestamp_s(place, text)?, request.received_at_ms)?;
     }
-    let filled = Filled { timestamp: timestamp.map_or("", |(_, text)| text), url: &request.url, body: &request.body };
+    let filled =
+        Filled { timestamp: timestamp.map_or("", |(_, text)| text), url: &request.url, body: &request.body };
     let parts = parts(&spec.signed, &filled);
     for text in carried.signatures.iter().take(SIGNATURES_N_MAX) {
         let Some(signature) = decoded(spec.encoding, text) else { continue };
@@ -71,7 +74,8 @@ fn carried<'a>(layout: &str, name: &str, value: &'a str) -> Result<Carried<'a>, 
     let mut carried = Carried::default();
     if !layout.contains(',') {
         let (before, after) = layout.split_once("{signature}").ok_or_else(malformed)?;
-        let stem = value.strip_prefix(before).and_then(|rest| rest.strip_suffix(after)).ok_or_else(malformed)?;
+        let stem =
+            value.strip_prefix(before).and_then(|rest| rest.strip_suffix(after)).ok_or_else(malformed)?;
         carried.signatures.push(stem);
         return Ok(carried);
     }

@@ -122,9 +122,13 @@ pub fn verify(
 ) -> Result<Verified, VerifyError> {
     let secret_n = match (spec.scheme, code) {
         (Scheme::Code, Some(code)) => code(&request, keys)?,
-        (Scheme::Code, None) => return Err(VerifyError::malformed("scheme", "the kind has no code to verify with")),
+        (Scheme::Code, None) => {
+            return Err(VerifyError::malformed("scheme", "the kind has no code to verify with"));
+        }
         (Scheme::StandardWebhooks, _) => standard::verify(spec, keys, &request)?,
-        (Scheme::HmacSha256 | Scheme::HmacSha512 | Scheme::HmacSha1, _) => hmac::verify(spec, keys, &request)?,
+        (Scheme::HmacSha256 | Scheme::HmacSha512 | Scheme::HmacSha1, _) => {
+            hmac::verify(spec, keys, &request)?
+        }
     };
     Ok(Verified { request, secret_n })
 }

@@ -4,9 +4,9 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
+use super::Keys;
 use super::hmac::{Filled, parts};
 use super::standard::Family;
-use super::Keys;
 use crate::spec::{Encoding, Scheme, SignatureSpec, Source, Spec};
 
 /// When and as what a request is signed.

@@ -4,18 +4,18 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use hooklatch::store::{Store, StoreSettings};
-use sqlx::{AssertSqlSafe, Connection, PgConnection};
+use sqlx::{AssertSqlSafe, Connection, PgConnection, SqliteConnection};
 use tempfile::TempDir;
 
 /// Which database a test runs on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum On {
+pub(crate) enum On {
     Sqlite,
     Postgres,
 }
 
 /// A database that lives as long as this value.
-pub struct Database {
+pub(crate) struct Database {
     pub url: String,
     _folder: TempDir,
     dropped: Option<(String, String)>,
@@ -23,14 +23,17 @@ pub struct Database {
 
 impl Database {
     /// `None`, said aloud, when there is no PostgreSQL and none is required.
-    pub async fn create(on: On) -> Option<Self> {
+    pub(crate) async fn create(on: On) -> Option<Self> {
         let folder = tempfile::tempdir().unwrap();
         if on == On::Sqlite {
             let url = format!("sqlite://{}", folder.path().join("test.db").display());
             return Some(Self { url, _folder: folder, dropped: None });
         }
         let Ok(server) = std::env::var("HOOKLATCH_TEST_POSTGRES_URL") else {
-            assert!(std::env::var("HOOKLATCH_TEST_REQUIRE_POSTGRES").is_err(), "HOOKLATCH_TEST_POSTGRES_URL is not set");
+            assert!(
+                std::env::var("HOOKLATCH_TEST_REQUIRE_POSTGRES").is_err(),
+                "HOOKLATCH_TEST_POSTGRES_URL is not set"
+            );
             eprintln!("SKIPPED on PostgreSQL: set HOOKLATCH_TEST_POSTGRES_URL, or run ./scripts/test");
             return None;
         };
@@ -44,8 +47,18 @@ impl Database {
         Some(Self { url, _folder: folder, dropped: Some((server, name)) })
     }
 
+    /// The number that `sql` counts, on a connection of its own beside whatever process has the database.
+    pub async fn count(&self, sql: &'static str) -> i64 {
+        if self.dropped.is_some() {
+            let mut db = PgConnection::connect(&self.url).await.unwrap();
+            return sqlx::query_scalar(sql).fetch_one(&mut db).await.unwrap();
+        }
+        let mut db = SqliteConnection::connect(&self.url).await.unwrap();
+        sqlx::query_scalar(sql).fetch_one(&mut db).await.unwrap()
+    }
+
     /// Opened and migrated.
-    pub async fn store(&self) -> Store {
+    pub(crate) async fn store(&self) -> Store {
         let store = Store::open(&StoreSettings { url: self.url.clone(), connections_n: 8 }).await.unwrap();
         store.migrate().await.unwrap();
         store

@@ -1,8 +1,21 @@
 //! One integration-test binary: every further one would link the library again.
-#![expect(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, reason = "tests")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::print_stderr,
+    clippy::disallowed_methods,
+    clippy::too_many_lines,
+    clippy::items_after_statements,
+    unreachable_pub,
+    reason = "tests"
+)]
 
 mod cli;
 mod config;
 mod database;
+mod process;
 mod providers;
 mod store;
+mod two_nodes;

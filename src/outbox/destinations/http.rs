@@ -83,7 +83,8 @@ fn headers(destination: &Destination, message: &LeasedMessage) -> HeaderMap {
     let mut headers = destination.headers.clone();
     let mut set = |name: &str, value: &str| {
         // Checked when the message was made; what cannot be sent is left out rather than sent wrong.
-        if let (Ok(name), Ok(value)) = (HeaderName::from_bytes(name.as_bytes()), HeaderValue::from_str(value)) {
+        if let (Ok(name), Ok(value)) = (HeaderName::from_bytes(name.as_bytes()), HeaderValue::from_str(value))
+        {
             headers.insert(name, value);
         }
     };

@@ -24,8 +24,13 @@ pub(super) struct Destination {
 }
 
 impl Destination {
-    pub(super) fn new(name: Name, config: DestinationConfig, client: reqwest::Client) -> Result<Self, DestinationError> {
-        let is_http = reqwest::Url::parse(&config.url).is_ok_and(|url| matches!(url.scheme(), "http" | "https"));
+    pub(super) fn new(
+        name: Name,
+        config: DestinationConfig,
+        client: reqwest::Client,
+    ) -> Result<Self, DestinationError> {
+        let is_http =
+            reqwest::Url::parse(&config.url).is_ok_and(|url| matches!(url.scheme(), "http" | "https"));
         if !is_http {
             return Err(DestinationError::Url { name });
         }

@@ -35,9 +35,8 @@ pub(super) async fn ask(destination: &Destination, query: &QueryConfig, message:
         .get(url)
         .timeout(Duration::from_millis(destination.config.timeout_ms))
         .headers(destination.headers.clone());
-    let mut response = match request.send().await {
-        Ok(response) => response,
-        Err(_) => return Happened::Unclear("the query got no answer".to_owned()),
+    let Ok(mut response) = request.send().await else {
+        return Happened::Unclear("the query got no answer".to_owned());
     };
     match response.status().as_u16() {
         404 => return Happened::No,
@@ -66,7 +65,9 @@ fn judged(query: &QueryConfig, body: &[u8]) -> Happened {
         (None, _) => false,
         (Some(_), None) => true,
         (Some(serde_json::Value::String(text)), Some(want)) => text == want,
-        (Some(other), Some(want)) => other.to_string() == *want,
+        (Some(other), Some(want)) => {
+            serde_json::from_str(want).is_ok_and(|want: serde_json::Value| *other == want)
+        }
     };
     if is_it { Happened::Yes } else { Happened::No }
 }

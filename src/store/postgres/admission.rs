@@ -62,7 +62,8 @@ pub(in crate::store) async fn events_insert(
     for row in &found {
         keys.insert((row.try_get::<&str, _>(0)?, row.try_get::<&str, _>(1)?));
     }
-    let is_new = |event: &&IncomingEvent| keys.contains(&(event.key.provider.as_str(), event.key.event_id.as_str()));
+    let is_new =
+        |event: &&IncomingEvent| keys.contains(&(event.key.provider.as_str(), event.key.event_id.as_str()));
     Ok(rows.iter().map(|row| row.event).filter(is_new).map(|event| event.key.clone()).collect())
 }
 
@@ -81,7 +82,7 @@ pub(in crate::store) async fn events_holders(
     .bind((0_i64..).take(events.len()).collect::<Vec<_>>())
     .bind(events.iter().map(|event| event.key.provider.as_str()).collect::<Vec<_>>())
     .bind(events.iter().map(|event| event.key.event_id.as_str()).collect::<Vec<_>>())
-    .bind(events.iter().map(|event| event.replay_key.as_ref().map(|key| key.as_slice())).collect::<Vec<_>>())
+    .bind(events.iter().map(|event| event.replay_key.as_ref().map(<[u8; 32]>::as_slice)).collect::<Vec<_>>())
     .fetch_all(db)
     .await?;
     let one = |row: &sqlx::postgres::PgRow| {
@@ -166,7 +167,10 @@ pub(in crate::store) async fn messages_insert(
     .map(drop)
 }
 
-pub(in crate::store) async fn events_update(db: &mut PgConnection, updates: &[&EventUpdate]) -> sqlx::Result<()> {
+pub(in crate::store) async fn events_update(
+    db: &mut PgConnection,
+    updates: &[&EventUpdate],
+) -> sqlx::Result<()> {
     sqlx::query(
         "UPDATE processed_webhook_events e
          SET state = u.state, error = u.error, attempts_n = u.attempts_n, due_at_ms = u.due_at_ms,

@@ -101,7 +101,7 @@ pub(in crate::store) async fn events_holders(
         )
         .bind(event.key.provider.as_str())
         .bind(event.key.event_id.as_str())
-        .bind(event.replay_key.as_ref().map(|key| key.as_slice()))
+        .bind(event.replay_key.as_ref().map(<[u8; 32]>::as_slice))
         .fetch_one(&mut *db)
         .await?;
         holders.push(Holder { position, same_key: row.try_get(0)?, same_replay_key: row.try_get(1)? });
@@ -145,7 +145,11 @@ pub(in crate::store) async fn versions_raise(
         );
         let mut query = sqlx::query(sql);
         for (provider, object, event_id) in versions {
-            query = query.bind(provider.as_str()).bind(object.object.as_str()).bind(object.version).bind(*event_id);
+            query = query
+                .bind(provider.as_str())
+                .bind(object.object.as_str())
+                .bind(object.version)
+                .bind(*event_id);
         }
         for row in query.fetch_all(&mut *db).await? {
             raised.insert((row.try_get(0)?, row.try_get(1)?));

@@ -48,7 +48,11 @@ async fn is_any_due(db: &Sqlite, wants: &[&LeaseWant], now_ms: UnixMs) -> sqlx::
 }
 
 /// Ids that are due, oldest first, and those among them whose earlier lease ended without a settlement.
-async fn due(db: &mut SqliteConnection, want: &LeaseWant, now_ms: UnixMs) -> sqlx::Result<Vec<(String, bool)>> {
+async fn due(
+    db: &mut SqliteConnection,
+    want: &LeaseWant,
+    now_ms: UnixMs,
+) -> sqlx::Result<Vec<(String, bool)>> {
     let rows = sqlx::query(
         "SELECT message_id, state = 'leased' FROM outbox_messages
          WHERE destination = $1 AND state IN ('ready', 'leased') AND visible_at_ms <= $2

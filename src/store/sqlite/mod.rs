@@ -11,7 +11,9 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteSynchronous};
+use sqlx::sqlite::{
+    SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteSynchronous,
+};
 use sqlx::{AssertSqlSafe, SqlSafeStr};
 
 pub(super) use admission::{
@@ -48,7 +50,9 @@ pub(super) async fn open(url: &str, connections_n: u32) -> Result<Sqlite, StoreE
         .map_err(|error| StoreError::Refused(format!("database url is not an SQLite url: {error}")))?;
     let path = options.get_filename().to_owned();
     if path.to_string_lossy().contains(":memory:") {
-        return Err(StoreError::Refused("database is in memory and would lose everything: name a file".to_owned()));
+        return Err(StoreError::Refused(
+            "database is in memory and would lose everything: name a file".to_owned(),
+        ));
     }
     let lock = lock_file(&path)?;
     let options = options
@@ -124,8 +128,10 @@ async fn check(writer: &SqlitePool) -> Result<(), StoreError> {
             "SQLite {version} can corrupt its write-ahead log: {major}.{minor}.{patch} or newer is needed"
         )));
     }
-    let mode: String = sqlx::query_scalar("PRAGMA journal_mode").fetch_one(writer).await.map_err(unavailable)?;
-    let synchronous: i64 = sqlx::query_scalar("PRAGMA synchronous").fetch_one(writer).await.map_err(unavailable)?;
+    let mode: String =
+        sqlx::query_scalar("PRAGMA journal_mode").fetch_one(writer).await.map_err(unavailable)?;
+    let synchronous: i64 =
+        sqlx::query_scalar("PRAGMA synchronous").fetch_one(writer).await.map_err(unavailable)?;
     if mode != "wal" || synchronous < 2 {
         return Err(StoreError::Refused(format!(
             "SQLite runs with journal_mode {mode} and synchronous {synchronous}: WAL and FULL are needed"
@@ -139,9 +145,10 @@ pub(super) async fn migrate(db: &Sqlite) -> sqlx::Result<()> {
 }
 
 pub(super) async fn schema_version(db: &Sqlite) -> sqlx::Result<i64> {
-    let is_there: i64 = sqlx::query_scalar("SELECT COUNT(*) FROM sqlite_schema WHERE name = '_sqlx_migrations'")
-        .fetch_one(&db.writer)
-        .await?;
+    let is_there: i64 =
+        sqlx::query_scalar("SELECT COUNT(*) FROM sqlite_schema WHERE name = '_sqlx_migrations'")
+            .fetch_one(&db.writer)
+            .await?;
     if is_there == 0 {
         return Ok(0);
     }

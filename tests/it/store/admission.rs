@@ -41,7 +41,10 @@ async fn the_same_key_twice_in_a_batch_is_one_event(database: &Database) {
     let store = database.store().await;
     let (one, other) = (event("evt_1", "a"), event("evt_1", "b"));
     let found = insert(&store, &[&one, &one, &other, &event("evt_0", "a")]).await;
-    assert_eq!(found, [Latched::New, Latched::Duplicate, Latched::Conflict { first: one.digest }, Latched::New]);
+    assert_eq!(
+        found,
+        [Latched::New, Latched::Duplicate, Latched::Conflict { first: one.digest }, Latched::New]
+    );
 }
 
 async fn the_same_bytes_under_another_unsigned_id_are_replayed(database: &Database) {
@@ -52,8 +55,15 @@ async fn the_same_bytes_under_another_unsigned_id_are_replayed(database: &Databa
     };
     assert_eq!(insert(&store, &[&unsigned("d-1", "a")]).await, [Latched::New]);
     let replayed = Latched::Replayed { first_event_id: "d-1".to_owned() };
-    assert_eq!(insert(&store, &[&unsigned("d-2", "a"), &unsigned("d-3", "b")]).await, [replayed, Latched::New]);
-    assert_eq!(insert(&store, &[&unsigned("d-2", "a")]).await, [Latched::Duplicate], "it is kept under its own id");
+    assert_eq!(
+        insert(&store, &[&unsigned("d-2", "a"), &unsigned("d-3", "b")]).await,
+        [replayed, Latched::New]
+    );
+    assert_eq!(
+        insert(&store, &[&unsigned("d-2", "a")]).await,
+        [Latched::Duplicate],
+        "it is kept under its own id"
+    );
     assert_eq!(store.event_get(&key("d-2")).await.unwrap().unwrap().state, "replayed");
     let both = insert(&store, &[&unsigned("d-5", "c"), &unsigned("d-4", "c")]).await;
     let new_n = both.iter().filter(|found| **found == Latched::New).count();
@@ -88,7 +98,17 @@ async fn a_rollback_leaves_nothing(database: &Database) {
 async fn ids_are_compared_by_bytes(database: &Database) {
     let store = database.store().await;
     let long = "x".repeat(255);
-    let ids = ["evt", "EVT", "evt ", " evt", "é", "e\u{301}", "18446744073709551616", "18446744073709551617", &long];
+    let ids = [
+        "evt",
+        "EVT",
+        "evt ",
+        " evt",
+        "é",
+        "e\u{301}",
+        "18446744073709551616",
+        "18446744073709551617",
+        &long,
+    ];
     for id in ids {
         assert_eq!(insert(&store, &[&event(id, "a")]).await, [Latched::New], "{id:?}");
         assert_eq!(insert(&store, &[&event(id, "a")]).await, [Latched::Duplicate], "{id:?}");
@@ -120,8 +140,10 @@ async fn versions_only_go_up(database: &Database) {
     let store = database.store().await;
     let stripe = name("stripe");
     let raise = async |versions: &[(&str, i64, &str)]| {
-        let objects: Vec<ObjectVersion> =
-            versions.iter().map(|(o, version, _)| ObjectVersion { object: (*o).to_owned(), version: *version }).collect();
+        let objects: Vec<ObjectVersion> = versions
+            .iter()
+            .map(|(o, version, _)| ObjectVersion { object: (*o).to_owned(), version: *version })
+            .collect();
         let given: Vec<_> = objects.iter().zip(versions).map(|(o, (.., id))| (&stripe, o, *id)).collect();
         let mut tx = store.admission_begin().await.unwrap();
         let found = tx.versions_raise(&given).await.unwrap();
@@ -154,17 +176,26 @@ async fn a_due_event_is_taken_once_and_its_retry_is_fenced(database: &Database) 
     tx.commit().await.unwrap();
     let mut tx = store.admission_begin().await.unwrap();
     assert!(tx.event_take_due(1_999, &[name("stripe")]).await.unwrap().is_none(), "not due yet");
-    assert!(tx.event_take_due(2_000, &[name("other")]).await.unwrap().is_none(), "not a provider of this node");
+    assert!(
+        tx.event_take_due(2_000, &[name("other")]).await.unwrap().is_none(),
+        "not a provider of this node"
+    );
     let due = tx.event_take_due(2_000, &[name("stripe")]).await.unwrap().unwrap();
     assert_eq!((due.attempts_n, due.event_type.as_str()), (1, "invoice.paid"));
     if store.dialect() == "postgres" {
         let mut other = store.admission_begin().await.unwrap();
-        assert!(other.event_take_due(2_000, &[name("stripe")]).await.unwrap().is_none(), "passed, not waited for");
+        assert!(
+            other.event_take_due(2_000, &[name("stripe")]).await.unwrap().is_none(),
+            "passed, not waited for"
+        );
         other.rollback().await.unwrap();
     }
     tx.rollback().await.unwrap();
     assert!(store.event_retry_later(&retry("evt_1", 2, 3_000), 1).await.unwrap());
-    assert!(!store.event_retry_later(&retry("evt_1", 2, 9_000), 1).await.unwrap(), "somebody counted before us");
+    assert!(
+        !store.event_retry_later(&retry("evt_1", 2, 9_000), 1).await.unwrap(),
+        "somebody counted before us"
+    );
     assert_eq!(store.event_get(&key("evt_1")).await.unwrap().unwrap().due_at_ms, Some(3_000));
     assert_eq!(store.event_counts_open().await.unwrap(), [("retry".to_owned(), 1)]);
 }

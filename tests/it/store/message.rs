@@ -58,9 +58,13 @@ async fn an_expired_lease_is_taken_again_and_the_old_holder_loses(database: &Dat
     assert_eq!((new.attempt_n, new.is_previous_unsettled), (2, true));
     let late = settlement(&old, SettleTo::Dead, AttemptResult::Refused);
     let winner = settlement(&new, SettleTo::Done, AttemptResult::Done);
-    assert_eq!(store.message_settle(&[late.clone()]).await.unwrap(), [false]);
-    assert_eq!(store.message_settle(&[winner.clone()]).await.unwrap(), [true]);
-    assert_eq!(store.message_settle(&[winner, late]).await.unwrap(), [false, false], "a settled message stays settled");
+    assert_eq!(store.message_settle(std::slice::from_ref(&late)).await.unwrap(), [false]);
+    assert_eq!(store.message_settle(std::slice::from_ref(&winner)).await.unwrap(), [true]);
+    assert_eq!(
+        store.message_settle(&[winner, late]).await.unwrap(),
+        [false, false],
+        "a settled message stays settled"
+    );
     assert_eq!(store.message_list_of_event(&key("evt_1")).await.unwrap()[0].state, "done");
 }
 

@@ -10,15 +10,15 @@ use sha2::{Digest, Sha256};
 
 use crate::database::{Database, on_both};
 
-pub fn name(text: &str) -> Name {
+pub(crate) fn name(text: &str) -> Name {
     Name::parse(text).unwrap()
 }
 
-pub fn key(event_id: &str) -> EventKey {
+pub(crate) fn key(event_id: &str) -> EventKey {
     EventKey { provider: name("stripe"), event_id: event_id.to_owned() }
 }
 
-pub fn event(event_id: &str, body: &str) -> IncomingEvent {
+pub(crate) fn event(event_id: &str, body: &str) -> IncomingEvent {
     IncomingEvent {
         key: key(event_id),
         event_type: "invoice.paid".to_owned(),
@@ -34,7 +34,7 @@ pub fn event(event_id: &str, body: &str) -> IncomingEvent {
     }
 }
 
-pub fn message(event_id: &str, destination: &str) -> NewMessage {
+pub(crate) fn message(event_id: &str, destination: &str) -> NewMessage {
     NewMessage {
         message_id: uuid::Uuid::now_v7().to_string(),
         key: key(event_id),
@@ -52,18 +52,14 @@ pub fn message(event_id: &str, destination: &str) -> NewMessage {
 }
 
 /// Admits one event with its messages, as `done`.
-pub async fn admit(store: &Store, event: &IncomingEvent, messages: &[NewMessage]) {
+pub(crate) async fn admit(store: &Store, event: &IncomingEvent, messages: &[NewMessage]) {
     let mut tx = store.admission_begin().await.unwrap();
     tx.events_insert(&[event], &[EventState::Done]).await.unwrap();
     tx.messages_insert(messages).await.unwrap();
     tx.commit().await.unwrap();
 }
 
-on_both!(
-    migrating_twice_changes_nothing,
-    installation_keeps_its_id,
-    database_answers_and_its_clock_is_near,
-);
+on_both!(migrating_twice_changes_nothing, installation_keeps_its_id, database_answers_and_its_clock_is_near,);
 
 async fn migrating_twice_changes_nothing(database: &Database) {
     let store = Store::open(&StoreSettings { url: database.url.clone(), connections_n: 4 }).await.unwrap();
@@ -113,7 +109,8 @@ fn migrations_have_equal_numbers_names_tables_and_columns() {
             found.push(path.file_name().unwrap().to_str().unwrap().to_owned());
             for line in std::fs::read_to_string(&path).unwrap().lines() {
                 let first = line.split_whitespace().next().unwrap_or_default();
-                let is_column = line.starts_with("    ") && first.chars().all(|c| c.is_ascii_lowercase() || c == '_');
+                let is_column =
+                    line.starts_with("    ") && first.chars().all(|c| c.is_ascii_lowercase() || c == '_');
                 if is_column && !first.is_empty() {
                     found.push(first.to_owned());
                 } else if line.starts_with("CREATE TABLE") {

@@ -1,0 +1,168 @@
+//! The real binary as a process of its own: started, asked, killed, started again.
+
+use std::net::{SocketAddr, TcpListener};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+
+/// A server that lives in a process of its own, on ports of its own.
+pub struct Server {
+    pub receiver: SocketAddr,
+    pub admin: SocketAddr,
+    folder: TempDir,
+    child: Option<Child>,
+}
+
+/// The secret every test's Stripe provider has.
+pub const SECRET: &str = "whsec_test_0123456789abcdef";
+
+impl Server {
+    /// Writes a configuration with a `stripe` provider and `more` TOML, and starts.
+    pub async fn start(database_url: &str, more: &str) -> Self {
+        let mut server = Self::prepare(database_url, more);
+        server.spawn().await;
+        server
+    }
+
+    /// Everything but the start.
+    pub fn prepare(database_url: &str, more: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let (receiver, admin) = (free_port(), free_port());
+        let config = format!(
+            "[server]\nlisten = \"{receiver}\"\nbody_timeout_ms = 700\nheader_timeout_ms = 2000\n\
+             [admin]\nlisten = \"{admin}\"\n[database]\nurl = \"{database_url}\"\n[log]\nfilter = \"warn\"\n\
+             [providers.stripe]\nsecrets = [\"{SECRET}\"]\n{more}"
+        );
+        std::fs::write(folder.path().join("hooklatch.toml"), config).unwrap();
+        Self { receiver, admin, folder, child: None }
+    }
+
+    /// The configuration file.
+    pub fn config(&self) -> PathBuf {
+        self.folder.path().join("hooklatch.toml")
+    }
+
+    /// What it logged.
+    pub fn log(&self) -> String {
+        std::fs::read_to_string(self.folder.path().join("log")).unwrap_or_default()
+    }
+
+    /// Starts the process and waits until it says that it is ready.
+    pub async fn spawn(&mut self) {
+        let log =
+            std::fs::File::options().create(true).append(true).open(self.folder.path().join("log")).unwrap();
+        let child = Command::new(env!("CARGO_BIN_EXE_hooklatch"))
+            .args(["serve", "--config"])
+            .arg(self.config())
+            .current_dir(self.folder.path())
+            .stdout(Stdio::null())
+            .stderr(log)
+            .spawn()
+            .unwrap();
+        self.child = Some(child);
+        let admin = self.admin;
+        let (log, client) = (|| self.log(), client());
+        until("the server is ready", Duration::from_secs(30), log, async || {
+            let ready = client.get(format!("http://{admin}/readyz")).send().await;
+            ready.is_ok_and(|response| response.status().is_success())
+        })
+        .await;
+    }
+
+    /// SIGKILL: nothing is finished, nothing is flushed.
+    pub fn kill(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            child.kill().unwrap();
+            child.wait().unwrap();
+        }
+    }
+
+    /// SIGTERM, and whether it ended well.
+    pub fn terminate(&mut self) -> bool {
+        let Some(mut child) = self.child.take() else { return false };
+        let id = child.id().to_string();
+        assert!(Command::new("kill").args(["-TERM", &id]).status().unwrap().success());
+        child.wait().unwrap().success()
+    }
+
+    /// Where to send.
+    pub fn url(&self, path: &str) -> String {
+        format!("http://{}{path}", self.receiver)
+    }
+
+    /// A page of the operator side.
+    pub async fn admin_text(&self, path: &str) -> String {
+        client().get(format!("http://{}{path}", self.admin)).send().await.unwrap().text().await.unwrap()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.kill();
+        if std::thread::panicking() {
+            eprintln!("---- log of the server\n{}", self.log());
+        }
+    }
+}
+
+/// A port that nobody has now.
+pub fn free_port() -> SocketAddr {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
+}
+
+/// Asks again and again until `is_so`, or fails with what `more` has to say.
+pub async fn until(
+    what: &str,
+    within: Duration,
+    more: impl Fn() -> String,
+    mut is_so: impl AsyncFnMut() -> bool,
+) {
+    let started = Instant::now();
+    while !is_so().await {
+        assert!(started.elapsed() < within, "not within {within:?}: {what}\n{}", more());
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// A client for the tests' own requests.
+pub fn client() -> reqwest::Client {
+    // The first test in the process installs it; for the others it is there.
+    drop(rustls::crypto::ring::default_provider().install_default());
+    reqwest::Client::builder().no_proxy().timeout(Duration::from_secs(30)).build().unwrap()
+}
+
+/// Now, in unix seconds.
+pub fn now_s() -> i64 {
+    hooklatch::types::Clock::system().now_ms() / 1_000
+}
+
+/// A Stripe event of `id`, and the header that signs it at `at_s`.
+pub fn stripe(id: &str, at_s: i64) -> (String, String) {
+    let body = format!(
+        r#"{{"id":"{id}","type":"invoice.paid","created":{at_s},"data":{{"object":{{"id":"in_{id}","amount_paid":500}}}}}}"#
+    );
+    let header = stripe_header(&body, at_s);
+    (body, header)
+}
+
+/// The `Stripe-Signature` of any bytes.
+pub fn stripe_header(body: impl AsRef<[u8]>, at_s: i64) -> String {
+    use hmac::{Hmac, KeyInit, Mac};
+    let mut mac = Hmac::<sha2::Sha256>::new_from_slice(SECRET.as_bytes()).unwrap();
+    mac.update(format!("{at_s}.").as_bytes());
+    mac.update(body.as_ref());
+    format!("t={at_s},v1={}", hex::encode(mac.finalize().into_bytes()))
+}
+
+/// Sends one signed event; the outcome, or the status of a refusal, or what went wrong with the connection.
+pub async fn post_stripe(client: &reqwest::Client, url: &str, id: &str) -> Result<String, String> {
+    let (body, header) = stripe(id, now_s());
+    let sent = client.post(url).header("stripe-signature", header).body(body).send().await;
+    let response = sent.map_err(|error| error.to_string())?;
+    match (response.status().as_u16(), response.headers().get("hooklatch-outcome")) {
+        (200, Some(outcome)) => Ok(outcome.to_str().unwrap().to_owned()),
+        (status, _) => Err(status.to_string()),
+    }
+}
