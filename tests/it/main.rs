@@ -12,8 +12,10 @@
     reason = "tests"
 )]
 
+mod bad_input;
 mod cli;
 mod config;
+mod crash;
 mod database;
 mod process;
 mod providers;
