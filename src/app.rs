@@ -26,6 +26,7 @@ use crate::outbox::Outbox;
 use crate::provider::Provider;
 use crate::receive::Receiver;
 use crate::store::{SchemaState, Store, StoreSettings};
+use crate::{logging, setup};
 use crate::types::{Clock, Name};
 
 /// How far our clock may be from the database's. Beyond it signed times and leases would be judged wrong.
@@ -61,6 +62,21 @@ impl App {
     /// Starts from a checked configuration and the built-in kinds.
     pub fn new(config: Config) -> Self {
         Self { config, kinds: crate::providers::builtin(), clock: Clock::system(), has_echo: false }
+    }
+
+    /// Reads `file` (else `hooklatch.toml`, else the defaults) and the environment, knowing the built-in
+    /// kinds and `own` ones, and installs the log as configured, unless the process has one.
+    pub fn load(file: Option<&std::path::Path>, own: Vec<Provider>) -> anyhow::Result<Self> {
+        let kinds = setup::kinds(own);
+        let config = setup::loaded(file, false, &kinds)?;
+        // Another subscriber is the user's own choice.
+        drop(logging::install(&config.log));
+        Ok(kinds.into_iter().fold(Self::new(config), Self::provider))
+    }
+
+    /// The configuration it will run with.
+    pub fn config(&self) -> &Config {
+        &self.config
     }
 
     /// Adds a kind, or replaces the built-in one of the same name: how handlers come in.

@@ -13,12 +13,12 @@
 //!
 //! A user's own `main.rs`:
 //! ```no_run
-//! use hooklatch::prelude::*;
-//!
-//! fn main() -> std::process::ExitCode {
-//!     hooklatch::cli::main(vec![/* acme::provider() */])
+//! #[tokio::main]
+//! async fn main() -> anyhow::Result<()> {
+//!     hooklatch::App::load(None, vec![/* acme::provider() */])?.run().await
 //! }
 //! ```
+//! or, to have every command of ours as well, `hooklatch::cli::main(vec![acme::provider()])`.
 
 // A provider folder is the same text inside this crate and inside a user's.
 
@@ -29,12 +29,14 @@ pub mod cli;
 pub mod config;
 pub mod handler;
 mod http;
+mod logging;
 mod outbox;
 pub mod provider;
 #[path = "../providers/mod.rs"]
 pub mod providers;
 pub mod read;
 mod receive;
+mod setup;
 pub mod spec;
 pub mod store;
 pub mod types;

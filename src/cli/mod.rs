@@ -5,7 +5,6 @@
 
 mod check;
 mod explain;
-mod logging;
 mod send;
 mod serve;
 mod sign;
@@ -13,14 +12,13 @@ mod vectors;
 
 use std::fmt::Display;
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use crate::config::{self, Config, ConfigProblem, ConfigSource, Environment, KindFacts, Secret, Settings};
-use crate::provider::{Provider, dev_secret};
-use crate::types::Name;
+use crate::provider::Provider;
+use crate::setup::{kinds, load, load_for_tools, loaded, unusable};
 
 /// A webhook receiver that a team can trust with money.
 #[derive(Parser)]
@@ -94,14 +92,6 @@ pub fn main(own: Vec<Provider>) -> ExitCode {
 #[error("{0}")]
 struct Usage(String);
 
-/// The built-in kinds, with those of `own` added or put in their place.
-pub(crate) fn kinds(own: Vec<Provider>) -> Vec<Provider> {
-    let mut all = crate::providers::builtin();
-    all.retain(|kind| own.iter().all(|one| one.kind() != kind.kind()));
-    all.extend(own);
-    all
-}
-
 /// One line to stdout. A reader that went away is no error of ours.
 fn say(line: impl Display) {
     drop(writeln!(std::io::stdout(), "{line}"));
@@ -118,57 +108,6 @@ fn find_kind<'a>(kinds: &'a [Provider], name: &str) -> anyhow::Result<&'a Provid
         let known: Vec<&str> = kinds.iter().map(Provider::kind).collect();
         Usage(format!("no provider kind is called `{name}`; there are {}", known.join(", "))).into()
     })
-}
-
-/// Reads the configuration and checks all of it, the strength of secrets included.
-pub(crate) fn load(
-    file: Option<&Path>,
-    is_dev: bool,
-    kinds: &[Provider],
-) -> Result<Config, Vec<ConfigProblem>> {
-    let (settings, facts) = settings(file, is_dev, kinds);
-    config::load_judged(&settings, &facts, &|name, provider| {
-        let kind = kinds.iter().find(|kind| kind.kind() == provider.kind.as_str());
-        kind.and_then(|kind| kind.activate(name, provider, "").err()).unwrap_or_default()
-    })
-}
-
-/// As [`load`], for tools that only sign or judge: they may do so with a secret that `serve` refuses.
-fn load_for_tools(file: Option<&Path>, kinds: &[Provider]) -> Result<Config, Vec<ConfigProblem>> {
-    let (settings, facts) = settings(file, false, kinds);
-    config::load(&settings, &facts)
-}
-
-fn settings(file: Option<&Path>, is_dev: bool, kinds: &[Provider]) -> (Settings, Vec<KindFacts>) {
-    let mut facts = Vec::new();
-    let mut secrets = Vec::new();
-    for kind in kinds {
-        // A kind with a broken spec is reported when the app is built; here it is simply not known.
-        let (Ok(spec), Ok(name)) = (kind.spec(), Name::parse(kind.kind())) else { continue };
-        secrets.push((name.clone(), Secret::new(dev_secret(spec))));
-        facts.push(KindFacts {
-            kind: name,
-            horizon_h: spec.horizon_h,
-            has_signed_time: spec.has_signed_time(),
-            has_signed_url: spec.signature.signed.contains("{url}"),
-        });
-    }
-    let settings = Settings {
-        source: ConfigSource { file: file.map(Path::to_path_buf) },
-        env: Environment::of_process(),
-        dev: is_dev.then_some(secrets),
-    };
-    (settings, facts)
-}
-
-/// As [`load`], with every problem in the error's text.
-fn loaded(file: Option<&Path>, is_dev: bool, kinds: &[Provider]) -> anyhow::Result<Config> {
-    load(file, is_dev, kinds).map_err(|problems| unusable(&problems))
-}
-
-fn unusable(problems: &[ConfigProblem]) -> anyhow::Error {
-    let lines: Vec<String> = problems.iter().map(ToString::to_string).collect();
-    anyhow::anyhow!("the configuration cannot be used:\n{}", lines.join("\n"))
 }
 
 fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {

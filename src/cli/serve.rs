@@ -5,8 +5,8 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 
-use super::{complain, loaded, logging, runtime, say, sign};
-use crate::App;
+use super::{complain, loaded, runtime, say, sign};
+use crate::{App, logging};
 use crate::config::Config;
 use crate::provider::Provider;
 use crate::store::{Store, StoreSettings};

@@ -49,7 +49,7 @@ pub(super) async fn open(url: &str, connections_n: u32) -> Result<Sqlite, StoreE
     let options = SqliteConnectOptions::from_str(url)
         .map_err(|error| StoreError::Refused(format!("database url is not an SQLite url: {error}")))?;
     let path = options.get_filename().to_owned();
-    if path.to_string_lossy().contains(":memory:") {
+    if url.contains(":memory:") || url.contains("mode=memory") {
         return Err(StoreError::Refused(
             "database is in memory and would lose everything: name a file".to_owned(),
         ));

@@ -8,7 +8,7 @@ use tracing_subscriber::EnvFilter;
 use crate::config::{LogConfig, LogFormat};
 
 /// Installs the process's log.
-pub(super) fn install(config: &LogConfig) -> anyhow::Result<()> {
+pub(crate) fn install(config: &LogConfig) -> anyhow::Result<()> {
     let filter = EnvFilter::try_new(&config.filter)
         .with_context(|| format!("log.filter: `{}` is not a filter such as `info`", config.filter))?;
     let is_json = match config.format {

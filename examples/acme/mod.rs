@@ -1,0 +1,51 @@
+//! Acme: what we do when an order is paid. How Acme signs: `provider.toml`.
+
+use hooklatch::prelude::*;
+
+pub(crate) fn provider() -> Provider {
+    Provider::from_spec(include_str!("provider.toml"))
+        .samples(&[("order.paid", include_str!("samples/order.paid.json"))])
+        .on("order.paid", order_paid)
+}
+
+#[derive(Deserialize)]
+struct Order {
+    order: String,
+    /// Cents.
+    amount: i64,
+}
+
+/// Plain: from event to effects, no I/O. Testable by calling it.
+fn order_paid(event: Event<Order>) -> Handled {
+    let order = event.payload;
+    if order.amount == 0 {
+        return ignore("zero-amount order");
+    }
+    if order.amount < 0 {
+        return refuse(format!("order {} has a negative amount", order.order));
+    }
+    Ok(Effects::new()
+        .call("billing", json!({ "order": order.order, "amount": order.amount }))
+        .message(Message::to("mail").path("/receipts").json(json!({ "order": order.order }))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_paid_order_is_billed_and_a_receipt_is_mailed() {
+        let event = |amount| Event {
+            provider: hooklatch::types::Name::parse("acme").expect("a name"),
+            id: "acme-1".to_owned(),
+            event_type: "order.paid".to_owned(),
+            payload: Order { order: "order-1".to_owned(), amount },
+            received_at_ms: 0,
+            attempt_n: 1,
+        };
+        let effects = order_paid(event(1999)).expect("effects");
+        let to: Vec<_> = effects.messages().iter().map(|message| message.destination.as_str()).collect();
+        assert_eq!(to, ["billing", "mail"]);
+        assert!(order_paid(event(0)).is_err());
+    }
+}
