@@ -26,8 +26,8 @@ use crate::outbox::Outbox;
 use crate::provider::Provider;
 use crate::receive::Receiver;
 use crate::store::{SchemaState, Store, StoreSettings};
-use crate::{logging, setup};
 use crate::types::{Clock, Name};
+use crate::{logging, setup};
 
 /// How far our clock may be from the database's. Beyond it signed times and leases would be judged wrong.
 const CLOCK_OFFSET_MS_MAX: i64 = 120_000;

@@ -6,10 +6,10 @@ use std::process::ExitCode;
 use anyhow::Context;
 
 use super::{complain, loaded, runtime, say, sign};
-use crate::{App, logging};
 use crate::config::Config;
 use crate::provider::Provider;
 use crate::store::{Store, StoreSettings};
+use crate::{App, logging};
 
 /// Runs until SIGTERM or SIGINT.
 pub(super) fn serve(file: Option<&Path>, is_dev: bool, kinds: Vec<Provider>) -> anyhow::Result<ExitCode> {

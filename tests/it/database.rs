@@ -57,6 +57,16 @@ impl Database {
         sqlx::query_scalar(sql).fetch_one(&mut db).await.unwrap()
     }
 
+    /// The text that `sql` finds for `$1`, beside whatever process has the database.
+    pub async fn text(&self, sql: &'static str, value: &str) -> Option<String> {
+        if self.dropped.is_some() {
+            let mut db = PgConnection::connect(&self.url).await.unwrap();
+            return sqlx::query_scalar(sql).bind(value).fetch_optional(&mut db).await.unwrap();
+        }
+        let mut db = SqliteConnection::connect(&self.url).await.unwrap();
+        sqlx::query_scalar(sql).bind(value).fetch_optional(&mut db).await.unwrap()
+    }
+
     /// Opened and migrated.
     pub(crate) async fn store(&self) -> Store {
         let store = Store::open(&StoreSettings { url: self.url.clone(), connections_n: 8 }).await.unwrap();

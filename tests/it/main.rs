@@ -12,12 +12,16 @@
     reason = "tests"
 )]
 
+mod admit;
+mod app;
 mod bad_input;
 mod cli;
 mod config;
 mod crash;
 mod database;
+mod examples;
 mod process;
 mod providers;
+mod sdk;
 mod store;
 mod two_nodes;

@@ -1,0 +1,310 @@
+//! Admission with handlers: what each answer of a handler does to its event, its effects and its sender.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use hooklatch::prelude::*;
+use hooklatch::store::{EventRow, Store, StoreSettings};
+use hooklatch::types::{EventKey, Name};
+
+use crate::app::{TestApp, event_body, stripe_kind};
+use crate::database::{Database, on_both};
+use crate::process::until;
+
+#[derive(Deserialize)]
+struct Invoice {
+    id: String,
+    amount_paid: i64,
+}
+
+on_both!(
+    a_handlers_effects_are_sent_once_under_a_stable_key,
+    each_answer_of_a_handler_is_a_state_of_its_event,
+    a_failing_handler_harms_its_own_event_alone,
+    a_failed_event_is_dispatched_again_until_it_works,
+    a_failed_event_is_given_up_in_the_end,
+    with_reject_nothing_is_kept_and_the_sender_is_told,
+    a_conflict_is_recorded_and_the_first_copy_stands,
+    an_older_version_is_superseded,
+    a_transactional_handler_leaves_all_or_nothing,
+    a_transactional_handlers_bad_sql_poisons_nobody,
+    a_panic_in_a_transactional_handler_is_its_events_alone,
+);
+
+/// The row of an event, read beside the app.
+async fn row(database: &Database, id: &str) -> Option<EventRow> {
+    let state = database.text("SELECT state || '|' || attempts_n || '|' || COALESCE(error, '') FROM processed_webhook_events WHERE event_id = $1", id).await?;
+    let mut parts = state.splitn(3, '|');
+    let mut next = || parts.next().unwrap().to_owned();
+    Some(EventRow {
+        key: EventKey { provider: Name::parse("stripe").unwrap(), event_id: id.to_owned() },
+        event_type: String::new(),
+        digest: Vec::new(),
+        state: next(),
+        attempts_n: next().parse().unwrap(),
+        due_at_ms: None,
+        error: Some(next()),
+        received_at_ms: 0,
+    })
+}
+
+async fn state(database: &Database, id: &str) -> (String, u32, String) {
+    let row = row(database, id).await.unwrap_or_else(|| panic!("{id} is not there"));
+    (row.state, row.attempts_n, row.error.unwrap_or_default())
+}
+
+async fn calls_n(app: &TestApp, n: usize) {
+    let what = format!("{n} calls came to the far side");
+    until(
+        &what,
+        Duration::from_secs(10),
+        || format!("{:?}", app.far_side.calls()),
+        async || app.far_side.calls().len() == n,
+    )
+    .await;
+}
+
+async fn a_handlers_effects_are_sent_once_under_a_stable_key(database: &Database) {
+    let kind = stripe_kind().on("invoice.*", |event: Event<Invoice>| {
+        Ok(Effects::new()
+            .call("billing", json!({ "invoice": event.payload.id }))
+            .message(Message::to("billing").named("again").body("raw").header("x-a", "b")))
+    });
+    let app = TestApp::start(database, kind, "").await;
+    assert_eq!(app.event("evt_1", "invoice.paid", 5).await, "accepted");
+    assert_eq!(app.event("evt_1", "invoice.paid", 5).await, "duplicate");
+    assert_eq!(app.event("evt_2", "charge.refunded", 5).await, "accepted");
+    calls_n(&app, 2).await;
+    let mut calls = app.far_side.calls();
+    calls.sort_by(|a, b| a.1.cmp(&b.1));
+    assert_eq!(
+        calls.iter().map(|(_, body)| body.as_str()).collect::<Vec<_>>(),
+        ["raw", r#"{"invoice":"in_evt_1"}"#]
+    );
+    assert_ne!(calls[0].0, calls[1].0, "each effect has a key of its own");
+    app.running.stop().await;
+    assert_eq!(state(database, "evt_2").await.0, "ignored");
+}
+
+async fn each_answer_of_a_handler_is_a_state_of_its_event(database: &Database) {
+    let kind = stripe_kind()
+        .on("done", |_: Event<Invoice>| Ok(Effects::new()))
+        .on("ignore", |_: Event<Invoice>| ignore("of no interest"))
+        .on("refuse", |_: Event<Invoice>| refuse("never"))
+        .on("retry", |_: Event<Invoice>| Err(anyhow::anyhow!("not now").into()))
+        .on("shape", |_: Event<Vec<u8>>| Ok(Effects::new()))
+        .on("twice", |_: Event<Invoice>| Ok(Effects::new().forward("billing").forward("billing")))
+        .on("header", |_: Event<Invoice>| {
+            Ok(Effects::new().message(Message::to("billing").header("idempotency-key", "mine")))
+        })
+        .on("panic", |event: Event<Invoice>| -> Handled { panic!("on {}", event.id) });
+    let app = TestApp::start(database, kind, "").await;
+    for event_type in ["done", "ignore", "refuse", "retry", "shape", "twice", "header", "panic", "other"] {
+        assert_eq!(app.event(event_type, event_type, 1).await, "accepted", "{event_type}");
+    }
+    app.running.stop().await;
+    let check = async |id: &str, want: (&str, u32, &str)| {
+        let (state, attempts_n, error) = state(database, id).await;
+        assert_eq!((state.as_str(), attempts_n), (want.0, want.1), "{id}: {error}");
+        assert!(error.contains(want.2), "{id}: {error}");
+    };
+    check("done", ("done", 1, "")).await;
+    check("ignore", ("ignored", 1, "of no interest")).await;
+    check("refuse", ("failed", 1, "never")).await;
+    check("retry", ("retry", 1, "not now")).await;
+    check("shape", ("failed", 1, "does not fit")).await;
+    check("twice", ("failed", 1, "two effects are named `billing`")).await;
+    check("header", ("failed", 1, "idempotency-key")).await;
+    check("panic", ("retry", 1, "on panic")).await;
+    check("other", ("ignored", 0, "")).await;
+    assert_eq!(app.far_side.calls(), []);
+}
+
+async fn a_failing_handler_harms_its_own_event_alone(database: &Database) {
+    let kind = stripe_kind().on("*", |event: Event<Invoice>| match event.payload.amount_paid {
+        0 => panic!("poison"),
+        1 => refuse("poison"),
+        amount => Ok(Effects::new().call("billing", json!({ "amount": amount }))),
+    });
+    let app = Arc::new(TestApp::start(database, kind, "").await);
+    let all = (0..60_i64).map(|n| {
+        let app = Arc::clone(&app);
+        tokio::spawn(async move { app.event(&format!("evt_{n}"), "x", n % 10).await })
+    });
+    for one in all.collect::<Vec<_>>() {
+        assert_eq!(one.await.unwrap(), "accepted");
+    }
+    calls_n(&app, 48).await;
+    assert_eq!(
+        database.count("SELECT COUNT(*) FROM processed_webhook_events WHERE state = 'done'").await,
+        48
+    );
+}
+
+async fn a_failed_event_is_dispatched_again_until_it_works(database: &Database) {
+    let tries_n = Arc::new(AtomicU32::new(0));
+    let counted = Arc::clone(&tries_n);
+    let kind = stripe_kind().on("invoice.paid", move |event: Event<Invoice>| {
+        counted.fetch_add(1, Ordering::SeqCst);
+        if event.attempt_n < 3 {
+            return Err(anyhow::anyhow!("not yet").into());
+        }
+        Ok(Effects::new().call("billing", json!({ "attempt": event.attempt_n })))
+    });
+    let app = TestApp::start(database, kind, "").await;
+    assert_eq!(app.event("evt_1", "invoice.paid", 1).await, "accepted");
+    for tries in 2..=3 {
+        app.clock.advance(3_600_000);
+        until("it is dispatched again", Duration::from_secs(10), String::new, async || {
+            tries_n.load(Ordering::SeqCst) == tries
+        })
+        .await;
+    }
+    calls_n(&app, 1).await;
+    assert_eq!(app.event("evt_1", "invoice.paid", 1).await, "duplicate");
+    app.running.stop().await;
+    assert_eq!(app.far_side.calls()[0].1, r#"{"attempt":3}"#);
+    assert_eq!(state(database, "evt_1").await, ("done".to_owned(), 3, String::new()));
+}
+
+async fn a_failed_event_is_given_up_in_the_end(database: &Database) {
+    let kind = stripe_kind().on("*", |_: Event<Invoice>| -> Handled { Err(anyhow::anyhow!("never").into()) });
+    let app = TestApp::start(database, kind, "retry = { attempts_n = 2 }").await;
+    app.event("evt_1", "x", 1).await;
+    app.clock.advance(3_600_000);
+    until("it is given up", Duration::from_secs(10), String::new, async || {
+        state(database, "evt_1").await.0 == "failed"
+    })
+    .await;
+    assert_eq!(state(database, "evt_1").await, ("failed".to_owned(), 2, "never".to_owned()));
+    app.running.stop().await;
+}
+
+async fn with_reject_nothing_is_kept_and_the_sender_is_told(database: &Database) {
+    let is_broken = Arc::new(AtomicU32::new(1));
+    let broken = Arc::clone(&is_broken);
+    let kind = stripe_kind().on("x", move |_: Event<Invoice>| {
+        if broken.load(Ordering::SeqCst) == 1 {
+            refuse("broken")
+        } else {
+            Ok(Effects::new().forward("billing"))
+        }
+    });
+    let app = TestApp::start(database, kind, "on_handler_error = \"reject\"").await;
+    let (status, _, text) = app.post(&event_body("evt_1", "x", 1)).await;
+    assert_eq!((status, text.contains("handler_failed")), (500, true), "{text}");
+    assert!(row(database, "evt_1").await.is_none());
+    is_broken.store(0, Ordering::SeqCst);
+    assert_eq!(app.event("evt_1", "x", 1).await, "accepted");
+    calls_n(&app, 1).await;
+    assert_eq!(app.far_side.calls()[0].1, event_body("evt_1", "x", 1), "the event's own bytes");
+    app.running.stop().await;
+}
+
+async fn a_conflict_is_recorded_and_the_first_copy_stands(database: &Database) {
+    let kind = stripe_kind().on("x", |event: Event<Invoice>| {
+        Ok(Effects::new().call("billing", json!(event.payload.amount_paid)))
+    });
+    let app = TestApp::start(database, kind, "first_party = true").await;
+    assert_eq!(app.event("evt_1", "x", 1).await, "accepted");
+    let (status, outcome, text) = app.post(&event_body("evt_1", "x", 2)).await;
+    assert_eq!((status, outcome.as_str()), (409, "conflict"), "{text}");
+    calls_n(&app, 1).await;
+    assert_eq!(database.count("SELECT COUNT(*) FROM audit_log WHERE action = 'conflict'").await, 1);
+    app.running.stop().await;
+}
+
+async fn an_older_version_is_superseded(database: &Database) {
+    let spec = include_str!("../../providers/stripe/provider.toml").replace(
+        "payload = \"/data/object\"",
+        "payload = \"/data/object\"\nobject = [{ json = \"/object\" }]\nversion = { json = \"/version\" }",
+    );
+    let kind = Provider::from_spec(&spec).on_latest("order.*", |event: Event<serde_json::Value>| {
+        Ok(Effects::new().call("billing", json!(event.id)))
+    });
+    let app = TestApp::start(database, kind, "").await;
+    let send = async |id: &str, version: i64| {
+        app.post(&format!(r#"{{"id":"{id}","type":"order.updated","object":"o","version":{version}}}"#))
+            .await
+            .1
+    };
+    assert_eq!(send("evt_5", 5).await, "accepted");
+    assert_eq!(send("evt_3", 3).await, "superseded");
+    assert_eq!(send("evt_6", 6).await, "accepted");
+    assert_eq!(send("evt_3", 3).await, "duplicate");
+    calls_n(&app, 2).await;
+    app.running.stop().await;
+    assert_eq!(state(database, "evt_3").await.0, "superseded");
+}
+
+/// Makes the table of the transactional handlers below.
+async fn create_ledger(database: &Database) {
+    let store = Store::open(&StoreSettings { url: database.url.clone(), connections_n: 2 }).await.unwrap();
+    let mut admission = store.admission_begin().await.unwrap();
+    let sql = "CREATE TABLE ledger (invoice TEXT NOT NULL, amount BIGINT NOT NULL CHECK (amount < 100))";
+    admission.tx().execute(sql, &[]).await.unwrap();
+    admission.commit().await.unwrap();
+    store.close().await;
+}
+
+async fn book(tx: &mut Tx, event: Event<Invoice>) -> Handled {
+    let sql = "INSERT INTO ledger (invoice, amount) VALUES ($1, $2)";
+    tx.execute(sql, &[(&event.payload.id).into(), 1.into()]).await.map_err(anyhow::Error::from)?;
+    // Half-way: the table refuses large amounts.
+    tx.execute(sql, &[(&event.payload.id).into(), event.payload.amount_paid.into()])
+        .await
+        .map_err(anyhow::Error::from)?;
+    assert_ne!(event.payload.amount_paid, 13, "unlucky");
+    let entries_n =
+        tx.fetch_i64("SELECT COUNT(*) FROM ledger WHERE invoice = $1", &[(&event.payload.id).into()]).await;
+    Ok(Effects::new().call("billing", json!({ "entries": entries_n.map_err(anyhow::Error::from)? })))
+}
+
+async fn a_transactional_handler_leaves_all_or_nothing(database: &Database) {
+    create_ledger(database).await;
+    let app = TestApp::start(database, stripe_kind().on_tx("invoice.paid", book), "").await;
+    assert_eq!(app.event("good", "invoice.paid", 5).await, "accepted");
+    assert_eq!(app.event("good", "invoice.paid", 5).await, "duplicate");
+    assert_eq!(app.event("bad", "invoice.paid", 500).await, "accepted");
+    calls_n(&app, 1).await;
+    assert_eq!(app.far_side.calls()[0].1, r#"{"entries":2}"#);
+    app.running.stop().await;
+    assert_eq!(database.count("SELECT COUNT(*) FROM ledger WHERE invoice = 'in_good'").await, 2);
+    assert_eq!(database.count("SELECT COUNT(*) FROM ledger WHERE invoice = 'in_bad'").await, 0);
+    let (state, attempts_n, error) = state(database, "bad").await;
+    assert_eq!((state.as_str(), attempts_n), ("retry", 1));
+    assert!(error.to_lowercase().contains("check"), "{error}");
+}
+
+async fn careless(tx: &mut Tx, _: Event<Invoice>) -> Handled {
+    // The error is swallowed; on PostgreSQL the transaction is broken from here on.
+    drop(tx.execute("INSERT INTO no_such_table VALUES (1)", &[]).await);
+    Ok(Effects::new().forward("billing"))
+}
+
+async fn a_transactional_handlers_bad_sql_poisons_nobody(database: &Database) {
+    let kind = stripe_kind()
+        .on_tx("careless", careless)
+        .on("plain", |_: Event<Invoice>| Ok(Effects::new().forward("billing")));
+    let app = TestApp::start(database, kind, "").await;
+    assert_eq!(app.event("careless", "careless", 1).await, "accepted");
+    assert_eq!(app.event("plain", "plain", 1).await, "accepted");
+    app.running.stop().await;
+    assert_eq!(state(database, "plain").await.0, "done");
+    let state = state(database, "careless").await.0;
+    // SQLite undoes the one statement, PostgreSQL the transaction.
+    assert!(state == "retry" || (state == "done" && database.url.starts_with("sqlite")), "{state}");
+}
+
+async fn a_panic_in_a_transactional_handler_is_its_events_alone(database: &Database) {
+    create_ledger(database).await;
+    let app = TestApp::start(database, stripe_kind().on_tx("invoice.paid", book), "").await;
+    assert_eq!(app.event("unlucky", "invoice.paid", 13).await, "accepted");
+    assert_eq!(app.event("good", "invoice.paid", 5).await, "accepted");
+    calls_n(&app, 1).await;
+    app.running.stop().await;
+    let (state, _, error) = state(database, "unlucky").await;
+    assert_eq!((state.as_str(), error.contains("unlucky")), ("retry", true), "{error}");
+    assert_eq!(database.count("SELECT COUNT(*) FROM ledger WHERE invoice = 'in_unlucky'").await, 0);
+}

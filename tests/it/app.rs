@@ -1,0 +1,110 @@
+//! The app inside the test's process: handlers of the test's own, a clock that the test moves.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+use axum::Router;
+use axum::extract::State;
+use hooklatch::config::{ConfigSource, Environment, KindFacts, Settings};
+use hooklatch::provider::Provider;
+use hooklatch::types::{Clock, Name};
+use hooklatch::{App, Running};
+use http::{HeaderMap, StatusCode};
+
+use crate::database::Database;
+use crate::process::{SECRET, client, stripe_header};
+
+/// A running app with a `stripe` provider and a far side called `billing`.
+pub struct TestApp {
+    pub running: Running,
+    pub clock: Clock,
+    pub far_side: FarSide,
+    client: reqwest::Client,
+}
+
+/// What came to `billing`: key and body, in order.
+#[derive(Clone, Default)]
+pub struct FarSide(Arc<Mutex<Vec<(String, String)>>>);
+
+impl FarSide {
+    pub fn calls(&self) -> Vec<(String, String)> {
+        self.0.lock().unwrap().clone()
+    }
+
+    async fn serve(&self) -> String {
+        async fn call(State(calls): State<FarSide>, headers: HeaderMap, body: String) -> StatusCode {
+            let key = headers["idempotency-key"].to_str().unwrap().to_owned();
+            calls.0.lock().unwrap().push((key, body));
+            StatusCode::OK
+        }
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let router = Router::new().fallback(call).with_state(self.clone());
+        tokio::spawn(async move { axum::serve(listener, router).await });
+        url
+    }
+}
+
+/// Stripe's spec, for handlers of the test's own.
+pub fn stripe_kind() -> Provider {
+    Provider::from_spec(include_str!("../../providers/stripe/provider.toml"))
+}
+
+impl TestApp {
+    /// Starts `kind` on `database`; `more` TOML goes into `[providers.stripe]`.
+    pub async fn start(database: &Database, kind: Provider, more: &str) -> Self {
+        let far_side = FarSide::default();
+        let url = far_side.serve().await;
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("hooklatch.toml");
+        let toml = format!(
+            "[server]\nlisten = \"127.0.0.1:0\"\n[admin]\nlisten = \"127.0.0.1:0\"\n\
+             [database]\nurl = \"{}\"\n[outbox]\npoll_ms = 50\n[destinations.billing]\nurl = \"{url}\"\n\
+             [providers.stripe]\nsecrets = [\"{SECRET}\"]\n{more}\n",
+            database.url
+        );
+        std::fs::write(&file, toml).unwrap();
+        let settings = Settings {
+            source: ConfigSource { file: Some(file) },
+            env: BTreeMap::<String, String>::new().into_iter().collect::<Environment>(),
+            dev: None,
+        };
+        let facts = KindFacts {
+            kind: Name::parse("stripe").unwrap(),
+            horizon_h: 720,
+            has_signed_time: true,
+            has_signed_url: false,
+        };
+        let config = hooklatch::config::load(&settings, &[facts]).unwrap_or_else(|why| panic!("{why:?}"));
+        let clock = Clock::manual(Clock::system().now_ms());
+        let running = App::new(config).provider(kind).clock(clock.clone()).start().await.unwrap();
+        Self { running, clock, far_side, client: client() }
+    }
+
+    /// Sends a signed body; status, outcome and text of the answer.
+    pub async fn post(&self, body: &str) -> (u16, String, String) {
+        let header = stripe_header(body, self.clock.now_ms() / 1_000);
+        let url = format!("http://{}/webhooks/stripe", self.running.receiver_addr);
+        let sent =
+            self.client.post(url).header("stripe-signature", header).body(body.to_owned()).send().await;
+        let response = sent.unwrap();
+        let outcome = response
+            .headers()
+            .get("hooklatch-outcome")
+            .map_or("", |value| value.to_str().unwrap())
+            .to_owned();
+        (response.status().as_u16(), outcome, response.text().await.unwrap())
+    }
+
+    /// Sends an event of `id` and `event_type`, with `amount` in its payload; the outcome.
+    pub async fn event(&self, id: &str, event_type: &str, amount: i64) -> String {
+        self.post(&event_body(id, event_type, amount)).await.1
+    }
+}
+
+/// The body of a Stripe event.
+pub fn event_body(id: &str, event_type: &str, amount: i64) -> String {
+    format!(
+        r#"{{"id":"{id}","type":"{event_type}","data":{{"object":{{"id":"in_{id}","amount_paid":{amount}}}}}}}"#
+    )
+}
