@@ -29,7 +29,7 @@ pub mod cli;
 pub mod config;
 pub mod handler;
 mod http;
-mod outbox;
+pub mod outbox;
 pub mod provider;
 #[path = "../providers/mod.rs"]
 pub mod providers;

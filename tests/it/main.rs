@@ -13,5 +13,7 @@
 
 mod config;
 mod database;
+mod outbox;
 mod providers;
 mod store;
+mod stub;
