@@ -77,7 +77,7 @@ impl Outbox {
         destinations: BTreeMap<Name, DestinationConfig>,
         node: String,
     ) -> Result<Self, DestinationError> {
-        let destinations = destinations::ready(&destinations, &config)?;
+        let destinations = destinations::ready(destinations, &config)?;
         let wake = Arc::new(Notify::new());
         Ok(Self { shared: Arc::new(Shared { store, clock, config, destinations, node, wake }) })
     }
@@ -118,9 +118,9 @@ impl Outbox {
         let wants: Vec<LeaseWant> =
             self.shared.destinations.values().map(|one| want(one, DUE_N_MAX)).collect();
         let leased = self.shared.lease(&wants).await?;
-        let attempts = leased.iter().filter_map(|message| {
+        let attempts = leased.iter().map(|message| {
             let stops = Stops { stopping: quiet.clone(), cut: quiet.clone() };
-            Some(self.shared.attempt(message, stops))
+            self.shared.attempt(message, stops)
         });
         let settled: Vec<Settled> = join_all(attempts).await.into_iter().flatten().collect();
         settle::write(&self.shared.store, &settled, false).await?;

@@ -15,6 +15,7 @@ use hyper::body::{Frame, Incoming};
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpListener;
+use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
 /// How one request is answered. Without any, the answer is 200.
@@ -28,6 +29,8 @@ pub(crate) enum Mode {
     ActThenHang,
     /// The effect, and then the connection is closed.
     ActThenDrop,
+    /// The effect, and 200 once the test says so.
+    WhenTold,
     /// No effect, and the connection is closed.
     Drop,
     /// 200 at once, and a body without an end.
@@ -53,6 +56,7 @@ struct Memory {
     questions: Vec<String>,
     question_modes: VecDeque<Mode>,
     on_question: Option<Box<dyn Fn() + Send>>,
+    told: Arc<Notify>,
 }
 
 /// Runs until dropped.
@@ -88,6 +92,11 @@ impl Stub {
     /// Called when a question comes, before it is answered.
     pub(crate) fn on_question(&self, act: impl Fn() + Send + 'static) {
         self.memory.lock().unwrap().on_question = Some(Box::new(act));
+    }
+
+    /// Lets one request of [`Mode::WhenTold`] be answered.
+    pub(crate) fn tell(&self) {
+        self.memory.lock().unwrap().told.notify_one();
     }
 
     pub(crate) fn url(&self) -> String {
@@ -145,6 +154,11 @@ async fn answer(memory: Arc<Mutex<Memory>>, request: Request<Incoming>) -> io::R
                 response.headers_mut().insert(*name, value.parse().unwrap());
             }
             Ok(response)
+        }
+        Mode::WhenTold => {
+            let told = Arc::clone(&memory.lock().unwrap().told);
+            told.notified().await;
+            Ok(plain(200, "{}"))
         }
         Mode::ActThenHang => std::future::pending().await,
         Mode::ActThenDrop | Mode::Drop => Err(io::Error::other("dropped as told")),

@@ -61,7 +61,8 @@ pub enum DestinationError {
     },
 }
 
-/// The times of one destination. Milliseconds.
+/// The times of one destination.
+#[expect(clippy::struct_field_names, reason = "quantities end in their unit")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Times {
     /// Connect to last byte.
@@ -98,7 +99,7 @@ pub(super) struct Destination {
 }
 
 impl Destination {
-    fn new(name: &Name, config: &DestinationConfig, lease_ms: u64) -> Result<Self, DestinationError> {
+    fn new(name: Name, config: DestinationConfig, lease_ms: u64) -> Result<Self, DestinationError> {
         let times = Times::within(lease_ms, config.timeout_ms);
         if times.timeout_ms < config.timeout_ms {
             tracing::warn!(
@@ -112,8 +113,8 @@ impl Destination {
             UnknownPolicy::Query(query) => Some(Query::new(query.clone())),
             UnknownPolicy::Retry | UnknownPolicy::Hold => None,
         };
-        let http = HttpDestination::new(name, config, Duration::from_millis(times.timeout_ms))?;
-        Ok(Self { name: name.clone(), config: config.clone(), times, http, query })
+        let http = HttpDestination::new(&name, &config, Duration::from_millis(times.timeout_ms))?;
+        Ok(Self { name, config, times, http, query })
     }
 
     /// How long, from the first send, a key may be used: what the far side promises, less a twentieth for
@@ -141,11 +142,11 @@ impl Destination {
 
 /// Makes every configured destination ready, or says which one is not.
 pub(super) fn ready(
-    configs: &BTreeMap<Name, DestinationConfig>,
+    configs: BTreeMap<Name, DestinationConfig>,
     outbox: &OutboxConfig,
 ) -> Result<BTreeMap<Name, Destination>, DestinationError> {
     configs
-        .iter()
+        .into_iter()
         .map(|(name, config)| Ok((name.clone(), Destination::new(name, config, outbox.lease_ms)?)))
         .collect()
 }

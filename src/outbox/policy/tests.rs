@@ -48,7 +48,7 @@ fn not_sent() -> Answer {
 }
 
 /// A step without its words and relative to now.
-#[derive(Debug, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 enum Short {
     Done,
     Retry(i64),
@@ -57,7 +57,7 @@ enum Short {
     Hold,
 }
 
-fn short(step: Step) -> Short {
+fn short(step: &Step) -> Short {
     match step {
         Step::Done => Short::Done,
         Step::RetryAt { at_ms } => Short::Retry(at_ms - NOW),
@@ -71,7 +71,7 @@ fn short(step: Step) -> Short {
 fn each_answer_has_one_meaning() {
     #[track_caller]
     fn check(answer: &Answer, unknown: UnknownPolicy, want: Short) {
-        assert_eq!(short(next_step(answer, &facts(1), &config(unknown), NOW, 1.0)), want, "{answer:?}");
+        assert_eq!(short(&next_step(answer, &facts(1), &config(unknown), NOW, 1.0)), want, "{answer:?}");
     }
     for code in [200, 201, 202, 204, 299] {
         check(&status(code), UnknownPolicy::Hold, Short::Done);
@@ -99,7 +99,7 @@ fn attempts_and_age_run_out_and_the_old_key_is_never_sent_again() {
             key_valid_until_ms: NOW - age_ms + 24 * HOUR,
             ..facts(attempt_n)
         };
-        assert_eq!(short(next_step(answer, &facts, &config(policy), NOW, 1.0)), want, "{answer:?}");
+        assert_eq!(short(&next_step(answer, &facts, &config(policy), NOW, 1.0)), want, "{answer:?}");
     }
     check(&status(500), UnknownPolicy::Retry, (19, 0), Short::Retry(HOUR));
     check(&status(500), UnknownPolicy::Retry, (20, 0), Short::Dead);
@@ -112,8 +112,8 @@ fn attempts_and_age_run_out_and_the_old_key_is_never_sent_again() {
     let mut patient = config(UnknownPolicy::Retry);
     patient.retry.age_max_ms = u64::MAX;
     let late = Facts { key_valid_until_ms: NOW + 999, ..facts(1) };
-    assert_eq!(short(next_step(&status(500), &late, &patient, NOW, 1.0)), Short::Hold);
-    assert_eq!(short(next_step(&status(500), &late, &patient, NOW, 0.5)), Short::Retry(500));
+    assert_eq!(short(&next_step(&status(500), &late, &patient, NOW, 1.0)), Short::Hold);
+    assert_eq!(short(&next_step(&status(500), &late, &patient, NOW, 0.5)), Short::Retry(500));
 }
 
 #[test]
@@ -132,7 +132,7 @@ fn extremes_saturate() {
         }
     }
     assert_eq!(
-        short(next_step(&status(500), &facts(1), &config(UnknownPolicy::Retry), NOW, 0.0)),
+        short(&next_step(&status(500), &facts(1), &config(UnknownPolicy::Retry), NOW, 0.0)),
         Short::Retry(1)
     );
 }
@@ -143,7 +143,7 @@ fn retry_after_is_a_floor_between_one_second_and_the_cap() {
     fn check(text: &str, attempt_n: u32, want_ms: i64) {
         let answer = Answer::Status { code: 429, retry_after: Some(text.to_owned()) };
         let step = next_step(&answer, &facts(attempt_n), &config(UnknownPolicy::Retry), NOW, 0.5);
-        assert_eq!(short(step), Short::Retry(want_ms), "{text:?}");
+        assert_eq!(short(&step), Short::Retry(want_ms), "{text:?}");
     }
     check("120", 1, 120_000);
     check(" 120 ", 1, 120_000);

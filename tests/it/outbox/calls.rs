@@ -1,18 +1,15 @@
-//! The outbox against a far side that misbehaves, on both databases, stepped by hand on a clock that stands.
+//! One step at a time: what an attempt does and where its message goes.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
-use hooklatch::config::{DestinationConfig, OutboxConfig, QueryConfig, RetryConfig, Secret, UnknownPolicy};
-use hooklatch::outbox::Outbox;
-use hooklatch::store::{LeaseWant, MessageRow, SettleTo, Settlement, Store};
-use hooklatch::types::{AttemptResult, Clock};
+use hooklatch::config::{DestinationConfig, Secret, UnknownPolicy};
+use hooklatch::store::{LeaseWant, SettleTo, Settlement};
+use hooklatch::types::AttemptResult;
 use tokio::net::TcpListener;
-use tokio::sync::watch;
-use tokio::task::JoinSet;
 
+use super::{Fixture, HOUR_MS, START_MS, die_holding};
 use crate::database::{Database, on_both};
-use crate::store::{admit, event, key, message, name};
+use crate::store::{admit, event, message, name};
 use crate::stub::{Mode, Stub};
 
 on_both!(
@@ -29,105 +26,13 @@ on_both!(
     a_stale_settlement_is_fenced,
     a_message_whose_lease_runs_out_before_the_call_is_handed_back,
     nothing_is_sent_when_the_far_side_may_have_forgotten_the_key,
-    the_loop_sends_what_it_is_woken_for,
-    a_dead_destination_delays_no_other,
-    more_than_the_slots_is_sent_in_turn,
-    a_stop_hands_back_what_was_not_sent,
-    a_stop_settles_what_it_cuts_off,
 );
-
-const START_MS: i64 = 1_000;
-const HOUR_MS: i64 = 3_600_000;
-
-/// One store, one clock, one far side called `billing`.
-struct Fixture {
-    store: Store,
-    clock: Clock,
-    stub: Stub,
-}
-
-impl Fixture {
-    async fn new(database: &Database) -> Self {
-        Self { store: database.store().await, clock: Clock::manual(START_MS), stub: Stub::start().await }
-    }
-
-    /// Admits an event with one message to each destination.
-    async fn message(&self, event_id: &str, destinations: &[&str]) {
-        let messages: Vec<_> = destinations.iter().map(|to| message(event_id, to)).collect();
-        admit(&self.store, &event(event_id, "{\"a\":1}"), &messages).await;
-    }
-
-    fn config(&self, unknown: UnknownPolicy) -> DestinationConfig {
-        DestinationConfig {
-            url: self.stub.url(),
-            headers: BTreeMap::from([("authorization".to_owned(), Secret::new("Bearer canary"))]),
-            unknown,
-            timeout_ms: 5_000,
-            concurrency_n: 4,
-            retry: RetryConfig { first_ms: 1_000, max_ms: 60_000, attempts_n: 3, age_max_ms: 80_000_000 },
-            retry_after_max_ms: 600_000,
-            key_valid_for_ms: 24 * 3_600_000,
-        }
-    }
-
-    fn query(&self) -> UnknownPolicy {
-        UnknownPolicy::Query(QueryConfig { url: self.stub.query_url(), pointer: String::new(), equals: None })
-    }
-
-    fn outbox(&self, config: DestinationConfig) -> Outbox {
-        self.outbox_to([("billing", config)])
-    }
-
-    fn outbox_to<const N: usize>(&self, destinations: [(&str, DestinationConfig); N]) -> Outbox {
-        let config = OutboxConfig { lease_ms: 30_000, poll_ms: 50, stop_timeout_ms: 300 };
-        let destinations = destinations.into_iter().map(|(to, config)| (name(to), config)).collect();
-        Outbox::new(self.store.clone(), self.clock.clone(), config, destinations, "node-1".to_owned())
-            .unwrap()
-    }
-
-    async fn row(&self, event_id: &str) -> MessageRow {
-        self.store.message_list_of_event(&key(event_id)).await.unwrap().remove(0)
-    }
-
-    async fn state(&self, event_id: &str) -> String {
-        self.row(event_id).await.state
-    }
-
-    /// Waits until the message stands there; the test's own time limit ends it otherwise.
-    async fn until(&self, event_id: &str, state: &str) {
-        let reached = async {
-            while self.state(event_id).await != state {
-                tokio::time::timeout(Duration::from_millis(10), std::future::pending::<()>()).await.ok();
-            }
-        };
-        let in_time = tokio::time::timeout(Duration::from_secs(20), reached).await;
-        assert!(in_time.is_ok(), "{event_id} never was {state}: {:?}", self.row(event_id).await);
-    }
-
-    /// Steps the outbox and the clock until nothing has moved for a day of the clock.
-    async fn step_to_the_end(&self, outbox: &Outbox) {
-        let mut idle_n = 0;
-        while idle_n < 24 {
-            idle_n = if outbox.run_due().await.unwrap() > 0 { 0 } else { idle_n + 1 };
-            self.clock.advance(if idle_n == 0 { 70_000 } else { HOUR_MS });
-        }
-    }
-}
-
-/// Takes what is due as a worker that then dies.
-async fn die_holding(fixture: &Fixture) {
-    let want = LeaseWant { destination: name("billing"), free_n: 9, key_valid_for_ms: 24 * HOUR_MS };
-    let leased =
-        fixture.store.message_lease(&[want], fixture.clock.now_ms(), 30_000, "node-0").await.unwrap();
-    assert_eq!(leased.len(), 1);
-    fixture.clock.advance(30_000);
-}
 
 async fn a_call_carries_its_key_and_the_events_own_bytes(database: &Database) {
     let fixture = Fixture::new(database).await;
     let mut sent = message("evt_é", "billing");
-    sent.idempotency_key = "key-1".to_owned();
-    sent.path = "/sub?x=1".to_owned();
+    "key-1".clone_into(&mut sent.idempotency_key);
+    "/sub?x=1".clone_into(&mut sent.path);
     admit(&fixture.store, &event("evt_é", "{\"a\":1}"), &[sent]).await;
     let mut config = fixture.config(UnknownPolicy::Retry);
     config.headers.insert("idempotency-key".to_owned(), Secret::new("not this one"));
@@ -361,111 +266,5 @@ async fn nothing_is_sent_when_the_far_side_may_have_forgotten_the_key(database: 
         assert_eq!(outbox.run_due().await.unwrap(), 1);
         assert_eq!(fixture.state(&id).await, "held");
         assert_eq!(fixture.stub.counts(&format!("key-{id}-billing")), (1, 0));
-    }
-}
-
-/// An outbox that runs, and what stops it.
-fn run(outbox: Outbox) -> (JoinSet<()>, watch::Sender<bool>) {
-    let (stop, stopping) = watch::channel(false);
-    let mut running = JoinSet::new();
-    running.spawn(outbox.run(stopping));
-    (running, stop)
-}
-
-async fn ended(mut running: JoinSet<()>) {
-    let in_time = tokio::time::timeout(Duration::from_secs(10), running.join_next()).await;
-    in_time.expect("it stops in time").unwrap().unwrap();
-}
-
-async fn the_loop_sends_what_it_is_woken_for(database: &Database) {
-    let fixture = Fixture::new(database).await;
-    let outbox = fixture.outbox(fixture.config(UnknownPolicy::Retry));
-    let waker = outbox.waker();
-    let (running, stop) = run(outbox);
-    for n in 0..3 {
-        let id = format!("evt_{n}");
-        fixture.message(&id, &["billing"]).await;
-        waker.wake();
-        fixture.until(&id, "done").await;
-    }
-    stop.send_replace(true);
-    ended(running).await;
-}
-
-async fn a_dead_destination_delays_no_other(database: &Database) {
-    let fixture = Fixture::new(database).await;
-    let dead = Stub::start().await;
-    dead.next(&vec![Mode::ActThenHang; 40]);
-    let slow =
-        DestinationConfig { url: dead.url(), concurrency_n: 2, ..fixture.config(UnknownPolicy::Retry) };
-    for n in 0..20 {
-        fixture.message(&format!("evt_{n}"), &["dead"]).await;
-    }
-    let outbox = fixture.outbox_to([("dead", slow), ("billing", fixture.config(UnknownPolicy::Retry))]);
-    let waker = outbox.waker();
-    let (running, stop) = run(outbox);
-    for n in 20..40 {
-        fixture.message(&format!("evt_{n}"), &["billing"]).await;
-        waker.wake();
-    }
-    for n in 20..40 {
-        fixture.until(&format!("evt_{n}"), "done").await;
-    }
-    let counts = fixture.store.message_counts().await.unwrap();
-    let leased = counts.iter().find(|count| count.state.as_str() == "leased").map(|count| count.messages_n);
-    assert_eq!(leased, Some(2), "no more than its slots are held: {counts:?}");
-    stop.send_replace(true);
-    ended(running).await;
-}
-
-async fn more_than_the_slots_is_sent_in_turn(database: &Database) {
-    let fixture = Fixture::new(database).await;
-    for n in 0..30 {
-        fixture.message(&format!("evt_{n}"), &["billing"]).await;
-    }
-    let (running, stop) = run(fixture.outbox(fixture.config(UnknownPolicy::Hold)));
-    for n in 0..30 {
-        fixture.until(&format!("evt_{n}"), "done").await;
-        assert_eq!(fixture.stub.counts(&format!("key-evt_{n}-billing")), (1, 1));
-    }
-    stop.send_replace(true);
-    ended(running).await;
-}
-
-async fn a_stop_hands_back_what_was_not_sent(database: &Database) {
-    let fixture = Fixture::new(database).await;
-    fixture.message("evt_1", &["billing"]).await;
-    die_holding(&fixture).await;
-    let (stop, stopping) = watch::channel(false);
-    // The stop comes between the question and the call that it allows.
-    let raise = stop.clone();
-    fixture.stub.on_question(move || drop(raise.send_replace(true)));
-    let mut running = JoinSet::new();
-    running.spawn(fixture.outbox(fixture.config(fixture.query())).run(stopping));
-    ended(running).await;
-    let row = fixture.row("evt_1").await;
-    assert_eq!((row.state.as_str(), row.visible_at_ms), ("ready", fixture.clock.now_ms()));
-    assert_eq!(fixture.stub.counts("key-evt_1-billing"), (0, 0));
-}
-
-async fn a_stop_settles_what_it_cuts_off(database: &Database) {
-    let fixture = Fixture::new(database).await;
-    for (policy, state) in [(UnknownPolicy::Retry, "ready"), (UnknownPolicy::Hold, "held")] {
-        let id = format!("evt_{state}");
-        fixture.message(&id, &["billing"]).await;
-        fixture.stub.next(&[Mode::ActThenHang]);
-        let config = DestinationConfig { timeout_ms: 25_000, ..fixture.config(policy) };
-        let (running, stop) = run(fixture.outbox(config));
-        let key = format!("key-{id}-billing");
-        let called = async {
-            while fixture.stub.counts(&key).0 == 0 {
-                tokio::task::yield_now().await;
-            }
-        };
-        tokio::time::timeout(Duration::from_secs(10), called).await.unwrap();
-        stop.send_replace(true);
-        ended(running).await;
-        assert_eq!(fixture.state(&id).await, state);
-        fixture.clock.advance(120_000);
     }
 }
