@@ -199,7 +199,8 @@ fn question(memory: &Mutex<Memory>, uri: &str) -> Mode {
         return mode;
     }
     let key = uri.rsplit_once("key=").map_or("", |(_, key)| key);
-    let has_happened = memory.calls.get(key).is_some_and(|call| call.effects_n > 0);
+    let key = percent_encoding::percent_decode_str(key).decode_utf8().unwrap();
+    let has_happened = memory.calls.get(key.as_ref()).is_some_and(|call| call.effects_n > 0);
     Mode::Status(if has_happened { 200 } else { 404 })
 }
 
