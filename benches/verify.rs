@@ -1,6 +1,6 @@
 //! What verification costs beside the bare digest: each kind's `verify` on a 2 KiB body against one HMAC
 //! over the same bytes. `cargo bench --bench verify`.
-#![expect(clippy::unwrap_used, missing_docs, reason = "a bench")]
+#![expect(clippy::unwrap_used, reason = "a bench")]
 
 use bytes::Bytes;
 use criterion::{Criterion, criterion_group, criterion_main};

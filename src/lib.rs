@@ -30,7 +30,7 @@ pub mod config;
 pub mod handler;
 mod http;
 mod logging;
-mod outbox;
+pub mod outbox;
 pub mod provider;
 #[path = "../providers/mod.rs"]
 pub mod providers;

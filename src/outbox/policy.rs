@@ -1,246 +1,251 @@
-//! What happens to a message after one attempt. No clock, no database, no randomness: tables test it all.
+//! What an answer means and what follows from it: pure decisions, no clock, no database, no randomness.
+//!
+//! [`before_send`] decides whether anything may leave at all, [`next_step`] what one attempt leads to. Both
+//! keep to two rules: what is unknown is never treated as refused or as done, and past the time a far side
+//! remembers a key nothing is sent by itself.
 
 use crate::backoff;
-use crate::config::{RetryConfig, UnknownPolicy};
+use crate::config::{DestinationConfig, UnknownPolicy};
+use crate::store::LeasedMessage;
 use crate::types::{AttemptResult, UnixMs};
 
-/// Shortest wait that a `Retry-After` can ask for; 0 or a past date mean "soon", not "at once".
+/// Shortest `Retry-After` that is honoured as such, in milliseconds; a shorter one counts as this.
 const RETRY_AFTER_MS_MIN: i64 = 1_000;
 
-/// What the far side said, or what is known in its absence.
+/// What came back from one attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Answer {
-    /// A status line came.
+    /// An HTTP status; the answer's body plays no part.
     Status {
+        /// The status.
         code: u16,
-        /// From `Retry-After`, relative to now.
-        retry_after_ms: Option<i64>,
+        /// The `Retry-After` header, as it came.
+        retry_after: Option<String>,
     },
-    /// Surely not executed: no connection, no TLS, no such host.
-    NotSent { why: String },
-    /// The request was written and nobody knows what became of it.
-    Unknown { why: String },
+    /// Surely not executed: refused connection, no such host, no TLS.
+    NotSent {
+        /// In words without URLs, bodies or secrets.
+        why: String,
+    },
+    /// Sent, and nobody knows whether it took effect.
+    Unknown {
+        /// In words without URLs, bodies or secrets.
+        why: String,
+    },
 }
 
-/// What the policy needs to know of a message.
-#[derive(Debug, Clone, Copy)]
+/// What the decisions need to know of a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Facts {
-    /// This attempt included.
+    /// Claims so far, this one included.
     pub(super) attempt_n: u32,
+    /// When the first attempt was claimed.
     pub(super) first_sent_at_ms: UnixMs,
+    /// Past this nothing is sent by itself.
     pub(super) key_valid_until_ms: UnixMs,
-    pub(super) now_ms: UnixMs,
-    /// 0.0 to 1.0.
-    pub(super) jitter: f64,
+    /// The claim before this one ended without a word.
+    pub(super) is_previous_unsettled: bool,
+    /// Nobody knows whether an earlier attempt took effect.
+    pub(super) is_uncertain: bool,
 }
 
-/// What is done with the message.
+impl From<&LeasedMessage> for Facts {
+    fn from(message: &LeasedMessage) -> Self {
+        Self {
+            attempt_n: message.attempt_n,
+            first_sent_at_ms: message.first_sent_at_ms,
+            key_valid_until_ms: message.key_valid_until_ms,
+            is_previous_unsettled: message.is_previous_unsettled,
+            is_uncertain: message.is_previous_unsettled || message.is_previous_unknown,
+        }
+    }
+}
+
+impl Facts {
+    /// The same message after the far side said that the effect did not happen.
+    #[must_use]
+    pub(super) fn certain(self) -> Self {
+        Self { is_uncertain: false, ..self }
+    }
+}
+
+/// What may be done with a message that was just leased.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Plan {
+    /// Send it.
+    Send,
+    /// Ask the far side whether it happened, and send only if it did not.
+    Ask,
+    /// A person decides.
+    Hold {
+        /// For that person.
+        why: String,
+    },
+    /// Given up.
+    Dead {
+        /// For whoever looks.
+        why: String,
+    },
+}
+
+/// What follows from one attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Step {
+    /// The destination confirmed it.
     Done,
-    RetryAt { at_ms: UnixMs },
-    Dead,
-    Held,
+    /// Send again, under the same key.
+    RetryAt {
+        /// Not before this.
+        at_ms: UnixMs,
+    },
+    /// Ask the far side whether it happened, before anything is sent again.
+    AskFirst {
+        /// Not before this.
+        at_ms: UnixMs,
+    },
+    /// Given up.
+    Dead {
+        /// For whoever looks.
+        why: String,
+    },
+    /// A person decides.
+    Hold {
+        /// For that person.
+        why: String,
+    },
 }
 
-/// A step with the result and the reason that are recorded with it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Decision {
-    pub(super) step: Step,
-    pub(super) result: AttemptResult,
-    pub(super) http_status: Option<u16>,
-    pub(super) error: Option<String>,
+/// Whether a leased message may be sent.
+pub(super) fn before_send(facts: &Facts, config: &DestinationConfig, now_ms: UnixMs) -> Plan {
+    if facts.is_uncertain {
+        match config.unknown {
+            UnknownPolicy::Hold => {
+                return Plan::Hold { why: "outcome of an earlier attempt is unknown".to_owned() };
+            }
+            // Asking changes nothing over there, so it is allowed whatever the age of the key.
+            UnknownPolicy::Query(_) => return Plan::Ask,
+            UnknownPolicy::Retry => {}
+        }
+    }
+    if now_ms >= facts.key_valid_until_ms {
+        return Plan::Hold { why: key_is_old() };
+    }
+    // Only a message whose workers keep dying comes here with its attempts spent: every other one was given
+    // up when its last attempt was settled. One that a person revived is not unsettled and may go once more.
+    if facts.is_previous_unsettled && facts.attempt_n > config.retry.attempts_n {
+        return Plan::Dead {
+            why: format!("{} attempts were made, the last one unsettled", facts.attempt_n - 1),
+        };
+    }
+    Plan::Send
 }
 
-/// How a destination is treated.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Rules<'a> {
-    pub(super) retry: &'a RetryConfig,
-    pub(super) unknown: &'a UnknownPolicy,
-    pub(super) retry_after_ms_max: i64,
-}
-
-/// Decides what `answer` means for a message of these `facts`.
-pub(super) fn next_step(answer: &Answer, facts: &Facts, rules: &Rules<'_>) -> Decision {
+/// What happens to a message after one attempt. `jitter` is 0.0 to 1.0 and shortens the delay: full jitter.
+/// An answer of [`Answer::Unknown`] also stands for a question the far side did not settle.
+pub(super) fn next_step(
+    answer: &Answer,
+    facts: &Facts,
+    config: &DestinationConfig,
+    now_ms: UnixMs,
+    jitter: f64,
+) -> Step {
     match answer {
-        Answer::Status { code: 200..=299, .. } => decided(Step::Done, AttemptResult::Done, answer, None),
-        Answer::Status { code: 408 | 425 | 429 | 500..=599, retry_after_ms } => {
-            again(answer, facts, rules, *retry_after_ms)
+        Answer::Status { code: 200..=299, .. } => Step::Done,
+        Answer::Status { code, retry_after } if is_passing(*code) => {
+            let asked_ms = retry_after.as_deref().and_then(|text| retry_after_ms(text, now_ms));
+            again(asked_ms, facts, config, now_ms, jitter)
         }
-        Answer::Status { code, .. } => {
-            let why = match code {
-                300..=399 => "redirects are not followed",
-                _ => "refused for good",
-            };
-            decided(Step::Dead, AttemptResult::Refused, answer, Some(format!("answered {code}: {why}")))
+        Answer::Status { code: code @ 300..=399, .. } => {
+            Step::Dead { why: format!("redirected with {code}; redirects are not followed") }
         }
-        Answer::NotSent { .. } => again(answer, facts, rules, None),
-        Answer::Unknown { why } => match rules.unknown {
-            UnknownPolicy::Hold => decided(Step::Held, AttemptResult::Unknown, answer, Some(why.clone())),
-            UnknownPolicy::Retry | UnknownPolicy::Query(_) => again(answer, facts, rules, None),
+        Answer::Status { code, .. } => Step::Dead { why: format!("refused with {code}") },
+        Answer::NotSent { .. } => again(None, facts, config, now_ms, jitter),
+        Answer::Unknown { why } => match config.unknown {
+            UnknownPolicy::Retry => again(None, facts, config, now_ms, jitter),
+            UnknownPolicy::Hold => Step::Hold { why: format!("outcome is unknown: {why}") },
+            UnknownPolicy::Query(_) if is_exhausted(facts, config, now_ms) => Step::Hold {
+                why: format!("outcome is still unknown after {} attempts: {why}", facts.attempt_n),
+            },
+            UnknownPolicy::Query(_) => Step::AskFirst { at_ms: due_ms(None, facts, config, now_ms, jitter) },
         },
     }
 }
 
-/// Another attempt later, unless attempts, age or the far side's memory of the key are at their end.
-fn again(answer: &Answer, facts: &Facts, rules: &Rules<'_>, retry_after_ms: Option<i64>) -> Decision {
-    let (result, why) = match answer {
-        Answer::Status { code, .. } => (AttemptResult::Retry, format!("answered {code}")),
-        Answer::NotSent { why } => (AttemptResult::Retry, why.clone()),
-        Answer::Unknown { why } => (AttemptResult::Unknown, why.clone()),
-    };
-    if backoff::is_exhausted(rules.retry, facts.attempt_n, facts.first_sent_at_ms, facts.now_ms) {
-        // With `query` a person has to say what nobody could find out.
-        let is_open_question =
-            result == AttemptResult::Unknown && matches!(rules.unknown, UnknownPolicy::Query(_));
-        let step = if is_open_question { Step::Held } else { Step::Dead };
-        return decided(step, result, answer, Some(format!("{why}; attempts or age are used up")));
+/// The word that is stored with the attempt.
+pub(super) fn result_of(answer: &Answer) -> AttemptResult {
+    match answer {
+        Answer::Status { code: 200..=299, .. } => AttemptResult::Done,
+        Answer::Status { code, .. } if is_passing(*code) => AttemptResult::Retry,
+        Answer::Status { .. } => AttemptResult::Refused,
+        Answer::NotSent { .. } => AttemptResult::Retry,
+        Answer::Unknown { .. } => AttemptResult::Unknown,
     }
-    let own_ms = backoff::delay_ms(rules.retry, facts.attempt_n, facts.jitter);
-    let delay_ms = match retry_after_ms {
-        Some(asked_ms) => {
-            asked_ms.clamp(RETRY_AFTER_MS_MIN, rules.retry_after_ms_max.max(RETRY_AFTER_MS_MIN))
-        }
-        None => own_ms,
-    };
-    let at_ms = facts.now_ms.saturating_add(delay_ms);
-    decided(Step::RetryAt { at_ms }, result, answer, Some(why))
 }
 
-fn decided(step: Step, result: AttemptResult, answer: &Answer, error: Option<String>) -> Decision {
-    let http_status = match answer {
-        Answer::Status { code, .. } => Some(*code),
-        _ => None,
-    };
-    Decision { step, result, http_status, error }
+/// How far in the future a `Retry-After` lies: whole seconds, or one of the three forms of an HTTP date.
+/// `None` for what is past or neither.
+pub(super) fn retry_after_ms(text: &str, now_ms: UnixMs) -> Option<i64> {
+    let text = text.trim();
+    if !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit()) {
+        let seconds = text.parse::<i64>().unwrap_or(i64::MAX);
+        return Some(seconds.saturating_mul(1_000));
+    }
+    let at_ms = http_date_ms(text)?;
+    (at_ms > now_ms).then(|| at_ms.saturating_sub(now_ms))
 }
 
-/// `Err(why)` when a leased message must not be sent by itself, however it got here.
-pub(super) fn may_send(facts: &Facts, is_outcome_open: bool, unknown: &UnknownPolicy) -> Result<(), String> {
-    if is_outcome_open && *unknown == UnknownPolicy::Hold {
-        return Err(
-            "an earlier attempt was never settled, and `unknown = \"hold\"` leaves it to a person".to_owned()
-        );
-    }
-    if facts.now_ms >= facts.key_valid_until_ms {
-        return Err("the far side may have forgotten the key: sending again needs a person's word".to_owned());
-    }
-    Ok(())
+fn http_date_ms(text: &str) -> Option<UnixMs> {
+    // RFC 9110, 5.6.7: the form in use, and the two that a recipient still has to read.
+    let forms = ["%a, %d %b %Y %H:%M:%S GMT", "%A, %d-%b-%y %H:%M:%S GMT", "%a %b %e %H:%M:%S %Y"];
+    let read = |form: &&str| jiff::civil::DateTime::strptime(form, text).ok();
+    let utc = forms.iter().find_map(read)?.to_zoned(jiff::tz::TimeZone::UTC).ok()?;
+    Some(utc.timestamp().as_millisecond())
 }
 
-/// Milliseconds that a `Retry-After` asks for: seconds, or an HTTP date relative to `now_ms`. `None` for
-/// anything else.
-pub(super) fn retry_after_ms(value: &str, now_ms: UnixMs) -> Option<i64> {
-    let value = value.trim();
-    if value.bytes().all(|b| b.is_ascii_digit()) {
-        // Absurd numbers are numbers all the same; the cap makes them harmless.
-        return (!value.is_empty())
-            .then(|| value.parse::<i64>().map_or(i64::MAX, |s| s.saturating_mul(1_000)));
+/// Statuses that say "not now": the effect did not happen, and may happen later.
+fn is_passing(code: u16) -> bool {
+    matches!(code, 408 | 425 | 429 | 500..=599)
+}
+
+fn is_exhausted(facts: &Facts, config: &DestinationConfig, now_ms: UnixMs) -> bool {
+    backoff::is_exhausted(&config.retry, facts.attempt_n, facts.first_sent_at_ms, now_ms)
+}
+
+fn again(
+    asked_ms: Option<i64>,
+    facts: &Facts,
+    config: &DestinationConfig,
+    now_ms: UnixMs,
+    jitter: f64,
+) -> Step {
+    if is_exhausted(facts, config, now_ms) {
+        let age_s = now_ms.saturating_sub(facts.first_sent_at_ms) / 1_000;
+        return Step::Dead { why: format!("given up after {} attempts and {age_s} s", facts.attempt_n) };
     }
-    let at = httpdate::parse_http_date(value).ok()?;
-    let at_ms = at.duration_since(std::time::UNIX_EPOCH).ok()?.as_millis();
-    Some(i64::try_from(at_ms).unwrap_or(i64::MAX).saturating_sub(now_ms))
+    let at_ms = due_ms(asked_ms, facts, config, now_ms, jitter);
+    if at_ms >= facts.key_valid_until_ms {
+        return Step::Hold { why: key_is_old() };
+    }
+    Step::RetryAt { at_ms }
+}
+
+/// The later of the back-off and of what the far side asked for.
+fn due_ms(
+    asked_ms: Option<i64>,
+    facts: &Facts,
+    config: &DestinationConfig,
+    now_ms: UnixMs,
+    jitter: f64,
+) -> UnixMs {
+    let most_ms = i64::try_from(config.retry_after_max_ms).unwrap_or(i64::MAX).max(RETRY_AFTER_MS_MIN);
+    let asked_ms = asked_ms.map_or(0, |asked_ms| asked_ms.clamp(RETRY_AFTER_MS_MIN, most_ms));
+    let delay_ms = backoff::delay_ms(&config.retry, facts.attempt_n, jitter);
+    now_ms.saturating_add(delay_ms.max(asked_ms))
+}
+
+fn key_is_old() -> String {
+    "far side may have forgotten the key: sending again needs a person's word".to_owned()
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const RETRY: RetryConfig =
-        RetryConfig { first_ms: 1_000, max_ms: 60_000, attempts_n: 5, age_max_ms: 3_600_000 };
-    const NOW_MS: i64 = 1_767_225_600_000;
-
-    fn step(answer: &Answer, attempt_n: u32, unknown: &UnknownPolicy) -> (Step, AttemptResult) {
-        let facts = Facts {
-            attempt_n,
-            first_sent_at_ms: NOW_MS - 1_000,
-            key_valid_until_ms: NOW_MS + 60_000,
-            now_ms: NOW_MS,
-            jitter: 1.0,
-        };
-        let rules = Rules { retry: &RETRY, unknown, retry_after_ms_max: 30_000 };
-        let decision = next_step(answer, &facts, &rules);
-        (decision.step, decision.result)
-    }
-
-    fn status(code: u16) -> Answer {
-        Answer::Status { code, retry_after_ms: None }
-    }
-
-    #[test]
-    fn every_status_means_what_the_design_says() {
-        use AttemptResult::{Done, Refused, Retry};
-        #[track_caller]
-        fn check(codes: impl IntoIterator<Item = u16>, step_wanted: &Step, result: AttemptResult) {
-            for code in codes {
-                assert_eq!(
-                    step(&status(code), 1, &UnknownPolicy::Retry),
-                    (step_wanted.clone(), result),
-                    "{code}"
-                );
-            }
-        }
-        let later = Step::RetryAt { at_ms: NOW_MS + 1_000 };
-        check(200..=299, &Step::Done, Done);
-        check([408, 425, 429], &later, Retry);
-        check(500..=599, &later, Retry);
-        check(
-            (100..=199).chain(300..=407).chain(409..=424).chain([426, 428, 430, 451, 499, 600]),
-            &Step::Dead,
-            Refused,
-        );
-    }
-
-    #[test]
-    fn an_unknown_outcome_is_treated_as_configured() {
-        let unknown = Answer::Unknown { why: "timed out".to_owned() };
-        let query = UnknownPolicy::Query(crate::config::QueryConfig {
-            url: "http://a".to_owned(),
-            pointer: "/x".to_owned(),
-            equals: None,
-        });
-        let later = |ms| Step::RetryAt { at_ms: NOW_MS + ms };
-        assert_eq!(step(&unknown, 1, &UnknownPolicy::Hold), (Step::Held, AttemptResult::Unknown));
-        assert_eq!(step(&unknown, 3, &UnknownPolicy::Retry), (later(4_000), AttemptResult::Unknown));
-        assert_eq!(step(&unknown, 1, &query), (later(1_000), AttemptResult::Unknown));
-        assert_eq!(step(&unknown, 5, &UnknownPolicy::Retry), (Step::Dead, AttemptResult::Unknown));
-        assert_eq!(step(&unknown, 5, &query), (Step::Held, AttemptResult::Unknown));
-        let not_sent = Answer::NotSent { why: "refused".to_owned() };
-        assert_eq!(step(&not_sent, 1, &UnknownPolicy::Hold), (later(1_000), AttemptResult::Retry));
-        assert_eq!(step(&not_sent, 5, &UnknownPolicy::Hold), (Step::Dead, AttemptResult::Retry));
-    }
-
-    #[test]
-    fn retry_after_is_honoured_within_bounds() {
-        #[track_caller]
-        fn check(value: &str, wait_ms: i64) {
-            let answer = Answer::Status { code: 429, retry_after_ms: retry_after_ms(value, NOW_MS) };
-            let (step, _) = step(&answer, 1, &UnknownPolicy::Retry);
-            assert_eq!(step, Step::RetryAt { at_ms: NOW_MS + wait_ms }, "{value}");
-        }
-        check("7", 7_000);
-        check("0", 1_000);
-        check("999999999999999999999999", 30_000);
-        check("Thu, 01 Jan 2026 00:00:05 GMT", 5_000);
-        check("Thu, 01 Jan 1970 00:00:00 GMT", 1_000);
-        check("Tue, 01 Jan 2036 00:00:00 GMT", 30_000);
-        check("soon", 1_000);
-        check("-5", 1_000);
-        check("", 1_000);
-    }
-
-    #[test]
-    fn nothing_is_sent_past_the_keys_validity_or_over_an_open_hold() {
-        let facts = |now_ms| Facts {
-            attempt_n: 2,
-            first_sent_at_ms: 0,
-            key_valid_until_ms: 1_000,
-            now_ms,
-            jitter: 0.0,
-        };
-        assert!(may_send(&facts(999), false, &UnknownPolicy::Hold).is_ok());
-        assert!(may_send(&facts(999), true, &UnknownPolicy::Retry).is_ok());
-        assert!(may_send(&facts(1_000), false, &UnknownPolicy::Retry).is_err());
-        assert!(may_send(&facts(0), true, &UnknownPolicy::Hold).is_err());
-    }
-}
+mod tests;

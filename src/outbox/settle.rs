@@ -1,74 +1,147 @@
-//! Writes outcomes, many at a time: takes what waits, one statement for all of it.
+//! Writes what attempts came to, many in one transaction, each under its fencing token.
 //!
-//! When the database is away the write is repeated, never the call, until the lease is over; then whoever
-//! takes the message next finds that its outcome is unknown.
+//! A write that fails because the database is away is repeated until it is written or fenced: the call
+//! behind it was made and must not be made again. While that goes on, [`Settler::is_behind`] keeps the
+//! worker from taking more.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use tokio::sync::mpsc;
-use tracing::warn;
+use tokio::sync::{mpsc, oneshot};
+use tracing::{error, warn};
 
 use crate::store::{Settlement, Store, StoreError};
-use crate::types::{Clock, Name, UnixMs};
+use crate::types::Name;
 
-/// Most outcomes in one statement.
-const SETTLEMENTS_N_MAX: usize = 256;
-/// Longest wait between two tries of a write.
-const PAUSE_MAX: Duration = Duration::from_secs(1);
+/// Most settlements in one transaction.
+const BATCH_N_MAX: usize = 256;
+/// Upper bound of the first wait after a failure, and of any.
+const PAUSE_MS: (u64, u64) = (100, 5_000);
 
-/// One outcome on its way to its row.
-pub(super) struct Outcome {
+/// A settlement and whose it is.
+pub(super) struct Settled {
     pub(super) destination: Name,
     pub(super) settlement: Settlement,
-    /// Past this the row is somebody else's.
-    pub(super) lease_until_ms: UnixMs,
 }
 
-/// Runs until every sender of outcomes is gone and the last one is written.
-pub(super) async fn run(store: Store, clock: Clock, mut waiting: mpsc::Receiver<Outcome>) {
-    let mut batch = Vec::with_capacity(SETTLEMENTS_N_MAX);
-    while waiting.recv_many(&mut batch, SETTLEMENTS_N_MAX).await > 0 {
-        write(&store, &clock, std::mem::take(&mut batch)).await;
+struct Waiting {
+    settled: Settled,
+    written: oneshot::Sender<()>,
+}
+
+/// Hands settlements to the task that writes them. Cloning shares that task.
+#[derive(Clone)]
+pub(super) struct Settler {
+    // Unbounded, and yet bounded: whoever sends waits for its answer, and there is one sender per slot.
+    sender: mpsc::UnboundedSender<Waiting>,
+    is_behind: Arc<AtomicBool>,
+}
+
+impl Settler {
+    /// A settler and the task that writes; the task ends when the last clone is dropped.
+    pub(super) fn new(store: Store) -> (Self, impl Future<Output = ()> + Send + 'static) {
+        let (sender, waiting) = mpsc::unbounded_channel();
+        let is_behind = Arc::new(AtomicBool::new(false));
+        let task = run(store, waiting, Arc::clone(&is_behind));
+        (Self { sender, is_behind }, task)
+    }
+
+    /// Comes back when the settlement is written, fenced or refused by the database.
+    pub(super) async fn settle(&self, settled: Settled) {
+        let (written, is_written) = oneshot::channel();
+        if self.sender.send(Waiting { settled, written }).is_ok() {
+            // An error means that the writing task is gone: the process is stopping.
+            drop(is_written.await);
+        }
+    }
+
+    /// Whether results wait because the database does not take them.
+    pub(super) fn is_behind(&self) -> bool {
+        self.is_behind.load(Ordering::Relaxed)
     }
 }
 
-async fn write(store: &Store, clock: &Clock, mut batch: Vec<Outcome>) {
-    let mut pause = Duration::from_millis(20);
-    while !batch.is_empty() {
-        let settlements: Vec<Settlement> = batch.iter().map(|one| one.settlement.clone()).collect();
-        match store.message_settle(&settlements).await {
-            Ok(settled) => {
-                for (one, is_settled) in batch.iter().zip(settled) {
-                    if !is_settled {
-                        fenced(one);
-                    }
-                }
-                return;
-            }
-            Err(error) => {
-                warn!(%error, outcomes_n = batch.len(), "could not write outcomes; writing them again");
-                if matches!(error, StoreError::Query { .. }) && batch.len() > 1 {
-                    // One of them is refused; alone, the others go through.
-                    for one in batch {
-                        Box::pin(write(store, clock, vec![one])).await;
-                    }
-                    return;
-                }
-                tokio::time::sleep(pause).await;
-                pause = (pause * 2).min(PAUSE_MAX);
-                let now_ms = clock.now_ms();
-                batch.retain(|one| now_ms < one.lease_until_ms);
-            }
+async fn run(store: Store, mut waiting: mpsc::UnboundedReceiver<Waiting>, is_behind: Arc<AtomicBool>) {
+    let mut batch = Vec::new();
+    while waiting.recv_many(&mut batch, BATCH_N_MAX).await > 0 {
+        let (settled, written): (Vec<_>, Vec<_>) =
+            batch.drain(..).map(|one: Waiting| (one.settled, one.written)).unzip();
+        write_until_answered(&store, &settled, &is_behind).await;
+        for written in written {
+            // Whoever waited may have been stopped meanwhile.
+            written.send(()).ok();
         }
     }
 }
 
-fn fenced(one: &Outcome) {
-    metrics::counter!("hooklatch_fenced_total", "destination" => one.destination.to_string()).increment(1);
-    warn!(
-        message.id = one.settlement.message_id,
-        destination = %one.destination,
-        attempt_n = one.settlement.attempt_n,
-        "a lost lease kept this outcome from being written"
-    );
+async fn write_until_answered(store: &Store, batch: &[Settled], is_behind: &AtomicBool) {
+    let mut failures_n = 0;
+    loop {
+        match write(store, batch, failures_n > 0).await {
+            Ok(()) => break,
+            Err(StoreError::Unavailable { .. } | StoreError::CommitUnknown { .. }) => {}
+            // One that the database refuses must not take the others with it.
+            Err(refused) => {
+                warn!(error = %refused, settlements_n = batch.len(), "could not settle together, settling one by one");
+                write_each(store, batch).await;
+                break;
+            }
+        }
+        failures_n += 1;
+        is_behind.store(true, Ordering::Relaxed);
+        warn!(
+            failures_n,
+            settlements_n = batch.len(),
+            "database does not take settlements; writing them again"
+        );
+        pause(failures_n).await;
+    }
+    is_behind.store(false, Ordering::Relaxed);
+}
+
+async fn write_each(store: &Store, batch: &[Settled]) {
+    for one in batch {
+        if let Err(refused) = write(store, std::slice::from_ref(one), true).await {
+            error!(
+                message.id = %one.settlement.message_id,
+                destination = %one.destination,
+                attempt_n = one.settlement.attempt_n,
+                error = %refused,
+                "could not settle; its lease will end and its outcome count as unknown"
+            );
+        }
+    }
+}
+
+/// Writes once. After a failed try nobody knows whether that one was committed, so a settlement that is
+/// fenced then may as well be written.
+pub(super) async fn write(store: &Store, batch: &[Settled], was_tried: bool) -> Result<(), StoreError> {
+    let settlements: Vec<Settlement> = batch.iter().map(|one| one.settlement.clone()).collect();
+    let written = store.message_settle(&settlements).await?;
+    let fenced = batch.iter().zip(written).filter(|(_, is_written)| !is_written).map(|(one, _)| one);
+    for one in fenced.filter(|_| !was_tried) {
+        metrics::counter!("hooklatch_fenced_total", "destination" => one.destination.to_string())
+            .increment(1);
+        warn!(
+            message.id = %one.settlement.message_id,
+            destination = %one.destination,
+            attempt_n = one.settlement.attempt_n,
+            "settlement was fenced: the lease had ended and another worker holds the message"
+        );
+    }
+    Ok(())
+}
+
+/// Waits after the `failures_n`th failure in a row: exponential.
+pub(super) async fn pause(failures_n: u32) {
+    let (first_ms, max_ms) = PAUSE_MS;
+    wait(first_ms.saturating_mul(1 << failures_n.saturating_sub(1).min(20)).min(max_ms)).await;
+}
+
+/// Waits between half and all of `bound_ms`, at least a millisecond: nodes must not march in step.
+pub(super) async fn wait(bound_ms: u64) {
+    let half_ms = bound_ms.max(2) / 2;
+    let wait = Duration::from_millis(half_ms + fastrand::u64(..=half_ms));
+    drop(tokio::time::timeout(wait, std::future::pending::<()>()).await);
 }

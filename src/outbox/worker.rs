@@ -1,240 +1,256 @@
-//! The loop: leases at most as many messages as there are free slots, calls, hands outcomes to `settle.rs`.
+//! The loop: takes what is due, as much as each destination has free slots for, and lets each message go its
+//! way in a task of its own.
 //!
-//! Polling with jitter is the truth; the waker only saves the wait. A store error never ends the loop.
+//! A slot is free again when its result is written, so what is held in memory is bounded by the configured
+//! concurrency. Nothing here decides about a message: see `attempt.rs`.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use tokio::sync::{mpsc, watch};
+use futures_util::future::join_all;
+use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
-use tracing::{debug, error, warn};
+use tokio::time::timeout;
+use tracing::{error, info, warn};
 
-use super::destinations::{Destination, Happened};
-use super::policy::{self, Answer, Decision, Facts, Step};
-use super::settle::{self, Outcome};
-use super::{Outbox, Waker};
-use crate::backoff;
-use crate::config::UnknownPolicy;
-use crate::store::{LeaseWant, LeasedMessage, SettleTo, Settlement};
-use crate::types::{AttemptResult, Clock, Name};
+use super::attempt::{Attempt, Stops};
+use super::destinations::{self, Destination, DestinationError};
+use super::settle::{self, Settled, Settler};
+use crate::config::{DestinationConfig, OutboxConfig};
+use crate::store::{LeaseWant, LeasedMessage, Store, StoreError};
+use crate::types::{Clock, Name};
 
-/// What must be left of a lease beyond the call's timeout when the call starts: time to write its outcome.
-const MARGIN_MS: i64 = 250;
-/// Outcomes that may wait to be written before callers wait too.
-const OUTCOMES_N_MAX: usize = 1_024;
+/// Most messages of one destination that [`Outbox::run_due`] takes.
+const DUE_N_MAX: u32 = 1_000;
+/// How long results may take to be written after the calls were cut off.
+const CUT_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// Makes the calls of one node.
+pub struct Outbox {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    store: Store,
+    clock: Clock,
+    config: OutboxConfig,
+    destinations: BTreeMap<Name, Destination>,
+    node: String,
+    wake: Arc<Notify>,
+}
+
+/// Tells an [`Outbox`] that there are new messages. To be used after the commit that wrote them.
+#[derive(Debug, Clone)]
+pub struct Waker(Arc<Notify>);
+
+impl Waker {
+    /// Makes the outbox look now instead of at its next poll. Never waits.
+    pub fn wake(&self) {
+        self.0.notify_one();
+    }
+}
+
+/// A running task's place among its destination's `concurrency_n`; free again when dropped, panics included.
+struct Slot(Arc<AtomicU32>);
+
+impl Slot {
+    fn take(taken_n: &Arc<AtomicU32>) -> Self {
+        taken_n.fetch_add(1, Ordering::Relaxed);
+        Self(Arc::clone(taken_n))
+    }
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
 
 impl Outbox {
-    /// Runs until `stop` turns true, then finishes what is under way, up to the stop timeout.
-    pub(crate) async fn run(self, mut stop: watch::Receiver<bool>) {
-        let (outcomes, waiting) = mpsc::channel(OUTCOMES_N_MAX);
-        let mut settler = JoinSet::new();
-        settler.spawn(settle::run(self.store.clone(), self.clock.clone(), waiting));
-        let mut calls = Calls::new(&self, outcomes);
-        let waker = self.waker.clone();
-        while !*stop.borrow() {
-            if let Ok(leased) = self.lease(&calls.wants(&self)).await {
-                calls.start_all(&self, leased);
+    /// Checks and readies every destination. `node` names this process in the tables.
+    pub fn new(
+        store: Store,
+        clock: Clock,
+        config: OutboxConfig,
+        destinations: BTreeMap<Name, DestinationConfig>,
+        node: String,
+    ) -> Result<Self, DestinationError> {
+        let destinations = destinations::ready(destinations, &config)?;
+        let wake = Arc::new(Notify::new());
+        Ok(Self { shared: Arc::new(Shared { store, clock, config, destinations, node, wake }) })
+    }
+
+    /// A handle that wakes this outbox.
+    pub fn waker(&self) -> Waker {
+        Waker(Arc::clone(&self.shared.wake))
+    }
+
+    /// Works until `stop` turns true or its sender is gone. Then takes nothing more, gives calls under way
+    /// `stop_timeout_ms` to end, settles what they came to and hands the rest back.
+    pub async fn run(self, stop: watch::Receiver<bool>) {
+        let (cut, cut_signal) = watch::channel(false);
+        let (settler, settling) = Settler::new(self.shared.store.clone());
+        let mut writer = JoinSet::new();
+        writer.spawn(settling);
+        let mut worker = Worker {
+            stops: Stops { stopping: stop, cut: cut_signal },
+            taken_n: self.shared.destinations.keys().map(|name| (name.clone(), Arc::default())).collect(),
+            shared: self.shared,
+            settler,
+            tasks: JoinSet::new(),
+            failures_n: 0,
+        };
+        worker.work().await;
+        worker.finish(&cut).await;
+        drop(worker);
+        // The writer ends with its last sender; a database that is away must not keep the process.
+        if timeout(CUT_TIMEOUT, writer.join_next()).await.is_err() {
+            warn!("stopped before every result was written; those leases will end by themselves");
+        }
+    }
+
+    /// One step, for tests: takes what is due now, makes the calls, settles, and says how many messages it
+    /// took.
+    pub async fn run_due(&self) -> Result<usize, StoreError> {
+        let (_never, quiet) = watch::channel(false);
+        let wants: Vec<LeaseWant> =
+            self.shared.destinations.values().map(|one| want(one, DUE_N_MAX)).collect();
+        let leased = self.shared.lease(&wants).await?;
+        let attempts = leased.iter().map(|message| {
+            let stops = Stops { stopping: quiet.clone(), cut: quiet.clone() };
+            self.shared.attempt(message, stops)
+        });
+        let settled: Vec<Settled> = join_all(attempts).await.into_iter().flatten().collect();
+        settle::write(&self.shared.store, &settled, false).await?;
+        Ok(leased.len())
+    }
+}
+
+impl Shared {
+    async fn lease(&self, wants: &[LeaseWant]) -> Result<Vec<LeasedMessage>, StoreError> {
+        let lease_ms = i64::try_from(self.config.lease_ms).unwrap_or(i64::MAX);
+        self.store.message_lease(wants, self.clock.now_ms(), lease_ms, &self.node).await
+    }
+
+    /// `None` for a destination that this node does not know, which it never asks for.
+    async fn attempt(&self, message: &LeasedMessage, stops: Stops) -> Option<Settled> {
+        let destination = self.destinations.get(&message.destination)?;
+        let settlement = Attempt { destination, message, clock: &self.clock, stops }.make().await;
+        Some(Settled { destination: message.destination.clone(), settlement })
+    }
+}
+
+fn want(destination: &Destination, free_n: u32) -> LeaseWant {
+    LeaseWant {
+        destination: destination.name.clone(),
+        free_n,
+        key_valid_for_ms: destination.key_valid_for_ms(),
+    }
+}
+
+/// The state of [`Outbox::run`].
+struct Worker {
+    shared: Arc<Shared>,
+    stops: Stops,
+    settler: Settler,
+    taken_n: BTreeMap<Name, Arc<AtomicU32>>,
+    tasks: JoinSet<()>,
+    failures_n: u32,
+}
+
+impl Worker {
+    async fn work(&mut self) {
+        let mut stopping = self.stops.stopping.clone();
+        while !*stopping.borrow() {
+            while let Some(ended) = self.tasks.try_join_next() {
+                report_panic(ended);
             }
-            self.wait(&waker, &mut calls, &mut stop).await;
-            calls.collect();
-        }
-        let stop_timeout = Duration::from_millis(self.config.stop_timeout_ms);
-        if tokio::time::timeout(stop_timeout, calls.finish()).await.is_err() {
-            warn!("stopped with calls still under way; their outcome is unknown until their leases end");
-        }
-        drop(calls);
-        while settler.join_next().await.is_some() {}
-    }
-
-    async fn lease(&self, wants: &[LeaseWant]) -> Result<Vec<LeasedMessage>, ()> {
-        let lease_ms = i64::try_from(self.config.lease_ms).unwrap_or(i64::MAX / 2);
-        let leased = self.store.message_lease(wants, self.clock.now_ms(), lease_ms, &self.node).await;
-        leased.map_err(|error| warn!(%error, "could not look for due messages"))
-    }
-
-    /// Until there may be something to do: a wake-up, a free slot, a stop, or the next poll.
-    async fn wait(&self, waker: &Waker, calls: &mut Calls, stop: &mut watch::Receiver<bool>) {
-        let poll_ms = self.config.poll_ms / 2 + fastrand::u64(0..=self.config.poll_ms / 2);
-        // A freed slot matters only to a destination that had none.
-        let is_full = self.destinations.values().any(|destination| calls.free_n(destination) == 0);
-        tokio::select! {
-            () = waker.0.notified() => {}
-            () = calls.next_end(), if is_full => {}
-            _ = stop.changed() => {}
-            () = tokio::time::sleep(Duration::from_millis(poll_ms.max(1))) => {}
+            // What is known must be written before more is taken: a lease of ours that ended meanwhile would
+            // otherwise be taken again and its call repeated.
+            let may_be_more = if self.settler.is_behind() { false } else { self.look().await };
+            let (wake, poll_ms) = (Arc::clone(&self.shared.wake), self.shared.config.poll_ms);
+            tokio::select! {
+                _ = stopping.wait_for(|is_stopping| *is_stopping) => return,
+                () = settle::pause(self.failures_n), if self.failures_n > 0 => {}
+                () = wake.notified(), if self.failures_n == 0 => {}
+                () = settle::wait(poll_ms), if self.failures_n == 0 => {}
+                Some(ended) = self.tasks.join_next(), if may_be_more => report_panic(ended),
+            }
         }
     }
-}
 
-/// The calls under way, and how many of each destination.
-struct Calls {
-    running: JoinSet<Name>,
-    by_destination: HashMap<Name, u32>,
-    outcomes: mpsc::Sender<Outcome>,
-}
-
-impl Calls {
-    fn new(outbox: &Outbox, outcomes: mpsc::Sender<Outcome>) -> Self {
-        let by_destination = outbox.destinations.keys().map(|name| (name.clone(), 0)).collect();
-        Self { running: JoinSet::new(), by_destination, outcomes }
+    /// Takes what is due and starts it. Whether a slot that becomes free may find more.
+    async fn look(&mut self) -> bool {
+        let wants: Vec<LeaseWant> =
+            self.shared.destinations.values().map(|one| want(one, self.free_n(one))).collect();
+        let wanted_n: BTreeMap<Name, u32> =
+            wants.iter().map(|one| (one.destination.clone(), one.free_n)).collect();
+        // Awaited to its end, never inside a `select!`: a cancelled statement could leave leases behind.
+        let leased = match self.shared.lease(&wants).await {
+            Ok(leased) => leased,
+            Err(error) => {
+                self.failures_n = self.failures_n.saturating_add(1);
+                warn!(%error, failures_n = self.failures_n, "could not look for due messages");
+                return false;
+            }
+        };
+        if self.failures_n > 0 {
+            info!(failures_n = self.failures_n, "looks for due messages again");
+            self.failures_n = 0;
+        }
+        let mut left_n = wanted_n;
+        for message in leased {
+            if let Some(left_n) = left_n.get_mut(&message.destination) {
+                *left_n = left_n.saturating_sub(1);
+            }
+            self.start(message);
+        }
+        left_n.values().any(|left_n| *left_n == 0)
     }
 
     fn free_n(&self, destination: &Destination) -> u32 {
-        let running_n = self.by_destination.get(&destination.name).copied().unwrap_or(0);
-        destination.config.concurrency_n.saturating_sub(running_n)
+        let taken_n =
+            self.taken_n.get(&destination.name).map_or(0, |taken_n| taken_n.load(Ordering::Relaxed));
+        destination.config.concurrency_n.saturating_sub(taken_n)
     }
 
-    fn wants(&self, outbox: &Outbox) -> Vec<LeaseWant> {
-        outbox.destinations.values().map(|destination| destination.want(self.free_n(destination))).collect()
-    }
-
-    fn start_all(&mut self, outbox: &Outbox, leased: Vec<LeasedMessage>) {
-        for message in leased {
-            let Some(destination) = outbox.destinations.get(&message.destination) else { continue };
-            *self.by_destination.entry(destination.name.clone()).or_default() += 1;
-            let call = Call {
-                destination: Arc::clone(destination),
-                clock: outbox.clock.clone(),
-                outcomes: self.outcomes.clone(),
-            };
-            self.running.spawn(async move {
-                let name = call.destination.name.clone();
-                call.run(message).await;
-                name
-            });
-        }
-    }
-
-    /// Waits until a call ends; for ever when none is under way.
-    async fn next_end(&mut self) {
-        match self.running.join_next().await {
-            Some(ended) => self.ended(ended),
-            None => std::future::pending().await,
-        }
-    }
-
-    /// Takes note of all calls that have ended.
-    fn collect(&mut self) {
-        while let Some(ended) = self.running.try_join_next() {
-            self.ended(ended);
-        }
-    }
-
-    async fn finish(&mut self) {
-        while let Some(ended) = self.running.join_next().await {
-            self.ended(ended);
-        }
-    }
-
-    fn ended(&mut self, ended: Result<Name, tokio::task::JoinError>) {
-        match ended {
-            Ok(name) => {
-                if let Some(running_n) = self.by_destination.get_mut(&name) {
-                    *running_n = running_n.saturating_sub(1);
-                }
+    fn start(&mut self, message: LeasedMessage) {
+        let Some(slot) = self.taken_n.get(&message.destination).map(Slot::take) else { return };
+        let (shared, settler, stops) = (Arc::clone(&self.shared), self.settler.clone(), self.stops.clone());
+        self.tasks.spawn(async move {
+            if let Some(settled) = shared.attempt(&message, stops).await {
+                settler.settle(settled).await;
             }
-            // Its slot stays taken until a restart; its lease ends by itself.
-            Err(error) => error!(%error, "a call ended badly; its outcome is unknown until its lease ends"),
+            drop(slot);
+        });
+    }
+
+    async fn finish(&mut self, cut: &watch::Sender<bool>) {
+        let patience = Duration::from_millis(self.shared.config.stop_timeout_ms);
+        if timeout(patience, self.join()).await.is_ok() {
+            return;
+        }
+        warn!(calls_n = self.tasks.len(), "cut off calls under way: the server is stopping");
+        cut.send_replace(true);
+        if timeout(CUT_TIMEOUT, self.join()).await.is_err() {
+            warn!(
+                calls_n = self.tasks.len(),
+                "stopped before every result was written; those leases will end by themselves"
+            );
+        }
+    }
+
+    async fn join(&mut self) {
+        while let Some(ended) = self.tasks.join_next().await {
+            report_panic(ended);
         }
     }
 }
 
-/// One call of one message.
-struct Call {
-    destination: Arc<Destination>,
-    clock: Clock,
-    outcomes: mpsc::Sender<Outcome>,
-}
-
-impl Call {
-    async fn run(&self, message: LeasedMessage) {
-        let started = tokio::time::Instant::now();
-        let decision = self.decide(&message).await;
-        let labels =
-            [("destination", self.destination.name.to_string()), ("result", decision.result.to_string())];
-        metrics::counter!("hooklatch_attempts_total", &labels).increment(1);
-        metrics::histogram!("hooklatch_attempt_seconds", "destination" => self.destination.name.to_string())
-            .record(started.elapsed().as_secs_f64());
-        self.log(&message, &decision);
-        let outcome = Outcome {
-            destination: self.destination.name.clone(),
-            lease_until_ms: message.lease_until_ms,
-            settlement: Settlement {
-                message_id: message.message_id,
-                attempt_n: message.attempt_n,
-                to: match decision.step {
-                    Step::Done => SettleTo::Done,
-                    Step::RetryAt { at_ms } => SettleTo::Ready { visible_at_ms: at_ms },
-                    Step::Dead => SettleTo::Dead,
-                    Step::Held => SettleTo::Held,
-                },
-                result: decision.result,
-                http_status: decision.http_status,
-                error: decision.error,
-                settled_at_ms: self.clock.now_ms(),
-            },
-        };
-        if self.outcomes.send(outcome).await.is_err() {
-            error!("nobody writes outcomes any more; this one is unknown until its lease ends");
-        }
-    }
-
-    /// Sends, unless that would be wrong, and decides what came of it.
-    async fn decide(&self, message: &LeasedMessage) -> Decision {
-        let unknown = &self.destination.config.unknown;
-        let is_open = message.is_previous_unsettled || message.is_previous_unknown;
-        let open_result = if is_open { AttemptResult::Unknown } else { AttemptResult::Released };
-        let plain = |step, result, error| Decision { step, result, http_status: None, error: Some(error) };
-        if let Err(why) = policy::may_send(&self.facts(message), is_open, unknown) {
-            return plain(Step::Held, open_result, why);
-        }
-        if is_open && matches!(unknown, UnknownPolicy::Query(_)) {
-            match self.destination.ask(message).await {
-                Happened::Yes => {
-                    return plain(
-                        Step::Done,
-                        AttemptResult::Done,
-                        "the far side says that it happened".to_owned(),
-                    );
-                }
-                Happened::No => {}
-                Happened::Unclear(why) => return self.next(message, &Answer::Unknown { why }),
-            }
-        }
-        // Re-checked right before the first byte: a paused process must not send under a lost lease.
-        let timeout_ms = i64::try_from(self.destination.config.timeout_ms).unwrap_or(i64::MAX / 2);
-        let now_ms = self.clock.now_ms();
-        if message.lease_until_ms.saturating_sub(now_ms) < timeout_ms.saturating_add(MARGIN_MS) {
-            let at_ms =
-                now_ms.saturating_add(backoff::delay_ms(&self.destination.config.retry, 1, fastrand::f64()));
-            let why = "too little of the lease was left for a call".to_owned();
-            return plain(Step::RetryAt { at_ms }, open_result, why);
-        }
-        let answer = self.destination.send(message, &self.clock).await;
-        self.next(message, &answer)
-    }
-
-    fn next(&self, message: &LeasedMessage, answer: &Answer) -> Decision {
-        policy::next_step(answer, &self.facts(message), &self.destination.rules())
-    }
-
-    fn facts(&self, message: &LeasedMessage) -> Facts {
-        Facts {
-            attempt_n: message.attempt_n,
-            first_sent_at_ms: message.first_sent_at_ms,
-            key_valid_until_ms: message.key_valid_until_ms,
-            now_ms: self.clock.now_ms(),
-            jitter: fastrand::f64(),
-        }
-    }
-
-    fn log(&self, message: &LeasedMessage, decision: &Decision) {
-        let error = decision.error.as_deref().unwrap_or_default();
-        if decision.step == Step::Done {
-            debug!(message.id = message.message_id, destination = %self.destination.name, event.id = message.key.event_id, attempt_n = message.attempt_n, "sent a message");
-        } else {
-            warn!(message.id = message.message_id, destination = %self.destination.name, event.id = message.key.event_id, attempt_n = message.attempt_n, result = %decision.result, error, "a message did not get through");
-        }
+fn report_panic(ended: Result<(), tokio::task::JoinError>) {
+    if let Err(error) = ended {
+        error!(%error, "an attempt ended badly; its lease will end and its outcome count as unknown");
     }
 }

@@ -1,75 +1,187 @@
-//! The far sides. HTTP is the first; a destination takes a leased message and says what came of the call.
+//! Where messages go. A destination sends one message and says what came back; it may also ask the far side
+//! whether an earlier attempt took effect. It never retries, never stores and never decides.
 
 mod http;
 mod query;
 
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crate::config::{DestinationConfig, OutboxConfig, UnknownPolicy};
+use crate::store::LeasedMessage;
+use crate::types::{Name, UnixMs};
+
+use super::policy::Answer;
+use http::HttpDestination;
 pub(crate) use http::http_client;
-pub(super) use query::Happened;
+use query::Query;
 
-use ::http::{HeaderMap, HeaderName, HeaderValue};
+/// What the far side says about an earlier attempt.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Asked {
+    /// The effect is there.
+    Happened,
+    /// It is not.
+    DidNotHappen,
+    /// No answer that can be relied on.
+    Unclear {
+        /// In words without URLs, bodies or secrets.
+        why: String,
+    },
+}
 
-use super::DestinationError;
-use super::policy::{Answer, Rules};
-use crate::config::{DestinationConfig, UnknownPolicy};
-use crate::store::{LeaseWant, LeasedMessage};
-use crate::types::{Clock, Name};
+/// Why a destination cannot be used as configured.
+#[derive(Debug, thiserror::Error)]
+pub enum DestinationError {
+    /// The address is not one we can call.
+    #[error("destination `{name}`: url must be an absolute http or https address: {why}")]
+    Url {
+        /// Which destination.
+        name: Name,
+        /// What is wrong with it, without the address.
+        why: String,
+    },
+    /// A configured header is not a header.
+    #[error(
+        "destination `{name}`: `{header}` is not a header name, or its value has characters a header cannot carry"
+    )]
+    Header {
+        /// Which destination.
+        name: Name,
+        /// Which header.
+        header: String,
+    },
+    /// The client could not be made; as a rule, no certificate authorities were found.
+    #[error("could not make an HTTP client{}: {why}", name.as_ref().map(|name| format!(" for destination `{name}`")).unwrap_or_default())]
+    Client {
+        /// Which destination, if it is for one.
+        name: Option<Name>,
+        /// What the library says.
+        why: String,
+    },
+}
 
-/// One `[destinations.NAME]`, ready to be called.
+/// The times of one destination.
+#[expect(clippy::struct_field_names, reason = "quantities end in their unit")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Times {
+    /// Connect to last byte.
+    pub(super) timeout_ms: u64,
+    /// The same for a question; a question and a call fit into one lease.
+    pub(super) ask_timeout_ms: u64,
+    /// What must be left of the lease after a call.
+    pub(super) margin_ms: u64,
+}
+
+impl Times {
+    /// Keeps a call, and a question before it, inside the lease, whatever was configured.
+    fn within(lease_ms: u64, timeout_ms: u64) -> Self {
+        let margin_ms = lease_ms / 20;
+        let timeout_ms = timeout_ms.min(lease_ms - 2 * margin_ms).max(1);
+        let rest_ms = lease_ms.saturating_sub(timeout_ms + 2 * margin_ms);
+        Self { timeout_ms, ask_timeout_ms: timeout_ms.min(rest_ms.max(margin_ms / 2)).max(1), margin_ms }
+    }
+
+    /// Whether a call that starts now ends, at its slowest, well before the lease does.
+    pub(super) fn fit(self, lease_until_ms: UnixMs, now_ms: UnixMs) -> bool {
+        let left_ms = u64::try_from(lease_until_ms.saturating_sub(now_ms)).unwrap_or(0);
+        left_ms >= self.timeout_ms + self.margin_ms
+    }
+}
+
+/// One destination, ready.
 pub(super) struct Destination {
     pub(super) name: Name,
     pub(super) config: DestinationConfig,
-    /// Configured headers; their values are secrets.
-    headers: HeaderMap,
-    client: reqwest::Client,
+    pub(super) times: Times,
+    http: HttpDestination,
+    query: Option<Query>,
 }
 
 impl Destination {
-    pub(super) fn new(
-        name: Name,
-        config: DestinationConfig,
-        client: reqwest::Client,
-    ) -> Result<Self, DestinationError> {
-        let is_http =
-            reqwest::Url::parse(&config.url).is_ok_and(|url| matches!(url.scheme(), "http" | "https"));
-        if !is_http {
-            return Err(DestinationError::Url { name });
+    fn new(name: Name, config: DestinationConfig, lease_ms: u64) -> Result<Self, DestinationError> {
+        let times = Times::within(lease_ms, config.timeout_ms);
+        if times.timeout_ms < config.timeout_ms {
+            tracing::warn!(
+                destination = %name,
+                configured.timeout_ms = config.timeout_ms,
+                timeout_ms = times.timeout_ms,
+                "shortened a timeout to keep calls inside the lease"
+            );
         }
-        let mut headers = HeaderMap::new();
-        for (header, value) in &config.headers {
-            let wrong = || DestinationError::Header { name: name.clone(), header: header.clone() };
-            let key = HeaderName::from_bytes(header.as_bytes()).map_err(|_| wrong())?;
-            let mut value = HeaderValue::from_str(value.reveal()).map_err(|_| wrong())?;
-            value.set_sensitive(true);
-            headers.insert(key, value);
-        }
-        Ok(Self { name, config, headers, client })
+        let query = match &config.unknown {
+            UnknownPolicy::Query(query) => Some(Query::new(query.clone())),
+            UnknownPolicy::Retry | UnknownPolicy::Hold => None,
+        };
+        let http = HttpDestination::new(&name, &config, Duration::from_millis(times.timeout_ms))?;
+        Ok(Self { name, config, times, http, query })
     }
 
-    /// What may be leased for it with `free_n` slots.
-    pub(super) fn want(&self, free_n: u32) -> LeaseWant {
-        let valid_ms = i64::try_from(self.config.key_valid_for_ms).unwrap_or(i64::MAX / 2);
-        // A tenth less than the far side promises: clocks differ, and the last send takes its time.
-        LeaseWant { destination: self.name.clone(), free_n, key_valid_for_ms: valid_ms - valid_ms / 10 }
+    /// How long, from the first send, a key may be used: what the far side promises, less a twentieth for
+    /// clocks that differ and calls under way.
+    pub(super) fn key_valid_for_ms(&self) -> i64 {
+        let for_ms = self.config.key_valid_for_ms;
+        i64::try_from(for_ms - for_ms / 20).unwrap_or(i64::MAX)
     }
 
-    pub(super) fn rules(&self) -> Rules<'_> {
-        Rules {
-            retry: &self.config.retry,
-            unknown: &self.config.unknown,
-            retry_after_ms_max: i64::try_from(self.config.retry_after_max_ms).unwrap_or(i64::MAX),
+    /// Makes the call, once.
+    pub(super) async fn send(&self, message: &LeasedMessage) -> Answer {
+        self.http.send(message).await
+    }
+
+    /// Asks whether an earlier attempt took effect.
+    pub(super) async fn ask(&self, message: &LeasedMessage) -> Asked {
+        match &self.query {
+            Some(query) => {
+                self.http.ask(query, message, Duration::from_millis(self.times.ask_timeout_ms)).await
+            }
+            None => Asked::Unclear { why: "no query is configured".to_owned() },
         }
     }
+}
 
-    /// Makes the call.
-    pub(super) async fn send(&self, message: &LeasedMessage, clock: &Clock) -> Answer {
-        http::send(self, message, clock).await
+/// Makes every configured destination ready, or says which one is not.
+pub(super) fn ready(
+    configs: BTreeMap<Name, DestinationConfig>,
+    outbox: &OutboxConfig,
+) -> Result<BTreeMap<Name, Destination>, DestinationError> {
+    configs
+        .into_iter()
+        .map(|(name, config)| Ok((name.clone(), Destination::new(name, config, outbox.lease_ms)?)))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_question_and_a_call_fit_into_one_lease() {
+        #[track_caller]
+        fn check(lease_ms: u64, timeout_ms: u64, want: (u64, u64)) {
+            let times = Times::within(lease_ms, timeout_ms);
+            assert_eq!((times.timeout_ms, times.ask_timeout_ms), want);
+            assert!(
+                times.timeout_ms + times.ask_timeout_ms + times.margin_ms <= lease_ms.max(2),
+                "{times:?}"
+            );
+        }
+        check(30_000, 10_000, (10_000, 10_000));
+        check(30_000, 20_000, (20_000, 7_000));
+        check(30_000, 26_500, (26_500, 750));
+        check(30_000, 29_999, (27_000, 750));
+        check(30_000, u64::MAX, (27_000, 750));
+        check(1_000, 100, (100, 100));
+        check(1, 1, (1, 1));
     }
 
-    /// Asks whether an earlier call took effect; `Unclear` without a `query`.
-    pub(super) async fn ask(&self, message: &LeasedMessage) -> Happened {
-        match &self.config.unknown {
-            UnknownPolicy::Query(query) => query::ask(self, query, message).await,
-            UnknownPolicy::Retry | UnknownPolicy::Hold => Happened::Unclear("nothing to ask".to_owned()),
-        }
+    #[test]
+    fn a_call_that_could_outlive_its_lease_is_not_started() {
+        let times = Times::within(30_000, 10_000);
+        assert!(times.fit(30_000, 0));
+        assert!(times.fit(30_000, 18_500));
+        assert!(!times.fit(30_000, 18_501));
+        assert!(!times.fit(30_000, 60_000));
+        assert!(!times.fit(i64::MIN, i64::MAX));
     }
 }

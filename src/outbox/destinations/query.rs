@@ -1,98 +1,139 @@
-//! `unknown = "query"`: ask the far side whether the effect happened, before anything is sent again.
+//! "Did it happen?": how a destination with `unknown = "query"` is asked, and what its answers mean.
+//!
+//! Only two answers settle anything: the value is there, or it is surely not. Everything else means to ask
+//! again later; it never leads to a second send.
 
-use std::time::Duration;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use serde_json::Value;
 
-use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
-
-use super::Destination;
+use super::Asked;
 use crate::config::QueryConfig;
 use crate::store::LeasedMessage;
 
-/// Most bytes of an answer that are read.
-const ANSWER_BYTES_MAX: usize = 1024 * 1024;
+/// Everything but RFC 3986's unreserved characters.
+const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
-/// What the far side says about an earlier call.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(in crate::outbox) enum Happened {
-    /// The effect is there.
-    Yes,
-    /// It is not.
-    No,
-    /// Cannot be told now; ask again.
-    Unclear(String),
-}
+/// A configured question.
+pub(super) struct Query(QueryConfig);
 
-/// GETs the query's URL and looks at what its pointer names.
-pub(super) async fn ask(destination: &Destination, query: &QueryConfig, message: &LeasedMessage) -> Happened {
-    let encoded = |text: &str| utf8_percent_encode(text, NON_ALPHANUMERIC).to_string();
-    let url = query
-        .url
-        .replace("{idempotency_key}", &encoded(&message.idempotency_key))
-        .replace("{event_id}", &encoded(&message.key.event_id))
-        .replace("{message_id}", &encoded(&message.message_id));
-    let request = destination
-        .client
-        .get(url)
-        .timeout(Duration::from_millis(destination.config.timeout_ms))
-        .headers(destination.headers.clone());
-    let Ok(mut response) = request.send().await else {
-        return Happened::Unclear("the query got no answer".to_owned());
-    };
-    match response.status().as_u16() {
-        404 => return Happened::No,
-        200..=299 => {}
-        code => return Happened::Unclear(format!("the query was answered {code}")),
+impl Query {
+    pub(super) fn new(config: QueryConfig) -> Self {
+        Self(config)
     }
-    let mut body = Vec::new();
-    loop {
-        match response.chunk().await {
-            Ok(Some(chunk)) if body.len() + chunk.len() <= ANSWER_BYTES_MAX => body.extend_from_slice(&chunk),
-            Ok(Some(_)) => return Happened::Unclear("the query's answer is too large".to_owned()),
-            Ok(None) => break,
-            Err(_) => return Happened::Unclear("the query's answer broke off".to_owned()),
+
+    /// The address that is asked about `message`. Values are put in once: what looks like a placeholder
+    /// inside a value stays a value.
+    pub(super) fn url_of(&self, message: &LeasedMessage) -> String {
+        let values = [
+            ("{idempotency_key}", message.idempotency_key.as_str()),
+            ("{event_id}", message.key.event_id.as_str()),
+            ("{message_id}", message.message_id.as_str()),
+        ];
+        // An escaped value has no braces, so no replacement makes a new placeholder.
+        values.iter().fold(self.0.url.clone(), |url, (placeholder, value)| {
+            url.replace(placeholder, &utf8_percent_encode(value, ESCAPED).to_string())
+        })
+    }
+
+    /// What an answer says.
+    pub(super) fn judge(&self, code: u16, body: &[u8]) -> Asked {
+        match code {
+            404 => Asked::DidNotHappen,
+            200..=299 => self.judge_body(body),
+            _ => Asked::Unclear { why: format!("asked whether it happened: answered {code}") },
         }
     }
-    judged(query, &body)
-}
 
-/// Whether `body` says that it happened.
-fn judged(query: &QueryConfig, body: &[u8]) -> Happened {
-    let Ok(json) = serde_json::from_slice::<serde_json::Value>(body) else {
-        return Happened::Unclear("the query's answer is not JSON".to_owned());
-    };
-    let found = json.pointer(&query.pointer).filter(|value| !value.is_null());
-    let is_it = match (found, &query.equals) {
-        (None, _) => false,
-        (Some(_), None) => true,
-        (Some(serde_json::Value::String(text)), Some(want)) => text == want,
-        (Some(other), Some(want)) => {
-            serde_json::from_str(want).is_ok_and(|want: serde_json::Value| *other == want)
+    fn judge_body(&self, body: &[u8]) -> Asked {
+        let Ok(json) = serde_json::from_slice::<Value>(body) else {
+            return Asked::Unclear { why: "asked whether it happened: the answer is not JSON".to_owned() };
+        };
+        let found = match json.pointer(&self.0.pointer) {
+            None | Some(Value::Null) => return Asked::DidNotHappen,
+            Some(Value::String(text)) => text.clone(),
+            Some(other) => other.to_string(),
+        };
+        match &self.0.equals {
+            Some(wanted) if *wanted != found => Asked::DidNotHappen,
+            _ => Asked::Happened,
         }
-    };
-    if is_it { Happened::Yes } else { Happened::No }
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
+    use bytes::Bytes;
+
     use super::*;
+    use crate::types::{EventKey, Name};
+
+    fn query(equals: Option<&str>) -> Query {
+        Query(QueryConfig {
+            url: "http://far/effects?key={idempotency_key}&e={event_id}&m={message_id}".to_owned(),
+            pointer: "/data/state".to_owned(),
+            equals: equals.map(str::to_owned),
+        })
+    }
 
     #[test]
-    fn an_answer_is_yes_only_with_the_wanted_value() {
+    fn values_in_the_address_are_escaped() {
+        let message = LeasedMessage {
+            message_id: "m-1".to_owned(),
+            key: EventKey {
+                provider: Name::parse("stripe").unwrap(),
+                event_id: "a b&c={message_id}/é".to_owned(),
+            },
+            event_type: "t".to_owned(),
+            effect_name: "e".to_owned(),
+            idempotency_key: "k_1.~".to_owned(),
+            destination: Name::parse("far").unwrap(),
+            method: "POST".to_owned(),
+            path: String::new(),
+            headers: BTreeMap::new(),
+            body: Bytes::new(),
+            event_content_type: None,
+            attempt_n: 1,
+            is_previous_unsettled: false,
+            is_previous_unknown: false,
+            created_at_ms: 0,
+            first_sent_at_ms: 0,
+            key_valid_until_ms: 0,
+            lease_until_ms: 0,
+        };
+        assert_eq!(
+            query(None).url_of(&message),
+            "http://far/effects?key=k_1.~&e=a%20b%26c%3D%7Bmessage_id%7D%2F%C3%A9&m=m-1"
+        );
+    }
+
+    #[test]
+    fn only_a_clear_answer_settles_anything() {
         #[track_caller]
-        fn check(body: &str, equals: Option<&str>, want: &Happened) {
-            let query = QueryConfig {
-                url: String::new(),
-                pointer: "/data/0/state".to_owned(),
-                equals: equals.map(str::to_owned),
+        fn check(equals: Option<&str>, code: u16, body: &str, want: &str) {
+            let word = match query(equals).judge(code, body.as_bytes()) {
+                Asked::Happened => "yes",
+                Asked::DidNotHappen => "no",
+                Asked::Unclear { .. } => "unclear",
             };
-            assert_eq!(judged(&query, body.as_bytes()), *want, "{body}");
+            assert_eq!(word, want, "{code} {body}");
         }
-        check(r#"{"data":[{"state":"paid"}]}"#, Some("paid"), &Happened::Yes);
-        check(r#"{"data":[{"state":"open"}]}"#, Some("paid"), &Happened::No);
-        check(r#"{"data":[{"state":true}]}"#, Some("true"), &Happened::Yes);
-        check(r#"{"data":[{"state":"anything"}]}"#, None, &Happened::Yes);
-        check(r#"{"data":[{"state":null}]}"#, None, &Happened::No);
-        check(r#"{"data":[]}"#, None, &Happened::No);
-        check("<html>", None, &Happened::Unclear("the query's answer is not JSON".to_owned()));
+        check(Some("paid"), 200, r#"{"data":{"state":"paid"}}"#, "yes");
+        check(Some("paid"), 200, r#"{"data":{"state":"open"}}"#, "no");
+        check(Some("paid"), 200, r#"{"data":{}}"#, "no");
+        check(Some("paid"), 200, r#"{"data":{"state":null}}"#, "no");
+        check(None, 200, r#"{"data":{"state":"any"}}"#, "yes");
+        check(None, 200, r#"{"data":{"state":false}}"#, "yes");
+        check(None, 200, "[]", "no");
+        check(Some("7"), 200, r#"{"data":{"state":7}}"#, "yes");
+        check(Some("true"), 200, r#"{"data":{"state":true}}"#, "yes");
+        check(Some("paid"), 404, "", "no");
+        check(Some("paid"), 404, "<html>", "no");
+        for code in [204, 301, 400, 401, 403, 410, 429, 500, 503] {
+            check(Some("paid"), code, "", "unclear");
+        }
+        check(Some("paid"), 200, "<html>please log in</html>", "unclear");
+        check(Some("paid"), 200, r#"{"data":{"state":"pa"#, "unclear");
     }
 }

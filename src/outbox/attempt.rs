@@ -1,0 +1,196 @@
+//! One attempt of one leased message: decide, perhaps ask, perhaps send, and say what to settle.
+//!
+//! It writes nothing. Between the decision to send and the first byte the lease and the stop signal are
+//! looked at once more; a message that is not sent is handed back.
+
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::time::Instant;
+use tracing::{debug, warn};
+
+use super::destinations::{Asked, Destination};
+use super::policy::{self, Answer, Facts, Plan, Step};
+use crate::store::{LeasedMessage, SettleTo, Settlement};
+use crate::types::{AttemptResult, Clock};
+
+/// How a worker is told to stop.
+#[derive(Clone)]
+pub(super) struct Stops {
+    /// True: start no more calls.
+    pub(super) stopping: watch::Receiver<bool>,
+    /// True: wait no longer for calls under way; what they lead to is unknown.
+    pub(super) cut: watch::Receiver<bool>,
+}
+
+/// What one attempt came to, before it is a settlement.
+struct Ruling {
+    to: SettleTo,
+    result: AttemptResult,
+    http_status: Option<u16>,
+    error: Option<String>,
+}
+
+/// One message in the hands of one worker.
+pub(super) struct Attempt<'a> {
+    pub(super) destination: &'a Destination,
+    pub(super) message: &'a LeasedMessage,
+    pub(super) clock: &'a Clock,
+    pub(super) stops: Stops,
+}
+
+impl Attempt<'_> {
+    /// Does what the policy allows and says what to write.
+    pub(super) async fn make(mut self) -> Settlement {
+        let ruling = self.ruling().await;
+        self.report(&ruling);
+        Settlement {
+            message_id: self.message.message_id.clone(),
+            attempt_n: self.message.attempt_n,
+            to: ruling.to,
+            result: ruling.result,
+            http_status: ruling.http_status,
+            error: ruling.error,
+            settled_at_ms: self.clock.now_ms(),
+        }
+    }
+
+    async fn ruling(&mut self) -> Ruling {
+        let facts = Facts::from(self.message);
+        match self.plan(&facts) {
+            Plan::Send => self.send(&facts).await,
+            Plan::Ask if *self.stops.stopping.borrow() => self.hand_back("the server is stopping"),
+            Plan::Ask => match self.ask().await {
+                Asked::Happened => {
+                    Ruling { to: SettleTo::Done, result: AttemptResult::Done, http_status: None, error: None }
+                }
+                Asked::Unclear { why } => self.rule(&Answer::Unknown { why }, &facts),
+                Asked::DidNotHappen => match self.plan(&facts.certain()) {
+                    Plan::Send => self.send(&facts.certain()).await,
+                    plan => unsent(plan, &facts.certain()),
+                },
+            },
+            plan => unsent(plan, &facts),
+        }
+    }
+
+    fn plan(&self, facts: &Facts) -> Plan {
+        policy::before_send(facts, &self.destination.config, self.clock.now_ms())
+    }
+
+    async fn ask(&mut self) -> Asked {
+        tokio::select! {
+            asked = self.destination.ask(self.message) => asked,
+            () = is_true(&mut self.stops.cut) => Asked::Unclear { why: "stopped while asking whether it happened".to_owned() },
+        }
+    }
+
+    async fn send(&mut self, facts: &Facts) -> Ruling {
+        if *self.stops.stopping.borrow() {
+            return self.hand_back("the server is stopping");
+        }
+        if !self.destination.times.fit(self.message.lease_until_ms, self.clock.now_ms()) {
+            return self.hand_back("too little of the lease was left for a call");
+        }
+        let started = Instant::now();
+        let answer = tokio::select! {
+            answer = self.destination.send(self.message) => answer,
+            () = is_true(&mut self.stops.cut) => Answer::Unknown { why: "stopped while waiting for the answer".to_owned() },
+        };
+        self.measure(started.elapsed());
+        self.rule(&answer, facts)
+    }
+
+    fn rule(&self, answer: &Answer, facts: &Facts) -> Ruling {
+        let now_ms = self.clock.now_ms();
+        let step = policy::next_step(answer, facts, &self.destination.config, now_ms, fastrand::f64());
+        let (http_status, what) = match answer {
+            Answer::Status { code, .. } => (Some(*code), format!("answered {code}")),
+            Answer::NotSent { why } => (None, format!("not sent: {why}")),
+            Answer::Unknown { why } => (None, why.clone()),
+        };
+        let (to, error) = match step {
+            Step::Done => (SettleTo::Done, None),
+            Step::RetryAt { at_ms } | Step::AskFirst { at_ms } => {
+                (SettleTo::Ready { visible_at_ms: at_ms }, Some(what))
+            }
+            Step::Dead { why } => (SettleTo::Dead, Some(format!("{why}; {what}"))),
+            Step::Hold { why } => (SettleTo::Held, Some(format!("{why}; {what}"))),
+        };
+        Ruling { to, result: policy::result_of(answer), http_status, error }
+    }
+
+    /// Ready for anyone, now. What was unknown before stays unknown: the next holder must not forget it.
+    fn hand_back(&self, why: &str) -> Ruling {
+        Ruling {
+            to: SettleTo::Ready { visible_at_ms: self.clock.now_ms() },
+            result: unsent_result(&Facts::from(self.message)),
+            http_status: None,
+            error: Some(format!("handed back: {why}")),
+        }
+    }
+
+    fn measure(&self, took: Duration) {
+        let name = self.destination.name.to_string();
+        metrics::histogram!("hooklatch_attempt_seconds", "destination" => name).record(took.as_secs_f64());
+    }
+
+    fn report(&self, ruling: &Ruling) {
+        let (message, result) = (self.message, ruling.result.as_str());
+        metrics::counter!(
+            "hooklatch_attempts_total",
+            "destination" => self.destination.name.to_string(),
+            "result" => result,
+        )
+        .increment(1);
+        if ruling.to == SettleTo::Done {
+            debug!(
+                message.id = %message.message_id,
+                event.id = %message.key.event_id,
+                destination = %message.destination,
+                attempt_n = message.attempt_n,
+                "message was done"
+            );
+            return;
+        }
+        let next = match ruling.to {
+            SettleTo::Done => "done",
+            SettleTo::Ready { .. } => "ready",
+            SettleTo::Dead => "dead",
+            SettleTo::Held => "held",
+        };
+        warn!(
+            message.id = %message.message_id,
+            event.id = %message.key.event_id,
+            destination = %message.destination,
+            attempt_n = message.attempt_n,
+            http.status = ruling.http_status,
+            error = ruling.error.as_deref().unwrap_or_default(),
+            result,
+            next,
+            "attempt did not end done"
+        );
+    }
+}
+
+/// A decision not to send, as a ruling.
+fn unsent(plan: Plan, facts: &Facts) -> Ruling {
+    let (to, why) = match plan {
+        Plan::Dead { why } => (SettleTo::Dead, why),
+        Plan::Hold { why } => (SettleTo::Held, why),
+        // Neither comes here; if one did, a person should see it.
+        Plan::Send | Plan::Ask => (SettleTo::Held, "no decision".to_owned()),
+    };
+    Ruling { to, result: unsent_result(facts), http_status: None, error: Some(why) }
+}
+
+fn unsent_result(facts: &Facts) -> AttemptResult {
+    if facts.is_uncertain { AttemptResult::Unknown } else { AttemptResult::Released }
+}
+
+/// Ends when the flag is raised; never, when nobody can raise it any more.
+async fn is_true(flag: &mut watch::Receiver<bool>) {
+    if flag.wait_for(|is_raised| *is_raised).await.is_err() {
+        std::future::pending::<()>().await;
+    }
+}

@@ -1,0 +1,212 @@
+//! The policy as tables: answers and ages in, decisions out.
+
+use std::collections::BTreeMap;
+
+use super::*;
+use crate::config::{QueryConfig, RetryConfig};
+
+const NOW: UnixMs = 1_700_000_000_000;
+const HOUR: i64 = 3_600_000;
+
+fn config(unknown: UnknownPolicy) -> DestinationConfig {
+    DestinationConfig {
+        url: "http://far.test".to_owned(),
+        headers: BTreeMap::new(),
+        unknown,
+        timeout_ms: 10_000,
+        concurrency_n: 4,
+        retry: RetryConfig { first_ms: 1_000, max_ms: 3_600_000, attempts_n: 20, age_max_ms: 79_200_000 },
+        retry_after_max_ms: 3_600_000,
+        key_valid_for_ms: 86_400_000,
+    }
+}
+
+fn query() -> UnknownPolicy {
+    UnknownPolicy::Query(QueryConfig { url: String::new(), pointer: String::new(), equals: None })
+}
+
+fn facts(attempt_n: u32) -> Facts {
+    Facts {
+        attempt_n,
+        first_sent_at_ms: NOW,
+        key_valid_until_ms: NOW + 24 * HOUR,
+        is_previous_unsettled: false,
+        is_uncertain: false,
+    }
+}
+
+fn status(code: u16) -> Answer {
+    Answer::Status { code, retry_after: None }
+}
+
+fn unknown() -> Answer {
+    Answer::Unknown { why: "no answer".to_owned() }
+}
+
+fn not_sent() -> Answer {
+    Answer::NotSent { why: "connection refused".to_owned() }
+}
+
+/// A step without its words and relative to now.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Short {
+    Done,
+    Retry(i64),
+    Ask(i64),
+    Dead,
+    Hold,
+}
+
+fn short(step: &Step) -> Short {
+    match step {
+        Step::Done => Short::Done,
+        Step::RetryAt { at_ms } => Short::Retry(at_ms - NOW),
+        Step::AskFirst { at_ms } => Short::Ask(at_ms - NOW),
+        Step::Dead { .. } => Short::Dead,
+        Step::Hold { .. } => Short::Hold,
+    }
+}
+
+#[test]
+fn each_answer_has_one_meaning() {
+    #[track_caller]
+    fn check(answer: &Answer, unknown: UnknownPolicy, want: Short) {
+        assert_eq!(short(&next_step(answer, &facts(1), &config(unknown), NOW, 1.0)), want, "{answer:?}");
+    }
+    for code in [200, 201, 202, 204, 299] {
+        check(&status(code), UnknownPolicy::Hold, Short::Done);
+    }
+    for code in [408, 425, 429, 500, 502, 503, 504, 599] {
+        check(&status(code), UnknownPolicy::Hold, Short::Retry(1_000));
+    }
+    for code in [100, 101, 300, 301, 302, 307, 308, 400, 401, 404, 409, 410, 422, 499, 600, 999] {
+        check(&status(code), UnknownPolicy::Retry, Short::Dead);
+    }
+    for policy in [UnknownPolicy::Retry, query(), UnknownPolicy::Hold] {
+        check(&not_sent(), policy, Short::Retry(1_000));
+    }
+    check(&unknown(), UnknownPolicy::Retry, Short::Retry(1_000));
+    check(&unknown(), query(), Short::Ask(1_000));
+    check(&unknown(), UnknownPolicy::Hold, Short::Hold);
+}
+
+#[test]
+fn attempts_and_age_run_out_and_the_old_key_is_never_sent_again() {
+    #[track_caller]
+    fn check(answer: &Answer, policy: UnknownPolicy, (attempt_n, age_ms): (u32, i64), want: Short) {
+        let facts = Facts {
+            first_sent_at_ms: NOW - age_ms,
+            key_valid_until_ms: NOW - age_ms + 24 * HOUR,
+            ..facts(attempt_n)
+        };
+        assert_eq!(short(&next_step(answer, &facts, &config(policy), NOW, 1.0)), want, "{answer:?}");
+    }
+    check(&status(500), UnknownPolicy::Retry, (19, 0), Short::Retry(HOUR));
+    check(&status(500), UnknownPolicy::Retry, (20, 0), Short::Dead);
+    check(&status(500), UnknownPolicy::Retry, (u32::MAX, 0), Short::Dead);
+    check(&status(500), UnknownPolicy::Retry, (1, 22 * HOUR), Short::Dead);
+    check(&not_sent(), UnknownPolicy::Hold, (20, 0), Short::Dead);
+    check(&unknown(), UnknownPolicy::Retry, (20, 0), Short::Dead);
+    check(&unknown(), query(), (20, 0), Short::Hold);
+    check(&status(200), UnknownPolicy::Retry, (u32::MAX, 100 * HOUR), Short::Done);
+    let mut patient = config(UnknownPolicy::Retry);
+    patient.retry.age_max_ms = u64::MAX;
+    let late = Facts { key_valid_until_ms: NOW + 999, ..facts(1) };
+    assert_eq!(short(&next_step(&status(500), &late, &patient, NOW, 1.0)), Short::Hold);
+    assert_eq!(short(&next_step(&status(500), &late, &patient, NOW, 0.5)), Short::Retry(500));
+}
+
+#[test]
+fn extremes_saturate() {
+    let mut wild = config(UnknownPolicy::Retry);
+    wild.retry =
+        RetryConfig { first_ms: u64::MAX, max_ms: u64::MAX, attempts_n: u32::MAX, age_max_ms: u64::MAX };
+    wild.retry_after_max_ms = u64::MAX;
+    let wild_facts = Facts { first_sent_at_ms: i64::MIN, key_valid_until_ms: i64::MAX, ..facts(7) };
+    let forever = Answer::Status { code: 429, retry_after: Some("9".repeat(60)) };
+    for (answer, now_ms) in
+        [(&forever, i64::MAX), (&forever, i64::MIN), (&unknown(), i64::MAX), (&unknown(), 0)]
+    {
+        for jitter in [0.0, 1.0, f64::NAN, -1.0, 2.0] {
+            drop(next_step(answer, &wild_facts, &wild, now_ms, jitter));
+        }
+    }
+    assert_eq!(
+        short(&next_step(&status(500), &facts(1), &config(UnknownPolicy::Retry), NOW, 0.0)),
+        Short::Retry(1)
+    );
+}
+
+#[test]
+fn retry_after_is_a_floor_between_one_second_and_the_cap() {
+    #[track_caller]
+    fn check(text: &str, attempt_n: u32, want_ms: i64) {
+        let answer = Answer::Status { code: 429, retry_after: Some(text.to_owned()) };
+        let step = next_step(&answer, &facts(attempt_n), &config(UnknownPolicy::Retry), NOW, 0.5);
+        assert_eq!(short(&step), Short::Retry(want_ms), "{text:?}");
+    }
+    check("120", 1, 120_000);
+    check(" 120 ", 1, 120_000);
+    check("0", 1, 1_000);
+    check("1", 6, 16_000); // the back-off is longer
+    check("315360000", 1, HOUR); // ten years
+    check("99999999999999999999999999", 1, HOUR);
+    check("Tue, 14 Nov 2023 22:15:20 GMT", 1, 120_000);
+    check("Tuesday, 14-Nov-23 22:15:20 GMT", 1, 120_000);
+    check("Tue Nov 14 22:15:20 2023", 1, 120_000);
+    for ignored in
+        ["", "soon", "-5", "1.5", "+3", "Tue, 14 Nov 2023 22:10:00 GMT", "Tue, 99 Nov 2023 22:15:20 GMT"]
+    {
+        check(ignored, 1, 500);
+    }
+}
+
+#[test]
+fn nothing_leaves_while_the_outcome_or_the_key_is_in_doubt() {
+    #[track_caller]
+    fn check(policy: UnknownPolicy, facts: Facts, now_ms: UnixMs, want: &str) {
+        let plan = before_send(&facts, &config(policy), now_ms);
+        let word = match &plan {
+            Plan::Send => "send",
+            Plan::Ask => "ask",
+            Plan::Hold { .. } => "hold",
+            Plan::Dead { .. } => "dead",
+        };
+        assert_eq!(word, want, "{facts:?}");
+    }
+    let crashed = Facts { is_previous_unsettled: true, is_uncertain: true, ..facts(2) };
+    let unknown = Facts { is_uncertain: true, ..facts(2) };
+    let expired = NOW + 24 * HOUR;
+    for policy in [UnknownPolicy::Retry, query(), UnknownPolicy::Hold] {
+        check(policy.clone(), facts(1), NOW, "send");
+        check(policy.clone(), facts(1), expired - 1, "send");
+        check(policy.clone(), facts(1), expired, "hold");
+        check(policy.clone(), facts(21), NOW, "send"); // revived by a person
+    }
+    for doubt in [crashed, unknown] {
+        check(UnknownPolicy::Retry, doubt, NOW, "send");
+        check(UnknownPolicy::Retry, doubt, expired, "hold");
+        check(UnknownPolicy::Hold, doubt, NOW, "hold");
+        check(query(), doubt, NOW, "ask");
+        check(query(), doubt, expired, "ask");
+        check(query(), doubt.certain(), NOW, "send");
+        check(query(), doubt.certain(), expired, "hold");
+    }
+    check(UnknownPolicy::Retry, Facts { attempt_n: 21, ..crashed }, NOW, "dead");
+    check(query(), Facts { attempt_n: 21, ..crashed }.certain(), NOW, "dead");
+    check(UnknownPolicy::Retry, Facts { attempt_n: 20, ..crashed }, NOW, "send");
+}
+
+#[test]
+fn every_status_has_a_word() {
+    for code in 100..1_000 {
+        let want = match code {
+            200..=299 => AttemptResult::Done,
+            408 | 425 | 429 | 500..=599 => AttemptResult::Retry,
+            _ => AttemptResult::Refused,
+        };
+        assert_eq!(result_of(&status(code)), want, "{code}");
+    }
+    assert_eq!(result_of(&unknown()), AttemptResult::Unknown);
+    assert_eq!(result_of(&not_sent()), AttemptResult::Retry);
+}

@@ -1,0 +1,113 @@
+//! The outbox against a far side that misbehaves, on both databases, on a clock that stands until told.
+
+mod calls;
+mod running;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use hooklatch::config::{DestinationConfig, OutboxConfig, QueryConfig, RetryConfig, Secret, UnknownPolicy};
+use hooklatch::outbox::Outbox;
+use hooklatch::store::{LeaseWant, MessageRow, Store};
+use hooklatch::types::Clock;
+
+use crate::database::Database;
+use crate::store::{admit, event, key, message, name};
+use crate::stub::Stub;
+
+const START_MS: i64 = 1_000;
+const HOUR_MS: i64 = 3_600_000;
+
+/// One store, one clock, one far side called `billing`.
+struct Fixture {
+    store: Store,
+    clock: Clock,
+    stub: Stub,
+}
+
+impl Fixture {
+    async fn new(database: &Database) -> Self {
+        Self { store: database.store().await, clock: Clock::manual(START_MS), stub: Stub::start().await }
+    }
+
+    /// Admits an event with one message to each destination.
+    async fn message(&self, event_id: &str, destinations: &[&str]) {
+        let messages: Vec<_> = destinations.iter().map(|to| message(event_id, to)).collect();
+        admit(&self.store, &event(event_id, "{\"a\":1}"), &messages).await;
+    }
+
+    fn config(&self, unknown: UnknownPolicy) -> DestinationConfig {
+        DestinationConfig {
+            url: self.stub.url(),
+            headers: BTreeMap::from([("authorization".to_owned(), Secret::new("Bearer canary"))]),
+            unknown,
+            timeout_ms: 5_000,
+            concurrency_n: 4,
+            retry: RetryConfig { first_ms: 1_000, max_ms: 60_000, attempts_n: 3, age_max_ms: 80_000_000 },
+            retry_after_max_ms: 600_000,
+            key_valid_for_ms: 24 * 3_600_000,
+        }
+    }
+
+    fn query(&self) -> UnknownPolicy {
+        UnknownPolicy::Query(QueryConfig { url: self.stub.query_url(), pointer: String::new(), equals: None })
+    }
+
+    fn outbox(&self, config: DestinationConfig) -> Outbox {
+        self.outbox_to([("billing", config)])
+    }
+
+    fn outbox_to<const N: usize>(&self, destinations: [(&str, DestinationConfig); N]) -> Outbox {
+        let config = OutboxConfig { lease_ms: 30_000, poll_ms: 50, stop_timeout_ms: 300 };
+        let destinations = destinations.into_iter().map(|(to, config)| (name(to), config)).collect();
+        Outbox::new(self.store.clone(), self.clock.clone(), config, destinations, "node-1".to_owned())
+            .unwrap()
+    }
+
+    async fn row(&self, event_id: &str) -> MessageRow {
+        self.store.message_list_of_event(&key(event_id)).await.unwrap().remove(0)
+    }
+
+    async fn state(&self, event_id: &str) -> String {
+        self.row(event_id).await.state
+    }
+
+    /// Waits until the message stands there; the test's own time limit ends it otherwise.
+    async fn until(&self, event_id: &str, state: &str) {
+        let reached = async {
+            while self.state(event_id).await != state {
+                tokio::time::timeout(Duration::from_millis(10), std::future::pending::<()>()).await.ok();
+            }
+        };
+        let in_time = tokio::time::timeout(Duration::from_secs(20), reached).await;
+        assert!(in_time.is_ok(), "{event_id} never was {state}: {:?}", self.row(event_id).await);
+    }
+
+    /// Waits until a request came under this key.
+    async fn until_called(&self, key: &str) {
+        let called = async {
+            while self.stub.counts(key).0 == 0 {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(20), called).await.unwrap();
+    }
+
+    /// Steps the outbox and the clock until nothing has moved for a day of the clock.
+    async fn step_to_the_end(&self, outbox: &Outbox) {
+        let mut idle_n = 0;
+        while idle_n < 24 {
+            idle_n = if outbox.run_due().await.unwrap() > 0 { 0 } else { idle_n + 1 };
+            self.clock.advance(if idle_n == 0 { 70_000 } else { HOUR_MS });
+        }
+    }
+}
+
+/// Takes what is due as a worker that then dies.
+async fn die_holding(fixture: &Fixture) {
+    let want = LeaseWant { destination: name("billing"), free_n: 9, key_valid_for_ms: 24 * HOUR_MS };
+    let leased =
+        fixture.store.message_lease(&[want], fixture.clock.now_ms(), 30_000, "node-0").await.unwrap();
+    assert_eq!(leased.len(), 1);
+    fixture.clock.advance(30_000);
+}
