@@ -114,6 +114,8 @@ impl App {
 
     /// Starts every part and gives back the handle that stops them.
     pub async fn start(self) -> anyhow::Result<Running> {
+        // First: what the parts measure is registered as they are made.
+        let metrics = metrics_handle();
         let entries = Arc::new(self.entries()?);
         let store = open_store(&self.config, &self.clock).await?;
         let installation_id =
@@ -144,7 +146,6 @@ impl App {
             Duration::from_millis(server.answer_timeout_ms),
         );
         let (readiness, ready) = watch::channel(Readiness::default());
-        let metrics = metrics_handle();
         let workers = vec![
             spawn(outbox.run(stopping.clone())),
             spawn(admit::run_retries(
@@ -196,6 +197,7 @@ impl App {
             on_handler_error: config.on_handler_error,
             is_first_party: config.is_first_party,
             retry: config.retry,
+            admit_seconds: metrics::histogram!("hooklatch_admit_seconds", "provider" => name.to_string()),
         })
     }
 

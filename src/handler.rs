@@ -351,6 +351,11 @@ impl Handlers {
         self.matching(event_type).any(|one| matches!(one.door, Door::Transactional(_)))
     }
 
+    /// Whether no code takes this type: what follows from such an event is known before it is latched.
+    pub fn is_only_routed(&self, event_type: &str) -> bool {
+        self.matching(event_type).all(|one| matches!(one.door, Door::Route { .. }))
+    }
+
     /// Whether everything that takes this type wants only the newest version of an object.
     pub fn wants_latest_only(&self, event_type: &str) -> bool {
         self.matching(event_type).all(|one| one.latest) && self.wants(event_type)

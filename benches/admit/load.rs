@@ -165,7 +165,7 @@ async fn read_answer(stream: &mut TcpStream, buffer: &mut [u8]) -> u16 {
             name.eq_ignore_ascii_case("content-length").then(|| value.trim().parse::<usize>().unwrap())
         });
         if read_n >= end + 4 + length.unwrap_or(0) {
-            return text[9..12].parse().unwrap();
+            return text.split(' ').nth(1).unwrap().parse().unwrap();
         }
     }
 }

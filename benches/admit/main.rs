@@ -9,13 +9,7 @@
 //!
 //! Each contestant is a process of its own with a database of its own; rounds are interleaved, and every
 //! ratio is of two neighbours in time. Quote ratios: the machine is shared by sender, server and database.
-#![expect(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    reason = "a bench"
-)]
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a bench")]
 #![expect(clippy::print_stdout, clippy::disallowed_methods, reason = "a bench")]
 
 mod contestant;

@@ -32,6 +32,8 @@ pub(crate) struct Entry {
     pub is_first_party: bool,
     /// How failing handlers are tried again.
     pub retry: RetryConfig,
+    /// From the last byte read to the commit.
+    pub admit_seconds: metrics::Histogram,
 }
 
 /// What admission found, event by event, in the order of the request.
@@ -141,8 +143,7 @@ pub(crate) async fn run_retries(
 
 impl Submission {
     fn settle(self, result: Result<Admitted, AdmitError>) {
-        metrics::histogram!("hooklatch_admit_seconds", "provider" => self.entry.provider.name().to_string())
-            .record(self.since.elapsed().as_secs_f64());
+        self.entry.admit_seconds.record(self.since.elapsed().as_secs_f64());
         // The request may have gone; what was committed stands, and its next copy is a duplicate.
         drop(self.answer.send(result));
     }

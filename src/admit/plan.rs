@@ -27,6 +27,16 @@ pub(super) fn initial_state(entry: &Entry, event: &IncomingEvent) -> EventState 
     }
 }
 
+/// Whether everything that follows from an event, if it is new, is known before it is latched: no handler
+/// takes it, no version decides, and it cannot be another event's replay.
+pub(super) fn is_known_beforehand(entry: &Entry, event: &IncomingEvent) -> bool {
+    let handlers = entry.provider.handlers();
+    event.unreadable.is_none()
+        && event.replay_key.is_none()
+        && !handlers.uses_latest()
+        && handlers.is_only_routed(&event.event_type)
+}
+
 /// What the sender hears about one event.
 pub(super) fn outcome(latched: &Latched, event: &IncomingEvent, is_superseded: bool) -> Outcome {
     match latched {

@@ -4,9 +4,11 @@
 //! `serde_json::Value` keeps the last of two equal keys and rounds numbers beyond 2^64; an id read through
 //! it could be another one than the sender signed.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::ops::Range;
 
+use serde::Deserialize;
 use serde::de::{Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};
@@ -26,50 +28,129 @@ pub(crate) enum Found<'a> {
     NotJson,
 }
 
-/// Finds what `pointer` (RFC 6901) names in `json`.
-pub(crate) fn find<'a>(json: &'a [u8], pointer: &str) -> Found<'a> {
-    let Ok(mut raw) = serde_json::from_slice::<&RawValue>(json) else { return Found::NotJson };
-    for token in pointer.split('/').skip(1) {
-        let token = token.replace("~1", "/").replace("~0", "~");
-        let mut step = serde_json::Deserializer::from_str(raw.get());
-        let next = match raw.get().as_bytes().first() {
-            Some(b'{') => step.deserialize_map(Member(&token)).unwrap_or(Step::Missing),
-            Some(b'[') => match token.parse() {
-                Ok(index) => step.deserialize_seq(Element(index)).unwrap_or(Step::Missing),
-                Err(_) => Step::Missing,
-            },
-            _ => Step::Missing,
-        };
-        raw = match next {
-            Step::One(raw) => raw,
-            Step::Missing => return Found::Missing,
-            Step::Doubled => return Found::Doubled,
-        };
-    }
-    Found::One(raw.get().as_bytes())
+/// A JSON text, scanned once: the members of its outermost object are at hand for every pointer.
+pub(crate) struct Document<'a> {
+    whole: &'a [u8],
+    /// Empty when the text is no object.
+    members: Vec<(Cow<'a, str>, &'a RawValue)>,
 }
 
-/// The id-like text that `pointer` names: a string unescaped, or a whole number as it is written. Says why
-/// there is none.
-pub(crate) fn text_of(json: &[u8], pointer: &str) -> Result<String, String> {
-    let raw = match find(json, pointer) {
-        Found::One(raw) => raw,
-        Found::Missing => return Err(format!("{pointer} is missing")),
-        Found::Doubled => return Err(format!("{pointer} is there twice")),
-        Found::NotJson => return Err("the body is not JSON".to_owned()),
-    };
-    match raw.first() {
-        Some(b'"') => match serde_json::from_slice::<String>(raw) {
-            Ok(text) if text.is_empty() => Err(format!("{pointer} is empty")),
-            Ok(text) => Ok(text),
-            Err(_) => Err(format!("{pointer} is not valid text")),
-        },
-        Some(b'-' | b'0'..=b'9') if raw.iter().skip(1).all(u8::is_ascii_digit) => {
-            Ok(String::from_utf8_lossy(raw).into_owned())
-        }
-        Some(b't' | b'f') => Ok(String::from_utf8_lossy(raw).into_owned()),
-        _ => Err(format!("{pointer} is neither a text nor a whole number")),
+impl<'a> Document<'a> {
+    /// `None` when `json` is not JSON.
+    pub(crate) fn parse(json: &'a [u8]) -> Option<Self> {
+        let whole = json.trim_ascii();
+        let members = if whole.starts_with(b"{") {
+            let mut parser = serde_json::Deserializer::from_slice(whole);
+            let members = parser.deserialize_map(Members).ok()?;
+            parser.end().ok()?;
+            members
+        } else {
+            serde_json::from_slice::<&RawValue>(whole).ok()?;
+            Vec::new()
+        };
+        Some(Self { whole, members })
     }
+
+    /// Finds what `pointer` (RFC 6901) names.
+    pub(crate) fn find(&self, pointer: &str) -> Found<'a> {
+        let mut tokens = pointer.split('/').skip(1).map(unescaped);
+        let Some(first) = tokens.next() else { return Found::One(self.whole) };
+        let outermost = if self.whole.starts_with(b"[") {
+            element(self.whole, &first)
+        } else {
+            let mut named = self.members.iter().filter(|(name, _)| *name == first);
+            match (named.next(), named.next()) {
+                (Some((_, value)), None) => Step::One(value),
+                (None, _) => Step::Missing,
+                (Some(_), Some(_)) => Step::Doubled,
+            }
+        };
+        let found = tokens.fold(outermost, |step, token| match step {
+            Step::One(raw) => child(raw, &token),
+            other => other,
+        });
+        match found {
+            Step::One(raw) => Found::One(raw.get().as_bytes()),
+            Step::Missing => Found::Missing,
+            Step::Doubled => Found::Doubled,
+        }
+    }
+
+    /// The id-like text that `pointer` names: a string unescaped, or a whole number as it is written. Says
+    /// why there is none.
+    pub(crate) fn text(&self, pointer: &str) -> Result<String, String> {
+        let raw = match self.find(pointer) {
+            Found::One(raw) => raw,
+            Found::Doubled => return Err(format!("{pointer} is there twice")),
+            Found::Missing | Found::NotJson => return Err(format!("{pointer} is missing")),
+        };
+        match raw.first() {
+            Some(b'"') => match serde_json::from_slice::<String>(raw) {
+                Ok(text) if text.is_empty() => Err(format!("{pointer} is empty")),
+                Ok(text) => Ok(text),
+                Err(_) => Err(format!("{pointer} is not valid text")),
+            },
+            Some(b'-' | b'0'..=b'9') if raw.iter().skip(1).all(u8::is_ascii_digit) => {
+                Ok(String::from_utf8_lossy(raw).into_owned())
+            }
+            Some(b't' | b'f') => Ok(String::from_utf8_lossy(raw).into_owned()),
+            _ => Err(format!("{pointer} is neither a text nor a whole number")),
+        }
+    }
+
+    /// SHA-256 of the `json` this was parsed from, without the values at `volatile`.
+    pub(super) fn digest_without(&self, json: &[u8], volatile: &[String]) -> BodyDigest {
+        let start = json.as_ptr() as usize;
+        let mut cuts: Vec<Range<usize>> = volatile
+            .iter()
+            .filter_map(|pointer| match self.find(pointer) {
+                Found::One(raw) => {
+                    let from = (raw.as_ptr() as usize).checked_sub(start)?;
+                    Some(from..from + raw.len())
+                }
+                _ => None,
+            })
+            .collect();
+        cuts.sort_by_key(|cut| cut.start);
+        let mut digest = Sha256::new();
+        let mut from = 0;
+        for cut in cuts {
+            digest.update(json.get(from..cut.start).unwrap_or_default());
+            from = from.max(cut.end);
+        }
+        digest.update(json.get(from..).unwrap_or_default());
+        digest.finalize().into()
+    }
+}
+
+/// [`Document::find`] for a single look.
+pub(crate) fn find<'a>(json: &'a [u8], pointer: &str) -> Found<'a> {
+    Document::parse(json).map_or(Found::NotJson, |document| document.find(pointer))
+}
+
+/// [`Document::text`] for a single look.
+pub(crate) fn text_of(json: &[u8], pointer: &str) -> Result<String, String> {
+    Document::parse(json).ok_or("the body is not JSON")?.text(pointer)
+}
+
+fn unescaped(token: &str) -> Cow<'_, str> {
+    if token.contains('~') { token.replace("~1", "/").replace("~0", "~").into() } else { token.into() }
+}
+
+/// What `token` names in an object or array below the outermost one.
+fn child<'a>(raw: &'a RawValue, token: &str) -> Step<'a> {
+    match raw.get().as_bytes().first() {
+        Some(b'{') => serde_json::Deserializer::from_str(raw.get())
+            .deserialize_map(Member(token))
+            .unwrap_or(Step::Missing),
+        Some(b'[') => element(raw.get().as_bytes(), token),
+        _ => Step::Missing,
+    }
+}
+
+fn element<'a>(array: &'a [u8], token: &str) -> Step<'a> {
+    let Ok(index) = token.parse() else { return Step::Missing };
+    serde_json::Deserializer::from_slice(array).deserialize_seq(Element(index)).unwrap_or(Step::Missing)
 }
 
 /// Where the elements of the array `list` are in it; `None` when it is no array.
@@ -83,35 +164,34 @@ pub(super) fn elements(list: &[u8]) -> Option<Vec<Range<usize>>> {
     raw.into_iter().map(range).collect()
 }
 
-/// SHA-256 of `json` without the values at `volatile`.
-pub(super) fn digest_without(json: &[u8], volatile: &[String]) -> BodyDigest {
-    let start = json.as_ptr() as usize;
-    let mut cuts: Vec<Range<usize>> = volatile
-        .iter()
-        .filter_map(|pointer| match find(json, pointer) {
-            Found::One(raw) => {
-                let from = (raw.as_ptr() as usize).checked_sub(start)?;
-                Some(from..from + raw.len())
-            }
-            _ => None,
-        })
-        .collect();
-    cuts.sort_by_key(|cut| cut.start);
-    let mut digest = Sha256::new();
-    let mut from = 0;
-    for cut in cuts {
-        digest.update(json.get(from..cut.start).unwrap_or_default());
-        from = from.max(cut.end);
-    }
-    digest.update(json.get(from..).unwrap_or_default());
-    digest.finalize().into()
-}
-
 enum Step<'a> {
     One(&'a RawValue),
     Missing,
     Doubled,
 }
+
+/// Every member of an object, in its order.
+struct Members;
+
+impl<'de> Visitor<'de> for Members {
+    type Value = Vec<(Cow<'de, str>, &'de RawValue)>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+        let mut members = Vec::with_capacity(16);
+        while let Some(Key(key)) = map.next_key()? {
+            members.push((key, map.next_value()?));
+        }
+        Ok(members)
+    }
+}
+
+/// A key that is copied only when it is escaped.
+#[derive(Deserialize)]
+struct Key<'a>(#[serde(borrow)] Cow<'a, str>);
 
 /// Looks for one key of an object and sees to it that it is there once.
 struct Member<'t>(&'t str);
@@ -125,7 +205,7 @@ impl<'de> Visitor<'de> for Member<'_> {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Step<'de>, A::Error> {
         let mut found = Step::Missing;
-        while let Some(key) = map.next_key::<std::borrow::Cow<'de, str>>()? {
+        while let Some(Key(key)) = map.next_key()? {
             if key != self.0 {
                 map.next_value::<IgnoredAny>()?;
                 continue;
@@ -194,7 +274,9 @@ mod tests {
     #[test]
     fn digest_leaves_out_what_the_kind_names_volatile() {
         let volatile = ["/pending_webhooks".to_owned(), "/missing".to_owned()];
-        let digest = |json: &str| digest_without(json.as_bytes(), &volatile);
+        let digest = |json: &str| {
+            Document::parse(json.as_bytes()).expect("JSON").digest_without(json.as_bytes(), &volatile)
+        };
         assert_eq!(digest(r#"{"id":1,"pending_webhooks":1}"#), digest(r#"{"id":1,"pending_webhooks":22}"#));
         assert_ne!(digest(r#"{"id":1,"pending_webhooks":1}"#), digest(r#"{"id":2,"pending_webhooks":1}"#));
     }

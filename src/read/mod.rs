@@ -19,7 +19,7 @@ use crate::types::{BodyDigest, EventKey, IncomingEvent, Name, ObjectVersion, Uni
 use crate::verify::Verified;
 
 pub(crate) use headers::{kept_headers, value as kept_header};
-pub(crate) use json::{Found, find, text_of};
+pub(crate) use json::{Document, Found, find, text_of};
 
 /// What a type that is missing or cannot be stored reads as.
 const TYPE_UNKNOWN: &str = "unknown";
@@ -61,7 +61,7 @@ pub fn payload_of(spec: &Spec, kept_headers: &str, body: &Bytes) -> Result<Bytes
         Some(field) if is_form(&content_type) => form_value(field, body)?,
         _ => body.clone(),
     };
-    Ok(payload(event, &json))
+    Ok(payload(event, &json, Document::parse(&json).as_ref()))
 }
 
 fn chosen(spec: &Spec, has_header: impl Fn(&str) -> bool) -> Option<&EventSpec> {
@@ -90,9 +90,9 @@ fn form_value(field: &str, body: &[u8]) -> Result<Bytes, String> {
     Ok(Bytes::from(value.1.into_owned()))
 }
 
-fn payload(event: &EventSpec, json: &Bytes) -> Bytes {
-    match find(json, &event.payload) {
-        Found::One(text) => json.slice_ref(text),
+fn payload(event: &EventSpec, json: &Bytes, document: Option<&Document<'_>>) -> Bytes {
+    match document.map(|document| document.find(&event.payload)) {
+        Some(Found::One(text)) => json.slice_ref(text),
         _ => json.clone(),
     }
 }
@@ -117,22 +117,30 @@ impl Reader<'_> {
     fn one(&self, body: &Bytes, json: &Bytes) -> IncomingEvent {
         let needs_json =
             self.spec.id.0.iter().chain(&self.spec.event_type.0).any(|s| matches!(s, Source::Json(_)));
-        if needs_json && matches!(find(json, ""), Found::NotJson) {
+        let document = Document::parse(json);
+        if needs_json && document.is_none() {
             return self.unreadable(body, "the body is not JSON".to_owned());
         }
-        let event_type = self.event_type(json);
-        let event_id = match self.joined_id(&self.spec.id, json) {
+        let document = document.as_ref();
+        let event_type = self.event_type(document);
+        let event_id = match self.joined_id(&self.spec.id, document) {
             Ok(event_id) => event_id,
             Err(why) => return IncomingEvent { event_type, ..self.unreadable(body, why) },
         };
-        let digest = json::digest_without(body, &self.spec.volatile);
+        let digest = match document {
+            Some(document) if body.as_ptr() == json.as_ptr() => {
+                document.digest_without(body, &self.spec.volatile)
+            }
+            // A form: its fields are signed as one text, and nothing of it is left out.
+            _ => Sha256::digest(body).into(),
+        };
         IncomingEvent {
             key: EventKey { provider: self.provider.clone(), event_id },
             replay_key: self.replay_key(&digest, &event_type),
-            object: self.object(json),
-            created_at_ms: self.spec.created.as_ref().and_then(|source| self.number(source, json)),
+            object: self.object(document),
+            created_at_ms: self.spec.created.as_ref().and_then(|source| self.number(source, document)),
             received_at_ms: self.received_at_ms,
-            payload: payload(self.spec, json),
+            payload: payload(self.spec, json, document),
             headers: Arc::clone(&self.kept),
             body: body.clone(),
             event_type,
@@ -173,7 +181,7 @@ impl Reader<'_> {
         Some(Sha256::new().chain_update(digest).chain_update(event_type).finalize().into())
     }
 
-    fn event_type(&self, json: &[u8]) -> String {
+    fn event_type(&self, json: Option<&Document<'_>>) -> String {
         let parts: Vec<String> =
             self.spec.event_type.0.iter().filter_map(|one| self.text(one, json).ok()).collect();
         let joined = parts.join(".");
@@ -182,7 +190,7 @@ impl Reader<'_> {
 
     /// One source is the id as it is; several are joined with their lengths, so that no two lists of parts
     /// make the same id.
-    fn joined_id(&self, sources: &Sources, json: &[u8]) -> Result<String, String> {
+    fn joined_id(&self, sources: &Sources, json: Option<&Document<'_>>) -> Result<String, String> {
         let joined = match sources.0.as_slice() {
             [one] => self.text(one, json)?,
             several => {
@@ -197,22 +205,22 @@ impl Reader<'_> {
         Ok(joined)
     }
 
-    fn object(&self, json: &[u8]) -> Option<ObjectVersion> {
+    fn object(&self, json: Option<&Document<'_>>) -> Option<ObjectVersion> {
         let object = self.joined_id(self.spec.object.as_ref()?, json).ok()?;
         let version = self.number(self.spec.version.as_ref()?, json)?;
         Some(ObjectVersion { object, version })
     }
 
     /// A whole number, or an RFC 3339 time in milliseconds.
-    fn number(&self, source: &Source, json: &[u8]) -> Option<i64> {
+    fn number(&self, source: &Source, json: Option<&Document<'_>>) -> Option<i64> {
         let text = self.text(source, json).ok()?;
         text.parse().ok().or_else(|| time::rfc3339_ms(&text))
     }
 
     /// The text at one place, or why there is none.
-    fn text(&self, source: &Source, json: &[u8]) -> Result<String, String> {
+    fn text(&self, source: &Source, json: Option<&Document<'_>>) -> Result<String, String> {
         match source {
-            Source::Json(pointer) => text_of(json, pointer),
+            Source::Json(pointer) => json.ok_or("the body is not JSON")?.text(pointer),
             Source::Header(names) => {
                 let present = names.split('|').find_map(|name| self.headers.get(name));
                 let value = present.ok_or_else(|| format!("header `{names}` is missing"))?;

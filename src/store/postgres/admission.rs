@@ -3,6 +3,8 @@
 
 use std::collections::HashSet;
 
+use sqlx::postgres::{PgArguments, PgRow};
+use sqlx::query::Query;
 use sqlx::{PgConnection, Row};
 use uuid::Uuid;
 
@@ -12,59 +14,102 @@ use crate::store::tx::TxKind;
 use crate::store::{DueEvent, EventUpdate, NewMessage, Tx};
 use crate::types::{BodyDigest, EventKey, IncomingEvent, Name, ObjectVersion, UnixMs};
 
+type PgQuery<'q> = Query<'q, sqlx::Postgres, PgArguments>;
+
 pub(in crate::store) async fn admission_begin(db: &Postgres) -> sqlx::Result<Tx> {
     db.pool.begin().await.map(TxKind::Postgres).map(Tx)
+}
+
+/// Latches `$1` to `$14`; what may follow reads `latched`.
+macro_rules! latch_sql {
+    ($($more:literal)?) => {
+        concat!(
+            "WITH input AS (
+                 SELECT * FROM unnest($1::smallint[], $2::text[], $3::text[], $4::text[], $5::bytea[],
+                     $6::bytea[], $7::text[], $8::bigint[], $9::text[], $10::bigint[], $11::bigint[],
+                     $12::bigint[], $13::text[], $14::bytea[])
+                 AS t (shard, provider, event_id, event_type, digest, replay_key, object, version, state,
+                     attempts_n, created_at_ms, received_at_ms, headers, body)
+             ), latched AS (
+                 INSERT INTO processed_webhook_events (shard, provider, event_id, event_type, digest, replay_key,
+                     object, version, state, attempts_n, created_at_ms, received_at_ms, processed_at_ms)
+                 SELECT shard, provider, event_id, event_type, digest, replay_key, object, version, state,
+                     attempts_n, created_at_ms, received_at_ms, received_at_ms
+                 FROM input ORDER BY provider, event_id
+                 ON CONFLICT DO NOTHING RETURNING provider, event_id
+             ), kept AS (
+                 INSERT INTO webhook_payloads (shard, provider, event_id, received_at_ms, headers, body)
+                 SELECT i.shard, i.provider, i.event_id, i.received_at_ms, i.headers, i.body
+                 FROM latched l JOIN input i ON i.provider = l.provider AND i.event_id = l.event_id
+             )",
+            $($more,)?
+            " SELECT provider, event_id FROM latched"
+        )
+    };
+}
+
+fn bind_events<'q>(sql: &'static str, rows: &[EventInsert<'q>]) -> PgQuery<'q> {
+    let text =
+        |of: fn(&'q IncomingEvent) -> &'q str| rows.iter().map(|row| of(row.event)).collect::<Vec<_>>();
+    sqlx::query(sql)
+        .bind(rows.iter().map(|row| row.event.key.shard()).collect::<Vec<_>>())
+        .bind(text(|event| event.key.provider.as_str()))
+        .bind(text(|event| &event.key.event_id))
+        .bind(text(|event| &event.event_type))
+        .bind(rows.iter().map(|row| row.event.digest.as_slice()).collect::<Vec<_>>())
+        .bind(rows.iter().map(EventInsert::replay_key).collect::<Vec<_>>())
+        .bind(rows.iter().map(|row| row.event.object.as_ref().map(|o| o.object.as_str())).collect::<Vec<_>>())
+        .bind(rows.iter().map(|row| row.event.object.as_ref().map(|o| o.version)).collect::<Vec<_>>())
+        .bind(rows.iter().map(|row| row.state.as_str()).collect::<Vec<_>>())
+        .bind(rows.iter().map(EventInsert::attempts_n).collect::<Vec<_>>())
+        .bind(rows.iter().map(|row| row.event.created_at_ms).collect::<Vec<_>>())
+        .bind(rows.iter().map(|row| row.event.received_at_ms).collect::<Vec<_>>())
+        .bind(text(|event| &event.headers))
+        .bind(rows.iter().map(|row| row.event.body.as_ref()).collect::<Vec<_>>())
+}
+
+fn keys_of(rows: &[EventInsert<'_>], found: &[PgRow]) -> sqlx::Result<HashSet<EventKey>> {
+    let mut keys = HashSet::with_capacity(found.len());
+    for row in found {
+        keys.insert((row.try_get::<&str, _>(0)?, row.try_get::<&str, _>(1)?));
+    }
+    let is_new =
+        |event: &&IncomingEvent| keys.contains(&(event.key.provider.as_str(), event.key.event_id.as_str()));
+    Ok(rows.iter().map(|row| row.event).filter(is_new).map(|event| event.key.clone()).collect())
 }
 
 pub(in crate::store) async fn events_insert(
     db: &mut PgConnection,
     rows: &[EventInsert<'_>],
 ) -> sqlx::Result<HashSet<EventKey>> {
-    let column = |of: fn(&IncomingEvent) -> &str| rows.iter().map(|row| of(row.event)).collect::<Vec<_>>();
-    let found = sqlx::query(
-        "WITH input AS (
-             SELECT * FROM unnest($1::smallint[], $2::text[], $3::text[], $4::text[], $5::bytea[], $6::bytea[],
-                 $7::text[], $8::bigint[], $9::text[], $10::bigint[], $11::bigint[], $12::bigint[], $13::text[],
-                 $14::bytea[])
-             AS t (shard, provider, event_id, event_type, digest, replay_key, object, version, state, attempts_n,
-                 created_at_ms, received_at_ms, headers, body)
-         ), latched AS (
-             INSERT INTO processed_webhook_events (shard, provider, event_id, event_type, digest, replay_key,
-                 object, version, state, attempts_n, created_at_ms, received_at_ms, processed_at_ms)
-             SELECT shard, provider, event_id, event_type, digest, replay_key, object, version, state, attempts_n,
-                 created_at_ms, received_at_ms, received_at_ms
-             FROM input ORDER BY provider, event_id
-             ON CONFLICT DO NOTHING RETURNING provider, event_id
-         ), kept AS (
-             INSERT INTO webhook_payloads (shard, provider, event_id, received_at_ms, headers, body)
-             SELECT i.shard, i.provider, i.event_id, i.received_at_ms, i.headers, i.body
-             FROM latched l JOIN input i ON i.provider = l.provider AND i.event_id = l.event_id
-         )
-         SELECT provider, event_id FROM latched",
-    )
-    .bind(rows.iter().map(|row| row.event.key.shard()).collect::<Vec<_>>())
-    .bind(column(|event| event.key.provider.as_str()))
-    .bind(column(|event| &event.key.event_id))
-    .bind(column(|event| &event.event_type))
-    .bind(rows.iter().map(|row| row.event.digest.as_slice()).collect::<Vec<_>>())
-    .bind(rows.iter().map(EventInsert::replay_key).collect::<Vec<_>>())
-    .bind(rows.iter().map(|row| row.event.object.as_ref().map(|o| o.object.as_str())).collect::<Vec<_>>())
-    .bind(rows.iter().map(|row| row.event.object.as_ref().map(|o| o.version)).collect::<Vec<_>>())
-    .bind(rows.iter().map(|row| row.state.as_str()).collect::<Vec<_>>())
-    .bind(rows.iter().map(EventInsert::attempts_n).collect::<Vec<_>>())
-    .bind(rows.iter().map(|row| row.event.created_at_ms).collect::<Vec<_>>())
-    .bind(rows.iter().map(|row| row.event.received_at_ms).collect::<Vec<_>>())
-    .bind(column(|event| &event.headers))
-    .bind(rows.iter().map(|row| row.event.body.as_ref()).collect::<Vec<_>>())
-    .fetch_all(db)
-    .await?;
-    let mut keys = HashSet::with_capacity(found.len());
-    for row in &found {
-        keys.insert((row.try_get::<&str, _>(0)?, row.try_get::<&str, _>(1)?));
-    }
-    let is_new =
-        |event: &&IncomingEvent| keys.contains(&(event.key.provider.as_str(), event.key.event_id.as_str()));
-    Ok(rows.iter().map(|row| row.event).filter(is_new).map(|event| event.key.clone()).collect())
+    keys_of(rows, &bind_events(latch_sql!(), rows).fetch_all(db).await?)
+}
+
+/// Events and their messages in one statement, which is a transaction by itself. SQLite has no twin: its
+/// statements cross no network.
+pub(in crate::store) async fn admit_at_once(
+    db: &Postgres,
+    rows: &[EventInsert<'_>],
+    messages: &[NewMessage],
+) -> sqlx::Result<HashSet<EventKey>> {
+    let sql = latch_sql!(
+        ", sent AS (
+             INSERT INTO outbox_messages (message_id, shard, provider, event_id, event_type, generation,
+                 effect_name, idempotency_key, destination, method, path, headers, body, state, visible_at_ms,
+                 created_at_ms)
+             SELECT m.message_id, m.shard, m.provider, m.event_id, m.event_type, m.generation, m.effect_name,
+                 m.idempotency_key, m.destination, m.method, m.path, m.headers, m.body, 'ready',
+                 m.created_at_ms, m.created_at_ms
+             FROM latched l JOIN unnest($15::text[], $16::smallint[], $17::text[], $18::text[], $19::text[],
+                 $20::bigint[], $21::text[], $22::text[], $23::text[], $24::text[], $25::text[], $26::text[],
+                 $27::bytea[], $28::bigint[])
+             AS m (message_id, shard, provider, event_id, event_type, generation, effect_name, idempotency_key,
+                 destination, method, path, headers, body, created_at_ms)
+             ON m.provider = l.provider AND m.event_id = l.event_id
+         )"
+    );
+    let query = bind_messages(bind_events(sql, rows), messages);
+    keys_of(rows, &query.fetch_all(&db.committer).await?)
 }
 
 pub(in crate::store) async fn events_holders(
@@ -137,8 +182,7 @@ pub(in crate::store) async fn messages_insert(
     db: &mut PgConnection,
     messages: &[NewMessage],
 ) -> sqlx::Result<()> {
-    let column = |of: fn(&NewMessage) -> &str| messages.iter().map(of).collect::<Vec<_>>();
-    sqlx::query(
+    let query = sqlx::query(
         "INSERT INTO outbox_messages (message_id, shard, provider, event_id, event_type, generation, effect_name,
              idempotency_key, destination, method, path, headers, body, state, visible_at_ms, created_at_ms)
          SELECT message_id, shard, provider, event_id, event_type, generation, effect_name, idempotency_key,
@@ -147,24 +191,27 @@ pub(in crate::store) async fn messages_insert(
              $8::text[], $9::text[], $10::text[], $11::text[], $12::text[], $13::bytea[], $14::bigint[])
          AS t (message_id, shard, provider, event_id, event_type, generation, effect_name, idempotency_key,
              destination, method, path, headers, body, created_at_ms)",
-    )
-    .bind(column(|message| &message.message_id))
-    .bind(messages.iter().map(|message| message.key.shard()).collect::<Vec<_>>())
-    .bind(column(|message| message.key.provider.as_str()))
-    .bind(column(|message| &message.key.event_id))
-    .bind(column(|message| &message.event_type))
-    .bind(messages.iter().map(|message| i64::from(message.generation)).collect::<Vec<_>>())
-    .bind(column(|message| &message.effect_name))
-    .bind(column(|message| &message.idempotency_key))
-    .bind(column(|message| &message.destination))
-    .bind(column(|message| &message.method))
-    .bind(column(|message| &message.path))
-    .bind(messages.iter().map(NewMessage::headers_json).collect::<Vec<_>>())
-    .bind(messages.iter().map(|message| message.body.as_deref()).collect::<Vec<_>>())
-    .bind(messages.iter().map(|message| message.created_at_ms).collect::<Vec<_>>())
-    .execute(db)
-    .await
-    .map(drop)
+    );
+    bind_messages(query, messages).execute(db).await.map(drop)
+}
+
+fn bind_messages<'q>(query: PgQuery<'q>, messages: &'q [NewMessage]) -> PgQuery<'q> {
+    let text = |of: fn(&NewMessage) -> &str| messages.iter().map(of).collect::<Vec<_>>();
+    query
+        .bind(text(|message| &message.message_id))
+        .bind(messages.iter().map(|message| message.key.shard()).collect::<Vec<_>>())
+        .bind(text(|message| message.key.provider.as_str()))
+        .bind(text(|message| &message.key.event_id))
+        .bind(text(|message| &message.event_type))
+        .bind(messages.iter().map(|message| i64::from(message.generation)).collect::<Vec<_>>())
+        .bind(text(|message| &message.effect_name))
+        .bind(text(|message| &message.idempotency_key))
+        .bind(text(|message| &message.destination))
+        .bind(text(|message| &message.method))
+        .bind(text(|message| &message.path))
+        .bind(messages.iter().map(NewMessage::headers_json).collect::<Vec<_>>())
+        .bind(messages.iter().map(|message| message.body.as_deref()).collect::<Vec<_>>())
+        .bind(messages.iter().map(|message| message.created_at_ms).collect::<Vec<_>>())
 }
 
 pub(in crate::store) async fn events_update(

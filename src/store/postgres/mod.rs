@@ -11,8 +11,8 @@ use std::time::Duration;
 use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};
 
 pub(super) use admission::{
-    admission_begin, conflict_record, event_take_due, events_holders, events_insert, events_update,
-    messages_insert, versions_raise,
+    admission_begin, admit_at_once, conflict_record, event_take_due, events_holders, events_insert,
+    events_update, messages_insert, versions_raise,
 };
 pub(super) use event::{event_counts_open, event_get, event_list, event_retry_later};
 pub(super) use message::{message_counts, message_lease, message_list_of_event, message_settle};
@@ -25,6 +25,8 @@ use crate::types::UnixMs;
 pub(super) struct Postgres {
     /// For everything: PostgreSQL has no single writer.
     pub(super) pool: PgPool,
+    /// One session for whole admissions: nobody else delays it, and what it prepared stays with it.
+    pub(super) committer: PgPool,
 }
 
 /// Connects. Refuses what could lose a confirmed commit.
@@ -41,16 +43,20 @@ pub(super) async fn open(url: &str, connections_n: u32) -> Result<Postgres, Stor
             ("idle_in_transaction_session_timeout", "30s"),
             ("jit", "off"),
         ]);
-    let pool = PgPoolOptions::new()
-        .max_connections(connections_n.max(4))
-        .min_connections(1)
-        .acquire_timeout(Duration::from_secs(5))
-        .test_before_acquire(false)
+    let pool = |connections_n: u32| {
+        PgPoolOptions::new()
+            .max_connections(connections_n)
+            .min_connections(1)
+            .acquire_timeout(Duration::from_secs(5))
+            .test_before_acquire(false)
+    };
+    let committer = pool(1).connect_lazy_with(options.clone());
+    let pool = pool(connections_n.max(5) - 1)
         .connect_with(options)
         .await
         .map_err(|source| StoreError::from_sqlx("open", source))?;
     check(&pool).await?;
-    Ok(Postgres { pool })
+    Ok(Postgres { pool, committer })
 }
 
 async fn check(pool: &PgPool) -> Result<(), StoreError> {
@@ -117,5 +123,6 @@ pub(super) async fn clock_offset_ms(db: &Postgres, now_ms: UnixMs) -> sqlx::Resu
 }
 
 pub(super) async fn close(db: &Postgres) {
+    db.committer.close().await;
     db.pool.close().await;
 }
