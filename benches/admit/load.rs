@@ -1,5 +1,6 @@
 //! The sender: keep-alive connections with one request under way on each, every body distinct and signed.
 
+use std::io::Write;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -37,46 +38,61 @@ struct Maker {
     mac: Hmac<Sha256>,
     padding: String,
     seed: u64,
+    text: Vec<u8>,
+    request: Vec<u8>,
 }
 
 impl Maker {
     fn new(body: Body, seed: u64) -> Self {
         let mac = Hmac::new_from_slice(SECRET.as_bytes()).unwrap();
-        Self { body, mac, padding: "Lorem ipsum dolor sit amet, 1999 eur. ".repeat(47), seed }
+        let padding = "Lorem ipsum dolor sit amet, 1999 eur. ".repeat(47);
+        Self { body, mac, padding, seed, text: Vec::new(), request: Vec::new() }
     }
 
-    /// One request of about 2 KiB of body, with an id nobody had.
-    fn request(&mut self, now_s: i64) -> Vec<u8> {
+    /// One request of about 2 KiB of body, with an id nobody had, written over the last one.
+    fn request(&mut self, now_s: i64) -> &[u8] {
         self.seed = self.seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         let (id, padding) = (self.seed, &self.padding);
-        let mut mac = self.mac.clone();
-        let (path, headers, body) = match self.body {
+        self.text.clear();
+        let (path, signed_before) = match self.body {
             Body::Event => {
-                let body = format!(
+                write!(
+                    self.text,
                     r#"{{"id":"evt_1P{id:020}","object":"event","api_version":"2025-09-30.clover","created":{now_s},"type":"invoice.paid","livemode":true,"pending_webhooks":1,"data":{{"object":{{"id":"in_{id:020}","object":"invoice","amount_paid":1999,"currency":"eur","description":"{padding}"}}}},"request":{{"id":null,"idempotency_key":null}}}}"#
-                );
-                mac.update(format!("{now_s}.").as_bytes());
-                mac.update(body.as_bytes());
-                let signature = hex::encode(mac.finalize().into_bytes());
-                ("stripe", format!("stripe-signature: t={now_s},v1={signature}\r\n"), body)
+                )
+                .unwrap();
+                ("stripe", format!("{now_s}."))
             }
             Body::Challenge => {
-                let body = format!(
+                write!(
+                    self.text,
                     r#"{{"type":"url_verification","challenge":"c{id:020}","token":"{padding}","object":"event","api_version":"2025-09-30.clover","created":{now_s},"livemode":true,"pending":{{"id":"in_{id:020}","object":"invoice","amount_paid":1999,"currency":"eur"}},"request":{{"id":null,"idempotency_key":null}}}}"#
-                );
-                mac.update(format!("v0:{now_s}:").as_bytes());
-                mac.update(body.as_bytes());
-                let signature = hex::encode(mac.finalize().into_bytes());
-                let headers =
-                    format!("x-slack-request-timestamp: {now_s}\r\nx-slack-signature: v0={signature}\r\n");
-                ("slack", headers, body)
+                )
+                .unwrap();
+                ("slack", format!("v0:{now_s}:"))
             }
         };
-        format!(
-            "POST /webhooks/{path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n{headers}content-length: {}\r\n\r\n{body}",
-            body.len()
+        let mut mac = self.mac.clone();
+        mac.update(signed_before.as_bytes());
+        mac.update(&self.text);
+        let signature = hex::encode(mac.finalize().into_bytes());
+        self.request.clear();
+        write!(
+            self.request,
+            "POST /webhooks/{path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: {}\r\n",
+            self.text.len()
         )
-        .into_bytes()
+        .unwrap();
+        match self.body {
+            Body::Event => write!(self.request, "stripe-signature: t={now_s},v1={signature}\r\n\r\n"),
+            Body::Challenge => write!(
+                self.request,
+                "x-slack-request-timestamp: {now_s}\r\nx-slack-signature: v0={signature}\r\n\r\n"
+            ),
+        }
+        .unwrap();
+        self.request.extend_from_slice(&self.text);
+        &self.request
     }
 }
 
@@ -139,7 +155,7 @@ async fn connection(
     while !is_over.load(Ordering::Relaxed) {
         let request = maker.request(hooklatch::types::Clock::system().now_ms() / 1_000);
         let sent = Instant::now();
-        stream.write_all(&request).await.unwrap();
+        stream.write_all(request).await.unwrap();
         let status = read_answer(&mut stream, &mut answer).await;
         assert!(status == 200 || status == 503, "answered {status}");
         if status == 200 && is_counting.load(Ordering::Relaxed) {

@@ -26,4 +26,5 @@ mod providers;
 mod sdk;
 mod store;
 mod stub;
+mod tidy;
 mod two_nodes;

@@ -1,4 +1,4 @@
-//! The senders' own SDKs sign, the real binary believes: `stripe` and `standardwebhooks` from `PyPI`,
+//! The senders' own SDKs sign, the real binary believes: `stripe` and `standardwebhooks` from PyPI,
 //! `@octokit/webhooks-methods` from npm. `scripts/sdk` installs them.
 
 use std::path::PathBuf;

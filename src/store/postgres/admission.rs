@@ -25,17 +25,18 @@ macro_rules! latch_sql {
     ($($more:literal)?) => {
         concat!(
             "WITH input AS (
-                 SELECT * FROM unnest($1::smallint[], $2::text[], $3::text[], $4::text[], $5::bytea[],
-                     $6::bytea[], $7::text[], $8::bigint[], $9::text[], $10::bigint[], $11::bigint[],
-                     $12::bigint[], $13::text[], $14::bytea[])
-                 AS t (shard, provider, event_id, event_type, digest, replay_key, object, version, state,
-                     attempts_n, created_at_ms, received_at_ms, headers, body)
+                 SELECT * FROM unnest($1::smallint[], $2::text[], $3::text[], $12::bigint[], $13::text[], $14::bytea[])
+                 AS t (shard, provider, event_id, received_at_ms, headers, body)
              ), latched AS (
                  INSERT INTO processed_webhook_events (shard, provider, event_id, event_type, digest, replay_key,
                      object, version, state, attempts_n, created_at_ms, received_at_ms, processed_at_ms)
                  SELECT shard, provider, event_id, event_type, digest, replay_key, object, version, state,
                      attempts_n, created_at_ms, received_at_ms, received_at_ms
-                 FROM input ORDER BY provider, event_id
+                 FROM unnest($1::smallint[], $2::text[], $3::text[], $4::text[], $5::bytea[], $6::bytea[],
+                     $7::text[], $8::bigint[], $9::text[], $10::bigint[], $11::bigint[], $12::bigint[])
+                 AS t (shard, provider, event_id, event_type, digest, replay_key, object, version, state,
+                     attempts_n, created_at_ms, received_at_ms)
+                 ORDER BY provider, event_id
                  ON CONFLICT DO NOTHING RETURNING provider, event_id
              ), kept AS (
                  INSERT INTO webhook_payloads (shard, provider, event_id, received_at_ms, headers, body)

@@ -1,0 +1,236 @@
+//! The house rules that no lint knows: layers, sizes, words that belong in one place, lists that must agree.
+//! Every rule says what to do about it.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Longest source file, in lines.
+const LINES_N_MAX: usize = 400;
+
+/// Who may import whom: a module imports only from lower ranks. Modules of one rank do not know each other.
+const RANKS: [(&str, u8); 22] = [
+    ("types", 0),
+    ("config", 1),
+    ("spec", 1),
+    ("backoff", 2),
+    ("store", 2),
+    ("verify", 2),
+    ("logging", 2),
+    ("handler", 3),
+    ("read", 3),
+    ("provider", 4),
+    ("vectors", 5),
+    ("admit", 5),
+    ("outbox", 5),
+    ("setup", 7),
+    ("receive", 6),
+    ("http", 7),
+    ("app", 8),
+    ("cli", 9),
+    // What a kind's module is written with, and the kinds themselves.
+    ("prelude", 5),
+    ("providers", 6),
+    ("lib", 10),
+    ("main", 10),
+];
+
+/// Words and the only places that may use them.
+const PLACES: [(&str, &[&str], &str); 9] = [
+    ("axum::", &["src/http", "src/app.rs"], "HTTP types stay in `http`"),
+    ("sqlx::", &["src/store", "src/lib.rs"], "SQL stays in `store`"),
+    ("StatusCode", &["src/http"], "statuses are decided in `http`"),
+    ("SystemTime::now", &["src/types.rs"], "times come from `types::Clock`"),
+    ("env::var", &["src/config"], "only `config` reads the environment"),
+    ("sleep(", &[], "wait for what you wait for, with a bound"),
+    ("println!", &[], "stdout is written through `cli::say`"),
+    ("todo!", &[], "finish it"),
+    (".unwrap()", &[], "name the error instead"),
+];
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// Every file below `folder` with this ending: its path from the root, and its text.
+fn files(folder: &str, ending: &str) -> Vec<(String, String)> {
+    let mut found = Vec::new();
+    let mut folders = vec![root().join(folder)];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder).unwrap() {
+            let path: PathBuf = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.to_str().unwrap().ends_with(ending) {
+                let name = path.strip_prefix(root()).unwrap().to_str().unwrap().to_owned();
+                found.push((name, fs::read_to_string(&path).unwrap()));
+            }
+        }
+    }
+    found.sort();
+    assert!(!found.is_empty(), "no {ending} files in {folder}");
+    found
+}
+
+fn rust() -> Vec<(String, String)> {
+    ["src", "tests/it", "benches", "examples", "providers"]
+        .into_iter()
+        .flat_map(|at| files(at, ".rs"))
+        .collect()
+}
+
+/// What comes before the unit tests of a file.
+fn code(text: &str) -> &str {
+    text.split("\n#[cfg(test)]\n").next().unwrap()
+}
+
+fn nothing(what: &str, found: &[String]) {
+    assert!(found.is_empty(), "{what}:\n  {}", found.join("\n  "));
+}
+
+#[test]
+fn no_file_is_longer_than_a_person_reads_at_once() {
+    let long = |(name, text): &(String, String)| {
+        let lines_n = text.lines().count();
+        (lines_n > LINES_N_MAX).then(|| format!("{name} has {lines_n} lines"))
+    };
+    nothing("split these along what they are about", &rust().iter().filter_map(long).collect::<Vec<_>>());
+}
+
+#[test]
+fn every_module_says_what_it_is_for() {
+    let silent = |(name, text): &(String, String)| (!text.starts_with("//!")).then(|| name.clone());
+    nothing("open these with `//!`", &rust().iter().filter_map(silent).collect::<Vec<_>>());
+}
+
+#[test]
+fn dependencies_point_one_way() {
+    let rank = |module: &str| RANKS.iter().find(|(name, _)| *name == module).map(|(_, rank)| *rank);
+    let mut upwards = Vec::new();
+    for (name, text) in files("src", ".rs") {
+        let own = name.trim_start_matches("src/").split(['/', '.']).next().unwrap();
+        let own_rank = rank(own).unwrap_or_else(|| panic!("give `{own}` a rank in RANKS"));
+        for (at, _) in text.match_indices("crate::") {
+            let after = &text[at + "crate::".len()..];
+            let list = if let Some(list) = after.strip_prefix('{') {
+                list.split('}').next().unwrap()
+            } else {
+                after
+            };
+            let to_check: Vec<&str> =
+                if after.starts_with('{') { list.split(',').collect() } else { vec![list] };
+            for module in to_check {
+                let module: String =
+                    module.trim().chars().take_while(|c| c.is_ascii_lowercase() || *c == '_').collect();
+                let Some(other) = rank(&module) else { continue };
+                let is_macro_or_self = module == own;
+                if !is_macro_or_self && other >= own_rank {
+                    upwards.push(format!("{name} imports `{module}`"));
+                }
+            }
+        }
+    }
+    nothing("these import upwards or sideways; see RANKS", &upwards);
+}
+
+#[test]
+fn words_stay_where_they_belong() {
+    let mut strays = Vec::new();
+    for (name, text) in files("src", ".rs") {
+        if name.ends_with("tests.rs") {
+            continue;
+        }
+        for (n, line) in
+            code(&text).lines().enumerate().filter(|(_, line)| !line.trim_start().starts_with("//"))
+        {
+            for (word, places, why) in PLACES {
+                if line.contains(word) && !places.iter().any(|place| name.starts_with(place)) {
+                    strays.push(format!("{name}:{} uses `{word}`: {why}", n + 1));
+                }
+            }
+        }
+    }
+    nothing("these are in the wrong place", &strays);
+}
+
+#[test]
+fn kinds_know_the_prelude_and_nothing_else() {
+    let mut strays = Vec::new();
+    for (name, text) in files("providers", ".rs") {
+        for word in ["axum", "sqlx", "hooklatch::http", "crate::store", "crate::http"] {
+            if text.contains(word) {
+                strays.push(format!("{name} uses `{word}`"));
+            }
+        }
+    }
+    nothing("a kind's module is written with `hooklatch::prelude` alone", &strays);
+}
+
+#[test]
+fn every_migration_is_there_for_both_databases() {
+    let names = |dialect: &str| -> BTreeSet<String> {
+        let of = |(name, _): (String, String)| name.rsplit('/').next().unwrap().to_owned();
+        files(&format!("migrations/{dialect}"), ".sql").into_iter().map(of).collect()
+    };
+    assert_eq!(names("sqlite"), names("postgres"), "write each migration twice, under one name");
+}
+
+#[test]
+fn twin_files_have_the_same_functions_in_the_same_order() {
+    let functions = |dialect: &str, noun: &str| -> Vec<String> {
+        let text = fs::read_to_string(root().join(format!("src/store/{dialect}/{noun}.rs"))).unwrap();
+        let of = |line: &str| {
+            let name = line.strip_prefix("pub(in crate::store) async fn ")?;
+            Some(name.split(['(', '<']).next().unwrap().to_owned())
+        };
+        text.lines().filter_map(of).filter(|name| name != "admit_at_once").collect()
+    };
+    for noun in ["admission", "event", "message"] {
+        assert_eq!(functions("sqlite", noun), functions("postgres", noun), "{noun}.rs");
+    }
+}
+
+#[test]
+fn the_readme_lists_the_kinds_that_there_are() {
+    let run = std::process::Command::new(env!("CARGO_BIN_EXE_hooklatch"))
+        .args(["providers", "--markdown"])
+        .current_dir(std::env::temp_dir())
+        .output()
+        .unwrap();
+    let table = String::from_utf8(run.stdout).unwrap();
+    let readme = fs::read_to_string(root().join("README.md")).unwrap();
+    assert!(readme.contains(table.trim()), "put this into README.md:\n{table}");
+}
+
+#[test]
+fn links_between_our_own_pages_lead_somewhere() {
+    let mut dead = Vec::new();
+    let pages = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "providers/README.md"];
+    let docs = files("docs", ".md").into_iter().map(|(name, _)| name);
+    for page in pages.into_iter().map(str::to_owned).chain(docs) {
+        let text = fs::read_to_string(root().join(&page)).unwrap();
+        for link in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
+            let target = link.split('#').next().unwrap();
+            if target.is_empty() || target.contains("://") {
+                continue;
+            }
+            if !root().join(&page).parent().unwrap().join(target).exists() {
+                dead.push(format!("{page}: {link}"));
+            }
+        }
+    }
+    nothing("these links are dead", &dead);
+}
+
+#[test]
+fn tests_are_a_third_to_a_half_of_the_code() {
+    let lines_n = |text: &str| text.lines().filter(|line| !line.trim().is_empty()).count();
+    let (mut tests_n, mut all_n) = (0, 0);
+    for (name, text) in rust().into_iter().filter(|(name, _)| !name.starts_with("benches")) {
+        all_n += lines_n(&text);
+        let is_test = name.starts_with("tests") || name.ends_with("tests.rs");
+        tests_n += if is_test { lines_n(&text) } else { lines_n(&text) - lines_n(code(&text)) };
+    }
+    let percent = tests_n * 100 / all_n;
+    assert!((30..=50).contains(&percent), "{percent} % of the lines are tests");
+}
