@@ -20,6 +20,7 @@ mod config;
 mod crash;
 mod database;
 mod examples;
+mod operator;
 mod outbox;
 mod process;
 mod providers;

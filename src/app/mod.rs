@@ -4,14 +4,16 @@
 //! Start order: store, schema, providers, admission, outbox, listeners. Stop order is the reverse, and each
 //! part is given the time to finish what it holds. Every task of the process is spawned here.
 
+mod health;
+
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use anyhow::Context;
 use axum::Router;
-use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -31,10 +33,6 @@ use crate::{logging, setup};
 
 /// How far our clock may be from the database's. Beyond it signed times and leases would be judged wrong.
 const CLOCK_OFFSET_MS_MAX: i64 = 120_000;
-/// How often the database is asked whether it is there.
-const HEALTH_EVERY: Duration = Duration::from_secs(1);
-/// How often the tables are counted for `/metrics`.
-const COUNT_EVERY: Duration = Duration::from_secs(5);
 
 /// A Hooklatch before it runs: a configuration and the kinds it may use.
 pub struct App {
@@ -115,7 +113,7 @@ impl App {
     /// Starts every part and gives back the handle that stops them.
     pub async fn start(self) -> anyhow::Result<Running> {
         // First: what the parts measure is registered as they are made.
-        let metrics = metrics_handle();
+        let metrics = health::metrics_handle();
         let entries = Arc::new(self.entries()?);
         let store = open_store(&self.config, &self.clock).await?;
         let installation_id =
@@ -146,16 +144,17 @@ impl App {
             Duration::from_millis(server.answer_timeout_ms),
         );
         let (readiness, ready) = watch::channel(Readiness::default());
+        let is_outbox_running = Arc::new(AtomicBool::new(true));
         let workers = vec![
-            spawn(outbox.run(stopping.clone())),
+            spawn(health::noted(outbox.run(stopping.clone()), Arc::clone(&is_outbox_running))),
             spawn(admit::run_retries(
                 Arc::clone(&admission),
                 Arc::clone(&entries),
                 Duration::from_millis(self.config.outbox.poll_ms),
                 stopping.clone(),
             )),
-            spawn(watch_health(store.clone(), readiness, stopping.clone())),
-            spawn(count_tables(store.clone(), self.clock.clone(), metrics.clone(), stopping.clone())),
+            spawn(health::watch(store.clone(), readiness, is_outbox_running, stopping.clone())),
+            spawn(health::count_tables(store.clone(), self.clock.clone(), metrics.clone(), stopping.clone())),
         ];
         let receiver = Receiver::new(entries, admitter.clone());
         let running = Running {
@@ -301,72 +300,6 @@ async fn open_store(config: &Config, clock: &Clock) -> anyhow::Result<Store> {
 /// Who holds a lease, for people who look at the tables: the process's id and a random part.
 fn node_name() -> String {
     format!("{}-{:08x}", std::process::id(), fastrand::u32(..))
-}
-
-/// The process's one recorder of metrics.
-fn metrics_handle() -> PrometheusHandle {
-    static HANDLE: std::sync::OnceLock<PrometheusHandle> = std::sync::OnceLock::new();
-    HANDLE.get_or_init(install_metrics).clone()
-}
-
-fn install_metrics() -> PrometheusHandle {
-    let seconds = [0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
-    let events = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1024.0];
-    let builder = PrometheusBuilder::new()
-        .set_buckets_for_metric(Matcher::Suffix("_seconds".to_owned()), &seconds)
-        .and_then(|builder| builder.set_buckets_for_metric(Matcher::Suffix("_events".to_owned()), &events))
-        .unwrap_or_default();
-    let recorder = builder.build_recorder();
-    let handle = recorder.handle();
-    if metrics::set_global_recorder(recorder).is_err() {
-        warn!("another recorder of metrics was installed before ours; /metrics stays empty");
-    }
-    handle
-}
-
-async fn watch_health(store: Store, readiness: watch::Sender<Readiness>, mut stop: watch::Receiver<bool>) {
-    let mut is_schema_current = false;
-    while !*stop.borrow() {
-        let is_database_there = store.ping().await.is_ok();
-        if is_database_there && !is_schema_current {
-            is_schema_current = matches!(store.schema_state().await, Ok(SchemaState::Current));
-        }
-        readiness.send_replace(Readiness {
-            is_database_there,
-            is_schema_current,
-            is_outbox_running: true,
-            is_accepting: true,
-        });
-        drop(tokio::time::timeout(HEALTH_EVERY, stop.changed()).await);
-    }
-    readiness.send_modify(|state| state.is_accepting = false);
-}
-
-/// Counts what stands where, for `/metrics`, and folds histograms so that they stay small.
-async fn count_tables(
-    store: Store,
-    clock: Clock,
-    metrics: PrometheusHandle,
-    mut stop: watch::Receiver<bool>,
-) {
-    while !*stop.borrow() {
-        match store.message_counts().await {
-            Ok(counts) => publish_counts(&counts, clock.now_ms()),
-            Err(error) => warn!(%error, "could not count messages"),
-        }
-        metrics.run_upkeep();
-        drop(tokio::time::timeout(COUNT_EVERY, stop.changed()).await);
-    }
-}
-
-fn publish_counts(counts: &[crate::store::MessageCount], now_ms: i64) {
-    #[expect(clippy::cast_precision_loss, reason = "a gauge")]
-    for count in counts {
-        let labels = [("destination", count.destination.clone()), ("state", count.state.to_string())];
-        metrics::gauge!("hooklatch_outbox_messages", &labels).set(count.messages_n as f64);
-        let age_ms = now_ms.saturating_sub(count.oldest_visible_at_ms).max(0);
-        metrics::gauge!("hooklatch_outbox_oldest_due_seconds", &labels).set(age_ms as f64 / 1_000.0);
-    }
 }
 
 async fn stop_signal() -> anyhow::Result<()> {

@@ -1,0 +1,108 @@
+//! What is seen of the app from outside: readiness, and what only the tables can say for `/metrics`.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
+use tokio::sync::watch;
+use tracing::warn;
+
+use crate::http::operator::Readiness;
+use crate::store::{MessageCount, SchemaState, Store};
+use crate::types::Clock;
+
+/// How often the database is asked whether it is there.
+const HEALTH_EVERY: Duration = Duration::from_secs(1);
+/// How often the tables are counted for `/metrics`.
+const COUNT_EVERY: Duration = Duration::from_secs(5);
+
+/// The process's one recorder of metrics.
+pub(super) fn metrics_handle() -> PrometheusHandle {
+    static HANDLE: std::sync::OnceLock<PrometheusHandle> = std::sync::OnceLock::new();
+    HANDLE.get_or_init(install_metrics).clone()
+}
+
+fn install_metrics() -> PrometheusHandle {
+    let seconds = [0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
+    let events = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1024.0];
+    let builder = PrometheusBuilder::new()
+        .set_buckets_for_metric(Matcher::Suffix("_seconds".to_owned()), &seconds)
+        .and_then(|builder| builder.set_buckets_for_metric(Matcher::Suffix("_events".to_owned()), &events))
+        .unwrap_or_default();
+    let recorder = builder.build_recorder();
+    let handle = recorder.handle();
+    if metrics::set_global_recorder(recorder).is_err() {
+        warn!("another recorder of metrics was installed before ours; /metrics stays empty");
+    }
+    handle
+}
+
+/// Runs `task` and notes when it ends, in whatever way.
+pub(super) async fn noted(task: impl Future<Output = ()>, is_running: Arc<AtomicBool>) {
+    struct Note(Arc<AtomicBool>);
+    impl Drop for Note {
+        fn drop(&mut self) {
+            self.0.store(false, Ordering::Relaxed);
+        }
+    }
+    let _note = Note(is_running);
+    task.await;
+}
+
+/// Keeps `readiness` up to date until the stop.
+pub(super) async fn watch(
+    store: Store,
+    readiness: watch::Sender<Readiness>,
+    is_outbox_running: Arc<AtomicBool>,
+    mut stop: watch::Receiver<bool>,
+) {
+    let mut is_schema_current = false;
+    while !*stop.borrow() {
+        let is_database_there = store.ping().await.is_ok();
+        if is_database_there && !is_schema_current {
+            is_schema_current = matches!(store.schema_state().await, Ok(SchemaState::Current));
+        }
+        readiness.send_replace(Readiness {
+            is_database_there,
+            is_schema_current,
+            is_outbox_running: is_outbox_running.load(Ordering::Relaxed),
+            is_accepting: true,
+        });
+        drop(tokio::time::timeout(HEALTH_EVERY, stop.changed()).await);
+    }
+    readiness.send_modify(|state| state.is_accepting = false);
+}
+
+/// Counts what stands where, for `/metrics`, and folds histograms so that they stay small.
+pub(super) async fn count_tables(
+    store: Store,
+    clock: Clock,
+    metrics: PrometheusHandle,
+    mut stop: watch::Receiver<bool>,
+) {
+    let mut known = BTreeSet::new();
+    while !*stop.borrow() {
+        match store.message_counts().await {
+            Ok(counts) => publish_counts(&counts, clock.now_ms(), &mut known),
+            Err(error) => warn!(%error, "could not count messages"),
+        }
+        metrics.run_upkeep();
+        drop(tokio::time::timeout(COUNT_EVERY, stop.changed()).await);
+    }
+}
+
+/// `known` are the destinations and states that were published before: those that are gone now are at 0.
+fn publish_counts(counts: &[MessageCount], now_ms: i64, known: &mut BTreeSet<(String, String)>) {
+    known.extend(counts.iter().map(|count| (count.destination.clone(), count.state.to_string())));
+    for (destination, state) in known.iter() {
+        let count = counts.iter().find(|one| one.destination == *destination && one.state.as_str() == state);
+        let labels = [("destination", destination.clone()), ("state", state.clone())];
+        let age_ms = count.map_or(0, |count| now_ms.saturating_sub(count.oldest_visible_at_ms).max(0));
+        #[expect(clippy::cast_precision_loss, reason = "gauges")]
+        let (messages_n, age_ms) = (count.map_or(0, |count| count.messages_n) as f64, age_ms as f64);
+        metrics::gauge!("hooklatch_outbox_messages", &labels).set(messages_n);
+        metrics::gauge!("hooklatch_outbox_oldest_due_seconds", &labels).set(age_ms / 1_000.0);
+    }
+}
