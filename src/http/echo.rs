@@ -71,14 +71,16 @@ impl EchoState {
         is_failing.then(|| memory.failing.clone())
     }
 
-    /// Counts a call; `true` when it is the first under its key.
+    /// Counts a call, which acts once per key; `true` when it acted now.
     fn remember(&self, call: EchoCall) -> bool {
         let mut memory = self.memory();
         if let Some(known) =
             memory.calls.iter_mut().find(|known| known.idempotency_key == call.idempotency_key)
         {
+            let acts_now = known.effects_n < call.effects_n;
             known.requests_n += 1;
-            return false;
+            known.effects_n = known.effects_n.max(call.effects_n);
+            return acts_now;
         }
         if memory.calls.len() == CALLS_N_MAX {
             memory.calls.pop_front();
@@ -89,20 +91,16 @@ impl EchoState {
 }
 
 async fn call(State(state): State<EchoState>, headers: HeaderMap, body: Bytes) -> Response {
-    if let Some(failing) = state.failure() {
-        tokio::time::sleep(Duration::from_millis(failing.hang_ms)).await;
-        let status = StatusCode::from_u16(failing.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-        return json(status, &serde_json::json!({ "echo": "failed as told" }));
-    }
     let text =
         |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default().to_owned();
     let idempotency_key = text("idempotency-key");
     if idempotency_key.is_empty() {
         return json(StatusCode::BAD_REQUEST, &serde_json::json!({ "echo": "no Idempotency-Key" }));
     }
+    let failing = state.failure();
     let call = EchoCall {
         requests_n: 1,
-        effects_n: 1,
+        effects_n: u32::from(failing.is_none()),
         provider: text("hooklatch-provider"),
         event_id: text("hooklatch-event-id"),
         event_type: text("hooklatch-event-type"),
@@ -115,6 +113,12 @@ async fn call(State(state): State<EchoState>, headers: HeaderMap, body: Bytes) -
         idempotency_key = call.idempotency_key,
         "echo got a call"
     );
+    if let Some(failing) = failing {
+        state.remember(call);
+        tokio::time::sleep(Duration::from_millis(failing.hang_ms)).await;
+        let status = StatusCode::from_u16(failing.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        return json(status, &serde_json::json!({ "echo": "failed as told" }));
+    }
     let word = if state.remember(call) { "done" } else { "repeated" };
     json(StatusCode::OK, &serde_json::json!({ "echo": word }))
 }
