@@ -196,6 +196,8 @@ words! {
         Dead = "dead",
         /// Waits for a person's word.
         Held = "held",
+        /// A person said that it shall not be sent.
+        Discarded = "discarded",
     }
 }
 

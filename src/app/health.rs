@@ -15,6 +15,8 @@ use crate::types::Clock;
 
 /// How often the database is asked whether it is there.
 const HEALTH_EVERY: Duration = Duration::from_secs(1);
+/// How long the answer to an operator's request is kept for its repetition. Milliseconds.
+const ANSWERS_KEPT_MS: i64 = 24 * 3_600_000;
 /// How often the tables are counted for `/metrics`.
 const COUNT_EVERY: Duration = Duration::from_secs(5);
 
@@ -83,12 +85,19 @@ pub(super) async fn count_tables(
     mut stop: watch::Receiver<bool>,
 ) {
     let mut known = BTreeSet::new();
+    let mut forget_at_ms = clock.now_ms();
     while !*stop.borrow() {
         match store.message_counts().await {
             Ok(counts) => publish_counts(&counts, clock.now_ms(), &mut known),
             Err(error) => warn!(%error, "could not count messages"),
         }
         metrics.run_upkeep();
+        if clock.now_ms() >= forget_at_ms {
+            forget_at_ms = clock.now_ms().saturating_add(ANSWERS_KEPT_MS / 24);
+            if let Err(error) = store.idempotency_prune(clock.now_ms().saturating_sub(ANSWERS_KEPT_MS)).await {
+                warn!(%error, "could not forget old answers to operators");
+            }
+        }
         drop(tokio::time::timeout(COUNT_EVERY, stop.changed()).await);
     }
 }

@@ -21,6 +21,7 @@ use tracing::{info, warn};
 
 use crate::admit::{self, Admission, Admitter, Entry};
 use crate::config::{Config, ProviderConfig};
+use crate::http::api::ApiState;
 use crate::http::operator::{OperatorState, Readiness};
 use crate::http::receiver::ReceiverState;
 use crate::http::{self, Limits, echo};
@@ -162,7 +163,12 @@ impl App {
             admin_addr: admin_listener.local_addr()?,
             listeners: vec![
                 self.serve_receiver(listener, receiver, stopping.clone()),
-                self.serve_operator(admin_listener, OperatorState { readiness: ready, metrics }, stopping),
+                self.serve_operator(
+                    admin_listener,
+                    OperatorState { readiness: ready, metrics },
+                    self.api(&store),
+                    stopping,
+                ),
             ],
             stop,
             admitter,
@@ -222,13 +228,18 @@ impl App {
         &self,
         listener: TcpListener,
         state: OperatorState,
+        api: ApiState,
         stop: watch::Receiver<bool>,
     ) -> JoinHandle<()> {
-        let mut router: Router = http::operator::router(Arc::new(state));
+        let mut router: Router = http::operator::router(Arc::new(state), Arc::new(api));
         if self.has_echo {
             router = echo::router(echo::EchoState::default()).fallback_service(router);
         }
         spawn(http::serve(listener, router, self.limits(), stop))
+    }
+
+    fn api(&self, store: &Store) -> ApiState {
+        ApiState { store: store.clone(), clock: self.clock.clone(), tokens: self.config.admin.tokens.clone() }
     }
 
     fn limits(&self) -> Limits {

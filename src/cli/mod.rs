@@ -5,6 +5,7 @@
 
 mod check;
 mod explain;
+mod messages;
 mod send;
 mod serve;
 mod sign;
@@ -57,6 +58,10 @@ enum Command {
     Explain(explain::ExplainArgs),
     /// Judge files of signed requests.
     Vectors(vectors::VectorsArgs),
+    /// Show events of a running server.
+    Events(messages::EventsArgs),
+    /// Show messages of a running server, and decide about held and dead ones.
+    Messages(messages::MessagesArgs),
     /// Ask a running server whether it is ready (for container health checks).
     Health {
         /// The operator side.
@@ -79,6 +84,8 @@ pub fn main(own: Vec<Provider>) -> ExitCode {
         Command::Send(args) => send::send(&args, file, &kinds),
         Command::Explain(args) => explain::explain(&args, file, &kinds),
         Command::Vectors(args) => vectors::vectors(&args, &kinds),
+        Command::Events(args) => messages::events(&args, file, &kinds),
+        Command::Messages(args) => messages::messages(&args, file, &kinds),
         Command::Health { url } => send::health(&url),
     };
     result.unwrap_or_else(|error| {

@@ -34,6 +34,8 @@ pub(super) fn layer(secrets: &[(Name, Secret)], admin_listen: Option<SocketAddr>
     let echo = table([("url", text(&format!("http://{echo_at}{ECHO_PATH}"))), ("retry", retry)]);
     let mut root = Map::new();
     root.insert("database".to_owned(), table([("url", text(DATABASE_URL))]));
+    let token = table([("name", text("dev")), ("role", text("operator")), ("token", text(super::DEV_TOKEN))]);
+    root.insert("admin".to_owned(), table([("tokens", list([token]))]));
     root.insert("providers".to_owned(), Value::new(None, providers.collect::<Map<String, Value>>()));
     root.insert("destinations".to_owned(), table([("echo", echo)]));
     Layer::new(root)

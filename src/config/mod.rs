@@ -75,6 +75,9 @@ pub struct AdminConfig {
     pub tokens: Vec<AdminToken>,
 }
 
+/// The operators' token of `serve --dev`; published, like its other secrets.
+pub const DEV_TOKEN: &str = "hooklatch-dev-token";
+
 /// One of `admin.tokens`.
 #[derive(Debug, Clone)]
 pub struct AdminToken {

@@ -33,6 +33,7 @@ impl Problem {
         Self::new(StatusCode::UNAUTHORIZED, "rejected", "the request was not believed");
     pub(crate) const NO_SUCH_PROVIDER: Self =
         Self::new(StatusCode::NOT_FOUND, "no_such_provider", "no provider is configured at this address");
+    pub(crate) const NOT_FOUND: Self = Self::new(StatusCode::NOT_FOUND, "not_found", "nothing is here");
     pub(crate) const METHOD: Self =
         Self::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", "send webhooks with POST");
     pub(crate) const TOO_LARGE: Self =

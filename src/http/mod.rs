@@ -3,6 +3,7 @@
 //! The only place that knows HTTP servers. Every bound that protects the process from a client is here or
 //! in `receiver.rs`: open connections, header size and time, body size and time, bytes held at once.
 
+pub(crate) mod api;
 pub(crate) mod echo;
 pub(crate) mod error;
 pub(crate) mod operator;

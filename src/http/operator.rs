@@ -11,6 +11,7 @@ use http::{StatusCode, header};
 use metrics_exporter_prometheus::PrometheusHandle;
 use tokio::sync::watch;
 
+use super::api::{self, ApiState};
 use super::error::Problem;
 
 /// Whether this node should get traffic, part by part. Kept up to date by the app's health task.
@@ -39,22 +40,16 @@ pub(crate) struct OperatorState {
     pub(crate) metrics: PrometheusHandle,
 }
 
-/// The operator's routes.
-pub(crate) fn router(state: Arc<OperatorState>) -> Router {
+/// The operator's routes, with those of `api` under `/v1`.
+pub(crate) fn router(state: Arc<OperatorState>, api: Arc<ApiState>) -> Router {
     Router::new()
         .route("/livez", get(|| async { "alive\n" }))
         .route("/readyz", get(readyz))
         .route("/metrics", get(metrics))
-        .fallback(|| async { NOT_FOUND })
+        .nest_service("/v1", api::router(api))
+        .fallback(|| async { Problem::NOT_FOUND })
         .with_state(state)
 }
-
-const NOT_FOUND: Problem = Problem {
-    status: StatusCode::NOT_FOUND,
-    code: "not_found",
-    title: "nothing is here",
-    retry_after_s: None,
-};
 
 async fn readyz(State(state): State<Arc<OperatorState>>) -> Response {
     let readiness = state.readiness.borrow().clone();

@@ -37,7 +37,7 @@ pub(super) enum Answer {
 /// What the decisions need to know of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Facts {
-    /// Claims so far, this one included.
+    /// Claims so far, this one included, since the first or since a person's last word to send it again.
     pub(super) attempt_n: u32,
     /// When the first attempt was claimed.
     pub(super) first_sent_at_ms: UnixMs,
@@ -52,7 +52,7 @@ pub(super) struct Facts {
 impl From<&LeasedMessage> for Facts {
     fn from(message: &LeasedMessage) -> Self {
         Self {
-            attempt_n: message.attempt_n,
+            attempt_n: message.attempt_n.saturating_sub(message.attempts_before_n),
             first_sent_at_ms: message.first_sent_at_ms,
             key_valid_until_ms: message.key_valid_until_ms,
             is_previous_unsettled: message.is_previous_unsettled,

@@ -6,12 +6,20 @@ use sqlx::migrate::{Migration, MigrationType, Migrator};
 use sqlx::{AssertSqlSafe, SqlSafeStr};
 
 /// Number, name, SQLite's text, PostgreSQL's text.
-const ALL: &[(i64, &str, &str, &str)] = &[(
-    1,
-    "latch_and_outbox",
-    include_str!("../../migrations/sqlite/0001_latch_and_outbox.sql"),
-    include_str!("../../migrations/postgres/0001_latch_and_outbox.sql"),
-)];
+const ALL: &[(i64, &str, &str, &str)] = &[
+    (
+        1,
+        "latch_and_outbox",
+        include_str!("../../migrations/sqlite/0001_latch_and_outbox.sql"),
+        include_str!("../../migrations/postgres/0001_latch_and_outbox.sql"),
+    ),
+    (
+        2,
+        "operators",
+        include_str!("../../migrations/sqlite/0002_operators.sql"),
+        include_str!("../../migrations/postgres/0002_operators.sql"),
+    ),
+];
 
 /// The version this binary wants.
 pub(super) fn latest() -> i64 {

@@ -8,6 +8,7 @@
 mod admission;
 mod error;
 mod migrations;
+mod operator;
 mod postgres;
 mod rows;
 mod sqlite;
@@ -18,6 +19,7 @@ use uuid::Uuid;
 
 pub use admission::Admission;
 pub use error::StoreError;
+pub use operator::{Act, AttemptRow, AuditRow, Chosen, DECISION_N_MAX, Decided, Decision, Decree, Filter};
 pub use tx::{Tx, TxConnection, Value};
 pub use types::{
     DueEvent, EventRow, EventUpdate, Latched, LeaseWant, LeasedMessage, MessageCount, MessageRow, NewMessage,

@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use sqlx::{ColumnIndex, Decode, Row, Type};
 
+use super::operator::{AttemptRow, AuditRow};
 use super::{DueEvent, EventRow, LeasedMessage, MessageCount, MessageRow, NewMessage, SettleTo, Settlement};
 use crate::types::{AttemptResult, EventKey, MessageState, Name, ObjectVersion};
 
@@ -121,6 +122,7 @@ impl LeasedMessage {
             body: Bytes::from(body),
             event_content_type,
             attempt_n: count(row.int(11)?),
+            attempts_before_n: count(row.int(19)?),
             is_previous_unsettled: false,
             is_previous_unknown: row.text_or_null(16)?.as_deref() == Some(AttemptResult::Unknown.as_str()),
             created_at_ms: row.int(15)?,
@@ -135,14 +137,41 @@ impl MessageRow {
     pub(super) fn from_row(row: &impl AnyRow) -> sqlx::Result<Self> {
         Ok(Self {
             message_id: row.text(0)?,
-            effect_name: row.text(1)?,
-            idempotency_key: row.text(2)?,
-            destination: row.text(3)?,
-            state: row.text(4)?,
-            attempts_n: count(row.int(5)?),
-            visible_at_ms: row.int(6)?,
-            last_error: row.text_or_null(7)?,
+            key: key(row, 1)?,
+            event_type: row.text(3)?,
+            effect_name: row.text(4)?,
+            idempotency_key: row.text(5)?,
+            destination: row.text(6)?,
+            state: row.text(7)?,
+            attempts_n: count(row.int(8)?),
+            visible_at_ms: row.int(9)?,
+            last_result: row.text_or_null(10)?,
+            last_error: row.text_or_null(11)?,
+            created_at_ms: row.int(12)?,
+            first_sent_at_ms: row.int_or_null(13)?,
+            key_valid_until_ms: row.int_or_null(14)?,
+            settled_at_ms: row.int_or_null(15)?,
         })
+    }
+}
+
+impl AttemptRow {
+    pub(super) fn from_row(row: &impl AnyRow) -> sqlx::Result<Self> {
+        Ok(Self {
+            attempt_n: count(row.int(0)?),
+            node: row.text(1)?,
+            started_at_ms: row.int(2)?,
+            finished_at_ms: row.int_or_null(3)?,
+            result: row.text_or_null(4)?,
+            http_status: row.int_or_null(5)?,
+            error: row.text_or_null(6)?,
+        })
+    }
+}
+
+impl AuditRow {
+    pub(super) fn from_row(row: &impl AnyRow) -> sqlx::Result<Self> {
+        Ok(Self { at_ms: row.int(0)?, actor: row.text(1)?, action: row.text(2)?, detail: row.text(3)? })
     }
 }
 

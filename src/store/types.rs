@@ -135,6 +135,8 @@ pub struct LeasedMessage {
     pub is_previous_unsettled: bool,
     /// Whether the last settled attempt ended `unknown`.
     pub is_previous_unknown: bool,
+    /// Claims before a person's last word to send it again; they no longer count.
+    pub attempts_before_n: u32,
     /// When it was written.
     pub created_at_ms: UnixMs,
     /// When the first attempt was claimed.
@@ -261,6 +263,10 @@ pub struct EventRow {
 pub struct MessageRow {
     /// `UUIDv7`.
     pub message_id: String,
+    /// The event it follows from.
+    pub key: EventKey,
+    /// The event's type.
+    pub event_type: String,
     /// Names the effect within the event.
     pub effect_name: String,
     /// Goes with every attempt.
@@ -273,6 +279,16 @@ pub struct MessageRow {
     pub attempts_n: u32,
     /// Due time or end of the lease.
     pub visible_at_ms: UnixMs,
+    /// How the last attempt ended.
+    pub last_result: Option<String>,
     /// Why the last attempt did not end done.
     pub last_error: Option<String>,
+    /// When it was written.
+    pub created_at_ms: UnixMs,
+    /// When the first attempt was claimed.
+    pub first_sent_at_ms: Option<UnixMs>,
+    /// Past this nothing is sent by itself.
+    pub key_valid_until_ms: Option<UnixMs>,
+    /// When it was settled last.
+    pub settled_at_ms: Option<UnixMs>,
 }

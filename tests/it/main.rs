@@ -13,6 +13,7 @@
 )]
 
 mod admit;
+mod api;
 mod app;
 mod bad_input;
 mod cli;

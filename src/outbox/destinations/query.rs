@@ -95,6 +95,7 @@ mod tests {
             body: Bytes::new(),
             event_content_type: None,
             attempt_n: 1,
+            attempts_before_n: 0,
             is_previous_unsettled: false,
             is_previous_unknown: false,
             created_at_ms: 0,

@@ -4,6 +4,7 @@
 mod admission;
 mod event;
 mod message;
+mod operator;
 
 use std::str::FromStr;
 use std::time::Duration;
@@ -16,6 +17,10 @@ pub(super) use admission::{
 };
 pub(super) use event::{event_counts_open, event_get, event_list, event_retry_later};
 pub(super) use message::{message_counts, message_lease, message_list_of_event, message_settle};
+pub(super) use operator::{
+    attempt_list, audit_list, idempotency_answer, idempotency_prune, idempotency_take, message_count,
+    message_get, message_ids, message_list, message_state, messages_act, operator_begin,
+};
 
 use super::{StoreError, migrations};
 use crate::types::UnixMs;

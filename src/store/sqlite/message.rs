@@ -112,7 +112,7 @@ async fn claim(
         "SELECT m.message_id, m.provider, m.event_id, m.event_type, m.effect_name, m.idempotency_key,
                 m.destination, m.method, m.path, m.headers, m.body, m.attempts_n, m.visible_at_ms,
                 m.first_sent_at_ms, m.key_valid_until_ms, m.created_at_ms, m.last_result,
-                p.body, p.headers
+                p.body, p.headers, m.attempts_before_n
          FROM outbox_messages m
          LEFT JOIN webhook_payloads p ON m.body IS NULL AND p.provider = m.provider AND p.event_id = m.event_id
          WHERE m.message_id IN (SELECT value FROM json_each($1))",
@@ -182,7 +182,9 @@ pub(in crate::store) async fn message_list_of_event(
     key: &EventKey,
 ) -> sqlx::Result<Vec<MessageRow>> {
     let rows = sqlx::query(
-        "SELECT message_id, effect_name, idempotency_key, destination, state, attempts_n, visible_at_ms, last_error
+        "SELECT message_id, provider, event_id, event_type, effect_name, idempotency_key, destination, state, attempts_n,
+                visible_at_ms, last_result, last_error, created_at_ms, first_sent_at_ms, key_valid_until_ms,
+                settled_at_ms
          FROM outbox_messages WHERE provider = $1 AND event_id = $2 ORDER BY generation, effect_name",
     )
     .bind(key.provider.as_str())

@@ -1,0 +1,16 @@
+-- What people decide about messages, and that a repeated request of theirs decides once.
+
+-- Claims that no longer count against the attempts allowed: a person's word starts them anew.
+ALTER TABLE outbox_messages ADD COLUMN attempts_before_n INTEGER NOT NULL DEFAULT 0;
+
+CREATE TABLE idempotency_keys (
+    actor           TEXT    NOT NULL,
+    idempotency_key TEXT    NOT NULL,
+    digest          BLOB    NOT NULL,
+    answer          TEXT    NOT NULL,
+    created_at_ms   INTEGER NOT NULL,
+    PRIMARY KEY (actor, idempotency_key)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX audit_log_message ON audit_log (message_id) WHERE message_id IS NOT NULL;
+CREATE INDEX processed_webhook_events_received ON processed_webhook_events (received_at_ms);

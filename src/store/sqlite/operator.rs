@@ -1,0 +1,208 @@
+//! What people decide about messages, each decision in one transaction with its record and with the answer
+//! to the request that carried it: the same request again is answered the same and decides nothing.
+
+use sqlx::{Row, SqliteConnection};
+
+use super::Sqlite;
+use crate::store::operator::{Act, AttemptRow, AuditRow, Decision, Filter};
+use crate::store::tx::TxKind;
+use crate::store::{MessageRow, Tx};
+use crate::types::{MessageState, Name, UnixMs};
+
+pub(in crate::store) async fn operator_begin(db: &Sqlite) -> sqlx::Result<Tx> {
+    // IMMEDIATE: reading first and writing later would fail when another wrote meanwhile.
+    db.writer.begin_with("BEGIN IMMEDIATE").await.map(TxKind::Sqlite).map(Tx)
+}
+
+/// Takes the key for this request; what the same key was answered before, and to which request.
+pub(in crate::store) async fn idempotency_take(
+    db: &mut SqliteConnection,
+    decision: &Decision<'_>,
+) -> sqlx::Result<Option<(Vec<u8>, String)>> {
+    // Another request under way with this key is waited for.
+    let taken = sqlx::query(
+        "INSERT INTO idempotency_keys (actor, idempotency_key, digest, answer, created_at_ms)
+         VALUES ($1, $2, $3, '', $4) ON CONFLICT DO NOTHING",
+    )
+    .bind(decision.actor)
+    .bind(decision.idempotency_key)
+    .bind(decision.digest.as_slice())
+    .bind(decision.now_ms)
+    .execute(&mut *db)
+    .await?;
+    if taken.rows_affected() == 1 {
+        return Ok(None);
+    }
+    let row =
+        sqlx::query("SELECT digest, answer FROM idempotency_keys WHERE actor = $1 AND idempotency_key = $2")
+            .bind(decision.actor)
+            .bind(decision.idempotency_key)
+            .fetch_one(db)
+            .await?;
+    Ok(Some((row.try_get(0)?, row.try_get(1)?)))
+}
+
+pub(in crate::store) async fn idempotency_answer(
+    db: &mut SqliteConnection,
+    decision: &Decision<'_>,
+    answer: &str,
+) -> sqlx::Result<()> {
+    sqlx::query("UPDATE idempotency_keys SET answer = $3 WHERE actor = $1 AND idempotency_key = $2")
+        .bind(decision.actor)
+        .bind(decision.idempotency_key)
+        .bind(answer)
+        .execute(db)
+        .await
+        .map(drop)
+}
+
+pub(in crate::store) async fn message_state(
+    db: &mut SqliteConnection,
+    message_id: &str,
+) -> sqlx::Result<Option<String>> {
+    sqlx::query_scalar("SELECT state FROM outbox_messages WHERE message_id = $1")
+        .bind(message_id)
+        .fetch_optional(db)
+        .await
+}
+
+pub(in crate::store) async fn message_ids(
+    db: &mut SqliteConnection,
+    filter: &Filter,
+    limit: i64,
+) -> sqlx::Result<Vec<String>> {
+    sqlx::query_scalar(
+        "SELECT message_id FROM outbox_messages
+         WHERE state = $1 AND ($2 IS NULL OR destination = $2) AND ($3 IS NULL OR provider = $3)
+         ORDER BY message_id LIMIT $4",
+    )
+    .bind(filter.state.map(MessageState::as_str))
+    .bind(filter.destination.as_ref().map(Name::as_str))
+    .bind(filter.provider.as_ref().map(Name::as_str))
+    .bind(limit)
+    .fetch_all(db)
+    .await
+}
+
+/// Changes these messages, unless a worker has them, and records who did it. Says how many were changed.
+pub(in crate::store) async fn messages_act(
+    db: &mut SqliteConnection,
+    message_ids: &[String],
+    act: Act,
+    decision: &Decision<'_>,
+) -> sqlx::Result<u64> {
+    let sql = match act {
+        // What was sent before is in `outbox_attempts`; the policy starts anew, under the same key.
+        Act::Send => {
+            "UPDATE outbox_messages
+             SET state = 'ready', visible_at_ms = $2, last_result = NULL, last_error = NULL, settled_at_ms = NULL,
+                 first_sent_at_ms = NULL, key_valid_until_ms = NULL, attempts_before_n = attempts_n
+             WHERE state IN ('held', 'dead') AND message_id IN (SELECT value FROM json_each($1))"
+        }
+        Act::Done => {
+            "UPDATE outbox_messages SET state = 'done', settled_at_ms = $2
+             WHERE state IN ('held', 'dead') AND message_id IN (SELECT value FROM json_each($1))"
+        }
+        Act::Discard => {
+            "UPDATE outbox_messages SET state = 'discarded', settled_at_ms = $2
+             WHERE state IN ('held', 'dead', 'ready') AND message_id IN (SELECT value FROM json_each($1))"
+        }
+    };
+    let changed = sqlx::query(sql)
+        .bind(serde_json::json!(message_ids).to_string())
+        .bind(decision.now_ms)
+        .execute(&mut *db)
+        .await?;
+    sqlx::query(
+        "INSERT INTO audit_log (audit_id, at_ms, actor, action, provider, event_id, message_id, detail)
+         SELECT lower(hex(randomblob(16))), $2, $3, $4, provider, event_id, message_id, $5 FROM outbox_messages
+         WHERE message_id IN (SELECT value FROM json_each($1))",
+    )
+    .bind(serde_json::json!(message_ids).to_string())
+    .bind(decision.now_ms)
+    .bind(decision.actor)
+    .bind(act.audited())
+    .bind(decision.reason)
+    .execute(db)
+    .await?;
+    Ok(changed.rows_affected())
+}
+
+pub(in crate::store) async fn message_get(db: &Sqlite, message_id: &str) -> sqlx::Result<Option<MessageRow>> {
+    let row = sqlx::query(
+        "SELECT message_id, provider, event_id, event_type, effect_name, idempotency_key, destination, state, attempts_n,
+                visible_at_ms, last_result, last_error, created_at_ms, first_sent_at_ms, key_valid_until_ms,
+                settled_at_ms
+         FROM outbox_messages WHERE message_id = $1",
+    )
+    .bind(message_id)
+    .fetch_optional(&db.reader)
+    .await?;
+    row.map(|row| MessageRow::from_row(&row)).transpose()
+}
+
+pub(in crate::store) async fn message_list(
+    db: &Sqlite,
+    filter: &Filter,
+    before: Option<&str>,
+    limit: i64,
+) -> sqlx::Result<Vec<MessageRow>> {
+    let rows = sqlx::query(
+        "SELECT message_id, provider, event_id, event_type, effect_name, idempotency_key, destination, state, attempts_n,
+                visible_at_ms, last_result, last_error, created_at_ms, first_sent_at_ms, key_valid_until_ms,
+                settled_at_ms
+         FROM outbox_messages
+         WHERE ($1 IS NULL OR state = $1) AND ($2 IS NULL OR destination = $2)
+           AND ($3 IS NULL OR provider = $3) AND ($4 IS NULL OR message_id < $4)
+         ORDER BY message_id DESC LIMIT $5",
+    )
+    .bind(filter.state.map(MessageState::as_str))
+    .bind(filter.destination.as_ref().map(Name::as_str))
+    .bind(filter.provider.as_ref().map(Name::as_str))
+    .bind(before)
+    .bind(limit)
+    .fetch_all(&db.reader)
+    .await?;
+    rows.iter().map(MessageRow::from_row).collect()
+}
+
+pub(in crate::store) async fn message_count(db: &Sqlite, filter: &Filter) -> sqlx::Result<i64> {
+    sqlx::query_scalar(
+        "SELECT COUNT(*) FROM outbox_messages
+         WHERE state = $1 AND ($2 IS NULL OR destination = $2) AND ($3 IS NULL OR provider = $3)",
+    )
+    .bind(filter.state.map(MessageState::as_str))
+    .bind(filter.destination.as_ref().map(Name::as_str))
+    .bind(filter.provider.as_ref().map(Name::as_str))
+    .fetch_one(&db.reader)
+    .await
+}
+
+pub(in crate::store) async fn attempt_list(db: &Sqlite, message_id: &str) -> sqlx::Result<Vec<AttemptRow>> {
+    let rows = sqlx::query(
+        "SELECT attempt_n, node, started_at_ms, finished_at_ms, result, http_status, error
+         FROM outbox_attempts WHERE message_id = $1 ORDER BY attempt_n DESC LIMIT 100",
+    )
+    .bind(message_id)
+    .fetch_all(&db.reader)
+    .await?;
+    rows.iter().map(AttemptRow::from_row).collect()
+}
+
+pub(in crate::store) async fn audit_list(db: &Sqlite, message_id: &str) -> sqlx::Result<Vec<AuditRow>> {
+    let rows = sqlx::query(
+        "SELECT at_ms, actor, action, detail FROM audit_log WHERE message_id = $1 ORDER BY at_ms DESC, audit_id LIMIT 100",
+    )
+    .bind(message_id)
+    .fetch_all(&db.reader)
+    .await?;
+    rows.iter().map(AuditRow::from_row).collect()
+}
+
+pub(in crate::store) async fn idempotency_prune(db: &Sqlite, before_ms: UnixMs) -> sqlx::Result<u64> {
+    let gone = sqlx::query("DELETE FROM idempotency_keys WHERE created_at_ms < $1")
+        .bind(before_ms)
+        .execute(&db.writer)
+        .await?;
+    Ok(gone.rows_affected())
+}

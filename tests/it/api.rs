@@ -1,0 +1,182 @@
+//! The operators' API and its commands, on the real binary.
+
+use std::process::Command;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::database::{Database, On, on_both};
+use crate::process::{Server, client, post_stripe, until};
+use crate::stub::{Mode, Stub};
+
+on_both!(a_person_decides_about_what_is_held_and_it_happens_once);
+
+const OPERATOR: &str = "operator-token-0123456789";
+const VIEWER: &str = "viewer-token-0123456789";
+
+/// A server that routes everything to `stub`, holding what is unknown.
+async fn serve(database: &Database, stub: &Stub) -> Server {
+    let more = format!(
+        "[[providers.stripe.routes]]\non = [\"*\"]\nto = \"billing\"\n\
+         [destinations.billing]\nurl = \"{}\"\nunknown = \"hold\"\n",
+        stub.url()
+    );
+    let mut server = Server::prepare(&database.url, &more);
+    let config = std::fs::read_to_string(server.config()).unwrap();
+    let tokens = format!(
+        "tokens = [{{ name = \"ops\", role = \"operator\", token = \"{OPERATOR}\" }}, \
+         {{ name = \"looker\", role = \"viewer\", token = \"{VIEWER}\" }}]\n[database]"
+    );
+    std::fs::write(server.config(), config.replace("[database]", &tokens)).unwrap();
+    server.spawn().await;
+    server
+}
+
+async fn get(server: &Server, path: &str, token: &str) -> (u16, Value) {
+    let url = format!("http://{}/v1{path}", server.admin);
+    let response = client().get(url).bearer_auth(token).send().await.unwrap();
+    (response.status().as_u16(), serde_json::from_slice(&response.bytes().await.unwrap()).unwrap_or_default())
+}
+
+async fn decide(
+    server: &Server,
+    path: &str,
+    (token, key): (&str, Option<&str>),
+    order: &Value,
+) -> (u16, Value, bool) {
+    let url = format!("http://{}/v1{path}", server.admin);
+    let mut request = client().post(url).bearer_auth(token).body(order.to_string());
+    if let Some(key) = key {
+        request = request.header("idempotency-key", key);
+    }
+    let response = request.send().await.unwrap();
+    let is_again = response.headers().contains_key("idempotency-replayed");
+    (
+        response.status().as_u16(),
+        serde_json::from_slice(&response.bytes().await.unwrap()).unwrap_or_default(),
+        is_again,
+    )
+}
+
+/// The id of the first message, once it stands in `state`.
+async fn message_in(server: &Server, state: &str) -> String {
+    let mut id = String::new();
+    until(
+        "a message stands there",
+        Duration::from_secs(20),
+        || server.log(),
+        async || {
+            let (_, found) = get(server, &format!("/messages?state={state}"), VIEWER).await;
+            found["messages"][0]["message_id"].as_str().unwrap_or_default().clone_into(&mut id);
+            !id.is_empty()
+        },
+    )
+    .await;
+    id
+}
+
+async fn a_person_decides_about_what_is_held_and_it_happens_once(database: &Database) {
+    let stub = Stub::start().await;
+    stub.next(&[Mode::ActThenDrop, Mode::Drop]);
+    let server = serve(database, &stub).await;
+    let url = server.url("/webhooks/stripe");
+    post_stripe(&client(), &url, "evt_1").await.unwrap();
+    let id = message_in(&server, "held").await;
+    let (status, shown) = get(&server, &format!("/messages/{id}"), VIEWER).await;
+    assert_eq!((status, &shown["attempts"][0]["result"]), (200, &json!("unknown")), "{shown}");
+    let key = shown["message"]["idempotency_key"].as_str().unwrap().to_owned();
+    let path = format!("/messages/{id}/decide");
+    let order = json!({ "act": "done", "reason": "seen in their ledger" });
+    assert_eq!(decide(&server, &path, (VIEWER, Some("k1")), &order).await.0, 403);
+    assert_eq!(decide(&server, &path, (OPERATOR, None), &order).await.0, 400);
+    assert_eq!(
+        decide(&server, &path, (OPERATOR, Some("k1")), &order).await,
+        (200, json!({"outcome": "changed", "messages_n": 1}), false)
+    );
+    assert!(decide(&server, &path, (OPERATOR, Some("k1")), &order).await.2, "the same request again");
+    let other = json!({ "act": "send", "reason": "once more" });
+    assert_eq!(decide(&server, &path, (OPERATOR, Some("k1")), &other).await.0, 409);
+    let (status, refused, _) = decide(&server, &path, (OPERATOR, Some("k2")), &other).await;
+    assert_eq!((status, &refused["state"]), (409, &json!("done")));
+    assert_eq!(stub.counts(&key), (1, 1), "nobody sent it again");
+    let (_, shown) = get(&server, &format!("/messages/{id}"), VIEWER).await;
+    assert_eq!(shown["decisions"][0]["actor"], "ops");
+    assert_eq!(shown["decisions"][0]["detail"], "seen in their ledger");
+
+    post_stripe(&client(), &url, "evt_2").await.unwrap();
+    let id = message_in(&server, "held").await;
+    let command = |args: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_hooklatch"));
+        let run = command.args(args).arg("--config").arg(server.config()).output().unwrap();
+        (
+            run.status.success(),
+            String::from_utf8_lossy(&run.stdout).into_owned() + &String::from_utf8_lossy(&run.stderr),
+        )
+    };
+    let (_, listed) = command(&["messages", "list", "--state", "held"]);
+    assert!(listed.contains(&id) && listed.contains("evt_2"), "{listed}");
+    assert_eq!(
+        command(&["messages", "send", "--state", "held", "--reason", "they lost it"]),
+        (true, "1 messages are found; --yes acts on them (1000 at most)\n".to_owned())
+    );
+    assert_eq!(
+        command(&["messages", "send", "--state", "held", "--reason", "they lost it", "--yes"]),
+        (true, "1 changed\n".to_owned())
+    );
+    until(
+        "it is sent again",
+        Duration::from_secs(20),
+        || server.log(),
+        async || get(&server, &format!("/messages/{id}"), VIEWER).await.1["message"]["state"] == "done",
+    )
+    .await;
+    let (_, shown) = get(&server, "/events/stripe/evt_2", VIEWER).await;
+    let key = shown["messages"][0]["idempotency_key"].as_str().unwrap();
+    assert_eq!(stub.counts(key), (2, 1), "under the same key");
+    let (is_fine, said) = command(&["messages", "discard", &id, "--reason", "too late"]);
+    assert!(!is_fine && said.contains("409") && said.contains("done"), "{said}");
+    let (_, shown) = command(&["events", "show", "stripe", "evt_2"]);
+    assert!(shown.contains("\"state\": \"done\""), "{shown}");
+}
+
+#[tokio::test]
+async fn what_the_api_cannot_take_is_said_plainly() {
+    let database = Database::create(On::Sqlite).await.unwrap();
+    let server = serve(&database, &Stub::start().await).await;
+    let cases = [
+        ("/messages", "", 401),
+        ("/messages", "wrong-token-0123456789", 401),
+        ("/messages?state=lost", VIEWER, 400),
+        ("/messages?stat=held", VIEWER, 400),
+        ("/messages?limit=0", VIEWER, 400),
+        ("/messages?limit=501", VIEWER, 400),
+        ("/messages?destination=A%20B", VIEWER, 400),
+        ("/messages/count", VIEWER, 400),
+        ("/messages/nobody", VIEWER, 404),
+        ("/events/stripe/evt_0", VIEWER, 404),
+        ("/events?state=held", VIEWER, 400),
+        ("/nothing", VIEWER, 404),
+        ("/events", VIEWER, 200),
+        ("/messages/count?state=dead", VIEWER, 200),
+    ];
+    for (path, token, status) in cases {
+        assert_eq!(get(&server, path, token).await.0, status, "{path}");
+    }
+    let long = json!({ "act": "send", "reason": "x".repeat(20_000) });
+    let orders = [
+        ("/messages/nobody/decide", json!({ "act": "send", "reason": "r" }), 404),
+        ("/messages/nobody/decide", json!({ "act": "sell", "reason": "r" }), 400),
+        ("/messages/nobody/decide", json!({ "act": "send", "reason": " " }), 400),
+        ("/messages/nobody/decide", json!({ "act": "send" }), 400),
+        ("/messages/nobody/decide", json!({ "act": "send", "reason": "r", "state": "dead" }), 400),
+        ("/messages/nobody/decide", json!({ "act": "send", "reason": "r", "force": true }), 400),
+        ("/messages/nobody/decide", long, 413),
+        ("/messages/decide", json!({ "act": "send", "reason": "r", "state": "dead" }), 400),
+        ("/messages/decide", json!({ "act": "send", "reason": "r", "messages_n": 1 }), 400),
+        ("/messages/decide", json!({ "act": "send", "reason": "r", "state": "dead", "messages_n": 7 }), 409),
+    ];
+    for (n, (path, order, status)) in orders.iter().enumerate() {
+        let key = format!("k{n}");
+        assert_eq!(decide(&server, path, (OPERATOR, Some(&key)), order).await.0, *status, "{path} {order}");
+    }
+}
