@@ -122,7 +122,7 @@ impl Provider {
         for route in &config.routes {
             for pattern in &route.on {
                 match TypePattern::parse(pattern) {
-                    Ok(pattern) => handlers.add_route(pattern, route.latest, &route.to),
+                    Ok(pattern) => handlers.add_route(pattern, route),
                     Err(mistake) => mistakes.push(mistake),
                 }
             }

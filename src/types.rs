@@ -188,6 +188,8 @@ words! {
     MessageState {
         /// Waits until `visible_at_ms`.
         Ready = "ready",
+        /// Behind another message of its lane.
+        Waiting = "waiting",
         /// Held by one worker until `visible_at_ms`.
         Leased = "leased",
         /// The destination confirmed it.

@@ -151,7 +151,10 @@ impl Admission {
                 self.plan(entry, &Dispatched::first(event), routed, &mut writes);
             }
         }
-        writes.updates.is_empty().then_some(writes.messages)
+        // A lane's row is locked and asked for its numbers: more than one statement.
+        let is_plain =
+            writes.updates.is_empty() && writes.messages.iter().all(|message| message.lane.is_none());
+        is_plain.then_some(writes.messages)
     }
 
     /// All in one step for the database: a quarter of the round trips.

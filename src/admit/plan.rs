@@ -149,6 +149,7 @@ impl Admission {
             path: message.path.clone(),
             headers: message.headers.clone(),
             body: message.body.clone(),
+            lane: message.lane.clone(),
             created_at_ms: now_ms,
         };
         effects.messages().iter().map(one).collect()

@@ -94,7 +94,8 @@ pub(super) async fn count_tables(
         metrics.run_upkeep();
         if clock.now_ms() >= forget_at_ms {
             forget_at_ms = clock.now_ms().saturating_add(ANSWERS_KEPT_MS / 24);
-            if let Err(error) = store.idempotency_prune(clock.now_ms().saturating_sub(ANSWERS_KEPT_MS)).await {
+            if let Err(error) = store.idempotency_prune(clock.now_ms().saturating_sub(ANSWERS_KEPT_MS)).await
+            {
                 warn!(%error, "could not forget old answers to operators");
             }
         }

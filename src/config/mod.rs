@@ -160,6 +160,8 @@ pub struct RouteConfig {
     pub to: Name,
     /// Only the newest version of an object.
     pub latest: bool,
+    /// Where in the payload the lane's name is: a JSON pointer.
+    pub lane: Option<String>,
 }
 
 /// What a failing plain handler means for its event.

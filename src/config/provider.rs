@@ -122,8 +122,15 @@ fn route(checker: &mut Checker<'_>, field: Field, destinations: &[String]) -> Op
     let to = table.needed(checker, "to", "name a destination");
     let to = to.and_then(|field| target(checker, &field, destinations));
     let latest = table.flag(checker, "latest").unwrap_or(false);
+    let lane = table.text(checker, "lane").and_then(|(field, text)| {
+        if text.is_empty() || text.starts_with('/') {
+            return Some(text).filter(|text| !text.is_empty());
+        }
+        checker.problem_shown(&field, "is not a JSON pointer", "start it with `/`, as in \"/customer\"");
+        None
+    });
     table.finish(checker);
-    Some(RouteConfig { on, to: to?, latest })
+    Some(RouteConfig { on, to: to?, latest, lane })
 }
 
 fn patterns(checker: &mut Checker<'_>, field: &Field) -> Vec<String> {

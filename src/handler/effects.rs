@@ -60,6 +60,8 @@ pub struct Message {
     pub headers: BTreeMap<String, String>,
     /// `None` sends the event's own bytes.
     pub body: Option<Bytes>,
+    /// Its lane; none unless set.
+    pub lane: Option<String>,
     /// A mistake made while building, reported when the handler returns.
     mistake: Option<String>,
 }
@@ -75,6 +77,7 @@ impl Message {
             path: String::new(),
             headers: BTreeMap::new(),
             body: None,
+            lane: None,
             mistake: None,
         }
     }
@@ -117,6 +120,14 @@ impl Message {
         self
     }
 
+    /// Puts it into a lane: messages of one lane of a destination go out in order, one at a time. 1 to 255
+    /// bytes; the id of a customer or an account as a rule.
+    #[must_use]
+    pub fn lane(mut self, lane: impl Into<String>) -> Self {
+        self.lane = Some(lane.into());
+        self
+    }
+
     /// One more header. `Idempotency-Key` and `Host` are not yours to set.
     #[must_use]
     pub fn header(mut self, name: &str, value: &str) -> Self {
@@ -131,6 +142,9 @@ impl Message {
         }
         Name::parse(&self.destination).map_err(|error| format!("destination {error}"))?;
         stored_text(&self.name).map_err(|why| format!("effect name {why}"))?;
+        if let Some(lane) = &self.lane {
+            stored_text(lane).map_err(|why| format!("lane {why}"))?;
+        }
         http::Method::from_bytes(self.method.as_bytes())
             .map_err(|_| format!("`{}` is not a method", self.method))?;
         for (name, value) in &self.headers {

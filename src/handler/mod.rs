@@ -15,6 +15,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use serde::de::DeserializeOwned;
 
+use crate::config::RouteConfig;
+use crate::read::json_text;
 use crate::store::Tx;
 use crate::types::{Name, UnixMs};
 
@@ -124,7 +126,7 @@ where
 enum Door {
     Plain(PlainFn),
     Transactional(TxFn),
-    Route { to: String },
+    Route { to: String, lane: Option<String> },
 }
 
 /// One line of a provider's list: which types, what to do, and whether only the latest version counts.
@@ -191,9 +193,9 @@ impl Handlers {
 
     /// Registers a route: events of these types go to `to` as they are. A second route of one event to the
     /// same destination adds nothing.
-    pub(crate) fn add_route(&mut self, pattern: TypePattern, latest: bool, to: &Name) {
-        let door = Door::Route { to: to.to_string() };
-        self.list.push(Registration { pattern, latest, door });
+    pub(crate) fn add_route(&mut self, pattern: TypePattern, route: &RouteConfig) {
+        let door = Door::Route { to: route.to.to_string(), lane: route.lane.clone() };
+        self.list.push(Registration { pattern, latest: route.latest, door });
     }
 
     fn matching(&self, event_type: &str) -> impl Iterator<Item = &Registration> {
@@ -235,7 +237,7 @@ impl Handlers {
             }
             match &one.door {
                 Door::Plain(call) => all.add(run_contained(call, event))?,
-                Door::Route { to } => all.add_route(to),
+                Door::Route { to, lane } => all.add_route(to, lane.as_deref(), event)?,
                 Door::Transactional(_) => {}
             }
         }
@@ -252,7 +254,7 @@ impl Handlers {
             }
             match &one.door {
                 Door::Plain(call) => all.add(run_contained(call, event))?,
-                Door::Route { to } => all.add_route(to),
+                Door::Route { to, lane } => all.add_route(to, lane.as_deref(), event)?,
                 Door::Transactional(call) => {
                     let answer = call(tx, event).await;
                     all.add(answer)?;
@@ -302,11 +304,21 @@ impl Dispatch {
         }
     }
 
-    fn add_route(&mut self, to: &str) {
+    /// `lane` points into the payload. Without a value there the order would be lost silently, so the event
+    /// is refused, kept and shown.
+    fn add_route(&mut self, to: &str, lane: Option<&str>, event: &RawEvent) -> Result<(), HandlerError> {
         self.handled_n += 1;
-        if !self.effects.messages.iter().any(|m| m.name == to) {
-            self.effects.messages.push(Message::to(to));
+        if self.effects.messages.iter().any(|m| m.name == to) {
+            return Ok(());
         }
+        let mut message = Message::to(to);
+        if let Some(pointer) = lane {
+            let value = json_text(&event.payload, pointer);
+            message = message
+                .lane(value.map_err(|why| HandlerError::Refused(format!("lane of the route: {why}")))?);
+        }
+        self.effects.messages.push(message);
+        Ok(())
     }
 
     fn finish(self) -> Handled {

@@ -140,7 +140,7 @@ fn message_json(row: &MessageRow) -> Value {
         "destination": row.destination, "state": row.state, "attempts_n": row.attempts_n,
         "visible_at_ms": row.visible_at_ms, "last_result": row.last_result, "last_error": row.last_error,
         "created_at_ms": row.created_at_ms, "first_sent_at_ms": row.first_sent_at_ms,
-        "key_valid_until_ms": row.key_valid_until_ms, "settled_at_ms": row.settled_at_ms,
+        "lane": row.lane, "key_valid_until_ms": row.key_valid_until_ms, "settled_at_ms": row.settled_at_ms,
     })
 }
 

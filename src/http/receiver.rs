@@ -22,6 +22,9 @@ use crate::verify::RawRequest;
 /// Bodies are accounted in units of this many bytes.
 const UNIT_BYTES: usize = 1024;
 
+/// Most bytes of a body over the cap that are read, so that its sender hears why.
+const DRAIN_BYTES_MAX: usize = 4 << 20;
+
 /// What the receiver needs of the app.
 pub(crate) struct ReceiverState {
     pub(crate) receiver: Receiver,
@@ -84,6 +87,8 @@ async fn read_body<'a>(
     let declared =
         headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<usize>().ok());
     if declared.is_some_and(|bytes| bytes > state.body_bytes_max) {
+        // A sender that is still writing when the connection closes may never see the answer.
+        drop(tokio::time::timeout(state.body_timeout, drain(body)).await);
         return Err(Problem::TOO_LARGE);
     }
     // Without a declared length the room of the largest body is taken.
@@ -96,6 +101,18 @@ async fn read_body<'a>(
         Ok(Ok(collected)) => Ok((collected.to_bytes(), room)),
         Ok(Err(error)) if error.is::<LengthLimitError>() => Err(Problem::TOO_LARGE),
         Ok(Err(_)) => Err(Problem::BROKEN_BODY),
+    }
+}
+
+/// Reads a body that is not wanted, up to [`DRAIN_BYTES_MAX`], and keeps nothing of it.
+async fn drain(mut body: Body) {
+    let mut left = DRAIN_BYTES_MAX;
+    while let Some(Ok(frame)) = body.frame().await {
+        let bytes = frame.data_ref().map_or(0, Bytes::len);
+        match left.checked_sub(bytes) {
+            Some(rest) => left = rest,
+            None => break,
+        }
     }
 }
 

@@ -46,6 +46,7 @@ impl Attempt<'_> {
         self.report(&ruling);
         Settlement {
             message_id: self.message.message_id.clone(),
+            has_lane: self.message.has_lane,
             attempt_n: self.message.attempt_n,
             to: ruling.to,
             result: ruling.result,

@@ -224,6 +224,10 @@ impl Worker {
                 settler.settle(settled).await;
             }
             drop(slot);
+            if message.has_lane {
+                // The next of its lane may be due now.
+                shared.wake.notify_one();
+            }
         });
     }
 

@@ -1,10 +1,10 @@
 //! The transaction of one batch: insert first, then whatever follows, one commit.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::tx::TxKind;
 use super::{Backend, DueEvent, EventUpdate, Latched, NewMessage, Store, StoreError, Tx, postgres, sqlite};
-use crate::types::{EventKey, EventState, IncomingEvent, Name, ObjectVersion, UnixMs};
+use crate::types::{EventKey, EventState, IncomingEvent, MessageState, Name, ObjectVersion, UnixMs};
 
 /// One open transaction. Dropping it rolls back.
 pub struct Admission {
@@ -27,6 +27,13 @@ impl EventInsert<'_> {
     pub(super) fn replay_key(&self) -> Option<&[u8]> {
         self.event.replay_key.as_ref().filter(|_| self.has_replay_key).map(<[u8; 32]>::as_slice)
     }
+}
+
+/// One message to insert, with its place in its lane.
+pub(super) struct MessageInsert<'a> {
+    pub(super) message: &'a NewMessage,
+    pub(super) state: MessageState,
+    pub(super) lane_seq: Option<i64>,
 }
 
 /// What is there instead of a row that was not inserted.
@@ -79,7 +86,8 @@ macro_rules! on_tx {
 impl Store {
     /// A whole admission whose messages are known beforehand, as they are when no handler is asked: latches
     /// the events, writes the messages of those that are new, commits, and says of each event what was
-    /// found. On PostgreSQL this is one statement instead of four. Events must have no replay key.
+    /// found. On PostgreSQL this is one statement instead of four. Events must have no
+    /// replay key, messages no lane.
     pub async fn admit_at_once(
         &self,
         events: &[&IncomingEvent],
@@ -222,9 +230,36 @@ impl Admission {
         Ok(versions.iter().map(is_newest).collect())
     }
 
-    /// Writes messages, due at once.
+    /// Writes messages, due at once, or when their turn comes: those of one lane in the given order.
     pub async fn messages_insert(&mut self, messages: &[NewMessage]) -> Result<(), StoreError> {
-        on_tx!(self.messages_insert(messages))
+        let mut lanes: BTreeMap<(&str, &str), i64> = BTreeMap::new();
+        for message in messages {
+            if let Some(lane) = &message.lane {
+                *lanes.entry((&message.destination, lane)).or_default() += 1;
+            }
+        }
+        let wanted: Vec<(&str, &str, i64)> = lanes.iter().map(|((to, lane), n)| (*to, *lane, *n)).collect();
+        let places = if wanted.is_empty() { Vec::new() } else { on_tx!(self.lanes_extend(&wanted))? };
+        // Head of each lane, and the place of its next message.
+        let mut turns: HashMap<(&str, &str), (i64, i64)> = wanted
+            .iter()
+            .zip(places)
+            .map(|((to, lane, n), (head_seq, tail_seq))| ((*to, *lane), (head_seq, tail_seq - n + 1)))
+            .collect();
+        let rows: Vec<MessageInsert<'_>> = messages
+            .iter()
+            .map(|message| {
+                let lane = message.lane.as_deref().map(|lane| (message.destination.as_str(), lane));
+                let Some((head_seq, next_seq)) = lane.and_then(|lane| turns.get_mut(&lane)) else {
+                    return MessageInsert { message, state: MessageState::Ready, lane_seq: None };
+                };
+                let lane_seq = *next_seq;
+                *next_seq += 1;
+                let state = if lane_seq == *head_seq { MessageState::Ready } else { MessageState::Waiting };
+                MessageInsert { message, state, lane_seq: Some(lane_seq) }
+            })
+            .collect();
+        on_tx!(self.messages_insert(&rows))
     }
 
     /// Writes where events stand.

@@ -19,6 +19,12 @@ const ALL: &[(i64, &str, &str, &str)] = &[
         include_str!("../../migrations/sqlite/0002_operators.sql"),
         include_str!("../../migrations/postgres/0002_operators.sql"),
     ),
+    (
+        3,
+        "lanes",
+        include_str!("../../migrations/sqlite/0003_lanes.sql"),
+        include_str!("../../migrations/postgres/0003_lanes.sql"),
+    ),
 ];
 
 /// The version this binary wants.

@@ -21,6 +21,7 @@ pub use admission::Admission;
 pub use error::StoreError;
 pub use operator::{Act, AttemptRow, AuditRow, Chosen, DECISION_N_MAX, Decided, Decision, Decree, Filter};
 pub use tx::{Tx, TxConnection, Value};
+use types::laned;
 pub use types::{
     DueEvent, EventRow, EventUpdate, Latched, LeaseWant, LeasedMessage, MessageCount, MessageRow, NewMessage,
     SchemaState, SettleTo, Settlement,

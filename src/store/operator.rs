@@ -3,7 +3,7 @@
 use sha2::{Digest, Sha256};
 
 use super::tx::TxKind;
-use super::{Backend, MessageRow, Store, StoreError, postgres, sqlite};
+use super::{Backend, MessageRow, Store, StoreError, Tx, postgres, sqlite};
 use crate::types::{MessageState, Name, UnixMs};
 
 /// Most messages that one decision changes.
@@ -170,6 +170,14 @@ macro_rules! in_tx {
     };
 }
 
+/// Lanes first, messages after them, as everywhere.
+async fn act_on(tx: &mut Tx, ids: &[String], act: Act, decision: &Decision<'_>) -> Result<u64, StoreError> {
+    in_tx!(tx.lanes_lock(ids))?;
+    let changed_n = in_tx!(tx.messages_act(ids, act, decision))?;
+    in_tx!(tx.lanes_advance(ids, decision.now_ms))?;
+    Ok(changed_n)
+}
+
 impl Store {
     /// Carries out a decision once, records it, and keeps its answer, all in one transaction.
     pub async fn message_decide(
@@ -191,7 +199,7 @@ impl Store {
         let decided = match chosen {
             Chosen::One(id) => match in_tx!(tx.message_state(id))? {
                 None => Decided::NotFound,
-                Some(state) => match in_tx!(tx.messages_act(std::slice::from_ref(id), act, decision))? {
+                Some(state) => match act_on(&mut tx, std::slice::from_ref(id), act, decision).await? {
                     0 => Decided::NotAllowed { state },
                     messages_n => Decided::Changed { messages_n },
                 },
@@ -199,10 +207,14 @@ impl Store {
             Chosen::All(filter, counted_n) => {
                 let ids = in_tx!(tx.message_ids(filter, i64::from(DECISION_N_MAX)))?;
                 let found_n = u64::try_from(ids.len()).unwrap_or(u64::MAX);
-                if found_n == (*counted_n).min(u64::from(DECISION_N_MAX)) {
-                    Decided::Changed { messages_n: in_tx!(tx.messages_act(&ids, act, decision))? }
+                let is_as_counted = found_n == (*counted_n).min(u64::from(DECISION_N_MAX));
+                let messages_n =
+                    if is_as_counted { act_on(&mut tx, &ids, act, decision).await? } else { found_n };
+                // Some may have moved on since they were found.
+                if is_as_counted && messages_n == found_n {
+                    Decided::Changed { messages_n }
                 } else {
-                    Decided::OtherCount { messages_n: found_n }
+                    Decided::OtherCount { messages_n }
                 }
             }
         };

@@ -123,6 +123,7 @@ impl LeasedMessage {
             event_content_type,
             attempt_n: count(row.int(11)?),
             attempts_before_n: count(row.int(19)?),
+            has_lane: row.text_or_null(20)?.is_some(),
             is_previous_unsettled: false,
             is_previous_unknown: row.text_or_null(16)?.as_deref() == Some(AttemptResult::Unknown.as_str()),
             created_at_ms: row.int(15)?,
@@ -151,6 +152,7 @@ impl MessageRow {
             first_sent_at_ms: row.int_or_null(13)?,
             key_valid_until_ms: row.int_or_null(14)?,
             settled_at_ms: row.int_or_null(15)?,
+            lane: row.text_or_null(16)?,
         })
     }
 }

@@ -69,6 +69,8 @@ pub struct NewMessage {
     pub headers: BTreeMap<String, String>,
     /// `None`: the event's own bytes, as kept in `webhook_payloads`.
     pub body: Option<Bytes>,
+    /// Messages of one lane of a destination go out in order, one at a time.
+    pub lane: Option<String>,
     /// Due at once, from here.
     pub created_at_ms: UnixMs,
 }
@@ -128,6 +130,8 @@ pub struct LeasedMessage {
     pub body: Bytes,
     /// Content type of the event's own bytes, when those are sent.
     pub event_content_type: Option<String>,
+    /// Whether others may wait behind it.
+    pub has_lane: bool,
     /// The fencing token: counts claims, this one included.
     pub attempt_n: u32,
     /// Whether an earlier claim ended without a settlement: its worker died or was paused, and whether the
@@ -168,6 +172,8 @@ pub enum SettleTo {
 pub struct Settlement {
     /// Which message.
     pub message_id: String,
+    /// Whether others may wait behind it in a lane.
+    pub has_lane: bool,
     /// The fencing token.
     pub attempt_n: u32,
     /// Where it goes.
@@ -180,6 +186,11 @@ pub struct Settlement {
     pub error: Option<String>,
     /// When.
     pub settled_at_ms: UnixMs,
+}
+
+/// The messages among these that others may wait behind.
+pub(super) fn laned(settlements: &[Settlement]) -> Vec<String> {
+    settlements.iter().filter(|one| one.has_lane).map(|one| one.message_id.clone()).collect()
 }
 
 /// How many messages of a destination stand where. `done` is not counted (it only grows).
@@ -261,6 +272,8 @@ pub struct EventRow {
 /// A message's row, for people and tests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MessageRow {
+    /// Its lane, if it is in one.
+    pub lane: Option<String>,
     /// `UUIDv7`.
     pub message_id: String,
     /// The event it follows from.

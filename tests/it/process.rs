@@ -141,7 +141,7 @@ pub fn now_s() -> i64 {
 /// A Stripe event of `id`, and the header that signs it at `at_s`.
 pub fn stripe(id: &str, at_s: i64) -> (String, String) {
     let body = format!(
-        r#"{{"id":"{id}","type":"invoice.paid","created":{at_s},"data":{{"object":{{"id":"in_{id}","amount_paid":500}}}}}}"#
+        r#"{{"id":"{id}","type":"invoice.paid","created":1767225600,"data":{{"object":{{"id":"in_{id}","amount_paid":500}}}}}}"#
     );
     let header = stripe_header(&body, at_s);
     (body, header)

@@ -96,6 +96,7 @@ mod tests {
             event_content_type: None,
             attempt_n: 1,
             attempts_before_n: 0,
+            has_lane: false,
             is_previous_unsettled: false,
             is_previous_unknown: false,
             created_at_ms: 0,

@@ -9,7 +9,7 @@ use sqlx::{PgConnection, Row};
 use uuid::Uuid;
 
 use super::Postgres;
-use crate::store::admission::{EventInsert, Holder};
+use crate::store::admission::{EventInsert, Holder, MessageInsert};
 use crate::store::tx::TxKind;
 use crate::store::{DueEvent, EventUpdate, NewMessage, Tx};
 use crate::types::{BodyDigest, EventKey, IncomingEvent, Name, ObjectVersion, UnixMs};
@@ -109,7 +109,7 @@ pub(in crate::store) async fn admit_at_once(
              ON m.provider = l.provider AND m.event_id = l.event_id
          )"
     );
-    let query = bind_messages(bind_events(sql, rows), messages);
+    let query = bind_messages(bind_events(sql, rows), &messages.iter().collect::<Vec<_>>());
     keys_of(rows, &query.fetch_all(&db.committer).await?)
 }
 
@@ -181,23 +181,32 @@ pub(in crate::store) async fn versions_raise(
 
 pub(in crate::store) async fn messages_insert(
     db: &mut PgConnection,
-    messages: &[NewMessage],
+    messages: &[MessageInsert<'_>],
 ) -> sqlx::Result<()> {
     let query = sqlx::query(
         "INSERT INTO outbox_messages (message_id, shard, provider, event_id, event_type, generation, effect_name,
-             idempotency_key, destination, method, path, headers, body, state, visible_at_ms, created_at_ms)
+             idempotency_key, destination, method, path, headers, body, visible_at_ms, created_at_ms, state, lane,
+             lane_seq)
          SELECT message_id, shard, provider, event_id, event_type, generation, effect_name, idempotency_key,
-             destination, method, path, headers, body, 'ready', created_at_ms, created_at_ms
+             destination, method, path, headers, body, created_at_ms, created_at_ms, state, lane, lane_seq
          FROM unnest($1::text[], $2::smallint[], $3::text[], $4::text[], $5::text[], $6::bigint[], $7::text[],
-             $8::text[], $9::text[], $10::text[], $11::text[], $12::text[], $13::bytea[], $14::bigint[])
+             $8::text[], $9::text[], $10::text[], $11::text[], $12::text[], $13::bytea[], $14::bigint[],
+             $15::text[], $16::text[], $17::bigint[])
          AS t (message_id, shard, provider, event_id, event_type, generation, effect_name, idempotency_key,
-             destination, method, path, headers, body, created_at_ms)",
+             destination, method, path, headers, body, created_at_ms, state, lane, lane_seq)",
     );
-    bind_messages(query, messages).execute(db).await.map(drop)
+    let plain: Vec<&NewMessage> = messages.iter().map(|row| row.message).collect();
+    bind_messages(query, &plain)
+        .bind(messages.iter().map(|row| row.state.as_str()).collect::<Vec<_>>())
+        .bind(plain.iter().map(|message| message.lane.as_deref()).collect::<Vec<_>>())
+        .bind(messages.iter().map(|row| row.lane_seq).collect::<Vec<_>>())
+        .execute(db)
+        .await
+        .map(drop)
 }
 
-fn bind_messages<'q>(query: PgQuery<'q>, messages: &'q [NewMessage]) -> PgQuery<'q> {
-    let text = |of: fn(&NewMessage) -> &str| messages.iter().map(of).collect::<Vec<_>>();
+fn bind_messages<'q>(query: PgQuery<'q>, messages: &[&'q NewMessage]) -> PgQuery<'q> {
+    let text = |of: fn(&'q NewMessage) -> &'q str| messages.iter().map(|one| of(one)).collect::<Vec<_>>();
     query
         .bind(text(|message| &message.message_id))
         .bind(messages.iter().map(|message| message.key.shard()).collect::<Vec<_>>())
@@ -210,7 +219,7 @@ fn bind_messages<'q>(query: PgQuery<'q>, messages: &'q [NewMessage]) -> PgQuery<
         .bind(text(|message| &message.destination))
         .bind(text(|message| &message.method))
         .bind(text(|message| &message.path))
-        .bind(messages.iter().map(NewMessage::headers_json).collect::<Vec<_>>())
+        .bind(messages.iter().map(|message| message.headers_json()).collect::<Vec<_>>())
         .bind(messages.iter().map(|message| message.body.as_deref()).collect::<Vec<_>>())
         .bind(messages.iter().map(|message| message.created_at_ms).collect::<Vec<_>>())
 }

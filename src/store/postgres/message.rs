@@ -2,10 +2,10 @@
 
 use std::collections::HashSet;
 
-use sqlx::Row;
+use sqlx::{PgConnection, Row};
 
-use super::Postgres;
-use crate::store::{LeaseWant, LeasedMessage, MessageCount, MessageRow, Settlement};
+use super::{Postgres, lanes_advance, lanes_lock};
+use crate::store::{LeaseWant, LeasedMessage, MessageCount, MessageRow, Settlement, laned};
 use crate::types::{EventKey, UnixMs};
 
 pub(in crate::store) async fn message_lease(
@@ -43,7 +43,7 @@ pub(in crate::store) async fn message_lease(
          SELECT m.message_id, m.provider, m.event_id, m.event_type, m.effect_name, m.idempotency_key,
                 m.destination, m.method, m.path, m.headers, m.body, m.attempts_n, m.visible_at_ms,
                 m.first_sent_at_ms, m.key_valid_until_ms, m.created_at_ms, m.last_result,
-                p.body, p.headers, m.attempts_before_n, m.is_lapsed
+                p.body, p.headers, m.attempts_before_n, m.lane, m.is_lapsed
          FROM leased m
          LEFT JOIN webhook_payloads p ON m.body IS NULL AND p.provider = m.provider AND p.event_id = m.event_id",
     )
@@ -57,7 +57,7 @@ pub(in crate::store) async fn message_lease(
     .await?;
     let one = |row: &sqlx::postgres::PgRow| {
         let mut message = LeasedMessage::from_row(row)?;
-        message.is_previous_unsettled = row.try_get(20)?;
+        message.is_previous_unsettled = row.try_get(21)?;
         Ok(message)
     };
     rows.iter().map(one).collect()
@@ -67,6 +67,19 @@ pub(in crate::store) async fn message_settle(
     db: &Postgres,
     settlements: &[Settlement],
 ) -> sqlx::Result<HashSet<String>> {
+    let laned = laned(settlements);
+    if laned.is_empty() {
+        return settle(&mut *db.pool.acquire().await?, settlements).await;
+    }
+    let mut tx = db.pool.begin().await?;
+    lanes_lock(&mut tx, &laned).await?;
+    let settled = settle(&mut tx, settlements).await?;
+    lanes_advance(&mut tx, &laned, settlements.first().map_or(0, |one| one.settled_at_ms)).await?;
+    tx.commit().await?;
+    Ok(settled)
+}
+
+async fn settle(db: &mut PgConnection, settlements: &[Settlement]) -> sqlx::Result<HashSet<String>> {
     let rows = sqlx::query(
         "WITH input AS (
              SELECT * FROM unnest($1::text[], $2::bigint[], $3::text[], $4::bigint[], $5::text[], $6::bigint[],
@@ -95,7 +108,7 @@ pub(in crate::store) async fn message_settle(
     .bind(settlements.iter().map(|one| one.http_status.map(i64::from)).collect::<Vec<_>>())
     .bind(settlements.iter().map(|one| one.error.as_deref()).collect::<Vec<_>>())
     .bind(settlements.iter().map(|one| one.settled_at_ms).collect::<Vec<_>>())
-    .fetch_all(&db.pool)
+    .fetch_all(db)
     .await?;
     rows.iter().map(|row| row.try_get(0)).collect()
 }
@@ -120,7 +133,7 @@ pub(in crate::store) async fn message_list_of_event(
     let rows = sqlx::query(
         "SELECT message_id, provider, event_id, event_type, effect_name, idempotency_key, destination, state, attempts_n,
                 visible_at_ms, last_result, last_error, created_at_ms, first_sent_at_ms, key_valid_until_ms,
-                settled_at_ms
+                settled_at_ms, lane
          FROM outbox_messages WHERE provider = $1 AND event_id = $2 ORDER BY generation, effect_name",
     )
     .bind(key.provider.as_str())

@@ -59,7 +59,7 @@ pub(in crate::store) async fn message_state(
     db: &mut PgConnection,
     message_id: &str,
 ) -> sqlx::Result<Option<String>> {
-    sqlx::query_scalar("SELECT state FROM outbox_messages WHERE message_id = $1 FOR UPDATE")
+    sqlx::query_scalar("SELECT state FROM outbox_messages WHERE message_id = $1")
         .bind(message_id)
         .fetch_optional(db)
         .await
@@ -73,7 +73,7 @@ pub(in crate::store) async fn message_ids(
     sqlx::query_scalar(
         "SELECT message_id FROM outbox_messages
          WHERE state = $1 AND ($2::text IS NULL OR destination = $2) AND ($3::text IS NULL OR provider = $3)
-         ORDER BY message_id LIMIT $4 FOR UPDATE",
+         ORDER BY message_id LIMIT $4",
     )
     .bind(filter.state.map(MessageState::as_str))
     .bind(filter.destination.as_ref().map(Name::as_str))
@@ -104,7 +104,7 @@ pub(in crate::store) async fn messages_act(
         }
         Act::Discard => {
             "UPDATE outbox_messages SET state = 'discarded', settled_at_ms = $2
-             WHERE state IN ('held', 'dead', 'ready') AND message_id = ANY($1)"
+             WHERE state IN ('held', 'dead', 'ready', 'waiting') AND message_id = ANY($1)"
         }
     };
     let changed = sqlx::query(sql).bind(message_ids).bind(decision.now_ms).execute(&mut *db).await?;
@@ -130,7 +130,7 @@ pub(in crate::store) async fn message_get(
     let row = sqlx::query(
         "SELECT message_id, provider, event_id, event_type, effect_name, idempotency_key, destination, state, attempts_n,
                 visible_at_ms, last_result, last_error, created_at_ms, first_sent_at_ms, key_valid_until_ms,
-                settled_at_ms
+                settled_at_ms, lane
          FROM outbox_messages WHERE message_id = $1",
     )
     .bind(message_id)
@@ -148,7 +148,7 @@ pub(in crate::store) async fn message_list(
     let rows = sqlx::query(
         "SELECT message_id, provider, event_id, event_type, effect_name, idempotency_key, destination, state, attempts_n,
                 visible_at_ms, last_result, last_error, created_at_ms, first_sent_at_ms, key_valid_until_ms,
-                settled_at_ms
+                settled_at_ms, lane
          FROM outbox_messages
          WHERE ($1::text IS NULL OR state = $1) AND ($2::text IS NULL OR destination = $2)
            AND ($3::text IS NULL OR provider = $3) AND ($4::text IS NULL OR message_id < $4)

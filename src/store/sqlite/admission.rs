@@ -7,12 +7,12 @@ use sqlx::{Row, SqliteConnection};
 use uuid::Uuid;
 
 use super::{Sqlite, values_sql};
-use crate::store::admission::{EventInsert, Holder};
+use crate::store::admission::{EventInsert, Holder, MessageInsert};
 use crate::store::tx::TxKind;
-use crate::store::{DueEvent, EventUpdate, NewMessage, Tx};
+use crate::store::{DueEvent, EventUpdate, Tx};
 use crate::types::{BodyDigest, EventKey, IncomingEvent, Name, ObjectVersion, UnixMs};
 
-/// Most rows in one statement: 400 rows of 16 values stay far below SQLite's 32,766 parameters.
+/// Most rows in one statement: 400 rows of 18 values stay far below SQLite's 32,766 parameters.
 const ROWS_N_MAX: usize = 400;
 
 pub(in crate::store) async fn admission_begin(db: &Sqlite) -> sqlx::Result<Tx> {
@@ -160,19 +160,20 @@ pub(in crate::store) async fn versions_raise(
 
 pub(in crate::store) async fn messages_insert(
     db: &mut SqliteConnection,
-    messages: &[NewMessage],
+    messages: &[MessageInsert<'_>],
 ) -> sqlx::Result<()> {
     for messages in messages.chunks(ROWS_N_MAX) {
         let sql = values_sql(
             "INSERT INTO outbox_messages (message_id, shard, provider, event_id, event_type, generation,
                  effect_name, idempotency_key, destination, method, path, headers, body, state, visible_at_ms,
-                 created_at_ms)",
-            16,
+                 created_at_ms, lane, lane_seq)",
+            18,
             messages.len(),
             "",
         );
         let mut query = sqlx::query(sql);
-        for message in messages {
+        for row in messages {
+            let message = row.message;
             query = query
                 .bind(message.message_id.as_str())
                 .bind(message.key.shard())
@@ -187,9 +188,11 @@ pub(in crate::store) async fn messages_insert(
                 .bind(message.path.as_str())
                 .bind(message.headers_json())
                 .bind(message.body.as_deref())
-                .bind("ready")
+                .bind(row.state.as_str())
                 .bind(message.created_at_ms)
-                .bind(message.created_at_ms);
+                .bind(message.created_at_ms)
+                .bind(message.lane.as_deref())
+                .bind(row.lane_seq);
         }
         query.execute(&mut *db).await?;
     }

@@ -5,8 +5,8 @@ use std::collections::HashSet;
 use serde_json::json;
 use sqlx::{Row, SqliteConnection};
 
-use super::Sqlite;
-use crate::store::{LeaseWant, LeasedMessage, MessageCount, MessageRow, Settlement};
+use super::{Sqlite, lanes_advance};
+use crate::store::{LeaseWant, LeasedMessage, MessageCount, MessageRow, Settlement, laned};
 use crate::types::{EventKey, UnixMs};
 
 pub(in crate::store) async fn message_lease(
@@ -112,7 +112,7 @@ async fn claim(
         "SELECT m.message_id, m.provider, m.event_id, m.event_type, m.effect_name, m.idempotency_key,
                 m.destination, m.method, m.path, m.headers, m.body, m.attempts_n, m.visible_at_ms,
                 m.first_sent_at_ms, m.key_valid_until_ms, m.created_at_ms, m.last_result,
-                p.body, p.headers, m.attempts_before_n
+                p.body, p.headers, m.attempts_before_n, m.lane
          FROM outbox_messages m
          LEFT JOIN webhook_payloads p ON m.body IS NULL AND p.provider = m.provider AND p.event_id = m.event_id
          WHERE m.message_id IN (SELECT value FROM json_each($1))",
@@ -160,6 +160,10 @@ pub(in crate::store) async fn message_settle(
     .bind(json!(settled).to_string())
     .execute(&mut *tx)
     .await?;
+    let laned = laned(settlements);
+    if !laned.is_empty() {
+        lanes_advance(&mut tx, &laned, settlements.first().map_or(0, |one| one.settled_at_ms)).await?;
+    }
     tx.commit().await?;
     Ok(settled)
 }
@@ -184,7 +188,7 @@ pub(in crate::store) async fn message_list_of_event(
     let rows = sqlx::query(
         "SELECT message_id, provider, event_id, event_type, effect_name, idempotency_key, destination, state, attempts_n,
                 visible_at_ms, last_result, last_error, created_at_ms, first_sent_at_ms, key_valid_until_ms,
-                settled_at_ms
+                settled_at_ms, lane
          FROM outbox_messages WHERE provider = $1 AND event_id = $2 ORDER BY generation, effect_name",
     )
     .bind(key.provider.as_str())

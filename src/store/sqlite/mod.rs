@@ -3,6 +3,7 @@
 
 mod admission;
 mod event;
+mod lane;
 mod message;
 mod operator;
 
@@ -22,6 +23,7 @@ pub(super) use admission::{
     messages_insert, versions_raise,
 };
 pub(super) use event::{event_counts_open, event_get, event_list, event_retry_later};
+pub(super) use lane::{lanes_advance, lanes_extend, lanes_lock};
 pub(super) use message::{message_counts, message_lease, message_list_of_event, message_settle};
 pub(super) use operator::{
     attempt_list, audit_list, idempotency_answer, idempotency_prune, idempotency_take, message_count,

@@ -105,7 +105,7 @@ pub(in crate::store) async fn messages_act(
         }
         Act::Discard => {
             "UPDATE outbox_messages SET state = 'discarded', settled_at_ms = $2
-             WHERE state IN ('held', 'dead', 'ready') AND message_id IN (SELECT value FROM json_each($1))"
+             WHERE state IN ('held', 'dead', 'ready', 'waiting') AND message_id IN (SELECT value FROM json_each($1))"
         }
     };
     let changed = sqlx::query(sql)
@@ -132,7 +132,7 @@ pub(in crate::store) async fn message_get(db: &Sqlite, message_id: &str) -> sqlx
     let row = sqlx::query(
         "SELECT message_id, provider, event_id, event_type, effect_name, idempotency_key, destination, state, attempts_n,
                 visible_at_ms, last_result, last_error, created_at_ms, first_sent_at_ms, key_valid_until_ms,
-                settled_at_ms
+                settled_at_ms, lane
          FROM outbox_messages WHERE message_id = $1",
     )
     .bind(message_id)
@@ -150,7 +150,7 @@ pub(in crate::store) async fn message_list(
     let rows = sqlx::query(
         "SELECT message_id, provider, event_id, event_type, effect_name, idempotency_key, destination, state, attempts_n,
                 visible_at_ms, last_result, last_error, created_at_ms, first_sent_at_ms, key_valid_until_ms,
-                settled_at_ms
+                settled_at_ms, lane
          FROM outbox_messages
          WHERE ($1 IS NULL OR state = $1) AND ($2 IS NULL OR destination = $2)
            AND ($3 IS NULL OR provider = $3) AND ($4 IS NULL OR message_id < $4)

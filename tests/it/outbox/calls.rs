@@ -225,6 +225,7 @@ async fn a_stale_settlement_is_fenced(database: &Database) {
     fixture.outbox(fixture.config(UnknownPolicy::Retry)).run_due().await.unwrap();
     let late = Settlement {
         message_id: old.message_id.clone(),
+        has_lane: false,
         attempt_n: old.attempt_n,
         to: SettleTo::Dead,
         result: AttemptResult::Refused,

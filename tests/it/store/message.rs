@@ -27,6 +27,7 @@ async fn lease(store: &Store, free_n: u32, now_ms: i64) -> Vec<LeasedMessage> {
 fn settlement(message: &LeasedMessage, to: SettleTo, result: AttemptResult) -> Settlement {
     Settlement {
         message_id: message.message_id.clone(),
+        has_lane: message.has_lane,
         attempt_n: message.attempt_n,
         to,
         result,

@@ -1,6 +1,7 @@
 //! The conformance suite of the store: each behaviour written once, run on both databases.
 
 mod admission;
+mod lane;
 mod message;
 mod operator;
 
@@ -48,6 +49,7 @@ pub(crate) fn message(event_id: &str, destination: &str) -> NewMessage {
         path: String::new(),
         headers: std::collections::BTreeMap::from([("x-a".to_owned(), "b".to_owned())]),
         body: None,
+        lane: None,
         created_at_ms: 1_000,
     }
 }
@@ -65,7 +67,7 @@ on_both!(migrating_twice_changes_nothing, installation_keeps_its_id, database_an
 async fn migrating_twice_changes_nothing(database: &Database) {
     let store = Store::open(&StoreSettings { url: database.url.clone(), connections_n: 4 }).await.unwrap();
     assert_ne!(store.schema_state().await.unwrap().to_string(), "current");
-    assert_eq!(store.migrate().await.unwrap(), [1, 2]);
+    assert_eq!(store.migrate().await.unwrap(), [1, 2, 3]);
     assert_eq!(store.migrate().await.unwrap(), Vec::<i64>::new());
     assert_eq!(store.schema_state().await.unwrap().to_string(), "current");
 }

@@ -29,6 +29,7 @@ async fn settled(store: &Store, event_id: &str, to: SettleTo) -> String {
     let one = store.message_lease(&[want], 1_000, 30_000, "node-1").await.unwrap().remove(0);
     let settlement = Settlement {
         message_id: one.message_id.clone(),
+        has_lane: one.has_lane,
         attempt_n: one.attempt_n,
         to,
         result: AttemptResult::Unknown,
