@@ -21,6 +21,7 @@ mod config;
 mod crash;
 mod database;
 mod examples;
+mod faults;
 mod model;
 mod operator;
 mod outbox;

@@ -23,6 +23,7 @@ enum Unknown {
 
 /// What is taken for granted, and what is broken.
 #[derive(Debug, Clone, Copy)]
+#[expect(clippy::struct_excessive_bools, reason = "each is one thing that may be broken")]
 struct Protocol {
     unknown: Unknown,
     honours_keys: bool,

@@ -87,6 +87,11 @@ impl Server {
         child.wait().unwrap().success()
     }
 
+    /// The process's id.
+    pub fn process_id(&self) -> u32 {
+        self.child.as_ref().unwrap().id()
+    }
+
     /// Where to send.
     pub fn url(&self, path: &str) -> String {
         format!("http://{}{path}", self.receiver)

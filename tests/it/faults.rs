@@ -1,0 +1,222 @@
+//! The outbox of the real binary under kills and pauses, against a far side that answers badly.
+
+use std::collections::HashMap;
+use std::process::Command;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use axum::Router;
+use axum::extract::{Path, State};
+use axum::routing::{get, post};
+use hooklatch::store::Store;
+use hooklatch::types::{EventState, IncomingEvent};
+use http::{HeaderMap, StatusCode};
+
+use crate::database::{Database, On, on_both};
+use crate::process::{Server, until};
+use crate::store::{event, message};
+use crate::stub::{Mode, Stub};
+
+/// How many messages wait when the first server starts.
+const MESSAGES_N: usize = 10_000;
+/// How often it is killed while it sends them.
+const KILLS_N: usize = 20;
+
+on_both!(
+    of_10_000_messages_each_takes_effect_once_under_its_key,
+    a_far_side_that_ignores_keys_but_can_be_asked_is_never_called_twice,
+);
+
+/// A far side that loses 5 % of its answers, refuses 5 % and is slow in 2 %. Effects by key.
+#[derive(Clone, Default)]
+struct Bank {
+    effects: Arc<Mutex<HashMap<String, u32>>>,
+    ignores_keys: bool,
+}
+
+impl Bank {
+    async fn serve(&self) -> String {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}/book", listener.local_addr().unwrap());
+        let router =
+            Router::new().route("/book", post(book)).route("/book/{key}", get(ask)).with_state(self.clone());
+        tokio::spawn(async move { axum::serve(listener, router).await });
+        url
+    }
+}
+
+async fn book(State(bank): State<Bank>, headers: HeaderMap) -> StatusCode {
+    let key = headers["idempotency-key"].to_str().unwrap().to_owned();
+    let mood = fastrand::u32(0..100);
+    if mood < 5 {
+        return StatusCode::INTERNAL_SERVER_ERROR;
+    }
+    {
+        let mut effects = bank.effects.lock().unwrap();
+        let effects_n = effects.entry(key).or_insert(0);
+        if bank.ignores_keys || *effects_n == 0 {
+            *effects_n += 1;
+        }
+    }
+    match mood {
+        // Longer than the caller waits.
+        5..10 => tokio::time::sleep(Duration::from_secs(5)).await,
+        10..12 => tokio::time::sleep(Duration::from_millis(150)).await,
+        _ => {}
+    }
+    StatusCode::OK
+}
+
+async fn ask(State(bank): State<Bank>, Path(key): Path<String>) -> (StatusCode, &'static str) {
+    let has_happened = bank.effects.lock().unwrap().contains_key(&key);
+    (if has_happened { StatusCode::OK } else { StatusCode::NOT_FOUND }, "{}")
+}
+
+/// Writes the messages as admission would have.
+async fn fill(store: &Store) {
+    let all: Vec<usize> = (0..MESSAGES_N).collect();
+    for ns in all.chunks(500) {
+        let events: Vec<IncomingEvent> = ns.iter().map(|n| event(&format!("evt_{n}"), "{}")).collect();
+        let messages: Vec<_> = ns.iter().map(|n| message(&format!("evt_{n}"), "bank")).collect();
+        let mut tx = store.admission_begin().await.unwrap();
+        let borrowed: Vec<&IncomingEvent> = events.iter().collect();
+        tx.events_insert(&borrowed, &vec![EventState::Done; events.len()]).await.unwrap();
+        tx.messages_insert(&messages).await.unwrap();
+        tx.commit().await.unwrap();
+    }
+}
+
+async fn done_n(database: &Database) -> usize {
+    let done_n = database.count("SELECT COUNT(*) FROM outbox_messages WHERE state = 'done'").await;
+    usize::try_from(done_n).unwrap()
+}
+
+/// Sends all of them with kills in between; the far side's effects by key.
+async fn send_with_kills(database: &Database, bank: &Bank, unknown: &str) -> HashMap<String, u32> {
+    let store = database.store().await;
+    fill(&store).await;
+    store.close().await;
+    drop(store);
+    let url = bank.serve().await;
+    let unknown = unknown.replace("BANK", &url);
+    let more = format!(
+        "[outbox]\nlease_ms = 2000\npoll_ms = 50\n[destinations.bank]\nurl = \"{url}\"\n{unknown}\n\
+         timeout_ms = 500\nconcurrency_n = 128\n\
+         retry = {{ first_ms = 20, max_ms = 200, attempts_n = 1000, age_max_ms = 3600000 }}\n"
+    );
+    let mut server = Server::start(&database.url, &more).await;
+    for kill in 1..=KILLS_N {
+        until(
+            "some more are done",
+            Duration::from_mins(2),
+            || server.log(),
+            async || done_n(database).await >= (MESSAGES_N * kill).div_ceil(KILLS_N + 2),
+        )
+        .await;
+        server.kill();
+        server.spawn().await;
+    }
+    until(
+        "all are done",
+        Duration::from_mins(2),
+        || server.log(),
+        async || done_n(database).await == MESSAGES_N,
+    )
+    .await;
+    assert!(server.terminate());
+    bank.effects.lock().unwrap().clone()
+}
+
+async fn of_10_000_messages_each_takes_effect_once_under_its_key(database: &Database) {
+    let bank = Bank::default();
+    let effects = send_with_kills(database, &bank, "unknown = \"retry\"").await;
+    assert_eq!(effects.len(), MESSAGES_N);
+    assert_eq!(effects.values().sum::<u32>() as usize, MESSAGES_N);
+}
+
+async fn a_far_side_that_ignores_keys_but_can_be_asked_is_never_called_twice(database: &Database) {
+    let bank = Bank { ignores_keys: true, ..Bank::default() };
+    let query = "unknown = \"query\"\nquery = { url = \"BANK/{idempotency_key}\", pointer = \"\" }";
+    let effects = send_with_kills(database, &bank, query).await;
+    assert_eq!(effects.len(), MESSAGES_N);
+    let repeated: Vec<_> = effects.iter().filter(|(_, effects_n)| **effects_n > 1).collect();
+    assert!(repeated.is_empty(), "{repeated:?}");
+}
+
+const TO_STUB: &str = "[outbox]\nlease_ms = 2000\npoll_ms = 50\n[destinations.bank]\nurl = \"URL\"\n\
+                       timeout_ms = 1500\n";
+
+fn signal(server: &Server, name: &str) {
+    let id = server.process_id().to_string();
+    assert!(Command::new("kill").args([name, &id]).status().unwrap().success());
+}
+
+#[tokio::test]
+async fn a_crashed_nodes_calls_are_on_their_way_again_within_the_lease_and_a_second() {
+    let Some(database) = Database::create(On::Postgres).await else { return };
+    let (store, stub) = (database.store().await, Stub::start().await);
+    crate::store::admit(&store, &event("evt_1", "{}"), &[message("evt_1", "bank")]).await;
+    stub.next(&[Mode::ActThenHang]);
+    let more = TO_STUB.replace("URL", &stub.url());
+    let mut first = Server::start(&database.url, &more).await;
+    until(
+        "the call is under way",
+        Duration::from_secs(20),
+        || first.log(),
+        async || stub.counts("key-evt_1-bank").0 == 1,
+    )
+    .await;
+    first.kill();
+    let second = Server::start(&database.url, &more).await;
+    until("it is done", Duration::from_secs(20), || second.log(), async || done_n(&database).await == 1)
+        .await;
+    let row = store.message_list_of_event(&crate::store::key("evt_1")).await.unwrap().remove(0);
+    let attempts = store.attempt_list(&row.message_id).await.unwrap();
+    assert_eq!(attempts.len(), 2);
+    assert_eq!(attempts[1].result.as_deref(), Some("unknown"), "nobody knows what became of the first");
+    let gap_ms = attempts[0].started_at_ms - attempts[1].started_at_ms;
+    assert!((2_000..=3_000).contains(&gap_ms), "{gap_ms} ms");
+    assert_eq!(stub.counts("key-evt_1-bank"), (2, 1));
+}
+
+#[tokio::test]
+async fn a_node_that_was_stopped_and_comes_back_changes_nothing() {
+    let Some(database) = Database::create(On::Postgres).await else { return };
+    let (store, stub) = (database.store().await, Stub::start().await);
+    crate::store::admit(&store, &event("evt_1", "{}"), &[message("evt_1", "bank")]).await;
+    stub.next(&[Mode::WhenTold, Mode::Status(400)]);
+    let more = TO_STUB.replace("URL", &stub.url());
+    let first = Server::start(&database.url, &more).await;
+    until(
+        "the call is under way",
+        Duration::from_secs(20),
+        || first.log(),
+        async || stub.counts("key-evt_1-bank").0 == 1,
+    )
+    .await;
+    signal(&first, "-STOP");
+    let second = Server::start(&database.url, &more).await;
+    let state = async || {
+        let row = store.message_list_of_event(&crate::store::key("evt_1")).await.unwrap().remove(0);
+        (row.state, row.attempts_n)
+    };
+    until(
+        "the other node has settled it",
+        Duration::from_secs(20),
+        || second.log(),
+        async || state().await.0 == "dead",
+    )
+    .await;
+    stub.tell();
+    signal(&first, "-CONT");
+    until(
+        "the late settlement is fenced and counted",
+        Duration::from_secs(20),
+        || first.log(),
+        async || {
+            first.admin_text("/metrics").await.contains("hooklatch_fenced_total{destination=\"bank\"} 1")
+        },
+    )
+    .await;
+    assert_eq!(state().await, ("dead".to_owned(), 2), "what the newer holder wrote stands");
+}
