@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::field::{Checker, Field, Table};
 use super::provider::{entry_name, retry};
 use super::section::{UrlRule, http_url};
-use super::{DestinationConfig, QueryConfig, RetryConfig, Secret, UnknownPolicy};
+use super::{DestinationConfig, QueryConfig, RetryConfig, Secret, StatusMeaning, UnknownPolicy};
 use crate::types::Name;
 
 /// How failed calls are tried again unless `retry` says otherwise.
@@ -44,6 +44,11 @@ pub(super) fn destination(
         key_valid_for_ms: table
             .number(checker, "key_valid_for_ms", 60_000..=31_536_000_000)
             .unwrap_or(86_400_000),
+        rate_per_s: table.number_u32(checker, "rate_per_s", 0..=100_000).unwrap_or(0),
+        breaker_failures_n: table.number_u32(checker, "breaker_failures_n", 0..=1_000).unwrap_or(20),
+        breaker_open_ms: table.number(checker, "breaker_open_ms", 100..=3_600_000).unwrap_or(30_000),
+        statuses: statuses(checker, &mut table),
+        sign_secret: table.take(checker, "sign_secret").and_then(|field| field.secret(checker)),
     };
     table.finish(checker);
     Some((name, config))
@@ -69,6 +74,30 @@ fn timeout(checker: &mut Checker<'_>, table: &mut Table, lease_ms: Option<u64>) 
         }
     }
     timeout_ms.unwrap_or(TIMEOUT_MS)
+}
+
+fn statuses(checker: &mut Checker<'_>, table: &mut Table) -> BTreeMap<u16, StatusMeaning> {
+    let Some(field) = table.take(checker, "statuses") else { return BTreeMap::new() };
+    let Some(table) = field.table(checker) else { return BTreeMap::new() };
+    let mut statuses = BTreeMap::new();
+    for (name, field) in table.entries(checker) {
+        let Some(code) = name.parse().ok().filter(|code| (200..=599).contains(code)) else {
+            checker.problem(&field, "is not a status", "use numbers from 200 to 599");
+            continue;
+        };
+        let meaning = match field.text(checker).as_deref() {
+            Some("done") => StatusMeaning::Done,
+            Some("retry") => StatusMeaning::Retry,
+            Some("dead") => StatusMeaning::Dead,
+            Some(_) => {
+                checker.problem_shown(&field, "is no meaning of a status", "use done, retry or dead");
+                continue;
+            }
+            None => continue,
+        };
+        statuses.insert(code, meaning);
+    }
+    statuses
 }
 
 fn headers(checker: &mut Checker<'_>, table: &mut Table) -> BTreeMap<String, Secret> {

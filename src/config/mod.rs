@@ -216,6 +216,27 @@ pub struct DestinationConfig {
     pub retry_after_max_ms: u64,
     /// How long the far side remembers a key. Milliseconds.
     pub key_valid_for_ms: u64,
+    /// Most calls a second, on each node; 0 for no limit.
+    pub rate_per_s: u32,
+    /// Failures in a row after which nothing is sent for a while; 0 for never.
+    pub breaker_failures_n: u32,
+    /// How long that while is; then one call probes. Milliseconds.
+    pub breaker_open_ms: u64,
+    /// Statuses that mean something else here than they usually do.
+    pub statuses: BTreeMap<u16, StatusMeaning>,
+    /// Signs each call by Standard Webhooks (v1), so that the far side can believe it.
+    pub sign_secret: Option<Secret>,
+}
+
+/// What a status says about the effect.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StatusMeaning {
+    /// It happened.
+    Done,
+    /// Not now; again later.
+    Retry,
+    /// Refused for good.
+    Dead,
 }
 
 /// What to do when a call was sent and nobody knows whether it took effect.

@@ -95,7 +95,7 @@ impl Attempt<'_> {
         }
         let started = Instant::now();
         let answer = tokio::select! {
-            answer = self.destination.send(self.message) => answer,
+            answer = self.destination.send(self.message, self.clock.now_ms()) => answer,
             () = is_true(&mut self.stops.cut) => Answer::Unknown { why: "stopped while waiting for the answer".to_owned() },
         };
         self.measure(started.elapsed());
@@ -118,7 +118,7 @@ impl Attempt<'_> {
             Step::Dead { why } => (SettleTo::Dead, Some(format!("{why}; {what}"))),
             Step::Hold { why } => (SettleTo::Held, Some(format!("{why}; {what}"))),
         };
-        Ruling { to, result: policy::result_of(answer), http_status, error }
+        Ruling { to, result: policy::result_of(answer, &self.destination.config), http_status, error }
     }
 
     /// Ready for anyone, now. What was unknown before stays unknown: the next holder must not forget it.

@@ -6,6 +6,7 @@
 
 mod attempt;
 mod destinations;
+mod gate;
 mod policy;
 mod settle;
 mod worker;

@@ -5,7 +5,7 @@
 //! remembers a key nothing is sent by itself.
 
 use crate::backoff;
-use crate::config::{DestinationConfig, UnknownPolicy};
+use crate::config::{DestinationConfig, StatusMeaning, UnknownPolicy};
 use crate::store::LeasedMessage;
 use crate::types::{AttemptResult, UnixMs};
 
@@ -150,15 +150,17 @@ pub(super) fn next_step(
     jitter: f64,
 ) -> Step {
     match answer {
-        Answer::Status { code: 200..=299, .. } => Step::Done,
-        Answer::Status { code, retry_after } if is_passing(*code) => {
-            let asked_ms = retry_after.as_deref().and_then(|text| retry_after_ms(text, now_ms));
-            again(asked_ms, facts, config, now_ms, jitter)
-        }
-        Answer::Status { code: code @ 300..=399, .. } => {
-            Step::Dead { why: format!("redirected with {code}; redirects are not followed") }
-        }
-        Answer::Status { code, .. } => Step::Dead { why: format!("refused with {code}") },
+        Answer::Status { code, retry_after } => match meaning(*code, config) {
+            StatusMeaning::Done => Step::Done,
+            StatusMeaning::Retry => {
+                let asked_ms = retry_after.as_deref().and_then(|text| retry_after_ms(text, now_ms));
+                again(asked_ms, facts, config, now_ms, jitter)
+            }
+            StatusMeaning::Dead if (300..=399).contains(code) => {
+                Step::Dead { why: format!("redirected with {code}; redirects are not followed") }
+            }
+            StatusMeaning::Dead => Step::Dead { why: format!("refused with {code}") },
+        },
         Answer::NotSent { .. } => again(None, facts, config, now_ms, jitter),
         Answer::Unknown { why } => match config.unknown {
             UnknownPolicy::Retry => again(None, facts, config, now_ms, jitter),
@@ -172,14 +174,27 @@ pub(super) fn next_step(
 }
 
 /// The word that is stored with the attempt.
-pub(super) fn result_of(answer: &Answer) -> AttemptResult {
+pub(super) fn result_of(answer: &Answer, config: &DestinationConfig) -> AttemptResult {
     match answer {
-        Answer::Status { code: 200..=299, .. } => AttemptResult::Done,
-        Answer::Status { code, .. } if is_passing(*code) => AttemptResult::Retry,
-        Answer::Status { .. } => AttemptResult::Refused,
+        Answer::Status { code, .. } => match meaning(*code, config) {
+            StatusMeaning::Done => AttemptResult::Done,
+            StatusMeaning::Retry => AttemptResult::Retry,
+            StatusMeaning::Dead => AttemptResult::Refused,
+        },
         Answer::NotSent { .. } => AttemptResult::Retry,
         Answer::Unknown { .. } => AttemptResult::Unknown,
     }
+}
+
+/// What a status says, by the destination's own word or by the usual one.
+fn meaning(code: u16, config: &DestinationConfig) -> StatusMeaning {
+    let usual = match code {
+        200..=299 => StatusMeaning::Done,
+        // "Not now": the effect did not happen, and may happen later.
+        408 | 425 | 429 | 500..=599 => StatusMeaning::Retry,
+        _ => StatusMeaning::Dead,
+    };
+    config.statuses.get(&code).copied().unwrap_or(usual)
 }
 
 /// How far in the future a `Retry-After` lies: whole seconds, or one of the three forms of an HTTP date.
@@ -200,11 +215,6 @@ fn http_date_ms(text: &str) -> Option<UnixMs> {
     let read = |form: &&str| jiff::civil::DateTime::strptime(form, text).ok();
     let utc = forms.iter().find_map(read)?.to_zoned(jiff::tz::TimeZone::UTC).ok()?;
     Some(utc.timestamp().as_millisecond())
-}
-
-/// Statuses that say "not now": the effect did not happen, and may happen later.
-fn is_passing(code: u16) -> bool {
-    matches!(code, 408 | 425 | 429 | 500..=599)
 }
 
 fn is_exhausted(facts: &Facts, config: &DestinationConfig, now_ms: UnixMs) -> bool {
@@ -248,4 +258,4 @@ fn key_is_old() -> String {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

@@ -137,7 +137,9 @@ impl Shared {
     /// `None` for a destination that this node does not know, which it never asks for.
     async fn attempt(&self, message: &LeasedMessage, stops: Stops) -> Option<Settled> {
         let destination = self.destinations.get(&message.destination)?;
+        destination.gate.started();
         let settlement = Attempt { destination, message, clock: &self.clock, stops }.make().await;
+        destination.gate.ended(settlement.result, self.clock.now_ms());
         Some(Settled { destination: message.destination.clone(), settlement })
     }
 }
@@ -213,7 +215,8 @@ impl Worker {
     fn free_n(&self, destination: &Destination) -> u32 {
         let taken_n =
             self.taken_n.get(&destination.name).map_or(0, |taken_n| taken_n.load(Ordering::Relaxed));
-        destination.config.concurrency_n.saturating_sub(taken_n)
+        let slots_n = destination.config.concurrency_n.saturating_sub(taken_n);
+        destination.gate.allowed_n(slots_n, self.shared.clock.now_ms())
     }
 
     fn start(&mut self, message: LeasedMessage) {

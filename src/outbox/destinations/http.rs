@@ -8,15 +8,18 @@ use std::collections::BTreeMap;
 use std::error::Error as _;
 use std::time::Duration;
 
+use base64::Engine;
+use hmac::{Hmac, KeyInit, Mac};
 use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
 use reqwest::{Client, ClientBuilder, Method, Response, Url, redirect};
+use sha2::Sha256;
 use tokio::time::{Instant, timeout_at};
 
 use super::query::Query;
 use super::{Answer, Asked, DestinationError};
 use crate::config::{DestinationConfig, Secret, UnknownPolicy};
 use crate::store::LeasedMessage;
-use crate::types::Name;
+use crate::types::{Name, UnixMs};
 
 /// Most bytes of an answer that are read, for the sake of the connection; what they say plays no part.
 const ANSWER_BYTES_MAX: usize = 64 * 1024;
@@ -32,6 +35,8 @@ pub(super) struct HttpDestination {
     base: Url,
     headers: HeaderMap,
     timeout: Duration,
+    /// Keyed with the destination's `sign_secret`.
+    signer: Option<Hmac<Sha256>>,
 }
 
 impl HttpDestination {
@@ -50,15 +55,22 @@ impl HttpDestination {
             .map_err(|header| DestinationError::Header { name: name.clone(), header })?;
         let client = client(&base, config, timeout)
             .map_err(|error| DestinationError::Client { name: Some(name.clone()), why: words(error) })?;
-        Ok(Self { client, base, headers, timeout })
+        let signer =
+            config.sign_secret.as_ref().and_then(|secret| Hmac::new_from_slice(&sign_key(secret)).ok());
+        Ok(Self { client, base, headers, timeout, signer })
     }
 
     /// Sends the message once and says what came back.
-    pub(super) async fn send(&self, message: &LeasedMessage) -> Answer {
-        let (method, url, headers) = match self.parts(message) {
+    pub(super) async fn send(&self, message: &LeasedMessage, now_ms: UnixMs) -> Answer {
+        let (method, url, mut headers) = match self.parts(message) {
             Ok(parts) => parts,
             Err(why) => return Answer::NotSent { why },
         };
+        if let Some(signer) = &self.signer
+            && let Err(why) = sign(signer.clone(), message, now_ms / 1_000, &mut headers)
+        {
+            return Answer::NotSent { why };
+        }
         let request = self.client.request(method, url).headers(headers).body(message.body.clone());
         let deadline = Instant::now() + self.timeout;
         match timeout_at(deadline, request.send()).await {
@@ -138,6 +150,30 @@ impl HttpDestination {
         }
         Ok(headers)
     }
+}
+
+/// The key bytes of a `sign_secret`: the base64 after `whsec_`, as Standard Webhooks writes it, else the text.
+fn sign_key(secret: &Secret) -> Vec<u8> {
+    let encoded = secret.reveal().strip_prefix("whsec_");
+    let decoded = encoded.and_then(|text| base64::engine::general_purpose::STANDARD.decode(text).ok());
+    decoded.unwrap_or_else(|| secret.reveal().as_bytes().to_vec())
+}
+
+/// Standard Webhooks v1 (standardwebhooks.com): over id, time and body. The id is the idempotency key; the
+/// time is that of the attempt, so that a late one is believed, too.
+fn sign(
+    mut mac: Hmac<Sha256>,
+    message: &LeasedMessage,
+    now_s: i64,
+    headers: &mut HeaderMap,
+) -> Result<(), String> {
+    mac.update(format!("{}.{now_s}.", message.idempotency_key).as_bytes());
+    mac.update(&message.body);
+    let signature = base64::engine::general_purpose::STANDARD.encode(mac.finalize().into_bytes());
+    headers.insert("webhook-id", value("webhook-id", &message.idempotency_key)?);
+    headers.insert("webhook-timestamp", HeaderValue::from(now_s));
+    headers.insert("webhook-signature", value("webhook-signature", &format!("v1,{signature}"))?);
+    Ok(())
 }
 
 /// Percent-encoded where a header could not carry it.

@@ -11,6 +11,7 @@ use crate::config::{DestinationConfig, OutboxConfig, UnknownPolicy};
 use crate::store::LeasedMessage;
 use crate::types::{Name, UnixMs};
 
+use super::gate::Gate;
 use super::policy::Answer;
 use http::HttpDestination;
 pub(crate) use http::http_client;
@@ -94,6 +95,7 @@ pub(super) struct Destination {
     pub(super) name: Name,
     pub(super) config: DestinationConfig,
     pub(super) times: Times,
+    pub(super) gate: Gate,
     http: HttpDestination,
     query: Option<Query>,
 }
@@ -114,7 +116,8 @@ impl Destination {
             UnknownPolicy::Retry | UnknownPolicy::Hold => None,
         };
         let http = HttpDestination::new(&name, &config, Duration::from_millis(times.timeout_ms))?;
-        Ok(Self { name, config, times, http, query })
+        let gate = Gate::new(name.clone(), &config);
+        Ok(Self { name, config, times, gate, http, query })
     }
 
     /// How long, from the first send, a key may be used: what the far side promises, less a twentieth for
@@ -125,8 +128,8 @@ impl Destination {
     }
 
     /// Makes the call, once.
-    pub(super) async fn send(&self, message: &LeasedMessage) -> Answer {
-        self.http.send(message).await
+    pub(super) async fn send(&self, message: &LeasedMessage, now_ms: UnixMs) -> Answer {
+        self.http.send(message, now_ms).await
     }
 
     /// Asks whether an earlier attempt took effect.

@@ -8,7 +8,7 @@ use crate::config::{QueryConfig, RetryConfig};
 const NOW: UnixMs = 1_700_000_000_000;
 const HOUR: i64 = 3_600_000;
 
-fn config(unknown: UnknownPolicy) -> DestinationConfig {
+pub(in crate::outbox) fn config(unknown: UnknownPolicy) -> DestinationConfig {
     DestinationConfig {
         url: "http://far.test".to_owned(),
         headers: BTreeMap::new(),
@@ -18,6 +18,11 @@ fn config(unknown: UnknownPolicy) -> DestinationConfig {
         retry: RetryConfig { first_ms: 1_000, max_ms: 3_600_000, attempts_n: 20, age_max_ms: 79_200_000 },
         retry_after_max_ms: 3_600_000,
         key_valid_for_ms: 86_400_000,
+        rate_per_s: 0,
+        breaker_failures_n: 0,
+        breaker_open_ms: 1_000,
+        statuses: BTreeMap::new(),
+        sign_secret: None,
     }
 }
 
@@ -205,8 +210,31 @@ fn every_status_has_a_word() {
             408 | 425 | 429 | 500..=599 => AttemptResult::Retry,
             _ => AttemptResult::Refused,
         };
-        assert_eq!(result_of(&status(code)), want, "{code}");
+        assert_eq!(result_of(&status(code), &config(UnknownPolicy::Retry)), want, "{code}");
     }
-    assert_eq!(result_of(&unknown()), AttemptResult::Unknown);
-    assert_eq!(result_of(&not_sent()), AttemptResult::Retry);
+    assert_eq!(result_of(&unknown(), &config(UnknownPolicy::Retry)), AttemptResult::Unknown);
+    assert_eq!(result_of(&not_sent(), &config(UnknownPolicy::Retry)), AttemptResult::Retry);
+}
+
+#[test]
+fn a_destinations_own_word_on_a_status_stands() {
+    #[track_caller]
+    fn check(config: &DestinationConfig, code: u16, want: AttemptResult) {
+        assert_eq!(result_of(&status(code), config), want, "{code}");
+        let is_done = next_step(&status(code), &facts(1), config, NOW, 0.5) == Step::Done;
+        assert_eq!(is_done, want == AttemptResult::Done, "{code}");
+    }
+    let statuses = BTreeMap::from([
+        (409, StatusMeaning::Done),
+        (404, StatusMeaning::Retry),
+        (200, StatusMeaning::Retry),
+        (503, StatusMeaning::Dead),
+    ]);
+    let config = DestinationConfig { statuses, ..config(UnknownPolicy::Retry) };
+    check(&config, 409, AttemptResult::Done);
+    check(&config, 404, AttemptResult::Retry);
+    check(&config, 200, AttemptResult::Retry);
+    check(&config, 503, AttemptResult::Refused);
+    check(&config, 201, AttemptResult::Done);
+    check(&config, 400, AttemptResult::Refused);
 }

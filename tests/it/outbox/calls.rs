@@ -26,6 +26,8 @@ on_both!(
     a_stale_settlement_is_fenced,
     a_message_whose_lease_runs_out_before_the_call_is_handed_back,
     nothing_is_sent_when_the_far_side_may_have_forgotten_the_key,
+    a_signed_call_is_believed_by_whoever_knows_the_secret,
+    an_open_breaker_sends_one_probe_and_then_the_rest,
 );
 
 async fn a_call_carries_its_key_and_the_events_own_bytes(database: &Database) {
@@ -269,4 +271,66 @@ async fn nothing_is_sent_when_the_far_side_may_have_forgotten_the_key(database: 
         assert_eq!(fixture.state(&id).await, "held");
         assert_eq!(fixture.stub.counts(&format!("key-{id}-billing")), (1, 0));
     }
+}
+
+async fn a_signed_call_is_believed_by_whoever_knows_the_secret(database: &Database) {
+    let fixture = Fixture::new(database).await;
+    fixture.message("evt_1", &["billing"]).await;
+    let secret = Secret::new("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw");
+    let config = DestinationConfig {
+        sign_secret: Some(Secret::new(secret.reveal())),
+        ..fixture.config(UnknownPolicy::Retry)
+    };
+    fixture.outbox(config).run_due().await.unwrap();
+    let call = fixture.stub.call("key-evt_1-billing");
+    assert_eq!(call.headers["webhook-id"], "key-evt_1-billing");
+    // As the far side would: with the kind that believes Standard Webhooks.
+    let kinds = hooklatch::providers::builtin();
+    let kind = kinds.iter().find(|kind| kind.kind() == "standard_webhooks").unwrap();
+    let request = hooklatch::verify::RawRequest {
+        url: String::new(),
+        headers: call.headers.clone(),
+        body: call.bodies[0].clone(),
+        received_at_ms: fixture.clock.now_ms(),
+    };
+    kind.judge_with(&[secret]).unwrap().verify(request.clone()).unwrap();
+    let other = Secret::new("whsec_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA");
+    assert!(kind.judge_with(&[other]).unwrap().verify(request).is_err());
+}
+
+async fn an_open_breaker_sends_one_probe_and_then_the_rest(database: &Database) {
+    let fixture = Fixture::new(database).await;
+    for n in 0..6 {
+        fixture.message(&format!("evt_{n}"), &["billing"]).await;
+    }
+    fixture.stub.next(&[Mode::Status(500), Mode::Status(500), Mode::Status(500)]);
+    let config = DestinationConfig {
+        concurrency_n: 1,
+        breaker_failures_n: 3,
+        breaker_open_ms: 100,
+        ..fixture.config(UnknownPolicy::Hold)
+    };
+    let outbox = fixture.outbox(config);
+    let (stop, stopping) = tokio::sync::watch::channel(false);
+    let mut running = tokio::task::JoinSet::new();
+    running.spawn(outbox.run(stopping));
+    let called = async |n: u32| {
+        let requests_n =
+            || (0..6).map(|n| fixture.stub.counts(&format!("key-evt_{n}-billing")).0).sum::<u32>();
+        while requests_n() < n {
+            tokio::task::yield_now().await;
+        }
+        requests_n()
+    };
+    assert_eq!(tokio::time::timeout(Duration::from_secs(20), called(3)).await.unwrap(), 3);
+    // The clock stands, so the breaker stays open: polls pass and nothing is sent.
+    tokio::time::timeout(Duration::from_millis(300), std::future::pending::<()>()).await.ok();
+    assert_eq!(called(0).await, 3);
+    fixture.clock.advance(70_000);
+    for n in 0..6 {
+        fixture.until(&format!("evt_{n}"), "done").await;
+    }
+    assert_eq!(called(0).await, 9, "the three that failed were sent once more");
+    stop.send_replace(true);
+    running.join_next().await.unwrap().unwrap();
 }

@@ -46,6 +46,11 @@ impl Fixture {
             retry: RetryConfig { first_ms: 1_000, max_ms: 60_000, attempts_n: 3, age_max_ms: 80_000_000 },
             retry_after_max_ms: 600_000,
             key_valid_for_ms: 24 * 3_600_000,
+            rate_per_s: 0,
+            breaker_failures_n: 0,
+            breaker_open_ms: 1_000,
+            statuses: BTreeMap::new(),
+            sign_secret: None,
         }
     }
 

@@ -1,0 +1,166 @@
+//! How much of a destination's work may start now: its rate limit and its circuit breaker. Per node, in
+//! memory, on the clock that callers bring.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use tracing::{info, warn};
+
+use crate::config::DestinationConfig;
+use crate::types::{AttemptResult, Name, UnixMs};
+
+/// The gate of one destination.
+pub(super) struct Gate {
+    name: Name,
+    /// Calls a second; 0: as many as there are.
+    rate_per_s: u32,
+    /// Failures in a row that open the breaker; 0: never.
+    failures_n_max: u32,
+    open_ms: i64,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    failures_n: u32,
+    /// While the breaker is open: when one call may probe.
+    probe_at_ms: Option<UnixMs>,
+    is_probing: bool,
+    /// Calls that the rate allows now, in thousandths.
+    budget: i64,
+    filled_at_ms: UnixMs,
+}
+
+impl Gate {
+    pub(super) fn new(name: Name, config: &DestinationConfig) -> Self {
+        Self {
+            name,
+            rate_per_s: config.rate_per_s,
+            failures_n_max: config.breaker_failures_n,
+            open_ms: i64::try_from(config.breaker_open_ms).unwrap_or(i64::MAX),
+            state: Mutex::default(),
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // Plain numbers: a panic elsewhere cannot leave them half-written.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Of `free_n` slots, how many may be used now.
+    pub(super) fn allowed_n(&self, free_n: u32, now_ms: UnixMs) -> u32 {
+        let mut state = self.state();
+        let allowed_n = match state.probe_at_ms {
+            Some(probe_at_ms) if now_ms < probe_at_ms || state.is_probing => 0,
+            Some(_) => free_n.min(1),
+            None => free_n,
+        };
+        if self.rate_per_s == 0 {
+            return allowed_n;
+        }
+        // At most a second's worth is saved up.
+        let per_s = i64::from(self.rate_per_s) * 1_000;
+        let passed_ms = now_ms.saturating_sub(state.filled_at_ms).clamp(0, 1_000);
+        state.budget = (state.budget + i64::from(self.rate_per_s) * passed_ms).min(per_s);
+        state.filled_at_ms = now_ms;
+        allowed_n.min(u32::try_from(state.budget / 1_000).unwrap_or(0))
+    }
+
+    /// A call starts.
+    pub(super) fn started(&self) {
+        let mut state = self.state();
+        state.is_probing = state.probe_at_ms.is_some();
+        if self.rate_per_s > 0 {
+            state.budget -= 1_000;
+        }
+    }
+
+    /// A call ended.
+    pub(super) fn ended(&self, result: AttemptResult, now_ms: UnixMs) {
+        if self.failures_n_max == 0 {
+            return;
+        }
+        let mut state = self.state();
+        match result {
+            AttemptResult::Done | AttemptResult::Refused => {
+                if state.probe_at_ms.is_some() {
+                    info!(destination = %self.name, "far side answers again; its breaker is closed");
+                }
+                state.failures_n = 0;
+                state.probe_at_ms = None;
+            }
+            AttemptResult::Retry | AttemptResult::Unknown => {
+                state.failures_n = state.failures_n.saturating_add(1);
+                let was_open = state.probe_at_ms.is_some();
+                if was_open || state.failures_n >= self.failures_n_max {
+                    state.probe_at_ms = Some(now_ms.saturating_add(self.open_ms));
+                }
+                if !was_open && state.probe_at_ms.is_some() {
+                    warn!(destination = %self.name, failures_n = state.failures_n, "too many failures in a row; its breaker is open");
+                }
+            }
+            AttemptResult::Released => {}
+        }
+        state.is_probing = false;
+        let is_open = f64::from(u8::from(state.probe_at_ms.is_some()));
+        metrics::gauge!("hooklatch_breaker_open", "destination" => self.name.to_string()).set(is_open);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::outbox::policy::tests::config;
+
+    fn gate(rate_per_s: u32, breaker_failures_n: u32) -> Gate {
+        let config = DestinationConfig {
+            rate_per_s,
+            breaker_failures_n,
+            breaker_open_ms: 500,
+            ..config(crate::config::UnknownPolicy::Retry)
+        };
+        Gate::new(Name::parse("far").expect("a name"), &config)
+    }
+
+    fn start(gate: &Gate, n: u32) {
+        (0..n).for_each(|_| gate.started());
+    }
+
+    #[test]
+    fn a_rate_limit_lets_through_a_seconds_worth_at_most() {
+        let gate = gate(10, 0);
+        assert_eq!(gate.allowed_n(100, 1_000_000), 10, "after a long rest");
+        start(&gate, 10);
+        assert_eq!(gate.allowed_n(100, 1_000_000), 0);
+        assert_eq!(gate.allowed_n(100, 1_000_099), 0);
+        assert_eq!(gate.allowed_n(100, 1_000_250), 2);
+        start(&gate, 2);
+        assert_eq!(gate.allowed_n(100, 1_000_200), 0, "a clock that goes back gives nothing");
+        assert_eq!(gate.allowed_n(3, 1_009_000), 3, "never more than slots are free");
+    }
+
+    #[test]
+    fn a_breaker_opens_after_failures_in_a_row_and_probes_with_one_call() {
+        let gate = gate(0, 3);
+        for result in
+            [AttemptResult::Retry, AttemptResult::Unknown, AttemptResult::Done, AttemptResult::Retry]
+        {
+            gate.ended(result, 1_000);
+        }
+        assert_eq!(gate.allowed_n(8, 1_000), 8, "not in a row");
+        gate.ended(AttemptResult::Retry, 1_000);
+        gate.ended(AttemptResult::Unknown, 1_000);
+        assert_eq!(gate.allowed_n(8, 1_499), 0);
+        assert_eq!(gate.allowed_n(8, 1_500), 1, "one probe");
+        gate.started();
+        assert_eq!(gate.allowed_n(8, 1_600), 0, "and no second one");
+        gate.ended(AttemptResult::Retry, 1_700);
+        assert_eq!(gate.allowed_n(8, 2_199), 0, "open again");
+        assert_eq!(gate.allowed_n(8, 2_200), 1);
+        gate.started();
+        gate.ended(AttemptResult::Released, 2_300);
+        assert_eq!(gate.allowed_n(8, 2_300), 1, "a probe that was handed back is another one's turn");
+        gate.started();
+        gate.ended(AttemptResult::Refused, 2_400);
+        assert_eq!(gate.allowed_n(8, 2_400), 8, "whoever refuses is there");
+    }
+}
