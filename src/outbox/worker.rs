@@ -137,7 +137,6 @@ impl Shared {
     /// `None` for a destination that this node does not know, which it never asks for.
     async fn attempt(&self, message: &LeasedMessage, stops: Stops) -> Option<Settled> {
         let destination = self.destinations.get(&message.destination)?;
-        destination.gate.started();
         let settlement = Attempt { destination, message, clock: &self.clock, stops }.make().await;
         destination.gate.ended(settlement.result, self.clock.now_ms());
         Some(Settled { destination: message.destination.clone(), settlement })
@@ -221,6 +220,10 @@ impl Worker {
 
     fn start(&mut self, message: LeasedMessage) {
         let Some(slot) = self.taken_n.get(&message.destination).map(Slot::take) else { return };
+        // Now, not when the task first runs: the next look must not count this call's place as free.
+        if let Some(destination) = self.shared.destinations.get(&message.destination) {
+            destination.gate.started();
+        }
         let (shared, settler, stops) = (Arc::clone(&self.shared), self.settler.clone(), self.stops.clone());
         self.tasks.spawn(async move {
             if let Some(settled) = shared.attempt(&message, stops).await {

@@ -1,0 +1,203 @@
+//! Messages a second through lease, HTTP and settlement, against the same far side called directly with the
+//! same concurrency: a ratio within one run, on SQLite and (with `HOOKLATCH_TEST_POSTGRES_URL`) PostgreSQL.
+//!
+//!   scripts/postgres -- cargo bench --bench outbox
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    clippy::disallowed_methods,
+    clippy::indexing_slicing,
+    reason = "a bench"
+)]
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
+
+use axum::Router;
+use axum::extract::State;
+use bytes::Bytes;
+use hooklatch::config::{DestinationConfig, OutboxConfig, RetryConfig, UnknownPolicy};
+use hooklatch::outbox::Outbox;
+use hooklatch::store::{NewMessage, Store, StoreSettings};
+use hooklatch::types::{Clock, EventKey, EventState, IncomingEvent, Name};
+use sha2::{Digest, Sha256};
+use sqlx::{AssertSqlSafe, Connection, PgConnection};
+
+const MESSAGES_N: usize = 20_000;
+const CONCURRENCY_N: u32 = 64;
+const ROUNDS_N: usize = 3;
+
+fn main() {
+    drop(rustls::crypto::ring::default_provider().install_default());
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    runtime.block_on(async {
+        let (url, calls_n) = far_side().await;
+        for is_postgres in [false, true] {
+            let Ok(server) = std::env::var("HOOKLATCH_TEST_POSTGRES_URL")
+                .or_else(|no| if is_postgres { Err(no) } else { Ok(String::new()) })
+            else {
+                println!("PostgreSQL: HOOKLATCH_TEST_POSTGRES_URL is not set");
+                continue;
+            };
+            let mut ratios = Vec::new();
+            for _ in 0..ROUNDS_N {
+                let direct = direct(&url).await;
+                let through = through(&url, &calls_n, is_postgres.then_some(server.as_str())).await;
+                ratios.push(through / direct);
+                println!("directly {direct:.0}/s, through the outbox {through:.0}/s");
+            }
+            ratios.sort_by(f64::total_cmp);
+            let name = if is_postgres { "PostgreSQL" } else { "SQLite" };
+            println!(
+                "{name}: outbox / direct {:.2} [{:.2}..{:.2}]",
+                ratios[ROUNDS_N / 2],
+                ratios[0],
+                ratios[ROUNDS_N - 1]
+            );
+        }
+    });
+}
+
+/// A stub that counts.
+async fn far_side() -> (String, Arc<AtomicUsize>) {
+    async fn call(State(calls_n): State<Arc<AtomicUsize>>, _body: Bytes) -> &'static str {
+        calls_n.fetch_add(1, Ordering::Relaxed);
+        "{}"
+    }
+    let calls_n = Arc::new(AtomicUsize::new(0));
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/calls", listener.local_addr().unwrap());
+    let router = Router::new().fallback(call).with_state(Arc::clone(&calls_n));
+    tokio::spawn(async move { axum::serve(listener, router).await });
+    (url, calls_n)
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a figure")]
+fn per_second(started: Instant) -> f64 {
+    MESSAGES_N as f64 / started.elapsed().as_secs_f64()
+}
+
+async fn direct(url: &str) -> f64 {
+    let client = reqwest::Client::builder().no_proxy().tls_certs_only([]).build().unwrap();
+    let left_n = Arc::new(AtomicUsize::new(MESSAGES_N));
+    let started = Instant::now();
+    let mut callers = tokio::task::JoinSet::new();
+    for _ in 0..CONCURRENCY_N {
+        let (client, url, left_n) = (client.clone(), url.to_owned(), Arc::clone(&left_n));
+        callers.spawn(async move {
+            while left_n.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| n.checked_sub(1)).is_ok() {
+                let request = client.post(&url).header("idempotency-key", "k").body(BODY);
+                request.send().await.unwrap().bytes().await.unwrap();
+            }
+        });
+    }
+    while callers.join_next().await.is_some() {}
+    per_second(started)
+}
+
+const BODY: &str =
+    r#"{"id":"evt_1","type":"invoice.paid","data":{"object":{"id":"in_1","amount_paid":1999}}}"#;
+
+async fn through(url: &str, calls_n: &AtomicUsize, server: Option<&str>) -> f64 {
+    let folder = tempfile::tempdir().unwrap();
+    let name = format!("hooklatch_bench_{:x}", fastrand::u32(..));
+    let database = match server {
+        None => format!("sqlite://{}", folder.path().join("bench.db").display()),
+        Some(server) => {
+            admin(server, format!("CREATE DATABASE {name}")).await;
+            format!("{}/{name}", server.rsplit_once('/').unwrap().0)
+        }
+    };
+    let store = Store::open(&StoreSettings { url: database, connections_n: 8 }).await.unwrap();
+    store.migrate().await.unwrap();
+    fill(&store).await;
+    let config = DestinationConfig {
+        url: url.to_owned(),
+        headers: BTreeMap::new(),
+        unknown: UnknownPolicy::Retry,
+        timeout_ms: 10_000,
+        concurrency_n: CONCURRENCY_N,
+        retry: RetryConfig { first_ms: 1_000, max_ms: 1_000, attempts_n: 5, age_max_ms: 3_600_000 },
+        retry_after_max_ms: 1_000,
+        key_valid_for_ms: 86_400_000,
+        rate_per_s: 0,
+        breaker_failures_n: 20,
+        breaker_open_ms: 1_000,
+        statuses: BTreeMap::new(),
+        sign_secret: None,
+    };
+    let far = Name::parse("far").unwrap();
+    let outbox = Outbox::new(
+        store.clone(),
+        Clock::system(),
+        OutboxConfig { lease_ms: 30_000, poll_ms: 1_000, stop_timeout_ms: 1_000 },
+        BTreeMap::from([(far, config)]),
+        "bench".to_owned(),
+    )
+    .unwrap();
+    let (stop, stopping) = tokio::sync::watch::channel(false);
+    let before_n = calls_n.load(Ordering::Relaxed);
+    let started = Instant::now();
+    let running = tokio::spawn(outbox.run(stopping));
+    while calls_n.load(Ordering::Relaxed) < before_n + MESSAGES_N {
+        tokio::time::sleep(std::time::Duration::from_millis(2)).await;
+    }
+    let rate = per_second(started);
+    stop.send_replace(true);
+    running.await.unwrap();
+    store.close().await;
+    if let Some(server) = server {
+        admin(server, format!("DROP DATABASE {name} WITH (FORCE)")).await;
+    }
+    rate
+}
+
+async fn admin(server: &str, sql: String) {
+    let mut db = PgConnection::connect(server).await.unwrap();
+    sqlx::raw_sql(AssertSqlSafe(sql)).execute(&mut db).await.unwrap();
+}
+
+async fn fill(store: &Store) {
+    let key = |n: usize| EventKey { provider: Name::parse("stripe").unwrap(), event_id: format!("evt_{n}") };
+    for from in (0..MESSAGES_N).step_by(500) {
+        let events: Vec<IncomingEvent> = (from..from + 500)
+            .map(|n| IncomingEvent {
+                key: key(n),
+                event_type: "invoice.paid".to_owned(),
+                digest: Sha256::digest(BODY).into(),
+                replay_key: None,
+                object: None,
+                created_at_ms: None,
+                received_at_ms: 1,
+                body: Bytes::from_static(BODY.as_bytes()),
+                payload: Bytes::from_static(BODY.as_bytes()),
+                headers: r#"{"content-type":"application/json"}"#.into(),
+                unreadable: None,
+            })
+            .collect();
+        let messages: Vec<NewMessage> = (from..from + 500)
+            .map(|n| NewMessage {
+                message_id: uuid::Uuid::now_v7().to_string(),
+                key: key(n),
+                event_type: "invoice.paid".to_owned(),
+                generation: 0,
+                effect_name: "far".to_owned(),
+                idempotency_key: format!("key-{n}"),
+                destination: "far".to_owned(),
+                method: "POST".to_owned(),
+                path: String::new(),
+                headers: BTreeMap::new(),
+                body: None,
+                lane: None,
+                created_at_ms: 1,
+            })
+            .collect();
+        let mut tx = store.admission_begin().await.unwrap();
+        let borrowed: Vec<&IncomingEvent> = events.iter().collect();
+        tx.events_insert(&borrowed, &vec![EventState::Done; events.len()]).await.unwrap();
+        tx.messages_insert(&messages).await.unwrap();
+        tx.commit().await.unwrap();
+    }
+}
