@@ -37,14 +37,16 @@ pub(super) struct Attempt<'a> {
     pub(super) message: &'a LeasedMessage,
     pub(super) clock: &'a Clock,
     pub(super) stops: Stops,
+    /// How long its call took, once there was one.
+    pub(super) call: Option<Duration>,
 }
 
 impl Attempt<'_> {
-    /// Does what the policy allows and says what to write.
-    pub(super) async fn make(mut self) -> Settlement {
+    /// Does what the policy allows; says what to write, and how long the call took if one was made.
+    pub(super) async fn make(mut self) -> (Settlement, Option<Duration>) {
         let ruling = self.ruling().await;
         self.report(&ruling);
-        Settlement {
+        let settlement = Settlement {
             message_id: self.message.message_id.clone(),
             has_lane: self.message.has_lane,
             attempt_n: self.message.attempt_n,
@@ -53,7 +55,8 @@ impl Attempt<'_> {
             http_status: ruling.http_status,
             error: ruling.error,
             settled_at_ms: self.clock.now_ms(),
-        }
+        };
+        (settlement, self.call)
     }
 
     async fn ruling(&mut self) -> Ruling {
@@ -98,6 +101,7 @@ impl Attempt<'_> {
             answer = self.destination.send(self.message, self.clock.now_ms()) => answer,
             () = is_true(&mut self.stops.cut) => Answer::Unknown { why: "stopped while waiting for the answer".to_owned() },
         };
+        self.call = Some(started.elapsed());
         self.measure(started.elapsed());
         self.rule(&answer, facts)
     }

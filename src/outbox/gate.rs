@@ -2,11 +2,18 @@
 //! memory, on the clock that callers bring.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
+use tokio::sync::{Semaphore, SemaphorePermit};
 use tracing::{info, warn};
 
-use crate::config::DestinationConfig;
+use crate::config::{DestinationConfig, UnknownPolicy};
 use crate::types::{AttemptResult, Name, UnixMs};
+
+/// Calls that take no longer than this are quick, in milliseconds: far below any lease.
+const QUICK_MS: i64 = 100;
+/// How many times the calls under way may be in hand when calls are quick.
+const AHEAD: u32 = 4;
 
 /// The gate of one destination.
 pub(super) struct Gate {
@@ -17,6 +24,12 @@ pub(super) struct Gate {
     failures_n_max: u32,
     open_ms: i64,
     state: Mutex<State>,
+    /// One permit for each call under way.
+    calls: Semaphore,
+    concurrency_n: u32,
+    /// How many times that many may be in hand. With `hold`, whatever a dead worker had in hand is a person's to
+    /// decide, sent or not: so no more than may be under way.
+    ahead: u32,
 }
 
 #[derive(Debug, Default)]
@@ -28,6 +41,8 @@ struct State {
     /// Calls that the rate allows now, in thousandths.
     budget: i64,
     filled_at_ms: UnixMs,
+    /// How long calls take, lately, while they succeed.
+    call_ms: Option<i64>,
 }
 
 impl Gate {
@@ -38,12 +53,27 @@ impl Gate {
             failures_n_max: config.breaker_failures_n,
             open_ms: i64::try_from(config.breaker_open_ms).unwrap_or(i64::MAX),
             state: Mutex::default(),
+            calls: Semaphore::new(config.concurrency_n as usize),
+            concurrency_n: config.concurrency_n,
+            ahead: if config.unknown == UnknownPolicy::Hold { 1 } else { AHEAD },
         }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
         // Plain numbers: a panic elsewhere cannot leave them half-written.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How many messages may be in hand: as many as calls may be under way, and more where calls are quick, so
+    /// that a call need not wait for the lease before it or the settlement after it.
+    pub(super) fn in_hand_n(&self) -> u32 {
+        let is_quick = self.state().call_ms.is_some_and(|call_ms| call_ms <= QUICK_MS);
+        self.concurrency_n.saturating_mul(if is_quick { self.ahead } else { 1 })
+    }
+
+    /// Waits for the turn to call. The permit is for the call alone, not for what is written about it.
+    pub(super) async fn turn(&self) -> Option<SemaphorePermit<'_>> {
+        self.calls.acquire().await.ok()
     }
 
     /// Of `free_n` slots, how many may be used now.
@@ -74,12 +104,20 @@ impl Gate {
         }
     }
 
-    /// A call ended.
-    pub(super) fn ended(&self, result: AttemptResult, now_ms: UnixMs) {
+    /// An attempt ended; `took` is how long its call did, `None` when nothing was sent and so nothing was learnt.
+    pub(super) fn ended(&self, result: AttemptResult, took: Option<Duration>, now_ms: UnixMs) {
+        let mut state = self.state();
+        let Some(took) = took else {
+            state.is_probing = false;
+            return;
+        };
+        let took_ms = i64::try_from(took.as_millis()).unwrap_or(i64::MAX);
+        let is_good = result == AttemptResult::Done;
+        state.call_ms =
+            is_good.then(|| state.call_ms.map_or(took_ms, |lately_ms| (lately_ms * 7 + took_ms) / 8));
         if self.failures_n_max == 0 {
             return;
         }
-        let mut state = self.state();
         match result {
             AttemptResult::Done | AttemptResult::Refused => {
                 if state.probe_at_ms.is_some() {
@@ -116,7 +154,7 @@ mod tests {
             rate_per_s,
             breaker_failures_n,
             breaker_open_ms: 500,
-            ..config(crate::config::UnknownPolicy::Retry)
+            ..config(UnknownPolicy::Retry)
         };
         Gate::new(Name::parse("far").expect("a name"), &config)
     }
@@ -144,23 +182,35 @@ mod tests {
         for result in
             [AttemptResult::Retry, AttemptResult::Unknown, AttemptResult::Done, AttemptResult::Retry]
         {
-            gate.ended(result, 1_000);
+            gate.ended(result, Some(Duration::ZERO), 1_000);
         }
         assert_eq!(gate.allowed_n(8, 1_000), 8, "not in a row");
-        gate.ended(AttemptResult::Retry, 1_000);
-        gate.ended(AttemptResult::Unknown, 1_000);
+        gate.ended(AttemptResult::Retry, Some(Duration::ZERO), 1_000);
+        gate.ended(AttemptResult::Unknown, Some(Duration::ZERO), 1_000);
         assert_eq!(gate.allowed_n(8, 1_499), 0);
         assert_eq!(gate.allowed_n(8, 1_500), 1, "one probe");
         gate.started();
         assert_eq!(gate.allowed_n(8, 1_600), 0, "and no second one");
-        gate.ended(AttemptResult::Retry, 1_700);
+        gate.ended(AttemptResult::Retry, Some(Duration::ZERO), 1_700);
         assert_eq!(gate.allowed_n(8, 2_199), 0, "open again");
         assert_eq!(gate.allowed_n(8, 2_200), 1);
         gate.started();
-        gate.ended(AttemptResult::Released, 2_300);
+        gate.ended(AttemptResult::Unknown, None, 2_300);
         assert_eq!(gate.allowed_n(8, 2_300), 1, "a probe that was handed back is another one's turn");
         gate.started();
-        gate.ended(AttemptResult::Refused, 2_400);
+        gate.ended(AttemptResult::Refused, Some(Duration::ZERO), 2_400);
         assert_eq!(gate.allowed_n(8, 2_400), 8, "whoever refuses is there");
+    }
+
+    #[test]
+    fn more_is_in_hand_only_while_calls_are_quick() {
+        let gate = gate(0, 0);
+        assert_eq!(gate.in_hand_n(), 4, "nobody knows yet");
+        gate.ended(AttemptResult::Done, Some(Duration::from_millis(2)), 1_000);
+        assert_eq!(gate.in_hand_n(), 16);
+        gate.ended(AttemptResult::Unknown, Some(Duration::from_secs(10)), 1_000);
+        assert_eq!(gate.in_hand_n(), 4, "a failure ends it");
+        gate.ended(AttemptResult::Done, Some(Duration::from_millis(200)), 1_000);
+        assert_eq!(gate.in_hand_n(), 4, "slow");
     }
 }

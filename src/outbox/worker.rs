@@ -1,8 +1,8 @@
 //! The loop: takes what is due, as much as each destination has free slots for, and lets each message go its
 //! way in a task of its own.
 //!
-//! A slot is free again when its result is written, so what is held in memory is bounded by the configured
-//! concurrency. Nothing here decides about a message: see `attempt.rs`.
+//! A slot is free again when its result is written, so what is held in memory is bounded: by the configured
+//! concurrency, or a few times that where calls are quick (`gate.rs`). Nothing here decides about a message: see `attempt.rs`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -137,8 +137,11 @@ impl Shared {
     /// `None` for a destination that this node does not know, which it never asks for.
     async fn attempt(&self, message: &LeasedMessage, stops: Stops) -> Option<Settled> {
         let destination = self.destinations.get(&message.destination)?;
-        let settlement = Attempt { destination, message, clock: &self.clock, stops }.make().await;
-        destination.gate.ended(settlement.result, self.clock.now_ms());
+        let turn = destination.gate.turn().await;
+        let attempt = Attempt { destination, message, clock: &self.clock, stops, call: None };
+        let (settlement, call) = attempt.make().await;
+        drop(turn);
+        destination.gate.ended(settlement.result, call, self.clock.now_ms());
         Some(Settled { destination: message.destination.clone(), settlement })
     }
 }
@@ -214,7 +217,7 @@ impl Worker {
     fn free_n(&self, destination: &Destination) -> u32 {
         let taken_n =
             self.taken_n.get(&destination.name).map_or(0, |taken_n| taken_n.load(Ordering::Relaxed));
-        let slots_n = destination.config.concurrency_n.saturating_sub(taken_n);
+        let slots_n = destination.gate.in_hand_n().saturating_sub(taken_n);
         destination.gate.allowed_n(slots_n, self.shared.clock.now_ms())
     }
 
