@@ -239,7 +239,12 @@ impl App {
     }
 
     fn api(&self, store: &Store) -> ApiState {
-        ApiState { store: store.clone(), clock: self.clock.clone(), tokens: self.config.admin.tokens.clone() }
+        ApiState {
+            store: store.clone(),
+            clock: self.clock.clone(),
+            tokens: self.config.admin.tokens.clone(),
+            destinations: self.config.destinations.keys().cloned().collect(),
+        }
     }
 
     fn limits(&self) -> Limits {

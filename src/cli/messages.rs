@@ -113,6 +113,55 @@ struct Decide {
     yes: bool,
 }
 
+#[derive(Args)]
+pub(super) struct DestinationsArgs {
+    #[command(flatten)]
+    reach: Reach,
+    #[command(subcommand)]
+    command: DestinationsCommand,
+}
+
+#[derive(Subcommand)]
+enum DestinationsCommand {
+    /// Those that are paused.
+    Paused,
+    /// Take nothing for it, on any node, until it is resumed; calls under way end as they do.
+    Pause(Switch),
+    /// Go on.
+    Resume(Switch),
+}
+
+#[derive(Args)]
+struct Switch {
+    /// The destination's name.
+    name: String,
+    /// Why, for the audit log.
+    #[arg(long)]
+    reason: String,
+}
+
+/// `hooklatch destinations …`.
+pub(super) fn destinations(
+    args: &DestinationsArgs,
+    file: Option<&Path>,
+    kinds: &[Provider],
+) -> anyhow::Result<ExitCode> {
+    let api = Api::new(&args.reach, file, kinds)?;
+    let (act, switch) = match &args.command {
+        DestinationsCommand::Paused => {
+            let found = api.get(&["destinations", "paused"], &[])?;
+            api.table(&found, "paused", &["destination", "paused_at_ms", "actor", "reason"]);
+            return Ok(ExitCode::SUCCESS);
+        }
+        DestinationsCommand::Pause(switch) => ("pause", switch),
+        DestinationsCommand::Resume(switch) => ("resume", switch),
+    };
+    let url = api.url(&["destinations", &switch.name, "decide"], &[])?;
+    api.post(url, &json!({ "act": act, "reason": switch.reason }))?;
+    say(format!("{}: {act}d", switch.name));
+    Ok(ExitCode::SUCCESS)
+}
+
 /// `hooklatch events …`.
 pub(super) fn events(args: &EventsArgs, file: Option<&Path>, kinds: &[Provider]) -> anyhow::Result<ExitCode> {
     let api = Api::new(&args.reach, file, kinds)?;
@@ -229,7 +278,13 @@ impl Api {
         })
     }
 
-    /// One decision. A repeated command is another decision: its key is new.
+    /// A repeated command is another request: its key is new.
+    fn post(&self, url: reqwest::Url, order: &Value) -> anyhow::Result<Value> {
+        let key = uuid::Uuid::new_v4().to_string();
+        self.ask(|client| client.post(url).header("idempotency-key", key).body(order.to_string()))
+    }
+
+    /// One decision about messages.
     fn decide(&self, act: &str, decide: &Decide) -> anyhow::Result<ExitCode> {
         let mut order = json!({ "act": act, "reason": decide.reason });
         let url = if let Some(id) = &decide.message_id {
@@ -248,9 +303,7 @@ impl Api {
             order.as_object_mut().context("an object")?.insert("messages_n".to_owned(), messages_n);
             self.url(&["messages", "decide"], &[])?
         };
-        let key = uuid::Uuid::new_v4().to_string();
-        let decided =
-            self.ask(|client| client.post(url).header("idempotency-key", key).body(order.to_string()))?;
+        let decided = self.post(url, &order)?;
         say(if self.is_json {
             decided.to_string()
         } else {

@@ -62,6 +62,8 @@ enum Command {
     Events(messages::EventsArgs),
     /// Show messages of a running server, and decide about held and dead ones.
     Messages(messages::MessagesArgs),
+    /// Pause and resume destinations of a running server.
+    Destinations(messages::DestinationsArgs),
     /// Ask a running server whether it is ready (for container health checks).
     Health {
         /// The operator side.
@@ -86,6 +88,7 @@ pub fn main(own: Vec<Provider>) -> ExitCode {
         Command::Vectors(args) => vectors::vectors(&args, &kinds),
         Command::Events(args) => messages::events(&args, file, &kinds),
         Command::Messages(args) => messages::messages(&args, file, &kinds),
+        Command::Destinations(args) => messages::destinations(&args, file, &kinds),
         Command::Health { url } => send::health(&url),
     };
     result.unwrap_or_else(|error| {

@@ -3,7 +3,7 @@
 //! Every request needs a bearer token; deciding needs the role `operator` and an `Idempotency-Key`. A later
 //! part of Hooklatch adds to these routes; what is here stays.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use axum::Router;
@@ -36,6 +36,8 @@ pub(crate) struct ApiState {
     pub(crate) store: Store,
     pub(crate) clock: Clock,
     pub(crate) tokens: Vec<AdminToken>,
+    /// Those that are configured.
+    pub(crate) destinations: BTreeSet<Name>,
 }
 
 /// Who asks.
@@ -55,6 +57,8 @@ pub(crate) fn router(state: Arc<ApiState>) -> Router {
         .route("/messages/decide", post(decide_all))
         .route("/messages/{id}", get(message_get))
         .route("/messages/{id}/decide", post(decide_one))
+        .route("/destinations/paused", get(pause_list))
+        .route("/destinations/{name}/decide", post(decide_destination))
         .fallback(|| async { Problem::NOT_FOUND })
         .layer(middleware::from_fn_with_state(Arc::clone(&state), authenticated))
         .with_state(state)
@@ -229,6 +233,26 @@ async fn decide_one(
     decide(&state, &sent, &order, &Chosen::One(id)).await
 }
 
+async fn decide_destination(
+    State(state): State<Arc<ApiState>>,
+    Path(name): Path<String>,
+    request: Request,
+) -> Result<Response, Problem> {
+    let sent = sent(request).await?;
+    let order = order(&sent.body)?;
+    let name = Name::parse(&name).ok().filter(|name| state.destinations.contains(name));
+    let name = name.ok_or(Problem::NOT_FOUND)?;
+    if !matches!(order.act.as_str(), "pause" | "resume") {
+        return Err(bad("`act` is pause or resume"));
+    }
+    decide(&state, &sent, &order, &Chosen::Destination(name)).await
+}
+
+async fn pause_list(State(state): State<Arc<ApiState>>) -> Result<Response, Problem> {
+    let paused = state.store.pause_list().await?;
+    Ok(answer(StatusCode::OK, &json!({ "paused": paused })))
+}
+
 async fn decide_all(State(state): State<Arc<ApiState>>, request: Request) -> Result<Response, Problem> {
     let sent = sent(request).await?;
     let order = order(&sent.body)?;
@@ -273,7 +297,9 @@ async fn decide(state: &ApiState, sent: &Sent, order: &Order, chosen: &Chosen) -
         let title = "send an `Idempotency-Key` of 1 to 255 characters, the same when you repeat the request";
         return Err(problem(StatusCode::BAD_REQUEST, "idempotency_key_missing", title));
     }
-    let act = Act::parse(&order.act).ok_or_else(|| bad("`act` is send, done or discard"))?;
+    let act = Act::parse(&order.act)
+        .filter(|act| matches!(act, Act::Pause | Act::Resume) == matches!(chosen, Chosen::Destination(_)))
+        .ok_or_else(|| bad("`act` is send, done or discard"))?;
     let decision = Decision {
         actor: sent.actor.name.as_str(),
         idempotency_key: key,

@@ -25,6 +25,12 @@ const ALL: &[(i64, &str, &str, &str)] = &[
         include_str!("../../migrations/sqlite/0003_lanes.sql"),
         include_str!("../../migrations/postgres/0003_lanes.sql"),
     ),
+    (
+        4,
+        "pauses",
+        include_str!("../../migrations/sqlite/0004_pauses.sql"),
+        include_str!("../../migrations/postgres/0004_pauses.sql"),
+    ),
 ];
 
 /// The version this binary wants.

@@ -19,7 +19,9 @@ use uuid::Uuid;
 
 pub use admission::Admission;
 pub use error::StoreError;
-pub use operator::{Act, AttemptRow, AuditRow, Chosen, DECISION_N_MAX, Decided, Decision, Decree, Filter};
+pub use operator::{
+    Act, AttemptRow, AuditRow, Chosen, DECISION_N_MAX, Decided, Decision, Decree, Filter, PauseRow,
+};
 pub use tx::{Tx, TxConnection, Value};
 use types::laned;
 pub use types::{

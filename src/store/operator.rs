@@ -18,6 +18,10 @@ pub enum Act {
     Done,
     /// It shall not be sent.
     Discard,
+    /// Take nothing for this destination until it is resumed; what is under way ends as it does.
+    Pause,
+    /// Go on.
+    Resume,
 }
 
 impl Act {
@@ -27,6 +31,8 @@ impl Act {
             "send" => Some(Self::Send),
             "done" => Some(Self::Done),
             "discard" => Some(Self::Discard),
+            "pause" => Some(Self::Pause),
+            "resume" => Some(Self::Resume),
             _ => None,
         }
     }
@@ -37,6 +43,8 @@ impl Act {
             Self::Send => "message_send",
             Self::Done => "message_done",
             Self::Discard => "message_discard",
+            Self::Pause => "destination_pause",
+            Self::Resume => "destination_resume",
         }
     }
 }
@@ -60,6 +68,8 @@ pub enum Chosen {
     /// Those that a filter finds, which must be as many as were counted before; at most
     /// [`DECISION_N_MAX`], the oldest first.
     All(Filter, u64),
+    /// A destination, for [`Act::Pause`] and [`Act::Resume`] alone.
+    Destination(Name),
 }
 
 /// A person's decision, and the request that carries it.
@@ -137,6 +147,19 @@ pub struct AttemptRow {
     pub error: Option<String>,
 }
 
+/// A paused destination, for people.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct PauseRow {
+    /// Which.
+    pub destination: String,
+    /// Who paused it.
+    pub actor: String,
+    /// Why.
+    pub reason: String,
+    /// When.
+    pub paused_at_ms: UnixMs,
+}
+
 /// One decision about a message, for people.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct AuditRow {
@@ -204,6 +227,15 @@ impl Store {
                     messages_n => Decided::Changed { messages_n },
                 },
             },
+            Chosen::Destination(name) => {
+                let is_paused = act == Act::Pause;
+                match in_tx!(tx.destination_pause(name, is_paused, decision))? {
+                    0 => {
+                        Decided::NotAllowed { state: if is_paused { "paused" } else { "running" }.to_owned() }
+                    }
+                    _ => Decided::Changed { messages_n: 0 },
+                }
+            }
             Chosen::All(filter, counted_n) => {
                 let ids = in_tx!(tx.message_ids(filter, i64::from(DECISION_N_MAX)))?;
                 let found_n = u64::try_from(ids.len()).unwrap_or(u64::MAX);
@@ -255,6 +287,11 @@ impl Store {
     /// The newest attempts of a message, at most 100.
     pub async fn attempt_list(&self, message_id: &str) -> Result<Vec<AttemptRow>, StoreError> {
         on_backend!(self.attempt_list(message_id))
+    }
+
+    /// The destinations that are paused.
+    pub async fn pause_list(&self) -> Result<Vec<PauseRow>, StoreError> {
+        on_backend!(self.pause_list())
     }
 
     /// The newest decisions about a message, at most 100.

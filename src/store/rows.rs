@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use sqlx::{ColumnIndex, Decode, Row, Type};
 
-use super::operator::{AttemptRow, AuditRow};
+use super::operator::{AttemptRow, AuditRow, PauseRow};
 use super::{DueEvent, EventRow, LeasedMessage, MessageCount, MessageRow, NewMessage, SettleTo, Settlement};
 use crate::types::{AttemptResult, EventKey, MessageState, Name, ObjectVersion};
 
@@ -167,6 +167,17 @@ impl AttemptRow {
             result: row.text_or_null(4)?,
             http_status: row.int_or_null(5)?,
             error: row.text_or_null(6)?,
+        })
+    }
+}
+
+impl PauseRow {
+    pub(super) fn from_row(row: &impl AnyRow) -> sqlx::Result<Self> {
+        Ok(Self {
+            destination: row.text(0)?,
+            actor: row.text(1)?,
+            reason: row.text(2)?,
+            paused_at_ms: row.int(3)?,
         })
     }
 }

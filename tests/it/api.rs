@@ -135,6 +135,23 @@ async fn a_person_decides_about_what_is_held_and_it_happens_once(database: &Data
     assert_eq!(stub.counts(key), (2, 1), "under the same key");
     let (is_fine, said) = command(&["messages", "discard", &id, "--reason", "too late"]);
     assert!(!is_fine && said.contains("409") && said.contains("done"), "{said}");
+    let paused = command(&["destinations", "pause", "billing", "--reason", "they migrate"]);
+    assert_eq!(paused, (true, "billing: paused\n".to_owned()));
+    post_stripe(&client(), &url, "evt_3").await.unwrap();
+    let (_, listed) = command(&["destinations", "paused"]);
+    assert!(listed.contains("billing") && listed.contains("they migrate"), "{listed}");
+    let (is_fine, said) = command(&["destinations", "pause", "nowhere", "--reason", "x"]);
+    assert!(!is_fine && said.contains("404"), "{said}");
+    let waiting = get(&server, "/events/stripe/evt_3", VIEWER).await.1["messages"][0]["attempts_n"].clone();
+    assert_eq!(waiting, 0);
+    assert!(command(&["destinations", "resume", "billing", "--reason", "they are back"]).0);
+    until(
+        "it goes on",
+        Duration::from_secs(20),
+        || server.log(),
+        async || get(&server, "/events/stripe/evt_3", VIEWER).await.1["messages"][0]["state"] == "done",
+    )
+    .await;
     let (_, shown) = command(&["events", "show", "stripe", "evt_2"]);
     assert!(shown.contains("\"state\": \"done\""), "{shown}");
 }
@@ -166,6 +183,10 @@ async fn what_the_api_cannot_take_is_said_plainly() {
     let orders = [
         ("/messages/nobody/decide", json!({ "act": "send", "reason": "r" }), 404),
         ("/messages/nobody/decide", json!({ "act": "sell", "reason": "r" }), 400),
+        ("/messages/nobody/decide", json!({ "act": "pause", "reason": "r" }), 400),
+        ("/destinations/billing/decide", json!({ "act": "send", "reason": "r" }), 400),
+        ("/destinations/nobody/decide", json!({ "act": "pause", "reason": "r" }), 404),
+        ("/destinations/billing/decide", json!({ "act": "resume", "reason": "r" }), 409),
         ("/messages/nobody/decide", json!({ "act": "send", "reason": " " }), 400),
         ("/messages/nobody/decide", json!({ "act": "send" }), 400),
         ("/messages/nobody/decide", json!({ "act": "send", "reason": "r", "state": "dead" }), 400),

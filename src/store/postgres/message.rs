@@ -24,6 +24,7 @@ pub(in crate::store) async fn message_lease(
                  SELECT message_id, attempts_n, state FROM outbox_messages
                  WHERE destination = w.destination AND state IN ('ready', 'leased') AND visible_at_ms <= $4
                  ORDER BY visible_at_ms, message_id LIMIT w.free_n FOR UPDATE SKIP LOCKED) m
+             WHERE NOT EXISTS (SELECT 1 FROM destination_pauses p WHERE p.destination = w.destination)
          ), lapsed AS (
              UPDATE outbox_attempts a
              SET finished_at_ms = $4, result = 'unknown', error = 'lease ended without a settlement'

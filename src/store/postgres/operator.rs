@@ -4,7 +4,7 @@
 use sqlx::{PgConnection, Row};
 
 use super::Postgres;
-use crate::store::operator::{Act, AttemptRow, AuditRow, Decision, Filter};
+use crate::store::operator::{Act, AttemptRow, AuditRow, Decision, Filter, PauseRow};
 use crate::store::tx::TxKind;
 use crate::store::{MessageRow, Tx};
 use crate::types::{MessageState, Name, UnixMs};
@@ -91,6 +91,8 @@ pub(in crate::store) async fn messages_act(
     decision: &Decision<'_>,
 ) -> sqlx::Result<u64> {
     let sql = match act {
+        // About destinations: no message changes.
+        Act::Pause | Act::Resume => return Ok(0),
         // What was sent before is in `outbox_attempts`; the policy starts anew, under the same key.
         Act::Send => {
             "UPDATE outbox_messages
@@ -203,4 +205,49 @@ pub(in crate::store) async fn idempotency_prune(db: &Postgres, before_ms: UnixMs
         .execute(&db.pool)
         .await?;
     Ok(gone.rows_affected())
+}
+
+/// Pauses or resumes a destination and records who did it; 0 when it was so already.
+pub(in crate::store) async fn destination_pause(
+    db: &mut PgConnection,
+    destination: &Name,
+    is_paused: bool,
+    decision: &Decision<'_>,
+) -> sqlx::Result<u64> {
+    let changed = if is_paused {
+        sqlx::query(
+            "INSERT INTO destination_pauses (destination, actor, reason, paused_at_ms) VALUES ($1, $2, $3, $4)
+             ON CONFLICT DO NOTHING",
+        )
+        .bind(destination.as_str())
+        .bind(decision.actor)
+        .bind(decision.reason)
+        .bind(decision.now_ms)
+        .execute(&mut *db)
+        .await?
+    } else {
+        sqlx::query("DELETE FROM destination_pauses WHERE destination = $1")
+            .bind(destination.as_str())
+            .execute(&mut *db)
+            .await?
+    };
+    sqlx::query(
+        "INSERT INTO audit_log (audit_id, at_ms, actor, action, detail) VALUES (gen_random_uuid()::text, $1, $2, $3, $4)",
+    )
+    .bind(decision.now_ms)
+    .bind(decision.actor)
+    .bind(if is_paused { "destination_pause" } else { "destination_resume" })
+    .bind(format!("{destination}: {}", decision.reason))
+    .execute(db)
+    .await?;
+    Ok(changed.rows_affected())
+}
+
+pub(in crate::store) async fn pause_list(db: &Postgres) -> sqlx::Result<Vec<PauseRow>> {
+    let rows = sqlx::query(
+        "SELECT destination, actor, reason, paused_at_ms FROM destination_pauses ORDER BY destination",
+    )
+    .fetch_all(&db.pool)
+    .await?;
+    rows.iter().map(PauseRow::from_row).collect()
 }

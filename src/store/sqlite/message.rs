@@ -38,6 +38,7 @@ async fn is_any_due(db: &Sqlite, wants: &[&LeaseWant], now_ms: UnixMs) -> sqlx::
         "SELECT 1 FROM json_each($1) AS want WHERE EXISTS (
              SELECT 1 FROM outbox_messages m
              WHERE m.destination = want.value AND m.state IN ('ready', 'leased') AND m.visible_at_ms <= $2)
+           AND NOT EXISTS (SELECT 1 FROM destination_pauses p WHERE p.destination = want.value)
          LIMIT 1",
     )
     .bind(json!(names).to_string())
@@ -56,6 +57,7 @@ async fn due(
     let rows = sqlx::query(
         "SELECT message_id, state = 'leased' FROM outbox_messages
          WHERE destination = $1 AND state IN ('ready', 'leased') AND visible_at_ms <= $2
+           AND NOT EXISTS (SELECT 1 FROM destination_pauses p WHERE p.destination = $1)
          ORDER BY visible_at_ms, message_id LIMIT $3",
     )
     .bind(want.destination.as_str())

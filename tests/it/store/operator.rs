@@ -15,6 +15,7 @@ on_both!(
     several_are_decided_about_only_if_as_many_as_were_counted,
     messages_are_listed_newest_first_page_by_page,
     answers_are_forgotten_in_time,
+    nothing_is_taken_for_a_paused_destination,
 );
 
 fn decision(idempotency_key: &str) -> Decision<'_> {
@@ -146,4 +147,29 @@ async fn answers_are_forgotten_in_time(database: &Database) {
     store.message_decide(&Chosen::One(id), Act::Done, &decision("k1")).await.unwrap();
     assert_eq!(store.idempotency_prune(9_000).await.unwrap(), 0);
     assert_eq!(store.idempotency_prune(9_001).await.unwrap(), 1);
+}
+
+async fn nothing_is_taken_for_a_paused_destination(database: &Database) {
+    let store = database.store().await;
+    let both = [message("evt_1", "billing"), message("evt_1", "mail")];
+    admit(&store, &event("evt_1", "a"), &both).await;
+    let billing = Chosen::Destination(name("billing"));
+    let decide = async |act, key| store.message_decide(&billing, act, &decision(key)).await.unwrap();
+    let changed = Decree::New(Decided::Changed { messages_n: 0 });
+    assert_eq!(decide(Act::Pause, "k1").await, changed);
+    let again = Decree::New(Decided::NotAllowed { state: "paused".to_owned() });
+    assert_eq!(decide(Act::Pause, "k2").await, again);
+    let paused = store.pause_list().await.unwrap();
+    assert_eq!(paused.len(), 1);
+    assert_eq!((paused[0].destination.as_str(), paused[0].actor.as_str()), ("billing", "ops"));
+    let wants =
+        ["billing", "mail"].map(|to| LeaseWant { destination: name(to), free_n: 9, key_valid_for_ms: 1 });
+    let taken = async |wants: &[LeaseWant]| {
+        let leased = store.message_lease(wants, 1_000, 30_000, "n").await.unwrap();
+        leased.into_iter().map(|one| one.destination.to_string()).collect::<Vec<_>>()
+    };
+    assert_eq!(taken(&wants).await, ["mail"]);
+    assert_eq!(taken(&wants).await, Vec::<String>::new());
+    assert_eq!(decide(Act::Resume, "k3").await, changed);
+    assert_eq!(taken(&wants).await, ["billing"]);
 }
