@@ -17,3 +17,4 @@ CREATE UNIQUE INDEX outbox_messages_lane ON outbox_messages (destination, lane, 
 -- Never two under way in one lane, whatever the code says.
 CREATE UNIQUE INDEX outbox_messages_lane_leased ON outbox_messages (destination, lane)
     WHERE lane IS NOT NULL AND state = 'leased';
+CREATE INDEX outbox_messages_waiting ON outbox_messages (destination) WHERE state = 'waiting';

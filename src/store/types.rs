@@ -198,7 +198,7 @@ pub(super) fn laned(settlements: &[Settlement]) -> Vec<String> {
 pub struct MessageCount {
     /// The destination.
     pub destination: String,
-    /// `ready`, `leased`, `held` or `dead`.
+    /// `ready`, `leased`, `waiting`, `held` or `dead`.
     pub state: MessageState,
     /// How many.
     pub messages_n: u64,

@@ -120,7 +120,10 @@ pub(in crate::store) async fn message_counts(db: &Postgres) -> sqlx::Result<Vec<
          WHERE state IN ('ready', 'leased') GROUP BY destination, state
          UNION ALL
          SELECT destination, state, COUNT(*), MIN(visible_at_ms) FROM outbox_messages
-         WHERE state IN ('held', 'dead') GROUP BY destination, state",
+         WHERE state IN ('held', 'dead') GROUP BY destination, state
+         UNION ALL
+         SELECT destination, state, COUNT(*), MIN(visible_at_ms) FROM outbox_messages
+         WHERE state = 'waiting' GROUP BY destination, state",
     )
     .fetch_all(&db.pool)
     .await?;

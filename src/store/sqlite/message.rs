@@ -176,7 +176,10 @@ pub(in crate::store) async fn message_counts(db: &Sqlite) -> sqlx::Result<Vec<Me
          WHERE state IN ('ready', 'leased') GROUP BY destination, state
          UNION ALL
          SELECT destination, state, COUNT(*), MIN(visible_at_ms) FROM outbox_messages
-         WHERE state IN ('held', 'dead') GROUP BY destination, state",
+         WHERE state IN ('held', 'dead') GROUP BY destination, state
+         UNION ALL
+         SELECT destination, state, COUNT(*), MIN(visible_at_ms) FROM outbox_messages
+         WHERE state = 'waiting' GROUP BY destination, state",
     )
     .fetch_all(&db.reader)
     .await?;

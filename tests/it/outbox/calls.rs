@@ -28,6 +28,7 @@ on_both!(
     nothing_is_sent_when_the_far_side_may_have_forgotten_the_key,
     a_signed_call_is_believed_by_whoever_knows_the_secret,
     an_open_breaker_sends_one_probe_and_then_the_rest,
+    headers_that_never_end_leave_the_outcome_unknown,
 );
 
 async fn a_call_carries_its_key_and_the_events_own_bytes(database: &Database) {
@@ -333,4 +334,24 @@ async fn an_open_breaker_sends_one_probe_and_then_the_rest(database: &Database) 
     assert_eq!(called(0).await, 9, "the three that failed were sent once more");
     stop.send_replace(true);
     running.join_next().await.unwrap().unwrap();
+}
+
+async fn headers_that_never_end_leave_the_outcome_unknown(database: &Database) {
+    let fixture = Fixture::new(database).await;
+    fixture.message("evt_1", &["billing"]).await;
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/", listener.local_addr().unwrap());
+    let mut talking = tokio::task::JoinSet::new();
+    talking.spawn(async move {
+        use tokio::io::AsyncWriteExt;
+        let (mut stream, _) = listener.accept().await.unwrap();
+        let mut said = stream.write_all(b"HTTP/1.1 200 OK\r\n").await;
+        while said.is_ok() {
+            said = stream.write_all(b"x-more: and more\r\n").await;
+        }
+    });
+    let config = DestinationConfig { url, timeout_ms: 1_000, ..fixture.config(UnknownPolicy::Hold) };
+    fixture.outbox(config).run_due().await.unwrap();
+    let row = fixture.row("evt_1").await;
+    assert_eq!((row.state.as_str(), row.last_result.as_deref()), ("held", Some("unknown")), "{row:?}");
 }

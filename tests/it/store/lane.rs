@@ -3,7 +3,7 @@
 use hooklatch::store::{
     Act, Chosen, Decided, Decision, Decree, LeaseWant, LeasedMessage, NewMessage, SettleTo, Settlement, Store,
 };
-use hooklatch::types::AttemptResult;
+use hooklatch::types::{AttemptResult, MessageState};
 
 use super::{admit, event, key, message, name};
 use crate::database::{Database, on_both};
@@ -98,6 +98,9 @@ async fn a_stuck_head_blocks_its_own_lane_until_a_person_decides(database: &Data
     settle(&store, &first[0], SettleTo::Held).await;
     assert!(take(&store).await.is_empty());
     assert_eq!(state(&store, "evt_2").await, "waiting", "seen as such");
+    let counts = store.message_counts().await.unwrap();
+    let waiting = counts.iter().find(|count| count.state == MessageState::Waiting);
+    assert_eq!(waiting.map(|count| count.messages_n), Some(3), "and counted");
     decide(&store, "evt_1", Act::Done).await;
     let second = take(&store).await.remove(0);
     assert_eq!(second.key, key("evt_2"));
