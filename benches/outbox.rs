@@ -41,23 +41,29 @@ fn main() {
                 println!("PostgreSQL: HOOKLATCH_TEST_POSTGRES_URL is not set");
                 continue;
             };
-            let mut ratios = Vec::new();
+            let server = is_postgres.then_some(server.as_str());
+            let name = if is_postgres { "PostgreSQL" } else { "SQLite" };
+            let (mut ratios, mut fair) = (Vec::new(), Vec::new());
             for _ in 0..ROUNDS_N {
                 let direct = direct(&url).await;
-                let through = through(&url, &calls_n, is_postgres.then_some(server.as_str())).await;
-                ratios.push(through / direct);
+                let through = through(&url, &calls_n, server).await;
                 println!("directly {direct:.0}/s, through the outbox {through:.0}/s");
+                ratios.push(through / direct);
+                let alone = among_others(&url, &calls_n, server, false).await;
+                let beside = among_others(&url, &calls_n, server, true).await;
+                println!("eight alone {alone:.0}/s, beside a dead and a slow one {beside:.0}/s");
+                fair.push(beside / alone);
             }
-            ratios.sort_by(f64::total_cmp);
-            let name = if is_postgres { "PostgreSQL" } else { "SQLite" };
-            println!(
-                "{name}: outbox / direct {:.2} [{:.2}..{:.2}]",
-                ratios[ROUNDS_N / 2],
-                ratios[0],
-                ratios[ROUNDS_N - 1]
-            );
+            println!("{name}: outbox / direct {}", spread(ratios));
+            println!("{name}: eight beside a dead and a slow one / alone {}", spread(fair));
         }
     });
+}
+
+/// Median and range.
+fn spread(mut ratios: Vec<f64>) -> String {
+    ratios.sort_by(f64::total_cmp);
+    format!("{:.2} [{:.2}..{:.2}]", ratios[ROUNDS_N / 2], ratios[0], ratios[ROUNDS_N - 1])
 }
 
 /// A stub that counts.
@@ -69,14 +75,21 @@ async fn far_side() -> (String, Arc<AtomicUsize>) {
     let calls_n = Arc::new(AtomicUsize::new(0));
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/calls", listener.local_addr().unwrap());
-    let router = Router::new().fallback(call).with_state(Arc::clone(&calls_n));
+    let slow = || async {
+        tokio::time::sleep(std::time::Duration::from_secs(5)).await;
+        "{}"
+    };
+    let router = Router::new()
+        .route("/calls/slow", axum::routing::post(slow))
+        .fallback(call)
+        .with_state(Arc::clone(&calls_n));
     tokio::spawn(async move { axum::serve(listener, router).await });
     (url, calls_n)
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a figure")]
-fn per_second(started: Instant) -> f64 {
-    MESSAGES_N as f64 / started.elapsed().as_secs_f64()
+fn per_second(n: usize, started: Instant) -> f64 {
+    n as f64 / started.elapsed().as_secs_f64()
 }
 
 async fn direct(url: &str) -> f64 {
@@ -94,31 +107,71 @@ async fn direct(url: &str) -> f64 {
         });
     }
     while callers.join_next().await.is_some() {}
-    per_second(started)
+    per_second(MESSAGES_N, started)
 }
 
 const BODY: &str =
     r#"{"id":"evt_1","type":"invoice.paid","data":{"object":{"id":"in_1","amount_paid":1999}}}"#;
 
-async fn through(url: &str, calls_n: &AtomicUsize, server: Option<&str>) -> f64 {
-    let folder = tempfile::tempdir().unwrap();
-    let name = format!("hooklatch_bench_{:x}", fastrand::u32(..));
-    let database = match server {
-        None => format!("sqlite://{}", folder.path().join("bench.db").display()),
-        Some(server) => {
-            admin(server, format!("CREATE DATABASE {name}")).await;
-            format!("{}/{name}", server.rsplit_once('/').unwrap().0)
+/// A store of its own for one measurement.
+struct Bench {
+    store: Store,
+    _folder: tempfile::TempDir,
+    /// Server and name, to be dropped.
+    database: Option<(String, String)>,
+}
+
+impl Bench {
+    async fn new(server: Option<&str>) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let name = format!("hooklatch_bench_{:x}", fastrand::u32(..));
+        let url = match server {
+            None => format!("sqlite://{}", folder.path().join("bench.db").display()),
+            Some(server) => {
+                admin(server, format!("CREATE DATABASE {name}")).await;
+                format!("{}/{name}", server.rsplit_once('/').unwrap().0)
+            }
+        };
+        let store = Store::open(&StoreSettings { url, connections_n: 8 }).await.unwrap();
+        store.migrate().await.unwrap();
+        Self { store, _folder: folder, database: server.map(|server| (server.to_owned(), name)) }
+    }
+
+    /// Sends what waits until `calls_n` has risen by `wanted_n`; calls a second.
+    async fn drain(
+        self,
+        to: BTreeMap<Name, DestinationConfig>,
+        calls_n: &AtomicUsize,
+        wanted_n: usize,
+    ) -> f64 {
+        let config = OutboxConfig { lease_ms: 30_000, poll_ms: 1_000, stop_timeout_ms: 0 };
+        let outbox =
+            Outbox::new(self.store.clone(), Clock::system(), config, to, "bench".to_owned()).unwrap();
+        let (stop, stopping) = tokio::sync::watch::channel(false);
+        let before_n = calls_n.load(Ordering::Relaxed);
+        let started = Instant::now();
+        let running = tokio::spawn(outbox.run(stopping));
+        while calls_n.load(Ordering::Relaxed) < before_n + wanted_n {
+            tokio::time::sleep(std::time::Duration::from_millis(2)).await;
         }
-    };
-    let store = Store::open(&StoreSettings { url: database, connections_n: 8 }).await.unwrap();
-    store.migrate().await.unwrap();
-    fill(&store).await;
-    let config = DestinationConfig {
+        let rate = per_second(wanted_n, started);
+        stop.send_replace(true);
+        running.await.unwrap();
+        self.store.close().await;
+        if let Some((server, name)) = self.database {
+            admin(&server, format!("DROP DATABASE {name} WITH (FORCE)")).await;
+        }
+        rate
+    }
+}
+
+fn config(url: &str, concurrency_n: u32) -> DestinationConfig {
+    DestinationConfig {
         url: url.to_owned(),
         headers: BTreeMap::new(),
         unknown: UnknownPolicy::Retry,
         timeout_ms: 10_000,
-        concurrency_n: CONCURRENCY_N,
+        concurrency_n,
         retry: RetryConfig { first_ms: 1_000, max_ms: 1_000, attempts_n: 5, age_max_ms: 3_600_000 },
         retry_after_max_ms: 1_000,
         key_valid_for_ms: 86_400_000,
@@ -127,31 +180,30 @@ async fn through(url: &str, calls_n: &AtomicUsize, server: Option<&str>) -> f64 
         breaker_open_ms: 1_000,
         statuses: BTreeMap::new(),
         sign_secret: None,
-    };
-    let far = Name::parse("far").unwrap();
-    let outbox = Outbox::new(
-        store.clone(),
-        Clock::system(),
-        OutboxConfig { lease_ms: 30_000, poll_ms: 1_000, stop_timeout_ms: 1_000 },
-        BTreeMap::from([(far, config)]),
-        "bench".to_owned(),
-    )
-    .unwrap();
-    let (stop, stopping) = tokio::sync::watch::channel(false);
-    let before_n = calls_n.load(Ordering::Relaxed);
-    let started = Instant::now();
-    let running = tokio::spawn(outbox.run(stopping));
-    while calls_n.load(Ordering::Relaxed) < before_n + MESSAGES_N {
-        tokio::time::sleep(std::time::Duration::from_millis(2)).await;
     }
-    let rate = per_second(started);
-    stop.send_replace(true);
-    running.await.unwrap();
-    store.close().await;
-    if let Some(server) = server {
-        admin(server, format!("DROP DATABASE {name} WITH (FORCE)")).await;
+}
+
+async fn through(url: &str, calls_n: &AtomicUsize, server: Option<&str>) -> f64 {
+    let bench = Bench::new(server).await;
+    fill(&bench.store, &["far"], MESSAGES_N).await;
+    let to = BTreeMap::from([(Name::parse("far").unwrap(), config(url, CONCURRENCY_N))]);
+    bench.drain(to, calls_n, MESSAGES_N).await
+}
+
+/// Eight good far sides, with a dead and a slow one beside them or alone; calls a second of the good ones.
+async fn among_others(url: &str, calls_n: &AtomicUsize, server: Option<&str>, has_bad: bool) -> f64 {
+    const GOOD: [&str; 8] = ["g1", "g2", "g3", "g4", "g5", "g6", "g7", "g8"];
+    const EACH_N: usize = 2_500;
+    let bench = Bench::new(server).await;
+    fill(&bench.store, &GOOD, EACH_N).await;
+    let mut to: BTreeMap<Name, DestinationConfig> =
+        GOOD.iter().map(|name| (Name::parse(name).unwrap(), config(url, 8))).collect();
+    if has_bad {
+        fill(&bench.store, &["dead", "slow"], EACH_N).await;
+        to.insert(Name::parse("dead").unwrap(), config("http://127.0.0.1:9/", 8));
+        to.insert(Name::parse("slow").unwrap(), config(&format!("{url}/slow"), 8));
     }
-    rate
+    bench.drain(to, calls_n, GOOD.len() * EACH_N).await
 }
 
 async fn admin(server: &str, sql: String) {
@@ -159,9 +211,15 @@ async fn admin(server: &str, sql: String) {
     sqlx::raw_sql(AssertSqlSafe(sql)).execute(&mut db).await.unwrap();
 }
 
-async fn fill(store: &Store) {
-    let key = |n: usize| EventKey { provider: Name::parse("stripe").unwrap(), event_id: format!("evt_{n}") };
-    for from in (0..MESSAGES_N).step_by(500) {
+/// `n` waiting messages for each destination.
+async fn fill(store: &Store, destinations: &[&str], n: usize) {
+    for (destination, from) in
+        destinations.iter().flat_map(|to| (0..n).step_by(500).map(move |from| (*to, from)))
+    {
+        let key = |n: usize| EventKey {
+            provider: Name::parse("stripe").unwrap(),
+            event_id: format!("evt_{destination}_{n}"),
+        };
         let events: Vec<IncomingEvent> = (from..from + 500)
             .map(|n| IncomingEvent {
                 key: key(n),
@@ -183,9 +241,9 @@ async fn fill(store: &Store) {
                 key: key(n),
                 event_type: "invoice.paid".to_owned(),
                 generation: 0,
-                effect_name: "far".to_owned(),
-                idempotency_key: format!("key-{n}"),
-                destination: "far".to_owned(),
+                effect_name: destination.to_owned(),
+                idempotency_key: format!("key-{destination}-{n}"),
+                destination: destination.to_owned(),
                 method: "POST".to_owned(),
                 path: String::new(),
                 headers: BTreeMap::new(),
