@@ -100,7 +100,9 @@ fn lock_file(path: &Path) -> Result<File, StoreError> {
     if let Some(kind) = network_file_system(path) {
         return Err(refused(format!("is on a network file system ({kind}), whose locks cannot be trusted")));
     }
-    let mut name = path.as_os_str().to_owned();
+    // SQLite follows a link to the file, so the lock does.
+    let real = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let mut name = real.into_os_string();
     name.push(".lock");
     let file = File::options().create(true).write(true).truncate(false).open(PathBuf::from(name));
     let file = file.map_err(|error| refused(format!("cannot be locked: {error}")))?;

@@ -2,6 +2,7 @@
 
 mod admission;
 mod lane;
+mod lifecycle;
 mod message;
 mod operator;
 

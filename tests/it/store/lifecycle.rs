@@ -1,0 +1,96 @@
+//! Opening, refusing, migrating, coming back.
+
+use hooklatch::store::{SchemaState, Store, StoreError, StoreSettings};
+use hooklatch::types::EventState;
+use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection, SqliteConnection};
+
+use super::{admit, event};
+use crate::database::{Database, On, on_both};
+
+on_both!(
+    nodes_may_migrate_at_once,
+    a_newer_schema_is_said_to_be_ahead,
+    what_was_committed_is_there_after_a_restart,
+);
+
+async fn open(database: &Database) -> Result<Store, StoreError> {
+    Store::open(&StoreSettings { url: database.url.clone(), connections_n: 8 }).await
+}
+
+async fn run(database: &Database, sql: String) {
+    if database.url.starts_with("postgres") {
+        let mut db = PgConnection::connect(&database.url).await.unwrap();
+        db.execute(sqlx::raw_sql(AssertSqlSafe(sql))).await.unwrap();
+    } else {
+        let mut db = SqliteConnection::connect(&database.url).await.unwrap();
+        db.execute(sqlx::raw_sql(AssertSqlSafe(sql))).await.unwrap();
+    }
+}
+
+async fn nodes_may_migrate_at_once(database: &Database) {
+    let store = open(database).await.unwrap();
+    let mut nodes = tokio::task::JoinSet::new();
+    for _ in 0..4 {
+        let store = store.clone();
+        nodes.spawn(async move { store.migrate().await });
+    }
+    while let Some(migrated) = nodes.join_next().await {
+        migrated.unwrap().unwrap();
+    }
+    assert_eq!(store.schema_state().await.unwrap(), SchemaState::Current);
+    assert_eq!(database.count("SELECT COUNT(*) FROM installation").await, 1);
+}
+
+async fn a_newer_schema_is_said_to_be_ahead(database: &Database) {
+    let store = database.store().await;
+    let blob = if database.url.starts_with("postgres") { "'\\x00'" } else { "x'00'" };
+    let sql = format!(
+        "INSERT INTO _sqlx_migrations (version, description, success, checksum, execution_time)
+         VALUES (99, 'later', TRUE, {blob}, 0)"
+    );
+    run(database, sql).await;
+    assert_eq!(store.migrate().await.unwrap(), Vec::<i64>::new(), "the old binary runs beside the new one");
+    assert!(matches!(store.schema_state().await.unwrap(), SchemaState::Ahead { found: 99, .. }));
+}
+
+async fn what_was_committed_is_there_after_a_restart(database: &Database) {
+    let store = database.store().await;
+    admit(&store, &event("evt_1", "a"), &[]).await;
+    let other = store.clone();
+    store.close().await;
+    let gone = other.ping().await;
+    assert!(matches!(gone, Err(StoreError::Unavailable { op: "ping", .. })), "{gone:?}");
+    drop((store, other));
+    let store = open(database).await.unwrap();
+    assert_eq!(store.event_list(Some(EventState::Done), 10).await.unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn a_second_process_is_refused_a_link_to_the_same_file() {
+    let database = Database::create(On::Sqlite).await.unwrap();
+    let _first = database.store().await;
+    let path = database.url.strip_prefix("sqlite://").unwrap();
+    let link = format!("{path}-link");
+    std::os::unix::fs::symlink(path, &link).unwrap();
+    let second = Store::open(&StoreSettings { url: format!("sqlite://{link}"), connections_n: 1 }).await;
+    assert!(matches!(&second, Err(StoreError::Refused(why)) if why.contains("another process")));
+}
+
+#[tokio::test]
+async fn folder_of_the_file_is_made() {
+    let folder = tempfile::tempdir().unwrap();
+    let url = format!("sqlite://{}", folder.path().join("a/b/hooklatch.db").display());
+    let store = Store::open(&StoreSettings { url, connections_n: 1 }).await.unwrap();
+    store.migrate().await.unwrap();
+    store.close().await;
+    assert!(folder.path().join("a/b/hooklatch.db").is_file());
+}
+
+#[tokio::test]
+async fn a_server_that_may_lose_commits_is_refused() {
+    let Some(database) = Database::create(On::Postgres).await else { return };
+    let name = database.url.rsplit_once('/').unwrap().1;
+    run(&database, format!("ALTER DATABASE {name} SET synchronous_commit = off")).await;
+    let opened = open(&database).await;
+    assert!(matches!(opened, Err(StoreError::Refused(why)) if why.contains("synchronous_commit")));
+}
