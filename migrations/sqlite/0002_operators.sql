@@ -1,6 +1,6 @@
 -- What people decide about messages, and that a repeated request of theirs decides once.
 
--- Claims that no longer count against the attempts allowed: a person's word starts them anew.
+-- Claims that do not count against the attempts allowed: handed back unsent, or before a person's word.
 ALTER TABLE outbox_messages ADD COLUMN attempts_before_n INTEGER NOT NULL DEFAULT 0;
 
 CREATE TABLE idempotency_keys (

@@ -139,7 +139,8 @@ pub struct LeasedMessage {
     pub is_previous_unsettled: bool,
     /// Whether the last settled attempt ended `unknown`.
     pub is_previous_unknown: bool,
-    /// Claims before a person's last word to send it again; they no longer count.
+    /// Claims that do not count against the attempts allowed: those that were handed back unsent, and all before
+    /// a person's last word to send it again.
     pub attempts_before_n: u32,
     /// When it was written.
     pub created_at_ms: UnixMs,

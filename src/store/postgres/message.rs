@@ -89,7 +89,8 @@ async fn settle(db: &mut PgConnection, settlements: &[Settlement]) -> sqlx::Resu
          ), settled AS (
              UPDATE outbox_messages m
              SET state = s.state, visible_at_ms = COALESCE(s.visible_at_ms, m.visible_at_ms),
-                 last_result = s.result, last_error = s.error, leased_by = NULL, settled_at_ms = s.settled_at_ms
+                 last_result = s.result, last_error = s.error, leased_by = NULL, settled_at_ms = s.settled_at_ms,
+                 attempts_before_n = m.attempts_before_n + CASE WHEN s.result = 'released' THEN 1 ELSE 0 END
              FROM input s
              WHERE m.message_id = s.message_id AND m.attempts_n = s.attempt_n AND m.state = 'leased'
              RETURNING m.message_id

@@ -140,7 +140,8 @@ pub(in crate::store) async fn message_settle(
         "UPDATE outbox_messages AS m
          SET state = s.value ->> 'state', visible_at_ms = COALESCE(s.value ->> 'visible_at_ms', m.visible_at_ms),
              last_result = s.value ->> 'result', last_error = s.value ->> 'error', leased_by = NULL,
-             settled_at_ms = s.value ->> 'settled_at_ms'
+             settled_at_ms = s.value ->> 'settled_at_ms',
+             attempts_before_n = m.attempts_before_n + (s.value ->> 'result' = 'released')
          FROM json_each($1) AS s
          WHERE m.message_id = s.value ->> 'message_id' AND m.attempts_n = s.value ->> 'attempt_n'
            AND m.state = 'leased'

@@ -13,6 +13,7 @@ on_both!(
     only_wanted_destinations_and_free_slots_are_leased,
     workers_at_once_never_share_a_message,
     first_send_and_key_validity_are_set_once,
+    what_is_handed_back_unsent_costs_no_attempt,
     open_messages_are_counted_by_state,
 );
 
@@ -157,4 +158,21 @@ async fn open_messages_are_counted_by_state(database: &Database) {
         store.message_counts().await.unwrap().into_iter().map(|one| (one.state, one.messages_n)).collect();
     counts.sort_by_key(|(state, _)| state.as_str());
     assert_eq!(counts, [(MessageState::Held, 1), (MessageState::Ready, 1)]);
+}
+
+async fn what_is_handed_back_unsent_costs_no_attempt(database: &Database) {
+    let store = database.store().await;
+    admit(&store, &event("evt_1", "a"), &[message("evt_1", "billing")]).await;
+    let ready = SettleTo::Ready { visible_at_ms: 1_000 };
+    for (result, before_n) in [
+        (AttemptResult::Released, 0),
+        (AttemptResult::Retry, 1),
+        (AttemptResult::Released, 1),
+        (AttemptResult::Unknown, 2),
+    ] {
+        let one = lease(&store, 1, 1_000).await.remove(0);
+        assert_eq!(one.attempts_before_n, before_n, "before {result:?}");
+        assert_eq!(store.message_settle(&[settlement(&one, ready, result)]).await.unwrap(), [true]);
+    }
+    assert_eq!(lease(&store, 1, 1_000).await.remove(0).attempts_before_n, 2);
 }
