@@ -73,16 +73,6 @@ impl<'a> Batch<'a> {
     }
 }
 
-macro_rules! on_tx {
-    ($self:ident . $op:ident ( $($arg:expr),* )) => {
-        match &mut $self.tx.0 {
-            TxKind::Sqlite(db) => sqlite::$op(&mut *db, $($arg),*).await,
-            TxKind::Postgres(db) => postgres::$op(&mut *db, $($arg),*).await,
-        }
-        .map_err(|source| StoreError::from_sqlx(stringify!($op), source))
-    };
-}
-
 impl Store {
     /// A whole admission whose messages are known beforehand, as they are when no handler is asked: latches
     /// the events, writes the messages of those that are new, commits, and says of each event what was
@@ -141,7 +131,7 @@ impl Admission {
         states: &[EventState],
     ) -> Result<Vec<Latched>, StoreError> {
         let batch = Batch::new(events, states);
-        let inserted = on_tx!(self.events_insert(&batch.rows))?;
+        let inserted = in_tx!(self.tx, events_insert(&batch.rows))?;
         self.judge(&batch, &inserted).await
     }
 
@@ -167,7 +157,7 @@ impl Admission {
                         Latched::Duplicate
                     } else {
                         let first = earlier.digest;
-                        on_tx!(self.conflict_record(event, &first))?;
+                        in_tx!(self.tx, conflict_record(event, &first))?;
                         Latched::Conflict { first }
                     }
                 }
@@ -187,7 +177,7 @@ impl Admission {
         &mut self,
         lost: &[&IncomingEvent],
     ) -> Result<HashMap<EventKey, Latched>, StoreError> {
-        let holders = on_tx!(self.events_holders(lost))?;
+        let holders = in_tx!(self.tx, events_holders(lost))?;
         let mut found = HashMap::with_capacity(lost.len());
         for holder in holders {
             let Some(event) = lost.get(holder.position) else { continue };
@@ -197,12 +187,12 @@ impl Admission {
                     let first = digest.try_into().map_err(|_| {
                         StoreError::inconsistent("processed_webhook_events", "digest", &event.key.event_id)
                     })?;
-                    on_tx!(self.conflict_record(event, &first))?;
+                    in_tx!(self.tx, conflict_record(event, &first))?;
                     Latched::Conflict { first }
                 }
                 (None, Some(first_event_id)) => {
                     let row = EventInsert { event, state: EventState::Replayed, has_replay_key: false };
-                    on_tx!(self.events_insert(&[row]))?;
+                    in_tx!(self.tx, events_insert(&[row]))?;
                     Latched::Replayed { first_event_id }
                 }
                 (None, None) => continue,
@@ -222,7 +212,7 @@ impl Admission {
         // Stable: of equal versions the first in the given order stays first.
         highest.sort_by(|a, b| (a.0, &a.1.object, b.1.version).cmp(&(b.0, &b.1.object, a.1.version)));
         highest.dedup_by(|later, first| later.0 == first.0 && later.1.object == first.1.object);
-        let raised = on_tx!(self.versions_raise(&highest))?;
+        let raised = in_tx!(self.tx, versions_raise(&highest))?;
         let is_newest = |(name, object, event_id): &(&Name, &ObjectVersion, &str)| {
             raised.contains(&(name.to_string(), object.object.clone()))
                 && highest.iter().any(|one| one.0 == *name && one.1 == *object && one.2 == *event_id)
@@ -239,7 +229,7 @@ impl Admission {
             }
         }
         let wanted: Vec<(&str, &str, i64)> = lanes.iter().map(|((to, lane), n)| (*to, *lane, *n)).collect();
-        let places = if wanted.is_empty() { Vec::new() } else { on_tx!(self.lanes_extend(&wanted))? };
+        let places = if wanted.is_empty() { Vec::new() } else { in_tx!(self.tx, lanes_extend(&wanted))? };
         // Head of each lane, and the place of its next message.
         let mut turns: HashMap<(&str, &str), (i64, i64)> = wanted
             .iter()
@@ -259,14 +249,14 @@ impl Admission {
                 MessageInsert { message, state, lane_seq: Some(lane_seq) }
             })
             .collect();
-        on_tx!(self.messages_insert(&rows))
+        in_tx!(self.tx, messages_insert(&rows))
     }
 
     /// Writes where events stand.
     pub async fn events_update(&mut self, updates: &[EventUpdate]) -> Result<(), StoreError> {
         let mut sorted: Vec<&EventUpdate> = updates.iter().collect();
         sorted.sort_by(|a, b| a.key.cmp(&b.key));
-        on_tx!(self.events_update(&sorted))
+        in_tx!(self.tx, events_update(&sorted))
     }
 
     /// Takes the longest due event in `retry` of these providers, locked until the transaction ends;
@@ -276,16 +266,12 @@ impl Admission {
         now_ms: UnixMs,
         providers: &[Name],
     ) -> Result<Option<DueEvent>, StoreError> {
-        on_tx!(self.event_take_due(now_ms, providers))
+        in_tx!(self.tx, event_take_due(now_ms, providers))
     }
 
     /// Commits. Only after `Ok` may a sender hear 200.
     pub async fn commit(self) -> Result<(), StoreError> {
-        match self.tx.0 {
-            TxKind::Sqlite(tx) => tx.commit().await,
-            TxKind::Postgres(tx) => tx.commit().await,
-        }
-        .map_err(StoreError::from_commit)
+        self.tx.commit().await
     }
 
     /// Leaves nothing behind.

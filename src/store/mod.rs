@@ -5,6 +5,28 @@
 //! itself. No operation is called from a future that a client can cancel: a cancelled `BEGIN` poisons a
 //! pool (sqlx issue 4393).
 
+/// One line per operation: same name, same arguments, in both dialects.
+macro_rules! on_backend {
+    ($self:ident . $op:ident ( $($arg:expr),* )) => {
+        match &$self.0 {
+            Backend::Sqlite(db) => sqlite::$op(db, $($arg),*).await,
+            Backend::Postgres(db) => postgres::$op(db, $($arg),*).await,
+        }
+        .map_err(|source| StoreError::from_sqlx(stringify!($op), source))
+    };
+}
+
+/// The same inside an open transaction.
+macro_rules! in_tx {
+    ($tx:expr, $op:ident ( $($arg:expr),* )) => {
+        match &mut $tx.0 {
+            TxKind::Sqlite(db) => sqlite::$op(&mut *db, $($arg),*).await,
+            TxKind::Postgres(db) => postgres::$op(&mut *db, $($arg),*).await,
+        }
+        .map_err(|source| StoreError::from_sqlx(stringify!($op), source))
+    };
+}
+
 mod admission;
 mod error;
 mod migrations;
@@ -48,17 +70,6 @@ pub struct Store(Backend);
 enum Backend {
     Sqlite(sqlite::Sqlite),
     Postgres(postgres::Postgres),
-}
-
-/// One line per operation: same name, same arguments, in both dialects.
-macro_rules! on_backend {
-    ($self:ident . $op:ident ( $($arg:expr),* )) => {
-        match &$self.0 {
-            Backend::Sqlite(db) => sqlite::$op(db, $($arg),*).await,
-            Backend::Postgres(db) => postgres::$op(db, $($arg),*).await,
-        }
-        .map_err(|source| StoreError::from_sqlx(stringify!($op), source))
-    };
 }
 
 impl Store {

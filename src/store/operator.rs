@@ -173,31 +173,11 @@ pub struct AuditRow {
     pub detail: String,
 }
 
-macro_rules! on_backend {
-    ($self:ident . $op:ident ( $($arg:expr),* )) => {
-        match &$self.0 {
-            Backend::Sqlite(db) => sqlite::$op(db, $($arg),*).await,
-            Backend::Postgres(db) => postgres::$op(db, $($arg),*).await,
-        }
-        .map_err(|source| StoreError::from_sqlx(stringify!($op), source))
-    };
-}
-
-macro_rules! in_tx {
-    ($tx:ident . $op:ident ( $($arg:expr),* )) => {
-        match &mut $tx.0 {
-            TxKind::Sqlite(db) => sqlite::$op(&mut *db, $($arg),*).await,
-            TxKind::Postgres(db) => postgres::$op(&mut *db, $($arg),*).await,
-        }
-        .map_err(|source| StoreError::from_sqlx(stringify!($op), source))
-    };
-}
-
 /// Lanes first, messages after them, as everywhere.
 async fn act_on(tx: &mut Tx, ids: &[String], act: Act, decision: &Decision<'_>) -> Result<u64, StoreError> {
-    in_tx!(tx.lanes_lock(ids))?;
-    let changed_n = in_tx!(tx.messages_act(ids, act, decision))?;
-    in_tx!(tx.lanes_advance(ids, decision.now_ms))?;
+    in_tx!(tx, lanes_lock(ids))?;
+    let changed_n = in_tx!(tx, messages_act(ids, act, decision))?;
+    in_tx!(tx, lanes_advance(ids, decision.now_ms))?;
     Ok(changed_n)
 }
 
@@ -210,7 +190,7 @@ impl Store {
         decision: &Decision<'_>,
     ) -> Result<Decree, StoreError> {
         let mut tx = on_backend!(self.operator_begin())?;
-        if let Some((digest, answer)) = in_tx!(tx.idempotency_take(decision))? {
+        if let Some((digest, answer)) = in_tx!(tx, idempotency_take(decision))? {
             if digest != decision.digest {
                 return Ok(Decree::KeyReused);
             }
@@ -220,7 +200,7 @@ impl Store {
             return Ok(Decree::Again(decided));
         }
         let decided = match chosen {
-            Chosen::One(id) => match in_tx!(tx.message_state(id))? {
+            Chosen::One(id) => match in_tx!(tx, message_state(id))? {
                 None => Decided::NotFound,
                 Some(state) => match act_on(&mut tx, std::slice::from_ref(id), act, decision).await? {
                     0 => Decided::NotAllowed { state },
@@ -229,7 +209,7 @@ impl Store {
             },
             Chosen::Destination(name) => {
                 let is_paused = act == Act::Pause;
-                match in_tx!(tx.destination_pause(name, is_paused, decision))? {
+                match in_tx!(tx, destination_pause(name, is_paused, decision))? {
                     0 => {
                         Decided::NotAllowed { state: if is_paused { "paused" } else { "running" }.to_owned() }
                     }
@@ -237,7 +217,7 @@ impl Store {
                 }
             }
             Chosen::All(filter, counted_n) => {
-                let ids = in_tx!(tx.message_ids(filter, i64::from(DECISION_N_MAX)))?;
+                let ids = in_tx!(tx, message_ids(filter, i64::from(DECISION_N_MAX)))?;
                 let found_n = u64::try_from(ids.len()).unwrap_or(u64::MAX);
                 let is_as_counted = found_n == (*counted_n).min(u64::from(DECISION_N_MAX));
                 let messages_n =
@@ -255,12 +235,8 @@ impl Store {
             return Ok(Decree::New(decided));
         }
         let answer = serde_json::to_string(&decided).unwrap_or_default();
-        in_tx!(tx.idempotency_answer(decision, &answer))?;
-        match tx.0 {
-            TxKind::Sqlite(tx) => tx.commit().await,
-            TxKind::Postgres(tx) => tx.commit().await,
-        }
-        .map_err(StoreError::from_commit)?;
+        in_tx!(tx, idempotency_answer(decision, &answer))?;
+        tx.commit().await?;
         Ok(Decree::New(decided))
     }
 

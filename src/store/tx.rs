@@ -4,6 +4,8 @@ use sqlx::postgres::Postgres;
 use sqlx::sqlite::Sqlite;
 use sqlx::{PgConnection, Row, SqliteConnection, Transaction};
 
+use super::StoreError;
+
 /// An open transaction on either database. Whoever made it commits it; a handler writes through it.
 pub struct Tx(pub(super) TxKind);
 
@@ -72,6 +74,15 @@ macro_rules! bound {
 }
 
 impl Tx {
+    /// Commits; says apart what the database refused and what nobody knows.
+    pub(super) async fn commit(self) -> Result<(), StoreError> {
+        match self.0 {
+            TxKind::Sqlite(tx) => tx.commit().await,
+            TxKind::Postgres(tx) => tx.commit().await,
+        }
+        .map_err(StoreError::from_commit)
+    }
+
     /// The connection of this transaction. Do not `COMMIT` or `ROLLBACK` through it: the event's own rows
     /// are in it.
     pub fn connection(&mut self) -> TxConnection<'_> {
