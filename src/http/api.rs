@@ -220,6 +220,17 @@ struct Order {
     messages_n: Option<u64>,
 }
 
+impl Order {
+    /// Refuses what belongs to a decision about several messages: it would be overlooked.
+    fn is_about_one(&self) -> Result<(), Problem> {
+        let is_filter = self.state.is_some() || self.destination.is_some() || self.provider.is_some();
+        if is_filter || self.messages_n.is_some() {
+            return Err(bad("a decision about one has `act` and `reason` alone"));
+        }
+        Ok(())
+    }
+}
+
 async fn decide_one(
     State(state): State<Arc<ApiState>>,
     Path(id): Path<String>,
@@ -227,9 +238,7 @@ async fn decide_one(
 ) -> Result<Response, Problem> {
     let sent = sent(request).await?;
     let order = order(&sent.body)?;
-    if order.state.is_some() || order.destination.is_some() || order.messages_n.is_some() {
-        return Err(bad("a decision about one message has `act` and `reason` alone"));
-    }
+    order.is_about_one()?;
     decide(&state, &sent, &order, &Chosen::One(id)).await
 }
 
@@ -240,6 +249,7 @@ async fn decide_destination(
 ) -> Result<Response, Problem> {
     let sent = sent(request).await?;
     let order = order(&sent.body)?;
+    order.is_about_one()?;
     let name = Name::parse(&name).ok().filter(|name| state.destinations.contains(name));
     let name = name.ok_or(Problem::NOT_FOUND)?;
     if !matches!(order.act.as_str(), "pause" | "resume") {

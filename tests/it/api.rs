@@ -184,6 +184,8 @@ async fn what_the_api_cannot_take_is_said_plainly() {
         ("/messages/nobody/decide", json!({ "act": "send", "reason": "r" }), 404),
         ("/messages/nobody/decide", json!({ "act": "sell", "reason": "r" }), 400),
         ("/messages/nobody/decide", json!({ "act": "pause", "reason": "r" }), 400),
+        ("/messages/nobody/decide", json!({ "act": "send", "reason": "r", "provider": "stripe" }), 400),
+        ("/destinations/billing/decide", json!({ "act": "pause", "reason": "r", "state": "held" }), 400),
         ("/destinations/billing/decide", json!({ "act": "send", "reason": "r" }), 400),
         ("/destinations/nobody/decide", json!({ "act": "pause", "reason": "r" }), 404),
         ("/destinations/billing/decide", json!({ "act": "resume", "reason": "r" }), 409),
