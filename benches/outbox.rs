@@ -18,7 +18,7 @@ use std::time::Instant;
 use axum::Router;
 use axum::extract::State;
 use bytes::Bytes;
-use hooklatch::config::{DestinationConfig, OutboxConfig, RetryConfig, UnknownPolicy};
+use hooklatch::config::{DestinationConfig, HttpConfig, OutboxConfig, RetryConfig, UnknownPolicy};
 use hooklatch::outbox::Outbox;
 use hooklatch::store::{NewMessage, Store, StoreSettings};
 use hooklatch::types::{Clock, EventKey, EventState, IncomingEvent, Name};
@@ -180,6 +180,8 @@ fn config(url: &str, concurrency_n: u32) -> DestinationConfig {
         breaker_open_ms: 1_000,
         statuses: BTreeMap::new(),
         sign_secret: None,
+        heartbeat: false,
+        http: HttpConfig::default(),
     }
 }
 

@@ -39,6 +39,7 @@ mod receive;
 mod setup;
 pub mod spec;
 pub mod store;
+mod template;
 pub mod types;
 pub mod vectors;
 pub mod verify;

@@ -147,7 +147,8 @@ impl Admission {
             }
             let handlers = entry.provider.handlers();
             if handlers.wants(&event.event_type) {
-                let routed = handlers.dispatch(&plan::raw_event(event, 1), false);
+                let event_seen = plan::raw_event(event, 1);
+                let routed = self.filled(&event_seen, 0, handlers.dispatch(&event_seen, false));
                 self.plan(entry, &Dispatched::first(event), routed, &mut writes);
             }
         }
@@ -220,7 +221,8 @@ impl Admission {
                 writes.updates.push(self.superseded(&dispatched));
                 continue;
             }
-            let handled = handlers.dispatch(&plan::raw_event(event, 1), is_stale);
+            let event_seen = plan::raw_event(event, 1);
+            let handled = self.filled(&event_seen, 0, handlers.dispatch(&event_seen, is_stale));
             if let Some(why) = plan::rejection(entry, &handled) {
                 found.rejected.insert(*n, why);
             }
@@ -312,6 +314,8 @@ impl<'a> Dispatched<'a> {
             event_type: &event.event_type,
             received_at_ms: event.received_at_ms,
             attempts_n: 0,
+            generation: 0,
+            is_again: false,
         }
     }
 }

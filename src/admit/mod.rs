@@ -9,6 +9,7 @@ mod committer;
 mod own;
 mod plan;
 mod retry;
+mod templates;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,6 +22,7 @@ use crate::config::{OnHandlerError, RetryConfig};
 use crate::provider::ActiveProvider;
 use crate::store::Store;
 use crate::types::{Clock, IncomingEvent, Name, Outcome};
+pub(crate) use templates::Templates;
 
 /// One `[providers.NAME]`, ready: how it is believed and what a failing handler means.
 pub(crate) struct Entry {
@@ -71,6 +73,8 @@ pub(crate) struct Admission {
     pub(crate) clock: Clock,
     /// Part of every idempotency key.
     pub(crate) installation_id: Uuid,
+    /// What messages are made of, where a destination has templates.
+    pub(crate) templates: Templates,
     /// Called after a commit that wrote messages.
     pub(crate) wake_outbox: Box<dyn Fn() + Send + Sync>,
 }

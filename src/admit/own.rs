@@ -140,7 +140,9 @@ impl Admission {
                 writes.updates.push(self.failed_update(entry, &dispatched, error));
             } else {
                 ran.push(*n);
-                let handled = handled_in_tx(handlers, tx.tx(), &plan::raw_event(event, 1), is_stale).await;
+                let event_seen = plan::raw_event(event, 1);
+                let handled = handled_in_tx(handlers, tx.tx(), &event_seen, is_stale).await;
+                let handled = self.filled(&event_seen, 0, handled);
                 if let Some(why) = plan::rejection(entry, &handled) {
                     return Err(Setback::Rejected(why));
                 }

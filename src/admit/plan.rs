@@ -76,15 +76,26 @@ pub(super) struct Dispatched<'a> {
     pub(super) received_at_ms: UnixMs,
     /// This dispatch included.
     pub(super) attempts_n: u32,
+    /// 0, and one more for each deliberate re-run: part of every key.
+    pub(super) generation: i32,
+    /// Whether its row says something else than that it was dispatched.
+    pub(super) is_again: bool,
 }
 
 impl Admission {
+    /// What a handler answered, with the templates of its messages' destinations filled in.
+    pub(super) fn filled(&self, event: &RawEvent, generation: i32, handled: Handled) -> Handled {
+        let key = EventKey { provider: event.provider.clone(), event_id: event.event_id.clone() };
+        let key_of = |name: &str| idempotency_key(&self.installation_id, &key, generation, name);
+        self.templates.fill(event, handled?, key_of).map_err(HandlerError::Refused)
+    }
+
     /// Turns what a handler answered into rows.
     pub(super) fn plan(&self, entry: &Entry, event: &Dispatched<'_>, handled: Handled, writes: &mut Writes) {
         match handled {
             Ok(effects) => {
                 writes.messages.extend(self.messages(event, &effects));
-                if event.attempts_n > 1 {
+                if event.is_again {
                     writes.updates.push(self.update(event, EventState::Done, None));
                 }
             }
@@ -141,9 +152,14 @@ impl Admission {
             message_id: message_id(now_ms),
             key: event.key.clone(),
             event_type: event.event_type.to_owned(),
-            generation: 0,
+            generation: event.generation,
             effect_name: message.name.clone(),
-            idempotency_key: idempotency_key(&self.installation_id, event.key, 0, &message.name),
+            idempotency_key: idempotency_key(
+                &self.installation_id,
+                event.key,
+                event.generation,
+                &message.name,
+            ),
             destination: message.destination.clone(),
             method: message.method.clone(),
             path: message.path.clone(),

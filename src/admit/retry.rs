@@ -58,7 +58,9 @@ impl Retries {
                     }
                     _ => false,
                 };
-                handled_in_tx(entry.provider.handlers(), tx.tx(), &raw_event(&due, payload), is_stale).await
+                let event_seen = raw_event(&due, payload);
+                let handled = handled_in_tx(entry.provider.handlers(), tx.tx(), &event_seen, is_stale).await;
+                admission.filled(&event_seen, due.generation, handled)
             }
             Err(why) => Err(HandlerError::Refused(why)),
         };
@@ -100,6 +102,8 @@ fn dispatched(due: &DueEvent) -> Dispatched<'_> {
         event_type: &due.event_type,
         received_at_ms: due.received_at_ms,
         attempts_n: due.attempts_n.saturating_add(1),
+        generation: due.generation,
+        is_again: true,
     }
 }
 

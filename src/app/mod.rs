@@ -19,7 +19,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tracing::{info, warn};
 
-use crate::admit::{self, Admission, Admitter, Entry};
+use crate::admit::{self, Admission, Admitter, Entry, Templates};
 use crate::config::{Config, ProviderConfig};
 use crate::http::api::ApiState;
 use crate::http::operator::{OperatorState, Readiness};
@@ -136,6 +136,7 @@ impl App {
             store: store.clone(),
             clock: self.clock.clone(),
             installation_id,
+            templates: Templates::new(&self.config.destinations).map_err(anyhow::Error::msg)?,
             wake_outbox: Box::new(move || waker.wake()),
         });
         let server = &self.config.server;

@@ -45,6 +45,16 @@ enum EventsCommand {
         #[arg(long, default_value_t = 50)]
         limit: u32,
     },
+    /// Dispatch it once more: its messages are new ones, under new keys, and what they do is done again.
+    Rerun {
+        /// The provider's name.
+        provider: String,
+        /// The provider's id.
+        event_id: String,
+        /// Why, for the audit log.
+        #[arg(long)]
+        reason: String,
+    },
     /// One event and its messages.
     Show {
         /// The provider's name.
@@ -174,6 +184,11 @@ pub(super) fn events(args: &EventsArgs, file: Option<&Path>, kinds: &[Provider])
                 "events",
                 &["received_at_ms", "provider", "event_id", "type", "state", "error"],
             );
+        }
+        EventsCommand::Rerun { provider, event_id, reason } => {
+            let url = api.url(&["events", provider, event_id, "decide"], &[])?;
+            api.post(url, &json!({ "act": "rerun", "reason": reason }))?;
+            say(format!("{event_id}: will be dispatched again"));
         }
         EventsCommand::Show { provider, event_id } => {
             say(format!("{:#}", api.get(&["events", provider, event_id], &[])?));

@@ -6,7 +6,10 @@ use super::field::{Checker, Field, Table};
 use super::provider::{entry_name, retry};
 use super::section::{UrlRule, http_url};
 use super::{DestinationConfig, QueryConfig, RetryConfig, Secret, StatusMeaning, UnknownPolicy};
+use crate::template;
 use crate::types::Name;
+
+mod http;
 
 /// How failed calls are tried again unless `retry` says otherwise.
 const RETRY: RetryConfig =
@@ -26,13 +29,13 @@ pub(super) fn destination(
 ) -> Option<(Name, DestinationConfig)> {
     let name = entry_name(checker, name, &field)?;
     let mut table = field.table(checker)?;
-    let url = table.needed(checker, "url", "write where calls go: url = \"https://…\"").and_then(|field| {
-        let text = field.text(checker)?;
-        http_url(checker, &field, &text, UrlRule::Destination)
-    });
+    let url = table.needed(checker, "url", "write where calls go: url = \"https://…\"");
+    let url_place = url.clone();
+    let url = url.and_then(|field| http::url(checker, &field));
     let headers = headers(checker, &mut table);
     let unknown = unknown(checker, &mut table);
-    let timeout_ms = timeout(checker, &mut table, lease_ms);
+    let heartbeat = table.flag(checker, "heartbeat").unwrap_or(false);
+    let timeout_ms = timeout(checker, &mut table, lease_ms.filter(|_| !heartbeat));
     let config = DestinationConfig {
         url: url.unwrap_or_default(),
         headers,
@@ -49,8 +52,20 @@ pub(super) fn destination(
         breaker_open_ms: table.number(checker, "breaker_open_ms", 100..=3_600_000).unwrap_or(30_000),
         statuses: statuses(checker, &mut table),
         sign_secret: table.take(checker, "sign_secret").and_then(|field| field.secret(checker)),
+        heartbeat,
+        http: http::http(checker, &mut table),
     };
     table.finish(checker);
+    if let Some(field) =
+        url_place.filter(|_| template::has_host_template(&config.url) && config.http.proxy.is_some())
+    {
+        let remedy = "write the host without a template, or call without a proxy";
+        checker.problem(
+            &field,
+            "leaves the host to a template, and the proxy would look it up unseen",
+            remedy,
+        );
+    }
     Some((name, config))
 }
 
@@ -106,14 +121,14 @@ fn headers(checker: &mut Checker<'_>, table: &mut Table) -> BTreeMap<String, Sec
     let mut headers = BTreeMap::new();
     for (name, field) in table.entries(checker) {
         let lower = name.to_ascii_lowercase();
-        if http::HeaderName::from_bytes(lower.as_bytes()).is_err() {
+        if ::http::HeaderName::from_bytes(lower.as_bytes()).is_err() {
             checker.problem(&field, "is not a header name", "use letters, digits and `-`");
         } else if OUR_HEADERS.contains(&lower.as_str()) || lower.starts_with("hooklatch-") {
             checker.problem(&field, "is a header that Hooklatch sets itself", "leave it out");
         }
         let place = field.clone();
         let Some(value) = field.secret(checker) else { continue };
-        if http::HeaderValue::from_str(value.reveal()).is_err() {
+        if ::http::HeaderValue::from_str(value.reveal()).is_err() {
             checker.problem(
                 &place,
                 "has characters that a header cannot carry",
@@ -172,16 +187,10 @@ fn query(checker: &mut Checker<'_>, field: Field) -> Option<QueryConfig> {
     let url = table.needed(checker, "url", "write what to GET, with {idempotency_key} in it");
     let url = url.and_then(|field| query_url(checker, &field));
     let pointer = table.needed(checker, "pointer", "write a JSON pointer such as \"/id\"");
-    let pointer = pointer.and_then(|field| Some((field.text(checker)?, field)));
-    if let Some((text, field)) =
-        pointer.as_ref().filter(|(text, _)| !text.is_empty() && !text.starts_with('/'))
-    {
-        let remedy = format!("write it as \"/{}\"", text.trim_start_matches("$.").replace('.', "/"));
-        checker.problem_shown(field, "is not a JSON pointer", remedy);
-    }
+    let pointer = pointer.and_then(|field| http::pointer(checker, &field));
     let equals = table.text(checker, "equals").map(|(_, text)| text);
     table.finish(checker);
-    Some(QueryConfig { url: url?, pointer: pointer?.0, equals })
+    Some(QueryConfig { url: url?, pointer: pointer?, equals })
 }
 
 /// Placeholders stay as they are; what is around them must be a URL.

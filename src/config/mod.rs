@@ -6,6 +6,7 @@
 mod destination;
 mod dev;
 mod field;
+mod http;
 mod layers;
 mod load;
 mod problem;
@@ -17,6 +18,10 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+pub use http::{
+    AuthConfig, BodyConfig, CaptureConfig, HmacAlgorithm, HmacConfig, HmacEncoding, HttpConfig, HttpVersion,
+    SuccessConfig, TlsConfig,
+};
 pub use load::{DEFAULTS, Environment, Judge, KindFacts, Settings, load, load_judged};
 pub use problem::ConfigProblem;
 
@@ -200,13 +205,13 @@ pub struct OutboxConfig {
 /// `[destinations.NAME]`
 #[derive(Debug, Clone)]
 pub struct DestinationConfig {
-    /// Where calls go. With `serve --dev`, the built-in echo.
+    /// Where calls go: an address, or a template of one. With `serve --dev`, the built-in echo.
     pub url: String,
     /// Extra headers, such as `Authorization`; values are secrets.
     pub headers: BTreeMap<String, Secret>,
     /// What an unknown outcome means.
     pub unknown: UnknownPolicy,
-    /// Connect to last byte. Milliseconds; always below the lease.
+    /// Connect to last byte. Milliseconds; below the lease unless `heartbeat`.
     pub timeout_ms: u64,
     /// Calls under way at once.
     pub concurrency_n: u32,
@@ -226,6 +231,10 @@ pub struct DestinationConfig {
     pub statuses: BTreeMap<u16, StatusMeaning>,
     /// Signs each call by Standard Webhooks (v1), so that the far side can believe it.
     pub sign_secret: Option<Secret>,
+    /// Whether a call may take longer than the lease, which is then prolonged while it is under way.
+    pub heartbeat: bool,
+    /// What only calls over HTTP have.
+    pub http: HttpConfig,
 }
 
 /// What a status says about the effect.

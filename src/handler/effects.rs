@@ -39,6 +39,10 @@ impl Effects {
         self
     }
 
+    pub(crate) fn messages_mut(&mut self) -> &mut [Message] {
+        &mut self.messages
+    }
+
     /// The messages in the order they were added.
     pub fn messages(&self) -> &[Message] {
         &self.messages

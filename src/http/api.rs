@@ -52,6 +52,7 @@ pub(crate) fn router(state: Arc<ApiState>) -> Router {
     Router::new()
         .route("/events", get(event_list))
         .route("/events/{provider}/{event_id}", get(event_get))
+        .route("/events/{provider}/{event_id}/decide", post(decide_event))
         .route("/messages", get(message_list))
         .route("/messages/count", get(message_count))
         .route("/messages/decide", post(decide_all))
@@ -242,6 +243,21 @@ async fn decide_one(
     decide(&state, &sent, &order, &Chosen::One(id)).await
 }
 
+async fn decide_event(
+    State(state): State<Arc<ApiState>>,
+    Path((provider, event_id)): Path<(String, String)>,
+    request: Request,
+) -> Result<Response, Problem> {
+    let sent = sent(request).await?;
+    let order = order(&sent.body)?;
+    order.is_about_one()?;
+    let provider = Name::parse(&provider).map_err(|_| Problem::NOT_FOUND)?;
+    if order.act != "rerun" {
+        return Err(bad("`act` is rerun"));
+    }
+    decide(&state, &sent, &order, &Chosen::Event(EventKey { provider, event_id })).await
+}
+
 async fn decide_destination(
     State(state): State<Arc<ApiState>>,
     Path(name): Path<String>,
@@ -308,7 +324,11 @@ async fn decide(state: &ApiState, sent: &Sent, order: &Order, chosen: &Chosen) -
         return Err(problem(StatusCode::BAD_REQUEST, "idempotency_key_missing", title));
     }
     let act = Act::parse(&order.act)
-        .filter(|act| matches!(act, Act::Pause | Act::Resume) == matches!(chosen, Chosen::Destination(_)))
+        .filter(|act| match chosen {
+            Chosen::Destination(_) => matches!(act, Act::Pause | Act::Resume),
+            Chosen::Event(_) => *act == Act::Rerun,
+            Chosen::One(_) | Chosen::All(..) => matches!(act, Act::Send | Act::Done | Act::Discard),
+        })
         .ok_or_else(|| bad("`act` is send, done or discard"))?;
     let decision = Decision {
         actor: sent.actor.name.as_str(),

@@ -29,6 +29,7 @@ struct Ruling {
     result: AttemptResult,
     http_status: Option<u16>,
     error: Option<String>,
+    response: Option<String>,
 }
 
 /// One message in the hands of one worker.
@@ -54,6 +55,7 @@ impl Attempt<'_> {
             result: ruling.result,
             http_status: ruling.http_status,
             error: ruling.error,
+            response: ruling.response,
             settled_at_ms: self.clock.now_ms(),
         };
         (settlement, self.call)
@@ -65,9 +67,13 @@ impl Attempt<'_> {
             Plan::Send => self.send(&facts).await,
             Plan::Ask if *self.stops.stopping.borrow() => self.hand_back("the server is stopping"),
             Plan::Ask => match self.ask().await {
-                Asked::Happened => {
-                    Ruling { to: SettleTo::Done, result: AttemptResult::Done, http_status: None, error: None }
-                }
+                Asked::Happened => Ruling {
+                    to: SettleTo::Done,
+                    result: AttemptResult::Done,
+                    http_status: None,
+                    error: None,
+                    response: None,
+                },
                 Asked::Unclear { why } => self.rule(&Answer::Unknown { why }, &facts),
                 Asked::DidNotHappen => match self.plan(&facts.certain()) {
                     Plan::Send => self.send(&facts.certain()).await,
@@ -97,13 +103,13 @@ impl Attempt<'_> {
             return self.hand_back("too little of the lease was left for a call");
         }
         let started = Instant::now();
-        let answer = tokio::select! {
-            answer = self.destination.send(self.message, self.clock.now_ms()) => answer,
-            () = is_true(&mut self.stops.cut) => Answer::Unknown { why: "stopped while waiting for the answer".to_owned() },
+        let sent = tokio::select! {
+            sent = self.destination.send(self.message, self.clock.now_ms()) => sent,
+            () = is_true(&mut self.stops.cut) => Answer::Unknown { why: "stopped while waiting for the answer".to_owned() }.into(),
         };
         self.call = Some(started.elapsed());
         self.measure(started.elapsed());
-        self.rule(&answer, facts)
+        Ruling { response: sent.response, ..self.rule(&sent.answer, facts) }
     }
 
     fn rule(&self, answer: &Answer, facts: &Facts) -> Ruling {
@@ -111,6 +117,7 @@ impl Attempt<'_> {
         let step = policy::next_step(answer, facts, &self.destination.config, now_ms, fastrand::f64());
         let (http_status, what) = match answer {
             Answer::Status { code, .. } => (Some(*code), format!("answered {code}")),
+            Answer::Body { code, why, .. } => (Some(*code), format!("answered {code}: {why}")),
             Answer::NotSent { why } => (None, format!("not sent: {why}")),
             Answer::Unknown { why } => (None, why.clone()),
         };
@@ -122,7 +129,13 @@ impl Attempt<'_> {
             Step::Dead { why } => (SettleTo::Dead, Some(format!("{why}; {what}"))),
             Step::Hold { why } => (SettleTo::Held, Some(format!("{why}; {what}"))),
         };
-        Ruling { to, result: policy::result_of(answer, &self.destination.config), http_status, error }
+        Ruling {
+            to,
+            result: policy::result_of(answer, &self.destination.config),
+            http_status,
+            error,
+            response: None,
+        }
     }
 
     /// Ready for anyone, now. What was unknown before stays unknown: the next holder must not forget it.
@@ -132,6 +145,7 @@ impl Attempt<'_> {
             result: unsent_result(&Facts::from(self.message)),
             http_status: None,
             error: Some(format!("handed back: {why}")),
+            response: None,
         }
     }
 
@@ -186,7 +200,7 @@ fn unsent(plan: Plan, facts: &Facts) -> Ruling {
         // Neither comes here; if one did, a person should see it.
         Plan::Send | Plan::Ask => (SettleTo::Held, "no decision".to_owned()),
     };
-    Ruling { to, result: unsent_result(facts), http_status: None, error: Some(why) }
+    Ruling { to, result: unsent_result(facts), http_status: None, error: Some(why), response: None }
 }
 
 fn unsent_result(facts: &Facts) -> AttemptResult {

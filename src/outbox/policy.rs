@@ -15,12 +15,21 @@ const RETRY_AFTER_MS_MIN: i64 = 1_000;
 /// What came back from one attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Answer {
-    /// An HTTP status; the answer's body plays no part.
+    /// An HTTP status, by which the answer is judged.
     Status {
         /// The status.
         code: u16,
         /// The `Retry-After` header, as it came.
         retry_after: Option<String>,
+    },
+    /// A good status whose body says that the effect did not happen.
+    Body {
+        /// The status.
+        code: u16,
+        /// What that means here: `Retry` or `Dead`.
+        meaning: StatusMeaning,
+        /// In words without URLs, bodies or secrets.
+        why: String,
     },
     /// Surely not executed: refused connection, no such host, no TLS.
     NotSent {
@@ -161,7 +170,11 @@ pub(super) fn next_step(
             }
             StatusMeaning::Dead => Step::Dead { why: format!("refused with {code}") },
         },
-        Answer::NotSent { .. } => again(None, facts, config, now_ms, jitter),
+        Answer::Body { meaning: StatusMeaning::Done, .. } => Step::Done,
+        Answer::Body { meaning: StatusMeaning::Dead, why, .. } => Step::Dead { why: why.clone() },
+        Answer::Body { meaning: StatusMeaning::Retry, .. } | Answer::NotSent { .. } => {
+            again(None, facts, config, now_ms, jitter)
+        }
         Answer::Unknown { why } => match config.unknown {
             UnknownPolicy::Retry => again(None, facts, config, now_ms, jitter),
             UnknownPolicy::Hold => Step::Hold { why: format!("outcome is unknown: {why}") },
@@ -176,13 +189,18 @@ pub(super) fn next_step(
 /// The word that is stored with the attempt.
 pub(super) fn result_of(answer: &Answer, config: &DestinationConfig) -> AttemptResult {
     match answer {
-        Answer::Status { code, .. } => match meaning(*code, config) {
-            StatusMeaning::Done => AttemptResult::Done,
-            StatusMeaning::Retry => AttemptResult::Retry,
-            StatusMeaning::Dead => AttemptResult::Refused,
-        },
+        Answer::Status { code, .. } => result(meaning(*code, config)),
+        Answer::Body { meaning, .. } => result(*meaning),
         Answer::NotSent { .. } => AttemptResult::Retry,
         Answer::Unknown { .. } => AttemptResult::Unknown,
+    }
+}
+
+fn result(meaning: StatusMeaning) -> AttemptResult {
+    match meaning {
+        StatusMeaning::Done => AttemptResult::Done,
+        StatusMeaning::Retry => AttemptResult::Retry,
+        StatusMeaning::Dead => AttemptResult::Refused,
     }
 }
 

@@ -5,6 +5,8 @@
 //! concurrency, or a few times that where calls are quick (`gate.rs`). Nothing here decides about a message: see `attempt.rs`.
 
 use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::future::pending;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -139,10 +141,41 @@ impl Shared {
         let destination = self.destinations.get(&message.destination)?;
         let turn = destination.gate.turn().await;
         let attempt = Attempt { destination, message, clock: &self.clock, stops, call: None };
-        let (settlement, call) = attempt.make().await;
+        let (settlement, call) = tokio::select! {
+            made = attempt.make() => made,
+            never = self.keep(destination, message) => match never {},
+        };
         drop(turn);
         destination.gate.ended(settlement.result, call, self.clock.now_ms());
         Some(Settled { destination: message.destination.clone(), settlement })
+    }
+}
+
+impl Shared {
+    /// Prolongs the lease while its call is under way, where calls may outlast it. Never ends by itself: a lease
+    /// that was lost is nothing that the call could be told, and its settlement will be fenced.
+    async fn keep(&self, destination: &Destination, message: &LeasedMessage) -> Infallible {
+        let Some(beat_ms) = destination.times.beat_ms else { return pending().await };
+        let lease_ms = i64::try_from(self.config.lease_ms).unwrap_or(i64::MAX);
+        loop {
+            drop(timeout(Duration::from_millis(beat_ms), pending::<()>()).await);
+            let until_ms = self.clock.now_ms().saturating_add(lease_ms);
+            match self.store.message_extend(&message.message_id, message.attempt_n, until_ms).await {
+                Ok(true) => {}
+                Ok(false) => {
+                    warn!(
+                        message.id = %message.message_id,
+                        destination = %message.destination,
+                        attempt_n = message.attempt_n,
+                        "lease was lost while the call was under way"
+                    );
+                    return pending().await;
+                }
+                Err(error) => {
+                    warn!(%error, message.id = %message.message_id, "could not prolong a lease; trying again");
+                }
+            }
+        }
     }
 }
 

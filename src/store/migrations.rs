@@ -31,6 +31,12 @@ const ALL: &[(i64, &str, &str, &str)] = &[
         include_str!("../../migrations/sqlite/0004_pauses.sql"),
         include_str!("../../migrations/postgres/0004_pauses.sql"),
     ),
+    (
+        5,
+        "responses",
+        include_str!("../../migrations/sqlite/0005_responses.sql"),
+        include_str!("../../migrations/postgres/0005_responses.sql"),
+    ),
 ];
 
 /// The version this binary wants.

@@ -190,6 +190,17 @@ impl Store {
         on_backend!(self.message_lease(&wants, now_ms, lease_ms, node))
     }
 
+    /// Prolongs the lease of a message to `until_ms` while its call is under way; `false` when it is no longer
+    /// this worker's: then nothing was changed.
+    pub async fn message_extend(
+        &self,
+        message_id: &str,
+        attempt_n: u32,
+        until_ms: UnixMs,
+    ) -> Result<bool, StoreError> {
+        on_backend!(self.message_extend(message_id, attempt_n, until_ms))
+    }
+
     /// Writes what attempts came to. `false` for each whose token is no longer the message's: then nothing
     /// of it was written.
     pub async fn message_settle(&self, settlements: &[Settlement]) -> Result<Vec<bool>, StoreError> {

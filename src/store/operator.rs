@@ -4,7 +4,7 @@ use sha2::{Digest, Sha256};
 
 use super::tx::TxKind;
 use super::{Backend, MessageRow, Store, StoreError, Tx, postgres, sqlite};
-use crate::types::{MessageState, Name, UnixMs};
+use crate::types::{EventKey, MessageState, Name, UnixMs};
 
 /// Most messages that one decision changes.
 pub const DECISION_N_MAX: u32 = 1_000;
@@ -22,6 +22,8 @@ pub enum Act {
     Pause,
     /// Go on.
     Resume,
+    /// Dispatch an event once more: its messages are new ones, under new keys.
+    Rerun,
 }
 
 impl Act {
@@ -33,6 +35,7 @@ impl Act {
             "discard" => Some(Self::Discard),
             "pause" => Some(Self::Pause),
             "resume" => Some(Self::Resume),
+            "rerun" => Some(Self::Rerun),
             _ => None,
         }
     }
@@ -45,6 +48,7 @@ impl Act {
             Self::Discard => "message_discard",
             Self::Pause => "destination_pause",
             Self::Resume => "destination_resume",
+            Self::Rerun => "event_rerun",
         }
     }
 }
@@ -70,6 +74,8 @@ pub enum Chosen {
     All(Filter, u64),
     /// A destination, for [`Act::Pause`] and [`Act::Resume`] alone.
     Destination(Name),
+    /// An event, for [`Act::Rerun`] alone.
+    Event(EventKey),
 }
 
 /// A person's decision, and the request that carries it.
@@ -145,6 +151,8 @@ pub struct AttemptRow {
     pub http_status: Option<i64>,
     /// Why it did not end done.
     pub error: Option<String>,
+    /// The piece of the answer that was kept.
+    pub response: Option<String>,
 }
 
 /// A paused destination, for people.
@@ -216,6 +224,13 @@ impl Store {
                     _ => Decided::Changed { messages_n: 0 },
                 }
             }
+            Chosen::Event(key) => match in_tx!(tx, event_state(key))? {
+                None => Decided::NotFound,
+                Some(state) => match in_tx!(tx, event_rerun(key, decision))? {
+                    0 => Decided::NotAllowed { state },
+                    _ => Decided::Changed { messages_n: 0 },
+                },
+            },
             Chosen::All(filter, counted_n) => {
                 let ids = in_tx!(tx, message_ids(filter, i64::from(DECISION_N_MAX)))?;
                 let found_n = u64::try_from(ids.len()).unwrap_or(u64::MAX);

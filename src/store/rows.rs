@@ -77,6 +77,7 @@ impl DueEvent {
             received_at_ms: row.int(6)?,
             headers: row.text(7)?,
             body: Bytes::from(row.bytes_or_null(8)?.unwrap_or_default()),
+            generation: i32::try_from(row.int(9)?).unwrap_or(i32::MAX),
         })
     }
 }
@@ -167,6 +168,7 @@ impl AttemptRow {
             result: row.text_or_null(4)?,
             http_status: row.int_or_null(5)?,
             error: row.text_or_null(6)?,
+            response: row.text_or_null(7)?,
         })
     }
 }
@@ -236,6 +238,7 @@ impl Settlement {
             "result": self.result.as_str(),
             "http_status": self.http_status,
             "error": self.error,
+            "response": self.response,
             "settled_at_ms": self.settled_at_ms,
         })
     }

@@ -88,6 +88,8 @@ pub struct DueEvent {
     pub attempts_n: u32,
     /// When the first copy came.
     pub received_at_ms: UnixMs,
+    /// 0, and one more for each deliberate re-run.
+    pub generation: i32,
     /// Kept headers, as a JSON object.
     pub headers: String,
     /// Kept bytes.
@@ -185,6 +187,8 @@ pub struct Settlement {
     pub http_status: Option<u16>,
     /// Why, in words without bodies or secrets.
     pub error: Option<String>,
+    /// The piece of the answer that is kept.
+    pub response: Option<String>,
     /// When.
     pub settled_at_ms: UnixMs,
 }

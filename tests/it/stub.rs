@@ -5,18 +5,21 @@ use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::{StreamExt, stream};
-use http::{HeaderMap, Method, Request, Response};
+use http::{HeaderMap, Method, Request, Response, Version};
 use http_body_util::combinators::BoxBody;
 use http_body_util::{BodyExt, Full, StreamBody};
 use hyper::body::{Frame, Incoming};
 use hyper::service::service_fn;
-use hyper_util::rt::TokioIo;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper_util::server::conn::auto;
 use tokio::net::TcpListener;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
+use tokio_rustls::TlsAcceptor;
 
 /// How one request is answered. Without any, the answer is 200.
 #[derive(Clone)]
@@ -37,6 +40,12 @@ pub(crate) enum Mode {
     Endless,
     /// 200 at once, and a body that never comes.
     Stall,
+    /// The effect, 200, and this many bytes.
+    Large(usize),
+    /// The effect, 200, and this body.
+    Says(&'static str),
+    /// The effect, and 200 after so many milliseconds.
+    Late(u64),
 }
 
 /// What came under one idempotency key.
@@ -57,6 +66,7 @@ struct Memory {
     question_modes: VecDeque<Mode>,
     on_question: Option<Box<dyn Fn() + Send>>,
     told: Arc<Notify>,
+    versions: Vec<Version>,
 }
 
 /// Runs until dropped.
@@ -71,11 +81,16 @@ type Body = BoxBody<Bytes, io::Error>;
 
 impl Stub {
     pub(crate) async fn start() -> Self {
+        Self::start_with(None).await
+    }
+
+    /// Speaks TLS, if it is told how. HTTP/1.1 and 2, with TLS or without.
+    pub(crate) async fn start_with(tls: Option<Arc<rustls::ServerConfig>>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let addr = listener.local_addr().unwrap();
         let memory = Arc::new(Mutex::new(Memory::default()));
         let mut server = JoinSet::new();
-        server.spawn(serve(listener, Arc::clone(&memory)));
+        server.spawn(serve(listener, tls.map(Into::into), Arc::clone(&memory)));
         Self { addr, memory, _server: Arc::new(server) }
     }
 
@@ -117,23 +132,32 @@ impl Stub {
         (call.requests_n, call.effects_n)
     }
 
+    /// The HTTP version of each request.
+    pub(crate) fn versions(&self) -> Vec<Version> {
+        self.memory.lock().unwrap().versions.clone()
+    }
+
     pub(crate) fn questions_n(&self) -> usize {
         self.memory.lock().unwrap().questions.len()
     }
 }
 
-async fn serve(listener: TcpListener, memory: Arc<Mutex<Memory>>) {
+async fn serve(listener: TcpListener, tls: Option<TlsAcceptor>, memory: Arc<Mutex<Memory>>) {
     let mut connections = JoinSet::new();
     loop {
         let (stream, _) = listener.accept().await.unwrap();
-        let memory = Arc::clone(&memory);
+        let (memory, tls) = (Arc::clone(&memory), tls.clone());
         connections.spawn(async move {
             let service = service_fn(move |request| answer(Arc::clone(&memory), request));
-            drop(
-                hyper::server::conn::http1::Builder::new()
-                    .serve_connection(TokioIo::new(stream), service)
-                    .await,
-            );
+            let http = auto::Builder::new(TokioExecutor::new());
+            match tls {
+                None => drop(http.serve_connection(TokioIo::new(stream), service).await),
+                Some(tls) => {
+                    if let Ok(stream) = tls.accept(stream).await {
+                        drop(http.serve_connection(TokioIo::new(stream), service).await);
+                    }
+                }
+            }
         });
     }
 }
@@ -160,6 +184,18 @@ async fn answer(memory: Arc<Mutex<Memory>>, request: Request<Incoming>) -> io::R
             told.notified().await;
             Ok(plain(200, "{}"))
         }
+        Mode::Large(bytes_n) => {
+            let chunk = Bytes::from(vec![b'x'; 64 * 1024]);
+            let chunks = stream::iter(
+                (0..bytes_n / chunk.len()).map(move |_| Ok::<_, io::Error>(Frame::data(chunk.clone()))),
+            );
+            Ok(Response::new(BodyExt::boxed(StreamBody::new(chunks))))
+        }
+        Mode::Says(body) => Ok(plain(200, body)),
+        Mode::Late(ms) => {
+            tokio::time::timeout(Duration::from_millis(ms), std::future::pending::<()>()).await.ok();
+            Ok(plain(200, "{}"))
+        }
         Mode::ActThenHang => std::future::pending().await,
         Mode::ActThenDrop | Mode::Drop => Err(io::Error::other("dropped as told")),
         Mode::Endless => {
@@ -178,6 +214,7 @@ fn effect(memory: &Mutex<Memory>, head: &http::request::Parts, body: Bytes) -> M
     let mut memory = memory.lock().unwrap();
     let mode = memory.modes.pop_front().unwrap_or(Mode::Status(200));
     let key = head.headers["idempotency-key"].to_str().unwrap();
+    memory.versions.push(head.version);
     let call = memory.calls.entry(key.to_owned()).or_default();
     call.requests_n += 1;
     if !matches!(&mode, Mode::Status(300..) | Mode::With(..) | Mode::Drop) && call.effects_n == 0 {

@@ -2,6 +2,24 @@
 
 use super::*;
 
+/// Keys whose examples are no defaults.
+const WITHOUT_DEFAULT: [&str; 14] = [
+    "query",
+    "statuses",
+    "sign_secret",
+    "method",
+    "body =",
+    "content_type",
+    "private_hosts",
+    "auth =",
+    "hmac",
+    "tls",
+    "proxy",
+    "connect_timeout_ms",
+    "success",
+    "capture",
+];
+
 fn kinds() -> Vec<KindFacts> {
     let kind = Name::parse("stripe").expect("a name");
     vec![KindFacts { kind, horizon_h: 720, has_signed_time: true, has_signed_url: false }]
@@ -23,7 +41,7 @@ fn keys(prefix: &str, value: &toml::Value, into: &mut BTreeSet<String>) {
         ["providers", "destinations", "destinations.NAME.headers", "destinations.NAME.statuses"]
             .contains(&prefix);
     match value {
-        toml::Value::Table(table) if table.contains_key("env") => {}
+        toml::Value::Table(table) if table.contains_key("env") || table.contains_key("file") => {}
         toml::Value::Table(table) => {
             for (key, value) in table {
                 let key = if is_users_own { "NAME" } else { key };
@@ -43,9 +61,19 @@ fn with_file(text: &str, name: &str) -> (tempfile::TempDir, Settings) {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join(name);
     std::fs::write(&path, text).expect("a file");
-    let env =
-        ["HOOKLATCH_OPS_TOKEN", "STRIPE_WEBHOOK_SECRET", "BILLING_AUTHORIZATION", "BILLING_SIGN_SECRET"]
-            .map(|name| (name.to_owned(), "0123456789abcdef".to_owned()));
+    let pem = "-----BEGIN CERTIFICATE-----\n-----BEGIN PRIVATE KEY-----\n";
+    for name in ["ca.pem", "client.pem", "client.key"] {
+        std::fs::write(folder.path().join(name), pem).expect("a file");
+    }
+    let env = [
+        "HOOKLATCH_OPS_TOKEN",
+        "STRIPE_WEBHOOK_SECRET",
+        "BILLING_AUTHORIZATION",
+        "BILLING_SIGN_SECRET",
+        "BILLING_PASSWORD",
+        "BILLING_HMAC",
+    ]
+    .map(|name| (name.to_owned(), "0123456789abcdef".to_owned()));
     let source = ConfigSource { file: Some(path) };
     (folder, Settings { source, env: env.into_iter().collect(), dev: None })
 }
@@ -66,7 +94,7 @@ fn defaults_that_the_manual_shows_are_those_of_the_program() {
     let shown: String = uncommented()
         .lines()
         // These have no default to show.
-        .filter(|line| !["query", "statuses", "sign_secret"].iter().any(|key| line.starts_with(key)))
+        .filter(|line| !WITHOUT_DEFAULT.iter().any(|key| line.starts_with(key)))
         .fold(String::new(), |all, line| all + line + "\n");
     let (_folder, settings) = with_file(&shown, "shown.toml");
     let shown = load(&settings, &kinds()).expect("right");

@@ -4,89 +4,113 @@
 //! fails before the connection stands was surely not sent; everything later is unknown. Addresses and header
 //! values are secrets: neither is ever part of an error's words.
 
-use std::collections::BTreeMap;
+mod address;
+mod answer;
+mod client;
+mod sign;
+
 use std::error::Error as _;
 use std::time::Duration;
 
 use base64::Engine;
-use hmac::{Hmac, KeyInit, Mac};
-use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
-use reqwest::{Client, ClientBuilder, Method, Response, Url, redirect};
-use sha2::Sha256;
+use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
+use reqwest::{Client, Method, Response, Url};
 use tokio::time::{Instant, timeout_at};
 
 use super::query::Query;
-use super::{Answer, Asked, DestinationError};
-use crate::config::{DestinationConfig, Secret, UnknownPolicy};
+use super::{Answer, Asked, DestinationError, Sent};
+use crate::config::{AuthConfig, DestinationConfig, Secret};
 use crate::store::LeasedMessage;
+use crate::template;
 use crate::types::{Name, UnixMs};
+use address::Allowed;
+use answer::Reader;
+pub(crate) use client::http_client;
+use sign::Signers;
 
-/// Most bytes of an answer that are read, for the sake of the connection; what they say plays no part.
+/// Most bytes of an answer that are read.
 const ANSWER_BYTES_MAX: usize = 64 * 1024;
 /// Longest words kept of an error, in characters.
 const WHY_CHARS_MAX: usize = 300;
-/// Idle connections are dropped before common far sides drop them (Node.js: 5 s), because a request written
-/// to a connection that is being closed ends as unknown.
-const IDLE: Duration = Duration::from_secs(4);
+
+/// Where calls go.
+enum Base {
+    /// To one address, and what is below it.
+    Fixed(Url),
+    /// To wherever the message says, as the destination's template made it at admission; what the template
+    /// leaves open has no say in what is fixed.
+    Template {
+        /// Scheme, host and port, when no value is in them.
+        origin: Option<Url>,
+        allowed: Allowed,
+    },
+}
 
 /// One far side, its headers and its connections.
 pub(super) struct HttpDestination {
     client: Client,
-    base: Url,
+    base: Base,
     headers: HeaderMap,
     timeout: Duration,
-    /// Keyed with the destination's `sign_secret`.
-    signer: Option<Hmac<Sha256>>,
+    signers: Signers,
+    reader: Reader,
 }
 
 impl HttpDestination {
-    /// `timeout` is from connect to last byte; connecting, TLS included, may take half of it.
+    /// `timeout` is from connect to last byte.
     pub(super) fn new(
         name: &Name,
         config: &DestinationConfig,
         timeout: Duration,
     ) -> Result<Self, DestinationError> {
-        let url_error = |why: String| DestinationError::Url { name: name.clone(), why };
-        let base = Url::parse(&config.url).map_err(|error| url_error(error.to_string()))?;
-        if !matches!(base.scheme(), "http" | "https") || !base.has_host() {
-            return Err(url_error(format!("its scheme is `{}`", base.scheme())));
-        }
-        let headers = secret_headers(&config.headers)
+        let base = base(config).map_err(|why| DestinationError::Url { name: name.clone(), why })?;
+        let headers = secret_headers(config)
             .map_err(|header| DestinationError::Header { name: name.clone(), header })?;
-        let client = client(&base, config, timeout)
+        let client = client::client(config, timeout)
             .map_err(|error| DestinationError::Client { name: Some(name.clone()), why: words(error) })?;
-        let signer =
-            config.sign_secret.as_ref().and_then(|secret| Hmac::new_from_slice(&sign_key(secret)).ok());
-        Ok(Self { client, base, headers, timeout, signer })
+        Ok(Self {
+            client,
+            base,
+            headers,
+            timeout,
+            signers: Signers::new(config),
+            reader: Reader::new(config),
+        })
     }
 
     /// Sends the message once and says what came back.
-    pub(super) async fn send(&self, message: &LeasedMessage, now_ms: UnixMs) -> Answer {
+    pub(super) async fn send(&self, message: &LeasedMessage, now_ms: UnixMs) -> Sent {
         let (method, url, mut headers) = match self.parts(message) {
             Ok(parts) => parts,
-            Err(why) => return Answer::NotSent { why },
+            Err(why) => return Answer::NotSent { why }.into(),
         };
-        if let Some(signer) = &self.signer
-            && let Err(why) = sign(signer.clone(), message, now_ms / 1_000, &mut headers)
-        {
-            return Answer::NotSent { why };
+        if let Err(why) = self.signers.sign(message, now_ms / 1_000, &mut headers) {
+            return Answer::NotSent { why }.into();
         }
         let request = self.client.request(method, url).headers(headers).body(message.body.clone());
         let deadline = Instant::now() + self.timeout;
         match timeout_at(deadline, request.send()).await {
-            Ok(Ok(response)) => {
-                let code = response.status().as_u16();
-                let retry_after = response.headers().get(RETRY_AFTER);
-                let retry_after = retry_after.and_then(|value| value.to_str().ok()).map(str::to_owned);
-                // The status decides, so a body that is cut off, endless or slow changes nothing.
-                drop(timeout_at(deadline, read_capped(response)).await);
-                Answer::Status { code, retry_after }
-            }
+            Ok(Ok(response)) => self.answered(response, deadline).await,
             Ok(Err(error)) if error.is_connect() || error.is_builder() => {
-                Answer::NotSent { why: words(error) }
+                Answer::NotSent { why: words(error) }.into()
             }
-            Ok(Err(error)) => Answer::Unknown { why: words(error) },
-            Err(_) => Answer::Unknown { why: format!("no answer within {} ms", self.timeout.as_millis()) },
+            Ok(Err(error)) => Answer::Unknown { why: words(error) }.into(),
+            Err(_) => {
+                Answer::Unknown { why: format!("no answer within {} ms", self.timeout.as_millis()) }.into()
+            }
+        }
+    }
+
+    async fn answered(&self, response: Response, deadline: Instant) -> Sent {
+        let code = response.status().as_u16();
+        let retry_after = response.headers().get(RETRY_AFTER);
+        let retry_after = retry_after.and_then(|value| value.to_str().ok()).map(str::to_owned);
+        // Unless the body has a say, the status decides: one that is cut off, endless or slow changes nothing.
+        let body = timeout_at(deadline, read_capped(response)).await;
+        let body = body.ok().and_then(Result::ok).flatten();
+        Sent {
+            response: self.reader.captured(body.as_deref()),
+            answer: self.reader.confirm(code, retry_after, body.as_deref()),
         }
     }
 
@@ -98,7 +122,7 @@ impl HttpDestination {
         };
         let mut request = self.client.get(url.clone());
         // The destination's credentials are for the destination's own host.
-        if url.origin() == self.base.origin() {
+        if self.base.is_home_of(&url) {
             request = request.headers(self.headers.clone());
         }
         let answer = async {
@@ -117,8 +141,7 @@ impl HttpDestination {
     fn parts(&self, message: &LeasedMessage) -> Result<(Method, Url, HeaderMap), String> {
         let method = Method::from_bytes(message.method.as_bytes())
             .map_err(|_| format!("`{}` is not a method", message.method))?;
-        let url = below(&self.base, &message.path)?;
-        Ok((method, url, self.headers_of(message)?))
+        Ok((method, self.base.url_of(message)?, self.headers_of(message)?))
     }
 
     /// The message's own headers, then the destination's, then ours: the later wins.
@@ -152,30 +175,6 @@ impl HttpDestination {
     }
 }
 
-/// The key bytes of a `sign_secret`: the base64 after `whsec_`, as Standard Webhooks writes it, else the text.
-fn sign_key(secret: &Secret) -> Vec<u8> {
-    let encoded = secret.reveal().strip_prefix("whsec_");
-    let decoded = encoded.and_then(|text| base64::engine::general_purpose::STANDARD.decode(text).ok());
-    decoded.unwrap_or_else(|| secret.reveal().as_bytes().to_vec())
-}
-
-/// Standard Webhooks v1 (standardwebhooks.com): over id, time and body. The id is the idempotency key; the
-/// time is that of the attempt, so that a late one is believed, too.
-fn sign(
-    mut mac: Hmac<Sha256>,
-    message: &LeasedMessage,
-    now_s: i64,
-    headers: &mut HeaderMap,
-) -> Result<(), String> {
-    mac.update(format!("{}.{now_s}.", message.idempotency_key).as_bytes());
-    mac.update(&message.body);
-    let signature = base64::engine::general_purpose::STANDARD.encode(mac.finalize().into_bytes());
-    headers.insert("webhook-id", value("webhook-id", &message.idempotency_key)?);
-    headers.insert("webhook-timestamp", HeaderValue::from(now_s));
-    headers.insert("webhook-signature", value("webhook-signature", &format!("v1,{signature}"))?);
-    Ok(())
-}
-
 /// Percent-encoded where a header could not carry it.
 fn ascii(text: &str) -> String {
     percent_encoding::utf8_percent_encode(text, percent_encoding::CONTROLS).to_string()
@@ -186,48 +185,66 @@ fn value(name: &str, text: &str) -> Result<HeaderValue, String> {
         .map_err(|_| format!("value of header `{name}` has characters a header cannot carry"))
 }
 
-fn secret_headers(configured: &BTreeMap<String, Secret>) -> Result<HeaderMap, String> {
+/// What every call carries; the error is the name of what cannot be a header.
+fn secret_headers(config: &DestinationConfig) -> Result<HeaderMap, String> {
     let mut headers = HeaderMap::new();
-    for (name, secret) in configured {
-        let parsed = HeaderName::from_bytes(name.as_bytes()).map_err(|_| name.clone())?;
-        let mut value = HeaderValue::from_str(secret.reveal()).map_err(|_| name.clone())?;
+    let mut insert = |name: &str, secret: &Secret| {
+        let parsed = HeaderName::from_bytes(name.as_bytes()).map_err(|_| name.to_owned())?;
+        let mut value = HeaderValue::from_str(secret.reveal()).map_err(|_| name.to_owned())?;
         value.set_sensitive(true);
         headers.insert(parsed, value);
+        Ok::<_, String>(())
+    };
+    for (name, secret) in &config.headers {
+        insert(name, secret)?;
+    }
+    match &config.http.auth {
+        Some(AuthConfig::Basic { user, password }) => {
+            let both = format!("{user}:{}", password.reveal());
+            let encoded = base64::engine::general_purpose::STANDARD.encode(both);
+            insert(AUTHORIZATION.as_str(), &Secret::new(format!("Basic {encoded}")))?;
+        }
+        Some(AuthConfig::Bearer(token)) => {
+            insert(AUTHORIZATION.as_str(), &Secret::new(format!("Bearer {}", token.reveal())))?;
+        }
+        None => {}
     }
     Ok(headers)
 }
 
-/// What every client of ours has in common: no redirects, no retries of its own, no proxies.
-fn builder() -> ClientBuilder {
-    // An error says that one is installed already, which is as good.
-    drop(rustls::crypto::ring::default_provider().install_default());
-    Client::builder()
-        .user_agent(concat!("hooklatch/", env!("CARGO_PKG_VERSION")))
-        .redirect(redirect::Policy::none())
-        .retry(reqwest::retry::never())
-        .no_proxy()
-        .referer(false)
-        .pool_idle_timeout(IDLE)
-}
-
-/// A client for anything that is not a destination.
-pub(crate) fn http_client() -> Result<Client, DestinationError> {
-    builder().build().map_err(|error| DestinationError::Client { name: None, why: words(error) })
-}
-
-/// One for each destination: connections, and what may be done with idle ones, are its own.
-fn client(base: &Url, config: &DestinationConfig, timeout: Duration) -> reqwest::Result<Client> {
-    // A connection that the far side closes while it idles would make a person decide. A new one for each
-    // call costs a handshake and leaves no such doubt.
-    let idle_n = if config.unknown == UnknownPolicy::Hold { 0 } else { config.concurrency_n as usize };
-    let mut builder = builder().connect_timeout(timeout / 2).pool_max_idle_per_host(idle_n);
-    let asks_by_tls =
-        matches!(&config.unknown, UnknownPolicy::Query(query) if !query.url.starts_with("http:"));
-    if base.scheme() == "http" && !asks_by_tls {
-        // Such a client never speaks TLS: it starts on a machine without certificate authorities, too.
-        builder = builder.tls_certs_only([]);
+impl Base {
+    /// Whether `url` is on the destination's own host, as far as the config names one.
+    fn is_home_of(&self, url: &Url) -> bool {
+        let (Self::Fixed(home) | Self::Template { origin: Some(home), .. }) = self else { return false };
+        home.origin() == url.origin()
     }
-    builder.build()
+
+    fn url_of(&self, message: &LeasedMessage) -> Result<Url, String> {
+        let (origin, allowed) = match self {
+            Self::Fixed(base) => return below(base, &message.path),
+            Self::Template { origin, allowed } => (origin, allowed),
+        };
+        let url = Url::parse(&message.path).map_err(|_| "message has no address of its own".to_owned())?;
+        if origin.as_ref().is_some_and(|origin| origin.origin() != url.origin()) {
+            return Err("address of the message leaves the destination's host".to_owned());
+        }
+        if origin.is_none() {
+            allowed.check(&url)?;
+        }
+        Ok(url)
+    }
+}
+
+fn base(config: &DestinationConfig) -> Result<Base, String> {
+    let url = Url::parse(&template::without_tags(&config.url)).map_err(|error| error.to_string())?;
+    if !matches!(url.scheme(), "http" | "https") || !url.has_host() {
+        return Err(format!("its scheme is `{}`", url.scheme()));
+    }
+    if !template::is_template(&config.url) {
+        return Ok(Base::Fixed(url));
+    }
+    let origin = (!template::has_host_template(&config.url)).then_some(url);
+    Ok(Base::Template { origin, allowed: Allowed::new(&config.http.private_hosts) })
 }
 
 /// `path` below `base`, its query joined to that of `base`. A path that climbs out is refused.
@@ -280,6 +297,8 @@ fn words(error: reqwest::Error) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::UnknownPolicy;
+    use crate::outbox::policy::tests::config;
 
     #[test]
     fn paths_stay_below_the_destination() {
@@ -304,11 +323,19 @@ mod tests {
 
     #[test]
     fn secrets_are_not_shown() {
-        let secret = BTreeMap::from([("authorization".to_owned(), Secret::new("Bearer canary"))]);
-        let shown = format!("{:?}", secret_headers(&secret).unwrap());
-        assert!(!shown.contains("canary"), "{shown}");
-        let bad = BTreeMap::from([("x".to_owned(), Secret::new("canary\n"))]);
-        assert_eq!(secret_headers(&bad).unwrap_err(), "x");
+        let mut config = config(UnknownPolicy::Retry);
+        config.headers.insert("x-key".to_owned(), Secret::new("canary"));
+        for auth in [
+            AuthConfig::Bearer(Secret::new("canary")),
+            AuthConfig::Basic { user: "u".to_owned(), password: Secret::new("canary") },
+        ] {
+            config.http.auth = Some(auth);
+            let shown = format!("{config:?} {:?}", secret_headers(&config).unwrap());
+            // dTpjYW5hcnk= is u:canary.
+            assert!(!shown.contains("canary") && !shown.contains("dTpj"), "{shown}");
+        }
+        config.headers.insert("x".to_owned(), Secret::new("canary\n"));
+        assert_eq!(secret_headers(&config).unwrap_err(), "x");
     }
 
     #[test]

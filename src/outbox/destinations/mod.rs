@@ -17,6 +17,19 @@ use http::HttpDestination;
 pub(crate) use http::http_client;
 use query::Query;
 
+/// What came of one call.
+pub(super) struct Sent {
+    pub(super) answer: Answer,
+    /// The piece of the answer that is kept, when the destination keeps any.
+    pub(super) response: Option<String>,
+}
+
+impl From<Answer> for Sent {
+    fn from(answer: Answer) -> Self {
+        Self { answer, response: None }
+    }
+}
+
 /// What the far side says about an earlier attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Asked {
@@ -72,6 +85,8 @@ pub(super) struct Times {
     pub(super) ask_timeout_ms: u64,
     /// What must be left of the lease after a call.
     pub(super) margin_ms: u64,
+    /// How often a lease is prolonged while a call is under way; `None`: never, because the call fits into it.
+    pub(super) beat_ms: Option<u64>,
 }
 
 impl Times {
@@ -80,13 +95,25 @@ impl Times {
         let margin_ms = lease_ms / 20;
         let timeout_ms = timeout_ms.min(lease_ms - 2 * margin_ms).max(1);
         let rest_ms = lease_ms.saturating_sub(timeout_ms + 2 * margin_ms);
-        Self { timeout_ms, ask_timeout_ms: timeout_ms.min(rest_ms.max(margin_ms / 2)).max(1), margin_ms }
+        let ask_timeout_ms = timeout_ms.min(rest_ms.max(margin_ms / 2)).max(1);
+        Self { timeout_ms, ask_timeout_ms, margin_ms, beat_ms: None }
+    }
+
+    /// For calls that may outlast the lease, which is prolonged four times in its length.
+    fn with_heartbeat(lease_ms: u64, timeout_ms: u64) -> Self {
+        let within = Self::within(lease_ms, timeout_ms);
+        Self { timeout_ms: timeout_ms.max(1), beat_ms: Some((lease_ms / 4).max(1)), ..within }
     }
 
     /// Whether a call that starts now ends, at its slowest, well before the lease does.
     pub(super) fn fit(self, lease_until_ms: UnixMs, now_ms: UnixMs) -> bool {
         let left_ms = u64::try_from(lease_until_ms.saturating_sub(now_ms)).unwrap_or(0);
-        left_ms >= self.timeout_ms + self.margin_ms
+        let needed_ms = match self.beat_ms {
+            // Until the first beats are written, late ones included.
+            Some(beat_ms) => self.timeout_ms.min(2 * beat_ms),
+            None => self.timeout_ms,
+        };
+        left_ms >= needed_ms + self.margin_ms
     }
 }
 
@@ -102,7 +129,11 @@ pub(super) struct Destination {
 
 impl Destination {
     fn new(name: Name, config: DestinationConfig, lease_ms: u64) -> Result<Self, DestinationError> {
-        let times = Times::within(lease_ms, config.timeout_ms);
+        let times = if config.heartbeat {
+            Times::with_heartbeat(lease_ms, config.timeout_ms)
+        } else {
+            Times::within(lease_ms, config.timeout_ms)
+        };
         if times.timeout_ms < config.timeout_ms {
             tracing::warn!(
                 destination = %name,
@@ -128,7 +159,7 @@ impl Destination {
     }
 
     /// Makes the call, once.
-    pub(super) async fn send(&self, message: &LeasedMessage, now_ms: UnixMs) -> Answer {
+    pub(super) async fn send(&self, message: &LeasedMessage, now_ms: UnixMs) -> Sent {
         self.http.send(message, now_ms).await
     }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::*;
-use crate::config::{QueryConfig, RetryConfig};
+use crate::config::{HttpConfig, QueryConfig, RetryConfig};
 
 const NOW: UnixMs = 1_700_000_000_000;
 const HOUR: i64 = 3_600_000;
@@ -23,6 +23,8 @@ pub(in crate::outbox) fn config(unknown: UnknownPolicy) -> DestinationConfig {
         breaker_open_ms: 1_000,
         statuses: BTreeMap::new(),
         sign_secret: None,
+        heartbeat: false,
+        http: HttpConfig::default(),
     }
 }
 

@@ -256,7 +256,7 @@ pub(in crate::store) async fn event_take_due(
     // SKIP LOCKED: nodes pass each other instead of queueing behind one row.
     let row = sqlx::query(
         "SELECT e.provider, e.event_id, e.event_type, e.object, e.version, e.attempts_n, e.received_at_ms,
-                p.headers, p.body
+                p.headers, p.body, e.generation
          FROM processed_webhook_events e JOIN webhook_payloads p USING (provider, event_id)
          WHERE e.state = 'retry' AND e.due_at_ms <= $1 AND e.provider = ANY($2)
          ORDER BY e.due_at_ms LIMIT 1 FOR UPDATE OF e SKIP LOCKED",

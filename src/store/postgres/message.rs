@@ -64,6 +64,25 @@ pub(in crate::store) async fn message_lease(
     rows.iter().map(one).collect()
 }
 
+/// Prolongs a lease; `false` when it is no longer this worker's.
+pub(in crate::store) async fn message_extend(
+    db: &Postgres,
+    message_id: &str,
+    attempt_n: u32,
+    until_ms: UnixMs,
+) -> sqlx::Result<bool> {
+    let extended = sqlx::query(
+        "UPDATE outbox_messages SET visible_at_ms = $3
+         WHERE message_id = $1 AND attempts_n = $2 AND state = 'leased'",
+    )
+    .bind(message_id)
+    .bind(i64::from(attempt_n))
+    .bind(until_ms)
+    .execute(&db.pool)
+    .await?;
+    Ok(extended.rows_affected() == 1)
+}
+
 pub(in crate::store) async fn message_settle(
     db: &Postgres,
     settlements: &[Settlement],
@@ -84,8 +103,8 @@ async fn settle(db: &mut PgConnection, settlements: &[Settlement]) -> sqlx::Resu
     let rows = sqlx::query(
         "WITH input AS (
              SELECT * FROM unnest($1::text[], $2::bigint[], $3::text[], $4::bigint[], $5::text[], $6::bigint[],
-                 $7::text[], $8::bigint[])
-             AS t (message_id, attempt_n, state, visible_at_ms, result, http_status, error, settled_at_ms)
+                 $7::text[], $8::bigint[], $9::text[])
+             AS t (message_id, attempt_n, state, visible_at_ms, result, http_status, error, settled_at_ms, response)
          ), settled AS (
              UPDATE outbox_messages m
              SET state = s.state, visible_at_ms = COALESCE(s.visible_at_ms, m.visible_at_ms),
@@ -96,7 +115,8 @@ async fn settle(db: &mut PgConnection, settlements: &[Settlement]) -> sqlx::Resu
              RETURNING m.message_id
          ), attempt AS (
              UPDATE outbox_attempts a
-             SET finished_at_ms = s.settled_at_ms, result = s.result, http_status = s.http_status, error = s.error
+             SET finished_at_ms = s.settled_at_ms, result = s.result, http_status = s.http_status, error = s.error,
+                 response = s.response
              FROM input s JOIN settled USING (message_id)
              WHERE a.message_id = s.message_id AND a.attempt_n = s.attempt_n
          )
@@ -110,6 +130,7 @@ async fn settle(db: &mut PgConnection, settlements: &[Settlement]) -> sqlx::Resu
     .bind(settlements.iter().map(|one| one.http_status.map(i64::from)).collect::<Vec<_>>())
     .bind(settlements.iter().map(|one| one.error.as_deref()).collect::<Vec<_>>())
     .bind(settlements.iter().map(|one| one.settled_at_ms).collect::<Vec<_>>())
+    .bind(settlements.iter().map(|one| one.response.as_deref()).collect::<Vec<_>>())
     .fetch_all(db)
     .await?;
     rows.iter().map(|row| row.try_get(0)).collect()

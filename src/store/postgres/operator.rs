@@ -7,7 +7,7 @@ use super::Postgres;
 use crate::store::operator::{Act, AttemptRow, AuditRow, Decision, Filter, PauseRow};
 use crate::store::tx::TxKind;
 use crate::store::{MessageRow, Tx};
-use crate::types::{MessageState, Name, UnixMs};
+use crate::types::{EventKey, MessageState, Name, UnixMs};
 
 pub(in crate::store) async fn operator_begin(db: &Postgres) -> sqlx::Result<Tx> {
     db.pool.begin().await.map(TxKind::Postgres).map(Tx)
@@ -55,6 +55,54 @@ pub(in crate::store) async fn idempotency_answer(
         .map(drop)
 }
 
+pub(in crate::store) async fn event_state(
+    db: &mut PgConnection,
+    key: &EventKey,
+) -> sqlx::Result<Option<String>> {
+    sqlx::query_scalar("SELECT state FROM processed_webhook_events WHERE provider = $1 AND event_id = $2")
+        .bind(key.provider.as_str())
+        .bind(key.event_id.as_str())
+        .fetch_optional(db)
+        .await
+}
+
+/// Makes an event due for another dispatch under the next generation, and records who did it; 0 when it stands
+/// where it cannot be, or its bytes are no longer kept.
+pub(in crate::store) async fn event_rerun(
+    db: &mut PgConnection,
+    key: &EventKey,
+    decision: &Decision<'_>,
+) -> sqlx::Result<u64> {
+    let changed = sqlx::query(
+        "UPDATE processed_webhook_events
+         SET state = 'retry', due_at_ms = $3, attempts_n = 0, error = NULL, generation = generation + 1
+         WHERE provider = $1 AND event_id = $2 AND state IN ('done', 'ignored', 'failed', 'superseded')
+           AND EXISTS (SELECT 1 FROM webhook_payloads p WHERE p.provider = $1 AND p.event_id = $2)",
+    )
+    .bind(key.provider.as_str())
+    .bind(key.event_id.as_str())
+    .bind(decision.now_ms)
+    .execute(&mut *db)
+    .await?
+    .rows_affected();
+    if changed == 1 {
+        sqlx::query(
+            "INSERT INTO audit_log (audit_id, at_ms, actor, action, provider, event_id, detail)
+             SELECT gen_random_uuid()::text, $3, $4, $5, provider, event_id, 'generation ' || generation || ': ' || $6
+             FROM processed_webhook_events WHERE provider = $1 AND event_id = $2",
+        )
+        .bind(key.provider.as_str())
+        .bind(key.event_id.as_str())
+        .bind(decision.now_ms)
+        .bind(decision.actor)
+        .bind(Act::Rerun.audited())
+        .bind(decision.reason)
+        .execute(db)
+        .await?;
+    }
+    Ok(changed)
+}
+
 pub(in crate::store) async fn message_state(
     db: &mut PgConnection,
     message_id: &str,
@@ -91,8 +139,8 @@ pub(in crate::store) async fn messages_act(
     decision: &Decision<'_>,
 ) -> sqlx::Result<u64> {
     let sql = match act {
-        // About destinations: no message changes.
-        Act::Pause | Act::Resume => return Ok(0),
+        // About destinations and events: no message changes.
+        Act::Pause | Act::Resume | Act::Rerun => return Ok(0),
         // What was sent before is in `outbox_attempts`; the policy starts anew, under the same key.
         Act::Send => {
             "UPDATE outbox_messages
@@ -180,7 +228,8 @@ pub(in crate::store) async fn message_count(db: &Postgres, filter: &Filter) -> s
 
 pub(in crate::store) async fn attempt_list(db: &Postgres, message_id: &str) -> sqlx::Result<Vec<AttemptRow>> {
     let rows = sqlx::query(
-        "SELECT attempt_n, node, started_at_ms, finished_at_ms, result, http_status, error
+        "SELECT attempt_n, node, started_at_ms, finished_at_ms, result, http_status, error,
+                response
          FROM outbox_attempts WHERE message_id = $1 ORDER BY attempt_n DESC LIMIT 100",
     )
     .bind(message_id)

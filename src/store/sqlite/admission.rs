@@ -230,7 +230,7 @@ pub(in crate::store) async fn event_take_due(
     let names: Vec<&str> = providers.iter().map(Name::as_str).collect();
     let row = sqlx::query(
         "SELECT e.provider, e.event_id, e.event_type, e.object, e.version, e.attempts_n, e.received_at_ms,
-                p.headers, p.body
+                p.headers, p.body, e.generation
          FROM processed_webhook_events e JOIN webhook_payloads p USING (provider, event_id)
          WHERE e.state = 'retry' AND e.due_at_ms <= $1 AND e.provider IN (SELECT value FROM json_each($2))
          ORDER BY e.due_at_ms LIMIT 1",

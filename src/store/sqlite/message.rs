@@ -130,6 +130,25 @@ async fn claim(
     rows.iter().map(one).collect()
 }
 
+/// Prolongs a lease; `false` when it is no longer this worker's.
+pub(in crate::store) async fn message_extend(
+    db: &Sqlite,
+    message_id: &str,
+    attempt_n: u32,
+    until_ms: UnixMs,
+) -> sqlx::Result<bool> {
+    let extended = sqlx::query(
+        "UPDATE outbox_messages SET visible_at_ms = $3
+         WHERE message_id = $1 AND attempts_n = $2 AND state = 'leased'",
+    )
+    .bind(message_id)
+    .bind(i64::from(attempt_n))
+    .bind(until_ms)
+    .execute(&db.writer)
+    .await?;
+    Ok(extended.rows_affected() == 1)
+}
+
 pub(in crate::store) async fn message_settle(
     db: &Sqlite,
     settlements: &[Settlement],
@@ -154,7 +173,8 @@ pub(in crate::store) async fn message_settle(
     sqlx::query(
         "UPDATE outbox_attempts AS a
          SET finished_at_ms = s.value ->> 'settled_at_ms', result = s.value ->> 'result',
-             http_status = s.value ->> 'http_status', error = s.value ->> 'error'
+             http_status = s.value ->> 'http_status', error = s.value ->> 'error',
+             response = s.value ->> 'response'
          FROM json_each($1) AS s
          WHERE a.message_id = s.value ->> 'message_id' AND a.attempt_n = s.value ->> 'attempt_n'
            AND a.message_id IN (SELECT value FROM json_each($2))",

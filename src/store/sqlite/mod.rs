@@ -24,11 +24,13 @@ pub(super) use admission::{
 };
 pub(super) use event::{event_counts_open, event_get, event_list, event_retry_later};
 pub(super) use lane::{lanes_advance, lanes_extend, lanes_lock};
-pub(super) use message::{message_counts, message_lease, message_list_of_event, message_settle};
+pub(super) use message::{
+    message_counts, message_extend, message_lease, message_list_of_event, message_settle,
+};
 pub(super) use operator::{
-    attempt_list, audit_list, destination_pause, idempotency_answer, idempotency_prune, idempotency_take,
-    message_count, message_get, message_ids, message_list, message_state, messages_act, operator_begin,
-    pause_list,
+    attempt_list, audit_list, destination_pause, event_rerun, event_state, idempotency_answer,
+    idempotency_prune, idempotency_take, message_count, message_get, message_ids, message_list,
+    message_state, messages_act, operator_begin, pause_list,
 };
 
 use super::{StoreError, migrations};

@@ -234,6 +234,7 @@ async fn a_stale_settlement_is_fenced(database: &Database) {
         result: AttemptResult::Refused,
         http_status: None,
         error: None,
+        response: None,
         settled_at_ms: fixture.clock.now_ms(),
     };
     assert_eq!(fixture.store.message_settle(&[late]).await.unwrap(), [false]);

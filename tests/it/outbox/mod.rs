@@ -1,12 +1,16 @@
 //! The outbox against a far side that misbehaves, on both databases, on a clock that stands until told.
 
 mod calls;
+mod http;
 mod running;
+mod tls;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use hooklatch::config::{DestinationConfig, OutboxConfig, QueryConfig, RetryConfig, Secret, UnknownPolicy};
+use hooklatch::config::{
+    DestinationConfig, HttpConfig, OutboxConfig, QueryConfig, RetryConfig, Secret, UnknownPolicy,
+};
 use hooklatch::outbox::Outbox;
 use hooklatch::store::{LeaseWant, MessageRow, Store};
 use hooklatch::types::Clock;
@@ -51,6 +55,8 @@ impl Fixture {
             breaker_open_ms: 1_000,
             statuses: BTreeMap::new(),
             sign_secret: None,
+            heartbeat: false,
+            http: HttpConfig::default(),
         }
     }
 
@@ -60,6 +66,13 @@ impl Fixture {
 
     fn outbox(&self, config: DestinationConfig) -> Outbox {
         self.outbox_to([("billing", config)])
+    }
+
+    fn outbox_leasing(&self, config: DestinationConfig, lease_ms: u64) -> Outbox {
+        let outbox = OutboxConfig { lease_ms, poll_ms: 50, stop_timeout_ms: 300 };
+        let destinations = BTreeMap::from([(name("billing"), config)]);
+        Outbox::new(self.store.clone(), self.clock.clone(), outbox, destinations, "node-1".to_owned())
+            .unwrap()
     }
 
     fn outbox_to<const N: usize>(&self, destinations: [(&str, DestinationConfig); N]) -> Outbox {

@@ -44,6 +44,7 @@ async fn settle(store: &Store, message: &LeasedMessage, to: SettleTo) {
         result: AttemptResult::Done,
         http_status: None,
         error: None,
+        response: None,
         settled_at_ms: 5_000,
     };
     assert_eq!(store.message_settle(&[settlement]).await.unwrap(), [true]);

@@ -34,6 +34,7 @@ fn settlement(message: &LeasedMessage, to: SettleTo, result: AttemptResult) -> S
         result,
         http_status: Some(200),
         error: None,
+        response: None,
         settled_at_ms: 5_000,
     }
 }

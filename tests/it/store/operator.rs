@@ -36,6 +36,7 @@ async fn settled(store: &Store, event_id: &str, to: SettleTo) -> String {
         result: AttemptResult::Unknown,
         http_status: None,
         error: Some("no answer".to_owned()),
+        response: None,
         settled_at_ms: 5_000,
     };
     assert_eq!(store.message_settle(&[settlement]).await.unwrap(), [true]);

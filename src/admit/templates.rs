@@ -1,0 +1,186 @@
+//! Fills in the templates of destinations, once, at admission: what a message says is frozen with its key, so
+//! that every attempt sends the same bytes.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use crate::config::DestinationConfig;
+use crate::handler::{Effects, Message, RawEvent};
+use crate::template::{Escape, Template, is_template};
+use crate::types::Name;
+
+/// The templates of every destination that has any.
+#[derive(Debug, Default)]
+pub(crate) struct Templates(BTreeMap<String, Parts>);
+
+#[derive(Debug)]
+struct Parts {
+    method: Option<Template>,
+    url: Option<Template>,
+    body: Option<(Template, String)>,
+}
+
+impl Templates {
+    /// Reads those of all destinations; the error names the destination and says what is wrong.
+    pub(crate) fn new(destinations: &BTreeMap<Name, DestinationConfig>) -> Result<Self, String> {
+        let mut all = BTreeMap::new();
+        for (name, config) in destinations {
+            let wrong = |why: String| format!("template of destination `{name}`: {why}");
+            let parts = Parts {
+                method: parsed(config.http.method.as_ref(), Escape::Nothing).map_err(wrong)?,
+                url: parsed(Some(&config.url).filter(|url| is_template(url)), Escape::Url).map_err(wrong)?,
+                body: match &config.http.body {
+                    Some(body) => {
+                        let escape = Escape::of_content_type(&body.content_type);
+                        let template = Template::parse(&body.template, escape).map_err(wrong)?;
+                        Some((template, body.content_type.clone()))
+                    }
+                    None => None,
+                },
+            };
+            if parts.method.is_some() || parts.url.is_some() || parts.body.is_some() {
+                all.insert(name.to_string(), parts);
+            }
+        }
+        Ok(Self(all))
+    }
+
+    /// Fills in what `effects` send to destinations with templates. `key_of` tells the idempotency key of an
+    /// effect. The error is for people, and stays with the event.
+    pub(super) fn fill(
+        &self,
+        event: &RawEvent,
+        mut effects: Effects,
+        key_of: impl Fn(&str) -> String,
+    ) -> Result<Effects, String> {
+        if self.0.is_empty() {
+            return Ok(effects);
+        }
+        let mut payload = None;
+        for message in effects.messages_mut() {
+            let Some(parts) = self.0.get(&message.destination) else { continue };
+            let payload =
+                payload.get_or_insert_with(|| serde_json::from_slice(&event.payload).unwrap_or(Value::Null));
+            let values = values(event, payload, message, &key_of(&message.name));
+            parts
+                .fill(message, &values)
+                .map_err(|why| format!("template of destination `{}`, {why}", message.destination))?;
+        }
+        Ok(effects)
+    }
+}
+
+fn parsed(text: Option<&String>, escape: Escape) -> Result<Option<Template>, String> {
+    text.map(|text| Template::parse(text, escape)).transpose()
+}
+
+/// What templates may use.
+fn values(event: &RawEvent, payload: &Value, message: &Message, idempotency_key: &str) -> Value {
+    let body = message.body.as_ref().and_then(|body| serde_json::from_slice(body).ok());
+    json!({
+        "idempotency_key": idempotency_key,
+        "event": {
+            "provider": event.provider.as_str(), "id": event.event_id, "type": event.event_type,
+            "received_at_ms": event.received_at_ms,
+        },
+        "payload": payload,
+        "message": {
+            "name": message.name, "method": message.method, "path": message.path,
+            "body": body.unwrap_or(Value::Null),
+        },
+    })
+}
+
+impl Parts {
+    fn fill(&self, message: &mut Message, values: &Value) -> Result<(), String> {
+        if let Some(template) = &self.url {
+            let url = template.render(values).map_err(|why| format!("url: {why}"))?;
+            if climbs(&url) {
+                return Err("url: a value is `.` or `..`, which would climb out of its path".to_owned());
+            }
+            if url.parse::<http::Uri>().is_err() {
+                return Err("url: the result is not an address".to_owned());
+            }
+            message.path = url;
+        }
+        if let Some(template) = &self.method {
+            let method = template.render(values).map_err(|why| format!("method: {why}"))?;
+            let method = method.trim().to_owned();
+            if method.is_empty() || !method.bytes().all(|byte| byte.is_ascii_uppercase()) {
+                return Err("method: the result is not a method in capitals".to_owned());
+            }
+            message.method = method;
+        }
+        if let Some((template, content_type)) = &self.body {
+            let body = template.render(values).map_err(|why| format!("body: {why}"))?;
+            message.body = Some(body.into());
+            message.headers.insert("content-type".to_owned(), content_type.clone());
+        }
+        Ok(())
+    }
+}
+
+/// Whether an address has a segment that URL parsers take for "here" or "one up".
+fn climbs(url: &str) -> bool {
+    let path = url.split_once("://").map_or(url, |(_, rest)| rest);
+    let path = path.split(['?', '#']).next().unwrap_or_default();
+    path.split('/').skip(1).any(|segment| matches!(segment, "." | ".."))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn filled(url: &str, method: Option<&str>, body: Option<&str>, payload: &str) -> Result<Message, String> {
+        let template = |text: &str, escape| Template::parse(text, escape).expect("a template");
+        let parts = Parts {
+            url: Some(template(url, Escape::Url)),
+            method: method.map(|text| template(text, Escape::Nothing)),
+            body: body.map(|text| (template(text, Escape::Json), "application/json".to_owned())),
+        };
+        let templates = Templates(BTreeMap::from([("far".to_owned(), parts)]));
+        let event = RawEvent {
+            provider: Name::parse("stripe").expect("a name"),
+            event_id: "evt/1".to_owned(),
+            event_type: "invoice.paid".to_owned(),
+            payload: payload.as_bytes().to_vec().into(),
+            received_at_ms: 7,
+            attempt_n: 1,
+        };
+        let mut effects =
+            templates.fill(&event, Effects::new().forward("far"), |name| format!("key-{name}"))?;
+        Ok(std::mem::replace(&mut effects.messages_mut()[0], Message::to("none")))
+    }
+
+    #[test]
+    fn a_message_is_made_of_its_event() {
+        let message = filled(
+            "https://far.test/{{ event.id }}/{{ idempotency_key }}",
+            Some("{{ 'DELETE' if payload.gone else 'PUT' }}"),
+            Some(r#"{"who":{{ payload.who }},"type":{{ event.type }}}"#),
+            r#"{"who":"A \"B\"","gone":true}"#,
+        )
+        .expect("filled in");
+        assert_eq!(
+            (message.method.as_str(), message.path.as_str()),
+            ("DELETE", "https://far.test/evt%2F1/key-far")
+        );
+        assert_eq!(message.body.as_deref(), Some(br#"{"who":"A \"B\"","type":"invoice.paid"}"#.as_slice()));
+        assert_eq!(message.headers["content-type"], "application/json");
+    }
+
+    #[test]
+    fn an_event_that_does_not_fit_its_template_says_so() {
+        #[track_caller]
+        fn check(url: &str, method: Option<&str>, payload: &str, want: &str) {
+            let why = filled(url, method, None, payload).expect_err(want);
+            assert!(why.starts_with("template of destination `far`, ") && why.contains(want), "{why}");
+            assert!(!why.contains("canary"), "values are not shown: {why}");
+        }
+        check("https://far.test/{{ payload.id }}", None, "{}", "url: undefined value");
+        check("https://far.test/{{ payload.id }}/x", None, r#"{"id":".."}"#, "would climb");
+        check("https://{{ payload.host }}/x", None, r#"{"host":"canary/evil"}"#, "not an address");
+        check("https://far.test/", Some("{{ payload.m }}"), r#"{"m":"canary"}"#, "not a method");
+    }
+}

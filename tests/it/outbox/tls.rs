@@ -1,0 +1,110 @@
+//! TLS with far sides of our own: whom we believe, and who we say we are.
+
+use std::sync::Arc;
+
+use hooklatch::config::{DestinationConfig, HttpConfig, HttpVersion, Secret, TlsConfig, UnknownPolicy};
+use http::Version;
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
+use rustls::server::WebPkiClientVerifier;
+
+use super::Fixture;
+use crate::database::{Database, on_both};
+use crate::stub::Stub;
+
+on_both!(
+    only_a_far_side_with_a_believed_certificate_is_called,
+    a_far_side_that_wants_to_know_us_is_shown_our_certificate
+);
+
+/// An authority and what it vouches for.
+struct Authority(CertifiedIssuer<'static, KeyPair>);
+
+impl Authority {
+    fn new() -> Self {
+        let mut params = CertificateParams::new(Vec::new()).unwrap();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        Self(CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap())
+    }
+
+    fn pem(&self) -> Secret {
+        Secret::new(self.0.pem())
+    }
+
+    /// A certificate for `name` and its key, both in PEM and in DER form.
+    fn certify(&self, name: &str) -> (String, String, CertificateDer<'static>, PrivateKeyDer<'static>) {
+        let key = KeyPair::generate().unwrap();
+        let params = CertificateParams::new(vec![name.to_owned()]).unwrap();
+        let certificate = params.signed_by(&key, &self.0).unwrap();
+        let der = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der()));
+        (certificate.pem(), key.serialize_pem(), certificate.der().clone(), der)
+    }
+
+    /// A far side at `localhost`; with `clients`, only for those that it vouches for.
+    async fn far_side(&self, clients: Option<&Self>) -> Stub {
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let builder = rustls::ServerConfig::builder_with_provider(Arc::clone(&provider))
+            .with_safe_default_protocol_versions()
+            .unwrap();
+        let builder = match clients {
+            None => builder.with_no_client_auth(),
+            Some(clients) => {
+                let mut roots = rustls::RootCertStore::empty();
+                roots.add(clients.0.der().clone()).unwrap();
+                let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
+                builder.with_client_cert_verifier(verifier.build().unwrap())
+            }
+        };
+        let (_, _, certificate, key) = self.certify("localhost");
+        let mut config = builder.with_single_cert(vec![certificate], key).unwrap();
+        config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+        Stub::start_with(Some(Arc::new(config))).await
+    }
+}
+
+async fn called(fixture: &Fixture, stub: &Stub, http: HttpConfig) -> hooklatch::store::MessageRow {
+    let id = format!("evt_{}", fastrand::u64(..));
+    fixture.message(&id, &["billing"]).await;
+    let url = format!("https://localhost:{}/calls", stub.addr.port());
+    let config = DestinationConfig { url, http, ..fixture.config(UnknownPolicy::Hold) };
+    fixture.outbox(config).run_due().await.unwrap();
+    fixture.row(&id).await
+}
+
+async fn only_a_far_side_with_a_believed_certificate_is_called(database: &Database) {
+    let fixture = Fixture::new(database).await;
+    let (ours, other) = (Authority::new(), Authority::new());
+    let stub = ours.far_side(None).await;
+    let believing = |authority: &Authority, version| {
+        let tls = TlsConfig { ca: Some(authority.pem()), ..TlsConfig::default() };
+        HttpConfig { tls, version, ..HttpConfig::default() }
+    };
+    let row = called(&fixture, &stub, believing(&other, HttpVersion::Auto)).await;
+    assert_eq!((row.state.as_str(), row.last_result.as_deref()), ("ready", Some("retry")), "{row:?}");
+    assert_eq!(stub.counts(&row.idempotency_key), (0, 0));
+    for version in [HttpVersion::Auto, HttpVersion::Only11] {
+        let row = called(&fixture, &stub, believing(&ours, version)).await;
+        assert_eq!(row.state, "done", "{:?}", row.last_error);
+    }
+    assert_eq!(stub.versions(), [Version::HTTP_2, Version::HTTP_11], "what both sides can is spoken");
+}
+
+async fn a_far_side_that_wants_to_know_us_is_shown_our_certificate(database: &Database) {
+    let fixture = Fixture::new(database).await;
+    let (servers, clients, strangers) = (Authority::new(), Authority::new(), Authority::new());
+    let stub = servers.far_side(Some(&clients)).await;
+    let showing = |authority: &Authority| {
+        let (certificate, key, ..) = authority.certify("hooklatch");
+        let tls = TlsConfig {
+            ca: Some(servers.pem()),
+            certificate: Some(Secret::new(certificate)),
+            key: Some(Secret::new(key)),
+        };
+        HttpConfig { tls, ..HttpConfig::default() }
+    };
+    let row = called(&fixture, &stub, showing(&clients)).await;
+    assert_eq!(row.state, "done", "{:?}", row.last_error);
+    let row = called(&fixture, &stub, showing(&strangers)).await;
+    assert_ne!(row.state, "done");
+    assert_eq!(stub.counts(&row.idempotency_key), (0, 0));
+}
