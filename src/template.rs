@@ -89,7 +89,6 @@ impl Template {
     /// Reads a template; the error says where its mistake is.
     pub(crate) fn parse(text: &str, escape: Escape) -> Result<Self, String> {
         let mut environment = Environment::new();
-        environment.set_undefined_behavior(UndefinedBehavior::Strict);
         environment.set_fuel(Some(STEPS_N_MAX));
         environment.set_auto_escape_callback(move |_| match escape {
             Escape::Json => AutoEscape::Json,
@@ -106,6 +105,17 @@ impl Template {
             });
         }
         environment.add_template_owned(NAME, text.to_owned()).map_err(|error| words(&error))?;
+        // Names of filters and functions are looked up when they are reached: reach them now, with nothing.
+        environment.set_undefined_behavior(UndefinedBehavior::Chainable);
+        let tried = environment.get_template(NAME).and_then(|template| template.render(Value::UNDEFINED));
+        let is_unknown = |error: &Error| {
+            use ErrorKind::{UnknownFilter, UnknownFunction, UnknownTest};
+            matches!(error.kind(), UnknownFilter | UnknownFunction | UnknownTest)
+        };
+        if let Some(error) = tried.err().filter(is_unknown) {
+            return Err(words(&error));
+        }
+        environment.set_undefined_behavior(UndefinedBehavior::Strict);
         Ok(Self { environment, escape })
     }
 

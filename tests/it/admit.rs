@@ -30,6 +30,7 @@ on_both!(
     a_transactional_handler_leaves_all_or_nothing,
     a_transactional_handlers_bad_sql_poisons_nobody,
     a_panic_in_a_transactional_handler_is_its_events_alone,
+    a_template_makes_the_call_and_one_that_does_not_fit_fails_its_event_alone,
 );
 
 /// The row of an event, read beside the app.
@@ -307,4 +308,20 @@ async fn a_panic_in_a_transactional_handler_is_its_events_alone(database: &Datab
     let (state, _, error) = state(database, "unlucky").await;
     assert_eq!((state.as_str(), error.contains("unlucky")), ("retry", true), "{error}");
     assert_eq!(database.count("SELECT COUNT(*) FROM ledger WHERE invoice = 'in_unlucky'").await, 0);
+}
+
+async fn a_template_makes_the_call_and_one_that_does_not_fit_fails_its_event_alone(database: &Database) {
+    let more = "routes = [{ on = [\"*\"], to = \"billing\" }]\n[destinations.billing]\n\
+                body = '{\"paid\":{{ payload.amount_paid }},\"who\":{{ payload.id }},\"key\":{{ idempotency_key }}}'";
+    let app = TestApp::start(database, stripe_kind(), more).await;
+    assert_eq!(app.event("evt_1", "invoice.paid", 7).await, "accepted");
+    let odd = r#"{"id":"evt_2","type":"invoice.paid","data":{"object":{"id":"in_2"}}}"#;
+    assert_eq!(app.post(odd).await.1, "accepted", "the sender did nothing wrong");
+    calls_n(&app, 1).await;
+    let (key, body) = app.far_side.calls().remove(0);
+    assert_eq!(body, format!("{{\"paid\":7,\"who\":\"in_evt_1\",\"key\":\"{key}\"}}"));
+    let (state, _, error) = state(database, "evt_2").await;
+    assert_eq!(state, "failed");
+    assert!(error.contains("template of destination `billing`, body: undefined value"), "{error}");
+    app.running.stop().await;
 }

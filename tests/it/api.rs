@@ -9,7 +9,10 @@ use crate::database::{Database, On, on_both};
 use crate::process::{Server, client, post_stripe, until};
 use crate::stub::{Mode, Stub};
 
-on_both!(a_person_decides_about_what_is_held_and_it_happens_once);
+on_both!(
+    a_person_decides_about_what_is_held_and_it_happens_once,
+    an_event_is_run_again_under_new_keys_on_a_persons_word,
+);
 
 const OPERATOR: &str = "operator-token-0123456789";
 const VIEWER: &str = "viewer-token-0123456789";
@@ -202,4 +205,49 @@ async fn what_the_api_cannot_take_is_said_plainly() {
         let key = format!("k{n}");
         assert_eq!(decide(&server, path, (OPERATOR, Some(&key)), order).await.0, *status, "{path} {order}");
     }
+}
+
+async fn an_event_is_run_again_under_new_keys_on_a_persons_word(database: &Database) {
+    let stub = Stub::start().await;
+    let server = serve(database, &stub).await;
+    post_stripe(&client(), &server.url("/webhooks/stripe"), "evt_1").await.unwrap();
+    message_in(&server, "done").await;
+    let path = "/events/stripe/evt_1/decide";
+    let order = json!({ "act": "rerun", "reason": "billing lost its database" });
+    assert_eq!(decide(&server, path, (VIEWER, Some("k1")), &order).await.0, 403);
+    assert_eq!(
+        decide(&server, path, (OPERATOR, Some("k0")), &json!({"act": "send", "reason": "x"})).await.0,
+        400
+    );
+    assert_eq!(decide(&server, "/events/stripe/evt_9/decide", (OPERATOR, Some("k0")), &order).await.0, 404);
+    assert_eq!(decide(&server, path, (OPERATOR, Some("k1")), &order).await.0, 200);
+    assert!(decide(&server, path, (OPERATOR, Some("k1")), &order).await.2, "the same request runs it once");
+    let mut keys = Vec::new();
+    until(
+        "both generations are done",
+        Duration::from_secs(20),
+        || server.log(),
+        async || {
+            let (_, found) = get(&server, "/messages?state=done", VIEWER).await;
+            let messages = found["messages"].as_array().unwrap();
+            keys = messages.iter().map(|one| one["idempotency_key"].as_str().unwrap().to_owned()).collect();
+            keys.len() == 2
+        },
+    )
+    .await;
+    assert_ne!(keys[0], keys[1], "a new key for a new call");
+    assert!(keys.iter().all(|key| stub.counts(key) == (1, 1)));
+    let (_, shown) = get(&server, "/events/stripe/evt_1", VIEWER).await;
+    assert_eq!(shown["event"]["state"], "done", "{shown}");
+    assert_eq!(post_stripe(&client(), &server.url("/webhooks/stripe"), "evt_1").await.unwrap(), "duplicate");
+
+    let config = server.config();
+    let rerun = ["events", "rerun", "stripe", "evt_1", "--reason", "again", "--config"];
+    let run = Command::new(env!("CARGO_BIN_EXE_hooklatch"))
+        .args(rerun)
+        .arg(&config)
+        .args(["--token", OPERATOR, "--url", &format!("http://{}", server.admin)])
+        .output()
+        .unwrap();
+    assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
 }

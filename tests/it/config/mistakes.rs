@@ -193,3 +193,72 @@ fn mistakes_of_senders_and_destinations_name_their_place() {
         "cannot carry",
     );
 }
+
+#[test]
+fn each_mistake_about_calls_names_its_key_and_the_remedy() {
+    #[track_caller]
+    fn check(more: &str, key: &str, part: &str) {
+        let problems = loaded(&format!("{BILLING}{more}"), &[]).expect_err(more);
+        let key = format!("destinations.billing.{key}");
+        assert!(problems.len() == 1 && problems[0].key == key, "no problem of `{key}` in {problems:#?}");
+        assert!(problems[0].to_string().contains(part), "no `{part}` in {problems:#?}");
+        assert!(!format!("{problems:?}").contains("canary"), "no secret is shown");
+    }
+    check("method = \"post\"", "method", "write POST");
+    check("method = \"{{ a\"", "method", "is not a template: syntax error");
+    check("body = \"{{ payload.id | nope }}\"", "body", "unknown filter");
+    check("content_type = \"text/plain\"", "content_type", "without `body`");
+    check("private_hosts = [\"10.0.0.0/99\"]", "private_hosts[0]", "address range");
+    check("auth = { secret = \"canary\" }", "auth", "scheme = \"basic\"");
+    check("auth = { scheme = \"basic\", secret = \"canary\" }", "auth.user", "user and a password");
+    check("auth = { scheme = \"basic\", user = \"a:b\", secret = \"canary\" }", "auth.user", "colon");
+    check(
+        "auth = { scheme = \"bearer\", user = \"a\", secret = \"canary\" }",
+        "auth.user",
+        "with \"bearer\"",
+    );
+    check("auth = { scheme = \"bearer\" }", "auth.secret", "is missing");
+    check("hmac = { secret = \"canary\" }", "hmac.header", "is missing");
+    check("hmac = { header = \"Host\", secret = \"canary\" }", "hmac.header", "sets itself");
+    check(
+        "hmac = { header = \"x\", secret = \"canary\", signed = \"{url}{body}\" }",
+        "hmac.signed",
+        "{body}",
+    );
+    check(
+        "hmac = { header = \"x\", secret = \"canary\", signed = \"{timestamp}{body}\" }",
+        "hmac.timestamp_header",
+        "told the signed time",
+    );
+    check("tls = { ca = \"canary\" }", "tls.ca", "is not in PEM form");
+    check("tls = { key = \"-----BEGIN PRIVATE KEY-----\" }", "tls.certificate", "is missing");
+    check("proxy = \"socks5://me:canary@proxy\"", "proxy", "is not the URL of a proxy");
+    check("http_version = \"3\"", "http_version", "\"auto\" or \"1.1\" or \"2\"");
+    check("connect_timeout_ms = 5", "connect_timeout_ms", "from 10 to 60000");
+    check("success = { pointer = \"ok\" }", "success.pointer", "write it as \"/ok\"");
+    check(
+        "success = { pointer = \"/ok\", otherwise = \"done\" }",
+        "success.otherwise",
+        "\"retry\" or \"dead\"",
+    );
+    check("capture = { bytes_max = 0 }", "capture.bytes_max", "from 1 to 65536");
+}
+
+#[test]
+fn a_template_of_an_address_is_an_address_around_its_values() {
+    #[track_caller]
+    fn check(url: &str, more: &str, part: &str) {
+        let problems =
+            loaded(&format!("[destinations.billing]\nurl = \"{url}\"\n{more}"), &[]).expect_err(url);
+        assert!(problems.len() == 1 && problems[0].key == "destinations.billing.url", "{problems:#?}");
+        assert!(problems[0].to_string().contains(part), "no `{part}` in {problems:#?}");
+    }
+    check("{{ payload.url }}", "", "is not a URL");
+    check("{{ payload.scheme }}://far/", "", "scheme");
+    check("https://far/{{ payload.id", "", "is not a template");
+    let proxied = "proxy = \"http://proxy:3128\"";
+    check("https://{{ payload.host }}/x", proxied, "the proxy would look it up unseen");
+    let right = format!("[destinations.billing]\nurl = \"https://far/{{{{ payload.id }}}}\"\n{proxied}");
+    loaded(&right, &[]).expect("the host is fixed");
+    loaded(&format!("{BILLING}heartbeat = true\ntimeout_ms = 600000"), &[]).expect("longer than the lease");
+}
