@@ -252,6 +252,7 @@ async fn fill(store: &Store, destinations: &[&str], n: usize) {
                 body: None,
                 lane: None,
                 created_at_ms: 1,
+                lease: None,
             })
             .collect();
         let mut tx = store.admission_begin().await.unwrap();

@@ -4,12 +4,13 @@
 //! the database refuses is halved until the culprit stands alone; only that one is refused. This task is
 //! never cancelled; it ends when the last [`super::Admitter`] is gone and the queue is empty.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use tokio::sync::mpsc;
 use tracing::{error, warn};
 
+use super::in_hand::InHand;
 use super::plan::{self, Dispatched, Writes};
 use super::{Admission, AdmitError, Admitted, Entry, Submission};
 use crate::store::{self, Latched, NewMessage, StoreError};
@@ -118,7 +119,7 @@ impl Admission {
             .flat_map(|(n, one)| one.events.iter().map(move |event| (n, one.entry.as_ref(), event)))
             .collect();
         if let Some(messages) = self.messages_beforehand(&rows) {
-            return self.commit_at_once(batch, &rows, &messages).await;
+            return self.commit_at_once(batch, &rows, messages).await;
         }
         let mut tx = self.store.admission_begin().await?;
         let found = match self.admit_rows(&mut tx, &rows).await {
@@ -134,19 +135,22 @@ impl Admission {
             return Ok(Pass::Rejected(found.rejected));
         }
         tx.commit().await?;
-        Ok(self.committed(batch, &rows, found.outcomes, found.has_messages))
+        self.hand_over(found.wrote, rows.iter().map(|(_, _, event)| *event));
+        Ok(Self::committed(batch, &rows, found.outcomes))
     }
 
     /// The messages of events that no handler takes, in case the events are new; `None` when anything but
     /// messages may follow from one of them.
     fn messages_beforehand(&self, rows: &[Row<'_>]) -> Option<Vec<NewMessage>> {
         let mut writes = Writes::default();
+        // Of two copies of one event the second is a duplicate, whatever the database says of the first.
+        let mut seen = HashSet::with_capacity(rows.len());
         for (_, entry, event) in rows {
             if !plan::is_known_beforehand(entry, event) {
                 return None;
             }
             let handlers = entry.provider.handlers();
-            if handlers.wants(&event.event_type) {
+            if seen.insert(&event.key) && handlers.wants(&event.event_type) {
                 let event_seen = plan::raw_event(event, 1);
                 let routed = self.filled(&event_seen, 0, handlers.dispatch(&event_seen, false));
                 self.plan(entry, &Dispatched::first(event), routed, &mut writes);
@@ -163,32 +167,27 @@ impl Admission {
         &self,
         batch: &[Submission],
         rows: &[Row<'_>],
-        messages: &[NewMessage],
+        mut messages: Vec<NewMessage>,
     ) -> Result<Pass, StoreError> {
+        let in_hand = self.take_slots(&mut messages);
         let events: Vec<&IncomingEvent> = rows.iter().map(|(_, _, event)| *event).collect();
         let states: Vec<_> = rows.iter().map(|(_, entry, event)| plan::initial_state(entry, event)).collect();
-        let latched = self.store.admit_at_once(&events, &states, messages).await?;
+        let (latched, paused) = self.store.admit_at_once(&events, &states, &messages).await?;
+        let is_new = |(_, latched): &(&&IncomingEvent, &Latched)| **latched == Latched::New;
+        let new = events.iter().zip(&latched).filter(is_new).map(|(event, _)| *event);
+        self.hand_over(Wrote { messages, in_hand, paused }, new);
         let outcomes = latched
             .iter()
             .zip(&events)
             .map(|(latched, event)| plan::outcome(latched, event, false))
             .collect();
-        Ok(self.committed(batch, rows, outcomes, !messages.is_empty()))
+        Ok(Self::committed(batch, rows, outcomes))
     }
 
-    /// What each request hears after the commit, and who has to be woken.
-    fn committed(
-        &self,
-        batch: &[Submission],
-        rows: &[Row<'_>],
-        outcomes: Vec<Outcome>,
-        has_messages: bool,
-    ) -> Pass {
+    /// What each request hears after the commit.
+    fn committed(batch: &[Submission], rows: &[Row<'_>], outcomes: Vec<Outcome>) -> Pass {
         metrics::histogram!("hooklatch_batch_events")
             .record(f64::from(u32::try_from(rows.len()).unwrap_or(u32::MAX)));
-        if has_messages {
-            (self.wake_outbox)();
-        }
         let mut answers = vec![Admitted { events: Vec::new() }; batch.len()];
         for ((n, _, event), outcome) in rows.iter().zip(outcomes) {
             if let Some(answer) = answers.get_mut(*n) {
@@ -229,8 +228,7 @@ impl Admission {
             self.plan(entry, &dispatched, handled, &mut writes);
         }
         if found.rejected.is_empty() {
-            found.has_messages = !writes.messages.is_empty();
-            writes.store(tx).await?;
+            found.wrote = writes.store(Some(self), tx).await?;
         }
         Ok(found)
     }
@@ -285,19 +283,34 @@ impl Admission {
 struct Found {
     outcomes: Vec<Outcome>,
     rejected: HashMap<usize, String>,
-    has_messages: bool,
+    wrote: Wrote,
+}
+
+/// Messages that will be there with the commit, and what is to be done about them after it.
+#[derive(Default)]
+pub(super) struct Wrote {
+    pub(super) messages: Vec<NewMessage>,
+    pub(super) in_hand: InHand,
+    pub(super) paused: HashSet<String>,
 }
 
 impl Writes {
-    /// Writes what was planned, messages first, each set in one statement.
-    pub(super) async fn store(self, tx: &mut store::Admission) -> Result<(), StoreError> {
-        if !self.messages.is_empty() {
-            tx.messages_insert(&self.messages).await?;
+    /// Writes what was planned, messages first, each set in one statement. With `slots`, what there are slots for
+    /// is written as leased, and must be handed over after the commit.
+    pub(super) async fn store(
+        self,
+        slots: Option<&Admission>,
+        tx: &mut store::Admission,
+    ) -> Result<Wrote, StoreError> {
+        let mut wrote = Wrote { messages: self.messages, ..Wrote::default() };
+        if !wrote.messages.is_empty() {
+            wrote.in_hand = slots.map_or_else(InHand::default, |slots| slots.take_slots(&mut wrote.messages));
+            wrote.paused = tx.messages_insert(&wrote.messages).await?;
         }
         if !self.updates.is_empty() {
             tx.events_update(&self.updates).await?;
         }
-        Ok(())
+        Ok(wrote)
     }
 }
 

@@ -6,6 +6,7 @@
 //! own; `retry.rs` dispatches again what failed for now. `plan.rs` decides, without I/O, what is written.
 
 mod committer;
+mod in_hand;
 mod own;
 mod plan;
 mod retry;
@@ -22,6 +23,7 @@ use crate::config::{OnHandlerError, RetryConfig};
 use crate::provider::ActiveProvider;
 use crate::store::Store;
 use crate::types::{Clock, IncomingEvent, Name, Outcome};
+pub(crate) use in_hand::{Start, TakeSlot};
 pub(crate) use templates::Templates;
 
 /// One `[providers.NAME]`, ready: how it is believed and what a failing handler means.
@@ -75,7 +77,9 @@ pub(crate) struct Admission {
     pub(crate) installation_id: Uuid,
     /// What messages are made of, where a destination has templates.
     pub(crate) templates: Templates,
-    /// Called after a commit that wrote messages.
+    /// Asked for slots before messages are committed.
+    pub(crate) take_slot: TakeSlot,
+    /// Called after a commit that wrote messages which no slot was taken for.
     pub(crate) wake_outbox: Box<dyn Fn() + Send + Sync>,
 }
 

@@ -14,6 +14,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tracing::error;
 
+use super::committer::Wrote;
 use super::plan::{self, Dispatched, Writes};
 use super::{Admission, AdmitError, Admitted, Entry, Submission};
 use crate::handler::{Handled, HandlerError, Handlers, RawEvent, panic_text};
@@ -92,11 +93,9 @@ impl Admission {
         let mut tx = self.store.admission_begin().await?;
         let mut ran = Vec::new();
         match self.own_rows(&mut tx, (entry, events), failed, &mut ran).await {
-            Ok((admitted, has_messages)) => match tx.commit().await {
+            Ok((admitted, wrote)) => match tx.commit().await {
                 Ok(()) => {
-                    if has_messages {
-                        (self.wake_outbox)();
-                    }
+                    self.hand_over(wrote, events.iter());
                     Ok(admitted)
                 }
                 Err(failure) => Err(blame_handlers(failure, &ran)),
@@ -118,7 +117,7 @@ impl Admission {
         (entry, events): (&Entry, &[IncomingEvent]),
         failed: &HashMap<usize, HandlerError>,
         ran: &mut Vec<usize>,
-    ) -> Result<(Admitted, bool), Setback> {
+    ) -> Result<(Admitted, Wrote), Setback> {
         let rows: Vec<_> = events.iter().enumerate().map(|(n, event)| (n, entry, event)).collect();
         let all: Vec<&IncomingEvent> = events.iter().collect();
         let states: Vec<_> = events.iter().map(|event| plan::initial_state(entry, event)).collect();
@@ -154,9 +153,7 @@ impl Admission {
                 }
             }
         }
-        let has_messages = !writes.messages.is_empty();
-        writes.store(tx).await?;
-        Ok((admitted, has_messages))
+        Ok((admitted, writes.store(Some(self), tx).await?))
     }
 
     /// The row of an event whose handler failed, whatever the handler had done rolled back.

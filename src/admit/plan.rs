@@ -167,6 +167,7 @@ impl Admission {
             body: message.body.clone(),
             lane: message.lane.clone(),
             created_at_ms: now_ms,
+            lease: None,
         };
         effects.messages().iter().map(one).collect()
     }

@@ -68,14 +68,11 @@ impl Retries {
             Ok(_) | Err(HandlerError::Ignore(_)) => {
                 let mut writes = Writes::default();
                 admission.plan(entry, &event, handled, &mut writes);
-                let has_messages = !writes.messages.is_empty();
-                match writes.store(&mut tx).await {
-                    Ok(()) => {
+                match writes.store(None, &mut tx).await {
+                    Ok(wrote) => {
                         tx.commit().await?;
                         info!(provider.name = %due.key.provider, event.id = due.key.event_id, attempts_n = event.attempts_n, "dispatched an event again");
-                        if has_messages {
-                            (admission.wake_outbox)();
-                        }
+                        admission.hand_over(wrote, std::iter::empty());
                         return Ok(true);
                     }
                     Err(StoreError::Query { source, .. }) => {

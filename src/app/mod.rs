@@ -19,7 +19,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tracing::{info, warn};
 
-use crate::admit::{self, Admission, Admitter, Entry, Templates};
+use crate::admit::{self, Admission, Admitter, Entry, Start, Templates};
 use crate::config::{Config, ProviderConfig};
 use crate::http::api::ApiState;
 use crate::http::operator::{OperatorState, Readiness};
@@ -131,12 +131,15 @@ impl App {
             node_name(),
         )
         .context("could not set up the destinations")?;
-        let waker = outbox.waker();
+        let (waker, handover) = (outbox.waker(), outbox.handover());
         let admission = Arc::new(Admission {
             store: store.clone(),
             clock: self.clock.clone(),
             installation_id,
             templates: Templates::new(&self.config.destinations).map_err(anyhow::Error::msg)?,
+            take_slot: Box::new(move |destination| {
+                handover.take(destination).map(|(lease, start)| (lease, Box::new(start) as Start))
+            }),
             wake_outbox: Box::new(move || waker.wake()),
         });
         let server = &self.config.server;

@@ -95,6 +95,11 @@ impl Gate {
         allowed_n.min(u32::try_from(state.budget / 1_000).unwrap_or(0))
     }
 
+    /// Whether calls may start without being counted first: no rate, no open breaker.
+    pub(super) fn is_wide_open(&self) -> bool {
+        self.rate_per_s == 0 && self.state().probe_at_ms.is_none()
+    }
+
     /// A call starts.
     pub(super) fn started(&self) {
         let mut state = self.state();

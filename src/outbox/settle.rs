@@ -139,9 +139,13 @@ pub(super) async fn pause(failures_n: u32) {
     wait(first_ms.saturating_mul(1 << failures_n.saturating_sub(1).min(20)).min(max_ms)).await;
 }
 
-/// Waits between half and all of `bound_ms`, at least a millisecond: nodes must not march in step.
-pub(super) async fn wait(bound_ms: u64) {
+/// Between half and all of `bound_ms`, at least a millisecond: nodes must not march in step.
+pub(super) fn jittered(bound_ms: u64) -> Duration {
     let half_ms = bound_ms.max(2) / 2;
-    let wait = Duration::from_millis(half_ms + fastrand::u64(..=half_ms));
-    drop(tokio::time::timeout(wait, std::future::pending::<()>()).await);
+    Duration::from_millis(half_ms + fastrand::u64(..=half_ms))
+}
+
+/// Waits between half and all of `bound_ms`.
+pub(super) async fn wait(bound_ms: u64) {
+    drop(tokio::time::timeout(jittered(bound_ms), std::future::pending::<()>()).await);
 }

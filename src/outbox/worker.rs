@@ -8,17 +8,18 @@ use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::future::pending;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use tokio::sync::{Notify, watch};
+use tokio::sync::{Notify, mpsc, watch};
 use tokio::task::JoinSet;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout, timeout_at};
 use tracing::{error, info, warn};
 
 use super::attempt::{Attempt, Stops};
 use super::destinations::{self, Destination, DestinationError};
+use super::handover::{Handed, Handover, Load, Slot};
 use super::settle::{self, Settled, Settler};
 use crate::config::{DestinationConfig, OutboxConfig};
 use crate::store::{LeaseWant, LeasedMessage, Store, StoreError};
@@ -26,21 +27,26 @@ use crate::types::{Clock, Name};
 
 /// Most messages of one destination that [`Outbox::run_due`] takes.
 const DUE_N_MAX: u32 = 1_000;
+/// How often a stopping worker looks whether admission has given back its slots. Milliseconds.
+const SLOT_CHECK_MS: u64 = 20;
 /// How long results may take to be written after the calls were cut off.
 const CUT_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Makes the calls of one node.
 pub struct Outbox {
     shared: Arc<Shared>,
+    /// What admission hands over, and its other end.
+    handed: (mpsc::UnboundedSender<Handed>, mpsc::UnboundedReceiver<Handed>),
 }
 
-struct Shared {
+pub(super) struct Shared {
     store: Store,
-    clock: Clock,
-    config: OutboxConfig,
-    destinations: BTreeMap<Name, Destination>,
-    node: String,
+    pub(super) clock: Clock,
+    pub(super) config: OutboxConfig,
+    pub(super) destinations: BTreeMap<Name, Destination>,
+    pub(super) node: Arc<str>,
     wake: Arc<Notify>,
+    pub(super) loads: BTreeMap<Name, Load>,
 }
 
 /// Tells an [`Outbox`] that there are new messages. To be used after the commit that wrote them.
@@ -51,22 +57,6 @@ impl Waker {
     /// Makes the outbox look now instead of at its next poll. Never waits.
     pub fn wake(&self) {
         self.0.notify_one();
-    }
-}
-
-/// A running task's place among its destination's `concurrency_n`; free again when dropped, panics included.
-struct Slot(Arc<AtomicU32>);
-
-impl Slot {
-    fn take(taken_n: &Arc<AtomicU32>) -> Self {
-        taken_n.fetch_add(1, Ordering::Relaxed);
-        Self(Arc::clone(taken_n))
-    }
-}
-
-impl Drop for Slot {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -81,7 +71,16 @@ impl Outbox {
     ) -> Result<Self, DestinationError> {
         let destinations = destinations::ready(destinations, &config)?;
         let wake = Arc::new(Notify::new());
-        Ok(Self { shared: Arc::new(Shared { store, clock, config, destinations, node, wake }) })
+        let loads = destinations.keys().map(|name| (name.clone(), Load::default())).collect();
+        let node = Arc::from(node);
+        let shared = Arc::new(Shared { store, clock, config, destinations, node, wake, loads });
+        // Bounded all the same: whatever is in it has a slot.
+        Ok(Self { shared, handed: mpsc::unbounded_channel() })
+    }
+
+    /// Lets admission hand over what it has just committed.
+    pub fn handover(&self) -> Handover {
+        Handover::new(Arc::clone(&self.shared), self.handed.0.clone())
     }
 
     /// A handle that wakes this outbox.
@@ -98,8 +97,8 @@ impl Outbox {
         writer.spawn(settling);
         let mut worker = Worker {
             stops: Stops { stopping: stop, cut: cut_signal },
-            taken_n: self.shared.destinations.keys().map(|name| (name.clone(), Arc::default())).collect(),
             shared: self.shared,
+            handed: self.handed.1,
             settler,
             tasks: JoinSet::new(),
             failures_n: 0,
@@ -192,7 +191,7 @@ struct Worker {
     shared: Arc<Shared>,
     stops: Stops,
     settler: Settler,
-    taken_n: BTreeMap<Name, Arc<AtomicU32>>,
+    handed: mpsc::UnboundedReceiver<Handed>,
     tasks: JoinSet<()>,
     failures_n: u32,
 }
@@ -200,19 +199,31 @@ struct Worker {
 impl Worker {
     async fn work(&mut self) {
         let mut stopping = self.stops.stopping.clone();
+        let (mut is_look_due, mut may_be_more) = (true, false);
+        let mut next_look = Instant::now();
         while !*stopping.borrow() {
             while let Some(ended) = self.tasks.try_join_next() {
                 report_panic(ended);
             }
             // What is known must be written before more is taken: a lease of ours that ended meanwhile would
             // otherwise be taken again and its call repeated.
-            let may_be_more = if self.settler.is_behind() { false } else { self.look().await };
-            let (wake, poll_ms) = (Arc::clone(&self.shared.wake), self.shared.config.poll_ms);
+            if is_look_due || next_look <= Instant::now() {
+                may_be_more = if self.settler.is_behind() { false } else { self.look().await };
+                next_look = Instant::now() + settle::jittered(self.shared.config.poll_ms);
+            }
+            is_look_due = true;
+            let wake = Arc::clone(&self.shared.wake);
             tokio::select! {
                 _ = stopping.wait_for(|is_stopping| *is_stopping) => return,
                 () = settle::pause(self.failures_n), if self.failures_n > 0 => {}
                 () = wake.notified(), if self.failures_n == 0 => {}
-                () = settle::wait(poll_ms), if self.failures_n == 0 => {}
+                Some((message, slot)) = self.handed.recv() => {
+                    self.start(message, slot);
+                    self.start_handed();
+                    // Nothing new is in the database: no look.
+                    is_look_due = false;
+                }
+                () = until(next_look), if self.failures_n == 0 => {}
                 Some(ended) = self.tasks.join_next(), if may_be_more => report_panic(ended),
             }
         }
@@ -237,25 +248,39 @@ impl Worker {
             info!(failures_n = self.failures_n, "looks for due messages again");
             self.failures_n = 0;
         }
-        let mut left_n = wanted_n;
+        let mut left_n = wanted_n.clone();
         for message in leased {
             if let Some(left_n) = left_n.get_mut(&message.destination) {
                 *left_n = left_n.saturating_sub(1);
             }
-            self.start(message);
+            let slot = self.shared.loads.get(&message.destination).map(Load::take);
+            if let Some(slot) = slot {
+                self.start(message, slot);
+            }
+        }
+        for (name, load) in &self.shared.loads {
+            // One that had no slot was not asked about: what it has waiting is as it was.
+            if wanted_n.get(name).is_some_and(|wanted_n| *wanted_n > 0) {
+                load.is_drained.store(left_n.get(name).is_some_and(|left_n| *left_n > 0), Ordering::Relaxed);
+            }
         }
         left_n.values().any(|left_n| *left_n == 0)
     }
 
+    fn start_handed(&mut self) {
+        while let Ok((message, slot)) = self.handed.try_recv() {
+            self.start(message, slot);
+        }
+    }
+
     fn free_n(&self, destination: &Destination) -> u32 {
         let taken_n =
-            self.taken_n.get(&destination.name).map_or(0, |taken_n| taken_n.load(Ordering::Relaxed));
+            self.shared.loads.get(&destination.name).map_or(0, |load| load.taken_n.load(Ordering::Relaxed));
         let slots_n = destination.gate.in_hand_n().saturating_sub(taken_n);
         destination.gate.allowed_n(slots_n, self.shared.clock.now_ms())
     }
 
-    fn start(&mut self, message: LeasedMessage) {
-        let Some(slot) = self.taken_n.get(&message.destination).map(Slot::take) else { return };
+    fn start(&mut self, message: LeasedMessage, slot: Slot) {
         // Now, not when the task first runs: the next look must not count this call's place as free.
         if let Some(destination) = self.shared.destinations.get(&message.destination) {
             destination.gate.started();
@@ -274,6 +299,9 @@ impl Worker {
     }
 
     async fn finish(&mut self, cut: &watch::Sender<bool>) {
+        for load in self.shared.loads.values() {
+            load.is_drained.store(false, Ordering::Relaxed);
+        }
         let patience = Duration::from_millis(self.shared.config.stop_timeout_ms);
         if timeout(patience, self.join()).await.is_ok() {
             return;
@@ -288,11 +316,27 @@ impl Worker {
         }
     }
 
+    /// Waits for what is under way; what admission still hands over is handed back.
     async fn join(&mut self) {
-        while let Some(ended) = self.tasks.join_next().await {
-            report_panic(ended);
+        loop {
+            self.start_handed();
+            let is_any_taken =
+                self.shared.loads.values().any(|load| load.taken_n.load(Ordering::Relaxed) > 0);
+            if self.tasks.is_empty() && !is_any_taken {
+                return;
+            }
+            tokio::select! {
+                Some(ended) = self.tasks.join_next() => report_panic(ended),
+                Some((message, slot)) = self.handed.recv() => self.start(message, slot),
+                // A slot that admission gives back unused tells nobody.
+                () = settle::wait(SLOT_CHECK_MS) => {}
+            }
         }
     }
+}
+
+async fn until(at: Instant) {
+    drop(timeout_at(at, pending::<()>()).await);
 }
 
 fn report_panic(ended: Result<(), tokio::task::JoinError>) {

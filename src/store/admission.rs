@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::tx::TxKind;
-use super::{Backend, DueEvent, EventUpdate, Latched, NewMessage, Store, StoreError, Tx, postgres, sqlite};
+use super::{
+    Backend, BornLease, DueEvent, EventUpdate, Latched, NewMessage, Store, StoreError, Tx, postgres, sqlite,
+};
 use crate::types::{EventKey, EventState, IncomingEvent, MessageState, Name, ObjectVersion, UnixMs};
 
 /// One open transaction. Dropping it rolls back.
@@ -34,6 +36,13 @@ pub(super) struct MessageInsert<'a> {
     pub(super) message: &'a NewMessage,
     pub(super) state: MessageState,
     pub(super) lane_seq: Option<i64>,
+}
+
+impl MessageInsert<'_> {
+    /// The lease it is written with.
+    pub(super) fn lease(&self) -> Option<&BornLease> {
+        self.message.lease.as_ref().filter(|_| self.state == MessageState::Leased)
+    }
 }
 
 /// What is there instead of a row that was not inserted.
@@ -76,14 +85,14 @@ impl<'a> Batch<'a> {
 impl Store {
     /// A whole admission whose messages are known beforehand, as they are when no handler is asked: latches
     /// the events, writes the messages of those that are new, commits, and says of each event what was
-    /// found. On PostgreSQL this is one statement instead of four. Events must have no
-    /// replay key, messages no lane.
+    /// found, and which destinations are paused: messages to those were written without their lease. On
+    /// PostgreSQL this is one statement instead of four. Events must have no replay key, messages no lane.
     pub async fn admit_at_once(
         &self,
         events: &[&IncomingEvent],
         states: &[EventState],
         messages: &[NewMessage],
-    ) -> Result<Vec<Latched>, StoreError> {
+    ) -> Result<(Vec<Latched>, HashSet<String>), StoreError> {
         let Backend::Postgres(db) = &self.0 else {
             let mut tx = self.admission_begin().await?;
             let latched = tx.events_insert(events, states).await?;
@@ -95,21 +104,21 @@ impl Store {
                 .collect();
             let messages: Vec<NewMessage> =
                 messages.iter().filter(|message| new.contains(&message.key)).cloned().collect();
-            tx.messages_insert(&messages).await?;
+            let paused = tx.messages_insert(&messages).await?;
             tx.commit().await?;
-            return Ok(latched);
+            return Ok((latched, paused));
         };
         let batch = Batch::new(events, states);
-        let inserted =
+        let (inserted, paused) =
             postgres::admit_at_once(db, &batch.rows, messages).await.map_err(StoreError::from_commit)?;
         if inserted.len() == events.len() {
-            return Ok(vec![Latched::New; events.len()]);
+            return Ok((vec![Latched::New; events.len()], paused));
         }
         // What is new is committed. What is not has written nothing, and may leave a record of a conflict.
         let mut tx = self.admission_begin().await?;
         let latched = tx.judge(&batch, &inserted).await?;
         tx.commit().await?;
-        Ok(latched)
+        Ok((latched, paused))
     }
 }
 
@@ -220,8 +229,12 @@ impl Admission {
         Ok(versions.iter().map(is_newest).collect())
     }
 
-    /// Writes messages, due at once, or when their turn comes: those of one lane in the given order.
-    pub async fn messages_insert(&mut self, messages: &[NewMessage]) -> Result<(), StoreError> {
+    /// Writes messages, due at once, leased as they say, or when their turn comes: those of one lane in the given
+    /// order. Says which destinations are paused, if any message has a lease: those to them are written without.
+    pub async fn messages_insert(&mut self, messages: &[NewMessage]) -> Result<HashSet<String>, StoreError> {
+        let has_leases = messages.iter().any(|message| message.lease.is_some());
+        let paused: HashSet<String> =
+            if has_leases { in_tx!(self.tx, paused_names())? } else { HashSet::new() };
         let mut lanes: BTreeMap<(&str, &str), i64> = BTreeMap::new();
         for message in messages {
             if let Some(lane) = &message.lane {
@@ -241,7 +254,9 @@ impl Admission {
             .map(|message| {
                 let lane = message.lane.as_deref().map(|lane| (message.destination.as_str(), lane));
                 let Some((head_seq, next_seq)) = lane.and_then(|lane| turns.get_mut(&lane)) else {
-                    return MessageInsert { message, state: MessageState::Ready, lane_seq: None };
+                    let is_leased = message.lease.is_some() && !paused.contains(&message.destination);
+                    let state = if is_leased { MessageState::Leased } else { MessageState::Ready };
+                    return MessageInsert { message, state, lane_seq: None };
                 };
                 let lane_seq = *next_seq;
                 *next_seq += 1;
@@ -249,7 +264,8 @@ impl Admission {
                 MessageInsert { message, state, lane_seq: Some(lane_seq) }
             })
             .collect();
-        in_tx!(self.tx, messages_insert(&rows))
+        in_tx!(self.tx, messages_insert(&rows))?;
+        Ok(paused)
     }
 
     /// Writes where events stand.

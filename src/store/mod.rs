@@ -47,8 +47,8 @@ pub use operator::{
 pub use tx::{Tx, TxConnection, Value};
 use types::laned;
 pub use types::{
-    DueEvent, EventRow, EventUpdate, Latched, LeaseWant, LeasedMessage, MessageCount, MessageRow, NewMessage,
-    SchemaState, SettleTo, Settlement,
+    BornLease, DueEvent, EventRow, EventUpdate, Latched, LeaseWant, LeasedMessage, MessageCount, MessageRow,
+    NewMessage, SchemaState, SettleTo, Settlement,
 };
 
 use crate::types::{EventKey, EventState, UnixMs};

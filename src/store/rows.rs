@@ -5,7 +5,7 @@ use sqlx::{ColumnIndex, Decode, Row, Type};
 
 use super::operator::{AttemptRow, AuditRow, PauseRow};
 use super::{DueEvent, EventRow, LeasedMessage, MessageCount, MessageRow, NewMessage, SettleTo, Settlement};
-use crate::types::{AttemptResult, EventKey, MessageState, Name, ObjectVersion};
+use crate::types::{AttemptResult, EventKey, IncomingEvent, MessageState, Name, ObjectVersion};
 
 /// A row of either database: what the conversions below need of it.
 pub(super) trait AnyRow {
@@ -205,6 +205,38 @@ impl MessageCount {
 impl NewMessage {
     pub(super) fn headers_json(&self) -> String {
         serde_json::json!(self.headers).to_string()
+    }
+
+    /// The message in the hands of the worker it was born to; `None` when it was born free, or to a destination
+    /// that has no name.
+    pub fn born_leased(&self, event: &IncomingEvent) -> Option<LeasedMessage> {
+        let lease = self.lease.as_ref()?;
+        let (body, event_content_type) = match &self.body {
+            Some(body) => (body.clone(), None),
+            None => (event.body.clone(), kept_content_type(&event.headers)),
+        };
+        Some(LeasedMessage {
+            message_id: self.message_id.clone(),
+            key: self.key.clone(),
+            event_type: self.event_type.clone(),
+            effect_name: self.effect_name.clone(),
+            idempotency_key: self.idempotency_key.clone(),
+            destination: Name::parse(&self.destination).ok()?,
+            method: self.method.clone(),
+            path: self.path.clone(),
+            headers: self.headers.clone(),
+            body,
+            event_content_type,
+            attempt_n: 1,
+            attempts_before_n: 0,
+            has_lane: false,
+            is_previous_unsettled: false,
+            is_previous_unknown: false,
+            created_at_ms: self.created_at_ms,
+            first_sent_at_ms: self.created_at_ms,
+            key_valid_until_ms: lease.key_valid_until_ms,
+            lease_until_ms: lease.until_ms,
+        })
     }
 }
 

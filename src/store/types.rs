@@ -1,6 +1,7 @@
 //! What goes into the store and what comes out, the same for both databases.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use bytes::Bytes;
 
@@ -73,6 +74,19 @@ pub struct NewMessage {
     pub lane: Option<String>,
     /// Due at once, from here.
     pub created_at_ms: UnixMs,
+    /// Its first lease, when its sender takes it over right after the commit.
+    pub lease: Option<BornLease>,
+}
+
+/// The lease a message is written with: its first claim, made before it is there for anybody else to see.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BornLease {
+    /// Whose it is.
+    pub node: Arc<str>,
+    /// When it ends.
+    pub until_ms: UnixMs,
+    /// Past this nothing is sent by itself.
+    pub key_valid_until_ms: UnixMs,
 }
 
 /// An event taken out to be dispatched again, its row locked until the transaction ends.

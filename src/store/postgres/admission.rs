@@ -11,7 +11,7 @@ use uuid::Uuid;
 use super::Postgres;
 use crate::store::admission::{EventInsert, Holder, MessageInsert};
 use crate::store::tx::TxKind;
-use crate::store::{DueEvent, EventUpdate, NewMessage, Tx};
+use crate::store::{BornLease, DueEvent, EventUpdate, NewMessage, Tx};
 use crate::types::{BodyDigest, EventKey, IncomingEvent, Name, ObjectVersion, UnixMs};
 
 type PgQuery<'q> = Query<'q, sqlx::Postgres, PgArguments>;
@@ -44,7 +44,7 @@ macro_rules! latch_sql {
                  FROM latched l JOIN input i ON i.provider = l.provider AND i.event_id = l.event_id
              )",
             $($more,)?
-            " SELECT provider, event_id FROM latched"
+            " SELECT provider, event_id, (SELECT array_agg(destination) FROM destination_pauses) FROM latched"
         )
     };
 }
@@ -92,25 +92,46 @@ pub(in crate::store) async fn admit_at_once(
     db: &Postgres,
     rows: &[EventInsert<'_>],
     messages: &[NewMessage],
-) -> sqlx::Result<HashSet<EventKey>> {
+) -> sqlx::Result<(HashSet<EventKey>, HashSet<String>)> {
+    // Which destinations are paused is read in the same snapshot that decides about leases.
     let sql = latch_sql!(
         ", sent AS (
              INSERT INTO outbox_messages (message_id, shard, provider, event_id, event_type, generation,
                  effect_name, idempotency_key, destination, method, path, headers, body, state, visible_at_ms,
-                 created_at_ms)
+                 created_at_ms, attempts_n, leased_by, first_sent_at_ms, key_valid_until_ms)
              SELECT m.message_id, m.shard, m.provider, m.event_id, m.event_type, m.generation, m.effect_name,
-                 m.idempotency_key, m.destination, m.method, m.path, m.headers, m.body, 'ready',
-                 m.created_at_ms, m.created_at_ms
+                 m.idempotency_key, m.destination, m.method, m.path, m.headers, m.body,
+                 CASE WHEN k.is_leased THEN 'leased' ELSE 'ready' END,
+                 CASE WHEN k.is_leased THEN m.until_ms ELSE m.created_at_ms END, m.created_at_ms,
+                 CASE WHEN k.is_leased THEN 1 ELSE 0 END, CASE WHEN k.is_leased THEN m.node END,
+                 CASE WHEN k.is_leased THEN m.created_at_ms END,
+                 CASE WHEN k.is_leased THEN m.key_valid_until_ms END
              FROM latched l JOIN unnest($15::text[], $16::smallint[], $17::text[], $18::text[], $19::text[],
                  $20::bigint[], $21::text[], $22::text[], $23::text[], $24::text[], $25::text[], $26::text[],
-                 $27::bytea[], $28::bigint[])
+                 $27::bytea[], $28::bigint[], $29::text[], $30::bigint[], $31::bigint[])
              AS m (message_id, shard, provider, event_id, event_type, generation, effect_name, idempotency_key,
-                 destination, method, path, headers, body, created_at_ms)
+                 destination, method, path, headers, body, created_at_ms, node, until_ms, key_valid_until_ms)
              ON m.provider = l.provider AND m.event_id = l.event_id
+             CROSS JOIN LATERAL (SELECT m.node IS NOT NULL AND NOT EXISTS (
+                 SELECT 1 FROM destination_pauses p WHERE p.destination = m.destination) AS is_leased) k
+             RETURNING message_id, shard, state, leased_by, created_at_ms
+         ), attempt AS (
+             INSERT INTO outbox_attempts (message_id, attempt_n, shard, node, started_at_ms)
+             SELECT message_id, 1, shard, leased_by, created_at_ms FROM sent WHERE state = 'leased'
          )"
     );
+    let leases: Vec<Option<&BornLease>> = messages.iter().map(|message| message.lease.as_ref()).collect();
     let query = bind_messages(bind_events(sql, rows), &messages.iter().collect::<Vec<_>>());
-    keys_of(rows, &query.fetch_all(&db.committer).await?)
+    let found = bind_leases(query, &leases).fetch_all(&db.committer).await?;
+    let paused: Option<Vec<String>> = found.first().map(|row| row.try_get(2)).transpose()?.flatten();
+    Ok((keys_of(rows, &found)?, paused.into_iter().flatten().collect()))
+}
+
+fn bind_leases<'q>(query: PgQuery<'q>, leases: &[Option<&'q BornLease>]) -> PgQuery<'q> {
+    query
+        .bind(leases.iter().map(|lease| lease.map(|lease| &*lease.node)).collect::<Vec<_>>())
+        .bind(leases.iter().map(|lease| lease.map(|lease| lease.until_ms)).collect::<Vec<_>>())
+        .bind(leases.iter().map(|lease| lease.map(|lease| lease.key_valid_until_ms)).collect::<Vec<_>>())
 }
 
 pub(in crate::store) async fn events_holders(
@@ -179,6 +200,13 @@ pub(in crate::store) async fn versions_raise(
     rows.iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?))).collect()
 }
 
+/// The destinations that are paused.
+pub(in crate::store) async fn paused_names(db: &mut PgConnection) -> sqlx::Result<HashSet<String>> {
+    let names: Vec<String> =
+        sqlx::query_scalar("SELECT destination FROM destination_pauses").fetch_all(db).await?;
+    Ok(names.into_iter().collect())
+}
+
 pub(in crate::store) async fn messages_insert(
     db: &mut PgConnection,
     messages: &[MessageInsert<'_>],
@@ -186,23 +214,42 @@ pub(in crate::store) async fn messages_insert(
     let query = sqlx::query(
         "INSERT INTO outbox_messages (message_id, shard, provider, event_id, event_type, generation, effect_name,
              idempotency_key, destination, method, path, headers, body, visible_at_ms, created_at_ms, state, lane,
-             lane_seq)
+             lane_seq, attempts_n, leased_by, first_sent_at_ms, key_valid_until_ms)
          SELECT message_id, shard, provider, event_id, event_type, generation, effect_name, idempotency_key,
-             destination, method, path, headers, body, created_at_ms, created_at_ms, state, lane, lane_seq
+             destination, method, path, headers, body, COALESCE(until_ms, created_at_ms), created_at_ms, state,
+             lane, lane_seq, CASE WHEN node IS NULL THEN 0 ELSE 1 END, node,
+             CASE WHEN node IS NOT NULL THEN created_at_ms END, key_valid_until_ms
          FROM unnest($1::text[], $2::smallint[], $3::text[], $4::text[], $5::text[], $6::bigint[], $7::text[],
              $8::text[], $9::text[], $10::text[], $11::text[], $12::text[], $13::bytea[], $14::bigint[],
-             $15::text[], $16::text[], $17::bigint[])
+             $15::text[], $16::bigint[], $17::bigint[], $18::text[], $19::text[], $20::bigint[])
          AS t (message_id, shard, provider, event_id, event_type, generation, effect_name, idempotency_key,
-             destination, method, path, headers, body, created_at_ms, state, lane, lane_seq)",
+             destination, method, path, headers, body, created_at_ms, node, until_ms, key_valid_until_ms, state,
+             lane, lane_seq)",
     );
+    let leases: Vec<Option<&BornLease>> = messages.iter().map(MessageInsert::lease).collect();
     let plain: Vec<&NewMessage> = messages.iter().map(|row| row.message).collect();
-    bind_messages(query, &plain)
+    bind_leases(bind_messages(query, &plain), &leases)
         .bind(messages.iter().map(|row| row.state.as_str()).collect::<Vec<_>>())
         .bind(plain.iter().map(|message| message.lane.as_deref()).collect::<Vec<_>>())
         .bind(messages.iter().map(|row| row.lane_seq).collect::<Vec<_>>())
-        .execute(db)
-        .await
-        .map(drop)
+        .execute(&mut *db)
+        .await?;
+    let leased: Vec<&MessageInsert<'_>> = messages.iter().filter(|row| row.lease().is_some()).collect();
+    if leased.is_empty() {
+        return Ok(());
+    }
+    sqlx::query(
+        "INSERT INTO outbox_attempts (message_id, attempt_n, shard, node, started_at_ms)
+         SELECT message_id, 1, shard, node, started_at_ms
+         FROM unnest($1::text[], $2::smallint[], $3::text[], $4::bigint[]) AS t (message_id, shard, node, started_at_ms)",
+    )
+    .bind(leased.iter().map(|row| row.message.message_id.as_str()).collect::<Vec<_>>())
+    .bind(leased.iter().map(|row| row.message.key.shard()).collect::<Vec<_>>())
+    .bind(leased.iter().map(|row| row.lease().map_or("", |lease| &*lease.node)).collect::<Vec<_>>())
+    .bind(leased.iter().map(|row| row.message.created_at_ms).collect::<Vec<_>>())
+    .execute(db)
+    .await
+    .map(drop)
 }
 
 fn bind_messages<'q>(query: PgQuery<'q>, messages: &[&'q NewMessage]) -> PgQuery<'q> {

@@ -108,7 +108,7 @@ async fn settle(db: &mut PgConnection, settlements: &[Settlement]) -> sqlx::Resu
          ), settled AS (
              UPDATE outbox_messages m
              SET state = s.state, visible_at_ms = COALESCE(s.visible_at_ms, m.visible_at_ms),
-                 last_result = s.result, last_error = s.error, leased_by = NULL, settled_at_ms = s.settled_at_ms,
+                 last_result = s.result, last_error = s.error, last_http_status = s.http_status, leased_by = NULL, settled_at_ms = s.settled_at_ms,
                  attempts_before_n = m.attempts_before_n + CASE WHEN s.result = 'released' THEN 1 ELSE 0 END
              FROM input s
              WHERE m.message_id = s.message_id AND m.attempts_n = s.attempt_n AND m.state = 'leased'
@@ -119,6 +119,7 @@ async fn settle(db: &mut PgConnection, settlements: &[Settlement]) -> sqlx::Resu
                  response = s.response
              FROM input s JOIN settled USING (message_id)
              WHERE a.message_id = s.message_id AND a.attempt_n = s.attempt_n
+               AND (s.result <> 'done' OR s.response IS NOT NULL)
          )
          SELECT message_id FROM settled",
     )

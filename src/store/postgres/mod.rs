@@ -14,7 +14,7 @@ use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};
 
 pub(super) use admission::{
     admission_begin, admit_at_once, conflict_record, event_take_due, events_holders, events_insert,
-    events_update, messages_insert, versions_raise,
+    events_update, messages_insert, paused_names, versions_raise,
 };
 pub(super) use event::{event_counts_open, event_get, event_list, event_retry_later};
 pub(super) use lane::{lanes_advance, lanes_extend, lanes_lock};

@@ -158,6 +158,13 @@ pub(in crate::store) async fn versions_raise(
     Ok(raised)
 }
 
+/// The destinations that are paused.
+pub(in crate::store) async fn paused_names(db: &mut SqliteConnection) -> sqlx::Result<HashSet<String>> {
+    let names: Vec<String> =
+        sqlx::query_scalar("SELECT destination FROM destination_pauses").fetch_all(db).await?;
+    Ok(names.into_iter().collect())
+}
+
 pub(in crate::store) async fn messages_insert(
     db: &mut SqliteConnection,
     messages: &[MessageInsert<'_>],
@@ -166,14 +173,14 @@ pub(in crate::store) async fn messages_insert(
         let sql = values_sql(
             "INSERT INTO outbox_messages (message_id, shard, provider, event_id, event_type, generation,
                  effect_name, idempotency_key, destination, method, path, headers, body, state, visible_at_ms,
-                 created_at_ms, lane, lane_seq)",
-            18,
+                 created_at_ms, lane, lane_seq, attempts_n, leased_by, first_sent_at_ms, key_valid_until_ms)",
+            22,
             messages.len(),
             "",
         );
         let mut query = sqlx::query(sql);
         for row in messages {
-            let message = row.message;
+            let (message, lease) = (row.message, row.lease());
             query = query
                 .bind(message.message_id.as_str())
                 .bind(message.key.shard())
@@ -189,10 +196,33 @@ pub(in crate::store) async fn messages_insert(
                 .bind(message.headers_json())
                 .bind(message.body.as_deref())
                 .bind(row.state.as_str())
-                .bind(message.created_at_ms)
+                .bind(lease.map_or(message.created_at_ms, |lease| lease.until_ms))
                 .bind(message.created_at_ms)
                 .bind(message.lane.as_deref())
-                .bind(row.lane_seq);
+                .bind(row.lane_seq)
+                .bind(i64::from(lease.is_some()))
+                .bind(lease.map(|lease| &*lease.node))
+                .bind(lease.map(|_| message.created_at_ms))
+                .bind(lease.map(|lease| lease.key_valid_until_ms));
+        }
+        query.execute(&mut *db).await?;
+    }
+    let leased: Vec<&MessageInsert<'_>> = messages.iter().filter(|row| row.lease().is_some()).collect();
+    for rows in leased.chunks(ROWS_N_MAX) {
+        let sql = values_sql(
+            "INSERT INTO outbox_attempts (message_id, attempt_n, shard, node, started_at_ms)",
+            5,
+            rows.len(),
+            "",
+        );
+        let mut query = sqlx::query(sql);
+        for row in rows {
+            query = query
+                .bind(row.message.message_id.as_str())
+                .bind(1)
+                .bind(row.message.key.shard())
+                .bind(row.lease().map_or("", |lease| &*lease.node))
+                .bind(row.message.created_at_ms);
         }
         query.execute(&mut *db).await?;
     }

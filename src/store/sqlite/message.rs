@@ -7,7 +7,7 @@ use sqlx::{Row, SqliteConnection};
 
 use super::{Sqlite, lanes_advance};
 use crate::store::{LeaseWant, LeasedMessage, MessageCount, MessageRow, Settlement, laned};
-use crate::types::{EventKey, UnixMs};
+use crate::types::{AttemptResult, EventKey, UnixMs};
 
 pub(in crate::store) async fn message_lease(
     db: &Sqlite,
@@ -158,7 +158,8 @@ pub(in crate::store) async fn message_settle(
     let rows = sqlx::query(
         "UPDATE outbox_messages AS m
          SET state = s.value ->> 'state', visible_at_ms = COALESCE(s.value ->> 'visible_at_ms', m.visible_at_ms),
-             last_result = s.value ->> 'result', last_error = s.value ->> 'error', leased_by = NULL,
+             last_result = s.value ->> 'result', last_error = s.value ->> 'error',
+             last_http_status = s.value ->> 'http_status', leased_by = NULL,
              settled_at_ms = s.value ->> 'settled_at_ms',
              attempts_before_n = m.attempts_before_n + (s.value ->> 'result' = 'released')
          FROM json_each($1) AS s
@@ -170,6 +171,26 @@ pub(in crate::store) async fn message_settle(
     .fetch_all(&mut *tx)
     .await?;
     let settled: HashSet<String> = rows.iter().map(|row| row.try_get(0)).collect::<sqlx::Result<_>>()?;
+    // What went well is told by the message; see the migration.
+    let has_more = |one: &&Settlement| one.result != AttemptResult::Done || one.response.is_some();
+    let told: Vec<&Settlement> = settlements.iter().filter(has_more).collect();
+    if !told.is_empty() {
+        attempts_finish(&mut tx, &told, &settled).await?;
+    }
+    let laned = laned(settlements);
+    if !laned.is_empty() {
+        lanes_advance(&mut tx, &laned, settlements.first().map_or(0, |one| one.settled_at_ms)).await?;
+    }
+    tx.commit().await?;
+    Ok(settled)
+}
+
+async fn attempts_finish(
+    db: &mut SqliteConnection,
+    settlements: &[&Settlement],
+    settled: &HashSet<String>,
+) -> sqlx::Result<()> {
+    let all = json!(settlements.iter().map(|one| one.to_json()).collect::<Vec<_>>()).to_string();
     sqlx::query(
         "UPDATE outbox_attempts AS a
          SET finished_at_ms = s.value ->> 'settled_at_ms', result = s.value ->> 'result',
@@ -181,14 +202,9 @@ pub(in crate::store) async fn message_settle(
     )
     .bind(&all)
     .bind(json!(settled).to_string())
-    .execute(&mut *tx)
-    .await?;
-    let laned = laned(settlements);
-    if !laned.is_empty() {
-        lanes_advance(&mut tx, &laned, settlements.first().map_or(0, |one| one.settled_at_ms)).await?;
-    }
-    tx.commit().await?;
-    Ok(settled)
+    .execute(db)
+    .await
+    .map(drop)
 }
 
 pub(in crate::store) async fn message_counts(db: &Sqlite) -> sqlx::Result<Vec<MessageCount>> {

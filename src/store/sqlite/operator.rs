@@ -230,9 +230,12 @@ pub(in crate::store) async fn message_count(db: &Sqlite, filter: &Filter) -> sql
 
 pub(in crate::store) async fn attempt_list(db: &Sqlite, message_id: &str) -> sqlx::Result<Vec<AttemptRow>> {
     let rows = sqlx::query(
-        "SELECT attempt_n, node, started_at_ms, finished_at_ms, result, http_status, error,
-                response
-         FROM outbox_attempts WHERE message_id = $1 ORDER BY attempt_n DESC LIMIT 100",
+        "SELECT a.attempt_n, a.node, a.started_at_ms, COALESCE(a.finished_at_ms, m.settled_at_ms),
+                COALESCE(a.result, m.last_result), COALESCE(a.http_status, m.last_http_status), a.error, a.response
+         FROM outbox_attempts a
+         LEFT JOIN outbox_messages m ON m.message_id = a.message_id AND m.attempts_n = a.attempt_n
+              AND m.last_result = 'done' AND a.result IS NULL
+         WHERE a.message_id = $1 ORDER BY a.attempt_n DESC LIMIT 100",
     )
     .bind(message_id)
     .fetch_all(&db.reader)

@@ -1,6 +1,7 @@
 //! The outbox against a far side that misbehaves, on both databases, on a clock that stands until told.
 
 mod calls;
+mod handover;
 mod http;
 mod running;
 mod tls;
@@ -69,7 +70,14 @@ impl Fixture {
     }
 
     fn outbox_leasing(&self, config: DestinationConfig, lease_ms: u64) -> Outbox {
-        let outbox = OutboxConfig { lease_ms, poll_ms: 50, stop_timeout_ms: 300 };
+        self.outbox_with(config, OutboxConfig { lease_ms, poll_ms: 50, stop_timeout_ms: 300 })
+    }
+
+    fn outbox_polling(&self, config: DestinationConfig, poll_ms: u64) -> Outbox {
+        self.outbox_with(config, OutboxConfig { lease_ms: 30_000, poll_ms, stop_timeout_ms: 3_000 })
+    }
+
+    fn outbox_with(&self, config: DestinationConfig, outbox: OutboxConfig) -> Outbox {
         let destinations = BTreeMap::from([(name("billing"), config)]);
         Outbox::new(self.store.clone(), self.clock.clone(), outbox, destinations, "node-1".to_owned())
             .unwrap()

@@ -1,7 +1,10 @@
 //! Leases, fencing tokens, settlements.
 
-use hooklatch::store::{LeaseWant, LeasedMessage, SettleTo, Settlement, Store};
-use hooklatch::types::{AttemptResult, MessageState};
+use hooklatch::store::{
+    Act, BornLease, Chosen, Decision, Latched, LeaseWant, LeasedMessage, NewMessage, SettleTo, Settlement,
+    Store,
+};
+use hooklatch::types::{AttemptResult, EventState, MessageState};
 
 use super::{admit, event, key, message, name};
 use crate::database::{Database, on_both};
@@ -15,6 +18,8 @@ on_both!(
     first_send_and_key_validity_are_set_once,
     what_is_handed_back_unsent_costs_no_attempt,
     open_messages_are_counted_by_state,
+    a_message_may_be_born_leased,
+    what_went_well_is_told_of_its_attempt,
 );
 
 fn want(destination: &str, free_n: u32) -> LeaseWant {
@@ -176,4 +181,71 @@ async fn what_is_handed_back_unsent_costs_no_attempt(database: &Database) {
         assert_eq!(store.message_settle(&[settlement(&one, ready, result)]).await.unwrap(), [true]);
     }
     assert_eq!(lease(&store, 1, 1_000).await.remove(0).attempts_before_n, 2);
+}
+
+/// A message that is written with a lease of node-1 until 31,000.
+fn born_leased(event_id: &str, destination: &str) -> NewMessage {
+    let lease = BornLease { node: "node-1".into(), until_ms: 31_000, key_valid_until_ms: 11_000 };
+    NewMessage { lease: Some(lease), ..message(event_id, destination) }
+}
+
+async fn a_message_may_be_born_leased(database: &Database) {
+    let store = database.store().await;
+    let pause = Decision { actor: "ops", idempotency_key: "k", digest: [0; 32], reason: "r", now_ms: 1 };
+    let chosen = Chosen::Destination(name("paused"));
+    store.message_decide(&chosen, Act::Pause, &pause).await.unwrap();
+    // In a transaction of its own, and in one statement where the database can.
+    for (way, id) in ["evt_1", "evt_2"].into_iter().enumerate() {
+        let sent = event(id, "{\"a\":1}");
+        let messages = [born_leased(id, "billing"), born_leased(id, "paused"), message(id, "later")];
+        if way == 0 {
+            admit(&store, &sent, &messages).await;
+        } else {
+            let (latched, paused) =
+                store.admit_at_once(&[&sent], &[EventState::Done], &messages).await.unwrap();
+            assert_eq!((latched, paused), (vec![Latched::New], ["paused".to_owned()].into()));
+        }
+        let rows = store.message_list_of_event(&key(id)).await.unwrap();
+        let states: Vec<_> = rows.iter().map(|row| (row.destination.as_str(), row.state.as_str())).collect();
+        assert_eq!(states, [("billing", "leased"), ("later", "ready"), ("paused", "ready")]);
+        let row = &rows[0];
+        assert_eq!((row.attempts_n, row.visible_at_ms), (1, 31_000));
+        assert_eq!((row.first_sent_at_ms, row.key_valid_until_ms), (Some(1_000), Some(11_000)));
+        let attempts = store.attempt_list(&row.message_id).await.unwrap();
+        assert_eq!((attempts.len(), attempts[0].node.as_str()), (1, "node-1"), "before any byte left");
+        assert!(store.attempt_list(&rows[2].message_id).await.unwrap().is_empty());
+        assert!(lease(&store, 10, 30_999).await.is_empty(), "it is held");
+        let held = messages[0].born_leased(&sent).unwrap();
+        assert_eq!(held.body.as_ref(), b"{\"a\":1}");
+        let taken = lease(&store, 10, 31_000).await;
+        let again = taken.iter().find(|one| one.message_id == held.message_id).unwrap();
+        assert_eq!((again.attempt_n, again.is_previous_unsettled), (2, true), "like any lease that ended");
+        let same = LeasedMessage {
+            attempt_n: 1,
+            is_previous_unsettled: false,
+            lease_until_ms: 31_000,
+            ..again.clone()
+        };
+        assert_eq!(format!("{same:?}"), format!("{held:?}"), "what was handed over is what is stored");
+        let late = settlement(&held, SettleTo::Done, AttemptResult::Done);
+        assert_eq!(store.message_settle(&[late]).await.unwrap(), [false], "fenced");
+    }
+}
+
+async fn what_went_well_is_told_of_its_attempt(database: &Database) {
+    let store = database.store().await;
+    admit(&store, &event("evt_1", "a"), &[message("evt_1", "billing")]).await;
+    let first = lease(&store, 1, 1_000).await.remove(0);
+    let again = SettleTo::Ready { visible_at_ms: 6_000 };
+    store.message_settle(&[settlement(&first, again, AttemptResult::Retry)]).await.unwrap();
+    let second = lease(&store, 1, 6_000).await.remove(0);
+    store.message_settle(&[settlement(&second, SettleTo::Done, AttemptResult::Done)]).await.unwrap();
+    let attempts = store.attempt_list(&first.message_id).await.unwrap();
+    let told: Vec<_> =
+        attempts.iter().map(|one| (one.result.as_deref(), one.http_status, one.finished_at_ms)).collect();
+    assert_eq!(
+        told,
+        [(Some("done"), Some(200), Some(5_000)), (Some("retry"), Some(200), Some(5_000))],
+        "the newest first"
+    );
 }

@@ -52,6 +52,7 @@ pub(crate) fn message(event_id: &str, destination: &str) -> NewMessage {
         body: None,
         lane: None,
         created_at_ms: 1_000,
+        lease: None,
     }
 }
 

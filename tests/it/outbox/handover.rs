@@ -1,0 +1,147 @@
+//! Messages that reach the sender right after their commit, without a look at the database.
+
+use hooklatch::config::{DestinationConfig, UnknownPolicy};
+use hooklatch::store::{LeasedMessage, NewMessage};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use super::{Fixture, HOUR_MS};
+use crate::database::{Database, on_both};
+use crate::store::{admit, event, message};
+use crate::stub::Mode;
+
+on_both!(
+    what_is_handed_over_is_sent_and_settled,
+    nothing_is_handed_over_while_older_messages_wait,
+    no_more_is_handed_over_than_there_are_slots,
+    nothing_is_handed_over_where_a_person_would_have_to_decide,
+    what_is_handed_over_while_stopping_is_handed_back,
+);
+
+/// Commits a message that is born with `lease`, as admission does.
+async fn born(fixture: &Fixture, id: &str, lease: hooklatch::store::BornLease) -> LeasedMessage {
+    let sent = event(id, "{\"a\":1}");
+    let born = NewMessage { lease: Some(lease), ..message(id, "billing") };
+    admit(&fixture.store, &sent, std::slice::from_ref(&born)).await;
+    born.born_leased(&sent).unwrap()
+}
+
+/// Polls so seldom that only what is handed over or woken for is sent.
+fn seldom(fixture: &Fixture, config: DestinationConfig) -> hooklatch::outbox::Outbox {
+    fixture.outbox_polling(config, HOUR_MS.unsigned_abs())
+}
+
+/// Ends when the first look found nothing, so that slots are given.
+async fn until_drained(handover: &hooklatch::outbox::Handover) {
+    let given = async {
+        while handover.take("billing").is_none() {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(std::time::Duration::from_secs(20), given).await.unwrap();
+}
+
+async fn what_is_handed_over_is_sent_and_settled(database: &Database) {
+    let fixture = Fixture::new(database).await;
+    let outbox = seldom(&fixture, fixture.config(UnknownPolicy::Retry));
+    let handover = outbox.handover();
+    let (stop, stopping) = watch::channel(false);
+    let mut running = JoinSet::new();
+    running.spawn(outbox.run(stopping));
+    until_drained(&handover).await;
+    for n in 0..20 {
+        let id = format!("evt_{n}");
+        let (lease, start) = handover.take("billing").unwrap();
+        start(born(&fixture, &id, lease).await);
+        fixture.until(&id, "done").await;
+        assert_eq!(fixture.row(&id).await.attempts_n, 1);
+        assert_eq!(fixture.stub.counts(&format!("key-{id}-billing")), (1, 1));
+    }
+    assert!(handover.take("nowhere").is_none());
+    stop.send_replace(true);
+    running.join_next().await.unwrap().unwrap();
+}
+
+async fn nothing_is_handed_over_while_older_messages_wait(database: &Database) {
+    let fixture = Fixture::new(database).await;
+    for n in 0..6 {
+        fixture.message(&format!("evt_{n}"), &["billing"]).await;
+    }
+    fixture.stub.next(&vec![Mode::WhenTold; 6]);
+    let outbox = fixture.outbox(fixture.config(UnknownPolicy::Retry));
+    let handover = outbox.handover();
+    assert!(handover.take("billing").is_none(), "nobody has looked yet");
+    let (stop, stopping) = watch::channel(false);
+    let mut running = JoinSet::new();
+    running.spawn(outbox.run(stopping));
+    fixture.until_called("key-evt_3-billing").await;
+    assert!(handover.take("billing").is_none(), "two are waiting");
+    for n in 0..6 {
+        let told = async {
+            while fixture.state(&format!("evt_{n}")).await != "done" {
+                fixture.stub.tell();
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(std::time::Duration::from_secs(20), told).await.unwrap();
+    }
+    until_drained(&handover).await;
+    stop.send_replace(true);
+    running.join_next().await.unwrap().unwrap();
+}
+
+async fn no_more_is_handed_over_than_there_are_slots(database: &Database) {
+    let fixture = Fixture::new(database).await;
+    let outbox =
+        seldom(&fixture, DestinationConfig { concurrency_n: 2, ..fixture.config(UnknownPolicy::Retry) });
+    let (handover, waker) = (outbox.handover(), outbox.waker());
+    let (stop, stopping) = watch::channel(false);
+    let mut running = JoinSet::new();
+    running.spawn(outbox.run(stopping));
+    until_drained(&handover).await;
+    let (_, first) = handover.take("billing").unwrap();
+    let (_, second) = handover.take("billing").unwrap();
+    assert!(handover.take("billing").is_none());
+    drop(first);
+    assert!(
+        handover.take("billing").is_none(),
+        "what was refused a slot waits in the database, and is older"
+    );
+    waker.wake();
+    until_drained(&handover).await;
+    stop.send_replace(true);
+    drop(second);
+    running.join_next().await.unwrap().unwrap();
+}
+
+async fn nothing_is_handed_over_where_a_person_would_have_to_decide(database: &Database) {
+    let fixture = Fixture::new(database).await;
+    let outbox = fixture.outbox(fixture.config(UnknownPolicy::Hold));
+    let handover = outbox.handover();
+    let (stop, stopping) = watch::channel(false);
+    let mut running = JoinSet::new();
+    running.spawn(outbox.run(stopping));
+    fixture.message("evt_1", &["billing"]).await;
+    fixture.until("evt_1", "done").await;
+    assert!(handover.take("billing").is_none());
+    stop.send_replace(true);
+    running.join_next().await.unwrap().unwrap();
+}
+
+async fn what_is_handed_over_while_stopping_is_handed_back(database: &Database) {
+    let fixture = Fixture::new(database).await;
+    let outbox = seldom(&fixture, fixture.config(UnknownPolicy::Retry));
+    let handover = outbox.handover();
+    let (stop, stopping) = watch::channel(false);
+    let mut running = JoinSet::new();
+    running.spawn(outbox.run(stopping));
+    until_drained(&handover).await;
+    let (lease, start) = handover.take("billing").unwrap();
+    stop.send_replace(true);
+    start(born(&fixture, "evt_1", lease).await);
+    running.join_next().await.unwrap().unwrap();
+    let row = fixture.row("evt_1").await;
+    assert_eq!((row.state.as_str(), row.last_result.as_deref()), ("ready", Some("released")), "{row:?}");
+    assert_eq!(fixture.stub.counts("key-evt_1-billing"), (0, 0));
+    assert!(handover.take("billing").is_none(), "no more");
+}
