@@ -34,7 +34,8 @@ pub(super) fn destination(
     let url = url.and_then(|field| http::url(checker, &field));
     let headers = headers(checker, &mut table);
     let unknown = unknown(checker, &mut table);
-    let heartbeat = table.flag(checker, "heartbeat").unwrap_or(false);
+    let heartbeat_place = table.take(checker, "heartbeat");
+    let heartbeat = heartbeat_place.as_ref().and_then(|field| field.flag(checker)).unwrap_or(false);
     let timeout_ms = timeout(checker, &mut table, lease_ms.filter(|_| !heartbeat));
     let config = DestinationConfig {
         url: url.unwrap_or_default(),
@@ -56,6 +57,13 @@ pub(super) fn destination(
         http: http::http(checker, &mut table),
     };
     table.finish(checker);
+    if let (Some(field), true, UnknownPolicy::Query(_)) =
+        (&heartbeat_place, config.heartbeat, &config.unknown)
+    {
+        let why =
+            "is set with unknown = \"query\": a call still under way could be asked about and made again";
+        checker.problem(field, why, "use unknown = \"retry\" or \"hold\", or a timeout_ms below the lease");
+    }
     if let Some(field) =
         url_place.filter(|_| template::has_host_template(&config.url) && config.http.proxy.is_some())
     {

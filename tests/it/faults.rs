@@ -181,11 +181,16 @@ async fn a_crashed_nodes_calls_are_on_their_way_again_within_the_lease_and_a_sec
 
 #[tokio::test]
 async fn a_node_that_was_stopped_and_comes_back_changes_nothing() {
+    stopped_for(Duration::ZERO, "").await;
+}
+
+/// A node is stopped while its call is under way; another one takes over; `pause` later the first goes on.
+pub(crate) async fn stopped_for(pause: Duration, policy: &str) {
     let Some(database) = Database::create(On::Postgres).await else { return };
     let (store, stub) = (database.store().await, Stub::start().await);
     crate::store::admit(&store, &event("evt_1", "{}"), &[message("evt_1", "bank")]).await;
     stub.next(&[Mode::WhenTold, Mode::Status(400)]);
-    let more = TO_STUB.replace("URL", &stub.url());
+    let more = TO_STUB.replace("URL", &stub.url()) + policy;
     let first = Server::start(&database.url, &more).await;
     until(
         "the call is under way",
@@ -207,6 +212,7 @@ async fn a_node_that_was_stopped_and_comes_back_changes_nothing() {
         async || state().await.0 == "dead",
     )
     .await;
+    tokio::time::timeout(pause, std::future::pending::<()>()).await.ok();
     stub.tell();
     signal(&first, "-CONT");
     until(

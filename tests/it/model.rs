@@ -33,6 +33,8 @@ struct Protocol {
     is_pause_unbounded: bool,
     /// Whether a settlement has to carry the newest claim.
     is_fenced: bool,
+    /// Whether a lease is prolonged while its call is under way.
+    has_heartbeat: bool,
     /// Whether a claim of a lapsed lease remembers that nobody knows what its holder did.
     remembers_lapse: bool,
 }
@@ -95,6 +97,8 @@ enum Step {
     Answer(usize),
     Timeout(usize),
     Settle(usize),
+    /// Prolongs the lease.
+    Beat(usize),
     Crash(usize),
 }
 
@@ -163,6 +167,9 @@ impl Model for Protocol {
                 Worker::Idle => steps.push(Step::Claim(n)),
                 Worker::Claimed { .. } => steps.push(Step::Decide(n)),
                 Worker::Sending { .. } => steps.extend([Step::Send(n), Step::Refused(n)]),
+                Worker::Sent { .. } if self.has_heartbeat => {
+                    steps.extend([Step::Answer(n), Step::Timeout(n), Step::Beat(n)]);
+                }
                 Worker::Sent { .. } => steps.extend([Step::Answer(n), Step::Timeout(n)]),
                 Worker::Knows { .. } => steps.push(Step::Settle(n)),
             }
@@ -215,6 +222,15 @@ impl Model for Protocol {
                 next.workers[n] = Worker::Knows { token, to, is_unknown: true };
             }
             Step::Settle(n) => self.settle(&mut next, n),
+            Step::Beat(n) => {
+                let Worker::Sent { token, .. } = world.workers[n] else { return None };
+                let until = self.now(world, n) + LEASE;
+                let is_held = world.at == At::Leased && world.token == token;
+                if !is_held || until == world.visible_at {
+                    return None;
+                }
+                next.visible_at = until;
+            }
             Step::Crash(n) => next.workers[n] = Worker::Idle,
         }
         Some(next)
@@ -250,6 +266,9 @@ fn ours(unknown: Unknown) -> Protocol {
         skew: MARGIN,
         is_pause_unbounded: unknown != Unknown::Query,
         is_fenced: true,
+        // With `query` the config refuses it: a lease that could not be prolonged would let another worker ask
+        // about a call that is still under way.
+        has_heartbeat: unknown != Unknown::Query,
         remembers_lapse: true,
     }
 }

@@ -49,3 +49,9 @@ async fn of_64_copies_at_once_to_two_nodes_one_is_accepted() {
     }
     assert_eq!(database.count("SELECT COUNT(*) FROM outbox_messages").await, 3);
 }
+
+/// Here and not among the faults: those run one by one, and this one only waits.
+#[tokio::test]
+async fn a_node_that_was_stopped_for_a_minute_under_a_long_call_changes_nothing() {
+    crate::faults::stopped_for(std::time::Duration::from_mins(1), "heartbeat = true\n").await;
+}

@@ -241,6 +241,11 @@ fn each_mistake_about_calls_names_its_key_and_the_remedy() {
         "success.otherwise",
         "\"retry\" or \"dead\"",
     );
+    check(
+        "heartbeat = true\nunknown = \"query\"\nquery = { url = \"https://x/{event_id}\", pointer = \"/a\" }",
+        "heartbeat",
+        "could be asked about",
+    );
     check("capture = { bytes_max = 0 }", "capture.bytes_max", "from 1 to 65536");
 }
 

@@ -23,6 +23,7 @@ on_both!(
     a_stop_hands_back_what_was_not_sent,
     a_stop_settles_what_it_cuts_off,
     what_a_call_came_to_is_written_when_the_database_is_back,
+    while_the_database_is_away_nothing_is_sent_and_then_everything_once,
 );
 
 /// An outbox that runs, and what stops it.
@@ -174,6 +175,26 @@ async fn what_a_call_came_to_is_written_when_the_database_is_back(database: &Dat
     release.notify_one();
     fixture.until("evt_1", "done").await;
     assert_eq!(fixture.stub.counts("key-evt_1-billing"), (1, 1), "the write is repeated, never the call");
+    stop.send_replace(true);
+    ended(running).await;
+}
+
+async fn while_the_database_is_away_nothing_is_sent_and_then_everything_once(database: &Database) {
+    let fixture = Fixture::new(database).await;
+    fixture.message("evt_1", &["billing"]).await;
+    let release = Arc::new(Notify::new());
+    block(database, Arc::clone(&release)).await;
+    let (running, stop) = run(fixture.outbox(fixture.config(UnknownPolicy::Hold)));
+    // The first look has failed by then.
+    pass(BLOCKED_MS).await;
+    assert_eq!(
+        fixture.stub.counts("key-evt_1-billing"),
+        (0, 0),
+        "no byte leaves before the claim is written"
+    );
+    release.notify_one();
+    fixture.until("evt_1", "done").await;
+    assert_eq!(fixture.stub.counts("key-evt_1-billing"), (1, 1));
     stop.send_replace(true);
     ended(running).await;
 }

@@ -2,6 +2,8 @@
 //! same concurrency: a ratio within one run, on SQLite and (with `HOOKLATCH_TEST_POSTGRES_URL`) PostgreSQL.
 //!
 //!   scripts/postgres -- cargo bench --bench outbox
+//!   scripts/postgres -- cargo bench --bench outbox -- history     cost of a message after 10 k, 1 M, 5 M others
+//!   scripts/peers; scripts/postgres -- cargo bench --bench outbox -- peers    against another engine
 #![expect(
     clippy::unwrap_used,
     clippy::print_stdout,
@@ -9,6 +11,9 @@
     clippy::indexing_slicing,
     reason = "a bench"
 )]
+
+mod history;
+mod peers;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -42,22 +47,50 @@ fn main() {
                 continue;
             };
             let server = is_postgres.then_some(server.as_str());
-            let name = if is_postgres { "PostgreSQL" } else { "SQLite" };
-            let (mut ratios, mut fair) = (Vec::new(), Vec::new());
-            for _ in 0..ROUNDS_N {
-                let direct = direct(&url).await;
-                let through = through(&url, &calls_n, server).await;
-                println!("directly {direct:.0}/s, through the outbox {through:.0}/s");
-                ratios.push(through / direct);
-                let alone = among_others(&url, &calls_n, server, false).await;
-                let beside = among_others(&url, &calls_n, server, true).await;
-                println!("eight alone {alone:.0}/s, beside a dead and a slow one {beside:.0}/s");
-                fair.push(beside / alone);
+            let args: Vec<String> = std::env::args().collect();
+            if args.iter().any(|arg| arg == "history") {
+                history::measure(&url, &calls_n, server).await;
+            } else if args.iter().any(|arg| arg == "peers") {
+                against_peers(&url, &calls_n, server).await;
+            } else {
+                against_direct_calls(&url, &calls_n, server).await;
             }
-            println!("{name}: outbox / direct {}", spread(ratios));
-            println!("{name}: eight beside a dead and a slow one / alone {}", spread(fair));
         }
     });
+}
+
+async fn against_direct_calls(url: &str, calls_n: &AtomicUsize, server: Option<&str>) {
+    let name = if server.is_some() { "PostgreSQL" } else { "SQLite" };
+    let (mut ratios, mut fair) = (Vec::new(), Vec::new());
+    for _ in 0..ROUNDS_N {
+        let direct = direct(url).await;
+        let through = through(url, calls_n, server).await;
+        println!("directly {direct:.0}/s, through the outbox {through:.0}/s");
+        ratios.push(through / direct);
+        let alone = among_others(url, calls_n, server, false).await;
+        let beside = among_others(url, calls_n, server, true).await;
+        println!("eight alone {alone:.0}/s, beside a dead and a slow one {beside:.0}/s");
+        fair.push(beside / alone);
+    }
+    println!("{name}: outbox / direct {}", spread(ratios));
+    println!("{name}: eight beside a dead and a slow one / alone {}", spread(fair));
+}
+
+async fn against_peers(url: &str, calls_n: &AtomicUsize, server: Option<&str>) {
+    let Some(server) = server else { return };
+    for (is_tuned, name) in [(false, "graphile-worker"), (true, "graphile-worker, tuned")] {
+        let mut ratios = Vec::new();
+        for _ in 0..ROUNDS_N {
+            let Some(peer) = peers::graphile_worker(server, url, is_tuned).await else {
+                println!("{name} is not installed, or failed: scripts/peers");
+                return;
+            };
+            let through = through(url, calls_n, Some(server)).await;
+            println!("{name} {peer:.0}/s, through the outbox {through:.0}/s");
+            ratios.push(through / peer);
+        }
+        println!("PostgreSQL: outbox / {name} {}", spread(ratios));
+    }
 }
 
 /// Median and range.
@@ -117,6 +150,7 @@ const BODY: &str =
 struct Bench {
     store: Store,
     _folder: tempfile::TempDir,
+    url: String,
     /// Server and name, to be dropped.
     database: Option<(String, String)>,
 }
@@ -132,14 +166,14 @@ impl Bench {
                 format!("{}/{name}", server.rsplit_once('/').unwrap().0)
             }
         };
-        let store = Store::open(&StoreSettings { url, connections_n: 8 }).await.unwrap();
+        let store = Store::open(&StoreSettings { url: url.clone(), connections_n: 8 }).await.unwrap();
         store.migrate().await.unwrap();
-        Self { store, _folder: folder, database: server.map(|server| (server.to_owned(), name)) }
+        Self { store, url, _folder: folder, database: server.map(|server| (server.to_owned(), name)) }
     }
 
     /// Sends what waits until `calls_n` has risen by `wanted_n`; calls a second.
     async fn drain(
-        self,
+        &self,
         to: BTreeMap<Name, DestinationConfig>,
         calls_n: &AtomicUsize,
         wanted_n: usize,
@@ -157,11 +191,14 @@ impl Bench {
         let rate = per_second(wanted_n, started);
         stop.send_replace(true);
         running.await.unwrap();
+        rate
+    }
+
+    async fn close(self) {
         self.store.close().await;
         if let Some((server, name)) = self.database {
             admin(&server, format!("DROP DATABASE {name} WITH (FORCE)")).await;
         }
-        rate
     }
 }
 
@@ -187,9 +224,11 @@ fn config(url: &str, concurrency_n: u32) -> DestinationConfig {
 
 async fn through(url: &str, calls_n: &AtomicUsize, server: Option<&str>) -> f64 {
     let bench = Bench::new(server).await;
-    fill(&bench.store, &["far"], MESSAGES_N).await;
+    fill(&bench.store, &["far"], MESSAGES_N, 0).await;
     let to = BTreeMap::from([(Name::parse("far").unwrap(), config(url, CONCURRENCY_N))]);
-    bench.drain(to, calls_n, MESSAGES_N).await
+    let rate = bench.drain(to, calls_n, MESSAGES_N).await;
+    bench.close().await;
+    rate
 }
 
 /// Eight good far sides, with a dead and a slow one beside them or alone; calls a second of the good ones.
@@ -197,15 +236,17 @@ async fn among_others(url: &str, calls_n: &AtomicUsize, server: Option<&str>, ha
     const GOOD: [&str; 8] = ["g1", "g2", "g3", "g4", "g5", "g6", "g7", "g8"];
     const EACH_N: usize = 2_500;
     let bench = Bench::new(server).await;
-    fill(&bench.store, &GOOD, EACH_N).await;
+    fill(&bench.store, &GOOD, EACH_N, 0).await;
     let mut to: BTreeMap<Name, DestinationConfig> =
         GOOD.iter().map(|name| (Name::parse(name).unwrap(), config(url, 8))).collect();
     if has_bad {
-        fill(&bench.store, &["dead", "slow"], EACH_N).await;
+        fill(&bench.store, &["dead", "slow"], EACH_N, 0).await;
         to.insert(Name::parse("dead").unwrap(), config("http://127.0.0.1:9/", 8));
         to.insert(Name::parse("slow").unwrap(), config(&format!("{url}/slow"), 8));
     }
-    bench.drain(to, calls_n, GOOD.len() * EACH_N).await
+    let rate = bench.drain(to, calls_n, GOOD.len() * EACH_N).await;
+    bench.close().await;
+    rate
 }
 
 async fn admin(server: &str, sql: String) {
@@ -213,14 +254,14 @@ async fn admin(server: &str, sql: String) {
     sqlx::raw_sql(AssertSqlSafe(sql)).execute(&mut db).await.unwrap();
 }
 
-/// `n` waiting messages for each destination.
-async fn fill(store: &Store, destinations: &[&str], n: usize) {
+/// `n` waiting messages for each destination; `round` makes their ids others than those of another round.
+async fn fill(store: &Store, destinations: &[&str], n: usize, round: usize) {
     for (destination, from) in
         destinations.iter().flat_map(|to| (0..n).step_by(500).map(move |from| (*to, from)))
     {
         let key = |n: usize| EventKey {
             provider: Name::parse("stripe").unwrap(),
-            event_id: format!("evt_{destination}_{n}"),
+            event_id: format!("evt_{destination}_{round}_{n}"),
         };
         let events: Vec<IncomingEvent> = (from..from + 500)
             .map(|n| IncomingEvent {
@@ -244,7 +285,7 @@ async fn fill(store: &Store, destinations: &[&str], n: usize) {
                 event_type: "invoice.paid".to_owned(),
                 generation: 0,
                 effect_name: destination.to_owned(),
-                idempotency_key: format!("key-{destination}-{n}"),
+                idempotency_key: format!("key-{destination}-{round}-{n}"),
                 destination: destination.to_owned(),
                 method: "POST".to_owned(),
                 path: String::new(),
