@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use super::field::{Checker, Field, Table};
 use super::provider::{entry_name, retry};
 use super::section::{UrlRule, http_url};
+use super::target::{self, Target};
 use super::{DestinationConfig, QueryConfig, RetryConfig, Secret, StatusMeaning, UnknownPolicy};
 use crate::types::Name;
 
@@ -26,15 +27,15 @@ pub(super) fn destination(
 ) -> Option<(Name, DestinationConfig)> {
     let name = entry_name(checker, name, &field)?;
     let mut table = field.table(checker)?;
-    let url = table.needed(checker, "url", "write where calls go: url = \"https://…\"").and_then(|field| {
-        let text = field.text(checker)?;
-        http_url(checker, &field, &text, UrlRule::Destination)
-    });
+    let (url, target) = target::target(checker, &mut table).unwrap_or((String::new(), Target::Http));
+    let format = target::format(checker, &mut table);
     let headers = headers(checker, &mut table);
     let unknown = unknown(checker, &mut table);
     let timeout_ms = timeout(checker, &mut table, lease_ms);
     let config = DestinationConfig {
-        url: url.unwrap_or_default(),
+        url,
+        target,
+        format,
         headers,
         unknown,
         timeout_ms,

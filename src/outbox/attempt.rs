@@ -112,7 +112,8 @@ impl Attempt<'_> {
         let (http_status, what) = match answer {
             Answer::Status { code, .. } => (Some(*code), format!("answered {code}")),
             Answer::NotSent { why } => (None, format!("not sent: {why}")),
-            Answer::Unknown { why } => (None, why.clone()),
+            Answer::Done => (None, "done".to_owned()),
+            Answer::NotNow { why } | Answer::Refused { why } | Answer::Unknown { why } => (None, why.clone()),
         };
         let (to, error) = match step {
             Step::Done => (SettleTo::Done, None),

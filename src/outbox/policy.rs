@@ -22,6 +22,18 @@ pub(super) enum Answer {
         /// The `Retry-After` header, as it came.
         retry_after: Option<String>,
     },
+    /// The far side has it, now or from an earlier attempt.
+    Done,
+    /// The far side answered: not now. Surely not executed.
+    NotNow {
+        /// In words without URLs, bodies or secrets.
+        why: String,
+    },
+    /// The far side answered: never. Surely not executed.
+    Refused {
+        /// In words without URLs, bodies or secrets.
+        why: String,
+    },
     /// Surely not executed: refused connection, no such host, no TLS.
     NotSent {
         /// In words without URLs, bodies or secrets.
@@ -161,7 +173,9 @@ pub(super) fn next_step(
             }
             StatusMeaning::Dead => Step::Dead { why: format!("refused with {code}") },
         },
-        Answer::NotSent { .. } => again(None, facts, config, now_ms, jitter),
+        Answer::Done => Step::Done,
+        Answer::Refused { .. } => Step::Dead { why: "refused".to_owned() },
+        Answer::NotSent { .. } | Answer::NotNow { .. } => again(None, facts, config, now_ms, jitter),
         Answer::Unknown { why } => match config.unknown {
             UnknownPolicy::Retry => again(None, facts, config, now_ms, jitter),
             UnknownPolicy::Hold => Step::Hold { why: format!("outcome is unknown: {why}") },
@@ -181,7 +195,9 @@ pub(super) fn result_of(answer: &Answer, config: &DestinationConfig) -> AttemptR
             StatusMeaning::Retry => AttemptResult::Retry,
             StatusMeaning::Dead => AttemptResult::Refused,
         },
-        Answer::NotSent { .. } => AttemptResult::Retry,
+        Answer::Done => AttemptResult::Done,
+        Answer::Refused { .. } => AttemptResult::Refused,
+        Answer::NotSent { .. } | Answer::NotNow { .. } => AttemptResult::Retry,
         Answer::Unknown { .. } => AttemptResult::Unknown,
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::*;
-use crate::config::{QueryConfig, RetryConfig};
+use crate::config::{Format, QueryConfig, RetryConfig, Target};
 
 const NOW: UnixMs = 1_700_000_000_000;
 const HOUR: i64 = 3_600_000;
@@ -21,6 +21,8 @@ pub(in crate::outbox) fn config(unknown: UnknownPolicy) -> DestinationConfig {
         rate_per_s: 0,
         breaker_failures_n: 0,
         breaker_open_ms: 1_000,
+        target: Target::Http,
+        format: Format::Raw,
         statuses: BTreeMap::new(),
         sign_secret: None,
     }

@@ -6,7 +6,9 @@ mod running;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use hooklatch::config::{DestinationConfig, OutboxConfig, QueryConfig, RetryConfig, Secret, UnknownPolicy};
+use hooklatch::config::{
+    DestinationConfig, Format, OutboxConfig, QueryConfig, RetryConfig, Secret, Target, UnknownPolicy,
+};
 use hooklatch::outbox::Outbox;
 use hooklatch::store::{LeaseWant, MessageRow, Store};
 use hooklatch::types::Clock;
@@ -49,6 +51,8 @@ impl Fixture {
             rate_per_s: 0,
             breaker_failures_n: 0,
             breaker_open_ms: 1_000,
+            target: Target::Http,
+            format: Format::Raw,
             statuses: BTreeMap::new(),
             sign_secret: None,
         }
