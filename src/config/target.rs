@@ -229,17 +229,18 @@ fn kafka_hosts(url: &str) -> Option<Vec<&str>> {
 
 impl Taken {
     fn target(self, checker: &mut Checker<'_>, table: &Table, kind: Kind, url: Secret) -> Option<Target> {
-        let mut needed = |value: Option<(Field, String)>, key: &str, is_right: fn(&str) -> bool, rule: &str| {
-            let Some((field, text)) = value else {
-                checker.missing(table.path(key), format!("write {key} = \"…\""));
-                return None;
+        let mut needed =
+            |value: Option<(Field, String)>, key: &str, is_right: fn(&str) -> bool, rule: &str| {
+                let Some((field, text)) = value else {
+                    checker.missing(table.path(key), format!("write {key} = \"…\""));
+                    return None;
+                };
+                if !is_right(&text) {
+                    checker.problem_shown(&field, format!("is no {}", key.replace('_', " ")), rule);
+                    return None;
+                }
+                Some(text)
             };
-            if !is_right(&text) {
-                checker.problem_shown(&field, format!("is no {}", key.replace('_', " ")), rule);
-                return None;
-            }
-            Some(text)
-        };
         Some(match kind {
             Kind::Http => Target::Http,
             Kind::Nats => {
@@ -274,7 +275,9 @@ impl Taken {
 
 fn is_subject(text: &str) -> bool {
     let is_token = |token: &str| {
-        !token.is_empty() && !token.contains(['*', '>']) && token.chars().all(|c| !c.is_whitespace() && !c.is_control())
+        !token.is_empty()
+            && !token.contains(['*', '>'])
+            && token.chars().all(|c| !c.is_whitespace() && !c.is_control())
     };
     text.split('.').all(is_token)
 }

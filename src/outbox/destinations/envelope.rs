@@ -142,7 +142,12 @@ mod tests {
             assert_eq!(event["datacontenttype"], said);
         }
         let json = "application/json";
-        check(b"[1]", Some("Application/JSON; charset=utf-8"), Some("[1]"), "Application/JSON; charset=utf-8");
+        check(
+            b"[1]",
+            Some("Application/JSON; charset=utf-8"),
+            Some("[1]"),
+            "Application/JSON; charset=utf-8",
+        );
         check(b"[1]", Some("application/x+json"), Some("[1]"), "application/x+json");
         check(b"17", Some("text/plain"), None, "text/plain");
         check(b"a=b", Some(json), None, json);

@@ -47,7 +47,12 @@ impl Kafka {
         let (user, hosts) = rest.rsplit_once('@').map_or((None, rest), |(user, hosts)| (Some(user), hosts));
         let tls = if scheme == "kafkas" { Some(Arc::new(tls()?)) } else { None };
         let brokers = hosts.split(',').map(str::to_owned).collect();
-        Ok(Self { brokers, tls, sasl: user.map(|user| sasl(user, query)).transpose()?, topic: topic.to_owned() })
+        Ok(Self {
+            brokers,
+            tls,
+            sasl: user.map(|user| sasl(user, query)).transpose()?,
+            topic: topic.to_owned(),
+        })
     }
 }
 
@@ -91,7 +96,8 @@ impl FarSide for Kafka {
             base: 2.0,
             deadline: Some(Duration::ZERO),
         };
-        let mut builder = ClientBuilder::new(self.brokers.clone()).client_id("hooklatch").backoff_config(once);
+        let mut builder =
+            ClientBuilder::new(self.brokers.clone()).client_id("hooklatch").backoff_config(once);
         if let Some(tls) = &self.tls {
             builder = builder.tls_config(Arc::clone(tls));
         }
@@ -156,7 +162,9 @@ fn failed(error: &Error) -> Answer {
         // The leader was not reached.
         Error::Connection(_)
         | Error::Request(
-            RequestError::NoVersionMatch { .. } | RequestError::WriteError(_) | RequestError::WriteMessageError(_),
+            RequestError::NoVersionMatch { .. }
+            | RequestError::WriteError(_)
+            | RequestError::WriteMessageError(_),
         ) => Answer::NotSent { why },
         Error::ServerError { protocol_error, .. } => refused(*protocol_error),
         _ => Answer::Unknown { why },

@@ -80,17 +80,20 @@ impl FarSide for PostgresTable {
 }
 
 fn failed(error: &sqlx::Error) -> Answer {
-    let why = words(error);
-    let Some(code) = error.as_database_error().and_then(|error| error.code()) else {
-        return Answer::Unknown { why };
+    let Some(said) = error.as_database_error() else {
+        return Answer::Unknown { why: words(error) };
     };
+    // The primary message alone: details may quote the row.
+    let (why, code) = (words(&said.message()), said.code().unwrap_or_default());
     match code.as_ref() {
         "42P01" | "42703" | "42P10" | "3F000" => {
             let remedy = "create the table as docs/destinations.md says";
             Answer::NotNow { why: format!("{why}; {remedy}") }
         }
         // Its session was ended: it may have happened before that.
-        code if code.starts_with("57P") || code.starts_with("08") || code == "40003" => Answer::Unknown { why },
+        code if code.starts_with("57P") || code.starts_with("08") || code == "40003" => {
+            Answer::Unknown { why }
+        }
         // The row itself is not wanted: a constraint, a value that does not fit.
         code if code.starts_with("22") || code.starts_with("23") => Answer::Refused { why },
         _ => Answer::NotNow { why },

@@ -7,7 +7,9 @@ use std::sync::Arc;
 
 use lapin::options::{BasicPublishOptions, ConfirmSelectOptions, ExchangeDeclareOptions};
 use lapin::types::{AMQPValue, FieldTable, LongString, ShortString};
-use lapin::{BasicProperties, Channel, Confirmation, Connection, ConnectionProperties, ErrorKind, ExchangeKind};
+use lapin::{
+    BasicProperties, Channel, Confirmation, Connection, ConnectionProperties, ErrorKind, ExchangeKind,
+};
 use tokio::time::Instant;
 
 use super::broker::{FarSide, words};
@@ -76,7 +78,12 @@ impl FarSide for Rabbitmq {
             // confirmation that is still to come.
             let passive = ExchangeDeclareOptions { passive: true, ..ExchangeDeclareOptions::default() };
             channel
-                .exchange_declare(self.exchange.clone(), ExchangeKind::default(), passive, FieldTable::default())
+                .exchange_declare(
+                    self.exchange.clone(),
+                    ExchangeKind::default(),
+                    passive,
+                    FieldTable::default(),
+                )
                 .await
                 .map_err(|error| words(&error))?;
         }
@@ -111,7 +118,9 @@ impl FarSide for Rabbitmq {
                 let why = format!("returned with {code} {text}: no queue is bound for this routing key");
                 Answer::Refused { why }
             }
-            Ok(Confirmation::Nack(None)) => Answer::NotNow { why: "the broker did not take it (nack)".to_owned() },
+            Ok(Confirmation::Nack(None)) => {
+                Answer::NotNow { why: "the broker did not take it (nack)".to_owned() }
+            }
             Ok(Confirmation::NotRequested) => Answer::Unknown { why: "nothing was confirmed".to_owned() },
             Err(error) => Answer::Unknown { why: words(&error) },
         }
