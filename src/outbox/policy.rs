@@ -23,8 +23,16 @@ pub(super) enum Answer {
         retry_after: Option<String>,
     },
     /// The far side has it, now or from an earlier attempt.
+    #[cfg_attr(
+        all(not(test), not(feature = "brokers")),
+        expect(dead_code, reason = "HTTP answers with statuses")
+    )]
     Done,
     /// The far side answered: not now. Surely not executed.
+    #[cfg_attr(
+        all(not(test), not(feature = "brokers")),
+        expect(dead_code, reason = "HTTP answers with statuses")
+    )]
     NotNow {
         /// In words without URLs, bodies or secrets.
         why: String,

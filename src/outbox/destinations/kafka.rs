@@ -18,8 +18,8 @@ use sha2::{Digest, Sha256};
 use tokio::sync::OnceCell;
 use tokio::time::Instant;
 
-use super::broker::{FarSide, words};
 use super::envelope::metadata;
+use super::line::{FarSide, words};
 use crate::config::Secret;
 use crate::outbox::policy::Answer;
 use crate::store::LeasedMessage;

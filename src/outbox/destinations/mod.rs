@@ -6,6 +6,8 @@ mod envelope;
 mod http;
 #[cfg(feature = "kafka")]
 mod kafka;
+#[cfg(feature = "brokers")]
+mod line;
 #[cfg(feature = "nats")]
 mod nats;
 #[cfg(feature = "postgres-table")]

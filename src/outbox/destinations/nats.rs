@@ -2,6 +2,7 @@
 //!
 //! A stream drops what comes again under an id within its duplicate window, and says so: that is as good as new.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use async_nats::connection::State;
@@ -12,14 +13,17 @@ use async_nats::{Client, ConnectOptions, HeaderMap, HeaderName, HeaderValue, Ser
 use percent_encoding::percent_decode_str;
 use tokio::time::Instant;
 
-use super::broker::{FarSide, words};
 use super::envelope::metadata;
+use super::line::{FarSide, words};
 use crate::config::Secret;
 use crate::outbox::policy::Answer;
 use crate::store::LeasedMessage;
 
 /// The stream's `max_msg_size` is exceeded: no later attempt can end better.
 const TOO_LARGE: u64 = 10_054;
+
+/// Longest look at the stream's settings, of which only a warning depends.
+const LOOK: Duration = Duration::from_millis(500);
 
 /// A subject, and where the servers are.
 pub(super) struct Nats {
@@ -28,10 +32,18 @@ pub(super) struct Nats {
     password: Option<Secret>,
     subject: String,
     timeout: Duration,
+    key_valid_for: Duration,
+    /// Whether the stream's window was looked at.
+    is_looked_at: AtomicBool,
 }
 
 impl Nats {
-    pub(super) fn new(url: &Secret, subject: &str, timeout: Duration) -> Result<Self, String> {
+    pub(super) fn new(
+        url: &Secret,
+        subject: &str,
+        timeout: Duration,
+        key_valid_for: Duration,
+    ) -> Result<Self, String> {
         let mut url = reqwest::Url::parse(url.reveal()).map_err(|_| "it is not a NATS url".to_owned())?;
         let decoded = |text: &str| Secret::new(percent_decode_str(text).decode_utf8_lossy());
         let user = Some(url.username()).filter(|user| !user.is_empty()).map(decoded);
@@ -40,7 +52,8 @@ impl Nats {
         let is_bare = url.set_username("").is_ok() && url.set_password(None).is_ok();
         let address = ServerAddr::from_url(url).ok().filter(|_| is_bare);
         let address = address.ok_or_else(|| "it is not a NATS url".to_owned())?;
-        Ok(Self { address, user, password, subject: subject.to_owned(), timeout })
+        let (subject, is_looked_at) = (subject.to_owned(), AtomicBool::new(false));
+        Ok(Self { address, user, password, subject, timeout, key_valid_for, is_looked_at })
     }
 
     fn options(&self) -> ConnectOptions {
@@ -54,6 +67,28 @@ impl Nats {
             }
             (Some(token), None) => options.token(token.reveal().to_owned()),
             (None, _) => options,
+        }
+    }
+
+    /// Warns, once, of a stream that forgets ids sooner than they are used: it would take a late copy for new.
+    /// A server that does not let us look is not asked again.
+    async fn look_at_window(&self, context: &Context) {
+        if self.is_looked_at.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        let look = async {
+            let name = context.stream_by_subject(self.subject.as_str()).await.ok()?;
+            let stream = context.get_stream(name).await.ok()?;
+            Some(stream.cached_info().config.duplicate_window)
+        };
+        let window = tokio::time::timeout(LOOK.min(self.timeout / 4), look).await.ok().flatten();
+        if let Some(window) = window.filter(|window| *window < self.key_valid_for) {
+            tracing::warn!(
+                subject = %self.subject,
+                duplicate_window_s = window.as_secs(),
+                key_valid_for_s = self.key_valid_for.as_secs(),
+                "stream forgets message ids sooner than key_valid_for_ms; a message repeated later is there twice"
+            );
         }
     }
 
@@ -101,6 +136,7 @@ impl FarSide for Nats {
         let client = self.options().connect(self.address.clone()).await.map_err(|error| words(&error))?;
         let context =
             ContextBuilder::new().timeout(self.timeout).ack_timeout(self.timeout).build(client.clone());
+        self.look_at_window(&context).await;
         Ok((client, context))
     }
 

@@ -8,8 +8,8 @@ use sqlx::{AssertSqlSafe, ConnectOptions};
 use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout_at};
 
-use super::broker::{FarSide, words};
 use super::envelope::content_type;
+use super::line::{FarSide, words};
 use crate::config::Secret;
 use crate::outbox::policy::Answer;
 use crate::store::LeasedMessage;

@@ -12,8 +12,8 @@ use lapin::{
 };
 use tokio::time::Instant;
 
-use super::broker::{FarSide, words};
 use super::envelope::{content_type, metadata};
+use super::line::{FarSide, words};
 use crate::config::Secret;
 use crate::outbox::policy::Answer;
 use crate::store::LeasedMessage;

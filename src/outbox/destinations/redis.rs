@@ -7,8 +7,8 @@ use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, Client, ErrorKind, RedisError, Script};
 use tokio::time::Instant;
 
-use super::broker::{FarSide, words};
 use super::envelope::metadata;
+use super::line::{FarSide, words};
 use crate::config::Secret;
 use crate::outbox::policy::Answer;
 use crate::store::LeasedMessage;

@@ -90,7 +90,10 @@ fn each_answer_has_one_meaning() {
         check(&status(code), UnknownPolicy::Retry, Short::Dead);
     }
     for policy in [UnknownPolicy::Retry, query(), UnknownPolicy::Hold] {
-        check(&not_sent(), policy, Short::Retry(1_000));
+        check(&not_sent(), policy.clone(), Short::Retry(1_000));
+        check(&Answer::NotNow { why: "full".to_owned() }, policy.clone(), Short::Retry(1_000));
+        check(&Answer::Refused { why: "too large".to_owned() }, policy.clone(), Short::Dead);
+        check(&Answer::Done, policy, Short::Done);
     }
     check(&unknown(), UnknownPolicy::Retry, Short::Retry(1_000));
     check(&unknown(), query(), Short::Ask(1_000));
@@ -216,6 +219,13 @@ fn every_status_has_a_word() {
     }
     assert_eq!(result_of(&unknown(), &config(UnknownPolicy::Retry)), AttemptResult::Unknown);
     assert_eq!(result_of(&not_sent(), &config(UnknownPolicy::Retry)), AttemptResult::Retry);
+    for (answer, want) in [
+        (Answer::Done, AttemptResult::Done),
+        (Answer::NotNow { why: String::new() }, AttemptResult::Retry),
+        (Answer::Refused { why: String::new() }, AttemptResult::Refused),
+    ] {
+        assert_eq!(result_of(&answer, &config(UnknownPolicy::Hold)), want);
+    }
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use async_nats::jetstream::{self, stream};
 use hooklatch::config::{Format, Secret, Target, UnknownPolicy};
 
-use super::{Bench, FarSide, Received, config, server, unique, until};
+use super::{Bench, FarSide, Received, config, server, unique};
 
 struct Nats {
     context: jetstream::Context,
@@ -82,7 +82,7 @@ async fn a_subject_that_no_stream_takes_is_tried_again_until_one_does() {
     fixture.step_to_the_end(&outbox).await;
     assert_eq!(fixture.state("evt_1").await, "done");
     let nats = Nats { context, subject: name, stream };
-    let received = until("one message", async || nats.received().await.pop()).await;
+    let received = nats.received().await.pop().unwrap();
     let event: serde_json::Value = serde_json::from_slice(&received.body).unwrap();
     assert_eq!((&event["id"], &event["data"]["a"]), (&"key-evt_1-billing".into(), &1.into()));
     assert_eq!(received.metadata["content-type"], "application/cloudevents+json; charset=UTF-8");
