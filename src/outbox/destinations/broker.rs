@@ -31,21 +31,23 @@ pub(super) fn broker(
         #[cfg(feature = "nats")]
         Target::Nats { url, subject } => {
             let key_valid_for = Duration::from_millis(config.key_valid_for_ms);
-            line(super::nats::Nats::new(url, subject, timeout, key_valid_for), timeout)
+            line(super::nats::Nats::new(url, subject, timeout, key_valid_for), timeout, config)
         }
         #[cfg(feature = "rabbitmq")]
         Target::Rabbitmq { url, exchange, routing_key } => {
-            line(super::rabbitmq::Rabbitmq::new(url, exchange, routing_key), timeout)
+            line(super::rabbitmq::Rabbitmq::new(url, exchange, routing_key), timeout, config)
         }
         #[cfg(feature = "redis")]
-        Target::Redis { url, stream, stream_len_max } => {
-            line(super::redis::Redis::new(url, stream, *stream_len_max, config.key_valid_for_ms), timeout)
-        }
+        Target::Redis { url, stream, stream_len_max } => line(
+            super::redis::Redis::new(url, stream, *stream_len_max, config.key_valid_for_ms),
+            timeout,
+            config,
+        ),
         #[cfg(feature = "kafka")]
-        Target::Kafka { url, topic } => line(super::kafka::Kafka::new(url, topic), timeout),
+        Target::Kafka { url, topic } => line(super::kafka::Kafka::new(url, topic), timeout, config),
         #[cfg(feature = "postgres-table")]
         Target::PostgresTable { url, table } => {
-            line(super::postgres_table::PostgresTable::new(url, table), timeout)
+            line(super::postgres_table::PostgresTable::new(url, table), timeout, config)
         }
         #[expect(clippy::allow_attributes, reason = "whether it can be reached depends on the features")]
         #[allow(unreachable_patterns, reason = "with every feature there is nothing left")]

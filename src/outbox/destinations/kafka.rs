@@ -86,6 +86,7 @@ fn partition_of(idempotency_key: &str, partitions_n: usize) -> usize {
 
 impl FarSide for Kafka {
     type Connection = Arc<Cluster>;
+    const KNOWS_ITS_END: bool = false;
 
     async fn connect(&self) -> Result<Self::Connection, String> {
         // No second try in here: the outbox counts and spaces attempts.
@@ -104,8 +105,8 @@ impl FarSide for Kafka {
         if let Some(sasl) = &self.sasl {
             builder = builder.sasl_config(sasl.clone());
         }
-        let client = builder.build().await.map_err(|error| words(&error))?;
-        let topics = client.list_topics().await.map_err(|error| words(&error))?;
+        let client = builder.build().await.map_err(|error| said(&error))?;
+        let topics = client.list_topics().await.map_err(|error| said(&error))?;
         let topic = topics.into_iter().find(|topic| topic.name == self.topic);
         let partitions = topic.map(|topic| topic.partitions).filter(|partitions| !partitions.is_empty());
         let partitions = partitions.ok_or_else(|| format!("there is no topic `{}`", self.topic))?;
@@ -132,7 +133,7 @@ impl FarSide for Kafka {
         });
         let leader = match leader.await {
             Ok(leader) => leader,
-            Err(error) => return Answer::NotSent { why: words(&error) },
+            Err(error) => return Answer::NotSent { why: said(&error) },
         };
         let Some(timestamp) = chrono::DateTime::from_timestamp_millis(message.created_at_ms) else {
             return Answer::Refused { why: "time of the message is out of range".to_owned() };
@@ -150,6 +151,12 @@ impl FarSide for Kafka {
     }
 }
 
+/// What the one try came to, without the library's words about the retries that there are none of.
+fn said(error: &Error) -> String {
+    let text = error.to_string();
+    words(&text.rsplit_once("Source: ").map_or(text.as_str(), |(_, source)| source))
+}
+
 /// What the library calls retries, of which there are none, is wrapped around the error of the one try.
 fn failed(error: &Error) -> Answer {
     if let Error::RetryFailed(BackoffError::DeadlineExceded { source, .. }) = error
@@ -157,7 +164,7 @@ fn failed(error: &Error) -> Answer {
     {
         return failed(inner);
     }
-    let why = words(error);
+    let why = said(error);
     match error {
         // The leader was not reached.
         Error::Connection(_)

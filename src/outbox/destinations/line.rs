@@ -10,9 +10,13 @@ use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
 
 use super::broker::Broker;
+use crate::config::{DestinationConfig, UnknownPolicy};
 use crate::outbox::policy::Answer;
 use crate::store::LeasedMessage;
 
+/// How long a connection may idle that does not tell when it was closed. Far sides and what is between drop them
+/// after a while, and then the next message's outcome would be unknown.
+const IDLE: Duration = Duration::from_secs(4);
 /// Longest words kept of an error, in characters.
 const WHY_CHARS_MAX: usize = 300;
 
@@ -20,6 +24,10 @@ const WHY_CHARS_MAX: usize = 300;
 pub(super) trait FarSide: Send + Sync {
     /// Clones share what is behind it.
     type Connection: Clone + Send + Sync;
+
+    /// Whether [`FarSide::is_alive`] tells that the far side closed an idle connection. Where it does not, that is
+    /// found out by writing to it, and then nobody knows what became of the message.
+    const KNOWS_ITS_END: bool;
 
     /// A connection that is ready to publish, or why there is none.
     fn connect(&self) -> impl Future<Output = Result<Self::Connection, String>> + Send;
@@ -41,6 +49,8 @@ pub(super) trait FarSide: Send + Sync {
 struct Line<F: FarSide> {
     far_side: F,
     timeout: Duration,
+    /// A connection that nobody used for longer is made anew.
+    idle_max: Duration,
     current: Mutex<Option<Numbered<F::Connection>>>,
     /// Held by the one who connects, so that there is one.
     connecting: tokio::sync::Mutex<()>,
@@ -51,6 +61,7 @@ struct Line<F: FarSide> {
 struct Numbered<C> {
     n: u64,
     connection: C,
+    used_at: Instant,
 }
 
 impl<F: FarSide> Line<F> {
@@ -59,7 +70,13 @@ impl<F: FarSide> Line<F> {
     }
 
     fn living(&self) -> Option<Numbered<F::Connection>> {
-        self.current().clone().filter(|current| F::is_alive(&current.connection))
+        let mut current = self.current();
+        let current = current.as_mut().filter(|current| {
+            F::is_alive(&current.connection)
+                && (F::KNOWS_ITS_END || current.used_at.elapsed() <= self.idle_max)
+        })?;
+        current.used_at = Instant::now();
+        Some(current.clone())
     }
 
     async fn connection(&self) -> Result<Numbered<F::Connection>, String> {
@@ -73,7 +90,7 @@ impl<F: FarSide> Line<F> {
         let connection = self.far_side.connect().await?;
         let mut current = self.current();
         let n = current.as_ref().map_or(0, |old| old.n.wrapping_add(1));
-        let new = Numbered { n, connection };
+        let new = Numbered { n, connection, used_at: Instant::now() };
         *current = Some(new.clone());
         Ok(new)
     }
@@ -114,9 +131,12 @@ impl<F: FarSide> Broker for Line<F> {
 pub(super) fn line<F: FarSide + 'static>(
     far_side: Result<F, String>,
     timeout: Duration,
+    config: &DestinationConfig,
 ) -> Result<Box<dyn Broker>, String> {
+    // As with HTTP: where a person would have to decide, no message is trusted to a connection that idled.
+    let idle_max = if config.unknown == UnknownPolicy::Hold { Duration::ZERO } else { IDLE };
     let (current, connecting) = (Mutex::default(), tokio::sync::Mutex::default());
-    Ok(Box::new(Line { far_side: far_side?, timeout, current, connecting }))
+    Ok(Box::new(Line { far_side: far_side?, timeout, idle_max, current, connecting }))
 }
 
 /// What a library says, in one line that is not too long.

@@ -131,6 +131,7 @@ fn value(name: &str, text: &str) -> Result<HeaderValue, String> {
 
 impl FarSide for Nats {
     type Connection = (Client, Context);
+    const KNOWS_ITS_END: bool = true;
 
     async fn connect(&self) -> Result<Self::Connection, String> {
         let client = self.options().connect(self.address.clone()).await.map_err(|error| words(&error))?;

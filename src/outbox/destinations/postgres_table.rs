@@ -42,6 +42,7 @@ impl PostgresTable {
 impl FarSide for PostgresTable {
     /// Empty while somebody uses it, and for ever once somebody stopped waiting in the middle of a statement.
     type Connection = Arc<Mutex<Option<PgConnection>>>;
+    const KNOWS_ITS_END: bool = false;
 
     async fn connect(&self) -> Result<Self::Connection, String> {
         let connection = self.options.connect().await.map_err(|error| words(&error))?;

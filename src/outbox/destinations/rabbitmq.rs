@@ -52,10 +52,13 @@ impl Rabbitmq {
         let mut properties = BasicProperties::default()
             .with_delivery_mode(PERSISTENT)
             .with_message_id(short("idempotency key", &message.idempotency_key)?)
-            .with_type(short("event type", &message.event_type)?)
             .with_headers(headers);
-        if let Some(content_type) = content_type(message) {
-            properties = properties.with_content_type(short("content type", content_type)?);
+        // What is too long for these is still in the headers.
+        if let Ok(event_type) = ShortString::try_new(message.event_type.as_str()) {
+            properties = properties.with_type(event_type);
+        }
+        if let Some(Ok(content_type)) = content_type(message).map(ShortString::try_new) {
+            properties = properties.with_content_type(content_type);
         }
         Ok(properties)
     }
@@ -67,6 +70,7 @@ fn short(what: &str, text: &str) -> Result<ShortString, String> {
 
 impl FarSide for Rabbitmq {
     type Connection = Arc<Confirming>;
+    const KNOWS_ITS_END: bool = true;
 
     async fn connect(&self) -> Result<Self::Connection, String> {
         let properties = ConnectionProperties::default().with_connection_name("hooklatch".into());

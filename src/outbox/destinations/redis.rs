@@ -58,6 +58,7 @@ impl Redis {
 
 impl FarSide for Redis {
     type Connection = MultiplexedConnection;
+    const KNOWS_ITS_END: bool = false;
 
     async fn connect(&self) -> Result<Self::Connection, String> {
         // Time is limited by whoever calls.

@@ -27,6 +27,7 @@ impl Kafka {
 
 impl FarSide for Kafka {
     const DROPS_COPIES: bool = false;
+    const NOTICES: bool = false;
 
     fn target(&self, port: u16) -> Target {
         Target::Kafka { url: Secret::new(format!("kafka://127.0.0.1:{port}")), topic: self.topic.clone() }

@@ -38,6 +38,9 @@ trait FarSide {
     /// Whether it drops what comes again under a key; otherwise its consumers have to.
     const DROPS_COPIES: bool;
 
+    /// Whether its client notices by itself that an idle connection was cut; a little later than this test.
+    const NOTICES: bool;
+
     /// A target that reaches it at this port.
     fn target(&self, port: u16) -> Target;
 
@@ -172,6 +175,13 @@ impl<'a, F: FarSide> Bench<'a, F> {
         outbox.run_due().await.unwrap();
         assert_eq!(self.fixture.state("evt_5").await, "done", "{}", self.error("evt_5").await);
         self.proxy.is(Mode::Away);
+        if !F::NOTICES {
+            self.proxy.is(Mode::Pass);
+            self.fixture.message("evt_idle", &["billing"]).await;
+            outbox.run_due().await.unwrap();
+            assert_eq!(self.fixture.state("evt_idle").await, "done", "an idle connection is not trusted");
+            self.proxy.is(Mode::Away);
+        }
         let fresh = self.outbox(UnknownPolicy::Hold);
         self.fixture.message("evt_6", &["billing"]).await;
         fresh.run_due().await.unwrap();

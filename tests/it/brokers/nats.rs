@@ -36,6 +36,7 @@ fn target(port: u16, subject: &str) -> Target {
 
 impl FarSide for Nats {
     const DROPS_COPIES: bool = true;
+    const NOTICES: bool = true;
 
     fn target(&self, port: u16) -> Target {
         target(port, &self.subject)

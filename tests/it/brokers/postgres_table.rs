@@ -34,6 +34,7 @@ impl Table {
 
 impl FarSide for Table {
     const DROPS_COPIES: bool = true;
+    const NOTICES: bool = false;
 
     fn target(&self, port: u16) -> Target {
         let mut url: reqwest::Url = self.database.url.parse().unwrap();

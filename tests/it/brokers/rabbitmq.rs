@@ -35,6 +35,7 @@ impl Rabbitmq {
 
 impl FarSide for Rabbitmq {
     const DROPS_COPIES: bool = false;
+    const NOTICES: bool = true;
 
     fn target(&self, port: u16) -> Target {
         let url = Secret::new(format!("amqp://guest:guest@127.0.0.1:{port}"));

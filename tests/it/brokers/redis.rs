@@ -27,6 +27,7 @@ impl Redis {
 
 impl FarSide for Redis {
     const DROPS_COPIES: bool = true;
+    const NOTICES: bool = false;
 
     fn target(&self, port: u16) -> Target {
         let url = Secret::new(format!("redis://127.0.0.1:{port}"));
