@@ -1,5 +1,7 @@
 //! RabbitMQ: copies arrive, with the same `message_id`; what no queue takes comes back.
 
+use std::time::Duration;
+
 use hooklatch::config::{Secret, Target, UnknownPolicy};
 use lapin::options::{BasicGetOptions, QueueDeclareOptions};
 use lapin::types::FieldTable;
@@ -7,6 +9,8 @@ use lapin::{Channel, Connection, ConnectionProperties};
 use tokio::sync::Mutex;
 
 use super::{Bench, FarSide, Received, server, unique};
+use crate::database::{Database, On};
+use crate::process::{Server, client, post_stripe, until};
 
 struct Rabbitmq {
     channel: Channel,
@@ -90,4 +94,20 @@ async fn an_exchange_that_is_not_there_is_tried_again() {
     let error = bench.error("evt_1").await;
     assert_eq!(bench.fixture.state("evt_1").await, "ready", "{error}");
     assert!(error.starts_with("not sent") && error.contains("no exchange"), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_message_that_comes_back_is_not_logged() {
+    let Some((rabbitmq, port)) = rabbitmq().await else { return };
+    let database = Database::create(On::Sqlite).await.unwrap();
+    let more = format!(
+        "routes = [{{ on = [\"*\"], to = \"far\" }}]\n\
+         [destinations.far]\nurl = \"amqp://guest:guest@127.0.0.1:{port}/%2f\"\nrouting_key = \"{}\"",
+        rabbitmq.queue
+    );
+    let server = Server::start(&database.url, &more).await;
+    post_stripe(&client(), &server.url("/webhooks/stripe"), "evt_1").await.unwrap();
+    let logged = async || server.log().contains("returned with 312 NO_ROUTE");
+    until("it is logged as refused", Duration::from_secs(10), || server.log(), logged).await;
+    assert!(!server.log().contains("BasicReturnMessage"), "{}", server.log());
 }
