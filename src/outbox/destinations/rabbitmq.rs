@@ -3,14 +3,14 @@
 //!
 //! RabbitMQ itself does not know copies: consumers do, by `message_id`, which is the idempotency key.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use lapin::options::{BasicPublishOptions, ConfirmSelectOptions, ExchangeDeclareOptions};
 use lapin::types::{AMQPValue, FieldTable, LongString, ShortString};
 use lapin::{
     BasicProperties, Channel, Confirmation, Connection, ConnectionProperties, ErrorKind, ExchangeKind,
 };
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout_at};
 
 use super::envelope::{content_type, metadata};
 use super::line::{FarSide, words};
@@ -28,10 +28,29 @@ pub(super) struct Rabbitmq {
     routing_key: ShortString,
 }
 
-/// A connection and the one channel on it, in confirm mode.
+/// A connection and its channels in confirm mode that nobody publishes on now.
+///
+/// One message at a time on each: what comes back names no message, and the client library gives it to whichever
+/// confirmation is next. With two under way, the one that was returned could pass for taken.
 pub(super) struct Confirming {
     connection: Connection,
-    channel: Channel,
+    idle: Mutex<Vec<Channel>>,
+}
+
+impl Confirming {
+    fn idle(&self) -> MutexGuard<'_, Vec<Channel>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn channel(&self) -> lapin::Result<Channel> {
+        let idle = self.idle().pop();
+        if let Some(channel) = idle.filter(|channel| channel.status().connected()) {
+            return Ok(channel);
+        }
+        let channel = self.connection.create_channel().await?;
+        channel.confirm_select(ConfirmSelectOptions::default()).await?;
+        Ok(channel)
+    }
 }
 
 impl Rabbitmq {
@@ -76,7 +95,8 @@ impl FarSide for Rabbitmq {
         let properties = ConnectionProperties::default().with_connection_name("hooklatch".into());
         let connection =
             Connection::connect(self.url.reveal(), properties).await.map_err(|error| words(&error))?;
-        let channel = connection.create_channel().await.map_err(|error| words(&error))?;
+        let line = Confirming { connection, idle: Mutex::default() };
+        let channel = line.channel().await.map_err(|error| words(&error))?;
         if !self.exchange.as_str().is_empty() {
             // Asked now, because publishing to an exchange that is not there closes the channel, and with it every
             // confirmation that is still to come.
@@ -91,15 +111,15 @@ impl FarSide for Rabbitmq {
                 .await
                 .map_err(|error| words(&error))?;
         }
-        channel.confirm_select(ConfirmSelectOptions::default()).await.map_err(|error| words(&error))?;
-        Ok(Arc::new(Confirming { connection, channel }))
+        line.idle().push(channel);
+        Ok(Arc::new(line))
     }
 
     fn is_alive(line: &Self::Connection) -> bool {
-        line.connection.status().connected() && line.channel.status().connected()
+        line.connection.status().connected()
     }
 
-    async fn publish(&self, line: &Self::Connection, message: &LeasedMessage, _deadline: Instant) -> Answer {
+    async fn publish(&self, line: &Self::Connection, message: &LeasedMessage, deadline: Instant) -> Answer {
         let properties = match Self::properties(message) {
             Ok(properties) => properties,
             Err(why) => return Answer::Refused { why },
@@ -108,14 +128,23 @@ impl FarSide for Rabbitmq {
             let why = "it takes no messages for now: a memory or disk alarm is raised there".to_owned();
             return Answer::NotNow { why };
         }
+        let channel = match timeout_at(deadline, line.channel()).await {
+            Ok(Ok(channel)) => channel,
+            Ok(Err(error)) => return Answer::NotSent { why: words(&error) },
+            Err(_) => return Answer::NotSent { why: "no channel in time".to_owned() },
+        };
         let options = BasicPublishOptions { mandatory: true, ..BasicPublishOptions::default() };
         let (exchange, routing_key) = (self.exchange.clone(), self.routing_key.clone());
-        let publish = line.channel.basic_publish(exchange, routing_key, options, &message.body, properties);
+        let publish = channel.basic_publish(exchange, routing_key, options, &message.body, properties);
         let confirmed = match publish.await {
             Ok(confirmed) => confirmed,
             Err(error) => return failed(&error),
         };
-        match confirmed.await {
+        let confirmation = confirmed.await;
+        if confirmation.is_ok() {
+            line.idle().push(channel);
+        }
+        match confirmation {
             Ok(Confirmation::Ack(None)) => Answer::Done,
             Ok(Confirmation::Ack(Some(returned)) | Confirmation::Nack(Some(returned))) => {
                 let (code, text) = (returned.reply_code, words(&returned.reply_text));

@@ -103,6 +103,7 @@ impl<'a, F: FarSide> Bench<'a, F> {
         self.a_lost_answer_is_unknown_and_the_next_attempt_has_the_same_key().await;
         self.a_lost_answer_is_held_where_a_person_decides().await;
         self.a_worker_that_dies_between_sending_and_settling_sends_again_under_the_same_key().await;
+        self.what_is_sent_at_once_arrives_once_each().await;
         self.a_far_side_that_is_away_gets_it_when_it_is_back().await;
     }
 
@@ -166,6 +167,21 @@ impl<'a, F: FarSide> Bench<'a, F> {
         let row = self.fixture.row("evt_4").await;
         assert_eq!((row.state.as_str(), row.attempts_n), ("done", 2), "{row:?}");
         self.copies("key-evt_4-billing").await;
+    }
+
+    async fn what_is_sent_at_once_arrives_once_each(&self) {
+        let ids: Vec<String> = (0..60).map(|n| format!("evt_many_{n}")).collect();
+        for id in &ids {
+            self.fixture.message(id, &["billing"]).await;
+        }
+        let config = DestinationConfig { concurrency_n: 20, ..self.config(UnknownPolicy::Retry) };
+        assert_eq!(self.fixture.outbox(config).run_due().await.unwrap(), ids.len());
+        let keys = self.keys().await;
+        for id in &ids {
+            assert_eq!(self.fixture.state(id).await, "done", "{}", self.error(id).await);
+            let copies_n = keys.iter().filter(|key| **key == format!("key-{id}-billing")).count();
+            assert_eq!(copies_n, 1, "{id}");
+        }
     }
 
     async fn a_far_side_that_is_away_gets_it_when_it_is_back(&self) {
