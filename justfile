@@ -6,7 +6,7 @@ check:
 
 # Tests only, on both databases; words pick tests by name.
 test *WORDS:
-    scripts/postgres -- cargo nextest run {{WORDS}}
+    scripts/postgres -- scripts/brokers -- cargo nextest run {{WORDS}}
 
 # A server to play with: loopback, SQLite in .hooklatch/, published secrets, a far side called echo.
 dev:

@@ -4,8 +4,20 @@ use std::io::IsTerminal;
 
 use anyhow::Context;
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::filter_fn;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::config::{LogConfig, LogFormat};
+
+/// Libraries that log what they carry: a message that RabbitMQ returns, with its body, is a warning of `lapin`.
+/// What matters of it is in our own lines, so whatever `log.filter` says, theirs are not written.
+const SILENT: [&str; 5] = ["amq_protocol", "async_nats", "lapin", "redis", "rskafka"];
+
+fn is_written(target: &str) -> bool {
+    let library = target.split("::").next().unwrap_or_default();
+    !SILENT.iter().any(|silent| library.starts_with(silent))
+}
 
 /// Installs the process's log.
 pub(crate) fn install(config: &LogConfig) -> anyhow::Result<()> {
@@ -16,11 +28,53 @@ pub(crate) fn install(config: &LogConfig) -> anyhow::Result<()> {
         LogFormat::Human => false,
         LogFormat::Json => true,
     };
+    let written = filter_fn(|metadata| is_written(metadata.target()));
     let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
     let installed = if is_json {
-        builder.json().flatten_event(true).try_init()
+        builder.json().flatten_event(true).finish().with(written).try_init()
     } else {
-        builder.with_target(false).try_init()
+        builder.with_target(false).finish().with(written).try_init()
     };
     installed.map_err(|error| anyhow::anyhow!("could not install the log: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+    use std::sync::{Arc, Mutex};
+
+    use super::*;
+
+    #[derive(Clone, Default)]
+    struct Written(Arc<Mutex<Vec<u8>>>);
+
+    impl io::Write for Written {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().expect("not poisoned").extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn what_libraries_say_about_messages_is_not_written_whatever_the_filter() {
+        let written = Written::default();
+        let writer = written.clone();
+        let subscriber = tracing_subscriber::fmt()
+            .with_env_filter("trace,lapin=trace")
+            .with_writer(move || writer.clone())
+            .finish()
+            .with(filter_fn(|metadata| is_written(metadata.target())));
+        tracing::subscriber::with_default(subscriber, || {
+            tracing::warn!(target: "lapin::returned_messages", "canary");
+            tracing::error!(target: "amq_protocol_tcp", "canary");
+            tracing::error!(target: "rskafka::client::partition", "canary");
+            tracing::warn!(target: "hooklatch::outbox::destinations::redis", "ours");
+        });
+        let text = String::from_utf8(written.0.lock().expect("not poisoned").clone()).expect("text");
+        assert!(text.contains("ours") && !text.contains("canary"), "{text}");
+    }
 }

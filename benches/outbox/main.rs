@@ -23,7 +23,9 @@ use std::time::Instant;
 use axum::Router;
 use axum::extract::State;
 use bytes::Bytes;
-use hooklatch::config::{DestinationConfig, HttpConfig, OutboxConfig, RetryConfig, UnknownPolicy};
+use hooklatch::config::{
+    DestinationConfig, Format, HttpConfig, OutboxConfig, RetryConfig, Target, UnknownPolicy,
+};
 use hooklatch::outbox::Outbox;
 use hooklatch::store::{NewMessage, Store, StoreSettings};
 use hooklatch::types::{Clock, EventKey, EventState, IncomingEvent, Name};
@@ -215,6 +217,8 @@ fn config(url: &str, concurrency_n: u32) -> DestinationConfig {
         rate_per_s: 0,
         breaker_failures_n: 20,
         breaker_open_ms: 1_000,
+        target: Target::Http,
+        format: Format::Raw,
         statuses: BTreeMap::new(),
         sign_secret: None,
         heartbeat: false,

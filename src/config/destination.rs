@@ -5,11 +5,14 @@ use std::collections::BTreeMap;
 use super::field::{Checker, Field, Table};
 use super::provider::{entry_name, retry};
 use super::section::{UrlRule, http_url};
+use super::target::{self, Target};
 use super::{DestinationConfig, QueryConfig, RetryConfig, Secret, StatusMeaning, UnknownPolicy};
 use crate::template;
 use crate::types::Name;
 
 mod http;
+
+pub(super) use http::call_url;
 
 /// How failed calls are tried again unless `retry` says otherwise.
 const RETRY: RetryConfig =
@@ -29,16 +32,18 @@ pub(super) fn destination(
 ) -> Option<(Name, DestinationConfig)> {
     let name = entry_name(checker, name, &field)?;
     let mut table = field.table(checker)?;
-    let url = table.needed(checker, "url", "write where calls go: url = \"https://…\"");
-    let url_place = url.clone();
-    let url = url.and_then(|field| http::url(checker, &field));
+    let url_place = table.peek(checker, "url");
+    let (url, target) = target::target(checker, &mut table).unwrap_or((String::new(), Target::Http));
+    let format = target::format(checker, &mut table);
     let headers = headers(checker, &mut table);
     let unknown = unknown(checker, &mut table);
     let heartbeat_place = table.take(checker, "heartbeat");
     let heartbeat = heartbeat_place.as_ref().and_then(|field| field.flag(checker)).unwrap_or(false);
     let timeout_ms = timeout(checker, &mut table, lease_ms.filter(|_| !heartbeat));
     let config = DestinationConfig {
-        url: url.unwrap_or_default(),
+        url,
+        target,
+        format,
         headers,
         unknown,
         timeout_ms,

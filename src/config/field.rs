@@ -218,6 +218,12 @@ impl Table {
         Some(Field::new(checker, self.path(key), pattern, value))
     }
 
+    /// What a key says, if it is there; it still has to be taken.
+    pub(super) fn peek(&self, checker: &Checker<'_>, key: &str) -> Option<Field> {
+        let value = self.map.get(key)?.clone();
+        Some(Field::new(checker, self.path(key), join(&self.pattern, key), value))
+    }
+
     /// As [`Table::take`], for a key that must be there.
     pub(super) fn needed(
         &mut self,

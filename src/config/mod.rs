@@ -13,6 +13,7 @@ mod problem;
 mod provider;
 mod secret;
 mod section;
+mod target;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -24,6 +25,7 @@ pub use http::{
 };
 pub use load::{DEFAULTS, Environment, Judge, KindFacts, Settings, load, load_judged};
 pub use problem::ConfigProblem;
+pub use target::{Format, Target};
 
 use crate::types::Name;
 
@@ -205,8 +207,13 @@ pub struct OutboxConfig {
 /// `[destinations.NAME]`
 #[derive(Debug, Clone)]
 pub struct DestinationConfig {
-    /// Where calls go: an address, or a template of one. With `serve --dev`, the built-in echo.
+    /// Where calls go: an address, or a template of one. With `serve --dev`, the built-in echo. Empty for what is
+    /// not HTTP.
     pub url: String,
+    /// What kind of far side it is.
+    pub target: Target,
+    /// In which form messages reach it.
+    pub format: Format,
     /// Extra headers, such as `Authorization`; values are secrets.
     pub headers: BTreeMap<String, Secret>,
     /// What an unknown outcome means.

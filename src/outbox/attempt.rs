@@ -119,7 +119,8 @@ impl Attempt<'_> {
             Answer::Status { code, .. } => (Some(*code), format!("answered {code}")),
             Answer::Body { code, why, .. } => (Some(*code), format!("answered {code}: {why}")),
             Answer::NotSent { why } => (None, format!("not sent: {why}")),
-            Answer::Unknown { why } => (None, why.clone()),
+            Answer::Done => (None, "done".to_owned()),
+            Answer::NotNow { why } | Answer::Refused { why } | Answer::Unknown { why } => (None, why.clone()),
         };
         let (to, error) = match step {
             Step::Done => (SettleTo::Done, None),

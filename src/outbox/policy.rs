@@ -31,6 +31,26 @@ pub(super) enum Answer {
         /// In words without URLs, bodies or secrets.
         why: String,
     },
+    /// The far side has it, now or from an earlier attempt.
+    #[cfg_attr(
+        all(not(test), not(feature = "brokers")),
+        expect(dead_code, reason = "HTTP answers with statuses")
+    )]
+    Done,
+    /// The far side answered: not now. Surely not executed.
+    #[cfg_attr(
+        all(not(test), not(feature = "brokers")),
+        expect(dead_code, reason = "HTTP answers with statuses")
+    )]
+    NotNow {
+        /// In words without URLs, bodies or secrets.
+        why: String,
+    },
+    /// The far side answered: never. Surely not executed.
+    Refused {
+        /// In words without URLs, bodies or secrets.
+        why: String,
+    },
     /// Surely not executed: refused connection, no such host, no TLS.
     NotSent {
         /// In words without URLs, bodies or secrets.
@@ -170,9 +190,10 @@ pub(super) fn next_step(
             }
             StatusMeaning::Dead => Step::Dead { why: format!("refused with {code}") },
         },
-        Answer::Body { meaning: StatusMeaning::Done, .. } => Step::Done,
+        Answer::Done | Answer::Body { meaning: StatusMeaning::Done, .. } => Step::Done,
         Answer::Body { meaning: StatusMeaning::Dead, why, .. } => Step::Dead { why: why.clone() },
-        Answer::Body { meaning: StatusMeaning::Retry, .. } | Answer::NotSent { .. } => {
+        Answer::Refused { .. } => Step::Dead { why: "refused".to_owned() },
+        Answer::Body { .. } | Answer::NotSent { .. } | Answer::NotNow { .. } => {
             again(None, facts, config, now_ms, jitter)
         }
         Answer::Unknown { why } => match config.unknown {
@@ -191,7 +212,9 @@ pub(super) fn result_of(answer: &Answer, config: &DestinationConfig) -> AttemptR
     match answer {
         Answer::Status { code, .. } => result(meaning(*code, config)),
         Answer::Body { meaning, .. } => result(*meaning),
-        Answer::NotSent { .. } => AttemptResult::Retry,
+        Answer::Done => AttemptResult::Done,
+        Answer::Refused { .. } => AttemptResult::Refused,
+        Answer::NotSent { .. } | Answer::NotNow { .. } => AttemptResult::Retry,
         Answer::Unknown { .. } => AttemptResult::Unknown,
     }
 }

@@ -1,6 +1,7 @@
 //! What an operator writes, and what is said about it: all mistakes at once, each with its key and remedy.
 
 mod mistakes;
+mod target;
 
 use std::path::Path;
 

@@ -16,6 +16,8 @@ mod admit;
 mod api;
 mod app;
 mod bad_input;
+#[cfg(feature = "brokers")]
+mod brokers;
 mod cli;
 mod config;
 mod crash;

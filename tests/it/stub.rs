@@ -5,7 +5,6 @@ use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::{StreamExt, stream};
@@ -44,8 +43,6 @@ pub(crate) enum Mode {
     Large(usize),
     /// The effect, 200, and this body.
     Says(&'static str),
-    /// The effect, and 200 after so many milliseconds.
-    Late(u64),
 }
 
 /// What came under one idempotency key.
@@ -192,10 +189,6 @@ async fn answer(memory: Arc<Mutex<Memory>>, request: Request<Incoming>) -> io::R
             Ok(Response::new(BodyExt::boxed(StreamBody::new(chunks))))
         }
         Mode::Says(body) => Ok(plain(200, body)),
-        Mode::Late(ms) => {
-            tokio::time::timeout(Duration::from_millis(ms), std::future::pending::<()>()).await.ok();
-            Ok(plain(200, "{}"))
-        }
         Mode::ActThenHang => std::future::pending().await,
         Mode::ActThenDrop | Mode::Drop => Err(io::Error::other("dropped as told")),
         Mode::Endless => {

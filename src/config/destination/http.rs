@@ -31,16 +31,15 @@ pub(super) fn http(checker: &mut Checker<'_>, table: &mut Table) -> HttpConfig {
 }
 
 /// The address of calls: plain, or a template whose values are percent-encoded.
-pub(super) fn url(checker: &mut Checker<'_>, field: &Field) -> Option<String> {
-    let text = field.text(checker)?;
-    if !template::is_template(&text) {
-        return http_url(checker, field, &text, UrlRule::Destination);
+pub(in crate::config) fn call_url(checker: &mut Checker<'_>, field: &Field, text: &str) -> Option<String> {
+    if !template::is_template(text) {
+        return http_url(checker, field, text, UrlRule::Destination);
     }
-    parse(checker, field, &text, Escape::Url)?;
+    parse(checker, field, text, Escape::Url)?;
     // What is around the values must be an address, and its scheme must not come out of an event.
-    let with_stand_ins = template::without_tags(&text);
+    let with_stand_ins = template::without_tags(text);
     http_url(checker, field, &with_stand_ins, UrlRule::Destination)?;
-    Some(text)
+    Some(text.to_owned())
 }
 
 fn parse(checker: &mut Checker<'_>, field: &Field, text: &str, escape: Escape) -> Option<()> {

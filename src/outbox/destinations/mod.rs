@@ -1,8 +1,22 @@
 //! Where messages go. A destination sends one message and says what came back; it may also ask the far side
 //! whether an earlier attempt took effect. It never retries, never stores and never decides.
 
+mod broker;
+mod envelope;
 mod http;
+#[cfg(feature = "kafka")]
+mod kafka;
+#[cfg(feature = "brokers")]
+mod line;
+#[cfg(feature = "nats")]
+mod nats;
+#[cfg(feature = "postgres-table")]
+mod postgres_table;
 mod query;
+#[cfg(feature = "rabbitmq")]
+mod rabbitmq;
+#[cfg(feature = "redis")]
+mod redis;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -13,6 +27,7 @@ use crate::types::{Name, UnixMs};
 
 use super::gate::Gate;
 use super::policy::Answer;
+use broker::Broker;
 use http::HttpDestination;
 pub(crate) use http::http_client;
 use query::Query;
@@ -47,8 +62,8 @@ pub(super) enum Asked {
 /// Why a destination cannot be used as configured.
 #[derive(Debug, thiserror::Error)]
 pub enum DestinationError {
-    /// The address is not one we can call.
-    #[error("destination `{name}`: url must be an absolute http or https address: {why}")]
+    /// The address is not one that messages can be sent to.
+    #[error("destination `{name}`: url cannot be used: {why}")]
     Url {
         /// Which destination.
         name: Name,
@@ -123,8 +138,14 @@ pub(super) struct Destination {
     pub(super) config: DestinationConfig,
     pub(super) times: Times,
     pub(super) gate: Gate,
-    http: HttpDestination,
+    far: Far,
     query: Option<Query>,
+}
+
+/// How it is reached.
+enum Far {
+    Http(Box<HttpDestination>),
+    Broker(Box<dyn Broker>),
 }
 
 impl Destination {
@@ -146,9 +167,13 @@ impl Destination {
             UnknownPolicy::Query(query) => Some(Query::new(query.clone())),
             UnknownPolicy::Retry | UnknownPolicy::Hold => None,
         };
-        let http = HttpDestination::new(&name, &config, Duration::from_millis(times.timeout_ms))?;
+        let timeout = Duration::from_millis(times.timeout_ms);
+        let far = match broker::broker(&name, &config, timeout)? {
+            Some(broker) => Far::Broker(broker),
+            None => Far::Http(Box::new(HttpDestination::new(&name, &config, timeout)?)),
+        };
         let gate = Gate::new(name.clone(), &config);
-        Ok(Self { name, config, times, gate, http, query })
+        Ok(Self { name, config, times, gate, far, query })
     }
 
     /// How long, from the first send, a key may be used: what the far side promises, less a twentieth for
@@ -160,16 +185,23 @@ impl Destination {
 
     /// Makes the call, once.
     pub(super) async fn send(&self, message: &LeasedMessage, now_ms: UnixMs) -> Sent {
-        self.http.send(message, now_ms).await
+        let message = match envelope::shaped(self.config.format, message) {
+            Ok(message) => message,
+            Err(why) => return Answer::Refused { why }.into(),
+        };
+        match &self.far {
+            Far::Http(http) => http.send(&message, now_ms).await,
+            Far::Broker(broker) => broker.send(&message).await.into(),
+        }
     }
 
     /// Asks whether an earlier attempt took effect.
     pub(super) async fn ask(&self, message: &LeasedMessage) -> Asked {
-        match &self.query {
-            Some(query) => {
-                self.http.ask(query, message, Duration::from_millis(self.times.ask_timeout_ms)).await
+        match (&self.query, &self.far) {
+            (Some(query), Far::Http(http)) => {
+                http.ask(query, message, Duration::from_millis(self.times.ask_timeout_ms)).await
             }
-            None => Asked::Unclear { why: "no query is configured".to_owned() },
+            _ => Asked::Unclear { why: "no query is configured".to_owned() },
         }
     }
 }
@@ -188,6 +220,35 @@ pub(super) fn ready(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The first attempt of `key-1`.
+    pub(super) fn message() -> LeasedMessage {
+        LeasedMessage {
+            message_id: "m-1".to_owned(),
+            key: crate::types::EventKey {
+                provider: Name::parse("stripe").expect("a name"),
+                event_id: "evt_1".to_owned(),
+            },
+            event_type: "invoice.paid".to_owned(),
+            effect_name: "billing".to_owned(),
+            idempotency_key: "key-1".to_owned(),
+            destination: Name::parse("billing").expect("a name"),
+            method: "POST".to_owned(),
+            path: String::new(),
+            headers: BTreeMap::new(),
+            body: bytes::Bytes::from_static(b"{}"),
+            event_content_type: None,
+            has_lane: false,
+            attempt_n: 1,
+            is_previous_unsettled: false,
+            is_previous_unknown: false,
+            attempts_before_n: 0,
+            created_at_ms: 1_000,
+            first_sent_at_ms: 1_000,
+            key_valid_until_ms: 1_000_000,
+            lease_until_ms: 31_000,
+        }
+    }
 
     #[test]
     fn a_question_and_a_call_fit_into_one_lease() {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::*;
-use crate::config::{HttpConfig, QueryConfig, RetryConfig};
+use crate::config::{Format, HttpConfig, QueryConfig, RetryConfig, Target};
 
 const NOW: UnixMs = 1_700_000_000_000;
 const HOUR: i64 = 3_600_000;
@@ -21,6 +21,8 @@ pub(in crate::outbox) fn config(unknown: UnknownPolicy) -> DestinationConfig {
         rate_per_s: 0,
         breaker_failures_n: 0,
         breaker_open_ms: 1_000,
+        target: Target::Http,
+        format: Format::Raw,
         statuses: BTreeMap::new(),
         sign_secret: None,
         heartbeat: false,
@@ -90,7 +92,10 @@ fn each_answer_has_one_meaning() {
         check(&status(code), UnknownPolicy::Retry, Short::Dead);
     }
     for policy in [UnknownPolicy::Retry, query(), UnknownPolicy::Hold] {
-        check(&not_sent(), policy, Short::Retry(1_000));
+        check(&not_sent(), policy.clone(), Short::Retry(1_000));
+        check(&Answer::NotNow { why: "full".to_owned() }, policy.clone(), Short::Retry(1_000));
+        check(&Answer::Refused { why: "too large".to_owned() }, policy.clone(), Short::Dead);
+        check(&Answer::Done, policy, Short::Done);
     }
     check(&unknown(), UnknownPolicy::Retry, Short::Retry(1_000));
     check(&unknown(), query(), Short::Ask(1_000));
@@ -216,6 +221,13 @@ fn every_status_has_a_word() {
     }
     assert_eq!(result_of(&unknown(), &config(UnknownPolicy::Retry)), AttemptResult::Unknown);
     assert_eq!(result_of(&not_sent(), &config(UnknownPolicy::Retry)), AttemptResult::Retry);
+    for (answer, want) in [
+        (Answer::Done, AttemptResult::Done),
+        (Answer::NotNow { why: String::new() }, AttemptResult::Retry),
+        (Answer::Refused { why: String::new() }, AttemptResult::Refused),
+    ] {
+        assert_eq!(result_of(&answer, &config(UnknownPolicy::Hold)), want);
+    }
 }
 
 #[test]

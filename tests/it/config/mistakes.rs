@@ -144,7 +144,7 @@ fn mistakes_of_senders_and_destinations_name_their_place() {
     check(&route("{ to = \"billing\" }"), "providers.stripe.routes[0].on", "is missing");
     check("[destinations.billing]", "destinations.billing.url", "is missing");
     check("[destinations.billing]\nurl = \"billing/x\"", "destinations.billing.url", "is not a URL");
-    check("[destinations.billing]\nurl = \"redis://billing\"", "destinations.billing.url", "another scheme");
+    check("[destinations.billing]\nurl = \"ftp://billing\"", "destinations.billing.url", "another scheme");
     check(
         "[destinations.billing]\nurl = \"https://me:pw@billing\"",
         "destinations.billing.url",

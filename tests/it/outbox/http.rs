@@ -1,7 +1,5 @@
 //! What a destination may be told about its calls over HTTP, each shown to a real server.
 
-use std::time::Duration;
-
 use hooklatch::config::{
     AuthConfig, CaptureConfig, DestinationConfig, HmacAlgorithm, HmacConfig, HmacEncoding, HttpConfig,
     HttpVersion, Secret, StatusMeaning, SuccessConfig, UnknownPolicy,
@@ -192,25 +190,27 @@ async fn a_message_cannot_lead_a_template_to_another_host(database: &Database) {
 async fn a_call_that_outlasts_its_lease_keeps_it(database: &Database) {
     let fixture = Fixture::new(database).await;
     fixture.message("evt_1", &["billing"]).await;
-    fixture.stub.next(&[Mode::Late(1_500)]);
+    fixture.stub.next(&[Mode::WhenTold]);
     let config =
         DestinationConfig { heartbeat: true, timeout_ms: 60_000, ..fixture.config(UnknownPolicy::Hold) };
     let outbox = fixture.outbox_leasing(config, 400);
-    // Another worker looks all the time, on a clock that goes on.
+    // Three leases long, on a clock that goes on with each beat, another worker looks for what is due.
     let looking = async {
-        loop {
-            fixture.clock.advance(20);
-            tokio::time::timeout(Duration::from_millis(20), std::future::pending::<()>()).await.ok();
+        fixture.until_called("key-evt_1-billing").await;
+        for _ in 0..6 {
+            while fixture.row("evt_1").await.visible_at_ms < fixture.clock.now_ms() + 400 {
+                tokio::task::yield_now().await;
+            }
+            fixture.clock.advance(200);
             let want = LeaseWant { destination: name("billing"), free_n: 9, key_valid_for_ms: HOUR_MS };
-            let taken =
-                fixture.store.message_lease(&[want], fixture.clock.now_ms(), 400, "node-2").await.unwrap();
+            let now_ms = fixture.clock.now_ms();
+            let taken = fixture.store.message_lease(&[want], now_ms, 400, "node-2").await.unwrap();
             assert!(taken.is_empty(), "the lease was prolonged all the while");
         }
+        fixture.stub.tell();
     };
-    tokio::select! {
-        ran = outbox.run_due() => assert_eq!(ran.unwrap(), 1),
-        () = looking => {}
-    }
+    let (ran, ()) = tokio::join!(outbox.run_due(), looking);
+    assert_eq!(ran.unwrap(), 1);
     let row = fixture.row("evt_1").await;
     assert_eq!((row.state.as_str(), row.attempts_n), ("done", 1), "{row:?}");
 }

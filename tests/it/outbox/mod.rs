@@ -10,7 +10,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use hooklatch::config::{
-    DestinationConfig, HttpConfig, OutboxConfig, QueryConfig, RetryConfig, Secret, UnknownPolicy,
+    DestinationConfig, Format, HttpConfig, OutboxConfig, QueryConfig, RetryConfig, Secret, Target,
+    UnknownPolicy,
 };
 use hooklatch::outbox::Outbox;
 use hooklatch::store::{LeaseWant, MessageRow, Store};
@@ -24,24 +25,24 @@ const START_MS: i64 = 1_000;
 const HOUR_MS: i64 = 3_600_000;
 
 /// One store, one clock, one far side called `billing`.
-struct Fixture {
-    store: Store,
-    clock: Clock,
-    stub: Stub,
+pub(crate) struct Fixture {
+    pub(crate) store: Store,
+    pub(crate) clock: Clock,
+    pub(crate) stub: Stub,
 }
 
 impl Fixture {
-    async fn new(database: &Database) -> Self {
+    pub(crate) async fn new(database: &Database) -> Self {
         Self { store: database.store().await, clock: Clock::manual(START_MS), stub: Stub::start().await }
     }
 
     /// Admits an event with one message to each destination.
-    async fn message(&self, event_id: &str, destinations: &[&str]) {
+    pub(crate) async fn message(&self, event_id: &str, destinations: &[&str]) {
         let messages: Vec<_> = destinations.iter().map(|to| message(event_id, to)).collect();
         admit(&self.store, &event(event_id, "{\"a\":1}"), &messages).await;
     }
 
-    fn config(&self, unknown: UnknownPolicy) -> DestinationConfig {
+    pub(crate) fn config(&self, unknown: UnknownPolicy) -> DestinationConfig {
         DestinationConfig {
             url: self.stub.url(),
             headers: BTreeMap::from([("authorization".to_owned(), Secret::new("Bearer canary"))]),
@@ -54,6 +55,8 @@ impl Fixture {
             rate_per_s: 0,
             breaker_failures_n: 0,
             breaker_open_ms: 1_000,
+            target: Target::Http,
+            format: Format::Raw,
             statuses: BTreeMap::new(),
             sign_secret: None,
             heartbeat: false,
@@ -61,11 +64,11 @@ impl Fixture {
         }
     }
 
-    fn query(&self) -> UnknownPolicy {
+    pub(crate) fn query(&self) -> UnknownPolicy {
         UnknownPolicy::Query(QueryConfig { url: self.stub.query_url(), pointer: String::new(), equals: None })
     }
 
-    fn outbox(&self, config: DestinationConfig) -> Outbox {
+    pub(crate) fn outbox(&self, config: DestinationConfig) -> Outbox {
         self.outbox_to([("billing", config)])
     }
 
@@ -83,23 +86,23 @@ impl Fixture {
             .unwrap()
     }
 
-    fn outbox_to<const N: usize>(&self, destinations: [(&str, DestinationConfig); N]) -> Outbox {
+    pub(crate) fn outbox_to<const N: usize>(&self, destinations: [(&str, DestinationConfig); N]) -> Outbox {
         let config = OutboxConfig { lease_ms: 30_000, poll_ms: 50, stop_timeout_ms: 300 };
         let destinations = destinations.into_iter().map(|(to, config)| (name(to), config)).collect();
         Outbox::new(self.store.clone(), self.clock.clone(), config, destinations, "node-1".to_owned())
             .unwrap()
     }
 
-    async fn row(&self, event_id: &str) -> MessageRow {
+    pub(crate) async fn row(&self, event_id: &str) -> MessageRow {
         self.store.message_list_of_event(&key(event_id)).await.unwrap().remove(0)
     }
 
-    async fn state(&self, event_id: &str) -> String {
+    pub(crate) async fn state(&self, event_id: &str) -> String {
         self.row(event_id).await.state
     }
 
     /// Waits until the message stands there; the test's own time limit ends it otherwise.
-    async fn until(&self, event_id: &str, state: &str) {
+    pub(crate) async fn until(&self, event_id: &str, state: &str) {
         let reached = async {
             while self.state(event_id).await != state {
                 tokio::time::timeout(Duration::from_millis(10), std::future::pending::<()>()).await.ok();
@@ -110,7 +113,7 @@ impl Fixture {
     }
 
     /// Waits until a request came under this key.
-    async fn until_called(&self, key: &str) {
+    pub(crate) async fn until_called(&self, key: &str) {
         let called = async {
             while self.stub.counts(key).0 == 0 {
                 tokio::task::yield_now().await;
@@ -120,7 +123,7 @@ impl Fixture {
     }
 
     /// Steps the outbox and the clock until nothing has moved for a day of the clock.
-    async fn step_to_the_end(&self, outbox: &Outbox) {
+    pub(crate) async fn step_to_the_end(&self, outbox: &Outbox) {
         let mut idle_n = 0;
         while idle_n < 24 {
             idle_n = if outbox.run_due().await.unwrap() > 0 { 0 } else { idle_n + 1 };

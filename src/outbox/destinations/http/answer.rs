@@ -116,7 +116,7 @@ mod tests {
                 Answer::Status { .. } => "status",
                 Answer::Body { .. } => "refused",
                 Answer::Unknown { .. } => "unknown",
-                Answer::NotSent { .. } => "not sent",
+                _ => "another",
             };
             assert_eq!(word, want, "{code} {body:?}");
         }

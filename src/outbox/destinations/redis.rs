@@ -1,0 +1,104 @@
+//! Redis Streams: one script that adds an entry once per idempotency key and remembers the key for as long as it
+//! may be used.
+//!
+//! Redis runs a script alone and writes its effects together, so there is no moment with an entry and no marker.
+
+use redis::aio::MultiplexedConnection;
+use redis::{AsyncConnectionConfig, Client, ErrorKind, RedisError, Script};
+use tokio::time::Instant;
+
+use super::envelope::metadata;
+use super::line::{FarSide, words};
+use crate::config::Secret;
+use crate::outbox::policy::Answer;
+use crate::store::LeasedMessage;
+
+/// The marker is written last: an entry that could not be added (no memory, not a stream) leaves none, because a
+/// failing script is not rolled back.
+const ADD_ONCE: &str = r"
+if redis.call('EXISTS', KEYS[2]) == 1 then return 0 end
+if ARGV[2] == '' then
+  redis.call('XADD', KEYS[1], '*', unpack(ARGV, 3))
+else
+  redis.call('XADD', KEYS[1], 'MAXLEN', '~', ARGV[2], '*', unpack(ARGV, 3))
+end
+redis.call('SET', KEYS[2], '1', 'PX', ARGV[1])
+return 1";
+
+/// A stream, and where the server is.
+pub(super) struct Redis {
+    client: Client,
+    script: Script,
+    stream: String,
+    stream_len_max: Option<u64>,
+    key_valid_for_ms: u64,
+}
+
+impl Redis {
+    pub(super) fn new(
+        url: &Secret,
+        stream: &str,
+        stream_len_max: Option<u64>,
+        key_valid_for_ms: u64,
+    ) -> Result<Self, String> {
+        let client = Client::open(url.reveal())
+            .map_err(|_| "it is not a Redis url: redis://USER:PASSWORD@HOST:PORT/DATABASE".to_owned())?;
+        let (script, stream) = (Script::new(ADD_ONCE), stream.to_owned());
+        Ok(Self { client, script, stream, stream_len_max, key_valid_for_ms })
+    }
+
+    /// In the slot of its stream, so that a cluster lets one script touch both.
+    fn marker(&self, idempotency_key: &str) -> String {
+        if self.stream.contains('{') {
+            return format!("{}:hooklatch:{idempotency_key}", self.stream);
+        }
+        format!("{{{}}}:hooklatch:{idempotency_key}", self.stream)
+    }
+}
+
+impl FarSide for Redis {
+    type Connection = MultiplexedConnection;
+    const KNOWS_ITS_END: bool = false;
+
+    async fn connect(&self) -> Result<Self::Connection, String> {
+        // Time is limited by whoever calls.
+        let config = AsyncConnectionConfig::new().set_connection_timeout(None).set_response_timeout(None);
+        let connecting = self.client.get_multiplexed_async_connection_with_config(&config);
+        connecting.await.map_err(|error| words(&error))
+    }
+
+    fn is_alive(_: &Self::Connection) -> bool {
+        // It does not know; a dead one is found by using it.
+        true
+    }
+
+    async fn publish(
+        &self,
+        connection: &Self::Connection,
+        message: &LeasedMessage,
+        _deadline: Instant,
+    ) -> Answer {
+        let mut call = self.script.key(&self.stream);
+        call.key(self.marker(&message.idempotency_key))
+            .arg(self.key_valid_for_ms)
+            .arg(self.stream_len_max.map_or_else(String::new, |n| n.to_string()));
+        for (name, value) in metadata(message) {
+            call.arg(name).arg(value);
+        }
+        call.arg("body").arg(message.body.as_ref());
+        match call.invoke_async::<u8>(&mut connection.clone()).await {
+            Ok(_) => Answer::Done,
+            Err(error) => failed(&error),
+        }
+    }
+}
+
+fn failed(error: &RedisError) -> Answer {
+    let why = words(error);
+    match error.kind() {
+        // Its own word, and it says so instead of doing something: no memory, read-only, loading, no permission,
+        // not a stream.
+        ErrorKind::Server(_) | ErrorKind::Extension => Answer::NotNow { why },
+        _ => Answer::Unknown { why },
+    }
+}

@@ -1,0 +1,283 @@
+//! Destinations that are not HTTP, against real servers, with a proxy between that loses what it is told to.
+
+#[cfg(feature = "kafka")]
+mod kafka;
+#[cfg(feature = "nats")]
+mod nats;
+#[cfg(feature = "postgres-table")]
+mod postgres_table;
+mod proxy;
+#[cfg(feature = "rabbitmq")]
+mod rabbitmq;
+#[cfg(feature = "redis")]
+mod redis;
+
+use std::collections::BTreeMap;
+
+use hooklatch::config::{DestinationConfig, Format, Secret, Target, UnknownPolicy};
+use hooklatch::outbox::Outbox;
+use serde_json::json;
+
+use crate::database::{Database, On};
+use crate::outbox::Fixture;
+use proxy::{Mode, Proxy};
+
+/// In the body of every message, and in nothing else that is sent.
+const NEEDLE: &[u8] = b"{\"a\":1}";
+
+/// What a far side holds of one message.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Received {
+    key: String,
+    body: Vec<u8>,
+    metadata: BTreeMap<String, String>,
+}
+
+/// A far side that can be asked what it got.
+trait FarSide {
+    /// Whether it drops what comes again under a key; otherwise its consumers have to.
+    const DROPS_COPIES: bool;
+
+    /// Whether its client notices by itself that an idle connection was cut; a little later than this test.
+    const NOTICES: bool;
+
+    /// A target that reaches it at this port.
+    fn target(&self, port: u16) -> Target;
+
+    /// Everything it holds, in order.
+    async fn received(&self) -> Vec<Received>;
+}
+
+#[cfg(any(feature = "kafka", feature = "nats", feature = "rabbitmq", feature = "redis"))]
+/// Where a server is; `None`, said aloud, when there is none and none is required.
+fn server(variable: &str) -> Option<reqwest::Url> {
+    if let Ok(url) = std::env::var(variable) {
+        return Some(url.parse().unwrap());
+    }
+    assert!(std::env::var("HOOKLATCH_TEST_REQUIRE_BROKERS").is_err(), "{variable} is not set");
+    eprintln!("SKIPPED: set {variable}, or run ./scripts/test");
+    None
+}
+
+#[cfg(any(feature = "kafka", feature = "nats", feature = "rabbitmq", feature = "redis"))]
+/// A name that no other test uses.
+fn unique(what: &str) -> String {
+    format!("{what}_{:016x}", fastrand::u64(..))
+}
+
+/// A store, an outbox to be made, a far side and what stands before it.
+struct Bench<'a, F> {
+    fixture: Fixture,
+    far_side: &'a F,
+    proxy: Proxy,
+    _database: Database,
+}
+
+impl<'a, F: FarSide> Bench<'a, F> {
+    async fn new(far_side: &'a F, server_port: u16, tells_its_port: bool) -> Self {
+        let database = Database::create(On::Sqlite).await.unwrap();
+        let fixture = Fixture::new(&database).await;
+        let proxy = Proxy::before(server_port, NEEDLE, tells_its_port).await;
+        Self { fixture, far_side, proxy, _database: database }
+    }
+
+    fn config(&self, unknown: UnknownPolicy) -> DestinationConfig {
+        config(&self.fixture, self.far_side.target(self.proxy.port), unknown)
+    }
+
+    fn outbox(&self, unknown: UnknownPolicy) -> Outbox {
+        self.fixture.outbox(self.config(unknown))
+    }
+
+    async fn error(&self, event_id: &str) -> String {
+        self.fixture.row(event_id).await.last_error.unwrap_or_default()
+    }
+
+    async fn keys(&self) -> Vec<String> {
+        self.far_side.received().await.into_iter().map(|received| received.key).collect()
+    }
+
+    /// What every far side has to show.
+    async fn shows(&self) {
+        self.what_arrives_has_its_key_and_says_what_it_is().await;
+        self.a_lost_answer_is_unknown_and_the_next_attempt_has_the_same_key().await;
+        self.a_lost_answer_is_held_where_a_person_decides().await;
+        self.a_worker_that_dies_between_sending_and_settling_sends_again_under_the_same_key().await;
+        self.what_is_sent_at_once_arrives_once_each().await;
+        self.a_far_side_that_is_away_gets_it_when_it_is_back().await;
+    }
+
+    async fn what_arrives_has_its_key_and_says_what_it_is(&self) {
+        self.fixture.message("evt_1", &["billing"]).await;
+        assert_eq!(self.outbox(UnknownPolicy::Retry).run_due().await.unwrap(), 1);
+        assert_eq!(self.fixture.state("evt_1").await, "done", "{}", self.error("evt_1").await);
+        let received = self.far_side.received().await;
+        let [received] = received.as_slice() else { panic!("{received:?}") };
+        assert_eq!((received.key.as_str(), received.body.as_slice()), ("key-evt_1-billing", NEEDLE));
+        let wanted = [
+            ("idempotency-key", "key-evt_1-billing"),
+            ("hooklatch-provider", "stripe"),
+            ("hooklatch-event-id", "evt_1"),
+            ("hooklatch-event-type", "invoice.paid"),
+            ("hooklatch-effect", "billing"),
+            ("content-type", "application/json"),
+        ];
+        for (name, value) in wanted {
+            assert_eq!(received.metadata.get(name).map(String::as_str), Some(value), "{name}: {received:?}");
+        }
+    }
+
+    async fn a_lost_answer_is_unknown_and_the_next_attempt_has_the_same_key(&self) {
+        self.fixture.message("evt_2", &["billing"]).await;
+        let outbox = self.outbox(UnknownPolicy::Retry);
+        self.proxy.is(Mode::LoseAnswer);
+        outbox.run_due().await.unwrap();
+        let error = self.error("evt_2").await;
+        assert_eq!(self.fixture.state("evt_2").await, "ready", "{error}");
+        assert!(!error.starts_with("not sent"), "{error}");
+        self.proxy.is(Mode::Pass);
+        self.fixture.step_to_the_end(&outbox).await;
+        let row = self.fixture.row("evt_2").await;
+        assert_eq!((row.state.as_str(), row.attempts_n), ("done", 2), "{row:?}");
+        self.copies("key-evt_2-billing").await;
+    }
+
+    async fn a_lost_answer_is_held_where_a_person_decides(&self) {
+        self.fixture.message("evt_3", &["billing"]).await;
+        self.proxy.is(Mode::LoseAnswer);
+        self.outbox(UnknownPolicy::Hold).run_due().await.unwrap();
+        self.proxy.is(Mode::Pass);
+        assert_eq!(self.fixture.state("evt_3").await, "held", "{}", self.error("evt_3").await);
+        assert_eq!(self.keys().await.last().unwrap(), "key-evt_3-billing", "it was there all the same");
+    }
+
+    async fn a_worker_that_dies_between_sending_and_settling_sends_again_under_the_same_key(&self) {
+        self.fixture.message("evt_4", &["billing"]).await;
+        self.proxy.is(Mode::KeepAnswer);
+        let dying = self.outbox(UnknownPolicy::Retry);
+        tokio::select! {
+            _ = dying.run_due() => panic!("nobody answered it"),
+            () = self.proxy.answered.notified() => {}
+        }
+        drop(dying);
+        self.proxy.is(Mode::Pass);
+        assert_eq!(self.fixture.state("evt_4").await, "leased");
+        self.fixture.clock.advance(30_000);
+        self.fixture.step_to_the_end(&self.outbox(UnknownPolicy::Retry)).await;
+        let row = self.fixture.row("evt_4").await;
+        assert_eq!((row.state.as_str(), row.attempts_n), ("done", 2), "{row:?}");
+        self.copies("key-evt_4-billing").await;
+    }
+
+    async fn what_is_sent_at_once_arrives_once_each(&self) {
+        let ids: Vec<String> = (0..60).map(|n| format!("evt_many_{n}")).collect();
+        for id in &ids {
+            self.fixture.message(id, &["billing"]).await;
+        }
+        let config = DestinationConfig { concurrency_n: 20, ..self.config(UnknownPolicy::Retry) };
+        assert_eq!(self.fixture.outbox(config).run_due().await.unwrap(), ids.len());
+        let keys = self.keys().await;
+        for id in &ids {
+            assert_eq!(self.fixture.state(id).await, "done", "{}", self.error(id).await);
+            let copies_n = keys.iter().filter(|key| **key == format!("key-{id}-billing")).count();
+            assert_eq!(copies_n, 1, "{id}");
+        }
+    }
+
+    async fn a_far_side_that_is_away_gets_it_when_it_is_back(&self) {
+        let outbox = self.outbox(UnknownPolicy::Hold);
+        // The connection stands when it goes away.
+        self.fixture.message("evt_5", &["billing"]).await;
+        outbox.run_due().await.unwrap();
+        assert_eq!(self.fixture.state("evt_5").await, "done", "{}", self.error("evt_5").await);
+        self.proxy.is(Mode::Away);
+        if !F::NOTICES {
+            self.proxy.is(Mode::Pass);
+            self.fixture.message("evt_idle", &["billing"]).await;
+            outbox.run_due().await.unwrap();
+            assert_eq!(self.fixture.state("evt_idle").await, "done", "an idle connection is not trusted");
+            self.proxy.is(Mode::Away);
+        }
+        let fresh = self.outbox(UnknownPolicy::Hold);
+        self.fixture.message("evt_6", &["billing"]).await;
+        fresh.run_due().await.unwrap();
+        let error = self.error("evt_6").await;
+        assert_eq!(self.fixture.state("evt_6").await, "ready", "surely not sent, so `hold` does not hold it");
+        assert!(error.starts_with("not sent"), "{error}");
+        self.proxy.is(Mode::Pass);
+        self.fixture.clock.advance(70_000);
+        // With a policy that repeats: the one that had a connection may find out only by using it.
+        let again = self.outbox(UnknownPolicy::Retry);
+        self.fixture.step_to_the_end(&again).await;
+        assert_eq!(self.fixture.state("evt_6").await, "done", "{}", self.error("evt_6").await);
+        self.proxy.is(Mode::Away);
+        self.proxy.is(Mode::Pass);
+        self.fixture.message("evt_7", &["billing"]).await;
+        self.fixture.step_to_the_end(&again).await;
+        assert_eq!(self.fixture.state("evt_7").await, "done", "a lost connection is made anew");
+    }
+
+    /// What is there of a message that was sent twice.
+    async fn copies(&self, key: &str) {
+        let copies_n = self.keys().await.iter().filter(|received| *received == key).count();
+        assert_eq!(copies_n, if F::DROPS_COPIES { 1 } else { 2 }, "{key}");
+    }
+}
+
+fn config(fixture: &Fixture, target: Target, unknown: UnknownPolicy) -> DestinationConfig {
+    let headers = BTreeMap::new();
+    DestinationConfig { url: String::new(), target, headers, timeout_ms: 3_000, ..fixture.config(unknown) }
+}
+
+#[tokio::test]
+async fn an_http_call_can_carry_a_cloud_event() {
+    let database = Database::create(On::Sqlite).await.unwrap();
+    let fixture = Fixture::new(&database).await;
+    fixture.message("evt_1", &["billing"]).await;
+    let secret = Some(Secret::new("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"));
+    let config = DestinationConfig {
+        format: Format::CloudEvents,
+        sign_secret: secret,
+        ..fixture.config(UnknownPolicy::Retry)
+    };
+    fixture.outbox(config).run_due().await.unwrap();
+    let call = fixture.stub.call("key-evt_1-billing");
+    assert_eq!(call.headers["content-type"], "application/cloudevents+json; charset=UTF-8");
+    let event: serde_json::Value = serde_json::from_slice(&call.bodies[0]).unwrap();
+    assert_eq!(event["id"], "key-evt_1-billing");
+    assert_eq!((&event["specversion"], &event["source"]), (&json!("1.0"), &json!("/webhooks/stripe")));
+    assert_eq!((&event["eventid"], &event["data"]), (&json!("evt_1"), &json!({ "a": 1 })));
+}
+
+#[cfg(all(
+    feature = "kafka",
+    feature = "nats",
+    feature = "postgres-table",
+    feature = "rabbitmq",
+    feature = "redis"
+))]
+#[tokio::test]
+async fn a_password_in_a_url_is_never_shown() {
+    let database = Database::create(On::Sqlite).await.unwrap();
+    let fixture = Fixture::new(&database).await;
+    let url = |scheme: &str| Secret::new(format!("{scheme}://user:canary@127.0.0.1:1/x"));
+    let (bare_redis, bare_kafka) = ("redis://:canary@127.0.0.1:1", "kafka://user:canary@127.0.0.1:1");
+    let targets = [
+        Target::Nats { url: url("nats"), subject: "a".to_owned() },
+        Target::Rabbitmq { url: url("amqp"), exchange: String::new(), routing_key: "a".to_owned() },
+        Target::Redis { url: Secret::new(bare_redis), stream: "a".to_owned(), stream_len_max: None },
+        Target::Kafka { url: Secret::new(bare_kafka), topic: "a".to_owned() },
+        Target::PostgresTable { url: url("postgres"), table: vec!["a".to_owned()] },
+    ];
+    for (n, target) in targets.into_iter().enumerate() {
+        let config = config(&fixture, target, UnknownPolicy::Hold);
+        assert!(!format!("{config:?}").contains("canary"), "{config:?}");
+        let id = format!("evt_{n}");
+        fixture.message(&id, &["billing"]).await;
+        fixture.outbox(config).run_due().await.unwrap();
+        let row = fixture.row(&id).await;
+        let error = row.last_error.unwrap();
+        assert_eq!(row.state, "ready", "{error}");
+        assert!(error.starts_with("not sent") && !error.contains("canary"), "{error}");
+    }
+}

@@ -1,0 +1,91 @@
+//! NATS `JetStream`: the stream itself drops copies.
+
+use async_nats::jetstream::{self, stream};
+use hooklatch::config::{Format, Secret, Target, UnknownPolicy};
+
+use super::{Bench, FarSide, Received, config, server, unique};
+
+struct Nats {
+    context: jetstream::Context,
+    subject: String,
+    stream: stream::Stream,
+}
+
+async fn context() -> Option<(jetstream::Context, u16)> {
+    let url = server("HOOKLATCH_TEST_NATS_URL")?;
+    let client = async_nats::connect(url.as_str()).await.unwrap();
+    Some((jetstream::new(client), url.port().unwrap_or(4_222)))
+}
+
+async fn nats() -> Option<(Nats, u16)> {
+    let (context, port) = context().await?;
+    let name = unique("hooklatch");
+    let subject = format!("{name}.paid");
+    let config = stream::Config {
+        name: name.clone(),
+        subjects: vec![format!("{name}.>")],
+        ..stream::Config::default()
+    };
+    let stream = context.create_stream(config).await.unwrap();
+    Some((Nats { context, subject, stream }, port))
+}
+
+fn target(port: u16, subject: &str) -> Target {
+    Target::Nats { url: Secret::new(format!("nats://127.0.0.1:{port}")), subject: subject.to_owned() }
+}
+
+impl FarSide for Nats {
+    const DROPS_COPIES: bool = true;
+    const NOTICES: bool = true;
+
+    fn target(&self, port: u16) -> Target {
+        target(port, &self.subject)
+    }
+
+    async fn received(&self) -> Vec<Received> {
+        let state = self.stream.get_info().await.unwrap().state;
+        let mut all = Vec::new();
+        for sequence in state.first_sequence..=state.last_sequence {
+            let message = self.stream.get_raw_message(sequence).await.unwrap();
+            let metadata = message.headers.iter().map(|(name, values)| {
+                (name.to_string(), values.first().map(ToString::to_string).unwrap_or_default())
+            });
+            let key = message.headers.get("Nats-Msg-Id").unwrap().to_string();
+            all.push(Received { key, body: message.payload.to_vec(), metadata: metadata.collect() });
+        }
+        all
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_sent_twice_is_there_once_and_a_lost_answer_is_unknown() {
+    let Some((nats, port)) = nats().await else { return };
+    Bench::new(&nats, port, false).await.shows().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_subject_that_no_stream_takes_is_tried_again_until_one_does() {
+    let Some((context, port)) = context().await else { return };
+    let name = unique("hooklatch");
+    let database = crate::database::Database::create(crate::database::On::Sqlite).await.unwrap();
+    let fixture = crate::outbox::Fixture::new(&database).await;
+    fixture.message("evt_1", &["billing"]).await;
+    let mut config = config(&fixture, target(port, &name), UnknownPolicy::Hold);
+    config.format = Format::CloudEvents;
+    let outbox = fixture.outbox(config);
+    outbox.run_due().await.unwrap();
+    let row = fixture.row("evt_1").await;
+    assert_eq!(row.state, "ready");
+    assert_eq!(row.last_error.unwrap(), format!("no stream takes the subject `{name}`"));
+    let wanted =
+        stream::Config { name: name.clone(), subjects: vec![name.clone()], ..stream::Config::default() };
+    let stream = context.create_stream(wanted).await.unwrap();
+    fixture.step_to_the_end(&outbox).await;
+    assert_eq!(fixture.state("evt_1").await, "done");
+    let nats = Nats { context, subject: name, stream };
+    let received = nats.received().await.pop().unwrap();
+    let event: serde_json::Value = serde_json::from_slice(&received.body).unwrap();
+    assert_eq!((&event["id"], &event["data"]["a"]), (&"key-evt_1-billing".into(), &1.into()));
+    assert_eq!(received.metadata["content-type"], "application/cloudevents+json; charset=UTF-8");
+    drop(nats.context);
+}

@@ -1,0 +1,127 @@
+//! What stands between us and a server and can lose answers: everything passes, until it is told otherwise.
+
+use std::sync::{Arc, Mutex};
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Notify, watch};
+use tokio::task::JoinSet;
+
+/// What happens to connections.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Mode {
+    /// They work.
+    Pass,
+    /// Those that stand are cut, new ones are closed at once.
+    Away,
+    /// What comes back after our bytes with the needle is lost, and the connection with it.
+    LoseAnswer,
+    /// What comes back after our bytes with the needle is kept back.
+    KeepAnswer,
+}
+
+/// A far side's other address.
+pub(crate) struct Proxy {
+    pub(crate) port: u16,
+    mode: watch::Sender<Mode>,
+    /// Told when an answer was kept back.
+    pub(crate) answered: Arc<Notify>,
+    _connections: JoinSet<()>,
+}
+
+struct Line {
+    needle: &'static [u8],
+    is_sent: Arc<Mutex<bool>>,
+    mode: watch::Receiver<Mode>,
+    answered: Arc<Notify>,
+    /// Bytes that are replaced on their way back, such as the address that a server tells others.
+    replace: Option<([u8; 4], [u8; 4])>,
+}
+
+impl Proxy {
+    /// Before the server on that local port; `needle` is in the bytes of each message.
+    pub(crate) async fn before(server_port: u16, needle: &'static [u8], tells_its_port: bool) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let (mode, watched) = watch::channel(Mode::Pass);
+        let answered = Arc::new(Notify::new());
+        let replace =
+            tells_its_port.then(|| (u32::from(server_port).to_be_bytes(), u32::from(port).to_be_bytes()));
+        let told = Arc::clone(&answered);
+        let mut connections = JoinSet::new();
+        connections.spawn(async move {
+            let mut lines = JoinSet::new();
+            while let Ok((ours, _)) = listener.accept().await {
+                if *watched.borrow() == Mode::Away {
+                    continue;
+                }
+                let Ok(theirs) = TcpStream::connect(("127.0.0.1", server_port)).await else { continue };
+                let line = Line {
+                    needle,
+                    is_sent: Arc::default(),
+                    mode: watched.clone(),
+                    answered: Arc::clone(&told),
+                    replace,
+                };
+                lines.spawn(line.run(ours, theirs));
+            }
+        });
+        Self { port, mode, answered, _connections: connections }
+    }
+
+    pub(crate) fn is(&self, mode: Mode) {
+        self.mode.send_replace(mode);
+    }
+}
+
+impl Line {
+    /// Until either side, or the mode, ends it; then both sides are closed.
+    async fn run(self, ours: TcpStream, theirs: TcpStream) {
+        let ((from_us, to_us), (from_them, to_them)) = (ours.into_split(), theirs.into_split());
+        let mut mode = self.mode.clone();
+        tokio::select! {
+            () = self.forth(from_us, to_them) => {}
+            () = self.back(from_them, to_us) => {}
+            _ = mode.wait_for(|mode| *mode == Mode::Away) => {}
+        }
+    }
+
+    async fn forth(&self, mut from: OwnedReadHalf, mut to: OwnedWriteHalf) {
+        let (mut seen, mut bytes) = (Vec::new(), vec![0; 65_536]);
+        while let Ok(n @ 1..) = from.read(&mut bytes).await {
+            seen.extend_from_slice(&bytes[..n]);
+            // Before they are passed on: the answer may be quick.
+            if seen.windows(self.needle.len()).any(|window| window == self.needle) {
+                *self.is_sent.lock().unwrap() = true;
+            }
+            if to.write_all(&bytes[..n]).await.is_err() {
+                return;
+            }
+        }
+    }
+
+    async fn back(&self, mut from: OwnedReadHalf, mut to: OwnedWriteHalf) {
+        let mut bytes = vec![0; 65_536];
+        while let Ok(n @ 1..) = from.read(&mut bytes).await {
+            let mode = *self.mode.borrow();
+            let is_answer = *self.is_sent.lock().unwrap();
+            if is_answer && matches!(mode, Mode::LoseAnswer | Mode::KeepAnswer) {
+                if mode == Mode::LoseAnswer {
+                    return;
+                }
+                self.answered.notify_one();
+                std::future::pending::<()>().await;
+            }
+            if let Some((old, new)) = self.replace {
+                let at = bytes[..n].windows(4).position(|window| window == old);
+                if let Some(at) = at {
+                    bytes[at..at + 4].copy_from_slice(&new);
+                }
+            }
+            if to.write_all(&bytes[..n]).await.is_err() {
+                return;
+            }
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! RabbitMQ: copies arrive, with the same `message_id`; what no queue takes comes back.
+
+use std::time::Duration;
+
+use hooklatch::config::{Secret, Target, UnknownPolicy};
+use lapin::options::{BasicGetOptions, QueueDeclareOptions};
+use lapin::types::FieldTable;
+use lapin::{Channel, Connection, ConnectionProperties};
+use tokio::sync::Mutex;
+
+use super::{Bench, FarSide, Received, server, unique};
+use crate::database::{Database, On};
+use crate::process::{Server, client, post_stripe, until};
+
+struct Rabbitmq {
+    channel: Channel,
+    exchange: String,
+    queue: String,
+    /// What was taken out of the queue so far.
+    taken: Mutex<Vec<Received>>,
+    _connection: Connection,
+}
+
+async fn rabbitmq() -> Option<(Rabbitmq, u16)> {
+    let url = server("HOOKLATCH_TEST_RABBITMQ_URL")?;
+    let connection = Connection::connect(url.as_str(), ConnectionProperties::default()).await.unwrap();
+    let channel = connection.create_channel().await.unwrap();
+    let (exchange, queue, taken) = (String::new(), unique("hooklatch"), Mutex::default());
+    let rabbitmq = Rabbitmq { channel, exchange, queue, taken, _connection: connection };
+    Some((rabbitmq, url.port().unwrap_or(5_672)))
+}
+
+impl Rabbitmq {
+    async fn declare(&self) {
+        let options = QueueDeclareOptions { durable: true, ..QueueDeclareOptions::default() };
+        self.channel.queue_declare(self.queue.as_str().into(), options, FieldTable::default()).await.unwrap();
+    }
+}
+
+impl FarSide for Rabbitmq {
+    const DROPS_COPIES: bool = false;
+    const NOTICES: bool = true;
+
+    fn target(&self, port: u16) -> Target {
+        let url = Secret::new(format!("amqp://guest:guest@127.0.0.1:{port}"));
+        Target::Rabbitmq { url, exchange: self.exchange.clone(), routing_key: self.queue.clone() }
+    }
+
+    async fn received(&self) -> Vec<Received> {
+        let mut taken = self.taken.lock().await;
+        let options = BasicGetOptions { no_ack: true };
+        while let Some(got) = self.channel.basic_get(self.queue.as_str().into(), options).await.unwrap() {
+            let properties = &got.delivery.properties;
+            assert_eq!(*properties.delivery_mode(), Some(2), "persistent");
+            assert_eq!(properties.kind().as_ref().unwrap().as_str(), "invoice.paid");
+            let headers = properties.headers().clone().unwrap();
+            let metadata = headers.inner().iter().map(|(name, value)| {
+                let value = String::from_utf8(value.as_long_string().unwrap().as_bytes().to_vec()).unwrap();
+                (name.as_str().to_owned(), value)
+            });
+            let key = properties.message_id().as_ref().unwrap().as_str().to_owned();
+            let metadata = metadata.collect();
+            taken.push(Received { key, body: got.delivery.data.clone(), metadata });
+        }
+        taken.clone()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_sent_twice_has_one_message_id_and_a_lost_answer_is_unknown() {
+    let Some((rabbitmq, port)) = rabbitmq().await else { return };
+    rabbitmq.declare().await;
+    Bench::new(&rabbitmq, port, false).await.shows().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_no_queue_takes_is_dead_and_not_lost() {
+    let Some((rabbitmq, port)) = rabbitmq().await else { return };
+    let bench = Bench::new(&rabbitmq, port, false).await;
+    bench.fixture.message("evt_1", &["billing"]).await;
+    bench.outbox(UnknownPolicy::Retry).run_due().await.unwrap();
+    assert_eq!(bench.fixture.state("evt_1").await, "dead");
+    let error = bench.error("evt_1").await;
+    assert_eq!(error, "refused; returned with 312 NO_ROUTE: no queue is bound for this routing key");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_exchange_that_is_not_there_is_tried_again() {
+    let Some((mut rabbitmq, port)) = rabbitmq().await else { return };
+    rabbitmq.exchange = unique("nowhere");
+    let bench = Bench::new(&rabbitmq, port, false).await;
+    bench.fixture.message("evt_1", &["billing"]).await;
+    bench.outbox(UnknownPolicy::Hold).run_due().await.unwrap();
+    let error = bench.error("evt_1").await;
+    assert_eq!(bench.fixture.state("evt_1").await, "ready", "{error}");
+    assert!(error.starts_with("not sent") && error.contains("no exchange"), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_message_that_comes_back_is_not_logged() {
+    let Some((rabbitmq, port)) = rabbitmq().await else { return };
+    let database = Database::create(On::Sqlite).await.unwrap();
+    let more = format!(
+        "routes = [{{ on = [\"*\"], to = \"far\" }}]\n\
+         [destinations.far]\nurl = \"amqp://guest:guest@127.0.0.1:{port}/%2f\"\nrouting_key = \"{}\"",
+        rabbitmq.queue
+    );
+    let server = Server::start(&database.url, &more).await;
+    post_stripe(&client(), &server.url("/webhooks/stripe"), "evt_1").await.unwrap();
+    let logged = async || server.log().contains("returned with 312 NO_ROUTE");
+    until("it is logged as refused", Duration::from_secs(10), || server.log(), logged).await;
+    assert!(!server.log().contains("BasicReturnMessage"), "{}", server.log());
+}

@@ -1,0 +1,97 @@
+//! Redis Streams: the script drops copies.
+
+use std::collections::BTreeMap;
+
+use hooklatch::config::{Secret, Target, UnknownPolicy};
+use redis::Value;
+
+use super::{Bench, FarSide, Received, config, server, unique};
+
+struct Redis {
+    client: redis::Client,
+    stream: String,
+}
+
+fn redis() -> Option<(Redis, u16)> {
+    let url = server("HOOKLATCH_TEST_REDIS_URL")?;
+    let client = redis::Client::open(url.as_str()).unwrap();
+    Some((Redis { client, stream: unique("hooklatch") }, url.port().unwrap_or(6_379)))
+}
+
+impl Redis {
+    async fn ask(&self, command: &mut redis::Cmd) -> Value {
+        let mut connection = self.client.get_multiplexed_async_connection().await.unwrap();
+        command.query_async(&mut connection).await.unwrap()
+    }
+}
+
+impl FarSide for Redis {
+    const DROPS_COPIES: bool = true;
+    const NOTICES: bool = false;
+
+    fn target(&self, port: u16) -> Target {
+        let url = Secret::new(format!("redis://127.0.0.1:{port}"));
+        Target::Redis { url, stream: self.stream.clone(), stream_len_max: None }
+    }
+
+    async fn received(&self) -> Vec<Received> {
+        let mut connection = self.client.get_multiplexed_async_connection().await.unwrap();
+        let entries: Vec<(String, BTreeMap<String, String>)> = redis::cmd("XRANGE")
+            .arg(&self.stream)
+            .arg("-")
+            .arg("+")
+            .query_async(&mut connection)
+            .await
+            .unwrap();
+        let received = |(_, mut metadata): (String, BTreeMap<String, String>)| Received {
+            key: metadata["idempotency-key"].clone(),
+            body: metadata.remove("body").unwrap().into_bytes(),
+            metadata,
+        };
+        entries.into_iter().map(received).collect()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_sent_twice_is_there_once_and_a_lost_answer_is_unknown() {
+    let Some((redis, port)) = redis() else { return };
+    let bench = Bench::new(&redis, port, false).await;
+    bench.shows().await;
+    let mut markers = redis::cmd("PTTL");
+    markers.arg(format!("{{{}}}:hooklatch:key-evt_1-billing", redis.stream));
+    let Value::Int(left_ms) = redis.ask(&mut markers).await else { panic!("no number") };
+    assert!(
+        (86_000_000..=86_400_000).contains(&left_ms),
+        "a key is remembered as long as it is used: {left_ms}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_could_not_be_added_is_not_taken_for_a_copy_later() {
+    let Some((redis, port)) = redis() else { return };
+    redis.ask(redis::cmd("SET").arg(&redis.stream).arg("not a stream")).await;
+    let bench = Bench::new(&redis, port, false).await;
+    bench.fixture.message("evt_1", &["billing"]).await;
+    let outbox = bench.outbox(UnknownPolicy::Hold);
+    outbox.run_due().await.unwrap();
+    assert_eq!(bench.fixture.state("evt_1").await, "ready");
+    assert!(bench.error("evt_1").await.contains("WRONGTYPE"), "{}", bench.error("evt_1").await);
+    redis.ask(redis::cmd("DEL").arg(&redis.stream)).await;
+    bench.fixture.step_to_the_end(&outbox).await;
+    assert_eq!(bench.fixture.state("evt_1").await, "done");
+    assert_eq!(bench.keys().await, ["key-evt_1-billing"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stream_is_trimmed_to_about_what_is_configured() {
+    let Some((redis, port)) = redis() else { return };
+    let bench = Bench::new(&redis, port, false).await;
+    let url = Secret::new(format!("redis://127.0.0.1:{port}"));
+    let target = Target::Redis { url, stream: redis.stream.clone(), stream_len_max: Some(100) };
+    for n in 0..300 {
+        bench.fixture.message(&format!("evt_{n}"), &["billing"]).await;
+    }
+    bench.fixture.outbox(config(&bench.fixture, target, UnknownPolicy::Retry)).run_due().await.unwrap();
+    let left_n = bench.keys().await.len();
+    assert!((100..300).contains(&left_n), "{left_n} are left");
+}
