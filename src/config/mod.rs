@@ -6,6 +6,7 @@
 mod destination;
 mod dev;
 mod field;
+mod kind_settings;
 mod layers;
 mod load;
 mod problem;
@@ -17,7 +18,8 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-pub use load::{DEFAULTS, Environment, Judge, KindFacts, Settings, load, load_judged};
+pub use kind_settings::{KindSetting, KindSettings};
+pub use load::{DEFAULTS, DevKind, Environment, Judge, KindFacts, SettingFacts, SettingShape, Settings, load, load_judged};
 pub use problem::ConfigProblem;
 
 use crate::types::Name;
@@ -141,6 +143,10 @@ pub struct ProviderConfig {
     pub kind: Name,
     /// Newest first; all are tried.
     pub secrets: Vec<Secret>,
+    /// What else the kind's scheme needs.
+    pub settings: KindSettings,
+    /// Whether requests that nothing signs are taken.
+    pub is_unverified_accepted: bool,
     /// What a failing plain handler means.
     pub on_handler_error: OnHandlerError,
     /// Whether the sender is ours and can act on 409 for `conflict`.

@@ -99,7 +99,7 @@ impl<'a> Document<'a> {
     }
 
     /// SHA-256 of the `json` this was parsed from, without the values at `volatile`.
-    pub(super) fn digest_without(&self, json: &[u8], volatile: &[String]) -> BodyDigest {
+    pub(crate) fn digest_without(&self, json: &[u8], volatile: &[String]) -> BodyDigest {
         let start = json.as_ptr() as usize;
         let mut cuts: Vec<Range<usize>> = volatile
             .iter()
@@ -154,7 +154,7 @@ fn element<'a>(array: &'a [u8], token: &str) -> Step<'a> {
 }
 
 /// Where the elements of the array `list` are in it; `None` when it is no array.
-pub(super) fn elements(list: &[u8]) -> Option<Vec<Range<usize>>> {
+pub(crate) fn elements(list: &[u8]) -> Option<Vec<Range<usize>>> {
     let raw: Vec<&RawValue> = serde_json::from_slice(list).ok()?;
     let start = list.as_ptr() as usize;
     let range = |one: &RawValue| {
@@ -162,6 +162,12 @@ pub(super) fn elements(list: &[u8]) -> Option<Vec<Range<usize>>> {
         Some(from..from + one.get().len())
     };
     raw.into_iter().map(range).collect()
+}
+
+/// The members of the object `json` with their raw values, in its order; `None` when it is no object.
+pub(crate) fn members(json: &[u8]) -> Option<Vec<(Cow<'_, str>, &[u8])>> {
+    let document = Document::parse(json).filter(|document| document.whole.starts_with(b"{"))?;
+    Some(document.members.into_iter().map(|(name, raw)| (name, raw.get().as_bytes())).collect())
 }
 
 enum Step<'a> {
