@@ -10,7 +10,7 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 use serde::Deserialize;
 
 use crate::config::{KindSettings, Secret};
-use crate::provider::{ActiveProvider, Provider};
+use crate::provider::{ActiveProvider, Provider, dev_secret};
 use crate::verify::{RawRequest, Reply};
 
 /// One signed request with its verdict. Fields that only describe it (`note`, `origin`, …) are passed over.
@@ -176,7 +176,7 @@ fn setting_of(value: &serde_json::Value) -> Option<(Option<String>, String)> {
 
 impl Vector {
     /// The kind with the vector's secrets and settings. A setting that the kind does not know is a secret when
-    /// its name says so; else it only describes.
+    /// its name says so; else it only describes. A vector that names no secret is judged with the published one.
     pub fn provider(&self, kind: &Provider) -> Result<ActiveProvider, String> {
         let spec = kind.spec().map_err(ToString::to_string)?;
         let mut secrets: Vec<Secret> = self.secrets.iter().map(Secret::new).collect();
@@ -197,6 +197,9 @@ impl Vector {
                     secrets.push(Secret::new(text));
                 }
             }
+        }
+        if secrets.is_empty() && spec.needs_secrets() {
+            secrets.push(Secret::new(dev_secret(spec)));
         }
         kind.judge_with(&secrets, &settings)
     }

@@ -129,6 +129,7 @@ fn places(sources: &Sources) -> String {
         Source::Outer(name) | Source::Header(name) => format!("`{}`", name.split('|').next().unwrap_or_default()),
         Source::Digest(_) => "digest of the body".to_owned(),
         Source::Member(names) => format!("which of `{}`", names.replace('|', "`, `")),
+        Source::Received(_) => "time of arrival".to_owned(),
         Source::Text(text) => text.clone(),
     };
     sources.0.iter().map(one).collect::<Vec<_>>().join(" + ")

@@ -253,6 +253,7 @@ impl Reader<'_> {
             Source::Json(pointers) => first_text(json()?, pointers),
             Source::Outer(pointers) => first_text(self.outer.ok_or("the body is not JSON")?, pointers),
             Source::Digest(_) => Ok(hex::encode(read.digest)),
+            Source::Received(_) => Ok(self.received_at_ms.to_string()),
             Source::Text(text) => Ok(text.clone()),
             Source::Member(names) => {
                 let json = json()?;

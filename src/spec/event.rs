@@ -68,6 +68,9 @@ pub enum Source {
     Digest(String),
     /// The first of these names, separated by `|`, that the event has as a member.
     Member(String),
+    /// When the request arrived: for notices that name neither themselves nor their state, so that no two are
+    /// taken for copies; the text is for people.
+    Received(String),
     /// Always this text.
     Text(String),
 }

@@ -26,6 +26,9 @@ pub struct HandshakeSpec {
     /// JSON pointers and the texts they must hold.
     #[serde(default)]
     pub when: BTreeMap<String, String>,
+    /// JSON pointers at which there must be nothing.
+    #[serde(default)]
+    pub without: Vec<String>,
     /// A field of a form that must be the only one.
     pub form: Option<String>,
     /// A value of the query that must be a secret of ours.
@@ -88,7 +91,7 @@ impl HandshakeSpec {
         if self.method == "POST" && !has_condition {
             return Err("handshake: a POST needs a condition, or every event would be one".to_owned());
         }
-        self.when.keys().try_for_each(|key| super::pointer("handshake.when", key))
+        self.when.keys().chain(&self.without).try_for_each(|key| super::pointer("handshake.when", key))
     }
 }
 

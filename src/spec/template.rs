@@ -1,4 +1,4 @@
-//! Texts with places to fill in, taken apart once when a spec is read: `{timestamp}.{body}`.
+//! Texts with places to fill in, taken apart once when a spec is read: `{timestamp}.{body}`. `{{` is a brace.
 
 use serde::Deserialize;
 
@@ -78,6 +78,11 @@ impl TryFrom<String> for Template {
         while let Some((literal, tail)) = rest.split_once('{') {
             if !literal.is_empty() {
                 pieces.push(Piece::Literal(literal.to_owned()));
+            }
+            if let Some(tail) = tail.strip_prefix('{') {
+                pieces.push(Piece::Literal("{".to_owned()));
+                rest = tail;
+                continue;
             }
             let (name, tail) = tail.split_once('}').ok_or_else(|| format!("`{text}` has a `{{` too many"))?;
             pieces.push(piece(name)?);

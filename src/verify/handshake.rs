@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use super::encoding::{Hash, encoded, hmac, same};
 use super::filled::{Caught, parts, query_value};
 use super::{Keys, RawRequest};
-use crate::json::text_of;
+use crate::json::{Found, find, text_of};
 use crate::spec::{HandshakeSpec, MacSpec, Scheme, TokenSpec};
 
 /// Longest text of a stranger's that is sent back.
@@ -68,6 +68,7 @@ fn is_meant(spec: &HandshakeSpec, request: &RawRequest) -> bool {
         && spec.header.as_deref().is_none_or(|name| header(name).is_some())
         && spec.when_header.iter().all(|(name, want)| header(name) == Some(want))
         && spec.when.iter().all(|(pointer, want)| text_of(&request.body, pointer).as_ref() == Ok(want))
+        && spec.without.iter().all(|pointer| find(&request.body, pointer) == Found::Missing)
         && spec.form.as_deref().is_none_or(|name| is_only_field(&request.body, name))
 }
 

@@ -137,7 +137,7 @@ fn put(signed: &mut Signed, spec: &SignatureSpec, value: &str) -> Result<(), Sig
     let wrong = |why: &str| SignError::Body(why.to_owned());
     let mut body: serde_json::Value = serde_json::from_slice(&signed.body).map_err(|_| wrong("it is not JSON"))?;
     let missing = || wrong("it has no place for the signature");
-    let mut set = |one: &mut serde_json::Value| -> Result<(), SignError> {
+    let set = |one: &mut serde_json::Value| -> Result<(), SignError> {
         *one.pointer_mut(pointer).ok_or_else(missing)? = value.into();
         Ok(())
     };
