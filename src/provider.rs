@@ -177,7 +177,7 @@ impl Provider {
         let mut settings = KindSettings::default();
         for setting in &spec.setting {
             if let Some(dev) = &setting.dev {
-                let id = (setting.form == SettingForm::Named).then_some("dev");
+                let id = (setting.form == SettingForm::Named).then_some(setting.dev_id.as_str());
                 settings.push(&setting.name, id, dev.clone());
             }
         }

@@ -101,6 +101,13 @@ pub struct SettingSpec {
     pub hint: String,
     /// The published value of examples: what `serve --dev`, `sign` and published vectors that do not say use.
     pub dev: Option<String>,
+    /// The id of that example, where the setting has ids.
+    #[serde(default = "dev_id")]
+    pub dev_id: String,
+}
+
+fn dev_id() -> String {
+    "dev".to_owned()
 }
 
 /// How a setting is written.

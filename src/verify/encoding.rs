@@ -128,6 +128,11 @@ pub fn hmac(hash: Hash, key: &[u8], parts: &[&[u8]]) -> Vec<u8> {
     }
 }
 
+/// The CRC-32 (IEEE) of `bytes`: no digest, but some sender signs it.
+pub fn crc32(bytes: &[u8]) -> u32 {
+    crc32fast::hash(bytes)
+}
+
 /// Whether two texts are the same, in a time that does not depend on where they differ. Nothing equals
 /// nothing: an empty secret or signature never matches.
 pub fn same(one: &[u8], other: &[u8]) -> bool {

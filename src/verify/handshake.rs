@@ -27,6 +27,14 @@ pub struct Reply {
     pub content_type: String,
 }
 
+impl Reply {
+    /// 200 and a plain text.
+    pub fn text(body: String) -> Self {
+        let content_type = "text/plain; charset=utf-8".to_owned();
+        Self { status: 200, headers: Vec::new(), body, content_type }
+    }
+}
+
 /// The answer that `spec` wants for this request; `None` when it is no such handshake.
 pub fn reply(spec: &HandshakeSpec, keys: &Keys, request: &RawRequest) -> Option<Reply> {
     if !is_meant(spec, request) {

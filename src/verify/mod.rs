@@ -24,7 +24,7 @@ use http::{HeaderMap, Method};
 
 pub use canonical::{compact_json, php_serialized, sorted_json};
 pub use encoding::{
-    Hash, base64_text, base64url_text, decode_base64, decode_base64url, decode_hex, digest, hex_text, hmac, same,
+    Hash, base64_text, base64url_text, crc32, decode_base64, decode_base64url, decode_hex, digest, hex_text, hmac, same,
 };
 pub use filled::{path_and_query, query_value};
 pub use form::{form_pairs, form_value};
@@ -33,7 +33,7 @@ pub use jws::{Jws, jws_hs256};
 pub use keys::{KeyError, KeySource, KeyWanted, Keys};
 pub use public::{Certificate, PublicKey, PublicScheme};
 pub use sign::{SignAt, SignError, Signed, sign};
-pub use time::check_timestamp;
+pub use time::{check_timestamp, rfc3339_text};
 pub(crate) use time::rfc3339_ms;
 
 use crate::spec::{Scheme, SignatureSpec};
@@ -128,6 +128,11 @@ pub enum VerifyError {
 }
 
 impl VerifyError {
+    /// Signed with none of these keys.
+    pub fn mismatch(keys: &Keys) -> Self {
+        Self::Mismatch { keys_n: keys.len().max(1) }
+    }
+
     /// Which step failed, as one word for tables: `header`, `timestamp`, `secret` or `signature`.
     pub fn step(&self) -> &'static str {
         match self {
@@ -138,7 +143,8 @@ impl VerifyError {
         }
     }
 
-    fn malformed(place: &str, why: &'static str) -> Self {
+    /// What carries the signature has another shape than the kind's.
+    pub fn malformed(place: &str, why: &'static str) -> Self {
         Self::Malformed { place: place.to_owned(), why }
     }
 }

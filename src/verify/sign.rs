@@ -122,7 +122,7 @@ fn written_time(unit: TimeUnit, now_s: i64) -> String {
     match unit {
         TimeUnit::S | TimeUnit::SOrMs => now_s.to_string(),
         TimeUnit::Ms => now_s.saturating_mul(1_000).to_string(),
-        TimeUnit::Rfc3339 => jiff::Timestamp::from_second(now_s).map_or_else(|_| now_s.to_string(), |at| at.to_string()),
+        TimeUnit::Rfc3339 => super::rfc3339_text(now_s),
     }
 }
 

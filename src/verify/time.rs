@@ -76,6 +76,11 @@ pub fn check_timestamp(
     check_age(signed_at(unit, place, text)?, received_at_ms, past_s, future_s)
 }
 
+/// Unix seconds as RFC 3339, in UTC.
+pub fn rfc3339_text(at_s: i64) -> String {
+    jiff::Timestamp::from_second(at_s).map(|at| at.to_string()).unwrap_or_default()
+}
+
 /// `2026-01-31T10:00:00.123Z`, or with an offset, in unix milliseconds; `None` for anything else.
 pub(crate) fn rfc3339_ms(text: &str) -> Option<i64> {
     let at: jiff::Timestamp = text.parse().ok()?;
