@@ -14,8 +14,8 @@ pub(super) fn provider() -> Provider {
 const SIGNATURE: &str = "x-contentful-signature";
 const NAMES: &str = "x-contentful-signed-headers";
 const TIME: &str = "x-contentful-timestamp";
-/// As the SDK's default. Seconds.
-const TOLERANCE_S: (u32, u32) = (30, 30);
+/// As the SDK's default, which bounds the past alone. Seconds.
+const TOLERANCE_S: (u32, u32) = (30, u32::MAX);
 
 fn verify(request: &RawRequest, keys: &Keys) -> Result<usize, VerifyError> {
     let headers = &request.headers;
@@ -27,7 +27,8 @@ fn verify(request: &RawRequest, keys: &Keys) -> Result<usize, VerifyError> {
         return Err(VerifyError::malformed(NAMES, "the timestamp and this header itself must be signed"));
     }
     let time = deciding_header(headers, TIME)?;
-    check_timestamp((TimeUnit::Ms, TIME, time), request.received_at_ms, TOLERANCE_S)?;
+    // To the SDK thirty seconds are too old already.
+    check_timestamp((TimeUnit::Ms, TIME, time), request.received_at_ms.saturating_add(1), TOLERANCE_S)?;
     let mut pairs = Vec::new();
     for name in &names {
         pairs.push(format!("{name}:{}", deciding_header(headers, name)?.trim()));
@@ -40,18 +41,21 @@ fn verify(request: &RawRequest, keys: &Keys) -> Result<usize, VerifyError> {
 fn head(method: &str, url: &str, mut pairs: Vec<String>) -> String {
     pairs.sort();
     let (path, query) = path_and_query(url);
-    let query = query.map(|query| format!("?{}", escaped(query))).unwrap_or_default();
-    format!("{method}\n{path}{query}\n{}\n", pairs.join(";"))
+    let query = query.filter(|query| !query.is_empty());
+    let query = query.map(|query| format!("?{}", escaped(query, b"-._~!'()*"))).unwrap_or_default();
+    let uri = escaped(&format!("{path}{query}"), b";,/?:@&=+$-_.!~*'()#");
+    format!("{method}\n{uri}\n{}\n", pairs.join(";"))
 }
 
-/// The query as one text, as JavaScript's `querystring.escape` writes it.
-fn escaped(query: &str) -> String {
+/// Percent-encoded, but for letters, digits and `kept`: the query as one text, and then all of it once more, as
+/// the SDK does with `querystring.escape` and `encodeURI`.
+fn escaped(text: &str, kept: &[u8]) -> String {
     let byte = |byte: u8| match byte {
         b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' => char::from(byte).to_string(),
-        b'-' | b'.' | b'_' | b'~' | b'!' | b'\'' | b'(' | b')' | b'*' => char::from(byte).to_string(),
+        _ if kept.contains(&byte) => char::from(byte).to_string(),
         _ => format!("%{byte:02X}"),
     };
-    query.bytes().map(byte).collect()
+    text.bytes().map(byte).collect()
 }
 
 fn sign(keys: &Keys, body: &[u8], at: &SignAt) -> Result<Signed, SignError> {
