@@ -14,8 +14,8 @@ use crate::read;
 use crate::spec::{Scheme, SecretFormat, SettingForm, SignatureSpec, Spec, SpecError};
 use crate::types::{IncomingEvent, Name};
 use crate::verify::{
-    self, KeyError, KeySource, Keys, RawRequest, Reply, SignAt, SignError, Signed, Unverified, Verified, VerifyError,
-    VerifyFn,
+    self, KeyError, KeySource, Keys, RawRequest, Reply, SignAt, SignError, Signed, Unverified, Verified,
+    VerifyError, VerifyFn,
 };
 
 /// Signing that no spec can say; `None` in [`Provider::sign_with`] means the spec's scheme.
@@ -238,7 +238,11 @@ impl Ready {
         };
         let unverified = if is_unverified_accepted { Unverified::Accept } else { Unverified::Refuse };
         let alternative = spec.alternative.as_ref().map(|other| Keys::new(other, secrets, settings));
-        Ok(Self { keys: Keys::new(signature, secrets, settings)?, alternative: alternative.transpose()?, unverified })
+        Ok(Self {
+            keys: Keys::new(signature, secrets, settings)?,
+            alternative: alternative.transpose()?,
+            unverified,
+        })
     }
 }
 
@@ -297,9 +301,9 @@ impl ActiveProvider {
     /// The answer to a request that is a handshake and has no signature.
     pub fn handshake(&self, request: &RawRequest) -> Option<Reply> {
         let keys = &self.ready.keys;
-        let unsigned = self.spec.handshake.iter().filter(|handshake| !handshake.signed);
+        let mut unsigned = self.spec.handshake.iter().filter(|handshake| !handshake.signed);
         let by_code = || self.handshake_with.and_then(|answer| answer(request, keys));
-        unsigned.filter_map(|handshake| verify::reply(handshake, keys, request)).next().or_else(by_code)
+        unsigned.find_map(|handshake| verify::reply(handshake, keys, request)).or_else(by_code)
     }
 
     /// Whether a request of this method can be anything but an event.

@@ -88,7 +88,7 @@ impl Receiver {
     }
 
     /// The answer to a handshake by another method than POST; events never come by those.
-    pub(crate) fn answer(&self, entry: &Arc<Entry>, request: &RawRequest) -> Option<Answer> {
+    pub(crate) fn answer(entry: &Arc<Entry>, request: &RawRequest) -> Option<Answer> {
         let reply = entry.provider.handshake(request)?;
         info!(provider.name = %entry.provider.name(), "answered a handshake");
         count(entry.provider.name(), "none");

@@ -4,8 +4,8 @@
 use std::path::Path;
 
 use crate::config::{
-    self, Config, ConfigProblem, ConfigSource, DevKind, Environment, KindFacts, Secret, SettingFacts, SettingShape,
-    Settings,
+    self, Config, ConfigProblem, ConfigSource, DevKind, Environment, KindFacts, Secret, SecretsNeed,
+    SettingFacts, SettingShape, Settings,
 };
 use crate::provider::{Provider, dev_secret};
 use crate::spec::{SettingForm, SettingSpec, Spec};
@@ -50,8 +50,11 @@ fn settings(file: Option<&Path>, is_dev: bool, kinds: &[Provider]) -> (Settings,
             horizon_h: spec.horizon_h,
             has_signed_time: spec.has_signed_time(),
             has_signed_url: spec.has_signed_url(),
-            needs_secrets: spec.needs_secrets(),
-            may_be_unsigned: spec.signature.may_be_unsigned,
+            secrets: match (spec.signature.may_be_unsigned, spec.needs_secrets()) {
+                (true, _) => SecretsNeed::OrUnverified,
+                (false, true) => SecretsNeed::Needed,
+                (false, false) => SecretsNeed::Optional,
+            },
             settings: spec.setting.iter().map(setting_facts).collect(),
         });
     }
@@ -78,8 +81,7 @@ fn setting_facts(setting: &SettingSpec) -> SettingFacts {
 
 /// What `serve --dev` says about a kind; `None` where only the sender's own keys would do.
 fn dev_kind(name: &Name, spec: &Spec) -> Option<DevKind> {
-    let is_published =
-        |setting: &SettingSpec| setting.dev.is_some() && setting.form != SettingForm::Named;
+    let is_published = |setting: &SettingSpec| setting.dev.is_some() && setting.form != SettingForm::Named;
     let keys = spec.signature.keys.as_ref();
     let needed = spec.setting.iter().filter(|setting| setting.needed || Some(&setting.name) == keys);
     if !needed.into_iter().all(is_published) {
@@ -89,9 +91,7 @@ fn dev_kind(name: &Name, spec: &Spec) -> Option<DevKind> {
     Some(DevKind {
         kind: name.clone(),
         secret: spec.needs_secrets().then(|| Secret::new(dev_secret(spec))),
-        settings: settings
-            .filter_map(|setting| Some((setting.name.clone(), setting.dev.clone()?)))
-            .collect(),
+        settings: settings.filter_map(|setting| Some((setting.name.clone(), setting.dev.clone()?))).collect(),
         is_unsigned: !spec.needs_secrets() && spec.signature.may_be_unsigned,
     })
 }

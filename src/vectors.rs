@@ -116,7 +116,11 @@ fn verdict(vector: &Vector, kind: &Provider) -> (&'static str, &'static str, Str
                 (Some(reply), _) => answered(vector, &why, &reply),
                 (None, Some(own)) => {
                     let (body, content_type) = (own.body.clone(), own.content_type.clone());
-                    answered(vector, &why, &Reply { status: own.status, headers: Vec::new(), body, content_type })
+                    answered(
+                        vector,
+                        &why,
+                        &Reply { status: own.status, headers: Vec::new(), body, content_type },
+                    )
                 }
                 (None, None) => ("valid", "ok", why),
             }
@@ -167,7 +171,9 @@ fn setting_of(value: &serde_json::Value) -> Option<(Option<String>, String)> {
     let id = text(&["key_id", "kid", "cert_url", "name"]);
     match (value.get("key"), text(&["secret"]), text(&["secret_base64"])) {
         (Some(serde_json::Value::String(key)), ..) => Some((id, key.clone())),
-        (Some(jwk), ..) => Some((jwk.get("kid").and_then(|kid| Some(kid.as_str()?.to_owned())).or(id), jwk.to_string())),
+        (Some(jwk), ..) => {
+            Some((jwk.get("kid").and_then(|kid| Some(kid.as_str()?.to_owned())).or(id), jwk.to_string()))
+        }
         (_, Some(secret), _) => Some((id, secret)),
         (_, _, Some(base64)) => Some((id, format!("base64:{base64}"))),
         _ => None,
@@ -184,9 +190,10 @@ impl Vector {
         for (name, value) in &self.settings {
             let pairs: Vec<(Option<String>, String)> = match value {
                 serde_json::Value::Array(list) => list.iter().filter_map(setting_of).collect(),
-                serde_json::Value::Object(map) if value.get("kty").is_none() => {
-                    map.iter().filter_map(|(id, one)| Some((Some(id.clone()), one.as_str()?.to_owned()))).collect()
-                }
+                serde_json::Value::Object(map) if value.get("kty").is_none() => map
+                    .iter()
+                    .filter_map(|(id, one)| Some((Some(id.clone()), one.as_str()?.to_owned())))
+                    .collect(),
                 other => setting_of(other).into_iter().collect(),
             };
             let is_known = spec.setting.iter().any(|known| known.name == *name);

@@ -37,22 +37,23 @@ fn notify(request: &RawRequest, keys: &Keys) -> Result<usize, VerifyError> {
 }
 
 fn joined(pairs: &[(Vec<u8>, Vec<u8>)]) -> Vec<u8> {
-    let texts: Vec<Vec<u8>> = pairs.iter().map(|(name, value)| [name.as_slice(), b"=", value].concat()).collect();
+    let texts: Vec<Vec<u8>> =
+        pairs.iter().map(|(name, value)| [name.as_slice(), b"=", value].concat()).collect();
     texts.join(&b'&')
 }
 
 fn global(request: &RawRequest, keys: &Keys) -> Result<usize, VerifyError> {
     const NAME: &str = "signature";
     let value = deciding_header(&request.headers, NAME)?;
-    let part = |name: &str| {
-        value.split(',').find_map(|item| item.trim().strip_prefix(name)?.strip_prefix('='))
-    };
+    let part =
+        |name: &str| value.split(',').find_map(|item| item.trim().strip_prefix(name)?.strip_prefix('='));
     if part("algorithm") != Some("RSA256") {
         return Err(VerifyError::malformed(NAME, "its algorithm is not RSA256"));
     }
     // Base64 that is percent-encoded; a `+` in it stays one.
     let text = part("signature").map(|text| text.replace('+', "%2B")).unwrap_or_default();
-    let text = form_value(format!("s={text}").as_bytes(), "s").and_then(|bytes| String::from_utf8(bytes).ok());
+    let text =
+        form_value(format!("s={text}").as_bytes(), "s").and_then(|bytes| String::from_utf8(bytes).ok());
     let signature = text.as_deref().and_then(decode_base64);
     let signature = signature.ok_or_else(|| VerifyError::malformed(NAME, "it holds no base64 signature"))?;
     let client = deciding_header(&request.headers, "client-id")?;

@@ -16,13 +16,12 @@ const NAME: &str = "authorization";
 const LEEWAY_S: i64 = 30;
 
 fn verify(request: &RawRequest, keys: &Keys) -> Result<usize, VerifyError> {
-    let token = match request.headers.contains_key(NAME) {
-        true => {
-            let value = deciding_header(&request.headers, NAME)?;
-            let (word, token) = value.split_once(' ').unwrap_or_default();
-            word.eq_ignore_ascii_case("jwt").then(|| token.trim().to_owned())
-        }
-        false => query_value(&request.url, "jwt"),
+    let token = if request.headers.contains_key(NAME) {
+        let value = deciding_header(&request.headers, NAME)?;
+        let (word, token) = value.split_once(' ').unwrap_or_default();
+        word.eq_ignore_ascii_case("jwt").then(|| token.trim().to_owned())
+    } else {
+        query_value(&request.url, "jwt")
     };
     let token = token.ok_or_else(|| VerifyError::malformed(NAME, "it is not `JWT` and a token"))?;
     let jws = Jws::parse(&token).ok_or_else(|| VerifyError::malformed(NAME, "it holds no compact JWS"))?;

@@ -18,7 +18,8 @@ const EXTRA: [&[u8]; 2] = [b"transaction_id", b"transaction_status"];
 fn verify(request: &RawRequest, keys: &Keys) -> Result<usize, VerifyError> {
     let signature = form_value(&request.body, NAME);
     let signature = signature.as_deref().and_then(|text| std::str::from_utf8(text).ok()).and_then(decode_hex);
-    let signature = signature.ok_or_else(|| VerifyError::malformed(NAME, "it is missing or not hexadecimal"))?;
+    let signature =
+        signature.ok_or_else(|| VerifyError::malformed(NAME, "it is missing or not hexadecimal"))?;
     let matched = |with_extra| keys.mac_matches(&[content(&request.body, with_extra)], &signature);
     matched(true).or_else(|| matched(false)).ok_or_else(|| VerifyError::mismatch(keys))
 }

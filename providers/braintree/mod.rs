@@ -27,7 +27,8 @@ fn verify(request: &RawRequest, keys: &Keys) -> Result<usize, VerifyError> {
         return Err(VerifyError::malformed(PAYLOAD, "it is not base64"));
     }
     let public_key = keys.setting("public_key")?;
-    let ours = signature.split('&').filter_map(|pair| pair.split_once('|')).filter(|(key, _)| *key == public_key);
+    let ours =
+        signature.split('&').filter_map(|pair| pair.split_once('|')).filter(|(key, _)| *key == public_key);
     let key = mac_key(keys.setting("private_key")?);
     // A newline at the end is lost on some ways.
     let contents: [&[&[u8]]; 2] = [&[payload.as_bytes()], &[payload.as_bytes(), b"\n"]];
@@ -45,7 +46,8 @@ fn mac_key(private_key: &str) -> Vec<u8> {
 /// `GET ?bt_challenge=…` proves that we hold the key. Only what looks like a challenge is signed.
 fn challenge(request: &RawRequest, keys: &Keys) -> Option<Reply> {
     let text = query_value(&request.url, CHALLENGE).filter(|_| request.method == "GET")?;
-    let is_challenge = (20..=32).contains(&text.len()) && text.bytes().all(|b| b"0123456789abcdef".contains(&b));
+    let is_challenge =
+        (20..=32).contains(&text.len()) && text.bytes().all(|b| b"0123456789abcdef".contains(&b));
     let (public, private) = (keys.setting("public_key").ok()?, keys.setting("private_key").ok()?);
     let mac = hmac(Hash::Sha1, &mac_key(private), &[text.as_bytes()]);
     is_challenge.then(|| Reply::text(format!("{public}|{}", hex_text(&mac))))

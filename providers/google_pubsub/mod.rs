@@ -26,7 +26,8 @@ fn verify(request: &RawRequest, keys: &Keys) -> Result<usize, VerifyError> {
     }
     let kid = jws.header("/kid").ok_or_else(|| VerifyError::malformed(NAME, "it names no key"))?;
     let key = keys.key_text("public_keys", &kid).and_then(|text| PublicKey::parse(&text));
-    let key = key.ok_or_else(|| VerifyError::NoKey(format!("Google's key `{}` is not at hand", shown(&kid))))?;
+    let key =
+        key.ok_or_else(|| VerifyError::NoKey(format!("Google's key `{}` is not at hand", shown(&kid))))?;
     let claims = jws.verified(&key).ok_or_else(|| VerifyError::mismatch(keys))?;
     let text = |pointer| json_text(claims, pointer).unwrap_or_default();
     let wrong = |why| VerifyError::malformed("claims", why);

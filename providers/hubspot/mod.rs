@@ -19,8 +19,18 @@ const VERSION: &str = "x-hubspot-signature-version";
 const TOLERANCE_S: (u32, u32) = (300, u32::MAX);
 /// What HubSpot decodes in a URL before it signs it; other escapes stay.
 const DECODED: [(&str, &str); 12] = [
-    ("%3A", ":"), ("%2F", "/"), ("%3F", "?"), ("%40", "@"), ("%21", "!"), ("%24", "$"), ("%27", "'"),
-    ("%28", "("), ("%29", ")"), ("%2A", "*"), ("%2C", ","), ("%3B", ";"),
+    ("%3A", ":"),
+    ("%2F", "/"),
+    ("%3F", "?"),
+    ("%40", "@"),
+    ("%21", "!"),
+    ("%24", "$"),
+    ("%27", "'"),
+    ("%28", "("),
+    ("%29", ")"),
+    ("%2A", "*"),
+    ("%2C", ","),
+    ("%3B", ";"),
 ];
 
 /// All versions are sent together: with a v3 signature nothing else is looked at.

@@ -17,17 +17,20 @@ const REQUEST: &str = "x-request-id";
 fn verify(request: &RawRequest, keys: &Keys) -> Result<usize, VerifyError> {
     let value = deciding_header(&request.headers, NAME)?;
     let part = |label: &str| {
-        let mut parts = value.split(',').filter_map(|item| item.trim().strip_prefix(label)?.strip_prefix('='));
+        let mut parts =
+            value.split(',').filter_map(|item| item.trim().strip_prefix(label)?.strip_prefix('='));
         let first = parts.next();
         first.filter(|_| parts.next().is_none())
     };
     let malformed = |why| VerifyError::malformed(NAME, why);
     let time = part("ts").ok_or_else(|| malformed("it holds no ts, or two"))?;
-    let signature = part("v1").and_then(decode_hex).ok_or_else(|| malformed("it holds no v1 in hexadecimal"))?;
+    let signature =
+        part("v1").and_then(decode_hex).ok_or_else(|| malformed("it holds no v1 in hexadecimal"))?;
     let id = query_value(&request.url, "data.id");
-    let request_id = match request.headers.contains_key(REQUEST) {
-        true => Some(deciding_header(&request.headers, REQUEST)?),
-        false => None,
+    let request_id = if request.headers.contains_key(REQUEST) {
+        Some(deciding_header(&request.headers, REQUEST)?)
+    } else {
+        None
     };
     // The documentation wants the id in lower case, the SDK takes it as it comes.
     let lower = id.as_ref().map(|id| id.to_lowercase());
@@ -37,7 +40,8 @@ fn verify(request: &RawRequest, keys: &Keys) -> Result<usize, VerifyError> {
 
 /// What is missing is left out with its name.
 fn manifest(id: Option<&str>, request_id: Option<&str>, time: &str) -> String {
-    let part = |name: &str, value: Option<&str>| value.map(|value| format!("{name}:{value};")).unwrap_or_default();
+    let part =
+        |name: &str, value: Option<&str>| value.map(|value| format!("{name}:{value};")).unwrap_or_default();
     [part("id", id), part("request-id", request_id), part("ts", Some(time))].concat()
 }
 

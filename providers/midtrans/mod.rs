@@ -22,8 +22,10 @@ fn classic(request: &RawRequest, keys: &Keys) -> Result<usize, VerifyError> {
     let malformed = |why| VerifyError::malformed(PLACE, why);
     let signature = json_text(&request.body, PLACE).ok().as_deref().and_then(decode_hex);
     let signature = signature.ok_or_else(|| malformed("it is missing or not hexadecimal"))?;
-    let signed = content(&request.body).ok_or_else(|| malformed("a signed field is missing, or there twice"))?;
-    let is_signed = |secret: &str| same(&digest(Hash::Sha512, &[signed.as_bytes(), secret.as_bytes()]), &signature);
+    let signed =
+        content(&request.body).ok_or_else(|| malformed("a signed field is missing, or there twice"))?;
+    let is_signed =
+        |secret: &str| same(&digest(Hash::Sha512, &[signed.as_bytes(), secret.as_bytes()]), &signature);
     keys.secrets().position(is_signed).ok_or_else(|| VerifyError::mismatch(keys))
 }
 
@@ -41,7 +43,8 @@ fn snap(request: &RawRequest, keys: &Keys) -> Result<usize, VerifyError> {
     let hash = hex_text(&digest(Hash::Sha256, &[&body]));
     let message = format!("{}:{}:{hash}:{time}", request.method, path_and_query(&request.url).0);
     let key = PublicKey::parse(keys.setting("public_key_pem")?);
-    let key = key.ok_or_else(|| VerifyError::NoKey("setting `public_key_pem` is no public key".to_owned()))?;
+    let key =
+        key.ok_or_else(|| VerifyError::NoKey("setting `public_key_pem` is no public key".to_owned()))?;
     if key.verifies(PublicScheme::RsaSha256, message.as_bytes(), &signature) {
         Ok(0)
     } else {

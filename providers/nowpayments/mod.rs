@@ -16,7 +16,8 @@ const NAME: &str = "x-nowpayments-sig";
 fn verify(request: &RawRequest, keys: &Keys) -> Result<usize, VerifyError> {
     let signature = decode_hex(deciding_header(&request.headers, NAME)?);
     let signature = signature.ok_or_else(|| VerifyError::malformed(NAME, "it is not hexadecimal"))?;
-    let sorted = sorted_json(&request.body).ok_or_else(|| VerifyError::malformed("body", "it is not JSON"))?;
+    let sorted =
+        sorted_json(&request.body).ok_or_else(|| VerifyError::malformed("body", "it is not JSON"))?;
     let is_signed = |secret: &str| same(&hmac(Hash::Sha512, secret.as_bytes(), &[&sorted]), &signature);
     keys.secrets().position(is_signed).ok_or_else(|| VerifyError::mismatch(keys))
 }

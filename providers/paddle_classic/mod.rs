@@ -15,7 +15,8 @@ const NAME: &str = "p_signature";
 
 fn verify(request: &RawRequest, keys: &Keys) -> Result<usize, VerifyError> {
     let signature = form_value(&request.body, NAME);
-    let signature = signature.as_deref().and_then(|text| std::str::from_utf8(text).ok()).and_then(decode_base64);
+    let signature =
+        signature.as_deref().and_then(|text| std::str::from_utf8(text).ok()).and_then(decode_base64);
     let signature = signature.ok_or_else(|| VerifyError::malformed(NAME, "it is missing or not base64"))?;
     let mut pairs = form_pairs(&request.body);
     pairs.retain(|(name, _)| name != NAME.as_bytes());

@@ -44,7 +44,8 @@ fn certificate(request: &RawRequest, keys: &Keys) -> Result<Certificate, VerifyE
     let text = pinned.or_else(|| keys.key_text("certificate_pem", url));
     let text = text.ok_or_else(|| VerifyError::NoKey("its certificate is not at hand".to_owned()))?;
     let certificate = Certificate::parse(&text);
-    let certificate = certificate.ok_or_else(|| VerifyError::NoKey("its certificate cannot be read".to_owned()))?;
+    let certificate =
+        certificate.ok_or_else(|| VerifyError::NoKey("its certificate cannot be read".to_owned()))?;
     let is_named = certificate.names.iter().any(|name| is_signer(name));
     if is_named && certificate.is_valid_at(request.received_at_ms.div_euclid(1_000)) {
         Ok(certificate)
@@ -55,7 +56,9 @@ fn certificate(request: &RawRequest, keys: &Keys) -> Result<Certificate, VerifyE
 
 /// `https://` and a host of PayPal, without user or port.
 fn is_of_paypal(url: &str) -> bool {
-    let Some((host, _)) = url.strip_prefix("https://").and_then(|rest| rest.split_once('/')) else { return false };
+    let Some((host, _)) = url.strip_prefix("https://").and_then(|rest| rest.split_once('/')) else {
+        return false;
+    };
     is_plain(host) && (host == "paypal.com" || host.ends_with(".paypal.com"))
 }
 

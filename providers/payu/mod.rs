@@ -24,7 +24,8 @@ fn verify(request: &RawRequest, keys: &Keys) -> Result<usize, VerifyError> {
 /// as the key; nothing but these names is taken.
 fn emea(request: &RawRequest, keys: &Keys, name: &str) -> Result<usize, VerifyError> {
     let value = deciding_header(&request.headers, name)?;
-    let part = |label: &str| value.split(';').find_map(|item| item.trim().strip_prefix(label)?.strip_prefix('='));
+    let part =
+        |label: &str| value.split(';').find_map(|item| item.trim().strip_prefix(label)?.strip_prefix('='));
     let hash = match part("algorithm") {
         Some("MD5") => Hash::Md5,
         Some("SHA-1") => Hash::Sha1,
@@ -34,7 +35,8 @@ fn emea(request: &RawRequest, keys: &Keys, name: &str) -> Result<usize, VerifyEr
         _ => return Err(VerifyError::malformed(name, "its algorithm is none that we know")),
     };
     let signature = part("signature").and_then(decode_hex);
-    let signature = signature.ok_or_else(|| VerifyError::malformed(name, "its signature is not hexadecimal"))?;
+    let signature =
+        signature.ok_or_else(|| VerifyError::malformed(name, "its signature is not hexadecimal"))?;
     let is_signed = |secret: &str| same(&digest(hash, &[&request.body, secret.as_bytes()]), &signature);
     keys.secrets().position(is_signed).ok_or_else(|| VerifyError::mismatch(keys))
 }
@@ -43,12 +45,14 @@ fn emea(request: &RawRequest, keys: &Keys, name: &str) -> Result<usize, VerifyEr
 fn india(request: &RawRequest, keys: &Keys) -> Result<usize, VerifyError> {
     let field = |name: &str| text_of(&request.body, name);
     let signature = field("hash").as_deref().and_then(decode_hex);
-    let signature = signature.ok_or_else(|| VerifyError::malformed("hash", "it is missing or not hexadecimal"))?;
+    let signature =
+        signature.ok_or_else(|| VerifyError::malformed("hash", "it is missing or not hexadecimal"))?;
     let (salt, key) = (keys.setting("salt")?, keys.setting("merchant_key")?);
     if field("key").is_some_and(|given| given != key) {
         return Err(VerifyError::malformed("key", "it is of another merchant"));
     }
-    let names = ["udf5", "udf4", "udf3", "udf2", "udf1", "email", "firstname", "productinfo", "amount", "txnid"];
+    let names =
+        ["udf5", "udf4", "udf3", "udf2", "udf1", "email", "firstname", "productinfo", "amount", "txnid"];
     let value = |name: &str| field(name).unwrap_or_default();
     let charges = field("additionalCharges").or_else(|| field("additional_charges")).map(|text| text + "|");
     let split = field("splitInfo").map(|text| text + "|");
@@ -60,7 +64,11 @@ fn india(request: &RawRequest, keys: &Keys) -> Result<usize, VerifyError> {
         split.unwrap_or_default(),
         fields.join("|")
     );
-    if same(&digest(Hash::Sha512, &[content.as_bytes()]), &signature) { Ok(0) } else { Err(VerifyError::mismatch(keys)) }
+    if same(&digest(Hash::Sha512, &[content.as_bytes()]), &signature) {
+        Ok(0)
+    } else {
+        Err(VerifyError::mismatch(keys))
+    }
 }
 
 /// A field of a form, or of a JSON object.

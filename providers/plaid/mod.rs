@@ -28,11 +28,13 @@ fn verify(request: &RawRequest, keys: &Keys) -> Result<usize, VerifyError> {
     if expired_at.is_some_and(|at_s| at_s <= request.received_at_ms.div_euclid(1_000)) {
         return Err(VerifyError::NoKey("the key that it names has expired".to_owned()));
     }
-    let key = PublicKey::parse(&key).ok_or_else(|| VerifyError::NoKey("its key cannot be read".to_owned()))?;
+    let key =
+        PublicKey::parse(&key).ok_or_else(|| VerifyError::NoKey("its key cannot be read".to_owned()))?;
     let claims = jws.verified(&key).ok_or_else(|| VerifyError::mismatch(keys))?;
     let iat = json_text(claims, "/iat").map_err(|_| VerifyError::malformed("claims", "iat is missing"))?;
     check_timestamp((TimeUnit::S, "iat", &iat), request.received_at_ms, TOLERANCE_S)?;
-    let hash = json_text(claims, "/request_body_sha256").ok().as_deref().and_then(decode_hex).unwrap_or_default();
+    let hash =
+        json_text(claims, "/request_body_sha256").ok().as_deref().and_then(decode_hex).unwrap_or_default();
     if same(&digest(Hash::Sha256, &[&request.body]), &hash) {
         Ok(0)
     } else {

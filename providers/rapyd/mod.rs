@@ -24,9 +24,14 @@ fn verify(request: &RawRequest, keys: &Keys) -> Result<usize, VerifyError> {
     if header("access_key")? != keys.setting("access_key")? {
         return Err(VerifyError::malformed("access_key", "it is of another account"));
     }
-    let mac = mac(keys, &request.url, (salt, time), &request.body).ok_or_else(|| VerifyError::mismatch(keys))?;
+    let mac =
+        mac(keys, &request.url, (salt, time), &request.body).ok_or_else(|| VerifyError::mismatch(keys))?;
     // The samples encode the hexadecimal text, the words of the documentation the bytes.
-    if same(hex_text(&mac).as_bytes(), &given) || same(&mac, &given) { Ok(0) } else { Err(VerifyError::mismatch(keys)) }
+    if same(hex_text(&mac).as_bytes(), &given) || same(&mac, &given) {
+        Ok(0)
+    } else {
+        Err(VerifyError::mismatch(keys))
+    }
 }
 
 fn mac(keys: &Keys, url: &str, (salt, time): (&str, &str), body: &[u8]) -> Option<Vec<u8>> {

@@ -81,8 +81,16 @@ fn input(label: String, raw: String) -> Option<Input> {
         }
         parameters.push((name.to_owned(), value.to_owned()));
     }
-    let is_list_clear = components.iter().enumerate().all(|(n, name)| !components.iter().skip(n + 1).any(|other| other == name));
-    (is_list_clear && (rest.is_empty() || rest.starts_with(';'))).then_some(Input { label, components, parameters, raw })
+    let is_list_clear = components
+        .iter()
+        .enumerate()
+        .all(|(n, name)| !components.iter().skip(n + 1).any(|other| other == name));
+    (is_list_clear && (rest.is_empty() || rest.starts_with(';'))).then_some(Input {
+        label,
+        components,
+        parameters,
+        raw,
+    })
 }
 
 /// The bytes under `label` in `Signature`.
@@ -99,7 +107,7 @@ pub(super) fn message(request: &RawRequest, input: &Input) -> Option<String> {
     let mut base = String::new();
     for name in &input.components {
         let value = if name.starts_with('@') { derived(request, name)? } else { combined(request, name)? };
-        base.push_str(&format!("\"{name}\": {value}\n"));
+        base.extend(["\"", name, "\": ", &value, "\n"]);
     }
     Some(format!("{base}\"@signature-params\": {}", input.raw))
 }
@@ -107,7 +115,8 @@ pub(super) fn message(request: &RawRequest, input: &Input) -> Option<String> {
 fn derived(request: &RawRequest, name: &str) -> Option<String> {
     let url = request.url.as_str();
     let (scheme, rest) = url.split_once("://")?;
-    let authority = rest.find(['/', '?']).and_then(|end| rest.get(..end)).unwrap_or(rest).to_ascii_lowercase();
+    let authority =
+        rest.find(['/', '?']).and_then(|end| rest.get(..end)).unwrap_or(rest).to_ascii_lowercase();
     let usual_port = if scheme == "https" { ":443" } else { ":80" };
     let (path, query) = path_and_query(url);
     let query = query.map(|query| format!("?{query}"));

@@ -26,8 +26,10 @@ const BASE64: &str = "base64:";
 /// Any label whose key is ours; it must cover what the operator demands, and a covered digest must be the body's.
 fn verify(request: &RawRequest, keys: &Keys) -> Result<usize, VerifyError> {
     let malformed = |place: &str, why| VerifyError::malformed(place, why);
-    let inputs = base::combined(request, INPUT).ok_or_else(|| VerifyError::HeaderMissing(INPUT.to_owned()))?;
-    let inputs = base::inputs(&inputs).ok_or_else(|| malformed(INPUT, "it is no dictionary of signatures"))?;
+    let inputs =
+        base::combined(request, INPUT).ok_or_else(|| VerifyError::HeaderMissing(INPUT.to_owned()))?;
+    let inputs =
+        base::inputs(&inputs).ok_or_else(|| malformed(INPUT, "it is no dictionary of signatures"))?;
     let signatures = base::combined(request, SIGNATURE);
     let signatures = signatures.ok_or_else(|| VerifyError::HeaderMissing(SIGNATURE.to_owned()))?;
     let mut why = VerifyError::mismatch(keys);
@@ -54,9 +56,14 @@ fn one(request: &RawRequest, keys: &Keys, input: &base::Input, signatures: &str)
     let signature = base::signature(signatures, &input.label);
     let signature = signature.ok_or_else(|| malformed(SIGNATURE, "it has no bytes under the label"))?;
     let message = base::message(request, input);
-    let message = message.ok_or_else(|| malformed(INPUT, "it covers what is not there, or what we do not know"))?;
+    let message =
+        message.ok_or_else(|| malformed(INPUT, "it covers what is not there, or what we do not know"))?;
     let id = input.text("keyid").ok_or_else(|| malformed(INPUT, "it names no key"))?;
-    if is_signed(keys, input, (&id, &message, &signature))? { Ok(()) } else { Err(VerifyError::mismatch(keys)) }
+    if is_signed(keys, input, (&id, &message, &signature))? {
+        Ok(())
+    } else {
+        Err(VerifyError::mismatch(keys))
+    }
 }
 
 /// The key decides how it is used. What the message says must agree; of RSA's two ways it may choose one.
@@ -73,7 +80,8 @@ fn is_signed(keys: &Keys, input: &base::Input, signed: (&str, &str, &[u8])) -> R
         return Ok(is_ours && agrees("hmac-sha256"));
     }
     let key = keys.key_text("public_keys", id).and_then(|text| PublicKey::parse(&text));
-    let key = key.ok_or_else(|| VerifyError::NoKey("the key that it names is not in the settings".to_owned()))?;
+    let key =
+        key.ok_or_else(|| VerifyError::NoKey("the key that it names is not in the settings".to_owned()))?;
     let schemes: &[(&str, PublicScheme)] = match &key {
         PublicKey::Ed25519(_) => &[("ed25519", PublicScheme::Ed25519)],
         PublicKey::P256(_) => &[("ecdsa-p256-sha256", PublicScheme::P256Fixed)],
@@ -88,7 +96,8 @@ fn is_signed(keys: &Keys, input: &base::Input, signed: (&str, &str, &[u8])) -> R
 
 fn check_times(request: &RawRequest, input: &base::Input) -> Result<(), VerifyError> {
     let created = input.parameter("created");
-    let created = created.ok_or_else(|| VerifyError::malformed(INPUT, "it does not say when it was created"))?;
+    let created =
+        created.ok_or_else(|| VerifyError::malformed(INPUT, "it does not say when it was created"))?;
     check_timestamp((TimeUnit::S, "created", created), request.received_at_ms, TOLERANCE_S)?;
     let now_s = request.received_at_ms.div_euclid(1_000);
     match input.parameter("expires").map(str::parse::<i64>) {

@@ -16,7 +16,8 @@ const NAME: &str = "x-signature";
 fn verify(request: &RawRequest, keys: &Keys) -> Result<usize, VerifyError> {
     let signature = decode_hex(deciding_header(&request.headers, NAME)?);
     let signature = signature.ok_or_else(|| VerifyError::malformed(NAME, "it is not hexadecimal"))?;
-    let content = content(&request.body).ok_or_else(|| VerifyError::malformed("body", "the batch has no event"))?;
+    let content =
+        content(&request.body).ok_or_else(|| VerifyError::malformed("body", "the batch has no event"))?;
     let is_signed = |secret: &str| same(&hmac(Hash::Sha1, secret.as_bytes(), &[&content]), &signature);
     keys.secrets().position(is_signed).ok_or_else(|| VerifyError::mismatch(keys))
 }

@@ -19,7 +19,8 @@ fn verify(request: &RawRequest, keys: &Keys) -> Result<usize, VerifyError> {
     let signature = decode_hex(deciding_header(&request.headers, NAME)?);
     let signature = signature.ok_or_else(|| VerifyError::malformed(NAME, "it is not hexadecimal"))?;
     let content = content(&request.body);
-    let content = content.ok_or_else(|| VerifyError::malformed("body", "a signed field is missing or malformed"))?;
+    let content =
+        content.ok_or_else(|| VerifyError::malformed("body", "a signed field is missing or malformed"))?;
     keys.mac_matches(&[content], &signature).ok_or_else(|| VerifyError::mismatch(keys))
 }
 
@@ -39,7 +40,9 @@ fn content(body: &[u8]) -> Option<String> {
     }
     let (gateway, payment) = (field("/reference/gateway")?, field("/reference/payment")?);
     let created = field("/transaction/created")?;
-    Some(format!("{head}x_gateway_reference{gateway}x_payment_reference{payment}x_status{status}x_created{created}"))
+    Some(format!(
+        "{head}x_gateway_reference{gateway}x_payment_reference{payment}x_status{status}x_created{created}"
+    ))
 }
 
 /// The number with exactly `n` decimals; `None` for one that has more, or an exponent.

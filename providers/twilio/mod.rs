@@ -19,9 +19,10 @@ const BODY_HASH: &str = "bodySHA256";
 fn verify(request: &RawRequest, keys: &Keys) -> Result<usize, VerifyError> {
     let signature = decode_base64(deciding_header(&request.headers, NAME)?);
     let signature = signature.ok_or_else(|| VerifyError::malformed(NAME, "it is not base64"))?;
-    let (hash, key_id) = match request.headers.contains_key(CHOICE) {
-        true => choice(deciding_header(&request.headers, CHOICE)?)?,
-        false => (Hash::Sha1, None),
+    let (hash, key_id) = if request.headers.contains_key(CHOICE) {
+        choice(deciding_header(&request.headers, CHOICE)?)?
+    } else {
+        (Hash::Sha1, None)
     };
     let fields = match query_value(&request.url, BODY_HASH) {
         Some(given) => {
@@ -49,7 +50,8 @@ fn verify(request: &RawRequest, keys: &Keys) -> Result<usize, VerifyError> {
 
 /// `key=ID,algorithm=HMAC_SHA256`; without an algorithm it is SHA-1.
 fn choice(value: &str) -> Result<(Hash, Option<&str>), VerifyError> {
-    let part = |label: &str| value.split(',').find_map(|item| item.trim().strip_prefix(label)?.strip_prefix('='));
+    let part =
+        |label: &str| value.split(',').find_map(|item| item.trim().strip_prefix(label)?.strip_prefix('='));
     match part("algorithm") {
         None | Some("HMAC_SHA1") => Ok((Hash::Sha1, part("key"))),
         Some("HMAC_SHA256") => Ok((Hash::Sha256, part("key"))),

@@ -21,7 +21,8 @@ fn verify(request: &RawRequest, keys: &Keys) -> Result<usize, VerifyError> {
     let header = |name| deciding_header(&request.headers, name);
     let text = header(SIGNATURE)?;
     let signature = decode_base64(text).filter(|_| !text.starts_with(PROBE));
-    let signature = signature.ok_or_else(|| VerifyError::malformed(SIGNATURE, "it is a probe, or not base64"))?;
+    let signature =
+        signature.ok_or_else(|| VerifyError::malformed(SIGNATURE, "it is a probe, or not base64"))?;
     let (time, nonce, serial) = (header(TIME)?, header("wechatpay-nonce")?, header("wechatpay-serial")?);
     check_timestamp((TimeUnit::S, TIME, time), request.received_at_ms, TOLERANCE_S)?;
     // Ids of public keys have a prefix; serial numbers of certificates have not.
@@ -30,5 +31,9 @@ fn verify(request: &RawRequest, keys: &Keys) -> Result<usize, VerifyError> {
     let key = key.ok_or_else(|| VerifyError::NoKey("the key that it names is not at hand".to_owned()))?;
     let head = format!("{time}\n{nonce}\n");
     let message = [head.as_bytes(), &request.body, b"\n"].concat();
-    if key.verifies(PublicScheme::RsaSha256, &message, &signature) { Ok(0) } else { Err(VerifyError::mismatch(keys)) }
+    if key.verifies(PublicScheme::RsaSha256, &message, &signature) {
+        Ok(0)
+    } else {
+        Err(VerifyError::mismatch(keys))
+    }
 }

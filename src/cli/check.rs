@@ -126,7 +126,9 @@ fn signed_by(spec: &Spec) -> String {
 fn places(sources: &Sources) -> String {
     let one = |source: &Source| match source {
         Source::Json(pointer) => format!("`{}`", pointer.split('|').next().unwrap_or_default()),
-        Source::Outer(name) | Source::Header(name) => format!("`{}`", name.split('|').next().unwrap_or_default()),
+        Source::Outer(name) | Source::Header(name) => {
+            format!("`{}`", name.split('|').next().unwrap_or_default())
+        }
         Source::Digest(_) => "digest of the body".to_owned(),
         Source::Member(names) => format!("which of `{}`", names.replace('|', "`, `")),
         Source::Received(_) => "time of arrival".to_owned(),

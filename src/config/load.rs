@@ -34,11 +34,20 @@ pub struct KindFacts {
     /// Whether the signature covers the URL, so that `server.public_url` must be right.
     pub has_signed_url: bool,
     /// Whether `secrets` must be there.
-    pub needs_secrets: bool,
-    /// Whether the sender may sign nothing, so that `unverified` may be said.
-    pub may_be_unsigned: bool,
+    pub secrets: SecretsNeed,
     /// What may be under `settings`.
     pub settings: Vec<SettingFacts>,
+}
+
+/// Whether a provider of a kind must have `secrets`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SecretsNeed {
+    /// Without one anybody could sign.
+    Needed,
+    /// The sender may sign nothing; then the operator has to say `unverified = "accept"`.
+    OrUnverified,
+    /// The kind verifies with its settings.
+    Optional,
 }
 
 /// What the checker has to know about a setting of a kind.

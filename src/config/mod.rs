@@ -19,7 +19,10 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 pub use kind_settings::{KindSetting, KindSettings};
-pub use load::{DEFAULTS, DevKind, Environment, Judge, KindFacts, SettingFacts, SettingShape, Settings, load, load_judged};
+pub use load::{
+    DEFAULTS, DevKind, Environment, Judge, KindFacts, SecretsNeed, SettingFacts, SettingShape, Settings,
+    load, load_judged,
+};
 pub use problem::ConfigProblem;
 
 use crate::types::Name;

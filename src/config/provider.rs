@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::field::{Checker, Field, Table};
-use super::load::KindFacts;
 use super::kind_settings;
+use super::load::{KindFacts, SecretsNeed};
 use super::problem::nearest;
 use super::{OnHandlerError, ProviderConfig, RetentionConfig, RetryConfig, RouteConfig, Secret};
 use crate::types::Name;
@@ -38,7 +38,8 @@ pub(super) fn provider(
     let settings =
         kind_settings::settings(checker, &mut table, facts.map_or(&[], |facts| facts.settings.as_slice()));
     let is_unverified_accepted = unverified(checker, &mut table, facts);
-    let needs_secrets = !is_unverified_accepted && facts.is_none_or(|facts| facts.needs_secrets);
+    let need = facts.map_or(SecretsNeed::Needed, |facts| facts.secrets);
+    let needs_secrets = !is_unverified_accepted && need != SecretsNeed::Optional;
     let secrets = secrets(checker, &mut table, needs_secrets);
     let words = [("keep", OnHandlerError::Keep), ("reject", OnHandlerError::Reject)];
     let on_handler_error = table.word(checker, "on_handler_error", &words).unwrap_or(OnHandlerError::Keep);
@@ -105,12 +106,16 @@ fn kind(
 fn unverified(checker: &mut Checker<'_>, table: &mut Table, facts: Option<&KindFacts>) -> bool {
     let Some(field) = table.take(checker, "unverified") else { return false };
     let Some(text) = field.text(checker) else { return false };
-    let may_be = facts.is_some_and(|facts| facts.may_be_unsigned);
+    let may_be = facts.is_some_and(|facts| facts.secrets == SecretsNeed::OrUnverified);
     match text.as_str() {
         "refuse" => false,
         "accept" if may_be => true,
         "accept" => {
-            checker.problem(&field, "this kind's sender signs its requests", "leave it out and write secrets");
+            checker.problem(
+                &field,
+                "this kind's sender signs its requests",
+                "leave it out and write secrets",
+            );
             false
         }
         _ => {
@@ -123,11 +128,8 @@ fn unverified(checker: &mut Checker<'_>, table: &mut Table, facts: Option<&KindF
 
 fn secrets(checker: &mut Checker<'_>, table: &mut Table, is_needed: bool) -> Vec<Secret> {
     let remedy = "write secrets = [{ env = \"NAME\" }]; without one anybody could sign";
-    let field = if is_needed {
-        table.needed(checker, "secrets", remedy)
-    } else {
-        table.take(checker, "secrets")
-    };
+    let field =
+        if is_needed { table.needed(checker, "secrets", remedy) } else { table.take(checker, "secrets") };
     let Some(field) = field else { return Vec::new() };
     let Some(list) = field.list(checker) else { return Vec::new() };
     if list.is_empty() && is_needed {

@@ -83,7 +83,7 @@ async fn take(state: &ReceiverState, name: &str, request: Request) -> Result<Ans
         received_at_ms: state.clock.now_ms(),
     };
     if !is_event {
-        return state.receiver.answer(entry, &raw).ok_or(Problem::METHOD);
+        return Receiver::answer(entry, &raw).ok_or(Problem::METHOD);
     }
     state.receiver.receive(entry, raw).await.map_err(|error| Problem::from(&error))
 }

@@ -13,7 +13,7 @@ use http::HeaderMap;
 use sha2::{Digest, Sha256};
 
 use crate::json::{self, Document, Found, find, text_of};
-use crate::spec::{EventSpec, Source, Sources, Spec};
+use crate::spec::{BodyFormat, EventSpec, Source, Sources, Spec};
 use crate::types::{BodyDigest, EventKey, IncomingEvent, Name, ObjectVersion, UnixMs, stored_text};
 use crate::verify::{Verified, rfc3339_ms};
 
@@ -39,7 +39,7 @@ pub fn read(provider: &Name, spec: &Spec, verified: &Verified) -> Vec<IncomingEv
         Ok(json) => json,
         Err(why) => return vec![reader.unreadable(body, why)],
     };
-    if event.lines {
+    if event.body == BodyFormat::Lines {
         return lines(&json).map(|range| reader.element(&json, &json, range)).collect();
     }
     let Some(each) = &event.each else { return vec![reader.one(body, &json)] };
@@ -63,7 +63,7 @@ pub fn payload_of(spec: &Spec, kept_headers: &str, body: &Bytes) -> Result<Bytes
     let content_type = header("content-type").unwrap_or_default();
     let json = match &event.form_field {
         Some(field) if is_form(&content_type) => form_value(field, body)?,
-        None if event.form && is_form(&content_type) => form_object(body),
+        None if event.body == BodyFormat::Form && is_form(&content_type) => form_object(body),
         _ => body.clone(),
     };
     Ok(payload(event, &json, Document::parse(&json).as_ref()))
@@ -78,7 +78,7 @@ fn json_of(event: &EventSpec, headers: &HeaderMap, body: &Bytes) -> Result<Bytes
     let content_type = headers.get(http::header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
     match &event.form_field {
         Some(field) if content_type.is_some_and(is_form) => form_value(field, body),
-        None if event.form && content_type.is_some_and(is_form) => Ok(form_object(body)),
+        None if event.body == BodyFormat::Form && content_type.is_some_and(is_form) => Ok(form_object(body)),
         _ => Ok(body.clone()),
     }
 }
@@ -280,7 +280,9 @@ struct Read<'a> {
 
 /// The text at the first of the pointers, separated by `|`, that leads anywhere.
 fn first_text(json: &Document<'_>, pointers: &str) -> Result<String, String> {
-    let led = pointers.split('|').find(|pointer| !matches!(json.find(pointer), Found::Missing | Found::One(b"null")));
+    let led = pointers
+        .split('|')
+        .find(|pointer| !matches!(json.find(pointer), Found::Missing | Found::One(b"null")));
     json.text(led.or(pointers.split('|').next()).unwrap_or_default())
 }
 

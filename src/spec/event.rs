@@ -15,12 +15,9 @@ pub struct EventSpec {
     pub each: Option<String>,
     /// The form field that holds the JSON, when the content type is a form.
     pub form_field: Option<String>,
-    /// Whether a form is read as one JSON object of its fields.
+    /// How else the body is written.
     #[serde(default)]
-    pub form: bool,
-    /// Whether the body is lines of JSON, each an event.
-    #[serde(default)]
-    pub lines: bool,
+    pub body: BodyFormat,
     /// Where the id is; several sources are joined with their lengths.
     pub id: Sources,
     /// Whether the signature covers the id. When it does not, equal bodies under another id are `replayed`.
@@ -46,6 +43,19 @@ pub struct EventSpec {
     pub version: Option<Source>,
     /// When it happened at the sender.
     pub created: Option<Source>,
+}
+
+/// How a body is written.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum BodyFormat {
+    /// JSON.
+    #[default]
+    Json,
+    /// JSON, or a form, which is read as one JSON object of its fields.
+    Form,
+    /// Lines of JSON, each an event.
+    Lines,
 }
 
 /// One or several places, in the order they are joined.
@@ -96,4 +106,3 @@ impl EventSpec {
         self.volatile.iter().chain([&self.payload]).try_for_each(|text| pointer("event", text))
     }
 }
-

@@ -134,8 +134,9 @@ impl TryFrom<String> for Layout {
             Some(separator) => stem.split(separator).map(item).collect::<Result<_, _>>()?,
             None => vec![item(stem)?],
         };
-        let is_positional = items.len() > 1 && items.iter().all(|item| matches!(item.as_slice(), [Part::Slot(_)]));
-        let layout = Self { separator, is_positional, items, text };
+        let is_positional =
+            items.len() > 1 && items.iter().all(|item| matches!(item.as_slice(), [Part::Slot(_)]));
+        let layout = Self { text, separator, is_positional, items };
         let signatures = layout.items.iter().flatten().filter(|part| **part == Part::Slot(Slot::Signature));
         if signatures.count() != 1 {
             return Err(format!("signature.layout: `{}` needs exactly one {{signature}}", layout.text));
@@ -151,7 +152,8 @@ fn item(text: &str) -> Result<Vec<Part>, String> {
         if !literal.is_empty() {
             parts.push(Part::Literal(literal.to_owned()));
         }
-        let (name, tail) = tail.split_once('}').ok_or_else(|| format!("signature.layout: `{text}` is not closed"))?;
+        let (name, tail) =
+            tail.split_once('}').ok_or_else(|| format!("signature.layout: `{text}` is not closed"))?;
         parts.push(Part::Slot(match name {
             "timestamp" => Slot::Timestamp,
             "signature" => Slot::Signature,
@@ -192,16 +194,34 @@ mod tests {
         check("sha256={signature}", "sha1=ab", None);
         check("V2, Signature: {signature}", "V2, Signature: ab", Some(&[(0, Signature, "ab")]));
         let list = "t={timestamp},v1={signature}";
-        check(list, "t=1, v1=a,v0=b,v1=c", Some(&[(0, Timestamp, "1"), (1, Signature, "a"), (3, Signature, "c")]));
-        check("ts={timestamp};h1={signature}", "h1=a;ts=1", Some(&[(0, Signature, "a"), (1, Timestamp, "1")]));
-        check("{timestamp},{signature}", "1,a,b", Some(&[(0, Timestamp, "1"), (1, Signature, "a"), (2, Signature, "b")]));
-        check("{key_id}/SHA256/{signature},...", "6/SHA1/x,7/SHA256/y", Some(&[(1, KeyId, "7"), (1, Signature, "y")]));
+        check(
+            list,
+            "t=1, v1=a,v0=b,v1=c",
+            Some(&[(0, Timestamp, "1"), (1, Signature, "a"), (3, Signature, "c")]),
+        );
+        check(
+            "ts={timestamp};h1={signature}",
+            "h1=a;ts=1",
+            Some(&[(0, Signature, "a"), (1, Timestamp, "1")]),
+        );
+        check(
+            "{timestamp},{signature}",
+            "1,a,b",
+            Some(&[(0, Timestamp, "1"), (1, Signature, "a"), (2, Signature, "b")]),
+        );
+        check(
+            "{key_id}/SHA256/{signature},...",
+            "6/SHA1/x,7/SHA256/y",
+            Some(&[(1, KeyId, "7"), (1, Signature, "y")]),
+        );
         check("v1={signature},...", "v2=x", Some(&[]));
     }
 
     #[test]
     fn a_layout_that_cannot_be_read_back_is_refused() {
-        for bad in ["", "x={timestamp}", "{signature}{key_id}", "{signature},{signature}", "{other}{signature}"] {
+        for bad in
+            ["", "x={timestamp}", "{signature}{key_id}", "{signature},{signature}", "{other}{signature}"]
+        {
             assert!(Layout::try_from(bad.to_owned()).is_err(), "{bad}");
         }
     }

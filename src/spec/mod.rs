@@ -11,7 +11,7 @@ mod template;
 
 use serde::Deserialize;
 
-pub use event::{EventSpec, Source, Sources};
+pub use event::{BodyFormat, EventSpec, Source, Sources};
 pub use handshake::{HandshakeSpec, MacSpec, TokenSpec};
 pub use layout::{Layout, Slot};
 pub use signature::{Encoding, Scheme, SecretFormat, SignatureSpec, TimeUnit, Weakness};

@@ -1,7 +1,7 @@
 //! Bodies written again the way a sender writes them before it signs: JSON as JavaScript's `JSON.stringify`
 //! would, PHP's `serialize`. Works on raw JSON text, so a number keeps the digits it was sent with.
 
-use crate::json::{members, elements};
+use crate::json::{elements, members};
 
 /// The JSON without white space between its parts; everything else as it is. `None` when it is not JSON.
 pub fn compact_json(json: &[u8]) -> Option<Vec<u8>> {

@@ -31,7 +31,9 @@ pub(super) fn decoded(encoding: Encoding, text: &str) -> Option<Vec<u8>> {
         Encoding::Hex | Encoding::HexAny => hex::decode(text).ok(),
         Encoding::Base64 => STANDARD.decode(text).ok(),
         Encoding::Base64Url => URL_SAFE_NO_PAD.decode(text).ok(),
-        Encoding::Base64Hex => decoded(Encoding::Hex, std::str::from_utf8(&STANDARD.decode(text).ok()?).ok()?),
+        Encoding::Base64Hex => {
+            decoded(Encoding::Hex, std::str::from_utf8(&STANDARD.decode(text).ok()?).ok()?)
+        }
     }
 }
 
@@ -99,7 +101,9 @@ pub enum Hash {
 pub fn digest(hash: Hash, parts: &[&[u8]]) -> Vec<u8> {
     fn of<D: Digest>(parts: &[&[u8]]) -> Vec<u8> {
         let mut digest = D::new();
-        parts.iter().for_each(|part| digest.update(part));
+        for part in parts {
+            digest.update(part);
+        }
         digest.finalize().to_vec()
     }
     match hash {
@@ -116,7 +120,9 @@ pub fn hmac(hash: Hash, key: &[u8], parts: &[&[u8]]) -> Vec<u8> {
     fn of<M: Mac + KeyInit>(key: &[u8], parts: &[&[u8]]) -> Vec<u8> {
         // HMAC takes keys of any length; the error exists for other MACs.
         let Ok(mut mac) = <M as KeyInit>::new_from_slice(key) else { return Vec::new() };
-        parts.iter().for_each(|part| mac.update(part));
+        for part in parts {
+            mac.update(part);
+        }
         mac.finalize().into_bytes().to_vec()
     }
     match hash {

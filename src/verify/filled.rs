@@ -48,7 +48,9 @@ fn part<'a>(
         }
         Piece::Json(pointer) => {
             let text = text_of(&request.body, pointer);
-            Cow::Owned(text.map_err(|_| VerifyError::malformed(pointer, "the body has no text there"))?.into_bytes())
+            Cow::Owned(
+                text.map_err(|_| VerifyError::malformed(pointer, "the body has no text there"))?.into_bytes(),
+            )
         }
         Piece::Query(name) => {
             let missing = || VerifyError::malformed(name, "the query has no such value, or two");

@@ -31,7 +31,7 @@ impl Reply {
     /// 200 and a plain text.
     pub fn text(body: String) -> Self {
         let content_type = "text/plain; charset=utf-8".to_owned();
-        Self { status: 200, headers: Vec::new(), body, content_type }
+        Self { status: 200, headers: vec![nosniff()], body, content_type }
     }
 }
 
@@ -49,7 +49,7 @@ pub fn reply(spec: &HandshakeSpec, keys: &Keys, request: &RawRequest) -> Option<
         None => None,
     };
     let caught = Caught { mac: mac.as_deref().unwrap_or_default(), ..Caught::default() };
-    let filled = |template| text(parts(template, request, keys, &caught).ok()?);
+    let filled = |template| text(&parts(template, request, keys, &caught).ok()?);
     let (body, usual) = if spec.json.is_empty() {
         (filled(&spec.body)?, "text/plain; charset=utf-8")
     } else {
@@ -59,13 +59,17 @@ pub fn reply(spec: &HandshakeSpec, keys: &Keys, request: &RawRequest) -> Option<
     };
     let mut headers: Vec<(String, String)> =
         spec.headers.iter().filter_map(|(name, template)| Some((name.clone(), filled(template)?))).collect();
-    // A stranger's text is never to be taken for a page of ours.
-    headers.push(("x-content-type-options".to_owned(), "nosniff".to_owned()));
+    headers.push(nosniff());
     let content_type = spec.content_type.clone().unwrap_or_else(|| usual.to_owned());
     Some(Reply { status: spec.status, headers, body, content_type })
 }
 
-fn text(parts: Vec<Cow<'_, [u8]>>) -> Option<String> {
+/// A stranger's text is never to be taken for a page of ours.
+fn nosniff() -> (String, String) {
+    ("x-content-type-options".to_owned(), "nosniff".to_owned())
+}
+
+fn text(parts: &[Cow<'_, [u8]>]) -> Option<String> {
     String::from_utf8(parts.concat()).ok().filter(|text| text.len() <= ECHO_BYTES_MAX)
 }
 

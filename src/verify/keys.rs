@@ -165,7 +165,9 @@ impl Keys {
 
     /// The text of a setting, or the error that says it is missing.
     pub fn setting(&self, name: &str) -> Result<&str, super::VerifyError> {
-        self.settings.text(name).ok_or_else(|| super::VerifyError::NoKey(format!("setting `{name}` is missing")))
+        self.settings
+            .text(name)
+            .ok_or_else(|| super::VerifyError::NoKey(format!("setting `{name}` is missing")))
     }
 
     /// The key with this id: from the setting, else from the source.
@@ -269,7 +271,8 @@ fn taken_apart(spec: &SignatureSpec, secret: &Secret) -> Vec<Secret> {
 
 fn key(spec: &SignatureSpec, position: usize, text: &str) -> Result<Key, KeyError> {
     let undecodable = |wanted| KeyError::Undecodable { position, wanted };
-    let is_public = spec.scheme.is_public() || (spec.scheme == Scheme::StandardWebhooks && text.starts_with("whpk_"));
+    let is_public =
+        spec.scheme.is_public() || (spec.scheme == Scheme::StandardWebhooks && text.starts_with("whpk_"));
     if is_public {
         let wanted = "a public key: PEM, base64 of its SPKI, or 32 bytes for Ed25519";
         return PublicKey::parse(text).map(Key::Public).ok_or(undecodable(wanted));

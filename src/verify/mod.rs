@@ -24,7 +24,8 @@ use http::{HeaderMap, Method};
 
 pub use canonical::{compact_json, php_serialized, sorted_json};
 pub use encoding::{
-    Hash, base64_text, base64url_text, crc32, decode_base64, decode_base64url, decode_hex, digest, hex_text, hmac, same,
+    Hash, base64_text, base64url_text, crc32, decode_base64, decode_base64url, decode_hex, digest, hex_text,
+    hmac, same,
 };
 pub use filled::{path_and_query, query_value};
 pub use form::{form_pairs, form_value};
@@ -33,8 +34,8 @@ pub use jws::{Jws, jws_hs256};
 pub use keys::{KeyError, KeySource, KeyWanted, Keys};
 pub use public::{Certificate, PublicKey, PublicScheme};
 pub use sign::{SignAt, SignError, Signed, sign};
-pub use time::{check_timestamp, rfc3339_text};
 pub(crate) use time::rfc3339_ms;
+pub use time::{check_timestamp, rfc3339_text};
 
 use crate::spec::{Scheme, SignatureSpec};
 use crate::types::UnixMs;
@@ -187,7 +188,12 @@ pub fn verify(
 }
 
 /// The Standard Webhooks scheme under one header prefix, for kinds that verify with code.
-pub fn standard_webhooks(request: &RawRequest, keys: &Keys, prefix: &str, tolerance_s: u32) -> Result<usize, VerifyError> {
+pub fn standard_webhooks(
+    request: &RawRequest,
+    keys: &Keys,
+    prefix: &str,
+    tolerance_s: u32,
+) -> Result<usize, VerifyError> {
     standard::verify_family(&standard::Family::of(prefix), keys, request, |at, received_at_ms| {
         time::check_age(at, received_at_ms, tolerance_s, tolerance_s)
     })

@@ -160,8 +160,11 @@ impl Certificate {
     pub fn parse(text: &str) -> Option<Self> {
         let (pem, _) = Pem::read(std::io::Cursor::new(text.trim().as_bytes())).ok()?;
         let (_, certificate) = X509Certificate::from_der(&pem.contents).ok()?;
-        let mut names: Vec<String> =
-            certificate.subject().iter_common_name().filter_map(|name| Some(name.as_str().ok()?.to_owned())).collect();
+        let mut names: Vec<String> = certificate
+            .subject()
+            .iter_common_name()
+            .filter_map(|name| Some(name.as_str().ok()?.to_owned()))
+            .collect();
         if let Ok(Some(alternative)) = certificate.subject_alternative_name() {
             names.extend(alternative.value.general_names.iter().filter_map(|name| match name {
                 x509_parser::extensions::GeneralName::DNSName(name) => Some((*name).to_owned()),

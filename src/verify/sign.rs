@@ -104,7 +104,8 @@ fn mac(spec: &SignatureSpec, keys: &Keys, at: &SignAt, signed: &mut Signed) -> R
     signed.headers.extend(spec.key_id_header.iter().map(|name| (name.clone(), key_id.clone())));
     let request = signed.request(at)?;
     let caught = Caught { timestamp: &timestamp, headers: SIGNED_HEADERS, mac: "" };
-    let parts = parts(&spec.signed, &request, keys, &caught).map_err(|why| SignError::Body(why.to_string()))?;
+    let parts =
+        parts(&spec.signed, &request, keys, &caught).map_err(|why| SignError::Body(why.to_string()))?;
     let text = encoded(spec.encoding, &keys.mac(&parts).ok_or(SignError::NoSigningKey)?);
     let value = spec.layout.written(|slot| match slot {
         Slot::Signature => text.clone(),
@@ -135,7 +136,8 @@ fn put(signed: &mut Signed, spec: &SignatureSpec, value: &str) -> Result<(), Sig
         return Ok(());
     };
     let wrong = |why: &str| SignError::Body(why.to_owned());
-    let mut body: serde_json::Value = serde_json::from_slice(&signed.body).map_err(|_| wrong("it is not JSON"))?;
+    let mut body: serde_json::Value =
+        serde_json::from_slice(&signed.body).map_err(|_| wrong("it is not JSON"))?;
     let missing = || wrong("it has no place for the signature");
     let set = |one: &mut serde_json::Value| -> Result<(), SignError> {
         *one.pointer_mut(pointer).ok_or_else(missing)? = value.into();

@@ -35,9 +35,10 @@ pub(super) fn verify(spec: &SignatureSpec, keys: &Keys, request: &RawRequest) ->
     let (place, texts) = texts(spec, request)?;
     let carried = carried(spec, place, &texts)?;
     let in_body = match &spec.timestamp_json {
-        Some(pointer) => Some(text_of(&request.body, pointer).map_err(|_| {
-            VerifyError::malformed(pointer, "the body has no timestamp there")
-        })?),
+        Some(pointer) => Some(
+            text_of(&request.body, pointer)
+                .map_err(|_| VerifyError::malformed(pointer, "the body has no timestamp there"))?,
+        ),
         None => None,
     };
     let timestamp = match (&spec.timestamp_header, &spec.timestamp_json) {
@@ -120,7 +121,9 @@ fn texts<'a>(
 fn family<'a>(headers: &'a HeaderMap, stem: &str) -> Result<Vec<Cow<'a, str>>, VerifyError> {
     let is_member = |name: &str| {
         let number = name.get(..stem.len()).filter(|start| start.eq_ignore_ascii_case(stem));
-        number.and(name.get(stem.len()..)).is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()))
+        number
+            .and(name.get(stem.len()..))
+            .is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()))
     };
     let texts: Vec<Cow<'a, str>> = headers
         .iter()

@@ -36,7 +36,11 @@ pub(super) fn signed_at(unit: TimeUnit, place: &str, text: &str) -> Result<Signe
 }
 
 /// Whether `at` is near enough to the request's arrival; both ends belong to the tolerance.
-pub(super) fn check_time(spec: &SignatureSpec, at: SignedAt, received_at_ms: UnixMs) -> Result<(), VerifyError> {
+pub(super) fn check_time(
+    spec: &SignatureSpec,
+    at: SignedAt,
+    received_at_ms: UnixMs,
+) -> Result<(), VerifyError> {
     let at_ms = match at {
         SignedAt::S(at_s) => at_s.saturating_mul(1_000),
         SignedAt::Ms(at_ms) => at_ms,
@@ -49,7 +53,12 @@ pub(super) fn check_time(spec: &SignatureSpec, at: SignedAt, received_at_ms: Uni
 }
 
 /// As [`check_time`], for kinds that verify with code.
-pub(super) fn check_age(at: SignedAt, received_at_ms: UnixMs, past_s: u32, future_s: u32) -> Result<(), VerifyError> {
+pub(super) fn check_age(
+    at: SignedAt,
+    received_at_ms: UnixMs,
+    past_s: u32,
+    future_s: u32,
+) -> Result<(), VerifyError> {
     // A time in whole seconds is compared with the second of arrival.
     let age_ms = match at {
         SignedAt::S(at_s) => received_at_ms.div_euclid(1_000).saturating_sub(at_s).saturating_mul(1_000),

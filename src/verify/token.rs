@@ -13,7 +13,8 @@ pub(super) fn verify(spec: &SignatureSpec, keys: &Keys, request: &RawRequest) ->
         let value = std::str::from_utf8(value).map_err(|_| VerifyError::malformed(name, "it is not text"))?;
         let mut token = None;
         spec.layout.read(value, |_, slot, text| token = Some(text).filter(|_| slot == Slot::Signature));
-        let token = token.ok_or_else(|| VerifyError::malformed(name, "it has another layout than the kind's"))?;
+        let token =
+            token.ok_or_else(|| VerifyError::malformed(name, "it has another layout than the kind's"))?;
         return matched(keys, token);
     };
     let missing = || VerifyError::malformed(pointer, "the body has no token there");
@@ -41,7 +42,8 @@ pub(super) fn basic(keys: &Keys, request: &RawRequest) -> Result<usize, VerifyEr
     let value = deciding_header(&request.headers, NAME)?;
     let malformed = || VerifyError::malformed(NAME, "it is not `Basic` and base64");
     let (word, text) = value.split_once(' ').ok_or_else(malformed)?;
-    let given = decode_base64(text.trim()).filter(|_| word.eq_ignore_ascii_case("basic")).ok_or_else(malformed)?;
+    let given =
+        decode_base64(text.trim()).filter(|_| word.eq_ignore_ascii_case("basic")).ok_or_else(malformed)?;
     let wanted = format!("{}:{}", keys.setting("username")?, keys.setting("password")?);
     if same(wanted.as_bytes(), &given) { Ok(0) } else { Err(VerifyError::Mismatch { keys_n: 1 }) }
 }
@@ -50,5 +52,9 @@ pub(super) fn basic(keys: &Keys, request: &RawRequest) -> Result<usize, VerifyEr
 fn deciding_header_bytes<'a>(request: &'a RawRequest, name: &str) -> Result<&'a [u8], VerifyError> {
     let mut values = request.headers.get_all(name).iter();
     let value = values.next().ok_or_else(|| VerifyError::HeaderMissing(name.to_owned()))?;
-    if values.next().is_some() { Err(VerifyError::HeaderRepeated(name.to_owned())) } else { Ok(value.as_bytes()) }
+    if values.next().is_some() {
+        Err(VerifyError::HeaderRepeated(name.to_owned()))
+    } else {
+        Ok(value.as_bytes())
+    }
 }

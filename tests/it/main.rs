@@ -22,6 +22,8 @@ mod crash;
 mod database;
 mod examples;
 mod faults;
+mod handshakes;
+mod kinds;
 mod model;
 mod operator;
 mod outbox;
