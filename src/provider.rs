@@ -173,7 +173,7 @@ impl Provider {
     /// As `serve --dev` has it: with the published secret and settings.
     pub fn dev(&self) -> Result<ActiveProvider, String> {
         let spec = self.spec.as_ref().map_err(ToString::to_string)?;
-        let secrets = if spec.needs_secrets() { vec![Secret::new(dev_secret(spec))] } else { Vec::new() };
+        let secrets = if spec.takes_secrets() { vec![Secret::new(dev_secret(spec))] } else { Vec::new() };
         let mut settings = KindSettings::default();
         for setting in &spec.setting {
             if let Some(dev) = &setting.dev {

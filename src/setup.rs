@@ -90,9 +90,9 @@ fn dev_kind(name: &Name, spec: &Spec) -> Option<DevKind> {
     let settings = spec.setting.iter().filter(|setting| is_published(setting));
     Some(DevKind {
         kind: name.clone(),
-        secret: spec.needs_secrets().then(|| Secret::new(dev_secret(spec))),
+        secret: spec.takes_secrets().then(|| Secret::new(dev_secret(spec))),
         settings: settings.filter_map(|setting| Some((setting.name.clone(), setting.dev.clone()?))).collect(),
-        is_unsigned: !spec.needs_secrets() && spec.signature.may_be_unsigned,
+        is_unsigned: !spec.takes_secrets() && spec.signature.may_be_unsigned,
     })
 }
 

@@ -150,10 +150,13 @@ impl Spec {
 
     /// Whether a provider of this kind must have `secrets`.
     pub fn needs_secrets(&self) -> bool {
-        let signature = &self.signature;
-        signature.secrets_needed
-            && signature.keys.is_none()
-            && !matches!(signature.scheme, Scheme::Basic | Scheme::Unsigned)
+        self.signature.secrets_needed && self.takes_secrets()
+    }
+
+    /// Whether `secrets` could be of use to a provider of this kind.
+    pub fn takes_secrets(&self) -> bool {
+        self.signature.keys.is_none()
+            && !matches!(self.signature.scheme, Scheme::Basic | Scheme::Unsigned)
     }
 
     /// Whether the signature covers the URL, so that `server.public_url` must be right.

@@ -8,7 +8,7 @@ use super::encoding::{base64_text, encoded};
 use super::filled::{Caught, parts};
 use super::standard::Family;
 use super::{Keys, RawRequest};
-use crate::spec::{Scheme, SignatureSpec, Slot, Source, Spec, TimeUnit};
+use crate::spec::{Piece, Scheme, SignatureSpec, Slot, Source, Spec, TimeUnit};
 
 /// When and as what a request is signed.
 #[derive(Debug, Clone)]
@@ -102,6 +102,13 @@ fn mac(spec: &SignatureSpec, keys: &Keys, at: &SignAt, signed: &mut Signed) -> R
     signed.headers.extend(spec.timestamp_header.iter().map(|name| (name.clone(), timestamp.clone())));
     let key_id = keys.first_id().unwrap_or_default().to_owned();
     signed.headers.extend(spec.key_id_header.iter().map(|name| (name.clone(), key_id.clone())));
+    for piece in spec.signed.pieces() {
+        if let Piece::Header(name) = piece
+            && !signed.headers.iter().any(|(known, _)| known == name)
+        {
+            signed.headers.push((name.clone(), at.id.clone()));
+        }
+    }
     let request = signed.request(at)?;
     let caught = Caught { timestamp: &timestamp, headers: SIGNED_HEADERS, mac: "" };
     let parts =
