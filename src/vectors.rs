@@ -196,13 +196,23 @@ impl Vector {
                     .collect(),
                 other => setting_of(other).into_iter().collect(),
             };
-            let is_known = spec.setting.iter().any(|known| known.name == *name);
+            let known =
+                spec.setting.iter().find(|known| known.name == *name).map(|known| known.name.as_str());
+            // A key under another name than the kind's is a key all the same.
+            let is_key = name.contains("public_key") || name.contains("certificate");
+            let known = known.or(spec.signature.keys.as_deref().filter(|_| is_key));
             for (id, text) in pairs {
-                if is_known {
-                    settings.push(name, id.as_deref(), text);
+                if let Some(known) = known {
+                    settings.push(known, id.as_deref(), text);
                 } else if SECRET_NAMES.contains(&name.as_str()) {
                     secrets.push(Secret::new(text));
                 }
+            }
+        }
+        // A vector that names the answer to a handshake is judged while the operator pairs.
+        for armed_by in spec.handshake.iter().filter_map(|handshake| handshake.armed_by.as_ref()) {
+            if self.response.is_some() && !settings.has(armed_by) {
+                settings.push(armed_by, None, "open");
             }
         }
         if secrets.is_empty() && spec.needs_secrets() {

@@ -28,10 +28,10 @@ fn emea(request: &RawRequest, keys: &Keys, name: &str) -> Result<usize, VerifyEr
         |label: &str| value.split(';').find_map(|item| item.trim().strip_prefix(label)?.strip_prefix('='));
     let hash = match part("algorithm") {
         Some("MD5") => Hash::Md5,
-        Some("SHA-1") => Hash::Sha1,
-        Some("SHA-256") => Hash::Sha256,
-        Some("SHA-384") => Hash::Sha384,
-        Some("SHA-512") => Hash::Sha512,
+        Some("SHA" | "SHA1" | "SHA-1") => Hash::Sha1,
+        Some("SHA256" | "SHA-256" | "SHA_256") => Hash::Sha256,
+        Some("SHA384" | "SHA-384") => Hash::Sha384,
+        Some("SHA512" | "SHA-512") => Hash::Sha512,
         _ => return Err(VerifyError::malformed(name, "its algorithm is none that we know")),
     };
     let signature = part("signature").and_then(decode_hex);

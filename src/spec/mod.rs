@@ -155,8 +155,7 @@ impl Spec {
 
     /// Whether `secrets` could be of use to a provider of this kind.
     pub fn takes_secrets(&self) -> bool {
-        self.signature.keys.is_none()
-            && !matches!(self.signature.scheme, Scheme::Basic | Scheme::Unsigned)
+        self.signature.keys.is_none() && !matches!(self.signature.scheme, Scheme::Basic | Scheme::Unsigned)
     }
 
     /// Whether the signature covers the URL, so that `server.public_url` must be right.
