@@ -76,7 +76,13 @@ impl Layout {
             };
             parts.iter().map(part).collect()
         };
-        let items: Vec<String> = self.items.iter().map(item).collect();
+        // Of several shapes of a signature the first is written.
+        let is_other = |(n, parts): &(usize, &Vec<Part>)| {
+            let is_signature = |parts: &Vec<Part>| parts.contains(&Part::Slot(Slot::Signature));
+            is_signature(parts) && self.items.iter().take(*n).any(is_signature)
+        };
+        let kept = self.items.iter().enumerate().filter(|one| !is_other(one));
+        let items: Vec<String> = kept.map(|(_, parts)| item(parts)).collect();
         items.join(&self.separator.map(String::from).unwrap_or_default())
     }
 }
@@ -137,9 +143,8 @@ impl TryFrom<String> for Layout {
         let is_positional =
             items.len() > 1 && items.iter().all(|item| matches!(item.as_slice(), [Part::Slot(_)]));
         let layout = Self { text, separator, is_positional, items };
-        let signatures = layout.items.iter().flatten().filter(|part| **part == Part::Slot(Slot::Signature));
-        if signatures.count() != 1 {
-            return Err(format!("signature.layout: `{}` needs exactly one {{signature}}", layout.text));
+        if !layout.has(Slot::Signature) {
+            return Err(format!("signature.layout: `{}` needs a {{signature}}", layout.text));
         }
         Ok(layout)
     }
@@ -215,13 +220,18 @@ mod tests {
             Some(&[(1, KeyId, "7"), (1, Signature, "y")]),
         );
         check("v1={signature},...", "v2=x", Some(&[]));
+        check(
+            "sha256={signature},{signature},...",
+            "sha256=a,b",
+            Some(&[(0, Signature, "a"), (1, Signature, "b")]),
+        );
+        let layout = Layout::try_from("sha256={signature},{signature},...".to_owned()).expect("a layout");
+        assert_eq!(layout.written(|_| "ab".to_owned()), "sha256=ab");
     }
 
     #[test]
     fn a_layout_that_cannot_be_read_back_is_refused() {
-        for bad in
-            ["", "x={timestamp}", "{signature}{key_id}", "{signature},{signature}", "{other}{signature}"]
-        {
+        for bad in ["", "x={timestamp}", "{signature}{key_id}", "{other}{signature}"] {
             assert!(Layout::try_from(bad.to_owned()).is_err(), "{bad}");
         }
     }
