@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::{complain, find_kind, load, say};
 use crate::provider::Provider;
-use crate::spec::{Confidence, Scheme, Source, Sources, Spec};
+use crate::spec::{Confidence, Scheme, SettingSpec, Source, Sources, Spec, Weakness};
 
 #[derive(Args)]
 pub(super) struct ProvidersArgs {
@@ -140,9 +140,14 @@ fn places(sources: &Sources) -> String {
 fn described(kind: &Provider, spec: &Spec) -> String {
     let samples: Vec<&str> = kind.sample_list().iter().map(|(event_type, _)| *event_type).collect();
     let id = spec.event.last().map(|event| places(&event.id)).unwrap_or_default();
+    let setting = |setting: &SettingSpec| {
+        let needed = if setting.needed { ", needed" } else { "" };
+        format!("\n  setting       {}{needed}: {}", setting.name, setting.hint)
+    };
+    let settings: String = spec.setting.iter().map(setting).collect();
     format!(
         "{} ({})\n  facts         {} ({})\n  signature     {}\n  event id      {id}\n  secret        {}\n  \
-         resends for   {} h\n  answer within {} ms\n  samples       {}",
+         resends for   {} h\n  answer within {} ms\n  samples       {}{settings}",
         spec.title,
         spec.kind,
         confidence(spec),
@@ -160,6 +165,10 @@ fn summary(spec: &Spec) -> serde_json::Value {
         "kind": spec.kind, "title": spec.title, "confidence": confidence(spec), "docs": spec.docs,
         "secret_hint": spec.secret_hint, "horizon_h": spec.horizon_h, "answer_within_ms": spec.answer_within_ms,
         "signature": signed_by(spec), "has_signed_time": spec.has_signed_time(),
+        "weakness": spec.signature.weak.map(Weakness::as_str),
+        "settings": spec.setting.iter().map(|one| json!({
+            "name": one.name, "needed": one.needed, "hint": one.hint,
+        })).collect::<Vec<_>>(),
     })
 }
 
