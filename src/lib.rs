@@ -29,6 +29,7 @@ pub mod cli;
 pub mod config;
 pub mod handler;
 mod http;
+mod json;
 mod logging;
 pub mod outbox;
 pub mod provider;
@@ -54,6 +55,12 @@ pub mod prelude {
     pub use crate::handler::{Effects, Event, Handled, HandlerError, Message, ignore, refuse};
     pub use crate::provider::Provider;
     pub use crate::read::{json_elements, json_is_missing, json_raw, json_text};
+    pub use crate::spec::TimeUnit;
     pub use crate::store::{Tx, Value};
-    pub use crate::verify::{Keys, RawRequest, SignError, VerifyError, deciding_header, decode_base64};
+    pub use crate::verify::{
+        Certificate, Hash, Jws, Keys, PublicKey, PublicScheme, RawRequest, Reply, SignAt, SignError, Signed,
+        VerifyError, base64_text, check_timestamp, compact_json, crc32, deciding_header, decode_base64,
+        decode_base64url, decode_hex, digest, form_pairs, form_value, hex_text, hmac, jws_hs256,
+        path_and_query, php_serialized, query_value, rfc3339_text, same, sorted_json, standard_webhooks,
+    };
 }

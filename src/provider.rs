@@ -8,15 +8,21 @@ use std::sync::Arc;
 use bytes::Bytes;
 use serde::de::DeserializeOwned;
 
-use crate::config::{ProviderConfig, Secret};
+use crate::config::{KindSettings, ProviderConfig, Secret};
 use crate::handler::{Event, Handled, Handlers, TxHandler, TypePattern};
 use crate::read;
-use crate::spec::{Scheme, SecretFormat, Spec, SpecError};
+use crate::spec::{Scheme, SecretFormat, SettingForm, SignatureSpec, Spec, SpecError};
 use crate::types::{IncomingEvent, Name};
-use crate::verify::{self, Keys, RawRequest, SignAt, SignError, Signed, Verified, VerifyError, VerifyFn};
+use crate::verify::{
+    self, KeyError, KeySource, Keys, RawRequest, Reply, SignAt, SignError, Signed, Unverified, Verified,
+    VerifyError, VerifyFn,
+};
 
 /// Signing that no spec can say; `None` in [`Provider::sign_with`] means the spec's scheme.
-pub type SignFn = fn(&Keys, &[u8]) -> Result<Vec<u8>, SignError>;
+pub type SignFn = fn(&Keys, &[u8], &SignAt) -> Result<Signed, SignError>;
+
+/// An answer to a handshake that no spec can say; `None` when the request is none.
+pub type HandshakeFn = fn(&RawRequest, &Keys) -> Option<Reply>;
 
 /// A provider kind with what we do about its events.
 #[derive(Clone)]
@@ -25,6 +31,7 @@ pub struct Provider {
     handlers: Handlers,
     verify_with: Option<VerifyFn>,
     sign_with: Option<SignFn>,
+    handshake_with: Option<HandshakeFn>,
     samples: &'static [(&'static str, &'static str)],
     mistakes: Vec<String>,
 }
@@ -37,6 +44,7 @@ impl Provider {
             handlers: Handlers::default(),
             verify_with: None,
             sign_with: None,
+            handshake_with: None,
             samples: &[],
             mistakes: Vec::new(),
         }
@@ -87,6 +95,13 @@ impl Provider {
         self
     }
 
+    /// Answers handshakes with code, before anything is verified.
+    #[must_use]
+    pub fn handshake_with(mut self, answer: HandshakeFn) -> Self {
+        self.handshake_with = Some(answer);
+        self
+    }
+
     /// Sample events for `sign` and `send`: type and JSON text.
     #[must_use]
     pub fn samples(mut self, samples: &'static [(&'static str, &'static str)]) -> Self {
@@ -127,29 +142,56 @@ impl Provider {
                 }
             }
         }
-        let keys = Keys::new(&spec.signature, &config.secrets);
+        let ready = Ready::new(spec, &config.secrets, &config.settings, config.is_unverified_accepted);
         let strong =
-            keys.as_ref().map_err(Clone::clone).and_then(|keys| keys.check_strength(&spec.signature));
-        mistakes.extend(strong.err().map(|error| format!("secrets: {error}")));
-        match keys {
-            Ok(keys) if mistakes.is_empty() => Ok(self.active(name, spec, (handlers, keys), public_url)),
+            ready.as_ref().map_err(Clone::clone).and_then(|ready| ready.keys.check_strength(&spec.signature));
+        mistakes.extend(strong.err().map(|error| match error {
+            KeyError::NoSetting(_) => error.to_string(),
+            _ => format!("secrets: {error}"),
+        }));
+        match ready {
+            Ok(ready) if mistakes.is_empty() => Ok(self.active(name, spec, (handlers, ready), public_url)),
             _ => Err(mistakes),
         }
     }
 
-    /// Judges single requests with `secrets` however short: for published vectors and for `explain`.
-    pub fn judge_with(&self, secrets: &[Secret]) -> Result<ActiveProvider, String> {
+    /// Judges single requests with `secrets` however short: for published vectors and for `explain`. Settings
+    /// that are not there are taken from the spec's examples.
+    pub fn judge_with(&self, secrets: &[Secret], settings: &KindSettings) -> Result<ActiveProvider, String> {
         let spec = self.spec.as_ref().map_err(ToString::to_string)?;
-        let keys = Keys::new(&spec.signature, secrets).map_err(|error| error.to_string())?;
+        let mut settings = settings.clone();
+        for setting in spec.setting.iter().filter(|setting| setting.needed) {
+            if let Some(dev) = setting.dev.as_deref().filter(|_| !settings.has(&setting.name)) {
+                settings.push(&setting.name, None, dev);
+            }
+        }
+        let ready = Ready::new(spec, secrets, &settings, false).map_err(|error| error.to_string())?;
         let name = Name::parse(&spec.kind).map_err(|error| error.to_string())?;
-        Ok(self.active(&name, spec, (self.handlers.clone(), keys), "http://127.0.0.1:8080"))
+        Ok(self.active(&name, spec, (self.handlers.clone(), ready), "http://127.0.0.1:8080"))
+    }
+
+    /// As `serve --dev` has it: with the published secret and settings.
+    pub fn dev(&self) -> Result<ActiveProvider, String> {
+        let spec = self.spec.as_ref().map_err(ToString::to_string)?;
+        let secrets = if spec.takes_secrets() { vec![Secret::new(dev_secret(spec))] } else { Vec::new() };
+        let mut settings = KindSettings::default();
+        for setting in &spec.setting {
+            if let Some(dev) = &setting.dev {
+                let id = (setting.form == SettingForm::Named).then_some(setting.dev_id.as_str());
+                settings.push(&setting.name, id, dev.clone());
+            }
+        }
+        let is_accepted = secrets.is_empty() && spec.signature.may_be_unsigned;
+        let ready = Ready::new(spec, &secrets, &settings, is_accepted).map_err(|error| error.to_string())?;
+        let name = Name::parse(&spec.kind).map_err(|error| error.to_string())?;
+        Ok(self.active(&name, spec, (self.handlers.clone(), ready), "http://127.0.0.1:8080"))
     }
 
     fn active(
         &self,
         name: &Name,
         spec: &Arc<Spec>,
-        (handlers, keys): (Handlers, Keys),
+        (handlers, ready): (Handlers, Ready),
         public_url: &str,
     ) -> ActiveProvider {
         ActiveProvider {
@@ -157,9 +199,10 @@ impl Provider {
             url: format!("{public_url}/webhooks/{name}"),
             spec: Arc::clone(spec),
             handlers,
-            keys,
+            ready,
             verify_with: self.verify_with,
             sign_with: self.sign_with,
+            handshake_with: self.handshake_with,
         }
     }
 
@@ -172,6 +215,37 @@ impl Provider {
     }
 }
 
+/// Keys for the kind's signature, and for its alternative.
+#[derive(Clone)]
+struct Ready {
+    keys: Keys,
+    alternative: Option<Keys>,
+    unverified: Unverified,
+}
+
+impl Ready {
+    fn new(
+        spec: &Spec,
+        secrets: &[Secret],
+        settings: &KindSettings,
+        is_unverified_accepted: bool,
+    ) -> Result<Self, KeyError> {
+        // A kind that may be unsigned needs no key where the operator says so.
+        let signature = if spec.signature.may_be_unsigned && secrets.is_empty() {
+            &SignatureSpec { secrets_needed: false, ..spec.signature.clone() }
+        } else {
+            &spec.signature
+        };
+        let unverified = if is_unverified_accepted { Unverified::Accept } else { Unverified::Refuse };
+        let alternative = spec.alternative.as_ref().map(|other| Keys::new(other, secrets, settings));
+        Ok(Self {
+            keys: Keys::new(signature, secrets, settings)?,
+            alternative: alternative.transpose()?,
+            unverified,
+        })
+    }
+}
+
 /// One `[providers.NAME]`, ready.
 #[derive(Clone)]
 pub struct ActiveProvider {
@@ -179,9 +253,10 @@ pub struct ActiveProvider {
     url: String,
     spec: Arc<Spec>,
     handlers: Handlers,
-    keys: Keys,
+    ready: Ready,
     verify_with: Option<VerifyFn>,
     sign_with: Option<SignFn>,
+    handshake_with: Option<HandshakeFn>,
 }
 
 impl ActiveProvider {
@@ -207,16 +282,40 @@ impl ActiveProvider {
 
     /// Believes the request or says why not.
     pub fn verify(&self, request: RawRequest) -> Result<Verified, VerifyError> {
-        verify::verify(&self.spec.signature, self.verify_with, &self.keys, request)
+        if let (Some(spec), Some(keys)) = (&self.spec.alternative, &self.ready.alternative)
+            && spec.when_header.as_ref().is_some_and(|name| request.headers.contains_key(name))
+        {
+            return verify::verify(spec, None, (keys, Unverified::Refuse), request);
+        }
+        let keys = (&self.ready.keys, self.ready.unverified);
+        verify::verify(&self.spec.signature, self.verify_with, keys, request)
     }
 
-    /// The text to answer with, when the request is the kind's challenge and nothing else.
-    pub fn challenge(&self, verified: &Verified) -> Option<String> {
-        let challenge = self.spec.challenge.as_ref()?;
-        let body = &verified.request().body;
-        let is_challenge =
-            challenge.when.iter().all(|(pointer, want)| read::text_of(body, pointer).as_ref() == Ok(want));
-        if is_challenge { read::text_of(body, &challenge.echo).ok() } else { None }
+    /// Asks `source` for keys that no setting holds.
+    #[must_use]
+    pub fn with_key_source(mut self, source: Arc<dyn KeySource>) -> Self {
+        self.ready.keys = self.ready.keys.with_source(source);
+        self
+    }
+
+    /// The answer to a request that is a handshake and has no signature.
+    pub fn handshake(&self, request: &RawRequest) -> Option<Reply> {
+        let keys = &self.ready.keys;
+        let mut unsigned = self.spec.handshake.iter().filter(|handshake| !handshake.signed);
+        let by_code = || self.handshake_with.and_then(|answer| answer(request, keys));
+        unsigned.find_map(|handshake| verify::reply(handshake, keys, request)).or_else(by_code)
+    }
+
+    /// Whether a request of this method can be anything but an event.
+    pub fn has_handshake(&self, method: &str) -> bool {
+        let by_code = self.handshake_with.is_some() && method == "GET";
+        by_code || self.spec.handshake.iter().any(|handshake| handshake.method == method)
+    }
+
+    /// The answer, when the believed request is the kind's challenge and nothing else.
+    pub fn challenge(&self, verified: &Verified) -> Option<Reply> {
+        let mut signed = self.spec.handshake.iter().filter(|handshake| handshake.signed);
+        signed.find_map(|handshake| verify::reply(handshake, &self.ready.keys, verified.request()))
     }
 
     /// The events of the request.
@@ -232,11 +331,8 @@ impl ActiveProvider {
     /// Signs `body` as the sender would, with the newest secret.
     pub fn sign(&self, body: &[u8], at: &SignAt) -> Result<Signed, SignError> {
         match self.sign_with {
-            Some(sign) => Ok(Signed {
-                headers: vec![("content-type".to_owned(), "application/json".to_owned())],
-                body: sign(&self.keys, body)?,
-            }),
-            None => verify::sign(&self.spec, &self.keys, body, at),
+            Some(sign) => sign(&self.ready.keys, body, at),
+            None => verify::sign(&self.spec, &self.ready.keys, body, at),
         }
     }
 }
@@ -249,7 +345,7 @@ pub fn dev_secret(spec: &Spec) -> String {
     match spec.signature.secret {
         SecretFormat::Hex => hex::encode(plain),
         SecretFormat::Base64 => base64,
-        SecretFormat::Whsec => format!("whsec_{base64}"),
+        SecretFormat::Whsec | SecretFormat::WhsecOrText => format!("whsec_{base64}"),
         SecretFormat::Text if spec.kind == "stripe" && spec.signature.scheme != Scheme::Code => {
             format!("whsec_{plain}")
         }
@@ -258,12 +354,14 @@ pub fn dev_secret(spec: &Spec) -> String {
 }
 
 /// A sample event on one line with its placeholders filled: `__ID__` by `id`, `__NUM__` by the digits of
-/// `id`, `__NOW__` by unix seconds.
+/// `id`, `__NOW__` by unix seconds, `__TIME__` by RFC 3339.
 pub fn filled_sample(sample: &str, id: &str, now_s: i64) -> String {
     let digits: String = id.chars().filter(char::is_ascii_digit).take(15).collect();
     let number = digits.trim_start_matches('0');
     let number = if number.is_empty() { "1" } else { number };
-    one_line(sample).replace("__ID__", id).replace("__NUM__", number).replace("__NOW__", &now_s.to_string())
+    let now = jiff::Timestamp::from_second(now_s).map(|at| at.to_string()).unwrap_or_default();
+    let filled = one_line(sample).replace("__ID__", id).replace("__NUM__", number);
+    filled.replace("__NOW__", &now_s.to_string()).replace("__TIME__", &now)
 }
 
 /// JSON without the white space between its parts, everything else in its order.

@@ -10,7 +10,7 @@ use tracing::{info, warn};
 
 use crate::admit::{AdmitError, Admitted, Admitter, Entry};
 use crate::types::{Name, Outcome};
-use crate::verify::{RawRequest, VerifyError};
+use crate::verify::{RawRequest, Reply, VerifyError};
 
 /// What the sender hears when its request was believed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,6 +20,10 @@ pub(crate) struct Answer {
     pub outcome: Option<Outcome>,
     /// Whether the sender is ours and is to hear 409.
     pub is_conflict_told: bool,
+    /// The status, where it is not told a conflict.
+    pub status: u16,
+    /// Headers besides the content type.
+    pub headers: Vec<(String, String)>,
     /// The body and its content type.
     pub body: String,
     /// The body's content type.
@@ -83,16 +87,28 @@ impl Receiver {
         result
     }
 
+    /// The answer to a handshake by another method than POST; events never come by those.
+    pub(crate) fn answer(entry: &Arc<Entry>, request: &RawRequest) -> Option<Answer> {
+        let reply = entry.provider.handshake(request)?;
+        info!(provider.name = %entry.provider.name(), "answered a handshake");
+        count(entry.provider.name(), "none");
+        Some(Answer::to_handshake(reply))
+    }
+
     async fn verify_and_admit(
         &self,
         entry: &Arc<Entry>,
         request: RawRequest,
     ) -> Result<Answer, ReceiveError> {
         let provider = &entry.provider;
+        if let Some(reply) = provider.handshake(&request) {
+            info!(provider.name = %provider.name(), "answered a handshake");
+            return Ok(Answer::to_handshake(reply));
+        }
         let verified = provider.verify(request)?;
-        if let Some(echo) = provider.challenge(&verified) {
+        if let Some(reply) = provider.challenge(&verified) {
             info!(provider.name = %provider.name(), "answered a challenge");
-            return Ok(Answer::plain(echo));
+            return Ok(Answer::to_handshake(reply));
         }
         let events = provider.read(&verified);
         if events.is_empty() {
@@ -122,18 +138,25 @@ fn count(provider: &Name, outcome: &'static str) {
 }
 
 impl Answer {
-    fn plain(body: String) -> Self {
-        Self { outcome: None, is_conflict_told: false, body, content_type: "text/plain".to_owned() }
+    fn to_handshake(reply: Reply) -> Self {
+        Self {
+            outcome: None,
+            is_conflict_told: false,
+            status: reply.status,
+            headers: reply.headers,
+            body: reply.body,
+            content_type: reply.content_type,
+        }
     }
 
     fn of(entry: &Entry, admitted: &Admitted) -> Self {
         let outcome = Outcome::strongest(admitted.events.iter().map(|(_, outcome)| *outcome));
         let is_conflict_told = entry.is_first_party && outcome == Some(Outcome::Conflict);
-        let (body, content_type) = match &entry.provider.spec().answer {
-            Some(own) if !is_conflict_told => (own.body.clone(), own.content_type.clone()),
-            _ => (body_of(outcome, admitted), "application/json".to_owned()),
+        let (status, body, content_type) = match &entry.provider.spec().answer {
+            Some(own) if !is_conflict_told => (own.status, own.body.clone(), own.content_type.clone()),
+            _ => (200, body_of(outcome, admitted), "application/json".to_owned()),
         };
-        Self { outcome, is_conflict_told, body, content_type }
+        Self { outcome, is_conflict_told, status, headers: Vec::new(), body, content_type }
     }
 }
 

@@ -3,8 +3,12 @@
 
 use std::path::Path;
 
-use crate::config::{self, Config, ConfigProblem, ConfigSource, Environment, KindFacts, Secret, Settings};
+use crate::config::{
+    self, Config, ConfigProblem, ConfigSource, DevKind, Environment, KindFacts, Secret, SecretsNeed,
+    SettingFacts, SettingShape, Settings,
+};
 use crate::provider::{Provider, dev_secret};
+use crate::spec::{SettingForm, SettingSpec, Spec};
 use crate::types::Name;
 
 /// The built-in kinds, with those of `own` added or put in their place.
@@ -36,24 +40,60 @@ pub(crate) fn load_for_tools(file: Option<&Path>, kinds: &[Provider]) -> Result<
 
 fn settings(file: Option<&Path>, is_dev: bool, kinds: &[Provider]) -> (Settings, Vec<KindFacts>) {
     let mut facts = Vec::new();
-    let mut secrets = Vec::new();
+    let mut dev = Vec::new();
     for kind in kinds {
         // A kind with a broken spec is reported when the app is built; here it is simply not known.
         let (Ok(spec), Ok(name)) = (kind.spec(), Name::parse(kind.kind())) else { continue };
-        secrets.push((name.clone(), Secret::new(dev_secret(spec))));
+        dev.extend(dev_kind(&name, spec));
         facts.push(KindFacts {
             kind: name,
             horizon_h: spec.horizon_h,
             has_signed_time: spec.has_signed_time(),
-            has_signed_url: spec.signature.signed.contains("{url}"),
+            has_signed_url: spec.has_signed_url(),
+            secrets: match (spec.signature.may_be_unsigned, spec.needs_secrets()) {
+                (true, _) => SecretsNeed::OrUnverified,
+                (false, true) => SecretsNeed::Needed,
+                (false, false) => SecretsNeed::Optional,
+            },
+            settings: spec.setting.iter().map(setting_facts).collect(),
         });
     }
     let settings = Settings {
         source: ConfigSource { file: file.map(Path::to_path_buf) },
         env: Environment::of_process(),
-        dev: is_dev.then_some(secrets),
+        dev: is_dev.then_some(dev),
     };
     (settings, facts)
+}
+
+fn setting_facts(setting: &SettingSpec) -> SettingFacts {
+    SettingFacts {
+        name: setting.name.clone(),
+        shape: match setting.form {
+            SettingForm::Text => SettingShape::Text,
+            SettingForm::List => SettingShape::List,
+            SettingForm::Named => SettingShape::Named,
+        },
+        is_needed: setting.needed,
+        hint: setting.hint.clone(),
+    }
+}
+
+/// What `serve --dev` says about a kind; `None` where only the sender's own keys would do.
+fn dev_kind(name: &Name, spec: &Spec) -> Option<DevKind> {
+    let is_published = |setting: &SettingSpec| setting.dev.is_some() && setting.form != SettingForm::Named;
+    let keys = spec.signature.keys.as_ref();
+    let needed = spec.setting.iter().filter(|setting| setting.needed || Some(&setting.name) == keys);
+    if !needed.into_iter().all(is_published) {
+        return None;
+    }
+    let settings = spec.setting.iter().filter(|setting| is_published(setting));
+    Some(DevKind {
+        kind: name.clone(),
+        secret: spec.takes_secrets().then(|| Secret::new(dev_secret(spec))),
+        settings: settings.filter_map(|setting| Some((setting.name.clone(), setting.dev.clone()?))).collect(),
+        is_unsigned: !spec.takes_secrets() && spec.signature.may_be_unsigned,
+    })
 }
 
 /// As [`load`], with every problem in the error's text.

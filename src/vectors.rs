@@ -9,9 +9,9 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use serde::Deserialize;
 
-use crate::config::Secret;
-use crate::provider::Provider;
-use crate::verify::RawRequest;
+use crate::config::{KindSettings, Secret};
+use crate::provider::{ActiveProvider, Provider, dev_secret};
+use crate::verify::{RawRequest, Reply};
 
 /// One signed request with its verdict. Fields that only describe it (`note`, `origin`, …) are passed over.
 #[derive(Debug, Clone, Deserialize)]
@@ -26,6 +26,10 @@ pub struct Vector {
     /// What else the scheme needs, such as `public_key`.
     #[serde(default)]
     pub settings: serde_json::Map<String, serde_json::Value>,
+    /// POST unless it says so.
+    pub method: Option<String>,
+    /// The answer that is wanted: the body, or an object of `status`, `body`, `json`, `content_type`, `headers`.
+    pub response: Option<serde_json::Value>,
     /// As the sender called it.
     pub url: Option<String>,
     /// Names and values; a list of values is a repeated header.
@@ -55,7 +59,7 @@ pub struct Judged {
     pub expect: String,
     /// `valid`, `invalid` or `unsupported` (no such kind here).
     pub verdict: &'static str,
-    /// Which step decided: `ok`, `kind`, `secret`, `header`, `timestamp` or `signature`.
+    /// Which step decided: `ok`, `kind`, `secret`, `header`, `timestamp`, `signature` or `answer`.
     pub step: &'static str,
     /// Whether verdict and expectation differ and that matters.
     #[serde(skip)]
@@ -94,7 +98,7 @@ pub fn judge_one(vector: &Vector, kinds: &[Provider]) -> Judged {
 }
 
 fn verdict(vector: &Vector, kind: &Provider) -> (&'static str, &'static str, String) {
-    let provider = match kind.judge_with(&secrets(vector)) {
+    let provider = match vector.provider(kind) {
         Ok(provider) => provider,
         Err(why) => return ("invalid", "secret", why),
     };
@@ -102,28 +106,121 @@ fn verdict(vector: &Vector, kind: &Provider) -> (&'static str, &'static str, Str
         Ok(request) => request,
         Err(why) => return ("invalid", "header", why),
     };
+    if let Some(reply) = provider.handshake(&request) {
+        return answered(vector, "a handshake", &reply);
+    }
     match provider.verify(request) {
-        Ok(verified) => ("valid", "ok", format!("secret {} matched", verified.secret_n() + 1)),
+        Ok(verified) => {
+            let why = format!("secret {} matched", verified.secret_n() + 1);
+            match (provider.challenge(&verified), &provider.spec().answer) {
+                (Some(reply), _) => answered(vector, &why, &reply),
+                (None, Some(own)) => {
+                    let (body, content_type) = (own.body.clone(), own.content_type.clone());
+                    answered(
+                        vector,
+                        &why,
+                        &Reply { status: own.status, headers: Vec::new(), body, content_type },
+                    )
+                }
+                (None, None) => ("valid", "ok", why),
+            }
+        }
         Err(error) => ("invalid", error.step(), error.to_string()),
     }
 }
 
-/// The vector's secrets, and the secrets or public keys from its settings behind them.
-fn secrets(vector: &Vector) -> Vec<Secret> {
-    let keys = vector
-        .settings
-        .iter()
-        .filter(|(name, _)| name.starts_with("public_key") || name.as_str() == "webhook_secret");
-    let texts = keys.flat_map(|(_, value)| match value {
-        serde_json::Value::Array(list) => {
-            list.iter().filter_map(|one| one.get("key").unwrap_or(one).as_str()).collect::<Vec<_>>()
+/// Believed; the answer has to be the one that the vector names, where it names one.
+fn answered(vector: &Vector, why: &str, reply: &Reply) -> (&'static str, &'static str, String) {
+    let Some(wanted) = &vector.response else { return ("valid", "ok", why.to_owned()) };
+    let is_wanted = |key: &str, value: &serde_json::Value| match key {
+        "status" => value.as_u64() == Some(u64::from(reply.status)),
+        "body" => value.as_str() == Some(reply.body.as_str()),
+        "content_type" => value.as_str().is_some_and(|start| reply.content_type.starts_with(start)),
+        "json" => serde_json::from_str::<serde_json::Value>(&reply.body).ok().as_ref() == Some(value),
+        "headers" => value.as_object().into_iter().flatten().all(|(name, value)| {
+            reply.headers.iter().any(|(known, text)| known == name && value.as_str() == Some(text))
+        }),
+        _ => true,
+    };
+    let is_right = match wanted {
+        serde_json::Value::String(body) => *body == reply.body,
+        serde_json::Value::Object(parts) => parts.iter().all(|(key, value)| is_wanted(key, value)),
+        _ => true,
+    };
+    if is_right {
+        ("valid", "ok", why.to_owned())
+    } else {
+        ("invalid", "answer", format!("{why}, but the answer would be {} `{}`", reply.status, reply.body))
+    }
+}
+
+/// What is in a vector's settings under names that mean secrets everywhere.
+const SECRET_NAMES: [&str; 4] = ["webhook_secret", "signing_secret", "secret_key", "public_keys"];
+
+/// One value of a vector's setting, which its collectors write as a text, or as an object with an id.
+fn setting_of(value: &serde_json::Value) -> Option<(Option<String>, String)> {
+    let text = |names: &[&str]| {
+        names.iter().find_map(|name| value.get(name)).and_then(|one| Some(one.as_str()?.to_owned()))
+    };
+    if let Some(text) = value.as_str() {
+        return Some((None, text.to_owned()));
+    }
+    if value.get("kty").is_some() {
+        return Some((text(&["kid"]), value.to_string()));
+    }
+    let id = text(&["key_id", "kid", "cert_url", "name"]);
+    match (value.get("key"), text(&["secret"]), text(&["secret_base64"])) {
+        (Some(serde_json::Value::String(key)), ..) => Some((id, key.clone())),
+        (Some(jwk), ..) => {
+            Some((jwk.get("kid").and_then(|kid| Some(kid.as_str()?.to_owned())).or(id), jwk.to_string()))
         }
-        other => other.as_str().into_iter().collect(),
-    });
-    vector.secrets.iter().map(String::as_str).chain(texts).map(Secret::new).collect()
+        (_, Some(secret), _) => Some((id, secret)),
+        (_, _, Some(base64)) => Some((id, format!("base64:{base64}"))),
+        _ => None,
+    }
 }
 
 impl Vector {
+    /// The kind with the vector's secrets and settings. A setting that the kind does not know is a secret when
+    /// its name says so; else it only describes. A vector that names no secret is judged with the published one.
+    pub fn provider(&self, kind: &Provider) -> Result<ActiveProvider, String> {
+        let spec = kind.spec().map_err(ToString::to_string)?;
+        let mut secrets: Vec<Secret> = self.secrets.iter().map(Secret::new).collect();
+        let mut settings = KindSettings::default();
+        for (name, value) in &self.settings {
+            let pairs: Vec<(Option<String>, String)> = match value {
+                serde_json::Value::Array(list) => list.iter().filter_map(setting_of).collect(),
+                serde_json::Value::Object(map) if value.get("kty").is_none() => map
+                    .iter()
+                    .filter_map(|(id, one)| Some((Some(id.clone()), one.as_str()?.to_owned())))
+                    .collect(),
+                other => setting_of(other).into_iter().collect(),
+            };
+            let known =
+                spec.setting.iter().find(|known| known.name == *name).map(|known| known.name.as_str());
+            // A key under another name than the kind's is a key all the same.
+            let is_key = name.contains("public_key") || name.contains("certificate");
+            let known = known.or(spec.signature.keys.as_deref().filter(|_| is_key));
+            for (id, text) in pairs {
+                if let Some(known) = known {
+                    settings.push(known, id.as_deref(), text);
+                } else if SECRET_NAMES.contains(&name.as_str()) {
+                    secrets.push(Secret::new(text));
+                }
+            }
+        }
+        // A vector that names the answer to a handshake is judged while the operator pairs.
+        for armed_by in spec.handshake.iter().filter_map(|handshake| handshake.armed_by.as_ref()) {
+            if self.response.is_some() && !settings.has(armed_by) {
+                settings.push(armed_by, None, "open");
+            }
+        }
+        if secrets.is_empty() && spec.needs_secrets() {
+            secrets.push(Secret::new(dev_secret(spec)));
+        }
+        kind.judge_with(&secrets, &settings)
+    }
+
     /// The request as it came.
     pub fn request(&self) -> Result<RawRequest, String> {
         let mut headers = HeaderMap::new();
@@ -149,7 +246,9 @@ impl Vector {
             }
             (None, None) => Vec::new(),
         };
+        let method = self.method.as_deref().unwrap_or("POST").parse();
         Ok(RawRequest {
+            method: method.map_err(|_| "the method is none".to_owned())?,
             url: self.url.clone().unwrap_or_default(),
             headers,
             body: Bytes::from(body),

@@ -49,7 +49,7 @@ fn verify(request: &RawRequest, keys: &Keys) -> Result<usize, VerifyError> {
 }
 
 /// Writes each item's signature into it.
-fn sign(keys: &Keys, body: &[u8]) -> Result<Vec<u8>, SignError> {
+fn sign(keys: &Keys, body: &[u8], _: &SignAt) -> Result<Signed, SignError> {
     let wrong = |why: &str| SignError::Body(why.to_owned());
     let mut value: serde_json::Value = serde_json::from_slice(body).map_err(|_| wrong("it is not JSON"))?;
     let list = value.pointer_mut("/notificationItems").and_then(serde_json::Value::as_array_mut);
@@ -63,7 +63,7 @@ fn sign(keys: &Keys, body: &[u8]) -> Result<Vec<u8>, SignError> {
         let extra = extra.ok_or_else(|| wrong("an item has no additionalData"))?;
         extra.insert("hmacSignature".to_owned(), signature.into());
     }
-    Ok(value.to_string().into_bytes())
+    Ok(Signed::json(value.to_string().into_bytes()))
 }
 
 /// The raw text of every item; `None` when the body has another shape.

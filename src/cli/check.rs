@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::{complain, find_kind, load, say};
 use crate::provider::Provider;
-use crate::spec::{Confidence, Source, Sources, Spec};
+use crate::spec::{Confidence, Scheme, SettingSpec, Source, Sources, Spec, Weakness};
 
 #[derive(Args)]
 pub(super) struct ProvidersArgs {
@@ -93,22 +93,46 @@ pub(crate) fn markdown(kinds: &[Provider]) -> String {
 }
 
 fn signed_by(spec: &Spec) -> String {
-    let time = spec.signature.tolerance_s.map_or("no time".to_owned(), |s| format!("time within {s} s"));
-    let headers = spec.signature.headers.join(" or ");
-    let scheme = match spec.signature.scheme {
-        crate::spec::Scheme::HmacSha1 => "HMAC-SHA-1",
-        crate::spec::Scheme::HmacSha256 => "HMAC-SHA-256",
-        crate::spec::Scheme::HmacSha512 => "HMAC-SHA-512",
-        crate::spec::Scheme::StandardWebhooks => "Standard Webhooks v1, v1a",
-        crate::spec::Scheme::Code => "code",
+    let signature = &spec.signature;
+    let scheme = match signature.scheme {
+        Scheme::HmacSha1 => "HMAC-SHA-1",
+        Scheme::HmacSha256 => "HMAC-SHA-256",
+        Scheme::HmacSha384 => "HMAC-SHA-384",
+        Scheme::HmacSha512 => "HMAC-SHA-512",
+        Scheme::StandardWebhooks => "Standard Webhooks v1, v1a",
+        Scheme::Ed25519 => "Ed25519",
+        Scheme::EcdsaP256 => "ECDSA P-256",
+        Scheme::RsaSha256 => "RSA-SHA-256",
+        Scheme::RsaSha1 => "RSA-SHA-1",
+        Scheme::Token => "shared token",
+        Scheme::Basic => "HTTP Basic",
+        Scheme::Unsigned => "none",
+        Scheme::Code => "code",
     };
-    format!("{scheme} in `{headers}`, {time}")
+    let place = match (signature.headers.as_slice(), &signature.json) {
+        ([], None) => String::new(),
+        ([], Some(pointer)) => format!(" in body `{pointer}`"),
+        (headers, _) => format!(" in `{}`", headers.join(" or ")),
+    };
+    let time = match (signature.scheme, signature.tolerance_s) {
+        (_, Some(s)) => format!(", time within {s} s"),
+        (Scheme::Code, None) => String::new(),
+        _ => ", no time".to_owned(),
+    };
+    let weak = signature.weak.map(|weak| format!("; {}", weak.as_str())).unwrap_or_default();
+    format!("{scheme}{place}{time}{weak}")
 }
 
 fn places(sources: &Sources) -> String {
     let one = |source: &Source| match source {
-        Source::Json(pointer) => format!("`{pointer}`"),
-        Source::Header(name) => format!("`{}`", name.split('|').next().unwrap_or_default()),
+        Source::Json(pointer) => format!("`{}`", pointer.split('|').next().unwrap_or_default()),
+        Source::Outer(name) | Source::Header(name) => {
+            format!("`{}`", name.split('|').next().unwrap_or_default())
+        }
+        Source::Digest(_) => "digest of the body".to_owned(),
+        Source::Member(names) => format!("which of `{}`", names.replace('|', "`, `")),
+        Source::Received(_) => "time of arrival".to_owned(),
+        Source::Text(text) => text.clone(),
     };
     sources.0.iter().map(one).collect::<Vec<_>>().join(" + ")
 }
@@ -116,9 +140,14 @@ fn places(sources: &Sources) -> String {
 fn described(kind: &Provider, spec: &Spec) -> String {
     let samples: Vec<&str> = kind.sample_list().iter().map(|(event_type, _)| *event_type).collect();
     let id = spec.event.last().map(|event| places(&event.id)).unwrap_or_default();
+    let setting = |setting: &SettingSpec| {
+        let needed = if setting.needed { ", needed" } else { "" };
+        format!("\n  setting       {}{needed}: {}", setting.name, setting.hint)
+    };
+    let settings: String = spec.setting.iter().map(setting).collect();
     format!(
         "{} ({})\n  facts         {} ({})\n  signature     {}\n  event id      {id}\n  secret        {}\n  \
-         resends for   {} h\n  answer within {} ms\n  samples       {}",
+         resends for   {} h\n  answer within {} ms\n  samples       {}{settings}",
         spec.title,
         spec.kind,
         confidence(spec),
@@ -136,6 +165,10 @@ fn summary(spec: &Spec) -> serde_json::Value {
         "kind": spec.kind, "title": spec.title, "confidence": confidence(spec), "docs": spec.docs,
         "secret_hint": spec.secret_hint, "horizon_h": spec.horizon_h, "answer_within_ms": spec.answer_within_ms,
         "signature": signed_by(spec), "has_signed_time": spec.has_signed_time(),
+        "weakness": spec.signature.weak.map(Weakness::as_str),
+        "settings": spec.setting.iter().map(|one| json!({
+            "name": one.name, "needed": one.needed, "hint": one.hint,
+        })).collect::<Vec<_>>(),
     })
 }
 

@@ -6,11 +6,10 @@ use std::process::ExitCode;
 use anyhow::{Context, bail};
 use bytes::Bytes;
 use clap::Args;
-use http::{HeaderMap, HeaderName, HeaderValue};
+use http::{HeaderMap, HeaderName, HeaderValue, Method};
 
 use super::sign::signer;
 use super::{find_kind, say};
-use crate::config::Secret;
 use crate::provider::{ActiveProvider, Provider};
 use crate::types::Clock;
 use crate::vectors::{Vector, judge_one};
@@ -42,8 +41,7 @@ pub(super) fn explain(
         say(format!("{}: {} at step `{}`: {}", judged.id, judged.verdict, judged.step, judged.why));
         if judged.verdict == "valid" {
             let kind = find_kind(kinds, &vector.kind)?;
-            let secrets: Vec<Secret> = vector.secrets.iter().map(Secret::new).collect();
-            let provider = kind.judge_with(&secrets).map_err(|why| anyhow::anyhow!("{why}"))?;
+            let provider = vector.provider(kind).map_err(|why| anyhow::anyhow!("{why}"))?;
             let request = vector.request().map_err(|why| anyhow::anyhow!("{why}"))?;
             return Ok(told(&provider, &request));
         }
@@ -62,12 +60,16 @@ fn told(provider: &ActiveProvider, request: &RawRequest) -> ExitCode {
     let spec = provider.spec();
     say(format!("kind        {} ({})", spec.kind, spec.docs));
     say(format!("body        {} bytes", request.body.len()));
-    if spec.signature.signed.contains("{url}") {
+    if spec.has_signed_url() {
         say(format!("signed url  {}", request.url));
     }
     for name in &spec.signature.headers {
         let n = request.headers.get_all(name.as_str()).iter().count();
         say(format!("header      {name}: {n} times"));
+    }
+    if let Some(reply) = provider.handshake(request) {
+        say(format!("verdict     a handshake, answered with {} and {}", reply.status, reply.content_type));
+        return ExitCode::SUCCESS;
     }
     match provider.verify(request.clone()) {
         Err(error) => {
@@ -130,7 +132,7 @@ fn other_bodies(provider: &ActiveProvider, request: &RawRequest) -> Vec<String> 
         "the body must be the bytes that were sent: not parsed and written again".to_owned(),
         "each endpoint has a secret of its own: compare it with the sender's dashboard".to_owned(),
     ];
-    if provider.spec().signature.signed.contains("{url}") {
+    if provider.spec().has_signed_url() {
         hints.push("the URL above is signed too: it must be the one that the sender was given".to_owned());
     }
     hints
@@ -153,6 +155,7 @@ fn parse(saved: &[u8]) -> anyhow::Result<Saved> {
     let mut rest = saved;
     let mut now_ms = Clock::system().now_ms();
     let mut target = None;
+    let mut method = Method::POST;
     let mut headers = HeaderMap::new();
     loop {
         let Some(end) = rest.iter().position(|byte| *byte == b'\n') else {
@@ -167,6 +170,7 @@ fn parse(saved: &[u8]) -> anyhow::Result<Saved> {
                 now_ms = now.parse::<i64>().context("now= is not a number of seconds")?.saturating_mul(1_000);
             }
         } else if target.is_none() {
+            method = line.split(' ').next().and_then(|word| word.parse().ok()).unwrap_or(method);
             target = Some(
                 line.split(' ').nth(1).context("the first line is not `POST /webhooks/NAME`")?.to_owned(),
             );
@@ -188,6 +192,7 @@ fn parse(saved: &[u8]) -> anyhow::Result<Saved> {
         provider: path.rsplit_once("/webhooks/").map(|(_, name)| name.to_owned()),
         query: query.map(str::to_owned),
         request: RawRequest {
+            method,
             url: String::new(),
             headers,
             body: Bytes::copy_from_slice(rest),

@@ -8,7 +8,7 @@ use clap::Args;
 
 use super::{Usage, complain, find_kind, load_for_tools, say, unusable};
 use crate::config::Secret;
-use crate::provider::{ActiveProvider, Provider, dev_secret, filled_sample};
+use crate::provider::{ActiveProvider, Provider, filled_sample};
 use crate::types::Clock;
 use crate::verify::{SignAt, Signed};
 
@@ -72,18 +72,18 @@ pub(super) fn signer<'a>(
     });
     let kind = find_kind(kinds, configured.map_or(name, |(_, provider)| provider.kind.as_str()))?;
     let name = configured.map_or(name, |(name, _)| name.as_str());
-    let spec = kind.spec().map_err(Clone::clone)?;
-    let secrets = match (secret, configured) {
-        (Some(secret), _) => vec![Secret::new(secret)],
-        (None, Some((_, provider))) => provider.secrets.clone(),
+    let settings = configured.map(|(_, provider)| provider.settings.clone()).unwrap_or_default();
+    let judged = match (secret, configured) {
+        (Some(secret), _) => kind.judge_with(&[Secret::new(secret)], &settings),
+        (None, Some((_, provider))) => kind.judge_with(&provider.secrets, &settings),
         (None, None) => {
             complain(format!(
                 "hooklatch: no provider `{name}` is configured; signing with the published dev secret"
             ));
-            vec![Secret::new(dev_secret(spec))]
+            kind.dev()
         }
     };
-    let provider = kind.judge_with(&secrets).map_err(|why| anyhow::anyhow!("{why}"))?;
+    let provider = judged.map_err(|why| anyhow::anyhow!("{why}"))?;
     let base = config.as_ref().map_or("http://127.0.0.1:8080", |config| config.server.public_url.as_str());
     Ok(Signer { kind, provider, url: format!("{base}/webhooks/{name}") })
 }
@@ -153,9 +153,7 @@ fn carries_id(signed: &Signed, id: &str) -> bool {
 /// The curl command of a kind's first sample under its dev secret.
 pub(super) fn dev_curl(kinds: &[Provider], kind: &str, url: &str) -> anyhow::Result<String> {
     let kind = find_kind(kinds, kind)?;
-    let spec = kind.spec().map_err(Clone::clone)?;
-    let provider =
-        kind.judge_with(&[Secret::new(dev_secret(spec))]).map_err(|why| anyhow::anyhow!("{why}"))?;
+    let provider = kind.dev().map_err(|why| anyhow::anyhow!("{why}"))?;
     let (event_type, sample) = kind.sample_list().first().copied().context("the kind has no samples")?;
     let (now_s, id) = (Clock::system().now_ms() / 1_000, fresh_id());
     let body = filled_sample(sample, &id, now_s);

@@ -7,11 +7,10 @@ use std::net::SocketAddr;
 
 use ::config::{Map, Value};
 
-use super::Secret;
+use super::DevKind;
 use super::field::{Checker, Field};
 use super::layers::Layer;
 use super::section::reachable;
-use crate::types::Name;
 
 /// Named as the source of what this layer says.
 const ORIGIN: &str = "serve --dev";
@@ -20,13 +19,10 @@ const DATABASE_URL: &str = "sqlite://.hooklatch/dev.db";
 /// The path of the built-in destination on the operators' listener.
 const ECHO_PATH: &str = "/dev/echo";
 
-/// The layer, for these kinds with their dev secrets. `admin_listen` is where `echo` will be reached.
-pub(super) fn layer(secrets: &[(Name, Secret)], admin_listen: Option<SocketAddr>) -> Layer {
+/// The layer, for these kinds. `admin_listen` is where `echo` will be reached.
+pub(super) fn layer(kinds: &[DevKind], admin_listen: Option<SocketAddr>) -> Layer {
     let route = table([("on", list([text("*")])), ("to", text("echo"))]);
-    let providers = secrets.iter().map(|(kind, secret)| {
-        let provider = table([("secrets", list([text(secret.reveal())])), ("routes", list([route.clone()]))]);
-        (kind.to_string(), provider)
-    });
+    let providers = kinds.iter().map(|dev| (dev.kind.to_string(), provider(dev, &route)));
     // Fast, so that a newcomer sees a failing call being repeated while looking.
     let retry = table([("first_ms", number(200)), ("max_ms", number(5_000)), ("attempts_n", number(50))]);
     let echo_at =
@@ -39,6 +35,21 @@ pub(super) fn layer(secrets: &[(Name, Secret)], admin_listen: Option<SocketAddr>
     root.insert("providers".to_owned(), Value::new(None, providers.collect::<Map<String, Value>>()));
     root.insert("destinations".to_owned(), table([("echo", echo)]));
     Layer::new(root)
+}
+
+fn provider(dev: &DevKind, route: &Value) -> Value {
+    let mut provider = Map::new();
+    provider.insert("routes".to_owned(), list([route.clone()]));
+    if let Some(secret) = &dev.secret {
+        provider.insert("secrets".to_owned(), list([text(secret.reveal())]));
+    }
+    if dev.is_unsigned {
+        provider.insert("unverified".to_owned(), text("accept"));
+    }
+    let settings: Map<String, Value> =
+        dev.settings.iter().map(|(name, value)| (name.clone(), text(value))).collect();
+    provider.insert("settings".to_owned(), Value::new(None, settings));
+    Value::new(None, provider)
 }
 
 /// With `--dev`, refuses a listener that others can reach: anyone may know the dev secrets.

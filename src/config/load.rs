@@ -33,6 +33,58 @@ pub struct KindFacts {
     pub has_signed_time: bool,
     /// Whether the signature covers the URL, so that `server.public_url` must be right.
     pub has_signed_url: bool,
+    /// Whether `secrets` must be there.
+    pub secrets: SecretsNeed,
+    /// What may be under `settings`.
+    pub settings: Vec<SettingFacts>,
+}
+
+/// Whether a provider of a kind must have `secrets`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SecretsNeed {
+    /// Without one anybody could sign.
+    Needed,
+    /// The sender may sign nothing; then the operator has to say `unverified = "accept"`.
+    OrUnverified,
+    /// The kind verifies with its settings.
+    Optional,
+}
+
+/// What the checker has to know about a setting of a kind.
+#[derive(Debug, Clone)]
+pub struct SettingFacts {
+    /// Its key.
+    pub name: String,
+    /// How it is written.
+    pub shape: SettingShape,
+    /// Whether a provider cannot do without it.
+    pub is_needed: bool,
+    /// Where the operator finds it.
+    pub hint: String,
+}
+
+/// How a setting is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SettingShape {
+    /// A text or secret.
+    Text,
+    /// One, or a list of them.
+    List,
+    /// A list of `{ id, key }`.
+    Named,
+}
+
+/// A kind as `serve --dev` configures it.
+#[derive(Debug, Clone)]
+pub struct DevKind {
+    /// The kind.
+    pub kind: Name,
+    /// Its published secret, if it needs one.
+    pub secret: Option<Secret>,
+    /// The published values of its settings.
+    pub settings: Vec<(String, String)>,
+    /// Whether it signs nothing.
+    pub is_unsigned: bool,
 }
 
 /// The environment variables of a process. It does not print their values.
@@ -73,8 +125,8 @@ pub struct Settings {
     pub source: ConfigSource,
     /// The environment.
     pub env: Environment,
-    /// With `serve --dev`: the kinds and their dev secrets.
-    pub dev: Option<Vec<(Name, Secret)>>,
+    /// With `serve --dev`: the kinds and what is published for them.
+    pub dev: Option<Vec<DevKind>>,
 }
 
 impl ConfigSource {

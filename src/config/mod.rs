@@ -7,6 +7,7 @@ mod destination;
 mod dev;
 mod field;
 mod http;
+mod kind_settings;
 mod layers;
 mod load;
 mod problem;
@@ -23,7 +24,11 @@ pub use http::{
     AuthConfig, BodyConfig, CaptureConfig, HmacAlgorithm, HmacConfig, HmacEncoding, HttpConfig, HttpVersion,
     SuccessConfig, TlsConfig,
 };
-pub use load::{DEFAULTS, Environment, Judge, KindFacts, Settings, load, load_judged};
+pub use kind_settings::{KindSetting, KindSettings};
+pub use load::{
+    DEFAULTS, DevKind, Environment, Judge, KindFacts, SecretsNeed, SettingFacts, SettingShape, Settings,
+    load, load_judged,
+};
 pub use problem::ConfigProblem;
 pub use target::{Format, Target};
 
@@ -148,6 +153,10 @@ pub struct ProviderConfig {
     pub kind: Name,
     /// Newest first; all are tried.
     pub secrets: Vec<Secret>,
+    /// What else the kind's scheme needs.
+    pub settings: KindSettings,
+    /// Whether requests that nothing signs are taken.
+    pub is_unverified_accepted: bool,
     /// What a failing plain handler means.
     pub on_handler_error: OnHandlerError,
     /// Whether the sender is ours and can act on 409 for `conflict`.

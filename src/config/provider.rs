@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::field::{Checker, Field, Table};
-use super::load::KindFacts;
+use super::kind_settings;
+use super::load::{KindFacts, SecretsNeed};
 use super::problem::nearest;
 use super::{OnHandlerError, ProviderConfig, RetentionConfig, RetryConfig, RouteConfig, Secret};
 use crate::types::Name;
@@ -33,7 +34,13 @@ pub(super) fn provider(
     let place = field.clone();
     let mut table = field.table(checker)?;
     let kind = kind(checker, &mut table, &name, (&place, known.kinds));
-    let secrets = secrets(checker, &mut table);
+    let facts = known.kinds.iter().find(|facts| Some(&facts.kind) == kind.as_ref());
+    let settings =
+        kind_settings::settings(checker, &mut table, facts.map_or(&[], |facts| facts.settings.as_slice()));
+    let is_unverified_accepted = unverified(checker, &mut table, facts);
+    let need = facts.map_or(SecretsNeed::Needed, |facts| facts.secrets);
+    let needs_secrets = !is_unverified_accepted && need != SecretsNeed::Optional;
+    let secrets = secrets(checker, &mut table, needs_secrets);
     let words = [("keep", OnHandlerError::Keep), ("reject", OnHandlerError::Reject)];
     let on_handler_error = table.word(checker, "on_handler_error", &words).unwrap_or(OnHandlerError::Keep);
     let is_first_party = table.flag(checker, "first_party").unwrap_or(false);
@@ -44,7 +51,16 @@ pub(super) fn provider(
     };
     let routes = routes.into_iter().filter_map(|field| route(checker, field, known.destinations)).collect();
     table.finish(checker);
-    let config = ProviderConfig { kind: kind?, secrets, on_handler_error, is_first_party, routes, retry };
+    let config = ProviderConfig {
+        kind: kind?,
+        secrets,
+        settings,
+        is_unverified_accepted,
+        on_handler_error,
+        is_first_party,
+        routes,
+        retry,
+    };
     Some((name, config))
 }
 
@@ -86,11 +102,37 @@ fn kind(
     None
 }
 
-fn secrets(checker: &mut Checker<'_>, table: &mut Table) -> Vec<Secret> {
+/// `unverified = "accept"`, which only a kind may say whose sender signs nothing.
+fn unverified(checker: &mut Checker<'_>, table: &mut Table, facts: Option<&KindFacts>) -> bool {
+    let Some(field) = table.take(checker, "unverified") else { return false };
+    let Some(text) = field.text(checker) else { return false };
+    let may_be = facts.is_some_and(|facts| facts.secrets == SecretsNeed::OrUnverified);
+    match text.as_str() {
+        "refuse" => false,
+        "accept" if may_be => true,
+        "accept" => {
+            checker.problem(
+                &field,
+                "this kind's sender signs its requests",
+                "leave it out and write secrets",
+            );
+            false
+        }
+        _ => {
+            let remedy = "write \"accept\" or \"refuse\"";
+            checker.problem_shown(&field, "is not one of the words for this key", remedy);
+            false
+        }
+    }
+}
+
+fn secrets(checker: &mut Checker<'_>, table: &mut Table, is_needed: bool) -> Vec<Secret> {
     let remedy = "write secrets = [{ env = \"NAME\" }]; without one anybody could sign";
-    let Some(field) = table.needed(checker, "secrets", remedy) else { return Vec::new() };
+    let field =
+        if is_needed { table.needed(checker, "secrets", remedy) } else { table.take(checker, "secrets") };
+    let Some(field) = field else { return Vec::new() };
     let Some(list) = field.list(checker) else { return Vec::new() };
-    if list.is_empty() {
+    if list.is_empty() && is_needed {
         checker.problem(&field, "is an empty list", remedy);
     }
     list.into_iter().filter_map(|field| field.secret(checker)).collect()

@@ -1,4 +1,4 @@
-//! The receiver: `POST /webhooks/{provider}`. Keeps the raw bytes, caps them in size, time and number, and
+//! The receiver: `POST /webhooks/{provider}`, and what a kind's handshake needs. Keeps the raw bytes, caps them in size, time and number, and
 //! leaves everything else to `receive.rs`.
 
 use std::sync::Arc;
@@ -67,14 +67,24 @@ async fn take(state: &ReceiverState, name: &str, request: Request) -> Result<Ans
     let Some(entry) = state.receiver.entry(name) else {
         return Err(Problem::from(&ReceiveError::UnknownProvider));
     };
-    if request.method() != Method::POST {
+    if request.method() != Method::POST && !entry.provider.has_handshake(request.method().as_str()) {
         return Err(Problem::METHOD);
     }
+    let is_event = request.method() == Method::POST;
     let (parts, body) = request.into_parts();
     let path = parts.uri.path_and_query().map_or("", |path| path.as_str());
     let url = format!("{}{path}", state.public_url);
     let (body, _room) = read_body(state, &parts.headers, body).await?;
-    let raw = RawRequest { url, headers: parts.headers, body, received_at_ms: state.clock.now_ms() };
+    let raw = RawRequest {
+        method: parts.method,
+        url,
+        headers: parts.headers,
+        body,
+        received_at_ms: state.clock.now_ms(),
+    };
+    if !is_event {
+        return Receiver::answer(entry, &raw).ok_or(Problem::METHOD);
+    }
     state.receiver.receive(entry, raw).await.map_err(|error| Problem::from(&error))
 }
 
@@ -117,11 +127,21 @@ async fn drain(mut body: Body) {
 }
 
 fn response(answer: Answer) -> Response {
-    let status = if answer.is_conflict_told { StatusCode::CONFLICT } else { StatusCode::OK };
+    let status = if answer.is_conflict_told {
+        StatusCode::CONFLICT
+    } else {
+        StatusCode::from_u16(answer.status).unwrap_or(StatusCode::OK)
+    };
     let mut response = (status, answer.body).into_response();
     let headers = response.headers_mut();
     if let Ok(value) = HeaderValue::try_from(answer.content_type) {
         headers.insert(header::CONTENT_TYPE, value);
+    }
+    for (name, value) in answer.headers {
+        // A stranger's text that is no header value is left out, as if it had not been sent.
+        if let (Ok(name), Ok(value)) = (HeaderName::try_from(name), HeaderValue::try_from(value)) {
+            headers.insert(name, value);
+        }
     }
     if let Some(outcome) = answer.outcome {
         headers.insert(OUTCOME.clone(), HeaderValue::from_static(outcome.as_str()));

@@ -5,8 +5,6 @@
 //! id of our own, so that it is kept and shown.
 
 mod headers;
-mod json;
-mod time;
 
 use std::sync::Arc;
 
@@ -14,12 +12,12 @@ use bytes::Bytes;
 use http::HeaderMap;
 use sha2::{Digest, Sha256};
 
-use crate::spec::{EventSpec, Source, Sources, Spec};
+use crate::json::{self, Document, Found, find, text_of};
+use crate::spec::{BodyFormat, EventSpec, Source, Sources, Spec};
 use crate::types::{BodyDigest, EventKey, IncomingEvent, Name, ObjectVersion, UnixMs, stored_text};
-use crate::verify::Verified;
+use crate::verify::{Verified, rfc3339_ms};
 
 pub(crate) use headers::{kept_headers, value as kept_header};
-pub(crate) use json::{Document, Found, find, text_of};
 
 /// What a type that is missing or cannot be stored reads as.
 const TYPE_UNKNOWN: &str = "unknown";
@@ -34,13 +32,19 @@ pub fn read(provider: &Name, spec: &Spec, verified: &Verified) -> Vec<IncomingEv
         headers: &request.headers,
         kept: kept_headers(spec, &request.headers).into(),
         received_at_ms: request.received_at_ms,
+        outer: None,
     };
     let body = &request.body;
     let json = match json_of(event, &request.headers, body) {
         Ok(json) => json,
         Err(why) => return vec![reader.unreadable(body, why)],
     };
+    if event.body == BodyFormat::Lines {
+        return lines(&json).map(|range| reader.element(&json, &json, range)).collect();
+    }
     let Some(each) = &event.each else { return vec![reader.one(body, &json)] };
+    let outer = Document::parse(&json);
+    let reader = Reader { outer: outer.as_ref(), ..reader };
     match find(&json, each) {
         Found::One(list) => match json::elements(list) {
             Some(elements) => elements.into_iter().map(|range| reader.element(&json, list, range)).collect(),
@@ -59,6 +63,7 @@ pub fn payload_of(spec: &Spec, kept_headers: &str, body: &Bytes) -> Result<Bytes
     let content_type = header("content-type").unwrap_or_default();
     let json = match &event.form_field {
         Some(field) if is_form(&content_type) => form_value(field, body)?,
+        None if event.body == BodyFormat::Form && is_form(&content_type) => form_object(body),
         _ => body.clone(),
     };
     Ok(payload(event, &json, Document::parse(&json).as_ref()))
@@ -73,6 +78,7 @@ fn json_of(event: &EventSpec, headers: &HeaderMap, body: &Bytes) -> Result<Bytes
     let content_type = headers.get(http::header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
     match &event.form_field {
         Some(field) if content_type.is_some_and(is_form) => form_value(field, body),
+        None if event.body == BodyFormat::Form && content_type.is_some_and(is_form) => Ok(form_object(body)),
         _ => Ok(body.clone()),
     }
 }
@@ -90,6 +96,26 @@ fn form_value(field: &str, body: &[u8]) -> Result<Bytes, String> {
     Ok(Bytes::from(value.1.into_owned()))
 }
 
+/// A form as one JSON object of texts, in its order. A field that is there twice stays so, and is found to.
+fn form_object(body: &[u8]) -> Bytes {
+    let pairs = form_urlencoded::parse(body).map(|(name, value)| {
+        let text = |text: &str| serde_json::Value::from(text).to_string();
+        format!("{}:{}", text(&name), text(&value))
+    });
+    Bytes::from(format!("{{{}}}", pairs.collect::<Vec<_>>().join(",")))
+}
+
+/// Where the lines of a body are that hold anything.
+fn lines(body: &[u8]) -> impl Iterator<Item = std::ops::Range<usize>> {
+    let mut from = 0;
+    let ranges = body.split(|byte| *byte == b'\n').map(move |line| {
+        let start = from;
+        from += line.len() + 1;
+        start..start + line.trim_ascii_end().len()
+    });
+    ranges.filter(|range| !range.is_empty())
+}
+
 fn payload(event: &EventSpec, json: &Bytes, document: Option<&Document<'_>>) -> Bytes {
     match document.map(|document| document.find(&event.payload)) {
         Some(Found::One(text)) => json.slice_ref(text),
@@ -104,6 +130,8 @@ struct Reader<'a> {
     headers: &'a HeaderMap,
     kept: Arc<str>,
     received_at_ms: UnixMs,
+    /// The whole body of a batch.
+    outer: Option<&'a Document<'a>>,
 }
 
 impl Reader<'_> {
@@ -115,18 +143,13 @@ impl Reader<'_> {
 
     /// The event whose signed bytes are `body` and whose JSON text is `json`.
     fn one(&self, body: &Bytes, json: &Bytes) -> IncomingEvent {
-        let needs_json =
-            self.spec.id.0.iter().chain(&self.spec.event_type.0).any(|s| matches!(s, Source::Json(_)));
+        let needs_json = |source: &Source| matches!(source, Source::Json(_) | Source::Member(_));
+        let needs_json = self.spec.id.0.iter().chain(&self.spec.event_type.0).any(needs_json);
         let document = Document::parse(json);
         if needs_json && document.is_none() {
             return self.unreadable(body, "the body is not JSON".to_owned());
         }
         let document = document.as_ref();
-        let event_type = self.event_type(document);
-        let event_id = match self.joined_id(&self.spec.id, document) {
-            Ok(event_id) => event_id,
-            Err(why) => return IncomingEvent { event_type, ..self.unreadable(body, why) },
-        };
         let digest = match document {
             Some(document) if body.as_ptr() == json.as_ptr() => {
                 document.digest_without(body, &self.spec.volatile)
@@ -134,11 +157,17 @@ impl Reader<'_> {
             // A form: its fields are signed as one text, and nothing of it is left out.
             _ => Sha256::digest(body).into(),
         };
+        let read = Read { document, digest: &digest };
+        let event_type = self.event_type(read);
+        let event_id = match self.joined_id(&self.spec.id, read) {
+            Ok(event_id) => event_id,
+            Err(why) => return IncomingEvent { event_type, ..self.unreadable(body, why) },
+        };
         IncomingEvent {
             key: EventKey { provider: self.provider.clone(), event_id },
             replay_key: self.replay_key(&digest, &event_type),
-            object: self.object(document),
-            created_at_ms: self.spec.created.as_ref().and_then(|source| self.number(source, document)),
+            object: self.object(read),
+            created_at_ms: self.spec.created.as_ref().and_then(|source| self.number(source, read)),
             received_at_ms: self.received_at_ms,
             payload: payload(self.spec, json, document),
             headers: Arc::clone(&self.kept),
@@ -181,22 +210,22 @@ impl Reader<'_> {
         Some(Sha256::new().chain_update(digest).chain_update(event_type).finalize().into())
     }
 
-    fn event_type(&self, json: Option<&Document<'_>>) -> String {
+    fn event_type(&self, read: Read<'_>) -> String {
         let parts: Vec<String> =
-            self.spec.event_type.0.iter().filter_map(|one| self.text(one, json).ok()).collect();
+            self.spec.event_type.0.iter().filter_map(|one| self.text(one, read).ok()).collect();
         let joined = parts.join(".");
         if stored_text(&joined).is_ok() { joined } else { TYPE_UNKNOWN.to_owned() }
     }
 
     /// One source is the id as it is; several are joined with their lengths, so that no two lists of parts
     /// make the same id.
-    fn joined_id(&self, sources: &Sources, json: Option<&Document<'_>>) -> Result<String, String> {
+    fn joined_id(&self, sources: &Sources, read: Read<'_>) -> Result<String, String> {
         let joined = match sources.0.as_slice() {
-            [one] => self.text(one, json)?,
+            [one] => self.text(one, read)?,
             several => {
                 let parts: Result<Vec<String>, String> = several
                     .iter()
-                    .map(|one| self.text(one, json).map(|text| format!("{}:{text}", text.len())))
+                    .map(|one| self.text(one, read).map(|text| format!("{}:{text}", text.len())))
                     .collect();
                 parts?.join(",")
             }
@@ -205,22 +234,33 @@ impl Reader<'_> {
         Ok(joined)
     }
 
-    fn object(&self, json: Option<&Document<'_>>) -> Option<ObjectVersion> {
-        let object = self.joined_id(self.spec.object.as_ref()?, json).ok()?;
-        let version = self.number(self.spec.version.as_ref()?, json)?;
+    fn object(&self, read: Read<'_>) -> Option<ObjectVersion> {
+        let object = self.joined_id(self.spec.object.as_ref()?, read).ok()?;
+        let version = self.number(self.spec.version.as_ref()?, read)?;
         Some(ObjectVersion { object, version })
     }
 
     /// A whole number, or an RFC 3339 time in milliseconds.
-    fn number(&self, source: &Source, json: Option<&Document<'_>>) -> Option<i64> {
-        let text = self.text(source, json).ok()?;
-        text.parse().ok().or_else(|| time::rfc3339_ms(&text))
+    fn number(&self, source: &Source, read: Read<'_>) -> Option<i64> {
+        let text = self.text(source, read).ok()?;
+        text.parse().ok().or_else(|| rfc3339_ms(&text))
     }
 
     /// The text at one place, or why there is none.
-    fn text(&self, source: &Source, json: Option<&Document<'_>>) -> Result<String, String> {
+    fn text(&self, source: &Source, read: Read<'_>) -> Result<String, String> {
+        let json = || read.document.ok_or("the body is not JSON");
         match source {
-            Source::Json(pointer) => json.ok_or("the body is not JSON")?.text(pointer),
+            Source::Json(pointers) => first_text(json()?, pointers),
+            Source::Outer(pointers) => first_text(self.outer.ok_or("the body is not JSON")?, pointers),
+            Source::Digest(_) => Ok(hex::encode(read.digest)),
+            Source::Received(_) => Ok(self.received_at_ms.to_string()),
+            Source::Text(text) => Ok(text.clone()),
+            Source::Member(names) => {
+                let json = json()?;
+                let is_there = |name: &&str| matches!(json.find(&format!("/{name}")), Found::One(_));
+                let found = names.split('|').find(is_there);
+                found.map(str::to_owned).ok_or_else(|| format!("none of {names} is there"))
+            }
             Source::Header(names) => {
                 let present = names.split('|').find_map(|name| self.headers.get(name));
                 let value = present.ok_or_else(|| format!("header `{names}` is missing"))?;
@@ -229,6 +269,21 @@ impl Reader<'_> {
             }
         }
     }
+}
+
+/// One event's text, and the digest of its bytes.
+#[derive(Clone, Copy)]
+struct Read<'a> {
+    document: Option<&'a Document<'a>>,
+    digest: &'a BodyDigest,
+}
+
+/// The text at the first of the pointers, separated by `|`, that leads anywhere.
+fn first_text(json: &Document<'_>, pointers: &str) -> Result<String, String> {
+    let led = pointers
+        .split('|')
+        .find(|pointer| !matches!(json.find(pointer), Found::Missing | Found::One(b"null")));
+    json.text(led.or(pointers.split('|').next()).unwrap_or_default())
 }
 
 /// The raw text that `pointer` names in `json`; `None` when it is missing, there twice, or `json` is not

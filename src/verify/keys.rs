@@ -1,12 +1,16 @@
-//! Configured secrets made ready: HMAC states that already took in the key, and Ed25519 public keys.
+//! Configured secrets made ready: HMAC states that already took in the key, public keys, and what the kind's
+//! settings say besides.
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
+use std::borrow::Cow;
+use std::sync::Arc;
+
 use hmac::{Hmac, KeyInit, Mac};
 use sha1::Sha1;
-use sha2::{Sha256, Sha512};
+use sha2::{Sha256, Sha384, Sha512};
 
-use crate::config::Secret;
+use super::encoding::{key_base64, same};
+use super::public::{PublicKey, PublicScheme};
+use crate::config::{KindSettings, Secret};
 use crate::spec::{Scheme, SecretFormat, SignatureSpec};
 
 /// Why configured secrets are no keys. Never says what they are.
@@ -15,6 +19,9 @@ pub enum KeyError {
     /// Nothing to verify with.
     #[error("no secret is configured: everything would be refused")]
     NoSecrets,
+    /// A setting that the scheme cannot do without.
+    #[error("setting `{0}` is missing")]
+    NoSetting(String),
     /// An empty or blank secret would verify anybody's requests.
     #[error("secret {0} is empty")]
     Empty(usize),
@@ -38,42 +45,96 @@ pub enum KeyError {
     },
 }
 
-/// The keys of one provider, newest first.
+/// Where keys come from that no setting holds, such as a sender's certificate by its URL or a key by its id.
+/// It answers from what it has fetched before: verification waits for nobody.
+pub trait KeySource: Send + Sync {
+    /// The key's text as [`PublicKey::parse`] or [`super::Certificate::parse`] reads it.
+    fn key(&self, wanted: &KeyWanted<'_>) -> Option<String>;
+}
+
+/// Which key a [`KeySource`] is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KeyWanted<'a> {
+    /// The setting that would hold it.
+    pub setting: &'a str,
+    /// The id or URL that the request names; the kind has checked that it may be asked.
+    pub id: &'a str,
+}
+
+/// The keys of one provider, newest first, and its settings.
 #[derive(Clone)]
-pub struct Keys(Vec<Key>);
+pub struct Keys {
+    list: Vec<NamedKey>,
+    secrets: Vec<Secret>,
+    settings: KindSettings,
+    source: Option<Arc<dyn KeySource>>,
+}
 
 #[derive(Clone)]
-pub(super) enum Key {
+struct NamedKey {
+    id: Option<String>,
+    key: Key,
+}
+
+#[derive(Clone)]
+enum Key {
     Sha1(Hmac<Sha1>, usize),
     Sha256(Hmac<Sha256>, usize),
+    Sha384(Hmac<Sha384>, usize),
     Sha512(Hmac<Sha512>, usize),
-    /// 32 bytes of an Ed25519 public key.
-    Ed25519(Vec<u8>),
+    Public(PublicKey),
 }
 
 impl std::fmt::Debug for Keys {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Keys({})", self.0.len())
+        write!(f, "Keys({})", self.list.len())
     }
 }
 
 impl Keys {
-    /// Makes keys of `secrets`, newest first.
-    pub fn new(spec: &SignatureSpec, secrets: &[Secret]) -> Result<Self, KeyError> {
-        if secrets.is_empty() {
-            return Err(KeyError::NoSecrets);
+    /// Makes keys of `secrets`, newest first, and of the setting that the spec names.
+    pub fn new(spec: &SignatureSpec, secrets: &[Secret], settings: &KindSettings) -> Result<Self, KeyError> {
+        let secrets: Vec<Secret> = secrets.iter().flat_map(|secret| taken_apart(spec, secret)).collect();
+        if let Some(n) = secrets.iter().position(|secret| secret.reveal().trim().is_empty()) {
+            return Err(KeyError::Empty(n + 1));
         }
-        let numbered = secrets.iter().enumerate();
-        numbered.map(|(n, secret)| key(spec, n + 1, secret.reveal())).collect::<Result<_, _>>().map(Self)
+        let named = spec.keys.iter().flat_map(|name| settings.all(name));
+        let named = named.map(|setting| (setting.id.clone(), setting.value.reveal()));
+        let texts: Vec<_> = secrets.iter().map(|secret| (None, secret.reveal())).chain(named).collect();
+        match (&spec.keys, spec.scheme) {
+            (_, Scheme::Basic) => {
+                let missing = ["username", "password"].into_iter().find(|name| !settings.has(name));
+                missing.map_or(Ok(()), |name| Err(KeyError::NoSetting(name.to_owned())))?;
+            }
+            (Some(name), _) if texts.is_empty() => return Err(KeyError::NoSetting(name.clone())),
+            (None, _) if texts.is_empty() && spec.secrets_needed => return Err(KeyError::NoSecrets),
+            _ => {}
+        }
+        let list = match spec.scheme {
+            Scheme::Token | Scheme::Basic | Scheme::Unsigned => Vec::new(),
+            _ => {
+                let numbered = texts.into_iter().enumerate();
+                let made = numbered.map(|(n, (id, text))| Ok(NamedKey { id, key: key(spec, n + 1, text)? }));
+                made.collect::<Result<_, _>>()?
+            }
+        };
+        Ok(Self { list, secrets, settings: settings.clone(), source: None })
+    }
+
+    /// Asks `source` for keys that no setting holds.
+    #[must_use]
+    pub fn with_source(mut self, source: Arc<dyn KeySource>) -> Self {
+        self.source = Some(source);
+        self
     }
 
     /// Refuses keys shorter than the kind's floor. Not part of [`Keys::new`], so that published test
     /// vectors with short secrets can be judged.
     pub fn check_strength(&self, spec: &SignatureSpec) -> Result<(), KeyError> {
-        for (n, key) in self.0.iter().enumerate() {
-            let bytes_n = match key {
-                Key::Sha1(_, n) | Key::Sha256(_, n) | Key::Sha512(_, n) => *n,
-                Key::Ed25519(_) => continue,
+        for (n, named) in self.list.iter().enumerate() {
+            let bytes_n = match &named.key {
+                Key::Sha1(_, n) | Key::Sha256(_, n) | Key::Sha384(_, n) | Key::Sha512(_, n) => *n,
+                Key::Public(_) => continue,
             };
             if bytes_n < spec.secret_bytes_min {
                 return Err(KeyError::TooShort { position: n + 1, bytes_n, min_n: spec.secret_bytes_min });
@@ -84,74 +145,144 @@ impl Keys {
 
     /// How many there are.
     pub fn len(&self) -> usize {
-        self.0.len()
+        self.list.len().max(self.secrets.len())
     }
 
-    /// Never true for keys that [`Keys::new`] made.
+    /// Whether there is neither key nor secret.
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.len() == 0
+    }
+
+    /// The configured secrets as texts, newest first.
+    pub fn secrets(&self) -> impl Iterator<Item = &str> {
+        self.secrets.iter().map(Secret::reveal)
+    }
+
+    /// What the operator wrote under `settings`.
+    pub fn settings(&self) -> &KindSettings {
+        &self.settings
+    }
+
+    /// The text of a setting, or the error that says it is missing.
+    pub fn setting(&self, name: &str) -> Result<&str, super::VerifyError> {
+        self.settings
+            .text(name)
+            .ok_or_else(|| super::VerifyError::NoKey(format!("setting `{name}` is missing")))
+    }
+
+    /// The key with this id: from the setting, else from the source.
+    pub fn key_text(&self, setting: &str, id: &str) -> Option<Cow<'_, str>> {
+        let fetched = || self.source.as_ref()?.key(&KeyWanted { setting, id }).map(Cow::Owned);
+        self.settings.of_id(setting, id).map(Cow::Borrowed).or_else(fetched)
     }
 
     /// Which key signed `parts`, one after the other, as `signature`. Constant-time for each key.
-    pub fn mac_matches(&self, parts: &[&[u8]], signature: &[u8]) -> Option<usize> {
-        self.0.iter().position(|key| match key {
-            Key::Sha1(mac, _) => fed(mac.clone(), parts).verify_slice(signature).is_ok(),
-            Key::Sha256(mac, _) => fed(mac.clone(), parts).verify_slice(signature).is_ok(),
-            Key::Sha512(mac, _) => fed(mac.clone(), parts).verify_slice(signature).is_ok(),
-            Key::Ed25519(_) => false,
+    pub fn mac_matches<P: AsRef<[u8]>>(&self, parts: &[P], signature: &[u8]) -> Option<usize> {
+        self.mac_matches_of(None, parts, signature)
+    }
+
+    /// As [`Keys::mac_matches`], of the keys with this id alone.
+    pub(super) fn mac_matches_of<P: AsRef<[u8]>>(
+        &self,
+        id: Option<&str>,
+        parts: &[P],
+        signature: &[u8],
+    ) -> Option<usize> {
+        self.list.iter().position(|named| {
+            is_asked(named, id)
+                && match &named.key {
+                    Key::Sha1(mac, _) => fed(mac.clone(), parts).verify_slice(signature).is_ok(),
+                    Key::Sha256(mac, _) => fed(mac.clone(), parts).verify_slice(signature).is_ok(),
+                    Key::Sha384(mac, _) => fed(mac.clone(), parts).verify_slice(signature).is_ok(),
+                    Key::Sha512(mac, _) => fed(mac.clone(), parts).verify_slice(signature).is_ok(),
+                    Key::Public(_) => false,
+                }
         })
     }
 
-    /// Which Ed25519 key signed `message` as `signature`.
-    pub(super) fn ed25519_matches(&self, message: &[u8], signature: &[u8]) -> Option<usize> {
-        self.0.iter().position(|key| match key {
-            Key::Ed25519(public) => {
-                let key = ring::signature::UnparsedPublicKey::new(&ring::signature::ED25519, public);
-                key.verify(message, signature).is_ok()
-            }
-            _ => false,
+    /// Which public key signed `message` as `signature`.
+    pub fn public_matches(
+        &self,
+        scheme: PublicScheme,
+        id: Option<&str>,
+        message: &[u8],
+        signature: &[u8],
+    ) -> Option<usize> {
+        self.list.iter().position(|named| {
+            is_asked(named, id)
+                && matches!(&named.key, Key::Public(key) if key.verifies(scheme, message, signature))
         })
+    }
+
+    /// Which secret `token` is. Every secret is compared, each in constant time.
+    pub fn token_matches(&self, token: &[u8]) -> Option<usize> {
+        let matches = self.secrets().map(|secret| same(secret.as_bytes(), token));
+        matches.enumerate().filter(|(_, is_same)| *is_same).fold(None, |first, (n, _)| first.or(Some(n)))
     }
 
     /// The base64 signature of `message` by the newest key that can sign; for kinds that sign with code.
     pub fn sign_base64(&self, message: &[u8]) -> Option<String> {
-        self.mac(&[message]).map(|mac| STANDARD.encode(mac))
+        self.mac(&[message]).map(|mac| super::encoding::base64_text(&mac))
     }
 
     /// The signature of `parts` by the newest key that can sign.
-    pub(super) fn mac(&self, parts: &[&[u8]]) -> Option<Vec<u8>> {
-        self.0.iter().find_map(|key| match key {
+    pub fn mac<P: AsRef<[u8]>>(&self, parts: &[P]) -> Option<Vec<u8>> {
+        self.list.iter().find_map(|named| match &named.key {
             Key::Sha1(mac, _) => Some(fed(mac.clone(), parts).finalize().into_bytes().to_vec()),
             Key::Sha256(mac, _) => Some(fed(mac.clone(), parts).finalize().into_bytes().to_vec()),
+            Key::Sha384(mac, _) => Some(fed(mac.clone(), parts).finalize().into_bytes().to_vec()),
             Key::Sha512(mac, _) => Some(fed(mac.clone(), parts).finalize().into_bytes().to_vec()),
-            Key::Ed25519(_) => None,
+            Key::Public(_) => None,
         })
+    }
+
+    /// The id of the newest key, where keys have ids.
+    pub(super) fn first_id(&self) -> Option<&str> {
+        self.list.iter().find_map(|named| named.id.as_deref())
     }
 }
 
-fn fed<M: Mac>(mut mac: M, parts: &[&[u8]]) -> M {
+/// A key whose id is known is tried only when it is asked for; one without an id always.
+fn is_asked(named: &NamedKey, id: Option<&str>) -> bool {
+    match (&named.id, id) {
+        (Some(own), Some(asked)) => own == asked,
+        _ => true,
+    }
+}
+
+fn fed<M: Mac, P: AsRef<[u8]>>(mut mac: M, parts: &[P]) -> M {
     for part in parts {
-        mac.update(part);
+        mac.update(part.as_ref());
     }
     mac
 }
 
+/// What a sender shows as one text may be several secrets, each with something before it.
+fn taken_apart(spec: &SignatureSpec, secret: &Secret) -> Vec<Secret> {
+    let strip = |text: &str| {
+        let prefix = spec.secret_strip.as_deref().unwrap_or_default();
+        Secret::new(text.strip_prefix(prefix).unwrap_or(text))
+    };
+    match spec.secret_separator {
+        Some(separator) => secret.reveal().split(separator).map(|one| strip(one.trim())).collect(),
+        None => vec![strip(secret.reveal())],
+    }
+}
+
 fn key(spec: &SignatureSpec, position: usize, text: &str) -> Result<Key, KeyError> {
-    if text.trim().is_empty() {
-        return Err(KeyError::Empty(position));
-    }
     let undecodable = |wanted| KeyError::Undecodable { position, wanted };
-    if let (SecretFormat::Whsec, Some(public)) = (spec.secret, text.strip_prefix("whpk_")) {
-        let public = STANDARD.decode(public).ok().filter(|bytes| bytes.len() == 32);
-        return public.map(Key::Ed25519).ok_or(undecodable("`whpk_` and the base64 of 32 bytes"));
+    let is_public =
+        spec.scheme.is_public() || (spec.scheme == Scheme::StandardWebhooks && text.starts_with("whpk_"));
+    if is_public {
+        let wanted = "a public key: PEM, base64 of its SPKI, or 32 bytes for Ed25519";
+        return PublicKey::parse(text).map(Key::Public).ok_or(undecodable(wanted));
     }
-    let bytes = match spec.secret {
-        SecretFormat::Text => text.as_bytes().to_vec(),
-        SecretFormat::Hex => hex::decode(text).map_err(|_| undecodable("hexadecimal"))?,
-        SecretFormat::Base64 => STANDARD.decode(text).map_err(|_| undecodable("base64"))?,
-        SecretFormat::Whsec => {
-            let stem = text.strip_prefix("whsec_").unwrap_or(text);
-            STANDARD.decode(stem).map_err(|_| undecodable("base64 behind an optional `whsec_`"))?
+    let bytes = match (spec.secret, text.strip_prefix("whsec_")) {
+        (SecretFormat::Text, _) | (SecretFormat::WhsecOrText, None) => text.as_bytes().to_vec(),
+        (SecretFormat::Hex, _) => hex::decode(text).map_err(|_| undecodable("hexadecimal"))?,
+        (SecretFormat::Base64, _) => key_base64(text).ok_or(undecodable("base64"))?,
+        (SecretFormat::Whsec | SecretFormat::WhsecOrText, stem) => {
+            key_base64(stem.unwrap_or(text)).ok_or(undecodable("base64 behind an optional `whsec_`"))?
         }
     };
     if bytes.is_empty() {
@@ -161,10 +292,9 @@ fn key(spec: &SignatureSpec, position: usize, text: &str) -> Result<Key, KeyErro
     // HMAC takes keys of any length; the error exists for other MACs.
     let made = match spec.scheme {
         Scheme::HmacSha1 => Hmac::new_from_slice(&bytes).map(|mac| Key::Sha1(mac, n)),
+        Scheme::HmacSha384 => Hmac::new_from_slice(&bytes).map(|mac| Key::Sha384(mac, n)),
         Scheme::HmacSha512 => Hmac::new_from_slice(&bytes).map(|mac| Key::Sha512(mac, n)),
-        Scheme::HmacSha256 | Scheme::StandardWebhooks | Scheme::Code => {
-            Hmac::new_from_slice(&bytes).map(|mac| Key::Sha256(mac, n))
-        }
+        _ => Hmac::new_from_slice(&bytes).map(|mac| Key::Sha256(mac, n)),
     };
     made.map_err(|_| undecodable("a key of this scheme"))
 }

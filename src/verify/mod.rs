@@ -1,19 +1,41 @@
 //! Pure: bytes in, [`Verified`] out. No clock, no network, no database.
 //!
 //! A [`Verified`] can be made here only; whatever needs a believed request asks for one. Secrets are
-//! compared in constant time and never printed. `keys.rs` turns configured secrets into keys, `hmac.rs`
-//! and `standard.rs` are the named schemes. Start at [`verify`].
+//! compared in constant time and never printed. `keys.rs` turns configured secrets into keys, `public.rs`
+//! public keys; `signed.rs`, `standard.rs` and `token.rs` are the named schemes, `handshake.rs` answers what
+//! is no event; `form.rs`, `jws.rs` and `canonical.rs` help kinds that verify with code. Start at [`verify`].
 
-mod hmac;
+mod canonical;
+mod encoding;
+mod filled;
+mod form;
+mod handshake;
+mod jws;
 mod keys;
+mod public;
 mod sign;
+mod signed;
 mod standard;
+mod time;
+mod token;
 
 use bytes::Bytes;
-use http::HeaderMap;
+use http::{HeaderMap, Method};
 
-pub use keys::{KeyError, Keys};
+pub use canonical::{compact_json, php_serialized, sorted_json};
+pub use encoding::{
+    Hash, base64_text, base64url_text, crc32, decode_base64, decode_base64url, decode_hex, digest, hex_text,
+    hmac, same,
+};
+pub use filled::{path_and_query, query_value};
+pub use form::{form_pairs, form_value};
+pub use handshake::{Reply, reply};
+pub use jws::{Jws, jws_hs256};
+pub use keys::{KeyError, KeySource, KeyWanted, Keys};
+pub use public::{Certificate, PublicKey, PublicScheme};
 pub use sign::{SignAt, SignError, Signed, sign};
+pub(crate) use time::rfc3339_ms;
+pub use time::{check_timestamp, rfc3339_text};
 
 use crate::spec::{Scheme, SignatureSpec};
 use crate::types::UnixMs;
@@ -24,6 +46,8 @@ const SIGNATURES_N_MAX: usize = 16;
 /// A request as it came, before anything is believed.
 #[derive(Debug, Clone)]
 pub struct RawRequest {
+    /// Usually POST.
+    pub method: Method,
     /// The URL as the sender called it: the public URL with path and query.
     pub url: String,
     /// All headers, repeated ones included.
@@ -90,6 +114,12 @@ pub enum VerifyError {
         /// What is allowed.
         tolerance_s: u32,
     },
+    /// What to verify it with is not at hand.
+    #[error("no key to verify with: {0}")]
+    NoKey(String),
+    /// The sender signs nothing, and the operator did not say that this is to be accepted.
+    #[error("the request is not signed, and `unverified = \"accept\"` is not configured")]
+    Unsigned,
     /// Well-formed and in time, but signed with none of our secrets.
     #[error("signature matches none of the {keys_n} configured secrets")]
     Mismatch {
@@ -99,38 +129,74 @@ pub enum VerifyError {
 }
 
 impl VerifyError {
-    /// Which step failed, as one word for tables: `header`, `timestamp` or `signature`.
+    /// Signed with none of these keys.
+    pub fn mismatch(keys: &Keys) -> Self {
+        Self::Mismatch { keys_n: keys.len().max(1) }
+    }
+
+    /// Which step failed, as one word for tables: `header`, `timestamp`, `secret` or `signature`.
     pub fn step(&self) -> &'static str {
         match self {
             Self::HeaderMissing(_) | Self::HeaderRepeated(_) | Self::Malformed { .. } => "header",
             Self::Stale { .. } | Self::Future { .. } => "timestamp",
-            Self::Mismatch { .. } => "signature",
+            Self::NoKey(_) => "secret",
+            Self::Mismatch { .. } | Self::Unsigned => "signature",
         }
     }
 
-    fn malformed(place: &str, why: &'static str) -> Self {
+    /// What carries the signature has another shape than the kind's.
+    pub fn malformed(place: &str, why: &'static str) -> Self {
         Self::Malformed { place: place.to_owned(), why }
     }
+}
+
+/// How the operator wants requests judged that a sender does not sign.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Unverified {
+    /// As any other that is not believed.
+    #[default]
+    Refuse,
+    /// Taken, at the operator's own word; only where no key is configured.
+    Accept,
 }
 
 /// Believes `request` or says why not: the named scheme of `spec`, or `code` where the spec says so.
 pub fn verify(
     spec: &SignatureSpec,
     code: Option<VerifyFn>,
-    keys: &Keys,
+    (keys, unverified): (&Keys, Unverified),
     request: RawRequest,
 ) -> Result<Verified, VerifyError> {
+    if spec.may_be_unsigned && keys.is_empty() {
+        return match unverified {
+            Unverified::Accept => Ok(Verified { request, secret_n: 0 }),
+            Unverified::Refuse => Err(VerifyError::Unsigned),
+        };
+    }
     let secret_n = match (spec.scheme, code) {
         (Scheme::Code, Some(code)) => code(&request, keys)?,
         (Scheme::Code, None) => {
             return Err(VerifyError::malformed("scheme", "the kind has no code to verify with"));
         }
         (Scheme::StandardWebhooks, _) => standard::verify(spec, keys, &request)?,
-        (Scheme::HmacSha256 | Scheme::HmacSha512 | Scheme::HmacSha1, _) => {
-            hmac::verify(spec, keys, &request)?
-        }
+        (Scheme::Token, _) => token::verify(spec, keys, &request)?,
+        (Scheme::Basic, _) => token::basic(keys, &request)?,
+        (Scheme::Unsigned, _) => return Err(VerifyError::Unsigned),
+        _ => signed::verify(spec, keys, &request)?,
     };
     Ok(Verified { request, secret_n })
+}
+
+/// The Standard Webhooks scheme under one header prefix, for kinds that verify with code.
+pub fn standard_webhooks(
+    request: &RawRequest,
+    keys: &Keys,
+    prefix: &str,
+    tolerance_s: u32,
+) -> Result<usize, VerifyError> {
+    standard::verify_family(&standard::Family::of(prefix), keys, request, |at, received_at_ms| {
+        time::check_age(at, received_at_ms, tolerance_s, tolerance_s)
+    })
 }
 
 /// The value of a header that decides: present once, and text.
@@ -149,30 +215,4 @@ fn first_present<'a>(headers: &HeaderMap, names: &'a [String]) -> Result<&'a str
     present
         .map(String::as_str)
         .ok_or_else(|| VerifyError::HeaderMissing(names.first().cloned().unwrap_or_default()))
-}
-
-/// Unix seconds, digits only: signs, blanks and fractions are other texts than the sender signed.
-fn timestamp_s(place: &str, text: &str) -> Result<i64, VerifyError> {
-    let is_plain = !text.is_empty() && text.len() <= 15 && text.bytes().all(|b| b.is_ascii_digit());
-    let parsed = if is_plain { text.parse().ok() } else { None };
-    parsed.ok_or_else(|| VerifyError::malformed(place, "the timestamp is not a number of seconds"))
-}
-
-/// Whether `signed_at_s` is near enough to the request's arrival; both ends belong to the tolerance.
-fn check_time(spec: &SignatureSpec, signed_at_s: i64, received_at_ms: UnixMs) -> Result<(), VerifyError> {
-    let Some(tolerance_s) = spec.tolerance_s else { return Ok(()) };
-    let future_s = spec.tolerance_future_s.unwrap_or(tolerance_s);
-    let age_s = received_at_ms.div_euclid(1_000).saturating_sub(signed_at_s);
-    if age_s > i64::from(tolerance_s) {
-        return Err(VerifyError::Stale { age_s, tolerance_s });
-    }
-    if -age_s > i64::from(future_s) {
-        return Err(VerifyError::Future { ahead_s: -age_s, tolerance_s: future_s });
-    }
-    Ok(())
-}
-
-/// Standard base64 with padding, canonical; `None` for anything else.
-pub fn decode_base64(text: &str) -> Option<Vec<u8>> {
-    hmac::decoded(crate::spec::Encoding::Base64, text)
 }

@@ -1,13 +1,14 @@
 //! The other side, for `sign` and `send`: makes the headers that a sender would send. Offline, with the
 //! newest secret that can sign.
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use http::{HeaderMap, HeaderName, HeaderValue, Method};
 
-use super::Keys;
-use super::hmac::{Filled, parts};
+use super::encoding::{base64_text, encoded};
+use super::filled::{Caught, parts};
 use super::standard::Family;
-use crate::spec::{Encoding, Scheme, SignatureSpec, Source, Spec};
+use super::{Keys, RawRequest};
+use crate::spec::{Piece, Scheme, SignatureSpec, Slot, Source, Spec, TimeUnit};
 
 /// When and as what a request is signed.
 #[derive(Debug, Clone)]
@@ -47,36 +48,155 @@ pub enum SignError {
 
 /// Signs `body` as the sender of `spec` would.
 pub fn sign(spec: &Spec, keys: &Keys, body: &[u8], at: &SignAt) -> Result<Signed, SignError> {
-    let timestamp = at.now_s.to_string();
     let signature = &spec.signature;
-    let mut headers = vec![("content-type".to_owned(), "application/json".to_owned())];
+    let mut signed = Signed { headers: vec![content_type(body)], body: body.to_vec() };
+    signed.headers.extend(unsigned_headers(spec, at));
     match signature.scheme {
-        Scheme::Code => return Err(SignError::Unsupported(spec.kind.clone())),
-        Scheme::StandardWebhooks => {
-            let family = Family::of(signature.headers.first().map_or("webhook-", String::as_str));
-            let parts: [&[u8]; 5] = [at.id.as_bytes(), b".", timestamp.as_bytes(), b".", body];
-            let mac = keys.mac(&parts).ok_or(SignError::NoSigningKey)?;
-            headers.push((family.id, at.id.clone()));
-            headers.push((family.timestamp, timestamp));
-            headers.push((family.signature, format!("v1,{}", STANDARD.encode(mac))));
+        Scheme::Unsigned => {}
+        Scheme::StandardWebhooks => signed.headers.extend(standard(signature, keys, body, at)?),
+        Scheme::Token => {
+            let token = keys.secrets().next().ok_or(SignError::NoSigningKey)?.to_owned();
+            put(&mut signed, signature, &signature.layout.written(|_| token.clone()))?;
         }
-        Scheme::HmacSha1 | Scheme::HmacSha256 | Scheme::HmacSha512 => {
-            let filled = Filled { timestamp: &timestamp, url: &at.url, body };
-            let mac = keys.mac(&parts(&signature.signed, &filled)).ok_or(SignError::NoSigningKey)?;
-            let text = encoded(signature, &mac);
-            let value = signature.layout.replace("{timestamp}", &timestamp).replace("{signature}", &text);
-            headers.extend(signature.headers.first().map(|name| (name.clone(), value)));
-            headers.extend(signature.timestamp_header.iter().map(|name| (name.clone(), timestamp.clone())));
+        Scheme::Basic => {
+            let setting = |name| keys.settings().text(name).ok_or(SignError::NoSigningKey);
+            let text = format!("{}:{}", setting("username")?, setting("password")?);
+            let value = format!("Basic {}", base64_text(text.as_bytes()));
+            signed.headers.push(("authorization".to_owned(), value));
         }
+        scheme if scheme.is_mac() => mac(signature, keys, at, &mut signed)?,
+        _ => return Err(SignError::Unsupported(spec.kind.clone())),
     }
-    headers.extend(unsigned_headers(spec, at));
-    Ok(Signed { headers, body: body.to_vec() })
+    Ok(signed)
 }
 
-fn encoded(signature: &SignatureSpec, mac: &[u8]) -> String {
-    match signature.encoding {
-        Encoding::Hex => hex::encode(mac),
-        Encoding::Base64 => STANDARD.encode(mac),
+/// What a body says about itself by its first byte.
+fn content_type(body: &[u8]) -> (String, String) {
+    let is_json = body.trim_ascii_start().first().is_some_and(|byte| b"{[\"".contains(byte));
+    let is_form = !is_json && body.contains(&b'=');
+    let value = if is_form { "application/x-www-form-urlencoded" } else { "application/json" };
+    ("content-type".to_owned(), value.to_owned())
+}
+
+fn standard(
+    signature: &SignatureSpec,
+    keys: &Keys,
+    body: &[u8],
+    at: &SignAt,
+) -> Result<Vec<(String, String)>, SignError> {
+    let timestamp = at.now_s.to_string();
+    let family = Family::of(signature.headers.first().map_or("webhook-", String::as_str));
+    let parts: [&[u8]; 5] = [at.id.as_bytes(), b".", timestamp.as_bytes(), b".", body];
+    let mac = keys.mac(&parts).ok_or(SignError::NoSigningKey)?;
+    Ok(vec![
+        (family.id, at.id.clone()),
+        (family.timestamp, timestamp),
+        (family.signature, format!("v1,{}", base64_text(&mac))),
+    ])
+}
+
+/// An HMAC over the kind's template, put where the kind carries it.
+fn mac(spec: &SignatureSpec, keys: &Keys, at: &SignAt, signed: &mut Signed) -> Result<(), SignError> {
+    let timestamp = written_time(spec.timestamp_unit, at.now_s);
+    signed.headers.extend(spec.required_headers.clone());
+    signed.headers.extend(spec.timestamp_header.iter().map(|name| (name.clone(), timestamp.clone())));
+    let key_id = keys.first_id().unwrap_or_default().to_owned();
+    signed.headers.extend(spec.key_id_header.iter().map(|name| (name.clone(), key_id.clone())));
+    for piece in spec.signed.pieces() {
+        if let Piece::Header(name) = piece
+            && !signed.headers.iter().any(|(known, _)| known == name)
+        {
+            signed.headers.push((name.clone(), at.id.clone()));
+        }
+    }
+    let request = signed.request(at)?;
+    let caught = Caught { timestamp: &timestamp, headers: SIGNED_HEADERS, mac: "" };
+    let parts =
+        parts(&spec.signed, &request, keys, &caught).map_err(|why| SignError::Body(why.to_string()))?;
+    let text = encoded(spec.encoding, &keys.mac(&parts).ok_or(SignError::NoSigningKey)?);
+    let value = spec.layout.written(|slot| match slot {
+        Slot::Signature => text.clone(),
+        Slot::Timestamp => timestamp.clone(),
+        Slot::Headers => SIGNED_HEADERS.to_owned(),
+        Slot::KeyId => key_id.clone(),
+    });
+    put(signed, spec, &value)
+}
+
+/// The headers that are signed along where the sender chooses some.
+const SIGNED_HEADERS: &str = "content-type";
+
+fn written_time(unit: TimeUnit, now_s: i64) -> String {
+    match unit {
+        TimeUnit::S | TimeUnit::SOrMs => now_s.to_string(),
+        TimeUnit::Ms => now_s.saturating_mul(1_000).to_string(),
+        TimeUnit::Rfc3339 => super::rfc3339_text(now_s),
+    }
+}
+
+/// Puts a signature or token into its header, or into the body where the kind has it there.
+fn put(signed: &mut Signed, spec: &SignatureSpec, value: &str) -> Result<(), SignError> {
+    let Some(pointer) = &spec.json else {
+        let name = spec.headers.first().cloned().unwrap_or_default();
+        let name = name.strip_suffix('*').map_or(name.clone(), |stem| format!("{stem}1"));
+        signed.headers.push((name, value.to_owned()));
+        return Ok(());
+    };
+    let wrong = |why: &str| SignError::Body(why.to_owned());
+    let mut body: serde_json::Value =
+        serde_json::from_slice(&signed.body).map_err(|_| wrong("it is not JSON"))?;
+    let missing = || wrong("it has no place for the signature");
+    let set = |one: &mut serde_json::Value| -> Result<(), SignError> {
+        *one.pointer_mut(pointer).ok_or_else(missing)? = value.into();
+        Ok(())
+    };
+    match &spec.each {
+        None => set(&mut body)?,
+        Some(each) => {
+            let list = body.pointer_mut(each).and_then(serde_json::Value::as_array_mut);
+            list.ok_or_else(missing)?.iter_mut().try_for_each(set)?;
+        }
+    }
+    signed.body = body.to_string().into_bytes();
+    Ok(())
+}
+
+impl Signed {
+    /// A JSON body without further headers.
+    pub fn json(body: Vec<u8>) -> Self {
+        Self { headers: vec![("content-type".to_owned(), "application/json".to_owned())], body }
+    }
+
+    /// A form without further headers.
+    pub fn form(body: Vec<u8>) -> Self {
+        let value = "application/x-www-form-urlencoded".to_owned();
+        Self { headers: vec![("content-type".to_owned(), value)], body }
+    }
+
+    /// The same with one header more.
+    #[must_use]
+    pub fn with(mut self, name: &str, value: impl Into<String>) -> Self {
+        self.headers.push((name.to_owned(), value.into()));
+        self
+    }
+
+    /// The same as it would arrive.
+    pub fn request(&self, at: &SignAt) -> Result<RawRequest, SignError> {
+        let mut headers = HeaderMap::new();
+        for (name, value) in &self.headers {
+            let wrong = |_| SignError::Body(format!("header `{name}` cannot be sent"));
+            headers.append(
+                HeaderName::from_bytes(name.as_bytes()).map_err(|error| wrong(error.to_string()))?,
+                HeaderValue::from_str(value).map_err(|error| wrong(error.to_string()))?,
+            );
+        }
+        Ok(RawRequest {
+            method: Method::POST,
+            url: at.url.clone(),
+            headers,
+            body: Bytes::from(self.body.clone()),
+            received_at_ms: at.now_s.saturating_mul(1_000),
+        })
     }
 }
 

@@ -6,8 +6,11 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
-use super::{Keys, RawRequest, SIGNATURES_N_MAX, VerifyError, check_time, deciding_header, timestamp_s};
-use crate::spec::SignatureSpec;
+use super::public::PublicScheme;
+use super::time::{SignedAt, check_time, signed_at};
+use super::{Keys, RawRequest, SIGNATURES_N_MAX, VerifyError, deciding_header};
+use crate::spec::{SignatureSpec, TimeUnit};
+use crate::types::UnixMs;
 
 /// The header names of one family.
 pub(super) struct Family {
@@ -30,13 +33,23 @@ pub(super) fn verify(spec: &SignatureSpec, keys: &Keys, request: &RawRequest) ->
     let Some(family) = present.or(families.first()) else {
         return Err(VerifyError::HeaderMissing("webhook-signature".to_owned()));
     };
+    verify_family(family, keys, request, |at, received_at_ms| check_time(spec, at, received_at_ms))
+}
+
+/// The scheme under one family of names, with the caller's bounds for its time.
+pub(super) fn verify_family(
+    family: &Family,
+    keys: &Keys,
+    request: &RawRequest,
+    check: impl Fn(SignedAt, UnixMs) -> Result<(), VerifyError>,
+) -> Result<usize, VerifyError> {
     let signatures = deciding_header(&request.headers, &family.signature)?;
     let id = deciding_header(&request.headers, &family.id)?;
     let timestamp = deciding_header(&request.headers, &family.timestamp)?;
     if id.is_empty() {
         return Err(VerifyError::malformed(&family.id, "it is empty"));
     }
-    check_time(spec, timestamp_s(&family.timestamp, timestamp)?, request.received_at_ms)?;
+    check(signed_at(TimeUnit::S, &family.timestamp, timestamp)?, request.received_at_ms)?;
     let parts: [&[u8]; 5] = [id.as_bytes(), b".", timestamp.as_bytes(), b".", &request.body];
     let mut is_any_ours = false;
     for item in signatures.split(' ').take(SIGNATURES_N_MAX) {
@@ -44,7 +57,7 @@ pub(super) fn verify(spec: &SignatureSpec, keys: &Keys, request: &RawRequest) ->
         let Some(signature) = STANDARD.decode(text).ok().filter(|bytes| !bytes.is_empty()) else { continue };
         let matched = match version {
             "v1" => keys.mac_matches(&parts, &signature),
-            "v1a" => keys.ed25519_matches(&parts.concat(), &signature),
+            "v1a" => keys.public_matches(PublicScheme::Ed25519, None, &parts.concat(), &signature),
             _ => continue,
         };
         is_any_ours = true;

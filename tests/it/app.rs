@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use axum::Router;
 use axum::extract::State;
-use hooklatch::config::{ConfigSource, Environment, KindFacts, Settings};
+use hooklatch::config::{ConfigSource, Environment, KindFacts, SecretsNeed, Settings};
 use hooklatch::provider::Provider;
 use hooklatch::types::{Clock, Name};
 use hooklatch::{App, Running};
@@ -76,6 +76,8 @@ impl TestApp {
             horizon_h: 720,
             has_signed_time: true,
             has_signed_url: false,
+            secrets: SecretsNeed::Needed,
+            settings: Vec::new(),
         };
         let config = hooklatch::config::load(&settings, &[facts]).unwrap_or_else(|why| panic!("{why:?}"));
         let clock = Clock::manual(Clock::system().now_ms());

@@ -186,6 +186,12 @@ fn every_kind_signs_a_sample_as_a_command_that_a_shell_takes() {
         let kind: serde_json::Value = serde_json::from_str(line).unwrap();
         let kind = kind["kind"].as_str().unwrap();
         let ran = place.run(&["sign", kind]);
+        let listed = hooklatch::providers::builtin().into_iter().find(|one| one.kind() == kind).unwrap();
+        if crate::providers::signing(&listed).is_none() {
+            // Its sender publishes public keys alone.
+            assert!(ran.code == 1 && ran.out.is_empty(), "{kind}");
+            continue;
+        }
         assert_eq!(ran.code, 0, "{kind}: {}", ran.err);
         assert!(
             ran.out.contains(&format!("/webhooks/{kind}'")) && ran.out.contains("--data-binary"),

@@ -6,7 +6,8 @@ mod target;
 use std::path::Path;
 
 use hooklatch::config::{
-    Config, ConfigProblem, ConfigSource, KindFacts, OnHandlerError, Secret, Settings, UnknownPolicy, load,
+    Config, ConfigProblem, ConfigSource, DevKind, KindFacts, OnHandlerError, Secret, SecretsNeed,
+    SettingFacts, SettingShape, Settings, UnknownPolicy, load,
 };
 use hooklatch::types::Name;
 
@@ -16,8 +17,27 @@ fn kinds() -> Vec<KindFacts> {
         horizon_h,
         has_signed_time,
         has_signed_url,
+        secrets: SecretsNeed::Needed,
+        settings: Vec::new(),
     };
-    vec![kind("stripe", 720, true, false), kind("github", 72, false, false), kind("square", 72, false, true)]
+    let mut paypal = kind("paypal", 72, false, false);
+    paypal.secrets = SecretsNeed::Optional;
+    let setting = |name: &str, shape, is_needed| SettingFacts {
+        name: name.to_owned(),
+        shape,
+        is_needed,
+        hint: format!("{name} is in the dashboard"),
+    };
+    paypal.settings = vec![
+        setting("webhook_id", SettingShape::Text, true),
+        setting("certificate_pem", SettingShape::List, false),
+        setting("keys", SettingShape::Named, false),
+    ];
+    let mut bitpay = kind("bitpay", 72, false, false);
+    bitpay.secrets = SecretsNeed::OrUnverified;
+    let known =
+        [kind("stripe", 720, true, false), kind("github", 72, false, false), kind("square", 72, false, true)];
+    known.into_iter().chain([paypal, bitpay]).collect()
 }
 
 fn name(text: &str) -> Name {
@@ -211,14 +231,66 @@ fn a_sender_that_signs_the_url_needs_the_public_one() {
     right(&text.replace("0.0.0.0", "127.0.0.1"), &[]);
 }
 
+#[test]
+fn settings_are_what_the_kind_knows_and_nothing_else() {
+    let text = "[providers.paypal.settings]\nwebhook_id = { env = \"ID\" }\ncertificate_pem = [\"a\", \"b\"]\n\
+        keys = [{ id = \"k.1\", key = \"s1\" }, { id = \"k:2\", key = { env = \"ID\" } }]\n";
+    let config = right(text, &[("ID", "canary")]);
+    let settings = &config.providers[&name("paypal")].settings;
+    assert_eq!(settings.text("webhook_id"), Some("canary"));
+    assert_eq!(settings.all("certificate_pem").count(), 2);
+    assert_eq!((settings.of_id("keys", "k.1"), settings.of_id("keys", "k:2")), (Some("s1"), Some("canary")));
+    assert!(!format!("{config:?}").contains("canary"));
+
+    #[track_caller]
+    fn check(text: &str, key: &str, remedy: &str) {
+        let problems = loaded(text, &[]).expect_err(text);
+        let found = problems.iter().find(|problem| problem.key == key);
+        let found = found.unwrap_or_else(|| panic!("{key} is not in {problems:#?}"));
+        assert!(found.remedy.contains(remedy), "{found:?}");
+        assert!(!format!("{problems:?}").contains("canary"), "{problems:?}");
+    }
+    let paypal = "[providers.paypal.settings]\n";
+    check("[providers.paypal]\n", "providers.paypal.settings.webhook_id", "webhook_id is in the dashboard");
+    check(&format!("{paypal}webhook = \"canary\"\n"), "providers.paypal.settings.webhook", "webhook_id");
+    check(&format!("{paypal}webhook_id = \"\"\n"), "providers.paypal.settings.webhook_id", "");
+    check(
+        &format!("{paypal}keys = [{{ key = \"canary\" }}]\n"),
+        "providers.paypal.settings.keys[0].id",
+        "id =",
+    );
+    let stripe = format!("{STRIPE}settings = {{ webhook_id = \"canary\" }}\n");
+    check(&stripe, "providers.stripe.settings.webhook_id", "no settings");
+}
+
+#[test]
+fn unsigned_requests_are_taken_only_where_the_sender_signs_nothing() {
+    let config = right("[providers.bitpay]\nunverified = \"accept\"\n", &[]);
+    assert!(config.providers[&name("bitpay")].is_unverified_accepted);
+    let keys = |text: &str| -> Vec<String> {
+        loaded(text, &[]).expect_err(text).into_iter().map(|problem| problem.key).collect()
+    };
+    assert_eq!(keys("[providers.bitpay]\n"), ["providers.bitpay.secrets"]);
+    assert_eq!(
+        keys("[providers.bitpay]\nunverified = \"yes\"\nsecrets = [\"s\"]\n"),
+        ["providers.bitpay.unverified"]
+    );
+    assert_eq!(keys(&format!("{STRIPE}unverified = \"accept\"\n")), ["providers.stripe.unverified"]);
+}
+
 /// Loads the dev configuration with `text` on top.
 fn dev(text: &str) -> Result<Config, Vec<ConfigProblem>> {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("hooklatch.toml");
     std::fs::write(&path, text).expect("a file");
-    let secrets = ["stripe", "github"].map(|kind| (name(kind), Secret::new(format!("dev-{kind}"))));
+    let dev = ["stripe", "github"].map(|kind| DevKind {
+        kind: name(kind),
+        secret: Some(Secret::new(format!("dev-{kind}"))),
+        settings: Vec::new(),
+        is_unsigned: false,
+    });
     let source = ConfigSource { file: Some(path) };
-    load(&Settings { source, dev: Some(secrets.to_vec()), ..Settings::default() }, &kinds())
+    load(&Settings { source, dev: Some(dev.to_vec()), ..Settings::default() }, &kinds())
 }
 
 #[test]

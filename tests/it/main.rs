@@ -24,6 +24,8 @@ mod crash;
 mod database;
 mod examples;
 mod faults;
+mod handshakes;
+mod kinds;
 mod model;
 mod operator;
 mod outbox;

@@ -4,15 +4,14 @@
 use std::path::Path;
 
 use bytes::Bytes;
-use hooklatch::config::Secret;
-use hooklatch::provider::{ActiveProvider, Provider, dev_secret};
+use hooklatch::provider::{ActiveProvider, Provider};
 use hooklatch::providers::builtin;
+use hooklatch::spec::Scheme;
 use hooklatch::vectors::{Vector, judge};
-use hooklatch::verify::{RawRequest, SignAt};
+use hooklatch::verify::{RawRequest, SignAt, SignError};
 use http::{HeaderMap, HeaderName, HeaderValue};
-use proptest::prelude::*;
 
-const NOW_S: i64 = 1_767_225_600;
+pub const NOW_S: i64 = 1_767_225_600;
 
 fn folder(kind: &str) -> std::path::PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("providers").join(kind)
@@ -22,17 +21,18 @@ fn vectors_of(kind: &str) -> String {
     std::fs::read_to_string(folder(kind).join("vectors.json")).unwrap()
 }
 
-/// A kind with its dev secret, as `serve --dev` has it.
+/// A kind with its published secret and settings, as `serve --dev` has it.
 fn dev(kind: &Provider) -> ActiveProvider {
-    kind.judge_with(&[Secret::new(dev_secret(kind.spec().unwrap()))]).unwrap()
+    kind.dev().unwrap()
 }
 
-fn request(headers: &[(String, String)], body: &[u8], url: &str, now_s: i64) -> RawRequest {
+pub fn request(headers: &[(String, String)], body: &[u8], url: &str, now_s: i64) -> RawRequest {
     let mut map = HeaderMap::new();
     for (name, value) in headers {
         map.append(HeaderName::from_bytes(name.as_bytes()).unwrap(), HeaderValue::from_str(value).unwrap());
     }
     RawRequest {
+        method: http::Method::POST,
         url: url.to_owned(),
         headers: map,
         body: Bytes::copy_from_slice(body),
@@ -40,7 +40,7 @@ fn request(headers: &[(String, String)], body: &[u8], url: &str, now_s: i64) -> 
     }
 }
 
-fn sign_at(provider: &ActiveProvider, event_type: &str) -> SignAt {
+pub fn sign_at(provider: &ActiveProvider, event_type: &str) -> SignAt {
     SignAt {
         now_s: NOW_S,
         url: provider.url().to_owned(),
@@ -66,7 +66,9 @@ fn every_kind_owns_the_vectors_that_matter() {
         let spec = kind.spec().unwrap_or_else(|error| panic!("{error}"));
         let vectors: Vec<Vector> = serde_json::from_str(&vectors_of(kind.kind())).unwrap();
         let has = |suffix: &str| vectors.iter().any(|v| v.id == format!("{}-own-{suffix}", kind.kind()));
-        for suffix in ["ok", "tampered", "wrong-secret"] {
+        let is_unsigned = spec.signature.scheme == Scheme::Unsigned;
+        let suffixes: &[&str] = if is_unsigned { &["unsigned"] } else { &["ok", "tampered", "wrong-secret"] };
+        for suffix in suffixes {
             assert!(
                 has(suffix),
                 "{}: add a vector `{}-own-{suffix}` to vectors.json",
@@ -95,14 +97,25 @@ fn every_folder_is_a_listed_kind_of_its_name() {
     }
 }
 
+/// The kind under its published keys, when those can sign.
+pub fn signing(kind: &Provider) -> Option<ActiveProvider> {
+    let provider = kind.dev().ok()?;
+    let (event_type, sample) = kind.sample_list()[0];
+    let body = hooklatch::provider::filled_sample(sample, "1", NOW_S);
+    let signed = provider.sign(body.as_bytes(), &sign_at(&provider, event_type));
+    if matches!(signed, Err(SignError::Unsupported(_))) { None } else { Some(provider) }
+}
+
 #[test]
 fn every_sample_that_we_sign_is_believed_and_read() {
     for kind in builtin() {
-        let provider = dev(&kind);
+        // Some senders publish public keys alone: nobody else can sign.
+        let Some(provider) = signing(&kind) else { continue };
         for (event_type, sample) in kind.sample_list() {
             let body = hooklatch::provider::filled_sample(sample, "4711", NOW_S);
             let at = sign_at(&provider, event_type);
-            let signed = provider.sign(body.as_bytes(), &at).unwrap();
+            let signed =
+                provider.sign(body.as_bytes(), &at).unwrap_or_else(|why| panic!("{}: {why}", kind.kind()));
             let request = request(&signed.headers, &signed.body, &at.url, NOW_S);
             let verified =
                 provider.verify(request).unwrap_or_else(|why| panic!("{} {event_type}: {why}", kind.kind()));
@@ -122,8 +135,7 @@ fn ids_and_types_are_read_where_each_sender_puts_them() {
         let kinds = builtin();
         let vectors: Vec<Vector> = serde_json::from_str(&vectors_of(kind)).unwrap();
         let vector = vectors.iter().find(|v| v.id == vector).unwrap();
-        let secrets: Vec<Secret> = vector.secrets.iter().map(Secret::new).collect();
-        let provider = kinds.iter().find(|k| k.kind() == kind).unwrap().judge_with(&secrets).unwrap();
+        let provider = vector.provider(kinds.iter().find(|k| k.kind() == kind).unwrap()).unwrap();
         let verified = provider.verify(vector.request().unwrap()).unwrap();
         let events = provider.read(&verified);
         let got: Vec<_> = events.iter().map(|e| (e.key.event_id.as_str(), e.event_type.as_str())).collect();
@@ -138,6 +150,15 @@ fn ids_and_types_are_read_where_each_sender_puts_them() {
     check("adyen", "adyen-own-ok", &[("4:psp1,13:AUTHORISATION,4:true", "AUTHORISATION")]);
     check("slack", "slack-01", &[("Ev123ABC456", "message")]);
     check("standard_webhooks", "standard-webhooks-01", &[("msg_0cd6383212f782b8c082", "invoice.paid")]);
+    check("hubspot", "hubspot-01", &[("5:12345,1:1,3:123", "contact.creation")]);
+    check("alipay", "alipay-105", &[("2026010100222080000", "TRADE_SUCCESS")]);
+    check(
+        "coinbase_commerce",
+        "coinbase_commerce-084",
+        &[("24934862-d980-46cb-9402-43c81b0cdba6", "charge:confirmed")],
+    );
+    check("linear", "linear-02", &[("234d1a4e-b617-4388-90fe-adc3633d6b72", "Issue.create")]);
+    check("mollie", "mollie-127", &[("tr_12345", "payment-link.paid")]);
 }
 
 #[test]
@@ -146,8 +167,7 @@ fn a_copy_with_other_volatile_fields_has_the_same_digest() {
     let vectors: Vec<Vector> = serde_json::from_str(&vectors_of("stripe")).unwrap();
     let digest = |id: &str| {
         let vector = vectors.iter().find(|v| v.id == id).unwrap();
-        let secrets: Vec<Secret> = vector.secrets.iter().map(Secret::new).collect();
-        let provider = kinds.iter().find(|k| k.kind() == "stripe").unwrap().judge_with(&secrets).unwrap();
+        let provider = vector.provider(kinds.iter().find(|k| k.kind() == "stripe").unwrap()).unwrap();
         let events = provider.read(&provider.verify(vector.request().unwrap()).unwrap());
         (events[0].key.clone(), events[0].digest)
     };
@@ -163,10 +183,8 @@ fn a_slack_challenge_is_answered_and_nothing_else_is_one() {
         let signed = provider.sign(body.as_bytes(), &at).unwrap();
         provider.challenge(&provider.verify(request(&signed.headers, &signed.body, &at.url, NOW_S)).unwrap())
     };
-    assert_eq!(
-        answer(r#"{"type":"url_verification","challenge":"3eZbrw1aB"}"#).as_deref(),
-        Some("3eZbrw1aB")
-    );
+    let reply = answer(r#"{"type":"url_verification","challenge":"3eZbrw1aB"}"#).unwrap();
+    assert_eq!((reply.status, reply.body.as_str()), (200, "3eZbrw1aB"));
     assert_eq!(answer(r#"{"type":"event_callback","challenge":"3eZbrw1aB"}"#), None);
 }
 
@@ -191,41 +209,4 @@ fn an_id_that_cannot_be_read_makes_an_event_of_its_own() {
     check(&provider, "{\"id\":\"a\\u0000b\"}", "U+0000");
     check(&provider, "{\"id\":\"a\\nb\"}", "U+000A");
     check(&provider, r#"{"id":"a","id":"b"}"#, "twice");
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
-
-    #[test]
-    fn any_changed_byte_is_refused(kind_n in 0usize..11, place in any::<prop::sample::Index>(), bit in 0u8..8) {
-        let kinds = builtin();
-        let kind = &kinds[kind_n];
-        let provider = dev(kind);
-        let (event_type, sample) = kind.sample_list()[0];
-        let body = hooklatch::provider::filled_sample(sample, "1", NOW_S);
-        let at = sign_at(&provider, event_type);
-        let signed = provider.sign(body.as_bytes(), &at).unwrap();
-        let mut body = signed.body.clone();
-        // Adyen signs fields, not bytes: change a signed one.
-        let n = if kind.kind() == "adyen" { signed_byte(&body) } else { place.index(body.len()) };
-        body[n] ^= 1 << bit;
-        let believed = provider.verify(request(&signed.headers, &body, &at.url, NOW_S)).is_ok();
-        prop_assert!(!believed, "{} byte {n} bit {bit}", kind.kind());
-    }
-
-    #[test]
-    fn no_bytes_make_a_reader_panic(kind_n in 0usize..11, value in "\\PC{0,60}", body in any::<Vec<u8>>()) {
-        let kinds = builtin();
-        let provider = dev(&kinds[kind_n]);
-        let spec = provider.spec();
-        let headers: Vec<_> = spec.signature.headers.iter().filter(|_| value.is_ascii())
-            .map(|name| (name.trim_end_matches('-').to_owned(), value.clone())).collect();
-        prop_assert!(provider.verify(request(&headers, &body, "", NOW_S)).is_err());
-        drop(provider.payload_of("{}", &Bytes::from(body)));
-    }
-}
-
-fn signed_byte(body: &[u8]) -> usize {
-    let text = std::str::from_utf8(body).unwrap();
-    text.find("TestMerchant").unwrap()
 }

@@ -9,9 +9,10 @@ use std::path::{Path, PathBuf};
 const LINES_N_MAX: usize = 400;
 
 /// Who may import whom: a module imports only from lower ranks. Modules of one rank do not know each other.
-const RANKS: [(&str, u8); 23] = [
+const RANKS: [(&str, u8); 24] = [
     ("types", 0),
     ("template", 0),
+    ("json", 1),
     ("config", 1),
     ("spec", 1),
     ("backoff", 2),

@@ -23,7 +23,14 @@ const WITHOUT_DEFAULT: [&str; 15] = [
 
 fn kinds() -> Vec<KindFacts> {
     let kind = Name::parse("stripe").expect("a name");
-    vec![KindFacts { kind, horizon_h: 720, has_signed_time: true, has_signed_url: false }]
+    vec![KindFacts {
+        kind,
+        horizon_h: 720,
+        has_signed_time: true,
+        has_signed_url: false,
+        secrets: SecretsNeed::Needed,
+        settings: Vec::new(),
+    }]
 }
 
 /// The manual with its examples uncommented.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use hooklatch::config::{DestinationConfig, Secret, UnknownPolicy};
+use hooklatch::config::{DestinationConfig, KindSettings, Secret, UnknownPolicy};
 use hooklatch::store::{LeaseWant, SettleTo, Settlement};
 use hooklatch::types::AttemptResult;
 use tokio::net::TcpListener;
@@ -290,14 +290,15 @@ async fn a_signed_call_is_believed_by_whoever_knows_the_secret(database: &Databa
     let kinds = hooklatch::providers::builtin();
     let kind = kinds.iter().find(|kind| kind.kind() == "standard_webhooks").unwrap();
     let request = hooklatch::verify::RawRequest {
+        method: http::Method::POST,
         url: String::new(),
         headers: call.headers.clone(),
         body: call.bodies[0].clone(),
         received_at_ms: fixture.clock.now_ms(),
     };
-    kind.judge_with(&[secret]).unwrap().verify(request.clone()).unwrap();
+    kind.judge_with(&[secret], &KindSettings::default()).unwrap().verify(request.clone()).unwrap();
     let other = Secret::new("whsec_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA");
-    assert!(kind.judge_with(&[other]).unwrap().verify(request).is_err());
+    assert!(kind.judge_with(&[other], &KindSettings::default()).unwrap().verify(request).is_err());
 }
 
 async fn an_open_breaker_sends_one_probe_and_then_the_rest(database: &Database) {

@@ -1,0 +1,112 @@
+//! Amazon SNS: RSA over the message's own fields, by a certificate whose URL is in the message. Anybody with an
+//! account can have messages signed, so the topic is checked as well.
+
+use crate::prelude::*;
+
+/// The kind, without handlers.
+pub(super) fn provider() -> Provider {
+    Provider::from_spec(include_str!("provider.toml")).verify_with(verify).samples(&[
+        ("Notification", include_str!("samples/Notification.json")),
+        ("SubscriptionConfirmation", include_str!("samples/SubscriptionConfirmation.json")),
+        ("UnsubscribeConfirmation", include_str!("samples/UnsubscribeConfirmation.json")),
+    ])
+}
+
+/// Signed fields of a notification, in their order; one that is missing is skipped with its name.
+const NOTIFICATION: [&str; 6] = ["Message", "MessageId", "Subject", "Timestamp", "TopicArn", "Type"];
+/// Signed fields of confirmations.
+const CONFIRMATION: [&str; 7] =
+    ["Message", "MessageId", "SubscribeURL", "Timestamp", "Token", "TopicArn", "Type"];
+
+fn verify(request: &RawRequest, keys: &Keys) -> Result<usize, VerifyError> {
+    let body = &request.body;
+    let field = |name: &str| json_text(body, &format!("/{name}"));
+    let malformed = |place: &str, why| VerifyError::malformed(place, why);
+    let scheme = match field("SignatureVersion").as_deref() {
+        Ok("1") => PublicScheme::RsaSha1,
+        Ok("2") => PublicScheme::RsaSha256,
+        _ => return Err(malformed("SignatureVersion", "it is neither 1 nor 2")),
+    };
+    let names: &[&str] = match field("Type").as_deref() {
+        Ok("Notification") => &NOTIFICATION,
+        Ok("SubscriptionConfirmation" | "UnsubscribeConfirmation") => &CONFIRMATION,
+        _ => return Err(malformed("Type", "it is no type of SNS")),
+    };
+    let url = field("SigningCertURL").or_else(|_| field("SigningCertUrl"));
+    let url = url.map_err(|_| malformed("SigningCertURL", "it is missing"))?;
+    if !is_of_sns(&url) {
+        return Err(malformed("SigningCertURL", "it is not on a host of SNS"));
+    }
+    let topic = field("TopicArn").map_err(|_| malformed("TopicArn", "it is missing"))?;
+    let mut topics = keys.settings().all("topic_arns").flat_map(|setting| setting.value.reveal().split(','));
+    if !topics.any(|known| known.trim() == "*" || known.trim() == topic) {
+        return Err(malformed("TopicArn", "it is none of the topics in the settings"));
+    }
+    let content =
+        content(body, names).ok_or_else(|| malformed("body", "a signed field is missing or no text"))?;
+    let signature = field("Signature").ok().as_deref().and_then(decode_base64);
+    let signature = signature.ok_or_else(|| malformed("Signature", "it is not base64"))?;
+    let key = keys.key_text("public_keys", &url).and_then(|text| PublicKey::parse(&text));
+    let key = key.ok_or_else(|| VerifyError::NoKey("its certificate is not at hand".to_owned()))?;
+    if key.verifies(scheme, content.as_bytes(), &signature) {
+        Ok(0)
+    } else {
+        Err(VerifyError::mismatch(keys))
+    }
+}
+
+/// Name and value of every field that is there, each on a line. Only a subject may be missing.
+fn content(body: &[u8], names: &[&str]) -> Option<String> {
+    let mut content = String::new();
+    for name in names {
+        let pointer = format!("/{name}");
+        let is_missing = json_is_missing(body, &pointer) || json_raw(body, &pointer) == Some(b"null");
+        if *name == "Subject" && is_missing {
+            continue;
+        }
+        let raw = json_raw(body, &pointer)?;
+        let value: String = serde_json::from_slice(raw).ok()?;
+        content.extend([name, "\n", &value, "\n"]);
+    }
+    Some(content)
+}
+
+/// `https://sns.REGION.amazonaws.com/….pem`, or in China; the host as a whole, without user, port or suffix.
+fn is_of_sns(url: &str) -> bool {
+    let Some((host, path)) = url.strip_prefix("https://").and_then(|rest| rest.split_once('/')) else {
+        return false;
+    };
+    let stem = host.strip_suffix(".cn").unwrap_or(host);
+    let region = stem.strip_prefix("sns.").and_then(|rest| rest.strip_suffix(".amazonaws.com"));
+    let is_region =
+        |text: &str| text.len() >= 3 && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-');
+    region.is_some_and(is_region) && path.strip_suffix(".pem").is_some() && !path.contains(['?', '#'])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_of_sns;
+
+    #[test]
+    fn certificates_are_taken_from_sns_alone() {
+        for good in
+            ["https://sns.us-west-2.amazonaws.com/a.pem", "https://sns.cn-north-1.amazonaws.com.cn/a.pem"]
+        {
+            assert!(is_of_sns(good), "{good}");
+        }
+        for bad in [
+            "http://sns.us-west-2.amazonaws.com/a.pem",
+            "https://sns.us-west-2.amazonaws.com@evil.example/a.pem",
+            "https://sns.us-west-2.amazonaws.com.evil.example/a.pem",
+            "https://sns.us-west-2.amazonaws.com:8443/a.pem",
+            "https://evil.sns.us-west-2.amazonaws.com/a.pem",
+            "https://sns.amazonaws.com/a.pem",
+            "https://sns.us-west-2.amazonaws.com/a.pem?x",
+            "https://sns.us-west-2.amazonaws.com/a",
+            "https://evil.example/?sns.us-west-2.amazonaws.com/a.pem",
+            "",
+        ] {
+            assert!(!is_of_sns(bad), "{bad}");
+        }
+    }
+}

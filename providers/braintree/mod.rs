@@ -1,0 +1,63 @@
+//! Braintree: an HMAC-SHA-1 over one form field, by the SHA-1 of the private key, beside the public key.
+
+use crate::prelude::*;
+
+/// The kind, without handlers.
+pub(super) fn provider() -> Provider {
+    let kind = Provider::from_spec(include_str!("provider.toml")).verify_with(verify).sign_with(sign);
+    kind.handshake_with(challenge).samples(&[
+        ("notification", include_str!("samples/subscription_charged_successfully.json")),
+        ("notification", include_str!("samples/subscription_canceled.json")),
+        ("notification", include_str!("samples/dispute_opened.json")),
+    ])
+}
+
+const SIGNATURE: &str = "bt_signature";
+const PAYLOAD: &str = "bt_payload";
+const CHALLENGE: &str = "bt_challenge";
+
+fn verify(request: &RawRequest, keys: &Keys) -> Result<usize, VerifyError> {
+    let field = |name| {
+        let text = form_value(&request.body, name).and_then(|bytes| String::from_utf8(bytes).ok());
+        text.ok_or_else(|| VerifyError::malformed(name, "it is missing, or there twice"))
+    };
+    let (signature, payload) = (field(SIGNATURE)?, field(PAYLOAD)?);
+    let is_base64 = |b: u8| b.is_ascii_alphanumeric() || b"+/=\n".contains(&b);
+    if payload.is_empty() || !payload.bytes().all(is_base64) {
+        return Err(VerifyError::malformed(PAYLOAD, "it is not base64"));
+    }
+    let public_key = keys.setting("public_key")?;
+    let ours =
+        signature.split('&').filter_map(|pair| pair.split_once('|')).filter(|(key, _)| *key == public_key);
+    let key = mac_key(keys.setting("private_key")?);
+    // A newline at the end is lost on some ways.
+    let contents: [&[&[u8]]; 2] = [&[payload.as_bytes()], &[payload.as_bytes(), b"\n"]];
+    let is_signed = |(_, text): (&str, &str)| {
+        let given = decode_hex(text).unwrap_or_default();
+        contents.iter().any(|content| same(&hmac(Hash::Sha1, &key, content), &given))
+    };
+    if ours.into_iter().any(is_signed) { Ok(0) } else { Err(VerifyError::mismatch(keys)) }
+}
+
+fn mac_key(private_key: &str) -> Vec<u8> {
+    digest(Hash::Sha1, &[private_key.as_bytes()])
+}
+
+/// `GET ?bt_challenge=…` proves that we hold the key. Only what looks like a challenge is signed.
+fn challenge(request: &RawRequest, keys: &Keys) -> Option<Reply> {
+    let text = query_value(&request.url, CHALLENGE).filter(|_| request.method == "GET")?;
+    let is_challenge =
+        (20..=32).contains(&text.len()) && text.bytes().all(|b| b"0123456789abcdef".contains(&b));
+    let (public, private) = (keys.setting("public_key").ok()?, keys.setting("private_key").ok()?);
+    let mac = hmac(Hash::Sha1, &mac_key(private), &[text.as_bytes()]);
+    is_challenge.then(|| Reply::text(format!("{public}|{}", hex_text(&mac))))
+}
+
+fn sign(keys: &Keys, body: &[u8], _: &SignAt) -> Result<Signed, SignError> {
+    let setting = |name| keys.setting(name).map_err(|_| SignError::NoSigningKey);
+    let payload = base64_text(body);
+    let mac = hmac(Hash::Sha1, &mac_key(setting("private_key")?), &[payload.as_bytes()]);
+    let (public, mac) = (setting("public_key")?, hex_text(&mac));
+    let payload = payload.replace('+', "%2B").replace('=', "%3D");
+    Ok(Signed::form(format!("{SIGNATURE}={public}%7C{mac}&{PAYLOAD}={payload}").into_bytes()))
+}

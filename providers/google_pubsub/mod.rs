@@ -1,0 +1,63 @@
+//! Google Cloud Pub/Sub push: a token that says which service account sent the request. The body is not covered.
+
+use crate::prelude::*;
+
+/// The kind, without handlers.
+pub(super) fn provider() -> Provider {
+    Provider::from_spec(include_str!("provider.toml")).verify_with(verify).samples(&[
+        ("OBJECT_FINALIZE", include_str!("samples/OBJECT_FINALIZE.json")),
+        ("OBJECT_DELETE", include_str!("samples/OBJECT_DELETE.json")),
+        ("projects/p/subscriptions/s", include_str!("samples/projects-p-subscriptions-s.json")),
+    ])
+}
+
+const NAME: &str = "authorization";
+/// How far clocks may be apart. Seconds.
+const SKEW_S: i64 = 10;
+const ISSUERS: [&str; 2] = ["https://accounts.google.com", "accounts.google.com"];
+
+/// The audience alone would not do: anybody with a Google account can have a token for any audience.
+fn verify(request: &RawRequest, keys: &Keys) -> Result<usize, VerifyError> {
+    let (word, token) = deciding_header(&request.headers, NAME)?.split_once(' ').unwrap_or_default();
+    let jws = Jws::parse(token).filter(|_| word.eq_ignore_ascii_case("bearer"));
+    let jws = jws.ok_or_else(|| VerifyError::malformed(NAME, "it is not `Bearer` and a compact JWS"))?;
+    if jws.header("/alg").as_deref() != Some("RS256") {
+        return Err(VerifyError::malformed(NAME, "its algorithm is not RS256"));
+    }
+    let kid = jws.header("/kid").ok_or_else(|| VerifyError::malformed(NAME, "it names no key"))?;
+    let key = keys.key_text("public_keys", &kid).and_then(|text| PublicKey::parse(&text));
+    let key =
+        key.ok_or_else(|| VerifyError::NoKey(format!("Google's key `{}` is not at hand", shown(&kid))))?;
+    let claims = jws.verified(&key).ok_or_else(|| VerifyError::mismatch(keys))?;
+    let text = |pointer| json_text(claims, pointer).unwrap_or_default();
+    let wrong = |why| VerifyError::malformed("claims", why);
+    if !ISSUERS.contains(&text("/iss").as_str()) {
+        return Err(wrong("it was issued by somebody else"));
+    }
+    if text("/aud") != keys.setting("audience")? {
+        return Err(wrong("it is for another audience"));
+    }
+    if text("/email") != keys.setting("service_account")? || text("/email_verified") != "true" {
+        return Err(wrong("it is of another service account"));
+    }
+    check_times(claims, request.received_at_ms.div_euclid(1_000))?;
+    Ok(0)
+}
+
+fn check_times(claims: &[u8], now_s: i64) -> Result<(), VerifyError> {
+    let number = |pointer| json_text(claims, pointer).ok().and_then(|text| text.parse::<i64>().ok());
+    let missing = || VerifyError::malformed("claims", "iat or exp is missing");
+    let (iat, exp) = (number("/iat").ok_or_else(missing)?, number("/exp").ok_or_else(missing)?);
+    if now_s > exp.saturating_add(SKEW_S) {
+        return Err(VerifyError::Stale { age_s: now_s.saturating_sub(iat), tolerance_s: 10 });
+    }
+    if iat > now_s.saturating_add(SKEW_S) {
+        return Err(VerifyError::Future { ahead_s: iat.saturating_sub(now_s), tolerance_s: 10 });
+    }
+    Ok(())
+}
+
+/// A key id as it may be shown.
+fn shown(kid: &str) -> String {
+    kid.chars().filter(char::is_ascii_graphic).take(64).collect()
+}

@@ -1,0 +1,29 @@
+//! NOWPayments: an HMAC over the body written again with the names of every object sorted.
+
+use crate::prelude::*;
+
+/// The kind, without handlers.
+pub(super) fn provider() -> Provider {
+    Provider::from_spec(include_str!("provider.toml")).verify_with(verify).sign_with(sign).samples(&[
+        ("finished", include_str!("samples/finished.json")),
+        ("confirming", include_str!("samples/confirming.json")),
+        ("failed", include_str!("samples/failed.json")),
+    ])
+}
+
+const NAME: &str = "x-nowpayments-sig";
+
+fn verify(request: &RawRequest, keys: &Keys) -> Result<usize, VerifyError> {
+    let signature = decode_hex(deciding_header(&request.headers, NAME)?);
+    let signature = signature.ok_or_else(|| VerifyError::malformed(NAME, "it is not hexadecimal"))?;
+    let sorted =
+        sorted_json(&request.body).ok_or_else(|| VerifyError::malformed("body", "it is not JSON"))?;
+    let is_signed = |secret: &str| same(&hmac(Hash::Sha512, secret.as_bytes(), &[&sorted]), &signature);
+    keys.secrets().position(is_signed).ok_or_else(|| VerifyError::mismatch(keys))
+}
+
+fn sign(keys: &Keys, body: &[u8], _: &SignAt) -> Result<Signed, SignError> {
+    let secret = keys.secrets().next().ok_or(SignError::NoSigningKey)?;
+    let sorted = sorted_json(body).ok_or_else(|| SignError::Body("it is not JSON".to_owned()))?;
+    Ok(Signed::json(body.to_vec()).with(NAME, hex_text(&hmac(Hash::Sha512, secret.as_bytes(), &[&sorted]))))
+}

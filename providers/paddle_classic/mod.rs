@@ -1,0 +1,33 @@
+//! Paddle Classic: RSA over the form's other fields, sorted and serialised as PHP does.
+
+use crate::prelude::*;
+
+/// The kind, without handlers.
+pub(super) fn provider() -> Provider {
+    Provider::from_spec(include_str!("provider.toml")).verify_with(verify).samples(&[
+        ("subscription_created", include_str!("samples/subscription_created.json")),
+        ("subscription_payment_succeeded", include_str!("samples/subscription_payment_succeeded.json")),
+        ("payment_refunded", include_str!("samples/payment_refunded.json")),
+    ])
+}
+
+const NAME: &str = "p_signature";
+
+fn verify(request: &RawRequest, keys: &Keys) -> Result<usize, VerifyError> {
+    let signature = form_value(&request.body, NAME);
+    let signature =
+        signature.as_deref().and_then(|text| std::str::from_utf8(text).ok()).and_then(decode_base64);
+    let signature = signature.ok_or_else(|| VerifyError::malformed(NAME, "it is missing or not base64"))?;
+    let mut pairs = form_pairs(&request.body);
+    pairs.retain(|(name, _)| name != NAME.as_bytes());
+    pairs.sort();
+    if pairs.windows(2).any(|pair| matches!(pair, [(one, _), (other, _)] if one == other)) {
+        return Err(VerifyError::malformed("body", "a field is there twice"));
+    }
+    let message = php_serialized(&pairs);
+    let is_signed = |text: &str| {
+        PublicKey::parse(text).is_some_and(|key| key.verifies(PublicScheme::RsaSha1, &message, &signature))
+    };
+    let mut known = keys.settings().all("public_key_pem");
+    known.position(|setting| is_signed(setting.value.reveal())).ok_or_else(|| VerifyError::mismatch(keys))
+}

@@ -1,0 +1,93 @@
+//! PayPal: RSA over the transmission, the webhook's id and the CRC-32 of the body, by a certificate whose URL the
+//! request names.
+
+use crate::prelude::*;
+
+/// The kind, without handlers.
+pub(super) fn provider() -> Provider {
+    Provider::from_spec(include_str!("provider.toml")).verify_with(verify).samples(&[
+        ("PAYMENT.CAPTURE.COMPLETED", include_str!("samples/PAYMENT.CAPTURE.COMPLETED.json")),
+        ("CHECKOUT.ORDER.APPROVED", include_str!("samples/CHECKOUT.ORDER.APPROVED.json")),
+        ("BILLING.SUBSCRIPTION.CREATED", include_str!("samples/BILLING.SUBSCRIPTION.CREATED.json")),
+    ])
+}
+
+const SIGNATURE: &str = "paypal-transmission-sig";
+const CERT_URL: &str = "paypal-cert-url";
+const ALGORITHM: &str = "paypal-auth-algo";
+
+fn verify(request: &RawRequest, keys: &Keys) -> Result<usize, VerifyError> {
+    let header = |name| deciding_header(&request.headers, name);
+    if header(ALGORITHM)? != "SHA256withRSA" {
+        return Err(VerifyError::malformed(ALGORITHM, "it is not SHA256withRSA"));
+    }
+    let signature = decode_base64(header(SIGNATURE)?);
+    let signature = signature.ok_or_else(|| VerifyError::malformed(SIGNATURE, "it is not base64"))?;
+    let id = header("paypal-transmission-id")?;
+    let time = header("paypal-transmission-time")?;
+    let certificate = certificate(request, keys)?;
+    let message = format!("{id}|{time}|{}|{}", keys.setting("webhook_id")?, crc32(&request.body));
+    if certificate.key.verifies(PublicScheme::RsaSha256, message.as_bytes(), &signature) {
+        Ok(0)
+    } else {
+        Err(VerifyError::mismatch(keys))
+    }
+}
+
+/// The certificate from the settings, else the one that was fetched from the URL: of PayPal's name, and valid now.
+fn certificate(request: &RawRequest, keys: &Keys) -> Result<Certificate, VerifyError> {
+    let url = deciding_header(&request.headers, CERT_URL)?;
+    if !is_of_paypal(url) {
+        return Err(VerifyError::malformed(CERT_URL, "it is not on a host of PayPal"));
+    }
+    let pinned = keys.settings().text("certificate_pem").map(std::borrow::Cow::Borrowed);
+    let text = pinned.or_else(|| keys.key_text("certificate_pem", url));
+    let text = text.ok_or_else(|| VerifyError::NoKey("its certificate is not at hand".to_owned()))?;
+    let certificate = Certificate::parse(&text);
+    let certificate =
+        certificate.ok_or_else(|| VerifyError::NoKey("its certificate cannot be read".to_owned()))?;
+    let is_named = certificate.names.iter().any(|name| is_signer(name));
+    if is_named && certificate.is_valid_at(request.received_at_ms.div_euclid(1_000)) {
+        Ok(certificate)
+    } else {
+        Err(VerifyError::NoKey("its certificate is not PayPal's for messages, or not valid now".to_owned()))
+    }
+}
+
+/// `https://` and a host of PayPal, without user or port.
+fn is_of_paypal(url: &str) -> bool {
+    let Some((host, _)) = url.strip_prefix("https://").and_then(|rest| rest.split_once('/')) else {
+        return false;
+    };
+    is_plain(host) && (host == "paypal.com" || host.ends_with(".paypal.com"))
+}
+
+fn is_signer(name: &str) -> bool {
+    name.starts_with("messageverificationcerts") && name.ends_with(".paypal.com") && is_plain(name)
+}
+
+fn is_plain(host: &str) -> bool {
+    host.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'.')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{is_of_paypal, is_signer};
+
+    #[test]
+    fn certificates_are_taken_from_paypal_alone() {
+        assert!(is_of_paypal("https://api.paypal.com/v1/notifications/certs/x"));
+        for bad in [
+            "http://api.paypal.com/x",
+            "https://api.paypal.com@evil.example/x",
+            "https://api.paypal.com.evil.example/x",
+            "https://evilpaypal.com/x",
+            "https://evil.example\\.paypal.com/x",
+            "https://api.paypal.com:444/x",
+            "",
+        ] {
+            assert!(!is_of_paypal(bad), "{bad}");
+        }
+        assert!(is_signer("messageverificationcerts.sandbox.paypal.com") && !is_signer("www.paypal.com"));
+    }
+}

@@ -1,0 +1,43 @@
+//! Plaid: a JWT by a key that the request names, whose claims hold the digest of the body.
+
+use crate::prelude::*;
+
+/// The kind, without handlers.
+pub(super) fn provider() -> Provider {
+    Provider::from_spec(include_str!("provider.toml")).verify_with(verify).samples(&[
+        ("TRANSACTIONS.DEFAULT_UPDATE", include_str!("samples/TRANSACTIONS.DEFAULT_UPDATE.json")),
+        ("ITEM.ERROR", include_str!("samples/ITEM.ERROR.json")),
+        ("AUTH.AUTOMATICALLY_VERIFIED", include_str!("samples/AUTH.AUTOMATICALLY_VERIFIED.json")),
+    ])
+}
+
+const NAME: &str = "plaid-verification";
+/// As Plaid asks; the margin ahead is for clocks. Seconds.
+const TOLERANCE_S: (u32, u32) = (300, 300);
+
+fn verify(request: &RawRequest, keys: &Keys) -> Result<usize, VerifyError> {
+    let jws = Jws::parse(deciding_header(&request.headers, NAME)?);
+    let jws = jws.ok_or_else(|| VerifyError::malformed(NAME, "it is no compact JWS"))?;
+    if jws.header("/alg").as_deref() != Some("ES256") {
+        return Err(VerifyError::malformed(NAME, "its algorithm is not ES256"));
+    }
+    let kid = jws.header("/kid").ok_or_else(|| VerifyError::malformed(NAME, "it names no key"))?;
+    let key = keys.key_text("jwks", &kid);
+    let key = key.ok_or_else(|| VerifyError::NoKey("the key that it names is not at hand".to_owned()))?;
+    let expired_at = json_text(key.as_bytes(), "/expired_at").ok().and_then(|text| text.parse::<i64>().ok());
+    if expired_at.is_some_and(|at_s| at_s <= request.received_at_ms.div_euclid(1_000)) {
+        return Err(VerifyError::NoKey("the key that it names has expired".to_owned()));
+    }
+    let key =
+        PublicKey::parse(&key).ok_or_else(|| VerifyError::NoKey("its key cannot be read".to_owned()))?;
+    let claims = jws.verified(&key).ok_or_else(|| VerifyError::mismatch(keys))?;
+    let iat = json_text(claims, "/iat").map_err(|_| VerifyError::malformed("claims", "iat is missing"))?;
+    check_timestamp((TimeUnit::S, "iat", &iat), request.received_at_ms, TOLERANCE_S)?;
+    let hash =
+        json_text(claims, "/request_body_sha256").ok().as_deref().and_then(decode_hex).unwrap_or_default();
+    if same(&digest(Hash::Sha256, &[&request.body]), &hash) {
+        Ok(0)
+    } else {
+        Err(VerifyError::malformed("claims", "they are of another body"))
+    }
+}

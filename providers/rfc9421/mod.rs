@@ -1,0 +1,110 @@
+//! HTTP Message Signatures (RFC 9421) with Content-Digest (RFC 9530), for senders that the operator agrees with.
+
+mod base;
+
+use crate::prelude::*;
+
+/// The kind, without handlers.
+pub(super) fn provider() -> Provider {
+    Provider::from_spec(include_str!("provider.toml")).verify_with(verify).samples(&[
+        ("order.paid", include_str!("samples/order.paid.json")),
+        ("order.shipped", include_str!("samples/order.shipped.json")),
+        ("order.cancelled", include_str!("samples/order.cancelled.json")),
+    ])
+}
+
+const INPUT: &str = "signature-input";
+const SIGNATURE: &str = "signature";
+const DIGEST: &str = "content-digest";
+/// How old, and how far ahead, `created` may be. Seconds.
+const TOLERANCE_S: (u32, u32) = (300, 300);
+/// Most signatures of one request that are tried.
+const SIGNATURES_N_MAX: usize = 8;
+/// How a setting says that a shared secret is bytes.
+const BASE64: &str = "base64:";
+
+/// Any label whose key is ours; it must cover what the operator demands, and a covered digest must be the body's.
+fn verify(request: &RawRequest, keys: &Keys) -> Result<usize, VerifyError> {
+    let malformed = |place: &str, why| VerifyError::malformed(place, why);
+    let inputs =
+        base::combined(request, INPUT).ok_or_else(|| VerifyError::HeaderMissing(INPUT.to_owned()))?;
+    let inputs =
+        base::inputs(&inputs).ok_or_else(|| malformed(INPUT, "it is no dictionary of signatures"))?;
+    let signatures = base::combined(request, SIGNATURE);
+    let signatures = signatures.ok_or_else(|| VerifyError::HeaderMissing(SIGNATURE.to_owned()))?;
+    let mut why = VerifyError::mismatch(keys);
+    for input in inputs.iter().take(SIGNATURES_N_MAX) {
+        match one(request, keys, input, &signatures) {
+            Ok(()) => return Ok(0),
+            Err(error) => why = error,
+        }
+    }
+    Err(why)
+}
+
+fn one(request: &RawRequest, keys: &Keys, input: &base::Input, signatures: &str) -> Result<(), VerifyError> {
+    let malformed = |place: &str, why| VerifyError::malformed(place, why);
+    let demanded = keys.setting("required_components")?;
+    let is_covered = |name: &str| input.components.iter().any(|component| component == name);
+    if input.components.is_empty() || !demanded.split_whitespace().all(is_covered) {
+        return Err(malformed(INPUT, "it does not cover what the settings demand"));
+    }
+    check_times(request, input)?;
+    if is_covered(DIGEST) && !base::is_digest_of(request, DIGEST) {
+        return Err(malformed(DIGEST, "it is of another body, or of no digest that we know"));
+    }
+    let signature = base::signature(signatures, &input.label);
+    let signature = signature.ok_or_else(|| malformed(SIGNATURE, "it has no bytes under the label"))?;
+    let message = base::message(request, input);
+    let message =
+        message.ok_or_else(|| malformed(INPUT, "it covers what is not there, or what we do not know"))?;
+    let id = input.text("keyid").ok_or_else(|| malformed(INPUT, "it names no key"))?;
+    if is_signed(keys, input, (&id, &message, &signature))? {
+        Ok(())
+    } else {
+        Err(VerifyError::mismatch(keys))
+    }
+}
+
+/// The key decides how it is used. What the message says must agree; of RSA's two ways it may choose one.
+fn is_signed(keys: &Keys, input: &base::Input, signed: (&str, &str, &[u8])) -> Result<bool, VerifyError> {
+    let (id, message, signature) = signed;
+    let said = input.text("alg");
+    let agrees = |name: &str| said.as_deref().is_none_or(|said| said == name);
+    if let Some(secret) = keys.settings().of_id("named_secrets", id) {
+        let key = match secret.strip_prefix(BASE64) {
+            Some(text) => decode_base64(text).unwrap_or_default(),
+            None => secret.as_bytes().to_vec(),
+        };
+        let is_ours = !key.is_empty() && same(&hmac(Hash::Sha256, &key, &[message.as_bytes()]), signature);
+        return Ok(is_ours && agrees("hmac-sha256"));
+    }
+    let key = keys.key_text("public_keys", id).and_then(|text| PublicKey::parse(&text));
+    let key =
+        key.ok_or_else(|| VerifyError::NoKey("the key that it names is not in the settings".to_owned()))?;
+    let schemes: &[(&str, PublicScheme)] = match &key {
+        PublicKey::Ed25519(_) => &[("ed25519", PublicScheme::Ed25519)],
+        PublicKey::P256(_) => &[("ecdsa-p256-sha256", PublicScheme::P256Fixed)],
+        PublicKey::P384(_) => &[("ecdsa-p384-sha384", PublicScheme::P384Fixed)],
+        PublicKey::Rsa(_) | PublicKey::RsaParts(..) => {
+            &[("rsa-pss-sha512", PublicScheme::RsaPssSha512), ("rsa-v1_5-sha256", PublicScheme::RsaSha256)]
+        }
+    };
+    let mut usable = schemes.iter().filter(|(name, _)| agrees(name));
+    Ok(usable.any(|(_, scheme)| key.verifies(*scheme, message.as_bytes(), signature)))
+}
+
+fn check_times(request: &RawRequest, input: &base::Input) -> Result<(), VerifyError> {
+    let created = input.parameter("created");
+    let created =
+        created.ok_or_else(|| VerifyError::malformed(INPUT, "it does not say when it was created"))?;
+    check_timestamp((TimeUnit::S, "created", created), request.received_at_ms, TOLERANCE_S)?;
+    let now_s = request.received_at_ms.div_euclid(1_000);
+    match input.parameter("expires").map(str::parse::<i64>) {
+        Some(Ok(expires)) if expires < now_s => {
+            Err(VerifyError::Stale { age_s: now_s.saturating_sub(expires), tolerance_s: 0 })
+        }
+        Some(Err(_)) => Err(VerifyError::malformed("expires", "it is not a number of seconds")),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,76 @@
+//! Tap: an HMAC over fields of the body with their names, in a header. Amounts have the decimals of their currency.
+
+use crate::prelude::*;
+
+/// The kind, without handlers.
+pub(super) fn provider() -> Provider {
+    Provider::from_spec(include_str!("provider.toml")).verify_with(verify).sign_with(sign).samples(&[
+        ("CHARGE.CAPTURED", include_str!("samples/CHARGE.CAPTURED.json")),
+        ("CHARGE.DECLINED", include_str!("samples/CHARGE.DECLINED.json")),
+        ("REFUND.REFUNDED", include_str!("samples/REFUND.REFUNDED.json")),
+    ])
+}
+
+const NAME: &str = "hashstring";
+/// Currencies with three decimals.
+const THREE: [&str; 7] = ["BHD", "IQD", "JOD", "KWD", "LYD", "OMR", "TND"];
+
+fn verify(request: &RawRequest, keys: &Keys) -> Result<usize, VerifyError> {
+    let signature = decode_hex(deciding_header(&request.headers, NAME)?);
+    let signature = signature.ok_or_else(|| VerifyError::malformed(NAME, "it is not hexadecimal"))?;
+    let content = content(&request.body);
+    let content =
+        content.ok_or_else(|| VerifyError::malformed("body", "a signed field is missing or malformed"))?;
+    keys.mac_matches(&[content], &signature).ok_or_else(|| VerifyError::mismatch(keys))
+}
+
+fn content(body: &[u8]) -> Option<String> {
+    let field = |pointer: &str| match json_raw(body, pointer) {
+        Some(b"null" | b"\"\"") => Some(String::new()),
+        Some(_) => json_text(body, pointer).ok(),
+        None => json_is_missing(body, pointer).then(String::new),
+    };
+    let currency = json_text(body, "/currency").ok()?;
+    let amount = amount(json_raw(body, "/amount")?, if THREE.contains(&currency.as_str()) { 3 } else { 2 })?;
+    let head = format!("x_id{}x_amount{amount}x_currency{currency}", json_text(body, "/id").ok()?);
+    let status = json_text(body, "/status").ok()?;
+    if field("/object")?.eq_ignore_ascii_case("invoice") {
+        let (updated, created) = (field("/updated")?, field("/created")?);
+        return Some(format!("{head}x_updated{updated}x_status{status}x_created{created}"));
+    }
+    let (gateway, payment) = (field("/reference/gateway")?, field("/reference/payment")?);
+    let created = field("/transaction/created")?;
+    Some(format!(
+        "{head}x_gateway_reference{gateway}x_payment_reference{payment}x_status{status}x_created{created}"
+    ))
+}
+
+/// The number with exactly `n` decimals; `None` for one that has more, or an exponent.
+fn amount(raw: &[u8], n: usize) -> Option<String> {
+    let text = std::str::from_utf8(raw).ok()?.trim_matches('"');
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
+    let fraction = fraction.trim_end_matches('0');
+    let is_number = !whole.is_empty() && whole.bytes().chain(fraction.bytes()).all(|b| b.is_ascii_digit());
+    (is_number && fraction.len() <= n).then(|| format!("{whole}.{fraction:0<n$}"))
+}
+
+fn sign(keys: &Keys, body: &[u8], _: &SignAt) -> Result<Signed, SignError> {
+    let content = content(body).ok_or_else(|| SignError::Body("a signed field is missing".to_owned()))?;
+    let mac = keys.mac(&[content]).ok_or(SignError::NoSigningKey)?;
+    Ok(Signed::json(body.to_vec()).with(NAME, hex_text(&mac)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::amount;
+
+    #[test]
+    fn amounts_have_the_decimals_of_their_currency() {
+        assert_eq!(amount(b"1.5", 3).as_deref(), Some("1.500"));
+        assert_eq!(amount(b"10", 2).as_deref(), Some("10.00"));
+        assert_eq!(amount(b"1.230", 2).as_deref(), Some("1.23"));
+        for bad in ["1.234", "1e3", "-1", "", "null", "1.2.3"] {
+            assert_eq!(amount(bad.as_bytes(), 2), None, "{bad}");
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! Twilio: an HMAC over the URL and the sorted form fields; a JSON body is bound by its digest in the URL.
+
+use crate::prelude::*;
+
+/// The kind, without handlers.
+pub(super) fn provider() -> Provider {
+    Provider::from_spec(include_str!("provider.toml")).verify_with(verify).sign_with(sign).samples(&[
+        ("MessageStatus.delivered", include_str!("samples/MessageStatus.delivered.json")),
+        ("SmsStatus.received", include_str!("samples/SmsStatus.received.json")),
+        ("CallStatus.completed", include_str!("samples/CallStatus.completed.json")),
+    ])
+}
+
+const NAME: &str = "x-twilio-signature";
+/// Which shared key signed, and how.
+const CHOICE: &str = "x-twilio-webhooks-signature-settings";
+const BODY_HASH: &str = "bodySHA256";
+
+fn verify(request: &RawRequest, keys: &Keys) -> Result<usize, VerifyError> {
+    let signature = decode_base64(deciding_header(&request.headers, NAME)?);
+    let signature = signature.ok_or_else(|| VerifyError::malformed(NAME, "it is not base64"))?;
+    let (hash, key_id) = if request.headers.contains_key(CHOICE) {
+        choice(deciding_header(&request.headers, CHOICE)?)?
+    } else {
+        (Hash::Sha1, None)
+    };
+    let fields = match query_value(&request.url, BODY_HASH) {
+        Some(given) => {
+            let given = decode_hex(&given).unwrap_or_default();
+            match same(&digest(Hash::Sha256, &[&request.body]), &given) {
+                true => Vec::new(),
+                // A form is signed field by field, whatever the URL says.
+                false if is_form(request) => fields(&request.body),
+                false => return Err(VerifyError::malformed(BODY_HASH, "it is of another body")),
+            }
+        }
+        None if request.body.is_empty() || is_form(request) => fields(&request.body),
+        None => return Err(VerifyError::malformed("body", "it is no form, and the URL holds no bodySHA256")),
+    };
+    let named = key_id.and_then(|id| keys.settings().of_id("shared_keys", id));
+    let contents: Vec<Vec<u8>> =
+        urls(&request.url).into_iter().map(|url| [url.as_bytes(), &fields].concat()).collect();
+    let is_signed = |secret: &str| {
+        contents.iter().any(|content| same(&hmac(hash, secret.as_bytes(), &[content]), &signature))
+    };
+    match named {
+        Some(secret) if is_signed(secret) => Ok(0),
+        Some(_) => Err(VerifyError::mismatch(keys)),
+        None => keys.secrets().position(is_signed).ok_or_else(|| VerifyError::mismatch(keys)),
+    }
+}
+
+/// `key=ID,algorithm=HMAC_SHA256`; without an algorithm it is SHA-1.
+fn choice(value: &str) -> Result<(Hash, Option<&str>), VerifyError> {
+    let part =
+        |label: &str| value.split(',').find_map(|item| item.trim().strip_prefix(label)?.strip_prefix('='));
+    match part("algorithm") {
+        None | Some("HMAC_SHA1") => Ok((Hash::Sha1, part("key"))),
+        Some("HMAC_SHA256") => Ok((Hash::Sha256, part("key"))),
+        Some(_) => Err(VerifyError::malformed(CHOICE, "its algorithm is none that we know")),
+    }
+}
+
+fn is_form(request: &RawRequest) -> bool {
+    let value = request.headers.get("content-type").and_then(|value| value.to_str().ok()).unwrap_or_default();
+    value.to_ascii_lowercase().starts_with("application/x-www-form-urlencoded")
+}
+
+/// Names and values, sorted by bytes; what is there twice counts once.
+fn fields(body: &[u8]) -> Vec<u8> {
+    let mut pairs = form_pairs(body);
+    pairs.sort();
+    pairs.dedup();
+    pairs.into_iter().flat_map(|(name, value)| [name, value].concat()).collect()
+}
+
+/// The URL as it came, and with its default port written or left out: Twilio has done either.
+fn urls(url: &str) -> Vec<String> {
+    let url = url.split_once('#').map_or(url, |(url, _)| url);
+    let mut urls = vec![url.to_owned()];
+    let Some((scheme, rest)) = url.split_once("://") else { return urls };
+    let end = rest.find(['/', '?']).unwrap_or(rest.len());
+    let (authority, tail) = rest.split_at_checked(end).unwrap_or((rest, ""));
+    let (user, host) = authority.rsplit_once('@').map_or(("", authority), |(user, host)| (user, host));
+    let at = if user.is_empty() { "" } else { "@" };
+    let other = match host.rsplit_once(':').filter(|(_, port)| port.bytes().all(|b| b.is_ascii_digit())) {
+        Some((name, _)) => name.to_owned(),
+        None => format!("{host}:{}", if scheme == "https" { "443" } else { "80" }),
+    };
+    urls.push(format!("{scheme}://{user}{at}{other}{tail}"));
+    urls
+}
+
+fn sign(keys: &Keys, body: &[u8], at: &SignAt) -> Result<Signed, SignError> {
+    let secret = keys.secrets().next().ok_or(SignError::NoSigningKey)?;
+    let mac = hmac(Hash::Sha1, secret.as_bytes(), &[at.url.as_bytes(), &fields(body)]);
+    let signed = Signed::form(body.to_vec()).with("i-twilio-idempotency-token", at.id.clone());
+    Ok(signed.with(NAME, base64_text(&mac)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::urls;
+
+    #[test]
+    fn a_url_is_tried_with_and_without_its_port() {
+        #[track_caller]
+        fn check(url: &str, other: &str) {
+            assert_eq!(urls(url).last().map(String::as_str), Some(other));
+        }
+        check("https://a.example/x?y", "https://a.example:443/x?y");
+        check("https://a.example:8443/x", "https://a.example/x");
+        check("http://u:p@a.example?x", "http://u:p@a.example:80?x");
+        check("https://a.example/x#rc=2", "https://a.example:443/x");
+        check("nothing", "nothing");
+    }
+}

@@ -1,0 +1,238 @@
+//! The shape of what carries a signature, taken apart once: `sha256={signature}`, `t={timestamp},v1={signature}`,
+//! `{timestamp},{signature}` (by position), `{key_id}/SHA256/{signature},...` (a list of one shape).
+
+use serde::Deserialize;
+
+/// Most places of one item.
+const SLOTS_N_MAX: usize = 3;
+
+/// How a header's text is taken apart.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+pub struct Layout {
+    text: String,
+    separator: Option<char>,
+    is_positional: bool,
+    items: Vec<Vec<Part>>,
+}
+
+/// What a place of a layout holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Slot {
+    /// The signed time.
+    Timestamp,
+    /// A signature; several are tried.
+    Signature,
+    /// Names of signed headers, separated by blanks.
+    Headers,
+    /// Which key signed.
+    KeyId,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Part {
+    Literal(String),
+    Slot(Slot),
+}
+
+impl Layout {
+    /// As it is written in the spec.
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    /// Whether some item has this place.
+    pub fn has(&self, slot: Slot) -> bool {
+        self.items.iter().flatten().any(|part| *part == Part::Slot(slot))
+    }
+
+    /// Takes `value` apart and hands every place that is filled to `take`, item by item; `take` is told the
+    /// item's number. False when a text that is no list has another shape; items of a list that have another
+    /// shape are of versions that we do not know, and passed over.
+    pub fn read<'a>(&self, value: &'a str, mut take: impl FnMut(usize, Slot, &'a str)) -> bool {
+        let Some(separator) = self.separator else {
+            let Some(item) = self.items.first() else { return false };
+            return hand_over(matched(item, value), 0, &mut take);
+        };
+        for (n, text) in value.split(separator).enumerate() {
+            let text = text.trim();
+            if self.is_positional {
+                if let Some(item) = self.items.get(n).or(self.items.last()) {
+                    hand_over(matched(item, text), n, &mut take);
+                }
+                continue;
+            }
+            self.items.iter().any(|item| hand_over(matched(item, text), n, &mut take));
+        }
+        true
+    }
+
+    /// The text with its places filled, for whoever signs.
+    pub fn written(&self, fill: impl Fn(Slot) -> String) -> String {
+        let item = |parts: &Vec<Part>| -> String {
+            let part = |part: &Part| match part {
+                Part::Literal(text) => text.clone(),
+                Part::Slot(slot) => fill(*slot),
+            };
+            parts.iter().map(part).collect()
+        };
+        // Of several shapes of a signature the first is written.
+        let is_other = |(n, parts): &(usize, &Vec<Part>)| {
+            let is_signature = |parts: &Vec<Part>| parts.contains(&Part::Slot(Slot::Signature));
+            is_signature(parts) && self.items.iter().take(*n).any(is_signature)
+        };
+        let kept = self.items.iter().enumerate().filter(|one| !is_other(one));
+        let items: Vec<String> = kept.map(|(_, parts)| item(parts)).collect();
+        items.join(&self.separator.map(String::from).unwrap_or_default())
+    }
+}
+
+type Caught<'a> = [Option<(Slot, &'a str)>; SLOTS_N_MAX];
+
+fn hand_over<'a>(caught: Option<Caught<'a>>, n: usize, take: &mut impl FnMut(usize, Slot, &'a str)) -> bool {
+    let Some(caught) = caught else { return false };
+    for (slot, text) in caught.into_iter().flatten() {
+        take(n, slot, text);
+    }
+    true
+}
+
+/// What the places of `item` hold in `text`; `None` when it has another shape.
+fn matched<'a>(item: &[Part], text: &'a str) -> Option<Caught<'a>> {
+    let mut caught: Caught<'a> = [None; SLOTS_N_MAX];
+    let mut free = caught.iter_mut();
+    let mut rest = text;
+    for (n, part) in item.iter().enumerate() {
+        match part {
+            Part::Literal(literal) => rest = rest.strip_prefix(literal.as_str())?,
+            Part::Slot(slot) => {
+                let end = match item.get(n + 1) {
+                    Some(Part::Literal(next)) => rest.find(next.as_str())?,
+                    _ => rest.len(),
+                };
+                let (value, tail) = rest.split_at_checked(end)?;
+                *free.next()? = Some((*slot, value));
+                rest = tail;
+            }
+        }
+    }
+    rest.is_empty().then_some(caught)
+}
+
+impl Default for Layout {
+    fn default() -> Self {
+        Self {
+            text: "{signature}".to_owned(),
+            separator: None,
+            is_positional: false,
+            items: vec![vec![Part::Slot(Slot::Signature)]],
+        }
+    }
+}
+
+impl TryFrom<String> for Layout {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        let separator = [',', ';'].into_iter().find(|one| text.contains(&format!("}}{one}")));
+        let stem = separator.and_then(|one| text.strip_suffix(&format!("{one}..."))).unwrap_or(&text);
+        let items: Vec<Vec<Part>> = match separator {
+            Some(separator) => stem.split(separator).map(item).collect::<Result<_, _>>()?,
+            None => vec![item(stem)?],
+        };
+        let is_positional =
+            items.len() > 1 && items.iter().all(|item| matches!(item.as_slice(), [Part::Slot(_)]));
+        let layout = Self { text, separator, is_positional, items };
+        if !layout.has(Slot::Signature) {
+            return Err(format!("signature.layout: `{}` needs a {{signature}}", layout.text));
+        }
+        Ok(layout)
+    }
+}
+
+fn item(text: &str) -> Result<Vec<Part>, String> {
+    let mut parts = Vec::new();
+    let mut rest = text;
+    while let Some((literal, tail)) = rest.split_once('{') {
+        if !literal.is_empty() {
+            parts.push(Part::Literal(literal.to_owned()));
+        }
+        let (name, tail) =
+            tail.split_once('}').ok_or_else(|| format!("signature.layout: `{text}` is not closed"))?;
+        parts.push(Part::Slot(match name {
+            "timestamp" => Slot::Timestamp,
+            "signature" => Slot::Signature,
+            "headers" => Slot::Headers,
+            "key_id" => Slot::KeyId,
+            _ => return Err(format!("signature.layout: `{{{name}}}` is no place; {{signature}} is one")),
+        }));
+        rest = tail;
+    }
+    if !rest.is_empty() {
+        parts.push(Part::Literal(rest.to_owned()));
+    }
+    let is_clear = parts.windows(2).all(|pair| !matches!(pair, [Part::Slot(_), Part::Slot(_)]));
+    let slots_n = parts.iter().filter(|part| matches!(part, Part::Slot(_))).count();
+    if is_clear && slots_n <= SLOTS_N_MAX {
+        Ok(parts)
+    } else {
+        Err(format!("signature.layout: `{text}` cannot be taken apart"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(layout: &str, value: &str, want: Option<&[(usize, Slot, &str)]>) {
+        let layout = Layout::try_from(layout.to_owned()).expect("a layout");
+        let mut got = Vec::new();
+        let is_read = layout.read(value, |n, slot, text| got.push((n, slot, text)));
+        assert_eq!(is_read.then_some(got.as_slice()), want, "{value}");
+    }
+
+    #[test]
+    fn layouts_are_prefixes_lists_and_positions() {
+        use Slot::{KeyId, Signature, Timestamp};
+        check("sha256={signature}", "sha256=ab", Some(&[(0, Signature, "ab")]));
+        check("sha256={signature}", "sha1=ab", None);
+        check("V2, Signature: {signature}", "V2, Signature: ab", Some(&[(0, Signature, "ab")]));
+        let list = "t={timestamp},v1={signature}";
+        check(
+            list,
+            "t=1, v1=a,v0=b,v1=c",
+            Some(&[(0, Timestamp, "1"), (1, Signature, "a"), (3, Signature, "c")]),
+        );
+        check(
+            "ts={timestamp};h1={signature}",
+            "h1=a;ts=1",
+            Some(&[(0, Signature, "a"), (1, Timestamp, "1")]),
+        );
+        check(
+            "{timestamp},{signature}",
+            "1,a,b",
+            Some(&[(0, Timestamp, "1"), (1, Signature, "a"), (2, Signature, "b")]),
+        );
+        check(
+            "{key_id}/SHA256/{signature},...",
+            "6/SHA1/x,7/SHA256/y",
+            Some(&[(1, KeyId, "7"), (1, Signature, "y")]),
+        );
+        check("v1={signature},...", "v2=x", Some(&[]));
+        check(
+            "sha256={signature},{signature},...",
+            "sha256=a,b",
+            Some(&[(0, Signature, "a"), (1, Signature, "b")]),
+        );
+        let layout = Layout::try_from("sha256={signature},{signature},...".to_owned()).expect("a layout");
+        assert_eq!(layout.written(|_| "ab".to_owned()), "sha256=ab");
+    }
+
+    #[test]
+    fn a_layout_that_cannot_be_read_back_is_refused() {
+        for bad in ["", "x={timestamp}", "{signature}{key_id}", "{other}{signature}"] {
+            assert!(Layout::try_from(bad.to_owned()).is_err(), "{bad}");
+        }
+    }
+}

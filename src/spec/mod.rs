@@ -1,0 +1,247 @@
+//! `provider.toml`: how to believe and read one kind of sender, as data.
+//!
+//! No and/or/regex language: what this cannot say is a named scheme in `verify/` or code in the kind's
+//! `mod.rs`. Every key is documented here and shown in `providers/README.md`.
+
+mod event;
+mod handshake;
+mod layout;
+mod signature;
+mod template;
+
+use serde::Deserialize;
+
+pub use event::{BodyFormat, EventSpec, Source, Sources};
+pub use handshake::{HandshakeSpec, MacSpec, TokenSpec};
+pub use layout::{Layout, Slot};
+pub use signature::{Encoding, Scheme, SecretFormat, SignatureSpec, TimeUnit, Weakness};
+pub use template::{Piece, Template};
+
+use crate::types::Name;
+
+/// One kind of sender, as its folder describes it.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Spec {
+    /// The kind: the folder's name.
+    pub kind: String,
+    /// The sender's name for people.
+    pub title: String,
+    /// How sure the facts are.
+    pub confidence: Confidence,
+    /// Where the facts were read.
+    pub docs: String,
+    /// Where the sender's dashboard shows the secret.
+    pub secret_hint: String,
+    /// How long the sender may send an event again, by itself or by hand. Hours; the floor of id retention.
+    pub horizon_h: u32,
+    /// How fast the sender wants its answer. Milliseconds.
+    pub answer_within_ms: u32,
+    /// How a request is signed.
+    pub signature: SignatureSpec,
+    /// Another way, which counts when its `when_header` is present.
+    pub alternative: Option<SignatureSpec>,
+    /// Whether the kind's code checks the URL as the sender called it.
+    #[serde(default)]
+    pub signed_url: bool,
+    /// How events are read; the first entry whose `when_header` is present (or that has none) counts.
+    pub event: Vec<EventSpec>,
+    /// What the sender wants to hear instead of our JSON.
+    pub answer: Option<AnswerSpec>,
+    /// Requests that want an answer of their own instead of admission.
+    #[serde(default)]
+    pub handshake: Vec<HandshakeSpec>,
+    /// What else a provider of this kind is told.
+    #[serde(default)]
+    pub setting: Vec<SettingSpec>,
+}
+
+/// How sure the facts of a kind are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Confidence {
+    /// Read in the sender's own documentation, SDK or SDK tests.
+    Official,
+    /// Read in third parties' texts only.
+    Secondary,
+    /// Not confirmed.
+    Unsure,
+}
+
+/// What the sender wants to hear instead of our JSON.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AnswerSpec {
+    /// The status.
+    #[serde(default = "ok")]
+    pub status: u16,
+    /// The body, as it is.
+    pub body: String,
+    /// Its content type.
+    pub content_type: String,
+}
+
+fn ok() -> u16 {
+    200
+}
+
+/// `[[setting]]`: what else a provider of this kind is told.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SettingSpec {
+    /// Its key under `[providers.NAME.settings]`.
+    pub name: String,
+    /// Whether it is one text, several, or texts with ids.
+    #[serde(default)]
+    pub form: SettingForm,
+    /// Whether a provider cannot do without it.
+    #[serde(default)]
+    pub needed: bool,
+    /// Where the operator finds it.
+    pub hint: String,
+    /// The published value of examples: what `serve --dev`, `sign` and published vectors that do not say use.
+    pub dev: Option<String>,
+    /// The id of that example, where the setting has ids.
+    #[serde(default = "dev_id")]
+    pub dev_id: String,
+}
+
+fn dev_id() -> String {
+    "dev".to_owned()
+}
+
+/// How a setting is written.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum SettingForm {
+    /// One text or secret.
+    #[default]
+    Text,
+    /// A text or a list of them.
+    List,
+    /// A table of ids and texts.
+    Named,
+}
+
+/// Why a `provider.toml` is not a spec.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("provider.toml of `{kind}`: {why}")]
+pub struct SpecError {
+    /// The kind, or `?` when the file does not say.
+    pub kind: String,
+    /// What is wrong, with the key.
+    pub why: String,
+}
+
+impl Spec {
+    /// Reads the text of a `provider.toml` and checks that its parts fit each other.
+    pub fn parse(text: &str) -> Result<Self, SpecError> {
+        let spec: Self = toml::from_str(text)
+            .map_err(|error| SpecError { kind: "?".to_owned(), why: error.to_string().trim().to_owned() })?;
+        let kind = spec.kind.clone();
+        spec.check().map_err(|why| SpecError { kind, why })?;
+        Ok(spec)
+    }
+
+    /// Whether the signature covers a time, so that an old request stops being believed.
+    pub fn has_signed_time(&self) -> bool {
+        self.signature.tolerance_s.is_some()
+    }
+
+    /// Whether a provider of this kind must have `secrets`.
+    pub fn needs_secrets(&self) -> bool {
+        self.signature.secrets_needed && self.takes_secrets()
+    }
+
+    /// Whether `secrets` could be of use to a provider of this kind.
+    pub fn takes_secrets(&self) -> bool {
+        self.signature.keys.is_none() && !matches!(self.signature.scheme, Scheme::Basic | Scheme::Unsigned)
+    }
+
+    /// Whether the signature covers the URL, so that `server.public_url` must be right.
+    pub fn has_signed_url(&self) -> bool {
+        self.signed_url || self.signature.has_signed_url()
+    }
+
+    fn check(&self) -> Result<(), String> {
+        Name::parse(&self.kind).map_err(|error| format!("kind: {error}"))?;
+        self.signature.check()?;
+        if self.event.is_empty() {
+            return Err("event: at least one [[event]] is needed".to_owned());
+        }
+        if self.event.iter().position(|event| event.when_header.is_none()) != Some(self.event.len() - 1) {
+            return Err("event: the last [[event]], and only that one, has no when_header".to_owned());
+        }
+        self.event.iter().try_for_each(EventSpec::check)?;
+        if let Some(alternative) = &self.alternative {
+            if alternative.when_header.is_none() {
+                return Err("alternative.when_header: say when it counts".to_owned());
+            }
+            alternative.check().map_err(|why| format!("alternative: {why}"))?;
+        }
+        self.handshake.iter().try_for_each(HandshakeSpec::check)
+    }
+}
+
+/// Whether `text` is a JSON pointer, or pointers separated by `|`.
+fn pointer(key: &str, text: &str) -> Result<(), String> {
+    if text.split('|').all(|one| one.is_empty() || one.starts_with('/')) {
+        return Ok(());
+    }
+    Err(format!("{key}: `{text}` is not a JSON pointer, it must start with `/`"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GOOD: &str = r#"
+        kind = "acme"
+        title = "Acme"
+        confidence = "official"
+        docs = "https://acme.example/webhooks"
+        secret_hint = "Settings"
+        horizon_h = 72
+        answer_within_ms = 10000
+        [signature]
+        scheme = "hmac-sha256"
+        headers = ["acme-signature"]
+        layout = "t={timestamp},v1={signature}"
+        signed = "{timestamp}.{body}"
+        tolerance_s = 300
+        [[event]]
+        id = [{ json = "/id" }]
+        id_signed = true
+        type = [{ json = "/type" }]
+    "#;
+
+    #[test]
+    fn a_good_spec_is_read() {
+        let spec = Spec::parse(GOOD).expect("a spec");
+        assert!(spec.has_signed_time());
+        assert_eq!(spec.event[0].id.0, [Source::Json("/id".to_owned())]);
+    }
+
+    #[test]
+    fn a_bad_spec_says_which_key_and_why() {
+        #[track_caller]
+        fn check(from: &str, to: &str, want: &str) {
+            let text = GOOD.replacen(from, to, 1);
+            assert_ne!(text, GOOD, "the row changes nothing");
+            let error = Spec::parse(&text).expect_err(want).to_string();
+            assert!(error.contains(want), "{error}");
+        }
+        check("kind = \"acme\"", "kind = \"Acme!\"", "kind: `Acme!`");
+        check("title", "titel", "titel");
+        check("hmac-sha256", "md5", "unknown variant `md5`");
+        check("{signature}", "{sig}", "signature.layout");
+        check(".{body}", "", "does not cover {body}");
+        check("tolerance_s = 300", "", "tolerance_s");
+        check("t={timestamp},v1={signature}", "{signature}", "signature.tolerance_s");
+        check("headers = [\"acme-signature\"]", "", "signature.headers");
+        check("\"/id\"", "\"id\"", "`id` is not a JSON pointer");
+        check("{ json = \"/id\" }", "", "event.id");
+        check("id_signed = true", "id_signed = true\nobject = [{ json = \"/o\" }]", "object and version");
+        check("id_signed = true", "id_signed = true\nwhen_header = \"x\"", "when_header");
+    }
+}

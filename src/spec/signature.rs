@@ -1,0 +1,257 @@
+//! `[signature]`: where a signature is, what it covers, and with which keys.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+use super::layout::{Layout, Slot};
+use super::template::{Piece, Template};
+
+/// How a request is signed.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a key of the file")]
+pub struct SignatureSpec {
+    /// The named scheme.
+    pub scheme: Scheme,
+    /// Counts only when this header is present; for `[alternative]`.
+    pub when_header: Option<String>,
+    /// Headers that may carry the signature; the first one present counts. `x-sig-*` is a family with
+    /// numbers, of which any may match.
+    #[serde(default)]
+    pub headers: Vec<String>,
+    /// Whether the header may be there several times; any may match.
+    #[serde(default)]
+    pub repeated: bool,
+    /// Where the signature or token is in a JSON body, instead of a header. With `each`, in every element.
+    pub json: Option<String>,
+    /// JSON pointer to the array whose every element holds the token.
+    pub each: Option<String>,
+    /// The header's shape: `{signature}`, `sha256={signature}`, `t={timestamp},v1={signature}`.
+    #[serde(default)]
+    pub layout: Layout,
+    /// What is signed, such as `{timestamp}.{body}`; the places are those of [`Piece`].
+    #[serde(default)]
+    pub signed: Template,
+    /// How the signature is written.
+    #[serde(default)]
+    pub encoding: Encoding,
+    /// How the configured secret becomes key bytes.
+    #[serde(default)]
+    pub secret: SecretFormat,
+    /// What stands between several secrets that the sender shows as one text.
+    pub secret_separator: Option<char>,
+    /// What the sender puts before a secret, to be left out.
+    pub secret_strip: Option<String>,
+    /// Fewest key bytes that the server starts with.
+    #[serde(default = "one")]
+    pub secret_bytes_min: usize,
+    /// Whether `secrets` has to be configured.
+    #[serde(default = "yes")]
+    pub secrets_needed: bool,
+    /// The setting that holds the keys, each with its id where the sender names one.
+    pub keys: Option<String>,
+    /// The header that says which key signed; a key of another id is not tried.
+    pub key_id_header: Option<String>,
+    /// The header with the timestamp, when the layout has none.
+    pub timestamp_header: Option<String>,
+    /// The JSON pointer to the timestamp, when it is in the signed body.
+    pub timestamp_json: Option<String>,
+    /// How the timestamp is written.
+    #[serde(default)]
+    pub timestamp_unit: TimeUnit,
+    /// The sender existed from then on; an earlier time is an error of its own. Unix seconds.
+    pub timestamp_min_s: Option<i64>,
+    /// How old a signed time may be. Seconds; absent when nothing is signed about time, or nothing is checked.
+    pub tolerance_s: Option<u32>,
+    /// How far ahead a signed time may be. Seconds; `tolerance_s` unless set.
+    pub tolerance_future_s: Option<u32>,
+    /// Whether the age of a signed time is left unchecked, because the sender bounds it nowhere.
+    #[serde(default)]
+    pub age_unchecked: bool,
+    /// Headers that must be there with these values.
+    #[serde(default)]
+    pub required_headers: BTreeMap<String, String>,
+    /// Whether an empty body is refused however it is signed.
+    #[serde(default)]
+    pub body_needed: bool,
+    /// What this scheme leaves open, shown to whoever chooses it.
+    pub weak: Option<Weakness>,
+    /// Whether the sender may send without any signature; taken only with `unverified = "accept"`.
+    #[serde(default)]
+    pub may_be_unsigned: bool,
+}
+
+fn one() -> usize {
+    1
+}
+fn yes() -> bool {
+    true
+}
+
+/// The schemes that have a name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Scheme {
+    /// HMAC-SHA-256 over `signed`.
+    HmacSha256,
+    /// HMAC-SHA-384 over `signed`.
+    HmacSha384,
+    /// HMAC-SHA-512 over `signed`.
+    HmacSha512,
+    /// HMAC-SHA-1 over `signed`; only for senders that offer nothing else.
+    HmacSha1,
+    /// Standard Webhooks v1 (HMAC-SHA-256) and v1a (Ed25519); `headers` holds the header prefixes.
+    StandardWebhooks,
+    /// Ed25519 over `signed`.
+    Ed25519,
+    /// ECDSA on P-256 with SHA-256 over `signed`, in DER.
+    EcdsaP256,
+    /// RSA PKCS#1 v1.5 with SHA-256 over `signed`.
+    RsaSha256,
+    /// RSA PKCS#1 v1.5 with SHA-1 over `signed`; only for senders that offer nothing else.
+    RsaSha1,
+    /// One of the secrets itself, sent along: says who sent it, not what was sent.
+    Token,
+    /// HTTP Basic with the settings `username` and `password`: as weak as a token.
+    Basic,
+    /// The sender signs nothing.
+    Unsigned,
+    /// The kind's `mod.rs` verifies (`Provider::verify_with`).
+    Code,
+}
+
+impl Scheme {
+    /// Whether it is verified with a public key.
+    pub fn is_public(self) -> bool {
+        matches!(self, Self::Ed25519 | Self::EcdsaP256 | Self::RsaSha256 | Self::RsaSha1)
+    }
+
+    /// Whether it is an HMAC over `signed`.
+    pub fn is_mac(self) -> bool {
+        matches!(self, Self::HmacSha1 | Self::HmacSha256 | Self::HmacSha384 | Self::HmacSha512)
+    }
+}
+
+/// What a scheme leaves open.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Weakness {
+    /// Whoever has seen one request can send any.
+    Token,
+    /// The signature does not cover the whole body.
+    Body,
+    /// Nothing is signed.
+    Unsigned,
+}
+
+impl Weakness {
+    /// In words for people.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Token => "a shared token: the body is not signed",
+            Self::Body => "the body, or a part of it, is not signed",
+            Self::Unsigned => "nothing is signed",
+        }
+    }
+}
+
+/// How a signature is written in its header.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Encoding {
+    /// Lower-case hexadecimal.
+    #[default]
+    Hex,
+    /// Hexadecimal of either case.
+    HexAny,
+    /// Standard base64 with padding.
+    Base64,
+    /// URL-safe base64 without padding.
+    Base64Url,
+    /// Standard base64 of the lower-case hexadecimal text.
+    Base64Hex,
+}
+
+/// How a timestamp is written.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum TimeUnit {
+    /// Unix seconds.
+    #[default]
+    S,
+    /// Unix milliseconds.
+    Ms,
+    /// Unix seconds, or milliseconds from thirteen digits on: senders whose documentation disagrees with itself.
+    SOrMs,
+    /// RFC 3339.
+    Rfc3339,
+}
+
+/// How the configured secret becomes key bytes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SecretFormat {
+    /// The text's UTF-8 bytes as they are.
+    #[default]
+    Text,
+    /// Hexadecimal, either case.
+    Hex,
+    /// Standard base64.
+    Base64,
+    /// Base64 behind an optional `whsec_`; `whpk_` is an Ed25519 public key.
+    Whsec,
+    /// As `whsec` with that prefix; else the text as it is.
+    WhsecOrText,
+}
+
+impl SignatureSpec {
+    /// Whether the signature covers the URL as the sender called it.
+    pub fn has_signed_url(&self) -> bool {
+        [Piece::Url, Piece::Path].iter().any(|piece| self.signed.has(piece))
+    }
+
+    pub(super) fn check(&self) -> Result<(), String> {
+        match self.scheme {
+            Scheme::Unsigned if !self.may_be_unsigned => {
+                return Err("signature.may_be_unsigned: an unsigned scheme is nothing else".to_owned());
+            }
+            Scheme::Unsigned | Scheme::Basic | Scheme::Token if self.weak.is_none() => {
+                return Err("signature.weak: say what this scheme leaves open".to_owned());
+            }
+            Scheme::Code | Scheme::Unsigned | Scheme::Basic => return Ok(()),
+            Scheme::StandardWebhooks if self.tolerance_s.is_none() => {
+                return Err("signature.tolerance_s: standard-webhooks signs a time, so it needs a tolerance"
+                    .to_owned());
+            }
+            _ => {}
+        }
+        if self.headers.is_empty() && self.json.is_none() {
+            return Err("signature.headers: name at least one header".to_owned());
+        }
+        if matches!(self.scheme, Scheme::StandardWebhooks | Scheme::Token) {
+            return Ok(());
+        }
+        self.check_signed()
+    }
+
+    fn check_signed(&self) -> Result<(), String> {
+        if !self.signed.has(&Piece::Body) && self.weak.is_none() {
+            return Err(format!("signature.signed: `{}` does not cover {{body}}", self.signed.as_str()));
+        }
+        let has_time = self.layout.has(Slot::Timestamp) || self.timestamp_header.is_some();
+        if self.tolerance_s.is_some() && !has_time && self.timestamp_json.is_none() {
+            return Err(
+                "signature.tolerance_s: no {timestamp} in the layout and no timestamp_header".to_owned()
+            );
+        }
+        let is_bounded = self.tolerance_s.is_some() || self.age_unchecked;
+        if has_time && !(is_bounded && self.signed.has(&Piece::Timestamp)) {
+            return Err("signature: a timestamp must be in `signed` and have a tolerance_s".to_owned());
+        }
+        if self.signed.has(&Piece::Timestamp) && !has_time && self.timestamp_json.is_none() {
+            return Err("signature.signed: {timestamp} is nowhere to be found".to_owned());
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,96 @@
+//! Bodies written again the way a sender writes them before it signs: JSON as JavaScript's `JSON.stringify`
+//! would, PHP's `serialize`. Works on raw JSON text, so a number keeps the digits it was sent with.
+
+use crate::json::{elements, members};
+
+/// The JSON without white space between its parts; everything else as it is. `None` when it is not JSON.
+pub fn compact_json(json: &[u8]) -> Option<Vec<u8>> {
+    written(json, false)
+}
+
+/// As [`compact_json`], with the members of every object sorted by their names.
+pub fn sorted_json(json: &[u8]) -> Option<Vec<u8>> {
+    written(json, true)
+}
+
+fn written(json: &[u8], is_sorted: bool) -> Option<Vec<u8>> {
+    let json = json.trim_ascii();
+    match json.first()? {
+        b'{' => {
+            let mut list = members(json)?;
+            if is_sorted {
+                list.sort_by(|(one, _), (other, _)| one.cmp(other));
+            }
+            let pairs = list.into_iter().map(|(name, value)| {
+                let mut pair = text(&name).into_bytes();
+                pair.push(b':');
+                pair.extend(written(value, is_sorted)?);
+                Some(pair)
+            });
+            Some([b"{".as_slice(), &pairs.collect::<Option<Vec<_>>>()?.join(&b','), b"}"].concat())
+        }
+        b'[' => {
+            let list = elements(json)?;
+            let items = list.into_iter().map(|range| written(json.get(range)?, is_sorted));
+            Some([b"[".as_slice(), &items.collect::<Option<Vec<_>>>()?.join(&b','), b"]"].concat())
+        }
+        b'"' => Some(text(&serde_json::from_slice::<String>(json).ok()?).into_bytes()),
+        _ => serde_json::from_slice::<&serde_json::value::RawValue>(json).ok().map(|raw| number(raw.get())),
+    }
+}
+
+/// A text as `JSON.stringify` writes it.
+fn text(text: &str) -> String {
+    serde_json::Value::from(text).to_string()
+}
+
+/// A number as JavaScript writes it back where that is another text: `2.00` is `2`, `1.50` is `1.5`. Integers
+/// and exponents keep the digits that they were sent with.
+fn number(raw: &str) -> Vec<u8> {
+    let is_plain = raw.bytes().all(|b| b.is_ascii_digit() || b == b'-' || b == b'.');
+    match raw.split_once('.') {
+        Some((whole, fraction)) if is_plain => {
+            let fraction = fraction.trim_end_matches('0');
+            let whole = if fraction.is_empty() && whole == "-0" { "0" } else { whole };
+            if fraction.is_empty() { whole.into() } else { format!("{whole}.{fraction}").into_bytes() }
+        }
+        _ => raw.into(),
+    }
+}
+
+/// PHP's `serialize` of an associative array of texts. Lengths are bytes.
+pub fn php_serialized(pairs: &[(Vec<u8>, Vec<u8>)]) -> Vec<u8> {
+    let text = |bytes: &[u8]| [format!("s:{}:\"", bytes.len()).as_bytes(), bytes, b"\";"].concat();
+    let inner: Vec<u8> = pairs.iter().flat_map(|(name, value)| [text(name), text(value)].concat()).collect();
+    [format!("a:{}:{{", pairs.len()).as_bytes(), &inner, b"}"].concat()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn json_is_written_as_javascript_would() {
+        #[track_caller]
+        fn check(json: &str, compact: &str, sorted: &str) {
+            let text = |bytes: Option<Vec<u8>>| String::from_utf8(bytes.expect("JSON")).expect("text");
+            assert_eq!(text(compact_json(json.as_bytes())), compact);
+            assert_eq!(text(sorted_json(json.as_bytes())), sorted);
+        }
+        check(
+            r#" { "b" : [ 1 , { "d":"\/x" , "c":null } ] , "a" : "é\u00e9" } "#,
+            r#"{"b":[1,{"d":"/x","c":null}],"a":"éé"}"#,
+            r#"{"a":"éé","b":[1,{"c":null,"d":"/x"}]}"#,
+        );
+        check("[2.00, 1.50, 10, -0.0, 1e3]", "[2,1.5,10,0,1e3]", "[2,1.5,10,0,1e3]");
+        for bad in ["", "{", "[1,]", "nul", "{\"a\":}"] {
+            assert_eq!(compact_json(bad.as_bytes()), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn php_counts_bytes() {
+        let pairs = [(b"a".to_vec(), "é".as_bytes().to_vec())];
+        assert_eq!(php_serialized(&pairs), "a:1:{s:1:\"a\";s:2:\"é\";}".as_bytes());
+    }
+}

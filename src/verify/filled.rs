@@ -1,0 +1,78 @@
+//! A template with the request's own texts in its places.
+
+use std::borrow::Cow;
+
+use super::{Keys, RawRequest, VerifyError, deciding_header};
+use crate::json::text_of;
+use crate::spec::{Piece, Template};
+
+/// What fills a template besides the request.
+#[derive(Default)]
+pub(super) struct Caught<'a> {
+    pub(super) timestamp: &'a str,
+    /// Names of headers, separated by blanks.
+    pub(super) headers: &'a str,
+    pub(super) mac: &'a str,
+}
+
+/// The template's text piece by piece, so that a body is not copied.
+pub(super) fn parts<'a>(
+    template: &'a Template,
+    request: &'a RawRequest,
+    keys: &'a Keys,
+    caught: &Caught<'a>,
+) -> Result<Vec<Cow<'a, [u8]>>, VerifyError> {
+    template.pieces().iter().map(|piece| part(piece, request, keys, caught)).collect()
+}
+
+fn part<'a>(
+    piece: &'a Piece,
+    request: &'a RawRequest,
+    keys: &'a Keys,
+    caught: &Caught<'a>,
+) -> Result<Cow<'a, [u8]>, VerifyError> {
+    Ok(match piece {
+        Piece::Literal(text) => Cow::Borrowed(text.as_bytes()),
+        Piece::Timestamp => Cow::Borrowed(caught.timestamp.as_bytes()),
+        Piece::Headers => Cow::Borrowed(caught.headers.as_bytes()),
+        Piece::Mac => Cow::Borrowed(caught.mac.as_bytes()),
+        Piece::Url => Cow::Borrowed(request.url.as_bytes()),
+        Piece::Path => Cow::Borrowed(path_and_query(&request.url).0.as_bytes()),
+        Piece::Method => Cow::Borrowed(request.method.as_str().as_bytes()),
+        Piece::Body => Cow::Borrowed(&request.body),
+        Piece::Header(name) => Cow::Borrowed(deciding_header(&request.headers, name)?.as_bytes()),
+        Piece::HeaderValues => {
+            let names = caught.headers.split(' ').filter(|name| !name.is_empty());
+            let values = names.map(|name| deciding_header(&request.headers, name));
+            Cow::Owned(values.collect::<Result<Vec<_>, _>>()?.join(".").into_bytes())
+        }
+        Piece::Json(pointer) => {
+            let text = text_of(&request.body, pointer);
+            Cow::Owned(
+                text.map_err(|_| VerifyError::malformed(pointer, "the body has no text there"))?.into_bytes(),
+            )
+        }
+        Piece::Query(name) => {
+            let missing = || VerifyError::malformed(name, "the query has no such value, or two");
+            Cow::Owned(query_value(&request.url, name).ok_or_else(missing)?.into_bytes())
+        }
+        Piece::Setting(name) => Cow::Borrowed(keys.setting(name)?.as_bytes()),
+    })
+}
+
+/// The path of a URL, and its query without the question mark. A fragment is part of neither.
+pub fn path_and_query(url: &str) -> (&str, Option<&str>) {
+    let url = url.split_once('#').map_or(url, |(url, _)| url);
+    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+    let (before, query) = rest.split_once('?').map_or((rest, None), |(before, query)| (before, Some(query)));
+    let path = before.find('/').and_then(|from| before.get(from..)).unwrap_or("/");
+    (path, query)
+}
+
+/// The one value of this name in the query, decoded; `None` when there is none, or several.
+pub fn query_value(url: &str, name: &str) -> Option<String> {
+    let query = path_and_query(url).1?;
+    let mut values = form_urlencoded::parse(query.as_bytes()).filter(|(known, _)| known == name);
+    let value = values.next()?.1.into_owned();
+    values.next().is_none().then_some(value)
+}

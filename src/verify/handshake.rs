@@ -1,0 +1,108 @@
+//! What is no event: a challenge that proves who owns the URL, a ping, a negotiation. Answered as the kind's
+//! `[[handshake]]` says, and nothing is admitted.
+
+use std::borrow::Cow;
+
+use super::encoding::{Hash, encoded, hmac, same};
+use super::filled::{Caught, parts, query_value};
+use super::{Keys, RawRequest};
+use crate::json::{Found, find, text_of};
+use crate::spec::{HandshakeSpec, MacSpec, Scheme, TokenSpec};
+
+/// Longest text of a stranger's that is sent back.
+const ECHO_BYTES_MAX: usize = 2_048;
+/// What an armed setting says.
+const ARMED: &str = "open";
+
+/// The answer to a handshake.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reply {
+    /// Its status.
+    pub status: u16,
+    /// Its headers, besides the content type.
+    pub headers: Vec<(String, String)>,
+    /// Its body.
+    pub body: String,
+    /// The body's content type.
+    pub content_type: String,
+}
+
+impl Reply {
+    /// 200 and a plain text.
+    pub fn text(body: String) -> Self {
+        let content_type = "text/plain; charset=utf-8".to_owned();
+        Self { status: 200, headers: vec![nosniff()], body, content_type }
+    }
+}
+
+/// The answer that `spec` wants for this request; `None` when it is no such handshake.
+pub fn reply(spec: &HandshakeSpec, keys: &Keys, request: &RawRequest) -> Option<Reply> {
+    if !is_meant(spec, request) {
+        return None;
+    }
+    let is_armed = spec.armed_by.as_deref().is_none_or(|name| keys.settings().text(name) == Some(ARMED));
+    if !is_armed || !spec.token.as_ref().is_none_or(|token| knows_token(token, keys, request)) {
+        return None;
+    }
+    let mac = match &spec.mac {
+        Some(mac) => Some(mac_of(mac, keys, request)?),
+        None => None,
+    };
+    let caught = Caught { mac: mac.as_deref().unwrap_or_default(), ..Caught::default() };
+    let filled = |template| text(&parts(template, request, keys, &caught).ok()?);
+    let (body, usual) = if spec.json.is_empty() {
+        (filled(&spec.body)?, "text/plain; charset=utf-8")
+    } else {
+        let pairs = spec.json.iter().map(|(name, template)| Some((name.clone(), filled(template)?.into())));
+        let object: serde_json::Map<String, serde_json::Value> = pairs.collect::<Option<_>>()?;
+        (serde_json::Value::Object(object).to_string(), "application/json")
+    };
+    let mut headers: Vec<(String, String)> =
+        spec.headers.iter().filter_map(|(name, template)| Some((name.clone(), filled(template)?))).collect();
+    headers.push(nosniff());
+    let content_type = spec.content_type.clone().unwrap_or_else(|| usual.to_owned());
+    Some(Reply { status: spec.status, headers, body, content_type })
+}
+
+/// A stranger's text is never to be taken for a page of ours.
+fn nosniff() -> (String, String) {
+    ("x-content-type-options".to_owned(), "nosniff".to_owned())
+}
+
+fn text(parts: &[Cow<'_, [u8]>]) -> Option<String> {
+    String::from_utf8(parts.concat()).ok().filter(|text| text.len() <= ECHO_BYTES_MAX)
+}
+
+fn is_meant(spec: &HandshakeSpec, request: &RawRequest) -> bool {
+    let header = |name: &str| request.headers.get(name).and_then(|value| value.to_str().ok());
+    request.method.as_str() == spec.method
+        && spec.query.as_deref().is_none_or(|name| query_value(&request.url, name).is_some())
+        && spec.header.as_deref().is_none_or(|name| header(name).is_some())
+        && spec.when_header.iter().all(|(name, want)| header(name) == Some(want))
+        && spec.when.iter().all(|(pointer, want)| text_of(&request.body, pointer).as_ref() == Ok(want))
+        && spec.without.iter().all(|pointer| find(&request.body, pointer) == Found::Missing)
+        && spec.form.as_deref().is_none_or(|name| is_only_field(&request.body, name))
+}
+
+fn is_only_field(body: &[u8], name: &str) -> bool {
+    matches!(super::form_pairs(body).as_slice(), [(known, _)] if known == name.as_bytes())
+}
+
+fn knows_token(token: &TokenSpec, keys: &Keys, request: &RawRequest) -> bool {
+    let Some(given) = query_value(&request.url, &token.query) else { return false };
+    match keys.settings().text(&token.setting) {
+        Some(wanted) => same(wanted.as_bytes(), given.as_bytes()),
+        None => keys.token_matches(given.as_bytes()).is_some(),
+    }
+}
+
+fn mac_of(spec: &MacSpec, keys: &Keys, request: &RawRequest) -> Option<String> {
+    let parts = parts(&spec.of, request, keys, &Caught::default()).ok()?;
+    let hash = match spec.scheme {
+        Scheme::HmacSha1 => Hash::Sha1,
+        Scheme::HmacSha512 => Hash::Sha512,
+        _ => Hash::Sha256,
+    };
+    let secret = keys.secrets().next()?;
+    Some(encoded(spec.encoding, &hmac(hash, secret.as_bytes(), &[&parts.concat()])))
+}

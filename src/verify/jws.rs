@@ -1,0 +1,83 @@
+//! JSON Web Signatures in their compact form, taken apart by hand: one algorithm that the kind names, no
+//! `none`, nothing that the message may choose for itself.
+
+use super::encoding::{Hash, base64url_text, decode_base64url, hmac, same};
+use super::public::{PublicKey, PublicScheme};
+use crate::json::text_of;
+
+/// A compact JWS, not believed yet.
+#[derive(Debug, Clone)]
+pub struct Jws {
+    header: Vec<u8>,
+    claims: Vec<u8>,
+    signed: String,
+    signature: Vec<u8>,
+}
+
+impl Jws {
+    /// Takes `header.claims.signature` apart; `None` for anything else, and for headers that demand what we do
+    /// not know (`crit`).
+    pub fn parse(text: &str) -> Option<Self> {
+        let (signed, signature) = text.rsplit_once('.')?;
+        let (header, claims) = signed.split_once('.')?;
+        if claims.contains('.') {
+            return None;
+        }
+        let jws = Self {
+            header: decode_base64url(header)?,
+            claims: decode_base64url(claims)?,
+            signed: signed.to_owned(),
+            signature: decode_base64url(signature)?,
+        };
+        (crate::json::find(&jws.header, "/crit") == crate::json::Found::Missing).then_some(jws)
+    }
+
+    /// A text of the header, such as `/alg` or `/kid`.
+    pub fn header(&self, pointer: &str) -> Option<String> {
+        text_of(&self.header, pointer).ok()
+    }
+
+    /// The claims, once the signature is verified.
+    pub fn verified(&self, key: &PublicKey) -> Option<&[u8]> {
+        let scheme = match self.header("/alg")?.as_str() {
+            "RS256" => PublicScheme::RsaSha256,
+            "ES256" => PublicScheme::P256Fixed,
+            "EdDSA" => PublicScheme::Ed25519,
+            _ => return None,
+        };
+        key.verifies(scheme, self.signed.as_bytes(), &self.signature).then_some(self.claims.as_slice())
+    }
+
+    /// The claims, once the HS256 signature by `secret` is verified.
+    pub fn verified_hs256(&self, secret: &[u8]) -> Option<&[u8]> {
+        let is_ours = self.header("/alg")? == "HS256"
+            && same(&hmac(Hash::Sha256, secret, &[self.signed.as_bytes()]), &self.signature);
+        is_ours.then_some(self.claims.as_slice())
+    }
+}
+
+/// A compact JWS with HS256, for kinds that sign.
+pub fn jws_hs256(secret: &[u8], claims: &str) -> String {
+    let head = base64url_text(br#"{"alg":"HS256","typ":"JWT"}"#);
+    let signed = format!("{head}.{}", base64url_text(claims.as_bytes()));
+    let mac = hmac(Hash::Sha256, secret, &[signed.as_bytes()]);
+    format!("{signed}.{}", base64url_text(&mac))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_jws_is_believed_with_its_own_key_and_algorithm_alone() {
+        let text = jws_hs256(b"key", r#"{"a":1}"#);
+        let jws = Jws::parse(&text).expect("a JWS");
+        assert_eq!(jws.verified_hs256(b"key"), Some(br#"{"a":1}"#.as_slice()));
+        assert_eq!(jws.verified_hs256(b"other"), None);
+        let none = format!("{}.{}.", base64url_text(br#"{"alg":"none"}"#), base64url_text(b"{}"));
+        assert!(Jws::parse(&none).is_none_or(|jws| jws.verified_hs256(b"key").is_none()));
+        for bad in ["", ".", "..", "a.b", "a.b.c.d", "é.b.c"] {
+            assert!(Jws::parse(bad).is_none(), "{bad}");
+        }
+    }
+}

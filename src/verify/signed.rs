@@ -1,0 +1,169 @@
+//! A MAC or public-key signature over a template, carried in a header of a known layout or in the body: the
+//! schemes of most senders.
+
+use std::borrow::Cow;
+
+use http::HeaderMap;
+
+use super::encoding::decoded;
+use super::filled::{Caught, parts};
+use super::public::PublicScheme;
+use super::time::{check_time, signed_at};
+use super::{Keys, RawRequest, SIGNATURES_N_MAX, VerifyError, deciding_header};
+use crate::json::text_of;
+use crate::spec::{Layout, Scheme, SignatureSpec, Slot};
+
+/// What the places of the kind's layout hold.
+#[derive(Default)]
+struct Carried<'a> {
+    timestamp: Option<&'a str>,
+    headers: &'a str,
+    /// Which item of which text a signature was in, and the signature.
+    signatures: Vec<((usize, usize), &'a str)>,
+    key_ids: Vec<((usize, usize), &'a str)>,
+}
+
+pub(super) fn verify(spec: &SignatureSpec, keys: &Keys, request: &RawRequest) -> Result<usize, VerifyError> {
+    if spec.body_needed && request.body.is_empty() {
+        return Err(VerifyError::malformed("body", "it is empty"));
+    }
+    for (name, want) in &spec.required_headers {
+        if deciding_header(&request.headers, name)? != want {
+            return Err(VerifyError::malformed(name, "it has another value than the kind's"));
+        }
+    }
+    let (place, texts) = texts(spec, request)?;
+    let carried = carried(spec, place, &texts)?;
+    let in_body = match &spec.timestamp_json {
+        Some(pointer) => Some(
+            text_of(&request.body, pointer)
+                .map_err(|_| VerifyError::malformed(pointer, "the body has no timestamp there"))?,
+        ),
+        None => None,
+    };
+    let timestamp = match (&spec.timestamp_header, &spec.timestamp_json) {
+        (Some(header), _) => Some((header.as_str(), deciding_header(&request.headers, header)?)),
+        (None, Some(pointer)) => in_body.as_deref().map(|text| (pointer.as_str(), text)),
+        (None, None) => carried.timestamp.map(|text| (place, text)),
+    };
+    // Where no age is checked the text is signed as it is, whatever it says.
+    if let Some((place, text)) = timestamp
+        && (spec.tolerance_s.is_some() || spec.timestamp_min_s.is_some())
+    {
+        check_time(spec, signed_at(spec.timestamp_unit, place, text)?, request.received_at_ms)?;
+    }
+    let asked = match &spec.key_id_header {
+        Some(name) => Some(deciding_header(&request.headers, name)?),
+        None => None,
+    };
+    let caught =
+        Caught { timestamp: timestamp.map_or("", |(_, text)| text), headers: carried.headers, mac: "" };
+    let parts = parts(&spec.signed, request, keys, &caught)?;
+    let mut is_any_decodable = false;
+    for (at, text) in carried.signatures.iter().take(SIGNATURES_N_MAX) {
+        let Some(signature) = decoded(spec.encoding, text) else { continue };
+        is_any_decodable = true;
+        let id = carried.key_ids.iter().find(|(known, _)| known == at).map(|(_, id)| *id).or(asked);
+        if let Some(secret_n) = matched(spec.scheme, keys, id, &parts, &signature) {
+            return Ok(secret_n);
+        }
+    }
+    if is_any_decodable {
+        Err(VerifyError::Mismatch { keys_n: keys.len() })
+    } else {
+        Err(VerifyError::malformed(place, "it holds no signature of the kind's encoding"))
+    }
+}
+
+fn matched(
+    scheme: Scheme,
+    keys: &Keys,
+    id: Option<&str>,
+    parts: &[Cow<'_, [u8]>],
+    signature: &[u8],
+) -> Option<usize> {
+    let public = match scheme {
+        Scheme::Ed25519 => PublicScheme::Ed25519,
+        Scheme::EcdsaP256 => PublicScheme::P256Der,
+        Scheme::RsaSha256 => PublicScheme::RsaSha256,
+        Scheme::RsaSha1 => PublicScheme::RsaSha1,
+        _ => return keys.mac_matches_of(id, parts, signature),
+    };
+    keys.public_matches(public, id, &parts.concat(), signature)
+}
+
+/// The texts that carry signatures, and what to call their place.
+fn texts<'a>(
+    spec: &'a SignatureSpec,
+    request: &'a RawRequest,
+) -> Result<(&'a str, Vec<Cow<'a, str>>), VerifyError> {
+    if let Some(pointer) = &spec.json {
+        let text = text_of(&request.body, pointer)
+            .map_err(|_| VerifyError::malformed(pointer, "the body has no signature there"))?;
+        return Ok((pointer, vec![Cow::Owned(text)]));
+    }
+    let headers = &request.headers;
+    if let Some(stem) = spec.headers.iter().find_map(|name| name.strip_suffix('*')) {
+        let texts = family(headers, stem)?;
+        return Ok((stem, texts));
+    }
+    let name = super::first_present(headers, &spec.headers)?;
+    if spec.repeated {
+        let all = headers.get_all(name).iter();
+        let text = |value: &'a http::HeaderValue| value.to_str().map(Cow::Borrowed);
+        let texts = all.map(text).collect::<Result<Vec<_>, _>>();
+        return Ok((name, texts.map_err(|_| VerifyError::malformed(name, "it is not ASCII text"))?));
+    }
+    Ok((name, vec![Cow::Borrowed(deciding_header(headers, name)?)]))
+}
+
+/// Every header whose name is `stem` and a number.
+fn family<'a>(headers: &'a HeaderMap, stem: &str) -> Result<Vec<Cow<'a, str>>, VerifyError> {
+    let is_member = |name: &str| {
+        let number = name.get(..stem.len()).filter(|start| start.eq_ignore_ascii_case(stem));
+        number
+            .and(name.get(stem.len()..))
+            .is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()))
+    };
+    let texts: Vec<Cow<'a, str>> = headers
+        .iter()
+        .filter(|(name, _)| is_member(name.as_str()))
+        .filter_map(|(_, value)| value.to_str().ok().map(Cow::Borrowed))
+        .collect();
+    if texts.is_empty() { Err(VerifyError::HeaderMissing(format!("{stem}1"))) } else { Ok(texts) }
+}
+
+/// Takes the texts apart by the kind's layout. In a list, items of another shape are passed over.
+fn carried<'a>(
+    spec: &SignatureSpec,
+    place: &str,
+    texts: &'a [Cow<'a, str>],
+) -> Result<Carried<'a>, VerifyError> {
+    let layout: &Layout = &spec.layout;
+    let mut carried = Carried::default();
+    let mut timestamps_n = 0;
+    for (text_n, text) in texts.iter().enumerate() {
+        let is_read = layout.read(text, |item_n, slot, text| match slot {
+            Slot::Signature => carried.signatures.push(((text_n, item_n), text)),
+            Slot::KeyId => carried.key_ids.push(((text_n, item_n), text)),
+            Slot::Headers => carried.headers = text,
+            Slot::Timestamp => {
+                timestamps_n += 1;
+                carried.timestamp = Some(text);
+            }
+        });
+        if !is_read && texts.len() == 1 {
+            return Err(VerifyError::malformed(place, "it has another layout than the kind's"));
+        }
+    }
+    if timestamps_n > 1 {
+        return Err(VerifyError::malformed(place, "it holds two timestamps"));
+    }
+    if carried.signatures.is_empty() {
+        return Err(VerifyError::malformed(place, "it holds no signature of the kind's scheme"));
+    }
+    if carried.timestamp.is_none() && layout.has(Slot::Timestamp) {
+        return Err(VerifyError::malformed(place, "it holds no timestamp"));
+    }
+    Ok(carried)
+}

@@ -1,0 +1,139 @@
+//! Signed times as senders write them, and whether they are near enough.
+
+use super::VerifyError;
+use crate::spec::{SignatureSpec, TimeUnit};
+use crate::types::UnixMs;
+
+/// From so many digits on a number is milliseconds, where a sender writes either.
+const MS_DIGITS: usize = 13;
+
+/// A signed time; how finely it was written decides how finely its age is taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum SignedAt {
+    /// Unix seconds.
+    S(i64),
+    /// Unix milliseconds.
+    Ms(i64),
+}
+
+/// Reads a signed time. Digits only: signs, blanks and fractions are other texts than the sender signed.
+pub(super) fn signed_at(unit: TimeUnit, place: &str, text: &str) -> Result<SignedAt, VerifyError> {
+    let is_plain = !text.is_empty() && text.len() <= 15 && text.bytes().all(|b| b.is_ascii_digit());
+    let number = || if is_plain { text.parse().ok() } else { None };
+    let read = match unit {
+        TimeUnit::S => number().map(SignedAt::S),
+        TimeUnit::SOrMs if text.len() < MS_DIGITS => number().map(SignedAt::S),
+        TimeUnit::Ms | TimeUnit::SOrMs => number().map(SignedAt::Ms),
+        TimeUnit::Rfc3339 => rfc3339_ms(text).map(SignedAt::Ms),
+    };
+    let why = match unit {
+        TimeUnit::S => "the timestamp is not a number of seconds",
+        TimeUnit::Ms => "the timestamp is not a number of milliseconds",
+        TimeUnit::SOrMs => "the timestamp is not a number of seconds or milliseconds",
+        TimeUnit::Rfc3339 => "the timestamp is not an RFC 3339 time",
+    };
+    read.ok_or_else(|| VerifyError::malformed(place, why))
+}
+
+/// Whether `at` is near enough to the request's arrival; both ends belong to the tolerance.
+pub(super) fn check_time(
+    spec: &SignatureSpec,
+    at: SignedAt,
+    received_at_ms: UnixMs,
+) -> Result<(), VerifyError> {
+    let at_ms = match at {
+        SignedAt::S(at_s) => at_s.saturating_mul(1_000),
+        SignedAt::Ms(at_ms) => at_ms,
+    };
+    if spec.timestamp_min_s.is_some_and(|min_s| at_ms < min_s.saturating_mul(1_000)) {
+        return Err(VerifyError::malformed("timestamp", "it is from before the sender existed"));
+    }
+    let Some(tolerance_s) = spec.tolerance_s else { return Ok(()) };
+    check_age(at, received_at_ms, tolerance_s, spec.tolerance_future_s.unwrap_or(tolerance_s))
+}
+
+/// As [`check_time`], for kinds that verify with code.
+pub(super) fn check_age(
+    at: SignedAt,
+    received_at_ms: UnixMs,
+    past_s: u32,
+    future_s: u32,
+) -> Result<(), VerifyError> {
+    // A time in whole seconds is compared with the second of arrival.
+    let age_ms = match at {
+        SignedAt::S(at_s) => received_at_ms.div_euclid(1_000).saturating_sub(at_s).saturating_mul(1_000),
+        SignedAt::Ms(at_ms) => received_at_ms.saturating_sub(at_ms),
+    };
+    if age_ms > i64::from(past_s) * 1_000 {
+        let age_s = age_ms.saturating_add(999).div_euclid(1_000);
+        return Err(VerifyError::Stale { age_s, tolerance_s: past_s });
+    }
+    let ahead_ms = age_ms.saturating_neg();
+    if ahead_ms > i64::from(future_s) * 1_000 {
+        let ahead_s = ahead_ms.saturating_add(999).div_euclid(1_000);
+        return Err(VerifyError::Future { ahead_s, tolerance_s: future_s });
+    }
+    Ok(())
+}
+
+/// For kinds that verify with code: reads a time of this unit and sees that it is near enough.
+pub fn check_timestamp(
+    (unit, place, text): (TimeUnit, &str, &str),
+    received_at_ms: UnixMs,
+    (past_s, future_s): (u32, u32),
+) -> Result<(), VerifyError> {
+    check_age(signed_at(unit, place, text)?, received_at_ms, past_s, future_s)
+}
+
+/// Unix seconds as RFC 3339, in UTC.
+pub fn rfc3339_text(at_s: i64) -> String {
+    jiff::Timestamp::from_second(at_s).map(|at| at.to_string()).unwrap_or_default()
+}
+
+/// `2026-01-31T10:00:00.123Z`, or with an offset, in unix milliseconds; `None` for anything else.
+pub(crate) fn rfc3339_ms(text: &str) -> Option<i64> {
+    let at: jiff::Timestamp = text.parse().ok()?;
+    Some(at.as_millisecond())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_of_senders_are_read() {
+        #[track_caller]
+        fn check(text: &str, want: Option<i64>) {
+            assert_eq!(rfc3339_ms(text), want, "{text}");
+        }
+        check("1970-01-01T00:00:01Z", Some(1_000));
+        check("2025-12-31T23:59:58.123456789Z", Some(1_767_225_598_123));
+        check("2025-12-31T18:59:58-05:00", Some(1_767_225_598_000));
+        check("2025-12-31", None);
+        check("yesterday", None);
+    }
+
+    #[test]
+    fn a_unit_decides_what_digits_mean() {
+        #[track_caller]
+        fn check(unit: TimeUnit, text: &str, want: Option<SignedAt>) {
+            assert_eq!(signed_at(unit, "x", text).ok(), want, "{text}");
+        }
+        check(TimeUnit::S, "1767225600", Some(SignedAt::S(1_767_225_600)));
+        check(TimeUnit::Ms, "1767225600123", Some(SignedAt::Ms(1_767_225_600_123)));
+        check(TimeUnit::SOrMs, "1767225600", Some(SignedAt::S(1_767_225_600)));
+        check(TimeUnit::SOrMs, "1767225600123", Some(SignedAt::Ms(1_767_225_600_123)));
+        for odd in ["", " 1", "+1", "-1", "1.5", "1e3", "٣", "9999999999999999"] {
+            check(TimeUnit::S, odd, None);
+            check(TimeUnit::Ms, odd, None);
+        }
+    }
+
+    #[test]
+    fn both_ends_belong_to_the_tolerance() {
+        let age = |at, now_ms| check_age(at, now_ms, 300, 60).is_ok();
+        assert!(age(SignedAt::S(1_000), 1_300_999) && !age(SignedAt::S(1_000), 1_301_000));
+        assert!(age(SignedAt::S(1_000), 940_000) && !age(SignedAt::S(1_000), 939_999));
+        assert!(age(SignedAt::Ms(1_000_123), 1_300_123) && !age(SignedAt::Ms(1_000_123), 1_300_124));
+    }
+}

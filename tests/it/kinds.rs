@@ -1,0 +1,150 @@
+//! Properties of every kind that we can sign for: what is changed on the way is refused, and nothing panics.
+
+use hooklatch::provider::{ActiveProvider, Provider, filled_sample};
+use hooklatch::providers::builtin;
+use hooklatch::spec::Weakness;
+use hooklatch::verify::{SignAt, Signed};
+use proptest::prelude::*;
+
+use crate::providers::{NOW_S, request, sign_at, signing};
+
+struct Case {
+    provider: ActiveProvider,
+    at: SignAt,
+    signed: Signed,
+}
+
+impl Case {
+    fn of(kind: &Provider) -> Option<Self> {
+        let provider = signing(kind)?;
+        let (event_type, sample) = kind.sample_list()[0];
+        let at = sign_at(&provider, event_type);
+        let signed = provider.sign(filled_sample(sample, "1", NOW_S).as_bytes(), &at).unwrap();
+        Some(Self { provider, at, signed })
+    }
+
+    fn name(&self) -> &str {
+        &self.provider.spec().kind
+    }
+
+    fn is_believed(&self, headers: &[(String, String)], body: &[u8], url: &str, now_s: i64) -> bool {
+        self.provider.verify(request(headers, body, url, now_s)).is_ok()
+    }
+
+    /// Whether every byte of the body is signed, and signed as it is.
+    fn signs_all_bytes(&self) -> bool {
+        // Adyen signs fields, NOWPayments the JSON whatever its white space, and forms may be escaped otherwise.
+        const PARTS: [&str; 5] = ["adyen", "nowpayments", "billplz", "twilio", "braintree"];
+        self.provider.spec().signature.weak.is_none() && !PARTS.contains(&self.name())
+    }
+}
+
+fn cases() -> Vec<Case> {
+    builtin()
+        .iter()
+        .filter_map(Case::of)
+        .filter(|case| case.provider.spec().signature.weak != Some(Weakness::Unsigned))
+        .collect()
+}
+
+#[test]
+fn what_we_sign_is_believed_and_every_changed_header_that_decides_is_refused() {
+    for case in cases() {
+        let Signed { headers, body } = &case.signed;
+        assert!(case.is_believed(headers, body, &case.at.url, NOW_S), "{}", case.name());
+        let spec = case.provider.spec();
+        for (n, (name, value)) in headers.iter().enumerate() {
+            let stem =
+                |known: &String| name.trim_end_matches(char::is_numeric) == known.trim_end_matches('*');
+            let is_signature = spec.signature.headers.iter().any(stem)
+                || name.ends_with("signature")
+                || spec.signature.timestamp_header.as_ref() == Some(name);
+            if !is_signature {
+                continue;
+            }
+            for at in 0..value.len() {
+                let mut changed = value.clone().into_bytes();
+                changed[at] = if changed[at] == b'1' { b'2' } else { b'1' };
+                // The algorithm and sender of PayU are no part of what is signed.
+                let text = String::from_utf8(changed).unwrap();
+                let mut others = headers.clone();
+                others[n].1.clone_from(&text);
+                let is_believed = case.is_believed(&others, body, &case.at.url, NOW_S);
+                let is_remark = case.name() == "payu" && at < value.find("signature=").unwrap()
+                    || case.name() == "payu" && at > value.find("content").unwrap() - 2;
+                assert!(!is_believed || is_remark, "{}: {name}: {text}", case.name());
+            }
+            let without: Vec<_> = headers.iter().filter(|(known, _)| known != name).cloned().collect();
+            assert!(!case.is_believed(&without, body, &case.at.url, NOW_S), "{} without {name}", case.name());
+            let twice: Vec<_> = headers.iter().cloned().chain([(name.clone(), value.clone())]).collect();
+            let is_refused = !case.is_believed(&twice, body, &case.at.url, NOW_S);
+            assert!(
+                is_refused || spec.signature.repeated || name.ends_with("-1"),
+                "{} with two {name}",
+                case.name()
+            );
+        }
+    }
+}
+
+#[test]
+fn a_signed_time_is_bounded_where_the_kind_says_so() {
+    for case in cases() {
+        let spec = &case.provider.spec().signature;
+        let Signed { headers, body } = &case.signed;
+        let Some(past_s) = spec.tolerance_s else { continue };
+        let believed = |shift_s: i64| case.is_believed(headers, body, &case.at.url, NOW_S + shift_s);
+        // To Contentful's SDK the last second is too late already.
+        assert!(believed(i64::from(past_s) - 1) && !believed(i64::from(past_s) + 1), "{}", case.name());
+        let future_s = spec.tolerance_future_s.unwrap_or(past_s);
+        if future_s <= past_s {
+            assert!(believed(-i64::from(future_s)) && !believed(-i64::from(future_s) - 1), "{}", case.name());
+        }
+    }
+}
+
+#[test]
+fn a_signed_url_is_part_of_what_is_believed() {
+    for case in cases().into_iter().filter(|case| case.provider.spec().has_signed_url()) {
+        // Mercado Pago signs one value of the query alone; it is not in this URL. Midtrans and PayU: no URL here.
+        if ["mercadopago", "midtrans"].contains(&case.name()) {
+            continue;
+        }
+        let other = format!("{}/other", case.at.url);
+        assert!(!case.is_believed(&case.signed.headers, &case.signed.body, &other, NOW_S), "{}", case.name());
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    #[test]
+    fn any_changed_byte_is_refused(place in any::<prop::sample::Index>(), bit in 0u8..8) {
+        for case in cases().into_iter().filter(Case::signs_all_bytes) {
+            let mut body = case.signed.body.clone();
+            let n = place.index(body.len());
+            body[n] ^= 1 << bit;
+            let believed = case.is_believed(&case.signed.headers, &body, &case.at.url, NOW_S);
+            prop_assert!(!believed, "{} byte {n} bit {bit}", case.name());
+        }
+    }
+
+    #[test]
+    fn no_bytes_make_a_reader_panic(value in "[ -~]{0,60}", query in "[ -~]{0,30}", body in any::<Vec<u8>>()) {
+        for kind in builtin() {
+            let Ok(provider) = kind.dev() else { continue };
+            let spec = provider.spec();
+            let names = spec.signature.headers.iter().map(|name| name.trim_end_matches(['-', '*']).to_owned());
+            let families = spec.signature.headers.iter().flat_map(|name| {
+                ["id", "timestamp", "signature", "1"].map(|stem| format!("{}{stem}", name.trim_end_matches('*')))
+            });
+            let more = spec.signature.timestamp_header.iter().chain(&spec.signature.key_id_header).cloned();
+            let headers: Vec<_> = names.chain(families).chain(more).map(|name| (name, value.clone())).collect();
+            let raw = request(&headers, &body, &format!("https://a.example/x?{query}"), NOW_S);
+            drop(provider.handshake(&raw));
+            let is_believed = provider.verify(raw).is_ok();
+            prop_assert!(!is_believed || spec.signature.weak == Some(Weakness::Unsigned), "{}", spec.kind);
+            drop(provider.payload_of("{}", &body.clone().into()));
+        }
+    }
+}
