@@ -27,10 +27,12 @@ mod app;
 mod backoff;
 pub mod cli;
 pub mod config;
+mod fetch;
 pub mod handler;
 mod http;
 mod json;
 mod logging;
+mod net;
 pub mod outbox;
 pub mod provider;
 #[path = "../providers/mod.rs"]

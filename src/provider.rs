@@ -119,6 +119,11 @@ impl Provider {
         self.spec.as_deref()
     }
 
+    /// The spec, for who keeps it.
+    pub(crate) fn shared_spec(&self) -> Result<Arc<Spec>, String> {
+        self.spec.as_ref().map(Arc::clone).map_err(ToString::to_string)
+    }
+
     /// The sample events: type and JSON text.
     pub fn sample_list(&self) -> &'static [(&'static str, &'static str)] {
         self.samples

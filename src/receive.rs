@@ -9,8 +9,10 @@ use std::sync::Arc;
 use tracing::{info, warn};
 
 use crate::admit::{AdmitError, Admitted, Admitter, Entry};
+use crate::fetch::{FetchError, Fetcher, Recorder};
+use crate::provider::ActiveProvider;
 use crate::types::{Name, Outcome};
-use crate::verify::{RawRequest, Reply, VerifyError};
+use crate::verify::{KeySource, RawRequest, Reply, Verified, VerifyError};
 
 /// What the sender hears when its request was believed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,6 +41,9 @@ pub(crate) enum ReceiveError {
     /// Not believed.
     #[error("not believed: {0}")]
     Verify(#[from] VerifyError),
+    /// Nobody can say: the sender's own keys are out of reach, and it may send it again.
+    #[error(transparent)]
+    Keys(#[from] FetchError),
     /// Believed, but not admitted; the sender may send it again.
     #[error(transparent)]
     Admit(#[from] AdmitError),
@@ -81,6 +86,10 @@ impl Receiver {
                 warn!(provider.name = %provider.name(), reason = %why, "could not admit a request; the sender may send it again");
                 "unavailable"
             }
+            Err(ReceiveError::Keys(why)) => {
+                warn!(provider.name = %provider.name(), reason = %why, "could not verify a request; the sender may send it again");
+                "unavailable"
+            }
             Err(ReceiveError::UnknownProvider) => "unknown",
         };
         count(provider.name(), outcome);
@@ -105,7 +114,10 @@ impl Receiver {
             info!(provider.name = %provider.name(), "answered a handshake");
             return Ok(Answer::to_handshake(reply));
         }
-        let verified = provider.verify(request)?;
+        let verified = match &entry.fetcher {
+            None => provider.verify(request)?,
+            Some(fetcher) => verify_fetching(provider, fetcher, request).await?,
+        };
         if let Some(reply) = provider.challenge(&verified) {
             info!(provider.name = %provider.name(), "answered a challenge");
             return Ok(Answer::to_handshake(reply));
@@ -130,6 +142,42 @@ impl Receiver {
         );
         Ok(answer)
     }
+}
+
+/// Verifies, fetching keys that the request names and nobody has yet; and confirms what wants to be confirmed.
+async fn verify_fetching(
+    provider: &ActiveProvider,
+    fetcher: &Arc<Fetcher>,
+    request: RawRequest,
+) -> Result<Verified, ReceiveError> {
+    let recorder = Arc::new(Recorder::new(Arc::clone(fetcher)));
+    let asking = provider.clone().with_key_source(Arc::clone(&recorder) as Arc<dyn KeySource>);
+    let verified = match asking.verify(request.clone()) {
+        Err(why) => {
+            let missing = recorder.missing();
+            if missing.is_empty() {
+                return Err(why.into());
+            }
+            match fetcher.fetch_missing(&missing).await {
+                Ok(()) => asking.verify(request)?,
+                Err(FetchError::NoSuchKey(more)) => {
+                    return Err(VerifyError::NoKey(format!("{why}: {more}")).into());
+                }
+                Err(away) => return Err(away.into()),
+            }
+        }
+        Ok(verified) => verified,
+    };
+    let body = &verified.request().body;
+    let says = |pointer: &str| crate::json::text_of(body, pointer).ok();
+    for confirm in &provider.spec().confirm {
+        if confirm.when.iter().all(|(pointer, want)| says(pointer).as_ref() == Some(want)) {
+            let url = says(&confirm.url).unwrap_or_default();
+            fetcher.confirm(confirm, &url).await?;
+            info!(provider.name = %provider.name(), "confirmed a subscription at the sender");
+        }
+    }
+    Ok(verified)
 }
 
 fn count(provider: &Name, outcome: &'static str) {

@@ -20,6 +20,7 @@ use tokio::time::Instant;
 use uuid::Uuid;
 
 use crate::config::{OnHandlerError, RetryConfig};
+use crate::fetch::Fetcher;
 use crate::provider::ActiveProvider;
 use crate::store::Store;
 use crate::types::{Clock, IncomingEvent, Name, Outcome};
@@ -36,6 +37,8 @@ pub(crate) struct Entry {
     pub is_first_party: bool,
     /// How failing handlers are tried again.
     pub retry: RetryConfig,
+    /// Fetches keys that are not in the settings, where the kind says from where.
+    pub fetcher: Option<Arc<Fetcher>>,
     /// From the last byte read to the commit.
     pub admit_seconds: metrics::Histogram,
 }

@@ -21,6 +21,7 @@ use tracing::{info, warn};
 
 use crate::admit::{self, Admission, Admitter, Entry, Start, Templates};
 use crate::config::{Config, ProviderConfig};
+use crate::fetch::Fetcher;
 use crate::http::api::ApiState;
 use crate::http::operator::{OperatorState, Readiness};
 use crate::http::receiver::ReceiverState;
@@ -30,6 +31,7 @@ use crate::provider::Provider;
 use crate::receive::Receiver;
 use crate::store::{SchemaState, Store, StoreSettings};
 use crate::types::{Clock, Name};
+use crate::verify::KeySource;
 use crate::{logging, setup};
 
 /// How far our clock may be from the database's. Beyond it signed times and leases would be judged wrong.
@@ -201,13 +203,29 @@ impl App {
         let Some(kind) = self.kinds.iter().find(|kind| kind.kind() == config.kind.as_str()) else {
             return Err(vec![format!("no provider kind is called `{}`", config.kind)]);
         };
+        let mut provider = kind.activate(name, config, &self.config.server.public_url)?;
+        let fetcher = self.fetcher(kind, config).map_err(|why| vec![format!("[fetch]: {why}")])?;
+        if let Some(fetcher) = &fetcher {
+            provider = provider.with_key_source(Arc::clone(fetcher) as Arc<dyn KeySource>);
+        }
         Ok(Entry {
-            provider: kind.activate(name, config, &self.config.server.public_url)?,
+            provider,
+            fetcher,
             on_handler_error: config.on_handler_error,
             is_first_party: config.is_first_party,
             retry: config.retry,
             admit_seconds: metrics::histogram!("hooklatch_admit_seconds", "provider" => name.to_string()),
         })
+    }
+
+    /// For a kind whose keys are at the sender's own hosts.
+    fn fetcher(&self, kind: &Provider, config: &ProviderConfig) -> Result<Option<Arc<Fetcher>>, String> {
+        let spec = kind.shared_spec()?;
+        if spec.fetch.is_empty() && spec.confirm.is_empty() {
+            return Ok(None);
+        }
+        let fetcher = Fetcher::new(&spec, &config.settings, &self.config.fetch, &self.clock)?;
+        Ok(Some(Arc::new(fetcher)))
     }
 
     fn serve_receiver(

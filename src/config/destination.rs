@@ -12,7 +12,7 @@ use crate::types::Name;
 
 mod http;
 
-pub(super) use http::call_url;
+pub(super) use http::{call_url, private_hosts, proxy};
 
 /// How failed calls are tried again unless `retry` says otherwise.
 const RETRY: RetryConfig =

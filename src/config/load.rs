@@ -242,6 +242,7 @@ fn whole(
     let admin = section::admin(checker, &mut root, server.as_ref().map(|(server, _)| server.listen));
     let database = section::database(checker, &mut root);
     let outbox = section::outbox(checker, &mut root);
+    let fetch = section::fetch(checker, &mut root);
     let log = section::log(checker, &mut root);
 
     let places = root.table(checker, "destinations").map_or_else(Vec::new, |table| table.entries(checker));
@@ -269,6 +270,7 @@ fn whole(
         providers,
         outbox: outbox?.0,
         destinations,
+        fetch: fetch?,
         log: log?,
     };
     if !has_public_url {

@@ -51,6 +51,8 @@ pub struct Config {
     pub outbox: OutboxConfig,
     /// `[destinations.NAME]`
     pub destinations: BTreeMap<Name, DestinationConfig>,
+    /// `[fetch]`
+    pub fetch: FetchConfig,
     /// `[log]`
     pub log: LogConfig,
 }
@@ -284,6 +286,17 @@ pub struct QueryConfig {
     pub pointer: String,
     /// The value that means "happened"; any value when absent.
     pub equals: Option<String>,
+}
+
+/// `[fetch]`: how senders' own hosts are reached, where a kind's keys are fetched from them.
+#[derive(Debug, Clone, Default)]
+pub struct FetchConfig {
+    /// The proxy to go through.
+    pub proxy: Option<Secret>,
+    /// Authorities to believe besides the system's, in PEM form.
+    pub ca: Option<Secret>,
+    /// Hosts and ranges that may be asked although they are private.
+    pub private_hosts: Vec<String>,
 }
 
 /// `[log]`

@@ -8,7 +8,8 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use super::dev::check_loopback;
 use super::field::{Checker, Field, Table};
 use super::{
-    AdminConfig, AdminRole, AdminToken, DatabaseConfig, LogConfig, LogFormat, OutboxConfig, ServerConfig,
+    AdminConfig, AdminRole, AdminToken, DatabaseConfig, FetchConfig, LogConfig, LogFormat, OutboxConfig,
+    ServerConfig,
 };
 use crate::types::Name;
 
@@ -202,6 +203,18 @@ pub(super) fn outbox(checker: &mut Checker<'_>, root: &mut Table) -> Option<(Out
     };
     table.finish(checker);
     Some((config, lease_ms))
+}
+
+/// `[fetch]`
+pub(super) fn fetch(checker: &mut Checker<'_>, root: &mut Table) -> Option<FetchConfig> {
+    let mut table = root.table(checker, "fetch")?;
+    let config = FetchConfig {
+        proxy: table.take(checker, "proxy").and_then(|field| super::destination::proxy(checker, field)),
+        ca: table.take(checker, "ca").and_then(|field| field.secret(checker)),
+        private_hosts: super::destination::private_hosts(checker, &mut table),
+    };
+    table.finish(checker);
+    Some(config)
 }
 
 /// `[log]`

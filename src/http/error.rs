@@ -57,7 +57,7 @@ impl From<&ReceiveError> for Problem {
             ReceiveError::UnknownProvider => Self::NO_SUCH_PROVIDER,
             ReceiveError::Verify(_) => Self::REJECTED,
             ReceiveError::Admit(AdmitError::Saturated) => Self::SATURATED,
-            ReceiveError::Admit(AdmitError::Unavailable(_)) => Self::UNAVAILABLE,
+            ReceiveError::Keys(_) | ReceiveError::Admit(AdmitError::Unavailable(_)) => Self::UNAVAILABLE,
             ReceiveError::Admit(AdmitError::Rejected(_)) => Self::HANDLER_FAILED,
         }
     }

@@ -4,6 +4,7 @@
 //! `mod.rs`. Every key is documented here and shown in `providers/README.md`.
 
 mod event;
+mod fetch;
 mod handshake;
 mod layout;
 mod signature;
@@ -12,6 +13,7 @@ mod template;
 use serde::Deserialize;
 
 pub use event::{BodyFormat, EventSpec, Source, Sources};
+pub use fetch::{ConfirmSpec, FetchForm, FetchSpec, is_host_of};
 pub use handshake::{HandshakeSpec, MacSpec, TokenSpec};
 pub use layout::{Layout, Slot};
 pub use signature::{Encoding, Scheme, SecretFormat, SignatureSpec, TimeUnit, Weakness};
@@ -54,6 +56,12 @@ pub struct Spec {
     /// What else a provider of this kind is told.
     #[serde(default)]
     pub setting: Vec<SettingSpec>,
+    /// Keys that may be fetched from the sender's own hosts.
+    #[serde(default)]
+    pub fetch: Vec<FetchSpec>,
+    /// Requests that want to be confirmed at the sender's own hosts.
+    #[serde(default)]
+    pub confirm: Vec<ConfirmSpec>,
 }
 
 /// How sure the facts of a kind are.
@@ -179,6 +187,13 @@ impl Spec {
             }
             alternative.check().map_err(|why| format!("alternative: {why}"))?;
         }
+        self.fetch.iter().try_for_each(FetchSpec::check)?;
+        if let Some(fetch) =
+            self.fetch.iter().find(|fetch| !self.setting.iter().any(|one| one.name == fetch.setting))
+        {
+            return Err(format!("fetch.setting: `{}` is no [[setting]]", fetch.setting));
+        }
+        self.confirm.iter().try_for_each(ConfirmSpec::check)?;
         self.handshake.iter().try_for_each(HandshakeSpec::check)
     }
 }

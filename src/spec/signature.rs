@@ -51,6 +51,9 @@ pub struct SignatureSpec {
     pub secrets_needed: bool,
     /// The setting that holds the keys, each with its id where the sender names one.
     pub keys: Option<String>,
+    /// Whether keys that the setting does not hold are fetched from the sender (`[[fetch]]`).
+    #[serde(default)]
+    pub keys_fetched: bool,
     /// The header that says which key signed; a key of another id is not tried.
     pub key_id_header: Option<String>,
     /// The header with the timestamp, when the layout has none.

@@ -106,7 +106,9 @@ impl Keys {
                 let missing = ["username", "password"].into_iter().find(|name| !settings.has(name));
                 missing.map_or(Ok(()), |name| Err(KeyError::NoSetting(name.to_owned())))?;
             }
-            (Some(name), _) if texts.is_empty() => return Err(KeyError::NoSetting(name.clone())),
+            (Some(name), _) if texts.is_empty() && !spec.keys_fetched => {
+                return Err(KeyError::NoSetting(name.clone()));
+            }
             (None, _) if texts.is_empty() && spec.secrets_needed => return Err(KeyError::NoSecrets),
             _ => {}
         }
@@ -174,6 +176,11 @@ impl Keys {
     pub fn key_text(&self, setting: &str, id: &str) -> Option<Cow<'_, str>> {
         let fetched = || self.source.as_ref()?.key(&KeyWanted { setting, id }).map(Cow::Owned);
         self.settings.of_id(setting, id).map(Cow::Borrowed).or_else(fetched)
+    }
+
+    /// The key with this id from the source alone.
+    pub(super) fn fetched(&self, setting: &str, id: &str) -> Option<String> {
+        self.source.as_ref()?.key(&KeyWanted { setting, id })
     }
 
     /// Which key signed `parts`, one after the other, as `signature`. Constant-time for each key.

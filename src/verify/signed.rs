@@ -7,7 +7,7 @@ use http::HeaderMap;
 
 use super::encoding::decoded;
 use super::filled::{Caught, parts};
-use super::public::PublicScheme;
+use super::public::{PublicKey, PublicScheme};
 use super::time::{check_time, signed_at};
 use super::{Keys, RawRequest, SIGNATURES_N_MAX, VerifyError, deciding_header};
 use crate::json::text_of;
@@ -64,7 +64,7 @@ pub(super) fn verify(spec: &SignatureSpec, keys: &Keys, request: &RawRequest) ->
         let Some(signature) = decoded(spec.encoding, text) else { continue };
         is_any_decodable = true;
         let id = carried.key_ids.iter().find(|(known, _)| known == at).map(|(_, id)| *id).or(asked);
-        if let Some(secret_n) = matched(spec.scheme, keys, id, &parts, &signature) {
+        if let Some(secret_n) = matched(spec, keys, id, &parts, &signature) {
             return Ok(secret_n);
         }
     }
@@ -76,20 +76,25 @@ pub(super) fn verify(spec: &SignatureSpec, keys: &Keys, request: &RawRequest) ->
 }
 
 fn matched(
-    scheme: Scheme,
+    spec: &SignatureSpec,
     keys: &Keys,
     id: Option<&str>,
     parts: &[Cow<'_, [u8]>],
     signature: &[u8],
 ) -> Option<usize> {
-    let public = match scheme {
+    let public = match spec.scheme {
         Scheme::Ed25519 => PublicScheme::Ed25519,
         Scheme::EcdsaP256 => PublicScheme::P256Der,
         Scheme::RsaSha256 => PublicScheme::RsaSha256,
         Scheme::RsaSha1 => PublicScheme::RsaSha1,
         _ => return keys.mac_matches_of(id, parts, signature),
     };
-    keys.public_matches(public, id, &parts.concat(), signature)
+    let message = parts.concat();
+    keys.public_matches(public, id, &message, signature).or_else(|| {
+        let key = spec.keys.as_deref().filter(|_| spec.keys_fetched).zip(id);
+        let key = key.and_then(|(setting, id)| PublicKey::parse(&keys.fetched(setting, id)?))?;
+        key.verifies(public, &message, signature).then_some(0)
+    })
 }
 
 /// The texts that carry signatures, and what to call their place.

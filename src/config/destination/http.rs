@@ -80,7 +80,7 @@ fn body(checker: &mut Checker<'_>, table: &mut Table) -> Option<BodyConfig> {
     Some(BodyConfig { template: text, content_type })
 }
 
-fn private_hosts(checker: &mut Checker<'_>, table: &mut Table) -> Vec<String> {
+pub(in crate::config) fn private_hosts(checker: &mut Checker<'_>, table: &mut Table) -> Vec<String> {
     let Some(field) = table.take(checker, "private_hosts") else { return Vec::new() };
     let mut hosts = Vec::new();
     for field in field.list(checker).unwrap_or_default() {
@@ -213,7 +213,7 @@ fn tls(checker: &mut Checker<'_>, table: &mut Table) -> TlsConfig {
     config
 }
 
-fn proxy(checker: &mut Checker<'_>, field: Field) -> Option<Secret> {
+pub(in crate::config) fn proxy(checker: &mut Checker<'_>, field: Field) -> Option<Secret> {
     let place = field.clone();
     let secret = field.secret(checker)?;
     let is_proxy = reqwest::Url::parse(secret.reveal())

@@ -3,7 +3,8 @@
 use super::*;
 
 /// Keys whose examples are no defaults.
-const WITHOUT_DEFAULT: [&str; 15] = [
+const WITHOUT_DEFAULT: [&str; 16] = [
+    "ca =",
     "stream_len_max",
     "query",
     "statuses",

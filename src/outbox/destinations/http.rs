@@ -4,7 +4,6 @@
 //! fails before the connection stands was surely not sent; everything later is unknown. Addresses and header
 //! values are secrets: neither is ever part of an error's words.
 
-mod address;
 mod answer;
 mod client;
 mod sign;
@@ -20,10 +19,10 @@ use tokio::time::{Instant, timeout_at};
 use super::query::Query;
 use super::{Answer, Asked, DestinationError, Sent};
 use crate::config::{AuthConfig, DestinationConfig, Secret};
+use crate::net::Allowed;
 use crate::store::LeasedMessage;
 use crate::template;
 use crate::types::{Name, UnixMs};
-use address::Allowed;
 use answer::Reader;
 pub(crate) use client::http_client;
 use sign::Signers;

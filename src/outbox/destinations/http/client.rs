@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use reqwest::{Certificate, Client, ClientBuilder, Identity, Proxy, redirect};
 
-use super::address::{Allowed, Guard};
 use super::words;
 use crate::config::{DestinationConfig, HttpVersion, TlsConfig, UnknownPolicy};
+use crate::net::{Allowed, Guard};
 use crate::outbox::destinations::DestinationError;
 use crate::template;
 

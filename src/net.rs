@@ -1,6 +1,6 @@
-//! Which addresses a call may reach. A host that is written in the config may be private; one that a template
-//! made of an event may not, unless it is allow-listed: otherwise whoever writes events could make us call our
-//! own network.
+//! Which addresses a call of ours may reach. A host that is written in the config may be private; one that comes
+//! out of an event or a request may not, unless it is allow-listed: otherwise whoever writes those could make us
+//! call our own network.
 //!
 //! The check is made on the addresses that the name has just resolved to, and the connection goes to one of
 //! those: a name that is looked up again later is checked again.
@@ -14,14 +14,14 @@ use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 
 /// Who may be called although its address is private.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Allowed {
+pub(crate) struct Allowed {
     nets: Vec<IpNet>,
     hosts: Vec<String>,
 }
 
 impl Allowed {
     /// Of `private_hosts`: ranges, single addresses and names.
-    pub(super) fn new(configured: &[String]) -> Self {
+    pub(crate) fn new(configured: &[String]) -> Self {
         let net = |text: &String| text.parse().ok().or_else(|| text.parse::<IpAddr>().ok().map(IpNet::from));
         let nets = configured.iter().filter_map(net).collect();
         let hosts = configured.iter().filter(|text| net(text).is_none()).cloned().collect();
@@ -40,7 +40,7 @@ impl Allowed {
 
     /// `Err(why)` when the URL's host is an address that may not be called. Names are looked at when they are
     /// resolved.
-    pub(super) fn check(&self, url: &Url) -> Result<(), String> {
+    pub(crate) fn check(&self, url: &Url) -> Result<(), String> {
         let host = url.host_str().unwrap_or_default();
         let literal = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
         match literal {
@@ -55,12 +55,12 @@ fn refusal() -> String {
 }
 
 /// Looks names up as the system does, and gives back only what may be called.
-pub(super) struct Guard {
+pub(crate) struct Guard {
     allowed: Arc<Allowed>,
 }
 
 impl Guard {
-    pub(super) fn new(allowed: Allowed) -> Self {
+    pub(crate) fn new(allowed: Allowed) -> Self {
         Self { allowed: Arc::new(allowed) }
     }
 }

@@ -1,0 +1,217 @@
+//! The calls themselves: to pinned hosts, by https, without redirects, bounded in size and time.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use percent_encoding::utf8_percent_encode;
+use reqwest::header::{HeaderName, HeaderValue};
+use reqwest::{Certificate, Method, Proxy, Url, redirect};
+use rustls::client::danger::ServerCertVerifier;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use serde_json::Value;
+
+use super::FetchError;
+use crate::config::{FetchConfig, KindSettings};
+use crate::net::{Allowed, Guard};
+use crate::spec::{ConfirmSpec, FetchForm, FetchSpec, is_host_of};
+use crate::template::URL_ESCAPED;
+use crate::verify::Certificate as Parsed;
+
+/// Longest answer that is read. Bytes.
+const ANSWER_BYTES_MAX: usize = 64 * 1024;
+/// Longest id or URL that a request may name. Bytes.
+const ID_BYTES_MAX: usize = 512;
+/// From connecting to the last byte: the sender waits for all of it.
+const TIMEOUT: Duration = Duration::from_secs(3);
+
+pub(super) struct Client {
+    http: reqwest::Client,
+    allowed: Allowed,
+    chain: Arc<rustls_platform_verifier::Verifier>,
+}
+
+impl Client {
+    pub(super) fn new(options: &FetchConfig) -> Result<Self, String> {
+        let allowed = Allowed::new(&options.private_hosts);
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        drop(rustls::crypto::ring::default_provider().install_default());
+        let words = |error: reqwest::Error| error.without_url().to_string();
+        let mut builder = reqwest::Client::builder()
+            .user_agent(concat!("hooklatch/", env!("CARGO_PKG_VERSION")))
+            .redirect(redirect::Policy::none())
+            .retry(reqwest::retry::never())
+            .no_proxy()
+            .https_only(true)
+            .timeout(TIMEOUT)
+            .dns_resolver(Guard::new(allowed.clone()));
+        let mut extra: Vec<CertificateDer<'static>> = Vec::new();
+        if let Some(ca) = &options.ca {
+            let pem = ca.reveal().as_bytes();
+            builder = builder.tls_certs_merge(Certificate::from_pem_bundle(pem).map_err(words)?);
+            extra.extend(CertificateDer::pem_slice_iter(pem).filter_map(Result::ok));
+        }
+        if let Some(proxy) = &options.proxy {
+            builder = builder.proxy(Proxy::all(proxy.reveal()).map_err(words)?);
+        }
+        let chain = rustls_platform_verifier::Verifier::new_with_extra_roots(extra, provider)
+            .map_err(|error| error.to_string())?;
+        Ok(Self { http: builder.build().map_err(words)?, allowed, chain: Arc::new(chain) })
+    }
+
+    /// The text of the key `id`.
+    pub(super) async fn key(
+        &self,
+        spec: &FetchSpec,
+        id: &str,
+        settings: &KindSettings,
+    ) -> Result<String, FetchError> {
+        let filled = |text: &str, escape: fn(&str) -> String| filled(text, id, settings, escape);
+        let url = if spec.url == "{id}" { id.to_owned() } else { filled(&spec.url, percent)? };
+        let url = self.pinned(&url, &spec.hosts)?;
+        let method = if spec.method == "POST" { Method::POST } else { Method::GET };
+        let mut request = self.http.request(method, url);
+        for (name, text) in &spec.headers {
+            let name = HeaderName::from_bytes(name.as_bytes());
+            let value = HeaderValue::from_str(&filled(text, str::to_owned)?);
+            let (Ok(name), Ok(mut value)) = (name, value) else {
+                return Err(FetchError::NoSuchKey("a header of the question cannot be written".to_owned()));
+            };
+            value.set_sensitive(true);
+            request = request.header(name, value);
+        }
+        if let Some(body) = &spec.body {
+            request = request.header("content-type", "application/json").body(filled(body, in_json)?);
+        }
+        let answer = self.answer(request).await?;
+        self.key_in(spec, id, &answer)
+    }
+
+    /// Whatever else it answers, 2xx confirms.
+    pub(super) async fn confirm(&self, spec: &ConfirmSpec, url: &str) -> Result<(), FetchError> {
+        let url = self.pinned(url, &spec.hosts)?;
+        self.answer(self.http.get(url)).await.map(drop)
+    }
+
+    /// The address, if it is one of the sender's own.
+    fn pinned(&self, text: &str, hosts: &[String]) -> Result<Url, FetchError> {
+        let refused = |why: &str| FetchError::NoSuchKey(why.to_owned());
+        if text.len() > ID_BYTES_MAX {
+            return Err(refused("its address is too long"));
+        }
+        let url = Url::parse(text).map_err(|_| refused("its address is none"))?;
+        let is_plain = url.scheme() == "https" && url.username().is_empty() && url.password().is_none();
+        if !is_plain || !is_host_of(url.host_str().unwrap_or_default(), hosts) {
+            return Err(refused("its address is not on a host of the sender"));
+        }
+        self.allowed.check(&url).map_err(FetchError::NoSuchKey)?;
+        Ok(url)
+    }
+
+    async fn answer(&self, request: reqwest::RequestBuilder) -> Result<Vec<u8>, FetchError> {
+        let away = |error: reqwest::Error| FetchError::Away(error.without_url().to_string());
+        let mut response = request.send().await.map_err(away)?;
+        let code = response.status().as_u16();
+        match code {
+            200..=299 => {}
+            // Busy, or our own credentials: neither says anything about the key.
+            401 | 403 | 408 | 425 | 429 | 500..=599 => {
+                return Err(FetchError::Away(format!("the sender's host answered {code}")));
+            }
+            _ => return Err(FetchError::NoSuchKey(format!("the sender's host answered {code}"))),
+        }
+        let mut body = Vec::new();
+        while let Some(chunk) = response.chunk().await.map_err(away)? {
+            if body.len() + chunk.len() > ANSWER_BYTES_MAX {
+                return Err(FetchError::Away(format!("the answer is longer than {ANSWER_BYTES_MAX} bytes")));
+            }
+            body.extend_from_slice(&chunk);
+        }
+        Ok(body)
+    }
+
+    fn key_in(&self, spec: &FetchSpec, id: &str, answer: &[u8]) -> Result<String, FetchError> {
+        let odd = |why: &str| FetchError::Away(format!("the answer of the sender's host {why}"));
+        let text = std::str::from_utf8(answer).map_err(|_| odd("is no text"))?;
+        if spec.form == FetchForm::Pem {
+            if spec.chain {
+                self.check_chain(text)?;
+            }
+            return Ok(text.to_owned());
+        }
+        let json: Value = serde_json::from_str(text).map_err(|_| odd("is no JSON"))?;
+        let found = match spec.form {
+            FetchForm::Jwks => {
+                let keys = json.get("keys").and_then(Value::as_array).ok_or_else(|| odd("is no JWK set"))?;
+                keys.iter().find(|key| key.get("kid").and_then(Value::as_str) == Some(id))
+            }
+            _ => json.pointer(spec.pointer.as_deref().unwrap_or_default()),
+        };
+        match found {
+            Some(Value::String(key)) => Ok(key.clone()),
+            Some(key @ Value::Object(_)) => Ok(key.to_string()),
+            _ => Err(FetchError::NoSuchKey("the sender's host does not list it".to_owned())),
+        }
+    }
+
+    /// Refuses a certificate that no authority vouches for; for whom it is, is for the kind to check.
+    fn check_chain(&self, pem: &str) -> Result<(), FetchError> {
+        let odd = |why: String| FetchError::NoSuchKey(format!("its certificate is not believed: {why}"));
+        let chain: Vec<CertificateDer<'static>> =
+            CertificateDer::pem_slice_iter(pem.as_bytes()).filter_map(Result::ok).collect();
+        let (leaf, rest) = chain.split_first().ok_or_else(|| odd("there is none".to_owned()))?;
+        let name = Parsed::parse(pem).and_then(|leaf| leaf.names.into_iter().next());
+        let name = name.and_then(|name| ServerName::try_from(name).ok());
+        let name = name.ok_or_else(|| odd("it is for nobody".to_owned()))?;
+        self.chain
+            .verify_server_cert(leaf, rest, &name, &[], UnixTime::now())
+            .map(drop)
+            .map_err(|error| odd(error.to_string()))
+    }
+}
+
+fn percent(text: &str) -> String {
+    utf8_percent_encode(text, URL_ESCAPED).to_string()
+}
+
+/// A text as it stands between the quotes of a JSON document.
+fn in_json(text: &str) -> String {
+    let quoted = Value::String(text.to_owned()).to_string();
+    quoted.trim_start_matches('"').strip_suffix('"').unwrap_or_default().to_owned()
+}
+
+/// `text` with `{id}` and `{setting:NAME}` or `{setting:NAME|default}` filled in, once: what is filled in is not looked at again.
+fn filled(
+    text: &str,
+    id: &str,
+    settings: &KindSettings,
+    escape: fn(&str) -> String,
+) -> Result<String, FetchError> {
+    let mut out = String::new();
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once('{') {
+        out.push_str(before);
+        let place = after.split_once('}').filter(|(name, _)| *name == "id" || name.starts_with("setting:"));
+        let Some((name, tail)) = place else {
+            out.push('{');
+            rest = after;
+            continue;
+        };
+        let value = match name.strip_prefix("setting:") {
+            Some(setting) => {
+                let (setting, default) =
+                    setting.split_once('|').map_or((setting, None), |(name, default)| (name, Some(default)));
+                settings.text(setting).or(default).ok_or_else(|| {
+                    FetchError::Away(format!(
+                        "setting `{setting}` is missing, without which keys cannot be fetched"
+                    ))
+                })?
+            }
+            None => id,
+        };
+        out.push_str(&escape(value));
+        rest = tail;
+    }
+    out.push_str(rest);
+    Ok(out)
+}

@@ -1,0 +1,251 @@
+//! Against a server of our own, by TLS: what is fetched, what is kept, and what is never asked.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use bytes::Bytes;
+use http_body_util::Full;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper_util::server::conn::auto;
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
+
+use super::*;
+use crate::config::Secret;
+
+/// The sender's own host: answers as it is told and counts.
+struct Host {
+    port: u16,
+    ca: String,
+    requests_n: Arc<AtomicUsize>,
+    answer: Arc<Mutex<(u16, String)>>,
+    asked: Arc<Mutex<String>>,
+    _server: tokio::task::JoinSet<()>,
+}
+
+impl Host {
+    async fn start() -> Self {
+        let mut params = CertificateParams::new(Vec::new()).unwrap();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let authority = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
+        let key = KeyPair::generate().unwrap();
+        let certificate = CertificateParams::new(vec!["localhost".to_owned()])
+            .unwrap()
+            .signed_by(&key, &authority)
+            .unwrap();
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der()));
+        let tls = rustls::ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(vec![certificate.der().clone()], key)
+            .unwrap();
+        let tls = tokio_rustls::TlsAcceptor::from(Arc::new(tls));
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let (requests_n, answer) =
+            (Arc::new(AtomicUsize::new(0)), Arc::new(Mutex::new((200, String::new()))));
+        let asked = Arc::new(Mutex::new(String::new()));
+        let told = (Arc::clone(&requests_n), Arc::clone(&answer), Arc::clone(&asked));
+        let mut server = tokio::task::JoinSet::new();
+        server.spawn(async move {
+            let mut connections = tokio::task::JoinSet::new();
+            loop {
+                let (stream, _) = listener.accept().await.unwrap();
+                let (tls, told) = (tls.clone(), told.clone());
+                connections.spawn(async move {
+                    let Ok(stream) = tls.accept(stream).await else { return };
+                    let service = service_fn(move |request: hyper::Request<hyper::body::Incoming>| {
+                        told.0.fetch_add(1, Ordering::SeqCst);
+                        let authorization = request.headers().get("authorization");
+                        let authorization = authorization.map_or("", |value| value.to_str().unwrap());
+                        *told.2.lock().unwrap() =
+                            format!("{} {} {authorization}", request.method(), request.uri().path());
+                        let (code, body) = told.1.lock().unwrap().clone();
+                        let mut response = hyper::Response::new(Full::new(Bytes::from(body)));
+                        *response.status_mut() = code.try_into().unwrap();
+                        response
+                            .headers_mut()
+                            .insert("location", "https://localhost/elsewhere".parse().unwrap());
+                        async move { Ok::<_, std::convert::Infallible>(response) }
+                    });
+                    let http = auto::Builder::new(TokioExecutor::new());
+                    drop(http.serve_connection(TokioIo::new(stream), service).await);
+                });
+            }
+        });
+        Self { port, ca: authority.pem(), requests_n, answer, asked, _server: server }
+    }
+
+    fn says(&self, code: u16, body: &str) {
+        *self.answer.lock().unwrap() = (code, body.to_owned());
+    }
+
+    fn requests_n(&self) -> usize {
+        self.requests_n.load(Ordering::SeqCst)
+    }
+
+    /// A kind whose keys are here.
+    fn fetcher(&self, more: &str, clock: &Clock, private_hosts: &[&str]) -> Fetcher {
+        let toml = include_str!("../../providers/circle/provider.toml");
+        let (kind, _) = toml.split_once("[[fetch]]").unwrap();
+        let port = self.port;
+        let toml =
+            format!("{kind}\n[[fetch]]\nsetting = \"public_keys_spki_b64\"\nhosts = [\"localhost\"]\n{more}")
+                .replace("HOST", &format!("https://localhost:{port}"));
+        let spec = Arc::new(Spec::parse(&toml).unwrap());
+        let mut settings = KindSettings::default();
+        settings.push("api_key", None, "canary");
+        let options = FetchConfig {
+            ca: Some(Secret::new(self.ca.clone())),
+            private_hosts: private_hosts.iter().map(ToString::to_string).collect(),
+            ..FetchConfig::default()
+        };
+        Fetcher::new(&spec, &settings, &options, clock).unwrap()
+    }
+}
+
+const JSON: &str = "url = \"HOST/keys/{id}\"\nform = \"json\"\npointer = \"/data/key\"\n\
+                    headers = { authorization = \"Bearer {setting:api_key}\" }\ncache_h = 1\ngrace_h = 2\n";
+const HOUR_MS: i64 = 3_600_000;
+
+fn wanted(id: &str) -> Wanted {
+    Wanted { setting: "public_keys_spki_b64".to_owned(), id: id.to_owned() }
+}
+
+fn has(fetcher: &Fetcher, id: &str) -> Option<String> {
+    fetcher.key(&KeyWanted { setting: "public_keys_spki_b64", id })
+}
+
+#[tokio::test]
+async fn a_key_is_fetched_once_and_used_until_it_is_old_and_longer_while_its_host_is_away() {
+    let (host, clock) = (Host::start().await, Clock::manual(0));
+    let fetcher = host.fetcher(JSON, &clock, &["localhost"]);
+    host.says(200, r#"{"data":{"key":"k-1"}}"#);
+    assert_eq!(has(&fetcher, "a/b"), None);
+    fetcher.fetch_missing(&[wanted("a/b")]).await.unwrap();
+    assert_eq!(has(&fetcher, "a/b").as_deref(), Some("k-1"));
+    assert_eq!(*host.asked.lock().unwrap(), "GET /keys/a%2Fb Bearer canary", "an id cannot climb");
+    fetcher.fetch_missing(&[wanted("a/b")]).await.unwrap();
+    assert_eq!(host.requests_n(), 1);
+    clock.advance(HOUR_MS);
+    assert_eq!(has(&fetcher, "a/b"), None, "old");
+    host.says(503, "");
+    fetcher.fetch_missing(&[wanted("a/b")]).await.expect("within its grace");
+    assert_eq!(has(&fetcher, "a/b").as_deref(), Some("k-1"));
+    clock.advance(2 * HOUR_MS);
+    let away = fetcher.fetch_missing(&[wanted("a/b")]).await;
+    assert!(matches!(&away, Err(FetchError::Away(why)) if why.contains("503")), "{away:?}");
+    host.says(200, r#"{"data":{"key":"k-2"}}"#);
+    fetcher.fetch_missing(&[wanted("a/b")]).await.unwrap();
+    assert_eq!(has(&fetcher, "a/b").as_deref(), Some("k-2"), "it rotated");
+}
+
+#[tokio::test]
+async fn many_who_want_one_key_make_one_call() {
+    let (host, clock) = (Host::start().await, Clock::manual(0));
+    let fetcher = host.fetcher(JSON, &clock, &["localhost"]);
+    host.says(200, r#"{"data":{"key":"k-1"}}"#);
+    let list = [wanted("a")];
+    let all = futures_util::future::join_all((0..50).map(|_| fetcher.fetch_missing(&list))).await;
+    assert!(all.iter().all(Result::is_ok));
+    assert_eq!(host.requests_n(), 1);
+}
+
+#[tokio::test]
+async fn a_key_that_does_not_exist_is_told_from_a_host_that_cannot_say() {
+    let (host, clock) = (Host::start().await, Clock::manual(0));
+    let fetcher = host.fetcher(JSON, &clock, &["localhost"]);
+    for (n, (code, body, is_away)) in [
+        (404, "", false),
+        (400, "", false),
+        (302, "", false),
+        (200, r#"{"data":{}}"#, false),
+        (200, "<html>", true),
+        (401, "", true),
+        (429, "", true),
+        (500, "", true),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        host.says(code, body);
+        let fetched = fetcher.fetch_missing(&[wanted(&format!("k{n}"))]).await;
+        assert_eq!(matches!(fetched, Err(FetchError::Away(_))), is_away, "{code} {body}: {fetched:?}");
+        assert!(fetched.is_err());
+    }
+    host.says(200, &"x".repeat(70_000));
+    let fetched = fetcher.fetch_missing(&[wanted("large")]).await;
+    assert!(matches!(&fetched, Err(FetchError::Away(why)) if why.contains("longer than")), "{fetched:?}");
+    let n = host.requests_n();
+    assert!(matches!(fetcher.fetch_missing(&[wanted("k0")]).await, Err(FetchError::NoSuchKey(_))));
+    assert_eq!(host.requests_n(), n, "it was asked for a moment ago");
+}
+
+#[tokio::test]
+async fn a_flood_of_invented_keys_is_no_flood_of_calls() {
+    let (host, clock) = (Host::start().await, Clock::manual(0));
+    let fetcher = host.fetcher(JSON, &clock, &["localhost"]);
+    host.says(404, "");
+    let mut away_n = 0;
+    for n in 0..100 {
+        let fetched = fetcher.fetch_missing(&[wanted(&format!("k{n}"))]).await;
+        away_n += usize::from(matches!(fetched, Err(FetchError::Away(_))));
+    }
+    assert_eq!((host.requests_n(), away_n), (30, 70));
+    clock.advance(60_000);
+    host.says(200, r#"{"data":{"key":"k"}}"#);
+    fetcher.fetch_missing(&[wanted("real")]).await.expect("a minute later");
+}
+
+#[tokio::test]
+async fn only_pinned_public_hosts_are_asked() {
+    let (host, clock) = (Host::start().await, Clock::manual(0));
+    let private = host.fetcher(JSON, &clock, &[]);
+    let refused = private.fetch_missing(&[wanted("a")]).await;
+    assert!(refused.is_err(), "localhost is not a public address");
+    let by_url = host.fetcher("url = \"{id}\"\nform = \"pem\"\n", &clock, &["localhost"]);
+    for url in [
+        "http://localhost/x",
+        "https://evil.test/x",
+        "https://localhost.evil.test/x",
+        "https://localhost@evil.test/x",
+        "https://user@localhost/x",
+        "https://127.0.0.1/x",
+        "file:///etc/passwd",
+        "",
+    ] {
+        let refused = by_url.fetch_missing(&[wanted(url)]).await;
+        assert!(matches!(&refused, Err(FetchError::NoSuchKey(_))), "{url}: {refused:?}");
+    }
+    assert_eq!(host.requests_n(), 0);
+    host.says(200, "-----BEGIN CERTIFICATE-----");
+    by_url.fetch_missing(&[wanted(&format!("https://localhost:{}/x.pem", host.port))]).await.unwrap();
+    let other = Host::start().await;
+    let stranger = FetchConfig { ca: Some(Secret::new(other.ca.clone())), ..FetchConfig::default() };
+    let fetcher = Fetcher::new(&by_url.spec, &by_url.settings, &stranger, &clock).unwrap();
+    assert!(
+        fetcher.fetch_missing(&[wanted(&format!("https://localhost:{}/x.pem", host.port))]).await.is_err()
+    );
+}
+
+#[tokio::test]
+async fn a_key_set_is_searched_by_id_and_a_certificate_needs_its_chain() {
+    let (host, clock) = (Host::start().await, Clock::manual(0));
+    let fetcher = host.fetcher("url = \"HOST/certs\"\nform = \"jwks\"\n", &clock, &["localhost"]);
+    host.says(200, r#"{"keys":[{"kid":"a","kty":"RSA"},{"kid":"b","kty":"EC"}]}"#);
+    fetcher.fetch_missing(&[wanted("b")]).await.unwrap();
+    assert_eq!(has(&fetcher, "b").as_deref(), Some(r#"{"kid":"b","kty":"EC"}"#));
+    assert!(matches!(fetcher.fetch_missing(&[wanted("c")]).await, Err(FetchError::NoSuchKey(_))));
+    let chained = host.fetcher("url = \"HOST/c\"\nform = \"pem\"\nchain = true\n", &clock, &["localhost"]);
+    let stranger = CertificateParams::new(vec!["a.test".to_owned()]).unwrap();
+    let stranger = stranger.self_signed(&KeyPair::generate().unwrap()).unwrap();
+    host.says(200, &stranger.pem());
+    let refused = chained.fetch_missing(&[wanted("x")]).await;
+    assert!(
+        matches!(&refused, Err(FetchError::NoSuchKey(why)) if why.contains("not believed")),
+        "{refused:?}"
+    );
+}
