@@ -18,17 +18,19 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tracing::{info, warn};
+use uuid::Uuid;
 
 use crate::admit::{self, Admission, Admitter, Entry, Start, Templates};
 use crate::config::{Config, ProviderConfig};
 use crate::fetch::Fetcher;
 use crate::http::api::ApiState;
+use crate::http::evidence::ProviderFacts;
 use crate::http::operator::{OperatorState, Readiness};
 use crate::http::receiver::ReceiverState;
 use crate::http::{self, Limits, echo};
 use crate::outbox::Outbox;
 use crate::provider::Provider;
-use crate::receive::Receiver;
+use crate::receive::{Evidence, Receiver, fingerprint};
 use crate::store::{SchemaState, Store, StoreSettings};
 use crate::types::{Clock, Name};
 use crate::verify::KeySource;
@@ -152,7 +154,7 @@ impl App {
         );
         let (readiness, ready) = watch::channel(Readiness::default());
         let is_outbox_running = Arc::new(AtomicBool::new(true));
-        let workers = vec![
+        let mut workers = vec![
             spawn(health::noted(outbox.run(stopping.clone()), Arc::clone(&is_outbox_running))),
             spawn(admit::run_retries(
                 Arc::clone(&admission),
@@ -163,7 +165,9 @@ impl App {
             spawn(health::watch(store.clone(), readiness, is_outbox_running, stopping.clone())),
             spawn(health::count_tables(store.clone(), self.clock.clone(), metrics.clone(), stopping.clone())),
         ];
-        let receiver = Receiver::new(entries, admitter.clone());
+        let (evidence, refused) = Evidence::new(Arc::clone(&entries), &installation_id);
+        workers.push(spawn(evidence.clone().run(store.clone(), refused, stopping.clone())));
+        let receiver = Receiver::new(Arc::clone(&entries), admitter.clone(), evidence);
         let running = Running {
             receiver_addr: listener.local_addr()?,
             admin_addr: admin_listener.local_addr()?,
@@ -172,7 +176,7 @@ impl App {
                 self.serve_operator(
                     admin_listener,
                     OperatorState { readiness: ready, metrics },
-                    self.api(&store),
+                    self.api(&store, &entries, &installation_id),
                     stopping,
                 ),
             ],
@@ -260,8 +264,20 @@ impl App {
         spawn(http::serve(listener, router, self.limits(), stop))
     }
 
-    fn api(&self, store: &Store) -> ApiState {
+    fn api(&self, store: &Store, entries: &BTreeMap<Name, Arc<Entry>>, installation_id: &Uuid) -> ApiState {
+        let facts = |(name, entry): (&Name, &Arc<Entry>)| ProviderFacts {
+            name: name.clone(),
+            kind: entry.provider.spec().kind.clone(),
+            horizon_h: entry.provider.spec().horizon_h,
+            is_unverified: self.config.providers.get(name).is_some_and(|one| one.is_unverified_accepted),
+            fingerprints: entry
+                .provider
+                .secrets()
+                .map(|secret| fingerprint(installation_id, name, secret))
+                .collect(),
+        };
         ApiState {
+            providers: entries.iter().map(facts).collect(),
             store: store.clone(),
             clock: self.clock.clone(),
             tokens: self.config.admin.tokens.clone(),

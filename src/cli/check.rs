@@ -4,8 +4,9 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use clap::Args;
-use serde_json::json;
+use serde_json::{Value, json};
 
+use super::messages::{Api, Reach};
 use super::{complain, find_kind, load, say};
 use crate::provider::Provider;
 use crate::spec::{Confidence, Scheme, SettingSpec, Source, Sources, Spec, Weakness};
@@ -20,6 +21,15 @@ pub(super) struct ProvidersArgs {
     /// JSON, one object a line.
     #[arg(long)]
     json: bool,
+    /// The providers of a running server, and which of their secrets still match: what is safe to remove.
+    #[arg(long)]
+    live: bool,
+    /// With --live: the operator side; `admin.listen` of the configuration by default.
+    #[arg(long, requires = "live")]
+    url: Option<String>,
+    /// With --live: a token of `admin.tokens`; by default the first one in the configuration.
+    #[arg(long, requires = "live", env = "HOOKLATCH_TOKEN", hide_env_values = true)]
+    token: Option<String>,
 }
 
 /// Everything that is wrong, or that nothing is.
@@ -48,7 +58,14 @@ pub(super) fn check(file: Option<&Path>, is_json: bool, kinds: &[Provider]) -> E
 }
 
 /// The kinds as a table, or one of them in full.
-pub(super) fn providers(args: &ProvidersArgs, kinds: &[Provider]) -> anyhow::Result<ExitCode> {
+pub(super) fn providers(
+    args: &ProvidersArgs,
+    file: Option<&Path>,
+    kinds: &[Provider],
+) -> anyhow::Result<ExitCode> {
+    if args.live {
+        return live(args, file, kinds);
+    }
     if let Some(name) = &args.kind {
         let kind = find_kind(kinds, name)?;
         let spec = kind.spec().map_err(Clone::clone)?;
@@ -68,6 +85,53 @@ pub(super) fn providers(args: &ProvidersArgs, kinds: &[Provider]) -> anyhow::Res
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// What a running server knows about its providers' secrets.
+fn live(args: &ProvidersArgs, file: Option<&Path>, kinds: &[Provider]) -> anyhow::Result<ExitCode> {
+    let reach = Reach { url: args.url.clone(), token: args.token.clone(), json: args.json };
+    let found = Api::new(&reach, file, kinds)?.get(&["providers"], &[])?;
+    if args.json {
+        say(found);
+        return Ok(ExitCode::SUCCESS);
+    }
+    let list =
+        |value: &Value, name: &str| value.get(name).and_then(Value::as_array).cloned().unwrap_or_default();
+    let number = |value: &Value, name: &str| value.get(name).and_then(Value::as_i64);
+    let now_ms = number(&found, "now_ms").unwrap_or_default();
+    for provider in list(&found, "providers") {
+        let text = |name: &str| provider.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let secrets = list(&provider, "secrets");
+        let horizon_h = number(&provider, "horizon_h").unwrap_or_default();
+        say(format!("{:<20} kind {}", text("name"), text("kind")));
+        if provider.get("unverified") == Some(&Value::Bool(true)) {
+            say("  nobody signs its requests: they are accepted all the same (unverified)");
+        }
+        for secret in &secrets {
+            let position = number(secret, "position").unwrap_or_default();
+            let used = match number(secret, "last_matched_at_ms") {
+                None => "has not matched yet".to_owned(),
+                Some(at_ms) => format!("last matched {} ago, horizon {horizon_h} h", ago(now_ms - at_ms)),
+            };
+            let advice = match (position, secret.get("is_safe_to_remove") == Some(&Value::Bool(true))) {
+                (1, _) => "the newest",
+                (_, true) => "safe to remove",
+                (_, false) => "not yet safe to remove",
+            };
+            say(format!("  secret {position} of {} {used}: {advice}", secrets.len()));
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A length of time in its largest whole unit below two days.
+fn ago(ms: i64) -> String {
+    match ms.max(0) / 1_000 {
+        s @ 0..=119 => format!("{s} s"),
+        s @ 120..=7_199 => format!("{} min", s / 60),
+        s @ 7_200..=172_799 => format!("{} h", s / 3_600),
+        s => format!("{} days", s / 86_400),
+    }
 }
 
 /// The README's table of kinds.

@@ -8,9 +8,11 @@ use bytes::Bytes;
 use clap::Args;
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 
+use super::messages::{Api, Reach};
 use super::sign::signer;
 use super::{find_kind, say};
 use crate::provider::{ActiveProvider, Provider};
+use crate::receive::diagnose;
 use crate::types::Clock;
 use crate::vectors::{Vector, judge_one};
 use crate::verify::{RawRequest, VerifyError};
@@ -19,13 +21,19 @@ use crate::verify::{RawRequest, VerifyError};
 pub(super) struct ExplainArgs {
     /// `POST /webhooks/NAME`, headers, an empty line and the body; or one vector as a JSON object. A first
     /// line `# now=1700000000` sets the time to judge it at.
-    file: PathBuf,
+    #[arg(required_unless_present = "recent")]
+    file: Option<PathBuf>,
+    /// List what a running server refused lately, and why, instead.
+    #[arg(long, conflicts_with_all = ["file", "secret"])]
+    recent: bool,
     /// The provider, when the request's path does not say.
     #[arg(long)]
     provider: Option<String>,
     /// Judge with this secret instead of the configured ones.
     #[arg(long)]
     secret: Option<String>,
+    #[command(flatten)]
+    reach: Reach,
 }
 
 pub(super) fn explain(
@@ -33,8 +41,13 @@ pub(super) fn explain(
     file: Option<&Path>,
     kinds: &[Provider],
 ) -> anyhow::Result<ExitCode> {
-    let saved =
-        std::fs::read(&args.file).with_context(|| format!("could not read `{}`", args.file.display()))?;
+    let Some(path) = args.file.as_ref().filter(|_| !args.recent) else {
+        let api = Api::new(&args.reach, file, kinds)?;
+        let found = api.get(&["rejected"], &[("provider", args.provider.as_deref())])?;
+        api.table(&found, "rejected", &["received_at_ms", "provider", "step", "reason", "detail"]);
+        return Ok(ExitCode::SUCCESS);
+    };
+    let saved = std::fs::read(path).with_context(|| format!("could not read `{}`", path.display()))?;
     if saved.trim_ascii_start().starts_with(b"{") {
         let vector: Vector = serde_json::from_slice(&saved).context("the file is not a vector")?;
         let judged = judge_one(&vector, kinds);
@@ -90,57 +103,22 @@ fn told(provider: &ActiveProvider, request: &RawRequest) -> ExitCode {
     }
 }
 
-/// What would have to be different, found by trying. Nothing here says what the signature should have been.
+/// What is behind a refusal, and what to look at. Nothing here says what the signature should have been.
 fn hints(provider: &ActiveProvider, request: &RawRequest, error: &VerifyError) -> Vec<String> {
-    match error {
-        VerifyError::Stale { age_s, .. } => at_its_own_time(provider, request, -age_s),
-        VerifyError::Future { ahead_s, .. } => at_its_own_time(provider, request, *ahead_s),
-        VerifyError::Mismatch { .. } => other_bodies(provider, request),
-        _ => Vec::new(),
-    }
-}
-
-fn at_its_own_time(provider: &ActiveProvider, request: &RawRequest, shift_s: i64) -> Vec<String> {
-    let received_at_ms = request.received_at_ms.saturating_add(shift_s.saturating_mul(1_000));
-    let hint = match provider.verify(RawRequest { received_at_ms, ..request.clone() }) {
-        Ok(verified) => format!(
-            "at its own time it would be believed (secret {}): it was delayed, played again, or a clock is wrong",
-            verified.secret_n() + 1
-        ),
-        Err(error) => format!("at its own time it would not be believed either: {error}"),
-    };
-    vec![hint]
-}
-
-fn other_bodies(provider: &ActiveProvider, request: &RawRequest) -> Vec<String> {
-    let body = &request.body;
-    let without_newline = body.strip_suffix(b"\r\n").or_else(|| body.strip_suffix(b"\n"));
-    let variants = [
-        ("without its last newline", without_newline.map(<[u8]>::to_vec)),
-        ("with a newline at its end", Some([body, b"\n".as_slice()].concat())),
-        ("with LF instead of CRLF", Some(without_carriage_returns(body))),
-    ];
-    for (how, variant) in variants {
-        let Some(variant) = variant.filter(|variant| variant.as_slice() != body) else { continue };
-        if provider.verify(RawRequest { body: variant.into(), ..request.clone() }).is_ok() {
-            return vec![format!(
-                "the body {how} is what was signed: it was changed on the way or while saving"
-            )];
+    let found = diagnose(provider, std::iter::empty(), request, error);
+    let more = found.detail.split_once("; ").map(|(_, more)| more.to_owned());
+    let is_found = more.is_some();
+    let mut hints: Vec<String> = more.into_iter().collect();
+    if matches!(error, VerifyError::Mismatch { .. }) && !is_found {
+        hints.push("the body must be the bytes that were sent: not parsed and written again".to_owned());
+        hints
+            .push("each endpoint has a secret of its own: compare it with the sender's dashboard".to_owned());
+        if provider.spec().has_signed_url() {
+            hints
+                .push("the URL above is signed too: it must be the one that the sender was given".to_owned());
         }
     }
-    let mut hints = vec![
-        "the body must be the bytes that were sent: not parsed and written again".to_owned(),
-        "each endpoint has a secret of its own: compare it with the sender's dashboard".to_owned(),
-    ];
-    if provider.spec().has_signed_url() {
-        hints.push("the URL above is signed too: it must be the one that the sender was given".to_owned());
-    }
     hints
-}
-
-fn without_carriage_returns(body: &[u8]) -> Vec<u8> {
-    let pairs = body.iter().zip(body.iter().skip(1).map(Some).chain([None]));
-    pairs.filter(|(byte, next)| !(**byte == b'\r' && *next == Some(&b'\n'))).map(|(byte, _)| *byte).collect()
 }
 
 struct Saved {

@@ -14,16 +14,16 @@ use crate::provider::Provider;
 
 /// How to reach the server.
 #[derive(Args)]
-struct Reach {
+pub(super) struct Reach {
     /// The operator side; `admin.listen` of the configuration by default.
     #[arg(long, global = true)]
-    url: Option<String>,
+    pub(super) url: Option<String>,
     /// A token of `admin.tokens`; by default the first one in the configuration, or that of `serve --dev`.
     #[arg(long, global = true, env = "HOOKLATCH_TOKEN", hide_env_values = true)]
-    token: Option<String>,
+    pub(super) token: Option<String>,
     /// The server's JSON instead of a table.
     #[arg(long, global = true)]
-    json: bool,
+    pub(super) json: bool,
 }
 
 #[derive(Args)]
@@ -234,14 +234,14 @@ impl Which {
 }
 
 /// The operators' API of one server.
-struct Api {
+pub(super) struct Api {
     base: reqwest::Url,
     token: String,
     is_json: bool,
 }
 
 impl Api {
-    fn new(reach: &Reach, file: Option<&Path>, kinds: &[Provider]) -> anyhow::Result<Self> {
+    pub(super) fn new(reach: &Reach, file: Option<&Path>, kinds: &[Provider]) -> anyhow::Result<Self> {
         // Without a usable configuration the arguments may still say all that is needed.
         let admin = load_for_tools(file, kinds).ok().map(|config| config.admin);
         let listen =
@@ -271,7 +271,7 @@ impl Api {
         Ok(url)
     }
 
-    fn get(&self, path: &[&str], query: &[(&str, Option<&str>)]) -> anyhow::Result<Value> {
+    pub(super) fn get(&self, path: &[&str], query: &[(&str, Option<&str>)]) -> anyhow::Result<Value> {
         let url = self.url(path, query)?;
         self.ask(|client| client.get(url))
     }
@@ -327,7 +327,7 @@ impl Api {
         Ok(ExitCode::SUCCESS)
     }
 
-    fn table(&self, found: &Value, list: &str, columns: &[&str]) {
+    pub(super) fn table(&self, found: &Value, list: &str, columns: &[&str]) {
         if self.is_json {
             return say(found);
         }

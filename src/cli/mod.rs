@@ -81,7 +81,7 @@ pub fn main(own: Vec<Provider>) -> ExitCode {
         Command::Serve { dev } => serve::serve(file, dev, kinds),
         Command::Check { json } => Ok(check::check(file, json, &kinds)),
         Command::Migrate => serve::migrate(file, &kinds),
-        Command::Providers(args) => check::providers(&args, &kinds),
+        Command::Providers(args) => check::providers(&args, file, &kinds),
         Command::Sign(args) => sign::sign(&args, file, &kinds),
         Command::Send(args) => send::send(&args, file, &kinds),
         Command::Explain(args) => explain::explain(&args, file, &kinds),

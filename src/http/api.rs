@@ -21,6 +21,7 @@ use subtle::ConstantTimeEq;
 use tracing::{info, warn};
 
 use super::error::Problem;
+use super::evidence::{self, ProviderFacts};
 use crate::config::{AdminRole, AdminToken};
 use crate::store::{Act, Chosen, Decided, Decision, Decree, EventRow, Filter, MessageRow, Store, StoreError};
 use crate::types::{Clock, EventKey, EventState, MessageState, Name, stored_text};
@@ -38,6 +39,8 @@ pub(crate) struct ApiState {
     pub(crate) tokens: Vec<AdminToken>,
     /// Those that are configured.
     pub(crate) destinations: BTreeSet<Name>,
+    /// Those that are configured.
+    pub(crate) providers: Vec<ProviderFacts>,
 }
 
 /// Who asks.
@@ -60,6 +63,7 @@ pub(crate) fn router(state: Arc<ApiState>) -> Router {
         .route("/messages/{id}/decide", post(decide_one))
         .route("/destinations/paused", get(pause_list))
         .route("/destinations/{name}/decide", post(decide_destination))
+        .merge(evidence::router())
         .fallback(|| async { Problem::NOT_FOUND })
         .layer(middleware::from_fn_with_state(Arc::clone(&state), authenticated))
         .with_state(state)
@@ -69,7 +73,7 @@ fn problem(status: StatusCode, code: &'static str, title: &'static str) -> Probl
     Problem { status, code, title, retry_after_s: None }
 }
 
-fn bad(title: &'static str) -> Problem {
+pub(super) fn bad(title: &'static str) -> Problem {
     problem(StatusCode::BAD_REQUEST, "bad_request", title)
 }
 
@@ -99,7 +103,10 @@ async fn authenticated(State(state): State<Arc<ApiState>>, mut request: Request,
 }
 
 /// The query's values; a name that is there twice or is not known is an error.
-fn query<const N: usize>(raw: Option<&str>, known: [&str; N]) -> Result<BTreeMap<String, String>, Problem> {
+pub(super) fn query<const N: usize>(
+    raw: Option<&str>,
+    known: [&str; N],
+) -> Result<BTreeMap<String, String>, Problem> {
     let mut values = BTreeMap::new();
     for (name, value) in form_urlencoded::parse(raw.unwrap_or_default().as_bytes()) {
         if !known.contains(&name.as_ref()) || values.insert(name.into_owned(), value.into_owned()).is_some() {
@@ -109,7 +116,7 @@ fn query<const N: usize>(raw: Option<&str>, known: [&str; N]) -> Result<BTreeMap
     Ok(values)
 }
 
-fn limit(values: &BTreeMap<String, String>) -> Result<u32, Problem> {
+pub(super) fn limit(values: &BTreeMap<String, String>) -> Result<u32, Problem> {
     let Some(text) = values.get("limit") else { return Ok(LIMIT_DEFAULT) };
     let limit = text.parse().ok().filter(|limit| (1..=LIMIT_MAX).contains(limit));
     limit.ok_or_else(|| bad("`limit` is a number from 1 to 500"))
@@ -126,7 +133,7 @@ fn filter_of(values: &BTreeMap<String, String>) -> Result<Filter, Problem> {
     filter(value("state"), value("destination"), value("provider"))
 }
 
-fn answer(status: StatusCode, body: &Value) -> Response {
+pub(super) fn answer(status: StatusCode, body: &Value) -> Response {
     (status, [(header::CONTENT_TYPE, "application/json")], format!("{body}\n")).into_response()
 }
 

@@ -84,7 +84,8 @@ impl IntoResponse for Problem {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::verify::VerifyError;
+    use crate::fetch::FetchError;
+    use crate::verify::{RawRequest, Unbelieved, VerifyError};
 
     #[test]
     fn every_error_has_its_documented_status() {
@@ -94,7 +95,16 @@ mod tests {
             assert_eq!((problem.status.as_u16(), problem.retry_after_s), (status, retry_after_s), "{error}");
         }
         check(&ReceiveError::UnknownProvider, 404, None);
-        check(&VerifyError::Mismatch { keys_n: 1 }.into(), 401, None);
+        let request = RawRequest {
+            method: http::Method::POST,
+            url: String::new(),
+            headers: http::HeaderMap::new(),
+            body: bytes::Bytes::new(),
+            received_at_ms: 0,
+        };
+        let why = VerifyError::Mismatch { keys_n: 1 };
+        check(&Box::new(Unbelieved { why, request }).into(), 401, None);
+        check(&FetchError::Away("x".to_owned()).into(), 503, Some(5));
         check(&AdmitError::Saturated.into(), 503, Some(1));
         check(&AdmitError::Unavailable("x".to_owned()).into(), 503, Some(5));
         check(&AdmitError::Rejected("x".to_owned()).into(), 500, None);

@@ -6,6 +6,7 @@
 pub(crate) mod api;
 pub(crate) mod echo;
 pub(crate) mod error;
+pub(crate) mod evidence;
 pub(crate) mod operator;
 pub(crate) mod receiver;
 

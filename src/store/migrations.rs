@@ -37,6 +37,12 @@ const ALL: &[(i64, &str, &str, &str)] = &[
         include_str!("../../migrations/sqlite/0005_responses.sql"),
         include_str!("../../migrations/postgres/0005_responses.sql"),
     ),
+    (
+        6,
+        "evidence",
+        include_str!("../../migrations/sqlite/0006_evidence.sql"),
+        include_str!("../../migrations/postgres/0006_evidence.sql"),
+    ),
 ];
 
 /// The version this binary wants.

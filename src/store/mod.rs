@@ -29,6 +29,7 @@ macro_rules! in_tx {
 
 mod admission;
 mod error;
+mod evidence;
 mod migrations;
 mod operator;
 mod postgres;
@@ -41,6 +42,7 @@ use uuid::Uuid;
 
 pub use admission::Admission;
 pub use error::StoreError;
+pub use evidence::{REJECTIONS_N_MAX, Rejection, SecretUse};
 pub use operator::{
     Act, AttemptRow, AuditRow, Chosen, DECISION_N_MAX, Decided, Decision, Decree, Filter, PauseRow,
 };

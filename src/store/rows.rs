@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use sqlx::{ColumnIndex, Decode, Row, Type};
 
+use super::evidence::{Rejection, SecretUse};
 use super::operator::{AttemptRow, AuditRow, PauseRow};
 use super::{DueEvent, EventRow, LeasedMessage, MessageCount, MessageRow, NewMessage, SettleTo, Settlement};
 use crate::types::{AttemptResult, EventKey, IncomingEvent, MessageState, Name, ObjectVersion};
@@ -169,6 +170,33 @@ impl AttemptRow {
             http_status: row.int_or_null(5)?,
             error: row.text_or_null(6)?,
             response: row.text_or_null(7)?,
+        })
+    }
+}
+
+impl Rejection {
+    pub(super) fn from_row(row: &impl AnyRow) -> sqlx::Result<Self> {
+        Ok(Self {
+            rejection_id: row.text(0)?,
+            provider: row.text(1)?,
+            received_at_ms: row.int(2)?,
+            step: row.text(3)?,
+            reason: row.text(4)?,
+            detail: row.text(5)?,
+            headers: row.text(6)?,
+            body_digest: hex::encode(row.bytes_or_null(7)?.unwrap_or_default()),
+            body_bytes_n: row.int(8)?,
+        })
+    }
+}
+
+impl SecretUse {
+    pub(super) fn from_row(row: &impl AnyRow) -> sqlx::Result<Self> {
+        Ok(Self {
+            provider: row.text(0)?,
+            fingerprint: row.text(1)?,
+            matched_n: row.int(2)?,
+            last_matched_at_ms: row.int(3)?,
         })
     }
 }

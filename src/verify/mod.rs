@@ -134,6 +134,20 @@ impl VerifyError {
         Self::Mismatch { keys_n: keys.len().max(1) }
     }
 
+    /// Why, as one word of a closed set, for tables and metrics.
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Self::HeaderMissing(_) => "header_missing",
+            Self::HeaderRepeated(_) => "header_repeated",
+            Self::Malformed { .. } => "malformed",
+            Self::Stale { .. } => "stale",
+            Self::Future { .. } => "future",
+            Self::NoKey(_) => "no_key",
+            Self::Unsigned => "unsigned",
+            Self::Mismatch { .. } => "mismatch",
+        }
+    }
+
     /// Which step failed, as one word for tables: `header`, `timestamp`, `secret` or `signature`.
     pub fn step(&self) -> &'static str {
         match self {
@@ -160,31 +174,60 @@ pub enum Unverified {
     Accept,
 }
 
+/// A request that was not believed, and why. Its `Debug` says why alone: the request may hold anything.
+#[derive(Clone, thiserror::Error)]
+#[error("{why}")]
+pub struct Unbelieved {
+    /// Why.
+    pub why: VerifyError,
+    /// As it came.
+    pub request: RawRequest,
+}
+
+impl std::fmt::Debug for Unbelieved {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Unbelieved").field("why", &self.why).finish_non_exhaustive()
+    }
+}
+
 /// Believes `request` or says why not: the named scheme of `spec`, or `code` where the spec says so.
 pub fn verify(
     spec: &SignatureSpec,
     code: Option<VerifyFn>,
-    (keys, unverified): (&Keys, Unverified),
+    keys: (&Keys, Unverified),
     request: RawRequest,
-) -> Result<Verified, VerifyError> {
+) -> Result<Verified, Box<Unbelieved>> {
+    match secret_of(spec, code, keys, &request) {
+        Ok(secret_n) => Ok(Verified { request, secret_n }),
+        Err(why) => Err(Box::new(Unbelieved { why, request })),
+    }
+}
+
+/// Which secret signed the request.
+fn secret_of(
+    spec: &SignatureSpec,
+    code: Option<VerifyFn>,
+    (keys, unverified): (&Keys, Unverified),
+    request: &RawRequest,
+) -> Result<usize, VerifyError> {
     if spec.may_be_unsigned && keys.is_empty() {
         return match unverified {
-            Unverified::Accept => Ok(Verified { request, secret_n: 0 }),
+            Unverified::Accept => Ok(0),
             Unverified::Refuse => Err(VerifyError::Unsigned),
         };
     }
     let secret_n = match (spec.scheme, code) {
-        (Scheme::Code, Some(code)) => code(&request, keys)?,
+        (Scheme::Code, Some(code)) => code(request, keys)?,
         (Scheme::Code, None) => {
             return Err(VerifyError::malformed("scheme", "the kind has no code to verify with"));
         }
-        (Scheme::StandardWebhooks, _) => standard::verify(spec, keys, &request)?,
-        (Scheme::Token, _) => token::verify(spec, keys, &request)?,
-        (Scheme::Basic, _) => token::basic(keys, &request)?,
+        (Scheme::StandardWebhooks, _) => standard::verify(spec, keys, request)?,
+        (Scheme::Token, _) => token::verify(spec, keys, request)?,
+        (Scheme::Basic, _) => token::basic(keys, request)?,
         (Scheme::Unsigned, _) => return Err(VerifyError::Unsigned),
-        _ => signed::verify(spec, keys, &request)?,
+        _ => signed::verify(spec, keys, request)?,
     };
-    Ok(Verified { request, secret_n })
+    Ok(secret_n)
 }
 
 /// The Standard Webhooks scheme under one header prefix, for kinds that verify with code.

@@ -6,12 +6,13 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::database::{Database, On, on_both};
-use crate::process::{Server, client, post_stripe, until};
+use crate::process::{SECRET, Server, client, now_s, post_stripe, stripe_signed, until};
 use crate::stub::{Mode, Stub};
 
 on_both!(
     a_person_decides_about_what_is_held_and_it_happens_once,
     an_event_is_run_again_under_new_keys_on_a_persons_word,
+    a_refusal_is_explained_to_operators_and_to_nobody_else,
 );
 
 const OPERATOR: &str = "operator-token-0123456789";
@@ -250,4 +251,74 @@ async fn an_event_is_run_again_under_new_keys_on_a_persons_word(database: &Datab
         .output()
         .unwrap();
     assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
+}
+
+async fn a_refusal_is_explained_to_operators_and_to_nobody_else(database: &Database) {
+    let stub = Stub::start().await;
+    let mut server = serve(database, &stub).await;
+    let more = "[providers.stripe_test]\nkind = \"stripe\"\nsecrets = [\"whsec_another_one_0123456789\"]\n";
+    let config = std::fs::read_to_string(server.config()).unwrap();
+    std::fs::write(server.config(), config + more).unwrap();
+    server.kill();
+    server.spawn().await;
+    let refused = async |body: &str, signature: String| {
+        let request = client().post(server.url("/webhooks/stripe")).header("stripe-signature", signature);
+        let answer = request.body(body.to_owned()).send().await.unwrap();
+        assert_eq!(answer.status(), 401);
+        assert!(answer.text().await.unwrap().contains("the request was not believed"), "and no more");
+    };
+    let body = r#"{"id":"evt_1","type":"x"}"#;
+    let now_s = now_s();
+    let by = |body: &str, secret: &str, at_s: i64| stripe_signed(body, secret, at_s);
+    refused(body, by(body, "whsec_another_one_0123456789", now_s)).await;
+    refused(&format!("{body}\n"), by(body, SECRET, now_s)).await;
+    refused(&body.replace(':', ": ").replace(',', ", "), by(body, SECRET, now_s)).await;
+    refused(body, by(body, SECRET, now_s - 412)).await;
+    refused(body, by(body, "whsec_nobody_has_this", now_s)).await;
+    let mut found = Vec::new();
+    until(
+        "all are noted",
+        Duration::from_secs(20),
+        || server.log(),
+        async || {
+            let (_, list) = get(&server, "/rejected?provider=stripe", VIEWER).await;
+            found = list["rejected"].as_array().cloned().unwrap_or_default();
+            found.len() == 5
+        },
+    )
+    .await;
+    found.reverse();
+    let wanted = [
+        ("other_secret", "matches the secret of provider `stripe_test`"),
+        ("rewritten_body", "with a trailing newline removed"),
+        ("rewritten_body", "without white space"),
+        ("stale", "timestamp is 412 s old, tolerance is 300 s; at its own time it would be believed"),
+        ("mismatch", "matches none of the 1 configured secrets"),
+    ];
+    for (one, (reason, detail)) in found.iter().zip(wanted) {
+        assert_eq!(one["reason"], reason, "{one}");
+        // A second may pass between signing and judging.
+        let told = one["detail"].as_str().unwrap().replace("413 s", "412 s");
+        assert!(told.contains(detail), "{one}");
+        assert!(!one["headers"].as_str().unwrap().contains("v1="), "no signature is kept: {one}");
+    }
+    let metrics = server.admin_text("/metrics").await;
+    assert!(metrics.contains(r#"hooklatch_rejected_total{provider="stripe",reason="rewritten_body"} 2"#));
+    let run = |args: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_hooklatch"));
+        let run = command.args(args).arg("--config").arg(server.config()).output().unwrap();
+        assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
+        String::from_utf8(run.stdout).unwrap()
+    };
+    let url = format!("http://{}", server.admin);
+    assert!(run(&["explain", "--recent", "--url", &url]).contains("stripe_test"));
+    post_stripe(&client(), &server.url("/webhooks/stripe"), "evt_1").await.unwrap();
+    until(
+        "the secret's use is noted",
+        Duration::from_secs(20),
+        || server.log(),
+        async || run(&["providers", "--live", "--url", &url]).contains("secret 1 of 1 last matched"),
+    )
+    .await;
+    assert!(run(&["providers", "--live", "--url", &url]).contains("secret 1 of 1 has not matched yet"));
 }

@@ -251,7 +251,7 @@ fn explain_says_at_which_step_and_what_would_help() {
     let signature = text.split("v1=").nth(1).unwrap().lines().next().unwrap().to_owned();
     let newline = place.write("newline.http", &format!("{text}\n"));
     let ran = explain(&newline);
-    assert!(ran.code == 1 && ran.out.contains("without its last newline"), "{}", ran.out);
+    assert!(ran.code == 1 && ran.out.contains("with a trailing newline removed"), "{}", ran.out);
     let other =
         place.write("other.http", &text.replace("evt_1", "evt_2").replace(&signature, &"0".repeat(64)));
     let ran = explain(&other);

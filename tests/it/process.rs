@@ -154,8 +154,13 @@ pub fn stripe(id: &str, at_s: i64) -> (String, String) {
 
 /// The `Stripe-Signature` of any bytes.
 pub fn stripe_header(body: impl AsRef<[u8]>, at_s: i64) -> String {
+    stripe_signed(body, SECRET, at_s)
+}
+
+/// The `Stripe-Signature` by another secret.
+pub fn stripe_signed(body: impl AsRef<[u8]>, secret: &str, at_s: i64) -> String {
     use hmac::{Hmac, KeyInit, Mac};
-    let mut mac = Hmac::<sha2::Sha256>::new_from_slice(SECRET.as_bytes()).unwrap();
+    let mut mac = Hmac::<sha2::Sha256>::new_from_slice(secret.as_bytes()).unwrap();
     mac.update(format!("{at_s}.").as_bytes());
     mac.update(body.as_ref());
     format!("t={at_s},v1={}", hex::encode(mac.finalize().into_bytes()))

@@ -3,6 +3,7 @@
 
 mod admission;
 mod event;
+mod evidence;
 mod lane;
 mod message;
 mod operator;
@@ -23,6 +24,9 @@ pub(super) use admission::{
     messages_insert, paused_names, versions_raise,
 };
 pub(super) use event::{event_counts_open, event_get, event_list, event_retry_later};
+pub(super) use evidence::{
+    rejection_list, rejections_insert, rejections_prune, secret_use_add, secret_use_list,
+};
 pub(super) use lane::{lanes_advance, lanes_extend, lanes_lock};
 pub(super) use message::{
     message_counts, message_extend, message_lease, message_list_of_event, message_settle,

@@ -3,6 +3,9 @@
 //! No HTTP types and no SQL: `http/` turns bytes into a [`RawRequest`] and an [`Answer`] into bytes. After
 //! a valid signature there is no refusal of ours that a sender could act on: what cannot be read is kept.
 
+mod diagnose;
+mod evidence;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -12,7 +15,9 @@ use crate::admit::{AdmitError, Admitted, Admitter, Entry};
 use crate::fetch::{FetchError, Fetcher, Recorder};
 use crate::provider::ActiveProvider;
 use crate::types::{Name, Outcome};
-use crate::verify::{KeySource, RawRequest, Reply, Verified, VerifyError};
+use crate::verify::{KeySource, RawRequest, Reply, Unbelieved, Verified, VerifyError};
+pub(crate) use diagnose::diagnose;
+pub(crate) use evidence::{Evidence, fingerprint};
 
 /// What the sender hears when its request was believed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,7 +45,7 @@ pub(crate) enum ReceiveError {
     UnknownProvider,
     /// Not believed.
     #[error("not believed: {0}")]
-    Verify(#[from] VerifyError),
+    Verify(#[from] Box<Unbelieved>),
     /// Nobody can say: the sender's own keys are out of reach, and it may send it again.
     #[error(transparent)]
     Keys(#[from] FetchError),
@@ -54,12 +59,17 @@ pub(crate) enum ReceiveError {
 pub(crate) struct Receiver {
     entries: Arc<BTreeMap<Name, Arc<Entry>>>,
     admitter: Admitter,
+    evidence: Evidence,
 }
 
 impl Receiver {
     /// Receives for `entries`, through `admitter`.
-    pub(crate) fn new(entries: Arc<BTreeMap<Name, Arc<Entry>>>, admitter: Admitter) -> Self {
-        Self { entries, admitter }
+    pub(crate) fn new(
+        entries: Arc<BTreeMap<Name, Arc<Entry>>>,
+        admitter: Admitter,
+        evidence: Evidence,
+    ) -> Self {
+        Self { entries, admitter, evidence }
     }
 
     /// The provider configured under `name`.
@@ -78,8 +88,9 @@ impl Receiver {
         let result = self.verify_and_admit(entry, request).await;
         let outcome = match &result {
             Ok(answer) => answer.outcome.map_or("none", Outcome::as_str),
-            Err(ReceiveError::Verify(why)) => {
-                info!(provider.name = %provider.name(), reason = %why, "rejected a request");
+            Err(ReceiveError::Verify(unbelieved)) => {
+                let found = self.evidence.refused(entry, unbelieved);
+                info!(provider.name = %provider.name(), reason = found.reason, detail = found.detail, "rejected a request");
                 "rejected"
             }
             Err(ReceiveError::Admit(why)) => {
@@ -115,13 +126,15 @@ impl Receiver {
             return Ok(Answer::to_handshake(reply));
         }
         let verified = match &entry.fetcher {
-            None => provider.verify(request)?,
+            None => provider.believe(request)?,
             Some(fetcher) => verify_fetching(provider, fetcher, request).await?,
         };
         if let Some(reply) = provider.challenge(&verified) {
             info!(provider.name = %provider.name(), "answered a challenge");
             return Ok(Answer::to_handshake(reply));
         }
+        let received_at_ms = verified.request().received_at_ms;
+        self.evidence.matched(provider.name(), verified.secret_n(), received_at_ms);
         let events = provider.read(&verified);
         if events.is_empty() {
             info!(provider.name = %provider.name(), "acknowledged a request without events");
@@ -152,16 +165,17 @@ async fn verify_fetching(
 ) -> Result<Verified, ReceiveError> {
     let recorder = Arc::new(Recorder::new(Arc::clone(fetcher)));
     let asking = provider.clone().with_key_source(Arc::clone(&recorder) as Arc<dyn KeySource>);
-    let verified = match asking.verify(request.clone()) {
-        Err(why) => {
+    let verified = match asking.believe(request) {
+        Err(mut unbelieved) => {
             let missing = recorder.missing();
             if missing.is_empty() {
-                return Err(why.into());
+                return Err(unbelieved.into());
             }
             match fetcher.fetch_missing(&missing).await {
-                Ok(()) => asking.verify(request)?,
+                Ok(()) => asking.believe(unbelieved.request)?,
                 Err(FetchError::NoSuchKey(more)) => {
-                    return Err(VerifyError::NoKey(format!("{why}: {more}")).into());
+                    unbelieved.why = VerifyError::NoKey(format!("{}: {more}", unbelieved.why));
+                    return Err(unbelieved.into());
                 }
                 Err(away) => return Err(away.into()),
             }

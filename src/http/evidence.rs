@@ -1,0 +1,70 @@
+//! `/v1/rejected` and `/v1/providers`: what was refused and why, and which secrets still match.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::{RawQuery, State};
+use axum::response::Response;
+use axum::routing::get;
+use http::StatusCode;
+use serde_json::{Value, json};
+
+use super::api::{ApiState, answer, bad, limit, query};
+use super::error::Problem;
+use crate::types::Name;
+
+/// One configured provider, for the API.
+pub(crate) struct ProviderFacts {
+    pub(crate) name: Name,
+    pub(crate) kind: String,
+    /// How long its sender may send an event again. Hours.
+    pub(crate) horizon_h: u32,
+    /// Whether its requests are accepted although nobody signs them.
+    pub(crate) is_unverified: bool,
+    /// Its secrets by what they go by, newest first.
+    pub(crate) fingerprints: Vec<String>,
+}
+
+/// The routes, part of `/v1`.
+pub(super) fn router() -> Router<Arc<ApiState>> {
+    Router::new().route("/rejected", get(rejected)).route("/providers", get(providers))
+}
+
+async fn rejected(State(state): State<Arc<ApiState>>, RawQuery(raw): RawQuery) -> Result<Response, Problem> {
+    let values = query(raw.as_deref(), ["provider", "limit"])?;
+    let provider = values.get("provider").map(|text| Name::parse(text)).transpose();
+    let provider = provider.map_err(|_| bad("that is not a name"))?;
+    let found = state.store.rejection_list(provider.as_ref(), limit(&values)?).await?;
+    Ok(answer(StatusCode::OK, &json!({ "rejected": found })))
+}
+
+async fn providers(State(state): State<Arc<ApiState>>) -> Result<Response, Problem> {
+    let uses = state.store.secret_use_list().await?;
+    let now_ms = state.clock.now_ms();
+    let one = |facts: &ProviderFacts| {
+        let secrets: Vec<Value> = facts
+            .fingerprints
+            .iter()
+            .enumerate()
+            .map(|(n, fingerprint)| {
+                let used = uses
+                    .iter()
+                    .find(|one| one.provider == facts.name.as_str() && one.fingerprint == *fingerprint);
+                let last_ms = used.map(|one| one.last_matched_at_ms);
+                let horizon_ms = i64::from(facts.horizon_h) * 3_600_000;
+                // Nobody knows of a secret that never matched here; the newest one is the one to keep.
+                let is_idle = last_ms.is_some_and(|last_ms| now_ms.saturating_sub(last_ms) > horizon_ms);
+                json!({
+                    "position": n + 1, "matched_n": used.map_or(0, |one| one.matched_n),
+                    "last_matched_at_ms": last_ms, "is_safe_to_remove": n > 0 && is_idle,
+                })
+            })
+            .collect();
+        json!({
+            "name": facts.name.as_str(), "kind": facts.kind, "horizon_h": facts.horizon_h,
+            "unverified": facts.is_unverified, "secrets": secrets,
+        })
+    };
+    let list: Vec<Value> = state.providers.iter().map(one).collect();
+    Ok(answer(StatusCode::OK, &json!({ "now_ms": now_ms, "providers": list })))
+}

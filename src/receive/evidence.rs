@@ -1,0 +1,180 @@
+//! What is written about requests besides their events: why some were refused, and which secrets still match.
+//!
+//! Requests only leave notes; one task writes them, at most once a second, so a flood of forgeries costs a few
+//! rows and no more. What does not fit is counted and dropped: it is for people to look at, not a promise.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use hmac::{Hmac, KeyInit, Mac};
+use sha2::{Digest, Sha256};
+use tokio::sync::{mpsc, watch};
+use tracing::warn;
+use uuid::Uuid;
+
+use super::diagnose::{Diagnosis, diagnose};
+use crate::admit::Entry;
+use crate::store::{Rejection, SecretUse, Store};
+use crate::types::{Name, UnixMs};
+use crate::verify::{RawRequest, Unbelieved};
+
+/// Most notes that wait to be written.
+const NOTES_N_MAX: usize = 256;
+/// Most refusals a second that are looked into: each costs up to a dozen verifications.
+const DIAGNOSES_PER_S: u32 = 5;
+/// Longest detail that is kept, in characters.
+const DETAIL_CHARS_MAX: usize = 500;
+/// How often notes are written.
+const WRITE_EVERY: Duration = Duration::from_secs(1);
+
+/// Takes notes. Cloning shares them.
+#[derive(Clone)]
+pub(crate) struct Evidence {
+    entries: Arc<BTreeMap<Name, Arc<Entry>>>,
+    rejections: mpsc::Sender<Rejection>,
+    uses: Arc<Uses>,
+    /// The second that is running, and how many refusals were looked into in it.
+    budget: Arc<Mutex<(UnixMs, u32)>>,
+}
+
+type Uses = BTreeMap<Name, Vec<Use>>;
+
+/// One configured secret since the last write.
+struct Use {
+    fingerprint: String,
+    matched_n: AtomicU64,
+    last_matched_at_ms: AtomicI64,
+}
+
+/// What a secret goes by where it is not to be known: keyed with the installation's id.
+pub(crate) fn fingerprint(installation_id: &Uuid, provider: &Name, secret: &str) -> String {
+    let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(installation_id.as_bytes()) else {
+        return String::new();
+    };
+    mac.update(provider.as_str().as_bytes());
+    mac.update(b"\0");
+    mac.update(secret.as_bytes());
+    let mut text = hex::encode(mac.finalize().into_bytes());
+    text.truncate(16);
+    text
+}
+
+impl Evidence {
+    /// The notes and the task that writes them.
+    pub(crate) fn new(
+        entries: Arc<BTreeMap<Name, Arc<Entry>>>,
+        installation_id: &Uuid,
+    ) -> (Self, mpsc::Receiver<Rejection>) {
+        let uses = entries.iter().map(|(name, entry)| {
+            let one = |secret: &str| Use {
+                fingerprint: fingerprint(installation_id, name, secret),
+                matched_n: AtomicU64::new(0),
+                last_matched_at_ms: AtomicI64::new(0),
+            };
+            (name.clone(), entry.provider.secrets().map(one).collect())
+        });
+        let uses = Arc::new(uses.collect());
+        let (rejections, waiting) = mpsc::channel(NOTES_N_MAX);
+        (Self { entries, rejections, uses, budget: Arc::default() }, waiting)
+    }
+
+    /// A request was believed by this secret.
+    pub(super) fn matched(&self, provider: &Name, secret_n: usize, now_ms: UnixMs) {
+        if let Some(one) = self.uses.get(provider).and_then(|uses| uses.get(secret_n)) {
+            one.matched_n.fetch_add(1, Ordering::Relaxed);
+            one.last_matched_at_ms.fetch_max(now_ms, Ordering::Relaxed);
+        }
+    }
+
+    /// A request was not believed: looks into it, if there is time, and notes it. Gives back why.
+    pub(super) fn refused(&self, entry: &Entry, unbelieved: &Unbelieved) -> Diagnosis {
+        let Unbelieved { why, request } = unbelieved;
+        let provider = &entry.provider;
+        let is_same_kind = |other: &&Arc<Entry>| {
+            other.provider.name() != provider.name() && other.provider.spec().kind == provider.spec().kind
+        };
+        let diagnosis = if self.may_diagnose(request.received_at_ms) {
+            let others = self.entries.values().filter(is_same_kind).map(|other| &other.provider);
+            diagnose(provider, others, request, why)
+        } else {
+            Diagnosis::plain(why)
+        };
+        metrics::counter!(
+            "hooklatch_rejected_total",
+            "provider" => provider.name().to_string(),
+            "reason" => diagnosis.reason,
+        )
+        .increment(1);
+        if self.rejections.try_send(rejection(entry, request, why.step(), &diagnosis)).is_err() {
+            metrics::counter!("hooklatch_rejections_dropped_total").increment(1);
+        }
+        diagnosis
+    }
+
+    fn may_diagnose(&self, now_ms: UnixMs) -> bool {
+        let mut budget = self.budget.lock().unwrap_or_else(PoisonError::into_inner);
+        let second = now_ms.div_euclid(1_000);
+        if budget.0 != second {
+            *budget = (second, 0);
+        }
+        budget.1 = budget.1.saturating_add(1);
+        budget.1 <= DIAGNOSES_PER_S
+    }
+
+    /// Writes notes until `stop`, and once more after it.
+    pub(crate) async fn run(
+        self,
+        store: Store,
+        mut waiting: mpsc::Receiver<Rejection>,
+        mut stop: watch::Receiver<bool>,
+    ) {
+        let mut is_stopping = false;
+        while !is_stopping {
+            let stopped = stop.wait_for(|is_stopping| *is_stopping);
+            is_stopping = tokio::time::timeout(WRITE_EVERY, stopped).await.is_ok();
+            let mut rejections = Vec::new();
+            while let Ok(one) = waiting.try_recv() {
+                rejections.push(one);
+            }
+            let uses = self.taken_uses();
+            let written = async {
+                store.rejections_insert(&rejections).await?;
+                store.secret_uses_add(&uses).await
+            };
+            if let Err(error) = written.await {
+                warn!(%error, rejections_n = rejections.len(), "could not note what was refused, or which secrets matched");
+            }
+        }
+    }
+
+    fn taken_uses(&self) -> Vec<SecretUse> {
+        let all = self.uses.iter().flat_map(|(name, uses)| uses.iter().map(move |one| (name, one)));
+        let taken = all.filter_map(|(name, one)| {
+            let matched_n = one.matched_n.swap(0, Ordering::Relaxed);
+            (matched_n > 0).then(|| SecretUse {
+                provider: name.to_string(),
+                fingerprint: one.fingerprint.clone(),
+                matched_n: i64::try_from(matched_n).unwrap_or(i64::MAX),
+                last_matched_at_ms: one.last_matched_at_ms.load(Ordering::Relaxed),
+            })
+        });
+        taken.collect()
+    }
+}
+
+fn rejection(entry: &Entry, request: &RawRequest, step: &str, diagnosis: &Diagnosis) -> Rejection {
+    let detail = diagnosis.detail.chars().filter(|c| !c.is_control()).take(DETAIL_CHARS_MAX).collect();
+    Rejection {
+        rejection_id: Uuid::now_v7().to_string(),
+        provider: entry.provider.name().to_string(),
+        received_at_ms: request.received_at_ms,
+        step: step.to_owned(),
+        reason: diagnosis.reason.to_owned(),
+        detail,
+        headers: entry.provider.kept_headers(&request.headers),
+        body_digest: hex::encode(Sha256::digest(&request.body)),
+        body_bytes_n: i64::try_from(request.body.len()).unwrap_or(i64::MAX),
+    }
+}
