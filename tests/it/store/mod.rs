@@ -1,6 +1,7 @@
 //! The conformance suite of the store: each behaviour written once, run on both databases.
 
 mod admission;
+mod evidence;
 mod lane;
 mod lifecycle;
 mod message;

@@ -1,0 +1,56 @@
+//! What is noted about requests: refusals, of which the newest are kept, and how often secrets matched.
+
+use hooklatch::store::{REJECTIONS_N_MAX, Rejection, SecretUse};
+
+use super::name;
+use crate::database::{Database, on_both};
+
+on_both!(
+    the_newest_refusals_of_each_provider_are_kept,
+    uses_of_a_secret_add_up_and_its_last_time_never_goes_back,
+);
+
+fn rejection(n: u32, provider: &str) -> Rejection {
+    Rejection {
+        rejection_id: format!("0190-{n:08}"),
+        provider: provider.to_owned(),
+        received_at_ms: i64::from(n),
+        step: "signature".to_owned(),
+        reason: "mismatch".to_owned(),
+        detail: "signature matches none of the 1 configured secrets".to_owned(),
+        headers: "{}".to_owned(),
+        body_digest: "ab".repeat(32),
+        body_bytes_n: 7,
+    }
+}
+
+async fn the_newest_refusals_of_each_provider_are_kept(database: &Database) {
+    let store = database.store().await;
+    let flood: Vec<Rejection> = (0..250).map(|n| rejection(n, "stripe")).collect();
+    for part in flood.chunks(90) {
+        store.rejections_insert(part).await.unwrap();
+    }
+    store.rejections_insert(&[rejection(900, "adyen")]).await.unwrap();
+    store.rejections_insert(&[rejection(900, "adyen")]).await.unwrap();
+    let kept = store.rejection_list(Some(&name("stripe")), 500).await.unwrap();
+    assert_eq!(kept.len(), REJECTIONS_N_MAX as usize);
+    assert_eq!(kept[0], flood[249], "newest first, and as it was written");
+    assert_eq!(kept[99].rejection_id, "0190-00000150");
+    let all = store.rejection_list(None, 500).await.unwrap();
+    assert_eq!(all.len(), 101, "a flood at one provider costs the others nothing");
+    assert_eq!(store.rejection_list(None, 3).await.unwrap().len(), 3);
+}
+
+async fn uses_of_a_secret_add_up_and_its_last_time_never_goes_back(database: &Database) {
+    let store = database.store().await;
+    let one = |fingerprint: &str, matched_n, last_matched_at_ms| SecretUse {
+        provider: "stripe".to_owned(),
+        fingerprint: fingerprint.to_owned(),
+        matched_n,
+        last_matched_at_ms,
+    };
+    store.secret_uses_add(&[one("a", 3, 900), one("b", 1, 100)]).await.unwrap();
+    store.secret_uses_add(&[one("a", 2, 800)]).await.unwrap();
+    store.secret_uses_add(&[]).await.unwrap();
+    assert_eq!(store.secret_use_list().await.unwrap(), [one("a", 5, 900), one("b", 1, 100)]);
+}
