@@ -30,6 +30,7 @@ pub mod config;
 pub mod handler;
 mod http;
 mod json;
+mod kinds;
 mod logging;
 pub mod outbox;
 pub mod provider;

@@ -3,6 +3,8 @@
 //! [`Provider`] is what a kind's `mod.rs` builds. [`ActiveProvider`] is one `[providers.NAME]`: it verifies,
 //! reads and dispatches. Neither does I/O.
 
+mod sample;
+
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -11,12 +13,15 @@ use serde::de::DeserializeOwned;
 use crate::config::{KindSettings, ProviderConfig, Secret};
 use crate::handler::{Event, Handled, Handlers, TxHandler, TypePattern};
 use crate::read;
-use crate::spec::{Scheme, SecretFormat, SettingForm, SignatureSpec, Spec, SpecError};
+use crate::spec::{SettingForm, SignatureSpec, Spec, SpecError};
 use crate::types::{IncomingEvent, Name};
 use crate::verify::{
     self, KeyError, KeySource, Keys, RawRequest, Reply, SignAt, SignError, Signed, Unverified, Verified,
     VerifyError, VerifyFn,
 };
+use sample::Samples;
+
+pub use sample::{dev_secret, filled_sample};
 
 /// Signing that no spec can say; `None` in [`Provider::sign_with`] means the spec's scheme.
 pub type SignFn = fn(&Keys, &[u8], &SignAt) -> Result<Signed, SignError>;
@@ -32,20 +37,29 @@ pub struct Provider {
     verify_with: Option<VerifyFn>,
     sign_with: Option<SignFn>,
     handshake_with: Option<HandshakeFn>,
-    samples: &'static [(&'static str, &'static str)],
+    samples: Samples,
     mistakes: Vec<String>,
 }
 
 impl Provider {
     /// Starts from the text of a `provider.toml`. A mistake in it is reported when the app is built.
     pub fn from_spec(toml: &str) -> Self {
+        Self::new(Spec::parse(toml).map(Arc::new))
+    }
+
+    /// Starts from a spec that was read when the program started, with its sample events: type and JSON text.
+    pub(crate) fn read(spec: Spec, samples: Vec<(String, String)>) -> Self {
+        Self { samples: Samples::Read(samples.into()), ..Self::new(Ok(Arc::new(spec))) }
+    }
+
+    fn new(spec: Result<Arc<Spec>, SpecError>) -> Self {
         Self {
-            spec: Spec::parse(toml).map(Arc::new),
+            spec,
             handlers: Handlers::default(),
             verify_with: None,
             sign_with: None,
             handshake_with: None,
-            samples: &[],
+            samples: Samples::BuiltIn(&[]),
             mistakes: Vec::new(),
         }
     }
@@ -105,7 +119,7 @@ impl Provider {
     /// Sample events for `sign` and `send`: type and JSON text.
     #[must_use]
     pub fn samples(mut self, samples: &'static [(&'static str, &'static str)]) -> Self {
-        self.samples = samples;
+        self.samples = Samples::BuiltIn(samples);
         self
     }
 
@@ -120,8 +134,8 @@ impl Provider {
     }
 
     /// The sample events: type and JSON text.
-    pub fn sample_list(&self) -> &'static [(&'static str, &'static str)] {
-        self.samples
+    pub fn sample_list(&self) -> Vec<(&str, &str)> {
+        self.samples.list()
     }
 
     /// Makes one `[providers.NAME]` of it, or says all that is wrong.
@@ -334,57 +348,5 @@ impl ActiveProvider {
             Some(sign) => sign(&self.ready.keys, body, at),
             None => verify::sign(&self.spec, &self.ready.keys, body, at),
         }
-    }
-}
-
-/// The secret that `serve --dev` and `sign` use for a kind: fixed, public, in the kind's own format.
-pub fn dev_secret(spec: &Spec) -> String {
-    use base64::Engine;
-    let plain = format!("hooklatch-dev-secret-{:-<16}", spec.kind);
-    let base64 = base64::engine::general_purpose::STANDARD.encode(&plain);
-    match spec.signature.secret {
-        SecretFormat::Hex => hex::encode(plain),
-        SecretFormat::Base64 => base64,
-        SecretFormat::Whsec | SecretFormat::WhsecOrText => format!("whsec_{base64}"),
-        SecretFormat::Text if spec.kind == "stripe" && spec.signature.scheme != Scheme::Code => {
-            format!("whsec_{plain}")
-        }
-        SecretFormat::Text => plain,
-    }
-}
-
-/// A sample event on one line with its placeholders filled: `__ID__` by `id`, `__NUM__` by the digits of
-/// `id`, `__NOW__` by unix seconds, `__TIME__` by RFC 3339.
-pub fn filled_sample(sample: &str, id: &str, now_s: i64) -> String {
-    let digits: String = id.chars().filter(char::is_ascii_digit).take(15).collect();
-    let number = digits.trim_start_matches('0');
-    let number = if number.is_empty() { "1" } else { number };
-    let now = jiff::Timestamp::from_second(now_s).map(|at| at.to_string()).unwrap_or_default();
-    let filled = one_line(sample).replace("__ID__", id).replace("__NUM__", number);
-    filled.replace("__NOW__", &now_s.to_string()).replace("__TIME__", &now)
-}
-
-/// JSON without the white space between its parts, everything else in its order.
-fn one_line(json: &str) -> String {
-    let mut is_text = false;
-    let mut is_escaped = false;
-    let keep = |c: &char| {
-        let is_kept = is_text || !c.is_ascii_whitespace();
-        is_text ^= *c == '"' && !is_escaped;
-        is_escaped = *c == '\\' && !is_escaped;
-        is_kept
-    };
-    json.chars().filter(keep).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_sample_fits_one_line_and_keeps_its_texts() {
-        let pretty = "{\n  \"a b\": \"it is \\\"so\\\" \",\n  \"n\": __NOW__\n}\n";
-        assert_eq!(filled_sample(pretty, "x", 7), r#"{"a b":"it is \"so\" ","n":7}"#);
-        assert_eq!(filled_sample("__ID__ __NUM__", "a1b2", 0), "a1b212");
     }
 }

@@ -6,7 +6,8 @@ use std::process::ExitCode;
 use clap::Args;
 use serde_json::json;
 
-use super::{complain, find_kind, load, say};
+use super::{Kinds, complain, find_kind, load, say, tell_problems};
+use crate::kinds::judge_vectors;
 use crate::provider::Provider;
 use crate::spec::{Confidence, Scheme, SettingSpec, Source, Sources, Spec, Weakness};
 
@@ -22,9 +23,9 @@ pub(super) struct ProvidersArgs {
     json: bool,
 }
 
-/// Everything that is wrong, or that nothing is.
-pub(super) fn check(file: Option<&Path>, is_json: bool, kinds: &[Provider]) -> ExitCode {
-    let (problems, summary) = match load(file, false, kinds) {
+/// Everything that is wrong, or that nothing is; the signed requests beside kinds of a folder included.
+pub(super) fn check(file: Option<&Path>, is_json: bool, kinds: &Kinds) -> ExitCode {
+    let (mut problems, mut summary) = match load(file, false, kinds) {
         Err(problems) => (problems, String::new()),
         Ok(config) => {
             let (providers_n, destinations_n) = (config.providers.len(), config.destinations.len());
@@ -34,6 +35,14 @@ pub(super) fn check(file: Option<&Path>, is_json: bool, kinds: &[Provider]) -> E
             )
         }
     };
+    if let Some(folder) = &kinds.folder {
+        let (vectors_n, more) = judge_vectors(folder, kinds);
+        problems.extend(more);
+        summary = format!(
+            "{summary}; kinds of {}: {vectors_n} vectors are judged as they say",
+            folder.path.display()
+        );
+    }
     if is_json {
         say(json!({ "ok": problems.is_empty(), "problems": problems }));
     } else if problems.is_empty() {
@@ -48,18 +57,19 @@ pub(super) fn check(file: Option<&Path>, is_json: bool, kinds: &[Provider]) -> E
 }
 
 /// The kinds as a table, or one of them in full.
-pub(super) fn providers(args: &ProvidersArgs, kinds: &[Provider]) -> anyhow::Result<ExitCode> {
+pub(super) fn providers(args: &ProvidersArgs, kinds: &Kinds) -> anyhow::Result<ExitCode> {
     if let Some(name) = &args.kind {
         let kind = find_kind(kinds, name)?;
         let spec = kind.spec().map_err(Clone::clone)?;
         say(if args.json { summary(spec).to_string() } else { described(kind, spec) });
         return Ok(ExitCode::SUCCESS);
     }
+    tell_problems(kinds);
     if args.markdown {
         say(markdown(kinds));
         return Ok(ExitCode::SUCCESS);
     }
-    for kind in kinds {
+    for kind in kinds.iter() {
         let spec = kind.spec().map_err(Clone::clone)?;
         if args.json {
             say(summary(spec));
@@ -138,7 +148,7 @@ fn places(sources: &Sources) -> String {
 }
 
 fn described(kind: &Provider, spec: &Spec) -> String {
-    let samples: Vec<&str> = kind.sample_list().iter().map(|(event_type, _)| *event_type).collect();
+    let samples: Vec<&str> = kind.sample_list().into_iter().map(|(event_type, _)| event_type).collect();
     let id = spec.event.last().map(|event| places(&event.id)).unwrap_or_default();
     let setting = |setting: &SettingSpec| {
         let needed = if setting.needed { ", needed" } else { "" };

@@ -9,8 +9,8 @@ use clap::Args;
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 
 use super::sign::signer;
-use super::{find_kind, say};
-use crate::provider::{ActiveProvider, Provider};
+use super::{Kinds, find_kind, say};
+use crate::provider::ActiveProvider;
 use crate::types::Clock;
 use crate::vectors::{Vector, judge_one};
 use crate::verify::{RawRequest, VerifyError};
@@ -28,11 +28,7 @@ pub(super) struct ExplainArgs {
     secret: Option<String>,
 }
 
-pub(super) fn explain(
-    args: &ExplainArgs,
-    file: Option<&Path>,
-    kinds: &[Provider],
-) -> anyhow::Result<ExitCode> {
+pub(super) fn explain(args: &ExplainArgs, file: Option<&Path>, kinds: &Kinds) -> anyhow::Result<ExitCode> {
     let saved =
         std::fs::read(&args.file).with_context(|| format!("could not read `{}`", args.file.display()))?;
     if saved.trim_ascii_start().starts_with(b"{") {

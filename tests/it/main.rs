@@ -29,6 +29,7 @@ mod kinds;
 mod model;
 mod operator;
 mod outbox;
+mod own_kinds;
 mod process;
 mod providers;
 mod sdk;

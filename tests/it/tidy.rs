@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 const LINES_N_MAX: usize = 400;
 
 /// Who may import whom: a module imports only from lower ranks. Modules of one rank do not know each other.
-const RANKS: [(&str, u8); 24] = [
+const RANKS: [(&str, u8); 25] = [
     ("types", 0),
     ("template", 0),
     ("json", 1),
@@ -29,6 +29,7 @@ const RANKS: [(&str, u8); 24] = [
     ("prelude", 6),
     ("providers", 7),
     ("receive", 7),
+    ("kinds", 7),
     ("setup", 8),
     ("http", 8),
     ("app", 9),
