@@ -129,7 +129,7 @@ fn unfit(spec: &Spec, name: &str, taken: &Taken<'_>) -> Vec<(&'static str, Strin
         };
         unfit.push(("kind", why, remedy));
     }
-    let is_taken = |names: &[String]| names.iter().any(|taken| *taken == spec.kind);
+    let is_taken = |names: &[String]| names.contains(&spec.kind);
     match (is_taken(taken.own), is_taken(taken.builtin), spec.replaces_builtin) {
         (true, ..) => unfit.push((
             "kind",

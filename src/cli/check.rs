@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use clap::Args;
 use serde_json::json;
 
-use super::{Kinds, complain, find_kind, load, say, tell_problems};
+use super::{Kinds, complain, docs, find_kind, load, say, tell_problems};
 use crate::kinds::judge_vectors;
 use crate::provider::Provider;
 use crate::spec::{Confidence, Scheme, SettingSpec, Source, Sources, Spec, Weakness};
@@ -18,6 +18,9 @@ pub(super) struct ProvidersArgs {
     /// A Markdown table, as in the README.
     #[arg(long)]
     markdown: bool,
+    /// A page about all of them, as in `docs/providers.md`.
+    #[arg(long)]
+    docs: bool,
     /// JSON, one object a line.
     #[arg(long)]
     json: bool,
@@ -69,6 +72,10 @@ pub(super) fn providers(args: &ProvidersArgs, kinds: &Kinds) -> anyhow::Result<E
         say(markdown(kinds));
         return Ok(ExitCode::SUCCESS);
     }
+    if args.docs {
+        say(docs::page(kinds));
+        return Ok(ExitCode::SUCCESS);
+    }
     for kind in kinds.iter() {
         let spec = kind.spec().map_err(Clone::clone)?;
         if args.json {
@@ -102,9 +109,9 @@ pub(crate) fn markdown(kinds: &[Provider]) -> String {
     lines.join("\n")
 }
 
-fn signed_by(spec: &Spec) -> String {
-    let signature = &spec.signature;
-    let scheme = match signature.scheme {
+/// A scheme in words for people.
+pub(super) fn scheme_name(scheme: Scheme) -> &'static str {
+    match scheme {
         Scheme::HmacSha1 => "HMAC-SHA-1",
         Scheme::HmacSha256 => "HMAC-SHA-256",
         Scheme::HmacSha384 => "HMAC-SHA-384",
@@ -118,7 +125,12 @@ fn signed_by(spec: &Spec) -> String {
         Scheme::Basic => "HTTP Basic",
         Scheme::Unsigned => "none",
         Scheme::Code => "code",
-    };
+    }
+}
+
+fn signed_by(spec: &Spec) -> String {
+    let signature = &spec.signature;
+    let scheme = scheme_name(signature.scheme);
     let place = match (signature.headers.as_slice(), &signature.json) {
         ([], None) => String::new(),
         ([], Some(pointer)) => format!(" in body `{pointer}`"),
@@ -182,7 +194,7 @@ fn summary(spec: &Spec) -> serde_json::Value {
     })
 }
 
-fn confidence(spec: &Spec) -> &'static str {
+pub(super) fn confidence(spec: &Spec) -> &'static str {
     match spec.confidence {
         Confidence::Official => "official",
         Confidence::Secondary => "secondary",

@@ -4,6 +4,7 @@
 //! read goes to stdout, everything else to stderr.
 
 mod check;
+mod docs;
 mod explain;
 mod messages;
 mod send;
