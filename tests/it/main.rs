@@ -24,6 +24,7 @@ mod crash;
 mod database;
 mod examples;
 mod faults;
+mod fuzz;
 mod handshakes;
 mod kinds;
 mod model;
