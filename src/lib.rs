@@ -31,6 +31,7 @@ mod fetch;
 pub mod handler;
 mod http;
 mod json;
+mod kinds;
 mod logging;
 mod net;
 pub mod outbox;

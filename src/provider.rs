@@ -19,6 +19,8 @@ use crate::verify::{
     self, KeyError, KeySource, Keys, RawRequest, Reply, SignAt, SignError, Signed, Unbelieved, Unverified,
     Verified, VerifyError, VerifyFn,
 };
+use sample::Samples;
+
 pub use sample::{dev_secret, filled_sample};
 
 /// Signing that no spec can say; `None` in [`Provider::sign_with`] means the spec's scheme.
@@ -35,20 +37,29 @@ pub struct Provider {
     verify_with: Option<VerifyFn>,
     sign_with: Option<SignFn>,
     handshake_with: Option<HandshakeFn>,
-    samples: &'static [(&'static str, &'static str)],
+    samples: Samples,
     mistakes: Vec<String>,
 }
 
 impl Provider {
     /// Starts from the text of a `provider.toml`. A mistake in it is reported when the app is built.
     pub fn from_spec(toml: &str) -> Self {
+        Self::new(Spec::parse(toml).map(Arc::new))
+    }
+
+    /// Starts from a spec that was read when the program started, with its sample events: type and JSON text.
+    pub(crate) fn read(spec: Spec, samples: Vec<(String, String)>) -> Self {
+        Self { samples: Samples::Read(samples.into()), ..Self::new(Ok(Arc::new(spec))) }
+    }
+
+    fn new(spec: Result<Arc<Spec>, SpecError>) -> Self {
         Self {
-            spec: Spec::parse(toml).map(Arc::new),
+            spec,
             handlers: Handlers::default(),
             verify_with: None,
             sign_with: None,
             handshake_with: None,
-            samples: &[],
+            samples: Samples::BuiltIn(&[]),
             mistakes: Vec::new(),
         }
     }
@@ -108,7 +119,7 @@ impl Provider {
     /// Sample events for `sign` and `send`: type and JSON text.
     #[must_use]
     pub fn samples(mut self, samples: &'static [(&'static str, &'static str)]) -> Self {
-        self.samples = samples;
+        self.samples = Samples::BuiltIn(samples);
         self
     }
 
@@ -128,8 +139,8 @@ impl Provider {
     }
 
     /// The sample events: type and JSON text.
-    pub fn sample_list(&self) -> &'static [(&'static str, &'static str)] {
-        self.samples
+    pub fn sample_list(&self) -> Vec<(&str, &str)> {
+        self.samples.list()
     }
 
     /// Makes one `[providers.NAME]` of it, or says all that is wrong.

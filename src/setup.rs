@@ -4,44 +4,86 @@
 use std::path::Path;
 
 use crate::config::{
-    self, Config, ConfigProblem, ConfigSource, DevKind, Environment, KindFacts, Secret, SecretsNeed,
-    SettingFacts, SettingShape, Settings,
+    self, Config, ConfigProblem, ConfigSource, DevKind, Environment, KindFacts, KindsFolder, ProviderConfig,
+    Secret, SecretsNeed, SettingFacts, SettingShape, Settings,
 };
+use crate::kinds::{self, Taken};
 use crate::provider::{Provider, dev_secret};
 use crate::spec::{SettingForm, SettingSpec, Spec};
 use crate::types::Name;
 
-/// The built-in kinds, with those of `own` added or put in their place.
-pub(crate) fn kinds(own: Vec<Provider>) -> Vec<Provider> {
+/// The kinds there are, and what is wrong with those that cannot be used.
+pub(crate) struct Kinds {
+    /// Those that can be used.
+    pub(crate) all: Vec<Provider>,
+    /// Where some of them were read, if a folder is configured.
+    pub(crate) folder: Option<KindsFolder>,
+    /// What is wrong with the others.
+    pub(crate) problems: Vec<ConfigProblem>,
+    broken: Vec<String>,
+}
+
+impl std::ops::Deref for Kinds {
+    type Target = [Provider];
+
+    fn deref(&self) -> &[Provider] {
+        &self.all
+    }
+}
+
+/// The built-in kinds, with those of the configured folder and of `own` added or put in their place.
+pub(crate) fn kinds(file: Option<&Path>, own: Vec<Provider>) -> Kinds {
     let mut all = crate::providers::builtin();
     all.retain(|kind| own.iter().all(|one| one.kind() != kind.kind()));
+    let names = |kinds: &[Provider]| kinds.iter().map(|kind| kind.kind().to_owned()).collect::<Vec<_>>();
+    let settings = Settings {
+        source: ConfigSource { file: file.map(Path::to_path_buf) },
+        env: Environment::of_process(),
+        ..Settings::default()
+    };
+    let folder = config::kinds_folder(&settings);
+    let taken = Taken { builtin: &names(&all), own: &names(&own) };
+    let found = folder.as_ref().map(|folder| kinds::read(folder, &taken)).unwrap_or_default();
     all.extend(own);
-    all
+    all.retain(|kind| found.kinds.iter().all(|one| one.kind() != kind.kind()));
+    all.extend(found.kinds);
+    Kinds { all, folder, problems: found.problems, broken: found.broken }
 }
 
 /// Reads the configuration and checks all of it, the strength of secrets included.
-pub(crate) fn load(
-    file: Option<&Path>,
-    is_dev: bool,
-    kinds: &[Provider],
-) -> Result<Config, Vec<ConfigProblem>> {
+pub(crate) fn load(file: Option<&Path>, is_dev: bool, kinds: &Kinds) -> Result<Config, Vec<ConfigProblem>> {
     let (settings, facts) = settings(file, is_dev, kinds);
-    config::load_judged(&settings, &facts, &|name, provider| {
+    let judge = |name: &Name, provider: &ProviderConfig| {
         let kind = kinds.iter().find(|kind| kind.kind() == provider.kind.as_str());
         kind.and_then(|kind| kind.activate(name, provider, "").err()).unwrap_or_default()
-    })
+    };
+    with_kinds(config::load_judged(&settings, &facts, &judge), kinds)
 }
 
 /// As [`load`], for tools that only sign or judge: they may do so with a secret that `serve` refuses.
-pub(crate) fn load_for_tools(file: Option<&Path>, kinds: &[Provider]) -> Result<Config, Vec<ConfigProblem>> {
+pub(crate) fn load_for_tools(file: Option<&Path>, kinds: &Kinds) -> Result<Config, Vec<ConfigProblem>> {
     let (settings, facts) = settings(file, false, kinds);
-    config::load(&settings, &facts)
+    with_kinds(config::load(&settings, &facts), kinds)
 }
 
-fn settings(file: Option<&Path>, is_dev: bool, kinds: &[Provider]) -> (Settings, Vec<KindFacts>) {
+/// What is wrong with kinds is wrong with the configuration.
+fn with_kinds(
+    loaded: Result<Config, Vec<ConfigProblem>>,
+    kinds: &Kinds,
+) -> Result<Config, Vec<ConfigProblem>> {
+    if kinds.problems.is_empty() {
+        return loaded;
+    }
+    let mut problems = loaded.err().unwrap_or_default();
+    problems.extend(kinds.problems.iter().cloned());
+    problems.sort();
+    Err(problems)
+}
+
+fn settings(file: Option<&Path>, is_dev: bool, kinds: &Kinds) -> (Settings, Vec<KindFacts>) {
     let mut facts = Vec::new();
     let mut dev = Vec::new();
-    for kind in kinds {
+    for kind in kinds.iter() {
         // A kind with a broken spec is reported when the app is built; here it is simply not known.
         let (Ok(spec), Ok(name)) = (kind.spec(), Name::parse(kind.kind())) else { continue };
         dev.extend(dev_kind(&name, spec));
@@ -62,6 +104,7 @@ fn settings(file: Option<&Path>, is_dev: bool, kinds: &[Provider]) -> (Settings,
         source: ConfigSource { file: file.map(Path::to_path_buf) },
         env: Environment::of_process(),
         dev: is_dev.then_some(dev),
+        broken_kinds: kinds.broken.clone(),
     };
     (settings, facts)
 }
@@ -97,7 +140,7 @@ fn dev_kind(name: &Name, spec: &Spec) -> Option<DevKind> {
 }
 
 /// As [`load`], with every problem in the error's text.
-pub(crate) fn loaded(file: Option<&Path>, is_dev: bool, kinds: &[Provider]) -> anyhow::Result<Config> {
+pub(crate) fn loaded(file: Option<&Path>, is_dev: bool, kinds: &Kinds) -> anyhow::Result<Config> {
     load(file, is_dev, kinds).map_err(|problems| unusable(&problems))
 }
 

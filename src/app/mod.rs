@@ -68,13 +68,13 @@ impl App {
     }
 
     /// Reads `file` (else `hooklatch.toml`, else the defaults) and the environment, knowing the built-in
-    /// kinds and `own` ones, and installs the log as configured, unless the process has one.
+    /// kinds, those of its `[kinds] folder` and `own` ones, and installs the log as configured, unless the process has one.
     pub fn load(file: Option<&std::path::Path>, own: Vec<Provider>) -> anyhow::Result<Self> {
-        let kinds = setup::kinds(own);
+        let kinds = setup::kinds(file, own);
         let config = setup::loaded(file, false, &kinds)?;
         // Another subscriber is the user's own choice.
         drop(logging::install(&config.log));
-        Ok(kinds.into_iter().fold(Self::new(config), Self::provider))
+        Ok(kinds.all.into_iter().fold(Self::new(config), Self::provider))
     }
 
     /// The configuration it will run with.

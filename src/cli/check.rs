@@ -7,17 +7,22 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use super::messages::{Api, Reach};
-use super::{complain, find_kind, load, say};
+use super::{Kinds, complain, docs, find_kind, load, say, tell_problems};
+use crate::kinds::judge_vectors;
 use crate::provider::Provider;
 use crate::spec::{Confidence, Scheme, SettingSpec, Source, Sources, Spec, Weakness};
 
 #[derive(Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag")]
 pub(super) struct ProvidersArgs {
     /// Describe this kind.
     kind: Option<String>,
     /// A Markdown table, as in the README.
     #[arg(long)]
     markdown: bool,
+    /// A page about all of them, as in `docs/providers.md`.
+    #[arg(long)]
+    docs: bool,
     /// JSON, one object a line.
     #[arg(long)]
     json: bool,
@@ -32,9 +37,9 @@ pub(super) struct ProvidersArgs {
     token: Option<String>,
 }
 
-/// Everything that is wrong, or that nothing is.
-pub(super) fn check(file: Option<&Path>, is_json: bool, kinds: &[Provider]) -> ExitCode {
-    let (problems, summary) = match load(file, false, kinds) {
+/// Everything that is wrong, or that nothing is; the signed requests beside kinds of a folder included.
+pub(super) fn check(file: Option<&Path>, is_json: bool, kinds: &Kinds) -> ExitCode {
+    let (mut problems, mut summary) = match load(file, false, kinds) {
         Err(problems) => (problems, String::new()),
         Ok(config) => {
             let (providers_n, destinations_n) = (config.providers.len(), config.destinations.len());
@@ -44,6 +49,14 @@ pub(super) fn check(file: Option<&Path>, is_json: bool, kinds: &[Provider]) -> E
             )
         }
     };
+    if let Some(folder) = &kinds.folder {
+        let (vectors_n, more) = judge_vectors(folder, kinds);
+        problems.extend(more);
+        summary = format!(
+            "{summary}; kinds of {}: {vectors_n} vectors are judged as they say",
+            folder.path.display()
+        );
+    }
     if is_json {
         say(json!({ "ok": problems.is_empty(), "problems": problems }));
     } else if problems.is_empty() {
@@ -61,7 +74,7 @@ pub(super) fn check(file: Option<&Path>, is_json: bool, kinds: &[Provider]) -> E
 pub(super) fn providers(
     args: &ProvidersArgs,
     file: Option<&Path>,
-    kinds: &[Provider],
+    kinds: &Kinds,
 ) -> anyhow::Result<ExitCode> {
     if args.live {
         return live(args, file, kinds);
@@ -72,11 +85,16 @@ pub(super) fn providers(
         say(if args.json { summary(spec).to_string() } else { described(kind, spec) });
         return Ok(ExitCode::SUCCESS);
     }
+    tell_problems(kinds);
     if args.markdown {
         say(markdown(kinds));
         return Ok(ExitCode::SUCCESS);
     }
-    for kind in kinds {
+    if args.docs {
+        say(docs::page(kinds));
+        return Ok(ExitCode::SUCCESS);
+    }
+    for kind in kinds.iter() {
         let spec = kind.spec().map_err(Clone::clone)?;
         if args.json {
             say(summary(spec));
@@ -88,7 +106,7 @@ pub(super) fn providers(
 }
 
 /// What a running server knows about its providers' secrets.
-fn live(args: &ProvidersArgs, file: Option<&Path>, kinds: &[Provider]) -> anyhow::Result<ExitCode> {
+fn live(args: &ProvidersArgs, file: Option<&Path>, kinds: &Kinds) -> anyhow::Result<ExitCode> {
     let reach = Reach { url: args.url.clone(), token: args.token.clone(), json: args.json };
     let found = Api::new(&reach, file, kinds)?.get(&["providers"], &[])?;
     if args.json {
@@ -156,9 +174,9 @@ pub(crate) fn markdown(kinds: &[Provider]) -> String {
     lines.join("\n")
 }
 
-fn signed_by(spec: &Spec) -> String {
-    let signature = &spec.signature;
-    let scheme = match signature.scheme {
+/// A scheme in words for people.
+pub(super) fn scheme_name(scheme: Scheme) -> &'static str {
+    match scheme {
         Scheme::HmacSha1 => "HMAC-SHA-1",
         Scheme::HmacSha256 => "HMAC-SHA-256",
         Scheme::HmacSha384 => "HMAC-SHA-384",
@@ -172,7 +190,12 @@ fn signed_by(spec: &Spec) -> String {
         Scheme::Basic => "HTTP Basic",
         Scheme::Unsigned => "none",
         Scheme::Code => "code",
-    };
+    }
+}
+
+fn signed_by(spec: &Spec) -> String {
+    let signature = &spec.signature;
+    let scheme = scheme_name(signature.scheme);
     let place = match (signature.headers.as_slice(), &signature.json) {
         ([], None) => String::new(),
         ([], Some(pointer)) => format!(" in body `{pointer}`"),
@@ -202,7 +225,7 @@ fn places(sources: &Sources) -> String {
 }
 
 fn described(kind: &Provider, spec: &Spec) -> String {
-    let samples: Vec<&str> = kind.sample_list().iter().map(|(event_type, _)| *event_type).collect();
+    let samples: Vec<&str> = kind.sample_list().into_iter().map(|(event_type, _)| event_type).collect();
     let id = spec.event.last().map(|event| places(&event.id)).unwrap_or_default();
     let setting = |setting: &SettingSpec| {
         let needed = if setting.needed { ", needed" } else { "" };
@@ -236,7 +259,7 @@ fn summary(spec: &Spec) -> serde_json::Value {
     })
 }
 
-fn confidence(spec: &Spec) -> &'static str {
+pub(super) fn confidence(spec: &Spec) -> &'static str {
     match spec.confidence {
         Confidence::Official => "official",
         Confidence::Secondary => "secondary",

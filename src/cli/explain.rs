@@ -10,8 +10,8 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method};
 
 use super::messages::{Api, Reach};
 use super::sign::signer;
-use super::{find_kind, say};
-use crate::provider::{ActiveProvider, Provider};
+use super::{Kinds, find_kind, say};
+use crate::provider::ActiveProvider;
 use crate::receive::diagnose;
 use crate::types::Clock;
 use crate::vectors::{Vector, judge_one};
@@ -36,11 +36,7 @@ pub(super) struct ExplainArgs {
     reach: Reach,
 }
 
-pub(super) fn explain(
-    args: &ExplainArgs,
-    file: Option<&Path>,
-    kinds: &[Provider],
-) -> anyhow::Result<ExitCode> {
+pub(super) fn explain(args: &ExplainArgs, file: Option<&Path>, kinds: &Kinds) -> anyhow::Result<ExitCode> {
     let Some(path) = args.file.as_ref().filter(|_| !args.recent) else {
         let api = Api::new(&args.reach, file, kinds)?;
         let found = api.get(&["rejected"], &[("provider", args.provider.as_deref())])?;

@@ -8,9 +8,8 @@ use anyhow::Context;
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
-use super::{Usage, load_for_tools, runtime, say};
+use super::{Kinds, Usage, load_for_tools, runtime, say};
 use crate::config::{AdminRole, DEV_TOKEN};
-use crate::provider::Provider;
 
 /// How to reach the server.
 #[derive(Args)]
@@ -154,7 +153,7 @@ struct Switch {
 pub(super) fn destinations(
     args: &DestinationsArgs,
     file: Option<&Path>,
-    kinds: &[Provider],
+    kinds: &Kinds,
 ) -> anyhow::Result<ExitCode> {
     let api = Api::new(&args.reach, file, kinds)?;
     let (act, switch) = match &args.command {
@@ -173,7 +172,7 @@ pub(super) fn destinations(
 }
 
 /// `hooklatch events …`.
-pub(super) fn events(args: &EventsArgs, file: Option<&Path>, kinds: &[Provider]) -> anyhow::Result<ExitCode> {
+pub(super) fn events(args: &EventsArgs, file: Option<&Path>, kinds: &Kinds) -> anyhow::Result<ExitCode> {
     let api = Api::new(&args.reach, file, kinds)?;
     match &args.command {
         EventsCommand::List { state, limit } => {
@@ -198,11 +197,7 @@ pub(super) fn events(args: &EventsArgs, file: Option<&Path>, kinds: &[Provider])
 }
 
 /// `hooklatch messages …`.
-pub(super) fn messages(
-    args: &MessagesArgs,
-    file: Option<&Path>,
-    kinds: &[Provider],
-) -> anyhow::Result<ExitCode> {
+pub(super) fn messages(args: &MessagesArgs, file: Option<&Path>, kinds: &Kinds) -> anyhow::Result<ExitCode> {
     let api = Api::new(&args.reach, file, kinds)?;
     match &args.command {
         MessagesCommand::List { which, limit } => {
@@ -241,7 +236,7 @@ pub(super) struct Api {
 }
 
 impl Api {
-    pub(super) fn new(reach: &Reach, file: Option<&Path>, kinds: &[Provider]) -> anyhow::Result<Self> {
+    pub(super) fn new(reach: &Reach, file: Option<&Path>, kinds: &Kinds) -> anyhow::Result<Self> {
         // Without a usable configuration the arguments may still say all that is needed.
         let admin = load_for_tools(file, kinds).ok().map(|config| config.admin);
         let listen =

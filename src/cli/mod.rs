@@ -4,6 +4,7 @@
 //! read goes to stdout, everything else to stderr.
 
 mod check;
+mod docs;
 mod explain;
 mod messages;
 mod send;
@@ -19,7 +20,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use crate::provider::Provider;
-use crate::setup::{kinds, load, load_for_tools, loaded, unusable};
+use crate::setup::{Kinds, kinds, load, load_for_tools, loaded, unusable};
 
 /// A webhook receiver that a team can trust with money.
 #[derive(Parser)]
@@ -75,8 +76,8 @@ enum Command {
 /// Runs the command of this process's arguments, with `own` kinds beside, or instead of, the built-in ones.
 pub fn main(own: Vec<Provider>) -> ExitCode {
     let cli = Cli::parse();
-    let kinds = kinds(own);
     let file = cli.config.as_deref();
+    let kinds = kinds(file, own);
     let result = match cli.command {
         Command::Serve { dev } => serve::serve(file, dev, kinds),
         Command::Check { json } => Ok(check::check(file, json, &kinds)),
@@ -113,11 +114,17 @@ fn complain(line: impl Display) {
 }
 
 /// The kind called `name`, or which there are.
-fn find_kind<'a>(kinds: &'a [Provider], name: &str) -> anyhow::Result<&'a Provider> {
+fn find_kind<'a>(kinds: &'a Kinds, name: &str) -> anyhow::Result<&'a Provider> {
     kinds.iter().find(|kind| kind.kind() == name).ok_or_else(|| {
+        tell_problems(kinds);
         let known: Vec<&str> = kinds.iter().map(Provider::kind).collect();
         Usage(format!("no provider kind is called `{name}`; there are {}", known.join(", "))).into()
     })
+}
+
+/// What is wrong with the kinds of a folder, for commands that can do without them.
+fn tell_problems(kinds: &Kinds) {
+    kinds.problems.iter().for_each(complain);
 }
 
 fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {

@@ -12,8 +12,8 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
 use super::sign::{Signer, fresh_id, signer};
-use super::{complain, runtime, say};
-use crate::provider::{Provider, filled_sample};
+use super::{Kinds, complain, runtime, say};
+use crate::provider::filled_sample;
 use crate::types::Clock;
 use crate::verify::{SignAt, Signed};
 
@@ -70,7 +70,7 @@ struct Heard {
     took: Duration,
 }
 
-pub(super) fn send(args: &SendArgs, file: Option<&Path>, kinds: &[Provider]) -> anyhow::Result<ExitCode> {
+pub(super) fn send(args: &SendArgs, file: Option<&Path>, kinds: &Kinds) -> anyhow::Result<ExitCode> {
     let signer = signer(&args.kind, args.secret.as_deref(), file, kinds)?;
     let url = signer.url_or(args.url.as_deref());
     let requests = requests(args, &signer, &url)?;
@@ -125,7 +125,7 @@ fn requests(args: &SendArgs, signer: &Signer<'_>, url: &str) -> anyhow::Result<V
 }
 
 /// Changes a digit or letter, so that the body stays JSON.
-fn spoil(body: &mut [u8]) {
+pub(super) fn spoil(body: &mut [u8]) {
     // The last one: of a kind that signs fields, the first may belong to none of them.
     if let Some(byte) = body.iter_mut().rev().find(|byte| byte.is_ascii_alphanumeric()) {
         *byte = if *byte == b'e' { b'E' } else { *byte ^ 1 };

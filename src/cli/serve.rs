@@ -5,21 +5,20 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 
-use super::{complain, loaded, runtime, say, sign};
+use super::{Kinds, complain, loaded, runtime, say, sign};
 use crate::config::Config;
-use crate::provider::Provider;
 use crate::store::{Store, StoreSettings};
 use crate::{App, logging};
 
 /// Runs until SIGTERM or SIGINT.
-pub(super) fn serve(file: Option<&Path>, is_dev: bool, kinds: Vec<Provider>) -> anyhow::Result<ExitCode> {
+pub(super) fn serve(file: Option<&Path>, is_dev: bool, kinds: Kinds) -> anyhow::Result<ExitCode> {
     let config = loaded(file, is_dev, &kinds)?;
     logging::install(&config.log)?;
     let banner = if is_dev { Some(banner(&config, &kinds)?) } else { None };
     if config.providers.is_empty() {
         complain("hooklatch: no [providers.NAME] is configured, so every request will be answered 404");
     }
-    let mut app = kinds.into_iter().fold(App::new(config), App::provider);
+    let mut app = kinds.all.into_iter().fold(App::new(config), App::provider);
     if is_dev {
         app = app.echo();
     }
@@ -33,7 +32,7 @@ pub(super) fn serve(file: Option<&Path>, is_dev: bool, kinds: Vec<Provider>) -> 
 }
 
 /// What a newcomer needs: where to send, one request that works, where to look.
-fn banner(config: &Config, kinds: &[Provider]) -> anyhow::Result<String> {
+fn banner(config: &Config, kinds: &Kinds) -> anyhow::Result<String> {
     let base = format!("http://{}", config.server.listen);
     let admin = format!("http://{}", config.admin.listen);
     let curl = sign::dev_curl(kinds, "stripe", &format!("{base}/webhooks/stripe"))?;
@@ -48,7 +47,7 @@ fn banner(config: &Config, kinds: &[Provider]) -> anyhow::Result<String> {
 }
 
 /// Applies what is missing and says what it was.
-pub(super) fn migrate(file: Option<&Path>, kinds: &[Provider]) -> anyhow::Result<ExitCode> {
+pub(super) fn migrate(file: Option<&Path>, kinds: &Kinds) -> anyhow::Result<ExitCode> {
     let config = loaded(file, false, kinds)?;
     runtime()?.block_on(async {
         let settings =

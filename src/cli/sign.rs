@@ -1,12 +1,14 @@
 //! `sign`: a request as its sender would send it, offline, ready to paste.
 
+mod own;
+
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Context;
 use clap::Args;
 
-use super::{Usage, complain, find_kind, load_for_tools, say, unusable};
+use super::{Kinds, Usage, complain, find_kind, load_for_tools, say, unusable};
 use crate::config::Secret;
 use crate::provider::{ActiveProvider, Provider, filled_sample};
 use crate::types::Clock;
@@ -37,6 +39,10 @@ pub(super) struct SignArgs {
     /// Print the headers alone.
     #[arg(long)]
     headers: bool,
+    /// Print the kind's own vectors instead, for its `vectors.json`: good, tampered, signed with another secret and,
+    /// if a time is signed, stale.
+    #[arg(long, conflicts_with_all = ["headers", "body", "secret", "url", "id", "event_type"])]
+    vectors: bool,
 }
 
 /// Somebody who can sign: a kind with one provider's secrets.
@@ -54,7 +60,7 @@ pub(super) fn signer<'a>(
     name: &str,
     secret: Option<&str>,
     file: Option<&Path>,
-    kinds: &'a [Provider],
+    kinds: &'a Kinds,
 ) -> anyhow::Result<Signer<'a>> {
     let config = match load_for_tools(file, kinds) {
         Ok(config) => Some(config),
@@ -102,12 +108,16 @@ impl Signer<'_> {
     }
 
     /// The sample of `event_type`, or the first; or which there are.
-    pub(super) fn sample(&self, event_type: Option<&str>) -> anyhow::Result<(&'static str, &'static str)> {
+    pub(super) fn sample(&self, event_type: Option<&str>) -> anyhow::Result<(&str, &str)> {
         let samples = self.kind.sample_list();
         let found = match event_type {
             None => samples.first(),
             Some(wanted) => samples.iter().find(|(known, _)| *known == wanted),
         };
+        if samples.is_empty() {
+            let kind = self.kind.kind();
+            return Err(Usage(format!("kind `{kind}` has no samples; sign a file with --body FILE")).into());
+        }
         found.copied().ok_or_else(|| {
             let known: Vec<&str> = samples.iter().map(|(known, _)| *known).collect();
             Usage(format!("kind `{}` has samples of {}", self.kind.kind(), known.join(", "))).into()
@@ -115,8 +125,12 @@ impl Signer<'_> {
     }
 }
 
-pub(super) fn sign(args: &SignArgs, file: Option<&Path>, kinds: &[Provider]) -> anyhow::Result<ExitCode> {
+pub(super) fn sign(args: &SignArgs, file: Option<&Path>, kinds: &Kinds) -> anyhow::Result<ExitCode> {
     let signer = signer(&args.kind, args.secret.as_deref(), file, kinds)?;
+    if args.vectors {
+        say(own::vectors(&signer, args.now)?);
+        return Ok(ExitCode::SUCCESS);
+    }
     let now_s = args.now.unwrap_or_else(|| Clock::system().now_ms() / 1_000);
     let id = args.id.clone().unwrap_or_else(fresh_id);
     let url = signer.url_or(args.url.as_deref());
@@ -151,10 +165,11 @@ fn carries_id(signed: &Signed, id: &str) -> bool {
 }
 
 /// The curl command of a kind's first sample under its dev secret.
-pub(super) fn dev_curl(kinds: &[Provider], kind: &str, url: &str) -> anyhow::Result<String> {
+pub(super) fn dev_curl(kinds: &Kinds, kind: &str, url: &str) -> anyhow::Result<String> {
     let kind = find_kind(kinds, kind)?;
     let provider = kind.dev().map_err(|why| anyhow::anyhow!("{why}"))?;
-    let (event_type, sample) = kind.sample_list().first().copied().context("the kind has no samples")?;
+    let samples = kind.sample_list();
+    let (event_type, sample) = samples.first().copied().context("the kind has no samples")?;
     let (now_s, id) = (Clock::system().now_ms() / 1_000, fresh_id());
     let body = filled_sample(sample, &id, now_s);
     let at = SignAt { now_s, url: url.to_owned(), id, event_type: event_type.to_owned() };

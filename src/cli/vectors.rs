@@ -6,8 +6,7 @@ use std::process::ExitCode;
 use anyhow::Context;
 use clap::Args;
 
-use super::{complain, say};
-use crate::provider::Provider;
+use super::{Kinds, complain, say, tell_problems};
 use crate::vectors::{Judged, judge};
 
 #[derive(Args)]
@@ -21,7 +20,8 @@ pub(super) struct VectorsArgs {
 }
 
 /// Exit code 1 when a verdict differs from its expectation and that matters.
-pub(super) fn vectors(args: &VectorsArgs, kinds: &[Provider]) -> anyhow::Result<ExitCode> {
+pub(super) fn vectors(args: &VectorsArgs, kinds: &Kinds) -> anyhow::Result<ExitCode> {
+    tell_problems(kinds);
     let mut all = Vec::new();
     for file in args.files.iter().map(|path| files(path)).collect::<anyhow::Result<Vec<_>>>()?.concat() {
         let text =

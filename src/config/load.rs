@@ -127,6 +127,30 @@ pub struct Settings {
     pub env: Environment,
     /// With `serve --dev`: the kinds and what is published for them.
     pub dev: Option<Vec<DevKind>>,
+    /// Kinds whose folder cannot be used, which is told already: nothing is said about their providers.
+    pub broken_kinds: Vec<String>,
+}
+
+/// Where `[kinds] folder` is, and what says so.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KindsFolder {
+    /// The folder, from the config file's on.
+    pub path: PathBuf,
+    /// The file or variable.
+    pub source: String,
+}
+
+/// The folder of kinds that are read when the program starts, if there is one. Looked up before everything else
+/// is checked; what is wrong with the layers, or with the key, is for [`load`] to say.
+pub fn kinds_folder(settings: &Settings) -> Option<KindsFolder> {
+    let file = settings.source.file_to_read();
+    let root = merged(settings, file.as_deref()).ok()?;
+    let ValueKind::Table(kinds) = &root.get("kinds")?.kind else { return None };
+    let folder = kinds.get("folder")?;
+    let ValueKind::String(text) = &folder.kind else { return None };
+    let checker = checker(settings, file.as_deref());
+    let source = layers::origin_of(folder).unwrap_or_else(|| checker.default_source.clone());
+    (!text.is_empty()).then(|| KindsFolder { path: checker.folder.join(text), source })
 }
 
 impl ConfigSource {
@@ -154,7 +178,7 @@ pub fn load_judged(
     let file = settings.source.file_to_read();
     let root = merged(settings, file.as_deref())?;
     let mut checker = checker(settings, file.as_deref());
-    let config = whole(&mut checker, root, kinds, judge);
+    let config = whole(&mut checker, root, (kinds, &settings.broken_kinds), judge);
     let mut problems = checker.problems;
     problems.sort();
     problems.dedup();
@@ -234,7 +258,7 @@ fn admin_listen(root: &Map<String, Value>) -> Option<SocketAddr> {
 fn whole(
     checker: &mut Checker<'_>,
     root: Map<String, Value>,
-    kinds: &[KindFacts],
+    (kinds, broken_kinds): (&[KindFacts], &[String]),
     judge: Judge<'_>,
 ) -> Option<Config> {
     let mut root = Table::root(root);
@@ -244,6 +268,7 @@ fn whole(
     let outbox = section::outbox(checker, &mut root);
     let fetch = section::fetch(checker, &mut root);
     let log = section::log(checker, &mut root);
+    section::kinds(checker, &mut root);
 
     let places = root.table(checker, "destinations").map_or_else(Vec::new, |table| table.entries(checker));
     let senders = root.table(checker, "providers").map_or_else(Vec::new, |table| table.entries(checker));
@@ -253,7 +278,7 @@ fn whole(
         .into_iter()
         .filter_map(|(name, field)| destination::destination(checker, &name, field, lease_ms))
         .collect();
-    let known = Known { kinds, destinations: &names };
+    let known = Known { kinds, broken_kinds, destinations: &names };
     let providers: BTreeMap<_, _> = senders
         .into_iter()
         .filter_map(|(name, field)| sender(checker, (&name, field), &known, judge))
@@ -318,7 +343,7 @@ fn check_public_url(checker: &mut Checker<'_>, config: &Config, kinds: &[KindFac
 fn asked(settings: &Settings, kinds: &[KindFacts]) -> BTreeSet<String> {
     let root = merged(settings, settings.source.file.as_deref()).unwrap_or_default();
     let mut checker = checker(settings, None);
-    whole(&mut checker, root, kinds, &|_, _| Vec::new());
+    whole(&mut checker, root, (kinds, &[]), &|_, _| Vec::new());
     checker.asked
 }
 

@@ -26,10 +26,11 @@ pub use http::{
 };
 pub use kind_settings::{KindSetting, KindSettings};
 pub use load::{
-    DEFAULTS, DevKind, Environment, Judge, KindFacts, SecretsNeed, SettingFacts, SettingShape, Settings,
-    load, load_judged,
+    DEFAULTS, DevKind, Environment, Judge, KindFacts, KindsFolder, SecretsNeed, SettingFacts, SettingShape,
+    Settings, kinds_folder, load, load_judged,
 };
 pub use problem::ConfigProblem;
+pub(crate) use problem::nearest;
 pub use target::{Format, Target};
 
 use crate::types::Name;

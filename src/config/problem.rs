@@ -52,7 +52,7 @@ pub(super) fn shown(text: &str) -> String {
 
 /// The one of `known` that `text` was probably meant to be: at most two edits away, and fewer than half of
 /// its letters.
-pub(super) fn nearest<'a>(text: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+pub(crate) fn nearest<'a>(text: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     known
         .into_iter()
         .map(|candidate| (distance(text, candidate), candidate))

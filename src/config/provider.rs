@@ -19,6 +19,8 @@ const UNTIMED_DAYS: u32 = 400;
 pub(super) struct Known<'a> {
     /// The kinds there are.
     pub kinds: &'a [KindFacts],
+    /// Kinds that are there and cannot be used, which is told elsewhere.
+    pub broken_kinds: &'a [String],
     /// The names under `[destinations]`, right or wrong.
     pub destinations: &'a [String],
 }
@@ -33,6 +35,9 @@ pub(super) fn provider(
     let name = entry_name(checker, name, &field)?;
     let place = field.clone();
     let mut table = field.table(checker)?;
+    if known.broken_kinds.contains(&kind_text(checker, &table, &name)) {
+        return None;
+    }
     let kind = kind(checker, &mut table, &name, (&place, known.kinds));
     let facts = known.kinds.iter().find(|facts| Some(&facts.kind) == kind.as_ref());
     let settings =
@@ -73,6 +78,12 @@ pub(super) fn entry_name(checker: &mut Checker<'_>, name: &str, field: &Field) -
             None
         }
     }
+}
+
+/// The kind as it is written, right or wrong.
+fn kind_text(checker: &Checker<'_>, table: &Table, name: &Name) -> String {
+    let written = table.peek(checker, "kind").map(|field| field.value.kind);
+    if let Some(::config::ValueKind::String(text)) = written { text } else { name.to_string() }
 }
 
 fn kind(

@@ -150,6 +150,13 @@ fn admin_token(checker: &mut Checker<'_>, field: Field) -> Option<AdminToken> {
     Some(AdminToken { name: name?, role: role?, token: token? })
 }
 
+/// `[kinds]`; its folder is read before the rest is checked, because the kinds in it say what is right.
+pub(super) fn kinds(checker: &mut Checker<'_>, root: &mut Table) {
+    let Some(mut table) = root.table(checker, "kinds") else { return };
+    table.text(checker, "folder");
+    table.finish(checker);
+}
+
 /// `[database]`
 pub(super) fn database(checker: &mut Checker<'_>, root: &mut Table) -> Option<DatabaseConfig> {
     let mut table = root.table(checker, "database")?;

@@ -1,6 +1,24 @@
-//! Published secrets and samples, for development.
+//! What stands in for a sender: its published secret, its sample events.
+
+use std::sync::Arc;
 
 use crate::spec::{Scheme, SecretFormat, Spec};
+
+/// Sample events: type and JSON text; built in, or read when the program starts.
+#[derive(Debug, Clone)]
+pub(super) enum Samples {
+    BuiltIn(&'static [(&'static str, &'static str)]),
+    Read(Arc<[(String, String)]>),
+}
+
+impl Samples {
+    pub(super) fn list(&self) -> Vec<(&str, &str)> {
+        match self {
+            Self::BuiltIn(list) => list.to_vec(),
+            Self::Read(list) => list.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect(),
+        }
+    }
+}
 
 /// The secret that `serve --dev` and `sign` use for a kind: fixed, public, in the kind's own format.
 pub fn dev_secret(spec: &Spec) -> String {

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
+use super::SettingSpec;
+
 /// Where the keys of a setting come from, when the operator wrote none: fetched when a request first names one.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -73,7 +75,10 @@ fn grace_h() -> u32 {
 }
 
 impl FetchSpec {
-    pub(super) fn check(&self) -> Result<(), String> {
+    pub(super) fn check(&self, settings: &[SettingSpec]) -> Result<(), String> {
+        if !settings.iter().any(|one| one.name == self.setting) {
+            return Err(format!("fetch.setting: `{}` is no [[setting]]", self.setting));
+        }
         if self.url != "{id}" && !self.url.starts_with("https://") {
             return Err("fetch.url: it must be https:// or {id}".to_owned());
         }

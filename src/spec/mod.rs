@@ -7,6 +7,7 @@ mod event;
 mod fetch;
 mod handshake;
 mod layout;
+mod mistakes;
 mod signature;
 mod template;
 
@@ -16,6 +17,7 @@ pub use event::{BodyFormat, EventSpec, Source, Sources};
 pub use fetch::{ConfirmSpec, FetchForm, FetchSpec, is_host_of};
 pub use handshake::{HandshakeSpec, MacSpec, TokenSpec};
 pub use layout::{Layout, Slot};
+pub use mistakes::Mistake;
 pub use signature::{Encoding, Scheme, SecretFormat, SignatureSpec, TimeUnit, Weakness};
 pub use template::{Piece, Template};
 
@@ -27,6 +29,10 @@ use crate::types::Name;
 pub struct Spec {
     /// The kind: the folder's name.
     pub kind: String,
+    /// Whether this kind, read from a folder when the program starts, is meant to stand in for the built-in one
+    /// of the same name. Without it, such a name is an error.
+    #[serde(default)]
+    pub replaces_builtin: bool,
     /// The sender's name for people.
     pub title: String,
     /// How sure the facts are.
@@ -144,11 +150,12 @@ pub struct SpecError {
 impl Spec {
     /// Reads the text of a `provider.toml` and checks that its parts fit each other.
     pub fn parse(text: &str) -> Result<Self, SpecError> {
-        let spec: Self = toml::from_str(text)
-            .map_err(|error| SpecError { kind: "?".to_owned(), why: error.to_string().trim().to_owned() })?;
-        let kind = spec.kind.clone();
-        spec.check().map_err(|why| SpecError { kind, why })?;
-        Ok(spec)
+        Self::parse_all(text).map_err(|mistakes| {
+            let table: toml::Table = text.parse().unwrap_or_default();
+            let kind = table.get("kind").and_then(toml::Value::as_str).unwrap_or("?").to_owned();
+            let why: Vec<String> = mistakes.iter().map(ToString::to_string).collect();
+            SpecError { kind, why: why.join("; ") }
+        })
     }
 
     /// Whether the signature covers a time, so that an old request stops being believed.
@@ -171,31 +178,58 @@ impl Spec {
         self.signed_url || self.signature.has_signed_url()
     }
 
-    fn check(&self) -> Result<(), String> {
-        Name::parse(&self.kind).map_err(|error| format!("kind: {error}"))?;
-        self.signature.check()?;
+    /// What does not fit together, each as `key: why`.
+    fn misfits(&self) -> Vec<String> {
+        let alternative = self.alternative.as_ref().map_or(Ok(()), |alternative| {
+            if alternative.when_header.is_none() {
+                return Err("alternative.when_header: say when it counts".to_owned());
+            }
+            alternative.check().map_err(|why| why.replacen("signature", "alternative", 1))
+        });
+        let checks = [
+            Name::parse(&self.kind).map(drop).map_err(|error| format!("kind: {error}")),
+            bounded("horizon_h", self.horizon_h, HORIZON_H_MAX),
+            bounded("answer_within_ms", self.answer_within_ms, ANSWER_WITHIN_MS_MAX),
+            self.signature.check(),
+            self.check_settings(),
+            self.check_order_of_events(),
+            alternative,
+        ];
+        let events = self.event.iter().map(EventSpec::check);
+        let handshakes = self.handshake.iter().map(HandshakeSpec::check);
+        let fetches = self.fetch.iter().map(|fetch| fetch.check(&self.setting));
+        let confirms = self.confirm.iter().map(ConfirmSpec::check);
+        let more = events.chain(handshakes).chain(fetches).chain(confirms);
+        checks.into_iter().chain(more).filter_map(Result::err).collect()
+    }
+
+    fn check_order_of_events(&self) -> Result<(), String> {
         if self.event.is_empty() {
             return Err("event: at least one [[event]] is needed".to_owned());
         }
         if self.event.iter().position(|event| event.when_header.is_none()) != Some(self.event.len() - 1) {
             return Err("event: the last [[event]], and only that one, has no when_header".to_owned());
         }
-        self.event.iter().try_for_each(EventSpec::check)?;
-        if let Some(alternative) = &self.alternative {
-            if alternative.when_header.is_none() {
-                return Err("alternative.when_header: say when it counts".to_owned());
-            }
-            alternative.check().map_err(|why| format!("alternative: {why}"))?;
-        }
-        self.fetch.iter().try_for_each(FetchSpec::check)?;
-        if let Some(fetch) =
-            self.fetch.iter().find(|fetch| !self.setting.iter().any(|one| one.name == fetch.setting))
-        {
-            return Err(format!("fetch.setting: `{}` is no [[setting]]", fetch.setting));
-        }
-        self.confirm.iter().try_for_each(ConfirmSpec::check)?;
-        self.handshake.iter().try_for_each(HandshakeSpec::check)
+        Ok(())
     }
+
+    /// A key in a setting that nobody can write would never be found.
+    fn check_settings(&self) -> Result<(), String> {
+        let is_unknown = |name: &&String| self.setting.iter().all(|setting| setting.name != **name);
+        match self.signature.keys.iter().find(is_unknown) {
+            Some(name) => Err(format!("signature.keys: no [[setting]] is called `{name}`: declare it")),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Longest time over which a sender may send again: the most that ids can be kept. Hours.
+const HORIZON_H_MAX: u32 = 3_650 * 24;
+/// Longest time a sender may wait. Milliseconds.
+const ANSWER_WITHIN_MS_MAX: u32 = 3_600_000;
+
+fn bounded(key: &str, number: u32, max: u32) -> Result<(), String> {
+    if (1..=max).contains(&number) { Ok(()) } else { Err(format!("{key}: write a number from 1 to {max}")) }
 }
 
 /// Whether `text` is a JSON pointer, or pointers separated by `|`.
@@ -257,6 +291,41 @@ mod tests {
         check("\"/id\"", "\"id\"", "`id` is not a JSON pointer");
         check("{ json = \"/id\" }", "", "event.id");
         check("id_signed = true", "id_signed = true\nobject = [{ json = \"/o\" }]", "object and version");
+        check("horizon_h = 72", "horizon_h = 0", "horizon_h: write a number");
+        check("tolerance_s = 300", "tolerance_s = 300\nkeys = \"k\"", "signature.keys: no [[setting]]");
         check("id_signed = true", "id_signed = true\nwhen_header = \"x\"", "when_header");
+    }
+
+    #[test]
+    fn all_mistakes_of_form_come_at_once_with_their_lines() {
+        let text = GOOD
+            .replace("title", "titel")
+            .replace("id_signed = true", "id_signed = true\nbody = \"xml\"")
+            .replace("tolerance_s = 300", "tolerance_s = \"300\"")
+            .replace("docs = \"https://acme.example/webhooks\"", "");
+        let mistakes = Spec::parse_all(&text).expect_err("mistakes");
+        let keys: Vec<(Option<usize>, &str)> =
+            mistakes.iter().map(|one| (one.line, one.key.as_str())).collect();
+        assert_eq!(
+            keys,
+            [
+                (None, "title"),
+                (None, "docs"),
+                (Some(18), "event.body"),
+                (Some(14), "signature.tolerance_s"),
+                (Some(3), "titel"),
+            ]
+        );
+    }
+
+    #[test]
+    fn all_misfits_come_at_once() {
+        let text = GOOD
+            .replace("horizon_h = 72", "horizon_h = 0")
+            .replace(".{body}", "")
+            .replace("\"/id\"", "\"id\"");
+        let keys: Vec<String> =
+            Spec::parse_all(&text).expect_err("three").into_iter().map(|one| one.key).collect();
+        assert_eq!(keys, ["horizon_h", "signature.signed", "event"]);
     }
 }

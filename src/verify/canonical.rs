@@ -3,14 +3,38 @@
 
 use crate::json::{elements, members};
 
-/// The JSON without white space between its parts; everything else as it is. `None` when it is not JSON.
+/// Deepest nesting that is followed. These bodies are written again before anybody is believed, so a stranger
+/// must not choose how deep we go: each level takes stack, and reads what is left once more.
+const DEPTH_MAX: usize = 64;
+
+/// The JSON without white space between its parts; everything else as it is. `None` when it is not JSON, or
+/// nested deeper than any sender does it.
 pub fn compact_json(json: &[u8]) -> Option<Vec<u8>> {
-    written(json, false)
+    is_shallow(json).then(|| written(json, false))?
 }
 
 /// As [`compact_json`], with the members of every object sorted by their names.
 pub fn sorted_json(json: &[u8]) -> Option<Vec<u8>> {
-    written(json, true)
+    is_shallow(json).then(|| written(json, true))?
+}
+
+/// Whether nothing is nested deeper than [`DEPTH_MAX`], told in one pass.
+fn is_shallow(json: &[u8]) -> bool {
+    let (mut depth, mut is_text, mut is_escaped) = (0_usize, false, false);
+    for byte in json {
+        match byte {
+            _ if is_escaped => is_escaped = false,
+            b'\\' => is_escaped = is_text,
+            b'"' => is_text = !is_text,
+            b'[' | b'{' if !is_text => depth += 1,
+            b']' | b'}' if !is_text => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        if depth > DEPTH_MAX {
+            return false;
+        }
+    }
+    true
 }
 
 fn written(json: &[u8], is_sorted: bool) -> Option<Vec<u8>> {
@@ -86,6 +110,14 @@ mod tests {
         for bad in ["", "{", "[1,]", "nul", "{\"a\":}"] {
             assert_eq!(compact_json(bad.as_bytes()), None, "{bad}");
         }
+        let nested = |depth: usize| format!("{}1{}", "[".repeat(depth), "]".repeat(depth));
+        assert!(sorted_json(nested(DEPTH_MAX).as_bytes()).is_some());
+        assert!(
+            compact_json(format!("[\"\\\"{}\"]", "[".repeat(100)).as_bytes()).is_some(),
+            "a text is not nested"
+        );
+        assert_eq!(sorted_json(nested(DEPTH_MAX + 1).as_bytes()), None);
+        assert_eq!(sorted_json(nested(100_000).as_bytes()), None, "and not a stack that overflows");
     }
 
     #[test]

@@ -69,7 +69,7 @@ impl TestApp {
         let settings = Settings {
             source: ConfigSource { file: Some(file) },
             env: BTreeMap::<String, String>::new().into_iter().collect::<Environment>(),
-            dev: None,
+            ..Settings::default()
         };
         let facts = KindFacts {
             kind: Name::parse("stripe").unwrap(),

@@ -49,7 +49,10 @@ fn load_in(folder: &Path, text: &str, env: &[(&str, &str)]) -> Result<Config, Ve
     let path = folder.join("hooklatch.toml");
     std::fs::write(&path, text).expect("a file");
     let env = env.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-    load(&Settings { source: ConfigSource { file: Some(path) }, env, dev: None }, &kinds())
+    load(
+        &Settings { source: ConfigSource { file: Some(path) }, env, dev: None, ..Settings::default() },
+        &kinds(),
+    )
 }
 
 fn loaded(text: &str, env: &[(&str, &str)]) -> Result<Config, Vec<ConfigProblem>> {

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 const LINES_N_MAX: usize = 400;
 
 /// Who may import whom: a module imports only from lower ranks. Modules of one rank do not know each other.
-const RANKS: [(&str, u8); 26] = [
+const RANKS: [(&str, u8); 27] = [
     ("types", 0),
     ("template", 0),
     ("net", 0),
@@ -31,6 +31,7 @@ const RANKS: [(&str, u8); 26] = [
     ("prelude", 6),
     ("providers", 7),
     ("receive", 7),
+    ("kinds", 7),
     ("setup", 8),
     ("http", 8),
     ("app", 9),
@@ -192,16 +193,27 @@ fn twin_files_have_the_same_functions_in_the_same_order() {
     }
 }
 
-#[test]
-fn the_readme_lists_the_kinds_that_there_are() {
+/// What `hooklatch providers` says away from any configuration.
+fn providers(option: &str) -> String {
     let run = std::process::Command::new(env!("CARGO_BIN_EXE_hooklatch"))
-        .args(["providers", "--markdown"])
+        .args(["providers", option])
         .current_dir(std::env::temp_dir())
         .output()
         .unwrap();
-    let table = String::from_utf8(run.stdout).unwrap();
+    String::from_utf8(run.stdout).unwrap()
+}
+
+#[test]
+fn the_readme_lists_the_kinds_that_there_are() {
+    let table = providers("--markdown");
     let readme = fs::read_to_string(root().join("README.md")).unwrap();
     assert!(readme.contains(table.trim()), "put this into README.md:\n{table}");
+}
+
+#[test]
+fn the_page_about_the_kinds_says_what_their_specs_say() {
+    let page = fs::read_to_string(root().join("docs/providers.md")).unwrap();
+    assert!(page == providers("--docs"), "run `scripts/provider-pages`: docs/providers.md is not up to date");
 }
 
 #[test]

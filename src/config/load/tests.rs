@@ -84,7 +84,7 @@ fn with_file(text: &str, name: &str) -> (tempfile::TempDir, Settings) {
     ]
     .map(|name| (name.to_owned(), "0123456789abcdef".to_owned()));
     let source = ConfigSource { file: Some(path) };
-    (folder, Settings { source, env: env.into_iter().collect(), dev: None })
+    (folder, Settings { source, env: env.into_iter().collect(), dev: None, ..Settings::default() })
 }
 
 #[test]

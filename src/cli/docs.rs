@@ -1,0 +1,231 @@
+//! `providers --docs`: a page that says of every kind what is believed, how it is read, and what it leaves open.
+
+use super::check::{confidence, scheme_name};
+use crate::provider::Provider;
+use crate::spec::{
+    BodyFormat, Encoding, EventSpec, HandshakeSpec, Scheme, SecretFormat, SettingForm, SignatureSpec, Source,
+    Sources, Spec, Weakness,
+};
+
+const HEAD: &str = "# Senders, one by one
+
+<!-- This page is `hooklatch providers --docs`; a test compares. -->
+
+What Hooklatch believes of each sender, how it reads its events, and what the sender's own scheme leaves open, as the kind's
+`provider.toml` has it. Register `https://YOUR.HOST/webhooks/KIND` (or `/webhooks/NAME` for a table `[providers.NAME]` with
+`kind = \"KIND\"`) with the sender, and write its secret as `[providers.KIND] secrets = [{ env = \"…\" }]`. A kind that is not
+here is [a folder](../providers/README.md).
+
+*Official* facts were read in the sender's own documentation or SDK, *secondary* ones in third parties' texts, *unsure* ones
+are not confirmed. A signed id cannot be changed by somebody who saw a request; where it is not signed, the same body under
+another id is a replay, which is kept and starts nothing.";
+
+/// The whole page, kinds sorted by name.
+pub(super) fn page(kinds: &[Provider]) -> String {
+    let mut specs: Vec<&Spec> = kinds.iter().filter_map(|kind| kind.spec().ok()).collect();
+    specs.sort_by(|left, right| left.kind.cmp(&right.kind));
+    let sections: Vec<String> = specs.iter().map(|spec| section(spec)).collect();
+    format!("{HEAD}\n\n{}\n\n{}", weaknesses(&specs), sections.join("\n\n"))
+}
+
+fn weaknesses(specs: &[&Spec]) -> String {
+    let row = |what: &str, is_so: &dyn Fn(&Spec) -> bool| {
+        let kinds: Vec<String> =
+            specs.iter().filter(|spec| is_so(spec)).map(|spec| format!("[`{0}`](#{0})", spec.kind)).collect();
+        format!("- **{what}** ({}): {}", kinds.len(), kinds.join(", "))
+    };
+    let weak = |weakness| move |spec: &Spec| spec.signature.weak == Some(weakness);
+    [
+        "## What to watch\n".to_owned(),
+        row("Nothing is signed: a hint to ask the sender, no more", &weak(Weakness::Unsigned)),
+        row("A shared token or password: who has seen one request can send any", &weak(Weakness::Token)),
+        row("The body, or a part of it, is not signed", &weak(Weakness::Body)),
+        row("The id is not signed", &|spec: &Spec| spec.event.iter().any(|event| !event.id_signed)),
+        row(
+            "No signed time that is checked by the spec: an old request is told by its id alone",
+            &|spec: &Spec| !spec.has_signed_time() && spec.signature.scheme != Scheme::Code,
+        ),
+        row("The URL is signed: `server.public_url` must be right", &Spec::has_signed_url),
+        row("Facts that are not official", &|spec: &Spec| confidence(spec) != "official"),
+    ]
+    .join("\n")
+}
+
+fn section(spec: &Spec) -> String {
+    let mut lines =
+        vec![format!("## {}\n\n**{}** · [documentation]({})\n", spec.kind, spec.title, spec.docs)];
+    let mut line = |name: &str, text: String| lines.push(format!("- {name}: {text}"));
+    line("verified", verified(spec));
+    if let Some(other) = &spec.alternative {
+        let when = other.when_header.as_deref().unwrap_or_default();
+        line("verified otherwise", format!("when `{when}` is there, {}", signed(other)));
+    }
+    for event in &spec.event {
+        let when = event.when_header.as_ref().map(|name| format!(" with `{name}`")).unwrap_or_default();
+        line(&format!("events{when}"), events(event, spec.signature.weak));
+    }
+    line("sent again", format!("for up to {}", hours(spec.horizon_h)));
+    line("answer", answer(spec));
+    for handshake in &spec.handshake {
+        line("handshake", handshake_in_words(handshake));
+    }
+    line("register", format!("`https://YOUR.HOST/webhooks/{}`", spec.kind));
+    line("secret", secret(spec));
+    for setting in &spec.setting {
+        let form = match setting.form {
+            SettingForm::Text => "",
+            SettingForm::List => ", one or a list",
+            SettingForm::Named => ", a list of `{ id, key }`",
+        };
+        let needed = if setting.needed { ", needed" } else { "" };
+        line("setting", format!("`{}`{form}{needed}: {}", setting.name, setting.hint));
+    }
+    line("facts", confidence(spec).to_owned());
+    if let Some(weak) = spec.signature.weak {
+        line("**left open**", weak.as_str().to_owned());
+    }
+    lines.join("\n")
+}
+
+fn verified(spec: &Spec) -> String {
+    if spec.signature.scheme != Scheme::Code {
+        return signed(&spec.signature);
+    }
+    let url = if spec.signed_url { ", the URL included" } else { "" };
+    let time = match spec.signature.tolerance_s {
+        Some(s) => format!("; a signed time may be {s} s old"),
+        None => String::new(),
+    };
+    format!(
+        "{}by code that no spec can say{url}: [mod.rs](../providers/{}/mod.rs){time}",
+        place(&spec.signature).map(|place| format!("{place}, ")).unwrap_or_default(),
+        spec.kind
+    )
+}
+
+/// Scheme, place, what is signed and for how long.
+fn signed(signature: &SignatureSpec) -> String {
+    let mut parts = vec![scheme_name(signature.scheme).to_owned()];
+    parts.extend(place(signature));
+    let is_over_text = signature.scheme.is_mac() || signature.scheme.is_public();
+    if is_over_text {
+        let encoding = match signature.encoding {
+            Encoding::Hex => "in lower-case hexadecimal",
+            Encoding::HexAny => "in hexadecimal",
+            Encoding::Base64 => "in base64",
+            Encoding::Base64Url => "in URL-safe base64",
+            Encoding::Base64Hex => "in base64 of its hexadecimal",
+        };
+        parts.push(encoding.to_owned());
+        parts.push(format!("over `{}`", signature.signed.as_str()));
+    }
+    if signature.scheme == Scheme::StandardWebhooks {
+        parts.push("over id, time and body".to_owned());
+    }
+    let text = parts.join(" ");
+    match (signature.tolerance_s, signature.age_unchecked) {
+        (Some(past_s), _) => match signature.tolerance_future_s {
+            Some(ahead_s) if ahead_s != past_s => {
+                format!("{text}; the signed time may be {past_s} s old and {ahead_s} s ahead")
+            }
+            _ => format!("{text}; the signed time may be at most {past_s} s away"),
+        },
+        (None, true) => format!("{text}; a time is signed, its age is bounded nowhere"),
+        (None, false) if is_over_text => format!("{text}; no time is signed"),
+        (None, false) => text,
+    }
+}
+
+fn place(signature: &SignatureSpec) -> Option<String> {
+    if let Some(pointer) = &signature.json {
+        return Some(format!("in the body at `{pointer}`"));
+    }
+    if signature.headers.is_empty() {
+        return None;
+    }
+    let (headers, layout) = (signature.headers.join("` or `"), signature.layout.as_str());
+    let layout =
+        if layout.is_empty() || layout == "{signature}" { String::new() } else { format!(" as `{layout}`") };
+    Some(format!("in `{headers}`{layout}"))
+}
+
+fn events(event: &EventSpec, weak: Option<Weakness>) -> String {
+    let batch = match (&event.each, event.body) {
+        (Some(each), _) if each.is_empty() => "a batch, one for each element of the body".to_owned(),
+        (Some(each), _) => format!("a batch, one for each element of `{each}`"),
+        (None, BodyFormat::Lines) => "a batch, one for each line".to_owned(),
+        (None, BodyFormat::Form) => "one, as JSON or a form".to_owned(),
+        (None, BodyFormat::Json) => "one".to_owned(),
+    };
+    let is_signed = match (weak, event.id_signed) {
+        (Some(Weakness::Token | Weakness::Unsigned), _) => "nothing in the body is signed",
+        (_, true) => "signed",
+        (_, false) => "**not signed**",
+    };
+    let (id, event_type) = (places(&event.id), places(&event.event_type));
+    format!("{batch}; id from {id} ({is_signed}); type from {event_type}")
+}
+
+fn places(sources: &Sources) -> String {
+    let either = |names: &str| format!("`{}`", names.replace('|', "` or `"));
+    let one = |source: &Source| match source {
+        Source::Json(pointer) if pointer.is_empty() => "the whole event".to_owned(),
+        Source::Json(pointer) => either(pointer),
+        Source::Outer(pointer) => format!("{} of the batch", either(pointer)),
+        Source::Header(name) => format!("header {}", either(name)),
+        Source::Digest(what) if what.is_empty() => "a digest of the body".to_owned(),
+        Source::Digest(what) => format!("a digest ({what})"),
+        Source::Member(names) => format!("which of {} it has", either(names)),
+        Source::Received(_) => "the time of arrival".to_owned(),
+        Source::Text(text) => format!("the text `{text}`"),
+    };
+    sources.0.iter().map(one).collect::<Vec<_>>().join(" + ")
+}
+
+fn answer(spec: &Spec) -> String {
+    let what = match &spec.answer {
+        Some(own) if own.body.is_empty() => format!("{}, empty", own.status),
+        Some(own) => format!("{} `{}`", own.status, own.body),
+        None => "200".to_owned(),
+    };
+    format!("{what}, wanted within {} ms", spec.answer_within_ms)
+}
+
+fn handshake_in_words(handshake: &HandshakeSpec) -> String {
+    let mut when: Vec<String> = Vec::new();
+    when.extend(handshake.query.iter().map(|name| format!("`?{name}`")));
+    when.extend(handshake.header.iter().map(|name| format!("`{name}`")));
+    when.extend(handshake.when_header.iter().map(|(name, text)| format!("`{name}: {text}`")));
+    when.extend(handshake.when.iter().map(|(pointer, text)| format!("`{text}` at `{pointer}`")));
+    when.extend(handshake.form.iter().map(|name| format!("the form field `{name}` alone")));
+    when.extend(handshake.token.iter().map(|token| format!("our token in `?{}`", token.query)));
+    let signed = if handshake.signed { "signed " } else { "" };
+    let with = if when.is_empty() { String::new() } else { format!(" with {}", when.join(", ")) };
+    let armed =
+        handshake.armed_by.as_ref().map(|name| format!(", only while the setting `{name}` is `open`"));
+    format!(
+        "a {signed}{}{with} is answered with {}{}",
+        handshake.method,
+        handshake.status,
+        armed.unwrap_or_default()
+    )
+}
+
+fn secret(spec: &Spec) -> String {
+    if !spec.takes_secrets() {
+        return format!("none; its settings: {}", spec.secret_hint);
+    }
+    let form = match spec.signature.secret {
+        SecretFormat::Text => "",
+        _ if spec.secret_hint.contains('(') => "",
+        SecretFormat::Hex => " (hexadecimal)",
+        SecretFormat::Base64 => " (base64)",
+        SecretFormat::Whsec => " (`whsec_…`)",
+        SecretFormat::WhsecOrText => " (`whsec_…` or as it is)",
+    };
+    format!("{}{form}", spec.secret_hint)
+}
+
+fn hours(hours: u32) -> String {
+    if hours > 48 && hours.is_multiple_of(24) { format!("{} days", hours / 24) } else { format!("{hours} h") }
+}

@@ -1,0 +1,47 @@
+//! The signed requests beside a kind, judged: does it believe what it says it believes?
+
+use crate::config::{ConfigProblem, KindsFolder};
+use crate::provider::Provider;
+use crate::vectors::judge;
+
+use super::{names, problem, text_of};
+
+/// Judges the `vectors.json` of every kind in `folder` that has one: how many were judged, and what differs.
+pub(crate) fn judge_vectors(folder: &KindsFolder, kinds: &[Provider]) -> (usize, Vec<ConfigProblem>) {
+    let (mut judged_n, mut problems) = (0, Vec::new());
+    for name in names(&folder.path).unwrap_or_default() {
+        // What is wrong with a kind that is not there is told already.
+        if !kinds.iter().any(|kind| kind.kind() == name) {
+            continue;
+        }
+        let file = folder.path.join(&name).join("vectors.json");
+        let judged = match text_of(&file).map(|text| text.map(|text| judge(&text, kinds))) {
+            Ok(None) => continue,
+            Ok(Some(Ok(judged))) => judged,
+            Ok(Some(Err(why))) => {
+                let remedy = "write a list of vectors as in providers/README.md";
+                problems.push(problem(&file, "", format!("is not a list of vectors: {why}"), remedy));
+                continue;
+            }
+            Err(one) => {
+                problems.push(one);
+                continue;
+            }
+        };
+        judged_n += judged.len();
+        for one in judged {
+            if one.kind != name {
+                let why = format!("is about kind `{}`", one.kind);
+                problems.push(problem(&file, &one.id, why, format!("write \"kind\": \"{name}\"")));
+            } else if one.is_wrong {
+                let why = format!(
+                    "is to be `{}`, but is `{}` at step `{}`: {}",
+                    one.expect, one.verdict, one.step, one.why
+                );
+                let remedy = "correct provider.toml, or the vector if the sender never sent this";
+                problems.push(problem(&file, &one.id, why, remedy));
+            }
+        }
+    }
+    (judged_n, problems)
+}
