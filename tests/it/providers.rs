@@ -71,7 +71,8 @@ fn every_kind_owns_the_vectors_that_matter() {
         for suffix in suffixes {
             assert!(
                 has(suffix),
-                "{}: add a vector `{}-own-{suffix}` to vectors.json",
+                "{}: add a vector `{}-own-{suffix}` to vectors.json; `hooklatch sign {} --vectors` makes one",
+                kind.kind(),
                 kind.kind(),
                 kind.kind()
             );
@@ -109,13 +110,18 @@ fn no_kind_is_left_half_filled_in() {
             left.push(format!("{name}: write in `docs` where the facts were read"));
         }
         if spec.replaces_builtin {
-            left.push(format!("{name}: leave out replaces_builtin, which is for kinds in a folder of the config"));
+            left.push(format!(
+                "{name}: leave out replaces_builtin, which is for kinds in a folder of the config"
+            ));
         }
         let listed: Vec<&str> = kind.sample_list().iter().map(|(_, text)| *text).collect();
         for entry in std::fs::read_dir(folder(name).join("samples")).into_iter().flatten() {
             let path = entry.unwrap().path();
             if !listed.contains(&std::fs::read_to_string(&path).unwrap().as_str()) {
-                left.push(format!("{name}: list samples/{} in mod.rs", path.file_name().unwrap().to_string_lossy()));
+                left.push(format!(
+                    "{name}: list samples/{} in mod.rs",
+                    path.file_name().unwrap().to_string_lossy()
+                ));
             }
         }
     }
