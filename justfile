@@ -12,9 +12,17 @@ test *WORDS:
 dev:
     cargo run -- serve --dev
 
-# The folder of a new kind, and what is left to do.
-provider NAME:
-    scripts/provider {{NAME}}
+# The folder of a new kind, and what is left to do; with a FOLDER, of a kind that is read at run time.
+provider NAME *FOLDER:
+    scripts/provider {{NAME}} {{FOLDER}}
+
+# Writes what is generated from the kinds: README.md's table, docs/providers.md.
+provider-pages:
+    scripts/provider-pages
+
+# Fuzzes one target of fuzz/ with libFuzzer; needs nightly and cargo-fuzz.
+fuzz TARGET *ARGS:
+    cargo +nightly fuzz run {{TARGET}} -- {{ARGS}}
 
 # Where the two dialects differ.
 diff-dialects NOUN="message":

@@ -153,7 +153,7 @@ fn unfit(spec: &Spec, name: &str, taken: &Taken<'_>) -> Vec<(&'static str, Strin
     for (key, scheme) in [("signature.scheme", spec.signature.scheme)].into_iter().chain(alternative) {
         if scheme == Scheme::Code {
             let remedy = "use a named scheme; what none of them says needs a mod.rs beside it and a build: \
-                          providers/README.md, \"The other door\"";
+                          providers/README.md, \"Code beside a kind\"";
             unfit.push((key, "`code` is for kinds with a module in Rust".to_owned(), remedy.to_owned()));
         }
     }

@@ -20,7 +20,8 @@ pub(crate) struct Kinds {
     pub(crate) folder: Option<KindsFolder>,
     /// What is wrong with the others.
     pub(crate) problems: Vec<ConfigProblem>,
-    broken: Vec<String>,
+    /// Their names.
+    pub(crate) broken: Vec<String>,
 }
 
 impl std::ops::Deref for Kinds {

@@ -50,7 +50,7 @@ pub(super) fn check(file: Option<&Path>, is_json: bool, kinds: &Kinds) -> ExitCo
         }
     };
     if let Some(folder) = &kinds.folder {
-        let (vectors_n, more) = judge_vectors(folder, kinds);
+        let (vectors_n, more) = judge_vectors(folder, &kinds.broken, kinds);
         problems.extend(more);
         summary = format!(
             "{summary}; kinds of {}: {vectors_n} vectors are judged as they say",

@@ -107,30 +107,35 @@ impl Signer<'_> {
         }
     }
 
-    /// The sample of `event_type`, or the first; or which there are.
+    /// As [`sample`], of its kind.
     pub(super) fn sample(&self, event_type: Option<&str>) -> anyhow::Result<(&str, &str)> {
-        let samples = self.kind.sample_list();
-        let found = match event_type {
-            None => samples.first(),
-            Some(wanted) => samples.iter().find(|(known, _)| *known == wanted),
-        };
-        if samples.is_empty() {
-            let kind = self.kind.kind();
-            return Err(Usage(format!("kind `{kind}` has no samples; sign a file with --body FILE")).into());
-        }
-        found.copied().ok_or_else(|| {
-            let known: Vec<&str> = samples.iter().map(|(known, _)| *known).collect();
-            Usage(format!("kind `{}` has samples of {}", self.kind.kind(), known.join(", "))).into()
-        })
+        sample(self.kind, event_type)
     }
 }
 
+/// The sample of `event_type`, or the first; or which there are.
+fn sample<'a>(kind: &'a Provider, event_type: Option<&str>) -> anyhow::Result<(&'a str, &'a str)> {
+    let (samples, name) = (kind.sample_list(), kind.kind());
+    if samples.is_empty() {
+        return Err(Usage(format!("kind `{name}` has no samples; sign a file with --body FILE")).into());
+    }
+    let found = match event_type {
+        None => samples.first(),
+        Some(wanted) => samples.iter().find(|(known, _)| *known == wanted),
+    };
+    found.copied().ok_or_else(|| {
+        let known: Vec<&str> = samples.iter().map(|(known, _)| *known).collect();
+        Usage(format!("kind `{name}` has samples of {}", known.join(", "))).into()
+    })
+}
+
 pub(super) fn sign(args: &SignArgs, file: Option<&Path>, kinds: &Kinds) -> anyhow::Result<ExitCode> {
-    let signer = signer(&args.kind, args.secret.as_deref(), file, kinds)?;
     if args.vectors {
-        say(own::vectors(&signer, args.now)?);
+        // They have secrets of their own, so what is configured makes no difference.
+        say(own::vectors(find_kind(kinds, &args.kind)?, args.now)?);
         return Ok(ExitCode::SUCCESS);
     }
+    let signer = signer(&args.kind, args.secret.as_deref(), file, kinds)?;
     let now_s = args.now.unwrap_or_else(|| Clock::system().now_ms() / 1_000);
     let id = args.id.clone().unwrap_or_else(fresh_id);
     let url = signer.url_or(args.url.as_deref());

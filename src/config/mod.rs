@@ -33,6 +33,8 @@ pub use problem::ConfigProblem;
 pub(crate) use problem::nearest;
 pub use target::{Format, Target};
 
+use subtle::ConstantTimeEq;
+
 use crate::types::Name;
 
 /// The whole configuration, checked.
@@ -320,7 +322,12 @@ pub enum LogFormat {
     Json,
 }
 
-/// A secret text. It prints as `[secret]` and is compared by the code that knows how.
+/// A secret text. It prints as `[secret]`, and is compared by [`Secret::is`] alone:
+///
+/// ```compile_fail,E0369
+/// # use hooklatch::config::Secret;
+/// let is_same = Secret::new("a") == Secret::new("a");
+/// ```
 #[derive(Clone)]
 pub struct Secret(String);
 
@@ -333,6 +340,11 @@ impl Secret {
     /// The text, for the one who needs it.
     pub fn reveal(&self) -> &str {
         &self.0
+    }
+
+    /// Whether it is `given`, told in a time that says nothing about where the two differ.
+    pub fn is(&self, given: impl AsRef<[u8]>) -> bool {
+        self.0.as_bytes().ct_eq(given.as_ref()).into()
     }
 }
 

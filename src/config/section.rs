@@ -105,7 +105,7 @@ pub(super) fn admin(
                 "rename one of them",
             );
         }
-        if tokens.iter().any(|other| other.token.reveal() == token.token.reveal()) {
+        if tokens.iter().any(|other| other.token.is(token.token.reveal())) {
             checker.problem(&place, "has the token of another entry", "make a token for each");
         }
         tokens.push(token);

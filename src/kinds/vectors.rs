@@ -7,13 +7,15 @@ use crate::vectors::judge;
 use super::{names, problem, text_of};
 
 /// Judges the `vectors.json` of every kind in `folder` that has one: how many were judged, and what differs.
-pub(crate) fn judge_vectors(folder: &KindsFolder, kinds: &[Provider]) -> (usize, Vec<ConfigProblem>) {
+/// Those of `broken` kinds are left alone: what is wrong with them is told already.
+pub(crate) fn judge_vectors(
+    folder: &KindsFolder,
+    broken: &[String],
+    kinds: &[Provider],
+) -> (usize, Vec<ConfigProblem>) {
     let (mut judged_n, mut problems) = (0, Vec::new());
-    for name in names(&folder.path).unwrap_or_default() {
-        // What is wrong with a kind that is not there is told already.
-        if !kinds.iter().any(|kind| kind.kind() == name) {
-            continue;
-        }
+    let names = names(&folder.path).unwrap_or_default();
+    for name in names.into_iter().filter(|name| !broken.contains(name)) {
         let file = folder.path.join(&name).join("vectors.json");
         let judged = match text_of(&file).map(|text| text.map(|text| judge(&text, kinds))) {
             Ok(None) => continue,

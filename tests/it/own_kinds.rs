@@ -177,7 +177,10 @@ fn mistakes_of_all_kinds_and_of_the_rest_come_at_once() {
 fn a_built_in_name_is_taken_unless_the_file_says_that_it_replaces_it() {
     let place = Place::new("");
     scaffold("stripe", &place.path("kinds"));
+    std::fs::write(place.path("kinds/stripe/vectors.json"), "[{}]").unwrap();
     let problems = place.problems();
+    assert_eq!(problems.len(), 1, "the vectors of a broken kind are nobody's: {problems:#?}");
+    std::fs::write(place.path("kinds/stripe/vectors.json"), "[]").unwrap();
     assert!(problems[0]["remedy"].as_str().unwrap().contains("replaces_builtin = true"), "{problems:#?}");
     place.edit("kinds/stripe/provider.toml", "kind = ", "replaces_builtin = true\nkind = ");
     assert_eq!(place.problems(), Vec::<serde_json::Value>::new());

@@ -71,7 +71,8 @@ fn every_kind_owns_the_vectors_that_matter() {
         for suffix in suffixes {
             assert!(
                 has(suffix),
-                "{}: add a vector `{}-own-{suffix}` to vectors.json",
+                "{}: add a vector `{}-own-{suffix}` to vectors.json; `hooklatch sign {} --vectors` makes one",
+                kind.kind(),
                 kind.kind(),
                 kind.kind()
             );
@@ -95,6 +96,36 @@ fn every_folder_is_a_listed_kind_of_its_name() {
             assert!(listed.contains(&name), "providers/{name} is not listed in providers/mod.rs");
         }
     }
+}
+
+#[test]
+fn no_kind_is_left_half_filled_in() {
+    let mut left = Vec::new();
+    for kind in builtin() {
+        let name = kind.kind();
+        let text = std::fs::read_to_string(folder(name).join("provider.toml")).unwrap();
+        left.extend(text.lines().filter(|line| line.contains("TODO")).map(|line| format!("{name}: {line}")));
+        let spec = kind.spec().unwrap();
+        if spec.docs.len() <= "https://".len() {
+            left.push(format!("{name}: write in `docs` where the facts were read"));
+        }
+        if spec.replaces_builtin {
+            left.push(format!(
+                "{name}: leave out replaces_builtin, which is for kinds in a folder of the config"
+            ));
+        }
+        let listed: Vec<&str> = kind.sample_list().iter().map(|(_, text)| *text).collect();
+        for entry in std::fs::read_dir(folder(name).join("samples")).into_iter().flatten() {
+            let path = entry.unwrap().path();
+            if !listed.contains(&std::fs::read_to_string(&path).unwrap().as_str()) {
+                left.push(format!(
+                    "{name}: list samples/{} in mod.rs",
+                    path.file_name().unwrap().to_string_lossy()
+                ));
+            }
+        }
+    }
+    assert!(left.is_empty(), "fill these in:\n  {}", left.join("\n  "));
 }
 
 /// The kind under its published keys, when those can sign.

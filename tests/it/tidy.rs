@@ -156,6 +156,103 @@ fn words_stay_where_they_belong() {
     nothing("these are in the wrong place", &strays);
 }
 
+/// What a comparison with `==` would tell a stranger, byte by byte, if it were made of his own text.
+const SECRET_OPERANDS: [&str; 10] = [
+    "reveal()",
+    "secret",
+    "secrets",
+    "token",
+    "signature",
+    "mac",
+    "password",
+    "private_key",
+    "sealed",
+    "credentials",
+];
+
+/// Comparisons of such words that no stranger can measure: file, text, why.
+const COMPARED_OPENLY: [(&str, &str, &str); 3] = [
+    (
+        "src/config/destination/http.rs",
+        "secret.reveal().contains(label)",
+        "the operator's own PEM file is asked for a label that everybody knows, when the program starts",
+    ),
+    ("src/config/section.rs", ".contains(&secret.reveal().len())", "a length, when the program starts"),
+    ("src/config/provider.rs", "facts.secrets == SecretsNeed::", "a fact about a kind"),
+];
+
+/// Does not compile once [`Secret`](hooklatch::config::Secret) can be compared with `==`: `SAYS` would be two things.
+const _: () = {
+    struct IsCompared;
+    trait Compared<T> {
+        const SAYS: () = ();
+    }
+    impl<T: ?Sized> Compared<()> for T {}
+    impl<T: ?Sized + PartialEq> Compared<IsCompared> for T {}
+    <hooklatch::config::Secret as Compared<_>>::SAYS
+};
+
+/// Whether the last name of an operand, such as `reveal()` of `other.token.reveal()`, is a secret's.
+fn is_secret_operand(operand: &str) -> bool {
+    let operand = operand.trim_start_matches(['&', '*', '(', '!']);
+    let is_of_operand = |c: char| c.is_alphanumeric() || "_.()[]?".contains(c);
+    let name = operand.rsplit(|c| !is_of_operand(c)).next().unwrap_or_default();
+    let name = name.strip_suffix(".as_bytes()").or(name.strip_suffix(".as_str()")).unwrap_or(name);
+    SECRET_OPERANDS.contains(&name.rsplit('.').next().unwrap())
+}
+
+/// Whether a line of code compares a secret in a time that depends on it.
+fn compares_a_secret(line: &str) -> bool {
+    let operators = ["==", "!="].into_iter().flat_map(|operator| line.match_indices(operator));
+    let by_operator = operators.into_iter().any(|(at, _)| {
+        let (left, right) = (line[..at].trim_end(), line[at + 2..].trim_start());
+        let right = right.split([' ', ',', ';', '{']).next().unwrap_or_default();
+        let right = right.strip_suffix(')').filter(|one| !one.ends_with('(')).unwrap_or(right);
+        let is_mac = |side: &str| ["hmac(", ".mac(", "jws_hs256("].iter().any(|call| side.contains(call));
+        is_secret_operand(left) || is_secret_operand(right) || is_mac(left) || is_mac(right)
+    });
+    let methods = [".eq(", ".ne(", ".cmp(", ".contains(", "eq_ignore_ascii_case("];
+    by_operator || (line.contains("reveal()") && methods.iter().any(|method| line.contains(method)))
+}
+
+#[test]
+fn secrets_signatures_and_macs_are_compared_in_constant_time() {
+    for line in [
+        "if other.token.reveal() == given {",
+        "given != *secret.reveal() && x",
+        "if signature == expected",
+        "(hmac(Hash::Sha256, key, &[body]) == given)",
+        "secret.reveal().eq(given)",
+        "known == keys.secret.as_bytes()",
+    ] {
+        assert!(compares_a_secret(line), "{line}");
+    }
+    for line in ["spec.signature.scheme == Scheme::Code", "layout == \"{signature}\"", "same(&mac, &given)"] {
+        assert!(!compares_a_secret(line), "{line}");
+    }
+    let mut strays = Vec::new();
+    for (name, text) in files("src", ".rs").into_iter().chain(files("providers", ".rs")) {
+        if name.ends_with("tests.rs") {
+            continue;
+        }
+        for (n, line) in code(&text).lines().enumerate() {
+            let is_comment = line.trim_start().starts_with("//");
+            let is_listed =
+                COMPARED_OPENLY.iter().any(|(file, text, _)| name == *file && line.contains(text));
+            if !is_comment && !is_listed && compares_a_secret(line) {
+                strays.push(format!("{name}:{}: {}", n + 1, line.trim()));
+            }
+        }
+    }
+    nothing("compare these with `Secret::is` or `verify::same`, or say in COMPARED_OPENLY why not", &strays);
+    for (file, text, _) in COMPARED_OPENLY {
+        assert!(
+            fs::read_to_string(root().join(file)).unwrap().contains(text),
+            "{file} has no `{text}` any more"
+        );
+    }
+}
+
 #[test]
 fn kinds_know_the_prelude_and_nothing_else() {
     let mut strays = Vec::new();

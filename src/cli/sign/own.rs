@@ -5,7 +5,7 @@
 use serde_json::json;
 
 use super::super::send::spoil;
-use super::Signer;
+use super::sample;
 use crate::config::{KindSettings, Secret};
 use crate::provider::{Provider, dev_secret, filled_sample};
 use crate::spec::Spec;
@@ -26,8 +26,8 @@ struct Case {
 }
 
 /// The list, as `vectors.json` has it: good, tampered, signed with another secret and, if a time is signed, stale.
-pub(super) fn vectors(signer: &Signer<'_>, now_s: Option<i64>) -> anyhow::Result<String> {
-    let (kind, now_s) = (signer.kind, now_s.unwrap_or(NOW_S));
+pub(super) fn vectors(kind: &Provider, now_s: Option<i64>) -> anyhow::Result<String> {
+    let now_s = now_s.unwrap_or(NOW_S);
     let spec = kind.spec().map_err(Clone::clone)?;
     let secret = dev_secret(spec);
     let other = dev_secret(&Spec { kind: "another".to_owned(), ..spec.clone() });
@@ -51,7 +51,7 @@ pub(super) fn vectors(signer: &Signer<'_>, now_s: Option<i64>) -> anyhow::Result
         let signed_at_s = now_s - i64::from(tolerance_s) - 1;
         cases.push(Case { signed_at_s, ..case("stale", "invalid", "signed a second too long ago") });
     }
-    let (event_type, sample) = signer.sample(None)?;
+    let (event_type, sample) = sample(kind, None)?;
     let mut lines = Vec::new();
     for case in cases {
         let body = filled_sample(sample, "1", now_s);
