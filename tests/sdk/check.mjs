@@ -3,7 +3,7 @@
 // once. tests/it/sdk.rs copies these files beside node_modules, where node looks for modules.
 import fs from "node:fs";
 import { createInterface } from "node:readline";
-import { rows } from "./table.mjs";
+import { clock, rows } from "./table.mjs";
 import "./keys.mjs";
 import "./macs.mjs";
 import "./parts.mjs";
@@ -35,6 +35,7 @@ const todo = {
 async function answered(request) {
   if (request.do === "rows") return rows.map(shown);
   const answers = [];
+  clock.ms = request.clock === undefined ? undefined : request.clock * 1000;
   for (const ask of request.asks) {
     const failed = (error) => ({ believed: false, why: `${error?.message ?? error}` });
     answers.push(await todo[request.do](ask).catch(failed));

@@ -7,11 +7,16 @@ import importlib.metadata
 import json
 import logging
 import sys
+import time
 import types
 import urllib.parse
 
 logging.disable(logging.CRITICAL)
 out, sys.stdout = sys.stdout, sys.stderr  # what an SDK prints is no answer
+
+clock, real_time = {}, time.time
+# The time at which the SDKs judge: some allow five seconds, and a slow machine is no stale signature.
+time.time = lambda: clock.get("s") or real_time()
 
 import braintree
 import coinbase_commerce.webhook
@@ -267,6 +272,7 @@ def answered(do, ask):
 
 for line in sys.stdin:
     request = json.loads(line)
+    clock["s"] = request.get("clock")
     answers = [shown(one) for one in rows] if request["do"] == "rows" else [
         answered(request["do"], ask) for ask in request["asks"]]
     out.write(json.dumps(answers) + "\n")

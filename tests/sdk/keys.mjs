@@ -2,7 +2,7 @@
 import crypto from "node:crypto";
 import { EventEmitter } from "node:events";
 import https from "node:https";
-import { formOf, pair, pathOf, pem, require, row } from "./table.mjs";
+import { formOf, pair, pem, require, row } from "./table.mjs";
 
 const rsa = (settings) => pair("rsa", { modulusLength: 2048 }, settings);
 const { EventWebhook } = require("@sendgrid/eventwebhook");
@@ -71,7 +71,7 @@ row("midtrans-client", "midtrans", {
   sign: (m) => {
     const time = new Date(m.now * 1000).toISOString();
     const hash = crypto.createHash("sha256").update(JSON.stringify(JSON.parse(m.body))).digest("hex");
-    const signed = `POST:${pathOf(m.url)}:${hash}:${time}`;
+    const signed = `POST:${new URL(m.url).pathname}:${hash}:${time}`;
     const signature = crypto.sign("sha256", signed, m.private).toString("base64");
     return { headers: { "x-timestamp": time, "x-signature": signature } };
   },
@@ -79,7 +79,7 @@ row("midtrans-client", "midtrans", {
     SnapBiConfig.snapBiPublicKey = m.settings.public_key_pem;
     const asked = SnapBi.notification().withNotificationPayload(JSON.parse(m.body));
     asked.withSignature(m.headers["x-signature"]).withTimeStamp(m.headers["x-timestamp"]);
-    return asked.withNotificationUrlPath(pathOf(m.url)).isWebhookNotificationVerified();
+    return asked.withNotificationUrlPath(new URL(m.url).pathname).isWebhookNotificationVerified();
   },
 });
 const { AlipaySdk } = require("alipay-sdk");

@@ -118,12 +118,12 @@ row("@workos-inc/node", "workos", {
   keys: text,
   stale: "both",
   sign: async (m) => {
-    const signature = await new WorkOS("sk_x").webhooks.computeSignature(m.now * 1000, m.body, m.secret);
+    const signature = await new WorkOS("sk_x").webhooks.computeSignature(m.now * 1000, JSON.parse(m.body), m.secret);
     return { headers: { "workos-signature": `t=${m.now * 1000}, v1=${signature}` } };
   },
   verify: (m) =>
     new WorkOS("sk_x").webhooks.verifyHeader({
-      payload: m.body,
+      payload: JSON.parse(m.body), // it signs what it reads, written again
       sigHeader: m.headers["workos-signature"],
       secret: m.secret,
     }),

@@ -115,7 +115,7 @@ fn signed_by_sdks(runner: &mut Runner, rows: &[Row], kinds: &[Provider], now_s: 
             asks.push(ask);
         }
     }
-    let answers = runner.each("sign", &asks);
+    let answers = runner.each("sign", now_s, &asks);
     let mut cases = Vec::new();
     for ((row, asks), answers) in signing.iter().zip(asks.chunks(3)).zip(answers.chunks(3)) {
         let requests = asks.iter().zip(answers).map(|(ask, answer)| {
@@ -164,14 +164,19 @@ fn judged_by_us(rows: &[Row], cases: &[Case], now_s: i64) -> Vec<(bool, String)>
 }
 
 /// What the SDKs say about the same; `None` where one signs alone.
-fn judged_by_sdks(runner: &mut Runner, rows: &[Row], cases: &[Case]) -> Vec<Option<(bool, String)>> {
+fn judged_by_sdks(
+    runner: &mut Runner,
+    rows: &[Row],
+    cases: &[Case],
+    now_s: i64,
+) -> Vec<Option<(bool, String)>> {
     let asked: Vec<&Case> = cases.iter().filter(|case| rows[case.row].verifies).collect();
     let asks = asked.iter().map(|case| {
         let mut ask = case.request.clone();
         ask.insert("keys".to_owned(), rows[case.row].keys[0].clone());
         ask
     });
-    let mut answers = runner.each("verify", &asks.collect::<Vec<_>>()).into_iter();
+    let mut answers = runner.each("verify", now_s, &asks.collect::<Vec<_>>()).into_iter();
     let answer = |case: &Case| {
         let answer = rows[case.row].verifies.then(|| answers.next().unwrap())?;
         Some((answer["believed"] == true, answer["why"].as_str().unwrap().to_owned()))
@@ -197,11 +202,10 @@ fn wanted(row: &Row, what: &str) -> (bool, bool) {
 /// Lines of the table of what went wrong, for one registry.
 fn differences(runner: &mut Runner, rows: &[Row]) -> Vec<String> {
     let kinds = builtin();
-    // Everything is loaded by now: some SDKs allow five seconds.
     let now_s = now_s();
     let mut cases = signed_by_sdks(runner, rows, &kinds, now_s);
     cases.extend(rows.iter().filter_map(|row| signed_by_us(row, kind_of(&kinds, row), now_s)).flatten());
-    let theirs = judged_by_sdks(runner, rows, &cases);
+    let theirs = judged_by_sdks(runner, rows, &cases, now_s);
     let ours = judged_by_us(rows, &cases, now_s);
     let mut wrong = Vec::new();
     for ((case, ours), theirs) in cases.iter().zip(ours).zip(theirs) {

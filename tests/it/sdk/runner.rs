@@ -87,9 +87,9 @@ impl Runner {
         rows.into_iter().enumerate().map(|(n, row)| Row { n, ..row }).collect()
     }
 
-    /// Answers in the order of `asks`.
-    pub fn each(&mut self, what: &str, asks: &[Map<String, Value>]) -> Vec<Value> {
-        let answers = self.ask(&json!({ "do": what, "asks": asks }));
+    /// Answers in the order of `asks`, given as if it were `clock_s`.
+    pub fn each(&mut self, what: &str, clock_s: i64, asks: &[Map<String, Value>]) -> Vec<Value> {
+        let answers = self.ask(&json!({ "do": what, "clock": clock_s, "asks": asks }));
         let answers = answers.as_array().unwrap().clone();
         assert_eq!(answers.len(), asks.len());
         answers
