@@ -90,8 +90,9 @@ def standard(key):
 row("standardwebhooks", "standard_webhooks", whsec, **standard(lambda secret: secret))
 row("standardwebhooks", "bigcommerce", text, **standard(str.encode))
 row("standardwebhooks", "supabase", lambda n: whsec(n, "v1,whsec_"), **standard(lambda s: s.removeprefix("v1,")))
+increase_events = increase.Increase(api_key="x").events
 row("increase", "increase", text, stale="both",
-    verify=lambda m: increase.Increase(api_key="x").events.unwrap(m.body, headers=m.headers, key=m.secret.encode()))
+    verify=lambda m: increase_events.unwrap(m.body, headers=m.headers, key=m.secret.encode()))
 
 
 def polar_verify(m):
@@ -157,13 +158,10 @@ row("braintree", "braintree",
     flip="body:bt_payload=", sign=braintree_sign, verify=braintree_verify)
 
 
-def treasury(m):
-    return modern_treasury.ModernTreasury(api_key="x", organization_id="x", webhook_key=m.secret).webhooks
-
-
+treasury = modern_treasury.ModernTreasury(api_key="x", organization_id="x").webhooks
 row("modern-treasury", "modern_treasury", text,
-    sign=lambda m: {"x-signature": treasury(m).get_signature(m.body)},
-    verify=lambda m: treasury(m).validate_signature(m.body, {"X-Signature": m.headers["x-signature"]}))
+    sign=lambda m: {"x-signature": treasury.get_signature(m.body, key=m.secret)},
+    verify=lambda m: treasury.validate_signature(m.body, {"X-Signature": m.headers["x-signature"]}, key=m.secret))
 row("mollie-api-py", "mollie", text,
     sign=lambda m: {"x-mollie-signature": "sha256=" + SignatureValidator.create_signature(m.body, m.secret)},
     verify=lambda m: SignatureValidator.validate(m.body, m.secret, m.headers["x-mollie-signature"]))
@@ -180,14 +178,17 @@ coinbase = coinbase_commerce.webhook
 row("coinbase-commerce", "coinbase_commerce", text,
     sign=lambda m: {"x-cc-webhook-signature": coinbase.WebhookSignature._compute_signature(m.body, m.secret)},
     verify=lambda m: coinbase.Webhook.construct_event(m.body, m.headers["x-cc-webhook-signature"], m.secret))
+razorpay_utility = razorpay.Client(auth=("id", "key")).utility
 row("razorpay", "razorpay", text,
-    verify=lambda m: razorpay.Client(auth=("id", "key")).utility.verify_webhook_signature(
+    verify=lambda m: razorpay_utility.verify_webhook_signature(
         m.body, m.headers["x-razorpay-signature"], m.secret))
 
 
+workos_webhooks = workos.WorkOSClient(api_key="sk_x", client_id="client_x").webhooks
+
+
 def workos_verify(m):
-    client = workos.WorkOSClient(api_key="sk_x", client_id="client_x")
-    client.webhooks.verify_header(
+    workos_webhooks.verify_header(
         event_body=m.body, event_signature=m.headers["workos-signature"], secret=m.secret)
     return True
 
