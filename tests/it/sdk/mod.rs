@@ -2,7 +2,7 @@
 
 mod runner;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
 
@@ -31,9 +31,9 @@ struct Case {
     request: Map<String, Value>,
 }
 
-/// What a request is signed from: the kind's first sample, at `at_s`.
-fn unsigned(row: &Row, kind: &Provider, at_s: i64) -> (Map<String, Value>, SignAt) {
-    let (event_type, sample) = kind.sample_list()[0];
+/// What a request is signed from: one of the kind's samples, at `at_s`.
+fn unsigned(row: &Row, kind: &Provider, sample_n: usize, at_s: i64) -> (Map<String, Value>, SignAt) {
+    let (event_type, sample) = kind.sample_list()[sample_n];
     let url = format!("https://hooks.example.com/webhooks/{}?data.id=123456789", row.kind);
     let body = filled_sample(sample, ID, at_s);
     let at = SignAt { now_s: at_s, url, id: ID.to_owned(), event_type: event_type.to_owned() };
@@ -90,19 +90,30 @@ fn times(now_s: i64) -> [(i64, usize); 3] {
     [(now_s, 0), (now_s - DAY_S, 0), (now_s, 1)]
 }
 
-fn signed_by_us(row: &Row, kind: &Provider, now_s: i64) -> Option<Vec<Case>> {
-    let mut requests = Vec::new();
-    for (at_s, key) in times(now_s).into_iter().filter(|_| row.ours) {
-        let (mut request, at) = unsigned(row, kind, at_s);
-        let signed = provider(row, kind, key).sign(request["body"].as_str().unwrap().as_bytes(), &at).ok()?;
-        request.insert("body".to_owned(), String::from_utf8(signed.body).unwrap().into());
-        request.insert(
-            "headers".to_owned(),
-            signed.headers.into_iter().collect::<BTreeMap<_, _>>().into_iter().collect(),
-        );
-        requests.push(request);
-    }
-    (!requests.is_empty()).then(|| cases_of(row, "us", requests))
+/// One of the kind's samples as `sign` makes it; `None` where it cannot.
+fn signed_here(
+    row: &Row,
+    kind: &Provider,
+    sample_n: usize,
+    (at_s, key): (i64, usize),
+) -> Option<Map<String, Value>> {
+    let (mut request, at) = unsigned(row, kind, sample_n, at_s);
+    let signed = provider(row, kind, key).sign(request["body"].as_str().unwrap().as_bytes(), &at).ok()?;
+    request["body"] = String::from_utf8(signed.body).unwrap().into();
+    let headers = signed.headers.into_iter().map(|(name, value)| (name, value.into()));
+    request.insert("headers".to_owned(), Value::Object(headers.collect()));
+    Some(request)
+}
+
+/// Our cases; an SDK has to read the kind's other samples as well.
+fn signed_by_us(row: &Row, kind: &Provider, now_s: i64) -> Vec<Case> {
+    let signed = |sample_n, time| signed_here(row, kind, sample_n, time).filter(|_| row.ours);
+    let Some(requests) = times(now_s).into_iter().map(|time| signed(0, time)).collect::<Option<_>>() else {
+        return Vec::new();
+    };
+    let others = (1..kind.sample_list().len()).filter_map(|n| signed(n, (now_s, 0)));
+    let case = |request| Case { row: row.n, what: CASES[0], signer: "us".to_owned(), request };
+    cases_of(row, "us", requests).into_iter().chain(others.map(case)).collect()
 }
 
 fn signed_by_sdks(runner: &mut Runner, rows: &[Row], kinds: &[Provider], now_s: i64) -> Vec<Case> {
@@ -110,7 +121,7 @@ fn signed_by_sdks(runner: &mut Runner, rows: &[Row], kinds: &[Provider], now_s: 
     let mut asks = Vec::new();
     for row in &signing {
         for (at_s, key) in times(now_s) {
-            let (mut ask, _) = unsigned(row, kind_of(kinds, row), at_s);
+            let (mut ask, _) = unsigned(row, kind_of(kinds, row), 0, at_s);
             ask.insert("keys".to_owned(), row.keys[key].clone());
             asks.push(ask);
         }
@@ -204,7 +215,7 @@ fn differences(runner: &mut Runner, rows: &[Row]) -> Vec<String> {
     let kinds = builtin();
     let now_s = now_s();
     let mut cases = signed_by_sdks(runner, rows, &kinds, now_s);
-    cases.extend(rows.iter().filter_map(|row| signed_by_us(row, kind_of(&kinds, row), now_s)).flatten());
+    cases.extend(rows.iter().flat_map(|row| signed_by_us(row, kind_of(&kinds, row), now_s)));
     let theirs = judged_by_sdks(runner, rows, &cases, now_s);
     let ours = judged_by_us(rows, &cases, now_s);
     let mut wrong = Vec::new();
@@ -261,7 +272,7 @@ fn documented(row: &Row, kinds: &[Provider]) -> String {
         "key" => "a key pair of the test",
         _ => "",
     };
-    let can_sign = row.ours && signed_by_us(row, kind_of(kinds, row), now_s()).is_some();
+    let can_sign = !signed_by_us(row, kind_of(kinds, row), now_s()).is_empty();
     let verifies = if can_sign && row.verifies { "yes" } else { "" };
     let agrees = if row.verifies && !row.signs.is_empty() { "yes" } else { "" };
     format!("| {registry} | `{package}` | {version} | `{kind}`{way} | {signs} | {verifies} | {agrees} |")
