@@ -47,8 +47,12 @@ pub fn filled_sample(sample: &str, id: &str, now_s: i64) -> String {
     filled.replace("__NOW__", &now_s.to_string()).replace("__TIME__", &now)
 }
 
-/// JSON without the white space between its parts, everything else in its order.
+/// JSON without the white space between its parts, everything else in its order; other texts (a form, XML) as they
+/// are, but for the end of the line.
 fn one_line(json: &str) -> String {
+    if !json.trim_start().starts_with(['{', '[']) {
+        return json.trim().to_owned();
+    }
     let mut is_text = false;
     let mut is_escaped = false;
     let keep = |c: &char| {
@@ -68,6 +72,7 @@ mod tests {
     fn a_sample_fits_one_line_and_keeps_its_texts() {
         let pretty = "{\n  \"a b\": \"it is \\\"so\\\" \",\n  \"n\": __NOW__\n}\n";
         assert_eq!(filled_sample(pretty, "x", 7), r#"{"a b":"it is \"so\" ","n":7}"#);
-        assert_eq!(filled_sample("__ID__ __NUM__", "a1b2", 0), "a1b212");
+        assert_eq!(filled_sample("__ID__ __NUM__\n", "a1b2", 0), "a1b2 12");
+        assert_eq!(filled_sample("<a b=\"c\">d e</a>\n", "x", 7), "<a b=\"c\">d e</a>");
     }
 }

@@ -12,6 +12,8 @@ const SLOTS_N_MAX: usize = 3;
 pub struct Layout {
     text: String,
     separator: Option<char>,
+    /// Whether a blank follows the separator when we write; none is needed to read.
+    is_spaced: bool,
     is_positional: bool,
     items: Vec<Vec<Part>>,
 }
@@ -83,7 +85,8 @@ impl Layout {
         };
         let kept = self.items.iter().enumerate().filter(|one| !is_other(one));
         let items: Vec<String> = kept.map(|(_, parts)| item(parts)).collect();
-        items.join(&self.separator.map(String::from).unwrap_or_default())
+        let blank = if self.is_spaced { " " } else { "" };
+        items.join(&self.separator.map(|one| format!("{one}{blank}")).unwrap_or_default())
     }
 }
 
@@ -124,6 +127,7 @@ impl Default for Layout {
         Self {
             text: "{signature}".to_owned(),
             separator: None,
+            is_spaced: false,
             is_positional: false,
             items: vec![vec![Part::Slot(Slot::Signature)]],
         }
@@ -136,13 +140,14 @@ impl TryFrom<String> for Layout {
     fn try_from(text: String) -> Result<Self, String> {
         let separator = [',', ';'].into_iter().find(|one| text.contains(&format!("}}{one}")));
         let stem = separator.and_then(|one| text.strip_suffix(&format!("{one}..."))).unwrap_or(&text);
+        let is_spaced = separator.is_some_and(|one| text.contains(&format!("}}{one} ")));
         let items: Vec<Vec<Part>> = match separator {
-            Some(separator) => stem.split(separator).map(item).collect::<Result<_, _>>()?,
+            Some(separator) => stem.split(separator).map(|one| item(one.trim())).collect::<Result<_, _>>()?,
             None => vec![item(stem)?],
         };
         let is_positional =
             items.len() > 1 && items.iter().all(|item| matches!(item.as_slice(), [Part::Slot(_)]));
-        let layout = Self { text, separator, is_positional, items };
+        let layout = Self { text, separator, is_spaced, is_positional, items };
         if !layout.has(Slot::Signature) {
             return Err(format!("signature.layout: `{}` needs a {{signature}}", layout.text));
         }
@@ -227,6 +232,10 @@ mod tests {
         );
         let layout = Layout::try_from("sha256={signature},{signature},...".to_owned()).expect("a layout");
         assert_eq!(layout.written(|_| "ab".to_owned()), "sha256=ab");
+        let spaced = "t={timestamp}, v1={signature}";
+        check(spaced, "t=1,v1=a", Some(&[(0, Timestamp, "1"), (1, Signature, "a")]));
+        let layout = Layout::try_from(spaced.to_owned()).expect("a layout");
+        assert_eq!(layout.written(|_| "1".to_owned()), "t=1, v1=1");
     }
 
     #[test]
