@@ -54,7 +54,7 @@ fn dev_kinds() -> &'static [ActiveProvider] {
 }
 
 fn ids(provider: &ActiveProvider, verified: &hooklatch::verify::Verified) -> Vec<String> {
-    provider.read(verified).iter().map(|event| event.key.event_id.to_string()).collect()
+    provider.read(verified).iter().map(|event| event.key.event_id.clone()).collect()
 }
 
 fn signing_kinds() -> &'static [Signing] {
@@ -175,26 +175,25 @@ fn splice(text: &mut Vec<u8>, at: usize, with: &[u8]) {
 /// Any text as a `provider.toml`: refused with reasons, or a kind that stands any request.
 pub fn specs(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
-    match Spec::parse_all(text) {
-        Err(mistakes) => assert!(!mistakes.is_empty(), "refused without a reason: {text}"),
-        Ok(_) => {
-            let Ok(provider) = Provider::from_spec(text).dev() else { return };
-            let at = SignAt {
-                now_s: NOW_S,
-                url: provider.url().to_owned(),
-                id: "1".to_owned(),
-                event_type: "t".to_owned(),
-            };
-            let Ok(signed) = provider.sign(b"{\"id\":\"1\",\"type\":\"t\"}", &at) else { return };
-            let headers: Vec<_> =
-                signed.headers.into_iter().map(|(name, value)| (name, value.into_bytes())).collect();
-            let raw = request(&headers, &signed.body, &at.url);
-            drop(provider.handshake(&raw));
-            if let Ok(verified) = provider.verify(raw) {
-                drop(ids(&provider, &verified));
-                drop(provider.challenge(&verified));
-            }
-        }
+    if let Err(mistakes) = Spec::parse_all(text) {
+        assert!(!mistakes.is_empty(), "refused without a reason: {text}");
+        return;
+    }
+    let Ok(provider) = Provider::from_spec(text).dev() else { return };
+    let at = SignAt {
+        now_s: NOW_S,
+        url: provider.url().to_owned(),
+        id: "1".to_owned(),
+        event_type: "t".to_owned(),
+    };
+    let Ok(signed) = provider.sign(b"{\"id\":\"1\",\"type\":\"t\"}", &at) else { return };
+    let headers: Vec<_> =
+        signed.headers.into_iter().map(|(name, value)| (name, value.into_bytes())).collect();
+    let raw = request(&headers, &signed.body, &at.url);
+    drop(provider.handshake(&raw));
+    if let Ok(verified) = provider.verify(raw) {
+        drop(ids(&provider, &verified));
+        drop(provider.challenge(&verified));
     }
 }
 

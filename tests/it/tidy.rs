@@ -187,7 +187,7 @@ const _: () = {
     }
     impl<T: ?Sized> Compared<()> for T {}
     impl<T: ?Sized + PartialEq> Compared<IsCompared> for T {}
-    <hooklatch::config::Secret as Compared<_>>::SAYS
+    let () = <hooklatch::config::Secret as Compared<_>>::SAYS;
 };
 
 /// Whether the last name of an operand, such as `reveal()` of `other.token.reveal()`, is a secret's.
@@ -201,9 +201,10 @@ fn is_secret_operand(operand: &str) -> bool {
 
 /// Whether a line of code compares a secret in a time that depends on it.
 fn compares_a_secret(line: &str) -> bool {
-    let operators = ["==", "!="].into_iter().flat_map(|operator| line.match_indices(operator));
-    let by_operator = operators.into_iter().any(|(at, _)| {
-        let (left, right) = (line[..at].trim_end(), line[at + 2..].trim_start());
+    let places = ["==", "!="].into_iter().flat_map(|operator| line.match_indices(operator));
+    let by_operator = places.into_iter().any(|(at, operator)| {
+        let (left, right) = line.split_at(at);
+        let (left, right) = (left.trim_end(), right.trim_start_matches(operator).trim_start());
         let right = right.split([' ', ',', ';', '{']).next().unwrap_or_default();
         let right = right.strip_suffix(')').filter(|one| !one.ends_with('(')).unwrap_or(right);
         let is_mac = |side: &str| ["hmac(", ".mac(", "jws_hs256("].iter().any(|call| side.contains(call));
