@@ -58,20 +58,8 @@ pub(crate) fn load(file: Option<&Path>, is_dev: bool, kinds: &Kinds) -> Result<C
         let kind = kinds.iter().find(|kind| kind.kind() == provider.kind.as_str());
         kind.and_then(|kind| kind.activate(name, provider, "").err()).unwrap_or_default()
     };
-    with_kinds(config::load_judged(&settings, &facts, &judge), kinds)
-}
-
-/// As [`load`], for tools that only sign or judge: they may do so with a secret that `serve` refuses.
-pub(crate) fn load_for_tools(file: Option<&Path>, kinds: &Kinds) -> Result<Config, Vec<ConfigProblem>> {
-    let (settings, facts) = settings(file, false, kinds);
-    with_kinds(config::load(&settings, &facts), kinds)
-}
-
-/// What is wrong with kinds is wrong with the configuration.
-fn with_kinds(
-    loaded: Result<Config, Vec<ConfigProblem>>,
-    kinds: &Kinds,
-) -> Result<Config, Vec<ConfigProblem>> {
+    let loaded = config::load_judged(&settings, &facts, &judge);
+    // What is wrong with kinds is wrong with the configuration.
     if kinds.problems.is_empty() {
         return loaded;
     }
@@ -79,6 +67,13 @@ fn with_kinds(
     problems.extend(kinds.problems.iter().cloned());
     problems.sort();
     Err(problems)
+}
+
+/// As [`load`], for tools that only sign or judge: they may do so with a secret that `serve` refuses,
+/// and beside kinds that cannot be used, whose providers are then not there.
+pub(crate) fn load_for_tools(file: Option<&Path>, kinds: &Kinds) -> Result<Config, Vec<ConfigProblem>> {
+    let (settings, facts) = settings(file, false, kinds);
+    config::load(&settings, &facts)
 }
 
 fn settings(file: Option<&Path>, is_dev: bool, kinds: &Kinds) -> (Settings, Vec<KindFacts>) {

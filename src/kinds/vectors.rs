@@ -4,7 +4,7 @@ use crate::config::{ConfigProblem, KindsFolder};
 use crate::provider::Provider;
 use crate::vectors::judge;
 
-use super::{names, problem, text_of};
+use super::{FOLDERS_N_MAX, names, problem, text_of};
 
 /// Judges the `vectors.json` of every kind in `folder` that has one: how many were judged, and what differs.
 /// Those of `broken` kinds are left alone: what is wrong with them is told already.
@@ -15,7 +15,7 @@ pub(crate) fn judge_vectors(
 ) -> (usize, Vec<ConfigProblem>) {
     let (mut judged_n, mut problems) = (0, Vec::new());
     let names = names(&folder.path).unwrap_or_default();
-    for name in names.into_iter().filter(|name| !broken.contains(name)) {
+    for name in names.into_iter().take(FOLDERS_N_MAX).filter(|name| !broken.contains(name)) {
         let file = folder.path.join(&name).join("vectors.json");
         let judged = match text_of(&file).map(|text| text.map(|text| judge(&text, kinds))) {
             Ok(None) => continue,

@@ -192,6 +192,7 @@ impl Spec {
             bounded("answer_within_ms", self.answer_within_ms, ANSWER_WITHIN_MS_MAX),
             self.signature.check(),
             self.check_settings(),
+            self.check_answer(),
             self.check_order_of_events(),
             alternative,
         ];
@@ -211,6 +212,14 @@ impl Spec {
             return Err("event: the last [[event]], and only that one, has no when_header".to_owned());
         }
         Ok(())
+    }
+
+    /// After a good signature there is no other answer than success, or the sender would come again for days.
+    fn check_answer(&self) -> Result<(), String> {
+        match self.answer.iter().map(|answer| answer.status).find(|status| !(200..=299).contains(status)) {
+            Some(status) => Err(format!("answer.status: {status} is not a success: write 200 to 299")),
+            None => Ok(()),
+        }
     }
 
     /// A key in a setting that nobody can write would never be found.
@@ -291,6 +300,9 @@ mod tests {
         check("\"/id\"", "\"id\"", "`id` is not a JSON pointer");
         check("{ json = \"/id\" }", "", "event.id");
         check("id_signed = true", "id_signed = true\nobject = [{ json = \"/o\" }]", "object and version");
+        let answer = "\n[answer]\nstatus = 500\nbody = \"\"\ncontent_type = \"text/plain\"\n[[event]]";
+        check("\n        [[event]]", answer, "answer.status: 500 is not a success");
+        check("acme-signature", "acme signature", "is not the name of a header");
         check("horizon_h = 72", "horizon_h = 0", "horizon_h: write a number");
         check("tolerance_s = 300", "tolerance_s = 300\nkeys = \"k\"", "signature.keys: no [[setting]]");
         check("id_signed = true", "id_signed = true\nwhen_header = \"x\"", "when_header");

@@ -215,6 +215,10 @@ impl SignatureSpec {
     }
 
     pub(super) fn check(&self) -> Result<(), String> {
+        let is_name = |name: &str| name.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b));
+        if let Some(name) = self.headers.iter().find(|name| !is_name(name.trim_end_matches('*'))) {
+            return Err(format!("signature.headers: `{name}` is not the name of a header"));
+        }
         match self.scheme {
             Scheme::Unsigned if !self.may_be_unsigned => {
                 return Err("signature.may_be_unsigned: an unsigned scheme is nothing else".to_owned());

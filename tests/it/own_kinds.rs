@@ -168,9 +168,17 @@ fn mistakes_of_all_kinds_and_of_the_rest_come_at_once() {
         assert!(got.starts_with(want), "{keys:#?}");
     }
     assert_eq!(keys.len(), want.len(), "{keys:#?}");
-    let other = place.run(&["providers", "stripe"]);
-    assert!(other.status.success(), "a broken kind stands in nobody's way: {}", err(&other));
-    assert!(err(&place.run(&["sign", "acme", "--secret", SECRET])).contains("md5"));
+    std::fs::write(
+        place.path("hooklatch.toml"),
+        "[kinds]\nfolder = \"kinds\"\n[providers.acme]\nsecrets = [\"x\"]\n",
+    )
+    .unwrap();
+    for others in [&["providers", "stripe"][..], &["sign", "stripe"]] {
+        let other = place.run(others);
+        assert!(other.status.success(), "a broken kind stands in nobody's way: {}", err(&other));
+    }
+    assert!(err(&place.run(&["sign", "acme"])).contains("md5"));
+    assert!(!place.run(&["serve"]).status.success(), "the receiver does not start with it");
 }
 
 #[test]
