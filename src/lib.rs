@@ -62,7 +62,8 @@ pub mod prelude {
     pub use crate::verify::{
         Certificate, Hash, Jws, Keys, PublicKey, PublicScheme, RawRequest, Reply, SignAt, SignError, Signed,
         VerifyError, base64_text, check_timestamp, compact_json, crc32, deciding_header, decode_base64,
-        decode_base64url, decode_hex, digest, form_pairs, form_value, hex_text, hmac, jws_hs256,
-        path_and_query, php_serialized, query_value, rfc3339_text, same, sorted_json, standard_webhooks,
+        decode_base64url, decode_hex, digest, form_pairs, form_value, form_with, hex_text, hmac, jws_hs256,
+        jws_signed, path_and_query, php_serialized, query_value, rfc3339_text, same, sorted_json,
+        standard_webhooks,
     };
 }

@@ -14,8 +14,8 @@ use crate::read;
 use crate::spec::{Scheme, SecretFormat, SettingForm, SignatureSpec, Spec, SpecError};
 use crate::types::{IncomingEvent, Name};
 use crate::verify::{
-    self, KeyError, KeySource, Keys, RawRequest, Reply, SignAt, SignError, Signed, Unverified, Verified,
-    VerifyError, VerifyFn,
+    self, DevKeys, KeyError, KeySource, Keys, RawRequest, Reply, SignAt, SignError, Signed, Unverified,
+    Verified, VerifyError, VerifyFn,
 };
 
 /// Signing that no spec can say; `None` in [`Provider::sign_with`] means the spec's scheme.
@@ -175,19 +175,17 @@ impl Provider {
         Ok(self.active(&name, spec, (self.handlers.clone(), ready), "http://127.0.0.1:8080"))
     }
 
-    /// As `serve --dev` has it: with the published secret and settings.
-    pub fn dev(&self) -> Result<ActiveProvider, String> {
+    /// As `serve --dev` has it: with the published secret and settings, and with `keys` where the kind's sender
+    /// signs with a private key.
+    pub fn dev(&self, keys: &DevKeys) -> Result<ActiveProvider, String> {
         let spec = self.spec.as_ref().map_err(ToString::to_string)?;
         let secrets = if spec.takes_secrets() { vec![Secret::new(dev_secret(spec))] } else { Vec::new() };
-        let mut settings = KindSettings::default();
-        for setting in &spec.setting {
-            if let Some(dev) = &setting.dev {
-                let id = (setting.form == SettingForm::Named).then_some(setting.dev_id.as_str());
-                settings.push(&setting.name, id, dev.clone());
-            }
-        }
+        let settings = dev_settings(spec, keys);
         let is_accepted = secrets.is_empty() && spec.signature.may_be_unsigned;
-        let ready = Ready::new(spec, &secrets, &settings, is_accepted).map_err(|error| error.to_string())?;
+        let mut ready =
+            Ready::new(spec, &secrets, &settings, is_accepted).map_err(|error| error.to_string())?;
+        let sort = spec.setting.iter().find_map(|setting| setting.dev_key);
+        ready.keys = ready.keys.with_signer(sort.and_then(|sort| keys.signing(sort)));
         let name = Name::parse(&spec.kind).map_err(|error| error.to_string())?;
         Ok(self.active(&name, spec, (self.handlers.clone(), ready), "http://127.0.0.1:8080"))
     }
@@ -356,6 +354,32 @@ pub fn dev_secret(spec: &Spec) -> String {
         }
         SecretFormat::Text => plain,
     }
+}
+
+/// The settings that `serve --dev` and `sign` use for a kind.
+pub(crate) fn dev_settings(spec: &Spec, keys: &DevKeys) -> KindSettings {
+    let mut settings = KindSettings::default();
+    for setting in &spec.setting {
+        let by_key = setting.dev_key.and_then(|sort| keys.setting(sort));
+        if let Some(text) = setting.dev.clone().or(by_key) {
+            let id = (setting.form == SettingForm::Named).then_some(setting.dev_id.as_str());
+            settings.push(&setting.name, id, text);
+        }
+    }
+    settings
+}
+
+/// Which of a provider's secrets and settings are published with Hooklatch, in words: anybody could sign with
+/// them, so `serve --dev` alone may have them.
+pub(crate) fn published_mistakes(spec: &Spec, config: &ProviderConfig) -> Vec<String> {
+    const WHY: &str = "is published with Hooklatch, so anybody could sign: it is for `serve --dev` alone";
+    let own = dev_secret(spec);
+    let secrets = config.secrets.iter().map(|secret| ("secrets".to_owned(), secret.reveal()));
+    let settings = config.settings.iter();
+    let settings = settings.map(|one| (format!("settings.{}", one.name), one.value.reveal()));
+    let is_dev = |text: &str| text == own || text.starts_with("hooklatch-dev-") || verify::is_published(text);
+    let published = secrets.chain(settings).filter(|(_, text)| is_dev(text.trim()));
+    published.map(|(place, _)| format!("{place}: {WHY}")).collect()
 }
 
 /// A sample event on one line with its placeholders filled: `__ID__` by `id`, `__NUM__` by the digits of

@@ -4,7 +4,7 @@ use crate::prelude::*;
 
 /// The kind, without handlers.
 pub(super) fn provider() -> Provider {
-    Provider::from_spec(include_str!("provider.toml")).verify_with(verify).samples(&[
+    Provider::from_spec(include_str!("provider.toml")).verify_with(verify).sign_with(sign).samples(&[
         ("TRANSACTION.SUCCESS", include_str!("samples/TRANSACTION.SUCCESS.json")),
         ("REFUND.SUCCESS", include_str!("samples/REFUND.SUCCESS.json")),
         ("PAYSCORE.USER_OPEN_SERVICE", include_str!("samples/PAYSCORE.USER_OPEN_SERVICE.json")),
@@ -36,4 +36,15 @@ fn verify(request: &RawRequest, keys: &Keys) -> Result<usize, VerifyError> {
     } else {
         Err(VerifyError::mismatch(keys))
     }
+}
+
+fn sign(keys: &Keys, body: &[u8], at: &SignAt) -> Result<Signed, SignError> {
+    let nonce = hex_text(&digest(Hash::Md5, &[at.id.as_bytes()]));
+    let head = format!("{}\n{nonce}\n", at.now_s);
+    let signature = keys.sign_public(PublicScheme::RsaSha256, &[head.as_bytes(), body, b"\n"].concat())?;
+    Ok(Signed::json(body.to_vec())
+        .with(TIME, at.now_s.to_string())
+        .with("wechatpay-nonce", nonce)
+        .with("wechatpay-serial", keys.id_of("public_keys")?)
+        .with(SIGNATURE, base64_text(&signature)))
 }

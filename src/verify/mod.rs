@@ -2,7 +2,7 @@
 //!
 //! A [`Verified`] can be made here only; whatever needs a believed request asks for one. Secrets are
 //! compared in constant time and never printed. `keys.rs` turns configured secrets into keys, `public.rs`
-//! public keys; `signed.rs`, `standard.rs` and `token.rs` are the named schemes, `handshake.rs` answers what
+//! public keys, `private.rs` is the other side of those; `signed.rs`, `standard.rs` and `token.rs` are the named schemes, `handshake.rs` answers what
 //! is no event; `form.rs`, `jws.rs` and `canonical.rs` help kinds that verify with code. Start at [`verify`].
 
 mod canonical;
@@ -12,6 +12,7 @@ mod form;
 mod handshake;
 mod jws;
 mod keys;
+mod private;
 mod public;
 mod sign;
 mod signed;
@@ -28,10 +29,12 @@ pub use encoding::{
     hmac, same,
 };
 pub use filled::{path_and_query, query_value};
-pub use form::{form_pairs, form_value};
+pub use form::{form_pairs, form_value, form_with};
 pub use handshake::{Reply, reply};
-pub use jws::{Jws, jws_hs256};
+pub use jws::{Jws, jws_hs256, jws_signed};
 pub use keys::{KeyError, KeySource, KeyWanted, Keys};
+pub(crate) use private::is_published;
+pub use private::{DevKeys, SigningKey};
 pub use public::{Certificate, PublicKey, PublicScheme};
 pub use sign::{SignAt, SignError, Signed, sign};
 pub(crate) use time::rfc3339_ms;
