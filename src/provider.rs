@@ -3,15 +3,20 @@
 //! [`Provider`] is what a kind's `mod.rs` builds. [`ActiveProvider`] is one `[providers.NAME]`: it verifies,
 //! reads and dispatches. Neither does I/O.
 
+mod dev;
+
 use std::sync::Arc;
 
 use bytes::Bytes;
 use serde::de::DeserializeOwned;
 
 use crate::config::{KindSettings, ProviderConfig, Secret};
+pub use dev::{dev_secret, filled_sample};
+pub(crate) use dev::{dev_settings, published_mistakes};
+
 use crate::handler::{Event, Handled, Handlers, TxHandler, TypePattern};
 use crate::read;
-use crate::spec::{Scheme, SecretFormat, SettingForm, SignatureSpec, Spec, SpecError};
+use crate::spec::{SignatureSpec, Spec, SpecError};
 use crate::types::{IncomingEvent, Name};
 use crate::verify::{
     self, DevKeys, KeyError, KeySource, Keys, RawRequest, Reply, SignAt, SignError, Signed, Unverified,
@@ -24,6 +29,10 @@ pub type SignFn = fn(&Keys, &[u8], &SignAt) -> Result<Signed, SignError>;
 /// An answer to a handshake that no spec can say; `None` when the request is none.
 pub type HandshakeFn = fn(&RawRequest, &Keys) -> Option<Reply>;
 
+/// Makes the JSON text that an event is read from of the one that came, where no pointer leads to what matters: by
+/// decrypting a part of it, or from another format; or says why it cannot.
+pub type OpenFn = fn(&Keys, &[u8]) -> Result<Vec<u8>, String>;
+
 /// A provider kind with what we do about its events.
 #[derive(Clone)]
 pub struct Provider {
@@ -32,6 +41,7 @@ pub struct Provider {
     verify_with: Option<VerifyFn>,
     sign_with: Option<SignFn>,
     handshake_with: Option<HandshakeFn>,
+    open_with: Option<OpenFn>,
     samples: &'static [(&'static str, &'static str)],
     mistakes: Vec<String>,
 }
@@ -45,6 +55,7 @@ impl Provider {
             verify_with: None,
             sign_with: None,
             handshake_with: None,
+            open_with: None,
             samples: &[],
             mistakes: Vec::new(),
         }
@@ -99,6 +110,14 @@ impl Provider {
     #[must_use]
     pub fn handshake_with(mut self, answer: HandshakeFn) -> Self {
         self.handshake_with = Some(answer);
+        self
+    }
+
+    /// Opens believed bodies with code before events are read from them; what it cannot open is kept as unreadable.
+    /// The body is stored as it came.
+    #[must_use]
+    pub fn open_with(mut self, open: OpenFn) -> Self {
+        self.open_with = Some(open);
         self
     }
 
@@ -206,6 +225,7 @@ impl Provider {
             verify_with: self.verify_with,
             sign_with: self.sign_with,
             handshake_with: self.handshake_with,
+            open_with: self.open_with,
         }
     }
 
@@ -260,6 +280,7 @@ pub struct ActiveProvider {
     verify_with: Option<VerifyFn>,
     sign_with: Option<SignFn>,
     handshake_with: Option<HandshakeFn>,
+    open_with: Option<OpenFn>,
 }
 
 impl ActiveProvider {
@@ -323,12 +344,19 @@ impl ActiveProvider {
 
     /// The events of the request.
     pub fn read(&self, verified: &Verified) -> Vec<IncomingEvent> {
-        read::read(&self.name, &self.spec, verified)
+        read::read(&self.name, &self.spec, verified, &|json| self.opened(json))
     }
 
     /// The payload of an event as it was stored, for another dispatch.
     pub fn payload_of(&self, kept_headers: &str, body: &Bytes) -> Result<Bytes, String> {
-        read::payload_of(&self.spec, kept_headers, body)
+        read::payload_of(&self.spec, kept_headers, body, &|json| self.opened(json))
+    }
+
+    fn opened(&self, json: &Bytes) -> Result<Bytes, String> {
+        match self.open_with {
+            Some(open) => open(&self.ready.keys, json).map(Bytes::from),
+            None => Ok(json.clone()),
+        }
     }
 
     /// Signs `body` as the sender would, with the newest secret.
@@ -337,83 +365,5 @@ impl ActiveProvider {
             Some(sign) => sign(&self.ready.keys, body, at),
             None => verify::sign(&self.spec, &self.ready.keys, body, at),
         }
-    }
-}
-
-/// The secret that `serve --dev` and `sign` use for a kind: fixed, public, in the kind's own format.
-pub fn dev_secret(spec: &Spec) -> String {
-    use base64::Engine;
-    let plain = format!("hooklatch-dev-secret-{:-<16}", spec.kind);
-    let base64 = base64::engine::general_purpose::STANDARD.encode(&plain);
-    match spec.signature.secret {
-        SecretFormat::Hex => hex::encode(plain),
-        SecretFormat::Base64 => base64,
-        SecretFormat::Whsec | SecretFormat::WhsecOrText => format!("whsec_{base64}"),
-        SecretFormat::Text if spec.kind == "stripe" && spec.signature.scheme != Scheme::Code => {
-            format!("whsec_{plain}")
-        }
-        SecretFormat::Text => plain,
-    }
-}
-
-/// The settings that `serve --dev` and `sign` use for a kind.
-pub(crate) fn dev_settings(spec: &Spec, keys: &DevKeys) -> KindSettings {
-    let mut settings = KindSettings::default();
-    for setting in &spec.setting {
-        let by_key = setting.dev_key.and_then(|sort| keys.setting(sort));
-        if let Some(text) = setting.dev.clone().or(by_key) {
-            let id = (setting.form == SettingForm::Named).then_some(setting.dev_id.as_str());
-            settings.push(&setting.name, id, text);
-        }
-    }
-    settings
-}
-
-/// Which of a provider's secrets and settings are published with Hooklatch, in words: anybody could sign with
-/// them, so `serve --dev` alone may have them.
-pub(crate) fn published_mistakes(spec: &Spec, config: &ProviderConfig) -> Vec<String> {
-    const WHY: &str = "is published with Hooklatch, so anybody could sign: it is for `serve --dev` alone";
-    let own = dev_secret(spec);
-    let secrets = config.secrets.iter().map(|secret| ("secrets".to_owned(), secret.reveal()));
-    let settings = config.settings.iter();
-    let settings = settings.map(|one| (format!("settings.{}", one.name), one.value.reveal()));
-    let is_dev = |text: &str| text == own || text.starts_with("hooklatch-dev-") || verify::is_published(text);
-    let published = secrets.chain(settings).filter(|(_, text)| is_dev(text.trim()));
-    published.map(|(place, _)| format!("{place}: {WHY}")).collect()
-}
-
-/// A sample event on one line with its placeholders filled: `__ID__` by `id`, `__NUM__` by the digits of
-/// `id`, `__NOW__` by unix seconds, `__TIME__` by RFC 3339.
-pub fn filled_sample(sample: &str, id: &str, now_s: i64) -> String {
-    let digits: String = id.chars().filter(char::is_ascii_digit).take(15).collect();
-    let number = digits.trim_start_matches('0');
-    let number = if number.is_empty() { "1" } else { number };
-    let now = jiff::Timestamp::from_second(now_s).map(|at| at.to_string()).unwrap_or_default();
-    let filled = one_line(sample).replace("__ID__", id).replace("__NUM__", number);
-    filled.replace("__NOW__", &now_s.to_string()).replace("__TIME__", &now)
-}
-
-/// JSON without the white space between its parts, everything else in its order.
-fn one_line(json: &str) -> String {
-    let mut is_text = false;
-    let mut is_escaped = false;
-    let keep = |c: &char| {
-        let is_kept = is_text || !c.is_ascii_whitespace();
-        is_text ^= *c == '"' && !is_escaped;
-        is_escaped = *c == '\\' && !is_escaped;
-        is_kept
-    };
-    json.chars().filter(keep).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_sample_fits_one_line_and_keeps_its_texts() {
-        let pretty = "{\n  \"a b\": \"it is \\\"so\\\" \",\n  \"n\": __NOW__\n}\n";
-        assert_eq!(filled_sample(pretty, "x", 7), r#"{"a b":"it is \"so\" ","n":7}"#);
-        assert_eq!(filled_sample("__ID__ __NUM__", "a1b2", 0), "a1b212");
     }
 }

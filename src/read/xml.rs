@@ -124,7 +124,9 @@ mod tests {
     fn what_is_not_plain_xml_is_refused() {
         let deep = "<n>".repeat(DEPTH_MAX + 1);
         let bombs = "<!DOCTYPE n [<!ENTITY a \"aa\">]><n>&a;</n>";
-        for bad in ["", "text", "<n>", "<n></m>", "<m></m>", "<n/><n/>", "<n>&a;</n>", "<n a=></n>", bombs, &deep] {
+        for bad in
+            ["", "text", "<n>", "<n></m>", "<m></m>", "<n/><n/>", "<n>&a;</n>", "<n a=></n>", bombs, &deep]
+        {
             assert!(xml_as_json(bad, "n").is_err(), "{bad}");
         }
     }

@@ -14,6 +14,7 @@ mod jws;
 mod keys;
 mod private;
 mod public;
+mod seal;
 mod sign;
 mod signed;
 mod standard;
@@ -25,8 +26,8 @@ use http::{HeaderMap, Method};
 
 pub use canonical::{compact_json, php_serialized, sorted_json};
 pub use encoding::{
-    Hash, base64_text, base64url_text, crc32, decode_base64, decode_base64url, decode_hex, digest, hex_text,
-    hmac, same,
+    Hash, base64_text, base64url_text, crc32, decode_base64, decode_base64_long, decode_base64url,
+    decode_hex, digest, hex_text, hmac, same,
 };
 pub use filled::{path_and_query, query_value};
 pub use form::{form_pairs, form_value, form_with};
@@ -36,6 +37,7 @@ pub use keys::{KeyError, KeySource, KeyWanted, Keys};
 pub(crate) use private::is_published;
 pub use private::{DevKeys, SigningKey};
 pub use public::{Certificate, PublicKey, PublicScheme};
+pub use seal::{open_aes_gcm, seal_aes_gcm};
 pub use sign::{SignAt, SignError, Signed, sign};
 pub(crate) use time::rfc3339_ms;
 pub use time::{check_timestamp, rfc3339_text};

@@ -13,17 +13,27 @@ fn nonce(bytes: &[u8]) -> Option<Nonce> {
 }
 
 /// The plain text of `sealed`, which ends in its tag; `None` when key, nonce or bytes are others.
-pub fn open_aes_gcm(key_bytes: &[u8], nonce_bytes: &[u8], associated: &[u8], sealed: &[u8]) -> Option<Vec<u8>> {
+pub fn open_aes_gcm(
+    key_bytes: &[u8],
+    nonce_bytes: &[u8],
+    associated: &[u8],
+    sealed: &[u8],
+) -> Option<Vec<u8>> {
     let mut bytes = sealed.to_vec();
-    let plain =
-        key(key_bytes)?.open_in_place(nonce(nonce_bytes)?, Aad::from(associated), &mut bytes).ok()?;
+    let plain = key(key_bytes)?.open_in_place(nonce(nonce_bytes)?, Aad::from(associated), &mut bytes).ok()?;
     Some(plain.to_vec())
 }
 
 /// The other way, for kinds that sign. A nonce must not be used twice with one key.
-pub fn seal_aes_gcm(key_bytes: &[u8], nonce_bytes: &[u8], associated: &[u8], plain: &[u8]) -> Option<Vec<u8>> {
+pub fn seal_aes_gcm(
+    key_bytes: &[u8],
+    nonce_bytes: &[u8],
+    associated: &[u8],
+    plain: &[u8],
+) -> Option<Vec<u8>> {
     let mut bytes = plain.to_vec();
-    let sealed = key(key_bytes)?.seal_in_place_append_tag(nonce(nonce_bytes)?, Aad::from(associated), &mut bytes);
+    let sealed =
+        key(key_bytes)?.seal_in_place_append_tag(nonce(nonce_bytes)?, Aad::from(associated), &mut bytes);
     sealed.ok().map(|()| bytes)
 }
 

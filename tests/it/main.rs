@@ -32,6 +32,7 @@ mod operator;
 mod outbox;
 mod process;
 mod providers;
+mod reading;
 mod sdk;
 mod store;
 mod stub;

@@ -18,7 +18,7 @@ fn folder(kind: &str) -> std::path::PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("providers").join(kind)
 }
 
-fn vectors_of(kind: &str) -> String {
+pub fn vectors_of(kind: &str) -> String {
     std::fs::read_to_string(folder(kind).join("vectors.json")).unwrap()
 }
 
