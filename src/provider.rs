@@ -16,7 +16,7 @@ pub(crate) use dev::{dev_settings, published_mistakes};
 
 use crate::handler::{Event, Handled, Handlers, TxHandler, TypePattern};
 use crate::read;
-use crate::spec::{SignatureSpec, Spec, SpecError};
+use crate::spec::{AnswerSpec, SignatureSpec, Spec, SpecError};
 use crate::types::{IncomingEvent, Name};
 use crate::verify::{
     self, DevKeys, KeyError, KeySource, Keys, RawRequest, Reply, SignAt, SignError, Signed, Unverified,
@@ -307,7 +307,8 @@ impl ActiveProvider {
     /// Believes the request or says why not.
     pub fn verify(&self, request: RawRequest) -> Result<Verified, VerifyError> {
         if let (Some(spec), Some(keys)) = (&self.spec.alternative, &self.ready.alternative)
-            && spec.when_header.as_ref().is_some_and(|name| request.headers.contains_key(name))
+            && (spec.when_header.as_ref().is_some_and(|name| request.headers.contains_key(name))
+                || spec.required_by.as_ref().is_some_and(|name| keys.settings().has(name)))
         {
             return verify::verify(spec, None, (keys, Unverified::Refuse), request);
         }
@@ -345,6 +346,11 @@ impl ActiveProvider {
     /// The events of the request.
     pub fn read(&self, verified: &Verified) -> Vec<IncomingEvent> {
         read::read(&self.name, &self.spec, verified, &|json| self.opened(json))
+    }
+
+    /// What the sender of a believed request wants to hear instead of our JSON.
+    pub fn answer(&self, verified: &Verified) -> Option<&AnswerSpec> {
+        read::answer(&self.spec, verified)
     }
 
     /// The payload of an event as it was stored, for another dispatch.

@@ -53,7 +53,10 @@ pub fn filled_sample(sample: &str, id: &str, now_s: i64) -> String {
     let number = digits.trim_start_matches('0');
     let number = if number.is_empty() { "1" } else { number };
     let now = jiff::Timestamp::from_second(now_s).map(|at| at.to_string()).unwrap_or_default();
-    let filled = one_line(sample).replace("__ID__", id).replace("__NUM__", number);
+    // Forms and XML are on one line already, and their blanks mean something.
+    let is_json = sample.trim_start().starts_with(['{', '[']);
+    let line = if is_json { one_line(sample) } else { sample.trim().to_owned() };
+    let filled = line.replace("__ID__", id).replace("__NUM__", number);
     filled.replace("__NOW__", &now_s.to_string()).replace("__TIME__", &now)
 }
 
@@ -78,6 +81,6 @@ mod tests {
     fn a_sample_fits_one_line_and_keeps_its_texts() {
         let pretty = "{\n  \"a b\": \"it is \\\"so\\\" \",\n  \"n\": __NOW__\n}\n";
         assert_eq!(filled_sample(pretty, "x", 7), r#"{"a b":"it is \"so\" ","n":7}"#);
-        assert_eq!(filled_sample("__ID__ __NUM__", "a1b2", 0), "a1b212");
+        assert_eq!(filled_sample("<a b=\"__ID__\">__NUM__</a>\n", "a1b2", 0), "<a b=\"a1b2\">12</a>");
     }
 }

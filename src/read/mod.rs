@@ -15,7 +15,7 @@ use http::HeaderMap;
 use sha2::{Digest, Sha256};
 
 use crate::json::{self, Document, Found, find, text_of};
-use crate::spec::{BodyFormat, EventSpec, Source, Sources, Spec};
+use crate::spec::{AnswerSpec, BodyFormat, EventSpec, Source, Sources, Spec};
 use crate::types::{BodyDigest, EventKey, IncomingEvent, Name, ObjectVersion, UnixMs, stored_text};
 use crate::verify::{Verified, rfc3339_ms};
 
@@ -99,6 +99,12 @@ pub(crate) fn payload_of(
     // Of a batch each element was kept for itself, after the whole was opened.
     let json = if event.each.is_some() { json } else { open(&json)? };
     Ok(payload(event, &json, Document::parse(&json).as_ref()))
+}
+
+/// What the sender of a believed request wants to hear.
+pub(crate) fn answer<'a>(spec: &'a Spec, verified: &Verified) -> Option<&'a AnswerSpec> {
+    let event = chosen(spec, |name| verified.request().headers.contains_key(name));
+    event.and_then(|event| event.answer.as_ref()).or(spec.answer.as_ref())
 }
 
 fn chosen(spec: &Spec, has_header: impl Fn(&str) -> bool) -> Option<&EventSpec> {
@@ -201,10 +207,10 @@ impl Reader<'_> {
         }
         let document = document.as_ref();
         let digest = match document {
-            Some(document) if body.as_ptr() == json.as_ptr() => {
-                document.digest_without(body, &self.spec.volatile)
+            // A form counts by its fields where one of them may change, else by its text.
+            Some(document) if body.as_ptr() == json.as_ptr() || !self.spec.volatile.is_empty() => {
+                document.digest_without(json, &self.spec.volatile)
             }
-            // A form: its fields are signed as one text, and nothing of it is left out.
             _ => Sha256::digest(body).into(),
         };
         let read = Read { document, digest: &digest };

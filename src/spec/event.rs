@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use super::pointer;
+use super::{AnswerSpec, pointer};
 
 /// How the events of a request are read.
 #[derive(Debug, Clone, Deserialize)]
@@ -37,7 +37,7 @@ pub struct EventSpec {
     /// JSON pointer to what handlers receive; empty is the whole event.
     #[serde(default)]
     pub payload: String,
-    /// JSON pointers whose values may change between copies of one event; left out of the digest.
+    /// JSON pointers whose values may change between copies of one event; left out of the digest. Of a form, too.
     #[serde(default)]
     pub volatile: Vec<String>,
     /// What the event is about, for `latest`.
@@ -46,6 +46,8 @@ pub struct EventSpec {
     pub version: Option<Source>,
     /// When it happened at the sender.
     pub created: Option<Source>,
+    /// What the sender wants to hear after such events, where it is not the kind's `[answer]`.
+    pub answer: Option<AnswerSpec>,
 }
 
 /// How a body is written.

@@ -213,6 +213,11 @@ impl Spec {
             if alternative.when_header.is_none() {
                 return Err("alternative.when_header: say when it counts".to_owned());
             }
+            if let Some(name) = &alternative.required_by
+                && !self.setting.iter().any(|one| one.name == *name)
+            {
+                return Err(format!("alternative.required_by: `{name}` is no [[setting]]"));
+            }
             alternative.check().map_err(|why| format!("alternative: {why}"))?;
         }
         self.fetch.iter().try_for_each(FetchSpec::check)?;

@@ -167,7 +167,7 @@ fn a_way_of_signing_that_is_not_the_samples_is_played_too() {
 fn standard_webhooks_are_signed_by_a_private_key_as_v1a() {
     // The seed and key of RFC 8032, section 7.1, test 1.
     let private =
-        "whsk_nWGxne/9WmC6hEr0kuwsxERJxWl7MmkZcDusAxrOf2DXWpgBgrEKt9VL/tPJZAc6DuFy89qmIyWvAhpo9wdRGg==";
+        "whsk_nWGxne/9WmC6hEr0kuwsxERJxWl7MmkZcDusAxyuf2DXWpgBgrEKt9VL/tPJZAc6DuFy89qmIyWvAhpo9wdRGg==";
     let public = "whpk_11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo=";
     let kinds = builtin();
     let kind = kinds.iter().find(|kind| kind.kind() == "standard_webhooks").unwrap();

@@ -210,3 +210,66 @@ fn no_kind_keeps_what_it_was_believed_by_in_its_headers() {
         }
     }
 }
+
+#[test]
+fn a_signature_cannot_be_left_out_where_the_operator_requires_it() {
+    for (name, header) in [("revenuecat", "authorization"), ("flutterwave", "verif-hash")] {
+        let verified = |signing: Option<&str>| {
+            let mut settings = KindSettings::default();
+            if let Some(value) = signing {
+                settings.push("signing", None, value);
+            }
+            let provider = kind(name).judge_with(&[Secret::new("token")], &settings).unwrap();
+            provider.verify(request(&[(header.to_owned(), "token".to_owned())], b"{}", "", NOW_S)).is_ok()
+        };
+        assert!(verified(None) && !verified(Some("required")), "{name}");
+    }
+}
+
+#[test]
+fn each_way_of_alipay_hears_its_own_answer() {
+    let provider = dev(&kind("alipay"));
+    let answer = |body: &str| {
+        let at = sign_at(&provider, "");
+        let Signed { headers, body } = provider.sign(body.as_bytes(), &at).unwrap();
+        let verified = provider.verify(request(&headers, &body, &at.url, NOW_S)).unwrap();
+        provider.answer(&verified).unwrap().body.clone()
+    };
+    assert_eq!(answer("notify_id=1&trade_status=TRADE_SUCCESS"), "success");
+    assert!(answer(r#"{"notifyType":"PAYMENT_RESULT","paymentId":"1"}"#).contains("\"resultStatus\":\"S\""));
+}
+
+#[test]
+fn a_copy_that_was_sent_at_another_time_is_the_same_event() {
+    #[track_caller]
+    fn check(provider: &ActiveProvider, one: &str, other: &str) {
+        let read = |body: &str| (events(provider, body)[0].key.clone(), events(provider, body)[0].digest);
+        assert_eq!(read(one), read(other));
+    }
+    let alipay = |time: &str, amount: &str| {
+        format!("notify_id=1&trade_status=A&notify_time={time}&total_amount={amount}")
+    };
+    let provider = dev(&kind("alipay"));
+    check(&provider, &alipay("08:00", "1"), &alipay("09:00", "1"));
+    assert_ne!(
+        events(&provider, &alipay("08:00", "1"))[0].digest,
+        events(&provider, &alipay("08:00", "2"))[0].digest
+    );
+    let bitpay = |time: u32| {
+        format!(r#"{{"event":{{"name":"invoice_confirmed"}},"data":{{"id":"1","currentTime":{time}}}}}"#)
+    };
+    check(&dev(&kind("bitpay")), &bitpay(1), &bitpay(2));
+}
+
+#[test]
+fn a_refund_of_payu_is_another_event_than_its_order() {
+    let provider = dev(&kind("payu"));
+    let read = |body: &str| {
+        let event = &events(&provider, body)[0];
+        (event.key.event_id.clone(), event.event_type.clone(), event.unreadable.clone())
+    };
+    let order = read(r#"{"order":{"orderId":"O","status":"COMPLETED"}}"#);
+    let refund = read(r#"{"orderId":"O","refund":{"refundId":"R","status":"FINALIZED"}}"#);
+    assert_eq!(order, ("1:O,1:O,9:COMPLETED".to_owned(), "COMPLETED".to_owned(), None));
+    assert_eq!(refund, ("1:O,1:R,9:FINALIZED".to_owned(), "FINALIZED".to_owned(), None));
+}
