@@ -5,7 +5,7 @@
 use bytes::Bytes;
 use criterion::{Criterion, criterion_group, criterion_main};
 use hmac::{Hmac, KeyInit, Mac};
-use hooklatch::verify::{RawRequest, SignAt};
+use hooklatch::verify::{DevKeys, RawRequest, SignAt};
 use http::{HeaderMap, HeaderName, HeaderValue};
 use sha2::Sha256;
 
@@ -32,7 +32,7 @@ fn verify(c: &mut Criterion) {
             // One of each shape; the others have another digest, or sign fields.
             continue;
         }
-        let provider = kind.dev().unwrap();
+        let provider = kind.dev(&DevKeys::default()).unwrap();
         let at = SignAt {
             now_s: NOW_S,
             url: provider.url().to_owned(),

@@ -13,6 +13,7 @@ mod contentful;
 mod gitlab;
 mod google_pubsub;
 mod hubspot;
+mod marqeta;
 mod mercadopago;
 mod midtrans;
 mod netlify;
@@ -93,7 +94,7 @@ pub fn builtin() -> Vec<Provider> {
         kind!("linear": "Issue.create" in "Issue.create", "Issue.update" in "Issue.update", "Comment.create" in "Comment.create"),
         kind!("lithic": "card.created" in "card.created", "card_transaction.updated" in "card_transaction.updated", "dispute.updated" in "dispute.updated"),
         kind!("mailgun": "delivered" in "delivered", "failed" in "failed", "opened" in "opened"),
-        kind!("marqeta": "transactions" in "transactions", "cards" in "cards", "cardtransitions" in "cardtransitions"),
+        marqeta::provider(),
         mercadopago::provider(),
         kind!("meta": "page.feed" in "page.feed", "whatsapp_business_account.messages" in "whatsapp_business_account.messages", "instagram.comments" in "instagram.comments"),
         kind!("microsoft_graph": "created" in "created", "updated" in "updated", "deleted" in "deleted"),

@@ -3,6 +3,7 @@
 //! [`Provider`] is what a kind's `mod.rs` builds. [`ActiveProvider`] is one `[providers.NAME]`: it verifies,
 //! reads and dispatches. Neither does I/O.
 
+mod dev;
 mod sample;
 
 use std::sync::Arc;
@@ -11,23 +12,28 @@ use bytes::Bytes;
 use serde::de::DeserializeOwned;
 
 use crate::config::{KindSettings, ProviderConfig, Secret};
+pub use dev::{dev_secret, filled_sample};
+pub(crate) use dev::{dev_settings, published_mistakes};
+
 use crate::handler::{Event, Handled, Handlers, TxHandler, TypePattern};
 use crate::read;
-use crate::spec::{SettingForm, SignatureSpec, Spec, SpecError};
+use crate::spec::{AnswerSpec, SignatureSpec, Spec, SpecError};
 use crate::types::{IncomingEvent, Name};
 use crate::verify::{
-    self, KeyError, KeySource, Keys, RawRequest, Reply, SignAt, SignError, Signed, Unbelieved, Unverified,
-    Verified, VerifyError, VerifyFn,
+    self, DevKeys, KeyError, KeySource, Keys, RawRequest, Reply, SignAt, SignError, Signed, Unbelieved,
+    Unverified, Verified, VerifyError, VerifyFn,
 };
 use sample::Samples;
-
-pub use sample::{dev_secret, filled_sample};
 
 /// Signing that no spec can say; `None` in [`Provider::sign_with`] means the spec's scheme.
 pub type SignFn = fn(&Keys, &[u8], &SignAt) -> Result<Signed, SignError>;
 
 /// An answer to a handshake that no spec can say; `None` when the request is none.
 pub type HandshakeFn = fn(&RawRequest, &Keys) -> Option<Reply>;
+
+/// Makes the JSON text that an event is read from of the one that came, where no pointer leads to what matters: by
+/// decrypting a part of it, or from another format; or says why it cannot.
+pub type OpenFn = fn(&Keys, &[u8]) -> Result<Vec<u8>, String>;
 
 /// A provider kind with what we do about its events.
 #[derive(Clone)]
@@ -37,6 +43,7 @@ pub struct Provider {
     verify_with: Option<VerifyFn>,
     sign_with: Option<SignFn>,
     handshake_with: Option<HandshakeFn>,
+    open_with: Option<OpenFn>,
     samples: Samples,
     mistakes: Vec<String>,
 }
@@ -59,6 +66,7 @@ impl Provider {
             verify_with: None,
             sign_with: None,
             handshake_with: None,
+            open_with: None,
             samples: Samples::BuiltIn(&[]),
             mistakes: Vec::new(),
         }
@@ -113,6 +121,14 @@ impl Provider {
     #[must_use]
     pub fn handshake_with(mut self, answer: HandshakeFn) -> Self {
         self.handshake_with = Some(answer);
+        self
+    }
+
+    /// Opens believed bodies with code before events are read from them; what it cannot open is kept as unreadable.
+    /// The body is stored as it came.
+    #[must_use]
+    pub fn open_with(mut self, open: OpenFn) -> Self {
+        self.open_with = Some(open);
         self
     }
 
@@ -189,19 +205,17 @@ impl Provider {
         Ok(self.active(&name, spec, (self.handlers.clone(), ready), "http://127.0.0.1:8080"))
     }
 
-    /// As `serve --dev` has it: with the published secret and settings.
-    pub fn dev(&self) -> Result<ActiveProvider, String> {
+    /// As `serve --dev` has it: with the published secret and settings, and with `keys` where the kind's sender
+    /// signs with a private key.
+    pub fn dev(&self, keys: &DevKeys) -> Result<ActiveProvider, String> {
         let spec = self.spec.as_ref().map_err(ToString::to_string)?;
         let secrets = if spec.takes_secrets() { vec![Secret::new(dev_secret(spec))] } else { Vec::new() };
-        let mut settings = KindSettings::default();
-        for setting in &spec.setting {
-            if let Some(dev) = &setting.dev {
-                let id = (setting.form == SettingForm::Named).then_some(setting.dev_id.as_str());
-                settings.push(&setting.name, id, dev.clone());
-            }
-        }
+        let settings = dev_settings(spec, keys);
         let is_accepted = secrets.is_empty() && spec.signature.may_be_unsigned;
-        let ready = Ready::new(spec, &secrets, &settings, is_accepted).map_err(|error| error.to_string())?;
+        let mut ready =
+            Ready::new(spec, &secrets, &settings, is_accepted).map_err(|error| error.to_string())?;
+        let sort = spec.setting.iter().find_map(|setting| setting.dev_key);
+        ready.keys = ready.keys.with_signer(sort.and_then(|sort| keys.signing(sort)));
         let name = Name::parse(&spec.kind).map_err(|error| error.to_string())?;
         Ok(self.active(&name, spec, (self.handlers.clone(), ready), "http://127.0.0.1:8080"))
     }
@@ -222,6 +236,7 @@ impl Provider {
             verify_with: self.verify_with,
             sign_with: self.sign_with,
             handshake_with: self.handshake_with,
+            open_with: self.open_with,
         }
     }
 
@@ -276,6 +291,7 @@ pub struct ActiveProvider {
     verify_with: Option<VerifyFn>,
     sign_with: Option<SignFn>,
     handshake_with: Option<HandshakeFn>,
+    open_with: Option<OpenFn>,
 }
 
 impl ActiveProvider {
@@ -307,7 +323,8 @@ impl ActiveProvider {
     /// As [`ActiveProvider::verify`]; a request that is not believed comes back with the reason.
     pub fn believe(&self, request: RawRequest) -> Result<Verified, Box<Unbelieved>> {
         if let (Some(spec), Some(keys)) = (&self.spec.alternative, &self.ready.alternative)
-            && spec.when_header.as_ref().is_some_and(|name| request.headers.contains_key(name))
+            && (spec.when_header.as_ref().is_some_and(|name| request.headers.contains_key(name))
+                || spec.required_by.as_ref().is_some_and(|name| keys.settings().has(name)))
         {
             return verify::verify(spec, None, (keys, Unverified::Refuse), request);
         }
@@ -354,12 +371,24 @@ impl ActiveProvider {
 
     /// The events of the request.
     pub fn read(&self, verified: &Verified) -> Vec<IncomingEvent> {
-        read::read(&self.name, &self.spec, verified)
+        read::read(&self.name, &self.spec, verified, &|json| self.opened(json))
+    }
+
+    /// What the sender of a believed request wants to hear instead of our JSON.
+    pub fn answer(&self, verified: &Verified) -> Option<&AnswerSpec> {
+        read::answer(&self.spec, verified)
     }
 
     /// The payload of an event as it was stored, for another dispatch.
     pub fn payload_of(&self, kept_headers: &str, body: &Bytes) -> Result<Bytes, String> {
-        read::payload_of(&self.spec, kept_headers, body)
+        read::payload_of(&self.spec, kept_headers, body, &|json| self.opened(json))
+    }
+
+    fn opened(&self, json: &Bytes) -> Result<Bytes, String> {
+        match self.open_with {
+            Some(open) => open(&self.ready.keys, json).map(Bytes::from),
+            None => Ok(json.clone()),
+        }
     }
 
     /// Signs `body` as the sender would, with the newest secret.

@@ -1,6 +1,8 @@
 //! What stands between a command or a user's `main.rs` and a running app: which kinds there are, and the
 //! configuration read with what they know about themselves.
 
+pub(crate) mod dev_keys;
+
 use std::path::Path;
 
 use crate::config::{
@@ -8,9 +10,10 @@ use crate::config::{
     Secret, SecretsNeed, SettingFacts, SettingShape, Settings,
 };
 use crate::kinds::{self, Taken};
-use crate::provider::{Provider, dev_secret};
+use crate::provider::{Provider, dev_secret, dev_settings, published_mistakes};
 use crate::spec::{SettingForm, SettingSpec, Spec};
 use crate::types::Name;
+use crate::verify::DevKeys;
 
 /// The kinds there are, and what is wrong with those that cannot be used.
 pub(crate) struct Kinds {
@@ -53,10 +56,15 @@ pub(crate) fn kinds(file: Option<&Path>, own: Vec<Provider>) -> Kinds {
 
 /// Reads the configuration and checks all of it, the strength of secrets included.
 pub(crate) fn load(file: Option<&Path>, is_dev: bool, kinds: &Kinds) -> Result<Config, Vec<ConfigProblem>> {
-    let (settings, facts) = settings(file, is_dev, kinds);
+    let dev = if is_dev { Some(dev_keys::of_folder(kinds).map_err(|error| no_keys(&error))?) } else { None };
+    let (settings, facts) = settings(file, dev.as_ref(), kinds);
     let judge = |name: &Name, provider: &ProviderConfig| {
         let kind = kinds.iter().find(|kind| kind.kind() == provider.kind.as_str());
-        kind.and_then(|kind| kind.activate(name, provider, "").err()).unwrap_or_default()
+        let mut mistakes = kind.and_then(|kind| kind.activate(name, provider, "").err()).unwrap_or_default();
+        if let Some(Ok(spec)) = kind.filter(|_| !is_dev).map(Provider::spec) {
+            mistakes.extend(published_mistakes(spec, provider));
+        }
+        mistakes
     };
     let loaded = config::load_judged(&settings, &facts, &judge);
     // What is wrong with kinds is wrong with the configuration.
@@ -72,17 +80,27 @@ pub(crate) fn load(file: Option<&Path>, is_dev: bool, kinds: &Kinds) -> Result<C
 /// As [`load`], for tools that only sign or judge: they may do so with a secret that `serve` refuses,
 /// and beside kinds that cannot be used, whose providers are then not there.
 pub(crate) fn load_for_tools(file: Option<&Path>, kinds: &Kinds) -> Result<Config, Vec<ConfigProblem>> {
-    let (settings, facts) = settings(file, false, kinds);
+    let (settings, facts) = settings(file, None, kinds);
     config::load(&settings, &facts)
 }
 
-fn settings(file: Option<&Path>, is_dev: bool, kinds: &Kinds) -> (Settings, Vec<KindFacts>) {
+fn no_keys(error: &std::io::Error) -> Vec<ConfigProblem> {
+    vec![ConfigProblem {
+        source: "serve --dev".to_owned(),
+        key: String::new(),
+        value: None,
+        why: format!("has no development keys: {error}"),
+        remedy: "start it in a folder that it may write to".to_owned(),
+    }]
+}
+
+fn settings(file: Option<&Path>, keys: Option<&DevKeys>, kinds: &Kinds) -> (Settings, Vec<KindFacts>) {
     let mut facts = Vec::new();
     let mut dev = Vec::new();
     for kind in kinds.iter() {
         // A kind with a broken spec is reported when the app is built; here it is simply not known.
         let (Ok(spec), Ok(name)) = (kind.spec(), Name::parse(kind.kind())) else { continue };
-        dev.extend(dev_kind(&name, spec));
+        dev.extend(keys.and_then(|keys| dev_kind(&name, spec, keys)));
         facts.push(KindFacts {
             kind: name,
             horizon_h: spec.horizon_h,
@@ -99,7 +117,7 @@ fn settings(file: Option<&Path>, is_dev: bool, kinds: &Kinds) -> (Settings, Vec<
     let settings = Settings {
         source: ConfigSource { file: file.map(Path::to_path_buf) },
         env: Environment::of_process(),
-        dev: is_dev.then_some(dev),
+        dev: keys.is_some().then_some(dev),
         broken_kinds: kinds.broken.clone(),
     };
     (settings, facts)
@@ -119,18 +137,17 @@ fn setting_facts(setting: &SettingSpec) -> SettingFacts {
 }
 
 /// What `serve --dev` says about a kind; `None` where only the sender's own keys would do.
-fn dev_kind(name: &Name, spec: &Spec) -> Option<DevKind> {
-    let is_published = |setting: &SettingSpec| setting.dev.is_some() && setting.form != SettingForm::Named;
-    let keys = spec.signature.keys.as_ref();
-    let needed = spec.setting.iter().filter(|setting| setting.needed || Some(&setting.name) == keys);
-    if !needed.into_iter().all(is_published) {
+fn dev_kind(name: &Name, spec: &Spec, keys: &DevKeys) -> Option<DevKind> {
+    let settings = dev_settings(spec, keys);
+    let wanted = spec.signature.keys.as_ref();
+    let mut needed = spec.setting.iter().filter(|setting| setting.needed || Some(&setting.name) == wanted);
+    if !needed.all(|setting| settings.has(&setting.name)) {
         return None;
     }
-    let settings = spec.setting.iter().filter(|setting| is_published(setting));
     Some(DevKind {
         kind: name.clone(),
         secret: spec.takes_secrets().then(|| Secret::new(dev_secret(spec))),
-        settings: settings.filter_map(|setting| Some((setting.name.clone(), setting.dev.clone()?))).collect(),
+        settings,
         is_unsigned: !spec.takes_secrets() && spec.signature.may_be_unsigned,
     })
 }

@@ -112,7 +112,7 @@ fn verdict(vector: &Vector, kind: &Provider) -> (&'static str, &'static str, Str
     match provider.verify(request) {
         Ok(verified) => {
             let why = format!("secret {} matched", verified.secret_n() + 1);
-            match (provider.challenge(&verified), &provider.spec().answer) {
+            match (provider.challenge(&verified), provider.answer(&verified)) {
                 (Some(reply), _) => answered(vector, &why, &reply),
                 (None, Some(own)) => {
                     let (body, content_type) = (own.body.clone(), own.content_type.clone());

@@ -8,6 +8,7 @@ use hooklatch::prelude::*;
 use hooklatch::provider::{ActiveProvider, filled_sample};
 use hooklatch::spec::{Spec, Weakness};
 use hooklatch::vectors::judge;
+use hooklatch::verify::DevKeys;
 use http::{HeaderMap, HeaderName, HeaderValue};
 
 /// When requests are signed and judged. Unix seconds.
@@ -50,7 +51,7 @@ fn kinds() -> &'static [Provider] {
 
 fn dev_kinds() -> &'static [ActiveProvider] {
     static KINDS: OnceLock<Vec<ActiveProvider>> = OnceLock::new();
-    KINDS.get_or_init(|| kinds().iter().filter_map(|kind| kind.dev().ok()).collect())
+    KINDS.get_or_init(|| kinds().iter().filter_map(|kind| kind.dev(&DevKeys::default()).ok()).collect())
 }
 
 fn ids(provider: &ActiveProvider, verified: &hooklatch::verify::Verified) -> Vec<String> {
@@ -60,7 +61,7 @@ fn ids(provider: &ActiveProvider, verified: &hooklatch::verify::Verified) -> Vec
 fn signing_kinds() -> &'static [Signing] {
     static KINDS: OnceLock<Vec<Signing>> = OnceLock::new();
     let signing = |kind: &Provider| {
-        let provider = kind.dev().ok()?;
+        let provider = kind.dev(&DevKeys::default()).ok()?;
         let samples = kind.sample_list();
         let (event_type, sample) = samples.first()?;
         let url = provider.url().to_owned();
@@ -179,7 +180,7 @@ pub fn specs(data: &[u8]) {
         assert!(!mistakes.is_empty(), "refused without a reason: {text}");
         return;
     }
-    let Ok(provider) = Provider::from_spec(text).dev() else { return };
+    let Ok(provider) = Provider::from_spec(text).dev(&DevKeys::default()) else { return };
     let at = SignAt {
         now_s: NOW_S,
         url: provider.url().to_owned(),

@@ -4,7 +4,7 @@ use crate::prelude::*;
 
 /// The kind, without handlers.
 pub(super) fn provider() -> Provider {
-    Provider::from_spec(include_str!("provider.toml")).verify_with(verify).samples(&[
+    Provider::from_spec(include_str!("provider.toml")).verify_with(verify).sign_with(sign).samples(&[
         ("TRADE_SUCCESS", include_str!("samples/TRADE_SUCCESS.json")),
         ("TRADE_CLOSED", include_str!("samples/TRADE_CLOSED.json")),
         ("TRADE_FINISHED", include_str!("samples/TRADE_FINISHED.json")),
@@ -73,4 +73,22 @@ fn matches_any(keys: &Keys, message: &[u8], signature: &[u8]) -> Option<usize> {
         PublicKey::parse(setting.value.reveal())
             .is_some_and(|key| key.verifies(PublicScheme::RsaSha256, message, signature))
     })
+}
+
+/// As China does; a body that is JSON as Alipay+ and Antom do.
+fn sign(keys: &Keys, body: &[u8], at: &SignAt) -> Result<Signed, SignError> {
+    if body.trim_ascii_start().starts_with(b"{") {
+        let signed = Signed::json(body.to_vec())
+            .with("client-id", "hooklatch")
+            .with("request-time", rfc3339_text(at.now_s));
+        let head = format!("POST {}\nhooklatch.{}.", path_and_query(&at.url).0, rfc3339_text(at.now_s));
+        let signature = keys.sign_public(PublicScheme::RsaSha256, &[head.as_bytes(), body].concat())?;
+        let text = base64_text(&signature).replace('+', "%2B").replace('/', "%2F").replace('=', "%3D");
+        return Ok(signed.with("signature", format!("algorithm=RSA256,keyVersion=1,signature={text}")));
+    }
+    let mut pairs = form_pairs(body);
+    pairs.retain(|(name, value)| name != b"sign" && name != b"sign_type" && !value.is_empty());
+    pairs.sort();
+    let signature = keys.sign_public(PublicScheme::RsaSha256, &joined(&pairs))?;
+    Ok(Signed::form(form_with(body, "sign", &base64_text(&signature))))
 }

@@ -5,7 +5,7 @@ use crate::prelude::*;
 
 /// The kind, without handlers.
 pub(super) fn provider() -> Provider {
-    Provider::from_spec(include_str!("provider.toml")).verify_with(verify).samples(&[
+    Provider::from_spec(include_str!("provider.toml")).verify_with(verify).sign_with(sign).samples(&[
         ("Notification", include_str!("samples/Notification.json")),
         ("SubscriptionConfirmation", include_str!("samples/SubscriptionConfirmation.json")),
         ("UnsubscribeConfirmation", include_str!("samples/UnsubscribeConfirmation.json")),
@@ -81,6 +81,22 @@ fn is_of_sns(url: &str) -> bool {
     let is_region =
         |text: &str| text.len() >= 3 && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-');
     region.is_some_and(is_region) && path.strip_suffix(".pem").is_some() && !path.contains(['?', '#'])
+}
+
+/// Its own kind of signature, whatever the body says of it.
+fn sign(keys: &Keys, body: &[u8], _: &SignAt) -> Result<Signed, SignError> {
+    let wrong = |why: &str| SignError::Body(why.to_owned());
+    let names: &[&str] =
+        if json_text(body, "/Type").as_deref() == Ok("Notification") { &NOTIFICATION } else { &CONFIRMATION };
+    let content = content(body, names).ok_or_else(|| wrong("a signed field is missing"))?;
+    let signature = keys.sign_public(PublicScheme::RsaSha256, content.as_bytes())?;
+    let mut message: serde_json::Value = serde_json::from_slice(body).map_err(|_| wrong("it is not JSON"))?;
+    let fields = message.as_object_mut().ok_or_else(|| wrong("it is no object"))?;
+    fields.insert("SignatureVersion".to_owned(), "2".into());
+    fields.insert("Signature".to_owned(), base64_text(&signature).into());
+    fields.insert("SigningCertURL".to_owned(), keys.id_of("public_keys")?.into());
+    Ok(Signed { headers: Vec::new(), body: message.to_string().into_bytes() }
+        .with("content-type", "text/plain; charset=UTF-8"))
 }
 
 #[cfg(test)]

@@ -5,10 +5,10 @@ use crate::prelude::*;
 /// The kind, without handlers.
 pub(super) fn provider() -> Provider {
     let kind = Provider::from_spec(include_str!("provider.toml")).verify_with(verify).sign_with(sign);
-    kind.handshake_with(challenge).samples(&[
-        ("notification", include_str!("samples/subscription_charged_successfully.json")),
-        ("notification", include_str!("samples/subscription_canceled.json")),
-        ("notification", include_str!("samples/dispute_opened.json")),
+    kind.handshake_with(challenge).open_with(open).samples(&[
+        ("subscription_charged_successfully", include_str!("samples/subscription_charged_successfully.json")),
+        ("subscription_canceled", include_str!("samples/subscription_canceled.json")),
+        ("dispute_opened", include_str!("samples/dispute_opened.json")),
     ])
 }
 
@@ -60,4 +60,26 @@ fn sign(keys: &Keys, body: &[u8], _: &SignAt) -> Result<Signed, SignError> {
     let (public, mac) = (setting("public_key")?, hex_text(&mac));
     let payload = payload.replace('+', "%2B").replace('=', "%3D");
     Ok(Signed::form(format!("{SIGNATURE}={public}%7C{mac}&{PAYLOAD}={payload}").into_bytes()))
+}
+
+/// What names the subject of a notification, in the order in which it is looked for.
+const IDS: [&str; 6] = ["id", "token", "payment_id", "payment-id", "merchant_public_id", "merchant_id"];
+
+/// The notification inside, as JSON: its members, and what it is about as `subject_type` and `subject_id`. A subject
+/// without an id goes by the digest of the payload.
+fn open(_: &Keys, form: &[u8]) -> Result<Vec<u8>, String> {
+    let raw = json_raw(form, &format!("/{PAYLOAD}")).ok_or("bt_payload is missing, or there twice")?;
+    let payload: String = serde_json::from_slice(raw).map_err(|_| "bt_payload is no text")?;
+    let xml = decode_base64_long(&payload).and_then(|bytes| String::from_utf8(bytes).ok());
+    let xml = xml.ok_or("bt_payload is not base64 of UTF-8")?;
+    let mut notification = xml_as_json(&xml, "notification").map_err(|why| format!("bt_payload: {why}"))?;
+    let subject = notification.get("subject").and_then(serde_json::Value::as_object);
+    let (subject_type, subject) = subject.and_then(|subject| subject.iter().next()).unzip();
+    let id = IDS.iter().find_map(|name| subject?.get(name)?.as_str()).filter(|id| !id.is_empty());
+    let id = id.map_or_else(|| hex_text(&digest(Hash::Sha256, &[xml.as_bytes()])), str::to_owned);
+    let subject_type = subject_type.cloned().unwrap_or_default();
+    let members = notification.as_object_mut().ok_or("bt_payload: the notification is empty")?;
+    members.insert("subject_id".to_owned(), id.into());
+    members.insert("subject_type".to_owned(), subject_type.into());
+    Ok(notification.to_string().into_bytes())
 }

@@ -4,7 +4,7 @@ use crate::prelude::*;
 
 /// The kind, without handlers.
 pub(super) fn provider() -> Provider {
-    Provider::from_spec(include_str!("provider.toml")).verify_with(verify).samples(&[
+    Provider::from_spec(include_str!("provider.toml")).verify_with(verify).sign_with(sign).samples(&[
         ("OBJECT_FINALIZE", include_str!("samples/OBJECT_FINALIZE.json")),
         ("OBJECT_DELETE", include_str!("samples/OBJECT_DELETE.json")),
         ("projects/p/subscriptions/s", include_str!("samples/projects-p-subscriptions-s.json")),
@@ -60,4 +60,18 @@ fn check_times(claims: &[u8], now_s: i64) -> Result<(), VerifyError> {
 /// A key id as it may be shown.
 fn shown(kid: &str) -> String {
     kid.chars().filter(char::is_ascii_graphic).take(64).collect()
+}
+
+fn sign(keys: &Keys, body: &[u8], at: &SignAt) -> Result<Signed, SignError> {
+    let setting = |name| keys.setting(name).map_err(|_| SignError::NoSigningKey);
+    let claims = json!({
+        "iss": ISSUERS.first(),
+        "aud": setting("audience")?,
+        "email": setting("service_account")?,
+        "email_verified": true,
+        "iat": at.now_s,
+        "exp": at.now_s.saturating_add(3_600),
+    });
+    let token = jws_signed(keys, "RS256", keys.id_of("public_keys")?, &claims.to_string())?;
+    Ok(Signed::json(body.to_vec()).with(NAME, format!("Bearer {token}")))
 }

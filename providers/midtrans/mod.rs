@@ -8,6 +8,7 @@ pub(super) fn provider() -> Provider {
         ("settlement", include_str!("samples/settlement.json")),
         ("pending", include_str!("samples/pending.json")),
         ("expire", include_str!("samples/expire.json")),
+        ("00", include_str!("samples/snap-00.json")),
     ])
 }
 
@@ -52,7 +53,11 @@ fn snap(request: &RawRequest, keys: &Keys) -> Result<usize, VerifyError> {
     }
 }
 
-fn sign(keys: &Keys, body: &[u8], _: &SignAt) -> Result<Signed, SignError> {
+/// A body of SNAP BI as that does, any other as the rest of Midtrans.
+fn sign(keys: &Keys, body: &[u8], at: &SignAt) -> Result<Signed, SignError> {
+    if !json_is_missing(body, "/originalPartnerReferenceNo") {
+        return sign_snap(keys, body, at);
+    }
     let wrong = |why: &str| SignError::Body(why.to_owned());
     let secret = keys.secrets().next().ok_or(SignError::NoSigningKey)?;
     let signed = content(body).ok_or_else(|| wrong("a signed field is missing"))?;
@@ -61,4 +66,12 @@ fn sign(keys: &Keys, body: &[u8], _: &SignAt) -> Result<Signed, SignError> {
     let place = value.pointer_mut(PLACE).ok_or_else(|| wrong("it has no signature_key"))?;
     *place = hex_text(&hash).into();
     Ok(Signed::json(value.to_string().into_bytes()))
+}
+
+fn sign_snap(keys: &Keys, body: &[u8], at: &SignAt) -> Result<Signed, SignError> {
+    let compact = compact_json(body).ok_or_else(|| SignError::Body("it is not JSON".to_owned()))?;
+    let (hash, time) = (hex_text(&digest(Hash::Sha256, &[&compact])), rfc3339_text(at.now_s));
+    let message = format!("POST:{}:{hash}:{time}", path_and_query(&at.url).0);
+    let signature = keys.sign_public(PublicScheme::RsaSha256, message.as_bytes())?;
+    Ok(Signed::json(body.to_vec()).with("x-timestamp", time).with(SNAP, base64_text(&signature)))
 }

@@ -4,7 +4,7 @@ use crate::prelude::*;
 
 /// The kind, without handlers.
 pub(super) fn provider() -> Provider {
-    Provider::from_spec(include_str!("provider.toml")).verify_with(verify).samples(&[
+    Provider::from_spec(include_str!("provider.toml")).verify_with(verify).sign_with(sign).samples(&[
         ("subscription_created", include_str!("samples/subscription_created.json")),
         ("subscription_payment_succeeded", include_str!("samples/subscription_payment_succeeded.json")),
         ("payment_refunded", include_str!("samples/payment_refunded.json")),
@@ -30,4 +30,12 @@ fn verify(request: &RawRequest, keys: &Keys) -> Result<usize, VerifyError> {
     };
     let mut known = keys.settings().all("public_key_pem");
     known.position(|setting| is_signed(setting.value.reveal())).ok_or_else(|| VerifyError::mismatch(keys))
+}
+
+fn sign(keys: &Keys, body: &[u8], _: &SignAt) -> Result<Signed, SignError> {
+    let mut pairs = form_pairs(body);
+    pairs.retain(|(name, _)| name != NAME.as_bytes());
+    pairs.sort();
+    let signature = keys.sign_public(PublicScheme::RsaSha1, &php_serialized(&pairs))?;
+    Ok(Signed::form(form_with(body, NAME, &base64_text(&signature))))
 }

@@ -4,7 +4,7 @@ use crate::prelude::*;
 
 /// The kind, without handlers.
 pub(super) fn provider() -> Provider {
-    Provider::from_spec(include_str!("provider.toml")).verify_with(verify).samples(&[
+    Provider::from_spec(include_str!("provider.toml")).verify_with(verify).sign_with(sign).samples(&[
         ("TRANSACTIONS.DEFAULT_UPDATE", include_str!("samples/TRANSACTIONS.DEFAULT_UPDATE.json")),
         ("ITEM.ERROR", include_str!("samples/ITEM.ERROR.json")),
         ("AUTH.AUTOMATICALLY_VERIFIED", include_str!("samples/AUTH.AUTOMATICALLY_VERIFIED.json")),
@@ -40,4 +40,11 @@ fn verify(request: &RawRequest, keys: &Keys) -> Result<usize, VerifyError> {
     } else {
         Err(VerifyError::malformed("claims", "they are of another body"))
     }
+}
+
+fn sign(keys: &Keys, body: &[u8], at: &SignAt) -> Result<Signed, SignError> {
+    let hash = hex_text(&digest(Hash::Sha256, &[body]));
+    let claims = json!({ "iat": at.now_s, "request_body_sha256": hash }).to_string();
+    let token = jws_signed(keys, "ES256", keys.id_of("jwks")?, &claims)?;
+    Ok(Signed::json(body.to_vec()).with(NAME, token))
 }

@@ -57,9 +57,14 @@ fn members(text: &str) -> Option<Vec<(String, String)>> {
     parts.into_iter().map(member).collect()
 }
 
-/// The members of `Signature-Input`; `None` when one of them is no list of quoted names.
+/// The members of `Signature-Input`; `None` when one of them is no list of quoted names, or a label is there twice:
+/// who signs has no reason to, and who adds one hopes that another is taken.
 pub(super) fn inputs(text: &str) -> Option<Vec<Input>> {
-    members(text)?.into_iter().map(|(label, raw)| input(label, raw)).collect()
+    let inputs: Vec<Input> =
+        members(text)?.into_iter().map(|(label, raw)| input(label, raw)).collect::<Option<_>>()?;
+    let is_again = |(n, one): (usize, &Input)| inputs.iter().take(n).any(|other| other.label == one.label);
+    let is_doubled = inputs.iter().enumerate().any(is_again);
+    (!is_doubled).then_some(inputs)
 }
 
 fn input(label: String, raw: String) -> Option<Input> {

@@ -6,7 +6,7 @@ use crate::prelude::*;
 
 /// The kind, without handlers.
 pub(super) fn provider() -> Provider {
-    Provider::from_spec(include_str!("provider.toml")).verify_with(verify).samples(&[
+    Provider::from_spec(include_str!("provider.toml")).verify_with(verify).sign_with(sign).samples(&[
         ("order.paid", include_str!("samples/order.paid.json")),
         ("order.shipped", include_str!("samples/order.shipped.json")),
         ("order.cancelled", include_str!("samples/order.cancelled.json")),
@@ -107,4 +107,25 @@ fn check_times(request: &RawRequest, input: &base::Input) -> Result<(), VerifyEr
         Some(Err(_)) => Err(VerifyError::malformed("expires", "it is not a number of seconds")),
         _ => Ok(()),
     }
+}
+
+/// By the Ed25519 key; over what the settings demand, and always over
+/// method, target and digest.
+fn sign(keys: &Keys, body: &[u8], at: &SignAt) -> Result<Signed, SignError> {
+    let wrong = |why: &str| SignError::Body(why.to_owned());
+    let demanded = keys.setting("required_components").map_err(|_| SignError::NoSigningKey)?;
+    let mut components = vec!["@method", "@target-uri", DIGEST];
+    components
+        .extend(demanded.split_whitespace().filter(|name| !components.contains(name)).collect::<Vec<_>>());
+    let list: Vec<String> = components.iter().map(|name| format!("\"{name}\"")).collect();
+    let id = keys.id_of("public_keys")?;
+    let input = format!("sig1=({});created={};keyid=\"{id}\"", list.join(" "), at.now_s);
+    let hash = base64_text(&digest(Hash::Sha256, &[body]));
+    let signed = Signed::json(body.to_vec()).with(DIGEST, format!("sha-256=:{hash}:"));
+    let inputs = base::inputs(&input).unwrap_or_default();
+    let parsed = inputs.first().ok_or_else(|| wrong("a component of the settings cannot be covered"))?;
+    let message = base::message(&signed.request(at)?, parsed);
+    let message = message.ok_or_else(|| wrong("it lacks a component of the settings"))?;
+    let signature = keys.sign_public(PublicScheme::Ed25519, message.as_bytes())?;
+    Ok(signed.with(INPUT, input).with(SIGNATURE, format!("sig1=:{}:", base64_text(&signature))))
 }

@@ -4,7 +4,8 @@ use crate::prelude::*;
 
 /// The kind, without handlers.
 pub(super) fn provider() -> Provider {
-    Provider::from_spec(include_str!("provider.toml")).verify_with(verify).sign_with(sign).samples(&[
+    let kind = Provider::from_spec(include_str!("provider.toml")).verify_with(verify).sign_with(sign);
+    kind.open_with(open).samples(&[
         ("track", include_str!("samples/track.json")),
         ("identify", include_str!("samples/identify.json")),
         ("page", include_str!("samples/page.json")),
@@ -28,6 +29,18 @@ fn content(body: &[u8]) -> Option<Vec<u8>> {
     } else {
         Some(body.to_vec())
     }
+}
+
+/// A batch is read where the operator accepts what stands behind its first event.
+fn open(keys: &Keys, body: &[u8]) -> Result<Vec<u8>, String> {
+    let is_batch = body.trim_ascii_start().starts_with(b"[");
+    if is_batch && keys.settings().text("batches") != Some("accept") {
+        return Err(
+            "of a batch the first event alone is signed: turn batching off, or set `batches = \"accept\"`"
+                .to_owned(),
+        );
+    }
+    Ok(body.to_vec())
 }
 
 fn sign(keys: &Keys, body: &[u8], _: &SignAt) -> Result<Signed, SignError> {

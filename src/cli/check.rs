@@ -220,6 +220,7 @@ fn places(sources: &Sources) -> String {
         Source::Member(names) => format!("which of `{}`", names.replace('|', "`, `")),
         Source::Received(_) => "time of arrival".to_owned(),
         Source::Text(text) => text.clone(),
+        Source::List(_) => "the name of its list".to_owned(),
     };
     sources.0.iter().map(one).collect::<Vec<_>>().join(" + ")
 }

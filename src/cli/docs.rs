@@ -177,6 +177,7 @@ fn places(sources: &Sources) -> String {
         Source::Digest(what) => format!("a digest ({what})"),
         Source::Member(names) => format!("which of {} it has", either(names)),
         Source::Received(_) => "the time of arrival".to_owned(),
+        Source::List(_) => "the name of its list".to_owned(),
         Source::Text(text) => format!("the text `{text}`"),
     };
     sources.0.iter().map(one).collect::<Vec<_>>().join(" + ")

@@ -11,8 +11,9 @@ use clap::Args;
 use super::{Kinds, Usage, complain, find_kind, load_for_tools, say, unusable};
 use crate::config::Secret;
 use crate::provider::{ActiveProvider, Provider, filled_sample};
+use crate::spec::Spec;
 use crate::types::Clock;
-use crate::verify::{SignAt, Signed};
+use crate::verify::{DevKeys, SignAt, Signed};
 
 #[derive(Args)]
 pub(super) struct SignArgs {
@@ -83,10 +84,13 @@ pub(super) fn signer<'a>(
         (Some(secret), _) => kind.judge_with(&[Secret::new(secret)], &settings),
         (None, Some((_, provider))) => kind.judge_with(&provider.secrets, &settings),
         (None, None) => {
-            complain(format!(
-                "hooklatch: no provider `{name}` is configured; signing with the published dev secret"
-            ));
-            kind.dev()
+            let with = if kind.spec().is_ok_and(Spec::needs_generated_keys) {
+                "the development key of this folder"
+            } else {
+                "the published dev secret"
+            };
+            complain(format!("hooklatch: no provider `{name}` is configured; signing with {with}"));
+            kind.dev(&dev_keys(kind)?)
         }
     };
     let provider = judged.map_err(|why| anyhow::anyhow!("{why}"))?;
@@ -169,10 +173,15 @@ fn carries_id(signed: &Signed, id: &str) -> bool {
     signed.headers.iter().any(|(_, value)| value == id)
 }
 
+fn dev_keys(kind: &Provider) -> anyhow::Result<DevKeys> {
+    crate::setup::dev_keys::of_folder(std::slice::from_ref(kind))
+        .context("could not read or make development keys")
+}
+
 /// The curl command of a kind's first sample under its dev secret.
 pub(super) fn dev_curl(kinds: &Kinds, kind: &str, url: &str) -> anyhow::Result<String> {
     let kind = find_kind(kinds, kind)?;
-    let provider = kind.dev().map_err(|why| anyhow::anyhow!("{why}"))?;
+    let provider = kind.dev(&dev_keys(kind)?).map_err(|why| anyhow::anyhow!("{why}"))?;
     let samples = kind.sample_list();
     let (event_type, sample) = samples.first().copied().context("the kind has no samples")?;
     let (now_s, id) = (Clock::system().now_ms() / 1_000, fresh_id());

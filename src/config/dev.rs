@@ -1,5 +1,5 @@
 //! What `serve --dev` lays between the defaults and the user's file: loopback only, a database in a local
-//! folder, every kind with its published secret, and everything routed to the built-in `echo`.
+//! folder, every kind with its published secret or generated key, and everything routed to the built-in `echo`.
 //!
 //! The dev secrets are no secrets; that is why this layer refuses any address but loopback.
 
@@ -46,8 +46,15 @@ fn provider(dev: &DevKind, route: &Value) -> Value {
     if dev.is_unsigned {
         provider.insert("unverified".to_owned(), text("accept"));
     }
-    let settings: Map<String, Value> =
-        dev.settings.iter().map(|(name, value)| (name.clone(), text(value))).collect();
+    let mut settings: Map<String, Value> = Map::new();
+    for setting in dev.settings.iter() {
+        let value = text(setting.value.reveal());
+        let value = match &setting.id {
+            Some(id) => list([table([("id", text(id)), ("key", value)])]),
+            None => value,
+        };
+        settings.insert(setting.name.clone(), value);
+    }
     provider.insert("settings".to_owned(), Value::new(None, settings));
     Value::new(None, provider)
 }

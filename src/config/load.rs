@@ -12,7 +12,7 @@ use super::field::{Checker, Field, Table};
 use super::layers::{self, Layer};
 use super::problem::ConfigProblem;
 use super::provider::{self, Known};
-use super::{Config, ConfigSource, ProviderConfig, Secret, destination, dev, section};
+use super::{Config, ConfigSource, KindSettings, ProviderConfig, Secret, destination, dev, section};
 use crate::types::Name;
 
 /// The defaults, and the manual: every key with its meaning, unit and range.
@@ -81,8 +81,8 @@ pub struct DevKind {
     pub kind: Name,
     /// Its published secret, if it needs one.
     pub secret: Option<Secret>,
-    /// The published values of its settings.
-    pub settings: Vec<(String, String)>,
+    /// The published or generated values of its settings.
+    pub settings: KindSettings,
     /// Whether it signs nothing.
     pub is_unsigned: bool,
 }

@@ -2,12 +2,12 @@
 
 use http::HeaderMap;
 
-use crate::spec::Spec;
+use crate::spec::{Scheme, Spec};
 
 /// Most bytes of header text that are kept of one request.
 const KEPT_BYTES_MAX: usize = 16 * 1024;
 /// What stands for a value that must not be kept.
-const BLANK: &str = "[redacted]";
+pub(super) const BLANK: &str = "[redacted]";
 
 /// All headers as a JSON object, in the order of the request until [`KEPT_BYTES_MAX`]; of a repeated one,
 /// the first.
@@ -40,6 +40,15 @@ pub(crate) fn value(kept: &str, name: &str) -> Option<String> {
 
 fn is_secret(spec: &Spec, name: &str) -> bool {
     const WORDS: [&str; 7] = ["auth", "cookie", "token", "secret", "signature", "hmac", "api-key"];
+    let is_known = |known: &String| match known.strip_suffix(['*', '-']) {
+        Some(stem) => name.starts_with(&stem.to_ascii_lowercase()),
+        None => known.eq_ignore_ascii_case(name),
+    };
+    let mut signatures = std::iter::once(&spec.signature).chain(&spec.alternative);
     WORDS.iter().any(|word| name.contains(word))
-        || spec.signature.headers.iter().any(|known| known.eq_ignore_ascii_case(name))
+        || signatures.any(|signature| match signature.scheme {
+            // These name a family of headers, of which the signature alone is secret; its name says so.
+            Scheme::StandardWebhooks => false,
+            _ => signature.headers.iter().any(is_known),
+        })
 }

@@ -5,6 +5,8 @@
 //! id of our own, so that it is kept and shown.
 
 mod headers;
+mod redact;
+mod xml;
 
 use std::sync::Arc;
 
@@ -13,17 +15,29 @@ use http::HeaderMap;
 use sha2::{Digest, Sha256};
 
 use crate::json::{self, Document, Found, find, text_of};
-use crate::spec::{BodyFormat, EventSpec, Source, Sources, Spec};
+use crate::spec::{AnswerSpec, BodyFormat, EventSpec, Source, Sources, Spec};
 use crate::types::{BodyDigest, EventKey, IncomingEvent, Name, ObjectVersion, UnixMs, stored_text};
 use crate::verify::{Verified, rfc3339_ms};
 
 pub(crate) use headers::{kept_headers, value as kept_header};
+pub use xml::xml_as_json;
 
+/// The `each` of bodies whose members are lists of events.
+const EVERY_LIST: &str = "/*";
 /// What a type that is missing or cannot be stored reads as.
 const TYPE_UNKNOWN: &str = "unknown";
 
+/// Makes the JSON text that an event is read from of the one that came, such as by decrypting a part of it; or says
+/// why it cannot.
+pub(crate) type Opener<'a> = &'a dyn Fn(&Bytes) -> Result<Bytes, String>;
+
 /// The events of a believed request, in its order. A batch may be empty.
-pub fn read(provider: &Name, spec: &Spec, verified: &Verified) -> Vec<IncomingEvent> {
+pub(crate) fn read(
+    provider: &Name,
+    spec: &Spec,
+    verified: &Verified,
+    open: Opener<'_>,
+) -> Vec<IncomingEvent> {
     let request = verified.request();
     let Some(event) = chosen(spec, |name| request.headers.contains_key(name)) else { return Vec::new() };
     let reader = Reader {
@@ -33,23 +47,34 @@ pub fn read(provider: &Name, spec: &Spec, verified: &Verified) -> Vec<IncomingEv
         kept: kept_headers(spec, &request.headers).into(),
         received_at_ms: request.received_at_ms,
         outer: None,
+        list: None,
     };
-    let body = &request.body;
+    let body = &redact::without_token(spec, &request.body);
     let json = match json_of(event, &request.headers, body) {
         Ok(json) => json,
         Err(why) => return vec![reader.unreadable(body, why)],
     };
-    if event.body == BodyFormat::Lines {
+    let json = match open(&json) {
+        Ok(opened) => opened,
+        Err(why) => return vec![reader.closed(body, &json, why)],
+    };
+    if event.each.as_deref() == Some(EVERY_LIST) {
+        return reader.lists(body, &json);
+    }
+    if event.body == BodyFormat::Lines && !json.trim_ascii_start().starts_with(b"[") {
         return lines(&json).map(|range| reader.element(&json, &json, range)).collect();
     }
-    let Some(each) = &event.each else { return vec![reader.one(body, &json)] };
+    let whole = (event.body == BodyFormat::Lines).then_some("");
+    let Some(each) = event.each.as_deref().or(whole) else { return vec![reader.one(body, &json)] };
     let outer = Document::parse(&json);
     let reader = Reader { outer: outer.as_ref(), ..reader };
     match find(&json, each) {
         Found::One(list) => match json::elements(list) {
             Some(elements) => elements.into_iter().map(|range| reader.element(&json, list, range)).collect(),
+            None if event.or_one => vec![reader.one(body, &json)],
             None => vec![reader.unreadable(body, format!("{each} is not an array"))],
         },
+        Found::Missing if event.or_one => vec![reader.one(body, &json)],
         Found::Missing => vec![reader.unreadable(body, format!("{each} is missing"))],
         Found::Doubled => vec![reader.unreadable(body, format!("{each} is there twice"))],
         Found::NotJson => vec![reader.unreadable(body, "the body is not JSON".to_owned())],
@@ -57,7 +82,12 @@ pub fn read(provider: &Name, spec: &Spec, verified: &Verified) -> Vec<IncomingEv
 }
 
 /// The payload of an event as it was stored: what the same spec points at, in the same bytes.
-pub fn payload_of(spec: &Spec, kept_headers: &str, body: &Bytes) -> Result<Bytes, String> {
+pub(crate) fn payload_of(
+    spec: &Spec,
+    kept_headers: &str,
+    body: &Bytes,
+    open: Opener<'_>,
+) -> Result<Bytes, String> {
     let header = |name: &str| kept_header(kept_headers, name);
     let event = chosen(spec, |name| header(name).is_some()).ok_or("the kind reads no such events")?;
     let content_type = header("content-type").unwrap_or_default();
@@ -66,7 +96,15 @@ pub fn payload_of(spec: &Spec, kept_headers: &str, body: &Bytes) -> Result<Bytes
         None if event.body == BodyFormat::Form && is_form(&content_type) => form_object(body),
         _ => body.clone(),
     };
+    // Of a batch each element was kept for itself, after the whole was opened.
+    let json = if event.each.is_some() { json } else { open(&json)? };
     Ok(payload(event, &json, Document::parse(&json).as_ref()))
+}
+
+/// What the sender of a believed request wants to hear.
+pub(crate) fn answer<'a>(spec: &'a Spec, verified: &Verified) -> Option<&'a AnswerSpec> {
+    let event = chosen(spec, |name| verified.request().headers.contains_key(name));
+    event.and_then(|event| event.answer.as_ref()).or(spec.answer.as_ref())
 }
 
 fn chosen(spec: &Spec, has_header: impl Fn(&str) -> bool) -> Option<&EventSpec> {
@@ -132,9 +170,27 @@ struct Reader<'a> {
     received_at_ms: UnixMs,
     /// The whole body of a batch.
     outer: Option<&'a Document<'a>>,
+    /// The name of the list that the event is in, where a body has several.
+    list: Option<&'a str>,
 }
 
 impl Reader<'_> {
+    /// The elements of every list that the body has as a member.
+    fn lists(self, body: &Bytes, json: &Bytes) -> Vec<IncomingEvent> {
+        let outer = Document::parse(json);
+        let Some(members) = json::members(json).filter(|_| outer.is_some()) else {
+            return vec![self.unreadable(body, "the body is not a JSON object".to_owned())];
+        };
+        let mut events = Vec::new();
+        for (name, list) in &members {
+            let reader =
+                Reader { outer: outer.as_ref(), list: Some(name), kept: Arc::clone(&self.kept), ..self };
+            let elements = json::elements(list).unwrap_or_default().into_iter();
+            events.extend(elements.map(|range| reader.element(json, list, range)));
+        }
+        if events.is_empty() && self.spec.or_one { vec![self.one(body, json)] } else { events }
+    }
+
     /// One element of a batch: its own bytes are the event's body.
     fn element(&self, json: &Bytes, list: &[u8], range: std::ops::Range<usize>) -> IncomingEvent {
         let text = json.slice_ref(list.get(range).unwrap_or_default());
@@ -151,10 +207,10 @@ impl Reader<'_> {
         }
         let document = document.as_ref();
         let digest = match document {
-            Some(document) if body.as_ptr() == json.as_ptr() => {
-                document.digest_without(body, &self.spec.volatile)
+            // A form counts by its fields where one of them may change, else by its text.
+            Some(document) if body.as_ptr() == json.as_ptr() || !self.spec.volatile.is_empty() => {
+                document.digest_without(json, &self.spec.volatile)
             }
-            // A form: its fields are signed as one text, and nothing of it is left out.
             _ => Sha256::digest(body).into(),
         };
         let read = Read { document, digest: &digest };
@@ -176,6 +232,15 @@ impl Reader<'_> {
             digest,
             unreadable: None,
         }
+    }
+
+    /// An event whose JSON text could not be opened. Its type may be told; its id is not taken from what nobody
+    /// could check.
+    fn closed(&self, body: &Bytes, json: &Bytes, why: String) -> IncomingEvent {
+        let unreadable = self.unreadable(body, why);
+        let document = Document::parse(json);
+        let read = Read { document: document.as_ref(), digest: &unreadable.digest };
+        IncomingEvent { event_type: self.event_type(read), ..unreadable }
     }
 
     /// An event that is kept under the digest of its bytes, because it has no id that we can read.
@@ -214,7 +279,7 @@ impl Reader<'_> {
         let parts: Vec<String> =
             self.spec.event_type.0.iter().filter_map(|one| self.text(one, read).ok()).collect();
         let joined = parts.join(".");
-        if stored_text(&joined).is_ok() { joined } else { TYPE_UNKNOWN.to_owned() }
+        if !joined.is_empty() && stored_text(&joined).is_ok() { joined } else { TYPE_UNKNOWN.to_owned() }
     }
 
     /// One source is the id as it is; several are joined with their lengths, so that no two lists of parts
@@ -255,6 +320,7 @@ impl Reader<'_> {
             Source::Digest(_) => Ok(hex::encode(read.digest)),
             Source::Received(_) => Ok(self.received_at_ms.to_string()),
             Source::Text(text) => Ok(text.clone()),
+            Source::List(_) => self.list.map(str::to_owned).ok_or_else(|| "it is in no list".to_owned()),
             Source::Member(names) => {
                 let json = json()?;
                 let is_there = |name: &&str| matches!(json.find(&format!("/{name}")), Found::One(_));
@@ -298,6 +364,15 @@ pub fn json_raw<'a>(json: &'a [u8], pointer: &str) -> Option<&'a [u8]> {
 /// The text, or whole number as text, that `pointer` names; or why there is none.
 pub fn json_text(json: &[u8], pointer: &str) -> Result<String, String> {
     text_of(json, pointer)
+}
+
+/// The same JSON with another text in the place of the value at `pointer`; `None` when there is no such value, or it
+/// is no JSON with the other text in it.
+pub fn json_with(json: &[u8], pointer: &str, text: &[u8]) -> Option<Vec<u8>> {
+    let place = redact::place(json, json, pointer)?;
+    let made = redact::spliced(json, &[(place, text)]);
+    Document::parse(&made)?;
+    Some(made)
 }
 
 /// Whether `json` is JSON and nothing is at `pointer`.

@@ -14,6 +14,7 @@ use tracing::{info, warn};
 use crate::admit::{AdmitError, Admitted, Admitter, Entry};
 use crate::fetch::{FetchError, Fetcher, Recorder};
 use crate::provider::ActiveProvider;
+use crate::spec::AnswerSpec;
 use crate::types::{Name, Outcome};
 use crate::verify::{KeySource, RawRequest, Reply, Unbelieved, Verified, VerifyError};
 pub(crate) use diagnose::diagnose;
@@ -138,12 +139,12 @@ impl Receiver {
         let events = provider.read(&verified);
         if events.is_empty() {
             info!(provider.name = %provider.name(), "acknowledged a request without events");
-            return Ok(Answer::of(entry, &Admitted { events: Vec::new() }));
+            return Ok(Answer::of(entry, provider.answer(&verified), &Admitted { events: Vec::new() }));
         }
         let event_type = events.first().map(|event| event.event_type.clone()).unwrap_or_default();
         let admitted = self.admitter.admit(entry, events).await?;
         let event_id = admitted.events.first().map_or("", |(id, _)| id.as_str());
-        let answer = Answer::of(entry, &admitted);
+        let answer = Answer::of(entry, provider.answer(&verified), &admitted);
         info!(
             provider.name = %provider.name(),
             event.id = event_id,
@@ -211,10 +212,10 @@ impl Answer {
         }
     }
 
-    fn of(entry: &Entry, admitted: &Admitted) -> Self {
+    fn of(entry: &Entry, own: Option<&AnswerSpec>, admitted: &Admitted) -> Self {
         let outcome = Outcome::strongest(admitted.events.iter().map(|(_, outcome)| *outcome));
         let is_conflict_told = entry.is_first_party && outcome == Some(Outcome::Conflict);
-        let (status, body, content_type) = match &entry.provider.spec().answer {
+        let (status, body, content_type) = match own {
             Some(own) if !is_conflict_told => (own.status, own.body.clone(), own.content_type.clone()),
             _ => (200, body_of(outcome, admitted), "application/json".to_owned()),
         };

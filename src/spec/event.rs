@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use super::pointer;
+use super::{AnswerSpec, pointer};
 
 /// How the events of a request are read.
 #[derive(Debug, Clone, Deserialize)]
@@ -10,9 +10,12 @@ use super::pointer;
 pub struct EventSpec {
     /// Counts only when this header is present; absent counts always.
     pub when_header: Option<String>,
-    /// JSON pointer to the array of events, when one request carries several. The other pointers of this
-    /// table then start at each element.
+    /// JSON pointer to the array of events, when one request carries several; `/*` is every array that the body
+    /// has as a member. The other pointers of this table then start at each element.
     pub each: Option<String>,
+    /// Whether a body without that array is one event itself.
+    #[serde(default)]
+    pub or_one: bool,
     /// The form field that holds the JSON, when the content type is a form.
     pub form_field: Option<String>,
     /// How else the body is written.
@@ -34,7 +37,7 @@ pub struct EventSpec {
     /// JSON pointer to what handlers receive; empty is the whole event.
     #[serde(default)]
     pub payload: String,
-    /// JSON pointers whose values may change between copies of one event; left out of the digest.
+    /// JSON pointers whose values may change between copies of one event; left out of the digest. Of a form, too.
     #[serde(default)]
     pub volatile: Vec<String>,
     /// What the event is about, for `latest`.
@@ -43,6 +46,8 @@ pub struct EventSpec {
     pub version: Option<Source>,
     /// When it happened at the sender.
     pub created: Option<Source>,
+    /// What the sender wants to hear after such events, where it is not the kind's `[answer]`.
+    pub answer: Option<AnswerSpec>,
 }
 
 /// How a body is written.
@@ -54,7 +59,7 @@ pub enum BodyFormat {
     Json,
     /// JSON, or a form, which is read as one JSON object of its fields.
     Form,
-    /// Lines of JSON, each an event.
+    /// Lines of JSON, each an event; or one array of them.
     Lines,
 }
 
@@ -81,6 +86,8 @@ pub enum Source {
     /// When the request arrived: for notices that name neither themselves nor their state, so that no two are
     /// taken for copies; the text is for people.
     Received(String),
+    /// The name of the list that the event is in, with `each = "/*"`; the text is for people.
+    List(String),
     /// Always this text.
     Text(String),
 }
@@ -99,6 +106,9 @@ impl EventSpec {
         }
         if self.object.is_some() != self.version.is_some() {
             return Err("event: object and version go together".to_owned());
+        }
+        if self.or_one && self.each.is_none() {
+            return Err("event.or_one: name the array that may be missing with `each`".to_owned());
         }
         if let Some(each) = &self.each {
             pointer("event.each", each)?;

@@ -115,6 +115,8 @@ pub struct SettingSpec {
     pub hint: String,
     /// The published value of examples: what `serve --dev`, `sign` and published vectors that do not say use.
     pub dev: Option<String>,
+    /// That the example is a public key of this sort; its private half is what `sign` signs with.
+    pub dev_key: Option<DevKey>,
     /// The id of that example, where the setting has ids.
     #[serde(default = "dev_id")]
     pub dev_id: String,
@@ -122,6 +124,27 @@ pub struct SettingSpec {
 
 fn dev_id() -> String {
     "dev".to_owned()
+}
+
+/// The sorts of keys that `serve --dev` trusts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum DevKey {
+    /// Generated once for a working directory.
+    Ed25519,
+    /// Generated once for a working directory.
+    P256,
+    /// Published with Hooklatch, because nothing here can generate one.
+    Rsa,
+    /// A certificate of that RSA key.
+    Certificate,
+}
+
+impl DevKey {
+    /// Whether it has to be generated before it can be used.
+    pub fn is_generated(self) -> bool {
+        matches!(self, Self::Ed25519 | Self::P256)
+    }
 }
 
 /// How a setting is written.
@@ -173,6 +196,11 @@ impl Spec {
         self.signature.keys.is_none() && !matches!(self.signature.scheme, Scheme::Basic | Scheme::Unsigned)
     }
 
+    /// Whether `serve --dev` and `sign` need keys that are generated.
+    pub fn needs_generated_keys(&self) -> bool {
+        self.setting.iter().any(|setting| setting.dev_key.is_some_and(DevKey::is_generated))
+    }
+
     /// Whether the signature covers the URL, so that `server.public_url` must be right.
     pub fn has_signed_url(&self) -> bool {
         self.signed_url || self.signature.has_signed_url()
@@ -183,6 +211,11 @@ impl Spec {
         let alternative = self.alternative.as_ref().map_or(Ok(()), |alternative| {
             if alternative.when_header.is_none() {
                 return Err("alternative.when_header: say when it counts".to_owned());
+            }
+            if let Some(name) = &alternative.required_by
+                && !self.setting.iter().any(|one| one.name == *name)
+            {
+                return Err(format!("alternative.required_by: `{name}` is no [[setting]]"));
             }
             alternative.check().map_err(|why| why.replacen("signature", "alternative", 1))
         });

@@ -16,6 +16,8 @@ pub struct SignatureSpec {
     pub scheme: Scheme,
     /// Counts only when this header is present; for `[alternative]`.
     pub when_header: Option<String>,
+    /// The setting that says that this is the only way, whether its header is there or not; for `[alternative]`.
+    pub required_by: Option<String>,
     /// Headers that may carry the signature; the first one present counts. `x-sig-*` is a family with
     /// numbers, of which any may match.
     #[serde(default)]

@@ -57,6 +57,12 @@ pub fn decode_base64(text: &str) -> Option<Vec<u8>> {
     decoded(Encoding::Base64, text)
 }
 
+/// As [`decode_base64`], of a content instead of a signature: of any length, and with line breaks in it.
+pub fn decode_base64_long(text: &str) -> Option<Vec<u8>> {
+    let joined: String = text.chars().filter(|c| !matches!(c, '\r' | '\n')).collect();
+    STANDARD.decode(joined).ok()
+}
+
 /// URL-safe base64 without padding, canonical, as in JWS; `None` for anything else.
 pub fn decode_base64url(text: &str) -> Option<Vec<u8>> {
     decoded(Encoding::Base64Url, text)

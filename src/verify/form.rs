@@ -17,6 +17,16 @@ pub fn form_value(body: &[u8], name: &str) -> Option<Vec<u8>> {
     values.next().is_none().then_some(value)
 }
 
+/// The same form with one value put in or replaced, for kinds whose signature is a field.
+pub fn form_with(body: &[u8], name: &str, value: &str) -> Vec<u8> {
+    let is_it = |pair: &[u8]| form_pairs(pair).iter().any(|(known, _)| known == name.as_bytes());
+    let others = body.split(|byte| *byte == b'&').filter(|pair| !pair.is_empty() && !is_it(pair));
+    let mut pairs: Vec<Vec<u8>> = others.map(<[u8]>::to_vec).collect();
+    pairs
+        .push(form_urlencoded::Serializer::new(String::new()).append_pair(name, value).finish().into_bytes());
+    pairs.join(&b'&')
+}
+
 fn decoded(text: &[u8]) -> Vec<u8> {
     let spaced: Vec<u8> = text.iter().map(|byte| if *byte == b'+' { b' ' } else { *byte }).collect();
     percent_encoding::percent_decode(&spaced).collect()
@@ -33,5 +43,6 @@ mod tests {
         assert_eq!(pairs.iter().map(|(n, v)| (n.as_slice(), v.as_slice())).collect::<Vec<_>>(), want);
         assert_eq!(form_value(b"a=1&b=2", "b").as_deref(), Some(b"2".as_slice()));
         assert_eq!(form_value(b"a=1&a=1", "a"), None);
+        assert_eq!(form_with(b"a=1&s=&b=2", "s", "x+/="), b"a=1&b=2&s=x%2B%2F%3D");
     }
 }

@@ -3,6 +3,7 @@
 
 use super::encoding::{Hash, base64url_text, decode_base64url, hmac, same};
 use super::public::{PublicKey, PublicScheme};
+use super::{Keys, SignError};
 use crate::json::text_of;
 
 /// A compact JWS, not believed yet.
@@ -62,6 +63,15 @@ pub fn jws_hs256(secret: &[u8], claims: &str) -> String {
     let signed = format!("{head}.{}", base64url_text(claims.as_bytes()));
     let mac = hmac(Hash::Sha256, secret, &[signed.as_bytes()]);
     format!("{signed}.{}", base64url_text(&mac))
+}
+
+/// A compact JWS by the private key of `keys`, for kinds that sign; `alg` is `RS256` or `ES256`.
+pub fn jws_signed(keys: &Keys, alg: &str, kid: &str, claims: &str) -> Result<String, SignError> {
+    let scheme = if alg == "ES256" { PublicScheme::P256Fixed } else { PublicScheme::RsaSha256 };
+    let head = serde_json::json!({ "alg": alg, "kid": kid, "typ": "JWT" }).to_string();
+    let signed = format!("{}.{}", base64url_text(head.as_bytes()), base64url_text(claims.as_bytes()));
+    let signature = keys.sign_public(scheme, signed.as_bytes())?;
+    Ok(format!("{signed}.{}", base64url_text(&signature)))
 }
 
 #[cfg(test)]

@@ -9,7 +9,9 @@ use sha1::Sha1;
 use sha2::{Sha256, Sha384, Sha512};
 
 use super::encoding::{key_base64, same};
+use super::private::SigningKey;
 use super::public::{PublicKey, PublicScheme};
+use super::sign::SignError;
 use crate::config::{KindSettings, Secret};
 use crate::spec::{Scheme, SecretFormat, SignatureSpec};
 
@@ -33,6 +35,9 @@ pub enum KeyError {
         /// What the kind uses.
         wanted: &'static str,
     },
+    /// Whoever has it could sign; a receiver needs the public half alone.
+    #[error("a secret is a private key, which only its sender should have: configure the public one")]
+    Private,
     /// Shorter than its scheme allows.
     #[error("secret {position} has {bytes_n} bytes of key, its scheme wants at least {min_n}")]
     TooShort {
@@ -68,6 +73,8 @@ pub struct Keys {
     secrets: Vec<Secret>,
     settings: KindSettings,
     source: Option<Arc<dyn KeySource>>,
+    /// With what to sign as the sender does, where that takes a private key.
+    signer: Option<SigningKey>,
 }
 
 #[derive(Clone)]
@@ -95,6 +102,7 @@ impl Keys {
     /// Makes keys of `secrets`, newest first, and of the setting that the spec names.
     pub fn new(spec: &SignatureSpec, secrets: &[Secret], settings: &KindSettings) -> Result<Self, KeyError> {
         let secrets: Vec<Secret> = secrets.iter().flat_map(|secret| taken_apart(spec, secret)).collect();
+        let signer = secrets.iter().find_map(|secret| SigningKey::parse(secret.reveal()));
         if let Some(n) = secrets.iter().position(|secret| secret.reveal().trim().is_empty()) {
             return Err(KeyError::Empty(n + 1));
         }
@@ -120,7 +128,7 @@ impl Keys {
                 made.collect::<Result<_, _>>()?
             }
         };
-        Ok(Self { list, secrets, settings: settings.clone(), source: None })
+        Ok(Self { list, secrets, settings: settings.clone(), source: None, signer })
     }
 
     /// Asks `source` for keys that no setting holds.
@@ -130,9 +138,19 @@ impl Keys {
         self
     }
 
-    /// Refuses keys shorter than the kind's floor. Not part of [`Keys::new`], so that published test
+    /// Signs with `signer`, whose public half is among the keys.
+    #[must_use]
+    pub(crate) fn with_signer(mut self, signer: Option<SigningKey>) -> Self {
+        self.signer = signer.or(self.signer);
+        self
+    }
+
+    /// Refuses private keys, and keys shorter than the kind's floor. Not part of [`Keys::new`], so that published test
     /// vectors with short secrets can be judged.
     pub fn check_strength(&self, spec: &SignatureSpec) -> Result<(), KeyError> {
+        if self.signer.is_some() {
+            return Err(KeyError::Private);
+        }
         for (n, named) in self.list.iter().enumerate() {
             let bytes_n = match &named.key {
                 Key::Sha1(_, n) | Key::Sha256(_, n) | Key::Sha384(_, n) | Key::Sha512(_, n) => *n,
@@ -243,6 +261,18 @@ impl Keys {
         })
     }
 
+    /// The signature of `message` by the private key, where there is one of that kind.
+    pub fn sign_public(&self, scheme: PublicScheme, message: &[u8]) -> Result<Vec<u8>, SignError> {
+        let signer = self.signer.as_ref().ok_or(SignError::NoSigningKey)?;
+        signer.sign(scheme, message).ok_or(SignError::NoSigningKey)
+    }
+
+    /// The id under which a setting holds its first key; for kinds that sign with code.
+    pub fn id_of(&self, setting: &str) -> Result<&str, SignError> {
+        let id = self.settings.all(setting).find_map(|one| one.id.as_deref());
+        id.ok_or(SignError::NoSigningKey)
+    }
+
     /// The id of the newest key, where keys have ids.
     pub(super) fn first_id(&self) -> Option<&str> {
         self.list.iter().find_map(|named| named.id.as_deref())
@@ -278,9 +308,13 @@ fn taken_apart(spec: &SignatureSpec, secret: &Secret) -> Vec<Secret> {
 
 fn key(spec: &SignatureSpec, position: usize, text: &str) -> Result<Key, KeyError> {
     let undecodable = |wanted| KeyError::Undecodable { position, wanted };
-    let is_public =
-        spec.scheme.is_public() || (spec.scheme == Scheme::StandardWebhooks && text.starts_with("whpk_"));
+    let is_public = spec.scheme.is_public()
+        || (spec.scheme == Scheme::StandardWebhooks
+            && (text.starts_with("whpk_") || text.starts_with("whsk_")));
     if is_public {
+        if let Some(own) = SigningKey::parse(text).and_then(|key| PublicKey::parse(&key.public_text()?)) {
+            return Ok(Key::Public(own));
+        }
         let wanted = "a public key: PEM, base64 of its SPKI, or 32 bytes for Ed25519";
         return PublicKey::parse(text).map(Key::Public).ok_or(undecodable(wanted));
     }

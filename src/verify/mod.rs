@@ -2,7 +2,7 @@
 //!
 //! A [`Verified`] can be made here only; whatever needs a believed request asks for one. Secrets are
 //! compared in constant time and never printed. `keys.rs` turns configured secrets into keys, `public.rs`
-//! public keys; `signed.rs`, `standard.rs` and `token.rs` are the named schemes, `handshake.rs` answers what
+//! public keys, `private.rs` is the other side of those; `signed.rs`, `standard.rs` and `token.rs` are the named schemes, `handshake.rs` answers what
 //! is no event; `form.rs`, `jws.rs` and `canonical.rs` help kinds that verify with code. Start at [`verify`].
 
 mod canonical;
@@ -12,7 +12,9 @@ mod form;
 mod handshake;
 mod jws;
 mod keys;
+mod private;
 mod public;
+mod seal;
 mod sign;
 mod signed;
 mod standard;
@@ -24,15 +26,18 @@ use http::{HeaderMap, Method};
 
 pub use canonical::{compact_json, php_serialized, sorted_json};
 pub use encoding::{
-    Hash, base64_text, base64url_text, crc32, decode_base64, decode_base64url, decode_hex, digest, hex_text,
-    hmac, same,
+    Hash, base64_text, base64url_text, crc32, decode_base64, decode_base64_long, decode_base64url,
+    decode_hex, digest, hex_text, hmac, same,
 };
 pub use filled::{path_and_query, query_value};
-pub use form::{form_pairs, form_value};
+pub use form::{form_pairs, form_value, form_with};
 pub use handshake::{Reply, reply};
-pub use jws::{Jws, jws_hs256};
+pub use jws::{Jws, jws_hs256, jws_signed};
 pub use keys::{KeyError, KeySource, KeyWanted, Keys};
+pub(crate) use private::is_published;
+pub use private::{DevKeys, SigningKey};
 pub use public::{Certificate, PublicKey, PublicScheme};
+pub use seal::{open_aes_gcm, seal_aes_gcm};
 pub use sign::{SignAt, SignError, Signed, sign};
 pub(crate) use time::rfc3339_ms;
 pub use time::{check_timestamp, rfc3339_text};

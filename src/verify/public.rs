@@ -9,6 +9,7 @@ use x509_parser::x509::SubjectPublicKeyInfo;
 
 use super::encoding::{decode_base64url, decode_hex, key_base64};
 use crate::json::text_of;
+use crate::spec::Scheme;
 
 /// Bytes of an Ed25519 public key.
 const ED25519_BYTES: usize = 32;
@@ -30,6 +31,19 @@ pub enum PublicScheme {
     RsaSha1,
     /// RSA-PSS with SHA-512.
     RsaPssSha512,
+}
+
+impl Scheme {
+    /// How its public keys are used, where it has those.
+    pub(super) fn public(self) -> Option<PublicScheme> {
+        match self {
+            Self::Ed25519 => Some(PublicScheme::Ed25519),
+            Self::EcdsaP256 => Some(PublicScheme::P256Der),
+            Self::RsaSha256 => Some(PublicScheme::RsaSha256),
+            Self::RsaSha1 => Some(PublicScheme::RsaSha1),
+            _ => None,
+        }
+    }
 }
 
 /// A public key, of a kind that decides which schemes it can verify.

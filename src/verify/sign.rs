@@ -7,7 +7,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use super::encoding::{base64_text, encoded};
 use super::filled::{Caught, parts};
 use super::standard::Family;
-use super::{Keys, RawRequest};
+use super::{Keys, PublicScheme, RawRequest};
 use crate::spec::{Piece, Scheme, SignatureSpec, Slot, Source, Spec, TimeUnit};
 
 /// When and as what a request is signed.
@@ -64,7 +64,7 @@ pub fn sign(spec: &Spec, keys: &Keys, body: &[u8], at: &SignAt) -> Result<Signed
             let value = format!("Basic {}", base64_text(text.as_bytes()));
             signed.headers.push(("authorization".to_owned(), value));
         }
-        scheme if scheme.is_mac() => mac(signature, keys, at, &mut signed)?,
+        scheme if scheme.is_mac() || scheme.is_public() => signature_of(signature, keys, at, &mut signed)?,
         _ => return Err(SignError::Unsupported(spec.kind.clone())),
     }
     Ok(signed)
@@ -87,16 +87,21 @@ fn standard(
     let timestamp = at.now_s.to_string();
     let family = Family::of(signature.headers.first().map_or("webhook-", String::as_str));
     let parts: [&[u8]; 5] = [at.id.as_bytes(), b".", timestamp.as_bytes(), b".", body];
-    let mac = keys.mac(&parts).ok_or(SignError::NoSigningKey)?;
-    Ok(vec![
-        (family.id, at.id.clone()),
-        (family.timestamp, timestamp),
-        (family.signature, format!("v1,{}", base64_text(&mac))),
-    ])
+    // With a private key (`whsk_`) it is v1a.
+    let text = match keys.sign_public(PublicScheme::Ed25519, &parts.concat()) {
+        Ok(signature) => format!("v1a,{}", base64_text(&signature)),
+        Err(_) => format!("v1,{}", base64_text(&keys.mac(&parts).ok_or(SignError::NoSigningKey)?)),
+    };
+    Ok(vec![(family.id, at.id.clone()), (family.timestamp, timestamp), (family.signature, text)])
 }
 
-/// An HMAC over the kind's template, put where the kind carries it.
-fn mac(spec: &SignatureSpec, keys: &Keys, at: &SignAt, signed: &mut Signed) -> Result<(), SignError> {
+/// An HMAC or signature over the kind's template, put where the kind carries it.
+fn signature_of(
+    spec: &SignatureSpec,
+    keys: &Keys,
+    at: &SignAt,
+    signed: &mut Signed,
+) -> Result<(), SignError> {
     let timestamp = written_time(spec.timestamp_unit, at.now_s);
     signed.headers.extend(spec.required_headers.clone());
     signed.headers.extend(spec.timestamp_header.iter().map(|name| (name.clone(), timestamp.clone())));
@@ -113,7 +118,11 @@ fn mac(spec: &SignatureSpec, keys: &Keys, at: &SignAt, signed: &mut Signed) -> R
     let caught = Caught { timestamp: &timestamp, headers: SIGNED_HEADERS, mac: "" };
     let parts =
         parts(&spec.signed, &request, keys, &caught).map_err(|why| SignError::Body(why.to_string()))?;
-    let text = encoded(spec.encoding, &keys.mac(&parts).ok_or(SignError::NoSigningKey)?);
+    let bytes = match spec.scheme.public() {
+        Some(scheme) => keys.sign_public(scheme, &parts.concat())?,
+        None => keys.mac(&parts).ok_or(SignError::NoSigningKey)?,
+    };
+    let text = encoded(spec.encoding, &bytes);
     let value = spec.layout.written(|slot| match slot {
         Slot::Signature => text.clone(),
         Slot::Timestamp => timestamp.clone(),

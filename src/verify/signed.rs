@@ -7,11 +7,11 @@ use http::HeaderMap;
 
 use super::encoding::decoded;
 use super::filled::{Caught, parts};
-use super::public::{PublicKey, PublicScheme};
+use super::public::PublicKey;
 use super::time::{check_time, signed_at};
 use super::{Keys, RawRequest, SIGNATURES_N_MAX, VerifyError, deciding_header};
 use crate::json::text_of;
-use crate::spec::{Layout, Scheme, SignatureSpec, Slot};
+use crate::spec::{Layout, SignatureSpec, Slot};
 
 /// What the places of the kind's layout hold.
 #[derive(Default)]
@@ -82,13 +82,7 @@ fn matched(
     parts: &[Cow<'_, [u8]>],
     signature: &[u8],
 ) -> Option<usize> {
-    let public = match spec.scheme {
-        Scheme::Ed25519 => PublicScheme::Ed25519,
-        Scheme::EcdsaP256 => PublicScheme::P256Der,
-        Scheme::RsaSha256 => PublicScheme::RsaSha256,
-        Scheme::RsaSha1 => PublicScheme::RsaSha1,
-        _ => return keys.mac_matches_of(id, parts, signature),
-    };
+    let Some(public) = spec.scheme.public() else { return keys.mac_matches_of(id, parts, signature) };
     let message = parts.concat();
     keys.public_matches(public, id, &message, signature).or_else(|| {
         let key = spec.keys.as_deref().filter(|_| spec.keys_fetched).zip(id);

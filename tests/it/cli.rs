@@ -186,12 +186,6 @@ fn every_kind_signs_a_sample_as_a_command_that_a_shell_takes() {
         let kind: serde_json::Value = serde_json::from_str(line).unwrap();
         let kind = kind["kind"].as_str().unwrap();
         let ran = place.run(&["sign", kind]);
-        let listed = hooklatch::providers::builtin().into_iter().find(|one| one.kind() == kind).unwrap();
-        if crate::providers::signing(&listed).is_none() {
-            // Its sender publishes public keys alone.
-            assert!(ran.code == 1 && ran.out.is_empty(), "{kind}");
-            continue;
-        }
         assert_eq!(ran.code, 0, "{kind}: {}", ran.err);
         assert!(
             ran.out.contains(&format!("/webhooks/{kind}'")) && ran.out.contains("--data-binary"),
@@ -201,6 +195,45 @@ fn every_kind_signs_a_sample_as_a_command_that_a_shell_takes() {
         let parsed = Command::new("sh").args(["-n", "-c", &ran.out]).status().unwrap();
         assert!(parsed.success(), "{}", ran.out);
     }
+}
+
+#[test]
+fn what_is_published_is_refused_outside_of_development() {
+    let place = Place::new();
+    let published = |name: &str| {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+        root.join("src/verify/published").join(name).display().to_string()
+    };
+    let key = format!("{{ file = \"{}\" }}", published("rsa_public_key.pem"));
+    let certificate = format!("{{ file = \"{}\" }}", published("certificate.pem"));
+    let topics = "topic_arns = [\"arn:aws:sns:us-west-2:123456789012:MyTopic\"]";
+    for (kind, lines) in [
+        ("wise", format!("settings = {{ public_key_pem = {key} }}")),
+        ("aws_sns", format!("settings = {{ {topics}, public_keys = [{{ id = \"x\", key = {key} }}] }}")),
+        ("paypal", format!("settings = {{ webhook_id = \"W\", certificate_pem = {certificate} }}")),
+        ("stripe", "secrets = [\"whsec_hooklatch-dev-secret-stripe----------\"]".to_owned()),
+        ("postmark", "settings = { username = \"u\", password = \"hooklatch-dev-password\" }".to_owned()),
+    ] {
+        place.write("hooklatch.toml", &format!("[providers.{kind}]\n{lines}\n"));
+        let ran = place.run(&["check"]);
+        assert!(ran.code == 1 && ran.err.contains("is published with Hooklatch"), "{kind}: {}", ran.err);
+    }
+    let private = format!("{{ file = \"{}\" }}", published("rsa_key.pem"));
+    place.write("hooklatch.toml", &format!("[providers.github]\nsecrets = [{private}]\n"));
+    let ran = place.run(&["check"]);
+    assert!(ran.code == 1 && ran.err.contains("private key") && !ran.err.contains("BEGIN"), "{}", ran.err);
+}
+
+#[test]
+fn keys_of_development_are_made_once_for_a_folder() {
+    let place = Place::new();
+    let sign = |place: &Place| {
+        let ran = place.run(&["sign", "discord", "--id", "x", "--now", "1767225600", "--headers"]);
+        assert!(ran.code == 0 && ran.err.contains("development key of this folder"), "{}", ran.err);
+        ran.out
+    };
+    assert_eq!(sign(&place), sign(&place), "Ed25519 signs the same text alike");
+    assert_ne!(sign(&place), sign(&Place::new()), "another folder has another key");
 }
 
 #[test]

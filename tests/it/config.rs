@@ -6,8 +6,8 @@ mod target;
 use std::path::Path;
 
 use hooklatch::config::{
-    Config, ConfigProblem, ConfigSource, DevKind, KindFacts, OnHandlerError, Secret, SecretsNeed,
-    SettingFacts, SettingShape, Settings, UnknownPolicy, load,
+    Config, ConfigProblem, ConfigSource, DevKind, KindFacts, KindSettings, OnHandlerError, Secret,
+    SecretsNeed, SettingFacts, SettingShape, Settings, UnknownPolicy, load,
 };
 use hooklatch::types::Name;
 
@@ -289,7 +289,7 @@ fn dev(text: &str) -> Result<Config, Vec<ConfigProblem>> {
     let dev = ["stripe", "github"].map(|kind| DevKind {
         kind: name(kind),
         secret: Some(Secret::new(format!("dev-{kind}"))),
-        settings: Vec::new(),
+        settings: KindSettings::default(),
         is_unsigned: false,
     });
     let source = ConfigSource { file: Some(path) };

@@ -1,12 +1,13 @@
 //! Properties of every kind that we can sign for: what is changed on the way is refused, and nothing panics.
 
+use hooklatch::config::{KindSettings, Secret};
 use hooklatch::provider::{ActiveProvider, Provider, filled_sample};
 use hooklatch::providers::builtin;
 use hooklatch::spec::Weakness;
 use hooklatch::verify::{SignAt, Signed};
 use proptest::prelude::*;
 
-use crate::providers::{NOW_S, request, sign_at, signing};
+use crate::providers::{NOW_S, dev, request, sign_at};
 
 struct Case {
     provider: ActiveProvider,
@@ -15,12 +16,12 @@ struct Case {
 }
 
 impl Case {
-    fn of(kind: &Provider) -> Option<Self> {
-        let provider = signing(kind)?;
+    fn of(kind: &Provider) -> Self {
+        let provider = dev(kind);
         let (event_type, sample) = kind.sample_list()[0];
         let at = sign_at(&provider, event_type);
         let signed = provider.sign(filled_sample(sample, "1", NOW_S).as_bytes(), &at).unwrap();
-        Some(Self { provider, at, signed })
+        Self { provider, at, signed }
     }
 
     fn name(&self) -> &str {
@@ -33,8 +34,10 @@ impl Case {
 
     /// Whether every byte of the body is signed, and signed as it is.
     fn signs_all_bytes(&self) -> bool {
-        // Adyen signs fields, NOWPayments the JSON whatever its white space, and forms may be escaped otherwise.
-        const PARTS: [&str; 5] = ["adyen", "nowpayments", "billplz", "twilio", "braintree"];
+        // Adyen and SNS sign fields, NOWPayments the JSON whatever its white space, and forms may be escaped
+        // otherwise.
+        const PARTS: [&str; 8] =
+            ["adyen", "aws_sns", "nowpayments", "alipay", "billplz", "braintree", "paddle_classic", "twilio"];
         self.provider.spec().signature.weak.is_none() && !PARTS.contains(&self.name())
     }
 }
@@ -42,7 +45,7 @@ impl Case {
 fn cases() -> Vec<Case> {
     builtin()
         .iter()
-        .filter_map(Case::of)
+        .map(Case::of)
         .filter(|case| case.provider.spec().signature.weak != Some(Weakness::Unsigned))
         .collect()
 }
@@ -106,13 +109,75 @@ fn a_signed_time_is_bounded_where_the_kind_says_so() {
 #[test]
 fn a_signed_url_is_part_of_what_is_believed() {
     for case in cases().into_iter().filter(|case| case.provider.spec().has_signed_url()) {
-        // Mercado Pago signs one value of the query alone; it is not in this URL. Midtrans and PayU: no URL here.
-        if ["mercadopago", "midtrans"].contains(&case.name()) {
+        // Mercado Pago signs one value of the query alone; it is not in this URL. Alipay and Midtrans have a way that
+        // signs the URL and one that does not.
+        if ["alipay", "mercadopago", "midtrans"].contains(&case.name()) {
             continue;
         }
         let other = format!("{}/other", case.at.url);
         assert!(!case.is_believed(&case.signed.headers, &case.signed.body, &other, NOW_S), "{}", case.name());
     }
+}
+
+/// A field that is signed, of kinds that do not sign every byte, and what stands in its place.
+const FIELDS: [(&str, &str, &str); 5] = [
+    ("adyen", "AUTHORISATION", "AUTHORIZATION"),
+    ("aws_sns", "Hello world!", "Hello world?"),
+    ("alipay", "0.01", "9.01"),
+    ("midtrans", "100000.00", "900000.00"),
+    ("paddle_classic", "USD", "EUR"),
+];
+
+#[test]
+fn a_changed_field_is_refused_where_fields_are_signed() {
+    for case in cases() {
+        let Some((_, from, to)) = FIELDS.iter().find(|(kind, ..)| *kind == case.name()) else { continue };
+        let Signed { headers, body } = &case.signed;
+        let text = String::from_utf8(body.clone()).unwrap();
+        let changed = text.replacen(from, to, 1);
+        assert_ne!(changed, text, "{}", case.name());
+        assert!(!case.is_believed(headers, changed.as_bytes(), &case.at.url, NOW_S), "{}", case.name());
+    }
+}
+
+#[test]
+fn a_way_of_signing_that_is_not_the_samples_is_played_too() {
+    // Alipay+ and Midtrans SNAP BI sign the URL and every byte of the body.
+    let bodies = [
+        ("alipay", r#"{"notifyType":"PAYMENT_RESULT","paymentId":"1"}"#),
+        ("midtrans", r#"{"originalPartnerReferenceNo":"1","latestTransactionStatus":"00"}"#),
+    ];
+    for (name, body) in bodies {
+        let provider = dev(builtin().iter().find(|kind| kind.kind() == name).unwrap());
+        let at = sign_at(&provider, "");
+        let Signed { headers, body } = provider.sign(body.as_bytes(), &at).unwrap();
+        let is_believed =
+            |body: &[u8], url: &str| provider.verify(request(&headers, body, url, NOW_S)).is_ok();
+        assert!(is_believed(&body, &at.url), "{name}");
+        assert!(!is_believed(&body, &format!("{}/other", at.url)), "{name}");
+        for n in 0..body.len() {
+            let mut other = body.clone();
+            other[n] ^= 1;
+            assert!(!is_believed(&other, &at.url), "{name} byte {n}");
+        }
+    }
+}
+
+#[test]
+fn standard_webhooks_are_signed_by_a_private_key_as_v1a() {
+    // The seed and key of RFC 8032, section 7.1, test 1.
+    let private =
+        "whsk_nWGxne/9WmC6hEr0kuwsxERJxWl7MmkZcDusAxyuf2DXWpgBgrEKt9VL/tPJZAc6DuFy89qmIyWvAhpo9wdRGg==";
+    let public = "whpk_11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo=";
+    let kinds = builtin();
+    let kind = kinds.iter().find(|kind| kind.kind() == "standard_webhooks").unwrap();
+    let with = |secret: &str| kind.judge_with(&[Secret::new(secret)], &KindSettings::default()).unwrap();
+    let at = sign_at(&with(private), "");
+    let Signed { headers, body } = with(private).sign(b"{}", &at).unwrap();
+    assert!(headers.iter().any(|(_, value)| value.starts_with("v1a,")), "{headers:?}");
+    assert!(with(public).verify(request(&headers, &body, &at.url, NOW_S)).is_ok());
+    assert!(with(public).verify(request(&headers, b"[]", &at.url, NOW_S)).is_err());
+    assert!(dev(kind).verify(request(&headers, &body, &at.url, NOW_S)).is_err());
 }
 
 proptest! {
@@ -132,7 +197,7 @@ proptest! {
     #[test]
     fn no_bytes_make_a_reader_panic(value in "[ -~]{0,60}", query in "[ -~]{0,30}", body in any::<Vec<u8>>()) {
         for kind in builtin() {
-            let Ok(provider) = kind.dev() else { continue };
+            let provider = dev(&kind);
             let spec = provider.spec();
             let names = spec.signature.headers.iter().map(|name| name.trim_end_matches(['-', '*']).to_owned());
             let families = spec.signature.headers.iter().flat_map(|name| {

@@ -34,6 +34,7 @@ mod outbox;
 mod own_kinds;
 mod process;
 mod providers;
+mod reading;
 mod sdk;
 mod store;
 mod stub;

@@ -9,7 +9,7 @@ use std::process::Command;
 use hooklatch::provider::{ActiveProvider, Provider, filled_sample};
 use hooklatch::providers::builtin;
 use hooklatch::vectors::Vector;
-use hooklatch::verify::SignAt;
+use hooklatch::verify::{DevKeys, SignAt};
 use serde_json::{Map, Value, json};
 
 use crate::database::{Database, On};
@@ -288,7 +288,7 @@ fn the_binary_signs_what_the_library_signs() {
     for name in ["stripe", "standard_webhooks", "github", "slack", "square", "workos", "hubspot"] {
         let kind = kinds.iter().find(|kind| kind.kind() == name).unwrap();
         let (event_type, sample) = kind.sample_list()[0];
-        let provider = kind.dev().unwrap();
+        let provider = kind.dev(&DevKeys::default()).unwrap();
         let body = filled_sample(sample, ID, 1_767_225_600);
         let url = format!("https://hooks.example.com/webhooks/{name}");
         let at = SignAt {

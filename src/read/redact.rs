@@ -1,0 +1,53 @@
+//! Tokens inside bodies: whoever reads one can send as the sender does, so they are blanked before anything is kept.
+//!
+//! Only where the token is all there is: nothing signs such a body, so nothing is lost of what could be checked.
+
+use std::ops::Range;
+
+use bytes::Bytes;
+
+use super::headers::BLANK;
+use crate::json::{self, Found, find};
+use crate::spec::{Scheme, Spec};
+
+/// The body without the token that its kind carries in it.
+pub(super) fn without_token(spec: &Spec, body: &Bytes) -> Bytes {
+    let Some(pointer) = spec.signature.json.as_ref().filter(|_| spec.signature.scheme == Scheme::Token)
+    else {
+        return body.clone();
+    };
+    let whole: &[u8] = body;
+    let mut tokens = Vec::new();
+    match &spec.signature.each {
+        None => tokens.extend(place(whole, whole, pointer)),
+        Some(each) => {
+            let Found::One(list) = find(whole, each) else { return body.clone() };
+            let elements = json::elements(list).unwrap_or_default().into_iter();
+            let elements = elements.filter_map(|range| list.get(range));
+            tokens.extend(elements.filter_map(|element| place(whole, element, pointer)));
+        }
+    }
+    let blank = format!("\"{BLANK}\"");
+    let pieces: Vec<_> = tokens.into_iter().map(|range| (range, blank.as_bytes())).collect();
+    Bytes::from(spliced(whole, &pieces))
+}
+
+/// Where in `whole` the value is that `pointer` names in `part`, which is a part of it.
+pub(super) fn place(whole: &[u8], part: &[u8], pointer: &str) -> Option<Range<usize>> {
+    let Found::One(raw) = find(part, pointer) else { return None };
+    let start = raw.as_ptr().addr().checked_sub(whole.as_ptr().addr())?;
+    Some(start..start + raw.len())
+}
+
+/// `whole` with other texts in these places, which are in order.
+pub(super) fn spliced(whole: &[u8], pieces: &[(Range<usize>, &[u8])]) -> Vec<u8> {
+    let mut made = Vec::with_capacity(whole.len());
+    let mut from = 0;
+    for (range, text) in pieces {
+        made.extend_from_slice(whole.get(from..range.start).unwrap_or_default());
+        made.extend_from_slice(text);
+        from = range.end;
+    }
+    made.extend_from_slice(whole.get(from..).unwrap_or_default());
+    made
+}

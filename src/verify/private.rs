@@ -1,0 +1,256 @@
+//! Private keys: the sender's side of public-key signatures, for `sign`, `send` and `serve --dev`.
+//!
+//! The RSA key and the certificate in `published/` are no secrets: everybody has them. `serve --dev` alone trusts
+//! them; a configuration that names them is refused ([`is_published`]).
+
+use std::fmt;
+use std::sync::Arc;
+
+use ring::rand::SystemRandom;
+use ring::signature::{self, EcdsaKeyPair, Ed25519KeyPair, KeyPair, RsaKeyPair};
+use x509_parser::der_parser::der::parse_der;
+use x509_parser::der_parser::num_bigint::BigUint;
+use x509_parser::pem::Pem;
+
+use super::encoding::{Hash, digest, key_base64};
+use super::public::{PublicKey, PublicScheme};
+use crate::spec::DevKey;
+
+/// Published on purpose: senders that sign with RSA are played with it.
+const RSA_KEY: &str = include_str!("published/rsa_key.pem");
+const RSA_PUBLIC_KEY: &str = include_str!("published/rsa_public_key.pem");
+/// Of the same key, for senders that sign with a certificate.
+const CERTIFICATE: &str = include_str!("published/certificate.pem");
+/// What stands before a point on P-256 in its `SubjectPublicKeyInfo`.
+const P256_SPKI_HEAD: &str = "3059301306072a8648ce3d020106082a8648ce3d030107034200";
+/// What stands before a SHA-1 digest in a signature of PKCS#1 v1.5 (RFC 8017, section 9.2).
+const SHA1_INFO: &str = "3021300906052b0e03021a05000414";
+/// A PKCS#8 key in PEM.
+const LABEL: &str = "PRIVATE KEY";
+
+/// A private key of one of the kinds that senders use. It does not print itself.
+#[derive(Clone)]
+pub struct SigningKey(Arc<Inner>);
+
+enum Inner {
+    Ed25519(Ed25519KeyPair),
+    /// One key, for either form of its signatures.
+    P256(EcdsaKeyPair, Box<EcdsaKeyPair>),
+    /// With its PKCS#8 text: `ring` does not sign with SHA-1, and one sender knows nothing else.
+    Rsa(RsaKeyPair, Vec<u8>),
+}
+
+impl fmt::Debug for SigningKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SigningKey")
+    }
+}
+
+impl SigningKey {
+    /// Reads a PKCS#8 key in PEM, or an Ed25519 key as Standard Webhooks writes it (`whsk_`).
+    pub fn parse(text: &str) -> Option<Self> {
+        let text = text.trim();
+        if let Some(stem) = text.strip_prefix("whsk_") {
+            let bytes = key_base64(stem)?;
+            let (seed, public) = bytes.split_at_checked(32)?;
+            let pair = Ed25519KeyPair::from_seed_and_public_key(seed, public).ok()?;
+            return Some(Self(Arc::new(Inner::Ed25519(pair))));
+        }
+        if !text.contains("-----BEGIN") {
+            return None;
+        }
+        let (pem, _) = Pem::read(std::io::Cursor::new(text.as_bytes())).ok()?;
+        Self::of_pkcs8(&pem.contents).filter(|_| pem.label == LABEL)
+    }
+
+    fn of_pkcs8(der: &[u8]) -> Option<Self> {
+        let random = SystemRandom::new();
+        let p256 = |form| EcdsaKeyPair::from_pkcs8(form, der, &random).ok();
+        let inner = if let Ok(pair) = Ed25519KeyPair::from_pkcs8_maybe_unchecked(der) {
+            Inner::Ed25519(pair)
+        } else if let Some(pair) = p256(&signature::ECDSA_P256_SHA256_ASN1_SIGNING) {
+            Inner::P256(pair, Box::new(p256(&signature::ECDSA_P256_SHA256_FIXED_SIGNING)?))
+        } else {
+            Inner::Rsa(RsaKeyPair::from_pkcs8(der).ok()?, der.to_vec())
+        };
+        Some(Self(Arc::new(inner)))
+    }
+
+    /// The signature of `message`; `None` when this is a key of another kind.
+    pub fn sign(&self, scheme: PublicScheme, message: &[u8]) -> Option<Vec<u8>> {
+        let random = SystemRandom::new();
+        let by_rsa = |pair: &RsaKeyPair, form: &'static dyn signature::RsaEncoding| {
+            let mut bytes = vec![0; pair.public().modulus_len()];
+            pair.sign(form, &random, message, &mut bytes).ok()?;
+            Some(bytes)
+        };
+        let by_p256 = |pair: &EcdsaKeyPair| Some(pair.sign(&random, message).ok()?.as_ref().to_vec());
+        match (&*self.0, scheme) {
+            (Inner::Ed25519(pair), PublicScheme::Ed25519) => Some(pair.sign(message).as_ref().to_vec()),
+            (Inner::P256(der, _), PublicScheme::P256Der) => by_p256(der),
+            (Inner::P256(_, fixed), PublicScheme::P256Fixed) => by_p256(fixed),
+            (Inner::Rsa(pair, _), PublicScheme::RsaSha256) => by_rsa(pair, &signature::RSA_PKCS1_SHA256),
+            (Inner::Rsa(pair, _), PublicScheme::RsaPssSha512) => by_rsa(pair, &signature::RSA_PSS_SHA512),
+            (Inner::Rsa(pair, der), PublicScheme::RsaSha1) => rsa_sha1(pair, der, message),
+            _ => None,
+        }
+    }
+
+    /// The public key as a setting holds it: 32 bytes in hexadecimal for Ed25519, else a SPKI in base64. `None`
+    /// for RSA, whose published key has a text of its own.
+    pub fn public_text(&self) -> Option<String> {
+        let point = |pair: &EcdsaKeyPair| {
+            let head = hex::decode(P256_SPKI_HEAD).unwrap_or_default();
+            super::base64_text(&[head.as_slice(), pair.public_key().as_ref()].concat())
+        };
+        match &*self.0 {
+            Inner::Ed25519(pair) => Some(hex::encode(pair.public_key())),
+            Inner::P256(pair, _) => Some(point(pair)),
+            Inner::Rsa(..) => None,
+        }
+    }
+}
+
+/// PKCS#1 v1.5 with SHA-1, which `ring` verifies but does not make. Not in constant time: what is signed so is
+/// signed with a key that is published, or with one of the developer's own on their own machine.
+fn rsa_sha1(pair: &RsaKeyPair, pkcs8: &[u8], message: &[u8]) -> Option<Vec<u8>> {
+    let (_, outer) = parse_der(pkcs8).ok()?;
+    let (_, key) = parse_der(outer.as_sequence().ok()?.get(2)?.as_slice().ok()?).ok()?;
+    let number = |n: usize| Some(BigUint::from_bytes_be(key.as_sequence().ok()?.get(n)?.as_slice().ok()?));
+    let (modulus, exponent) = (number(1)?, number(3)?);
+    let length = pair.public().modulus_len();
+    let info = [hex::decode(SHA1_INFO).ok()?, digest(Hash::Sha1, &[message])].concat();
+    let padding = vec![0xff; length.checked_sub(info.len() + 3)?];
+    let block = [&[0, 1], padding.as_slice(), &[0], &info].concat();
+    let bytes = BigUint::from_bytes_be(&block).modpow(&exponent, &modulus).to_bytes_be();
+    Some([vec![0; length.checked_sub(bytes.len())?], bytes].concat())
+}
+
+/// The keys that `serve --dev` trusts: those that were generated on this machine, and the published one.
+#[derive(Debug, Clone, Default)]
+pub struct DevKeys {
+    ed25519: Option<SigningKey>,
+    p256: Option<SigningKey>,
+}
+
+impl DevKeys {
+    /// New keys as one PEM text; `None` when the system has no random numbers.
+    pub fn generate() -> Option<String> {
+        let random = SystemRandom::new();
+        let ed25519 = Ed25519KeyPair::generate_pkcs8(&random).ok()?;
+        let p256 = EcdsaKeyPair::generate_pkcs8(&signature::ECDSA_P256_SHA256_ASN1_SIGNING, &random).ok()?;
+        Some([ed25519.as_ref(), p256.as_ref()].map(pem).concat())
+    }
+
+    /// Reads what [`DevKeys::generate`] made; `None` when a key is missing or cannot be read.
+    pub fn parse(text: &str) -> Option<Self> {
+        let mut keys = Self::default();
+        for pem in Pem::iter_from_buffer(text.as_bytes()) {
+            let key = SigningKey::of_pkcs8(&pem.ok()?.contents)?;
+            match &*key.0 {
+                Inner::Ed25519(_) => keys.ed25519 = Some(key),
+                Inner::P256(..) => keys.p256 = Some(key),
+                Inner::Rsa(..) => return None,
+            }
+        }
+        (keys.ed25519.is_some() && keys.p256.is_some()).then_some(keys)
+    }
+
+    /// The private key of this sort.
+    pub(crate) fn signing(&self, sort: DevKey) -> Option<SigningKey> {
+        match sort {
+            DevKey::Ed25519 => self.ed25519.clone(),
+            DevKey::P256 => self.p256.clone(),
+            DevKey::Rsa | DevKey::Certificate => SigningKey::parse(RSA_KEY),
+        }
+    }
+
+    /// What a setting holds of this sort.
+    pub(crate) fn setting(&self, sort: DevKey) -> Option<String> {
+        match sort {
+            DevKey::Ed25519 | DevKey::P256 => self.signing(sort)?.public_text(),
+            DevKey::Rsa => Some(RSA_PUBLIC_KEY.to_owned()),
+            DevKey::Certificate => Some(CERTIFICATE.to_owned()),
+        }
+    }
+}
+
+fn pem(der: &[u8]) -> String {
+    format!("-----BEGIN {LABEL}-----\n{}\n-----END {LABEL}-----\n", super::base64_text(der))
+}
+
+/// Whether this is the published key, in whatever form: everybody can sign with it.
+pub(crate) fn is_published(text: &str) -> bool {
+    let Some(ours) = SigningKey::parse(RSA_KEY) else { return false };
+    let Inner::Rsa(pair, _) = &*ours.0 else { return false };
+    match PublicKey::parse(text) {
+        Some(PublicKey::Rsa(der)) => der == pair.public().as_ref(),
+        Some(PublicKey::RsaParts(modulus, _)) => {
+            let own = signature::RsaPublicKeyComponents::<Vec<u8>>::from(pair.public());
+            let is_zero = |byte: &&u8| **byte == 0;
+            let given: Vec<u8> = modulus.iter().skip_while(is_zero).copied().collect();
+            own.n == given
+        }
+        _ => SigningKey::parse(text).is_some_and(|key| match &*key.0 {
+            Inner::Rsa(other, _) => other.public().as_ref() == pair.public().as_ref(),
+            _ => false,
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SCHEMES: [PublicScheme; 6] = [
+        PublicScheme::Ed25519,
+        PublicScheme::P256Der,
+        PublicScheme::P256Fixed,
+        PublicScheme::RsaSha256,
+        PublicScheme::RsaSha1,
+        PublicScheme::RsaPssSha512,
+    ];
+
+    #[test]
+    fn what_a_key_signs_its_public_half_verifies_and_no_other() {
+        let keys = DevKeys::parse(&DevKeys::generate().expect("keys")).expect("readable");
+        let other = DevKeys::parse(&DevKeys::generate().expect("keys")).expect("readable");
+        for scheme in SCHEMES {
+            let sort = match scheme {
+                PublicScheme::Ed25519 => DevKey::Ed25519,
+                PublicScheme::P256Der | PublicScheme::P256Fixed => DevKey::P256,
+                _ => DevKey::Rsa,
+            };
+            let signature = keys.signing(sort).and_then(|key| key.sign(scheme, b"message")).expect("signed");
+            let public =
+                |keys: &DevKeys| PublicKey::parse(&keys.setting(sort).expect("a text")).expect("a key");
+            assert!(public(&keys).verifies(scheme, b"message", &signature), "{scheme:?}");
+            assert!(!public(&keys).verifies(scheme, b"messagf", &signature), "{scheme:?}");
+            if sort != DevKey::Rsa {
+                assert!(!public(&other).verifies(scheme, b"message", &signature), "{scheme:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_published_key_is_known_in_every_form() {
+        for text in [RSA_KEY, RSA_PUBLIC_KEY, CERTIFICATE] {
+            assert!(is_published(text));
+        }
+        let stem: String = RSA_PUBLIC_KEY.lines().filter(|line| !line.starts_with('-')).collect();
+        assert!(is_published(&stem), "base64 alone");
+        let keys = DevKeys::parse(&DevKeys::generate().expect("keys")).expect("readable");
+        assert!(!is_published(&keys.setting(DevKey::P256).expect("a text")) && !is_published("text"));
+    }
+
+    #[test]
+    fn a_private_key_of_standard_webhooks_is_read() {
+        // The seed and key of RFC 8032, section 7.1, test 1.
+        let seed = "9d61b19deffd5a60ba844af492ec2cc44449c5697b326919703bac031cae7f60";
+        let public = "d75a980182b10ab7d54bfed3c964073a0ee172f3daa62325af021a68f707511a";
+        let bytes = hex::decode(format!("{seed}{public}")).expect("hex");
+        let key = SigningKey::parse(&format!("whsk_{}", super::super::base64_text(&bytes))).expect("a key");
+        assert_eq!(key.public_text().as_deref(), Some(public));
+        assert!(SigningKey::parse("whsk_AAAA").is_none());
+    }
+}
