@@ -1,6 +1,6 @@
 // The senders' SDKs from npm as the other side. Reads JSON requests, one a line, and answers each with one line:
-// {"do":"rows"}, {"do":"sign","asks":[…]} and {"do":"verify","asks":[…]}; tests/it/sdk.rs asks. Every SDK is loaded
-// once. tests/it/sdk.rs copies these files beside node_modules, where node looks for modules.
+// {"do":"rows"}, {"do":"sign","asks":[…]} and {"do":"verify","asks":[…]}; tests/it/sdk/ asks. Every SDK is loaded
+// once. tests/it/sdk/ copies these files beside node_modules, where node looks for modules.
 import fs from "node:fs";
 import { createInterface } from "node:readline";
 import { clock, rows } from "./table.mjs";

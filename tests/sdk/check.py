@@ -1,5 +1,5 @@
 """The senders' SDKs from PyPI as the other side. Reads JSON requests, one a line, and answers each with one line:
-{"do":"rows"}, {"do":"sign","asks":[...]} and {"do":"verify","asks":[...]}; tests/it/sdk.rs asks. Every SDK is loaded
+{"do":"rows"}, {"do":"sign","asks":[...]} and {"do":"verify","asks":[...]}; tests/it/sdk/ asks. Every SDK is loaded
 once. A row without a `sign` of its SDK's cannot be signed here, but what Hooklatch signs is judged by the SDK."""
 import base64
 import datetime
