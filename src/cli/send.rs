@@ -88,9 +88,10 @@ pub(super) fn send(args: &SendArgs, file: Option<&Path>, kinds: &Kinds) -> anyho
 /// How many answers differ from what was promised: of each event one copy is new, all others are duplicates.
 fn unexpected(heard: &[Heard]) -> usize {
     let mut latched = BTreeSet::new();
-    let mut is_right = |one: &Heard| match one.word.as_str() {
-        "200 accepted" | "200 superseded" => latched.insert(one.event_n),
-        "200 duplicate" => true,
+    // Some senders want another status of success than 200.
+    let mut is_right = |one: &Heard| match one.word.split_once(' ').filter(|_| one.status / 100 == 2) {
+        Some((_, "accepted" | "superseded")) => latched.insert(one.event_n),
+        Some((_, "duplicate")) => true,
         _ => false,
     };
     let wrong: Vec<&Heard> = heard.iter().filter(|one| !is_right(one)).collect();
@@ -220,7 +221,7 @@ mod tests {
             let heard = |(event_n, word): &(u32, &str)| Heard {
                 event_n: *event_n,
                 word: (*word).to_owned(),
-                status: 200,
+                status: word.get(..3).and_then(|status| status.parse().ok()).unwrap_or_default(),
                 took: Duration::ZERO,
             };
             assert_eq!(unexpected(&words.iter().map(heard).collect::<Vec<_>>()), want, "{words:?}");
@@ -231,6 +232,8 @@ mod tests {
         check(&[(0, "200 accepted"), (0, "200 accepted")], 1);
         check(&[(0, "200 duplicate")], 1);
         check(&[(0, "200 accepted"), (0, "503")], 1);
+        check(&[(0, "204 accepted"), (0, "204 duplicate"), (1, "202 accepted")], 0);
+        check(&[(0, "204 unreadable")], 1);
         check(&[(0, "503")], 1);
     }
 }

@@ -85,7 +85,9 @@ fn matched(
     let Some(public) = spec.scheme.public() else { return keys.mac_matches_of(id, parts, signature) };
     let message = parts.concat();
     keys.public_matches(public, id, &message, signature).or_else(|| {
-        let key = spec.keys.as_deref().filter(|_| spec.keys_fetched).zip(id);
+        // A key that the settings hold is that key: whoever names it and did not sign with it is not believed.
+        let is_unknown = |(setting, id): &(&str, &str)| keys.settings().of_id(setting, id).is_none();
+        let key = spec.keys.as_deref().filter(|_| spec.keys_fetched).zip(id).filter(is_unknown);
         let key = key.and_then(|(setting, id)| PublicKey::parse(&keys.fetched(setting, id)?))?;
         key.verifies(public, &message, signature).then_some(0)
     })

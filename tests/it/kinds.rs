@@ -1,10 +1,12 @@
 //! Properties of every kind that we can sign for: what is changed on the way is refused, and nothing panics.
 
+use std::sync::Arc;
+
 use hooklatch::config::{KindSettings, Secret};
 use hooklatch::provider::{ActiveProvider, Provider, filled_sample};
 use hooklatch::providers::builtin;
 use hooklatch::spec::Weakness;
-use hooklatch::verify::{SignAt, Signed};
+use hooklatch::verify::{KeySource, KeyWanted, SignAt, Signed};
 use proptest::prelude::*;
 
 use crate::providers::{NOW_S, dev, request, sign_at};
@@ -160,6 +162,30 @@ fn a_way_of_signing_that_is_not_the_samples_is_played_too() {
             other[n] ^= 1;
             assert!(!is_believed(&other, &at.url), "{name} byte {n}");
         }
+    }
+}
+
+/// A source that must not be asked.
+struct Nobody;
+
+impl KeySource for Nobody {
+    fn key(&self, wanted: &KeyWanted<'_>) -> Option<String> {
+        panic!("asked for {wanted:?}")
+    }
+}
+
+#[test]
+fn a_key_that_the_settings_hold_is_not_asked_for_again_when_it_did_not_sign() {
+    for case in cases() {
+        let Signed { headers, body } = &case.signed;
+        let provider = case.provider.clone().with_key_source(Arc::new(Nobody));
+        let believed = |body: &[u8]| provider.verify(request(headers, body, &case.at.url, NOW_S)).is_ok();
+        assert!(believed(body), "{}", case.name());
+        assert!(
+            !believed(b"{\"other\":1}") || case.provider.spec().signature.weak.is_some(),
+            "{}",
+            case.name()
+        );
     }
 }
 
