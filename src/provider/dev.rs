@@ -41,7 +41,12 @@ pub(crate) fn published_mistakes(spec: &Spec, config: &ProviderConfig) -> Vec<St
     let secrets = config.secrets.iter().map(|secret| ("secrets".to_owned(), secret.reveal()));
     let settings = config.settings.iter();
     let settings = settings.map(|one| (format!("settings.{}", one.name), one.value.reveal()));
-    let is_dev = |text: &str| text == own || text.starts_with("hooklatch-dev-") || verify::is_published(text);
+    // Other published values, such as `*` for every topic, are an operator's to choose.
+    let is_ours = |dev: &String| dev.contains("hooklatch-dev") || dev.contains("hooklatch_dev");
+    let ours: Vec<&String> =
+        spec.setting.iter().filter_map(|one| one.dev.as_ref()).filter(|dev| is_ours(dev)).collect();
+    let is_dev =
+        |text: &str| text == own || ours.iter().any(|dev| *dev == text) || verify::is_published(text);
     let published = secrets.chain(settings).filter(|(_, text)| is_dev(text.trim()));
     published.map(|(place, _)| format!("{place}: {WHY}")).collect()
 }

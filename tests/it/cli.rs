@@ -212,6 +212,11 @@ fn what_is_published_is_refused_outside_of_development() {
         ("aws_sns", format!("settings = {{ {topics}, public_keys = [{{ id = \"x\", key = {key} }}] }}")),
         ("paypal", format!("settings = {{ webhook_id = \"W\", certificate_pem = {certificate} }}")),
         ("stripe", "secrets = [\"whsec_hooklatch-dev-secret-stripe----------\"]".to_owned()),
+        (
+            "rapyd",
+            "settings = { access_key = \"rak_hooklatch_dev\", secret_key = \"rsk_hooklatch_dev\" }"
+                .to_owned(),
+        ),
         ("postmark", "settings = { username = \"u\", password = \"hooklatch-dev-password\" }".to_owned()),
     ] {
         place.write("hooklatch.toml", &format!("[providers.{kind}]\n{lines}\n"));
