@@ -45,7 +45,7 @@ pub(super) fn provider(
     let is_unverified_accepted = unverified(checker, &mut table, facts);
     let need = facts.map_or(SecretsNeed::Needed, |facts| facts.secrets);
     let needs_secrets = !is_unverified_accepted && need != SecretsNeed::Optional;
-    let secrets = secrets(checker, &mut table, needs_secrets);
+    let secrets = secrets(checker, &mut table, (needs_secrets, is_unverified_accepted));
     let words = [("keep", OnHandlerError::Keep), ("reject", OnHandlerError::Reject)];
     let on_handler_error = table.word(checker, "on_handler_error", &words).unwrap_or(OnHandlerError::Keep);
     let is_first_party = table.flag(checker, "first_party").unwrap_or(false);
@@ -137,12 +137,20 @@ fn unverified(checker: &mut Checker<'_>, table: &mut Table, facts: Option<&KindF
     }
 }
 
-fn secrets(checker: &mut Checker<'_>, table: &mut Table, is_needed: bool) -> Vec<Secret> {
+fn secrets(
+    checker: &mut Checker<'_>,
+    table: &mut Table,
+    (is_needed, is_unverified_accepted): (bool, bool),
+) -> Vec<Secret> {
     let remedy = "write secrets = [{ env = \"NAME\" }]; without one anybody could sign";
     let field =
         if is_needed { table.needed(checker, "secrets", remedy) } else { table.take(checker, "secrets") };
     let Some(field) = field else { return Vec::new() };
     let Some(list) = field.list(checker) else { return Vec::new() };
+    if !list.is_empty() && is_unverified_accepted {
+        let remedy = "leave one of them out: with a secret, what is not signed is refused";
+        checker.problem(&field, "stands beside unverified = \"accept\"", remedy);
+    }
     if list.is_empty() && is_needed {
         checker.problem(&field, "is an empty list", remedy);
     }

@@ -270,6 +270,8 @@ fn settings_are_what_the_kind_knows_and_nothing_else() {
 fn unsigned_requests_are_taken_only_where_the_sender_signs_nothing() {
     let config = right("[providers.bitpay]\nunverified = \"accept\"\n", &[]);
     assert!(config.providers[&name("bitpay")].is_unverified_accepted);
+    let both = "[providers.bitpay]\nunverified = \"accept\"\nsecrets = [\"s\"]\n";
+    assert_eq!(loaded(both, &[]).expect_err("both")[0].key, "providers.bitpay.secrets");
     let keys = |text: &str| -> Vec<String> {
         loaded(text, &[]).expect_err(text).into_iter().map(|problem| problem.key).collect()
     };

@@ -5,11 +5,12 @@ use std::path::Path;
 use std::sync::OnceLock;
 
 use bytes::Bytes;
+use hooklatch::config::KindSettings;
 use hooklatch::provider::{ActiveProvider, Provider};
 use hooklatch::providers::builtin;
 use hooklatch::spec::Scheme;
 use hooklatch::vectors::{Vector, judge};
-use hooklatch::verify::{DevKeys, RawRequest, SignAt};
+use hooklatch::verify::{DevKeys, KeySource, KeyWanted, RawRequest, SignAt, VerifyError};
 use http::{HeaderMap, HeaderName, HeaderValue};
 
 pub const NOW_S: i64 = 1_767_225_600;
@@ -233,4 +234,39 @@ fn an_id_that_cannot_be_read_makes_an_event_of_its_own() {
     check(&provider, "{\"id\":\"a\\u0000b\"}", "U+0000");
     check(&provider, "{\"id\":\"a\\nb\"}", "U+000A");
     check(&provider, r#"{"id":"a","id":"b"}"#, "twice");
+}
+
+#[test]
+fn what_nobody_signs_is_believed_at_the_operators_word_alone() {
+    let kind = builtin().into_iter().find(|k| k.kind() == "bitpay").unwrap();
+    let raw = || request(&[], br#"{"data":{"id":"1"},"event":{"name":"x"}}"#, "", NOW_S);
+    // As `serve --dev` has it, with `unverified = "accept"`.
+    assert!(kind.dev(&DevKeys::default()).unwrap().verify(raw()).is_ok());
+    let refused = kind.judge_with(&[], &KindSettings::default()).unwrap().verify(raw());
+    assert_eq!(refused.unwrap_err(), VerifyError::Unsigned);
+}
+
+/// Holds one key, as if it had been fetched.
+struct Fetched(String);
+
+impl KeySource for Fetched {
+    fn key(&self, wanted: &KeyWanted<'_>) -> Option<String> {
+        (wanted.setting == "jwks" && wanted.id == "bfbd5111-8e33-4643-8ced-b2e642a72f3c")
+            .then(|| self.0.clone())
+    }
+}
+
+#[test]
+fn a_key_that_no_setting_holds_is_asked_for_by_its_id() {
+    let kind = builtin().into_iter().find(|k| k.kind() == "plaid").unwrap();
+    let vectors: Vec<Vector> = serde_json::from_str(&vectors_of("plaid")).unwrap();
+    let vector = vectors.iter().find(|v| v.id == "plaid-own-ok").unwrap();
+    let jwk = vector.settings["jwks"][0].to_string();
+    let mut settings = KindSettings::default();
+    settings.push("jwks", Some("other"), jwk.clone());
+    let provider = kind.judge_with(&[], &settings).unwrap();
+    let refused = provider.verify(vector.request().unwrap()).unwrap_err();
+    assert_eq!(refused.step(), "secret", "{refused}");
+    let provider = provider.with_key_source(std::sync::Arc::new(Fetched(jwk)));
+    assert!(provider.verify(vector.request().unwrap()).is_ok());
 }
