@@ -4,6 +4,7 @@
 //! reads and dispatches. Neither does I/O.
 
 mod dev;
+mod ready;
 mod sample;
 
 use std::sync::Arc;
@@ -17,12 +18,13 @@ pub(crate) use dev::{dev_settings, published_mistakes};
 
 use crate::handler::{Event, Handled, Handlers, TxHandler, TypePattern};
 use crate::read;
-use crate::spec::{AnswerSpec, SignatureSpec, Spec, SpecError};
+use crate::spec::{AnswerSpec, Spec, SpecError};
 use crate::types::{IncomingEvent, Name};
 use crate::verify::{
     self, DevKeys, KeyError, KeySource, Keys, RawRequest, Reply, SignAt, SignError, Signed, Unbelieved,
     Unverified, Verified, VerifyError, VerifyFn,
 };
+use ready::Ready;
 use sample::Samples;
 
 /// Signing that no spec can say; `None` in [`Provider::sign_with`] means the spec's scheme.
@@ -246,37 +248,6 @@ impl Provider {
             Err(mistake) => self.mistakes.push(mistake),
         }
         self
-    }
-}
-
-/// Keys for the kind's signature, and for its alternative.
-#[derive(Clone)]
-struct Ready {
-    keys: Keys,
-    alternative: Option<Keys>,
-    unverified: Unverified,
-}
-
-impl Ready {
-    fn new(
-        spec: &Spec,
-        secrets: &[Secret],
-        settings: &KindSettings,
-        is_unverified_accepted: bool,
-    ) -> Result<Self, KeyError> {
-        // A kind that may be unsigned needs no key where the operator says so.
-        let signature = if spec.signature.may_be_unsigned && secrets.is_empty() {
-            &SignatureSpec { secrets_needed: false, ..spec.signature.clone() }
-        } else {
-            &spec.signature
-        };
-        let unverified = if is_unverified_accepted { Unverified::Accept } else { Unverified::Refuse };
-        let alternative = spec.alternative.as_ref().map(|other| Keys::new(other, secrets, settings));
-        Ok(Self {
-            keys: Keys::new(signature, secrets, settings)?,
-            alternative: alternative.transpose()?,
-            unverified,
-        })
     }
 }
 

@@ -1,0 +1,36 @@
+//! What a provider verifies with.
+
+use crate::config::{KindSettings, Secret};
+use crate::spec::{SignatureSpec, Spec};
+use crate::verify::{KeyError, Keys, Unverified};
+
+/// Keys for the kind's signature, and for its alternative.
+#[derive(Clone)]
+pub(super) struct Ready {
+    pub(super) keys: Keys,
+    pub(super) alternative: Option<Keys>,
+    pub(super) unverified: Unverified,
+}
+
+impl Ready {
+    pub(super) fn new(
+        spec: &Spec,
+        secrets: &[Secret],
+        settings: &KindSettings,
+        is_unverified_accepted: bool,
+    ) -> Result<Self, KeyError> {
+        // A kind that may be unsigned needs no key where the operator says so.
+        let signature = if spec.signature.may_be_unsigned && secrets.is_empty() {
+            &SignatureSpec { secrets_needed: false, ..spec.signature.clone() }
+        } else {
+            &spec.signature
+        };
+        let unverified = if is_unverified_accepted { Unverified::Accept } else { Unverified::Refuse };
+        let alternative = spec.alternative.as_ref().map(|other| Keys::new(other, secrets, settings));
+        Ok(Self {
+            keys: Keys::new(signature, secrets, settings)?,
+            alternative: alternative.transpose()?,
+            unverified,
+        })
+    }
+}
