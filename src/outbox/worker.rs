@@ -5,7 +5,6 @@
 //! concurrency, or a few times that where calls are quick (`gate.rs`). Nothing here decides about a message: see `attempt.rs`.
 
 use std::collections::BTreeMap;
-use std::convert::Infallible;
 use std::future::pending;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -140,10 +139,13 @@ impl Shared {
         let destination = self.destinations.get(&message.destination)?;
         let turn = destination.gate.turn().await;
         let attempt = Attempt { destination, message, clock: &self.clock, stops, call: None };
-        let (settlement, call) = tokio::select! {
-            made = attempt.make() => made,
-            never = self.keep(destination, message) => match never {},
+        let over = Notify::new();
+        let made = async {
+            let made = attempt.make().await;
+            over.notify_one();
+            made
         };
+        let ((settlement, call), ()) = tokio::join!(made, self.keep(destination, message, &over));
         drop(turn);
         destination.gate.ended(settlement.result, call, self.clock.now_ms());
         Some(Settled { destination: message.destination.clone(), settlement })
@@ -151,13 +153,13 @@ impl Shared {
 }
 
 impl Shared {
-    /// Prolongs the lease while its call is under way, where calls may outlast it. Never ends by itself: a lease
-    /// that was lost is nothing that the call could be told, and its settlement will be fenced.
-    async fn keep(&self, destination: &Destination, message: &LeasedMessage) -> Infallible {
-        let Some(beat_ms) = destination.times.beat_ms else { return pending().await };
+    /// Prolongs the lease until its call is `over`, where calls may outlast it. A lease that was lost is nothing
+    /// that the call could be told, and its settlement will be fenced. What is being written is awaited to its
+    /// end: a cancelled statement could leave a connection in the middle of it.
+    async fn keep(&self, destination: &Destination, message: &LeasedMessage, over: &Notify) {
+        let Some(beat_ms) = destination.times.beat_ms else { return };
         let lease_ms = i64::try_from(self.config.lease_ms).unwrap_or(i64::MAX);
-        loop {
-            drop(timeout(Duration::from_millis(beat_ms), pending::<()>()).await);
+        while timeout(Duration::from_millis(beat_ms), over.notified()).await.is_err() {
             let until_ms = self.clock.now_ms().saturating_add(lease_ms);
             match self.store.message_extend(&message.message_id, message.attempt_n, until_ms).await {
                 Ok(true) => {}
@@ -168,7 +170,7 @@ impl Shared {
                         attempt_n = message.attempt_n,
                         "lease was lost while the call was under way"
                     );
-                    return pending().await;
+                    return;
                 }
                 Err(error) => {
                     warn!(%error, message.id = %message.message_id, "could not prolong a lease; trying again");
