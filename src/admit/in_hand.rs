@@ -17,29 +17,27 @@ pub(crate) type Start = Box<dyn FnOnce(LeasedMessage) + Send>;
 /// Asks the sender for a slot at a destination: the lease a message is to be born with, and what starts it.
 pub(crate) type TakeSlot = Box<dyn Fn(&str) -> Option<(BornLease, Start)> + Send + Sync>;
 
-/// The slots taken for messages that are not yet committed, by message id.
+/// The slots taken for messages that are not yet committed, one place for each message.
 #[derive(Default)]
-pub(super) struct InHand(HashMap<String, Start>);
+pub(super) struct InHand(Vec<Option<Start>>);
 
 impl Admission {
     /// Takes a slot for each message that there is one for, and writes its lease into the message. Those in a
     /// lane wait for their turn in the database.
     pub(super) fn take_slots(&self, messages: &mut [NewMessage]) -> InHand {
-        let mut starts = HashMap::new();
-        for message in messages.iter_mut().filter(|message| message.lane.is_none()) {
-            if let Some((lease, start)) = (self.take_slot)(&message.destination) {
-                message.lease = Some(lease);
-                starts.insert(message.message_id.clone(), start);
-            }
-        }
-        InHand(starts)
+        let one = |message: &mut NewMessage| {
+            let (lease, start) = message.lane.is_none().then(|| (self.take_slot)(&message.destination))??;
+            message.lease = Some(lease);
+            Some(start)
+        };
+        InHand(messages.iter_mut().map(one).collect())
     }
 
     /// After the commit: starts what has a slot, and wakes the sender for the rest. `new` are the events that may
     /// be new.
     pub(super) fn hand_over<'a>(&self, wrote: Wrote, new: impl Iterator<Item = &'a IncomingEvent>) {
         let Wrote { messages, in_hand, paused } = wrote;
-        let is_any_left = in_hand.0.len() < messages.len();
+        let is_any_left = in_hand.0.iter().flatten().count() < messages.len();
         in_hand.start(&messages, new, &paused);
         if is_any_left {
             (self.wake_outbox)();
@@ -51,12 +49,12 @@ impl InHand {
     /// Starts those messages whose event was `new`, once they are committed. Those to a `paused` destination were
     /// written without their lease.
     fn start<'a>(
-        mut self,
+        self,
         messages: &[NewMessage],
         new: impl Iterator<Item = &'a IncomingEvent>,
         paused: &HashSet<String>,
     ) {
-        if self.0.is_empty() {
+        if self.0.iter().all(Option::is_none) {
             return;
         }
         let mut events: HashMap<&EventKey, &IncomingEvent> = HashMap::new();
@@ -64,10 +62,9 @@ impl InHand {
             // Of two copies in one batch the first one is the one that was written.
             events.entry(&event.key).or_insert(event);
         }
-        for message in messages.iter().filter(|message| !paused.contains(&message.destination)) {
-            let Some(event) = events.get(&message.key) else { continue };
-            let Some(start) = self.0.remove(&message.message_id) else { continue };
-            if let Some(leased) = message.born_leased(event) {
+        for (message, start) in messages.iter().zip(self.0) {
+            let event = events.get(&message.key).filter(|_| !paused.contains(&message.destination));
+            if let (Some(start), Some(leased)) = (start, event.and_then(|event| message.born_leased(event))) {
                 start(leased);
             }
         }

@@ -85,6 +85,9 @@ pub(super) struct Dispatched<'a> {
 impl Admission {
     /// What a handler answered, with the templates of its messages' destinations filled in.
     pub(super) fn filled(&self, event: &RawEvent, generation: i32, handled: Handled) -> Handled {
+        if self.templates.is_empty() {
+            return handled;
+        }
         let key = EventKey { provider: event.provider.clone(), event_id: event.event_id.clone() };
         let key_of = |name: &str| idempotency_key(&self.installation_id, &key, generation, name);
         self.templates.fill(event, handled?, key_of).map_err(HandlerError::Refused)

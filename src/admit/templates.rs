@@ -46,6 +46,11 @@ impl Templates {
         Ok(Self(all))
     }
 
+    /// Whether no destination has any: nothing is ever filled in.
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Fills in what `effects` send to destinations with templates. `key_of` tells the idempotency key of an
     /// effect. The error is for people, and stays with the event.
     pub(super) fn fill(
@@ -54,9 +59,6 @@ impl Templates {
         mut effects: Effects,
         key_of: impl Fn(&str) -> String,
     ) -> Result<Effects, String> {
-        if self.0.is_empty() {
-            return Ok(effects);
-        }
         let mut payload = None;
         for message in effects.messages_mut() {
             let Some(parts) = self.0.get(&message.destination) else { continue };
