@@ -11,7 +11,7 @@ use crate::config::{ConfigProblem, KindsFolder, nearest};
 use crate::provider::{Provider, filled_sample};
 use crate::spec::{Mistake, Scheme, Spec};
 use crate::types::Name;
-use crate::verify::{DevKeys, RawRequest, SignAt};
+use crate::verify::{DevKeys, SignAt};
 
 pub(crate) use vectors::judge_vectors;
 
@@ -205,13 +205,7 @@ fn event_type(kind: &Provider, stem: &str, sample: &str) -> Result<String, Strin
         event_type: stem.to_owned(),
     };
     let Ok(signed) = provider.sign(body.as_bytes(), &at) else { return Ok(stem.to_owned()) };
-    let request = RawRequest {
-        method: http::Method::POST,
-        url: at.url,
-        headers: headers(&signed.headers)?,
-        body: signed.body.into(),
-        received_at_ms: SAMPLE_NOW_S * 1_000,
-    };
+    let request = signed.request(&at).map_err(|why| why.to_string())?;
     let verified = provider
         .verify(request)
         .map_err(|why| format!("signed as provider.toml says it is not believed: {why}"))?;
@@ -220,17 +214,6 @@ fn event_type(kind: &Provider, stem: &str, sample: &str) -> Result<String, Strin
         Some(event) => Err(format!("cannot be read: {}", event.unreadable.as_deref().unwrap_or_default())),
         None => Err("has no event in it".to_owned()),
     }
-}
-
-fn headers(pairs: &[(String, String)]) -> Result<http::HeaderMap, String> {
-    let mut map = http::HeaderMap::new();
-    for (name, value) in pairs {
-        let header = http::HeaderName::from_bytes(name.as_bytes());
-        let header = header.map_err(|_| format!("`{name}` is not the name of a header"))?;
-        let value = http::HeaderValue::from_str(value);
-        map.append(header, value.map_err(|_| format!("header `{name}` has an impossible value"))?);
-    }
-    Ok(map)
 }
 
 /// A file's text; `None` when there is no such file.

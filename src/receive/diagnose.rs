@@ -136,8 +136,7 @@ fn spaced(compact: &[u8]) -> Vec<u8> {
 }
 
 fn indented(body: &[u8]) -> Option<Vec<u8>> {
-    let json: &serde_json::value::RawValue = serde_json::from_slice(body).ok()?;
-    let json: serde_json::Value = serde_json::from_str(json.get()).ok()?;
+    let json: serde_json::Value = serde_json::from_slice(body).ok()?;
     serde_json::to_vec_pretty(&json).ok()
 }
 

@@ -8,8 +8,6 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use hmac::{Hmac, KeyInit, Mac};
-use sha2::{Digest, Sha256};
 use tokio::sync::{mpsc, watch};
 use tracing::warn;
 use uuid::Uuid;
@@ -18,7 +16,7 @@ use super::diagnose::{Diagnosis, diagnose};
 use crate::admit::Entry;
 use crate::store::{Rejection, SecretUse, Store};
 use crate::types::{Name, UnixMs};
-use crate::verify::{RawRequest, Unbelieved};
+use crate::verify::{Hash, RawRequest, Unbelieved, digest, hex_text, hmac};
 
 /// Most notes that wait to be written.
 const NOTES_N_MAX: usize = 256;
@@ -50,13 +48,8 @@ struct Use {
 
 /// What a secret goes by where it is not to be known: keyed with the installation's id.
 pub(crate) fn fingerprint(installation_id: &Uuid, provider: &Name, secret: &str) -> String {
-    let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(installation_id.as_bytes()) else {
-        return String::new();
-    };
-    mac.update(provider.as_str().as_bytes());
-    mac.update(b"\0");
-    mac.update(secret.as_bytes());
-    let mut text = hex::encode(mac.finalize().into_bytes());
+    let parts = [provider.as_str().as_bytes(), b"\0", secret.as_bytes()];
+    let mut text = hex_text(&hmac(Hash::Sha256, installation_id.as_bytes(), &parts));
     text.truncate(16);
     text
 }
@@ -174,7 +167,7 @@ fn rejection(entry: &Entry, request: &RawRequest, step: &str, diagnosis: &Diagno
         reason: diagnosis.reason.to_owned(),
         detail,
         headers: entry.provider.kept_headers(&request.headers),
-        body_digest: hex::encode(Sha256::digest(&request.body)),
+        body_digest: hex_text(&digest(Hash::Sha256, &[&request.body])),
         body_bytes_n: i64::try_from(request.body.len()).unwrap_or(i64::MAX),
     }
 }

@@ -164,16 +164,18 @@ async fn verify_fetching(
     fetcher: &Arc<Fetcher>,
     request: RawRequest,
 ) -> Result<Verified, ReceiveError> {
-    let recorder = Arc::new(Recorder::new(Arc::clone(fetcher)));
-    let asking = provider.clone().with_key_source(Arc::clone(&recorder) as Arc<dyn KeySource>);
-    let verified = match asking.believe(request) {
+    let verified = match provider.believe(request) {
         Err(mut unbelieved) => {
+            // Once more, to see what it asks for in vain.
+            let recorder = Arc::new(Recorder::new(Arc::clone(fetcher)));
+            let asking = provider.clone().with_key_source(Arc::clone(&recorder) as Arc<dyn KeySource>);
+            drop(asking.believe(unbelieved.request.clone()));
             let missing = recorder.missing();
             if missing.is_empty() {
                 return Err(unbelieved.into());
             }
             match fetcher.fetch_missing(&missing).await {
-                Ok(()) => asking.believe(unbelieved.request)?,
+                Ok(()) => provider.believe(unbelieved.request)?,
                 Err(FetchError::NoSuchKey(more)) => {
                     unbelieved.why = VerifyError::NoKey(format!("{}: {more}", unbelieved.why));
                     return Err(unbelieved.into());

@@ -3,15 +3,13 @@
 //! Only two answers settle anything: the value is there, or it is surely not. Everything else means to ask
 //! again later; it never leads to a second send.
 
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use percent_encoding::utf8_percent_encode;
 use serde_json::Value;
 
 use super::Asked;
 use crate::config::QueryConfig;
 use crate::store::LeasedMessage;
-
-/// Everything but RFC 3986's unreserved characters.
-const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+use crate::template::URL_ESCAPED;
 
 /// A configured question.
 pub(super) struct Query(QueryConfig);
@@ -31,7 +29,7 @@ impl Query {
         ];
         // An escaped value has no braces, so no replacement makes a new placeholder.
         values.iter().fold(self.0.url.clone(), |url, (placeholder, value)| {
-            url.replace(placeholder, &utf8_percent_encode(value, ESCAPED).to_string())
+            url.replace(placeholder, &utf8_percent_encode(value, URL_ESCAPED).to_string())
         })
     }
 
