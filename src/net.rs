@@ -1,4 +1,4 @@
-//! Which addresses a call of ours may reach. A host that is written in the config may be private; one that comes
+//! What every HTTP client of ours keeps to, and which addresses a call of ours may reach. A host that is written in the config may be private; one that comes
 //! out of an event or a request may not, unless it is allow-listed: otherwise whoever writes those could make us
 //! call our own network.
 //!
@@ -9,8 +9,36 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 
 use ipnet::IpNet;
-use reqwest::Url;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
+use reqwest::{ClientBuilder, Response, Url, redirect};
+
+/// What every HTTP client of ours has in common: no redirects, no retries of its own, no proxies of the
+/// environment.
+pub(crate) fn client_builder() -> ClientBuilder {
+    // An error says that one is installed already, which is as good.
+    drop(rustls::crypto::ring::default_provider().install_default());
+    reqwest::Client::builder()
+        .user_agent(concat!("hooklatch/", env!("CARGO_PKG_VERSION")))
+        .redirect(redirect::Policy::none())
+        .retry(reqwest::retry::never())
+        .no_proxy()
+        .referer(false)
+}
+
+/// A body, or `None` when it is longer than `bytes_max`; the rest of it is never read.
+pub(crate) async fn read_capped(
+    mut response: Response,
+    bytes_max: usize,
+) -> reqwest::Result<Option<Vec<u8>>> {
+    let mut body = Vec::new();
+    while let Some(chunk) = response.chunk().await? {
+        if body.len() + chunk.len() > bytes_max {
+            return Ok(None);
+        }
+        body.extend_from_slice(&chunk);
+    }
+    Ok(Some(body))
+}
 
 /// Who may be called although its address is private.
 #[derive(Debug, Clone, Default)]

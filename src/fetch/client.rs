@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use percent_encoding::utf8_percent_encode;
 use reqwest::header::{HeaderName, HeaderValue};
-use reqwest::{Certificate, Method, Proxy, Url, redirect};
+use reqwest::{Certificate, Method, Proxy, Url};
 use rustls::client::danger::ServerCertVerifier;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use super::FetchError;
 use crate::config::{FetchConfig, KindSettings};
-use crate::net::{Allowed, Guard};
+use crate::net::{Allowed, Guard, client_builder, read_capped};
 use crate::spec::{ConfirmSpec, FetchForm, FetchSpec, is_host_of};
 use crate::template::URL_ESCAPED;
 use crate::verify::Certificate as Parsed;
@@ -35,16 +35,9 @@ impl Client {
     pub(super) fn new(options: &FetchConfig) -> Result<Self, String> {
         let allowed = Allowed::new(&options.private_hosts);
         let provider = Arc::new(rustls::crypto::ring::default_provider());
-        drop(rustls::crypto::ring::default_provider().install_default());
         let words = |error: reqwest::Error| error.without_url().to_string();
-        let mut builder = reqwest::Client::builder()
-            .user_agent(concat!("hooklatch/", env!("CARGO_PKG_VERSION")))
-            .redirect(redirect::Policy::none())
-            .retry(reqwest::retry::never())
-            .no_proxy()
-            .https_only(true)
-            .timeout(TIMEOUT)
-            .dns_resolver(Guard::new(allowed.clone()));
+        let mut builder =
+            client_builder().https_only(true).timeout(TIMEOUT).dns_resolver(Guard::new(allowed.clone()));
         let mut extra: Vec<CertificateDer<'static>> = Vec::new();
         if let Some(ca) = &options.ca {
             let pem = ca.reveal().as_bytes();
@@ -110,7 +103,7 @@ impl Client {
 
     async fn answer(&self, request: reqwest::RequestBuilder) -> Result<Vec<u8>, FetchError> {
         let away = |error: reqwest::Error| FetchError::Away(error.without_url().to_string());
-        let mut response = request.send().await.map_err(away)?;
+        let response = request.send().await.map_err(away)?;
         let code = response.status().as_u16();
         match code {
             200..=299 => {}
@@ -120,14 +113,8 @@ impl Client {
             }
             _ => return Err(FetchError::NoSuchKey(format!("the sender's host answered {code}"))),
         }
-        let mut body = Vec::new();
-        while let Some(chunk) = response.chunk().await.map_err(away)? {
-            if body.len() + chunk.len() > ANSWER_BYTES_MAX {
-                return Err(FetchError::Away(format!("the answer is longer than {ANSWER_BYTES_MAX} bytes")));
-            }
-            body.extend_from_slice(&chunk);
-        }
-        Ok(body)
+        let body = read_capped(response, ANSWER_BYTES_MAX).await.map_err(away)?;
+        body.ok_or_else(|| FetchError::Away(format!("the answer is longer than {ANSWER_BYTES_MAX} bytes")))
     }
 
     fn key_in(&self, spec: &FetchSpec, id: &str, answer: &[u8]) -> Result<String, FetchError> {

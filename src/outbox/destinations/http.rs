@@ -19,7 +19,7 @@ use tokio::time::{Instant, timeout_at};
 use super::query::Query;
 use super::{Answer, Asked, DestinationError, Sent};
 use crate::config::{AuthConfig, DestinationConfig, Secret};
-use crate::net::Allowed;
+use crate::net::{Allowed, read_capped};
 use crate::store::LeasedMessage;
 use crate::template;
 use crate::types::{Name, UnixMs};
@@ -105,7 +105,7 @@ impl HttpDestination {
         let retry_after = response.headers().get(RETRY_AFTER);
         let retry_after = retry_after.and_then(|value| value.to_str().ok()).map(str::to_owned);
         // Unless the body has a say, the status decides: one that is cut off, endless or slow changes nothing.
-        let body = timeout_at(deadline, read_capped(response)).await;
+        let body = timeout_at(deadline, read_capped(response, ANSWER_BYTES_MAX)).await;
         let body = body.ok().and_then(Result::ok).flatten();
         Sent {
             response: self.reader.captured(body.as_deref()),
@@ -127,7 +127,7 @@ impl HttpDestination {
         let answer = async {
             let response = request.send().await.map_err(words)?;
             let code = response.status().as_u16();
-            Ok((code, read_capped(response).await.map_err(words)?))
+            Ok((code, read_capped(response, ANSWER_BYTES_MAX).await.map_err(words)?))
         };
         match tokio::time::timeout(timeout, answer).await {
             Ok(Ok((_, None))) => unclear(format!("the answer is longer than {ANSWER_BYTES_MAX} bytes")),
@@ -264,18 +264,6 @@ fn below(base: &Url, path: &str) -> Result<Url, String> {
         url.set_query(Some(&queries.join("&")));
     }
     Ok(url)
-}
-
-/// The body, or `None` when it is longer than [`ANSWER_BYTES_MAX`]; the rest of it is never read.
-async fn read_capped(mut response: Response) -> reqwest::Result<Option<Vec<u8>>> {
-    let mut body = Vec::new();
-    while let Some(chunk) = response.chunk().await? {
-        if body.len() + chunk.len() > ANSWER_BYTES_MAX {
-            return Ok(None);
-        }
-        body.extend_from_slice(&chunk);
-    }
-    Ok(Some(body))
 }
 
 /// An error and its causes in one line, without the address.

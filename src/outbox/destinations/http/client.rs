@@ -3,11 +3,11 @@
 
 use std::time::Duration;
 
-use reqwest::{Certificate, Client, ClientBuilder, Identity, Proxy, redirect};
+use reqwest::{Certificate, Client, ClientBuilder, Identity, Proxy};
 
 use super::words;
 use crate::config::{DestinationConfig, HttpVersion, TlsConfig, UnknownPolicy};
-use crate::net::{Allowed, Guard};
+use crate::net::{Allowed, Guard, client_builder};
 use crate::outbox::destinations::DestinationError;
 use crate::template;
 
@@ -15,17 +15,8 @@ use crate::template;
 /// to a connection that is being closed ends as unknown.
 const IDLE: Duration = Duration::from_secs(4);
 
-/// What every client of ours has in common: no redirects, no retries of its own, no proxies.
 fn builder() -> ClientBuilder {
-    // An error says that one is installed already, which is as good.
-    drop(rustls::crypto::ring::default_provider().install_default());
-    Client::builder()
-        .user_agent(concat!("hooklatch/", env!("CARGO_PKG_VERSION")))
-        .redirect(redirect::Policy::none())
-        .retry(reqwest::retry::never())
-        .no_proxy()
-        .referer(false)
-        .pool_idle_timeout(IDLE)
+    client_builder().pool_idle_timeout(IDLE)
 }
 
 /// A client for anything that is not a destination.
