@@ -155,7 +155,15 @@ fn element<'a>(array: &'a [u8], token: &str) -> Step<'a> {
 
 /// Where the elements of the array `list` are in it; `None` when it is no array.
 pub(crate) fn elements(list: &[u8]) -> Option<Vec<Range<usize>>> {
-    let raw: Vec<&RawValue> = serde_json::from_slice(list).ok()?;
+    first_elements(list, usize::MAX)
+}
+
+/// As [`elements`], the first `n_max` of them and one more, so that whoever asks can
+/// tell that there are more.
+pub(crate) fn first_elements(list: &[u8], n_max: usize) -> Option<Vec<Range<usize>>> {
+    let mut parser = serde_json::Deserializer::from_slice(list);
+    let raw = parser.deserialize_seq(Elements { n_max: n_max.saturating_add(1) }).ok()?;
+    parser.end().ok()?;
     let start = list.as_ptr() as usize;
     let range = |one: &RawValue| {
         let from = (one.get().as_ptr() as usize).checked_sub(start)?;
@@ -223,6 +231,29 @@ impl<'de> Visitor<'de> for Member<'_> {
             };
         }
         Ok(found)
+    }
+}
+
+/// The first `n_max` elements of an array; the others are looked over and not kept.
+struct Elements {
+    n_max: usize,
+}
+
+impl<'de> Visitor<'de> for Elements {
+    type Value = Vec<&'de RawValue>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an array")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
+        let mut first = Vec::new();
+        while first.len() < self.n_max {
+            let Some(value) = seq.next_element::<&RawValue>()? else { return Ok(first) };
+            first.push(value);
+        }
+        while seq.next_element::<IgnoredAny>()?.is_some() {}
+        Ok(first)
     }
 }
 
@@ -294,5 +325,11 @@ mod tests {
             elements(list).expect("an array").into_iter().map(|range| &list[range]).collect();
         assert_eq!(texts, [br#"{"a":1}"#.as_slice(), br#""b""#]);
         assert_eq!(elements(b"{}"), None);
+        assert_eq!(
+            first_elements(b"[1,2,3,4,5]", 2).map(|first| first.len()),
+            Some(3),
+            "one more than was asked for"
+        );
+        assert_eq!(first_elements(b"[1,2,3,4,5", 2), None, "the rest is looked at, too");
     }
 }

@@ -1,5 +1,7 @@
 //! Log lines: for people in a terminal, one JSON object a line otherwise.
 
+mod sampler;
+
 use std::io::IsTerminal;
 
 use anyhow::Context;
@@ -9,6 +11,7 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::config::{LogConfig, LogFormat};
+pub(crate) use sampler::Sampler;
 
 /// Libraries that log what they carry: a message that RabbitMQ returns, with its body, is a warning of `lapin`.
 /// What matters of it is in our own lines, so whatever `log.filter` says, theirs are not written.

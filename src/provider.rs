@@ -342,7 +342,12 @@ impl ActiveProvider {
 
     /// The events of the request.
     pub fn read(&self, verified: &Verified) -> Vec<IncomingEvent> {
-        read::read(&self.name, &self.spec, verified, &|json| self.opened(json))
+        self.read_at_most(verified, read::EVENTS_N_MAX)
+    }
+
+    /// As [`ActiveProvider::read`]; a request with more than `n_max` events is kept as one that cannot be read.
+    pub(crate) fn read_at_most(&self, verified: &Verified, n_max: usize) -> Vec<IncomingEvent> {
+        read::read((&self.name, &self.spec), verified, &|json| self.opened(json), n_max)
     }
 
     /// What the sender of a believed request wants to hear instead of our JSON.

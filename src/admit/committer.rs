@@ -1,25 +1,24 @@
 //! The committer: one task, one transaction at a time, shared by everything that waits.
 //!
-//! It never waits for company: when a commit ends, what queued meanwhile is the next batch. A batch that
-//! the database refuses is halved until the culprit stands alone; only that one is refused. This task is
-//! never cancelled; it ends when the last [`super::Admitter`] is gone and the queue is empty.
+//! It never waits for company: when a commit ends, what queued meanwhile is the next batch. What cannot be
+//! committed is `batch.rs`'s matter. This task is never cancelled; it ends when the last [`super::Admitter`]
+//! is gone and the queue is empty.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use tokio::sync::mpsc;
-use tracing::{error, warn};
 
+use super::batch::{Pass, REQUESTS_N_MAX, bounded};
+use super::failures::is_failure;
 use super::in_hand::InHand;
 use super::plan::{self, Dispatched, Writes};
 use super::{Admission, AdmitError, Admitted, Entry, Submission};
-use crate::store::{self, Latched, NewMessage, StoreError};
+use crate::store::{self, EventUpdate, Latched, NewMessage, StoreError};
 use crate::types::{IncomingEvent, Outcome};
 
-/// Most requests in one transaction; nothing is gained above (`docs/benchmarks.md`).
-const REQUESTS_N_MAX: usize = 256;
-/// Most events in one transaction, unless one request alone has more.
-const EVENTS_N_MAX: usize = 1_024;
+/// How long an event of a suspect batch may wait for another node's transaction. Milliseconds.
+const SUSPECT_WAIT_MS: i64 = 50;
 
 /// One event: its request's position in the batch, its provider, itself.
 type Row<'a> = (usize, &'a Entry, &'a IncomingEvent);
@@ -30,20 +29,13 @@ pub(crate) struct Committer {
     waiting: mpsc::Receiver<Submission>,
 }
 
-/// What one pass over a batch came to.
-enum Pass {
-    Committed(Vec<Admitted>),
-    /// These positions asked for a rejection; nothing was written.
-    Rejected(HashMap<usize, String>),
-}
-
 impl Committer {
     pub(super) fn new(admission: Arc<Admission>, waiting: mpsc::Receiver<Submission>) -> Self {
         Self { admission, waiting }
     }
 
     /// Runs until the entrance is closed and the queue is empty.
-    pub(crate) async fn run(mut self) {
+    pub(crate) async fn run(&mut self) {
         let mut taken = Vec::with_capacity(REQUESTS_N_MAX);
         while self.waiting.recv_many(&mut taken, REQUESTS_N_MAX).await > 0 {
             for batch in bounded(std::mem::take(&mut taken)) {
@@ -53,76 +45,25 @@ impl Committer {
     }
 }
 
-/// Cuts a batch where its events exceed [`EVENTS_N_MAX`].
-fn bounded(taken: Vec<Submission>) -> Vec<Vec<Submission>> {
-    let mut batches = vec![Vec::with_capacity(taken.len())];
-    let mut events_n = 0;
-    for submission in taken {
-        events_n += submission.events.len();
-        if events_n > EVENTS_N_MAX && batches.last().is_some_and(|last| !last.is_empty()) {
-            batches.push(Vec::new());
-            events_n = submission.events.len();
-        }
-        if let Some(last) = batches.last_mut() {
-            last.push(submission);
-        }
-    }
-    batches
-}
-
 impl Admission {
-    /// Admits `batch` in as few transactions as its members allow, and answers each of them.
-    async fn commit_batch(&self, batch: Vec<Submission>) {
-        let mut pending = vec![batch];
-        while let Some(mut batch) = pending.pop() {
-            if batch.is_empty() {
-                continue;
-            }
-            match self.commit_once(&batch).await {
-                Ok(Pass::Committed(answers)) => {
-                    for (submission, admitted) in batch.into_iter().zip(answers) {
-                        submission.settle(Ok(admitted));
-                    }
-                }
-                Ok(Pass::Rejected(mut reasons)) => {
-                    // Handlers are pure, so the others are simply dispatched again, without these.
-                    let mut others = Vec::with_capacity(batch.len());
-                    for (n, submission) in batch.into_iter().enumerate() {
-                        match reasons.remove(&n) {
-                            Some(why) => submission.settle(Err(AdmitError::Rejected(why))),
-                            None => others.push(submission),
-                        }
-                    }
-                    pending.push(others);
-                }
-                Err(StoreError::Query { op, source }) if batch.len() > 1 => {
-                    warn!(op, error = %source, requests_n = batch.len(), "halved a batch that the database refused");
-                    let second = batch.split_off(batch.len() / 2);
-                    pending.push(second);
-                    pending.push(batch);
-                }
-                Err(failure) => {
-                    error!(error = %failure, requests_n = batch.len(), "could not commit; senders were told to try again");
-                    for submission in batch {
-                        submission.settle(Err(AdmitError::Unavailable(failure.to_string())));
-                    }
-                }
-            }
-        }
-    }
-
     /// One transaction: who is new, what their handlers want, commit.
-    async fn commit_once(&self, batch: &[Submission]) -> Result<Pass, StoreError> {
+    /// In a suspect batch each statement waits for other nodes but shortly, so that the one event that does is
+    /// found before the others' senders have lost patience.
+    pub(super) async fn commit_once(
+        &self,
+        batch: &[Submission],
+        is_suspect: bool,
+    ) -> Result<Pass, StoreError> {
         let rows: Vec<Row<'_>> = batch
             .iter()
             .enumerate()
             .flat_map(|(n, one)| one.events.iter().map(move |event| (n, one.entry.as_ref(), event)))
             .collect();
-        if let Some(messages) = self.messages_beforehand(&rows) {
+        if !is_suspect && let Some(messages) = self.messages_beforehand(&rows) {
             return self.commit_at_once(batch, &rows, messages).await;
         }
         let mut tx = self.store.admission_begin().await?;
-        let found = match self.admit_rows(&mut tx, &rows).await {
+        let found = match self.admit_rows(&mut tx, &rows, is_suspect).await {
             Ok(found) => found,
             Err(failure) => {
                 // A failed transaction holds nothing worth waiting for; its own error is the one to report.
@@ -136,7 +77,8 @@ impl Admission {
         }
         tx.commit().await?;
         self.hand_over(found.wrote, rows.iter().map(|(_, _, event)| *event));
-        Ok(Self::committed(batch, &rows, found.outcomes))
+        self.note_kept(rows.iter().map(|(_, _, event)| *event).zip(&found.outcomes));
+        Ok(Self::committed(batch, &rows, found.outcomes.into_iter().map(Ok)))
     }
 
     /// The messages of events that no handler takes, in case the events are new; `None` when anything but
@@ -152,7 +94,7 @@ impl Admission {
             let handlers = entry.provider.handlers();
             if seen.insert(&event.key) && handlers.wants(&event.event_type) {
                 let event_seen = plan::raw_event(event, 1);
-                let routed = self.filled(&event_seen, 0, handlers.dispatch(&event_seen, false));
+                let routed = self.dispatched(entry, &event_seen, false);
                 self.plan(entry, &Dispatched::first(event), routed, &mut writes);
             }
         }
@@ -172,32 +114,48 @@ impl Admission {
         let in_hand = self.take_slots(&mut messages);
         let events: Vec<&IncomingEvent> = rows.iter().map(|(_, _, event)| *event).collect();
         let states: Vec<_> = rows.iter().map(|(_, entry, event)| plan::initial_state(entry, event)).collect();
-        let (latched, paused) = self.store.admit_at_once(&events, &states, &messages).await?;
-        let is_new = |(_, latched): &(&&IncomingEvent, &Latched)| **latched == Latched::New;
-        let new = events.iter().zip(&latched).filter(is_new).map(|(event, _)| *event);
-        self.hand_over(Wrote { messages, in_hand, paused }, new);
-        let outcomes = latched
-            .iter()
-            .zip(&events)
-            .map(|(latched, event)| plan::outcome(latched, event, false))
-            .collect();
+        let at_once = self.store.admit_at_once(&events, &states, &messages).await?;
+        let is_new = |(_, latched): &(&&IncomingEvent, &Option<Latched>)| **latched == Some(Latched::New);
+        let new = events.iter().zip(&at_once.latched).filter(is_new).map(|(event, _)| *event);
+        self.hand_over(Wrote { messages, in_hand, paused: at_once.paused, failed: Vec::new() }, new);
+        let unknown = at_once.failure.map_or_else(String::new, |failure| failure.to_string());
+        let outcomes = at_once.latched.iter().zip(&events).map(|(latched, event)| match latched {
+            Some(latched) => Ok(plan::outcome(latched, event, false)),
+            None => Err(AdmitError::Unavailable(unknown.clone())),
+        });
         Ok(Self::committed(batch, rows, outcomes))
     }
 
-    /// What each request hears after the commit.
-    fn committed(batch: &[Submission], rows: &[Row<'_>], outcomes: Vec<Outcome>) -> Pass {
+    /// What each request hears after the commit: what was found, unless that could not be found out for one of its
+    /// events.
+    fn committed(
+        batch: &[Submission],
+        rows: &[Row<'_>],
+        outcomes: impl Iterator<Item = Result<Outcome, AdmitError>>,
+    ) -> Pass {
         metrics::histogram!("hooklatch_batch_events")
             .record(f64::from(u32::try_from(rows.len()).unwrap_or(u32::MAX)));
-        let mut answers = vec![Admitted { events: Vec::new() }; batch.len()];
+        let mut answers = vec![Ok(Admitted { events: Vec::new() }); batch.len()];
         for ((n, _, event), outcome) in rows.iter().zip(outcomes) {
-            if let Some(answer) = answers.get_mut(*n) {
-                answer.events.push((event.key.event_id.clone(), outcome));
+            let Some(answer) = answers.get_mut(*n) else { continue };
+            match (outcome, answer) {
+                (Ok(outcome), Ok(admitted)) => admitted.events.push((event.key.event_id.clone(), outcome)),
+                (Err(why), answer) => *answer = Err(why),
+                (Ok(_), Err(_)) => {}
             }
         }
         Pass::Committed(answers)
     }
 
-    async fn admit_rows(&self, tx: &mut store::Admission, rows: &[Row<'_>]) -> Result<Found, StoreError> {
+    async fn admit_rows(
+        &self,
+        tx: &mut store::Admission,
+        rows: &[Row<'_>],
+        is_suspect: bool,
+    ) -> Result<Found, StoreError> {
+        if is_suspect {
+            tx.lock_wait_set(SUSPECT_WAIT_MS).await?;
+        }
         let events: Vec<&IncomingEvent> = rows.iter().map(|(_, _, event)| *event).collect();
         let states: Vec<_> = rows.iter().map(|(_, entry, event)| plan::initial_state(entry, event)).collect();
         let latched = tx.events_insert(&events, &states).await?;
@@ -221,7 +179,7 @@ impl Admission {
                 continue;
             }
             let event_seen = plan::raw_event(event, 1);
-            let handled = self.filled(&event_seen, 0, handlers.dispatch(&event_seen, is_stale));
+            let handled = self.dispatched(entry, &event_seen, is_stale);
             if let Some(why) = plan::rejection(entry, &handled) {
                 found.rejected.insert(*n, why);
             }
@@ -271,6 +229,12 @@ impl Admission {
         }
     }
 
+    /// Counts what is kept of unreadable events, once that is committed.
+    pub(super) fn note_kept<'a>(&self, found: impl Iterator<Item = (&'a IncomingEvent, &'a Outcome)>) {
+        let is_kept = |(_, outcome): &(&IncomingEvent, &Outcome)| **outcome == Outcome::Unreadable;
+        found.filter(is_kept).for_each(|(event, _)| self.unreadable.add(event));
+    }
+
     /// The row of an event whose object has moved on.
     pub(super) fn superseded(&self, event: &Dispatched<'_>) -> store::EventUpdate {
         let why = "a newer version of its object was seen before it".to_owned();
@@ -292,6 +256,8 @@ pub(super) struct Wrote {
     pub(super) messages: Vec<NewMessage>,
     pub(super) in_hand: InHand,
     pub(super) paused: HashSet<String>,
+    /// Events whose dispatch failed.
+    pub(super) failed: Vec<EventUpdate>,
 }
 
 impl Writes {
@@ -309,6 +275,7 @@ impl Writes {
         }
         if !self.updates.is_empty() {
             tx.events_update(&self.updates).await?;
+            wrote.failed = self.updates.into_iter().filter(is_failure).collect();
         }
         Ok(wrote)
     }

@@ -33,10 +33,11 @@ impl Admission {
         InHand(messages.iter_mut().map(one).collect())
     }
 
-    /// After the commit: starts what has a slot, and wakes the sender for the rest. `new` are the events that may
-    /// be new.
+    /// After the commit: starts what has a slot, wakes the sender for the rest, and tells what failed. `new` are the
+    /// events that may be new.
     pub(super) fn hand_over<'a>(&self, wrote: Wrote, new: impl Iterator<Item = &'a IncomingEvent>) {
-        let Wrote { messages, in_hand, paused } = wrote;
+        let Wrote { messages, in_hand, paused, failed } = wrote;
+        self.tell_failed(&failed);
         let is_any_left = in_hand.0.iter().flatten().count() < messages.len();
         in_hand.start(&messages, new, &paused);
         if is_any_left {

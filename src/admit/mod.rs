@@ -5,27 +5,36 @@
 //! together; events with a transactional handler go through `own.rs`, each request in a transaction of its
 //! own; `retry.rs` dispatches again what failed for now. `plan.rs` decides, without I/O, what is written.
 
+mod batch;
 mod committer;
+mod failures;
+mod fair;
 mod in_hand;
 mod own;
 mod plan;
 mod retry;
+mod room;
 mod templates;
+mod unreadable;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use tokio::time::Instant;
 use uuid::Uuid;
 
 use crate::config::{OnHandlerError, RetryConfig};
 use crate::fetch::Fetcher;
+use crate::logging::Sampler;
 use crate::provider::ActiveProvider;
 use crate::store::Store;
 use crate::types::{Clock, IncomingEvent, Name, Outcome};
+pub(crate) use failures::Destinations;
 pub(crate) use in_hand::{Start, TakeSlot};
+pub(crate) use room::{Held, Room};
 pub(crate) use templates::Templates;
+pub(crate) use unreadable::Unreadable;
 
 /// One `[providers.NAME]`, ready: how it is believed and what a failing handler means.
 pub(crate) struct Entry {
@@ -70,6 +79,8 @@ struct Submission {
     events: Vec<IncomingEvent>,
     answer: oneshot::Sender<Result<Admitted, AdmitError>>,
     since: Instant,
+    /// The memory it takes up, whoever still waits for it.
+    _held: Held,
 }
 
 /// What every part of admission shares.
@@ -80,6 +91,17 @@ pub(crate) struct Admission {
     pub(crate) installation_id: Uuid,
     /// What messages are made of, where a destination has templates.
     pub(crate) templates: Templates,
+    /// Where messages may go.
+    pub(crate) destinations: Destinations,
+    /// How much is kept of what could not be read.
+    pub(crate) unreadable: Unreadable,
+    /// Which lines about failed dispatches are written.
+    pub(crate) lines: Arc<Sampler>,
+    /// Longest that the transactional handlers of one request may take together.
+    pub(crate) handler_timeout: Duration,
+    /// On SQLite, whose only writer a handler holds: whose turn it is among those that run handlers in a transaction,
+    /// so that everybody else waits for one of them at most.
+    pub(crate) turns: Option<Arc<Semaphore>>,
     /// Asked for slots before messages are committed.
     pub(crate) take_slot: TakeSlot,
     /// Called after a commit that wrote messages which no slot was taken for.
@@ -90,6 +112,7 @@ pub(crate) struct Admission {
 /// waits and end.
 #[derive(Clone)]
 pub(crate) struct Admitter {
+    admission: Arc<Admission>,
     shared_queue: mpsc::Sender<Submission>,
     own_queue: mpsc::Sender<Submission>,
     answer_timeout: Duration,
@@ -111,25 +134,31 @@ pub(crate) fn admitter(
     let (own_queue, own_waiting) = mpsc::channel(queue_n.max(1));
     let tasks = AdmitTasks {
         committer: committer::Committer::new(Arc::clone(&admission), shared_waiting),
-        own: own::OwnAdmission::new(admission, own_waiting),
+        own: own::OwnAdmission::new(Arc::clone(&admission), own_waiting),
     };
-    (Admitter { shared_queue, own_queue, answer_timeout }, tasks)
+    (Admitter { admission, shared_queue, own_queue, answer_timeout }, tasks)
 }
 
 impl Admitter {
     /// Admits the events of one request atomically. Cancelling this future cancels only the waiting: what
-    /// was submitted is committed or not, and the sender's next copy finds out.
+    /// was submitted is committed or not, and the sender's next copy finds out. `held` goes with the events.
     pub(crate) async fn admit(
         &self,
         entry: &Arc<Entry>,
-        events: Vec<IncomingEvent>,
+        mut events: Vec<IncomingEvent>,
+        mut held: Held,
     ) -> Result<Admitted, AdmitError> {
+        self.admission.cut_unreadable(&mut events);
+        if !held.add(events.len().saturating_mul(room::EVENT_BYTES)) {
+            return Err(AdmitError::Saturated);
+        }
         let handlers = entry.provider.handlers();
         let is_own =
             events.iter().any(|e| e.unreadable.is_none() && handlers.needs_transaction(&e.event_type));
         let queue = if is_own { &self.own_queue } else { &self.shared_queue };
         let (answer, answered) = oneshot::channel();
-        let submission = Submission { entry: Arc::clone(entry), events, answer, since: Instant::now() };
+        let submission =
+            Submission { entry: Arc::clone(entry), events, answer, since: Instant::now(), _held: held };
         queue.try_send(submission).map_err(|refused| match refused {
             mpsc::error::TrySendError::Full(_) => AdmitError::Saturated,
             mpsc::error::TrySendError::Closed(_) => AdmitError::Unavailable("stopping".to_owned()),
@@ -152,7 +181,30 @@ pub(crate) async fn run_retries(
     retry::Retries { admission, entries }.run(poll, stop).await;
 }
 
+impl Admission {
+    /// Waits for the turn to run handlers in a transaction, where there are turns.
+    async fn turn(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(self.turns.as_ref()?).acquire_owned().await.ok()
+    }
+}
+
 impl Submission {
+    /// Whether nobody waits for the answer any more: the sender hung up or was told to come again, so what is not
+    /// written yet need not be.
+    fn is_given_up(&self) -> bool {
+        let is_given_up = self.answer.is_closed();
+        if is_given_up {
+            let provider = self.entry.provider.name().to_string();
+            metrics::counter!("hooklatch_requests_given_up_total", "provider" => provider).increment(1);
+        }
+        is_given_up
+    }
+
+    /// What its events take up in a statement. Bytes.
+    fn bytes_n(&self) -> usize {
+        self.events.iter().map(|event| event.body.len() + event.headers.len()).sum()
+    }
+
     fn settle(self, result: Result<Admitted, AdmitError>) {
         self.entry.admit_seconds.record(self.since.elapsed().as_secs_f64());
         // The request may have gone; what was committed stands, and its next copy is a duplicate.

@@ -2,7 +2,8 @@
 //!
 //! Insert first, then the handler with that same transaction, then effects, one commit. When the handler
 //! fails, all of it is rolled back and the event is admitted again without it, as `retry` or `failed`: a
-//! user's failing SQL can never poison a shared batch.
+//! user's failing SQL can never poison a shared batch. Providers take turns, and the handlers of one request have
+//! a bounded time together.
 
 use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;
@@ -11,21 +12,25 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use tokio::sync::mpsc;
-use tokio::task::JoinSet;
+use tokio::task::{JoinError, JoinSet};
+use tokio::time::Instant;
 use tracing::error;
 
 use super::committer::Wrote;
+use super::failures::{contained, panic_told};
+use super::fair::Fair;
 use super::plan::{self, Dispatched, Writes};
 use super::{Admission, AdmitError, Admitted, Entry, Submission};
 use crate::handler::{Handled, HandlerError, Handlers, RawEvent, panic_text};
 use crate::store::{self, Latched, StoreError};
 use crate::types::IncomingEvent;
 
-/// Most requests in a transaction of their own at once (PostgreSQL; SQLite has one writer anyway).
+/// Most requests in a transaction of their own at once, where there is more than one writer.
 const CONCURRENT_N: usize = 4;
-/// Longest a transactional handler may take before it counts as failed for now. It holds a connection, and
-/// on SQLite the only writer.
-pub(super) const HANDLER_TIMEOUT: Duration = Duration::from_secs(5);
+/// Most requests that wait here in their providers' lines; more wait in the queue.
+const WAITING_N_MAX: usize = 1_024;
+/// How often a request is tried again whose transaction the database gave up for another one's sake.
+const REPEATS_N_MAX: u32 = 3;
 
 /// Admits requests whose events have transactional handlers.
 pub(crate) struct OwnAdmission {
@@ -39,16 +44,37 @@ impl OwnAdmission {
     }
 
     /// Runs until the entrance is closed and the queue is empty.
-    pub(crate) async fn run(mut self) {
+    pub(crate) async fn run(&mut self) {
+        let concurrent_n = if self.admission.turns.is_some() { 1 } else { CONCURRENT_N };
+        let mut lines = Fair::default();
         let mut under_way = JoinSet::new();
-        while let Some(submission) = self.waiting.recv().await {
-            while under_way.len() >= CONCURRENT_N {
-                under_way.join_next().await;
+        let mut is_open = true;
+        loop {
+            while under_way.len() < concurrent_n
+                && let Some(submission) = lines.pop()
+            {
+                let admission = Arc::clone(&self.admission);
+                under_way.spawn(async move { admission.admit_own(submission).await });
             }
-            let admission = Arc::clone(&self.admission);
-            under_way.spawn(async move { admission.admit_own(submission).await });
+            tokio::select! {
+                next = self.waiting.recv(), if is_open && lines.waiting_n() < WAITING_N_MAX => match next {
+                    Some(submission) => {
+                        let provider = submission.entry.provider.name().clone();
+                        lines.push(&provider, submission);
+                    }
+                    None => is_open = false,
+                },
+                Some(ended) = under_way.join_next() => note_end(ended),
+                else => break,
+            }
         }
-        while under_way.join_next().await.is_some() {}
+    }
+}
+
+/// Whoever waited for a request whose task panicked hears that there is no answer.
+fn note_end(ended: Result<(), JoinError>) {
+    if let Some(panic) = ended.err().and_then(|error| error.try_into_panic().ok()) {
+        panic_told("own", panic.as_ref());
     }
 }
 
@@ -66,15 +92,51 @@ impl From<StoreError> for Setback {
     }
 }
 
+/// One request on its way.
+struct Own<'a> {
+    entry: &'a Entry,
+    events: &'a [IncomingEvent],
+    /// Events whose handlers failed in an earlier pass.
+    failed: HashMap<usize, HandlerError>,
+    /// What is left of the time that all handlers of the request have together, over all passes.
+    left: Duration,
+    /// The positions whose transactional handlers ran in this pass.
+    ran: Vec<usize>,
+}
+
+impl Own<'_> {
+    /// Every event that has not failed yet, when the time is up: those that ran would have to run again.
+    fn out_of_time(&self, limit: Duration) -> Setback {
+        let late =
+            || HandlerError::Retry(anyhow::anyhow!("handlers of its request took longer than {limit:?}"));
+        let others = (0..self.events.len()).filter(|n| !self.failed.contains_key(n));
+        Setback::Handlers(others.map(|n| (n, late())).collect())
+    }
+}
+
 impl Admission {
     async fn admit_own(&self, submission: Submission) {
-        let mut failed = HashMap::new();
-        // Each pass adds at least one failed event, so this ends.
+        let _turn = self.turn().await;
+        if submission.is_given_up() {
+            return;
+        }
+        let mut own = Own {
+            entry: &submission.entry,
+            events: &submission.events,
+            failed: HashMap::new(),
+            left: self.handler_timeout,
+            ran: Vec::new(),
+        };
+        let mut repeats_n = 0;
+        // Each pass adds at least one failed event or is counted, so this ends.
         let result = loop {
-            match self.own_pass(&submission.entry, &submission.events, &failed).await {
+            match self.own_pass(&mut own).await {
                 Ok(admitted) => break Ok(admitted),
-                Err(Setback::Handlers(more)) => failed.extend(more),
+                Err(Setback::Handlers(more)) => own.failed.extend(more),
                 Err(Setback::Rejected(why)) => break Err(AdmitError::Rejected(why)),
+                Err(Setback::Store(StoreError::Conflict { .. })) if repeats_n < REPEATS_N_MAX => {
+                    repeats_n += 1;
+                }
                 Err(Setback::Store(failure)) => {
                     error!(error = %failure, "could not commit; the sender was told to try again");
                     break Err(AdmitError::Unavailable(failure.to_string()));
@@ -84,40 +146,34 @@ impl Admission {
         submission.settle(result);
     }
 
-    async fn own_pass(
-        &self,
-        entry: &Entry,
-        events: &[IncomingEvent],
-        failed: &HashMap<usize, HandlerError>,
-    ) -> Result<Admitted, Setback> {
+    async fn own_pass(&self, own: &mut Own<'_>) -> Result<Admitted, Setback> {
         let mut tx = self.store.admission_begin().await?;
-        let mut ran = Vec::new();
-        match self.own_rows(&mut tx, (entry, events), failed, &mut ran).await {
+        own.ran.clear();
+        match self.own_rows(&mut tx, own).await {
             Ok((admitted, wrote)) => match tx.commit().await {
                 Ok(()) => {
-                    self.hand_over(wrote, events.iter());
+                    self.hand_over(wrote, own.events.iter());
+                    self.note_kept(own.events.iter().zip(admitted.events.iter().map(|(_, outcome)| outcome)));
                     Ok(admitted)
                 }
-                Err(failure) => Err(blame_handlers(failure, &ran)),
+                Err(failure) => Err(blame_handlers(failure, &own.ran)),
             },
             Err(setback) => {
                 drop(tx.rollback().await);
                 match setback {
-                    Setback::Store(failure) => Err(blame_handlers(failure, &ran)),
+                    Setback::Store(failure) => Err(blame_handlers(failure, &own.ran)),
                     other => Err(other),
                 }
             }
         }
     }
 
-    /// `ran` collects the positions whose transactional handlers ran in this pass.
     async fn own_rows(
         &self,
         tx: &mut store::Admission,
-        (entry, events): (&Entry, &[IncomingEvent]),
-        failed: &HashMap<usize, HandlerError>,
-        ran: &mut Vec<usize>,
+        own: &mut Own<'_>,
     ) -> Result<(Admitted, Wrote), Setback> {
+        let (entry, events) = (own.entry, own.events);
         let rows: Vec<_> = events.iter().enumerate().map(|(n, event)| (n, entry, event)).collect();
         let all: Vec<&IncomingEvent> = events.iter().collect();
         let states: Vec<_> = events.iter().map(|event| plan::initial_state(entry, event)).collect();
@@ -135,25 +191,43 @@ impl Admission {
                 self.note_unreadable(latched, event, &mut writes);
             } else if is_superseded {
                 writes.updates.push(self.superseded(&dispatched));
-            } else if let Some(error) = failed.get(n) {
+            } else if let Some(error) = own.failed.get(n) {
                 writes.updates.push(self.failed_update(entry, &dispatched, error));
             } else {
-                ran.push(*n);
-                let event_seen = plan::raw_event(event, 1);
-                let handled = handled_in_tx(handlers, tx.tx(), &event_seen, is_stale).await;
-                let handled = self.filled(&event_seen, 0, handled);
-                if let Some(why) = plan::rejection(entry, &handled) {
-                    return Err(Setback::Rejected(why));
-                }
-                match handled {
-                    Err(error) if !matches!(error, HandlerError::Ignore(_)) => {
-                        return Err(Setback::Handlers(HashMap::from([(*n, error)])));
-                    }
-                    handled => self.plan(entry, &dispatched, handled, &mut writes),
-                }
+                let handled = self.own_handled(tx, own, (*n, event), is_stale).await?;
+                self.plan(entry, &dispatched, handled, &mut writes);
             }
         }
         Ok((admitted, writes.store(Some(self), tx).await?))
+    }
+
+    /// What the handlers of one event answered, if they did not fail.
+    async fn own_handled(
+        &self,
+        tx: &mut store::Admission,
+        own: &mut Own<'_>,
+        (n, event): (usize, &IncomingEvent),
+        is_stale: bool,
+    ) -> Result<Handled, Setback> {
+        if own.left.is_zero() {
+            return Err(own.out_of_time(self.handler_timeout));
+        }
+        own.ran.push(n);
+        let event_seen = plan::raw_event(event, 1);
+        let since = Instant::now();
+        let handlers = own.entry.provider.handlers();
+        let handled = handled_in_tx((handlers, own.left), tx.tx(), &event_seen, is_stale).await;
+        own.left = own.left.saturating_sub(since.elapsed());
+        let handled = contained("dispatch", || self.filled(&event_seen, 0, handled));
+        if let Some(why) = plan::rejection(own.entry, &handled) {
+            return Err(Setback::Rejected(why));
+        }
+        match handled {
+            Err(error) if !matches!(error, HandlerError::Ignore(_)) => {
+                Err(Setback::Handlers(HashMap::from([(n, error)])))
+            }
+            handled => Ok(handled),
+        }
     }
 
     /// The row of an event whose handler failed, whatever the handler had done rolled back.
@@ -172,18 +246,18 @@ impl Admission {
 
 /// Runs the handlers of one event inside `tx`; a panic or a time-out is an error of this event alone.
 pub(super) async fn handled_in_tx(
-    handlers: &Handlers,
+    (handlers, limit): (&Handlers, Duration),
     tx: &mut store::Tx,
     event: &RawEvent,
     is_stale: bool,
 ) -> Handled {
     let run = AssertUnwindSafe(handlers.dispatch_in_tx(tx, event, is_stale)).catch_unwind();
-    match tokio::time::timeout(HANDLER_TIMEOUT, run).await {
+    match tokio::time::timeout(limit, run).await {
         Ok(Ok(handled)) => handled,
         Ok(Err(panic)) => {
             Err(HandlerError::Retry(anyhow::anyhow!("handler panicked: {}", panic_text(panic.as_ref()))))
         }
-        Err(_) => Err(HandlerError::Retry(anyhow::anyhow!("handler took longer than {HANDLER_TIMEOUT:?}"))),
+        Err(_) => Err(HandlerError::Retry(anyhow::anyhow!("handler took longer than {limit:?}"))),
     }
 }
 

@@ -85,6 +85,7 @@ pub(super) struct Dispatched<'a> {
 impl Admission {
     /// What a handler answered, with the templates of its messages' destinations filled in.
     pub(super) fn filled(&self, event: &RawEvent, generation: i32, handled: Handled) -> Handled {
+        let handled = self.destined(handled);
         if self.templates.is_empty() {
             return handled;
         }

@@ -1,96 +1,201 @@
 //! Events whose handler failed for now are dispatched again, by the same code, until they work or are
 //! given up. The row stays locked for the length of its transaction, so no two nodes take the same one.
+//!
+//! Each provider has a line of its own, so that slow handlers delay nobody else; and whatever goes wrong with an
+//! event puts off that event, so that none is ever in the way of another.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::watch;
+use futures_util::FutureExt;
+use tokio::sync::{OwnedSemaphorePermit, watch};
+use tokio::task::{Id, JoinError, JoinSet};
 use tracing::{info, warn};
 
+use super::failures::{contained, panic_told, panicked};
 use super::own::handled_in_tx;
 use super::plan::{Dispatched, Writes};
 use super::{Admission, Entry};
 use crate::handler::{HandlerError, RawEvent};
-use crate::store::{DueEvent, StoreError};
+use crate::store::{self, DueEvent, StoreError};
 use crate::types::{EventState, Name};
 
+/// Most providers whose events are dispatched again at once: each holds a connection.
+const LINES_N_MAX: usize = 3;
+
 /// Dispatches due events.
+#[derive(Clone)]
 pub(super) struct Retries {
     pub(super) admission: Arc<Admission>,
     pub(super) entries: Arc<BTreeMap<Name, Arc<Entry>>>,
 }
 
+/// An event taken out, with the transaction that has its row locked.
+struct Taken {
+    tx: store::Admission,
+    due: DueEvent,
+    _turn: Option<OwnedSemaphorePermit>,
+}
+
 impl Retries {
-    /// Looks for due events every `poll`, takes all there are, one by one, until `stop` turns true.
+    /// Looks for due events every `poll`, takes all there are, a line for each provider, until `stop` turns true.
     pub(super) async fn run(&self, poll: Duration, mut stop: watch::Receiver<bool>) {
-        let providers: Vec<Name> = self.entries.keys().cloned().collect();
+        let mut lines = JoinSet::new();
+        let mut busy: HashMap<Id, Name> = HashMap::new();
         while !*stop.borrow() {
-            match self.dispatch_one(&providers).await {
-                Ok(true) => continue,
-                Ok(false) => {}
-                Err(failure) => warn!(error = %failure, "could not look for events to dispatch again"),
+            let is_free = |name: &&Name| busy.values().all(|one| one != *name);
+            let free: Vec<Name> = self.entries.keys().filter(is_free).cloned().collect();
+            if lines.len() < LINES_N_MAX && !free.is_empty() {
+                match self.take(&free).await {
+                    Ok(Some(taken)) => {
+                        let provider = taken.due.key.provider.clone();
+                        let line = self.clone().line(taken, stop.clone());
+                        busy.insert(lines.spawn(line).id(), provider);
+                        continue;
+                    }
+                    Ok(None) => {}
+                    Err(failure) => warn!(error = %failure, "could not look for events to dispatch again"),
+                }
             }
-            // Errors of the timer and of the channel both mean: look again.
-            drop(tokio::time::timeout(poll, stop.changed()).await);
+            tokio::select! {
+                Some(ended) = lines.join_next_with_id() => note_end(&mut busy, ended),
+                // Errors of the timer and of the channel both mean: look again.
+                _ = tokio::time::timeout(poll, stop.changed()) => {}
+            }
+        }
+        while let Some(ended) = lines.join_next_with_id().await {
+            note_end(&mut busy, ended);
         }
     }
 
-    /// Takes one due event; `false` when none is due.
-    async fn dispatch_one(&self, providers: &[Name]) -> Result<bool, StoreError> {
-        let admission = &self.admission;
-        let mut tx = admission.store.admission_begin().await?;
-        let Some(due) = tx.event_take_due(admission.clock.now_ms(), providers).await? else {
-            tx.rollback().await?;
-            return Ok(false);
-        };
-        let Some(entry) = self.entries.get(&due.key.provider) else {
-            tx.rollback().await?;
-            return Ok(false);
-        };
-        let event = dispatched(&due);
-        let handled = match entry.provider.payload_of(&due.headers, &due.body) {
-            Ok(payload) => {
-                let is_stale = match &due.object {
-                    Some(object) if entry.provider.handlers().uses_latest() => {
-                        let raised = [(&due.key.provider, object, due.key.event_id.as_str())];
-                        !tx.versions_raise(&raised).await?.first().copied().unwrap_or(true)
-                    }
-                    _ => false,
-                };
-                let event_seen = raw_event(&due, payload);
-                let handled = handled_in_tx(entry.provider.handlers(), tx.tx(), &event_seen, is_stale).await;
-                admission.filled(&event_seen, due.generation, handled)
+    /// Takes the longest due event of these providers; `None` when none is due.
+    async fn take(&self, providers: &[Name]) -> Result<Option<Taken>, StoreError> {
+        let turn = self.admission.turn().await;
+        let mut tx = self.admission.store.admission_begin().await?;
+        match tx.event_take_due(self.admission.clock.now_ms(), providers).await {
+            Ok(Some(due)) => Ok(Some(Taken { tx, due, _turn: turn })),
+            Ok(None) => tx.rollback().await.map(|()| None),
+            Err(failure) => {
+                drop(tx.rollback().await);
+                Err(failure)
             }
-            Err(why) => Err(HandlerError::Refused(why)),
-        };
-        let error = match handled {
-            Ok(_) | Err(HandlerError::Ignore(_)) => {
-                let mut writes = Writes::default();
-                admission.plan(entry, &event, handled, &mut writes);
-                match writes.store(None, &mut tx).await {
-                    Ok(wrote) => {
-                        tx.commit().await?;
-                        info!(provider.name = %due.key.provider, event.id = due.key.event_id, attempts_n = event.attempts_n, "dispatched an event again");
-                        admission.hand_over(wrote, std::iter::empty());
-                        return Ok(true);
-                    }
-                    Err(StoreError::Query { source, .. }) => {
-                        HandlerError::Retry(anyhow::anyhow!("handler left its transaction broken: {source}"))
-                    }
-                    Err(other) => return Err(other),
+        }
+    }
+
+    /// Dispatches one provider's due events, one after the other, until none is due.
+    async fn line(self, mut taken: Taken, stop: watch::Receiver<bool>) {
+        loop {
+            let provider = [taken.due.key.provider.clone()];
+            if let Err(failure) = self.dispatch(taken).await {
+                // Not even that it failed could be written: the database is away, and is asked again in a while.
+                warn!(error = %failure, provider.name = %provider[0], "could not put off an event");
+                return;
+            }
+            if *stop.borrow() {
+                return;
+            }
+            match self.take(&provider).await {
+                Ok(Some(next)) => taken = next,
+                Ok(None) => return,
+                Err(failure) => {
+                    warn!(error = %failure, "could not look for events to dispatch again");
+                    return;
                 }
             }
-            Err(error) => error,
-        };
-        drop(tx.rollback().await);
-        let update = admission.failed_update(entry, &event, &error);
-        if update.state == EventState::Failed {
-            warn!(provider.name = %due.key.provider, event.id = due.key.event_id, attempts_n = event.attempts_n, error = %error, "gave up on an event");
         }
-        admission.store.event_retry_later(&update, due.attempts_n).await?;
-        Ok(true)
     }
+
+    /// Dispatches one event; whatever goes wrong puts it off, or aside when it was the last time.
+    async fn dispatch(&self, taken: Taken) -> Result<(), StoreError> {
+        let Taken { tx, due, _turn } = taken;
+        let Some(entry) = self.entries.get(&due.key.provider) else { return tx.rollback().await };
+        let once = AssertUnwindSafe(self.dispatch_once(tx, entry, &due)).catch_unwind();
+        let error = match once.await {
+            Ok(Ok(())) => return Ok(()),
+            Ok(Err(error)) => error,
+            Err(panic) => panicked("retry", panic.as_ref()),
+        };
+        let update = self.admission.failed_update(entry, &dispatched(&due), &error);
+        self.admission.store.event_retry_later(&update, due.attempts_n).await?;
+        self.admission.tell_failed(&[update]);
+        Ok(())
+    }
+
+    /// In one transaction; nothing of it is left when it fails.
+    async fn dispatch_once(
+        &self,
+        mut tx: store::Admission,
+        entry: &Entry,
+        due: &DueEvent,
+    ) -> Result<(), HandlerError> {
+        let written = self.written(&mut tx, entry, due).await;
+        let wrote = match written {
+            Ok(wrote) => tx.commit().await.map_err(|failure| broken(&failure)).map(|()| wrote),
+            Err(error) => {
+                drop(tx.rollback().await);
+                Err(error)
+            }
+        }?;
+        if wrote.failed.is_empty() {
+            info!(provider.name = %due.key.provider, event.id = due.key.event_id, attempts_n = due.attempts_n.saturating_add(1), "dispatched an event again");
+        }
+        self.admission.hand_over(wrote, std::iter::empty());
+        Ok(())
+    }
+
+    async fn written(
+        &self,
+        tx: &mut store::Admission,
+        entry: &Entry,
+        due: &DueEvent,
+    ) -> Result<super::committer::Wrote, HandlerError> {
+        let admission = &self.admission;
+        let event = dispatched(due);
+        let mut writes = Writes::default();
+        if let Some(why) = &due.broken {
+            writes.updates.push(admission.update(&event, EventState::Failed, Some(why.clone())));
+            return writes.store(None, tx).await.map_err(|failure| broken(&failure));
+        }
+        let payload = entry.provider.payload_of(&due.headers, &due.body).map_err(HandlerError::Refused)?;
+        let is_stale = match &due.object {
+            Some(object) if entry.provider.handlers().uses_latest() => {
+                let raised = [(&due.key.provider, object, due.key.event_id.as_str())];
+                let raised = tx.versions_raise(&raised).await.map_err(|failure| broken(&failure))?;
+                !raised.first().copied().unwrap_or(true)
+            }
+            _ => false,
+        };
+        let event_seen = raw_event(due, payload);
+        let handlers = (entry.provider.handlers(), admission.handler_timeout);
+        let handled = handled_in_tx(handlers, tx.tx(), &event_seen, is_stale).await;
+        let handled = contained("retry", || admission.filled(&event_seen, due.generation, handled));
+        match handled {
+            Err(error) if !matches!(error, HandlerError::Ignore(_)) => return Err(error),
+            handled => admission.plan(entry, &event, handled, &mut writes),
+        }
+        writes.store(None, tx).await.map_err(|failure| broken(&failure))
+    }
+}
+
+/// The event's own, whatever the database says: it is tried again later, like any that failed.
+fn broken(failure: &StoreError) -> HandlerError {
+    HandlerError::Retry(anyhow::anyhow!("its transaction could not be committed: {failure}"))
+}
+
+fn note_end(busy: &mut HashMap<Id, Name>, ended: Result<(Id, ()), JoinError>) {
+    let id = match ended {
+        Ok((id, ())) => id,
+        Err(error) => {
+            let id = error.id();
+            if let Ok(panic) = error.try_into_panic() {
+                panic_told("retry", panic.as_ref());
+            }
+            id
+        }
+    };
+    busy.remove(&id);
 }
 
 fn dispatched(due: &DueEvent) -> Dispatched<'_> {

@@ -1,24 +1,30 @@
 //! What is seen of the app from outside: readiness, and what only the tables can say for `/metrics`.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use tokio::sync::watch;
+use tokio::time::Instant;
 use tracing::warn;
 
+use super::counts::Counts;
+use super::parts::Parts;
+use crate::admit::Admission;
 use crate::http::operator::Readiness;
-use crate::store::{MessageCount, SchemaState, Store};
-use crate::types::Clock;
+use crate::store::{SchemaState, Store};
 
 /// How often the database is asked whether it is there.
 const HEALTH_EVERY: Duration = Duration::from_secs(1);
 /// How long the answer to an operator's request is kept for its repetition. Milliseconds.
 const ANSWERS_KEPT_MS: i64 = 24 * 3_600_000;
-/// How often the tables are counted for `/metrics`.
+/// How often the tables are counted for `/metrics`, at most.
 const COUNT_EVERY: Duration = Duration::from_secs(5);
+/// Counting takes up at most this part of the time, however much there is to count.
+const COUNT_PART: u32 = 20;
+/// After how many counts it is asked again how much is kept of what could not be read.
+const UNREADABLE_EVERY_N: u64 = 12;
 
 /// The process's one recorder of metrics.
 pub(super) fn metrics_handle() -> PrometheusHandle {
@@ -57,7 +63,7 @@ pub(super) async fn noted(task: impl Future<Output = ()>, is_running: Arc<Atomic
 pub(super) async fn watch(
     store: Store,
     readiness: watch::Sender<Readiness>,
-    is_outbox_running: Arc<AtomicBool>,
+    (is_outbox_running, parts): (Arc<AtomicBool>, Parts),
     mut stop: watch::Receiver<bool>,
 ) {
     let mut is_schema_current = false;
@@ -70,6 +76,7 @@ pub(super) async fn watch(
             is_database_there,
             is_schema_current,
             is_outbox_running: is_outbox_running.load(Ordering::Relaxed),
+            are_parts_running: parts.are_running(),
             is_accepting: true,
         });
         drop(tokio::time::timeout(HEALTH_EVERY, stop.changed()).await);
@@ -79,18 +86,32 @@ pub(super) async fn watch(
 
 /// Counts what stands where, for `/metrics`, and folds histograms so that they stay small.
 pub(super) async fn count_tables(
-    store: Store,
-    clock: Clock,
-    metrics: PrometheusHandle,
+    admission: &Admission,
+    counts: &mut Counts,
+    metrics: &PrometheusHandle,
     mut stop: watch::Receiver<bool>,
 ) {
-    let mut known = BTreeSet::new();
+    let (store, clock) = (&admission.store, &admission.clock);
     let mut forget_at_ms = clock.now_ms();
+    let mut counted_n: u64 = 0;
     while !*stop.borrow() {
+        let since = Instant::now();
         match store.message_counts().await {
-            Ok(counts) => publish_counts(&counts, clock.now_ms(), &mut known),
+            Ok(found) => counts.messages(&found, clock.now_ms()),
             Err(error) => warn!(%error, "could not count messages"),
         }
+        match store.event_counts_open().await {
+            Ok(found) => counts.events(&found, clock.now_ms()),
+            Err(error) => warn!(%error, "could not count events"),
+        }
+        if counted_n.is_multiple_of(UNREADABLE_EVERY_N) {
+            match store.unreadable_bytes().await {
+                Ok(kept) => admission.unreadable.set(kept.into_iter()),
+                Err(error) => warn!(%error, "could not count what is kept of unreadable events"),
+            }
+        }
+        counted_n += 1;
+        let pause = COUNT_EVERY.max(since.elapsed().saturating_mul(COUNT_PART));
         metrics.run_upkeep();
         if clock.now_ms() >= forget_at_ms {
             forget_at_ms = clock.now_ms().saturating_add(ANSWERS_KEPT_MS / 24);
@@ -99,20 +120,6 @@ pub(super) async fn count_tables(
                 warn!(%error, "could not forget old answers to operators");
             }
         }
-        drop(tokio::time::timeout(COUNT_EVERY, stop.changed()).await);
-    }
-}
-
-/// `known` are the destinations and states that were published before: those that are gone now are at 0.
-fn publish_counts(counts: &[MessageCount], now_ms: i64, known: &mut BTreeSet<(String, String)>) {
-    known.extend(counts.iter().map(|count| (count.destination.clone(), count.state.to_string())));
-    for (destination, state) in known.iter() {
-        let count = counts.iter().find(|one| one.destination == *destination && one.state.as_str() == state);
-        let labels = [("destination", destination.clone()), ("state", state.clone())];
-        let age_ms = count.map_or(0, |count| now_ms.saturating_sub(count.oldest_visible_at_ms).max(0));
-        #[expect(clippy::cast_precision_loss, reason = "gauges")]
-        let (messages_n, age_ms) = (count.map_or(0, |count| count.messages_n) as f64, age_ms as f64);
-        metrics::gauge!("hooklatch_outbox_messages", &labels).set(messages_n);
-        metrics::gauge!("hooklatch_outbox_oldest_due_seconds", &labels).set(age_ms / 1_000.0);
+        drop(tokio::time::timeout(pause, stop.changed()).await);
     }
 }

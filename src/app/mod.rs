@@ -4,7 +4,10 @@
 //! Start order: store, schema, providers, admission, outbox, listeners. Stop order is the reverse, and each
 //! part is given the time to finish what it holds. Every task of the process is spawned here.
 
+mod admission;
+mod counts;
 mod health;
+mod parts;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -20,7 +23,9 @@ use tokio::task::JoinHandle;
 use tracing::{info, warn};
 use uuid::Uuid;
 
-use crate::admit::{self, Admission, Admitter, Entry, Start, Templates};
+use parts::Parts;
+
+use crate::admit::{self, AdmitTasks, Admitter, Entry, Room};
 use crate::config::{Config, ProviderConfig};
 use crate::fetch::Fetcher;
 use crate::http::api::ApiState;
@@ -135,39 +140,26 @@ impl App {
             node_name(),
         )
         .context("could not set up the destinations")?;
-        let (waker, handover) = (outbox.waker(), outbox.handover());
-        let admission = Arc::new(Admission {
-            store: store.clone(),
-            clock: self.clock.clone(),
-            installation_id,
-            templates: Templates::new(&self.config.destinations).map_err(anyhow::Error::msg)?,
-            take_slot: Box::new(move |destination| {
-                handover.take(destination).map(|(lease, start)| (lease, Box::new(start) as Start))
-            }),
-            wake_outbox: Box::new(move || waker.wake()),
-        });
+        let lines = Arc::new(logging::Sampler::default());
+        let admission = Arc::new(self.admission(&store, &installation_id, &outbox, &lines)?);
         let server = &self.config.server;
-        let (admitter, tasks) = admit::admitter(
+        let (admitter, AdmitTasks { mut committer, mut own }) = admit::admitter(
             Arc::clone(&admission),
             server.queue_n_max as usize,
             Duration::from_millis(server.answer_timeout_ms),
         );
         let (readiness, ready) = watch::channel(Readiness::default());
         let is_outbox_running = Arc::new(AtomicBool::new(true));
+        let evidence = Evidence::new(Arc::clone(&entries), &installation_id, lines);
+        let parts = Parts::default();
+        let running_parts = (Arc::clone(&is_outbox_running), parts.clone());
         let mut workers = vec![
-            spawn(health::noted(outbox.run(stopping.clone()), Arc::clone(&is_outbox_running))),
-            spawn(admit::run_retries(
-                Arc::clone(&admission),
-                Arc::clone(&entries),
-                Duration::from_millis(self.config.outbox.poll_ms),
-                stopping.clone(),
-            )),
-            spawn(health::watch(store.clone(), readiness, is_outbox_running, stopping.clone())),
-            spawn(health::count_tables(store.clone(), self.clock.clone(), metrics.clone(), stopping.clone())),
+            spawn(health::noted(outbox.run(stopping.clone()), is_outbox_running)),
+            spawn(health::watch(store.clone(), readiness, running_parts, stopping.clone())),
         ];
-        let (evidence, refused) = Evidence::new(Arc::clone(&entries), &installation_id);
-        workers.push(spawn(evidence.clone().run(store.clone(), refused, stopping.clone())));
-        let receiver = Receiver::new(Arc::clone(&entries), admitter.clone(), evidence);
+        workers.extend(self.helpers(&parts, (&admission, &entries, &evidence), &metrics, &stopping));
+        let receiver =
+            Receiver::new(Arc::clone(&entries), admitter.clone(), evidence, server.events_n_max as usize);
         let running = Running {
             receiver_addr: listener.local_addr()?,
             admin_addr: admin_listener.local_addr()?,
@@ -182,7 +174,10 @@ impl App {
             ],
             stop,
             admitter,
-            admission: vec![spawn(tasks.committer.run()), spawn(tasks.own.run())],
+            admission: vec![
+                spawn(parts.clone().keep("committer", async move || committer.run().await)),
+                spawn(parts.keep("own", async move || own.run().await)),
+            ],
             workers,
             store,
         };
@@ -245,7 +240,7 @@ impl App {
             public_url: server.public_url.clone(),
             body_bytes_max: server.body_bytes_max as usize,
             body_timeout: Duration::from_millis(server.body_timeout_ms),
-            room: ReceiverState::room_for(server.inflight_bytes_max as usize),
+            room: Room::new(server.inflight_bytes_max as usize),
         });
         spawn(http::serve(listener, http::receiver::router(state), self.limits(), stop))
     }

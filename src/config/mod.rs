@@ -79,8 +79,15 @@ pub struct ServerConfig {
     pub connections_n_max: u32,
     /// Most requests that wait for a commit; then 503.
     pub queue_n_max: u32,
-    /// Most body bytes held at once; then 503.
+    /// Most memory that requests take up at once, until their events are written; then 503. Bytes.
     pub inflight_bytes_max: u32,
+    /// Most events in one request; one with more is kept as a single `unreadable` event.
+    pub events_n_max: u32,
+    /// Longest that the transactional handlers of one request may take together; at most half of
+    /// `answer_timeout_ms`. Milliseconds.
+    pub handler_timeout_ms: u64,
+    /// Most bytes of `unreadable` events that are kept of one provider; past that they are kept without their bytes.
+    pub unreadable_bytes_max: u32,
 }
 
 /// `[admin]`: the operator's listener.

@@ -25,17 +25,25 @@ pub(super) fn server(checker: &mut Checker<'_>, root: &mut Table) -> Option<(Ser
     };
     let body_bytes_max = table.number_u32(checker, "body_bytes_max", 1_024..=67_108_864).unwrap_or_default();
     let inflight_range = u64::from(body_bytes_max)..=u64::from(u32::MAX);
+    let answer_timeout_ms = table.number(checker, "answer_timeout_ms", 100..=60_000).unwrap_or_default();
+    let handler_timeout_ms = table.number(checker, "handler_timeout_ms", 10..=30_000).unwrap_or_default();
     let config = ServerConfig {
         listen,
         public_url: public_url.unwrap_or_default(),
         body_bytes_max,
         header_timeout_ms: table.number(checker, "header_timeout_ms", 100..=300_000).unwrap_or_default(),
         body_timeout_ms: table.number(checker, "body_timeout_ms", 100..=300_000).unwrap_or_default(),
-        answer_timeout_ms: table.number(checker, "answer_timeout_ms", 100..=60_000).unwrap_or_default(),
+        answer_timeout_ms,
         connections_n_max: table.number_u32(checker, "connections_n_max", 1..=100_000).unwrap_or_default(),
         queue_n_max: table.number_u32(checker, "queue_n_max", 1..=100_000).unwrap_or_default(),
         inflight_bytes_max: table
             .number_u32(checker, "inflight_bytes_max", inflight_range)
+            .unwrap_or_default(),
+        events_n_max: table.number_u32(checker, "events_n_max", 1..=100_000).unwrap_or_default(),
+        // Whoever waits behind a handler on SQLite is to have its answer in time.
+        handler_timeout_ms: handler_timeout_ms.min(answer_timeout_ms / 2),
+        unreadable_bytes_max: table
+            .number_u32(checker, "unreadable_bytes_max", 0..=u64::from(u32::MAX))
             .unwrap_or_default(),
     };
     table.finish(checker);

@@ -1,4 +1,5 @@
-//! `/v1/rejected` and `/v1/providers`: what was refused and why, and which secrets still match.
+//! `/v1/rejected`, `/v1/providers` and `/v1/backlog`: what was refused and why, which secrets still match, and what
+//! waits for somebody.
 
 use std::sync::Arc;
 
@@ -27,7 +28,33 @@ pub(crate) struct ProviderFacts {
 
 /// The routes, part of `/v1`.
 pub(super) fn router() -> Router<Arc<ApiState>> {
-    Router::new().route("/rejected", get(rejected)).route("/providers", get(providers))
+    Router::new()
+        .route("/rejected", get(rejected))
+        .route("/providers", get(providers))
+        .route("/backlog", get(backlog))
+}
+
+/// How many events and messages stand where somebody should look, and whether anybody configured takes them.
+async fn backlog(State(state): State<Arc<ApiState>>) -> Result<Response, Problem> {
+    let is_provider = |name: &str| state.providers.iter().any(|one| one.name.as_str() == name);
+    let is_destination = |name: &str| state.destinations.iter().any(|one| one.as_str() == name);
+    let (events, messages) = (state.store.event_counts_open().await?, state.store.message_counts().await?);
+    let events = events.iter().map(|one| {
+        json!({
+            "provider": one.provider, "state": one.state, "events_n": one.events_n,
+            "oldest_received_at_ms": one.oldest_received_at_ms, "configured": is_provider(&one.provider),
+        })
+    });
+    let messages = messages.iter().map(|one| {
+        json!({
+            "destination": one.destination, "state": one.state.as_str(), "messages_n": one.messages_n,
+            "oldest_visible_at_ms": one.oldest_visible_at_ms, "configured": is_destination(&one.destination),
+        })
+    });
+    let body = json!({
+        "now_ms": state.clock.now_ms(), "events": events.collect::<Vec<_>>(), "messages": messages.collect::<Vec<_>>(),
+    });
+    Ok(answer(StatusCode::OK, &body))
 }
 
 async fn rejected(State(state): State<Arc<ApiState>>, RawQuery(raw): RawQuery) -> Result<Response, Problem> {

@@ -24,13 +24,16 @@ pub(crate) struct Readiness {
     pub(crate) is_schema_current: bool,
     /// The outbox loop runs.
     pub(crate) is_outbox_running: bool,
+    /// No other long-lived part is away after a panic.
+    pub(crate) are_parts_running: bool,
     /// The app is not stopping.
     pub(crate) is_accepting: bool,
 }
 
 impl Readiness {
     fn is_ready(&self) -> bool {
-        self.is_database_there && self.is_schema_current && self.is_outbox_running && self.is_accepting
+        let is_running = self.is_outbox_running && self.are_parts_running;
+        self.is_database_there && self.is_schema_current && is_running && self.is_accepting
     }
 }
 
@@ -59,6 +62,7 @@ async fn readyz(State(state): State<Arc<OperatorState>>) -> Response {
         "database": word(readiness.is_database_there),
         "migrations": word(readiness.is_schema_current),
         "outbox": word(readiness.is_outbox_running),
+        "parts": word(readiness.are_parts_running),
         "accepting": word(readiness.is_accepting),
     });
     let status = if readiness.is_ready() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };

@@ -11,17 +11,16 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::any;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
-use http_body_util::{BodyExt, LengthLimitError, Limited};
-use tokio::sync::{Semaphore, SemaphorePermit};
+use http_body_util::BodyExt;
 
 use super::error::Problem;
+use crate::admit::{Held, Room};
 use crate::receive::{Answer, ReceiveError, Receiver};
 use crate::types::Clock;
 use crate::verify::RawRequest;
 
-/// Bodies are accounted in units of this many bytes.
-const UNIT_BYTES: usize = 1024;
-
+/// What a request takes besides its headers and its body. Bytes.
+const REQUEST_BYTES: usize = 1024;
 /// Most bytes of a body over the cap that are read, so that its sender hears why.
 const DRAIN_BYTES_MAX: usize = 4 << 20;
 
@@ -33,15 +32,8 @@ pub(crate) struct ReceiverState {
     pub(crate) public_url: String,
     pub(crate) body_bytes_max: usize,
     pub(crate) body_timeout: Duration,
-    /// Room for bodies, in units of [`UNIT_BYTES`].
-    pub(crate) room: Semaphore,
-}
-
-impl ReceiverState {
-    /// Room for `bytes` of bodies at once.
-    pub(crate) fn room_for(bytes: usize) -> Semaphore {
-        Semaphore::new(bytes.div_ceil(UNIT_BYTES).clamp(1, Semaphore::MAX_PERMITS))
-    }
+    /// Room for requests, from their headers until their events are written or given up.
+    pub(crate) room: Room,
 }
 
 /// The receiver's routes.
@@ -74,7 +66,7 @@ async fn take(state: &ReceiverState, name: &str, request: Request) -> Result<Ans
     let (parts, body) = request.into_parts();
     let path = parts.uri.path_and_query().map_or("", |path| path.as_str());
     let url = format!("{}{path}", state.public_url);
-    let (body, _room) = read_body(state, &parts.headers, body).await?;
+    let (body, held) = read_body(state, &parts.headers, body).await?;
     let raw = RawRequest {
         method: parts.method,
         url,
@@ -83,17 +75,13 @@ async fn take(state: &ReceiverState, name: &str, request: Request) -> Result<Ans
         received_at_ms: state.clock.now_ms(),
     };
     if !is_event {
-        return Receiver::answer(entry, &raw).ok_or(Problem::METHOD);
+        return state.receiver.answer(entry, &raw).ok_or(Problem::METHOD);
     }
-    state.receiver.receive(entry, raw).await.map_err(|error| Problem::from(&error))
+    state.receiver.receive(entry, raw, held).await.map_err(|error| Problem::from(&error))
 }
 
-/// The whole body, and the room it takes up until the answer is written.
-async fn read_body<'a>(
-    state: &'a ReceiverState,
-    headers: &HeaderMap,
-    body: Body,
-) -> Result<(Bytes, SemaphorePermit<'a>), Problem> {
+/// The whole body, and the room that its request takes up from here on.
+async fn read_body(state: &ReceiverState, headers: &HeaderMap, body: Body) -> Result<(Bytes, Held), Problem> {
     let declared =
         headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<usize>().ok());
     if declared.is_some_and(|bytes| bytes > state.body_bytes_max) {
@@ -101,17 +89,43 @@ async fn read_body<'a>(
         drop(tokio::time::timeout(state.body_timeout, drain(body)).await);
         return Err(Problem::TOO_LARGE);
     }
-    // Without a declared length the room of the largest body is taken.
-    let units = declared.unwrap_or(state.body_bytes_max).div_ceil(UNIT_BYTES).max(1);
-    let units = u32::try_from(units).map_err(|_| Problem::TOO_LARGE)?;
-    let room = state.room.try_acquire_many(units).map_err(|_| Problem::SATURATED)?;
-    let collect = Limited::new(body, state.body_bytes_max).collect();
+    let headers_bytes: usize = headers.iter().map(|(name, value)| name.as_str().len() + value.len()).sum();
+    let mut held = state.room.hold(REQUEST_BYTES + headers_bytes).ok_or(Problem::SATURATED)?;
+    let collect = collected(body, declared, state.body_bytes_max, &mut held);
     match tokio::time::timeout(state.body_timeout, collect).await {
         Err(_) => Err(Problem::TOO_SLOW),
-        Ok(Ok(collected)) => Ok((collected.to_bytes(), room)),
-        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(Problem::TOO_LARGE),
-        Ok(Err(_)) => Err(Problem::BROKEN_BODY),
+        Ok(collected) => Ok((collected?, held)),
     }
+}
+
+/// Reads a body of at most `bytes_max` into memory of its own. Room is taken for what is there and not for what was
+/// announced, so that whoever announces much and sends little keeps nobody else out.
+async fn collected(
+    mut body: Body,
+    declared: Option<usize>,
+    bytes_max: usize,
+    held: &mut Held,
+) -> Result<Bytes, Problem> {
+    let mut bytes: Vec<u8> = Vec::new();
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|_| Problem::BROKEN_BODY)?;
+        let Some(data) = frame.data_ref() else { continue };
+        let needed = bytes.len() + data.len();
+        if needed > bytes_max {
+            return Err(Problem::TOO_LARGE);
+        }
+        if needed > bytes.capacity() {
+            let whole = declared.unwrap_or(bytes_max).max(needed);
+            let capacity = bytes.capacity().saturating_mul(2).clamp(needed, whole);
+            if !held.add(capacity - bytes.capacity()) {
+                return Err(Problem::SATURATED);
+            }
+            bytes.reserve_exact(capacity - bytes.len());
+        }
+        bytes.extend_from_slice(data);
+    }
+    bytes.shrink_to_fit();
+    Ok(Bytes::from(bytes))
 }
 
 /// Reads a body that is not wanted, up to [`DRAIN_BYTES_MAX`], and keeps nothing of it.

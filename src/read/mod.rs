@@ -4,10 +4,12 @@
 //! doubled key on an id's path makes the event unreadable. What cannot be read is still an event, under an
 //! id of our own, so that it is kept and shown.
 
+mod batch;
 mod headers;
 mod redact;
 mod xml;
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -19,6 +21,7 @@ use crate::spec::{AnswerSpec, BodyFormat, EventSpec, Source, Sources, Spec};
 use crate::types::{BodyDigest, EventKey, IncomingEvent, Name, ObjectVersion, UnixMs, stored_text};
 use crate::verify::{Verified, rfc3339_ms};
 
+use batch::lines;
 pub(crate) use headers::{kept_headers, value as kept_header};
 pub use xml::xml_as_json;
 
@@ -31,12 +34,16 @@ const TYPE_UNKNOWN: &str = "unknown";
 /// why it cannot.
 pub(crate) type Opener<'a> = &'a dyn Fn(&Bytes) -> Result<Bytes, String>;
 
-/// The events of a believed request, in its order. A batch may be empty.
+/// Most events in one request, where nothing else is configured.
+pub(crate) const EVENTS_N_MAX: usize = 1_000;
+
+/// The events of a believed request, in its order. A batch may be empty; one of more than `n_max` is not read, and
+/// kept as one event.
 pub(crate) fn read(
-    provider: &Name,
-    spec: &Spec,
+    (provider, spec): (&Name, &Spec),
     verified: &Verified,
     open: Opener<'_>,
+    n_max: usize,
 ) -> Vec<IncomingEvent> {
     let request = verified.request();
     let Some(event) = chosen(spec, |name| request.headers.contains_key(name)) else { return Vec::new() };
@@ -48,6 +55,7 @@ pub(crate) fn read(
         received_at_ms: request.received_at_ms,
         outer: None,
         list: None,
+        n_max,
     };
     let body = &redact::without_token(spec, &request.body);
     let json = match json_of(event, &request.headers, body) {
@@ -62,15 +70,15 @@ pub(crate) fn read(
         return reader.lists(body, &json);
     }
     if event.body == BodyFormat::Lines && !json.trim_ascii_start().starts_with(b"[") {
-        return lines(&json).map(|range| reader.element(&json, &json, range)).collect();
+        return reader.elements(body, &json, &json, lines(&json).take(n_max.saturating_add(1)).collect());
     }
     let whole = (event.body == BodyFormat::Lines).then_some("");
     let Some(each) = event.each.as_deref().or(whole) else { return vec![reader.one(body, &json)] };
     let outer = Document::parse(&json);
     let reader = Reader { outer: outer.as_ref(), ..reader };
     match find(&json, each) {
-        Found::One(list) => match json::elements(list) {
-            Some(elements) => elements.into_iter().map(|range| reader.element(&json, list, range)).collect(),
+        Found::One(list) => match json::first_elements(list, n_max) {
+            Some(elements) => reader.elements(body, &json, list, elements),
             None if event.or_one => vec![reader.one(body, &json)],
             None => vec![reader.unreadable(body, format!("{each} is not an array"))],
         },
@@ -143,17 +151,6 @@ fn form_object(body: &[u8]) -> Bytes {
     Bytes::from(format!("{{{}}}", pairs.collect::<Vec<_>>().join(",")))
 }
 
-/// Where the lines of a body are that hold anything.
-fn lines(body: &[u8]) -> impl Iterator<Item = std::ops::Range<usize>> {
-    let mut from = 0;
-    let ranges = body.split(|byte| *byte == b'\n').map(move |line| {
-        let start = from;
-        from += line.len() + 1;
-        start..start + line.trim_ascii_end().len()
-    });
-    ranges.filter(|range| !range.is_empty())
-}
-
 fn payload(event: &EventSpec, json: &Bytes, document: Option<&Document<'_>>) -> Bytes {
     match document.map(|document| document.find(&event.payload)) {
         Some(Found::One(text)) => json.slice_ref(text),
@@ -172,27 +169,13 @@ struct Reader<'a> {
     outer: Option<&'a Document<'a>>,
     /// The name of the list that the event is in, where a body has several.
     list: Option<&'a str>,
+    /// Most events that are read.
+    n_max: usize,
 }
 
 impl Reader<'_> {
-    /// The elements of every list that the body has as a member.
-    fn lists(self, body: &Bytes, json: &Bytes) -> Vec<IncomingEvent> {
-        let outer = Document::parse(json);
-        let Some(members) = json::members(json).filter(|_| outer.is_some()) else {
-            return vec![self.unreadable(body, "the body is not a JSON object".to_owned())];
-        };
-        let mut events = Vec::new();
-        for (name, list) in &members {
-            let reader =
-                Reader { outer: outer.as_ref(), list: Some(name), kept: Arc::clone(&self.kept), ..self };
-            let elements = json::elements(list).unwrap_or_default().into_iter();
-            events.extend(elements.map(|range| reader.element(json, list, range)));
-        }
-        if events.is_empty() && self.spec.or_one { vec![self.one(body, json)] } else { events }
-    }
-
     /// One element of a batch: its own bytes are the event's body.
-    fn element(&self, json: &Bytes, list: &[u8], range: std::ops::Range<usize>) -> IncomingEvent {
+    fn element(&self, json: &Bytes, list: &[u8], range: Range<usize>) -> IncomingEvent {
         let text = json.slice_ref(list.get(range).unwrap_or_default());
         self.one(&text, &text)
     }

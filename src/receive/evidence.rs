@@ -1,27 +1,33 @@
 //! What is written about requests besides their events: why some were refused, and which secrets still match.
 //!
 //! Requests only leave notes; one task writes them, at most once a second, so a flood of forgeries costs a few
-//! rows and no more. What does not fit is counted and dropped: it is for people to look at, not a promise.
+//! rows and no more. What does not fit is counted and dropped: it is for people to look at, not a promise. Each
+//! provider has its own share of everything, so that a flood for one hides nothing of another.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::{mpsc, watch};
-use tracing::warn;
+use tokio::sync::watch;
+use tracing::{info, warn};
 use uuid::Uuid;
 
 use super::diagnose::{Diagnosis, diagnose};
 use crate::admit::Entry;
+use crate::logging::Sampler;
 use crate::store::{Rejection, SecretUse, Store};
 use crate::types::{Name, UnixMs};
 use crate::verify::{Hash, RawRequest, Unbelieved, digest, hex_text, hmac};
 
-/// Most notes that wait to be written.
-const NOTES_N_MAX: usize = 256;
-/// Most refusals a second that are looked into: each costs up to a dozen verifications.
+/// Most notes of one provider that wait to be written.
+const NOTES_N_MAX: usize = 16;
+/// Most refusals a second of one provider that are looked into: each costs up to a dozen verifications.
 const DIAGNOSES_PER_S: u32 = 5;
+/// Most refusals a second of all providers that are looked into, besides the first one of each.
+const DIAGNOSES_PER_S_OF_ALL: u32 = 25;
+/// Longest text of headers that is kept of a refusal.
+const HEADERS_BYTES_MAX: usize = 16 * 1024;
 /// Longest detail that is kept, in characters.
 const DETAIL_CHARS_MAX: usize = 500;
 /// How often notes are written.
@@ -31,10 +37,19 @@ const WRITE_EVERY: Duration = Duration::from_secs(1);
 #[derive(Clone)]
 pub(crate) struct Evidence {
     entries: Arc<BTreeMap<Name, Arc<Entry>>>,
-    rejections: mpsc::Sender<Rejection>,
+    notes: Arc<Mutex<BTreeMap<Name, Vec<Rejection>>>>,
     uses: Arc<Uses>,
-    /// The second that is running, and how many refusals were looked into in it.
-    budget: Arc<Mutex<(UnixMs, u32)>>,
+    budget: Arc<Mutex<Budget>>,
+    /// Which lines about requests are written.
+    pub(super) lines: Arc<Sampler>,
+}
+
+/// How many refusals were looked into in the second that is running.
+#[derive(Default)]
+struct Budget {
+    second: UnixMs,
+    all_n: u32,
+    of_provider: BTreeMap<Name, u32>,
 }
 
 type Uses = BTreeMap<Name, Vec<Use>>;
@@ -55,11 +70,12 @@ pub(crate) fn fingerprint(installation_id: &Uuid, provider: &Name, secret: &str)
 }
 
 impl Evidence {
-    /// The notes and the task that writes them.
+    /// Nothing noted yet. `lines` decides which lines about requests are written, here and elsewhere.
     pub(crate) fn new(
         entries: Arc<BTreeMap<Name, Arc<Entry>>>,
         installation_id: &Uuid,
-    ) -> (Self, mpsc::Receiver<Rejection>) {
+        lines: Arc<Sampler>,
+    ) -> Self {
         let uses = entries.iter().map(|(name, entry)| {
             let one = |secret: &str| Use {
                 fingerprint: fingerprint(installation_id, name, secret),
@@ -69,8 +85,7 @@ impl Evidence {
             (name.clone(), entry.provider.secrets().map(one).collect())
         });
         let uses = Arc::new(uses.collect());
-        let (rejections, waiting) = mpsc::channel(NOTES_N_MAX);
-        (Self { entries, rejections, uses, budget: Arc::default() }, waiting)
+        Self { entries, notes: Arc::default(), uses, budget: Arc::default(), lines }
     }
 
     /// A request was believed by this secret.
@@ -88,7 +103,7 @@ impl Evidence {
         let is_same_kind = |other: &&Arc<Entry>| {
             other.provider.name() != provider.name() && other.provider.spec().kind == provider.spec().kind
         };
-        let diagnosis = if self.may_diagnose(request.received_at_ms) {
+        let diagnosis = if self.may_diagnose(provider.name(), request.received_at_ms) {
             let others = self.entries.values().filter(is_same_kind).map(|other| &other.provider);
             diagnose(provider, others, request, why)
         } else {
@@ -100,37 +115,61 @@ impl Evidence {
             "reason" => diagnosis.reason,
         )
         .increment(1);
-        if self.rejections.try_send(rejection(entry, request, why.step(), &diagnosis)).is_err() {
+        if !self.note(entry, request, why.step(), &diagnosis) {
             metrics::counter!("hooklatch_rejections_dropped_total").increment(1);
         }
         diagnosis
     }
 
-    fn may_diagnose(&self, now_ms: UnixMs) -> bool {
+    /// Leaves a note, if the provider's share is not used up.
+    fn note(&self, entry: &Entry, request: &RawRequest, step: &str, diagnosis: &Diagnosis) -> bool {
+        let notes = || self.notes.lock().unwrap_or_else(PoisonError::into_inner);
+        let name = entry.provider.name();
+        let is_full = |noted: &Vec<Rejection>| noted.len() >= NOTES_N_MAX;
+        // Looked at before the work, which a flood would be.
+        if notes().get(name).is_some_and(is_full) {
+            return false;
+        }
+        let rejection = rejection(entry, request, step, diagnosis);
+        let mut notes = notes();
+        let noted = notes.entry(name.clone()).or_default();
+        let is_noted = !is_full(noted);
+        if is_noted {
+            noted.push(rejection);
+        }
+        is_noted
+    }
+
+    fn may_diagnose(&self, provider: &Name, now_ms: UnixMs) -> bool {
         let mut budget = self.budget.lock().unwrap_or_else(PoisonError::into_inner);
         let second = now_ms.div_euclid(1_000);
-        if budget.0 != second {
-            *budget = (second, 0);
+        if budget.second != second {
+            *budget = Budget { second, ..Budget::default() };
         }
-        budget.1 = budget.1.saturating_add(1);
-        budget.1 <= DIAGNOSES_PER_S
+        let all_n = budget.all_n;
+        let of_provider_n = budget.of_provider.entry(provider.clone()).or_default();
+        let may = match *of_provider_n {
+            0 => true,
+            n => n < DIAGNOSES_PER_S && all_n < DIAGNOSES_PER_S_OF_ALL,
+        };
+        if may {
+            *of_provider_n += 1;
+            budget.all_n += 1;
+        }
+        may
     }
 
     /// Writes notes until `stop`, and once more after it.
-    pub(crate) async fn run(
-        self,
-        store: Store,
-        mut waiting: mpsc::Receiver<Rejection>,
-        mut stop: watch::Receiver<bool>,
-    ) {
+    pub(crate) async fn run(&self, store: &Store, mut stop: watch::Receiver<bool>) {
         let mut is_stopping = false;
         while !is_stopping {
             let stopped = stop.wait_for(|is_stopping| *is_stopping);
             is_stopping = tokio::time::timeout(WRITE_EVERY, stopped).await.is_ok();
-            let mut rejections = Vec::new();
-            while let Ok(one) = waiting.try_recv() {
-                rejections.push(one);
+            for (provider, sort, lines_n) in self.lines.left_out() {
+                info!(provider.name = %provider, sort, lines_n, "left out lines of one sort");
             }
+            let noted = std::mem::take(&mut *self.notes.lock().unwrap_or_else(PoisonError::into_inner));
+            let rejections: Vec<Rejection> = noted.into_values().flatten().collect();
             let uses = self.taken_uses();
             let written = async {
                 store.rejections_insert(&rejections).await?;
@@ -166,7 +205,9 @@ fn rejection(entry: &Entry, request: &RawRequest, step: &str, diagnosis: &Diagno
         step: step.to_owned(),
         reason: diagnosis.reason.to_owned(),
         detail,
-        headers: entry.provider.kept_headers(&request.headers),
+        headers: Some(entry.provider.kept_headers(&request.headers))
+            .filter(|headers| headers.len() <= HEADERS_BYTES_MAX)
+            .unwrap_or_else(|| "{}".to_owned()),
         body_digest: hex_text(&digest(Hash::Sha256, &[&request.body])),
         body_bytes_n: i64::try_from(request.body.len()).unwrap_or(i64::MAX),
     }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use tracing::{info, warn};
 
-use crate::admit::{AdmitError, Admitted, Admitter, Entry};
+use crate::admit::{AdmitError, Admitted, Admitter, Entry, Held};
 use crate::fetch::{FetchError, Fetcher, Recorder};
 use crate::provider::ActiveProvider;
 use crate::spec::AnswerSpec;
@@ -61,16 +61,18 @@ pub(crate) struct Receiver {
     entries: Arc<BTreeMap<Name, Arc<Entry>>>,
     admitter: Admitter,
     evidence: Evidence,
+    events_n_max: usize,
 }
 
 impl Receiver {
-    /// Receives for `entries`, through `admitter`.
+    /// Receives for `entries`, through `admitter`, requests of at most `events_n_max` events.
     pub(crate) fn new(
         entries: Arc<BTreeMap<Name, Arc<Entry>>>,
         admitter: Admitter,
         evidence: Evidence,
+        events_n_max: usize,
     ) -> Self {
-        Self { entries, admitter, evidence }
+        Self { entries, admitter, evidence, events_n_max }
     }
 
     /// The provider configured under `name`.
@@ -79,39 +81,54 @@ impl Receiver {
         Name::parse(name).ok().and_then(|name| self.entries.get(&name))
     }
 
-    /// Takes one request to its answer, and writes the one log line about it.
+    /// Takes one request to its answer, and writes the one log line about it, unless too many of its sort were
+    /// written. `held` is the memory it takes up.
     pub(crate) async fn receive(
         &self,
         entry: &Arc<Entry>,
         request: RawRequest,
+        held: Held,
     ) -> Result<Answer, ReceiveError> {
-        let provider = &entry.provider;
-        let result = self.verify_and_admit(entry, request).await;
+        let name = entry.provider.name();
+        let result = self.verify_and_admit(entry, request, held).await;
         let outcome = match &result {
             Ok(answer) => answer.outcome.map_or("none", Outcome::as_str),
             Err(ReceiveError::Verify(unbelieved)) => {
                 let found = self.evidence.refused(entry, unbelieved);
-                info!(provider.name = %provider.name(), reason = found.reason, detail = found.detail, "rejected a request");
+                if let Some(left_out_n) = self.may_write(entry, found.reason) {
+                    info!(provider.name = %name, reason = found.reason, detail = found.detail, left_out_n, "rejected a request");
+                }
                 "rejected"
             }
             Err(ReceiveError::Admit(why)) => {
-                warn!(provider.name = %provider.name(), reason = %why, "could not admit a request; the sender may send it again");
+                if let Some(left_out_n) = self.may_write(entry, "unavailable") {
+                    warn!(provider.name = %name, reason = %why, left_out_n, "could not admit a request; the sender may send it again");
+                }
                 "unavailable"
             }
             Err(ReceiveError::Keys(why)) => {
-                warn!(provider.name = %provider.name(), reason = %why, "could not verify a request; the sender may send it again");
+                if let Some(left_out_n) = self.may_write(entry, "no_keys") {
+                    warn!(provider.name = %name, reason = %why, left_out_n, "could not verify a request; the sender may send it again");
+                }
                 "unavailable"
             }
             Err(ReceiveError::UnknownProvider) => "unknown",
         };
-        count(provider.name(), outcome);
+        count(name, outcome);
         result
     }
 
+    /// Whether a line of this sort may be written, and how many were not.
+    fn may_write(&self, entry: &Entry, word: &'static str) -> Option<u64> {
+        self.evidence.lines.may_write(entry.provider.name(), word)
+    }
+
     /// The answer to a handshake by another method than POST; events never come by those.
-    pub(crate) fn answer(entry: &Arc<Entry>, request: &RawRequest) -> Option<Answer> {
+    pub(crate) fn answer(&self, entry: &Arc<Entry>, request: &RawRequest) -> Option<Answer> {
         let reply = entry.provider.handshake(request)?;
-        info!(provider.name = %entry.provider.name(), "answered a handshake");
+        if let Some(left_out_n) = self.may_write(entry, "handshake") {
+            info!(provider.name = %entry.provider.name(), left_out_n, "answered a handshake");
+        }
         count(entry.provider.name(), "none");
         Some(Answer::to_handshake(reply))
     }
@@ -120,10 +137,13 @@ impl Receiver {
         &self,
         entry: &Arc<Entry>,
         request: RawRequest,
+        held: Held,
     ) -> Result<Answer, ReceiveError> {
         let provider = &entry.provider;
         if let Some(reply) = provider.handshake(&request) {
-            info!(provider.name = %provider.name(), "answered a handshake");
+            if let Some(left_out_n) = self.may_write(entry, "handshake") {
+                info!(provider.name = %provider.name(), left_out_n, "answered a handshake");
+            }
             return Ok(Answer::to_handshake(reply));
         }
         let verified = match &entry.fetcher {
@@ -131,18 +151,22 @@ impl Receiver {
             Some(fetcher) => verify_fetching(provider, fetcher, request).await?,
         };
         if let Some(reply) = provider.challenge(&verified) {
-            info!(provider.name = %provider.name(), "answered a challenge");
+            if let Some(left_out_n) = self.may_write(entry, "challenge") {
+                info!(provider.name = %provider.name(), left_out_n, "answered a challenge");
+            }
             return Ok(Answer::to_handshake(reply));
         }
         let received_at_ms = verified.request().received_at_ms;
         self.evidence.matched(provider.name(), verified.secret_n(), received_at_ms);
-        let events = provider.read(&verified);
+        let events = provider.read_at_most(&verified, self.events_n_max);
         if events.is_empty() {
-            info!(provider.name = %provider.name(), "acknowledged a request without events");
+            if let Some(left_out_n) = self.may_write(entry, "no_events") {
+                info!(provider.name = %provider.name(), left_out_n, "acknowledged a request without events");
+            }
             return Ok(Answer::of(entry, provider.answer(&verified), &Admitted { events: Vec::new() }));
         }
         let event_type = events.first().map(|event| event.event_type.clone()).unwrap_or_default();
-        let admitted = self.admitter.admit(entry, events).await?;
+        let admitted = self.admitter.admit(entry, events, held).await?;
         let event_id = admitted.events.first().map_or("", |(id, _)| id.as_str());
         let answer = Answer::of(entry, provider.answer(&verified), &admitted);
         info!(

@@ -26,6 +26,13 @@ impl EventInsert<'_> {
         i64::from(self.state == EventState::Done)
     }
 
+    /// The one order in which all nodes insert: whoever shares bytes under other ids, or ids, meets the others at the
+    /// same row first. Without a replay key: last, by id.
+    fn order(&self) -> (&Name, bool, Option<&[u8]>, &str) {
+        let key = &self.event.key;
+        (&key.provider, self.replay_key().is_none(), self.replay_key(), &key.event_id)
+    }
+
     pub(super) fn replay_key(&self) -> Option<&[u8]> {
         self.event.replay_key.as_ref().filter(|_| self.has_replay_key).map(<[u8; 32]>::as_slice)
     }
@@ -77,22 +84,43 @@ impl<'a> Batch<'a> {
             .filter(|(position, (event, _))| firsts.get(&event.key) == Some(position))
             .map(|(_, (event, state))| EventInsert { event, state: *state, has_replay_key: true })
             .collect();
-        rows.sort_by(|a, b| a.event.key.cmp(&b.event.key));
+        rows.sort_by(|a, b| a.order().cmp(&b.order()));
         Self { events, firsts, rows }
     }
+
+    /// What is known of each event without another question: `inserted` are new, and their equal copies are not.
+    fn surely(&self, inserted: &HashSet<EventKey>) -> Vec<Option<Latched>> {
+        let one = |(position, event): (usize, &&IncomingEvent)| {
+            let first = self.firsts.get(&event.key).copied().filter(|_| inserted.contains(&event.key))?;
+            let is_equal = self.events.get(first).is_some_and(|one| one.digest == event.digest);
+            if first == position { Some(Latched::New) } else { is_equal.then_some(Latched::Duplicate) }
+        };
+        self.events.iter().enumerate().map(one).collect()
+    }
+}
+
+/// What [`Store::admit_at_once`] did.
+#[derive(Debug)]
+pub struct AtOnce {
+    /// What was found, event by event; `None` where that could not be asked any more. What is new is committed,
+    /// whatever became of the rest.
+    pub latched: Vec<Option<Latched>>,
+    /// The destinations that are paused: messages to those were written without their lease.
+    pub paused: HashSet<String>,
+    /// Why the rest could not be asked.
+    pub failure: Option<StoreError>,
 }
 
 impl Store {
     /// A whole admission whose messages are known beforehand, as they are when no handler is asked: latches
     /// the events, writes the messages of those that are new, commits, and says of each event what was
-    /// found, and which destinations are paused: messages to those were written without their lease. On
-    /// PostgreSQL this is one statement instead of four. Events must have no replay key, messages no lane.
+    /// found. On PostgreSQL this is one statement instead of four. Events must have no replay key, messages no lane.
     pub async fn admit_at_once(
         &self,
         events: &[&IncomingEvent],
         states: &[EventState],
         messages: &[NewMessage],
-    ) -> Result<(Vec<Latched>, HashSet<String>), StoreError> {
+    ) -> Result<AtOnce, StoreError> {
         let Backend::Postgres(db) = &self.0 else {
             let mut tx = self.admission_begin().await?;
             let latched = tx.events_insert(events, states).await?;
@@ -106,19 +134,34 @@ impl Store {
                 messages.iter().filter(|message| new.contains(&message.key)).cloned().collect();
             let paused = tx.messages_insert(&messages).await?;
             tx.commit().await?;
-            return Ok((latched, paused));
+            return Ok(AtOnce { latched: latched.into_iter().map(Some).collect(), paused, failure: None });
         };
         let batch = Batch::new(events, states);
         let (inserted, paused) =
             postgres::admit_at_once(db, &batch.rows, messages).await.map_err(StoreError::from_commit)?;
         if inserted.len() == events.len() {
-            return Ok((vec![Latched::New; events.len()], paused));
+            return Ok(AtOnce { latched: vec![Some(Latched::New); events.len()], paused, failure: None });
         }
         // What is new is committed. What is not has written nothing, and may leave a record of a conflict.
+        Ok(match self.judge_rest(&batch, &inserted).await {
+            Ok(latched) => AtOnce { latched: latched.into_iter().map(Some).collect(), paused, failure: None },
+            Err(failure) => AtOnce { latched: batch.surely(&inserted), paused, failure: Some(failure) },
+        })
+    }
+
+    async fn judge_rest(
+        &self,
+        batch: &Batch<'_>,
+        inserted: &HashSet<EventKey>,
+    ) -> Result<Vec<Latched>, StoreError> {
         let mut tx = self.admission_begin().await?;
-        let latched = tx.judge(&batch, &inserted).await?;
-        tx.commit().await?;
-        Ok((latched, paused))
+        match tx.judge(batch, inserted).await {
+            Ok(latched) => tx.commit().await.map(|()| latched),
+            Err(failure) => {
+                drop(tx.rollback().await);
+                Err(failure)
+            }
+        }
     }
 }
 
@@ -132,8 +175,14 @@ impl Admission {
         &mut self.tx
     }
 
+    /// For the rest of this transaction: how long a statement waits for a row that another one holds. Milliseconds;
+    /// nothing changes on SQLite, which has one writer.
+    pub async fn lock_wait_set(&mut self, wait_ms: i64) -> Result<(), StoreError> {
+        in_tx!(self.tx, lock_wait_set(wait_ms))
+    }
+
     /// Inserts what nobody has, each with its state, and says of each what was found, in the given order.
-    /// Keys are sorted before the insert, so that two nodes with the same events cannot deadlock.
+    /// They are sorted before the insert, so that two nodes with the same events cannot deadlock.
     pub async fn events_insert(
         &mut self,
         events: &[&IncomingEvent],
@@ -160,21 +209,24 @@ impl Admission {
         for (position, event) in batch.events.iter().enumerate() {
             let first = batch.firsts.get(&event.key).copied().unwrap_or(position);
             let latched = match batch.events.get(first) {
-                // The same key twice in one batch: the earlier copy is the one that stands.
+                // The same key twice in one batch: what stands is the earlier copy, unless that one met another.
                 Some(earlier) if first != position => {
-                    if earlier.digest == event.digest {
+                    let first = match found.get(&event.key) {
+                        Some(Latched::Conflict { first }) => *first,
+                        _ => earlier.digest,
+                    };
+                    if first == event.digest {
                         Latched::Duplicate
                     } else {
-                        let first = earlier.digest;
                         in_tx!(self.tx, conflict_record(event, &first))?;
                         Latched::Conflict { first }
                     }
                 }
-                // Neither inserted nor there: somebody deleted it in between. The sender asks again.
+                // Neither inserted nor there: somebody deleted it in between.
                 _ => found
                     .get(&event.key)
                     .cloned()
-                    .ok_or_else(|| StoreError::CommitUnknown { source: sqlx::Error::RowNotFound })?,
+                    .ok_or_else(|| StoreError::Conflict { op: "judge", source: sqlx::Error::RowNotFound })?,
             };
             all.push(latched);
         }

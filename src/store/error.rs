@@ -11,6 +11,23 @@ pub enum StoreError {
         /// What the driver says.
         source: sqlx::Error,
     },
+    /// The transaction was given up for another one's sake (a deadlock, say), and left nothing: the same may work at
+    /// once.
+    #[error("database gave up `{op}` for another transaction: {source}")]
+    Conflict {
+        /// Which operation.
+        op: &'static str,
+        /// What the driver says.
+        source: sqlx::Error,
+    },
+    /// Another transaction held a row for longer than we wait, and nothing was done.
+    #[error("another transaction is in the way of `{op}`: {source}")]
+    Locked {
+        /// Which operation.
+        op: &'static str,
+        /// What the driver says.
+        source: sqlx::Error,
+    },
     /// The database refused the statement: trying the same again is no use.
     #[error("database refused `{op}`: {source}")]
     Query {
@@ -42,15 +59,19 @@ pub enum StoreError {
 
 impl StoreError {
     pub(super) fn from_sqlx(op: &'static str, source: sqlx::Error) -> Self {
-        if is_passing(&source) { Self::Unavailable { op, source } } else { Self::Query { op, source } }
+        match verdict(&source) {
+            Verdict::Refused => Self::Query { op, source },
+            Verdict::Conflict => Self::Conflict { op, source },
+            Verdict::Locked => Self::Locked { op, source },
+            Verdict::Away => Self::Unavailable { op, source },
+        }
     }
 
-    /// A failed COMMIT: refused by the database, or not known.
+    /// A failed COMMIT, or a statement that commits by itself: not done, or not known.
     pub(super) fn from_commit(source: sqlx::Error) -> Self {
-        if is_passing(&source) {
-            Self::CommitUnknown { source }
-        } else {
-            Self::Query { op: "commit", source }
+        match Self::from_sqlx("commit", source) {
+            Self::Unavailable { source, .. } => Self::CommitUnknown { source },
+            not_done => not_done,
         }
     }
 
@@ -59,26 +80,63 @@ impl StoreError {
     }
 }
 
-/// Whether the same statement may work later: everything but the database's own verdict on it.
-fn is_passing(error: &sqlx::Error) -> bool {
+/// What an error says about the statement.
+enum Verdict {
+    /// The database refused this very statement.
+    Refused,
+    /// It was given up for another transaction.
+    Conflict,
+    /// It waited too long for another transaction.
+    Locked,
+    /// It may work later, and nobody can say when.
+    Away,
+}
+
+fn verdict(error: &sqlx::Error) -> Verdict {
     let Some(code) = error.as_database_error().and_then(sqlx::error::DatabaseError::code) else {
-        return !matches!(
-            error,
+        return match error {
             sqlx::Error::RowNotFound
-                | sqlx::Error::ColumnDecode { .. }
-                | sqlx::Error::ColumnNotFound(_)
-                | sqlx::Error::Encode(_)
-                | sqlx::Error::Decode(_)
-        );
+            | sqlx::Error::ColumnDecode { .. }
+            | sqlx::Error::ColumnNotFound(_)
+            | sqlx::Error::Encode(_)
+            | sqlx::Error::Decode(_) => Verdict::Refused,
+            _ => Verdict::Away,
+        };
     };
     match code.parse::<u32>() {
         // SQLite's primary result code: BUSY, LOCKED, READONLY, IOERR, FULL, CANTOPEN. Its codes have at
         // most four digits; PostgreSQL's have five characters.
-        Ok(number) if code.len() < 5 => matches!(number & 0xff, 5 | 6 | 8 | 10 | 13 | 14),
-        _ => {
-            let classes = ["08", "53", "57", "58"];
-            let codes = ["55P03", "40001", "40P01", "25006", "25P03", "40003"];
-            classes.iter().any(|class| code.starts_with(class)) || codes.contains(&code.as_ref())
-        }
+        Ok(number) if code.len() < 5 => match number & 0xff {
+            5 | 6 | 8 | 10 | 13 | 14 => Verdict::Away,
+            _ => Verdict::Refused,
+        },
+        _ => of_sqlstate(&code),
+    }
+}
+
+/// PostgreSQL's five characters.
+fn of_sqlstate(code: &str) -> Verdict {
+    match code {
+        "40001" | "40P01" => Verdict::Conflict,
+        "55P03" => Verdict::Locked,
+        // A message beyond what the protocol takes: too large, whatever the class says.
+        "08P01" => Verdict::Refused,
+        "25006" | "25P03" | "40003" => Verdict::Away,
+        _ if ["08", "53", "57", "58"].iter().any(|class| code.starts_with(class)) => Verdict::Away,
+        _ => Verdict::Refused,
+    }
+}
+
+#[cfg(test)]
+impl StoreError {
+    /// One of each sort whose source does not matter: conflict, locked, refused, away.
+    pub(crate) fn examples() -> [Self; 4] {
+        let (op, source) = ("x", || sqlx::Error::PoolClosed);
+        [
+            Self::Conflict { op, source: source() },
+            Self::Locked { op, source: source() },
+            Self::Query { op, source: source() },
+            Self::Unavailable { op, source: source() },
+        ]
     }
 }

@@ -40,7 +40,7 @@ mod types;
 
 use uuid::Uuid;
 
-pub use admission::Admission;
+pub use admission::{Admission, AtOnce};
 pub use error::StoreError;
 pub use evidence::{REJECTIONS_N_MAX, Rejection, SecretUse};
 pub use operator::{
@@ -49,8 +49,8 @@ pub use operator::{
 pub use tx::{Tx, TxConnection, Value};
 use types::laned;
 pub use types::{
-    BornLease, DueEvent, EventRow, EventUpdate, Latched, LeaseWant, LeasedMessage, MessageCount, MessageRow,
-    NewMessage, SchemaState, SettleTo, Settlement,
+    BornLease, DueEvent, EventCount, EventRow, EventUpdate, Latched, LeaseWant, LeasedMessage, MessageCount,
+    MessageRow, NewMessage, SchemaState, SettleTo, Settlement,
 };
 
 use crate::types::{EventKey, EventState, UnixMs};
@@ -166,9 +166,15 @@ impl Store {
         on_backend!(self.event_list(state.map(EventState::as_str), i64::from(limit)))
     }
 
-    /// How many events wait for a retry, have failed, or could not be read.
-    pub async fn event_counts_open(&self) -> Result<Vec<(String, u64)>, StoreError> {
+    /// How many events of each provider wait for a retry, have failed, or could not be read.
+    pub async fn event_counts_open(&self) -> Result<Vec<EventCount>, StoreError> {
         on_backend!(self.event_counts_open())
+    }
+
+    /// How many bytes are kept of events that could not be read, by provider.
+    pub async fn unreadable_bytes(&self) -> Result<Vec<(String, u64)>, StoreError> {
+        let found: Vec<(String, i64)> = on_backend!(self.unreadable_bytes())?;
+        Ok(found.into_iter().map(|(provider, bytes_n)| (provider, bytes_n.unsigned_abs())).collect())
     }
 
     /// The messages of one event, by effect name.

@@ -5,7 +5,9 @@ use sqlx::{ColumnIndex, Decode, Row, Type};
 
 use super::evidence::{Rejection, SecretUse};
 use super::operator::{AttemptRow, AuditRow, PauseRow};
-use super::{DueEvent, EventRow, LeasedMessage, MessageCount, MessageRow, NewMessage, SettleTo, Settlement};
+use super::{
+    DueEvent, EventCount, EventRow, LeasedMessage, MessageCount, MessageRow, NewMessage, SettleTo, Settlement,
+};
 use crate::types::{AttemptResult, EventKey, IncomingEvent, MessageState, Name, ObjectVersion};
 
 /// A row of either database: what the conversions below need of it.
@@ -65,20 +67,40 @@ fn key(row: &impl AnyRow, first: usize) -> sqlx::Result<EventKey> {
 }
 
 impl DueEvent {
+    /// A row that cannot be read is given back as broken, so that it can be put aside.
     pub(super) fn from_row(row: &impl AnyRow) -> sqlx::Result<Self> {
+        let key = key(row, 0)?;
+        let whole = Self::whole(row, key.clone());
+        Ok(whole.unwrap_or_else(|why| Self {
+            key,
+            event_type: row.text(2).unwrap_or_default(),
+            object: None,
+            attempts_n: row.int(5).map_or(0, count),
+            received_at_ms: row.int(6).unwrap_or_default(),
+            generation: 0,
+            headers: String::new(),
+            body: Bytes::new(),
+            broken: Some(format!("its row cannot be read: {why}")),
+        }))
+    }
+
+    fn whole(row: &impl AnyRow, key: EventKey) -> sqlx::Result<Self> {
         let object = match (row.text_or_null(3)?, row.int_or_null(4)?) {
             (Some(object), Some(version)) => Some(ObjectVersion { object, version }),
             _ => None,
         };
+        let (headers, body) = (row.text_or_null(7)?, row.bytes_or_null(8)?);
+        let broken = (headers.is_none() || body.is_none()).then(|| "its body is no longer kept".to_owned());
         Ok(Self {
-            key: key(row, 0)?,
+            key,
             event_type: row.text(2)?,
             object,
             attempts_n: count(row.int(5)?),
             received_at_ms: row.int(6)?,
-            headers: row.text(7)?,
-            body: Bytes::from(row.bytes_or_null(8)?.unwrap_or_default()),
+            headers: headers.unwrap_or_default(),
+            body: Bytes::from(body.unwrap_or_default()),
             generation: i32::try_from(row.int(9)?).unwrap_or(i32::MAX),
+            broken,
         })
     }
 }
@@ -226,6 +248,17 @@ impl MessageCount {
             state: MessageState::parse(&state).ok_or_else(|| odd("state", &state))?,
             messages_n: row.int(2)?.unsigned_abs(),
             oldest_visible_at_ms: row.int(3)?,
+        })
+    }
+}
+
+impl EventCount {
+    pub(super) fn from_row(row: &impl AnyRow) -> sqlx::Result<Self> {
+        Ok(Self {
+            provider: row.text(0)?,
+            state: row.text(1)?,
+            events_n: row.int(2)?.unsigned_abs(),
+            oldest_received_at_ms: row.int(3)?,
         })
     }
 }

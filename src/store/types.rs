@@ -108,6 +108,8 @@ pub struct DueEvent {
     pub headers: String,
     /// Kept bytes.
     pub body: Bytes,
+    /// Why it cannot be dispatched: what is kept of it is not there, or cannot be read.
+    pub broken: Option<String>,
 }
 
 /// What a worker may take of one destination.
@@ -223,6 +225,19 @@ pub struct MessageCount {
     pub messages_n: u64,
     /// The longest visible one's `visible_at_ms`.
     pub oldest_visible_at_ms: UnixMs,
+}
+
+/// How many events of a provider stand where somebody should look: `retry`, `failed` or `unreadable`.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct EventCount {
+    /// Whose they are.
+    pub provider: String,
+    /// `retry`, `failed` or `unreadable`.
+    pub state: String,
+    /// How many.
+    pub events_n: u64,
+    /// When the oldest of them came.
+    pub oldest_received_at_ms: UnixMs,
 }
 
 /// Whether this binary and the database's schema fit.

@@ -36,7 +36,7 @@ macro_rules! latch_sql {
                      $7::text[], $8::bigint[], $9::text[], $10::bigint[], $11::bigint[], $12::bigint[])
                  AS t (shard, provider, event_id, event_type, digest, replay_key, object, version, state,
                      attempts_n, created_at_ms, received_at_ms)
-                 ORDER BY provider, event_id
+                 ORDER BY provider, replay_key NULLS LAST, event_id
                  ON CONFLICT DO NOTHING RETURNING provider, event_id
              ), kept AS (
                  INSERT INTO webhook_payloads (shard, provider, event_id, received_at_ms, headers, body)
@@ -77,6 +77,14 @@ fn keys_of(rows: &[EventInsert<'_>], found: &[PgRow]) -> sqlx::Result<HashSet<Ev
     let is_new =
         |event: &&IncomingEvent| keys.contains(&(event.key.provider.as_str(), event.key.event_id.as_str()));
     Ok(rows.iter().map(|row| row.event).filter(is_new).map(|event| event.key.clone()).collect())
+}
+
+pub(in crate::store) async fn lock_wait_set(db: &mut PgConnection, wait_ms: i64) -> sqlx::Result<()> {
+    sqlx::query("SELECT set_config('lock_timeout', $1, true)")
+        .bind(format!("{wait_ms}ms"))
+        .execute(db)
+        .await
+        .map(drop)
 }
 
 pub(in crate::store) async fn events_insert(
@@ -304,7 +312,7 @@ pub(in crate::store) async fn event_take_due(
     let row = sqlx::query(
         "SELECT e.provider, e.event_id, e.event_type, e.object, e.version, e.attempts_n, e.received_at_ms,
                 p.headers, p.body, e.generation
-         FROM processed_webhook_events e JOIN webhook_payloads p USING (provider, event_id)
+         FROM processed_webhook_events e LEFT JOIN webhook_payloads p USING (provider, event_id)
          WHERE e.state = 'retry' AND e.due_at_ms <= $1 AND e.provider = ANY($2)
          ORDER BY e.due_at_ms LIMIT 1 FOR UPDATE OF e SKIP LOCKED",
     )

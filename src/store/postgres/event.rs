@@ -1,9 +1,7 @@
 //! Events after admission: retries, and what people look at.
 
-use sqlx::Row;
-
 use super::Postgres;
-use crate::store::{EventRow, EventUpdate};
+use crate::store::{EventCount, EventRow, EventUpdate};
 use crate::types::EventKey;
 
 pub(in crate::store) async fn event_retry_later(
@@ -58,12 +56,22 @@ pub(in crate::store) async fn event_list(
     rows.iter().map(EventRow::from_row).collect()
 }
 
-pub(in crate::store) async fn event_counts_open(db: &Postgres) -> sqlx::Result<Vec<(String, u64)>> {
+pub(in crate::store) async fn event_counts_open(db: &Postgres) -> sqlx::Result<Vec<EventCount>> {
     let rows = sqlx::query(
-        "SELECT state, COUNT(*) FROM processed_webhook_events
-         WHERE state IN ('retry', 'failed', 'unreadable') GROUP BY state",
+        "SELECT provider, state, COUNT(*), MIN(received_at_ms) FROM processed_webhook_events
+         WHERE state IN ('retry', 'failed', 'unreadable') GROUP BY provider, state ORDER BY provider, state",
     )
     .fetch_all(&db.pool)
     .await?;
-    rows.iter().map(|row| Ok((row.try_get(0)?, row.try_get::<i64, _>(1)?.unsigned_abs()))).collect()
+    rows.iter().map(EventCount::from_row).collect()
+}
+
+pub(in crate::store) async fn unreadable_bytes(db: &Postgres) -> sqlx::Result<Vec<(String, i64)>> {
+    sqlx::query_as(
+        "SELECT provider, (SUM(octet_length(p.body) + octet_length(p.headers)))::bigint
+         FROM processed_webhook_events JOIN webhook_payloads p USING (provider, event_id)
+         WHERE state = 'unreadable' GROUP BY provider",
+    )
+    .fetch_all(&db.pool)
+    .await
 }

@@ -20,6 +20,11 @@ pub(in crate::store) async fn admission_begin(db: &Sqlite) -> sqlx::Result<Tx> {
     db.writer.begin_with("BEGIN IMMEDIATE").await.map(TxKind::Sqlite).map(Tx)
 }
 
+/// One writer waits for nobody's row.
+pub(in crate::store) async fn lock_wait_set(_db: &mut SqliteConnection, _wait_ms: i64) -> sqlx::Result<()> {
+    Ok(())
+}
+
 pub(in crate::store) async fn events_insert(
     db: &mut SqliteConnection,
     rows: &[EventInsert<'_>],
@@ -261,7 +266,7 @@ pub(in crate::store) async fn event_take_due(
     let row = sqlx::query(
         "SELECT e.provider, e.event_id, e.event_type, e.object, e.version, e.attempts_n, e.received_at_ms,
                 p.headers, p.body, e.generation
-         FROM processed_webhook_events e JOIN webhook_payloads p USING (provider, event_id)
+         FROM processed_webhook_events e LEFT JOIN webhook_payloads p USING (provider, event_id)
          WHERE e.state = 'retry' AND e.due_at_ms <= $1 AND e.provider IN (SELECT value FROM json_each($2))
          ORDER BY e.due_at_ms LIMIT 1",
     )

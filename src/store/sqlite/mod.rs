@@ -21,9 +21,9 @@ use sqlx::{AssertSqlSafe, SqlSafeStr};
 
 pub(super) use admission::{
     admission_begin, conflict_record, event_take_due, events_holders, events_insert, events_update,
-    messages_insert, paused_names, versions_raise,
+    lock_wait_set, messages_insert, paused_names, versions_raise,
 };
-pub(super) use event::{event_counts_open, event_get, event_list, event_retry_later};
+pub(super) use event::{event_counts_open, event_get, event_list, event_retry_later, unreadable_bytes};
 pub(super) use evidence::{
     rejection_list, rejections_insert, rejections_prune, secret_use_add, secret_use_list,
 };

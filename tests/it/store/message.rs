@@ -201,9 +201,8 @@ async fn a_message_may_be_born_leased(database: &Database) {
         if way == 0 {
             admit(&store, &sent, &messages).await;
         } else {
-            let (latched, paused) =
-                store.admit_at_once(&[&sent], &[EventState::Done], &messages).await.unwrap();
-            assert_eq!((latched, paused), (vec![Latched::New], ["paused".to_owned()].into()));
+            let done = store.admit_at_once(&[&sent], &[EventState::Done], &messages).await.unwrap();
+            assert_eq!((done.latched, done.paused), (vec![Some(Latched::New)], ["paused".to_owned()].into()));
         }
         let rows = store.message_list_of_event(&key(id)).await.unwrap();
         let states: Vec<_> = rows.iter().map(|row| (row.destination.as_str(), row.state.as_str())).collect();

@@ -1,0 +1,89 @@
+//! Room for what is under way: the memory that requests hold, from their first byte until their events are
+//! written or given up. It travels with them, so a client that hangs up frees nothing that is still there.
+
+use std::sync::Arc;
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+/// What is counted at once, in bytes.
+const UNIT_BYTES: usize = 1024;
+/// What an event takes besides its bytes: its texts, its row, its messages and their statement.
+pub(crate) const EVENT_BYTES: usize = 2_048;
+
+/// A bound on bytes. Cloning shares it.
+#[derive(Clone)]
+pub(crate) struct Room {
+    units: Arc<Semaphore>,
+    units_n_max: usize,
+}
+
+/// What one request holds of a [`Room`]; dropping it gives it back.
+pub(crate) struct Held {
+    room: Room,
+    units: Option<OwnedSemaphorePermit>,
+    bytes_n: usize,
+}
+
+impl Room {
+    /// Room for `bytes_max`.
+    pub(crate) fn new(bytes_max: usize) -> Self {
+        let units_n_max = bytes_max.div_ceil(UNIT_BYTES).clamp(1, Semaphore::MAX_PERMITS);
+        Self { units: Arc::new(Semaphore::new(units_n_max)), units_n_max }
+    }
+
+    /// Holds `bytes_n`; `None` when there is no room.
+    pub(crate) fn hold(&self, bytes_n: usize) -> Option<Held> {
+        let mut held = Held { room: self.clone(), units: None, bytes_n: 0 };
+        held.add(bytes_n).then_some(held)
+    }
+}
+
+impl Held {
+    /// Holds `bytes_n` more; `false` when there is no room for them: then nothing has changed. What would not
+    /// fit into the empty room may have all of it, so that nobody waits for what never comes.
+    #[must_use]
+    pub(crate) fn add(&mut self, bytes_n: usize) -> bool {
+        let bytes_n = self.bytes_n.saturating_add(bytes_n);
+        let wanted_n = bytes_n.div_ceil(UNIT_BYTES).min(self.room.units_n_max);
+        let held_n = self.units.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
+        let Ok(more_n) = u32::try_from(wanted_n.saturating_sub(held_n)) else { return false };
+        if more_n > 0 {
+            let Ok(more) = Arc::clone(&self.room.units).try_acquire_many_owned(more_n) else { return false };
+            match &mut self.units {
+                Some(units) => units.merge(more),
+                none => *none = Some(more),
+            }
+        }
+        self.bytes_n = bytes_n;
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn room_is_held_as_it_grows_and_given_back_whole() {
+        let room = Room::new(10 * UNIT_BYTES);
+        let mut one = room.hold(1).expect("empty");
+        assert!(one.add(UNIT_BYTES) && one.add(6 * UNIT_BYTES));
+        assert_eq!(room.units.available_permits(), 2);
+        let other = room.hold(2 * UNIT_BYTES).expect("two are left");
+        assert!(!one.add(UNIT_BYTES) && room.hold(1).is_none());
+        drop(other);
+        assert!(one.add(UNIT_BYTES));
+        drop(one);
+        assert_eq!(room.units.available_permits(), 10);
+    }
+
+    #[test]
+    fn what_is_larger_than_the_room_passes_alone() {
+        let room = Room::new(4 * UNIT_BYTES);
+        let large = room.hold(9 * UNIT_BYTES).expect("alone");
+        assert!(room.hold(1).is_none());
+        drop(large);
+        let _small = room.hold(1).expect("empty again");
+        assert!(room.hold(9 * UNIT_BYTES).is_none());
+    }
+}
