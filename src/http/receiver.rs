@@ -21,6 +21,10 @@ use crate::verify::RawRequest;
 
 /// What a request takes besides its headers and its body. Bytes.
 const REQUEST_BYTES: usize = 1024;
+/// Room that is taken for a body at first; then four times as much again and again. Few steps, because allocators keep
+/// what each size leaves behind.
+const FIRST_BYTES: usize = 64 << 10;
+
 /// Most bytes of a body over the cap that are read, so that its sender hears why.
 const DRAIN_BYTES_MAX: usize = 4 << 20;
 
@@ -116,7 +120,7 @@ async fn collected(
         }
         if needed > bytes.capacity() {
             let whole = declared.unwrap_or(bytes_max).max(needed);
-            let capacity = bytes.capacity().saturating_mul(2).clamp(needed, whole);
+            let capacity = bytes.capacity().saturating_mul(4).max(FIRST_BYTES).clamp(needed, whole);
             if !held.add(capacity - bytes.capacity()) {
                 return Err(Problem::SATURATED);
             }

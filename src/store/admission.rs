@@ -2,11 +2,18 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
+use uuid::Uuid;
+
 use super::tx::TxKind;
 use super::{
     Backend, BornLease, DueEvent, EventUpdate, Latched, NewMessage, Store, StoreError, Tx, postgres, sqlite,
 };
-use crate::types::{EventKey, EventState, IncomingEvent, MessageState, Name, ObjectVersion, UnixMs};
+use crate::types::{
+    BodyDigest, EventKey, EventState, IncomingEvent, MessageState, Name, ObjectVersion, UnixMs,
+};
+
+/// Most copies with another body that are recorded of one event.
+const CONFLICTS_N_MAX: usize = 16;
 
 /// One open transaction. Dropping it rolls back.
 pub struct Admission {
@@ -60,6 +67,13 @@ pub(super) struct Holder {
     pub(super) same_key: Option<Vec<u8>>,
     /// Id of the row with the same replay key.
     pub(super) same_replay_key: Option<String>,
+}
+
+/// The ids of the rows that the conflicts of one event may take up in the audit log.
+fn conflict_places(key: &EventKey) -> Vec<String> {
+    let name = |n: usize| format!("conflict:{}:{}:{n}", key.provider, key.event_id);
+    let id = |n: usize| Uuid::new_v5(&Uuid::NAMESPACE_OID, name(n).as_bytes()).to_string();
+    (0..CONFLICTS_N_MAX).map(id).collect()
 }
 
 /// Events of one transaction, each key once.
@@ -218,7 +232,7 @@ impl Admission {
                     if first == event.digest {
                         Latched::Duplicate
                     } else {
-                        in_tx!(self.tx, conflict_record(event, &first))?;
+                        self.conflict_record(event, &first).await?;
                         Latched::Conflict { first }
                     }
                 }
@@ -231,6 +245,17 @@ impl Admission {
             all.push(latched);
         }
         Ok(all)
+    }
+
+    /// Leaves a record of another copy, unless there are enough of that event: a sender may go on for ever.
+    async fn conflict_record(&mut self, event: &IncomingEvent, first: &BodyDigest) -> Result<(), StoreError> {
+        let places = conflict_places(&event.key);
+        let is_recorded = in_tx!(self.tx, conflict_record(&places, event, first))?;
+        if !is_recorded {
+            let provider = event.key.provider.to_string();
+            metrics::counter!("hooklatch_conflicts_unrecorded_total", "provider" => provider).increment(1);
+        }
+        Ok(())
     }
 
     /// What is there instead of `lost`, recorded where it is worth a record.
@@ -248,7 +273,7 @@ impl Admission {
                     let first = digest.try_into().map_err(|_| {
                         StoreError::inconsistent("processed_webhook_events", "digest", &event.key.event_id)
                     })?;
-                    in_tx!(self.tx, conflict_record(event, &first))?;
+                    self.conflict_record(event, &first).await?;
                     Latched::Conflict { first }
                 }
                 (None, Some(first_event_id)) => {

@@ -13,6 +13,9 @@
 )]
 
 mod admit;
+mod admit_bounds;
+mod admit_faults;
+mod admit_nodes;
 mod api;
 mod app;
 mod bad_input;

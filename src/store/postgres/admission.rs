@@ -6,7 +6,6 @@ use std::collections::HashSet;
 use sqlx::postgres::{PgArguments, PgRow};
 use sqlx::query::Query;
 use sqlx::{PgConnection, Row};
-use uuid::Uuid;
 
 use super::Postgres;
 use crate::store::admission::{EventInsert, Holder, MessageInsert};
@@ -167,23 +166,28 @@ pub(in crate::store) async fn events_holders(
     rows.iter().map(one).collect()
 }
 
+/// In the first of `places` that is free; `false` when none is.
 pub(in crate::store) async fn conflict_record(
     db: &mut PgConnection,
+    places: &[String],
     event: &IncomingEvent,
     first: &BodyDigest,
-) -> sqlx::Result<()> {
-    sqlx::query(
+) -> sqlx::Result<bool> {
+    let done = sqlx::query(
         "INSERT INTO audit_log (audit_id, at_ms, actor, action, provider, event_id, detail)
-         VALUES ($1, $2, 'receiver', 'conflict', $3, $4, $5)",
+         SELECT place.id, $2, 'receiver', 'conflict', $3, $4, $5
+         FROM unnest($1::text[]) WITH ORDINALITY AS place (id, n)
+         WHERE NOT EXISTS (SELECT 1 FROM audit_log a WHERE a.audit_id = place.id)
+         ORDER BY place.n LIMIT 1 ON CONFLICT DO NOTHING",
     )
-    .bind(Uuid::now_v7().to_string())
+    .bind(places)
     .bind(event.received_at_ms)
     .bind(event.key.provider.as_str())
     .bind(event.key.event_id.as_str())
     .bind(format!("first digest {}, this one {}", hex::encode(first), hex::encode(event.digest)))
     .execute(db)
-    .await
-    .map(drop)
+    .await?;
+    Ok(done.rows_affected() == 1)
 }
 
 pub(in crate::store) async fn versions_raise(

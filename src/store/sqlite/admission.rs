@@ -4,7 +4,6 @@
 use std::collections::HashSet;
 
 use sqlx::{Row, SqliteConnection};
-use uuid::Uuid;
 
 use super::{Sqlite, values_sql};
 use crate::store::admission::{EventInsert, Holder, MessageInsert};
@@ -114,23 +113,28 @@ pub(in crate::store) async fn events_holders(
     Ok(holders)
 }
 
+/// In the first of `places` that is free; `false` when none is.
 pub(in crate::store) async fn conflict_record(
     db: &mut SqliteConnection,
+    places: &[String],
     event: &IncomingEvent,
     first: &BodyDigest,
-) -> sqlx::Result<()> {
-    sqlx::query(
+) -> sqlx::Result<bool> {
+    let done = sqlx::query(
         "INSERT INTO audit_log (audit_id, at_ms, actor, action, provider, event_id, detail)
-         VALUES ($1, $2, 'receiver', 'conflict', $3, $4, $5)",
+         SELECT place.id, $2, 'receiver', 'conflict', $3, $4, $5
+         FROM (SELECT value AS id, key AS n FROM json_each($1)) AS place
+         WHERE NOT EXISTS (SELECT 1 FROM audit_log a WHERE a.audit_id = place.id)
+         ORDER BY place.n LIMIT 1 ON CONFLICT DO NOTHING",
     )
-    .bind(Uuid::now_v7().to_string())
+    .bind(serde_json::json!(places).to_string())
     .bind(event.received_at_ms)
     .bind(event.key.provider.as_str())
     .bind(event.key.event_id.as_str())
     .bind(format!("first digest {}, this one {}", hex::encode(first), hex::encode(event.digest)))
     .execute(db)
-    .await
-    .map(drop)
+    .await?;
+    Ok(done.rows_affected() == 1)
 }
 
 pub(in crate::store) async fn versions_raise(
