@@ -88,20 +88,28 @@ async fn what_requests_take_up_stays_within_its_bound_though_their_senders_hang_
     assert_eq!(post_stripe(&client(), &url, "evt_0").await.as_deref(), Ok("accepted"));
     let idle_mib = memory_mib(&server);
     let hung = Hung::hang(database).await;
-    let filler = "x".repeat(1_000_000);
+    let requests: Vec<String> = (0..30)
+        .map(|n| {
+            let body = format!(r#"{{"id":"evt_{n}","type":"x","filler":"{}"}}"#, "x".repeat(1_000_000));
+            let (signature, bytes_n) = (stripe_header(&body, now_s()), body.len());
+            format!(
+                "POST /webhooks/stripe HTTP/1.1\r\nhost: a\r\nstripe-signature: {signature}\r\n\
+                 content-length: {bytes_n}\r\n\r\n{body}"
+            )
+        })
+        .collect();
     let mut most_mib = 0;
-    for n in 0..1_500 {
-        let body = format!(r#"{{"id":"evt_{}","type":"x","filler":"{filler}"}}"#, n % 50);
-        // Signed as long as any of them can get in; the rest is refused before anybody looks at the signature.
-        let signature = if n < 50 { stripe_header(&body, now_s()) } else { "t=1,v1=00".to_owned() };
-        let head = format!(
-            "POST /webhooks/stripe HTTP/1.1\r\nhost: a\r\nstripe-signature: {signature}\r\ncontent-length: {}\r\n\r\n",
-            body.len()
-        );
+    // The first ones stay until there is no room any more.
+    let mut staying = Vec::new();
+    for (n, request) in requests.iter().cycle().take(1_500).enumerate() {
         let mut stream = TcpStream::connect(server.receiver).unwrap();
         // It may be refused before all of it is sent.
-        drop(stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(body.as_bytes())));
-        drop(stream);
+        drop(stream.write_all(request.as_bytes()));
+        if n < requests.len() {
+            staying.push(stream);
+        } else {
+            staying.clear();
+        }
         if n % 50 == 0 {
             most_mib = most_mib.max(memory_mib(&server));
         }
