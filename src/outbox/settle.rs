@@ -80,7 +80,12 @@ async fn write_until_answered(store: &Store, batch: &[Settled], is_behind: &Atom
     loop {
         match write(store, batch, failures_n > 0).await {
             Ok(()) => break,
-            Err(StoreError::Unavailable { .. } | StoreError::CommitUnknown { .. }) => {}
+            Err(
+                StoreError::Unavailable { .. }
+                | StoreError::CommitUnknown { .. }
+                | StoreError::Conflict { .. }
+                | StoreError::Locked { .. },
+            ) => {}
             // One that the database refuses must not take the others with it.
             Err(refused) => {
                 warn!(error = %refused, settlements_n = batch.len(), "could not settle together, settling one by one");
