@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::tx::TxKind;
 use super::{
-    Backend, BornLease, DueEvent, EventUpdate, Latched, NewMessage, Store, StoreError, Tx, postgres, sqlite,
+    Backend, BornLease, DueEvent, EventUpdate, Latched, NewMessage, Store, StoreError, Tx, limit, postgres,
+    sqlite,
 };
 use crate::types::{EventKey, EventState, IncomingEvent, MessageState, Name, ObjectVersion, UnixMs};
 
@@ -109,8 +110,10 @@ impl Store {
             return Ok((latched, paused));
         };
         let batch = Batch::new(events, states);
-        let (inserted, paused) =
-            postgres::admit_at_once(db, &batch.rows, messages).await.map_err(StoreError::from_commit)?;
+        let (inserted, paused) = postgres::admitted_at_once(db, &batch.rows, messages)
+            .await
+            .map_err(StoreError::from_commit)
+            .inspect_err(|_| db.writer().trust().doubt())?;
         if inserted.len() == events.len() {
             return Ok((vec![Latched::New; events.len()], paused));
         }
@@ -292,10 +295,6 @@ impl Admission {
 
     /// Leaves nothing behind.
     pub async fn rollback(self) -> Result<(), StoreError> {
-        match self.tx.0 {
-            TxKind::Sqlite(tx) => tx.rollback().await,
-            TxKind::Postgres(tx) => tx.rollback().await,
-        }
-        .map_err(|source| StoreError::from_sqlx("rollback", source))
+        self.tx.roll_back().await
     }
 }

@@ -45,6 +45,11 @@ impl StoreError {
         if is_passing(&source) { Self::Unavailable { op, source } } else { Self::Query { op, source } }
     }
 
+    /// Nothing came within `limit`; what was asked may have happened.
+    pub(super) fn silent(op: &'static str, limit: std::time::Duration) -> Self {
+        Self::Unavailable { op, source: super::limit::no_answer(limit) }
+    }
+
     /// A failed COMMIT: refused by the database, or not known.
     pub(super) fn from_commit(source: sqlx::Error) -> Self {
         if is_passing(&source) {

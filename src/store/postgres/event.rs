@@ -1,13 +1,12 @@
 //! Events after admission: retries, and what people look at.
 
-use sqlx::Row;
+use sqlx::{PgConnection, Row};
 
-use super::Postgres;
 use crate::store::{EventRow, EventUpdate};
 use crate::types::EventKey;
 
 pub(in crate::store) async fn event_retry_later(
-    db: &Postgres,
+    db: &mut PgConnection,
     update: &EventUpdate,
     attempts_before: i64,
 ) -> sqlx::Result<bool> {
@@ -24,25 +23,28 @@ pub(in crate::store) async fn event_retry_later(
     .bind(update.due_at_ms)
     .bind(update.processed_at_ms)
     .bind(attempts_before)
-    .execute(&db.pool)
+    .execute(db)
     .await?;
     Ok(done.rows_affected() == 1)
 }
 
-pub(in crate::store) async fn event_get(db: &Postgres, key: &EventKey) -> sqlx::Result<Option<EventRow>> {
+pub(in crate::store) async fn event_get(
+    db: &mut PgConnection,
+    key: &EventKey,
+) -> sqlx::Result<Option<EventRow>> {
     let row = sqlx::query(
         "SELECT provider, event_id, event_type, digest, state, attempts_n, due_at_ms, error, received_at_ms
          FROM processed_webhook_events WHERE provider = $1 AND event_id = $2",
     )
     .bind(key.provider.as_str())
     .bind(key.event_id.as_str())
-    .fetch_optional(&db.pool)
+    .fetch_optional(db)
     .await?;
     row.map(|row| EventRow::from_row(&row)).transpose()
 }
 
 pub(in crate::store) async fn event_list(
-    db: &Postgres,
+    db: &mut PgConnection,
     state: Option<&str>,
     limit: i64,
 ) -> sqlx::Result<Vec<EventRow>> {
@@ -53,17 +55,17 @@ pub(in crate::store) async fn event_list(
     )
     .bind(state)
     .bind(limit)
-    .fetch_all(&db.pool)
+    .fetch_all(db)
     .await?;
     rows.iter().map(EventRow::from_row).collect()
 }
 
-pub(in crate::store) async fn event_counts_open(db: &Postgres) -> sqlx::Result<Vec<(String, u64)>> {
+pub(in crate::store) async fn event_counts_open(db: &mut PgConnection) -> sqlx::Result<Vec<(String, u64)>> {
     let rows = sqlx::query(
         "SELECT state, COUNT(*) FROM processed_webhook_events
          WHERE state IN ('retry', 'failed', 'unreadable') GROUP BY state",
     )
-    .fetch_all(&db.pool)
+    .fetch_all(db)
     .await?;
     rows.iter().map(|row| Ok((row.try_get(0)?, row.try_get::<i64, _>(1)?.unsigned_abs()))).collect()
 }

@@ -58,7 +58,7 @@ async fn what_was_committed_is_there_after_a_restart(database: &Database) {
     admit(&store, &event("evt_1", "a"), &[]).await;
     let other = store.clone();
     store.close().await;
-    let gone = other.ping().await;
+    let gone = other.probe().await;
     assert!(matches!(gone, Err(StoreError::Unavailable { op: "ping", .. })), "{gone:?}");
     drop((store, other));
     let store = open(database).await.unwrap();
