@@ -59,7 +59,7 @@ async fn what_was_committed_is_there_after_a_restart(database: &Database) {
     let other = store.clone();
     store.close().await;
     let gone = other.probe().await;
-    assert!(matches!(gone, Err(StoreError::Unavailable { op: "ping", .. })), "{gone:?}");
+    assert!(matches!(gone, Err(StoreError::Unavailable { op: "probe", .. })), "{gone:?}");
     drop((store, other));
     let store = open(database).await.unwrap();
     assert_eq!(store.event_list(Some(EventState::Done), 10).await.unwrap().len(), 1);
