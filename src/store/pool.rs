@@ -187,13 +187,13 @@ impl<DB: Database> Held<DB> {
         limited(DB::TransactionManager::begin(self.connection()?, statement)).await
     }
 
+    /// How many transactions are open in it, one inside the other, as far as the driver knows.
+    pub(super) fn depth(&mut self) -> usize {
+        self.connection().map_or(0, |connection| DB::TransactionManager::get_transaction_depth(connection))
+    }
+
     /// Commits. Whatever goes wrong, the connection is closed.
     pub(super) async fn commit(mut self) -> sqlx::Result<()> {
-        // One that a user's code has opened inside and forgotten would be ended instead of this one.
-        if DB::TransactionManager::get_transaction_depth(self.connection()?) != 1 {
-            drop(self.open.take());
-            return Err(sqlx::Error::InvalidSavePointStatement);
-        }
         let work = DB::TransactionManager::commit(self.connection()?);
         let answer = refused_with_warning(limited(work)).await;
         self.end(answer)
@@ -214,7 +214,12 @@ impl<DB: Database> Held<DB> {
 
     fn end(mut self, answer: sqlx::Result<()>) -> sqlx::Result<()> {
         match &answer {
-            Ok(()) => self.give_back(),
+            Ok(()) if self.depth() == 0 => self.give_back(),
+            // What ended was a transaction that somebody had opened inside.
+            Ok(()) => {
+                drop(self.open.take());
+                return Err(sqlx::Error::InvalidSavePointStatement);
+            }
             // The driver counts a transaction that the database has ended, so this one is of no use any more; what
             // is said of the transaction says nothing about other connections.
             Err(error) if is_verdict(error) => drop(self.open.take()),

@@ -145,6 +145,14 @@ impl Tx {
     /// To be called when a handler had this transaction, before anything else is written: an error when what the
     /// handler left is not the transaction that it was given.
     pub(crate) async fn handler_ended(&mut self) -> Result<(), StoreError> {
+        let depth = match &mut self.kind {
+            TxKind::Sqlite(held) => held.depth(),
+            TxKind::Postgres(held) => held.depth(),
+        };
+        if depth != 1 {
+            let source = sqlx::Error::InvalidSavePointStatement;
+            return Err(StoreError::Query { op: "handler_ended", source });
+        }
         self.marked("handler_ended", AFTER_HANDLER).await
     }
 

@@ -16,10 +16,12 @@ mod admit;
 mod api;
 mod app;
 mod bad_input;
+mod broken_transactions;
 #[cfg(feature = "brokers")]
 mod brokers;
 mod cli;
 mod config;
+mod connections;
 mod crash;
 mod database;
 mod examples;
