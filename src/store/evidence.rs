@@ -76,7 +76,7 @@ impl Store {
         limit: u32,
     ) -> Result<Vec<Rejection>, StoreError> {
         let provider = provider.cloned();
-        alone!(self.reader.rejection_list(provider.as_ref().map(Name::as_str), i64::from(limit)))
+        alone!(self.people.rejection_list(provider.as_ref().map(Name::as_str), i64::from(limit)))
     }
 
     /// Adds to what is known about secrets: counts are added, the later time stays.
@@ -101,6 +101,6 @@ impl Store {
 
     /// What is known about secrets.
     pub async fn secret_use_list(&self) -> Result<Vec<SecretUse>, StoreError> {
-        alone!(self.reader.secret_use_list())
+        alone!(self.people.secret_use_list())
     }
 }

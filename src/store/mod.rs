@@ -244,6 +244,15 @@ impl Store {
         kind.map(Tx::new).map_err(|source| StoreError::from_sqlx(op, source))
     }
 
+    /// The same for what a person decides.
+    async fn begin_deciding(&self, op: &'static str) -> Result<Tx, StoreError> {
+        let kind = match &self.0 {
+            Backend::Sqlite(db) => db.deciding().begin(Some("BEGIN IMMEDIATE")).await.map(TxKind::Sqlite),
+            Backend::Postgres(db) => db.deciding().begin(None).await.map(TxKind::Postgres),
+        };
+        kind.map(Tx::new).map_err(|source| StoreError::from_sqlx(op, source))
+    }
+
     /// Writes that an event failed again, while it still is in `retry` with `attempts_before`; `false` when
     /// it no longer is.
     pub async fn event_retry_later(
@@ -258,7 +267,7 @@ impl Store {
     /// One event's row.
     pub async fn event_get(&self, key: &EventKey) -> Result<Option<EventRow>, StoreError> {
         let key = key.clone();
-        alone!(self.reader.event_get(&key))
+        alone!(self.people.event_get(&key))
     }
 
     /// The newest events, at most `limit`, of one state or of all.
@@ -267,7 +276,7 @@ impl Store {
         state: Option<EventState>,
         limit: u32,
     ) -> Result<Vec<EventRow>, StoreError> {
-        alone!(self.reader.event_list(state.map(EventState::as_str), i64::from(limit)))
+        alone!(self.people.event_list(state.map(EventState::as_str), i64::from(limit)))
     }
 
     /// How many events wait for a retry, have failed, or could not be read.
@@ -278,7 +287,7 @@ impl Store {
     /// The messages of one event, by effect name.
     pub async fn message_list_of_event(&self, key: &EventKey) -> Result<Vec<MessageRow>, StoreError> {
         let key = key.clone();
-        alone!(self.reader.message_list_of_event(&key))
+        alone!(self.people.message_list_of_event(&key))
     }
 
     /// Takes due messages of the wanted destinations, each for `lease_ms`, counting and recording an

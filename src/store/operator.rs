@@ -289,7 +289,7 @@ impl Store {
     ) -> Result<Decree, StoreError> {
         let (store, chosen, kept) = (self.clone(), chosen.clone(), KeptDecision::of(decision));
         limit::whole("message_decide", limit::OPERATION_LIMIT, async move {
-            let mut tx = store.begin("message_decide").await?;
+            let mut tx = store.begin_deciding("message_decide").await?;
             match decided(&mut tx, &chosen, act, &kept.decision()).await {
                 Ok(decree @ Decree::New(Decided::Changed { .. })) => tx.end(Ok(decree)).await,
                 other => {
@@ -304,7 +304,7 @@ impl Store {
     /// One message.
     pub async fn message_get(&self, message_id: &str) -> Result<Option<MessageRow>, StoreError> {
         let message_id = message_id.to_owned();
-        alone!(self.reader.message_get(&message_id))
+        alone!(self.people.message_get(&message_id))
     }
 
     /// The newest messages that `filter` finds, older than the one with the id `before`.
@@ -315,30 +315,30 @@ impl Store {
         limit: u32,
     ) -> Result<Vec<MessageRow>, StoreError> {
         let (filter, before) = (filter.clone(), before.map(str::to_owned));
-        alone!(self.reader.message_list(&filter, before.as_deref(), i64::from(limit)))
+        alone!(self.people.message_list(&filter, before.as_deref(), i64::from(limit)))
     }
 
     /// How many messages `filter` finds; its state must be set.
     pub async fn message_count(&self, filter: &Filter) -> Result<u64, StoreError> {
         let filter = filter.clone();
-        alone!(self.reader.message_count(&filter)).map(i64::unsigned_abs)
+        alone!(self.people.message_count(&filter)).map(i64::unsigned_abs)
     }
 
     /// The newest attempts of a message, at most 100.
     pub async fn attempt_list(&self, message_id: &str) -> Result<Vec<AttemptRow>, StoreError> {
         let message_id = message_id.to_owned();
-        alone!(self.reader.attempt_list(&message_id))
+        alone!(self.people.attempt_list(&message_id))
     }
 
     /// The destinations that are paused.
     pub async fn pause_list(&self) -> Result<Vec<PauseRow>, StoreError> {
-        alone!(self.reader.pause_list())
+        alone!(self.people.pause_list())
     }
 
     /// The newest decisions about a message, at most 100.
     pub async fn audit_list(&self, message_id: &str) -> Result<Vec<AuditRow>, StoreError> {
         let message_id = message_id.to_owned();
-        alone!(self.reader.audit_list(&message_id))
+        alone!(self.people.audit_list(&message_id))
     }
 
     /// Forgets the answers to operators' requests from before `before_ms`; says how many.

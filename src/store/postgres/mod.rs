@@ -44,8 +44,10 @@ use crate::types::{EventKey, UnixMs};
 /// The connections to one server.
 #[derive(Clone)]
 pub(super) struct Postgres {
-    /// For everything: PostgreSQL has no single writer.
+    /// For everything else: PostgreSQL has no single writer.
     pool: Pool<sqlx::Postgres>,
+    /// For what people look at and decide: their questions may be long, and nothing else waits behind them.
+    people: Pool<sqlx::Postgres>,
     /// One session for whole admissions: nobody else delays it, and what it prepared stays with it.
     committer: Pool<sqlx::Postgres>,
 }
@@ -58,7 +60,18 @@ impl Postgres {
     pub(super) fn writer(&self) -> &Pool<sqlx::Postgres> {
         &self.pool
     }
+
+    pub(super) fn people(&self) -> &Pool<sqlx::Postgres> {
+        &self.people
+    }
+
+    pub(super) fn deciding(&self) -> &Pool<sqlx::Postgres> {
+        &self.people
+    }
 }
+
+/// Connections for what people look at and decide.
+const PEOPLE_N: u32 = 2;
 
 /// Connects. Refuses what could lose a confirmed commit.
 pub(super) async fn open(url: &str, connections_n: u32) -> Result<Postgres, StoreError> {
@@ -87,7 +100,8 @@ pub(super) async fn open(url: &str, connections_n: u32) -> Result<Postgres, Stor
         let options = options.clone();
         Pool::new(connections_n, Arc::clone(&trust), Box::new(move || Box::pin(connected(options.clone()))))
     };
-    Ok(Postgres { pool: pool(connections_n.max(5) - 1), committer: pool(1) })
+    let others_n = connections_n.saturating_sub(1 + PEOPLE_N).max(3);
+    Ok(Postgres { pool: pool(others_n), people: pool(PEOPLE_N), committer: pool(1) })
 }
 
 /// A new session that may write.
@@ -193,5 +207,5 @@ pub(super) async fn clock_offset_ms(db: &mut PgConnection, now_ms: UnixMs) -> sq
 }
 
 pub(super) async fn close(db: &Postgres, bound: Duration) {
-    tokio::join!(db.committer.close(bound), db.pool.close(bound));
+    tokio::join!(db.committer.close(bound), db.pool.close(bound), db.people.close(bound));
 }

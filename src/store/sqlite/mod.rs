@@ -41,6 +41,8 @@ use crate::types::UnixMs;
 
 /// The oldest library without the WAL-reset corruption (sqlite.org/wal.html#walresetbug).
 const VERSION_MIN: (u32, u32, u32) = (3, 51, 3);
+/// Connections for what people look at.
+const PEOPLE_N: u32 = 2;
 /// How long a statement waits for another connection's lock.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(2);
 /// File systems whose locks cannot be trusted.
@@ -53,6 +55,8 @@ pub(super) struct Sqlite {
     writer: Pool<sqlx::Sqlite>,
     /// Read only.
     reader: Pool<sqlx::Sqlite>,
+    /// Read only, for what people look at: their questions may be long, and nothing else waits behind them.
+    people: Pool<sqlx::Sqlite>,
     /// Held for the life of the process, so that no second one opens the file.
     _lock: Arc<File>,
 }
@@ -63,6 +67,14 @@ impl Sqlite {
     }
 
     pub(super) fn writer(&self) -> &Pool<sqlx::Sqlite> {
+        &self.writer
+    }
+
+    pub(super) fn people(&self) -> &Pool<sqlx::Sqlite> {
+        &self.people
+    }
+
+    pub(super) fn deciding(&self) -> &Pool<sqlx::Sqlite> {
         &self.writer
     }
 }
@@ -100,11 +112,12 @@ pub(super) async fn open(url: &str, connections_n: u32) -> Result<Sqlite, StoreE
         Pool::new(connections_n, Arc::clone(&trust), Box::new(connect))
     };
     let reading = options.clone().read_only(true).pragma("query_only", "ON");
-    let (writer, reader) = (pool(1, options), pool(connections_n.clamp(1, 16), reading));
+    let reader = pool(connections_n.saturating_sub(PEOPLE_N).clamp(1, 16), reading.clone());
+    let (writer, people) = (pool(1, options), pool(PEOPLE_N, reading));
     let mut first = writer.take().await.map_err(unavailable)?;
     check(first.connection().map_err(unavailable)?).await?;
     first.give_back();
-    Ok(Sqlite { writer, reader, _lock: Arc::new(lock) })
+    Ok(Sqlite { writer, reader, people, _lock: Arc::new(lock) })
 }
 
 /// One process for one file: a second one would find leases of the first that it takes for dead.
@@ -217,7 +230,7 @@ pub(super) async fn clock_offset_ms(_db: &mut SqliteConnection, _now_ms: UnixMs)
 }
 
 pub(super) async fn close(db: &Sqlite, bound: Duration) {
-    db.reader.close(bound).await;
+    tokio::join!(db.reader.close(bound), db.people.close(bound));
     db.writer.close(bound).await;
 }
 
