@@ -251,13 +251,26 @@ pub(super) async fn handled_in_tx(
     event: &RawEvent,
     is_stale: bool,
 ) -> Handled {
+    if !handlers.needs_transaction(&event.event_type) {
+        return handlers.dispatch(event, is_stale);
+    }
+    let broken = |error: StoreError| {
+        HandlerError::Retry(anyhow::anyhow!("handler left its transaction broken: {error}"))
+    };
+    tx.handler_begins().await.map_err(broken)?;
     let run = AssertUnwindSafe(handlers.dispatch_in_tx(tx, event, is_stale)).catch_unwind();
     match tokio::time::timeout(limit, run).await {
-        Ok(Ok(handled)) => handled,
+        Ok(Ok(Err(error))) if !matches!(error, HandlerError::Ignore(_)) => Err(error),
+        // What follows is written where its event was, or not at all.
+        Ok(Ok(handled)) => tx.handler_ended().await.map_err(broken).and(handled),
         Ok(Err(panic)) => {
+            tx.abandon();
             Err(HandlerError::Retry(anyhow::anyhow!("handler panicked: {}", panic_text(panic.as_ref()))))
         }
-        Err(_) => Err(HandlerError::Retry(anyhow::anyhow!("handler took longer than {limit:?}"))),
+        Err(_) => {
+            tx.abandon();
+            Err(HandlerError::Retry(anyhow::anyhow!("handler took longer than {limit:?}")))
+        }
     }
 }
 

@@ -68,7 +68,7 @@ pub(super) async fn watch(
 ) {
     let mut is_schema_current = false;
     while !*stop.borrow() {
-        let is_database_there = store.ping().await.is_ok();
+        let is_database_there = store.probe().await.is_ok();
         if is_database_there && !is_schema_current {
             is_schema_current = matches!(store.schema_state().await, Ok(SchemaState::Current));
         }

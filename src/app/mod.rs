@@ -20,6 +20,7 @@ use axum::Router;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
+use tokio::time::{Instant, timeout_at};
 use tracing::{info, warn};
 use uuid::Uuid;
 
@@ -43,6 +44,8 @@ use crate::{logging, setup};
 
 /// How far our clock may be from the database's. Beyond it signed times and leases would be judged wrong.
 const CLOCK_OFFSET_MS_MAX: i64 = 120_000;
+/// How long a stop may take beyond `stop_timeout_ms`: results that are written, commits that are confirmed.
+const STOP_MARGIN: Duration = Duration::from_secs(5);
 
 /// A Hooklatch before it runs: a configuration and the kinds it may use.
 pub struct App {
@@ -64,6 +67,7 @@ pub struct Running {
     admission: Vec<JoinHandle<()>>,
     workers: Vec<JoinHandle<()>>,
     store: Store,
+    stop_timeout: Duration,
 }
 
 impl App {
@@ -132,14 +136,7 @@ impl App {
         let listener = bind(self.config.server.listen).await?;
         let admin_listener = bind(self.config.admin.listen).await?;
 
-        let outbox = Outbox::new(
-            store.clone(),
-            self.clock.clone(),
-            self.config.outbox.clone(),
-            self.config.destinations.clone(),
-            node_name(),
-        )
-        .context("could not set up the destinations")?;
+        let outbox = self.outbox(&store)?;
         let lines = Arc::new(logging::Sampler::default());
         let admission = Arc::new(self.admission(&store, &installation_id, &outbox, &lines)?);
         let server = &self.config.server;
@@ -180,8 +177,15 @@ impl App {
             ],
             workers,
             store,
+            stop_timeout: Duration::from_millis(self.config.outbox.stop_timeout_ms),
         };
         Ok(running)
+    }
+
+    fn outbox(&self, store: &Store) -> anyhow::Result<Outbox> {
+        let (config, destinations) = (self.config.outbox.clone(), self.config.destinations.clone());
+        Outbox::new(store.clone(), self.clock.clone(), config, destinations, node_name())
+            .context("could not set up the destinations")
     }
 
     /// Every configured provider, ready; or all that is wrong with them.
@@ -291,21 +295,33 @@ impl App {
 
 impl Running {
     /// Stops accepting, answers what is under way, commits what waits, finishes or hands back what is being
-    /// sent, closes the database.
+    /// sent, closes the database. Ends within `stop_timeout_ms` for calls and requests under way, the time that
+    /// their results may take to be written, and the seconds of closing, whatever the database does: a part that does
+    /// not end by itself is given up, and what it had not confirmed is sent again.
     pub async fn stop(self) {
         self.stop.send_replace(true);
-        join(self.listeners).await;
+        let until = Instant::now() + self.stop_timeout + STOP_MARGIN;
+        join("listeners", self.listeners, until).await;
         drop(self.admitter);
-        join(self.admission).await;
-        join(self.workers).await;
+        join("admission", self.admission, until).await;
+        join("workers", self.workers, until).await;
         self.store.close().await;
     }
 }
 
-async fn join(tasks: Vec<JoinHandle<()>>) {
-    for task in tasks {
-        if let Err(error) = task.await {
-            warn!(%error, "a task of the app ended badly");
+/// Waits for tasks until their time is over, and gives up those that are left.
+async fn join(part: &'static str, tasks: Vec<JoinHandle<()>>, until: Instant) {
+    for mut task in tasks {
+        match timeout_at(until, &mut task).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => warn!(%error, part, "a task of the app ended badly"),
+            Err(_) => {
+                warn!(
+                    part,
+                    "did not end in time and was given up: what it had not confirmed will be sent again"
+                );
+                task.abort();
+            }
         }
     }
 }

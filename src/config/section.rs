@@ -181,7 +181,7 @@ pub(super) fn database(checker: &mut Checker<'_>, root: &mut Table) -> Option<Da
         }
     }
     let migrate = table.flag(checker, "migrate").unwrap_or_default();
-    let connections_n = table.number_u32(checker, "connections_n", 2..=1_000).unwrap_or_default();
+    let connections_n = table.number_u32(checker, "connections_n", 6..=1_000).unwrap_or_default();
     table.finish(checker);
     Some(DatabaseConfig { url: url.unwrap_or_default(), migrate, connections_n })
 }

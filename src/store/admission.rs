@@ -6,7 +6,8 @@ use uuid::Uuid;
 
 use super::tx::TxKind;
 use super::{
-    Backend, BornLease, DueEvent, EventUpdate, Latched, NewMessage, Store, StoreError, Tx, postgres, sqlite,
+    Backend, BornLease, DueEvent, EventUpdate, Latched, NewMessage, Store, StoreError, Tx, limit, postgres,
+    sqlite,
 };
 use crate::types::{
     BodyDigest, EventKey, EventState, IncomingEvent, MessageState, Name, ObjectVersion, UnixMs,
@@ -151,8 +152,10 @@ impl Store {
             return Ok(AtOnce { latched: latched.into_iter().map(Some).collect(), paused, failure: None });
         };
         let batch = Batch::new(events, states);
-        let (inserted, paused) =
-            postgres::admit_at_once(db, &batch.rows, messages).await.map_err(StoreError::from_commit)?;
+        let (inserted, paused) = postgres::admitted_at_once(db, &batch.rows, messages)
+            .await
+            .map_err(StoreError::from_commit)
+            .inspect_err(|_| db.writer().trust().doubt())?;
         if inserted.len() == events.len() {
             return Ok(AtOnce { latched: vec![Some(Latched::New); events.len()], paused, failure: None });
         }
@@ -369,10 +372,6 @@ impl Admission {
 
     /// Leaves nothing behind.
     pub async fn rollback(self) -> Result<(), StoreError> {
-        match self.tx.0 {
-            TxKind::Sqlite(tx) => tx.rollback().await,
-            TxKind::Postgres(tx) => tx.rollback().await,
-        }
-        .map_err(|source| StoreError::from_sqlx("rollback", source))
+        self.tx.roll_back().await
     }
 }

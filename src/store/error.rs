@@ -67,6 +67,11 @@ impl StoreError {
         }
     }
 
+    /// Nothing came within `limit`; what was asked may have happened.
+    pub(super) fn silent(op: &'static str, limit: std::time::Duration) -> Self {
+        Self::Unavailable { op, source: super::limit::no_answer(limit) }
+    }
+
     /// A failed COMMIT, or a statement that commits by itself: not done, or not known.
     pub(super) fn from_commit(source: sqlx::Error) -> Self {
         match Self::from_sqlx("commit", source) {

@@ -1,7 +1,7 @@
 //! What operators want to know about requests: why some were not believed, and which secrets still match.
 
 use super::tx::TxKind;
-use super::{Backend, Store, StoreError, postgres, sqlite};
+use super::{Backend, Store, StoreError, Tx, limit, postgres, sqlite, warnings};
 use crate::types::{Name, UnixMs};
 
 /// Requests that are kept of each provider: the newest.
@@ -43,21 +43,30 @@ pub struct SecretUse {
     pub last_matched_at_ms: UnixMs,
 }
 
+async fn rejections_keep(tx: &mut Tx, rejections: &[Rejection]) -> Result<(), StoreError> {
+    in_tx!(tx, rejections_insert(rejections))?;
+    let mut providers: Vec<&str> = rejections.iter().map(|one| one.provider.as_str()).collect();
+    providers.sort_unstable();
+    providers.dedup();
+    for provider in providers {
+        in_tx!(tx, rejections_prune(provider, i64::from(REJECTIONS_N_MAX)))?;
+    }
+    Ok(())
+}
+
 impl Store {
     /// Keeps these, and of each of their providers the newest [`REJECTIONS_N_MAX`].
     pub async fn rejections_insert(&self, rejections: &[Rejection]) -> Result<(), StoreError> {
         if rejections.is_empty() {
             return Ok(());
         }
-        let mut tx = on_backend!(self.operator_begin())?;
-        in_tx!(tx, rejections_insert(rejections))?;
-        let mut providers: Vec<&str> = rejections.iter().map(|one| one.provider.as_str()).collect();
-        providers.sort_unstable();
-        providers.dedup();
-        for provider in providers {
-            in_tx!(tx, rejections_prune(provider, i64::from(REJECTIONS_N_MAX)))?;
-        }
-        tx.commit().await
+        let (store, rejections) = (self.clone(), rejections.to_vec());
+        limit::whole("rejections_insert", limit::OPERATION_LIMIT, async move {
+            let mut tx = store.begin("rejections_insert").await?;
+            let answer = rejections_keep(&mut tx, &rejections).await;
+            tx.end(answer).await
+        })
+        .await
     }
 
     /// The newest requests that were not believed.
@@ -66,7 +75,8 @@ impl Store {
         provider: Option<&Name>,
         limit: u32,
     ) -> Result<Vec<Rejection>, StoreError> {
-        on_backend!(self.rejection_list(provider.map(Name::as_str), i64::from(limit)))
+        let provider = provider.cloned();
+        alone!(self.people.rejection_list(provider.as_ref().map(Name::as_str), i64::from(limit)))
     }
 
     /// Adds to what is known about secrets: counts are added, the later time stays.
@@ -74,15 +84,23 @@ impl Store {
         if uses.is_empty() {
             return Ok(());
         }
-        let mut tx = on_backend!(self.operator_begin())?;
-        for one in uses {
-            in_tx!(tx, secret_use_add(one))?;
-        }
-        tx.commit().await
+        let (store, uses) = (self.clone(), uses.to_vec());
+        limit::whole("secret_uses_add", limit::OPERATION_LIMIT, async move {
+            let mut tx = store.begin("secret_uses_add").await?;
+            let mut answer = Ok(());
+            for one in &uses {
+                answer = in_tx!(tx, secret_use_add(one));
+                if answer.is_err() {
+                    break;
+                }
+            }
+            tx.end(answer).await
+        })
+        .await
     }
 
     /// What is known about secrets.
     pub async fn secret_use_list(&self) -> Result<Vec<SecretUse>, StoreError> {
-        on_backend!(self.secret_use_list())
+        alone!(self.people.secret_use_list())
     }
 }

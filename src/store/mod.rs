@@ -1,42 +1,91 @@
 //! The only SQL. One [`Store`] over two databases: `sqlite/` and `postgres/` hold the same functions in the
 //! same order, each with its own statements; one conformance suite (`tests/it/store.rs`) runs on both.
 //!
-//! Every operation is a whole transaction, except those of [`Admission`], which is one transaction by
-//! itself. No operation is called from a future that a client can cancel: a cancelled `BEGIN` poisons a
-//! pool (sqlx issue 4393).
+//! Every operation is whole and runs to its end in a task of its own, within a limit (`limit.rs`): it may be asked
+//! for by a future that is dropped. Those of [`Admission`], which is one transaction by itself, run where they are
+//! called. A connection whose state is not known is closed (`pool.rs`).
 
-/// One line per operation: same name, same arguments, in both dialects.
-macro_rules! on_backend {
+/// One statement by itself, of the same name and with the same arguments in both dialects, on a connection that
+/// reads or one that writes. What it is given must be its own.
+macro_rules! alone {
+    ($self:ident . $place:ident . $op:ident ( $($arg:expr),* )) => {
+        limit::whole(stringify!($op), limit::OPERATION_LIMIT, {
+            let backend = $self.0.clone();
+            async move {
+                let work = async {
+                    match &backend {
+                        Backend::Sqlite(db) => {
+                            let mut held = db.$place().take().await?;
+                            let work = sqlite::$op(held.connection()?, $($arg),*);
+                            let answer = limit::limited(work).await;
+                            held.give_back_after(answer)
+                        }
+                        Backend::Postgres(db) => {
+                            let mut held = db.$place().take().await?;
+                            let work = postgres::$op(held.connection()?, $($arg),*);
+                            let answer = warnings::refused_with_warning(limit::limited(work)).await;
+                            held.give_back_after(answer)
+                        }
+                    }
+                };
+                let answer = work.await.map_err(|source| StoreError::from_sqlx(stringify!($op), source));
+                backend.note(&answer);
+                answer
+            }
+        })
+        .await
+    };
+}
+
+/// Statements that belong together, the same way: one transaction.
+macro_rules! together {
     ($self:ident . $op:ident ( $($arg:expr),* )) => {
-        match &$self.0 {
-            Backend::Sqlite(db) => sqlite::$op(db, $($arg),*).await,
-            Backend::Postgres(db) => postgres::$op(db, $($arg),*).await,
-        }
-        .map_err(|source| StoreError::from_sqlx(stringify!($op), source))
+        limit::whole(stringify!($op), limit::OPERATION_LIMIT, {
+            let store = $self.clone();
+            async move {
+                let mut tx = store.begin(stringify!($op)).await?;
+                let answer = in_tx!(tx, $op($($arg),*));
+                let answer = tx.end(answer).await;
+                store.0.note(&answer);
+                answer
+            }
+        })
+        .await
     };
 }
 
 /// The same inside an open transaction.
 macro_rules! in_tx {
-    ($tx:expr, $op:ident ( $($arg:expr),* )) => {
-        match &mut $tx.0 {
-            TxKind::Sqlite(db) => sqlite::$op(&mut *db, $($arg),*).await,
-            TxKind::Postgres(db) => postgres::$op(&mut *db, $($arg),*).await,
-        }
-        .map_err(|source| StoreError::from_sqlx(stringify!($op), source))
-    };
+    ($tx:expr, $op:ident ( $($arg:expr),* )) => {{
+        let answer = match &mut $tx.kind {
+            TxKind::Sqlite(db) => match db.connection() {
+                Ok(db) => limit::limited(sqlite::$op(db, $($arg),*)).await,
+                Err(error) => Err(error),
+            },
+            TxKind::Postgres(db) => match db.connection() {
+                Ok(db) => limit::limited(postgres::$op(db, $($arg),*)).await,
+                Err(error) => Err(error),
+            },
+        };
+        $tx.noted(stringify!($op), answer)
+    }};
 }
 
 mod admission;
 mod error;
 mod evidence;
+mod limit;
 mod migrations;
 mod operator;
+mod pool;
 mod postgres;
 mod rows;
 mod sqlite;
 mod tx;
 mod types;
+mod warnings;
+
+use std::time::Duration;
 
 use uuid::Uuid;
 
@@ -46,6 +95,8 @@ pub use evidence::{REJECTIONS_N_MAX, Rejection, SecretUse};
 pub use operator::{
     Act, AttemptRow, AuditRow, Chosen, DECISION_N_MAX, Decided, Decision, Decree, Filter, PauseRow,
 };
+use pool::Trust;
+use tx::TxKind;
 pub use tx::{Tx, TxConnection, Value};
 use types::laned;
 pub use types::{
@@ -54,6 +105,9 @@ pub use types::{
 };
 
 use crate::types::{EventKey, EventState, UnixMs};
+
+/// How long operations under way have to end when the store is closed.
+const CLOSE_LIMIT: Duration = Duration::from_secs(3);
 
 /// Where the database is.
 #[derive(Debug, Clone)]
@@ -72,6 +126,23 @@ pub struct Store(Backend);
 enum Backend {
     Sqlite(sqlite::Sqlite),
     Postgres(postgres::Postgres),
+}
+
+impl Backend {
+    /// What is known of the database by all its connections.
+    fn trust(&self) -> &Trust {
+        match self {
+            Self::Sqlite(db) => db.writer().trust(),
+            Self::Postgres(db) => db.writer().trust(),
+        }
+    }
+
+    /// An operation that the database was not there for makes the next [`Store::probe`] look closer.
+    fn note<T>(&self, answer: &Result<T, StoreError>) {
+        if matches!(answer, Err(StoreError::Unavailable { .. } | StoreError::CommitUnknown { .. })) {
+            self.trust().doubt();
+        }
+    }
 }
 
 impl Store {
@@ -98,9 +169,14 @@ impl Store {
     /// Brings the schema up to date; gives back the versions that were applied now.
     pub async fn migrate(&self) -> Result<Vec<i64>, StoreError> {
         let before = self.schema_version().await?;
-        on_backend!(self.migrate())?;
+        match &self.0 {
+            Backend::Sqlite(db) => sqlite::migrate(db).await,
+            Backend::Postgres(db) => postgres::migrate(db).await,
+        }
+        .map_err(|source| StoreError::from_sqlx("migrate", source))?;
         let after = self.schema_version().await?;
-        on_backend!(self.installation_create(&Uuid::new_v4().to_string()))?;
+        let id = Uuid::new_v4().to_string();
+        alone!(self.writer.installation_create(&id))?;
         Ok((before + 1..=after).collect())
     }
 
@@ -110,36 +186,71 @@ impl Store {
     }
 
     async fn schema_version(&self) -> Result<i64, StoreError> {
-        on_backend!(self.schema_version())
+        alone!(self.writer.schema_version())
     }
 
     /// What this installation is called in idempotency keys; made by the first migration.
     pub async fn installation_id(&self) -> Result<Uuid, StoreError> {
-        let text: String = on_backend!(self.installation_id())?;
+        let text: String = alone!(self.reader.installation_id())?;
         Uuid::parse_str(&text).map_err(|_| StoreError::inconsistent("installation", "installation_id", "1"))
     }
 
-    /// Whether the database answers.
-    pub async fn ping(&self) -> Result<(), StoreError> {
-        on_backend!(self.ping())
+    /// Whether admission would work: a transaction that may write can be opened where admission opens its own. After
+    /// anything went wrong a row is written, and its commit awaited, before the answer is yes again. Answers within 2 s.
+    pub async fn probe(&self) -> Result<(), StoreError> {
+        let store = self.clone();
+        limit::whole("probe", limit::PROBE_LIMIT, async move {
+            let is_doubted = store.0.trust().is_doubted();
+            let mut tx = store.begin("probe").await?;
+            let answer = in_tx!(tx, probe(is_doubted));
+            if is_doubted {
+                tx.end(answer).await?;
+                store.0.trust().restore();
+                return Ok(());
+            }
+            answer?;
+            tx.roll_back().await
+        })
+        .await
     }
 
     /// The database's clock minus ours; 0 where they are the same clock. Milliseconds.
     pub async fn clock_offset_ms(&self, now_ms: UnixMs) -> Result<i64, StoreError> {
-        on_backend!(self.clock_offset_ms(now_ms))
+        alone!(self.reader.clock_offset_ms(now_ms))
     }
 
-    /// Closes every connection, after what runs on them.
+    /// Closes every connection, after what runs on them; within seconds, whatever the database does.
     pub async fn close(&self) {
         match &self.0 {
-            Backend::Sqlite(db) => sqlite::close(db).await,
-            Backend::Postgres(db) => postgres::close(db).await,
+            Backend::Sqlite(db) => sqlite::close(db, CLOSE_LIMIT).await,
+            Backend::Postgres(db) => postgres::close(db, CLOSE_LIMIT).await,
         }
     }
 
-    /// Opens the transaction of one batch.
+    /// Opens the transaction of one batch. To be called where nobody drops it: it is rolled back then, with its
+    /// connection.
     pub async fn admission_begin(&self) -> Result<Admission, StoreError> {
-        on_backend!(self.admission_begin()).map(Admission::new)
+        let tx = self.begin("admission_begin").await;
+        self.0.note(&tx);
+        tx.map(Admission::new)
+    }
+
+    async fn begin(&self, op: &'static str) -> Result<Tx, StoreError> {
+        let kind = match &self.0 {
+            // IMMEDIATE: a deferred transaction that writes later fails at once when another wrote meanwhile.
+            Backend::Sqlite(db) => db.writer().begin(Some("BEGIN IMMEDIATE")).await.map(TxKind::Sqlite),
+            Backend::Postgres(db) => db.writer().begin(None).await.map(TxKind::Postgres),
+        };
+        kind.map(Tx::new).map_err(|source| StoreError::from_sqlx(op, source))
+    }
+
+    /// The same for what a person decides.
+    async fn begin_deciding(&self, op: &'static str) -> Result<Tx, StoreError> {
+        let kind = match &self.0 {
+            Backend::Sqlite(db) => db.deciding().begin(Some("BEGIN IMMEDIATE")).await.map(TxKind::Sqlite),
+            Backend::Postgres(db) => db.deciding().begin(None).await.map(TxKind::Postgres),
+        };
+        kind.map(Tx::new).map_err(|source| StoreError::from_sqlx(op, source))
     }
 
     /// Writes that an event failed again, while it still is in `retry` with `attempts_before`; `false` when
@@ -149,12 +260,14 @@ impl Store {
         update: &EventUpdate,
         attempts_before: u32,
     ) -> Result<bool, StoreError> {
-        on_backend!(self.event_retry_later(update, i64::from(attempts_before)))
+        let update = update.clone();
+        alone!(self.writer.event_retry_later(&update, i64::from(attempts_before)))
     }
 
     /// One event's row.
     pub async fn event_get(&self, key: &EventKey) -> Result<Option<EventRow>, StoreError> {
-        on_backend!(self.event_get(key))
+        let key = key.clone();
+        alone!(self.people.event_get(&key))
     }
 
     /// The newest events, at most `limit`, of one state or of all.
@@ -163,23 +276,24 @@ impl Store {
         state: Option<EventState>,
         limit: u32,
     ) -> Result<Vec<EventRow>, StoreError> {
-        on_backend!(self.event_list(state.map(EventState::as_str), i64::from(limit)))
+        alone!(self.people.event_list(state.map(EventState::as_str), i64::from(limit)))
     }
 
     /// How many events of each provider wait for a retry, have failed, or could not be read.
     pub async fn event_counts_open(&self) -> Result<Vec<EventCount>, StoreError> {
-        on_backend!(self.event_counts_open())
+        alone!(self.reader.event_counts_open())
     }
 
     /// How many bytes are kept of events that could not be read, by provider.
     pub async fn unreadable_bytes(&self) -> Result<Vec<(String, u64)>, StoreError> {
-        let found: Vec<(String, i64)> = on_backend!(self.unreadable_bytes())?;
+        let found: Vec<(String, i64)> = alone!(self.reader.unreadable_bytes())?;
         Ok(found.into_iter().map(|(provider, bytes_n)| (provider, bytes_n.unsigned_abs())).collect())
     }
 
     /// The messages of one event, by effect name.
     pub async fn message_list_of_event(&self, key: &EventKey) -> Result<Vec<MessageRow>, StoreError> {
-        on_backend!(self.message_list_of_event(key))
+        let key = key.clone();
+        alone!(self.people.message_list_of_event(&key))
     }
 
     /// Takes due messages of the wanted destinations, each for `lease_ms`, counting and recording an
@@ -191,11 +305,34 @@ impl Store {
         lease_ms: i64,
         node: &str,
     ) -> Result<Vec<LeasedMessage>, StoreError> {
-        let wants: Vec<&LeaseWant> = wants.iter().filter(|want| want.free_n > 0).collect();
+        let wants: Vec<LeaseWant> = wants.iter().filter(|want| want.free_n > 0).cloned().collect();
         if wants.is_empty() {
             return Ok(Vec::new());
         }
-        on_backend!(self.message_lease(&wants, now_ms, lease_ms, node))
+        let node = node.to_owned();
+        if matches!(self.0, Backend::Postgres(_)) {
+            return alone!(self.writer.message_lease(&wants, now_ms, lease_ms, &node));
+        }
+        if !self.message_is_any_due(&wants, now_ms).await? {
+            return Ok(Vec::new());
+        }
+        together!(self.message_lease(&wants, now_ms, lease_ms, &node))
+    }
+
+    /// Whether it is worth the writer's time to look; on PostgreSQL, which has no single writer, always.
+    async fn message_is_any_due(&self, wants: &[LeaseWant], now_ms: UnixMs) -> Result<bool, StoreError> {
+        let Backend::Sqlite(db) = self.0.clone() else { return Ok(true) };
+        let wants = wants.to_vec();
+        limit::whole("message_lease", limit::OPERATION_LIMIT, async move {
+            let look = async {
+                let mut held = db.reader().take().await?;
+                let answer = sqlite::message_is_any_due(held.connection()?, &wants, now_ms);
+                let answer = limit::limited(answer).await;
+                held.give_back_after(answer)
+            };
+            look.await.map_err(|source| StoreError::from_sqlx("message_lease", source))
+        })
+        .await
     }
 
     /// Prolongs the lease of a message to `until_ms` while its call is under way; `false` when it is no longer
@@ -206,7 +343,8 @@ impl Store {
         attempt_n: u32,
         until_ms: UnixMs,
     ) -> Result<bool, StoreError> {
-        on_backend!(self.message_extend(message_id, attempt_n, until_ms))
+        let message_id = message_id.to_owned();
+        alone!(self.writer.message_extend(&message_id, attempt_n, until_ms))
     }
 
     /// Writes what attempts came to. `false` for each whose token is no longer the message's: then nothing
@@ -215,12 +353,19 @@ impl Store {
         if settlements.is_empty() {
             return Ok(Vec::new());
         }
-        let settled: std::collections::HashSet<String> = on_backend!(self.message_settle(settlements))?;
+        let written = settlements.to_vec();
+        // One statement where it can be.
+        let is_one = matches!(self.0, Backend::Postgres(_)) && laned(settlements).is_empty();
+        let settled: std::collections::HashSet<String> = if is_one {
+            alone!(self.writer.message_settle(&written))?
+        } else {
+            together!(self.message_settle(&written))?
+        };
         Ok(settlements.iter().map(|one| settled.contains(&one.message_id)).collect())
     }
 
     /// How many unfinished messages stand where.
     pub async fn message_counts(&self) -> Result<Vec<MessageCount>, StoreError> {
-        on_backend!(self.message_counts())
+        alone!(self.reader.message_counts())
     }
 }

@@ -3,7 +3,7 @@
 use sha2::{Digest, Sha256};
 
 use super::tx::TxKind;
-use super::{Backend, MessageRow, Store, StoreError, Tx, postgres, sqlite};
+use super::{Backend, MessageRow, Store, StoreError, Tx, limit, postgres, sqlite, warnings};
 use crate::types::{EventKey, MessageState, Name, UnixMs};
 
 /// Most messages that one decision changes.
@@ -181,12 +181,102 @@ pub struct AuditRow {
     pub detail: String,
 }
 
+/// A [`Decision`] that outlives the request it came with.
+struct KeptDecision {
+    actor: String,
+    idempotency_key: String,
+    digest: [u8; 32],
+    reason: String,
+    now_ms: UnixMs,
+}
+
+impl KeptDecision {
+    fn of(decision: &Decision<'_>) -> Self {
+        Self {
+            actor: decision.actor.to_owned(),
+            idempotency_key: decision.idempotency_key.to_owned(),
+            digest: decision.digest,
+            reason: decision.reason.to_owned(),
+            now_ms: decision.now_ms,
+        }
+    }
+
+    fn decision(&self) -> Decision<'_> {
+        Decision {
+            actor: &self.actor,
+            idempotency_key: &self.idempotency_key,
+            digest: self.digest,
+            reason: &self.reason,
+            now_ms: self.now_ms,
+        }
+    }
+}
+
 /// Lanes first, messages after them, as everywhere.
 async fn act_on(tx: &mut Tx, ids: &[String], act: Act, decision: &Decision<'_>) -> Result<u64, StoreError> {
     in_tx!(tx, lanes_lock(ids))?;
     let changed_n = in_tx!(tx, messages_act(ids, act, decision))?;
     in_tx!(tx, lanes_advance(ids, decision.now_ms))?;
     Ok(changed_n)
+}
+
+/// Carries out a decision in its transaction.
+async fn decided(
+    tx: &mut Tx,
+    chosen: &Chosen,
+    act: Act,
+    decision: &Decision<'_>,
+) -> Result<Decree, StoreError> {
+    if let Some((digest, answer)) = in_tx!(tx, idempotency_take(decision))? {
+        if digest != decision.digest {
+            return Ok(Decree::KeyReused);
+        }
+        let decided = serde_json::from_str(&answer)
+            .map_err(|_| StoreError::inconsistent("idempotency_keys", "answer", decision.idempotency_key))?;
+        return Ok(Decree::Again(decided));
+    }
+    let decided = match chosen {
+        Chosen::One(id) => match in_tx!(tx, message_state(id))? {
+            None => Decided::NotFound,
+            Some(state) => match act_on(tx, std::slice::from_ref(id), act, decision).await? {
+                0 => Decided::NotAllowed { state },
+                messages_n => Decided::Changed { messages_n },
+            },
+        },
+        Chosen::Destination(name) => {
+            let is_paused = act == Act::Pause;
+            match in_tx!(tx, destination_pause(name, is_paused, decision))? {
+                0 => Decided::NotAllowed { state: if is_paused { "paused" } else { "running" }.to_owned() },
+                _ => Decided::Changed { messages_n: 0 },
+            }
+        }
+        Chosen::Event(key) => match in_tx!(tx, event_state(key))? {
+            None => Decided::NotFound,
+            Some(state) => match in_tx!(tx, event_rerun(key, decision))? {
+                0 => Decided::NotAllowed { state },
+                _ => Decided::Changed { messages_n: 0 },
+            },
+        },
+        Chosen::All(filter, counted_n) => {
+            let ids = in_tx!(tx, message_ids(filter, i64::from(DECISION_N_MAX)))?;
+            let found_n = u64::try_from(ids.len()).unwrap_or(u64::MAX);
+            let is_as_counted = found_n == (*counted_n).min(u64::from(DECISION_N_MAX));
+            let messages_n = if is_as_counted { act_on(tx, &ids, act, decision).await? } else { found_n };
+            // Some may have moved on since they were found.
+            if is_as_counted && messages_n == found_n {
+                Decided::Changed { messages_n }
+            } else {
+                Decided::OtherCount { messages_n }
+            }
+        }
+    };
+    // What changed nothing leaves no trace, and its key may be used again.
+    if !matches!(decided, Decided::Changed { .. }) {
+        return Ok(Decree::New(decided));
+    }
+    let answer = serde_json::to_string(&decided).unwrap_or_default();
+    in_tx!(tx, idempotency_answer(decision, &answer))?;
+    Ok(Decree::New(decided))
 }
 
 impl Store {
@@ -197,67 +287,24 @@ impl Store {
         act: Act,
         decision: &Decision<'_>,
     ) -> Result<Decree, StoreError> {
-        let mut tx = on_backend!(self.operator_begin())?;
-        if let Some((digest, answer)) = in_tx!(tx, idempotency_take(decision))? {
-            if digest != decision.digest {
-                return Ok(Decree::KeyReused);
-            }
-            let decided = serde_json::from_str(&answer).map_err(|_| {
-                StoreError::inconsistent("idempotency_keys", "answer", decision.idempotency_key)
-            })?;
-            return Ok(Decree::Again(decided));
-        }
-        let decided = match chosen {
-            Chosen::One(id) => match in_tx!(tx, message_state(id))? {
-                None => Decided::NotFound,
-                Some(state) => match act_on(&mut tx, std::slice::from_ref(id), act, decision).await? {
-                    0 => Decided::NotAllowed { state },
-                    messages_n => Decided::Changed { messages_n },
-                },
-            },
-            Chosen::Destination(name) => {
-                let is_paused = act == Act::Pause;
-                match in_tx!(tx, destination_pause(name, is_paused, decision))? {
-                    0 => {
-                        Decided::NotAllowed { state: if is_paused { "paused" } else { "running" }.to_owned() }
-                    }
-                    _ => Decided::Changed { messages_n: 0 },
+        let (store, chosen, kept) = (self.clone(), chosen.clone(), KeptDecision::of(decision));
+        limit::whole("message_decide", limit::OPERATION_LIMIT, async move {
+            let mut tx = store.begin_deciding("message_decide").await?;
+            match decided(&mut tx, &chosen, act, &kept.decision()).await {
+                Ok(decree @ Decree::New(Decided::Changed { .. })) => tx.end(Ok(decree)).await,
+                other => {
+                    tx.roll_back().await?;
+                    other
                 }
             }
-            Chosen::Event(key) => match in_tx!(tx, event_state(key))? {
-                None => Decided::NotFound,
-                Some(state) => match in_tx!(tx, event_rerun(key, decision))? {
-                    0 => Decided::NotAllowed { state },
-                    _ => Decided::Changed { messages_n: 0 },
-                },
-            },
-            Chosen::All(filter, counted_n) => {
-                let ids = in_tx!(tx, message_ids(filter, i64::from(DECISION_N_MAX)))?;
-                let found_n = u64::try_from(ids.len()).unwrap_or(u64::MAX);
-                let is_as_counted = found_n == (*counted_n).min(u64::from(DECISION_N_MAX));
-                let messages_n =
-                    if is_as_counted { act_on(&mut tx, &ids, act, decision).await? } else { found_n };
-                // Some may have moved on since they were found.
-                if is_as_counted && messages_n == found_n {
-                    Decided::Changed { messages_n }
-                } else {
-                    Decided::OtherCount { messages_n }
-                }
-            }
-        };
-        // What changed nothing leaves no trace, and its key may be used again.
-        if !matches!(decided, Decided::Changed { .. }) {
-            return Ok(Decree::New(decided));
-        }
-        let answer = serde_json::to_string(&decided).unwrap_or_default();
-        in_tx!(tx, idempotency_answer(decision, &answer))?;
-        tx.commit().await?;
-        Ok(Decree::New(decided))
+        })
+        .await
     }
 
     /// One message.
     pub async fn message_get(&self, message_id: &str) -> Result<Option<MessageRow>, StoreError> {
-        on_backend!(self.message_get(message_id))
+        let message_id = message_id.to_owned();
+        alone!(self.people.message_get(&message_id))
     }
 
     /// The newest messages that `filter` finds, older than the one with the id `before`.
@@ -267,31 +314,35 @@ impl Store {
         before: Option<&str>,
         limit: u32,
     ) -> Result<Vec<MessageRow>, StoreError> {
-        on_backend!(self.message_list(filter, before, i64::from(limit)))
+        let (filter, before) = (filter.clone(), before.map(str::to_owned));
+        alone!(self.people.message_list(&filter, before.as_deref(), i64::from(limit)))
     }
 
     /// How many messages `filter` finds; its state must be set.
     pub async fn message_count(&self, filter: &Filter) -> Result<u64, StoreError> {
-        on_backend!(self.message_count(filter)).map(i64::unsigned_abs)
+        let filter = filter.clone();
+        alone!(self.people.message_count(&filter)).map(i64::unsigned_abs)
     }
 
     /// The newest attempts of a message, at most 100.
     pub async fn attempt_list(&self, message_id: &str) -> Result<Vec<AttemptRow>, StoreError> {
-        on_backend!(self.attempt_list(message_id))
+        let message_id = message_id.to_owned();
+        alone!(self.people.attempt_list(&message_id))
     }
 
     /// The destinations that are paused.
     pub async fn pause_list(&self) -> Result<Vec<PauseRow>, StoreError> {
-        on_backend!(self.pause_list())
+        alone!(self.people.pause_list())
     }
 
     /// The newest decisions about a message, at most 100.
     pub async fn audit_list(&self, message_id: &str) -> Result<Vec<AuditRow>, StoreError> {
-        on_backend!(self.audit_list(message_id))
+        let message_id = message_id.to_owned();
+        alone!(self.people.audit_list(&message_id))
     }
 
     /// Forgets the answers to operators' requests from before `before_ms`; says how many.
     pub async fn idempotency_prune(&self, before_ms: UnixMs) -> Result<u64, StoreError> {
-        on_backend!(self.idempotency_prune(before_ms))
+        alone!(self.writer.idempotency_prune(before_ms))
     }
 }

@@ -2,17 +2,32 @@
 
 use sqlx::postgres::Postgres;
 use sqlx::sqlite::Sqlite;
-use sqlx::{PgConnection, Row, SqliteConnection, Transaction};
+use sqlx::{PgConnection, Row, SqliteConnection};
 
 use super::StoreError;
+use super::limit::limited;
+use super::pool::{Held, is_verdict};
 
-/// An open transaction on either database. Whoever made it commits it; a handler writes through it.
-pub struct Tx(pub(super) TxKind);
+/// An open transaction on either database. Whoever made it commits it; a handler writes through it. Dropping it rolls
+/// it back, with its connection.
+pub struct Tx {
+    pub(super) kind: TxKind,
+    /// Whether nobody knows what state the connection is in: it can only be closed.
+    is_lost: bool,
+    /// Whether a handler was given up in the middle of what it did.
+    is_abandoned: bool,
+}
 
 pub(super) enum TxKind {
-    Sqlite(Transaction<'static, Sqlite>),
-    Postgres(Transaction<'static, Postgres>),
+    Sqlite(Held<Sqlite>),
+    Postgres(Held<Postgres>),
 }
+
+/// What a handler's statements stand behind. It is gone when the handler ended the transaction, on purpose or by
+/// a statement that rolls back (`INSERT OR ROLLBACK`), and cannot be released when a statement of it failed and
+/// PostgreSQL aborted the transaction, whose COMMIT would be answered with success all the same.
+const BEFORE_HANDLER: &str = "SAVEPOINT hooklatch_handler";
+const AFTER_HANDLER: &str = "RELEASE SAVEPOINT hooklatch_handler";
 
 /// The connection below, for statements that one dialect alone has.
 pub enum TxConnection<'a> {
@@ -74,28 +89,101 @@ macro_rules! bound {
 }
 
 impl Tx {
+    pub(super) fn new(kind: TxKind) -> Self {
+        Self { kind, is_lost: false, is_abandoned: false }
+    }
+
+    /// Passes on what a statement came to, and keeps in mind what it says of the connection.
+    pub(super) fn noted<T>(&mut self, op: &'static str, answer: sqlx::Result<T>) -> Result<T, StoreError> {
+        self.is_lost |= answer.as_ref().is_err_and(|error| !is_verdict(error));
+        answer.map_err(|source| StoreError::from_sqlx(op, source))
+    }
+
     /// Commits; says apart what the database refused and what nobody knows.
     pub(super) async fn commit(self) -> Result<(), StoreError> {
-        match self.0 {
-            TxKind::Sqlite(tx) => tx.commit().await,
-            TxKind::Postgres(tx) => tx.commit().await,
+        if self.is_lost || self.is_abandoned {
+            return Err(StoreError::Unavailable { op: "commit", source: sqlx::Error::WorkerCrashed });
+        }
+        match self.kind {
+            TxKind::Sqlite(held) => held.commit().await,
+            TxKind::Postgres(held) => held.commit().await,
         }
         .map_err(StoreError::from_commit)
     }
 
-    /// The connection of this transaction. Do not `COMMIT` or `ROLLBACK` through it: the event's own rows
-    /// are in it.
-    pub fn connection(&mut self) -> TxConnection<'_> {
-        match &mut self.0 {
-            TxKind::Sqlite(tx) => TxConnection::Sqlite(&mut *tx),
-            TxKind::Postgres(tx) => TxConnection::Postgres(&mut *tx),
+    /// Leaves nothing behind.
+    pub(super) async fn roll_back(self) -> Result<(), StoreError> {
+        if self.is_lost {
+            return Ok(());
+        }
+        match (self.kind, self.is_abandoned) {
+            (TxKind::Sqlite(held), false) => held.roll_back().await,
+            (TxKind::Postgres(held), false) => held.roll_back().await,
+            (TxKind::Sqlite(held), true) => held.roll_back_and_close().await,
+            (TxKind::Postgres(held), true) => held.roll_back_and_close().await,
+        }
+        .map_err(|source| StoreError::from_sqlx("rollback", source))
+    }
+
+    /// Commits what went well and rolls back what did not.
+    pub(super) async fn end<T>(self, answer: Result<T, StoreError>) -> Result<T, StoreError> {
+        match answer {
+            Ok(value) => self.commit().await.map(|()| value),
+            Err(error) => {
+                // Its own error is the one to report.
+                drop(self.roll_back().await);
+                Err(error)
+            }
+        }
+    }
+
+    /// To be called before a handler gets this transaction.
+    pub(crate) async fn handler_begins(&mut self) -> Result<(), StoreError> {
+        self.marked("handler_begins", BEFORE_HANDLER).await
+    }
+
+    /// To be called when a handler had this transaction, before anything else is written: an error when what the
+    /// handler left is not the transaction that it was given.
+    pub(crate) async fn handler_ended(&mut self) -> Result<(), StoreError> {
+        let depth = match &mut self.kind {
+            TxKind::Sqlite(held) => held.depth(),
+            TxKind::Postgres(held) => held.depth(),
+        };
+        if depth != 1 {
+            let source = sqlx::Error::InvalidSavePointStatement;
+            return Err(StoreError::Query { op: "handler_ended", source });
+        }
+        self.marked("handler_ended", AFTER_HANDLER).await
+    }
+
+    async fn marked(&mut self, op: &'static str, sql: &'static str) -> Result<(), StoreError> {
+        let answer = match self.connection() {
+            Ok(TxConnection::Sqlite(db)) => limited(sqlx::raw_sql(sql).execute(db)).await.map(drop),
+            Ok(TxConnection::Postgres(db)) => limited(sqlx::raw_sql(sql).execute(db)).await.map(drop),
+            Err(error) => Err(error),
+        };
+        self.noted(op, answer)
+    }
+
+    /// To be called when a handler was given up in the middle of what it did: this is rolled back, and its connection
+    /// closed.
+    pub(crate) fn abandon(&mut self) {
+        self.is_abandoned = true;
+    }
+
+    /// The connection of this transaction. Do not `COMMIT` or `ROLLBACK` through it: the event's own rows are in it,
+    /// and an event whose handler ended its transaction counts as failed.
+    pub fn connection(&mut self) -> Result<TxConnection<'_>, sqlx::Error> {
+        match &mut self.kind {
+            TxKind::Sqlite(held) => held.connection().map(TxConnection::Sqlite),
+            TxKind::Postgres(held) => held.connection().map(TxConnection::Postgres),
         }
     }
 
     /// Runs a statement with `$1`, `$2`, … taken from `values`; both databases understand these. Gives back
     /// how many rows it changed.
     pub async fn execute(&mut self, sql: &'static str, values: &[Value]) -> Result<u64, sqlx::Error> {
-        match self.connection() {
+        match self.connection()? {
             TxConnection::Sqlite(db) => Ok(bound!(sql, values, Sqlite).execute(db).await?.rows_affected()),
             TxConnection::Postgres(db) => {
                 Ok(bound!(sql, values, Postgres).execute(db).await?.rows_affected())
@@ -109,7 +197,7 @@ impl Tx {
         sql: &'static str,
         values: &[Value],
     ) -> Result<Option<i64>, sqlx::Error> {
-        match self.connection() {
+        match self.connection()? {
             TxConnection::Sqlite(db) => {
                 let row = bound!(sql, values, Sqlite).fetch_optional(db).await?;
                 row.map_or(Ok(None), |row| row.try_get(0))

@@ -19,10 +19,12 @@ mod admit_nodes;
 mod api;
 mod app;
 mod bad_input;
+mod broken_transactions;
 #[cfg(feature = "brokers")]
 mod brokers;
 mod cli;
 mod config;
+mod connections;
 mod crash;
 mod database;
 mod examples;

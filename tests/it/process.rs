@@ -51,9 +51,16 @@ impl Server {
 
     /// Starts the process and waits until it says that it is ready.
     pub async fn spawn(&mut self) {
+        self.spawn_by(&[]).await;
+    }
+
+    /// The same, by another command that is given this one.
+    pub async fn spawn_by(&mut self, by: &[&str]) {
         let log =
             std::fs::File::options().create(true).append(true).open(self.folder.path().join("log")).unwrap();
-        let child = Command::new(env!("CARGO_BIN_EXE_hooklatch"))
+        let mut words = by.iter().copied().chain([env!("CARGO_BIN_EXE_hooklatch")]);
+        let child = Command::new(words.next().unwrap())
+            .args(words)
             .args(["serve", "--config"])
             .arg(self.config())
             .current_dir(self.folder.path())

@@ -7,17 +7,11 @@ use sqlx::postgres::{PgArguments, PgRow};
 use sqlx::query::Query;
 use sqlx::{PgConnection, Row};
 
-use super::Postgres;
 use crate::store::admission::{EventInsert, Holder, MessageInsert};
-use crate::store::tx::TxKind;
-use crate::store::{BornLease, DueEvent, EventUpdate, NewMessage, Tx};
+use crate::store::{BornLease, DueEvent, EventUpdate, NewMessage};
 use crate::types::{BodyDigest, EventKey, IncomingEvent, Name, ObjectVersion, UnixMs};
 
 type PgQuery<'q> = Query<'q, sqlx::Postgres, PgArguments>;
-
-pub(in crate::store) async fn admission_begin(db: &Postgres) -> sqlx::Result<Tx> {
-    db.pool.begin().await.map(TxKind::Postgres).map(Tx)
-}
 
 /// Latches `$1` to `$14`; what may follow reads `latched`.
 macro_rules! latch_sql {
@@ -96,7 +90,7 @@ pub(in crate::store) async fn events_insert(
 /// Events and their messages in one statement, which is a transaction by itself. SQLite has no twin: its
 /// statements cross no network.
 pub(in crate::store) async fn admit_at_once(
-    db: &Postgres,
+    db: &mut PgConnection,
     rows: &[EventInsert<'_>],
     messages: &[NewMessage],
 ) -> sqlx::Result<(HashSet<EventKey>, HashSet<String>)> {
@@ -129,7 +123,7 @@ pub(in crate::store) async fn admit_at_once(
     );
     let leases: Vec<Option<&BornLease>> = messages.iter().map(|message| message.lease.as_ref()).collect();
     let query = bind_messages(bind_events(sql, rows), &messages.iter().collect::<Vec<_>>());
-    let found = bind_leases(query, &leases).fetch_all(&db.committer).await?;
+    let found = bind_leases(query, &leases).fetch_all(db).await?;
     let paused: Option<Vec<String>> = found.first().map(|row| row.try_get(2)).transpose()?.flatten();
     Ok((keys_of(rows, &found)?, paused.into_iter().flatten().collect()))
 }

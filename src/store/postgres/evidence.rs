@@ -2,7 +2,6 @@
 
 use sqlx::PgConnection;
 
-use super::Postgres;
 use crate::store::evidence::{Rejection, SecretUse};
 
 pub(in crate::store) async fn rejections_insert(
@@ -49,7 +48,7 @@ pub(in crate::store) async fn rejections_prune(
 }
 
 pub(in crate::store) async fn rejection_list(
-    db: &Postgres,
+    db: &mut PgConnection,
     provider: Option<&str>,
     limit: i64,
 ) -> sqlx::Result<Vec<Rejection>> {
@@ -60,7 +59,7 @@ pub(in crate::store) async fn rejection_list(
     )
     .bind(provider)
     .bind(limit)
-    .fetch_all(&db.pool)
+    .fetch_all(db)
     .await?;
     rows.iter().map(Rejection::from_row).collect()
 }
@@ -82,12 +81,12 @@ pub(in crate::store) async fn secret_use_add(db: &mut PgConnection, one: &Secret
     .map(drop)
 }
 
-pub(in crate::store) async fn secret_use_list(db: &Postgres) -> sqlx::Result<Vec<SecretUse>> {
+pub(in crate::store) async fn secret_use_list(db: &mut PgConnection) -> sqlx::Result<Vec<SecretUse>> {
     let rows = sqlx::query(
         "SELECT provider, fingerprint, matched_n, last_matched_at_ms FROM secret_uses
          ORDER BY provider, fingerprint",
     )
-    .fetch_all(&db.pool)
+    .fetch_all(db)
     .await?;
     rows.iter().map(SecretUse::from_row).collect()
 }

@@ -4,13 +4,13 @@ use std::collections::HashSet;
 
 use sqlx::{PgConnection, Row};
 
-use super::{Postgres, lanes_advance, lanes_lock};
+use super::{lanes_advance, lanes_lock};
 use crate::store::{LeaseWant, LeasedMessage, MessageCount, MessageRow, Settlement, laned};
 use crate::types::{EventKey, UnixMs};
 
 pub(in crate::store) async fn message_lease(
-    db: &Postgres,
-    wants: &[&LeaseWant],
+    db: &mut PgConnection,
+    wants: &[LeaseWant],
     now_ms: UnixMs,
     lease_ms: i64,
     node: &str,
@@ -54,7 +54,7 @@ pub(in crate::store) async fn message_lease(
     .bind(now_ms)
     .bind(lease_ms)
     .bind(node)
-    .fetch_all(&db.pool)
+    .fetch_all(db)
     .await?;
     let one = |row: &sqlx::postgres::PgRow| {
         let mut message = LeasedMessage::from_row(row)?;
@@ -66,7 +66,7 @@ pub(in crate::store) async fn message_lease(
 
 /// Prolongs a lease; `false` when it is no longer this worker's.
 pub(in crate::store) async fn message_extend(
-    db: &Postgres,
+    db: &mut PgConnection,
     message_id: &str,
     attempt_n: u32,
     until_ms: UnixMs,
@@ -78,24 +78,23 @@ pub(in crate::store) async fn message_extend(
     .bind(message_id)
     .bind(i64::from(attempt_n))
     .bind(until_ms)
-    .execute(&db.pool)
+    .execute(db)
     .await?;
     Ok(extended.rows_affected() == 1)
 }
 
+/// In a transaction, if any of the messages has a lane.
 pub(in crate::store) async fn message_settle(
-    db: &Postgres,
+    db: &mut PgConnection,
     settlements: &[Settlement],
 ) -> sqlx::Result<HashSet<String>> {
     let laned = laned(settlements);
     if laned.is_empty() {
-        return settle(&mut *db.pool.acquire().await?, settlements).await;
+        return settle(db, settlements).await;
     }
-    let mut tx = db.pool.begin().await?;
-    lanes_lock(&mut tx, &laned).await?;
-    let settled = settle(&mut tx, settlements).await?;
-    lanes_advance(&mut tx, &laned, settlements.first().map_or(0, |one| one.settled_at_ms)).await?;
-    tx.commit().await?;
+    lanes_lock(db, &laned).await?;
+    let settled = settle(db, settlements).await?;
+    lanes_advance(db, &laned, settlements.first().map_or(0, |one| one.settled_at_ms)).await?;
     Ok(settled)
 }
 
@@ -137,7 +136,7 @@ async fn settle(db: &mut PgConnection, settlements: &[Settlement]) -> sqlx::Resu
     rows.iter().map(|row| row.try_get(0)).collect()
 }
 
-pub(in crate::store) async fn message_counts(db: &Postgres) -> sqlx::Result<Vec<MessageCount>> {
+pub(in crate::store) async fn message_counts(db: &mut PgConnection) -> sqlx::Result<Vec<MessageCount>> {
     let rows = sqlx::query(
         "SELECT destination, state, COUNT(*), MIN(visible_at_ms) FROM outbox_messages
          WHERE state IN ('ready', 'leased') GROUP BY destination, state
@@ -148,13 +147,13 @@ pub(in crate::store) async fn message_counts(db: &Postgres) -> sqlx::Result<Vec<
          SELECT destination, state, COUNT(*), MIN(visible_at_ms) FROM outbox_messages
          WHERE state = 'waiting' GROUP BY destination, state",
     )
-    .fetch_all(&db.pool)
+    .fetch_all(db)
     .await?;
     rows.iter().map(MessageCount::from_row).collect()
 }
 
 pub(in crate::store) async fn message_list_of_event(
-    db: &Postgres,
+    db: &mut PgConnection,
     key: &EventKey,
 ) -> sqlx::Result<Vec<MessageRow>> {
     let rows = sqlx::query(
@@ -165,7 +164,7 @@ pub(in crate::store) async fn message_list_of_event(
     )
     .bind(key.provider.as_str())
     .bind(key.event_id.as_str())
-    .fetch_all(&db.pool)
+    .fetch_all(db)
     .await?;
     rows.iter().map(MessageRow::from_row).collect()
 }

@@ -8,14 +8,17 @@ mod lane;
 mod message;
 mod operator;
 
+use std::collections::HashSet;
 use std::str::FromStr;
+use std::sync::Arc;
 use std::time::Duration;
 
-use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};
+use sqlx::postgres::{PgConnectOptions, PgConnection};
+use sqlx::{ConnectOptions, Connection};
 
 pub(super) use admission::{
-    admission_begin, admit_at_once, conflict_record, event_take_due, events_holders, events_insert,
-    events_update, lock_wait_set, messages_insert, paused_names, versions_raise,
+    admit_at_once, conflict_record, event_take_due, events_holders, events_insert, events_update,
+    lock_wait_set, messages_insert, paused_names, versions_raise,
 };
 pub(super) use event::{event_counts_open, event_get, event_list, event_retry_later, unreadable_bytes};
 pub(super) use evidence::{
@@ -28,20 +31,47 @@ pub(super) use message::{
 pub(super) use operator::{
     attempt_list, audit_list, destination_pause, event_rerun, event_state, idempotency_answer,
     idempotency_prune, idempotency_take, message_count, message_get, message_ids, message_list,
-    message_state, messages_act, operator_begin, pause_list,
+    message_state, messages_act, pause_list,
 };
 
-use super::{StoreError, migrations};
-use crate::types::UnixMs;
+use super::admission::EventInsert;
+use super::limit::limited;
+use super::pool::{Pool, Trust};
+use super::warnings::{listen, refused_with_warning};
+use super::{NewMessage, StoreError, migrations};
+use crate::types::{EventKey, UnixMs};
 
 /// The connections to one server.
 #[derive(Clone)]
 pub(super) struct Postgres {
-    /// For everything: PostgreSQL has no single writer.
-    pub(super) pool: PgPool,
+    /// For everything else: PostgreSQL has no single writer.
+    pool: Pool<sqlx::Postgres>,
+    /// For what people look at and decide: their questions may be long, and nothing else waits behind them.
+    people: Pool<sqlx::Postgres>,
     /// One session for whole admissions: nobody else delays it, and what it prepared stays with it.
-    pub(super) committer: PgPool,
+    committer: Pool<sqlx::Postgres>,
 }
+
+impl Postgres {
+    pub(super) fn reader(&self) -> &Pool<sqlx::Postgres> {
+        &self.pool
+    }
+
+    pub(super) fn writer(&self) -> &Pool<sqlx::Postgres> {
+        &self.pool
+    }
+
+    pub(super) fn people(&self) -> &Pool<sqlx::Postgres> {
+        &self.people
+    }
+
+    pub(super) fn deciding(&self) -> &Pool<sqlx::Postgres> {
+        &self.people
+    }
+}
+
+/// Connections for what people look at and decide.
+const PEOPLE_N: u32 = 2;
 
 /// Connects. Refuses what could lose a confirmed commit.
 pub(super) async fn open(url: &str, connections_n: u32) -> Result<Postgres, StoreError> {
@@ -55,30 +85,59 @@ pub(super) async fn open(url: &str, connections_n: u32) -> Result<Postgres, Stor
             // Below any sender's patience: a wait for another node's uncommitted twin ends in 503.
             ("lock_timeout", "2s"),
             ("idle_in_transaction_session_timeout", "30s"),
+            // A cancelled wait for a synchronous standby is answered with success.
+            ("statement_timeout", "0"),
             ("jit", "off"),
         ]);
+    let mut first =
+        limited(options.connect()).await.map_err(|source| StoreError::from_sqlx("open", source))?;
+    check(&mut first).await?;
+    // An error means that it is closed already.
+    drop(first.close().await);
+    listen();
+    let trust = Arc::new(Trust::default());
     let pool = |connections_n: u32| {
-        PgPoolOptions::new()
-            .max_connections(connections_n)
-            .min_connections(1)
-            .acquire_timeout(Duration::from_secs(5))
-            .test_before_acquire(false)
+        let options = options.clone();
+        Pool::new(connections_n, Arc::clone(&trust), Box::new(move || Box::pin(connected(options.clone()))))
     };
-    let committer = pool(1).connect_lazy_with(options.clone());
-    let pool = pool(connections_n.max(5) - 1)
-        .connect_with(options)
-        .await
-        .map_err(|source| StoreError::from_sqlx("open", source))?;
-    check(&pool).await?;
-    Ok(Postgres { pool, committer })
+    let others_n = connections_n.saturating_sub(1 + PEOPLE_N).max(3);
+    Ok(Postgres { pool: pool(others_n), people: pool(PEOPLE_N), committer: pool(1) })
 }
 
-async fn check(pool: &PgPool) -> Result<(), StoreError> {
+/// A new session that may write.
+async fn connected(options: PgConnectOptions) -> sqlx::Result<PgConnection> {
+    let mut session = options.connect().await?;
+    let is_writable: bool = sqlx::query_scalar(IS_WRITABLE).fetch_one(&mut session).await?;
+    if !is_writable {
+        return Err(sqlx::Error::Configuration("this server only reads: it is a standby".into()));
+    }
+    // What nobody waits for any more ends soon. Servers before version 14 do not know how.
+    drop(sqlx::raw_sql("SET client_connection_check_interval = '2s'").execute(&mut session).await);
+    Ok(session)
+}
+
+/// Whether a session may write: not on a standby, and not where somebody has forbidden it.
+const IS_WRITABLE: &str =
+    "SELECT NOT pg_is_in_recovery() AND NOT current_setting('transaction_read_only')::boolean";
+
+/// A whole admission in one statement, on the committer's own session.
+pub(super) async fn admitted_at_once(
+    db: &Postgres,
+    rows: &[EventInsert<'_>],
+    messages: &[NewMessage],
+) -> sqlx::Result<(HashSet<EventKey>, HashSet<String>)> {
+    let mut held = db.committer.take().await?;
+    let work = limited(admit_at_once(held.connection()?, rows, messages));
+    let answer = refused_with_warning(work).await;
+    held.give_back_after(answer)
+}
+
+async fn check(session: &mut PgConnection) -> Result<(), StoreError> {
     let unavailable = |source| StoreError::from_sqlx("open", source);
     for (name, bad) in [("fsync", "off"), ("full_page_writes", "off"), ("synchronous_commit", "off")] {
         let value: String = sqlx::query_scalar("SELECT current_setting($1)")
             .bind(name)
-            .fetch_one(pool)
+            .fetch_one(&mut *session)
             .await
             .map_err(unavailable)?;
         if value == bad {
@@ -88,55 +147,65 @@ async fn check(pool: &PgPool) -> Result<(), StoreError> {
         }
     }
     let is_standby: bool =
-        sqlx::query_scalar("SELECT pg_is_in_recovery()").fetch_one(pool).await.map_err(unavailable)?;
+        sqlx::query_scalar("SELECT pg_is_in_recovery()").fetch_one(session).await.map_err(unavailable)?;
     if is_standby {
         return Err(StoreError::Refused("PostgreSQL is in recovery: connect to the primary".to_owned()));
     }
     Ok(())
 }
 
+/// Takes as long as it takes, on a session of its own.
 pub(super) async fn migrate(db: &Postgres) -> sqlx::Result<()> {
-    migrations::postgres().run(&db.pool).await.map_err(|error| sqlx::Error::Migrate(Box::new(error)))
+    let mut held = db.pool.take().await?;
+    let answer = migrations::postgres().run_direct(None, held.connection()?, false).await;
+    held.give_back_after(answer.map_err(|error| sqlx::Error::Migrate(Box::new(error))))
 }
 
-pub(super) async fn schema_version(db: &Postgres) -> sqlx::Result<i64> {
+pub(super) async fn schema_version(db: &mut PgConnection) -> sqlx::Result<i64> {
     let is_there: bool =
-        sqlx::query_scalar("SELECT to_regclass('_sqlx_migrations') IS NOT NULL").fetch_one(&db.pool).await?;
+        sqlx::query_scalar("SELECT to_regclass('_sqlx_migrations') IS NOT NULL").fetch_one(&mut *db).await?;
     if !is_there {
         return Ok(0);
     }
     sqlx::query_scalar("SELECT COALESCE(MAX(version), 0) FROM _sqlx_migrations WHERE success")
-        .fetch_one(&db.pool)
+        .fetch_one(db)
         .await
 }
 
-pub(super) async fn installation_create(db: &Postgres, id: &str) -> sqlx::Result<()> {
+pub(super) async fn installation_create(db: &mut PgConnection, id: &str) -> sqlx::Result<()> {
     sqlx::query(
         "INSERT INTO installation (one, installation_id, created_at_ms)
          VALUES (1, $1, (extract(epoch FROM clock_timestamp()) * 1000)::bigint) ON CONFLICT DO NOTHING",
     )
     .bind(id)
-    .execute(&db.pool)
+    .execute(db)
     .await
     .map(drop)
 }
 
-pub(super) async fn installation_id(db: &Postgres) -> sqlx::Result<String> {
-    sqlx::query_scalar("SELECT installation_id FROM installation").fetch_one(&db.pool).await
+pub(super) async fn installation_id(db: &mut PgConnection) -> sqlx::Result<String> {
+    sqlx::query_scalar("SELECT installation_id FROM installation").fetch_one(db).await
 }
 
-pub(super) async fn ping(db: &Postgres) -> sqlx::Result<()> {
-    sqlx::query("SELECT 1").execute(&db.pool).await.map(drop)
+/// Whether this transaction may write; with `is_written`, a row is, as it was.
+pub(super) async fn probe(db: &mut PgConnection, is_written: bool) -> sqlx::Result<()> {
+    let is_writable: bool = sqlx::query_scalar(IS_WRITABLE).fetch_one(&mut *db).await?;
+    if !is_writable {
+        return Err(sqlx::Error::Configuration("this server only reads: it is a standby".into()));
+    }
+    if is_written {
+        sqlx::query("UPDATE installation SET created_at_ms = created_at_ms").execute(db).await?;
+    }
+    Ok(())
 }
 
-pub(super) async fn clock_offset_ms(db: &Postgres, now_ms: UnixMs) -> sqlx::Result<i64> {
+pub(super) async fn clock_offset_ms(db: &mut PgConnection, now_ms: UnixMs) -> sqlx::Result<i64> {
     let there: i64 = sqlx::query_scalar("SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint")
-        .fetch_one(&db.pool)
+        .fetch_one(db)
         .await?;
     Ok(there.saturating_sub(now_ms))
 }
 
-pub(super) async fn close(db: &Postgres) {
-    db.committer.close().await;
-    db.pool.close().await;
+pub(super) async fn close(db: &Postgres, bound: Duration) {
+    tokio::join!(db.committer.close(bound), db.pool.close(bound), db.people.close(bound));
 }

@@ -3,15 +3,9 @@
 
 use sqlx::{PgConnection, Row};
 
-use super::Postgres;
+use crate::store::MessageRow;
 use crate::store::operator::{Act, AttemptRow, AuditRow, Decision, Filter, PauseRow};
-use crate::store::tx::TxKind;
-use crate::store::{MessageRow, Tx};
 use crate::types::{EventKey, MessageState, Name, UnixMs};
-
-pub(in crate::store) async fn operator_begin(db: &Postgres) -> sqlx::Result<Tx> {
-    db.pool.begin().await.map(TxKind::Postgres).map(Tx)
-}
 
 /// Takes the key for this request; what the same key was answered before, and to which request.
 pub(in crate::store) async fn idempotency_take(
@@ -174,7 +168,7 @@ pub(in crate::store) async fn messages_act(
 }
 
 pub(in crate::store) async fn message_get(
-    db: &Postgres,
+    db: &mut PgConnection,
     message_id: &str,
 ) -> sqlx::Result<Option<MessageRow>> {
     let row = sqlx::query(
@@ -184,13 +178,13 @@ pub(in crate::store) async fn message_get(
          FROM outbox_messages WHERE message_id = $1",
     )
     .bind(message_id)
-    .fetch_optional(&db.pool)
+    .fetch_optional(db)
     .await?;
     row.map(|row| MessageRow::from_row(&row)).transpose()
 }
 
 pub(in crate::store) async fn message_list(
-    db: &Postgres,
+    db: &mut PgConnection,
     filter: &Filter,
     before: Option<&str>,
     limit: i64,
@@ -209,12 +203,12 @@ pub(in crate::store) async fn message_list(
     .bind(filter.provider.as_ref().map(Name::as_str))
     .bind(before)
     .bind(limit)
-    .fetch_all(&db.pool)
+    .fetch_all(db)
     .await?;
     rows.iter().map(MessageRow::from_row).collect()
 }
 
-pub(in crate::store) async fn message_count(db: &Postgres, filter: &Filter) -> sqlx::Result<i64> {
+pub(in crate::store) async fn message_count(db: &mut PgConnection, filter: &Filter) -> sqlx::Result<i64> {
     sqlx::query_scalar(
         "SELECT COUNT(*) FROM outbox_messages
          WHERE state = $1 AND ($2::text IS NULL OR destination = $2) AND ($3::text IS NULL OR provider = $3)",
@@ -222,11 +216,14 @@ pub(in crate::store) async fn message_count(db: &Postgres, filter: &Filter) -> s
     .bind(filter.state.map(MessageState::as_str))
     .bind(filter.destination.as_ref().map(Name::as_str))
     .bind(filter.provider.as_ref().map(Name::as_str))
-    .fetch_one(&db.pool)
+    .fetch_one(db)
     .await
 }
 
-pub(in crate::store) async fn attempt_list(db: &Postgres, message_id: &str) -> sqlx::Result<Vec<AttemptRow>> {
+pub(in crate::store) async fn attempt_list(
+    db: &mut PgConnection,
+    message_id: &str,
+) -> sqlx::Result<Vec<AttemptRow>> {
     let rows = sqlx::query(
         "SELECT a.attempt_n, a.node, a.started_at_ms, COALESCE(a.finished_at_ms, m.settled_at_ms),
                 COALESCE(a.result, m.last_result), COALESCE(a.http_status, m.last_http_status), a.error, a.response
@@ -236,25 +233,31 @@ pub(in crate::store) async fn attempt_list(db: &Postgres, message_id: &str) -> s
          WHERE a.message_id = $1 ORDER BY a.attempt_n DESC LIMIT 100",
     )
     .bind(message_id)
-    .fetch_all(&db.pool)
+    .fetch_all(db)
     .await?;
     rows.iter().map(AttemptRow::from_row).collect()
 }
 
-pub(in crate::store) async fn audit_list(db: &Postgres, message_id: &str) -> sqlx::Result<Vec<AuditRow>> {
+pub(in crate::store) async fn audit_list(
+    db: &mut PgConnection,
+    message_id: &str,
+) -> sqlx::Result<Vec<AuditRow>> {
     let rows = sqlx::query(
         "SELECT at_ms, actor, action, detail FROM audit_log WHERE message_id = $1 ORDER BY at_ms DESC, audit_id LIMIT 100",
     )
     .bind(message_id)
-    .fetch_all(&db.pool)
+    .fetch_all(db)
     .await?;
     rows.iter().map(AuditRow::from_row).collect()
 }
 
-pub(in crate::store) async fn idempotency_prune(db: &Postgres, before_ms: UnixMs) -> sqlx::Result<u64> {
+pub(in crate::store) async fn idempotency_prune(
+    db: &mut PgConnection,
+    before_ms: UnixMs,
+) -> sqlx::Result<u64> {
     let gone = sqlx::query("DELETE FROM idempotency_keys WHERE created_at_ms < $1")
         .bind(before_ms)
-        .execute(&db.pool)
+        .execute(db)
         .await?;
     Ok(gone.rows_affected())
 }
@@ -295,11 +298,11 @@ pub(in crate::store) async fn destination_pause(
     Ok(changed.rows_affected())
 }
 
-pub(in crate::store) async fn pause_list(db: &Postgres) -> sqlx::Result<Vec<PauseRow>> {
+pub(in crate::store) async fn pause_list(db: &mut PgConnection) -> sqlx::Result<Vec<PauseRow>> {
     let rows = sqlx::query(
         "SELECT destination, actor, reason, paused_at_ms FROM destination_pauses ORDER BY destination",
     )
-    .fetch_all(&db.pool)
+    .fetch_all(db)
     .await?;
     rows.iter().map(PauseRow::from_row).collect()
 }

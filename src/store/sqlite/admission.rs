@@ -5,19 +5,13 @@ use std::collections::HashSet;
 
 use sqlx::{Row, SqliteConnection};
 
-use super::{Sqlite, values_sql};
+use super::values_sql;
 use crate::store::admission::{EventInsert, Holder, MessageInsert};
-use crate::store::tx::TxKind;
-use crate::store::{DueEvent, EventUpdate, Tx};
+use crate::store::{DueEvent, EventUpdate};
 use crate::types::{BodyDigest, EventKey, IncomingEvent, Name, ObjectVersion, UnixMs};
 
 /// Most rows in one statement: 400 rows of 18 values stay far below SQLite's 32,766 parameters.
 const ROWS_N_MAX: usize = 400;
-
-pub(in crate::store) async fn admission_begin(db: &Sqlite) -> sqlx::Result<Tx> {
-    // IMMEDIATE: a deferred transaction that writes later fails at once when another wrote meanwhile.
-    db.writer.begin_with("BEGIN IMMEDIATE").await.map(TxKind::Sqlite).map(Tx)
-}
 
 /// One writer waits for nobody's row.
 pub(in crate::store) async fn lock_wait_set(_db: &mut SqliteConnection, _wait_ms: i64) -> sqlx::Result<()> {

@@ -5,34 +5,33 @@ use std::collections::HashSet;
 use serde_json::json;
 use sqlx::{Row, SqliteConnection};
 
-use super::{Sqlite, lanes_advance};
+use super::lanes_advance;
 use crate::store::{LeaseWant, LeasedMessage, MessageCount, MessageRow, Settlement, laned};
 use crate::types::{AttemptResult, EventKey, UnixMs};
 
 pub(in crate::store) async fn message_lease(
-    db: &Sqlite,
-    wants: &[&LeaseWant],
+    db: &mut SqliteConnection,
+    wants: &[LeaseWant],
     now_ms: UnixMs,
     lease_ms: i64,
     node: &str,
 ) -> sqlx::Result<Vec<LeasedMessage>> {
-    // Looking costs the writer nothing; most looks find nothing.
-    if !is_any_due(db, wants, now_ms).await? {
-        return Ok(Vec::new());
-    }
-    let mut tx = db.writer.begin_with("BEGIN IMMEDIATE").await?;
     let mut leased = Vec::new();
     for want in wants {
-        let due = due(&mut tx, want, now_ms).await?;
+        let due = due(db, want, now_ms).await?;
         if !due.is_empty() {
-            leased.extend(claim(&mut tx, &due, want, (now_ms, lease_ms, node)).await?);
+            leased.extend(claim(db, &due, want, (now_ms, lease_ms, node)).await?);
         }
     }
-    tx.commit().await?;
     Ok(leased)
 }
 
-async fn is_any_due(db: &Sqlite, wants: &[&LeaseWant], now_ms: UnixMs) -> sqlx::Result<bool> {
+/// Whether a claim would find anything. Looking costs the writer nothing, and most looks find nothing.
+pub(in crate::store) async fn message_is_any_due(
+    db: &mut SqliteConnection,
+    wants: &[LeaseWant],
+    now_ms: UnixMs,
+) -> sqlx::Result<bool> {
     let names: Vec<&str> = wants.iter().map(|want| want.destination.as_str()).collect();
     let found = sqlx::query(
         "SELECT 1 FROM json_each($1) AS want WHERE EXISTS (
@@ -43,7 +42,7 @@ async fn is_any_due(db: &Sqlite, wants: &[&LeaseWant], now_ms: UnixMs) -> sqlx::
     )
     .bind(json!(names).to_string())
     .bind(now_ms)
-    .fetch_optional(&db.reader)
+    .fetch_optional(db)
     .await?;
     Ok(found.is_some())
 }
@@ -132,7 +131,7 @@ async fn claim(
 
 /// Prolongs a lease; `false` when it is no longer this worker's.
 pub(in crate::store) async fn message_extend(
-    db: &Sqlite,
+    db: &mut SqliteConnection,
     message_id: &str,
     attempt_n: u32,
     until_ms: UnixMs,
@@ -144,17 +143,16 @@ pub(in crate::store) async fn message_extend(
     .bind(message_id)
     .bind(i64::from(attempt_n))
     .bind(until_ms)
-    .execute(&db.writer)
+    .execute(db)
     .await?;
     Ok(extended.rows_affected() == 1)
 }
 
 pub(in crate::store) async fn message_settle(
-    db: &Sqlite,
+    db: &mut SqliteConnection,
     settlements: &[Settlement],
 ) -> sqlx::Result<HashSet<String>> {
     let all = json!(settlements.iter().map(Settlement::to_json).collect::<Vec<_>>()).to_string();
-    let mut tx = db.writer.begin_with("BEGIN IMMEDIATE").await?;
     let rows = sqlx::query(
         "UPDATE outbox_messages AS m
          SET state = s.value ->> 'state', visible_at_ms = COALESCE(s.value ->> 'visible_at_ms', m.visible_at_ms),
@@ -168,20 +166,19 @@ pub(in crate::store) async fn message_settle(
          RETURNING message_id",
     )
     .bind(&all)
-    .fetch_all(&mut *tx)
+    .fetch_all(&mut *db)
     .await?;
     let settled: HashSet<String> = rows.iter().map(|row| row.try_get(0)).collect::<sqlx::Result<_>>()?;
     // What went well is told by the message; see the migration.
     let has_more = |one: &&Settlement| one.result != AttemptResult::Done || one.response.is_some();
     let told: Vec<&Settlement> = settlements.iter().filter(has_more).collect();
     if !told.is_empty() {
-        attempts_finish(&mut tx, &told, &settled).await?;
+        attempts_finish(db, &told, &settled).await?;
     }
     let laned = laned(settlements);
     if !laned.is_empty() {
-        lanes_advance(&mut tx, &laned, settlements.first().map_or(0, |one| one.settled_at_ms)).await?;
+        lanes_advance(db, &laned, settlements.first().map_or(0, |one| one.settled_at_ms)).await?;
     }
-    tx.commit().await?;
     Ok(settled)
 }
 
@@ -207,7 +204,7 @@ async fn attempts_finish(
     .map(drop)
 }
 
-pub(in crate::store) async fn message_counts(db: &Sqlite) -> sqlx::Result<Vec<MessageCount>> {
+pub(in crate::store) async fn message_counts(db: &mut SqliteConnection) -> sqlx::Result<Vec<MessageCount>> {
     let rows = sqlx::query(
         "SELECT destination, state, COUNT(*), MIN(visible_at_ms) FROM outbox_messages
          WHERE state IN ('ready', 'leased') GROUP BY destination, state
@@ -218,13 +215,13 @@ pub(in crate::store) async fn message_counts(db: &Sqlite) -> sqlx::Result<Vec<Me
          SELECT destination, state, COUNT(*), MIN(visible_at_ms) FROM outbox_messages
          WHERE state = 'waiting' GROUP BY destination, state",
     )
-    .fetch_all(&db.reader)
+    .fetch_all(db)
     .await?;
     rows.iter().map(MessageCount::from_row).collect()
 }
 
 pub(in crate::store) async fn message_list_of_event(
-    db: &Sqlite,
+    db: &mut SqliteConnection,
     key: &EventKey,
 ) -> sqlx::Result<Vec<MessageRow>> {
     let rows = sqlx::query(
@@ -235,7 +232,7 @@ pub(in crate::store) async fn message_list_of_event(
     )
     .bind(key.provider.as_str())
     .bind(key.event_id.as_str())
-    .fetch_all(&db.reader)
+    .fetch_all(db)
     .await?;
     rows.iter().map(MessageRow::from_row).collect()
 }

@@ -14,14 +14,12 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use sqlx::sqlite::{
-    SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteSynchronous,
-};
-use sqlx::{AssertSqlSafe, SqlSafeStr};
+use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection, SqliteJournalMode, SqliteSynchronous};
+use sqlx::{AssertSqlSafe, ConnectOptions, SqlSafeStr};
 
 pub(super) use admission::{
-    admission_begin, conflict_record, event_take_due, events_holders, events_insert, events_update,
-    lock_wait_set, messages_insert, paused_names, versions_raise,
+    conflict_record, event_take_due, events_holders, events_insert, events_update, lock_wait_set,
+    messages_insert, paused_names, versions_raise,
 };
 pub(super) use event::{event_counts_open, event_get, event_list, event_retry_later, unreadable_bytes};
 pub(super) use evidence::{
@@ -29,19 +27,22 @@ pub(super) use evidence::{
 };
 pub(super) use lane::{lanes_advance, lanes_extend, lanes_lock};
 pub(super) use message::{
-    message_counts, message_extend, message_lease, message_list_of_event, message_settle,
+    message_counts, message_extend, message_is_any_due, message_lease, message_list_of_event, message_settle,
 };
 pub(super) use operator::{
     attempt_list, audit_list, destination_pause, event_rerun, event_state, idempotency_answer,
     idempotency_prune, idempotency_take, message_count, message_get, message_ids, message_list,
-    message_state, messages_act, operator_begin, pause_list,
+    message_state, messages_act, pause_list,
 };
 
+use super::pool::{Pool, Trust};
 use super::{StoreError, migrations};
 use crate::types::UnixMs;
 
 /// The oldest library without the WAL-reset corruption (sqlite.org/wal.html#walresetbug).
 const VERSION_MIN: (u32, u32, u32) = (3, 51, 3);
+/// Connections for what people look at.
+const PEOPLE_N: u32 = 2;
 /// How long a statement waits for another connection's lock.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(2);
 /// File systems whose locks cannot be trusted.
@@ -51,11 +52,31 @@ const NETWORK_FILE_SYSTEMS: [&str; 7] = ["nfs", "nfs4", "cifs", "smb3", "9p", "f
 #[derive(Clone)]
 pub(super) struct Sqlite {
     /// The only connection that writes.
-    pub(super) writer: SqlitePool,
+    writer: Pool<sqlx::Sqlite>,
     /// Read only.
-    pub(super) reader: SqlitePool,
+    reader: Pool<sqlx::Sqlite>,
+    /// Read only, for what people look at: their questions may be long, and nothing else waits behind them.
+    people: Pool<sqlx::Sqlite>,
     /// Held for the life of the process, so that no second one opens the file.
     _lock: Arc<File>,
+}
+
+impl Sqlite {
+    pub(super) fn reader(&self) -> &Pool<sqlx::Sqlite> {
+        &self.reader
+    }
+
+    pub(super) fn writer(&self) -> &Pool<sqlx::Sqlite> {
+        &self.writer
+    }
+
+    pub(super) fn people(&self) -> &Pool<sqlx::Sqlite> {
+        &self.people
+    }
+
+    pub(super) fn deciding(&self) -> &Pool<sqlx::Sqlite> {
+        &self.writer
+    }
 }
 
 /// Opens, or makes, the file. Refuses what could lose a confirmed commit.
@@ -82,19 +103,21 @@ pub(super) async fn open(url: &str, connections_n: u32) -> Result<Sqlite, StoreE
         .pragma("journal_size_limit", "268435456")
         .pragma("cache_size", "-65536");
     let unavailable = |source| StoreError::from_sqlx("open", source);
-    let writer = SqlitePoolOptions::new()
-        .max_connections(1)
-        .idle_timeout(None)
-        .max_lifetime(None)
-        .acquire_timeout(Duration::from_secs(10))
-        .connect_with(options.clone())
-        .await
-        .map_err(unavailable)?;
-    check(&writer).await?;
-    let reader = SqlitePoolOptions::new()
-        .max_connections(connections_n.clamp(1, 16))
-        .connect_lazy_with(options.read_only(true).pragma("query_only", "ON"));
-    Ok(Sqlite { writer, reader, _lock: Arc::new(lock) })
+    let trust = Arc::new(Trust::default());
+    let pool = |connections_n: u32, options: SqliteConnectOptions| {
+        let connect = move || {
+            let options = options.clone();
+            Box::pin(async move { options.connect().await }) as _
+        };
+        Pool::new(connections_n, Arc::clone(&trust), Box::new(connect))
+    };
+    let reading = options.clone().read_only(true).pragma("query_only", "ON");
+    let reader = pool(connections_n.saturating_sub(PEOPLE_N).clamp(1, 16), reading.clone());
+    let (writer, people) = (pool(1, options), pool(PEOPLE_N, reading));
+    let mut first = writer.take().await.map_err(unavailable)?;
+    check(first.connection().map_err(unavailable)?).await?;
+    first.give_back();
+    Ok(Sqlite { writer, reader, people, _lock: Arc::new(lock) })
 }
 
 /// One process for one file: a second one would find leases of the first that it takes for dead.
@@ -132,10 +155,10 @@ fn network_file_system(path: &Path) -> Option<String> {
     NETWORK_FILE_SYSTEMS.contains(&best.1).then(|| best.1.to_owned())
 }
 
-async fn check(writer: &SqlitePool) -> Result<(), StoreError> {
+async fn check(writer: &mut SqliteConnection) -> Result<(), StoreError> {
     let unavailable = |source| StoreError::from_sqlx("open", source);
     let version: String =
-        sqlx::query_scalar("SELECT sqlite_version()").fetch_one(writer).await.map_err(unavailable)?;
+        sqlx::query_scalar("SELECT sqlite_version()").fetch_one(&mut *writer).await.map_err(unavailable)?;
     let mut parts = version.split('.').map(|part| part.parse().unwrap_or(0));
     let mut next = || parts.next().unwrap_or(0);
     if (next(), next(), next()) < VERSION_MIN {
@@ -145,7 +168,7 @@ async fn check(writer: &SqlitePool) -> Result<(), StoreError> {
         )));
     }
     let mode: String =
-        sqlx::query_scalar("PRAGMA journal_mode").fetch_one(writer).await.map_err(unavailable)?;
+        sqlx::query_scalar("PRAGMA journal_mode").fetch_one(&mut *writer).await.map_err(unavailable)?;
     let synchronous: i64 =
         sqlx::query_scalar("PRAGMA synchronous").fetch_one(writer).await.map_err(unavailable)?;
     if mode != "wal" || synchronous < 2 {
@@ -156,51 +179,59 @@ async fn check(writer: &SqlitePool) -> Result<(), StoreError> {
     Ok(())
 }
 
+/// Takes as long as it takes.
 pub(super) async fn migrate(db: &Sqlite) -> sqlx::Result<()> {
-    migrations::sqlite().run(&db.writer).await.map_err(|error| sqlx::Error::Migrate(Box::new(error)))
+    let mut held = db.writer.take().await?;
+    let answer = migrations::sqlite().run_direct(None, held.connection()?, false).await;
+    held.give_back_after(answer.map_err(|error| sqlx::Error::Migrate(Box::new(error))))
 }
 
-pub(super) async fn schema_version(db: &Sqlite) -> sqlx::Result<i64> {
+pub(super) async fn schema_version(db: &mut SqliteConnection) -> sqlx::Result<i64> {
     let is_there: i64 =
         sqlx::query_scalar("SELECT COUNT(*) FROM sqlite_schema WHERE name = '_sqlx_migrations'")
-            .fetch_one(&db.writer)
+            .fetch_one(&mut *db)
             .await?;
     if is_there == 0 {
         return Ok(0);
     }
     sqlx::query_scalar("SELECT COALESCE(MAX(version), 0) FROM _sqlx_migrations WHERE success")
-        .fetch_one(&db.writer)
+        .fetch_one(db)
         .await
 }
 
-pub(super) async fn installation_create(db: &Sqlite, id: &str) -> sqlx::Result<()> {
+pub(super) async fn installation_create(db: &mut SqliteConnection, id: &str) -> sqlx::Result<()> {
     sqlx::query(
         "INSERT INTO installation (one, installation_id, created_at_ms)
          VALUES (1, $1, CAST(strftime('%s', 'now') AS INTEGER) * 1000) ON CONFLICT DO NOTHING",
     )
     .bind(id)
-    .execute(&db.writer)
+    .execute(db)
     .await
     .map(drop)
 }
 
-pub(super) async fn installation_id(db: &Sqlite) -> sqlx::Result<String> {
-    sqlx::query_scalar("SELECT installation_id FROM installation").fetch_one(&db.reader).await
+pub(super) async fn installation_id(db: &mut SqliteConnection) -> sqlx::Result<String> {
+    sqlx::query_scalar("SELECT installation_id FROM installation").fetch_one(db).await
 }
 
-pub(super) async fn ping(db: &Sqlite) -> sqlx::Result<()> {
-    sqlx::query("SELECT 1").execute(&db.reader).await.map(drop)
+/// That the transaction could be opened says that it may write; with `is_written`, something is.
+pub(super) async fn probe(db: &mut SqliteConnection, is_written: bool) -> sqlx::Result<()> {
+    if is_written {
+        // A row that stays as it was is not written. Nobody else uses this number of the file's header.
+        let sql = format!("PRAGMA user_version = {}", fastrand::i32(1..));
+        sqlx::query(AssertSqlSafe(sql)).execute(db).await?;
+    }
+    Ok(())
 }
 
 /// The same machine, the same clock.
-#[expect(clippy::unused_async, reason = "the twin asks its server")]
-pub(super) async fn clock_offset_ms(_db: &Sqlite, _now_ms: UnixMs) -> sqlx::Result<i64> {
+pub(super) async fn clock_offset_ms(_db: &mut SqliteConnection, _now_ms: UnixMs) -> sqlx::Result<i64> {
     Ok(0)
 }
 
-pub(super) async fn close(db: &Sqlite) {
-    db.reader.close().await;
-    db.writer.close().await;
+pub(super) async fn close(db: &Sqlite, bound: Duration) {
+    tokio::join!(db.reader.close(bound), db.people.close(bound));
+    db.writer.close(bound).await;
 }
 
 /// `prefix (?, ?), (?, ?) suffix` for `rows_n` rows of `columns_n` values: nothing in it comes from outside.

@@ -3,16 +3,9 @@
 
 use sqlx::{Row, SqliteConnection};
 
-use super::Sqlite;
+use crate::store::MessageRow;
 use crate::store::operator::{Act, AttemptRow, AuditRow, Decision, Filter, PauseRow};
-use crate::store::tx::TxKind;
-use crate::store::{MessageRow, Tx};
 use crate::types::{EventKey, MessageState, Name, UnixMs};
-
-pub(in crate::store) async fn operator_begin(db: &Sqlite) -> sqlx::Result<Tx> {
-    // IMMEDIATE: reading first and writing later would fail when another wrote meanwhile.
-    db.writer.begin_with("BEGIN IMMEDIATE").await.map(TxKind::Sqlite).map(Tx)
-}
 
 /// Takes the key for this request; what the same key was answered before, and to which request.
 pub(in crate::store) async fn idempotency_take(
@@ -178,7 +171,10 @@ pub(in crate::store) async fn messages_act(
     Ok(changed.rows_affected())
 }
 
-pub(in crate::store) async fn message_get(db: &Sqlite, message_id: &str) -> sqlx::Result<Option<MessageRow>> {
+pub(in crate::store) async fn message_get(
+    db: &mut SqliteConnection,
+    message_id: &str,
+) -> sqlx::Result<Option<MessageRow>> {
     let row = sqlx::query(
         "SELECT message_id, provider, event_id, event_type, effect_name, idempotency_key, destination, state, attempts_n,
                 visible_at_ms, last_result, last_error, created_at_ms, first_sent_at_ms, key_valid_until_ms,
@@ -186,13 +182,13 @@ pub(in crate::store) async fn message_get(db: &Sqlite, message_id: &str) -> sqlx
          FROM outbox_messages WHERE message_id = $1",
     )
     .bind(message_id)
-    .fetch_optional(&db.reader)
+    .fetch_optional(db)
     .await?;
     row.map(|row| MessageRow::from_row(&row)).transpose()
 }
 
 pub(in crate::store) async fn message_list(
-    db: &Sqlite,
+    db: &mut SqliteConnection,
     filter: &Filter,
     before: Option<&str>,
     limit: i64,
@@ -211,12 +207,12 @@ pub(in crate::store) async fn message_list(
     .bind(filter.provider.as_ref().map(Name::as_str))
     .bind(before)
     .bind(limit)
-    .fetch_all(&db.reader)
+    .fetch_all(db)
     .await?;
     rows.iter().map(MessageRow::from_row).collect()
 }
 
-pub(in crate::store) async fn message_count(db: &Sqlite, filter: &Filter) -> sqlx::Result<i64> {
+pub(in crate::store) async fn message_count(db: &mut SqliteConnection, filter: &Filter) -> sqlx::Result<i64> {
     sqlx::query_scalar(
         "SELECT COUNT(*) FROM outbox_messages
          WHERE state = $1 AND ($2 IS NULL OR destination = $2) AND ($3 IS NULL OR provider = $3)",
@@ -224,11 +220,14 @@ pub(in crate::store) async fn message_count(db: &Sqlite, filter: &Filter) -> sql
     .bind(filter.state.map(MessageState::as_str))
     .bind(filter.destination.as_ref().map(Name::as_str))
     .bind(filter.provider.as_ref().map(Name::as_str))
-    .fetch_one(&db.reader)
+    .fetch_one(db)
     .await
 }
 
-pub(in crate::store) async fn attempt_list(db: &Sqlite, message_id: &str) -> sqlx::Result<Vec<AttemptRow>> {
+pub(in crate::store) async fn attempt_list(
+    db: &mut SqliteConnection,
+    message_id: &str,
+) -> sqlx::Result<Vec<AttemptRow>> {
     let rows = sqlx::query(
         "SELECT a.attempt_n, a.node, a.started_at_ms, COALESCE(a.finished_at_ms, m.settled_at_ms),
                 COALESCE(a.result, m.last_result), COALESCE(a.http_status, m.last_http_status), a.error, a.response
@@ -238,25 +237,31 @@ pub(in crate::store) async fn attempt_list(db: &Sqlite, message_id: &str) -> sql
          WHERE a.message_id = $1 ORDER BY a.attempt_n DESC LIMIT 100",
     )
     .bind(message_id)
-    .fetch_all(&db.reader)
+    .fetch_all(db)
     .await?;
     rows.iter().map(AttemptRow::from_row).collect()
 }
 
-pub(in crate::store) async fn audit_list(db: &Sqlite, message_id: &str) -> sqlx::Result<Vec<AuditRow>> {
+pub(in crate::store) async fn audit_list(
+    db: &mut SqliteConnection,
+    message_id: &str,
+) -> sqlx::Result<Vec<AuditRow>> {
     let rows = sqlx::query(
         "SELECT at_ms, actor, action, detail FROM audit_log WHERE message_id = $1 ORDER BY at_ms DESC, audit_id LIMIT 100",
     )
     .bind(message_id)
-    .fetch_all(&db.reader)
+    .fetch_all(db)
     .await?;
     rows.iter().map(AuditRow::from_row).collect()
 }
 
-pub(in crate::store) async fn idempotency_prune(db: &Sqlite, before_ms: UnixMs) -> sqlx::Result<u64> {
+pub(in crate::store) async fn idempotency_prune(
+    db: &mut SqliteConnection,
+    before_ms: UnixMs,
+) -> sqlx::Result<u64> {
     let gone = sqlx::query("DELETE FROM idempotency_keys WHERE created_at_ms < $1")
         .bind(before_ms)
-        .execute(&db.writer)
+        .execute(db)
         .await?;
     Ok(gone.rows_affected())
 }
@@ -297,11 +302,11 @@ pub(in crate::store) async fn destination_pause(
     Ok(changed.rows_affected())
 }
 
-pub(in crate::store) async fn pause_list(db: &Sqlite) -> sqlx::Result<Vec<PauseRow>> {
+pub(in crate::store) async fn pause_list(db: &mut SqliteConnection) -> sqlx::Result<Vec<PauseRow>> {
     let rows = sqlx::query(
         "SELECT destination, actor, reason, paused_at_ms FROM destination_pauses ORDER BY destination",
     )
-    .fetch_all(&db.reader)
+    .fetch_all(db)
     .await?;
     rows.iter().map(PauseRow::from_row).collect()
 }

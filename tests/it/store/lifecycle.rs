@@ -58,8 +58,8 @@ async fn what_was_committed_is_there_after_a_restart(database: &Database) {
     admit(&store, &event("evt_1", "a"), &[]).await;
     let other = store.clone();
     store.close().await;
-    let gone = other.ping().await;
-    assert!(matches!(gone, Err(StoreError::Unavailable { op: "ping", .. })), "{gone:?}");
+    let gone = other.probe().await;
+    assert!(matches!(gone, Err(StoreError::Unavailable { op: "probe", .. })), "{gone:?}");
     drop((store, other));
     let store = open(database).await.unwrap();
     assert_eq!(store.event_list(Some(EventState::Done), 10).await.unwrap().len(), 1);

@@ -1,0 +1,160 @@
+//! What a transactional handler can do to its transaction: whatever it is, a 200 means that its event is kept, and
+//! nobody else notices.
+
+use std::time::Duration;
+
+use hooklatch::prelude::*;
+use hooklatch::store::{Store, StoreSettings, TxConnection};
+use serde_json::Value as Json;
+
+use crate::app::{TestApp, stripe_kind};
+use crate::database::{Database, on_both};
+use crate::process::until;
+
+on_both!(
+    an_event_whose_handler_swallows_a_failing_statement_is_kept,
+    an_event_whose_handler_ends_its_transaction_is_kept_as_failed_for_now,
+    a_transaction_that_a_handler_opened_inside_and_forgot_is_not_taken_for_ours,
+    a_statement_that_rolls_everything_back_stops_nobody_else,
+    a_broken_deferred_rule_is_its_events_alone,
+    a_handler_that_is_given_up_in_the_middle_of_a_statement_holds_up_nobody,
+);
+
+/// Makes the table that the handlers below write.
+async fn ledger(database: &Database) {
+    let store = Store::open(&StoreSettings { url: database.url.clone(), connections_n: 2 }).await.unwrap();
+    let mut admission = store.admission_begin().await.unwrap();
+    for sql in [
+        "CREATE TABLE ledger (invoice TEXT PRIMARY KEY)",
+        "INSERT INTO ledger (invoice) VALUES ('booked')",
+        "CREATE TABLE entry (invoice TEXT REFERENCES ledger (invoice) DEFERRABLE INITIALLY DEFERRED)",
+    ] {
+        admission.tx().execute(sql, &[]).await.unwrap();
+    }
+    admission.commit().await.unwrap();
+    store.close().await;
+}
+
+/// The state of an event that must be there.
+async fn state(database: &Database, id: &str) -> String {
+    let sql = "SELECT state FROM processed_webhook_events WHERE event_id = $1";
+    database.text(sql, id).await.unwrap_or_else(|| panic!("`{id}` was answered with 200 and is not there"))
+}
+
+/// Sends an event to a broken handler, the same again, and one to a good handler; stops the app.
+async fn check(database: &Database, kind: Provider, id: &str) {
+    ledger(database).await;
+    let kind = kind.on_tx("good", good).on("plain", |_: Event<Json>| Ok(Effects::new().forward("billing")));
+    let app = TestApp::start(database, kind, "").await;
+    assert_eq!(app.event(id, "broken", 1).await, "accepted");
+    assert_eq!(app.event(id, "broken", 1).await, "duplicate", "what was accepted is kept");
+    for n in 0..6 {
+        assert_eq!(app.event(&format!("good_{n}"), "good", 1).await, "accepted", "others are not hindered");
+        assert_eq!(app.event(&format!("plain_{n}"), "plain", 1).await, "accepted", "others are not hindered");
+    }
+    until("the plain ones are sent", Duration::from_secs(10), String::new, async || {
+        app.far_side.calls().len() == 6
+    })
+    .await;
+    app.running.stop().await;
+    for n in 0..6 {
+        assert_eq!(state(database, &format!("good_{n}")).await, "done");
+    }
+    assert_eq!(database.count("SELECT COUNT(*) FROM ledger WHERE invoice LIKE 'in_good%'").await, 6);
+}
+
+async fn good(tx: &mut Tx, event: Event<Json>) -> Handled {
+    let id = event.payload["id"].as_str().unwrap_or_default();
+    tx.execute("INSERT INTO ledger (invoice) VALUES ($1)", &[id.into()])
+        .await
+        .map_err(anyhow::Error::from)?;
+    Ok(Effects::new())
+}
+
+async fn swallows(tx: &mut Tx, _: Event<Json>) -> Handled {
+    // "Already booked is no error": the likeliest code there is.
+    drop(tx.execute("INSERT INTO ledger (invoice) VALUES ('booked')", &[]).await);
+    Ok(Effects::new())
+}
+
+async fn an_event_whose_handler_swallows_a_failing_statement_is_kept(database: &Database) {
+    check(database, stripe_kind().on_tx("broken", swallows), "swallowed").await;
+    // SQLite undoes the one statement, PostgreSQL aborts the transaction.
+    let wanted = if database.url.starts_with("sqlite") { "done" } else { "retry" };
+    assert_eq!(state(database, "swallowed").await, wanted);
+}
+
+async fn ends(tx: &mut Tx, _: Event<Json>) -> Handled {
+    tx.execute("ROLLBACK", &[]).await.map_err(anyhow::Error::from)?;
+    // Outside of any transaction now.
+    tx.execute("INSERT INTO ledger (invoice) VALUES ('stray')", &[]).await.map_err(anyhow::Error::from)?;
+    Ok(Effects::new().forward("billing"))
+}
+
+async fn an_event_whose_handler_ends_its_transaction_is_kept_as_failed_for_now(database: &Database) {
+    check(database, stripe_kind().on_tx("broken", ends), "ended").await;
+    assert_eq!(state(database, "ended").await, "retry");
+    let sql = "SELECT COUNT(*) FROM outbox_messages WHERE event_id = 'ended'";
+    assert_eq!(database.count(sql).await, 0, "nothing is written outside of its transaction");
+}
+
+async fn forgets(tx: &mut Tx, _: Event<Json>) -> Handled {
+    match tx.connection().map_err(anyhow::Error::from)? {
+        TxConnection::Sqlite(db) => std::mem::forget(sqlx::Connection::begin(db).await.unwrap()),
+        TxConnection::Postgres(db) => std::mem::forget(sqlx::Connection::begin(db).await.unwrap()),
+    }
+    Ok(Effects::new())
+}
+
+async fn a_transaction_that_a_handler_opened_inside_and_forgot_is_not_taken_for_ours(database: &Database) {
+    check(database, stripe_kind().on_tx("broken", forgets), "forgotten").await;
+    assert_eq!(state(database, "forgotten").await, "retry");
+}
+
+async fn rolls_back(tx: &mut Tx, _: Event<Json>) -> Handled {
+    let sql = match tx.connection().map_err(anyhow::Error::from)? {
+        TxConnection::Sqlite(_) => "INSERT OR ROLLBACK INTO ledger (invoice) VALUES ('booked')",
+        TxConnection::Postgres(_) => "DO $$ BEGIN RAISE EXCEPTION 'no'; END $$",
+    };
+    drop(tx.execute(sql, &[]).await);
+    Ok(Effects::new().forward("billing"))
+}
+
+async fn a_statement_that_rolls_everything_back_stops_nobody_else(database: &Database) {
+    check(database, stripe_kind().on_tx("broken", rolls_back), "undone").await;
+    assert_eq!(state(database, "undone").await, "retry");
+}
+
+async fn defers(tx: &mut Tx, _: Event<Json>) -> Handled {
+    tx.execute("INSERT INTO entry (invoice) VALUES ('nobody')", &[]).await.map_err(anyhow::Error::from)?;
+    Ok(Effects::new())
+}
+
+async fn a_broken_deferred_rule_is_its_events_alone(database: &Database) {
+    check(database, stripe_kind().on_tx("broken", defers), "deferred").await;
+    assert_eq!(state(database, "deferred").await, "retry");
+}
+
+async fn stalls(tx: &mut Tx, _: Event<Json>) -> Handled {
+    match tx.connection().map_err(anyhow::Error::from)? {
+        TxConnection::Postgres(_) => {
+            tx.execute("SELECT pg_sleep(60)", &[]).await.map_err(anyhow::Error::from)?;
+        }
+        // It has no statement that waits; what it does holds the only writer.
+        TxConnection::Sqlite(_) => std::future::pending().await,
+    }
+    Ok(Effects::new())
+}
+
+async fn a_handler_that_is_given_up_in_the_middle_of_a_statement_holds_up_nobody(database: &Database) {
+    let app = TestApp::start(database, stripe_kind().on_tx("broken", stalls), "").await;
+    // Whether this one is told 200 or 503 depends on the time; that it is kept and given up does not.
+    let first = app.event("stalled", "broken", 1).await;
+    assert!(["accepted", ""].contains(&first.as_str()), "{first}");
+    until("it is kept", Duration::from_secs(20), String::new, async || {
+        database.count("SELECT COUNT(*) FROM processed_webhook_events WHERE state = 'retry'").await == 1
+    })
+    .await;
+    assert_eq!(app.event("other", "other", 1).await, "accepted");
+    app.running.stop().await;
+}
