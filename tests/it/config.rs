@@ -215,6 +215,14 @@ fn a_full_file_becomes_the_config_it_says() {
 }
 
 #[test]
+fn handlers_never_have_more_than_half_of_the_time_to_answer() {
+    let of = |text: &str| right(text, &[]).server.handler_timeout_ms;
+    assert_eq!(of(""), 2_000);
+    assert_eq!(of("[server]\nanswer_timeout_ms = 1000"), 500);
+    assert_eq!(of("[server]\nanswer_timeout_ms = 10000\nhandler_timeout_ms = 3000"), 3_000);
+}
+
+#[test]
 fn kinds_without_a_signed_time_are_remembered_longer_by_themselves() {
     let text = format!("{STRIPE}[providers.github]\nsecrets = [\"s\"]\n");
     let config = right(&text, &[]);

@@ -33,6 +33,9 @@ fn each_mistake_names_its_key_and_the_remedy() {
     check("[server]\npublic_url = \"ftp://hooks.example.com\"", "server.public_url", "another scheme");
     check("[server]\npublic_url = \"https://a.example/?x=1\"", "server.public_url", "query or fragment");
     check("[server]\ninflight_bytes_max = 1000", "server.inflight_bytes_max", "out of bounds");
+    check("[server]\nevents_n_max = 0", "server.events_n_max", "from 1 to 100000");
+    check("[server]\nhandler_timeout_ms = 9", "server.handler_timeout_ms", "from 10 to 30000");
+    check("[server]\nunreadable_bytes_max = -1", "server.unreadable_bytes_max", "out of bounds");
     check("[admin]\nlisten = \"127.0.0.1:8080\"", "admin.listen", "is where the receiver listens");
     check(
         "[admin]\ntokens = [{ name = \"ops\", role = \"boss\", token = \"0123456789abcdef\" }]",
