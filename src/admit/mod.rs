@@ -18,6 +18,7 @@ mod templates;
 mod unreadable;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
@@ -50,6 +51,26 @@ pub(crate) struct Entry {
     pub fetcher: Option<Arc<Fetcher>>,
     /// From the last byte read to the commit.
     pub admit_seconds: metrics::Histogram,
+    /// How many of its requests wait for a commit.
+    pub waiting_n: AtomicUsize,
+}
+
+/// The place of one request among those of its provider that wait; dropping it gives it back.
+struct Place(Arc<Entry>);
+
+impl Place {
+    /// `None` when the provider has taken up its share of the queue.
+    fn take(entry: &Arc<Entry>, share_n: usize) -> Option<Self> {
+        let place = Self(Arc::clone(entry));
+        // Counted first, so that the drop below and this are one.
+        (entry.waiting_n.fetch_add(1, Ordering::Relaxed) < share_n).then_some(place)
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.waiting_n.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 /// What admission found, event by event, in the order of the request.
@@ -81,6 +102,7 @@ struct Submission {
     since: Instant,
     /// The memory it takes up, whoever still waits for it.
     _held: Held,
+    _place: Place,
 }
 
 /// What every part of admission shares.
@@ -116,6 +138,8 @@ pub(crate) struct Admitter {
     shared_queue: mpsc::Sender<Submission>,
     own_queue: mpsc::Sender<Submission>,
     answer_timeout: Duration,
+    /// Most requests of one provider that may wait.
+    share_n: usize,
 }
 
 /// The tasks behind an [`Admitter`]; the app spawns and awaits them.
@@ -124,19 +148,24 @@ pub(crate) struct AdmitTasks {
     pub(crate) own: own::OwnAdmission,
 }
 
-/// Makes the entrance and its tasks. `queue_n` requests may wait in each queue.
+/// Makes the entrance and its tasks. `queue_n` requests may wait in each queue; of several providers each leaves a
+/// quarter of that to the others.
 pub(crate) fn admitter(
     admission: Arc<Admission>,
     queue_n: usize,
     answer_timeout: Duration,
+    has_several_providers: bool,
 ) -> (Admitter, AdmitTasks) {
-    let (shared_queue, shared_waiting) = mpsc::channel(queue_n.max(1));
-    let (own_queue, own_waiting) = mpsc::channel(queue_n.max(1));
+    let queue_n = queue_n.max(1);
+    let share_n = if has_several_providers { queue_n - queue_n / 4 } else { queue_n };
+    let (shared_queue, shared_waiting) = mpsc::channel(queue_n);
+    // The other half waits in the providers' lines.
+    let (own_queue, own_waiting) = mpsc::channel(queue_n.div_ceil(2));
     let tasks = AdmitTasks {
         committer: committer::Committer::new(Arc::clone(&admission), shared_waiting),
-        own: own::OwnAdmission::new(Arc::clone(&admission), own_waiting),
+        own: own::OwnAdmission::new(Arc::clone(&admission), own_waiting, queue_n / 2),
     };
-    (Admitter { admission, shared_queue, own_queue, answer_timeout }, tasks)
+    (Admitter { admission, shared_queue, own_queue, answer_timeout, share_n }, tasks)
 }
 
 impl Admitter {
@@ -156,9 +185,16 @@ impl Admitter {
         let is_own =
             events.iter().any(|e| e.unreadable.is_none() && handlers.needs_transaction(&e.event_type));
         let queue = if is_own { &self.own_queue } else { &self.shared_queue };
+        let place = Place::take(entry, self.share_n).ok_or(AdmitError::Saturated)?;
         let (answer, answered) = oneshot::channel();
-        let submission =
-            Submission { entry: Arc::clone(entry), events, answer, since: Instant::now(), _held: held };
+        let submission = Submission {
+            entry: Arc::clone(entry),
+            events,
+            answer,
+            since: Instant::now(),
+            _held: held,
+            _place: place,
+        };
         queue.try_send(submission).map_err(|refused| match refused {
             mpsc::error::TrySendError::Full(_) => AdmitError::Saturated,
             mpsc::error::TrySendError::Closed(_) => AdmitError::Unavailable("stopping".to_owned()),

@@ -27,8 +27,6 @@ use crate::types::IncomingEvent;
 
 /// Most requests in a transaction of their own at once, where there is more than one writer.
 const CONCURRENT_N: usize = 4;
-/// Most requests that wait here in their providers' lines; more wait in the queue.
-const WAITING_N_MAX: usize = 1_024;
 /// How often a request is tried again whose transaction the database gave up for another one's sake.
 const REPEATS_N_MAX: u32 = 3;
 
@@ -36,11 +34,17 @@ const REPEATS_N_MAX: u32 = 3;
 pub(crate) struct OwnAdmission {
     admission: Arc<Admission>,
     waiting: mpsc::Receiver<Submission>,
+    /// Most requests that wait here in their providers' lines; more wait in the queue.
+    lines_n_max: usize,
 }
 
 impl OwnAdmission {
-    pub(super) fn new(admission: Arc<Admission>, waiting: mpsc::Receiver<Submission>) -> Self {
-        Self { admission, waiting }
+    pub(super) fn new(
+        admission: Arc<Admission>,
+        waiting: mpsc::Receiver<Submission>,
+        lines_n_max: usize,
+    ) -> Self {
+        Self { admission, waiting, lines_n_max: lines_n_max.max(1) }
     }
 
     /// Runs until the entrance is closed and the queue is empty.
@@ -57,7 +61,7 @@ impl OwnAdmission {
                 under_way.spawn(async move { admission.admit_own(submission).await });
             }
             tokio::select! {
-                next = self.waiting.recv(), if is_open && lines.waiting_n() < WAITING_N_MAX => match next {
+                next = self.waiting.recv(), if is_open && lines.waiting_n() < self.lines_n_max => match next {
                     Some(submission) => {
                         let provider = submission.entry.provider.name().clone();
                         lines.push(&provider, submission);

@@ -12,7 +12,7 @@ mod parts;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::time::Duration;
 
 use anyhow::Context;
@@ -144,6 +144,7 @@ impl App {
             Arc::clone(&admission),
             server.queue_n_max as usize,
             Duration::from_millis(server.answer_timeout_ms),
+            entries.len() > 1,
         );
         let (readiness, ready) = watch::channel(Readiness::default());
         let is_outbox_running = Arc::new(AtomicBool::new(true));
@@ -218,6 +219,7 @@ impl App {
             is_first_party: config.is_first_party,
             retry: config.retry,
             admit_seconds: metrics::histogram!("hooklatch_admit_seconds", "provider" => name.to_string()),
+            waiting_n: AtomicUsize::new(0),
         })
     }
 

@@ -29,7 +29,7 @@ impl Server {
     /// Everything but the start.
     pub fn prepare(database_url: &str, more: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let (receiver, admin) = (free_port(), free_port());
+        let (receiver, admin) = free_ports();
         let config = format!(
             "[server]\nlisten = \"{receiver}\"\nbody_timeout_ms = 700\nheader_timeout_ms = 2000\n\
              [admin]\nlisten = \"{admin}\"\n[database]\nurl = \"{database_url}\"\n[log]\nfilter = \"warn\"\n\
@@ -117,6 +117,12 @@ impl Drop for Server {
             eprintln!("---- log of the server\n{}", self.log());
         }
     }
+}
+
+/// Two ports that nobody has now: the second one is looked for while the first one is taken.
+fn free_ports() -> (SocketAddr, SocketAddr) {
+    let first = TcpListener::bind("127.0.0.1:0").unwrap();
+    (first.local_addr().unwrap(), free_port())
 }
 
 /// A port that nobody has now.
