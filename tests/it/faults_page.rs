@@ -23,6 +23,7 @@ fn root() -> &'static Path {
 /// The page in two parts: the tables, and what is open.
 fn page() -> (String, String) {
     let text = fs::read_to_string(root().join("docs/faults.md")).unwrap();
+    let (_, text) = text.split_once("\n## ").expect("an opening, then sections");
     let (tables, open) = text.split_once(OPEN).expect("a section of what is open");
     (tables.to_owned(), open.to_owned())
 }
@@ -51,6 +52,23 @@ fn open_ids(open: &str) -> Vec<String> {
         .collect()
 }
 
+/// What runs as a test: a function with the attribute, or one that is stamped for both databases.
+fn tests_in(text: &str) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    let mut is_test = false;
+    for line in text.lines().map(str::trim_start) {
+        is_test |= line.starts_with("#[test]") || line.starts_with("#[tokio::test");
+        if let Some((_, after)) = line.split_once("fn ").filter(|_| is_test) {
+            found.insert(after.split('(').next().unwrap().to_owned());
+            is_test = false;
+        }
+    }
+    for list in text.split("on_both!(").skip(1).filter_map(|after| after.split(')').next()) {
+        found.extend(list.split(',').map(|name| name.trim().to_owned()).filter(|name| !name.is_empty()));
+    }
+    found
+}
+
 fn collect(folder: &Path, names: &mut BTreeSet<String>) {
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
@@ -58,16 +76,13 @@ fn collect(folder: &Path, names: &mut BTreeSet<String>) {
             collect(&path, names);
         } else if path.extension().is_some_and(|ending| ending == "rs") {
             let text = fs::read_to_string(&path).unwrap();
-            for after in text.split("fn ").skip(1) {
-                let is_name = |c: &char| c.is_ascii_alphanumeric() || *c == '_';
-                names.insert(after.chars().take_while(is_name).collect());
-            }
+            names.extend(tests_in(&text));
         }
     }
 }
 
-/// The names of all functions of the program and its tests.
-fn functions() -> BTreeSet<String> {
+/// The names of all tests.
+fn tests() -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     for folder in ["src", "tests", "providers"] {
         collect(&root().join(folder), &mut names);
@@ -106,7 +121,7 @@ fn every_fault_has_its_row_or_says_why_it_is_open() {
 #[test]
 fn every_row_names_a_promise_and_tests_that_are_there() {
     let (tables, _) = page();
-    let functions = functions();
+    let all = tests();
     let (mut without, mut unknown, mut unmarked) = (Vec::new(), Vec::new(), Vec::new());
     for Row { id, cells } in rows(&tables) {
         let promises: Vec<&str> = cells[2].split(", ").collect();
@@ -118,7 +133,7 @@ fn every_row_names_a_promise_and_tests_that_are_there() {
             without.push(id.clone());
         }
         for (before, name) in tests {
-            if !functions.contains(name) {
+            if !all.contains(name) {
                 unknown.push(format!("{id}: {name}"));
             }
             if name.contains("nightly_") && !before.trim_end().ends_with("(nightly)") {
@@ -126,7 +141,7 @@ fn every_row_names_a_promise_and_tests_that_are_there() {
             }
         }
     }
-    assert!(unknown.is_empty(), "no functions are called so: {unknown:#?}");
+    assert!(unknown.is_empty(), "no tests are called so: {unknown:#?}");
     assert!(unmarked.is_empty(), "say `(nightly)` before these: {unmarked:#?}");
     assert!(without.is_empty(), "{} rows name no test: {}", without.len(), without.join(" "));
 }
