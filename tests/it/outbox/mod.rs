@@ -3,6 +3,7 @@
 mod calls;
 mod handover;
 mod http;
+mod outage;
 mod running;
 mod tls;
 
