@@ -133,8 +133,14 @@ pub(in crate::store) async fn events_holders(
     events: &[&IncomingEvent],
 ) -> sqlx::Result<Vec<Holder>> {
     // A statement of its own: in the one that inserts, the loser neither inserts nor sees the row.
+    //
+    // A transaction that writes nothing waits for no standby, but what is acknowledged as known already must be where
+    // the first copy's commit may not be yet: a few bytes in the log make this one wait like any other.
     let rows = sqlx::query(
-        "SELECT i.position, e.digest, r.event_id
+        "WITH waiting AS MATERIALIZED (
+             SELECT pg_logical_emit_message(true, 'hooklatch', '')
+             WHERE current_setting('synchronous_standby_names') <> '')
+         SELECT i.position, e.digest, r.event_id, (SELECT COUNT(*) FROM waiting)
          FROM unnest($1::bigint[], $2::text[], $3::text[], $4::bytea[])
              AS i (position, provider, event_id, replay_key)
          LEFT JOIN processed_webhook_events e ON e.provider = i.provider AND e.event_id = i.event_id
