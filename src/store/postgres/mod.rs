@@ -44,6 +44,7 @@ use super::warnings::{listen, refused_with_warning};
 use super::{NewMessage, PostgresSettings, StoreError};
 use crate::types::{EventKey, UnixMs};
 use hosts::Hosts;
+use session::IS_WRITABLE;
 
 /// The connections to one server.
 #[derive(Clone)]
@@ -107,10 +108,6 @@ pub(super) async fn open(
     Ok(Postgres { pool: pool(others_n), people: pool(PEOPLE_N), committer: pool(1), hosts })
 }
 
-/// Whether a session may write: not on a standby, and not where somebody has forbidden it.
-const IS_WRITABLE: &str =
-    "SELECT NOT pg_is_in_recovery() AND NOT current_setting('transaction_read_only')::boolean";
-
 /// A whole admission in one statement, on the committer's own session.
 pub(super) async fn admitted_at_once(
     db: &Postgres,
@@ -142,7 +139,9 @@ pub(super) async fn installation_id(db: &mut PgConnection) -> sqlx::Result<Strin
 pub(super) async fn probe(db: &mut PgConnection, is_written: bool) -> sqlx::Result<()> {
     let is_writable: bool = sqlx::query_scalar(IS_WRITABLE).fetch_one(&mut *db).await?;
     if !is_writable {
-        return Err(sqlx::Error::Configuration("this server only reads: it is a standby".into()));
+        return Err(sqlx::Error::Configuration(
+            "this server takes no writes, or waits for no standby".into(),
+        ));
     }
     if is_written {
         sqlx::query("UPDATE installation SET created_at_ms = created_at_ms").execute(db).await?;

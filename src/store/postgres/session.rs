@@ -17,13 +17,24 @@ const IDLE_TIMEOUT_MS_MAX: i64 = 60_000;
 /// How long a second session may take to come about when we ask whether sessions are our own.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// One round trip, as a simple query: it is right on any connection, whoever stands between.
+/// One round trip, as a simple query: it is right on any connection, whoever stands between. The last one keeps what is
+/// read back: the server's file may say something else a minute later.
 const SET: &str = "SET lock_timeout = '2s';
 SET default_transaction_isolation = 'read committed';
-SET default_transaction_read_only = off;
 SET idle_in_transaction_session_timeout = '30s';
 SET statement_timeout = 0;
-SET jit = off";
+SET jit = off;
+SELECT set_config('synchronous_commit', current_setting('synchronous_commit'), false)";
+
+/// Where the session keeps whether its server has to wait for a standby.
+const SET_REPLICATED: &str = "SET hooklatch.replicated = 'on'";
+
+/// Whether a session may write: not on a standby, not where somebody has forbidden it, and not where nobody waits for
+/// a standby any more although somebody has to.
+pub(super) const IS_WRITABLE: &str = "SELECT NOT pg_is_in_recovery()
+    AND NOT current_setting('transaction_read_only')::boolean
+    AND (current_setting('hooklatch.replicated', true) IS DISTINCT FROM 'on'
+         OR current_setting('synchronous_standby_names') <> '')";
 
 /// Every column is text, as simple queries give it; times are milliseconds.
 const READ: &str = "SELECT
@@ -57,6 +68,9 @@ pub(super) async fn prepare(
 ) -> sqlx::Result<Verdict> {
     if settings.pooling == Pooling::Session {
         sqlx::raw_sql(SET).execute(&mut *connection).await?;
+        if settings.is_replicated {
+            sqlx::raw_sql(SET_REPLICATED).execute(&mut *connection).await?;
+        }
         // What nobody waits for any more ends soon. Servers before version 14 do not know how.
         drop(sqlx::raw_sql("SET client_connection_check_interval = '2s'").execute(&mut *connection).await);
     }

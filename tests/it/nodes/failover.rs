@@ -75,6 +75,35 @@ async fn a_cancelled_wait_for_the_synchronous_standby_is_no_2xx() {
     assert_eq!(sent.await.unwrap(), Err("503".to_owned()));
 }
 
+/// What a reload says after we have looked must not take back what was demanded.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_stops_waiting_for_its_standby_while_we_run_confirms_nothing() {
+    let Some(primary) = Postgres::start(&[]).await else { return };
+    let mut standby = primary.standby("one", &["synchronous_standby_names="]).await;
+    wait_for_standby(&primary, "one").await;
+    let server = Server::start(&database(&primary.url(), "replicated = true"), "").await;
+    let (client, url) = (client(), server.url("/webhooks/stripe"));
+    assert_eq!(post_stripe(&client, &url, "evt_1").await, Ok("accepted".to_owned()));
+
+    standby.stop();
+    primary.execute("ALTER SYSTEM SET synchronous_commit = local").await;
+    primary.execute("SELECT pg_reload_conf()").await;
+    assert_eq!(post_stripe(&client, &url, "evt_2").await, Err("503".to_owned()));
+
+    primary.execute("ALTER SYSTEM RESET synchronous_commit").await;
+    primary.execute("ALTER SYSTEM SET synchronous_standby_names = ''").await;
+    primary.execute("SELECT pg_reload_conf()").await;
+    let mut n = 0;
+    let refused = async || {
+        n += 1;
+        post_stripe(&client, &url, &format!("evt_while_{n}")).await == Err("503".to_owned())
+    };
+    until("it is refused", Duration::from_secs(5), || server.log(), refused).await;
+    for n in 0..5 {
+        assert_eq!(post_stripe(&client, &url, &format!("evt_then_{n}")).await, Err("503".to_owned()));
+    }
+}
+
 /// Nobody but the holder's own commit ends a transaction that both nodes want to write in.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_nodes_under_the_same_events_never_deadlock() {

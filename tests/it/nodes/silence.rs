@@ -46,3 +46,38 @@ async fn a_database_that_falls_silent_behind_one_address_is_left_and_found_again
     assert!(stopping.elapsed() < Duration::from_secs(30), "it took {:?} to stop", stopping.elapsed());
     assert_eq!(load.lost(postgres.event_ids()).await, Vec::<String>::new());
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_host_that_says_nothing_does_not_keep_us_from_the_other() {
+    let Some(postgres) = Postgres::start(&[]).await else { return };
+    let proxy = SilentProxy::before(postgres.port).await;
+    let url = format!("postgres://postgres@127.0.0.1:{},127.0.0.1:{}/postgres", proxy.port, postgres.port);
+    let server = Server::start(&url, "").await;
+    let load = Load::start(&[&server], 2);
+    load.flows(20, PATIENCE).await;
+    let cut = Instant::now();
+    proxy.silence_everything();
+    let gap = load.gap(cut, Duration::from_millis(200), PATIENCE).await;
+    assert!(gap < LEFT_WITHIN, "first event taken {gap:?} after the cut");
+    until("it is ready", READY_WITHIN, || server.log(), async || is_ready(&server).await).await;
+    // A node that starts now finds the other one as well.
+    drop(Server::start(&url, "").await);
+    assert_eq!(load.lost(postgres.event_ids()).await, Vec::<String>::new());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_address_that_pointed_to_a_standby_for_a_while_is_used_again_when_it_points_to_the_primary() {
+    let Some(primary) = Postgres::start(&[]).await else { return };
+    let standby = primary.standby("one", &[]).await;
+    let proxy = SilentProxy::before(primary.port).await;
+    let server = Server::start(&proxy.url(), "").await;
+    let load = Load::start(&[&server], 2);
+    load.flows(20, PATIENCE).await;
+    proxy.cut(standby.port);
+    until("it is not ready", READY_WITHIN, || server.log(), async || !is_ready(&server).await).await;
+    // What stands by now, stands on the standby, and is not cut.
+    proxy.point_to(primary.port);
+    until("it is ready again", READY_WITHIN, || server.log(), async || is_ready(&server).await).await;
+    load.flows(20, READY_WITHIN).await;
+    assert_eq!(load.lost(primary.event_ids()).await, Vec::<String>::new());
+}
