@@ -9,7 +9,7 @@ use crate::database::{Database, On, on_both};
 
 on_both!(
     nodes_may_migrate_at_once,
-    a_newer_schema_says_whether_this_binary_may_run_on_it,
+    a_newer_schema_is_said_to_be_ahead,
     what_was_committed_is_there_after_a_restart,
 );
 
@@ -41,7 +41,7 @@ async fn nodes_may_migrate_at_once(database: &Database) {
     assert_eq!(database.count("SELECT COUNT(*) FROM installation").await, 1);
 }
 
-async fn a_newer_schema_says_whether_this_binary_may_run_on_it(database: &Database) {
+async fn a_newer_schema_is_said_to_be_ahead(database: &Database) {
     let store = database.store().await;
     let blob = if database.url.starts_with("postgres") { "'\\x00'" } else { "x'00'" };
     let sql = format!(
