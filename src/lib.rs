@@ -27,6 +27,7 @@ mod app;
 mod backoff;
 pub mod cli;
 pub mod config;
+mod database_url;
 mod fetch;
 pub mod handler;
 mod http;

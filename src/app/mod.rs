@@ -32,7 +32,8 @@ use crate::http::{self, Limits, echo};
 use crate::outbox::Outbox;
 use crate::provider::Provider;
 use crate::receive::{Evidence, Receiver, fingerprint};
-use crate::store::{SchemaState, Store, StoreSettings};
+use crate::setup::Opened;
+use crate::store::{SchemaState, Store};
 use crate::types::{Clock, Name};
 use crate::verify::KeySource;
 use crate::{logging, setup};
@@ -343,20 +344,14 @@ async fn bind(addr: SocketAddr) -> anyhow::Result<TcpListener> {
 
 /// Opens the database, brings or checks its schema, and refuses a clock that is minutes away.
 async fn open_store(config: &Config, clock: &Clock) -> anyhow::Result<Store> {
-    let settings =
-        StoreSettings { url: config.database.url.clone(), connections_n: config.database.connections_n };
-    let store = Store::open(&settings).await.context("could not open the database")?;
-    if config.database.migrate {
-        let applied = store.migrate().await.context("could not migrate the database")?;
-        if !applied.is_empty() {
-            info!(versions = ?applied, "migrated the database");
-        }
+    let Opened { store, applied, schema } = setup::store(&config.database, config.database.migrate).await?;
+    if !applied.is_empty() {
+        info!(versions = ?applied, "migrated the database");
     }
-    match store.schema_state().await.context("could not read the schema's version")? {
+    match schema {
         SchemaState::Current => {}
-        state => anyhow::bail!(
-            "schema of the database is {state}; run `hooklatch migrate` or the matching version"
-        ),
+        state if state.is_usable() => info!("schema of the database is {state}"),
+        state => anyhow::bail!("schema of the database is {state}"),
     }
     let offset_ms =
         store.clock_offset_ms(clock.now_ms()).await.context("could not read the database's clock")?;

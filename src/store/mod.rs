@@ -76,6 +76,7 @@ mod error;
 mod evidence;
 mod limit;
 mod migrations;
+mod opening;
 mod operator;
 mod pool;
 mod postgres;
@@ -92,6 +93,8 @@ use uuid::Uuid;
 pub use admission::Admission;
 pub use error::StoreError;
 pub use evidence::{REJECTIONS_N_MAX, Rejection, SecretUse};
+pub(crate) use opening::waiting;
+pub use opening::{Pooling, PostgresSettings, StoreSettings};
 pub use operator::{
     Act, AttemptRow, AuditRow, Chosen, DECISION_N_MAX, Decided, Decision, Decree, Filter, PauseRow,
 };
@@ -108,15 +111,6 @@ use crate::types::{EventKey, EventState, UnixMs};
 
 /// How long operations under way have to end when the store is closed.
 const CLOSE_LIMIT: Duration = Duration::from_secs(3);
-
-/// Where the database is.
-#[derive(Debug, Clone)]
-pub struct StoreSettings {
-    /// `sqlite://PATH` or `postgres://…`.
-    pub url: String,
-    /// Most connections; SQLite has one writer and this many readers.
-    pub connections_n: u32,
-}
 
 /// The database. Cloning is cheap and shares the connections.
 #[derive(Clone)]
@@ -146,18 +140,6 @@ impl Backend {
 }
 
 impl Store {
-    /// Connects, and refuses a database that could lose what it confirmed.
-    pub async fn open(settings: &StoreSettings) -> Result<Self, StoreError> {
-        let url = &settings.url;
-        if url.starts_with("postgres://") || url.starts_with("postgresql://") {
-            return postgres::open(url, settings.connections_n).await.map(Backend::Postgres).map(Self);
-        }
-        if url.starts_with("sqlite:") {
-            return sqlite::open(url, settings.connections_n).await.map(Backend::Sqlite).map(Self);
-        }
-        Err(StoreError::Refused("database url must start with `sqlite:` or `postgres:`".to_owned()))
-    }
-
     /// `sqlite` or `postgres`.
     pub fn dialect(&self) -> &'static str {
         match &self.0 {
@@ -180,9 +162,12 @@ impl Store {
         Ok((before + 1..=after).collect())
     }
 
-    /// Whether the schema is the one this binary wants.
+    /// Whether this binary may run on the schema.
     pub async fn schema_state(&self) -> Result<SchemaState, StoreError> {
-        Ok(SchemaState::of(self.schema_version().await?, migrations::latest()))
+        let found = self.schema_version().await?;
+        // Before there was a floor, no binary could run on a schema newer than its own.
+        let floor: Option<i64> = alone!(self.writer.schema_floor())?;
+        Ok(SchemaState::of(found, floor.unwrap_or(found), migrations::latest()))
     }
 
     async fn schema_version(&self) -> Result<i64, StoreError> {

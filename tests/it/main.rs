@@ -33,6 +33,7 @@ mod fuzz;
 mod handshakes;
 mod kinds;
 mod model;
+mod nodes;
 mod odd_requests;
 mod operator;
 mod outbox;

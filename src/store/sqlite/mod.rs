@@ -199,6 +199,16 @@ pub(super) async fn schema_version(db: &mut SqliteConnection) -> sqlx::Result<i6
         .await
 }
 
+pub(super) async fn schema_floor(db: &mut SqliteConnection) -> sqlx::Result<Option<i64>> {
+    let is_there: i64 = sqlx::query_scalar("SELECT COUNT(*) FROM sqlite_schema WHERE name = 'schema_floor'")
+        .fetch_one(&mut *db)
+        .await?;
+    if is_there == 0 {
+        return Ok(None);
+    }
+    sqlx::query_scalar("SELECT version FROM schema_floor").fetch_optional(db).await
+}
+
 pub(super) async fn installation_create(db: &mut SqliteConnection, id: &str) -> sqlx::Result<()> {
     sqlx::query(
         "INSERT INTO installation (one, installation_id, created_at_ms)

@@ -47,6 +47,12 @@ fn each_mistake_names_its_key_and_the_remedy() {
     check("[admin]\ntokens = [{ name = \"ops\", role = \"viewer\" }]", "admin.tokens[0].token", "is missing");
     check("[database]\nurl = \"mysql://root@localhost/x\"", "database.url", "scheme `mysql`");
     check("[database]\nurl = \"hooklatch.db\"", "database.url", "write sqlite://PATH");
+    check("[database]\nurl = \"postgres://a,,b/x\"", "database.url", "empty host");
+    check("[database]\nurl = \"postgres:///x?host=a,b\"", "database.url", "several HOST:PORT between commas");
+    check("[database]\nurl = \"postgres://a/x?target_session_attrs=standby\"", "database.url", "read-write");
+    check("[database]\nconnect_wait_ms = 3600001", "database.connect_wait_ms", "0 to 3600000");
+    check("[database]\npooling = \"statement\"", "database.pooling", "transaction");
+    check("[database]\nreplicated = 1", "database.replicated", "wanted true or false");
     check("[database]\nmigrate = \"yes\"", "database.migrate", "wanted true or false");
     check("[outbox]\nlease_ms = 5", "outbox.lease_ms", "from 1000 to 3600000");
     check("[log]\nformat = \"xml\"", "log.format", "\"auto\" or \"human\" or \"json\"");

@@ -50,7 +50,14 @@ async fn a_newer_schema_is_said_to_be_ahead(database: &Database) {
     );
     run(database, sql).await;
     assert_eq!(store.migrate().await.unwrap(), Vec::<i64>::new(), "the old binary runs beside the new one");
-    assert!(matches!(store.schema_state().await.unwrap(), SchemaState::Ahead { found: 99, .. }));
+    let state = store.schema_state().await.unwrap();
+    assert!(matches!(state, SchemaState::Expanded { found: 99, .. }) && state.is_usable(), "{state}");
+    run(database, "UPDATE schema_floor SET version = 98".to_owned()).await;
+    let state = store.schema_state().await.unwrap();
+    assert!(
+        matches!(state, SchemaState::Ahead { found: 99, floor: 98, .. }) && !state.is_usable(),
+        "{state}"
+    );
 }
 
 async fn what_was_committed_is_there_after_a_restart(database: &Database) {
