@@ -30,6 +30,8 @@ struct Ruling {
     http_status: Option<u16>,
     error: Option<String>,
     response: Option<String>,
+    /// Neither a call nor a question was made.
+    is_unsent: bool,
 }
 
 /// One message in the hands of one worker.
@@ -56,6 +58,7 @@ impl Attempt<'_> {
             http_status: ruling.http_status,
             error: ruling.error,
             response: ruling.response,
+            is_unsent: ruling.is_unsent,
             settled_at_ms: self.clock.now_ms(),
         };
         (settlement, self.call)
@@ -73,6 +76,7 @@ impl Attempt<'_> {
                     http_status: None,
                     error: None,
                     response: None,
+                    is_unsent: false,
                 },
                 Asked::Unclear { why } => self.rule(&Answer::Unknown { why }, &facts),
                 Asked::DidNotHappen => match self.plan(&facts.certain()) {
@@ -80,6 +84,7 @@ impl Attempt<'_> {
                     plan => unsent(plan, &facts.certain()),
                 },
             },
+            // The message's own: whoever holds it next must not forget that it waits.
             plan => unsent(plan, &facts),
         }
     }
@@ -136,6 +141,7 @@ impl Attempt<'_> {
             http_status,
             error,
             response: None,
+            is_unsent: false,
         }
     }
 
@@ -147,6 +153,7 @@ impl Attempt<'_> {
             http_status: None,
             error: Some(format!("handed back: {why}")),
             response: None,
+            is_unsent: true,
         }
     }
 
@@ -198,10 +205,21 @@ fn unsent(plan: Plan, facts: &Facts) -> Ruling {
     let (to, why) = match plan {
         Plan::Dead { why } => (SettleTo::Dead, why),
         Plan::Hold { why } => (SettleTo::Held, why),
+        Plan::Wait { until_ms } => {
+            let why = "waits before it asks: the call may still be under way over there".to_owned();
+            (SettleTo::Ready { visible_at_ms: until_ms }, why)
+        }
         // Neither comes here; if one did, a person should see it.
         Plan::Send | Plan::Ask => (SettleTo::Held, "no decision".to_owned()),
     };
-    Ruling { to, result: unsent_result(facts), http_status: None, error: Some(why), response: None }
+    Ruling {
+        to,
+        result: unsent_result(facts),
+        http_status: None,
+        error: Some(why),
+        response: None,
+        is_unsent: true,
+    }
 }
 
 fn unsent_result(facts: &Facts) -> AttemptResult {

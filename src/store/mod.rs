@@ -47,11 +47,11 @@ pub use operator::{
     Act, AttemptRow, AuditRow, Chosen, DECISION_N_MAX, Decided, Decision, Decree, Filter, PauseRow,
 };
 pub use tx::{Tx, TxConnection, Value};
-use types::laned;
 pub use types::{
     BornLease, DueEvent, EventRow, EventUpdate, Latched, LeaseWant, LeasedMessage, MessageCount, MessageRow,
     NewMessage, SchemaState, SettleTo, Settlement,
 };
+use types::{Token, laned};
 
 use crate::types::{EventKey, EventState, UnixMs};
 
@@ -209,8 +209,9 @@ impl Store {
         if settlements.is_empty() {
             return Ok(Vec::new());
         }
-        let settled: std::collections::HashSet<String> = on_backend!(self.message_settle(settlements))?;
-        Ok(settlements.iter().map(|one| settled.contains(&one.message_id)).collect())
+        let settled: std::collections::HashSet<Token> = on_backend!(self.message_settle(settlements))?;
+        let is_written = |one: &Settlement| settled.contains(&(one.message_id.clone(), one.attempt_n));
+        Ok(settlements.iter().map(is_written).collect())
     }
 
     /// How many unfinished messages stand where.

@@ -5,6 +5,7 @@ use sqlx::{ColumnIndex, Decode, Row, Type};
 
 use super::evidence::{Rejection, SecretUse};
 use super::operator::{AttemptRow, AuditRow, PauseRow};
+use super::types::Token;
 use super::{DueEvent, EventRow, LeasedMessage, MessageCount, MessageRow, NewMessage, SettleTo, Settlement};
 use crate::types::{AttemptResult, EventKey, IncomingEvent, MessageState, Name, ObjectVersion};
 
@@ -128,6 +129,7 @@ impl LeasedMessage {
             has_lane: row.text_or_null(20)?.is_some(),
             is_previous_unsettled: false,
             is_previous_unknown: row.text_or_null(16)?.as_deref() == Some(AttemptResult::Unknown.as_str()),
+            previous_ended_at_ms: row.int_or_null(21)?,
             created_at_ms: row.int(15)?,
             first_sent_at_ms: row.int(13)?,
             key_valid_until_ms: row.int(14)?,
@@ -260,12 +262,18 @@ impl NewMessage {
             has_lane: false,
             is_previous_unsettled: false,
             is_previous_unknown: false,
+            previous_ended_at_ms: None,
             created_at_ms: self.created_at_ms,
             first_sent_at_ms: self.created_at_ms,
             key_valid_until_ms: lease.key_valid_until_ms,
             lease_until_ms: lease.until_ms,
         })
     }
+}
+
+/// A message and the claim that its settlement was written for.
+pub(super) fn settled(row: &impl AnyRow) -> sqlx::Result<Token> {
+    Ok((row.text(0)?, count(row.int(1)?)))
 }
 
 impl SettleTo {
@@ -299,6 +307,7 @@ impl Settlement {
             "http_status": self.http_status,
             "error": self.error,
             "response": self.response,
+            "is_unsent": self.is_unsent,
             "settled_at_ms": self.settled_at_ms,
         })
     }

@@ -155,6 +155,8 @@ pub struct LeasedMessage {
     pub is_previous_unsettled: bool,
     /// Whether the last settled attempt ended `unknown`.
     pub is_previous_unknown: bool,
+    /// When the attempt before this one ended: settled, or at the latest with its lease. `None` for a first one.
+    pub previous_ended_at_ms: Option<UnixMs>,
     /// Claims that do not count against the attempts allowed: those that were handed back unsent, and all before
     /// a person's last word to send it again.
     pub attempts_before_n: u32,
@@ -203,9 +205,14 @@ pub struct Settlement {
     pub error: Option<String>,
     /// The piece of the answer that is kept.
     pub response: Option<String>,
+    /// Nothing was sent and nothing asked: the claim costs no attempt, and the last call's end stays where it is.
+    pub is_unsent: bool,
     /// When.
     pub settled_at_ms: UnixMs,
 }
+
+/// A message's id and a claim of it: who may settle it.
+pub(super) type Token = (String, u32);
 
 /// The messages among these that others may wait behind.
 pub(super) fn laned(settlements: &[Settlement]) -> Vec<String> {

@@ -12,7 +12,9 @@ use std::error::Error as _;
 use std::time::Duration;
 
 use base64::Engine;
-use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
+use reqwest::header::{
+    AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER,
+};
 use reqwest::{Client, Method, Response, Url};
 use tokio::time::{Instant, timeout_at};
 
@@ -119,7 +121,8 @@ impl HttpDestination {
         let Ok(url) = Url::parse(&query.url_of(message)) else {
             return unclear("the query's url is not an address".to_owned());
         };
-        let mut request = self.client.get(url.clone());
+        // Whatever a cache remembers was said before the call ended.
+        let mut request = self.client.get(url.clone()).header(CACHE_CONTROL, "no-cache");
         // The destination's credentials are for the destination's own host.
         if self.base.is_home_of(&url) {
             request = request.headers(self.headers.clone());

@@ -242,6 +242,7 @@ mod tests {
             attempt_n: 1,
             is_previous_unsettled: false,
             is_previous_unknown: false,
+            previous_ended_at_ms: None,
             attempts_before_n: 0,
             created_at_ms: 1_000,
             first_sent_at_ms: 1_000,

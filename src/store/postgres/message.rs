@@ -5,6 +5,8 @@ use std::collections::HashSet;
 use sqlx::{PgConnection, Row};
 
 use super::{Postgres, lanes_advance, lanes_lock};
+use crate::store::rows::settled;
+use crate::store::types::Token;
 use crate::store::{LeaseWant, LeasedMessage, MessageCount, MessageRow, Settlement, laned};
 use crate::types::{EventKey, UnixMs};
 
@@ -33,6 +35,9 @@ pub(in crate::store) async fn message_lease(
          ), leased AS (
              UPDATE outbox_messages m
              SET state = 'leased', attempts_n = m.attempts_n + 1, visible_at_ms = $4 + $5, leased_by = $6,
+                 -- What became of a lease that ended is unknown, and its call ended with it at the latest.
+                 last_result = CASE WHEN d.is_lapsed THEN 'unknown' ELSE m.last_result END,
+                 settled_at_ms = CASE WHEN d.is_lapsed THEN m.visible_at_ms ELSE m.settled_at_ms END,
                  first_sent_at_ms = COALESCE(m.first_sent_at_ms, $4),
                  key_valid_until_ms = COALESCE(m.key_valid_until_ms, $4 + d.key_valid_for_ms)
              FROM due d WHERE m.message_id = d.message_id
@@ -44,7 +49,7 @@ pub(in crate::store) async fn message_lease(
          SELECT m.message_id, m.provider, m.event_id, m.event_type, m.effect_name, m.idempotency_key,
                 m.destination, m.method, m.path, m.headers, m.body, m.attempts_n, m.visible_at_ms,
                 m.first_sent_at_ms, m.key_valid_until_ms, m.created_at_ms, m.last_result,
-                p.body, p.headers, m.attempts_before_n, m.lane, m.is_lapsed
+                p.body, p.headers, m.attempts_before_n, m.lane, m.settled_at_ms, m.is_lapsed
          FROM leased m
          LEFT JOIN webhook_payloads p ON m.body IS NULL AND p.provider = m.provider AND p.event_id = m.event_id",
     )
@@ -58,7 +63,7 @@ pub(in crate::store) async fn message_lease(
     .await?;
     let one = |row: &sqlx::postgres::PgRow| {
         let mut message = LeasedMessage::from_row(row)?;
-        message.is_previous_unsettled = row.try_get(21)?;
+        message.is_previous_unsettled = row.try_get(22)?;
         Ok(message)
     };
     rows.iter().map(one).collect()
@@ -86,7 +91,7 @@ pub(in crate::store) async fn message_extend(
 pub(in crate::store) async fn message_settle(
     db: &Postgres,
     settlements: &[Settlement],
-) -> sqlx::Result<HashSet<String>> {
+) -> sqlx::Result<HashSet<Token>> {
     let laned = laned(settlements);
     if laned.is_empty() {
         return settle(&mut *db.pool.acquire().await?, settlements).await;
@@ -99,29 +104,32 @@ pub(in crate::store) async fn message_settle(
     Ok(settled)
 }
 
-async fn settle(db: &mut PgConnection, settlements: &[Settlement]) -> sqlx::Result<HashSet<String>> {
+async fn settle(db: &mut PgConnection, settlements: &[Settlement]) -> sqlx::Result<HashSet<Token>> {
     let rows = sqlx::query(
         "WITH input AS (
              SELECT * FROM unnest($1::text[], $2::bigint[], $3::text[], $4::bigint[], $5::text[], $6::bigint[],
-                 $7::text[], $8::bigint[], $9::text[])
-             AS t (message_id, attempt_n, state, visible_at_ms, result, http_status, error, settled_at_ms, response)
+                 $7::text[], $8::bigint[], $9::text[], $10::bool[])
+             AS t (message_id, attempt_n, state, visible_at_ms, result, http_status, error, settled_at_ms, response,
+                   is_unsent)
          ), settled AS (
              UPDATE outbox_messages m
              SET state = s.state, visible_at_ms = COALESCE(s.visible_at_ms, m.visible_at_ms),
-                 last_result = s.result, last_error = s.error, last_http_status = s.http_status, leased_by = NULL, settled_at_ms = s.settled_at_ms,
-                 attempts_before_n = m.attempts_before_n + CASE WHEN s.result = 'released' THEN 1 ELSE 0 END
+                 last_result = s.result, last_error = s.error, last_http_status = s.http_status, leased_by = NULL,
+                 settled_at_ms = CASE WHEN s.is_unsent THEN COALESCE(m.settled_at_ms, s.settled_at_ms)
+                                      ELSE s.settled_at_ms END,
+                 attempts_before_n = m.attempts_before_n + s.is_unsent::int
              FROM input s
              WHERE m.message_id = s.message_id AND m.attempts_n = s.attempt_n AND m.state = 'leased'
-             RETURNING m.message_id
+             RETURNING m.message_id, m.attempts_n AS attempt_n
          ), attempt AS (
              UPDATE outbox_attempts a
              SET finished_at_ms = s.settled_at_ms, result = s.result, http_status = s.http_status, error = s.error,
                  response = s.response
-             FROM input s JOIN settled USING (message_id)
+             FROM input s JOIN settled USING (message_id, attempt_n)
              WHERE a.message_id = s.message_id AND a.attempt_n = s.attempt_n
                AND (s.result <> 'done' OR s.response IS NOT NULL)
          )
-         SELECT message_id FROM settled",
+         SELECT message_id, attempt_n FROM settled",
     )
     .bind(settlements.iter().map(|one| one.message_id.as_str()).collect::<Vec<_>>())
     .bind(settlements.iter().map(|one| i64::from(one.attempt_n)).collect::<Vec<_>>())
@@ -132,9 +140,10 @@ async fn settle(db: &mut PgConnection, settlements: &[Settlement]) -> sqlx::Resu
     .bind(settlements.iter().map(|one| one.error.as_deref()).collect::<Vec<_>>())
     .bind(settlements.iter().map(|one| one.settled_at_ms).collect::<Vec<_>>())
     .bind(settlements.iter().map(|one| one.response.as_deref()).collect::<Vec<_>>())
+    .bind(settlements.iter().map(|one| one.is_unsent).collect::<Vec<_>>())
     .fetch_all(db)
     .await?;
-    rows.iter().map(|row| row.try_get(0)).collect()
+    rows.iter().map(settled).collect()
 }
 
 pub(in crate::store) async fn message_counts(db: &Postgres) -> sqlx::Result<Vec<MessageCount>> {

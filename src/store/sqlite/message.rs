@@ -6,6 +6,8 @@ use serde_json::json;
 use sqlx::{Row, SqliteConnection};
 
 use super::{Sqlite, lanes_advance};
+use crate::store::rows::settled;
+use crate::store::types::Token;
 use crate::store::{LeaseWant, LeasedMessage, MessageCount, MessageRow, Settlement, laned};
 use crate::types::{AttemptResult, EventKey, UnixMs};
 
@@ -90,6 +92,9 @@ async fn claim(
     sqlx::query(
         "UPDATE outbox_messages
          SET state = 'leased', attempts_n = attempts_n + 1, visible_at_ms = $2, leased_by = $3,
+             -- What became of a lease that ended is unknown, and its call ended with it at the latest.
+             last_result = CASE state WHEN 'leased' THEN 'unknown' ELSE last_result END,
+             settled_at_ms = CASE state WHEN 'leased' THEN visible_at_ms ELSE settled_at_ms END,
              first_sent_at_ms = COALESCE(first_sent_at_ms, $4), key_valid_until_ms = COALESCE(key_valid_until_ms, $5)
          WHERE message_id IN (SELECT value FROM json_each($1))",
     )
@@ -114,7 +119,7 @@ async fn claim(
         "SELECT m.message_id, m.provider, m.event_id, m.event_type, m.effect_name, m.idempotency_key,
                 m.destination, m.method, m.path, m.headers, m.body, m.attempts_n, m.visible_at_ms,
                 m.first_sent_at_ms, m.key_valid_until_ms, m.created_at_ms, m.last_result,
-                p.body, p.headers, m.attempts_before_n, m.lane
+                p.body, p.headers, m.attempts_before_n, m.lane, m.settled_at_ms
          FROM outbox_messages m
          LEFT JOIN webhook_payloads p ON m.body IS NULL AND p.provider = m.provider AND p.event_id = m.event_id
          WHERE m.message_id IN (SELECT value FROM json_each($1))",
@@ -152,7 +157,7 @@ pub(in crate::store) async fn message_extend(
 pub(in crate::store) async fn message_settle(
     db: &Sqlite,
     settlements: &[Settlement],
-) -> sqlx::Result<HashSet<String>> {
+) -> sqlx::Result<HashSet<Token>> {
     let all = json!(settlements.iter().map(Settlement::to_json).collect::<Vec<_>>()).to_string();
     let mut tx = db.writer.begin_with("BEGIN IMMEDIATE").await?;
     let rows = sqlx::query(
@@ -160,22 +165,26 @@ pub(in crate::store) async fn message_settle(
          SET state = s.value ->> 'state', visible_at_ms = COALESCE(s.value ->> 'visible_at_ms', m.visible_at_ms),
              last_result = s.value ->> 'result', last_error = s.value ->> 'error',
              last_http_status = s.value ->> 'http_status', leased_by = NULL,
-             settled_at_ms = s.value ->> 'settled_at_ms',
-             attempts_before_n = m.attempts_before_n + (s.value ->> 'result' = 'released')
+             settled_at_ms = CASE WHEN s.value ->> 'is_unsent' AND m.settled_at_ms IS NOT NULL THEN m.settled_at_ms
+                                  ELSE s.value ->> 'settled_at_ms' END,
+             attempts_before_n = m.attempts_before_n + (s.value ->> 'is_unsent')
          FROM json_each($1) AS s
          WHERE m.message_id = s.value ->> 'message_id' AND m.attempts_n = s.value ->> 'attempt_n'
            AND m.state = 'leased'
-         RETURNING message_id",
+         RETURNING message_id, attempts_n",
     )
     .bind(&all)
     .fetch_all(&mut *tx)
     .await?;
-    let settled: HashSet<String> = rows.iter().map(|row| row.try_get(0)).collect::<sqlx::Result<_>>()?;
+    let settled: HashSet<Token> = rows.iter().map(settled).collect::<sqlx::Result<_>>()?;
     // What went well is told by the message; see the migration.
-    let has_more = |one: &&Settlement| one.result != AttemptResult::Done || one.response.is_some();
+    let has_more = |one: &&Settlement| {
+        let is_written = settled.contains(&(one.message_id.clone(), one.attempt_n));
+        is_written && (one.result != AttemptResult::Done || one.response.is_some())
+    };
     let told: Vec<&Settlement> = settlements.iter().filter(has_more).collect();
     if !told.is_empty() {
-        attempts_finish(&mut tx, &told, &settled).await?;
+        attempts_finish(&mut tx, &told).await?;
     }
     let laned = laned(settlements);
     if !laned.is_empty() {
@@ -185,11 +194,7 @@ pub(in crate::store) async fn message_settle(
     Ok(settled)
 }
 
-async fn attempts_finish(
-    db: &mut SqliteConnection,
-    settlements: &[&Settlement],
-    settled: &HashSet<String>,
-) -> sqlx::Result<()> {
+async fn attempts_finish(db: &mut SqliteConnection, settlements: &[&Settlement]) -> sqlx::Result<()> {
     let all = json!(settlements.iter().map(|one| one.to_json()).collect::<Vec<_>>()).to_string();
     sqlx::query(
         "UPDATE outbox_attempts AS a
@@ -197,11 +202,9 @@ async fn attempts_finish(
              http_status = s.value ->> 'http_status', error = s.value ->> 'error',
              response = s.value ->> 'response'
          FROM json_each($1) AS s
-         WHERE a.message_id = s.value ->> 'message_id' AND a.attempt_n = s.value ->> 'attempt_n'
-           AND a.message_id IN (SELECT value FROM json_each($2))",
+         WHERE a.message_id = s.value ->> 'message_id' AND a.attempt_n = s.value ->> 'attempt_n'",
     )
     .bind(&all)
-    .bind(json!(settled).to_string())
     .execute(db)
     .await
     .map(drop)

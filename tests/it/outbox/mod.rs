@@ -5,6 +5,7 @@ mod handover;
 mod http;
 mod running;
 mod tls;
+mod unknown;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -23,6 +24,8 @@ use crate::stub::Stub;
 
 const START_MS: i64 = 1_000;
 const HOUR_MS: i64 = 3_600_000;
+/// How long after an attempt the far side may still be at work.
+const AFTER_MS: u64 = 30_000;
 
 /// One store, one clock, one far side called `billing`.
 pub(crate) struct Fixture {
@@ -65,7 +68,13 @@ impl Fixture {
     }
 
     pub(crate) fn query(&self) -> UnknownPolicy {
-        UnknownPolicy::Query(QueryConfig { url: self.stub.query_url(), pointer: String::new(), equals: None })
+        UnknownPolicy::Query(QueryConfig {
+            url: self.stub.query_url(),
+            pointer: String::new(),
+            equals: None,
+            pending: Vec::new(),
+            after_ms: AFTER_MS,
+        })
     }
 
     pub(crate) fn outbox(&self, config: DestinationConfig) -> Outbox {
@@ -138,5 +147,6 @@ async fn die_holding(fixture: &Fixture) {
     let leased =
         fixture.store.message_lease(&[want], fixture.clock.now_ms(), 30_000, "node-0").await.unwrap();
     assert_eq!(leased.len(), 1);
-    fixture.clock.advance(30_000);
+    // Until its lease has ended, and its call can no longer be under way over there.
+    fixture.clock.advance(30_000 + i64::try_from(AFTER_MS).unwrap());
 }

@@ -40,6 +40,7 @@ fn settlement(message: &LeasedMessage, to: SettleTo, result: AttemptResult) -> S
         http_status: Some(200),
         error: None,
         response: None,
+        is_unsent: result == AttemptResult::Released,
         settled_at_ms: 5_000,
     }
 }
@@ -223,6 +224,8 @@ async fn a_message_may_be_born_leased(database: &Database) {
         let same = LeasedMessage {
             attempt_n: 1,
             is_previous_unsettled: false,
+            is_previous_unknown: false,
+            previous_ended_at_ms: None,
             lease_until_ms: 31_000,
             ..again.clone()
         };
