@@ -59,7 +59,7 @@ impl Attempt<'_> {
             error: ruling.error,
             response: ruling.response,
             is_unsent: ruling.is_unsent,
-            settled_at_ms: self.clock.now_ms(),
+            settled_at_ms: self.clock.steady_ms(),
         };
         (settlement, self.call)
     }
@@ -90,7 +90,7 @@ impl Attempt<'_> {
     }
 
     fn plan(&self, facts: &Facts) -> Plan {
-        policy::before_send(facts, &self.destination.config, self.clock.now_ms())
+        policy::before_send(facts, &self.destination.config, self.clock.steady_ms())
     }
 
     async fn ask(&mut self) -> Asked {
@@ -104,7 +104,7 @@ impl Attempt<'_> {
         if *self.stops.stopping.borrow() {
             return self.hand_back("the server is stopping");
         }
-        if !self.destination.times.fit(self.message.lease_until_ms, self.clock.now_ms()) {
+        if !self.destination.times.fit(self.message.lease_until_ms, self.clock.steady_ms()) {
             return self.hand_back("too little of the lease was left for a call");
         }
         let started = Instant::now();
@@ -112,20 +112,25 @@ impl Attempt<'_> {
             sent = self.destination.send(self.message, self.clock.now_ms()) => sent,
             () = is_true(&mut self.stops.cut) => Answer::Unknown { why: "stopped while waiting for the answer".to_owned() }.into(),
         };
-        self.call = Some(started.elapsed());
-        self.measure(started.elapsed());
+        if !matches!(sent.answer, Answer::Forbidden { .. }) {
+            self.call = Some(started.elapsed());
+            self.measure(started.elapsed());
+        }
         Ruling { response: sent.response, ..self.rule(&sent.answer, facts) }
     }
 
     fn rule(&self, answer: &Answer, facts: &Facts) -> Ruling {
-        let now_ms = self.clock.now_ms();
+        let now_ms = self.clock.steady_ms();
         let step = policy::next_step(answer, facts, &self.destination.config, now_ms, fastrand::f64());
         let (http_status, what) = match answer {
             Answer::Status { code, .. } => (Some(*code), format!("answered {code}")),
             Answer::Body { code, why, .. } => (Some(*code), format!("answered {code}: {why}")),
             Answer::NotSent { why } => (None, format!("not sent: {why}")),
             Answer::Done => (None, "done".to_owned()),
-            Answer::NotNow { why } | Answer::Refused { why } | Answer::Unknown { why } => (None, why.clone()),
+            Answer::NotNow { why }
+            | Answer::Refused { why }
+            | Answer::Forbidden { why }
+            | Answer::Unknown { why } => (None, why.clone()),
         };
         let (to, error) = match step {
             Step::Done => (SettleTo::Done, None),
@@ -148,7 +153,7 @@ impl Attempt<'_> {
     /// Ready for anyone, now. What was unknown before stays unknown: the next holder must not forget it.
     fn hand_back(&self, why: &str) -> Ruling {
         Ruling {
-            to: SettleTo::Ready { visible_at_ms: self.clock.now_ms() },
+            to: SettleTo::Ready { visible_at_ms: self.clock.steady_ms() },
             result: unsent_result(&Facts::from(self.message)),
             http_status: None,
             error: Some(format!("handed back: {why}")),

@@ -51,6 +51,12 @@ pub(super) enum Answer {
         /// In words without URLs, bodies or secrets.
         why: String,
     },
+    /// We do not send this, now or later: its address is not one that may be called, or it cannot be written as a
+    /// call. The far side was not asked.
+    Forbidden {
+        /// In words without URLs, bodies or secrets.
+        why: String,
+    },
     /// Surely not executed: refused connection, no such host, no TLS.
     NotSent {
         /// In words without URLs, bodies or secrets.
@@ -210,6 +216,7 @@ pub(super) fn next_step(
         Answer::Done | Answer::Body { meaning: StatusMeaning::Done, .. } => Step::Done,
         Answer::Body { meaning: StatusMeaning::Dead, why, .. } => Step::Dead { why: why.clone() },
         Answer::Refused { .. } => Step::Dead { why: "refused".to_owned() },
+        Answer::Forbidden { .. } => Step::Dead { why: "not sent".to_owned() },
         Answer::NotSent { .. }
         | Answer::NotNow { .. }
         | Answer::Body { meaning: StatusMeaning::Retry, .. } => again(None, facts, config, now_ms, jitter),
@@ -247,7 +254,7 @@ pub(super) fn result_of(answer: &Answer, config: &DestinationConfig) -> AttemptR
         Answer::Status { code, .. } => result(meaning(*code, config)),
         Answer::Body { meaning, .. } => result(*meaning),
         Answer::Done => AttemptResult::Done,
-        Answer::Refused { .. } => AttemptResult::Refused,
+        Answer::Refused { .. } | Answer::Forbidden { .. } => AttemptResult::Refused,
         Answer::NotSent { .. } | Answer::NotNow { .. } => AttemptResult::Retry,
         Answer::Unknown { .. } => AttemptResult::Unknown,
     }

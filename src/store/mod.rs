@@ -48,12 +48,12 @@ pub use operator::{
 };
 pub use tx::{Tx, TxConnection, Value};
 pub use types::{
-    BornLease, DueEvent, EventRow, EventUpdate, Latched, LeaseWant, LeasedMessage, MessageCount, MessageRow,
-    NewMessage, SchemaState, SettleTo, Settlement,
+    BornLease, DueEvent, EventRow, EventUpdate, Latched, LeaseWant, LeasedMessage, LostClaims, MessageCount,
+    MessageRow, NewMessage, SchemaState, SettleTo, Settlement,
 };
-use types::{Token, laned};
+use types::{Claimed, Now, Token, laned};
 
-use crate::types::{EventKey, EventState, UnixMs};
+use crate::types::{Clock, EventKey, EventState, UnixMs};
 
 /// Where the database is.
 #[derive(Debug, Clone)]
@@ -64,9 +64,9 @@ pub struct StoreSettings {
     pub connections_n: u32,
 }
 
-/// The database. Cloning is cheap and shares the connections.
+/// The database. Cloning is cheap and shares the connections. The second part: whether it tells the time itself.
 #[derive(Clone)]
-pub struct Store(Backend);
+pub struct Store(Backend, bool);
 
 #[derive(Clone)]
 enum Backend {
@@ -79,12 +79,32 @@ impl Store {
     pub async fn open(settings: &StoreSettings) -> Result<Self, StoreError> {
         let url = &settings.url;
         if url.starts_with("postgres://") || url.starts_with("postgresql://") {
-            return postgres::open(url, settings.connections_n).await.map(Backend::Postgres).map(Self);
+            return postgres::open(url, settings.connections_n).await.map(Backend::Postgres).map(Self::new);
         }
         if url.starts_with("sqlite:") {
-            return sqlite::open(url, settings.connections_n).await.map(Backend::Sqlite).map(Self);
+            return sqlite::open(url, settings.connections_n).await.map(Backend::Sqlite).map(Self::new);
         }
         Err(StoreError::Refused("database url must start with `sqlite:` or `postgres:`".to_owned()))
+    }
+
+    fn new(backend: Backend) -> Self {
+        Self(backend, false)
+    }
+
+    /// The same database, whose leases and due times go by its own clock where it has one, not by those of the
+    /// nodes: clocks that differ then cost nobody his lease. A clock that tests set by hand goes before.
+    #[must_use]
+    pub fn timed_by(self, clock: &Clock) -> Self {
+        Self(self.0, !clock.is_manual())
+    }
+
+    /// Whether leases and due times go by the database's own clock.
+    pub fn is_own_clock(&self) -> bool {
+        self.1 && matches!(self.0, Backend::Postgres(_))
+    }
+
+    fn now(&self, ms: UnixMs) -> Now {
+        Now { ms, is_theirs: self.is_own_clock() }
     }
 
     /// `sqlite` or `postgres`.
@@ -177,7 +197,9 @@ impl Store {
     }
 
     /// Takes due messages of the wanted destinations, each for `lease_ms`, counting and recording an
-    /// attempt before any byte leaves. A lease that ended without a settlement is due like any other.
+    /// attempt before any byte leaves. A lease that ended without a settlement is due like any other. A message
+    /// that cannot be read is held, with the reason, and stands in nobody's way. `node` names who claims them; a
+    /// name of its own for each look lets [`Store::message_release`] tell them.
     pub async fn message_lease(
         &self,
         wants: &[LeaseWant],
@@ -189,18 +211,36 @@ impl Store {
         if wants.is_empty() {
             return Ok(Vec::new());
         }
-        on_backend!(self.message_lease(&wants, now_ms, lease_ms, node))
+        let now = self.now(now_ms);
+        let claimed: Claimed = on_backend!(self.message_lease(&wants, now, lease_ms, node))?;
+        if !claimed.unreadable.is_empty() {
+            for one in &claimed.unreadable {
+                let (message_id, error) = (&one.message_id, one.error.as_deref().unwrap_or_default());
+                tracing::error!(message.id = %message_id, error, "message cannot be read; it is held");
+            }
+            // If this fails, their leases end, and they come here again.
+            if let Err(error) = self.message_settle(&claimed.unreadable).await {
+                tracing::warn!(%error, "could not hold the messages that cannot be read");
+            }
+        }
+        Ok(claimed.messages)
     }
 
-    /// Prolongs the lease of a message to `until_ms` while its call is under way; `false` when it is no longer
-    /// this worker's: then nothing was changed.
+    /// Gives back what was claimed by looks whose answer was lost: none of it was sent. Says how many.
+    pub async fn message_release(&self, lost: &LostClaims, now_ms: UnixMs) -> Result<u64, StoreError> {
+        on_backend!(self.message_release(lost, self.now(now_ms)))
+    }
+
+    /// Prolongs the lease of a message to `lease_ms` from now while its call is under way; `false` when it is no
+    /// longer this worker's: then nothing was changed.
     pub async fn message_extend(
         &self,
         message_id: &str,
         attempt_n: u32,
-        until_ms: UnixMs,
+        now_ms: UnixMs,
+        lease_ms: i64,
     ) -> Result<bool, StoreError> {
-        on_backend!(self.message_extend(message_id, attempt_n, until_ms))
+        on_backend!(self.message_extend(message_id, attempt_n, self.now(now_ms), lease_ms))
     }
 
     /// Writes what attempts came to. `false` for each whose token is no longer the message's: then nothing
@@ -209,9 +249,15 @@ impl Store {
         if settlements.is_empty() {
             return Ok(Vec::new());
         }
-        let settled: std::collections::HashSet<Token> = on_backend!(self.message_settle(settlements))?;
+        let settled: std::collections::HashSet<Token> =
+            on_backend!(self.message_settle(settlements, self.is_own_clock()))?;
         let is_written = |one: &Settlement| settled.contains(&(one.message_id.clone(), one.attempt_n));
         Ok(settlements.iter().map(is_written).collect())
+    }
+
+    /// The latest time that the open messages tell of; below it no clock of ours was when they were written.
+    pub async fn message_latest_ms(&self) -> Result<Option<UnixMs>, StoreError> {
+        on_backend!(self.message_latest_ms())
     }
 
     /// How many unfinished messages stand where.

@@ -7,7 +7,7 @@ use super::evidence::{Rejection, SecretUse};
 use super::operator::{AttemptRow, AuditRow, PauseRow};
 use super::types::Token;
 use super::{DueEvent, EventRow, LeasedMessage, MessageCount, MessageRow, NewMessage, SettleTo, Settlement};
-use crate::types::{AttemptResult, EventKey, IncomingEvent, MessageState, Name, ObjectVersion};
+use crate::types::{AttemptResult, EventKey, IncomingEvent, MessageState, Name, ObjectVersion, UnixMs};
 
 /// A row of either database: what the conversions below need of it.
 pub(super) trait AnyRow {
@@ -136,6 +136,42 @@ impl LeasedMessage {
             lease_until_ms: row.int(12)?,
         })
     }
+}
+
+/// A claimed message; or, where its row cannot be read, what settles it, so that it stands in nobody's way. Not even
+/// that of a row that does not say whose claim it is: its lease will end.
+pub(super) fn claimed(
+    row: &impl AnyRow,
+    is_lapsed: bool,
+    now_ms: UnixMs,
+) -> Result<LeasedMessage, Option<Box<Settlement>>> {
+    let error = match LeasedMessage::from_row(row) {
+        Ok(message) => return Ok(LeasedMessage { is_previous_unsettled: is_lapsed, ..message }),
+        Err(error) => error,
+    };
+    let is_body_gone = matches!((row.bytes_or_null(10), row.bytes_or_null(17)), (Ok(None), Ok(None)));
+    let why = if is_body_gone {
+        "its body is no longer kept".to_owned()
+    } else {
+        format!("it cannot be read: {error}")
+    };
+    let is_uncertain = row.text_or_null(16).is_ok_and(|last| last.as_deref() == Some("unknown"));
+    let (Ok(message_id), Ok(attempt_n)) = (row.text(0), row.int(11)) else {
+        tracing::error!(%error, "a claimed message does not say who it is");
+        return Err(None);
+    };
+    Err(Some(Box::new(Settlement {
+        message_id,
+        has_lane: row.text_or_null(20).is_ok_and(|lane| lane.is_some()),
+        attempt_n: count(attempt_n),
+        to: SettleTo::Held,
+        result: if is_uncertain { AttemptResult::Unknown } else { AttemptResult::Released },
+        http_status: None,
+        error: Some(why),
+        response: None,
+        is_unsent: true,
+        settled_at_ms: now_ms,
+    })))
 }
 
 impl MessageRow {

@@ -87,9 +87,17 @@ impl Stub {
         Self::start_with(None).await
     }
 
+    /// At another loopback address.
+    pub(crate) async fn start_at(host: &str) -> Self {
+        Self::serve_on(TcpListener::bind((host, 0)).await.unwrap(), None)
+    }
+
     /// Speaks TLS, if it is told how. HTTP/1.1 and 2, with TLS or without.
     pub(crate) async fn start_with(tls: Option<Arc<rustls::ServerConfig>>) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        Self::serve_on(TcpListener::bind("127.0.0.1:0").await.unwrap(), tls)
+    }
+
+    fn serve_on(listener: TcpListener, tls: Option<Arc<rustls::ServerConfig>>) -> Self {
         let addr = listener.local_addr().unwrap();
         let memory = Arc::new(Mutex::new(Memory::default()));
         let mut server = JoinSet::new();

@@ -187,7 +187,7 @@ impl Destination {
     pub(super) async fn send(&self, message: &LeasedMessage, now_ms: UnixMs) -> Sent {
         let message = match envelope::shaped(self.config.format, message) {
             Ok(message) => message,
-            Err(why) => return Answer::Refused { why }.into(),
+            Err(why) => return Answer::Forbidden { why }.into(),
         };
         match &self.far {
             Far::Http(http) => http.send(&message, now_ms).await,

@@ -6,32 +6,33 @@ use serde_json::json;
 use sqlx::{Row, SqliteConnection};
 
 use super::{Sqlite, lanes_advance};
-use crate::store::rows::settled;
-use crate::store::types::Token;
-use crate::store::{LeaseWant, LeasedMessage, MessageCount, MessageRow, Settlement, laned};
-use crate::types::{AttemptResult, EventKey, UnixMs};
+use crate::store::rows::{claimed, settled};
+use crate::store::types::{Claimed, Now, Token};
+use crate::store::{LeaseWant, LostClaims, MessageCount, MessageRow, Settlement, laned};
+use crate::types::{AttemptResult, EventKey, Name, UnixMs};
 
 pub(in crate::store) async fn message_lease(
     db: &Sqlite,
     wants: &[&LeaseWant],
-    now_ms: UnixMs,
+    now: Now,
     lease_ms: i64,
     node: &str,
-) -> sqlx::Result<Vec<LeasedMessage>> {
+) -> sqlx::Result<Claimed> {
+    let now_ms = now.ms;
     // Looking costs the writer nothing; most looks find nothing.
     if !is_any_due(db, wants, now_ms).await? {
-        return Ok(Vec::new());
+        return Ok(Claimed::default());
     }
     let mut tx = db.writer.begin_with("BEGIN IMMEDIATE").await?;
-    let mut leased = Vec::new();
+    let mut claimed = Claimed::default();
     for want in wants {
         let due = due(&mut tx, want, now_ms).await?;
         if !due.is_empty() {
-            leased.extend(claim(&mut tx, &due, want, (now_ms, lease_ms, node)).await?);
+            claim(&mut tx, &due, want, (now_ms, lease_ms, node), &mut claimed).await?;
         }
     }
     tx.commit().await?;
-    Ok(leased)
+    Ok(claimed)
 }
 
 async fn is_any_due(db: &Sqlite, wants: &[&LeaseWant], now_ms: UnixMs) -> sqlx::Result<bool> {
@@ -75,7 +76,8 @@ async fn claim(
     due: &[(String, bool)],
     want: &LeaseWant,
     (now_ms, lease_ms, node): (UnixMs, i64, &str),
-) -> sqlx::Result<Vec<LeasedMessage>> {
+    taken: &mut Claimed,
+) -> sqlx::Result<()> {
     let ids = json!(due.iter().map(|(id, _)| id).collect::<Vec<_>>()).to_string();
     let lapsed: HashSet<&str> = due.iter().filter(|(_, lapsed)| *lapsed).map(|(id, _)| id.as_str()).collect();
     if !lapsed.is_empty() {
@@ -127,12 +129,41 @@ async fn claim(
     .bind(&ids)
     .fetch_all(db)
     .await?;
-    let one = |row| {
-        let mut message = LeasedMessage::from_row(row)?;
-        message.is_previous_unsettled = lapsed.contains(message.message_id.as_str());
-        Ok(message)
-    };
-    rows.iter().map(one).collect()
+    for row in &rows {
+        let is_lapsed = row.try_get::<&str, _>(0).is_ok_and(|id| lapsed.contains(id));
+        taken.add(claimed(row, is_lapsed, now_ms));
+    }
+    Ok(())
+}
+
+/// Gives back what was claimed by looks whose answer was lost; says how many messages.
+pub(in crate::store) async fn message_release(db: &Sqlite, lost: &LostClaims, now: Now) -> sqlx::Result<u64> {
+    let mut tx = db.writer.begin_with("BEGIN IMMEDIATE").await?;
+    let ids: Vec<String> = sqlx::query_scalar(
+        "UPDATE outbox_messages
+         SET state = 'ready', visible_at_ms = $3, leased_by = NULL, attempts_before_n = attempts_before_n + 1,
+             last_result = CASE last_result WHEN 'unknown' THEN 'unknown' ELSE 'released' END,
+             last_error = 'handed back: the answer to its claim was lost', settled_at_ms = COALESCE(settled_at_ms, $3)
+         WHERE destination IN (SELECT value FROM json_each($1)) AND state = 'leased' AND visible_at_ms >= $4
+           AND leased_by IN (SELECT value FROM json_each($2))
+         RETURNING message_id",
+    )
+    .bind(json!(lost.destinations.iter().map(Name::as_str).collect::<Vec<_>>()).to_string())
+    .bind(json!(lost.holders).to_string())
+    .bind(now.ms)
+    .bind(now.ms.saturating_sub(lost.age_ms))
+    .fetch_all(&mut *tx)
+    .await?;
+    sqlx::query(
+        "UPDATE outbox_attempts SET finished_at_ms = $2, result = 'released', error = 'the answer to its claim was lost'
+         WHERE result IS NULL AND message_id IN (SELECT value FROM json_each($1))",
+    )
+    .bind(json!(ids).to_string())
+    .bind(now.ms)
+    .execute(&mut *tx)
+    .await?;
+    tx.commit().await?;
+    Ok(ids.len() as u64)
 }
 
 /// Prolongs a lease; `false` when it is no longer this worker's.
@@ -140,7 +171,8 @@ pub(in crate::store) async fn message_extend(
     db: &Sqlite,
     message_id: &str,
     attempt_n: u32,
-    until_ms: UnixMs,
+    now: Now,
+    lease_ms: i64,
 ) -> sqlx::Result<bool> {
     let extended = sqlx::query(
         "UPDATE outbox_messages SET visible_at_ms = $3
@@ -148,7 +180,7 @@ pub(in crate::store) async fn message_extend(
     )
     .bind(message_id)
     .bind(i64::from(attempt_n))
-    .bind(until_ms)
+    .bind(now.ms.saturating_add(lease_ms))
     .execute(&db.writer)
     .await?;
     Ok(extended.rows_affected() == 1)
@@ -157,6 +189,7 @@ pub(in crate::store) async fn message_extend(
 pub(in crate::store) async fn message_settle(
     db: &Sqlite,
     settlements: &[Settlement],
+    _is_own_clock: bool,
 ) -> sqlx::Result<HashSet<Token>> {
     let all = json!(settlements.iter().map(Settlement::to_json).collect::<Vec<_>>()).to_string();
     let mut tx = db.writer.begin_with("BEGIN IMMEDIATE").await?;
@@ -208,6 +241,15 @@ async fn attempts_finish(db: &mut SqliteConnection, settlements: &[&Settlement])
     .execute(db)
     .await
     .map(drop)
+}
+
+pub(in crate::store) async fn message_latest_ms(db: &Sqlite) -> sqlx::Result<Option<UnixMs>> {
+    sqlx::query_scalar(
+        "SELECT MAX(MAX(created_at_ms, COALESCE(settled_at_ms, 0), COALESCE(first_sent_at_ms, 0)))
+         FROM outbox_messages WHERE state IN ('ready', 'leased')",
+    )
+    .fetch_one(&db.reader)
+    .await
 }
 
 pub(in crate::store) async fn message_counts(db: &Sqlite) -> sqlx::Result<Vec<MessageCount>> {

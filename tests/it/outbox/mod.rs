@@ -1,9 +1,12 @@
 //! The outbox against a far side that misbehaves, on both databases, on a clock that stands until told.
 
 mod calls;
+mod clocks;
 mod handover;
 mod http;
+mod isolation;
 mod running;
+mod sooner;
 mod tls;
 mod unknown;
 
@@ -141,12 +144,17 @@ impl Fixture {
     }
 }
 
-/// Takes what is due as a worker that then dies.
+/// Takes what is due as a worker that then dies, and waits until its call can no longer be under way over there.
 async fn die_holding(fixture: &Fixture) {
+    die_until_lapse(fixture).await;
+    fixture.clock.advance(i64::try_from(AFTER_MS).unwrap());
+}
+
+/// Takes what is due as a worker that then dies, and waits until its lease has ended.
+async fn die_until_lapse(fixture: &Fixture) {
     let want = LeaseWant { destination: name("billing"), free_n: 9, key_valid_for_ms: 24 * HOUR_MS };
     let leased =
         fixture.store.message_lease(&[want], fixture.clock.now_ms(), 30_000, "node-0").await.unwrap();
     assert_eq!(leased.len(), 1);
-    // Until its lease has ended, and its call can no longer be under way over there.
-    fixture.clock.advance(30_000 + i64::try_from(AFTER_MS).unwrap());
+    fixture.clock.advance(30_000);
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use hooklatch::config::{DestinationConfig, QueryConfig, StatusMeaning, UnknownPolicy};
 
-use super::{AFTER_MS, Fixture, HOUR_MS, die_holding};
+use super::{AFTER_MS, Fixture, HOUR_MS, die_holding, die_until_lapse};
 use crate::database::{Database, On, on_both};
 use crate::process::{Server, client, post_stripe, until};
 use crate::stub::{Mode, Stub};
@@ -48,8 +48,7 @@ async fn a_call_that_is_still_worked_on_is_not_asked_about_and_not_made_again(da
 async fn a_call_of_a_dead_worker_is_not_asked_about_before_it_can_be_over(database: &Database) {
     let fixture = Fixture::new(database).await;
     fixture.message("evt_1", &["billing"]).await;
-    die_holding(&fixture).await;
-    fixture.clock.advance(-after_ms());
+    die_until_lapse(&fixture).await;
     let outbox = fixture.outbox(fixture.config(fixture.query()));
     for waited_ms in [0, 10_000] {
         fixture.clock.advance(waited_ms);
