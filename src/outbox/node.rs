@@ -21,11 +21,13 @@ use super::settle::{self, Settled, Settler};
 use super::watch::Watch;
 use super::worker::Worker;
 use crate::config::{DestinationConfig, OutboxConfig};
-use crate::store::{LeaseWant, LeasedMessage, SettleTo, Store, StoreError};
+use crate::store::{LeaseWant, LeasedMessage, Store, StoreError};
 use crate::types::{Clock, Name};
 
 /// Most messages of one destination that [`Outbox::run_due`] takes.
 const DUE_N_MAX: u32 = 1_000;
+/// What may be lost where times are rounded to milliseconds.
+const ROUNDED_MS: i64 = 2;
 /// Most due times that are remembered; what is due beyond them is found by the next look.
 const DUE_TIMES_N_MAX: usize = 10_000;
 /// How long results may take to be written after the calls were cut off.
@@ -52,8 +54,23 @@ pub(super) struct Shared {
     /// Looks so far: each claims under a name of its own.
     looks_n: AtomicU64,
     pub(super) loads: BTreeMap<Name, Load>,
+    /// The messages that this node has under way, and their claims.
+    in_hand: Mutex<BTreeMap<String, u32>>,
     /// False after a part of the outbox has panicked, until it has done something well.
     pub(super) is_well: Arc<AtomicBool>,
+}
+
+/// A message that is under way.
+pub(super) struct InHand {
+    shared: Arc<Shared>,
+    message_id: String,
+}
+
+impl Drop for InHand {
+    fn drop(&mut self) {
+        let mut in_hand = self.shared.in_hand.lock().unwrap_or_else(PoisonError::into_inner);
+        in_hand.remove(&self.message_id);
+    }
 }
 
 /// Tells an [`Outbox`] that there are new messages. To be used after the commit that wrote them.
@@ -92,6 +109,7 @@ impl Outbox {
             due_at_ms: Mutex::default(),
             looks_n: AtomicU64::new(0),
             loads,
+            in_hand: Mutex::default(),
             is_well: Arc::new(AtomicBool::new(true)),
         });
         // Bounded all the same: whatever is in it has a slot.
@@ -180,7 +198,7 @@ impl Shared {
         match self.store.message_latest_ms().await {
             Ok(Some(latest_ms)) => {
                 let wall_ms = self.clock.now_ms();
-                if self.clock.steady_from(latest_ms).saturating_sub(wall_ms) > settle::CLOCK_BACK_MS {
+                if self.clock.steady_from(latest_ms).saturating_sub(wall_ms) > settle::CLOCK_SET_MS {
                     warn!(
                         back_ms = latest_ms.saturating_sub(wall_ms),
                         "clock was set back; leases and due times go on from the latest time in the database"
@@ -220,9 +238,32 @@ impl Shared {
         Some(Settled { destination: message.destination.clone(), settlement })
     }
 
-    /// Remembers when a message is due that this node has put back.
-    pub(super) fn remember_due(&self, to: SettleTo) {
-        let SettleTo::Ready { visible_at_ms } = to else { return };
+    /// Notes that a message is under way, until what comes back is dropped.
+    pub(super) fn hold(self: &Arc<Self>, message: &LeasedMessage) -> InHand {
+        let mut in_hand = self.in_hand.lock().unwrap_or_else(PoisonError::into_inner);
+        in_hand.insert(message.message_id.clone(), message.attempt_n);
+        InHand { shared: Arc::clone(self), message_id: message.message_id.clone() }
+    }
+
+    /// Prolongs every lease of this node: they would end, though no time has passed, because our clock was set
+    /// forward and tells the database the time.
+    pub(super) async fn extend_all(&self) -> Result<(), StoreError> {
+        let in_hand = self.in_hand.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        warn!(
+            messages_n = in_hand.len(),
+            "clock was set forward; the leases of calls under way are prolonged"
+        );
+        for (message_id, attempt_n) in in_hand {
+            let now_ms = self.clock.steady_ms();
+            self.store.message_extend(&message_id, attempt_n, now_ms, self.lease_ms()).await?;
+        }
+        Ok(())
+    }
+
+    /// Remembers when a message is due that this node has just put back: as long from now as it was put back for,
+    /// which is no earlier than the database will have it.
+    pub(super) fn remember_due(&self, put_back_for_ms: i64) {
+        let visible_at_ms = self.clock.steady_ms().saturating_add(put_back_for_ms).saturating_add(ROUNDED_MS);
         let mut due = self.due_at_ms.lock().unwrap_or_else(PoisonError::into_inner);
         due.insert(visible_at_ms);
         if due.len() > DUE_TIMES_N_MAX {

@@ -21,8 +21,8 @@ const BATCH_N_MAX: usize = 256;
 /// Upper bound of the first wait after a failure, and of any.
 const PAUSE_MS: (u64, u64) = (100, 5_000);
 
-/// A clock that is further behind the latest time in the database was set back. Milliseconds.
-pub(super) const CLOCK_BACK_MS: i64 = 1_000;
+/// A clock that is further from where it should be was set. Milliseconds.
+pub(super) const CLOCK_SET_MS: i64 = 1_000;
 
 /// A settlement and whose it is.
 pub(super) struct Settled {

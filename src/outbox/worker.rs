@@ -24,7 +24,7 @@ use super::destinations::Destination;
 use super::handover::{Handed, Load, Slot};
 use super::node::{CUT_TIMEOUT, Shared, want};
 use super::settle::{self, Settler};
-use crate::store::{LeaseWant, LeasedMessage, LostClaims, StoreError};
+use crate::store::{LeaseWant, LeasedMessage, LostClaims, SettleTo, StoreError};
 use crate::types::Name;
 
 /// How often a stopping worker looks whether admission has given back its slots. Milliseconds.
@@ -46,6 +46,8 @@ pub(super) struct Worker {
     failures_n: u32,
     /// Looks whose answer was lost: what they claimed as, and when. By the node's ticks.
     lost: VecDeque<(String, i64)>,
+    /// Our clock and our ticks at the last look.
+    seen_ms: (i64, i64),
 }
 
 impl Worker {
@@ -55,7 +57,9 @@ impl Worker {
         handed: mpsc::UnboundedReceiver<Handed>,
         settler: Settler,
     ) -> Self {
-        Self { shared, stops, settler, handed, tasks: JoinSet::new(), failures_n: 0, lost: VecDeque::new() }
+        let seen_ms = (shared.clock.steady_ms(), shared.clock.ticks_ms());
+        let (tasks, lost) = (JoinSet::new(), VecDeque::new());
+        Self { shared, stops, settler, handed, tasks, failures_n: 0, lost, seen_ms }
     }
 
     /// Works until the stop. A panic in here costs what was being looked for, which is released, and nobody else.
@@ -147,6 +151,7 @@ impl Worker {
     /// of it was sent, but when its lease ends its outcome would count as unknown.
     async fn claim(&mut self, wants: &[LeaseWant]) -> Result<Vec<LeasedMessage>, StoreError> {
         self.release().await?;
+        self.notice_clock().await?;
         let holder = self.shared.holder();
         // Noted before: a panic, too, may lose the answer.
         self.lost.push_back((holder.clone(), self.shared.clock.ticks_ms()));
@@ -157,6 +162,18 @@ impl Worker {
             self.lost.pop_front();
         }
         leased
+    }
+
+    /// Where our clock tells the database the time: keeps what is under way when somebody sets it forward.
+    async fn notice_clock(&mut self) -> Result<(), StoreError> {
+        let clock = &self.shared.clock;
+        let now_ms = (clock.steady_ms(), clock.ticks_ms());
+        let set_ms = (now_ms.0 - self.seen_ms.0).saturating_sub(now_ms.1 - self.seen_ms.1);
+        if set_ms > settle::CLOCK_SET_MS && !self.shared.store.is_own_clock() {
+            self.shared.extend_all().await?;
+        }
+        self.seen_ms = now_ms;
+        Ok(())
     }
 
     async fn release(&mut self) -> Result<(), StoreError> {
@@ -200,14 +217,22 @@ impl Worker {
     fn start(&mut self, message: LeasedMessage, slot: Slot) {
         // Now, not when the task first runs: the next look must not count this call's place as free.
         let begun = self.shared.destinations.get(&message.destination).map(|one| one.gate.started());
+        let in_hand = self.shared.hold(&message);
         let (shared, settler, stops) = (Arc::clone(&self.shared), self.settler.clone(), self.stops.clone());
         self.tasks.spawn(async move {
             if let Some(settled) = shared.attempt(&message, stops, begun).await {
-                let to = settled.settlement.to;
+                let back_for_ms = match settled.settlement.to {
+                    SettleTo::Ready { visible_at_ms } => {
+                        Some(visible_at_ms.saturating_sub(settled.settlement.settled_at_ms))
+                    }
+                    _ => None,
+                };
                 settler.settle(settled).await;
-                shared.remember_due(to);
+                if let Some(back_for_ms) = back_for_ms {
+                    shared.remember_due(back_for_ms);
+                }
             }
-            drop(slot);
+            drop((in_hand, slot));
             if message.has_lane {
                 // The next of its lane may be due now.
                 shared.wake.notify_one();

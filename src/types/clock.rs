@@ -85,6 +85,14 @@ impl Clock {
         now_ms
     }
 
+    /// Sets a manual clock, as somebody sets a machine's: no time has passed.
+    pub fn set_by(&self, by_ms: i64) {
+        self.steady_ms();
+        if let Source::Manual(shown) = &self.source {
+            shown.0.fetch_add(by_ms, Ordering::SeqCst);
+        }
+    }
+
     /// Moves a manual clock, back as well; a system clock is left alone.
     pub fn advance(&self, by_ms: i64) {
         // As a machine's, it has gone on until it is set.

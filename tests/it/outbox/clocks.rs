@@ -23,6 +23,7 @@ on_both!(
     a_clock_that_is_set_back_by_an_hour_does_not_keep_a_breaker_open,
     what_was_written_before_the_clock_was_set_back_is_sent_after_a_restart,
     each_lease_and_due_time_is_told_by_one_clock,
+    a_clock_that_is_set_forward_does_not_end_the_leases_of_calls_under_way,
 );
 
 /// How far the other node's clock is ahead, twice the lease.
@@ -190,6 +191,24 @@ async fn what_was_written_before_the_clock_was_set_back_is_sent_after_a_restart(
     clock.advance(1_000);
     outbox.run_due().await.unwrap();
     assert_eq!(fixture.state("evt_1").await, "done");
+}
+
+async fn a_clock_that_is_set_forward_does_not_end_the_leases_of_calls_under_way(database: &Database) {
+    let fixture = Fixture::new(database).await;
+    fixture.message("evt_1", &["billing"]).await;
+    fixture.stub.next(&[Mode::WhenTold]);
+    let (mut running, stop) = run(fixture.outbox(fixture.config(UnknownPolicy::Hold)));
+    fixture.until_called("key-evt_1-billing").await;
+    fixture.clock.set_by(2 * HOUR_MS);
+    // Looks pass: this one was not there when the clock was set.
+    fixture.message("evt_2", &["billing"]).await;
+    fixture.until("evt_2", "done").await;
+    assert_eq!(fixture.row("evt_1").await.attempts_n, 1, "nobody else took it");
+    fixture.stub.tell();
+    fixture.until("evt_1", "done").await;
+    assert_eq!(fixture.stub.counts("key-evt_1-billing"), (1, 1));
+    stop.send_replace(true);
+    running.join_next().await.unwrap().unwrap();
 }
 
 async fn each_lease_and_due_time_is_told_by_one_clock(database: &Database) {

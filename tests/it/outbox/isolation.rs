@@ -25,7 +25,7 @@ on_both!(
 );
 
 /// Does what nobody should, beside whatever has the database.
-async fn meddle(database: &Database, sql: &str) {
+pub(super) async fn meddle(database: &Database, sql: &str) {
     let sql = AssertSqlSafe(sql.to_owned());
     if database.url.starts_with("postgres") {
         let mut db = PgConnection::connect(&database.url).await.unwrap();

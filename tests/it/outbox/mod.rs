@@ -5,6 +5,8 @@ mod clocks;
 mod handover;
 mod http;
 mod isolation;
+mod panics;
+mod reruns;
 mod running;
 mod sooner;
 mod tls;
