@@ -5,10 +5,12 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
+
+mod clock;
+
+pub use clock::Clock;
 
 /// Milliseconds since 1970-01-01 UTC. Columns of this type end in `_at_ms`.
 pub type UnixMs = i64;
@@ -216,46 +218,6 @@ words! {
         Unknown = "unknown",
         /// Not sent: handed back at shutdown.
         Released = "released",
-    }
-}
-
-/// Where times come from. The system's clock in production; a hand-set one in tests.
-#[derive(Debug, Clone)]
-pub struct Clock(ClockSource);
-
-#[derive(Debug, Clone)]
-enum ClockSource {
-    System,
-    Manual(Arc<AtomicI64>),
-}
-
-impl Clock {
-    /// The machine's wall clock.
-    pub fn system() -> Self {
-        Self(ClockSource::System)
-    }
-
-    /// A clock that stands still at `now_ms` until [`Clock::advance`] moves it.
-    pub fn manual(now_ms: UnixMs) -> Self {
-        Self(ClockSource::Manual(Arc::new(AtomicI64::new(now_ms))))
-    }
-
-    /// Now. A clock before 1970 reads as 0.
-    #[expect(clippy::disallowed_methods, reason = "the one place that reads the wall clock")]
-    pub fn now_ms(&self) -> UnixMs {
-        match &self.0 {
-            ClockSource::System => SystemTime::now()
-                .duration_since(UNIX_EPOCH)
-                .map_or(0, |since| i64::try_from(since.as_millis()).unwrap_or(i64::MAX)),
-            ClockSource::Manual(now) => now.load(Ordering::SeqCst),
-        }
-    }
-
-    /// Moves a manual clock forward; a system clock is left alone.
-    pub fn advance(&self, by_ms: i64) {
-        if let ClockSource::Manual(now) = &self.0 {
-            now.fetch_add(by_ms, Ordering::SeqCst);
-        }
     }
 }
 

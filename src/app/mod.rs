@@ -9,7 +9,6 @@ mod health;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use anyhow::Context;
@@ -29,7 +28,7 @@ use crate::http::evidence::ProviderFacts;
 use crate::http::operator::{OperatorState, Readiness};
 use crate::http::receiver::ReceiverState;
 use crate::http::{self, Limits, echo};
-use crate::outbox::Outbox;
+use crate::outbox::{Outbox, clock_offset_ms_max};
 use crate::provider::Provider;
 use crate::receive::{Evidence, Receiver, fingerprint};
 use crate::setup::Opened;
@@ -38,8 +37,6 @@ use crate::types::{Clock, Name};
 use crate::verify::KeySource;
 use crate::{logging, setup};
 
-/// How far our clock may be from the database's. Beyond it signed times and leases would be judged wrong.
-const CLOCK_OFFSET_MS_MAX: i64 = 120_000;
 /// How long a stop may take beyond `stop_timeout_ms`: results that are written, commits that are confirmed.
 const STOP_MARGIN: Duration = Duration::from_secs(5);
 
@@ -151,7 +148,7 @@ impl App {
             Duration::from_millis(server.answer_timeout_ms),
         );
         let (readiness, ready) = watch::channel(Readiness::default());
-        let is_outbox_running = Arc::new(AtomicBool::new(true));
+        let is_outbox_running = outbox.is_well();
         let mut workers = vec![
             spawn(health::noted(outbox.run(stopping.clone()), Arc::clone(&is_outbox_running))),
             spawn(admit::run_retries(
@@ -355,9 +352,10 @@ async fn open_store(config: &Config, clock: &Clock) -> anyhow::Result<Store> {
     }
     let offset_ms =
         store.clock_offset_ms(clock.now_ms()).await.context("could not read the database's clock")?;
+    let max_ms = clock_offset_ms_max(config.outbox.lease_ms);
     anyhow::ensure!(
-        offset_ms.abs() <= CLOCK_OFFSET_MS_MAX,
-        "clock of the database is {offset_ms} ms away from ours, at most {CLOCK_OFFSET_MS_MAX} ms are allowed: set one of them right",
+        offset_ms.abs() <= max_ms,
+        "clock of the database is {offset_ms} ms away from ours, at most {max_ms} ms are allowed (outbox.lease_ms, and never more than two minutes): set one of them right",
     );
     Ok(store)
 }

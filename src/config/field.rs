@@ -141,6 +141,14 @@ impl Field {
         None
     }
 
+    /// One value, or a list of them.
+    pub(super) fn one_or_more(&self, checker: &mut Checker<'_>) -> Option<Vec<Self>> {
+        match self.value.kind {
+            ValueKind::String(_) if !self.is_env_text() => Some(vec![self.clone()]),
+            _ => self.list(checker),
+        }
+    }
+
     /// The elements of a list. A plain text from the environment is a list of one.
     pub(super) fn list(&self, checker: &mut Checker<'_>) -> Option<Vec<Self>> {
         let list = match &self.value.kind {

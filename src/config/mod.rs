@@ -285,6 +285,8 @@ pub enum StatusMeaning {
     Retry,
     /// Refused for good.
     Dead,
+    /// Nobody knows whether it happened: `unknown` decides.
+    Unknown,
 }
 
 /// What to do when a call was sent and nobody knows whether it took effect.
@@ -298,15 +300,20 @@ pub enum UnknownPolicy {
     Hold,
 }
 
-/// `query = { url, pointer, equals }` beside `unknown = "query"`.
+/// `query = { url, pointer, equals, pending, after_ms }` beside `unknown = "query"`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QueryConfig {
     /// GET this; `{idempotency_key}`, `{event_id}` and `{message_id}` are filled in, percent-encoded.
     pub url: String,
     /// JSON pointer into the answer; 404 or a missing value means "did not happen".
     pub pointer: String,
-    /// The value that means "happened"; any value when absent.
+    /// The value that means "happened"; any that is not pending when absent. Another value settles nothing.
     pub equals: Option<String>,
+    /// Values that mean "still under way: ask again".
+    pub pending: Vec<String>,
+    /// How long after an attempt's end its call may still be running over there. No question is asked before.
+    /// Milliseconds.
+    pub after_ms: u64,
 }
 
 /// `[fetch]`: how senders' own hosts are reached, where a kind's keys are fetched from them.

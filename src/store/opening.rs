@@ -93,10 +93,10 @@ impl Store {
         let url = &settings.url;
         if is_postgres(url) {
             let opened = postgres::open(url, settings.connections_n, postgres).await;
-            return opened.map(Backend::Postgres).map(Self);
+            return opened.map(Backend::Postgres).map(Self::new);
         }
         if url.starts_with("sqlite:") {
-            return sqlite::open(url, settings.connections_n).await.map(Backend::Sqlite).map(Self);
+            return sqlite::open(url, settings.connections_n).await.map(Backend::Sqlite).map(Self::new);
         }
         Err(StoreError::Refused("database url must start with `sqlite:` or `postgres:`".to_owned()))
     }

@@ -78,6 +78,44 @@ pub struct NewMessage {
     pub lease: Option<BornLease>,
 }
 
+/// Whose time an operation goes by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Now {
+    /// What the caller's clock shows.
+    pub(super) ms: UnixMs,
+    /// Whether the database's own clock counts, where it has one: what the caller says are durations from `ms`,
+    /// and what the caller is told is turned into its own times.
+    pub(super) is_theirs: bool,
+}
+
+/// What a look for due messages took.
+#[derive(Debug, Default)]
+pub(super) struct Claimed {
+    pub(super) messages: Vec<LeasedMessage>,
+    /// What settles those that cannot be read.
+    pub(super) unreadable: Vec<Settlement>,
+}
+
+impl Claimed {
+    pub(super) fn add(&mut self, row: Result<LeasedMessage, Option<Box<Settlement>>>) {
+        match row {
+            Ok(message) => self.messages.push(message),
+            Err(unreadable) => self.unreadable.extend(unreadable.map(|one| *one)),
+        }
+    }
+}
+
+/// Claims whose answer never came: nobody has what they took.
+#[derive(Debug, Clone)]
+pub struct LostClaims {
+    /// What they were claimed as.
+    pub holders: Vec<String>,
+    /// Of these destinations.
+    pub destinations: Vec<Name>,
+    /// The oldest of them was made so long ago. Milliseconds.
+    pub age_ms: i64,
+}
+
 /// The lease a message is written with: its first claim, made before it is there for anybody else to see.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BornLease {
@@ -87,6 +125,9 @@ pub struct BornLease {
     pub until_ms: UnixMs,
     /// Past this nothing is sent by itself.
     pub key_valid_until_ms: UnixMs,
+    /// When it was taken by the clock that these times are of: they become as many milliseconds from the moment
+    /// of the insert, by the database's clock if it has one. `None`: they are written as they are.
+    pub taken_at_ms: Option<UnixMs>,
 }
 
 /// An event taken out to be dispatched again, its row locked until the transaction ends.
@@ -155,6 +196,8 @@ pub struct LeasedMessage {
     pub is_previous_unsettled: bool,
     /// Whether the last settled attempt ended `unknown`.
     pub is_previous_unknown: bool,
+    /// When the attempt before this one ended: settled, or at the latest with its lease. `None` for a first one.
+    pub previous_ended_at_ms: Option<UnixMs>,
     /// Claims that do not count against the attempts allowed: those that were handed back unsent, and all before
     /// a person's last word to send it again.
     pub attempts_before_n: u32,
@@ -203,9 +246,14 @@ pub struct Settlement {
     pub error: Option<String>,
     /// The piece of the answer that is kept.
     pub response: Option<String>,
+    /// Nothing was sent and nothing asked: the claim costs no attempt, and the last call's end stays where it is.
+    pub is_unsent: bool,
     /// When.
     pub settled_at_ms: UnixMs,
 }
+
+/// A message's id and a claim of it: who may settle it.
+pub(super) type Token = (String, u32);
 
 /// The messages among these that others may wait behind.
 pub(super) fn laned(settlements: &[Settlement]) -> Vec<String> {

@@ -53,7 +53,7 @@ const PLACES: [(&str, &[&str], &str); 12] = [
     ("SqlitePool", &[], "connections are taken from `store/pool.rs`, which closes those of an unknown state"),
     ("TransactionManager", &["src/store/pool.rs"], "transactions are begun and ended by `store/pool.rs`"),
     ("StatusCode", &["src/http"], "statuses are decided in `http`"),
-    ("SystemTime::now", &["src/types.rs"], "times come from `types::Clock`"),
+    ("SystemTime::now", &["src/types/clock.rs"], "times come from `types::Clock`"),
     ("env::var", &["src/config"], "only `config` reads the environment"),
     ("sleep(", &["src/http/mod.rs", "src/http/echo.rs"], "wait for what you wait for, with a bound"),
     ("println!", &[], "stdout is written through `cli::say`"),

@@ -27,7 +27,8 @@ pub(super) use evidence::{
 };
 pub(super) use lane::{lanes_advance, lanes_extend, lanes_lock};
 pub(super) use message::{
-    message_counts, message_extend, message_is_any_due, message_lease, message_list_of_event, message_settle,
+    message_counts, message_extend, message_is_any_due, message_latest_ms, message_lease,
+    message_list_of_event, message_release, message_settle,
 };
 pub(super) use operator::{
     attempt_list, audit_list, destination_pause, event_rerun, event_state, idempotency_answer,

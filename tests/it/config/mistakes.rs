@@ -187,6 +187,26 @@ fn mistakes_of_senders_and_destinations_name_their_place() {
         "destinations.billing.query.url",
         "placeholder",
     );
+    let asked = |keys: &str| {
+        billing(&format!(
+            "unknown = \"query\"\nquery = {{ url = \"https://x/{{event_id}}\", pointer = \"/a\", {keys} }}"
+        ))
+    };
+    for after_ms in ["999", "86400001", "-1", "\"1m\""] {
+        let key = "destinations.billing.query.after_ms";
+        check(&asked(&format!("after_ms = {after_ms}")), key, "1000 to 86400000");
+    }
+    check(&asked("after_ms = 79200000"), "destinations.billing.query", "below key_valid_for_ms");
+    check(
+        &asked("equals = \"a\", pending = [\"b\", \"a\"]"),
+        "destinations.billing.query.pending[1]",
+        "means one thing",
+    );
+    check(
+        &billing("statuses = { 504 = \"maybe\" }"),
+        "destinations.billing.statuses.504",
+        "done, retry, dead or unknown",
+    );
     check(
         &billing("unknown = \"query\"\nquery = { url = \"https://x/{event_id}\", pointer = \"a.b\" }"),
         "destinations.billing.query.pointer",
