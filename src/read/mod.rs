@@ -4,6 +4,7 @@
 //! doubled key on an id's path makes the event unreadable. What cannot be read is still an event, under an
 //! id of our own, so that it is kept and shown.
 
+mod fields;
 mod headers;
 mod redact;
 mod xml;
@@ -19,6 +20,7 @@ use crate::spec::{AnswerSpec, BodyFormat, EventSpec, Source, Sources, Spec};
 use crate::types::{BodyDigest, EventKey, IncomingEvent, Name, ObjectVersion, UnixMs, stored_text};
 use crate::verify::{Verified, rfc3339_ms};
 
+pub use fields::Json;
 pub(crate) use headers::{kept_headers, value as kept_header};
 pub use xml::xml_as_json;
 

@@ -3,6 +3,7 @@
 //! No and/or/regex language: what this cannot say is a named scheme in `verify/` or code in the kind's
 //! `mod.rs`. Every key is documented here and shown in `providers/README.md`.
 
+mod chars;
 mod event;
 mod fetch;
 mod handshake;
@@ -13,6 +14,7 @@ mod template;
 
 use serde::Deserialize;
 
+pub use chars::Chars;
 pub use event::{BodyFormat, EventSpec, Source, Sources};
 pub use fetch::{ConfirmSpec, FetchForm, FetchSpec, is_host_of};
 pub use handshake::{HandshakeSpec, MacSpec, TokenSpec};
@@ -230,7 +232,7 @@ impl Spec {
             alternative,
         ];
         let events = self.event.iter().map(EventSpec::check);
-        let handshakes = self.handshake.iter().map(HandshakeSpec::check);
+        let handshakes = self.handshake.iter().map(|handshake| handshake.check(self));
         let fetches = self.fetch.iter().map(|fetch| fetch.check(&self.setting));
         let confirms = self.confirm.iter().map(ConfirmSpec::check);
         let more = events.chain(handshakes).chain(fetches).chain(confirms);

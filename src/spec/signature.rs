@@ -80,6 +80,9 @@ pub struct SignatureSpec {
     /// Whether an empty body is refused however it is signed.
     #[serde(default)]
     pub body_needed: bool,
+    /// Whether a body that is no JSON object is refused however it is signed.
+    #[serde(default)]
+    pub body_object: bool,
     /// What this scheme leaves open, shown to whoever chooses it.
     pub weak: Option<Weakness>,
     /// Whether the sender may send without any signature; taken only with `unverified = "accept"`.

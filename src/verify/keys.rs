@@ -203,26 +203,13 @@ impl Keys {
 
     /// Which key signed `parts`, one after the other, as `signature`. Constant-time for each key.
     pub fn mac_matches<P: AsRef<[u8]>>(&self, parts: &[P], signature: &[u8]) -> Option<usize> {
-        self.mac_matches_of(None, parts, signature)
+        self.macs(parts).matches(None, signature)
     }
 
-    /// As [`Keys::mac_matches`], of the keys with this id alone.
-    pub(super) fn mac_matches_of<P: AsRef<[u8]>>(
-        &self,
-        id: Option<&str>,
-        parts: &[P],
-        signature: &[u8],
-    ) -> Option<usize> {
-        self.list.iter().position(|named| {
-            is_asked(named, id)
-                && match &named.key {
-                    Key::Sha1(mac, _) => fed(mac.clone(), parts).verify_slice(signature).is_ok(),
-                    Key::Sha256(mac, _) => fed(mac.clone(), parts).verify_slice(signature).is_ok(),
-                    Key::Sha384(mac, _) => fed(mac.clone(), parts).verify_slice(signature).is_ok(),
-                    Key::Sha512(mac, _) => fed(mac.clone(), parts).verify_slice(signature).is_ok(),
-                    Key::Public(_) => false,
-                }
-        })
+    /// What every key makes of `parts`, for requests that carry several signatures: computed once, compared often.
+    pub(super) fn macs<P: AsRef<[u8]>>(&self, parts: &[P]) -> Macs<'_> {
+        let made = self.list.iter().map(|named| (named, mac_by(&named.key, parts)));
+        Macs(made.collect())
     }
 
     /// Which public key signed `message` as `signature`.
@@ -252,13 +239,7 @@ impl Keys {
 
     /// The signature of `parts` by the newest key that can sign.
     pub fn mac<P: AsRef<[u8]>>(&self, parts: &[P]) -> Option<Vec<u8>> {
-        self.list.iter().find_map(|named| match &named.key {
-            Key::Sha1(mac, _) => Some(fed(mac.clone(), parts).finalize().into_bytes().to_vec()),
-            Key::Sha256(mac, _) => Some(fed(mac.clone(), parts).finalize().into_bytes().to_vec()),
-            Key::Sha384(mac, _) => Some(fed(mac.clone(), parts).finalize().into_bytes().to_vec()),
-            Key::Sha512(mac, _) => Some(fed(mac.clone(), parts).finalize().into_bytes().to_vec()),
-            Key::Public(_) => None,
-        })
+        self.list.iter().find_map(|named| mac_by(&named.key, parts))
     }
 
     /// The signature of `message` by the private key, where there is one of that kind.
@@ -284,6 +265,28 @@ fn is_asked(named: &NamedKey, id: Option<&str>) -> bool {
     match (&named.id, id) {
         (Some(own), Some(asked)) => own == asked,
         _ => true,
+    }
+}
+
+/// The MACs of one text by every key that makes them.
+pub(super) struct Macs<'a>(Vec<(&'a NamedKey, Option<Vec<u8>>)>);
+
+impl Macs<'_> {
+    /// Which key made `signature`, of those with this id; one without an id always counts. Constant-time for each.
+    pub(super) fn matches(&self, id: Option<&str>, signature: &[u8]) -> Option<usize> {
+        self.0.iter().position(|(named, mac)| {
+            is_asked(named, id) && mac.as_ref().is_some_and(|mac| same(mac, signature))
+        })
+    }
+}
+
+fn mac_by<P: AsRef<[u8]>>(key: &Key, parts: &[P]) -> Option<Vec<u8>> {
+    match key {
+        Key::Sha1(mac, _) => Some(fed(mac.clone(), parts).finalize().into_bytes().to_vec()),
+        Key::Sha256(mac, _) => Some(fed(mac.clone(), parts).finalize().into_bytes().to_vec()),
+        Key::Sha384(mac, _) => Some(fed(mac.clone(), parts).finalize().into_bytes().to_vec()),
+        Key::Sha512(mac, _) => Some(fed(mac.clone(), parts).finalize().into_bytes().to_vec()),
+        Key::Public(_) => None,
     }
 }
 

@@ -14,9 +14,9 @@ secrets = ["app-secret-0123456789"]
 [providers.cloudevents]
 secrets = ["app-secret-0123456789"]
 [providers.microsoft_graph]
-secrets = ["client-state"]
+secrets = ["client-state-0123456789"]
 [providers.x_twitter]
-secrets = ["consumer"]
+secrets = ["consumer-secret-0123456789"]
 [providers.asana]
 secrets = ["hook-secret-0123456789"]
 [providers.armed]
@@ -63,7 +63,7 @@ async fn handshakes_are_answered_and_nothing_else_comes_by_their_methods() {
     check(get(&format!("{subscribe}other")), (405, "")).await;
     check(get("/webhooks/meta"), (405, "")).await;
     check(get("/webhooks/dropbox?challenge=%3Cb%3E"), (200, "<b>")).await;
-    let crc = r#"{"response_token":"sha256=suqmNrq0kufbxO4tAogbtFD/QzniWQM+auVS5c7GoL8="}"#;
+    let crc = r#"{"response_token":"sha256=I/a1ea5ECU0kVg7ojOeLP/gsKe5IsV8jFDX9b8fr1u0="}"#;
     let headers = check(get("/webhooks/x_twitter?crc_token=abc"), (200, crc)).await;
     assert_eq!(headers["content-type"], "application/json");
     check(Sent { method: "HEAD", path: "/webhooks/trello".to_owned(), headers: &[] }, (200, "")).await;

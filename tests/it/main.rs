@@ -30,6 +30,7 @@ mod handshakes;
 mod kinds;
 mod model;
 mod operator;
+mod oracles;
 mod outbox;
 mod own_kinds;
 mod process;
