@@ -78,9 +78,20 @@ fn is_of_sns(url: &str) -> bool {
     };
     let stem = host.strip_suffix(".cn").unwrap_or(host);
     let region = stem.strip_prefix("sns.").and_then(|rest| rest.strip_suffix(".amazonaws.com"));
-    let is_region =
-        |text: &str| text.len() >= 3 && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-');
     region.is_some_and(is_region) && path.strip_suffix(".pem").is_some() && !path.contains(['?', '#'])
+}
+
+/// Two letters, words and a digit, as in `us-gov-west-1`. `s3-us-west-2` is a host of S3, where anybody can have a
+/// bucket that is called `sns`.
+fn is_region(text: &str) -> bool {
+    let parts: Vec<&str> = text.split('-').collect();
+    let is_word = |part: &&str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_lowercase());
+    let [area, words @ .., digit] = parts.as_slice() else { return false };
+    area.len() == 2
+        && is_word(area)
+        && !words.is_empty()
+        && words.iter().all(is_word)
+        && matches!(digit.as_bytes(), [b'0'..=b'9'])
 }
 
 /// Its own kind of signature, whatever the body says of it.
@@ -118,6 +129,10 @@ mod tests {
             "https://sns.us-west-2.amazonaws.com:8443/a.pem",
             "https://evil.sns.us-west-2.amazonaws.com/a.pem",
             "https://sns.amazonaws.com/a.pem",
+            "https://sns.s3-us-west-2.amazonaws.com/a.pem",
+            "https://sns.s3-website-us-west-2.amazonaws.com/a.pem",
+            "https://sns.elb.amazonaws.com/a.pem",
+            "https://sns.us-west-2x.amazonaws.com/a.pem",
             "https://sns.us-west-2.amazonaws.com/a.pem?x",
             "https://sns.us-west-2.amazonaws.com/a",
             "https://evil.example/?sns.us-west-2.amazonaws.com/a.pem",

@@ -26,6 +26,8 @@ pub use xml::xml_as_json;
 
 /// The `each` of bodies whose members are lists of events.
 const EVERY_LIST: &str = "/*";
+/// What the ids start with that we give to what has none: no sender can take one of those.
+const UNREADABLE: &str = "unreadable:";
 /// What a type that is missing or cannot be stored reads as.
 const TYPE_UNKNOWN: &str = "unknown";
 
@@ -251,7 +253,7 @@ impl Reader<'_> {
         IncomingEvent {
             key: EventKey {
                 provider: self.provider.clone(),
-                event_id: format!("unreadable:{}", hex::encode(digest)),
+                event_id: format!("{UNREADABLE}{}", hex::encode(digest)),
             },
             event_type: TYPE_UNKNOWN.to_owned(),
             digest,
@@ -298,6 +300,9 @@ impl Reader<'_> {
             }
         };
         stored_text(&joined).map_err(|why| format!("the event id {why}"))?;
+        if joined.starts_with(UNREADABLE) {
+            return Err(format!("the event id starts with `{UNREADABLE}`, as only ours do"));
+        }
         Ok(joined)
     }
 

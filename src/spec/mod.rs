@@ -7,8 +7,10 @@ mod chars;
 mod event;
 mod fetch;
 mod handshake;
+mod hosts;
 mod layout;
 mod mistakes;
+mod setting;
 mod signature;
 mod template;
 
@@ -16,10 +18,12 @@ use serde::Deserialize;
 
 pub use chars::Chars;
 pub use event::{BodyFormat, EventSpec, Source, Sources};
-pub use fetch::{ConfirmSpec, FetchForm, FetchSpec, is_host_of};
+pub use fetch::{ConfirmSpec, FetchForm, FetchSpec};
 pub use handshake::{HandshakeSpec, MacSpec, TokenSpec};
+pub use hosts::is_host_of;
 pub use layout::{Layout, Slot};
 pub use mistakes::Mistake;
+pub use setting::{DevKey, SettingForm, SettingSpec};
 pub use signature::{Encoding, Scheme, SecretFormat, SignatureSpec, TimeUnit, Weakness};
 pub use template::{Piece, Template};
 
@@ -99,67 +103,6 @@ pub struct AnswerSpec {
 
 fn ok() -> u16 {
     200
-}
-
-/// `[[setting]]`: what else a provider of this kind is told.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct SettingSpec {
-    /// Its key under `[providers.NAME.settings]`.
-    pub name: String,
-    /// Whether it is one text, several, or texts with ids.
-    #[serde(default)]
-    pub form: SettingForm,
-    /// Whether a provider cannot do without it.
-    #[serde(default)]
-    pub needed: bool,
-    /// Where the operator finds it.
-    pub hint: String,
-    /// The published value of examples: what `serve --dev`, `sign` and published vectors that do not say use.
-    pub dev: Option<String>,
-    /// That the example is a public key of this sort; its private half is what `sign` signs with.
-    pub dev_key: Option<DevKey>,
-    /// The id of that example, where the setting has ids.
-    #[serde(default = "dev_id")]
-    pub dev_id: String,
-}
-
-fn dev_id() -> String {
-    "dev".to_owned()
-}
-
-/// The sorts of keys that `serve --dev` trusts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum DevKey {
-    /// Generated once for a working directory.
-    Ed25519,
-    /// Generated once for a working directory.
-    P256,
-    /// Published with Hooklatch, because nothing here can generate one.
-    Rsa,
-    /// A certificate of that RSA key.
-    Certificate,
-}
-
-impl DevKey {
-    /// Whether it has to be generated before it can be used.
-    pub fn is_generated(self) -> bool {
-        matches!(self, Self::Ed25519 | Self::P256)
-    }
-}
-
-/// How a setting is written.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum SettingForm {
-    /// One text or secret.
-    #[default]
-    Text,
-    /// A text or a list of them.
-    List,
-    /// A table of ids and texts.
-    Named,
 }
 
 /// Why a `provider.toml` is not a spec.
@@ -253,15 +196,6 @@ impl Spec {
     fn check_answer(&self) -> Result<(), String> {
         match self.answer.iter().map(|answer| answer.status).find(|status| !(200..=299).contains(status)) {
             Some(status) => Err(format!("answer.status: {status} is not a success: write 200 to 299")),
-            None => Ok(()),
-        }
-    }
-
-    /// A key in a setting that nobody can write would never be found.
-    fn check_settings(&self) -> Result<(), String> {
-        let is_unknown = |name: &&String| self.setting.iter().all(|setting| setting.name != **name);
-        match self.signature.keys.iter().find(is_unknown) {
-            Some(name) => Err(format!("signature.keys: no [[setting]] is called `{name}`: declare it")),
             None => Ok(()),
         }
     }

@@ -13,7 +13,7 @@ use super::private::SigningKey;
 use super::public::{PublicKey, PublicScheme};
 use super::sign::SignError;
 use crate::config::{KindSettings, Secret};
-use crate::spec::{Scheme, SecretFormat, SignatureSpec};
+use crate::spec::{Scheme, SecretFormat, SignatureSpec, Spec};
 
 /// Why configured secrets are no keys. Never says what they are.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -39,10 +39,20 @@ pub enum KeyError {
     #[error("a secret is a private key, which only its sender should have: configure the public one")]
     Private,
     /// Shorter than its scheme allows.
-    #[error("secret {position} has {bytes_n} bytes of key, its scheme wants at least {min_n}")]
+    #[error("secret {position} has {bytes_n} bytes of key, and fewer than {min_n} can be guessed")]
     TooShort {
         /// From 1, as in the config.
         position: usize,
+        /// What it has.
+        bytes_n: usize,
+        /// What it needs.
+        min_n: usize,
+    },
+    /// A setting that is a secret, and shorter than it may be.
+    #[error("has {bytes_n} bytes, and fewer than {min_n} can be guessed")]
+    SettingTooShort {
+        /// Its name.
+        name: String,
         /// What it has.
         bytes_n: usize,
         /// What it needs.
@@ -145,19 +155,31 @@ impl Keys {
         self
     }
 
-    /// Refuses private keys, and keys shorter than the kind's floor. Not part of [`Keys::new`], so that published test
-    /// vectors with short secrets can be judged.
-    pub fn check_strength(&self, spec: &SignatureSpec) -> Result<(), KeyError> {
+    /// Refuses private keys, and secrets, tokens and settings shorter than the kind's floors. Not part of [`Keys::new`],
+    /// so that published test vectors with short secrets can be judged.
+    pub fn check_strength(&self, spec: &Spec) -> Result<(), KeyError> {
         if self.signer.is_some() {
             return Err(KeyError::Private);
         }
-        for (n, named) in self.list.iter().enumerate() {
-            let bytes_n = match &named.key {
-                Key::Sha1(_, n) | Key::Sha256(_, n) | Key::Sha384(_, n) | Key::Sha512(_, n) => *n,
-                Key::Public(_) => continue,
-            };
-            if bytes_n < spec.secret_bytes_min {
-                return Err(KeyError::TooShort { position: n + 1, bytes_n, min_n: spec.secret_bytes_min });
+        let min_n = spec.signature.secret_bytes_min;
+        let of_key = |named: &NamedKey| match &named.key {
+            Key::Sha1(_, n) | Key::Sha256(_, n) | Key::Sha384(_, n) | Key::Sha512(_, n) => Some(*n),
+            Key::Public(_) => None,
+        };
+        // Of tokens no keys are made.
+        let lengths: Vec<Option<usize>> = match self.list.as_slice() {
+            [] => self.secrets().map(|secret| Some(secret.len())).collect(),
+            list => list.iter().map(of_key).collect(),
+        };
+        let short =
+            |(n, bytes_n): (usize, &Option<usize>)| Some((n, (*bytes_n).filter(|bytes_n| *bytes_n < min_n)?));
+        if let Some((n, bytes_n)) = lengths.iter().enumerate().find_map(short) {
+            return Err(KeyError::TooShort { position: n + 1, bytes_n, min_n });
+        }
+        for (name, min_n) in spec.secret_settings() {
+            let lengths = self.settings.all(name).map(|one| secret_bytes(one.value.reveal()));
+            if let Some(bytes_n) = lengths.min().filter(|bytes_n| *bytes_n < min_n) {
+                return Err(KeyError::SettingTooShort { name: name.to_owned(), bytes_n, min_n });
             }
         }
         Ok(())
@@ -257,6 +279,14 @@ impl Keys {
     /// The id of the newest key, where keys have ids.
     pub(super) fn first_id(&self) -> Option<&str> {
         self.list.iter().find_map(|named| named.id.as_deref())
+    }
+}
+
+/// How many bytes a setting has, which may say that its text is base64.
+fn secret_bytes(text: &str) -> usize {
+    match text.strip_prefix("base64:") {
+        Some(stem) => key_base64(stem).map_or(0, |bytes| bytes.len()),
+        None => text.len(),
     }
 }
 

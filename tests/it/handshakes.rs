@@ -24,7 +24,7 @@ kind = "asana"
 secrets = ["hook-secret-0123456789"]
 settings = { pairing = "open" }
 [providers.braintree]
-settings = { public_key = "my_public_key", private_key = "my_private_key" }
+settings = { public_key = "my_public_key", private_key = "my_private_key_0123456789" }
 "#;
 
 struct Sent<'a> {
@@ -85,7 +85,7 @@ async fn handshakes_are_answered_and_nothing_else_comes_by_their_methods() {
     assert_eq!(headers["x-hook-secret"], "s3");
     check(post("/webhooks/asana", &secret), (401, "")).await;
     let challenge = "20f9f8ed05f77439fe955c977e4c8a53";
-    let answer = "my_public_key|698292e50ed3bea125923d2d036e6947b4b6548a";
+    let answer = "my_public_key|a3d580bce795b8a7e1f15fbc542dea66c9bae7b8";
     check(get(&format!("/webhooks/braintree?bt_challenge={challenge}")), (200, answer)).await;
     check(get("/webhooks/braintree?bt_challenge=<script>"), (405, "")).await;
 }
