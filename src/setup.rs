@@ -90,8 +90,8 @@ pub(crate) fn warnings(config: &Config, kinds: &[Provider]) -> Vec<String> {
                 .flat_map(|one| one.value.reveal().split([',', ' ']))
                 .map(str::trim)
                 .collect();
-            let is_it = setting.warn_is.as_deref().is_some_and(|word| values.iter().any(|one| *one == word));
-            let lacks = |word: &str| !values.is_empty() && !values.iter().any(|one| *one == word);
+            let is_it = setting.warn_is.as_deref().is_some_and(|word| values.contains(&word));
+            let lacks = |word: &str| !values.is_empty() && !values.contains(&word);
             if let Some(warn) =
                 setting.warn.as_ref().filter(|_| is_it || setting.warn_lacks.as_deref().is_some_and(lacks))
             {

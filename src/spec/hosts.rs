@@ -56,8 +56,8 @@ pub(super) fn mistake_of(pattern: &str) -> Option<&'static str> {
         return Some("a `*` needs the sender's own domain behind it, not a top-level one");
     }
     let own = rest.join(".");
-    let is_below = |shared: &&str| own == **shared || own.ends_with(&format!(".{shared}"));
-    if *first == "*" && SHARED.iter().any(|shared| is_below(&shared)) {
+    let is_below = |shared: &str| own == shared || own.ends_with(&format!(".{shared}"));
+    if *first == "*" && SHARED.iter().any(|shared| is_below(shared)) {
         return Some(
             "anybody can have a host there: write it out, or `{region}` where a region of AWS stands",
         );
@@ -97,8 +97,8 @@ fn is_region(label: &str) -> bool {
     let is_word = |part: &&str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_lowercase());
     let is_digit = |part: &str| part.len() == 1 && part.bytes().all(|b| b.is_ascii_digit());
     // `s3-us-west-2` is a host of S3 and no region.
-    matches!(parts.as_slice(), [area, words @ .., last]
-        if area.len() == 2 && is_word(area) && !words.is_empty() && words.iter().all(|word| is_word(word)) && is_digit(last))
+    let [area, words @ .., last] = parts.as_slice() else { return false };
+    area.len() == 2 && is_word(area) && !words.is_empty() && words.iter().all(is_word) && is_digit(last)
 }
 
 /// Whether `path` is `pattern`, in which `{hex}` is lower-case hexadecimal and `{name}` letters, digits, `-` and `_`.

@@ -141,9 +141,10 @@ impl<'a> Walk<'a> {
         }
         loop {
             let name = self.string()?;
-            let name = match name.contains('\\') {
-                true => Cow::Owned(serde_json::from_str(name).ok()?),
-                false => Cow::Borrowed(name.get(1..name.len() - 1)?),
+            let name = if name.contains('\\') {
+                Cow::Owned(serde_json::from_str(name).ok()?)
+            } else {
+                Cow::Borrowed(name.get(1..name.len() - 1)?)
             };
             if !self.took(b':') {
                 return None;

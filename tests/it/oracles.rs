@@ -59,7 +59,10 @@ fn places(provider: &ActiveProvider) -> (Vec<String>, Vec<String>) {
         queries.extend(handshake.query.clone());
         headers.extend(handshake.header.clone());
         let templates = handshake.json.values().chain(handshake.headers.values()).chain([&handshake.body]);
-        for piece in templates.chain(handshake.mac.iter().map(|mac| &mac.of)).flat_map(|one| one.pieces()) {
+        for piece in templates
+            .chain(handshake.mac.iter().map(|mac| &mac.of))
+            .flat_map(hooklatch::spec::Template::pieces)
+        {
             match piece {
                 Piece::Query(name) => queries.push(name.clone()),
                 Piece::Header(name) => headers.push(name.clone()),
