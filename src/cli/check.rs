@@ -212,8 +212,7 @@ fn signed_by(spec: &Spec) -> String {
         _ => ", no time".to_owned(),
     };
     let weak = signature.weak.map(|weak| format!("; {}", weak.as_str())).unwrap_or_default();
-    let is_received = |source: &Source| matches!(source, Source::Received(_));
-    let again = if spec.event.iter().any(|event| event.id.0.iter().any(is_received)) {
+    let again = if spec.is_new_each_time() {
         "; sent once more by whoever has seen it, it is another event"
     } else {
         ""

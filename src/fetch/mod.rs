@@ -2,7 +2,7 @@
 //! while when those hosts are away.
 //!
 //! A request makes us call somebody, so every bound is here: hosts that the kind pins, https, no redirects, no
-//! private address (`net.rs`), sizes, times, how many keys are kept and how many may be asked for in a minute.
+//! private address (`net.rs`), sizes, times, how many keys are kept and how many may be asked for at once.
 //! `cache.rs` keeps, `client.rs` calls. A sender whose keys are out of reach hears 503, never 401.
 
 mod budget;

@@ -141,6 +141,12 @@ impl Spec {
         self.signature.keys.is_none() && !matches!(self.signature.scheme, Scheme::Basic | Scheme::Unsigned)
     }
 
+    /// Whether an event goes by the time of its arrival, so that a request that is sent again is another event.
+    pub fn is_new_each_time(&self) -> bool {
+        let is_received = |source: &Source| matches!(source, Source::Received(_));
+        self.event.iter().any(|event| event.id.0.iter().any(is_received))
+    }
+
     /// Whether `serve --dev` and `sign` need keys that are generated.
     pub fn needs_generated_keys(&self) -> bool {
         self.setting.iter().any(|setting| setting.dev_key.is_some_and(DevKey::is_generated))
