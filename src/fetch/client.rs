@@ -62,12 +62,7 @@ impl Client {
         settings: &KindSettings,
     ) -> Result<Vec<(String, String)>, FetchError> {
         let filled = |text: &str, escape: fn(&str) -> String| filled(text, id, settings, escape);
-        let url = if spec.url == "{id}" { id.to_owned() } else { filled(&spec.url, percent)? };
-        let url = self.pinned(&url, &spec.hosts)?;
-        let is_bare = spec.path.is_none() || url.query().or(url.fragment()).is_none();
-        if !spec.is_path(url.path()) || !is_bare {
-            return Err(FetchError::NoSuchKey("its address is none where the sender has keys".to_owned()));
-        }
+        let url = self.url_of(spec, id, settings)?;
         let host = url.host_str().unwrap_or_default().to_owned();
         let method = if spec.method == "POST" { Method::POST } else { Method::GET };
         let mut request = self.http.request(method, url);
@@ -94,6 +89,22 @@ impl Client {
             return Err(FetchError::NoSuchKey("its address is none where the sender confirms".to_owned()));
         }
         self.answer(self.http.get(url)).await.map(drop)
+    }
+
+    /// Where the key `id` is, if that is a place of the sender's own: told without a call.
+    pub(super) fn url_of(
+        &self,
+        spec: &FetchSpec,
+        id: &str,
+        settings: &KindSettings,
+    ) -> Result<Url, FetchError> {
+        let url = if spec.url == "{id}" { id.to_owned() } else { filled(&spec.url, id, settings, percent)? };
+        let url = self.pinned(&url, &spec.hosts)?;
+        let is_bare = spec.path.is_none() || url.query().or(url.fragment()).is_none();
+        if !spec.is_path(url.path()) || !is_bare {
+            return Err(FetchError::NoSuchKey("its address is none where the sender has keys".to_owned()));
+        }
+        Ok(url)
     }
 
     /// The address, if it is one of the sender's own.

@@ -75,6 +75,8 @@ impl Fetcher {
             if wanted.id.len() > ID_BYTES_MAX {
                 return Err(FetchError::NoSuchKey("its id is too long".to_owned()));
             }
+            // What may not be asked for costs nobody a call, and is not kept.
+            self.client.url_of(spec, &wanted.id, &self.settings)?;
             self.cache
                 .filled(wanted, spec, self.clock.now_ms(), || {
                     self.client.keys(spec, &wanted.id, &self.settings)

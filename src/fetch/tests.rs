@@ -290,6 +290,12 @@ async fn a_certificate_is_taken_at_its_path_and_of_its_name_alone() {
         let refused = fetcher.fetch_missing(&[url(path)]).await;
         assert!(matches!(&refused, Err(FetchError::NoSuchKey(_))), "{name} {path}: {refused:?}");
     }
+    let (.., unknown_n, turns_n) = fetcher.cache.kept();
+    assert_eq!((unknown_n, turns_n), (2, 0), "of what may not be asked for nothing is kept");
+    let elsewhere: Vec<_> = (0..60).map(|n| [url(&format!("/bucket/Service-{n}.pem"))]).collect();
+    let asked = elsewhere.iter().map(|list| fetcher.fetch_missing(list));
+    let refused = futures_util::future::join_all(asked).await;
+    assert!(refused.iter().all(|one| matches!(one, Err(FetchError::NoSuchKey(_)))), "and it costs no call");
     host.says(200, &pem("a.test"));
     fetcher.fetch_missing(&[url("/Service-4f.pem")]).await.unwrap();
     host.says(200, "-----BEGIN CERTIFICATE-----");
