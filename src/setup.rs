@@ -112,6 +112,31 @@ pub(crate) fn load(file: Option<&Path>, is_dev: bool, kinds: &Kinds) -> Result<C
     Err(problems)
 }
 
+/// What is allowed and most likely not meant, a line each.
+pub(crate) fn warnings(config: &Config, kinds: &[Provider]) -> Vec<String> {
+    let mut warnings = Vec::new();
+    for (name, provider) in &config.providers {
+        let kind = kinds.iter().find(|kind| kind.kind() == provider.kind.as_str());
+        let Some(spec) = kind.and_then(|kind| kind.spec().ok()) else { continue };
+        for setting in &spec.setting {
+            let values: Vec<&str> = provider
+                .settings
+                .all(&setting.name)
+                .flat_map(|one| one.value.reveal().split([',', ' ']))
+                .map(str::trim)
+                .collect();
+            let is_it = setting.warn_is.as_deref().is_some_and(|word| values.contains(&word));
+            let lacks = |word: &str| !values.is_empty() && !values.contains(&word);
+            if let Some(warn) =
+                setting.warn.as_ref().filter(|_| is_it || setting.warn_lacks.as_deref().is_some_and(lacks))
+            {
+                warnings.push(format!("providers.{name}.settings.{}: {warn}", setting.name));
+            }
+        }
+    }
+    warnings
+}
+
 /// As [`load`], for tools that only sign or judge: they may do so with a secret that `serve` refuses,
 /// and beside kinds that cannot be used, whose providers are then not there.
 pub(crate) fn load_for_tools(file: Option<&Path>, kinds: &Kinds) -> Result<Config, Vec<ConfigProblem>> {

@@ -48,11 +48,16 @@ impl Checker<'_> {
     }
 
     /// Records what a kind says about a provider whose keys are right one by one. `secrets: …` is about its
-    /// secrets.
+    /// secrets, `settings.NAME: …` about one of its settings.
     pub(super) fn judged(&mut self, place: &Field, mistake: &str) {
-        let remedy = "correct it; `hooklatch providers KIND` says what this kind needs";
-        let (key, why) = match mistake.strip_prefix("secrets: ") {
-            Some(why) => (format!("{}.secrets", place.key), why),
+        let remedy = if mistake.ends_with("can be guessed") {
+            "have the sender make a longer one, or choose one: `openssl rand -hex 32`"
+        } else {
+            "correct it; `hooklatch providers KIND` says what this kind needs"
+        };
+        let is_key = |key: &str| key == "secrets" || key.starts_with("settings.");
+        let (key, why) = match mistake.split_once(": ").filter(|(key, _)| is_key(key)) {
+            Some((key, why)) => (format!("{}.{key}", place.key), why),
             None => (place.key.clone(), mistake),
         };
         self.push(place.source.clone(), key, None, (why.to_owned(), remedy.to_owned()));

@@ -4,6 +4,7 @@
 //! doubled key on an id's path makes the event unreadable. What cannot be read is still an event, under an
 //! id of our own, so that it is kept and shown.
 
+mod fields;
 mod headers;
 mod redact;
 mod xml;
@@ -19,11 +20,14 @@ use crate::spec::{AnswerSpec, BodyFormat, EventSpec, Source, Sources, Spec};
 use crate::types::{BodyDigest, EventKey, IncomingEvent, Name, ObjectVersion, UnixMs, stored_text};
 use crate::verify::{Verified, rfc3339_ms};
 
+pub use fields::Json;
 pub(crate) use headers::{kept_headers, value as kept_header};
 pub use xml::xml_as_json;
 
 /// The `each` of bodies whose members are lists of events.
 const EVERY_LIST: &str = "/*";
+/// What the ids start with that we give to what has none: no sender can take one of those.
+const UNREADABLE: &str = "unreadable:";
 /// What a type that is missing or cannot be stored reads as.
 const TYPE_UNKNOWN: &str = "unknown";
 
@@ -249,7 +253,7 @@ impl Reader<'_> {
         IncomingEvent {
             key: EventKey {
                 provider: self.provider.clone(),
-                event_id: format!("unreadable:{}", hex::encode(digest)),
+                event_id: format!("{UNREADABLE}{}", hex::encode(digest)),
             },
             event_type: TYPE_UNKNOWN.to_owned(),
             digest,
@@ -296,6 +300,9 @@ impl Reader<'_> {
             }
         };
         stored_text(&joined).map_err(|why| format!("the event id {why}"))?;
+        if joined.starts_with(UNREADABLE) {
+            return Err(format!("the event id starts with `{UNREADABLE}`, as only ours do"));
+        }
         Ok(joined)
     }
 
