@@ -39,6 +39,9 @@ use crate::{logging, setup};
 /// How far our clock may be from the database's. Beyond it signed times and leases would be judged wrong.
 const CLOCK_OFFSET_MS_MAX: i64 = 120_000;
 
+/// Most open connections of operators and monitors, when `server.connections_n_max` is not less.
+const OPERATOR_CONNECTIONS_N_MAX: usize = 256;
+
 /// A Hooklatch before it runs: a configuration and the kinds it may use.
 pub struct App {
     config: Config,
@@ -124,8 +127,8 @@ impl App {
         let installation_id =
             store.installation_id().await.context("could not read the installation's id")?;
         let (stop, stopping) = watch::channel(false);
-        let listener = bind(self.config.server.listen).await?;
-        let admin_listener = bind(self.config.admin.listen).await?;
+        let listener = bind(self.config.server.listen)?;
+        let admin_listener = bind(self.config.admin.listen)?;
 
         let outbox = Outbox::new(
             store.clone(),
@@ -247,7 +250,7 @@ impl App {
             body_timeout: Duration::from_millis(server.body_timeout_ms),
             room: ReceiverState::room_for(server.inflight_bytes_max as usize),
         });
-        spawn(http::serve(listener, http::receiver::router(state), self.limits(), stop))
+        spawn(http::serve(listener, http::receiver::router(state), self.limits("receiver"), stop))
     }
 
     fn serve_operator(
@@ -261,7 +264,7 @@ impl App {
         if self.has_echo {
             router = echo::router(echo::EchoState::default()).fallback_service(router);
         }
-        spawn(http::serve(listener, router, self.limits(), stop))
+        spawn(http::serve(listener, router, self.limits("operator"), stop))
     }
 
     fn api(&self, store: &Store, entries: &BTreeMap<Name, Arc<Entry>>, installation_id: &Uuid) -> ApiState {
@@ -285,10 +288,39 @@ impl App {
         }
     }
 
-    fn limits(&self) -> Limits {
+    /// Files that are open at most besides the receiver's connections: operators', the database's, calls'.
+    fn files_n(&self) -> usize {
+        let calls_n = self.config.destinations.values().map(|one| one.concurrency_n as usize).sum::<usize>();
+        OPERATOR_CONNECTIONS_N_MAX + 3 * self.config.database.connections_n as usize + calls_n
+    }
+
+    /// The operator's listener is for a few; what it has of files must not be wanting where webhooks come in.
+    fn limits(&self, name: &'static str) -> Limits {
+        let (server, edge) = (&self.config.server, &self.config.server.edge);
+        let wanted_n = server.connections_n_max as usize;
+        let connections_n_max = if name == "operator" {
+            wanted_n.min(OPERATOR_CONNECTIONS_N_MAX)
+        } else {
+            let fit_n = http::files::connections_n(wanted_n, self.files_n());
+            if fit_n < wanted_n {
+                warn!(
+                    wanted_n,
+                    connections_n_max = fit_n,
+                    "the system lets us open too few files for server.connections_n_max: raise its limit (ulimit -n)"
+                );
+            }
+            fit_n
+        };
         Limits {
-            connections_n_max: self.config.server.connections_n_max as usize,
-            header_timeout: Duration::from_millis(self.config.server.header_timeout_ms),
+            name,
+            connections_n_max,
+            peer_n_max: server.peer_connections_n_max(connections_n_max),
+            proxies: edge.proxies.clone(),
+            header_timeout: Duration::from_millis(server.header_timeout_ms),
+            write_timeout: Duration::from_millis(edge.write_timeout_ms),
+            body_bytes_per_s_min: edge.body_bytes_per_s_min.into(),
+            life: Duration::from_millis(edge.connection_life_ms),
+            requests_n_max: edge.connection_requests_n_max,
             stop_timeout: Duration::from_millis(self.config.outbox.stop_timeout_ms),
         }
     }
@@ -321,8 +353,8 @@ fn spawn(task: impl Future<Output = ()> + Send + 'static) -> JoinHandle<()> {
     tokio::spawn(task)
 }
 
-async fn bind(addr: SocketAddr) -> anyhow::Result<TcpListener> {
-    TcpListener::bind(addr).await.with_context(|| format!("could not listen on {addr}"))
+fn bind(addr: SocketAddr) -> anyhow::Result<TcpListener> {
+    http::listen(addr).with_context(|| format!("could not listen on {addr}"))
 }
 
 /// Opens the database, brings or checks its schema, and refuses a clock that is minutes away.

@@ -37,6 +37,7 @@ pub(super) fn server(checker: &mut Checker<'_>, root: &mut Table) -> Option<(Ser
         inflight_bytes_max: table
             .number_u32(checker, "inflight_bytes_max", inflight_range)
             .unwrap_or_default(),
+        edge: super::edge::edge(checker, &mut table),
     };
     table.finish(checker);
     Some((config, has_public_url))

@@ -22,6 +22,7 @@ mod cli;
 mod config;
 mod crash;
 mod database;
+mod edge;
 mod examples;
 mod faults;
 mod fetched;

@@ -13,6 +13,8 @@ pub struct Server {
     pub admin: SocketAddr,
     folder: TempDir,
     child: Option<Child>,
+    /// How many files it may open, when that is less than we may.
+    files_n_max: Option<u32>,
 }
 
 /// The secret every test's Stripe provider has.
@@ -36,7 +38,20 @@ impl Server {
              [providers.stripe]\nsecrets = [\"{SECRET}\"]\n{more}"
         );
         std::fs::write(folder.path().join("hooklatch.toml"), config).unwrap();
-        Self { receiver, admin, folder, child: None }
+        Self { receiver, admin, folder, child: None, files_n_max: None }
+    }
+
+    /// Puts these lines in place of what `[server]` says besides where it listens; before the start.
+    pub fn server_keys(&self, keys: &str) {
+        let text = std::fs::read_to_string(self.config()).unwrap();
+        let (before, rest) = text.split_once("body_timeout_ms").unwrap();
+        let (_, after) = rest.split_once("[admin]").unwrap();
+        std::fs::write(self.config(), format!("{before}{keys}\n[admin]{after}")).unwrap();
+    }
+
+    /// Lets it open no more files than this; before the start.
+    pub fn limit_files(&mut self, n_max: u32) {
+        self.files_n_max = Some(n_max);
     }
 
     /// The configuration file.
@@ -53,7 +68,16 @@ impl Server {
     pub async fn spawn(&mut self) {
         let log =
             std::fs::File::options().create(true).append(true).open(self.folder.path().join("log")).unwrap();
-        let child = Command::new(env!("CARGO_BIN_EXE_hooklatch"))
+        let mut command = match self.files_n_max {
+            None => Command::new(env!("CARGO_BIN_EXE_hooklatch")),
+            Some(n) => {
+                let mut shell = Command::new("sh");
+                shell.args(["-c", &format!("ulimit -n {n} && exec \"$0\" \"$@\"")]);
+                shell.arg(env!("CARGO_BIN_EXE_hooklatch"));
+                shell
+            }
+        };
+        let child = command
             .args(["serve", "--config"])
             .arg(self.config())
             .current_dir(self.folder.path())
@@ -90,6 +114,15 @@ impl Server {
     /// The process's id.
     pub fn process_id(&self) -> u32 {
         self.child.as_ref().unwrap().id()
+    }
+
+    /// The most memory it had so far, and how many files are open. Bytes; number.
+    pub fn usage(&self) -> (u64, usize) {
+        let id = self.process_id();
+        let status = std::fs::read_to_string(format!("/proc/{id}/status")).unwrap();
+        let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+        let kib: u64 = peak.trim().trim_end_matches(" kB").parse().unwrap();
+        (kib * 1024, std::fs::read_dir(format!("/proc/{id}/fd")).unwrap().count())
     }
 
     /// Where to send.
