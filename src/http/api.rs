@@ -19,6 +19,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tracing::{info, warn};
 
+use super::edge::Believed;
 use super::error::Problem;
 use super::evidence::{self, ProviderFacts};
 use crate::config::{AdminRole, AdminToken};
@@ -98,7 +99,9 @@ async fn authenticated(State(state): State<Arc<ApiState>>, mut request: Request,
             .into_response();
     };
     request.extensions_mut().insert(actor);
-    next.run(request).await
+    let mut response = next.run(request).await;
+    response.extensions_mut().insert(Believed);
+    response
 }
 
 /// The query's values; a name that is there twice or is not known is an error.

@@ -29,6 +29,10 @@ const RATE_GRACE: Duration = Duration::from_secs(2);
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Peer(pub(super) IpAddr);
 
+/// Who asked is somebody we know: in the extensions of an answer that has no outcome.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Believed;
+
 /// One connection.
 pub(super) struct Edge {
     pub(super) router: Router,
@@ -45,6 +49,10 @@ pub(super) struct Edge {
 impl Edge {
     /// The answer to one request.
     pub(super) async fn answer(self: Arc<Self>, request: Request<Incoming>) -> Result<Response, Infallible> {
+        // One after the other, and others in between.
+        if self.slot.is_pipelined() {
+            tokio::task::yield_now().await;
+        }
         let is_whole = request.body().is_end_stream();
         let has_place = if is_whole { self.slot.busy() } else { self.slot.waiting() };
         if !has_place {
@@ -62,10 +70,9 @@ impl Edge {
         if is_last || Instant::now() >= self.ends_at {
             response = closing(response);
         }
-        if response.status().is_success() {
-            self.slot.prove();
-        }
-        self.slot.waiting();
+        let is_believed = response.headers().contains_key(&super::receiver::OUTCOME)
+            || response.extensions().get::<Believed>().is_some();
+        self.slot.answered(is_believed);
         Ok(response)
     }
 

@@ -117,7 +117,7 @@ pub(crate) async fn serve(
             ends_at: Instant::now() + limits.life,
         });
         let service = service_fn(move |request| Arc::clone(&edge).answer(request));
-        let stream = Bounded::new(stream, limits.write_timeout);
+        let stream = Bounded::new(stream, Arc::clone(&place.slot), limits.write_timeout);
         spawn_connection(graceful.watch(builder.serve_connection(stream, service)), place);
     }
     drop(listener);

@@ -1,8 +1,9 @@
 //! Who is connected, and who has to go when there is no room: the connection that has waited for its peer the longest.
 //!
 //! A connection either waits for its peer (for a request, for more of one, for its answer to be read) or is busy with our own
-//! work. Only those that wait can be closed, so that nothing of ours is cut off. A peer that keeps connections open without
-//! using them therefore takes nothing from others: they come in, and it loses the oldest of its own.
+//! work. Only those that wait can be closed, so that nothing of ours is cut off. First go those that had answers and were never
+//! believed, then those that were not heard yet, last those on which something was believed. Whoever keeps connections,
+//! silent or asking without end, therefore takes nothing from others: they come in, and it loses its own.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
@@ -14,7 +15,8 @@ use ipnet::IpNet;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
-/// A connection that has waited for less than this is left alone: its peer may be about to go on.
+/// A connection that has waited for less than this is left alone: its peer may be about to go on. Not when it had its
+/// answers already and was never believed.
 const GRACE_MS: u64 = 100;
 /// How often a connection that found no room looks again whether one can be closed for it.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
@@ -54,9 +56,24 @@ pub(super) struct Slot {
     peer: IpAddr,
     opened: Instant,
     state: AtomicU64,
-    /// Whether a request on it was believed: such connections go last.
+    /// Whether a request on it was answered.
+    has_answered: AtomicBool,
+    /// Whether a request on it was believed.
     is_proven: AtomicBool,
+    /// Whether something was read since its last request.
+    has_read: AtomicBool,
     asked: Notify,
+}
+
+/// Who goes before whom.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Standing {
+    /// It had answers, and none of its requests was believed.
+    Doubted,
+    /// It had no answer yet.
+    Unheard,
+    /// A request on it was believed.
+    Believed,
 }
 
 /// A place in the room, until it is dropped.
@@ -113,7 +130,9 @@ impl Room {
             peer,
             opened: self.opened,
             state: AtomicU64::new(self.now_ms()),
+            has_answered: AtomicBool::new(false),
             is_proven: AtomicBool::new(false),
+            has_read: AtomicBool::new(false),
             asked: Notify::new(),
         });
         inner.slots.insert(slot.id, Arc::clone(&slot));
@@ -121,24 +140,22 @@ impl Room {
         Some(Place { slot, room: Arc::clone(self), _permit: permit })
     }
 
-    /// Asks those that have waited longest to go, of one peer or of all; how many. Connections on which nothing was
-    /// believed yet go before the others.
+    /// Asks those that have waited longest to go, of one peer or of all; how many.
     pub(super) fn give_way(&self, of: Option<IpAddr>) -> usize {
         let now_ms = self.now_ms();
         let inner = self.inner();
         let slots = inner.slots.values().filter(|slot| of.is_none_or(|peer| slot.peer == peer));
-        let mut waiting: Vec<(bool, u64, &Arc<Slot>)> = slots
+        let mut waiting: Vec<(Standing, u64, &Arc<Slot>)> = slots
             .filter_map(|slot| {
-                let since_ms = slot.state.load(Ordering::Acquire);
+                let (standing, since_ms) = (slot.standing(), slot.state.load(Ordering::Acquire));
                 let is_waiting = since_ms != BUSY && since_ms < ASKED;
-                let is_proven = slot.is_proven.load(Ordering::Relaxed);
-                (is_waiting && now_ms.saturating_sub(since_ms) >= GRACE_MS)
-                    .then_some((is_proven, since_ms, slot))
+                let has_grace = standing != Standing::Doubted && now_ms.saturating_sub(since_ms) < GRACE_MS;
+                (is_waiting && !has_grace).then_some((standing, since_ms, slot))
             })
             .collect();
         let wanted_n = inner.slots.len() / BATCH_PART + 1;
         if wanted_n < waiting.len() {
-            waiting.select_nth_unstable_by_key(wanted_n, |(is_proven, since_ms, _)| (*is_proven, *since_ms));
+            waiting.select_nth_unstable_by_key(wanted_n, |(standing, since_ms, _)| (*standing, *since_ms));
             waiting.truncate(wanted_n);
         }
         // It may have become busy meanwhile.
@@ -192,9 +209,29 @@ impl Slot {
         self.become_state(ms_since(self.opened))
     }
 
-    /// A request on it was believed.
-    pub(super) fn prove(&self) {
-        self.is_proven.store(true, Ordering::Relaxed);
+    /// A request was answered, and whether it was believed.
+    pub(super) fn answered(&self, is_believed: bool) {
+        self.has_answered.store(true, Ordering::Relaxed);
+        self.is_proven.fetch_or(is_believed, Ordering::Relaxed);
+        self.waiting();
+    }
+
+    fn standing(&self) -> Standing {
+        match (self.is_proven.load(Ordering::Relaxed), self.has_answered.load(Ordering::Relaxed)) {
+            (true, _) => Standing::Believed,
+            (false, true) => Standing::Doubted,
+            (false, false) => Standing::Unheard,
+        }
+    }
+
+    /// Something came in.
+    pub(super) fn read(&self) {
+        self.has_read.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the request that begins now was there before: its sender did not wait for the last answer.
+    pub(super) fn is_pipelined(&self) -> bool {
+        !self.has_read.swap(false, Ordering::Relaxed)
     }
 
     /// Ends when it is asked to go.
@@ -212,7 +249,9 @@ impl Slot {
     }
 
     fn become_state(&self, state: u64) -> bool {
-        let change = |now: u64| (now != GONE).then_some(state);
+        // Who had answers and was not believed cannot save its connection by asking once more.
+        let is_lost = |now: u64| now == GONE || (now == ASKED && self.standing() == Standing::Doubted);
+        let change = |now: u64| (!is_lost(now)).then_some(state);
         self.state.fetch_update(Ordering::AcqRel, Ordering::Acquire, change).is_ok()
     }
 }
@@ -271,12 +310,26 @@ mod tests {
         assert!(is_asked(&places[1]).await, "the oldest that is not busy");
         assert!(!is_asked(&places[0]).await && !is_asked(&places[2]).await);
         assert!(places[1].is_left() && !places[1].slot.busy(), "nothing begins on it any more");
-        places[2].slot.prove();
+        places[2].slot.answered(true);
+        tokio::time::advance(Duration::from_millis(2 * GRACE_MS)).await;
         places[0].slot.waiting();
         tokio::time::advance(Duration::from_millis(GRACE_MS)).await;
         assert_eq!(room.give_way(None), 1);
         assert!(is_asked(&places[0]).await, "a believed one goes last, although it has waited longer");
         assert!(places[0].slot.busy() && !places[0].is_left(), "its request has come in meanwhile");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_asks_without_end_and_is_never_believed_goes_first_and_at_once() {
+        let room = Room::new("test", 2, 2, Vec::new());
+        let silent = room.enter(ip("192.0.2.1")).await.expect("room");
+        tokio::time::advance(Duration::from_secs(9)).await;
+        let asking = room.enter(ip("192.0.2.2")).await.expect("room");
+        assert!(asking.slot.busy());
+        asking.slot.answered(false);
+        assert_eq!(room.give_way(None), 1);
+        assert!(is_asked(&asking).await && !is_asked(&silent).await);
+        assert!(!asking.slot.busy() && asking.is_left(), "asking once more does not save it");
     }
 
     #[tokio::test(start_paused = true)]

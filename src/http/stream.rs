@@ -3,6 +3,7 @@
 
 use std::io;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -11,10 +12,13 @@ use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 use tokio::time::{Instant, Sleep};
 
+use super::room::Slot;
+
 /// A stream whose writes are done within `timeout`, counted from the first one that has to wait until all of it is
 /// with the system: a peer that takes a byte now and then gains nothing.
 pub(super) struct Bounded {
     io: TokioIo<TcpStream>,
+    slot: Arc<Slot>,
     timeout: Duration,
     /// Runs while something waits to be written.
     deadline: Option<Pin<Box<Sleep>>>,
@@ -23,8 +27,8 @@ pub(super) struct Bounded {
 }
 
 impl Bounded {
-    pub(super) fn new(stream: TcpStream, timeout: Duration) -> Self {
-        Self { io: TokioIo::new(stream), timeout, deadline: None, is_read_wanted: false }
+    pub(super) fn new(stream: TcpStream, slot: Arc<Slot>, timeout: Duration) -> Self {
+        Self { io: TokioIo::new(stream), slot, timeout, deadline: None, is_read_wanted: false }
     }
 
     /// What a write came to, or that it took too long.
@@ -50,7 +54,11 @@ impl Read for Bounded {
             self.is_read_wanted = true;
             return Poll::Pending;
         }
-        Pin::new(&mut self.io).poll_read(cx, buf)
+        let read = Pin::new(&mut self.io).poll_read(cx, buf);
+        if read.is_ready() {
+            self.slot.read();
+        }
+        read
     }
 }
 
