@@ -5,6 +5,7 @@
 //! part is given the time to finish what it holds. Every task of the process is spawned here.
 
 mod health;
+mod listeners;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -24,10 +25,12 @@ use crate::admit::{self, Admission, Admitter, Entry, Start, Templates};
 use crate::config::{Config, ProviderConfig};
 use crate::fetch::Fetcher;
 use crate::http::api::ApiState;
+use crate::http::auth::Gate;
 use crate::http::evidence::ProviderFacts;
+use crate::http::guard::{self, Hosts};
 use crate::http::operator::{OperatorState, Readiness};
 use crate::http::receiver::ReceiverState;
-use crate::http::{self, Limits, echo};
+use crate::http::{self, echo};
 use crate::outbox::Outbox;
 use crate::provider::Provider;
 use crate::receive::{Evidence, Receiver, fingerprint};
@@ -35,12 +38,10 @@ use crate::store::{SchemaState, Store, StoreSettings};
 use crate::types::{Clock, Name};
 use crate::verify::KeySource;
 use crate::{logging, setup};
+use listeners::bind;
 
 /// How far our clock may be from the database's. Beyond it signed times and leases would be judged wrong.
 const CLOCK_OFFSET_MS_MAX: i64 = 120_000;
-
-/// Most open connections of operators and monitors, when `server.connections_n_max` is not less.
-const OPERATOR_CONNECTIONS_N_MAX: usize = 256;
 
 /// A Hooklatch before it runs: a configuration and the kinds it may use.
 pub struct App {
@@ -250,7 +251,11 @@ impl App {
             body_timeout: Duration::from_millis(server.body_timeout_ms),
             room: ReceiverState::room_for(server.inflight_bytes_max as usize),
         });
-        spawn(http::serve(listener, http::receiver::router(state), self.limits("receiver"), stop))
+        let mut router = http::receiver::router(state);
+        if self.has_echo {
+            router = guard::without_browsers(router);
+        }
+        spawn(http::serve(listener, router, self.limits("receiver"), stop))
     }
 
     fn serve_operator(
@@ -264,6 +269,8 @@ impl App {
         if self.has_echo {
             router = echo::router(echo::EchoState::default()).fallback_service(router);
         }
+        let hosts = Hosts::new(self.config.admin.listen, &self.config.admin.hosts);
+        let router = guard::operators(router, hosts);
         spawn(http::serve(listener, router, self.limits("operator"), stop))
     }
 
@@ -283,45 +290,8 @@ impl App {
             providers: entries.iter().map(facts).collect(),
             store: store.clone(),
             clock: self.clock.clone(),
-            tokens: self.config.admin.tokens.clone(),
+            gate: Arc::new(Gate::new(self.config.admin.tokens.clone())),
             destinations: self.config.destinations.keys().cloned().collect(),
-        }
-    }
-
-    /// Files that are open at most besides the receiver's connections: operators', the database's, calls'.
-    fn files_n(&self) -> usize {
-        let calls_n = self.config.destinations.values().map(|one| one.concurrency_n as usize).sum::<usize>();
-        OPERATOR_CONNECTIONS_N_MAX + 3 * self.config.database.connections_n as usize + calls_n
-    }
-
-    /// The operator's listener is for a few; what it has of files must not be wanting where webhooks come in.
-    fn limits(&self, name: &'static str) -> Limits {
-        let (server, edge) = (&self.config.server, &self.config.server.edge);
-        let wanted_n = server.connections_n_max as usize;
-        let connections_n_max = if name == "operator" {
-            wanted_n.min(OPERATOR_CONNECTIONS_N_MAX)
-        } else {
-            let fit_n = http::files::connections_n(wanted_n, self.files_n());
-            if fit_n < wanted_n {
-                warn!(
-                    wanted_n,
-                    connections_n_max = fit_n,
-                    "the system lets us open too few files for server.connections_n_max: raise its limit (ulimit -n)"
-                );
-            }
-            fit_n
-        };
-        Limits {
-            name,
-            connections_n_max,
-            peer_n_max: server.peer_connections_n_max(connections_n_max),
-            proxies: edge.proxies.clone(),
-            header_timeout: Duration::from_millis(server.header_timeout_ms),
-            write_timeout: Duration::from_millis(edge.write_timeout_ms),
-            body_bytes_per_s_min: edge.body_bytes_per_s_min.into(),
-            life: Duration::from_millis(edge.connection_life_ms),
-            requests_n_max: edge.connection_requests_n_max,
-            stop_timeout: Duration::from_millis(self.config.outbox.stop_timeout_ms),
         }
     }
 }
@@ -351,10 +321,6 @@ async fn join(tasks: Vec<JoinHandle<()>>) {
 #[expect(clippy::disallowed_methods, reason = "the one place that spawns")]
 fn spawn(task: impl Future<Output = ()> + Send + 'static) -> JoinHandle<()> {
     tokio::spawn(task)
-}
-
-fn bind(addr: SocketAddr) -> anyhow::Result<TcpListener> {
-    http::listen(addr).with_context(|| format!("could not listen on {addr}"))
 }
 
 /// Opens the database, brings or checks its schema, and refuses a clock that is minutes away.

@@ -1,4 +1,4 @@
-//! The part of `[server]` that bounds what one connection, and one peer, may take.
+//! The part of `[server]` that bounds what one connection, and one peer, may take; and the names of `[admin]`.
 
 use std::net::IpAddr;
 
@@ -38,4 +38,23 @@ fn proxies(checker: &mut Checker<'_>, table: &mut Table) -> Vec<IpNet> {
         }
     }
     nets
+}
+
+/// `admin.hosts`: names without ports.
+pub(super) fn hosts(checker: &mut Checker<'_>, table: &mut Table) -> Vec<String> {
+    let Some(field) = table.take(checker, "hosts") else { return Vec::new() };
+    let mut hosts = Vec::new();
+    for one in field.list(checker).unwrap_or_default() {
+        let Some(text) = one.text(checker) else { continue };
+        if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._".contains(&byte))
+        {
+            checker.problem_shown(
+                &one,
+                "is not the name of a host",
+                "write it as hooklatch.internal, without a port",
+            );
+        }
+        hosts.push(text.to_ascii_lowercase());
+    }
+    hosts
 }

@@ -117,6 +117,8 @@ pub struct AdminConfig {
     pub listen: SocketAddr,
     /// Who may use the operators' API.
     pub tokens: Vec<AdminToken>,
+    /// Names that operators call us by, besides loopback and `listen`. Lower case.
+    pub hosts: Vec<String>,
 }
 
 /// The operators' token of `serve --dev`; published, like its other secrets.

@@ -111,8 +111,9 @@ pub(super) fn admin(
         }
         tokens.push(token);
     }
+    let hosts = super::edge::hosts(checker, &mut table);
     table.finish(checker);
-    Some(AdminConfig { listen: listen.unwrap_or(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))), tokens })
+    Some(AdminConfig { listen: listen.unwrap_or(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))), tokens, hosts })
 }
 
 fn admin_token(checker: &mut Checker<'_>, field: Field) -> Option<AdminToken> {

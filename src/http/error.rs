@@ -48,6 +48,16 @@ impl Problem {
         Self::new(StatusCode::BAD_REQUEST, "coding_bad", "a body is chunked once at most");
     pub(crate) const UNKNOWN_CODING: Self =
         Self::new(StatusCode::NOT_IMPLEMENTED, "coding_unknown", "the only transfer coding is chunked");
+    pub(crate) const FOREIGN_HOST: Self = Self::new(
+        StatusCode::MISDIRECTED_REQUEST,
+        "host_foreign",
+        "this `Host` is none of ours; names that operators use go into `admin.hosts`",
+    );
+    pub(crate) const FOREIGN_ORIGIN: Self = Self::new(
+        StatusCode::FORBIDDEN,
+        "origin_foreign",
+        "web pages of other origins have no business here",
+    );
     pub(crate) const BROKEN_BODY: Self =
         Self::new(StatusCode::BAD_REQUEST, "body_broken", "the body ended before it was whole");
     pub(crate) const SATURATED: Self =

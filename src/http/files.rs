@@ -19,7 +19,7 @@ pub(crate) fn connections_n(wanted_n: usize, others_n: usize) -> usize {
     if is_short {
         let before = limit.current;
         limit.current = limit.maximum.map_or(Some(needed_n as u64), |most| Some(most.min(needed_n as u64)));
-        if setrlimit(Resource::Nofile, limit.clone()).is_err() {
+        if setrlimit(Resource::Nofile, limit).is_err() {
             limit.current = before;
         }
     }

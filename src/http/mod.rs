@@ -5,16 +5,19 @@
 //! (`edge.rs`), the time to read an answer (`stream.rs`), bytes held at once.
 
 pub(crate) mod api;
+pub(crate) mod auth;
 pub(crate) mod echo;
 mod edge;
 pub(crate) mod error;
 pub(crate) mod evidence;
 pub(crate) mod files;
 mod framing;
+pub(crate) mod guard;
 pub(crate) mod operator;
 pub(crate) mod receiver;
 mod room;
 mod stream;
+mod throttle;
 
 use std::future::Future;
 use std::io;

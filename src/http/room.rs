@@ -118,9 +118,9 @@ impl Room {
                 break permit;
             }
             self.give_way(None);
-            match tokio::time::timeout(LOOK_EVERY, Arc::clone(&self.permits).acquire_owned()).await {
-                Ok(permit) => break permit.ok()?,
-                Err(_) => {}
+            let someone_left = Arc::clone(&self.permits).acquire_owned();
+            if let Ok(permit) = tokio::time::timeout(LOOK_EVERY, someone_left).await {
+                break permit.ok()?;
             }
         };
         let mut inner = self.inner();
@@ -160,7 +160,9 @@ impl Room {
         }
         // It may have become busy meanwhile.
         waiting.retain(|(_, since_ms, slot)| slot.change(*since_ms, ASKED));
-        waiting.iter().for_each(|(_, _, slot)| slot.asked.notify_one());
+        for (_, _, slot) in &waiting {
+            slot.asked.notify_one();
+        }
         waiting.len()
     }
 

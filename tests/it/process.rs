@@ -15,6 +15,7 @@ pub struct Server {
     child: Option<Child>,
     /// How many files it may open, when that is less than we may.
     files_n_max: Option<u32>,
+    is_dev: bool,
 }
 
 /// The secret every test's Stripe provider has.
@@ -38,7 +39,7 @@ impl Server {
              [providers.stripe]\nsecrets = [\"{SECRET}\"]\n{more}"
         );
         std::fs::write(folder.path().join("hooklatch.toml"), config).unwrap();
-        Self { receiver, admin, folder, child: None, files_n_max: None }
+        Self { receiver, admin, folder, child: None, files_n_max: None, is_dev: false }
     }
 
     /// Puts these lines in place of what `[server]` says besides where it listens; before the start.
@@ -47,6 +48,14 @@ impl Server {
         let (before, rest) = text.split_once("body_timeout_ms").unwrap();
         let (_, after) = rest.split_once("[admin]").unwrap();
         std::fs::write(self.config(), format!("{before}{keys}\n[admin]{after}")).unwrap();
+    }
+
+    /// A `serve --dev`, with the providers and secrets of that besides ours.
+    pub async fn dev() -> Self {
+        let mut server = Self::prepare("sqlite://dev.db", "");
+        server.is_dev = true;
+        server.spawn().await;
+        server
     }
 
     /// Lets it open no more files than this; before the start.
@@ -78,7 +87,7 @@ impl Server {
             }
         };
         let child = command
-            .args(["serve", "--config"])
+            .args(if self.is_dev { &["serve", "--dev", "--config"][..] } else { &["serve", "--config"] })
             .arg(self.config())
             .current_dir(self.folder.path())
             .stdout(Stdio::null())

@@ -9,10 +9,11 @@ use std::path::{Path, PathBuf};
 const LINES_N_MAX: usize = 400;
 
 /// Who may import whom: a module imports only from lower ranks. Modules of one rank do not know each other.
-const RANKS: [(&str, u8); 27] = [
+const RANKS: [(&str, u8); 28] = [
     ("types", 0),
     ("template", 0),
     ("net", 0),
+    ("plain", 0),
     ("fetch", 3),
     ("json", 1),
     ("config", 1),
