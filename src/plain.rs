@@ -4,7 +4,6 @@
 //! In JSON, where such characters can only be inside of texts, that is the same value to every program.
 
 use std::borrow::Cow;
-use std::fmt::Write;
 use std::io;
 
 /// Characters besides the control characters that are not seen, or that move others: Unicode 17's `Cf`, `Zl`, `Zp` and
@@ -64,9 +63,7 @@ fn escaped<'a>(text: &'a str, kept: &[char]) -> Cow<'a, str> {
         if is_shown(c) {
             plain.push(c);
         } else {
-            for unit in c.encode_utf16(&mut [0; 2]) {
-                drop(write!(plain, "\\u{unit:04x}"));
-            }
+            plain.extend(c.encode_utf16(&mut [0; 2]).iter().map(|unit| format!("\\u{unit:04x}")));
         }
     }
     Cow::Owned(plain)
