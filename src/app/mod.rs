@@ -325,6 +325,9 @@ fn spawn(task: impl Future<Output = ()> + Send + 'static) -> JoinHandle<()> {
 
 /// Opens the database, brings or checks its schema, and refuses a clock that is minutes away.
 async fn open_store(config: &Config, clock: &Clock) -> anyhow::Result<Store> {
+    for warning in &config.warnings {
+        warn!("{warning}");
+    }
     let settings =
         StoreSettings { url: config.database.url.clone(), connections_n: config.database.connections_n };
     let store = Store::open(&settings).await.context("could not open the database")?;

@@ -39,9 +39,11 @@ pub(super) struct ProvidersArgs {
 
 /// Everything that is wrong, or that nothing is; the signed requests beside kinds of a folder included.
 pub(super) fn check(file: Option<&Path>, is_json: bool, kinds: &Kinds) -> ExitCode {
+    let mut warnings = Vec::new();
     let (mut problems, mut summary) = match load(file, false, kinds) {
         Err(problems) => (problems, String::new()),
         Ok(config) => {
+            warnings = config.warnings;
             let (providers_n, destinations_n) = (config.providers.len(), config.destinations.len());
             (
                 Vec::new(),
@@ -58,8 +60,11 @@ pub(super) fn check(file: Option<&Path>, is_json: bool, kinds: &Kinds) -> ExitCo
         );
     }
     if is_json {
-        say(json!({ "ok": problems.is_empty(), "problems": problems }));
+        say(json!({ "ok": problems.is_empty(), "problems": problems, "warnings": warnings }));
     } else if problems.is_empty() {
+        for warning in &warnings {
+            complain(format!("warning: {warning}"));
+        }
         say(summary);
     } else {
         for problem in &problems {

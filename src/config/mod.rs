@@ -59,6 +59,8 @@ pub struct Config {
     pub fetch: FetchConfig,
     /// `[log]`
     pub log: LogConfig,
+    /// What is not wrong, and should not be so: files with secrets that everybody can read.
+    pub warnings: Vec<ConfigProblem>,
 }
 
 /// `[server]`: the receiver.

@@ -19,7 +19,7 @@ use crate::spec::{AnswerSpec, BodyFormat, EventSpec, Source, Sources, Spec};
 use crate::types::{BodyDigest, EventKey, IncomingEvent, Name, ObjectVersion, UnixMs, stored_text};
 use crate::verify::{Verified, rfc3339_ms};
 
-pub(crate) use headers::{kept_headers, value as kept_header};
+pub(crate) use headers::{kept_headers, value as kept_header, without as without_secrets};
 pub use xml::xml_as_json;
 
 /// The `each` of bodies whose members are lists of events.

@@ -6,7 +6,7 @@ use sqlx::{ColumnIndex, Decode, Row, Type};
 use super::evidence::{Rejection, SecretUse};
 use super::operator::{AttemptRow, AuditRow, PauseRow};
 use super::{DueEvent, EventRow, LeasedMessage, MessageCount, MessageRow, NewMessage, SettleTo, Settlement};
-use crate::types::{AttemptResult, EventKey, IncomingEvent, MessageState, Name, ObjectVersion};
+use crate::types::{AttemptResult, EventKey, IncomingEvent, MessageState, Name, ObjectVersion, media_type};
 
 /// A row of either database: what the conversions below need of it.
 pub(super) trait AnyRow {
@@ -53,7 +53,7 @@ fn name(column: &str, text: &str) -> sqlx::Result<Name> {
 /// The content type among kept headers, a JSON object.
 fn kept_content_type(kept: &str) -> Option<String> {
     let headers: serde_json::Value = serde_json::from_str(kept).ok()?;
-    headers.get("content-type")?.as_str().map(str::to_owned)
+    headers.get("content-type")?.as_str().map(|text| media_type(text).to_owned())
 }
 
 fn count(number: i64) -> u32 {

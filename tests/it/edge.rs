@@ -235,7 +235,7 @@ async fn strangers_connections_leave_files_for_the_database_and_for_calls() {
     open_files();
     let database = Database::create(On::Sqlite).await.unwrap();
     let mut server = Server::prepare(&database.url, "");
-    server.limit_files(400);
+    server.start_after("ulimit -n 400");
     server.spawn().await;
     assert!(server.log().contains("too few files"), "{}", server.log());
     let mut streams = Vec::new();

@@ -34,6 +34,7 @@ mod model;
 mod operator;
 mod outbox;
 mod own_kinds;
+mod private;
 mod process;
 mod providers;
 mod reading;

@@ -13,8 +13,8 @@ pub struct Server {
     pub admin: SocketAddr,
     folder: TempDir,
     child: Option<Child>,
-    /// How many files it may open, when that is less than we may.
-    files_n_max: Option<u32>,
+    /// What a shell does before it becomes the server.
+    before: Option<&'static str>,
     is_dev: bool,
 }
 
@@ -39,7 +39,7 @@ impl Server {
              [providers.stripe]\nsecrets = [\"{SECRET}\"]\n{more}"
         );
         std::fs::write(folder.path().join("hooklatch.toml"), config).unwrap();
-        Self { receiver, admin, folder, child: None, files_n_max: None, is_dev: false }
+        Self { receiver, admin, folder, child: None, before: None, is_dev: false }
     }
 
     /// Puts these lines in place of what `[server]` says besides where it listens; before the start.
@@ -58,9 +58,9 @@ impl Server {
         server
     }
 
-    /// Lets it open no more files than this; before the start.
-    pub fn limit_files(&mut self, n_max: u32) {
-        self.files_n_max = Some(n_max);
+    /// Starts it from a shell that has done this, such as `ulimit -n 400`.
+    pub fn start_after(&mut self, command: &'static str) {
+        self.before = Some(command);
     }
 
     /// The configuration file.
@@ -77,11 +77,11 @@ impl Server {
     pub async fn spawn(&mut self) {
         let log =
             std::fs::File::options().create(true).append(true).open(self.folder.path().join("log")).unwrap();
-        let mut command = match self.files_n_max {
+        let mut command = match self.before {
             None => Command::new(env!("CARGO_BIN_EXE_hooklatch")),
-            Some(n) => {
+            Some(before) => {
                 let mut shell = Command::new("sh");
-                shell.args(["-c", &format!("ulimit -n {n} && exec \"$0\" \"$@\"")]);
+                shell.args(["-c", &format!("{before} && exec \"$0\" \"$@\"")]);
                 shell.arg(env!("CARGO_BIN_EXE_hooklatch"));
                 shell
             }

@@ -65,7 +65,7 @@ async fn no_command_or_log_line_gives_back_what_steers_a_terminal_or_hides_text(
     for format in ["json", "human"] {
         let (_database, server) = serve(format).await;
         let id = format!("evt_{ODD}");
-        let is_listed = async || run(&server, &["explain", "--recent"]).contains("\n");
+        let is_listed = async || run(&server, &["explain", "--recent"]).contains('\n');
         until(
             "the refusal is noted",
             Duration::from_secs(10),
