@@ -50,7 +50,8 @@ impl Edge {
     /// The answer to one request.
     pub(super) async fn answer(self: Arc<Self>, request: Request<Incoming>) -> Result<Response, Infallible> {
         // One after the other, and others in between.
-        if self.slot.is_pipelined() {
+        let is_pipelined = self.slot.is_pipelined();
+        if is_pipelined {
             tokio::task::yield_now().await;
         }
         let is_whole = request.body().is_end_stream();
@@ -66,12 +67,16 @@ impl Edge {
         if is_too_slow.load(Ordering::Relaxed) {
             response = closing(Problem::TOO_SLOW.into_response());
         }
+        let is_believed = response.headers().contains_key(&super::receiver::OUTCOME)
+            || response.extensions().get::<Believed>().is_some();
+        // Who does not wait for answers gets no second refusal: one write could make us parse thousands of requests.
+        if is_pipelined && !is_believed {
+            response = closing(response);
+        }
         let is_last = self.requests_n_left.fetch_sub(1, Ordering::Relaxed) <= 1;
         if is_last || Instant::now() >= self.ends_at {
             response = closing(response);
         }
-        let is_believed = response.headers().contains_key(&super::receiver::OUTCOME)
-            || response.extensions().get::<Believed>().is_some();
         self.slot.answered(is_believed);
         Ok(response)
     }

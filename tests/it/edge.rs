@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use tokio::net::TcpSocket;
 
 use crate::database::{Database, On};
-use crate::process::{Server, client, post_stripe, until};
+use crate::process::{Server, client, now_s, post_stripe, stripe, until};
 
 /// How many connections a stranger opens: as many as there may be.
 const SILENT_N: usize = 1_000;
@@ -140,19 +140,36 @@ async fn with_keys(keys: &str) -> (Database, Server) {
 async fn a_peer_that_does_not_read_its_answers_is_let_go() {
     let (_database, server) = with_keys("write_timeout_ms = 300").await;
     let mut streams = Vec::new();
-    for _ in 0..20 {
+    for _ in 0..5 {
         streams.push(connect(Ipv4Addr::LOCALHOST, server.receiver).await.unwrap());
     }
-    let many = b"GET /webhooks/stripe HTTP/1.1\r\nhost: a\r\n\r\n".repeat(300);
+    // Somebody who has one good request, and repeats it: others are closed at the second refusal.
+    let (body, header) = stripe("evt_1", now_s());
+    let one = format!(
+        "POST /webhooks/stripe HTTP/1.1\r\nhost: a\r\nstripe-signature: {header}\r\ncontent-length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    let many = one.repeat(100).into_bytes();
     until(
         "they are closed, although they never stop asking",
         Duration::from_secs(10),
         || server.log(),
-        async || {
-            streams.iter().map(|stream| push(stream, &many)).filter(|is_closed| *is_closed).count() == 20
-        },
+        async || streams.iter().map(|stream| push(stream, &many)).filter(|is_closed| *is_closed).count() == 5,
     )
     .await;
+}
+
+#[tokio::test]
+async fn a_second_refusal_on_requests_that_wait_for_no_answer_is_the_last() {
+    let (_database, server) = with_keys("").await;
+    let mut stream = TcpStream::connect(server.receiver).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    stream.write_all(&b"GET /webhooks/stripe HTTP/1.1\r\nhost: a\r\n\r\n".repeat(1_000)).unwrap();
+    let mut answers = Vec::new();
+    // It may end in a reset: there is more that nobody reads.
+    drop(stream.read_to_end(&mut answers));
+    let answers = String::from_utf8(answers).unwrap();
+    assert!((1..=2).contains(&answers.matches("HTTP/1.1 405").count()), "{answers}");
 }
 
 #[tokio::test]
