@@ -36,6 +36,7 @@ mod kinds;
 mod logging;
 mod net;
 pub mod outbox;
+mod plain;
 pub mod provider;
 #[path = "../providers/mod.rs"]
 pub mod providers;

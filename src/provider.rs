@@ -314,7 +314,7 @@ impl ActiveProvider {
 
     /// The headers of a request as they may be kept: a JSON object, secrets and signatures blanked.
     pub(crate) fn kept_headers(&self, headers: &http::HeaderMap) -> String {
-        read::kept_headers(&self.spec, headers)
+        read::without_secrets(&read::kept_headers(&self.spec, headers), self.secrets())
     }
 
     /// Asks `source` for keys that no setting holds.

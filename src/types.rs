@@ -236,9 +236,62 @@ pub fn stored_text(text: &str) -> Result<(), String> {
     Ok(())
 }
 
+/// Longest content type that is kept and sent on, in bytes.
+const MEDIA_TYPE_BYTES_MAX: usize = 128;
+/// What is said of bytes whose own content type says nothing that can be relied on.
+const MEDIA_TYPE_UNKNOWN: &str = "application/octet-stream";
+
+/// A `Content-Type` of a stranger as it may be kept and sent on: as it is when it is a media type with or without
+/// parameters (RFC 9110, 8.3) of bounded length, else that of any bytes.
+pub(crate) fn media_type(text: &str) -> &str {
+    let is_token = |text: &str| {
+        !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b))
+    };
+    let is_parameter = |text: &str| {
+        let Some((name, value)) = text.trim().split_once('=') else { return false };
+        let quoted = value.strip_prefix('"').and_then(|value| value.strip_suffix('"'));
+        let is_plain = |b: u8| (b' '..=b'~').contains(&b) && !b"\"\\".contains(&b);
+        is_token(name) && quoted.map_or_else(|| is_token(value), |quoted| quoted.bytes().all(is_plain))
+    };
+    let mut parts = text.split(';');
+    let essence = parts.next().unwrap_or_default().trim().split_once('/');
+    let is_good = text.len() <= MEDIA_TYPE_BYTES_MAX
+        && essence.is_some_and(|(kind, subtype)| is_token(kind) && is_token(subtype))
+        && parts.all(is_parameter);
+    if is_good { text } else { MEDIA_TYPE_UNKNOWN }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_a_media_type_of_bounded_length_is_kept_of_a_content_type() {
+        for good in [
+            "application/json",
+            "application/json; charset=utf-8",
+            "application/vnd.api+json;profile=\"a b\"",
+            "multipart/form-data; boundary=----x",
+        ] {
+            assert_eq!(media_type(good), good);
+        }
+        let long = format!("a/{}", "b".repeat(200));
+        for bad in [
+            "",
+            "json",
+            "a/b/c",
+            "a/",
+            "a b/c",
+            "a/b; x",
+            "a/b; x=\u{fc}",
+            "a/b\r\nx: y",
+            "a/b;",
+            "a/b; x=\"y",
+            &long,
+        ] {
+            assert_eq!(media_type(bad), MEDIA_TYPE_UNKNOWN, "{bad:?}");
+        }
+    }
 
     #[test]
     fn names_are_short_and_plain() {

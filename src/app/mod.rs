@@ -5,6 +5,7 @@
 //! part is given the time to finish what it holds. Every task of the process is spawned here.
 
 mod health;
+mod listeners;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -24,10 +25,12 @@ use crate::admit::{self, Admission, Admitter, Entry, Start, Templates};
 use crate::config::{Config, ProviderConfig};
 use crate::fetch::Fetcher;
 use crate::http::api::ApiState;
+use crate::http::auth::Gate;
 use crate::http::evidence::ProviderFacts;
+use crate::http::guard::{self, Hosts};
 use crate::http::operator::{OperatorState, Readiness};
 use crate::http::receiver::ReceiverState;
-use crate::http::{self, Limits, echo};
+use crate::http::{self, echo};
 use crate::outbox::{Outbox, clock_offset_ms_max};
 use crate::provider::Provider;
 use crate::receive::{Evidence, Receiver, fingerprint};
@@ -36,6 +39,7 @@ use crate::store::{SchemaState, Store};
 use crate::types::{Clock, Name};
 use crate::verify::KeySource;
 use crate::{logging, setup};
+use listeners::bind;
 
 /// How long a stop may take beyond `stop_timeout_ms`: results that are written, commits that are confirmed.
 const STOP_MARGIN: Duration = Duration::from_secs(5);
@@ -76,6 +80,9 @@ impl App {
         let config = setup::loaded(file, false, &kinds)?;
         // Another subscriber is the user's own choice.
         drop(logging::install(&config.log));
+        for warning in setup::warnings(&config, &kinds) {
+            warn!("{warning}");
+        }
         Ok(kinds.all.into_iter().fold(Self::new(config), Self::provider))
     }
 
@@ -126,8 +133,8 @@ impl App {
         let installation_id =
             store.installation_id().await.context("could not read the installation's id")?;
         let (stop, stopping) = watch::channel(false);
-        let listener = bind(self.config.server.listen).await?;
-        let admin_listener = bind(self.config.admin.listen).await?;
+        let listener = bind(self.config.server.listen)?;
+        let admin_listener = bind(self.config.admin.listen)?;
 
         let outbox = self.outbox(&store)?;
         let (waker, handover) = (outbox.waker(), outbox.handover());
@@ -249,7 +256,11 @@ impl App {
             body_timeout: Duration::from_millis(server.body_timeout_ms),
             room: ReceiverState::room_for(server.inflight_bytes_max as usize),
         });
-        spawn(http::serve(listener, http::receiver::router(state), self.limits(), stop))
+        let mut router = http::receiver::router(state);
+        if self.has_echo {
+            router = guard::without_browsers(router);
+        }
+        spawn(http::serve(listener, router, self.limits("receiver"), stop))
     }
 
     fn serve_operator(
@@ -263,7 +274,9 @@ impl App {
         if self.has_echo {
             router = echo::router(echo::EchoState::default()).fallback_service(router);
         }
-        spawn(http::serve(listener, router, self.limits(), stop))
+        let hosts = Hosts::new(self.config.admin.listen, &self.config.admin.hosts);
+        let router = guard::operators(router, hosts);
+        spawn(http::serve(listener, router, self.limits("operator"), stop))
     }
 
     fn api(&self, store: &Store, entries: &BTreeMap<Name, Arc<Entry>>, installation_id: &Uuid) -> ApiState {
@@ -282,16 +295,8 @@ impl App {
             providers: entries.iter().map(facts).collect(),
             store: store.clone(),
             clock: self.clock.clone(),
-            tokens: self.config.admin.tokens.clone(),
+            gate: Arc::new(Gate::new(self.config.admin.tokens.clone())),
             destinations: self.config.destinations.keys().cloned().collect(),
-        }
-    }
-
-    fn limits(&self) -> Limits {
-        Limits {
-            connections_n_max: self.config.server.connections_n_max as usize,
-            header_timeout: Duration::from_millis(self.config.server.header_timeout_ms),
-            stop_timeout: Duration::from_millis(self.config.outbox.stop_timeout_ms),
         }
     }
 }
@@ -335,12 +340,11 @@ fn spawn(task: impl Future<Output = ()> + Send + 'static) -> JoinHandle<()> {
     tokio::spawn(task)
 }
 
-async fn bind(addr: SocketAddr) -> anyhow::Result<TcpListener> {
-    TcpListener::bind(addr).await.with_context(|| format!("could not listen on {addr}"))
-}
-
 /// Opens the database, brings or checks its schema, and refuses a clock that is minutes away.
 async fn open_store(config: &Config, clock: &Clock) -> anyhow::Result<Store> {
+    for warning in &config.warnings {
+        warn!("{warning}");
+    }
     let Opened { store, applied, schema } = setup::store(&config.database, config.database.migrate).await?;
     if !applied.is_empty() {
         info!(versions = ?applied, "migrated the database");

@@ -43,7 +43,8 @@ pub(super) fn check(file: Option<&Path>, is_json: bool, kinds: &Kinds) -> ExitCo
     let (mut problems, mut summary) = match load(file, false, kinds) {
         Err(problems) => (problems, String::new()),
         Ok(config) => {
-            warnings = crate::setup::warnings(&config, kinds);
+            warnings.extend(config.warnings.iter().map(ToString::to_string));
+            warnings.extend(crate::setup::warnings(&config, kinds));
             let (providers_n, destinations_n) = (config.providers.len(), config.destinations.len());
             (
                 Vec::new(),

@@ -26,6 +26,8 @@ pub(super) struct Checker<'a> {
     pub default_source: String,
     /// What is wrong so far.
     pub problems: Vec<ConfigProblem>,
+    /// Files that hold secrets themselves.
+    pub secret_files: BTreeSet<PathBuf>,
     /// Which keys the program knows, with `NAME` and `[]` for what varies; for the test of the manual.
     pub asked: BTreeSet<String>,
 }

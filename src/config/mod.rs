@@ -5,6 +5,7 @@
 
 mod destination;
 mod dev;
+mod edge;
 mod field;
 mod http;
 mod kind_settings;
@@ -58,6 +59,8 @@ pub struct Config {
     pub fetch: FetchConfig,
     /// `[log]`
     pub log: LogConfig,
+    /// What is not wrong, and should not be so: files with secrets that everybody can read.
+    pub warnings: Vec<ConfigProblem>,
 }
 
 /// `[server]`: the receiver.
@@ -81,6 +84,32 @@ pub struct ServerConfig {
     pub queue_n_max: u32,
     /// Most body bytes held at once; then 503.
     pub inflight_bytes_max: u32,
+    /// What bounds a connection besides these.
+    pub edge: EdgeConfig,
+}
+
+/// The part of `[server]` that bounds what one connection, and one peer, may take.
+#[derive(Debug, Clone)]
+pub struct EdgeConfig {
+    /// From the first byte of an answer that waits for its peer to the last. Milliseconds.
+    pub write_timeout_ms: u64,
+    /// Slowest body after its first 2 s. Bytes a second; 0 for any.
+    pub body_bytes_per_s_min: u32,
+    /// Longest life of a connection. Milliseconds.
+    pub connection_life_ms: u64,
+    /// Most requests on a connection.
+    pub connection_requests_n_max: u32,
+    /// Most of `connections_n_max` for one peer. Percent.
+    pub peer_share_percent: u32,
+    /// Addresses and ranges that stand for many peers and have no share.
+    pub proxies: Vec<ipnet::IpNet>,
+}
+
+impl ServerConfig {
+    /// Most of these open connections for one peer, one at least.
+    pub fn peer_connections_n_max(&self, connections_n_max: usize) -> usize {
+        (connections_n_max * self.edge.peer_share_percent as usize / 100).max(1)
+    }
 }
 
 /// `[admin]`: the operator's listener.
@@ -90,6 +119,8 @@ pub struct AdminConfig {
     pub listen: SocketAddr,
     /// Who may use the operators' API.
     pub tokens: Vec<AdminToken>,
+    /// Names that operators call us by, besides loopback and `listen`. Lower case.
+    pub hosts: Vec<String>,
 }
 
 /// The operators' token of `serve --dev`; published, like its other secrets.

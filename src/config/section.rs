@@ -38,6 +38,7 @@ pub(super) fn server(checker: &mut Checker<'_>, root: &mut Table) -> Option<(Ser
         inflight_bytes_max: table
             .number_u32(checker, "inflight_bytes_max", inflight_range)
             .unwrap_or_default(),
+        edge: super::edge::edge(checker, &mut table),
     };
     table.finish(checker);
     Some((config, has_public_url))
@@ -111,8 +112,9 @@ pub(super) fn admin(
         }
         tokens.push(token);
     }
+    let hosts = super::edge::hosts(checker, &mut table);
     table.finish(checker);
-    Some(AdminConfig { listen: listen.unwrap_or(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))), tokens })
+    Some(AdminConfig { listen: listen.unwrap_or(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))), tokens, hosts })
 }
 
 fn admin_token(checker: &mut Checker<'_>, field: Field) -> Option<AdminToken> {

@@ -21,7 +21,7 @@ use crate::types::{BodyDigest, EventKey, IncomingEvent, Name, ObjectVersion, Uni
 use crate::verify::{Verified, rfc3339_ms};
 
 pub use fields::Json;
-pub(crate) use headers::{kept_headers, value as kept_header};
+pub(crate) use headers::{kept_headers, value as kept_header, without as without_secrets};
 pub use xml::xml_as_json;
 
 /// The `each` of bodies whose members are lists of events.

@@ -14,6 +14,7 @@ use tracing::{info, warn};
 
 use crate::admit::{AdmitError, Admitted, Admitter, Entry};
 use crate::fetch::{FetchError, Fetcher, Recorder, Wanted};
+use crate::logging::Sampler;
 use crate::provider::ActiveProvider;
 use crate::spec::AnswerSpec;
 use crate::types::{Name, Outcome};
@@ -22,6 +23,11 @@ use diagnose::Diagnosis;
 pub(crate) use diagnose::diagnose;
 pub(crate) use evidence::{Evidence, fingerprint};
 use heavy::Heavy;
+
+/// Strangers can cause these lines without end.
+static REFUSED_LINES: Sampler = Sampler::new(20);
+static FAILED_LINES: Sampler = Sampler::new(20);
+static HANDSHAKE_LINES: Sampler = Sampler::new(20);
 
 /// What the sender hears when its request was believed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -95,15 +101,21 @@ impl Receiver {
             Ok(answer) => answer.outcome.map_or("none", Outcome::as_str),
             Err(ReceiveError::Verify(unbelieved)) => {
                 let found = self.looked_into(entry, unbelieved).await;
-                info!(provider.name = %provider.name(), reason = found.reason, detail = found.detail, "rejected a request");
+                if let Some(left_out_n) = REFUSED_LINES.take() {
+                    info!(provider.name = %provider.name(), reason = found.reason, detail = found.detail, left_out_n, "rejected a request");
+                }
                 "rejected"
             }
             Err(ReceiveError::Admit(why)) => {
-                warn!(provider.name = %provider.name(), reason = %why, "could not admit a request; the sender may send it again");
+                if let Some(left_out_n) = FAILED_LINES.take() {
+                    warn!(provider.name = %provider.name(), reason = %why, left_out_n, "could not admit a request; the sender may send it again");
+                }
                 "unavailable"
             }
             Err(ReceiveError::Keys(why)) => {
-                warn!(provider.name = %provider.name(), reason = %why, "could not verify a request; the sender may send it again");
+                if let Some(left_out_n) = FAILED_LINES.take() {
+                    warn!(provider.name = %provider.name(), reason = %why, left_out_n, "could not verify a request; the sender may send it again");
+                }
                 "unavailable"
             }
             Err(ReceiveError::UnknownProvider) => "unknown",
@@ -115,7 +127,7 @@ impl Receiver {
     /// The answer to a handshake by another method than POST; events never come by those.
     pub(crate) fn answer(entry: &Arc<Entry>, request: &RawRequest) -> Option<Answer> {
         let reply = entry.provider.handshake(request)?;
-        info!(provider.name = %entry.provider.name(), "answered a handshake");
+        answered_a_handshake(entry.provider.name());
         count(entry.provider.name(), "none");
         Some(Answer::to_handshake(reply))
     }
@@ -127,7 +139,7 @@ impl Receiver {
     ) -> Result<Answer, ReceiveError> {
         let provider = &entry.provider;
         if let Some(reply) = provider.handshake(&request) {
-            info!(provider.name = %provider.name(), "answered a handshake");
+            answered_a_handshake(provider.name());
             return Ok(Answer::to_handshake(reply));
         }
         let verified = match &entry.fetcher {
@@ -237,6 +249,12 @@ async fn confirm(
         }
     }
     Ok(())
+}
+
+fn answered_a_handshake(provider: &Name) {
+    if let Some(left_out_n) = HANDSHAKE_LINES.take() {
+        info!(provider.name = %provider, left_out_n, "answered a handshake");
+    }
 }
 
 fn count(provider: &Name, outcome: &'static str) {

@@ -7,7 +7,9 @@ use super::evidence::{Rejection, SecretUse};
 use super::operator::{AttemptRow, AuditRow, PauseRow};
 use super::types::Token;
 use super::{DueEvent, EventRow, LeasedMessage, MessageCount, MessageRow, NewMessage, SettleTo, Settlement};
-use crate::types::{AttemptResult, EventKey, IncomingEvent, MessageState, Name, ObjectVersion, UnixMs};
+use crate::types::{
+    AttemptResult, EventKey, IncomingEvent, MessageState, Name, ObjectVersion, UnixMs, media_type,
+};
 
 /// A row of either database: what the conversions below need of it.
 pub(super) trait AnyRow {
@@ -54,7 +56,7 @@ fn name(column: &str, text: &str) -> sqlx::Result<Name> {
 /// The content type among kept headers, a JSON object.
 fn kept_content_type(kept: &str) -> Option<String> {
     let headers: serde_json::Value = serde_json::from_str(kept).ok()?;
-    headers.get("content-type")?.as_str().map(str::to_owned)
+    headers.get("content-type")?.as_str().map(|text| media_type(text).to_owned())
 }
 
 fn count(number: i64) -> u32 {

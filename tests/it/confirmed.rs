@@ -40,7 +40,8 @@ async fn what_the_disk_did_not_flush_is_not_acknowledged() {
     assert!(made.unwrap().success());
     let mut server = Server::prepare(&database.url, "");
     let preload = format!("LD_PRELOAD={}", shim.display());
-    server.spawn_by(&["env", &preload, &format!("FAILS={}", fails.display())]).await;
+    server.start_after(format!("export {preload} FAILS={}", fails.display()));
+    server.spawn().await;
     let (client, url) = (client(), server.url("/webhooks/stripe"));
     assert_eq!(post_stripe(&client, &url, "evt_1").await.unwrap(), "accepted");
     std::fs::write(&fails, "").unwrap();

@@ -7,9 +7,10 @@ mod evidence;
 mod lane;
 mod message;
 mod operator;
+mod private;
 
 use std::fs::File;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -91,6 +92,7 @@ pub(super) async fn open(url: &str, connections_n: u32) -> Result<Sqlite, StoreE
         ));
     }
     let lock = lock_file(&path)?;
+    private::keep(&path);
     let options = options
         .create_if_missing(true)
         .journal_mode(SqliteJournalMode::Wal)
@@ -130,11 +132,7 @@ fn lock_file(path: &Path) -> Result<File, StoreError> {
     if let Some(kind) = network_file_system(path) {
         return Err(refused(format!("is on a network file system ({kind}), whose locks cannot be trusted")));
     }
-    // SQLite follows a link to the file, so the lock does.
-    let real = path.canonicalize().unwrap_or_else(|_| path.to_owned());
-    let mut name = real.into_os_string();
-    name.push(".lock");
-    let file = File::options().create(true).write(true).truncate(false).open(PathBuf::from(name));
+    let file = private::options().open(private::beside(path, ".lock"));
     let file = file.map_err(|error| refused(format!("cannot be locked: {error}")))?;
     file.try_lock().map_err(|_| refused("is held by another process: stop that one first".to_owned()))?;
     Ok(file)

@@ -33,6 +33,13 @@ fn each_mistake_names_its_key_and_the_remedy() {
     check("[server]\npublic_url = \"ftp://hooks.example.com\"", "server.public_url", "another scheme");
     check("[server]\npublic_url = \"https://a.example/?x=1\"", "server.public_url", "query or fragment");
     check("[server]\ninflight_bytes_max = 1000", "server.inflight_bytes_max", "out of bounds");
+    check("[server]\nwrite_timeout_ms = 5", "server.write_timeout_ms", "from 100 to 300000");
+    check("[server]\nbody_bytes_per_s_min = 1048577", "server.body_bytes_per_s_min", "from 0 to 1048576");
+    check("[server]\nconnection_life_ms = 1", "server.connection_life_ms", "from 1000 to 86400000");
+    check("[server]\nconnection_requests_n_max = 0", "server.connection_requests_n_max", "from 1 to 1000000");
+    check("[server]\npeer_share_percent = 101", "server.peer_share_percent", "from 1 to 100");
+    check("[server]\nproxies = [\"proxy\"]", "server.proxies[0]", "neither an address nor a range");
+    check("[admin]\nhosts = [\"a:80\"]", "admin.hosts[0]", "without a port");
     check("[admin]\nlisten = \"127.0.0.1:8080\"", "admin.listen", "is where the receiver listens");
     check(
         "[admin]\ntokens = [{ name = \"ops\", role = \"boss\", token = \"0123456789abcdef\" }]",
