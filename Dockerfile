@@ -15,7 +15,8 @@ COPY --from=build /hooklatch /usr/local/bin/hooklatch
 USER 10001:10001
 WORKDIR /data
 VOLUME /data
-# In a container loopback is nobody's; publish 8080 only, and keep 8081 inside your network.
+# In a container loopback is nobody's; publish 8080 only, and keep 8081 inside your network: /metrics needs no token.
+# Names that it is called by, such as the service's, go into HOOKLATCH__ADMIN__HOSTS; addresses and probes need nothing.
 ENV HOOKLATCH__SERVER__LISTEN=0.0.0.0:8080 \
     HOOKLATCH__ADMIN__LISTEN=0.0.0.0:8081 \
     HOOKLATCH__DATABASE__URL=sqlite:///data/hooklatch.db

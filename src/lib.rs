@@ -27,6 +27,7 @@ mod app;
 mod backoff;
 pub mod cli;
 pub mod config;
+mod database_url;
 mod fetch;
 pub mod handler;
 mod http;
@@ -35,6 +36,7 @@ mod kinds;
 mod logging;
 mod net;
 pub mod outbox;
+mod plain;
 pub mod provider;
 #[path = "../providers/mod.rs"]
 pub mod providers;
@@ -57,14 +59,16 @@ pub mod prelude {
 
     pub use crate::handler::{Effects, Event, Handled, HandlerError, Message, ignore, refuse};
     pub use crate::provider::Provider;
-    pub use crate::read::{json_elements, json_is_missing, json_raw, json_text, json_with, xml_as_json};
+    pub use crate::read::{
+        Json, json_elements, json_is_missing, json_raw, json_text, json_with, xml_as_json,
+    };
     pub use crate::spec::TimeUnit;
     pub use crate::store::{Tx, Value};
     pub use crate::verify::{
-        Certificate, Hash, Jws, Keys, PublicKey, PublicScheme, RawRequest, Reply, SignAt, SignError, Signed,
-        VerifyError, base64_text, check_timestamp, compact_json, crc32, deciding_header, decode_base64,
-        decode_base64_long, decode_base64url, decode_hex, digest, form_pairs, form_value, form_with,
-        hex_text, hmac, jws_hs256, jws_signed, open_aes_gcm, path_and_query, php_serialized, query_value,
-        rfc3339_text, same, seal_aes_gcm, sorted_json, standard_webhooks,
+        Certificate, Form, Hash, Jws, Keys, PublicKey, PublicScheme, RawRequest, Reply, SignAt, SignError,
+        Signed, VerifyError, base64_text, check_timestamp, compact_json, crc32, deciding_header,
+        decode_base64, decode_base64_long, decode_base64url, decode_hex, digest, form_with, hex_text, hmac,
+        jws_hs256, jws_signed, open_aes_gcm, path_and_query, php_serialized, query_value, rfc3339_text, same,
+        seal_aes_gcm, sorted_json, standard_webhooks,
     };
 }

@@ -1,8 +1,10 @@
 //! Log lines: for people in a terminal, one JSON object a line otherwise.
 
-mod sampler;
+mod lines;
 
 use std::io::IsTerminal;
+use std::sync::{Mutex, OnceLock, PoisonError};
+use std::time::Instant;
 
 use anyhow::Context;
 use tracing_subscriber::EnvFilter;
@@ -11,7 +13,8 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::config::{LogConfig, LogFormat};
-pub(crate) use sampler::Sampler;
+use crate::plain::Plain;
+pub(crate) use lines::Lines;
 
 /// Libraries that log what they carry: a message that RabbitMQ returns, with its body, is a warning of `lapin`.
 /// What matters of it is in our own lines, so whatever `log.filter` says, theirs are not written.
@@ -20,6 +23,49 @@ const SILENT: [&str; 5] = ["amq_protocol", "async_nats", "lapin", "redis", "rska
 fn is_written(target: &str) -> bool {
     let library = target.split("::").next().unwrap_or_default();
     !SILENT.iter().any(|silent| library.starts_with(silent))
+}
+
+/// Bounds the lines that strangers can cause: so many a second, and with the next one how many were left out. A request
+/// costs them nothing, and its line fills our disk.
+pub(crate) struct Sampler {
+    lines_per_s: u64,
+    state: Mutex<Sampled>,
+}
+
+struct Sampled {
+    /// Which second, counted from the process's first line; and what became of its lines.
+    second: u64,
+    taken_n: u64,
+    left_out_n: u64,
+}
+
+impl Sampler {
+    /// For one kind of line.
+    pub(crate) const fn new(lines_per_s: u64) -> Self {
+        let state = Mutex::new(Sampled { second: 0, taken_n: 0, left_out_n: 0 });
+        Self { lines_per_s, state }
+    }
+
+    /// Whether to write one now, and how many were left out since the last one.
+    pub(crate) fn take(&self) -> Option<u64> {
+        static FIRST: OnceLock<Instant> = OnceLock::new();
+        self.take_at(FIRST.get_or_init(Instant::now).elapsed().as_secs())
+    }
+
+    fn take_at(&self, second: u64) -> Option<u64> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if state.second != second {
+            state.second = second;
+            state.taken_n = 0;
+        }
+        if state.taken_n >= self.lines_per_s {
+            state.left_out_n += 1;
+            metrics::counter!("hooklatch_log_lines_left_out_total").increment(1);
+            return None;
+        }
+        state.taken_n += 1;
+        Some(std::mem::take(&mut state.left_out_n))
+    }
 }
 
 /// Installs the process's log.
@@ -32,11 +78,17 @@ pub(crate) fn install(config: &LogConfig) -> anyhow::Result<()> {
         LogFormat::Json => true,
     };
     let written = filter_fn(|metadata| is_written(metadata.target()));
-    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    // Values are foreign text, and a line is read by people in the end.
+    let has_colours = !is_json && std::io::stderr().is_terminal();
+    let builder = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(move || Plain::new(std::io::stderr(), has_colours));
     let installed = if is_json {
         builder.json().flatten_event(true).finish().with(written).try_init()
-    } else {
+    } else if has_colours {
         builder.with_target(false).finish().with(written).try_init()
+    } else {
+        builder.with_target(false).with_ansi(false).finish().with(written).try_init()
     };
     installed.map_err(|error| anyhow::anyhow!("could not install the log: {error}"))
 }
@@ -44,7 +96,7 @@ pub(crate) fn install(config: &LogConfig) -> anyhow::Result<()> {
 #[cfg(test)]
 mod tests {
     use std::io;
-    use std::sync::{Arc, Mutex};
+    use std::sync::Arc;
 
     use super::*;
 
@@ -60,6 +112,14 @@ mod tests {
         fn flush(&mut self) -> io::Result<()> {
             Ok(())
         }
+    }
+
+    #[test]
+    fn of_a_flood_of_lines_some_a_second_are_written_and_the_others_counted() {
+        let lines = Sampler::new(3);
+        let taken: Vec<_> = (0..1_000).filter_map(|_| lines.take_at(7)).collect();
+        assert_eq!(taken, [0, 0, 0]);
+        assert_eq!((lines.take_at(8), lines.take_at(8)), (Some(997), Some(0)));
     }
 
     #[test]

@@ -72,14 +72,27 @@ impl Allowed {
         let host = url.host_str().unwrap_or_default();
         let literal = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
         match literal {
-            Ok(address) if !self.address(address) => Err(refusal()),
+            Ok(address) if !self.address(address) => Err(PrivateHost.to_string()),
             _ => Ok(()),
         }
     }
 }
 
-fn refusal() -> String {
-    "host of the address leads to a private network; see `private_hosts`".to_owned()
+/// Why an address is not called: now or later, whoever asks.
+#[derive(Debug, thiserror::Error)]
+#[error("host of the address leads to a private network; see `private_hosts`")]
+pub(crate) struct PrivateHost;
+
+/// Whether a call failed because its host's addresses may not be called.
+pub(crate) fn is_private_host(error: &(dyn std::error::Error + 'static)) -> bool {
+    let mut cause = Some(error);
+    while let Some(error) = cause {
+        if error.is::<PrivateHost>() {
+            return true;
+        }
+        cause = error.source();
+    }
+    false
 }
 
 /// Looks names up as the system does, and gives back only what may be called.
@@ -109,12 +122,12 @@ fn permitted(
     allowed: &Allowed,
     host: &str,
     found: impl Iterator<Item = SocketAddr>,
-) -> Result<Vec<SocketAddr>, String> {
+) -> Result<Vec<SocketAddr>, PrivateHost> {
     if allowed.host(host) {
         return Ok(found.collect());
     }
     let fit: Vec<SocketAddr> = found.filter(|address| allowed.address(address.ip())).collect();
-    if fit.is_empty() { Err(refusal()) } else { Ok(fit) }
+    if fit.is_empty() { Err(PrivateHost) } else { Ok(fit) }
 }
 
 /// Whether an address is anybody's on the internet: none of the special-purpose ranges of IANA's registries.

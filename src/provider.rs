@@ -180,10 +180,14 @@ impl Provider {
             }
         }
         let ready = Ready::new(spec, &config.secrets, &config.settings, config.is_unverified_accepted);
-        let strong =
-            ready.as_ref().map_err(Clone::clone).and_then(|ready| ready.keys.check_strength(&spec.signature));
+        let strong = ready.as_ref().map_err(Clone::clone).and_then(|ready| ready.keys.check_strength(spec));
         mistakes.extend(strong.err().map(|error| match error {
             KeyError::NoSetting(_) => error.to_string(),
+            KeyError::SettingTooShort { ref name, .. } => format!("settings.{name}: {error}"),
+            KeyError::TooShort { .. } => match &spec.signature.keys {
+                Some(name) => format!("settings.{name}: {error}"),
+                None => format!("secrets: {error}"),
+            },
             _ => format!("secrets: {error}"),
         }));
         match ready {
@@ -310,7 +314,7 @@ impl ActiveProvider {
 
     /// The headers of a request as they may be kept: a JSON object, secrets and signatures blanked.
     pub(crate) fn kept_headers(&self, headers: &http::HeaderMap) -> String {
-        read::kept_headers(&self.spec, headers)
+        read::without_secrets(&read::kept_headers(&self.spec, headers), self.secrets())
     }
 
     /// Asks `source` for keys that no setting holds.

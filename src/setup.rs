@@ -4,16 +4,51 @@
 pub(crate) mod dev_keys;
 
 use std::path::Path;
+use std::time::Duration;
+
+use anyhow::Context;
 
 use crate::config::{
-    self, Config, ConfigProblem, ConfigSource, DevKind, Environment, KindFacts, KindsFolder, ProviderConfig,
-    Secret, SecretsNeed, SettingFacts, SettingShape, Settings,
+    self, Config, ConfigProblem, ConfigSource, DatabaseConfig, DevKind, Environment, KindFacts, KindsFolder,
+    PoolingConfig, ProviderConfig, Secret, SecretsNeed, SettingFacts, SettingShape, Settings,
 };
 use crate::kinds::{self, Taken};
 use crate::provider::{Provider, dev_secret, dev_settings, published_mistakes};
 use crate::spec::{SettingForm, SettingSpec, Spec};
+use crate::store::{self, Pooling, PostgresSettings, SchemaState, Store, StoreSettings};
 use crate::types::Name;
 use crate::verify::DevKeys;
+
+/// A database that was just opened.
+pub(crate) struct Opened {
+    /// The database.
+    pub(crate) store: Store,
+    /// Which versions of the schema were applied now.
+    pub(crate) applied: Vec<i64>,
+    /// What the schema is like.
+    pub(crate) schema: SchemaState,
+}
+
+/// Opens the database and, if it `is_migrated`, brings its schema up to date; waits for a PostgreSQL that takes writes
+/// as long as the configuration says. A fail-over may come between any two steps, so all of them are taken again.
+pub(crate) async fn store(config: &DatabaseConfig, is_migrated: bool) -> anyhow::Result<Opened> {
+    let settings = StoreSettings { url: config.url.clone(), connections_n: config.connections_n };
+    let postgres = PostgresSettings {
+        pooling: match config.pooling {
+            PoolingConfig::Session => Pooling::Session,
+            PoolingConfig::Transaction => Pooling::Transaction,
+        },
+        is_replicated: config.replicated,
+    };
+    let wait_ms = if settings.is_postgres() { config.connect_wait_ms } else { 0 };
+    let opened = store::waiting(Duration::from_millis(wait_ms), async || {
+        let store = Store::open_with(&settings, &postgres).await?;
+        let applied = if is_migrated { store.migrate().await? } else { Vec::new() };
+        let schema = store.schema_state().await?;
+        Ok(Opened { store, applied, schema })
+    });
+    opened.await.context("could not open the database")
+}
 
 /// The kinds there are, and what is wrong with those that cannot be used.
 pub(crate) struct Kinds {
@@ -75,6 +110,31 @@ pub(crate) fn load(file: Option<&Path>, is_dev: bool, kinds: &Kinds) -> Result<C
     problems.extend(kinds.problems.iter().cloned());
     problems.sort();
     Err(problems)
+}
+
+/// What is allowed and most likely not meant, a line each.
+pub(crate) fn warnings(config: &Config, kinds: &[Provider]) -> Vec<String> {
+    let mut warnings = Vec::new();
+    for (name, provider) in &config.providers {
+        let kind = kinds.iter().find(|kind| kind.kind() == provider.kind.as_str());
+        let Some(spec) = kind.and_then(|kind| kind.spec().ok()) else { continue };
+        for setting in &spec.setting {
+            let values: Vec<&str> = provider
+                .settings
+                .all(&setting.name)
+                .flat_map(|one| one.value.reveal().split([',', ' ']))
+                .map(str::trim)
+                .collect();
+            let is_it = setting.warn_is.as_deref().is_some_and(|word| values.contains(&word));
+            let lacks = |word: &str| !values.is_empty() && !values.contains(&word);
+            if let Some(warn) =
+                setting.warn.as_ref().filter(|_| is_it || setting.warn_lacks.as_deref().is_some_and(lacks))
+            {
+                warnings.push(format!("providers.{name}.settings.{}: {warn}", setting.name));
+            }
+        }
+    }
+    warnings
 }
 
 /// As [`load`], for tools that only sign or judge: they may do so with a secret that `serve` refuses,

@@ -5,10 +5,12 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
+
+mod clock;
+
+pub use clock::Clock;
 
 /// Milliseconds since 1970-01-01 UTC. Columns of this type end in `_at_ms`.
 pub type UnixMs = i64;
@@ -219,46 +221,6 @@ words! {
     }
 }
 
-/// Where times come from. The system's clock in production; a hand-set one in tests.
-#[derive(Debug, Clone)]
-pub struct Clock(ClockSource);
-
-#[derive(Debug, Clone)]
-enum ClockSource {
-    System,
-    Manual(Arc<AtomicI64>),
-}
-
-impl Clock {
-    /// The machine's wall clock.
-    pub fn system() -> Self {
-        Self(ClockSource::System)
-    }
-
-    /// A clock that stands still at `now_ms` until [`Clock::advance`] moves it.
-    pub fn manual(now_ms: UnixMs) -> Self {
-        Self(ClockSource::Manual(Arc::new(AtomicI64::new(now_ms))))
-    }
-
-    /// Now. A clock before 1970 reads as 0.
-    #[expect(clippy::disallowed_methods, reason = "the one place that reads the wall clock")]
-    pub fn now_ms(&self) -> UnixMs {
-        match &self.0 {
-            ClockSource::System => SystemTime::now()
-                .duration_since(UNIX_EPOCH)
-                .map_or(0, |since| i64::try_from(since.as_millis()).unwrap_or(i64::MAX)),
-            ClockSource::Manual(now) => now.load(Ordering::SeqCst),
-        }
-    }
-
-    /// Moves a manual clock forward; a system clock is left alone.
-    pub fn advance(&self, by_ms: i64) {
-        if let ClockSource::Manual(now) = &self.0 {
-            now.fetch_add(by_ms, Ordering::SeqCst);
-        }
-    }
-}
-
 /// `Err(why)` when `text` may not go into a text column: empty, longer than [`TEXT_BYTES_MAX`], or with
 /// control characters (both databases must give the same answer; PostgreSQL refuses NUL).
 pub fn stored_text(text: &str) -> Result<(), String> {
@@ -274,9 +236,62 @@ pub fn stored_text(text: &str) -> Result<(), String> {
     Ok(())
 }
 
+/// Longest content type that is kept and sent on, in bytes.
+const MEDIA_TYPE_BYTES_MAX: usize = 128;
+/// What is said of bytes whose own content type says nothing that can be relied on.
+const MEDIA_TYPE_UNKNOWN: &str = "application/octet-stream";
+
+/// A `Content-Type` of a stranger as it may be kept and sent on: as it is when it is a media type with or without
+/// parameters (RFC 9110, 8.3) of bounded length, else that of any bytes.
+pub(crate) fn media_type(text: &str) -> &str {
+    let is_token = |text: &str| {
+        !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b))
+    };
+    let is_parameter = |text: &str| {
+        let Some((name, value)) = text.trim().split_once('=') else { return false };
+        let quoted = value.strip_prefix('"').and_then(|value| value.strip_suffix('"'));
+        let is_plain = |b: u8| (b' '..=b'~').contains(&b) && !b"\"\\".contains(&b);
+        is_token(name) && quoted.map_or_else(|| is_token(value), |quoted| quoted.bytes().all(is_plain))
+    };
+    let mut parts = text.split(';');
+    let essence = parts.next().unwrap_or_default().trim().split_once('/');
+    let is_good = text.len() <= MEDIA_TYPE_BYTES_MAX
+        && essence.is_some_and(|(kind, subtype)| is_token(kind) && is_token(subtype))
+        && parts.all(is_parameter);
+    if is_good { text } else { MEDIA_TYPE_UNKNOWN }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_a_media_type_of_bounded_length_is_kept_of_a_content_type() {
+        for good in [
+            "application/json",
+            "application/json; charset=utf-8",
+            "application/vnd.api+json;profile=\"a b\"",
+            "multipart/form-data; boundary=----x",
+        ] {
+            assert_eq!(media_type(good), good);
+        }
+        let long = format!("a/{}", "b".repeat(200));
+        for bad in [
+            "",
+            "json",
+            "a/b/c",
+            "a/",
+            "a b/c",
+            "a/b; x",
+            "a/b; x=\u{fc}",
+            "a/b\r\nx: y",
+            "a/b;",
+            "a/b; x=\"y",
+            &long,
+        ] {
+            assert_eq!(media_type(bad), MEDIA_TYPE_UNKNOWN, "{bad:?}");
+        }
+    }
 
     #[test]
     fn names_are_short_and_plain() {

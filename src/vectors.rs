@@ -215,6 +215,12 @@ impl Vector {
                 settings.push(armed_by, None, "open");
             }
         }
+        // Published vectors of a handshake have one secret, and that is its token; an operator's secret never is.
+        for token in spec.handshake.iter().filter_map(|handshake| handshake.token.as_ref()) {
+            if let (false, Some(secret)) = (settings.has(&token.setting), secrets.first()) {
+                settings.push(&token.setting, None, secret.reveal());
+            }
+        }
         if secrets.is_empty() && spec.needs_secrets() {
             secrets.push(Secret::new(dev_secret(spec)));
         }

@@ -122,6 +122,42 @@ pub fn headers(data: &[u8]) {
     drop(provider.payload_of("{}", &Bytes::copy_from_slice(body)));
 }
 
+/// Any text in every place where a handshake looks for one: what is answered is the signature of no body.
+pub fn handshakes(data: &[u8]) {
+    let ([kind, how, at, _], rest) = choice(data);
+    let Some(provider) = dev_kinds().get(kind % dev_kinds().len()) else { return };
+    let spec = provider.spec();
+    if spec.signature.weak == Some(Weakness::Unsigned) {
+        return;
+    }
+    let escaped: String = rest
+        .iter()
+        .map(|byte| {
+            if byte.is_ascii_alphanumeric() { char::from(*byte).to_string() } else { format!("%{byte:02X}") }
+        })
+        .collect();
+    let names = ["crc_token", "bt_challenge", "challenge", "hub.challenge", "validationToken", "jwt"];
+    let query: Vec<String> = names.iter().map(|name| format!("{name}={escaped}")).collect();
+    let headers: Vec<_> =
+        spec.handshake.iter().filter_map(|one| Some((one.header.clone()?, rest.to_vec()))).collect();
+    let mut raw = request(&headers, rest, &format!("{}?{}", provider.url(), query.join("&")));
+    raw.method = [http::Method::GET, http::Method::HEAD, http::Method::OPTIONS, http::Method::POST]
+        .get(how % 4)
+        .cloned()
+        .unwrap_or_default();
+    let Some(reply) = provider.handshake(&raw) else { return };
+    let answer: serde_json::Value = serde_json::from_str(&reply.body).unwrap_or_default();
+    let said = answer.get("response_token").and_then(serde_json::Value::as_str).unwrap_or(&reply.body);
+    let signature: Vec<_> =
+        spec.signature.headers.iter().map(|name| (name.clone(), said.as_bytes().to_vec())).collect();
+    let mut body = rest.to_vec();
+    if at % 2 == 1 {
+        body = format!("bt_signature={}&bt_payload={escaped}", said.replace('|', "%7C")).into_bytes();
+    }
+    let is_believed = provider.verify(request(&signature, &body, provider.url())).is_ok();
+    assert!(!is_believed, "{} believed what it signed for a stranger: {}", spec.kind, reply.body);
+}
+
 /// A signed request, changed: believed only while what is signed is as it was.
 pub fn requests(data: &[u8]) {
     let ([kind, how, at, further], rest) = choice(data);
@@ -200,14 +236,16 @@ pub fn specs(data: &[u8]) {
 
 /// Forms, queries and PHP's `serialize`.
 pub fn forms(data: &[u8]) {
-    let pairs = form_pairs(data);
-    for (name, value) in &pairs {
+    let Some(form) = Form::parse(data) else { return };
+    for (name, value) in form.pairs() {
         let Ok(name) = std::str::from_utf8(name) else { continue };
-        let one = form_value(data, name);
-        assert!(one.is_none() || one.as_ref() == Some(value), "another value of {name}");
+        let one = form.one(name);
+        assert!(one.is_none() || one == Some(value.as_slice()), "another value of {name}");
     }
-    let written = php_serialized(&pairs);
-    assert!(written.starts_with(format!("a:{}:{{", pairs.len()).as_bytes()) && written.ends_with(b"}"));
+    let written = php_serialized(form.pairs());
+    assert!(
+        written.starts_with(format!("a:{}:{{", form.pairs().len()).as_bytes()) && written.ends_with(b"}")
+    );
     if let Ok(url) = std::str::from_utf8(data) {
         let (path, query) = path_and_query(url);
         assert!(url.contains(query.unwrap_or_default()) && (path == "/" || url.contains(path)));

@@ -37,11 +37,12 @@ fn verify(request: &RawRequest, keys: &Keys) -> Result<usize, VerifyError> {
         items(&request.body).ok_or_else(|| malformed("the body is not a list of notification items"))?;
     let mut oldest = None;
     for item in items {
-        let text = json_text(item, "/additionalData/hmacSignature")
-            .map_err(|_| malformed("an item has no signature"))?;
+        let item = Json::parse(item).ok_or_else(|| malformed("an item is not JSON"))?;
+        let text =
+            item.text("/additionalData/hmacSignature").map_err(|_| malformed("an item has no signature"))?;
         let signature = base64_text(PLACE, &text)?;
         let content =
-            content(item).ok_or_else(|| malformed("a signed field is there twice or is no text"))?;
+            content(&item).ok_or_else(|| malformed("a signed field is there twice or is no text"))?;
         let matched = keys.mac_matches(&[content.as_bytes()], &signature);
         oldest = oldest.max(Some(matched.ok_or(VerifyError::Mismatch { keys_n: keys.len() })?));
     }
@@ -56,8 +57,8 @@ fn sign(keys: &Keys, body: &[u8], _: &SignAt) -> Result<Signed, SignError> {
     for item in list.ok_or_else(|| wrong("it has no notificationItems"))? {
         let item =
             item.get_mut("NotificationRequestItem").ok_or_else(|| wrong("an item has another shape"))?;
-        let content =
-            content(item.to_string().as_bytes()).ok_or_else(|| wrong("a signed field is no text"))?;
+        let content = Json::parse(item.to_string().as_bytes()).as_ref().and_then(content);
+        let content = content.ok_or_else(|| wrong("a signed field is no text"))?;
         let signature = keys.sign_base64(content.as_bytes()).ok_or(SignError::NoSigningKey)?;
         let extra = item.get_mut("additionalData").and_then(serde_json::Value::as_object_mut);
         let extra = extra.ok_or_else(|| wrong("an item has no additionalData"))?;
@@ -73,13 +74,8 @@ fn items(body: &[u8]) -> Option<Vec<&[u8]>> {
 }
 
 /// What is signed of one item. A field that is there twice has no one value; `null` is as good as missing.
-fn content(item: &[u8]) -> Option<String> {
-    let value = |pointer: &&str| match json_raw(item, pointer) {
-        Some(b"null" | b"\"\"") => Some(String::new()),
-        Some(_) => json_text(item, pointer).ok(),
-        None => json_is_missing(item, pointer).then(String::new),
-    };
-    let values: Option<Vec<String>> = FIELDS.iter().map(value).collect();
+fn content(item: &Json<'_>) -> Option<String> {
+    let values: Option<Vec<String>> = FIELDS.iter().map(|pointer| item.text_or_empty(pointer)).collect();
     Some(values?.join(":"))
 }
 

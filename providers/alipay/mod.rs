@@ -21,11 +21,12 @@ fn verify(request: &RawRequest, keys: &Keys) -> Result<usize, VerifyError> {
 /// All fields but `sign`, sorted, decoded, without empty ones. Only RSA2 is taken, whatever `sign_type` says;
 /// some products sign `sign_type` as well.
 fn notify(request: &RawRequest, keys: &Keys) -> Result<usize, VerifyError> {
-    let mut pairs = form_pairs(&request.body);
+    let form = Form::parse(&request.body).ok_or_else(|| VerifyError::malformed("body", Form::TOO_MANY))?;
     let malformed = |why| VerifyError::malformed("sign", why);
-    let sign = form_value(&request.body, "sign").ok_or_else(|| malformed("it is missing, or there twice"))?;
-    let sign = std::str::from_utf8(&sign).ok().and_then(decode_base64);
+    let sign = form.one("sign").ok_or_else(|| malformed("it is missing, or there twice"))?;
+    let sign = std::str::from_utf8(sign).ok().and_then(decode_base64);
     let sign = sign.ok_or_else(|| malformed("it is not base64"))?;
+    let mut pairs = form.into_pairs();
     pairs.retain(|(name, value)| name != b"sign" && !value.is_empty());
     pairs.sort();
     if pairs.windows(2).any(|pair| matches!(pair, [(one, _), (other, _)] if one == other)) {
@@ -52,9 +53,8 @@ fn global(request: &RawRequest, keys: &Keys) -> Result<usize, VerifyError> {
     }
     // Base64 that is percent-encoded; a `+` in it stays one.
     let text = part("signature").map(|text| text.replace('+', "%2B")).unwrap_or_default();
-    let text =
-        form_value(format!("s={text}").as_bytes(), "s").and_then(|bytes| String::from_utf8(bytes).ok());
-    let signature = text.as_deref().and_then(decode_base64);
+    let form = Form::parse(format!("s={text}").as_bytes());
+    let signature = form.as_ref().and_then(|form| form.text("s")).and_then(decode_base64);
     let signature = signature.ok_or_else(|| VerifyError::malformed(NAME, "it holds no base64 signature"))?;
     let client = deciding_header(&request.headers, "client-id")?;
     let time = deciding_header(&request.headers, "request-time")?;
@@ -86,7 +86,7 @@ fn sign(keys: &Keys, body: &[u8], at: &SignAt) -> Result<Signed, SignError> {
         let text = base64_text(&signature).replace('+', "%2B").replace('/', "%2F").replace('=', "%3D");
         return Ok(signed.with("signature", format!("algorithm=RSA256,keyVersion=1,signature={text}")));
     }
-    let mut pairs = form_pairs(body);
+    let mut pairs = Form::parse(body).unwrap_or_default().into_pairs();
     pairs.retain(|(name, value)| name != b"sign" && name != b"sign_type" && !value.is_empty());
     pairs.sort();
     let signature = keys.sign_public(PublicScheme::RsaSha256, &joined(&pairs))?;

@@ -1,5 +1,7 @@
 //! Atlassian Connect: a JWT that covers method, path and query of the request, and not its body.
 
+use std::collections::BTreeMap;
+
 use crate::prelude::*;
 
 /// The kind, without handlers.
@@ -53,18 +55,14 @@ fn query_hash(method: &str, url: &str, keys: &Keys) -> String {
     let base = keys.settings().text("base_path").unwrap_or_default().trim_end_matches('/');
     let path = path.strip_prefix(base).unwrap_or(path).trim_end_matches('/');
     let path = if path.is_empty() { "/".to_owned() } else { path.replace('&', "%26") };
-    let mut names: Vec<(String, Vec<String>)> = Vec::new();
-    for (name, value) in form_pairs(query.unwrap_or_default().as_bytes()) {
-        let (name, value) = (encoded(&name), encoded(&value));
-        if name == "jwt" {
-            continue;
-        }
-        match names.iter_mut().find(|(known, _)| *known == name) {
-            Some((_, values)) => values.push(value),
-            None => names.push((name, vec![value])),
+    let mut names: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    // No query of a sender has so many parameters that this leaves some out; the digest is another one then.
+    for (name, value) in Form::parse(query.unwrap_or_default().as_bytes()).unwrap_or_default().pairs() {
+        let (name, value) = (encoded(name), encoded(value));
+        if name != "jwt" {
+            names.entry(name).or_default().push(value);
         }
     }
-    names.sort();
     let pairs: Vec<String> = names
         .into_iter()
         .map(|(name, mut values)| {

@@ -19,9 +19,9 @@ const CONFIRMATION: [&str; 7] =
     ["Message", "MessageId", "SubscribeURL", "Timestamp", "Token", "TopicArn", "Type"];
 
 fn verify(request: &RawRequest, keys: &Keys) -> Result<usize, VerifyError> {
-    let body = &request.body;
-    let field = |name: &str| json_text(body, &format!("/{name}"));
     let malformed = |place: &str, why| VerifyError::malformed(place, why);
+    let body = Json::parse(&request.body).ok_or_else(|| malformed("body", "it is not JSON"))?;
+    let field = |name: &str| body.text(&format!("/{name}"));
     let scheme = match field("SignatureVersion").as_deref() {
         Ok("1") => PublicScheme::RsaSha1,
         Ok("2") => PublicScheme::RsaSha256,
@@ -43,7 +43,7 @@ fn verify(request: &RawRequest, keys: &Keys) -> Result<usize, VerifyError> {
         return Err(malformed("TopicArn", "it is none of the topics in the settings"));
     }
     let content =
-        content(body, names).ok_or_else(|| malformed("body", "a signed field is missing or no text"))?;
+        content(&body, names).ok_or_else(|| malformed("body", "a signed field is missing or no text"))?;
     let signature = field("Signature").ok().as_deref().and_then(decode_base64);
     let signature = signature.ok_or_else(|| malformed("Signature", "it is not base64"))?;
     let key = keys.key_text("public_keys", &url).and_then(|text| PublicKey::parse(&text));
@@ -56,15 +56,15 @@ fn verify(request: &RawRequest, keys: &Keys) -> Result<usize, VerifyError> {
 }
 
 /// Name and value of every field that is there, each on a line. Only a subject may be missing.
-fn content(body: &[u8], names: &[&str]) -> Option<String> {
+fn content(body: &Json<'_>, names: &[&str]) -> Option<String> {
     let mut content = String::new();
     for name in names {
         let pointer = format!("/{name}");
-        let is_missing = json_is_missing(body, &pointer) || json_raw(body, &pointer) == Some(b"null");
+        let is_missing = body.is_missing(&pointer) || body.raw(&pointer) == Some(b"null");
         if *name == "Subject" && is_missing {
             continue;
         }
-        let raw = json_raw(body, &pointer)?;
+        let raw = body.raw(&pointer)?;
         let value: String = serde_json::from_slice(raw).ok()?;
         content.extend([name, "\n", &value, "\n"]);
     }
@@ -78,9 +78,20 @@ fn is_of_sns(url: &str) -> bool {
     };
     let stem = host.strip_suffix(".cn").unwrap_or(host);
     let region = stem.strip_prefix("sns.").and_then(|rest| rest.strip_suffix(".amazonaws.com"));
-    let is_region =
-        |text: &str| text.len() >= 3 && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-');
     region.is_some_and(is_region) && path.strip_suffix(".pem").is_some() && !path.contains(['?', '#'])
+}
+
+/// Two letters, words and a digit, as in `us-gov-west-1`. `s3-us-west-2` is a host of S3, where anybody can have a
+/// bucket that is called `sns`.
+fn is_region(text: &str) -> bool {
+    let parts: Vec<&str> = text.split('-').collect();
+    let is_word = |part: &&str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_lowercase());
+    let [area, words @ .., digit] = parts.as_slice() else { return false };
+    area.len() == 2
+        && is_word(area)
+        && !words.is_empty()
+        && words.iter().all(is_word)
+        && matches!(digit.as_bytes(), [b'0'..=b'9'])
 }
 
 /// Its own kind of signature, whatever the body says of it.
@@ -88,7 +99,8 @@ fn sign(keys: &Keys, body: &[u8], _: &SignAt) -> Result<Signed, SignError> {
     let wrong = |why: &str| SignError::Body(why.to_owned());
     let names: &[&str] =
         if json_text(body, "/Type").as_deref() == Ok("Notification") { &NOTIFICATION } else { &CONFIRMATION };
-    let content = content(body, names).ok_or_else(|| wrong("a signed field is missing"))?;
+    let parsed = Json::parse(body).ok_or_else(|| wrong("it is not JSON"))?;
+    let content = content(&parsed, names).ok_or_else(|| wrong("a signed field is missing"))?;
     let signature = keys.sign_public(PublicScheme::RsaSha256, content.as_bytes())?;
     let mut message: serde_json::Value = serde_json::from_slice(body).map_err(|_| wrong("it is not JSON"))?;
     let fields = message.as_object_mut().ok_or_else(|| wrong("it is no object"))?;
@@ -117,6 +129,10 @@ mod tests {
             "https://sns.us-west-2.amazonaws.com:8443/a.pem",
             "https://evil.sns.us-west-2.amazonaws.com/a.pem",
             "https://sns.amazonaws.com/a.pem",
+            "https://sns.s3-us-west-2.amazonaws.com/a.pem",
+            "https://sns.s3-website-us-west-2.amazonaws.com/a.pem",
+            "https://sns.elb.amazonaws.com/a.pem",
+            "https://sns.us-west-2x.amazonaws.com/a.pem",
             "https://sns.us-west-2.amazonaws.com/a.pem?x",
             "https://sns.us-west-2.amazonaws.com/a",
             "https://evil.example/?sns.us-west-2.amazonaws.com/a.pem",

@@ -16,25 +16,28 @@ const NAME: &str = "x_signature";
 const EXTRA: [&[u8]; 2] = [b"transaction_id", b"transaction_status"];
 
 fn verify(request: &RawRequest, keys: &Keys) -> Result<usize, VerifyError> {
-    let signature = form_value(&request.body, NAME);
-    let signature = signature.as_deref().and_then(|text| std::str::from_utf8(text).ok()).and_then(decode_hex);
+    let form = Form::parse(&request.body).ok_or_else(|| VerifyError::malformed("body", Form::TOO_MANY))?;
+    let signature = form.text(NAME).and_then(decode_hex);
     let signature =
         signature.ok_or_else(|| VerifyError::malformed(NAME, "it is missing or not hexadecimal"))?;
-    let matched = |with_extra| keys.mac_matches(&[content(&request.body, with_extra)], &signature);
+    let matched = |with_extra| keys.mac_matches(&[content(&form, with_extra)], &signature);
     matched(true).or_else(|| matched(false)).ok_or_else(|| VerifyError::mismatch(keys))
 }
 
-fn content(body: &[u8], with_extra: bool) -> Vec<u8> {
-    let pairs = form_pairs(body).into_iter();
+fn content(form: &Form, with_extra: bool) -> Vec<u8> {
+    let pairs = form.pairs().iter();
     let is_signed =
         |name: &[u8]| name != NAME.as_bytes() && (with_extra || EXTRA.iter().all(|extra| *extra != name));
-    let mut texts: Vec<Vec<u8>> =
-        pairs.filter(|(name, _)| is_signed(name)).map(|(name, value)| [name, value].concat()).collect();
-    texts.sort_by_key(|text| text.to_ascii_lowercase());
+    let mut texts: Vec<Vec<u8>> = pairs
+        .filter(|(name, _)| is_signed(name))
+        .map(|(name, value)| [name.as_slice(), value].concat())
+        .collect();
+    texts.sort_by_cached_key(|text| text.to_ascii_lowercase());
     texts.join(&b'|')
 }
 
 fn sign(keys: &Keys, body: &[u8], _: &SignAt) -> Result<Signed, SignError> {
-    let mac = keys.mac(&[content(body, true)]).ok_or(SignError::NoSigningKey)?;
+    let form = Form::parse(body).ok_or_else(|| SignError::Body(Form::TOO_MANY.to_owned()))?;
+    let mac = keys.mac(&[content(&form, true)]).ok_or(SignError::NoSigningKey)?;
     Ok(Signed::form([body, format!("&{NAME}={}", hex_text(&mac)).as_bytes()].concat()))
 }

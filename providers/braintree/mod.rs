@@ -16,27 +16,47 @@ const SIGNATURE: &str = "bt_signature";
 const PAYLOAD: &str = "bt_payload";
 const CHALLENGE: &str = "bt_challenge";
 
+/// Most pairs of a key and a signature that are looked at; Braintree sends one for each key of an account.
+const SIGNATURES_N_MAX: usize = 16;
+/// How long a challenge is. Characters.
+const CHALLENGE_LENGTHS: std::ops::RangeInclusive<usize> = 20..=32;
+
+/// The form is these two fields and nothing else, so that nobody can make another body of a signed one.
 fn verify(request: &RawRequest, keys: &Keys) -> Result<usize, VerifyError> {
+    let form = Form::parse(&request.body).ok_or_else(|| VerifyError::malformed("body", Form::TOO_MANY))?;
     let field = |name| {
-        let text = form_value(&request.body, name).and_then(|bytes| String::from_utf8(bytes).ok());
+        let text = form.one(name).and_then(|bytes| std::str::from_utf8(bytes).ok());
         text.ok_or_else(|| VerifyError::malformed(name, "it is missing, or there twice"))
     };
     let (signature, payload) = (field(SIGNATURE)?, field(PAYLOAD)?);
+    if form.pairs().len() != 2 {
+        return Err(VerifyError::malformed("body", "it has another field than the two that are sent"));
+    }
     let is_base64 = |b: u8| b.is_ascii_alphanumeric() || b"+/=\n".contains(&b);
     if payload.is_empty() || !payload.bytes().all(is_base64) {
         return Err(VerifyError::malformed(PAYLOAD, "it is not base64"));
     }
+    // Anybody can have a challenge signed, by the same key.
+    if is_challenge(payload.trim_end()) {
+        return Err(VerifyError::malformed(PAYLOAD, "it is a challenge, and no notification"));
+    }
     let public_key = keys.setting("public_key")?;
-    let ours =
-        signature.split('&').filter_map(|pair| pair.split_once('|')).filter(|(key, _)| *key == public_key);
+    let pairs = signature.split('&').take(SIGNATURES_N_MAX).filter_map(|pair| pair.split_once('|'));
+    let given: Vec<Vec<u8>> =
+        pairs.filter(|(key, _)| *key == public_key).filter_map(|(_, text)| decode_hex(text)).collect();
+    if given.is_empty() {
+        return Err(VerifyError::malformed(SIGNATURE, "it holds no signature of the public key"));
+    }
     let key = mac_key(keys.setting("private_key")?);
     // A newline at the end is lost on some ways.
-    let contents: [&[&[u8]]; 2] = [&[payload.as_bytes()], &[payload.as_bytes(), b"\n"]];
-    let is_signed = |(_, text): (&str, &str)| {
-        let given = decode_hex(text).unwrap_or_default();
-        contents.iter().any(|content| same(&hmac(Hash::Sha1, &key, content), &given))
-    };
-    if ours.into_iter().any(is_signed) { Ok(0) } else { Err(VerifyError::mismatch(keys)) }
+    let macs = [&[payload.as_bytes()][..], &[payload.as_bytes(), b"\n"]]
+        .map(|content| hmac(Hash::Sha1, &key, content));
+    let is_signed = given.iter().any(|given| macs.iter().any(|mac| same(mac, given)));
+    if is_signed { Ok(0) } else { Err(VerifyError::mismatch(keys)) }
+}
+
+fn is_challenge(text: &str) -> bool {
+    CHALLENGE_LENGTHS.contains(&text.len()) && text.bytes().all(|b| b"0123456789abcdef".contains(&b))
 }
 
 fn mac_key(private_key: &str) -> Vec<u8> {
@@ -46,11 +66,10 @@ fn mac_key(private_key: &str) -> Vec<u8> {
 /// `GET ?bt_challenge=…` proves that we hold the key. Only what looks like a challenge is signed.
 fn challenge(request: &RawRequest, keys: &Keys) -> Option<Reply> {
     let text = query_value(&request.url, CHALLENGE).filter(|_| request.method == "GET")?;
-    let is_challenge =
-        (20..=32).contains(&text.len()) && text.bytes().all(|b| b"0123456789abcdef".contains(&b));
+    let text = Some(text).filter(|text| is_challenge(text))?;
     let (public, private) = (keys.setting("public_key").ok()?, keys.setting("private_key").ok()?);
     let mac = hmac(Hash::Sha1, &mac_key(private), &[text.as_bytes()]);
-    is_challenge.then(|| Reply::text(format!("{public}|{}", hex_text(&mac))))
+    Some(Reply::text(format!("{public}|{}", hex_text(&mac))))
 }
 
 fn sign(keys: &Keys, body: &[u8], _: &SignAt) -> Result<Signed, SignError> {

@@ -31,7 +31,8 @@ fn classic(request: &RawRequest, keys: &Keys) -> Result<usize, VerifyError> {
 }
 
 fn content(body: &[u8]) -> Option<String> {
-    let field = |pointer| json_text(body, pointer).ok();
+    let body = Json::parse(body)?;
+    let field = |pointer| body.text(pointer).ok();
     Some([field("/order_id")?, field("/status_code")?, field("/gross_amount")?].concat())
 }
 

@@ -14,11 +14,10 @@ pub(super) fn provider() -> Provider {
 const NAME: &str = "p_signature";
 
 fn verify(request: &RawRequest, keys: &Keys) -> Result<usize, VerifyError> {
-    let signature = form_value(&request.body, NAME);
-    let signature =
-        signature.as_deref().and_then(|text| std::str::from_utf8(text).ok()).and_then(decode_base64);
+    let form = Form::parse(&request.body).ok_or_else(|| VerifyError::malformed("body", Form::TOO_MANY))?;
+    let signature = form.text(NAME).and_then(decode_base64);
     let signature = signature.ok_or_else(|| VerifyError::malformed(NAME, "it is missing or not base64"))?;
-    let mut pairs = form_pairs(&request.body);
+    let mut pairs = form.into_pairs();
     pairs.retain(|(name, _)| name != NAME.as_bytes());
     pairs.sort();
     if pairs.windows(2).any(|pair| matches!(pair, [(one, _), (other, _)] if one == other)) {
@@ -33,7 +32,7 @@ fn verify(request: &RawRequest, keys: &Keys) -> Result<usize, VerifyError> {
 }
 
 fn sign(keys: &Keys, body: &[u8], _: &SignAt) -> Result<Signed, SignError> {
-    let mut pairs = form_pairs(body);
+    let mut pairs = Form::parse(body).unwrap_or_default().into_pairs();
     pairs.retain(|(name, _)| name != NAME.as_bytes());
     pairs.sort();
     let signature = keys.sign_public(PublicScheme::RsaSha1, &php_serialized(&pairs))?;

@@ -43,7 +43,8 @@ fn emea(request: &RawRequest, keys: &Keys, name: &str) -> Result<usize, VerifyEr
 
 /// SHA-512 of the salt, the fields backwards and the merchant key.
 fn india(request: &RawRequest, keys: &Keys) -> Result<usize, VerifyError> {
-    let field = |name: &str| text_of(&request.body, name);
+    let fields = Fields::of(&request.body)?;
+    let field = |name: &str| fields.text(name);
     let signature = field("hash").as_deref().and_then(decode_hex);
     let signature =
         signature.ok_or_else(|| VerifyError::malformed("hash", "it is missing or not hexadecimal"))?;
@@ -71,12 +72,27 @@ fn india(request: &RawRequest, keys: &Keys) -> Result<usize, VerifyError> {
     }
 }
 
-/// A field of a form, or of a JSON object.
-fn text_of(body: &[u8], name: &str) -> Option<String> {
-    if body.trim_ascii_start().starts_with(b"{") {
-        return json_text(body, &format!("/{name}")).ok();
+/// The fields of a form, or of a JSON object.
+enum Fields<'a> {
+    Json(Json<'a>),
+    Form(Form),
+}
+
+impl<'a> Fields<'a> {
+    fn of(body: &'a [u8]) -> Result<Self, VerifyError> {
+        let malformed = |why| VerifyError::malformed("body", why);
+        if body.trim_ascii_start().starts_with(b"{") {
+            return Json::parse(body).map(Self::Json).ok_or_else(|| malformed("it is not JSON"));
+        }
+        Form::parse(body).map(Self::Form).ok_or_else(|| malformed(Form::TOO_MANY))
     }
-    form_value(body, name).and_then(|bytes| String::from_utf8(bytes).ok())
+
+    fn text(&self, name: &str) -> Option<String> {
+        match self {
+            Self::Json(json) => json.text(&format!("/{name}")).ok(),
+            Self::Form(form) => form.text(name).map(str::to_owned),
+        }
+    }
 }
 
 fn sign(keys: &Keys, body: &[u8], _: &SignAt) -> Result<Signed, SignError> {

@@ -27,11 +27,21 @@ impl Input {
     }
 }
 
-/// All values of a header as one, as section 2.1 combines them.
+/// Longest value of a header that is looked at, all its lines together. Bytes.
+const VALUE_BYTES_MAX: usize = 8_192;
+/// Most members of a dictionary: signatures, or digests.
+const MEMBERS_N_MAX: usize = 8;
+/// Most parts of a request that one signature may cover.
+const COMPONENTS_N_MAX: usize = 64;
+/// Most parameters of one signature; RFC 9421 knows six.
+const PARAMETERS_N_MAX: usize = 16;
+
+/// All values of a header as one, as section 2.1 combines them; `None` for one that is too long.
 pub(super) fn combined(request: &RawRequest, name: &str) -> Option<String> {
     let values = request.headers.get_all(name).iter();
     let texts: Option<Vec<&str>> = values.map(|value| value.to_str().ok().map(str::trim)).collect();
-    texts.filter(|texts| !texts.is_empty()).map(|texts| texts.join(", "))
+    let text = texts.filter(|texts| !texts.is_empty()).map(|texts| texts.join(", "))?;
+    (text.len() <= VALUE_BYTES_MAX).then_some(text)
 }
 
 /// The members of a dictionary: split at commas that are in no quotes and no brackets.
@@ -50,6 +60,9 @@ fn members(text: &str) -> Option<Vec<(String, String)>> {
         }
     }
     parts.push(text.get(from..)?);
+    if parts.len() > MEMBERS_N_MAX {
+        return None;
+    }
     let member = |part: &str| {
         let (name, value) = part.trim().split_once('=')?;
         Some((name.to_owned(), value.to_owned()))
@@ -69,6 +82,9 @@ pub(super) fn inputs(text: &str) -> Option<Vec<Input>> {
 
 fn input(label: String, raw: String) -> Option<Input> {
     let (list, rest) = raw.strip_prefix('(')?.split_once(')')?;
+    if list.split_ascii_whitespace().nth(COMPONENTS_N_MAX).is_some() {
+        return None;
+    }
     let components: Option<Vec<String>> = list
         .split_ascii_whitespace()
         .map(|item| {
@@ -79,7 +95,10 @@ fn input(label: String, raw: String) -> Option<Input> {
         .collect();
     let components = components?;
     let mut parameters: Vec<(String, String)> = Vec::new();
-    for item in rest.split(';').skip(1) {
+    for (n, item) in rest.split(';').skip(1).enumerate() {
+        if n >= PARAMETERS_N_MAX {
+            return None;
+        }
         let (name, value) = item.trim().split_once('=').unwrap_or((item.trim(), "?1"));
         if parameters.iter().any(|(known, _)| known == name) {
             return None;
@@ -149,6 +168,12 @@ pub(super) fn is_digest_of(request: &RawRequest, name: &str) -> bool {
         Some(given.is_some_and(|given| same(&digest(hash, &[&request.body]), &given)))
     };
     let Some(members) = combined(request, name).as_deref().and_then(members) else { return false };
+    // Each costs a digest of the whole body.
+    let is_again =
+        |(n, one): (usize, &(String, String))| members.iter().take(n).any(|other| other.0 == one.0);
+    if members.iter().enumerate().any(is_again) {
+        return false;
+    }
     let results: Vec<bool> = members.iter().filter_map(known).collect();
     !results.is_empty() && results.into_iter().all(|is_right| is_right)
 }

@@ -25,15 +25,12 @@ fn verify(request: &RawRequest, keys: &Keys) -> Result<usize, VerifyError> {
 }
 
 fn content(body: &[u8]) -> Option<String> {
-    let field = |pointer: &str| match json_raw(body, pointer) {
-        Some(b"null" | b"\"\"") => Some(String::new()),
-        Some(_) => json_text(body, pointer).ok(),
-        None => json_is_missing(body, pointer).then(String::new),
-    };
-    let currency = json_text(body, "/currency").ok()?;
-    let amount = amount(json_raw(body, "/amount")?, if THREE.contains(&currency.as_str()) { 3 } else { 2 })?;
-    let head = format!("x_id{}x_amount{amount}x_currency{currency}", json_text(body, "/id").ok()?);
-    let status = json_text(body, "/status").ok()?;
+    let body = Json::parse(body)?;
+    let field = |pointer| body.text_or_empty(pointer);
+    let currency = body.text("/currency").ok()?;
+    let amount = amount(body.raw("/amount")?, if THREE.contains(&currency.as_str()) { 3 } else { 2 })?;
+    let head = format!("x_id{}x_amount{amount}x_currency{currency}", body.text("/id").ok()?);
+    let status = body.text("/status").ok()?;
     if field("/object")?.eq_ignore_ascii_case("invoice") {
         let (updated, created) = (field("/updated")?, field("/created")?);
         return Some(format!("{head}x_updated{updated}x_status{status}x_created{created}"));

@@ -30,18 +30,18 @@ fn verify(request: &RawRequest, keys: &Keys) -> Result<usize, VerifyError> {
             match same(&digest(Hash::Sha256, &[&request.body]), &given) {
                 true => Vec::new(),
                 // A form is signed field by field, whatever the URL says.
-                false if is_form(request) => fields(&request.body),
+                false if is_form(request) => signed_fields(request)?,
                 false => return Err(VerifyError::malformed(BODY_HASH, "it is of another body")),
             }
         }
-        None if request.body.is_empty() || is_form(request) => fields(&request.body),
+        None if request.body.is_empty() || is_form(request) => signed_fields(request)?,
         None => return Err(VerifyError::malformed("body", "it is no form, and the URL holds no bodySHA256")),
     };
     let named = key_id.and_then(|id| keys.settings().of_id("shared_keys", id));
-    let contents: Vec<Vec<u8>> =
-        urls(&request.url).into_iter().map(|url| [url.as_bytes(), &fields].concat()).collect();
+    let urls = urls(&request.url);
     let is_signed = |secret: &str| {
-        contents.iter().any(|content| same(&hmac(hash, secret.as_bytes(), &[content]), &signature))
+        let mac = |url: &String| hmac(hash, secret.as_bytes(), &[url.as_bytes(), &fields]);
+        urls.iter().any(|url| same(&mac(url), &signature))
     };
     match named {
         Some(secret) if is_signed(secret) => Ok(0),
@@ -67,11 +67,16 @@ fn is_form(request: &RawRequest) -> bool {
 }
 
 /// Names and values, sorted by bytes; what is there twice counts once.
-fn fields(body: &[u8]) -> Vec<u8> {
-    let mut pairs = form_pairs(body);
+fn fields(form: Form) -> Vec<u8> {
+    let mut pairs = form.into_pairs();
     pairs.sort();
     pairs.dedup();
-    pairs.into_iter().flat_map(|(name, value)| [name, value].concat()).collect()
+    pairs.into_iter().flat_map(|(name, value)| [name, value]).collect::<Vec<_>>().concat()
+}
+
+fn signed_fields(request: &RawRequest) -> Result<Vec<u8>, VerifyError> {
+    let form = Form::parse(&request.body).ok_or_else(|| VerifyError::malformed("body", Form::TOO_MANY))?;
+    Ok(fields(form))
 }
 
 /// The URL as it came, and with its default port written or left out: Twilio has done either.
@@ -93,7 +98,8 @@ fn urls(url: &str) -> Vec<String> {
 
 fn sign(keys: &Keys, body: &[u8], at: &SignAt) -> Result<Signed, SignError> {
     let secret = keys.secrets().next().ok_or(SignError::NoSigningKey)?;
-    let mac = hmac(Hash::Sha1, secret.as_bytes(), &[at.url.as_bytes(), &fields(body)]);
+    let form = Form::parse(body).ok_or_else(|| SignError::Body(Form::TOO_MANY.to_owned()))?;
+    let mac = hmac(Hash::Sha1, secret.as_bytes(), &[at.url.as_bytes(), &fields(form)]);
     let signed = Signed::form(body.to_vec()).with("i-twilio-idempotency-token", at.id.clone());
     Ok(signed.with(NAME, base64_text(&mac)))
 }

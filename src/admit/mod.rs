@@ -27,7 +27,7 @@ use uuid::Uuid;
 
 use crate::config::{OnHandlerError, RetryConfig};
 use crate::fetch::Fetcher;
-use crate::logging::Sampler;
+use crate::logging::Lines;
 use crate::provider::ActiveProvider;
 use crate::store::Store;
 use crate::types::{Clock, IncomingEvent, Name, Outcome};
@@ -118,7 +118,7 @@ pub(crate) struct Admission {
     /// How much is kept of what could not be read.
     pub(crate) unreadable: Unreadable,
     /// Which lines about failed dispatches are written.
-    pub(crate) lines: Arc<Sampler>,
+    pub(crate) lines: Arc<Lines>,
     /// Longest that the transactional handlers of one request may take together.
     pub(crate) handler_timeout: Duration,
     /// On SQLite, whose only writer a handler holds: whose turn it is among those that run handlers in a transaction,

@@ -124,7 +124,9 @@ impl Admission {
     ) -> EventUpdate {
         let now_ms = self.clock.now_ms();
         let mut update = self.update(event, EventState::Retry, Some(error.to_string()));
-        if backoff::is_exhausted(&entry.retry, event.attempts_n, event.received_at_ms, now_ms) {
+        // A person had it dispatched once more: its attempts began anew, so the first copy's age says nothing.
+        let first_at_ms = if event.generation > 0 { now_ms } else { event.received_at_ms };
+        if backoff::is_exhausted(&entry.retry, event.attempts_n, first_at_ms, now_ms) {
             update.state = EventState::Failed;
         } else {
             let delay_ms = backoff::delay_ms(&entry.retry, event.attempts_n, fastrand::f64());

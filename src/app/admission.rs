@@ -28,7 +28,7 @@ impl App {
         store: &Store,
         installation_id: &Uuid,
         outbox: &Outbox,
-        lines: &Arc<logging::Sampler>,
+        lines: &Arc<logging::Lines>,
     ) -> anyhow::Result<Admission> {
         let (waker, handover) = (outbox.waker(), outbox.handover());
         Ok(Admission {

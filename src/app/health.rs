@@ -70,7 +70,7 @@ pub(super) async fn watch(
     while !*stop.borrow() {
         let is_database_there = store.probe().await.is_ok();
         if is_database_there && !is_schema_current {
-            is_schema_current = matches!(store.schema_state().await, Ok(SchemaState::Current));
+            is_schema_current = store.schema_state().await.is_ok_and(SchemaState::is_usable);
         }
         readiness.send_replace(Readiness {
             is_database_there,

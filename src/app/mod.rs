@@ -7,12 +7,13 @@
 mod admission;
 mod counts;
 mod health;
+mod listeners;
 mod parts;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize};
+use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
 use anyhow::Context;
@@ -30,20 +31,22 @@ use crate::admit::{self, AdmitTasks, Admitter, Entry, Room};
 use crate::config::{Config, ProviderConfig};
 use crate::fetch::Fetcher;
 use crate::http::api::ApiState;
+use crate::http::auth::Gate;
 use crate::http::evidence::ProviderFacts;
+use crate::http::guard::{self, Hosts};
 use crate::http::operator::{OperatorState, Readiness};
 use crate::http::receiver::ReceiverState;
-use crate::http::{self, Limits, echo};
-use crate::outbox::Outbox;
+use crate::http::{self, echo};
+use crate::outbox::{Outbox, clock_offset_ms_max};
 use crate::provider::Provider;
 use crate::receive::{Evidence, Receiver, fingerprint};
-use crate::store::{SchemaState, Store, StoreSettings};
+use crate::setup::Opened;
+use crate::store::{SchemaState, Store};
 use crate::types::{Clock, Name};
 use crate::verify::KeySource;
 use crate::{logging, setup};
+use listeners::bind;
 
-/// How far our clock may be from the database's. Beyond it signed times and leases would be judged wrong.
-const CLOCK_OFFSET_MS_MAX: i64 = 120_000;
 /// How long a stop may take beyond `stop_timeout_ms`: results that are written, commits that are confirmed.
 const STOP_MARGIN: Duration = Duration::from_secs(5);
 
@@ -83,6 +86,9 @@ impl App {
         let config = setup::loaded(file, false, &kinds)?;
         // Another subscriber is the user's own choice.
         drop(logging::install(&config.log));
+        for warning in setup::warnings(&config, &kinds) {
+            warn!("{warning}");
+        }
         Ok(kinds.all.into_iter().fold(Self::new(config), Self::provider))
     }
 
@@ -133,11 +139,11 @@ impl App {
         let installation_id =
             store.installation_id().await.context("could not read the installation's id")?;
         let (stop, stopping) = watch::channel(false);
-        let listener = bind(self.config.server.listen).await?;
-        let admin_listener = bind(self.config.admin.listen).await?;
+        let listener = bind(self.config.server.listen)?;
+        let admin_listener = bind(self.config.admin.listen)?;
 
         let outbox = self.outbox(&store)?;
-        let lines = Arc::new(logging::Sampler::default());
+        let lines = Arc::new(logging::Lines::default());
         let admission = Arc::new(self.admission(&store, &installation_id, &outbox, &lines)?);
         let server = &self.config.server;
         let (admitter, AdmitTasks { mut committer, mut own }) = admit::admitter(
@@ -147,7 +153,7 @@ impl App {
             entries.len() > 1,
         );
         let (readiness, ready) = watch::channel(Readiness::default());
-        let is_outbox_running = Arc::new(AtomicBool::new(true));
+        let is_outbox_running = outbox.is_well();
         let evidence = Evidence::new(Arc::clone(&entries), &installation_id, lines);
         let parts = Parts::default();
         let running_parts = (Arc::clone(&is_outbox_running), parts.clone());
@@ -248,7 +254,11 @@ impl App {
             body_timeout: Duration::from_millis(server.body_timeout_ms),
             room: Room::new(server.inflight_bytes_max as usize),
         });
-        spawn(http::serve(listener, http::receiver::router(state), self.limits(), stop))
+        let mut router = http::receiver::router(state);
+        if self.has_echo {
+            router = guard::without_browsers(router);
+        }
+        spawn(http::serve(listener, router, self.limits("receiver"), stop))
     }
 
     fn serve_operator(
@@ -262,7 +272,9 @@ impl App {
         if self.has_echo {
             router = echo::router(echo::EchoState::default()).fallback_service(router);
         }
-        spawn(http::serve(listener, router, self.limits(), stop))
+        let hosts = Hosts::new(self.config.admin.listen, &self.config.admin.hosts);
+        let router = guard::operators(router, hosts);
+        spawn(http::serve(listener, router, self.limits("operator"), stop))
     }
 
     fn api(&self, store: &Store, entries: &BTreeMap<Name, Arc<Entry>>, installation_id: &Uuid) -> ApiState {
@@ -281,16 +293,8 @@ impl App {
             providers: entries.iter().map(facts).collect(),
             store: store.clone(),
             clock: self.clock.clone(),
-            tokens: self.config.admin.tokens.clone(),
+            gate: Arc::new(Gate::new(self.config.admin.tokens.clone())),
             destinations: self.config.destinations.keys().cloned().collect(),
-        }
-    }
-
-    fn limits(&self) -> Limits {
-        Limits {
-            connections_n_max: self.config.server.connections_n_max as usize,
-            header_timeout: Duration::from_millis(self.config.server.header_timeout_ms),
-            stop_timeout: Duration::from_millis(self.config.outbox.stop_timeout_ms),
         }
     }
 }
@@ -334,32 +338,26 @@ fn spawn(task: impl Future<Output = ()> + Send + 'static) -> JoinHandle<()> {
     tokio::spawn(task)
 }
 
-async fn bind(addr: SocketAddr) -> anyhow::Result<TcpListener> {
-    TcpListener::bind(addr).await.with_context(|| format!("could not listen on {addr}"))
-}
-
 /// Opens the database, brings or checks its schema, and refuses a clock that is minutes away.
 async fn open_store(config: &Config, clock: &Clock) -> anyhow::Result<Store> {
-    let settings =
-        StoreSettings { url: config.database.url.clone(), connections_n: config.database.connections_n };
-    let store = Store::open(&settings).await.context("could not open the database")?;
-    if config.database.migrate {
-        let applied = store.migrate().await.context("could not migrate the database")?;
-        if !applied.is_empty() {
-            info!(versions = ?applied, "migrated the database");
-        }
+    for warning in &config.warnings {
+        warn!("{warning}");
     }
-    match store.schema_state().await.context("could not read the schema's version")? {
+    let Opened { store, applied, schema } = setup::store(&config.database, config.database.migrate).await?;
+    if !applied.is_empty() {
+        info!(versions = ?applied, "migrated the database");
+    }
+    match schema {
         SchemaState::Current => {}
-        state => anyhow::bail!(
-            "schema of the database is {state}; run `hooklatch migrate` or the matching version"
-        ),
+        state if state.is_usable() => info!("schema of the database is {state}"),
+        state => anyhow::bail!("schema of the database is {state}"),
     }
     let offset_ms =
         store.clock_offset_ms(clock.now_ms()).await.context("could not read the database's clock")?;
+    let max_ms = clock_offset_ms_max(config.outbox.lease_ms);
     anyhow::ensure!(
-        offset_ms.abs() <= CLOCK_OFFSET_MS_MAX,
-        "clock of the database is {offset_ms} ms away from ours, at most {CLOCK_OFFSET_MS_MAX} ms are allowed: set one of them right",
+        offset_ms.abs() <= max_ms,
+        "clock of the database is {offset_ms} ms away from ours, at most {max_ms} ms are allowed (outbox.lease_ms, and never more than two minutes): set one of them right",
     );
     Ok(store)
 }

@@ -39,9 +39,12 @@ pub(super) struct ProvidersArgs {
 
 /// Everything that is wrong, or that nothing is; the signed requests beside kinds of a folder included.
 pub(super) fn check(file: Option<&Path>, is_json: bool, kinds: &Kinds) -> ExitCode {
+    let mut warnings = Vec::new();
     let (mut problems, mut summary) = match load(file, false, kinds) {
         Err(problems) => (problems, String::new()),
         Ok(config) => {
+            warnings.extend(config.warnings.iter().map(ToString::to_string));
+            warnings.extend(crate::setup::warnings(&config, kinds));
             let (providers_n, destinations_n) = (config.providers.len(), config.destinations.len());
             (
                 Vec::new(),
@@ -58,8 +61,11 @@ pub(super) fn check(file: Option<&Path>, is_json: bool, kinds: &Kinds) -> ExitCo
         );
     }
     if is_json {
-        say(json!({ "ok": problems.is_empty(), "problems": problems }));
+        say(json!({ "ok": problems.is_empty(), "problems": problems, "warnings": warnings }));
     } else if problems.is_empty() {
+        for warning in &warnings {
+            complain(format!("warning: {warning}"));
+        }
         say(summary);
     } else {
         for problem in &problems {
@@ -207,7 +213,12 @@ fn signed_by(spec: &Spec) -> String {
         _ => ", no time".to_owned(),
     };
     let weak = signature.weak.map(|weak| format!("; {}", weak.as_str())).unwrap_or_default();
-    format!("{scheme}{place}{time}{weak}")
+    let again = if spec.is_new_each_time() {
+        "; sent once more by whoever has seen it, it is another event"
+    } else {
+        ""
+    };
+    format!("{scheme}{place}{time}{weak}{again}")
 }
 
 fn places(sources: &Sources) -> String {

@@ -40,6 +40,7 @@ fn weaknesses(specs: &[&Spec]) -> String {
         row("Nothing is signed: a hint to ask the sender, no more", &weak(Weakness::Unsigned)),
         row("A shared token or password: who has seen one request can send any", &weak(Weakness::Token)),
         row("The body, or a part of it, is not signed", &weak(Weakness::Body)),
+        row("Sent once more by whoever has seen it, a request is another event", &Spec::is_new_each_time),
         row("The id is not signed", &|spec: &Spec| spec.event.iter().any(|event| !event.id_signed)),
         row(
             "No signed time that is checked by the spec: an old request is told by its id alone",
@@ -224,7 +225,11 @@ fn secret(spec: &Spec) -> String {
         SecretFormat::Whsec => " (`whsec_…`)",
         SecretFormat::WhsecOrText => " (`whsec_…` or as it is)",
     };
-    format!("{}{form}", spec.secret_hint)
+    let floor = match spec.signature.secret_bytes_min {
+        16 => String::new(),
+        bytes_min => format!("; {bytes_min} bytes or more"),
+    };
+    format!("{}{form}{floor}", spec.secret_hint)
 }
 
 fn hours(hours: u32) -> String {

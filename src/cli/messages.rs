@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 
 use super::{Kinds, Usage, load_for_tools, runtime, say};
 use crate::config::{AdminRole, DEV_TOKEN};
+use crate::plain;
 
 /// How to reach the server.
 #[derive(Args)]
@@ -330,7 +331,8 @@ impl Api {
         say(columns.join("\t"));
         for row in rows {
             let text = |name: &&str| match row.get(name) {
-                Some(Value::String(text)) => text.clone(),
+                // A tab or a line end in it would be taken for one of the table.
+                Some(Value::String(text)) => plain::line(text).into_owned(),
                 None | Some(Value::Null) => "-".to_owned(),
                 Some(other) => other.to_string(),
             };

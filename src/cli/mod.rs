@@ -19,6 +19,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+use crate::plain;
 use crate::provider::Provider;
 use crate::setup::{Kinds, kinds, load, load_for_tools, loaded, unusable};
 
@@ -103,14 +104,14 @@ pub fn main(own: Vec<Provider>) -> ExitCode {
 #[error("{0}")]
 struct Usage(String);
 
-/// One line to stdout. A reader that went away is no error of ours.
-fn say(line: impl Display) {
-    drop(writeln!(std::io::stdout(), "{line}"));
+/// Lines to stdout, such that what strangers wrote steers no terminal. A reader that went away is no error of ours.
+fn say(lines: impl Display) {
+    drop(writeln!(std::io::stdout(), "{}", plain::text(&lines.to_string())));
 }
 
-/// One line to stderr.
-fn complain(line: impl Display) {
-    drop(writeln!(std::io::stderr(), "{line}"));
+/// As [`say`], to stderr.
+fn complain(lines: impl Display) {
+    drop(writeln!(std::io::stderr(), "{}", plain::text(&lines.to_string())));
 }
 
 /// The kind called `name`, or which there are.

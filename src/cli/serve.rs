@@ -3,12 +3,10 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use anyhow::Context;
-
 use super::{Kinds, complain, loaded, runtime, say, sign};
 use crate::config::Config;
-use crate::store::{Store, StoreSettings};
-use crate::{App, logging};
+use crate::setup::Opened;
+use crate::{App, logging, setup};
 
 /// Runs until SIGTERM or SIGINT.
 pub(super) fn serve(file: Option<&Path>, is_dev: bool, kinds: Kinds) -> anyhow::Result<ExitCode> {
@@ -50,10 +48,7 @@ fn banner(config: &Config, kinds: &Kinds) -> anyhow::Result<String> {
 pub(super) fn migrate(file: Option<&Path>, kinds: &Kinds) -> anyhow::Result<ExitCode> {
     let config = loaded(file, false, kinds)?;
     runtime()?.block_on(async {
-        let settings =
-            StoreSettings { url: config.database.url.clone(), connections_n: config.database.connections_n };
-        let store = Store::open(&settings).await.context("could not open the database")?;
-        let applied = store.migrate().await.context("could not migrate the database")?;
+        let Opened { store, applied, .. } = setup::store(&config.database, true).await?;
         store.close().await;
         match applied.as_slice() {
             [] => say("the schema is up to date"),

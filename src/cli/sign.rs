@@ -10,6 +10,7 @@ use clap::Args;
 
 use super::{Kinds, Usage, complain, find_kind, load_for_tools, say, unusable};
 use crate::config::Secret;
+use crate::plain;
 use crate::provider::{ActiveProvider, Provider, filled_sample};
 use crate::spec::Spec;
 use crate::types::Clock;
@@ -220,9 +221,9 @@ fn curl(url: &str, signed: &Signed) -> String {
 }
 
 /// Whether a terminal and curl take it as it is: curl reads a file after a leading `@`, and control
-/// characters do not survive being pasted.
+/// characters, seen or not, do not survive being shown and pasted.
 fn is_pasteable(text: &str) -> bool {
-    !text.starts_with('@') && !text.chars().any(|c| c.is_control() && c != '\n')
+    !text.starts_with('@') && !text.chars().any(|c| plain::is_hidden(c) && c != '\n')
 }
 
 /// Every byte as `\0ooo`, which `printf '%b'` turns back.
@@ -249,7 +250,7 @@ mod tests {
 
     #[test]
     fn a_pasted_command_sends_the_same_bytes() {
-        let bodies: [&[u8]; 8] = [
+        let bodies: [&[u8]; 9] = [
             b"{\"plain\":1}",
             b"it's",
             b"''",
@@ -258,6 +259,7 @@ mod tests {
             b"tab\tand\r\n",
             b"\xff\x00\x80",
             "Zażółć 💶\n".as_bytes(),
+            "a\u{202e}b\u{200b}".as_bytes(),
         ];
         for body in bodies {
             assert_eq!(shown_by_shell(body), body);

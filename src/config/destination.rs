@@ -17,6 +17,10 @@ pub(super) use http::{call_url, private_hosts, proxy};
 /// How failed calls are tried again unless `retry` says otherwise.
 const RETRY: RetryConfig =
     RetryConfig { first_ms: 1_000, max_ms: 3_600_000, attempts_n: 20, age_max_ms: 79_200_000 };
+/// How long a call may still be running after its attempt ended. Milliseconds; the default is the lease.
+const AFTER_MS: std::ops::RangeInclusive<u64> = 1_000..=86_400_000;
+/// The lease unless it is configured. Milliseconds.
+const LEASE_MS: u64 = 30_000;
 /// What may be filled into `query.url`.
 const PLACEHOLDERS: [&str; 3] = ["{idempotency_key}", "{event_id}", "{message_id}"];
 /// Headers that the outbox sets itself.
@@ -36,7 +40,8 @@ pub(super) fn destination(
     let (url, target) = target::target(checker, &mut table).unwrap_or((String::new(), Target::Http));
     let format = target::format(checker, &mut table);
     let headers = headers(checker, &mut table);
-    let unknown = unknown(checker, &mut table);
+    let query_place = table.peek(checker, "query");
+    let unknown = unknown(checker, &mut table, lease_ms);
     let heartbeat_place = table.take(checker, "heartbeat");
     let heartbeat = heartbeat_place.as_ref().and_then(|field| field.flag(checker)).unwrap_or(false);
     let timeout_ms = timeout(checker, &mut table, lease_ms.filter(|_| !heartbeat));
@@ -62,6 +67,12 @@ pub(super) fn destination(
         http: http::http(checker, &mut table),
     };
     table.finish(checker);
+    if let (Some(field), UnknownPolicy::Query(query)) = (&query_place, &config.unknown)
+        && query.after_ms >= config.key_valid_for_ms.min(config.retry.age_max_ms)
+    {
+        let why = "has an after_ms that is not below key_valid_for_ms and retry.age_max_ms";
+        checker.problem(field, why, "make it shorter: nothing could be sent again after the answer");
+    }
     if let (Some(field), true, UnknownPolicy::Query(_)) =
         (&heartbeat_place, config.heartbeat, &config.unknown)
     {
@@ -117,8 +128,13 @@ fn statuses(checker: &mut Checker<'_>, table: &mut Table) -> BTreeMap<u16, Statu
             Some("done") => StatusMeaning::Done,
             Some("retry") => StatusMeaning::Retry,
             Some("dead") => StatusMeaning::Dead,
+            Some("unknown") => StatusMeaning::Unknown,
             Some(_) => {
-                checker.problem_shown(&field, "is no meaning of a status", "use done, retry or dead");
+                checker.problem_shown(
+                    &field,
+                    "is no meaning of a status",
+                    "use done, retry, dead or unknown",
+                );
                 continue;
             }
             None => continue,
@@ -155,7 +171,7 @@ fn headers(checker: &mut Checker<'_>, table: &mut Table) -> BTreeMap<String, Sec
     headers
 }
 
-fn unknown(checker: &mut Checker<'_>, table: &mut Table) -> UnknownPolicy {
+fn unknown(checker: &mut Checker<'_>, table: &mut Table, lease_ms: Option<u64>) -> UnknownPolicy {
     #[derive(Clone, Copy, PartialEq)]
     enum Word {
         Retry,
@@ -169,7 +185,7 @@ fn unknown(checker: &mut Checker<'_>, table: &mut Table) -> UnknownPolicy {
     let query_field = table.take(checker, "query");
     match (word, query_field) {
         (Word::Query, Some(field)) => {
-            query(checker, field).map_or(UnknownPolicy::Retry, UnknownPolicy::Query)
+            query(checker, field, lease_ms).map_or(UnknownPolicy::Retry, UnknownPolicy::Query)
         }
         (Word::Query, None) => {
             checker.missing(
@@ -187,7 +203,7 @@ fn unknown(checker: &mut Checker<'_>, table: &mut Table) -> UnknownPolicy {
                 );
             }
             // Its keys are looked at all the same.
-            query(checker, field);
+            query(checker, field, lease_ms);
             UnknownPolicy::Retry
         }
         (Word::Hold, None) => UnknownPolicy::Hold,
@@ -195,15 +211,32 @@ fn unknown(checker: &mut Checker<'_>, table: &mut Table) -> UnknownPolicy {
     }
 }
 
-fn query(checker: &mut Checker<'_>, field: Field) -> Option<QueryConfig> {
+fn query(checker: &mut Checker<'_>, field: Field, lease_ms: Option<u64>) -> Option<QueryConfig> {
     let mut table = field.table(checker)?;
     let url = table.needed(checker, "url", "write what to GET, with {idempotency_key} in it");
     let url = url.and_then(|field| query_url(checker, &field));
     let pointer = table.needed(checker, "pointer", "write a JSON pointer such as \"/id\"");
     let pointer = pointer.and_then(|field| http::pointer(checker, &field));
     let equals = table.text(checker, "equals").map(|(_, text)| text);
+    let pending = table
+        .take(checker, "pending")
+        .map_or_else(Vec::new, |field| pending(checker, &field, equals.as_ref()));
+    let after_ms = table.number(checker, "after_ms", AFTER_MS).or(lease_ms).unwrap_or(LEASE_MS);
     table.finish(checker);
-    Some(QueryConfig { url: url?, pointer: pointer?, equals })
+    Some(QueryConfig { url: url?, pointer: pointer?, equals, pending, after_ms })
+}
+
+/// The values that mean "still under way".
+fn pending(checker: &mut Checker<'_>, field: &Field, equals: Option<&String>) -> Vec<String> {
+    let mut values = Vec::new();
+    for field in field.one_or_more(checker).unwrap_or_default() {
+        let Some(text) = field.text(checker) else { continue };
+        if equals == Some(&text) {
+            checker.problem_shown(&field, "is what `equals` says, too", "a value means one thing: remove it");
+        }
+        values.push(text);
+    }
+    values
 }
 
 /// Placeholders stay as they are; what is around them must be a URL.

@@ -26,6 +26,8 @@ pub(super) struct Checker<'a> {
     pub default_source: String,
     /// What is wrong so far.
     pub problems: Vec<ConfigProblem>,
+    /// Files that hold secrets themselves.
+    pub secret_files: BTreeSet<PathBuf>,
     /// Which keys the program knows, with `NAME` and `[]` for what varies; for the test of the manual.
     pub asked: BTreeSet<String>,
 }
@@ -48,11 +50,16 @@ impl Checker<'_> {
     }
 
     /// Records what a kind says about a provider whose keys are right one by one. `secrets: …` is about its
-    /// secrets.
+    /// secrets, `settings.NAME: …` about one of its settings.
     pub(super) fn judged(&mut self, place: &Field, mistake: &str) {
-        let remedy = "correct it; `hooklatch providers KIND` says what this kind needs";
-        let (key, why) = match mistake.strip_prefix("secrets: ") {
-            Some(why) => (format!("{}.secrets", place.key), why),
+        let remedy = if mistake.ends_with("can be guessed") {
+            "have the sender make a longer one, or choose one: `openssl rand -hex 32`"
+        } else {
+            "correct it; `hooklatch providers KIND` says what this kind needs"
+        };
+        let is_key = |key: &str| key == "secrets" || key.starts_with("settings.");
+        let (key, why) = match mistake.split_once(": ").filter(|(key, _)| is_key(key)) {
+            Some((key, why)) => (format!("{}.{key}", place.key), why),
             None => (place.key.clone(), mistake),
         };
         self.push(place.source.clone(), key, None, (why.to_owned(), remedy.to_owned()));
@@ -139,6 +146,14 @@ impl Field {
         let why = format!("is {}, wanted true or false", kind_name(&self.value));
         checker.problem_shown(self, why, "write true or false, without quotes");
         None
+    }
+
+    /// One value, or a list of them.
+    pub(super) fn one_or_more(&self, checker: &mut Checker<'_>) -> Option<Vec<Self>> {
+        match self.value.kind {
+            ValueKind::String(_) if !self.is_env_text() => Some(vec![self.clone()]),
+            _ => self.list(checker),
+        }
     }
 
     /// The elements of a list. A plain text from the environment is a list of one.

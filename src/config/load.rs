@@ -12,7 +12,7 @@ use super::field::{Checker, Field, Table};
 use super::layers::{self, Layer};
 use super::problem::ConfigProblem;
 use super::provider::{self, Known};
-use super::{Config, ConfigSource, KindSettings, ProviderConfig, Secret, destination, dev, section};
+use super::{Config, ConfigSource, KindSettings, ProviderConfig, Secret, destination, dev, secret, section};
 use crate::types::Name;
 
 /// The defaults, and the manual: every key with its meaning, unit and range.
@@ -183,7 +183,10 @@ pub fn load_judged(
     problems.sort();
     problems.dedup();
     match config {
-        Some(config) if problems.is_empty() => Ok(config),
+        Some(config) if problems.is_empty() => {
+            let warnings = checker.secret_files.iter().filter_map(|path| secret::open_to_all(path)).collect();
+            Ok(Config { warnings, ..config })
+        }
         _ => Err(problems),
     }
 }
@@ -196,6 +199,7 @@ fn checker<'a>(settings: &'a Settings, file: Option<&Path>) -> Checker<'a> {
         is_dev: settings.dev.is_some(),
         default_source: file.map_or_else(|| USER_FILE.to_owned(), |path| path.display().to_string()),
         problems: Vec::new(),
+        secret_files: BTreeSet::new(),
         asked: BTreeSet::new(),
     }
 }
@@ -297,6 +301,7 @@ fn whole(
         destinations,
         fetch: fetch?,
         log: log?,
+        warnings: Vec::new(),
     };
     if !has_public_url {
         check_public_url(checker, &config, kinds);

@@ -5,6 +5,7 @@
 
 mod destination;
 mod dev;
+mod edge;
 mod field;
 mod http;
 mod kind_settings;
@@ -58,6 +59,8 @@ pub struct Config {
     pub fetch: FetchConfig,
     /// `[log]`
     pub log: LogConfig,
+    /// What is not wrong, and should not be so: files with secrets that everybody can read.
+    pub warnings: Vec<ConfigProblem>,
 }
 
 /// `[server]`: the receiver.
@@ -88,6 +91,32 @@ pub struct ServerConfig {
     pub handler_timeout_ms: u64,
     /// Most bytes of `unreadable` events that are kept of one provider; past that they are kept without their bytes.
     pub unreadable_bytes_max: u32,
+    /// What bounds a connection besides these.
+    pub edge: EdgeConfig,
+}
+
+/// The part of `[server]` that bounds what one connection, and one peer, may take.
+#[derive(Debug, Clone)]
+pub struct EdgeConfig {
+    /// From the first byte of an answer that waits for its peer to the last. Milliseconds.
+    pub write_timeout_ms: u64,
+    /// Slowest body after its first 2 s. Bytes a second; 0 for any.
+    pub body_bytes_per_s_min: u32,
+    /// Longest life of a connection. Milliseconds.
+    pub connection_life_ms: u64,
+    /// Most requests on a connection.
+    pub connection_requests_n_max: u32,
+    /// Most of `connections_n_max` for one peer. Percent.
+    pub peer_share_percent: u32,
+    /// Addresses and ranges that stand for many peers and have no share.
+    pub proxies: Vec<ipnet::IpNet>,
+}
+
+impl ServerConfig {
+    /// Most of these open connections for one peer, one at least.
+    pub fn peer_connections_n_max(&self, connections_n_max: usize) -> usize {
+        (connections_n_max * self.edge.peer_share_percent as usize / 100).max(1)
+    }
 }
 
 /// `[admin]`: the operator's listener.
@@ -97,6 +126,8 @@ pub struct AdminConfig {
     pub listen: SocketAddr,
     /// Who may use the operators' API.
     pub tokens: Vec<AdminToken>,
+    /// Names that operators call us by, besides loopback and `listen`. Lower case.
+    pub hosts: Vec<String>,
 }
 
 /// The operators' token of `serve --dev`; published, like its other secrets.
@@ -131,6 +162,21 @@ pub struct DatabaseConfig {
     pub migrate: bool,
     /// Most connections (PostgreSQL; SQLite has one writer and this many readers).
     pub connections_n: u32,
+    /// How long a start waits for a PostgreSQL that takes writes. Milliseconds.
+    pub connect_wait_ms: u64,
+    /// What stands between us and PostgreSQL.
+    pub pooling: PoolingConfig,
+    /// Whether a PostgreSQL that waits for no standby is refused.
+    pub replicated: bool,
+}
+
+/// `database.pooling`
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PoolingConfig {
+    /// No pooler, or one in session mode.
+    Session,
+    /// A pooler that gives every transaction another session.
+    Transaction,
 }
 
 impl std::fmt::Debug for DatabaseConfig {
@@ -138,6 +184,9 @@ impl std::fmt::Debug for DatabaseConfig {
         f.debug_struct("DatabaseConfig")
             .field("migrate", &self.migrate)
             .field("connections_n", &self.connections_n)
+            .field("connect_wait_ms", &self.connect_wait_ms)
+            .field("pooling", &self.pooling)
+            .field("replicated", &self.replicated)
             .finish_non_exhaustive()
     }
 }
@@ -274,6 +323,8 @@ pub enum StatusMeaning {
     Retry,
     /// Refused for good.
     Dead,
+    /// Nobody knows whether it happened: `unknown` decides.
+    Unknown,
 }
 
 /// What to do when a call was sent and nobody knows whether it took effect.
@@ -287,15 +338,20 @@ pub enum UnknownPolicy {
     Hold,
 }
 
-/// `query = { url, pointer, equals }` beside `unknown = "query"`.
+/// `query = { url, pointer, equals, pending, after_ms }` beside `unknown = "query"`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QueryConfig {
     /// GET this; `{idempotency_key}`, `{event_id}` and `{message_id}` are filled in, percent-encoded.
     pub url: String,
     /// JSON pointer into the answer; 404 or a missing value means "did not happen".
     pub pointer: String,
-    /// The value that means "happened"; any value when absent.
+    /// The value that means "happened"; any that is not pending when absent. Another value settles nothing.
     pub equals: Option<String>,
+    /// Values that mean "still under way: ask again".
+    pub pending: Vec<String>,
+    /// How long after an attempt's end its call may still be running over there. No question is asked before.
+    /// Milliseconds.
+    pub after_ms: u64,
 }
 
 /// `[fetch]`: how senders' own hosts are reached, where a kind's keys are fetched from them.

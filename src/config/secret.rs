@@ -3,12 +3,13 @@
 //! What is read here is never part of a problem: those name the place and the reason only.
 
 use std::io::Read;
-use std::path::Path;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
 
 use config::ValueKind;
 
-use super::Secret;
 use super::field::{Checker, Field};
+use super::{ConfigProblem, Secret};
 
 /// Largest secret file. Bytes.
 const FILE_BYTES_MAX: u64 = 65_536;
@@ -17,7 +18,13 @@ impl Field {
     /// A secret that is not empty, from wherever it is.
     pub(super) fn secret(self, checker: &mut Checker<'_>) -> Option<Secret> {
         let text = match &self.value.kind {
-            ValueKind::String(text) => text.clone(),
+            ValueKind::String(text) => {
+                // Of a variable there is no such file; and an address without a user in it opens nothing.
+                if !text.contains("://") || text.contains('@') {
+                    checker.secret_files.insert(PathBuf::from(&self.source));
+                }
+                text.clone()
+            }
             ValueKind::Table(_) => self.clone().referred(checker)?,
             _ => {
                 checker.problem(
@@ -86,7 +93,10 @@ fn from_file(checker: &mut Checker<'_>, place: &Field, path: &str) -> Option<Str
             checker.problem(place, why, "write the secret into the file");
             None
         }
-        Ok(text) => Some(text),
+        Ok(text) => {
+            checker.secret_files.insert(full);
+            Some(text)
+        }
         Err(why) => {
             let why = format!("file `{}` cannot be read: {why}", full.display());
             checker.problem(
@@ -97,6 +107,25 @@ fn from_file(checker: &mut Checker<'_>, place: &Field, path: &str) -> Option<Str
             None
         }
     }
+}
+
+/// What to say of a file with secrets when everybody on the machine can read it: it, and every folder above it, is open
+/// to all.
+pub(super) fn open_to_all(path: &Path) -> Option<ConfigProblem> {
+    const READ: u32 = 0o004;
+    const ENTER: u32 = 0o001;
+    let real = path.canonicalize().ok()?;
+    let has = |path: &Path, right| {
+        std::fs::metadata(path).is_ok_and(|found| found.permissions().mode() & right != 0)
+    };
+    let is_open = has(&real, READ) && real.ancestors().skip(1).all(|folder| has(folder, ENTER));
+    is_open.then(|| ConfigProblem {
+        source: path.display().to_string(),
+        key: String::new(),
+        value: None,
+        why: "holds secrets and can be read by everybody on this machine".to_owned(),
+        remedy: "chmod 600 it, or 640 for a group".to_owned(),
+    })
 }
 
 fn read(path: &Path) -> Result<String, String> {

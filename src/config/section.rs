@@ -9,8 +9,9 @@ use super::dev::check_loopback;
 use super::field::{Checker, Field, Table};
 use super::{
     AdminConfig, AdminRole, AdminToken, DatabaseConfig, FetchConfig, LogConfig, LogFormat, OutboxConfig,
-    ServerConfig,
+    PoolingConfig, ServerConfig,
 };
+use crate::database_url;
 use crate::types::Name;
 
 /// `[server]`. The second value is whether the operator set `public_url`.
@@ -45,6 +46,7 @@ pub(super) fn server(checker: &mut Checker<'_>, root: &mut Table) -> Option<(Ser
         unreadable_bytes_max: table
             .number_u32(checker, "unreadable_bytes_max", 0..=u64::from(u32::MAX))
             .unwrap_or_default(),
+        edge: super::edge::edge(checker, &mut table),
     };
     table.finish(checker);
     Some((config, has_public_url))
@@ -118,8 +120,9 @@ pub(super) fn admin(
         }
         tokens.push(token);
     }
+    let hosts = super::edge::hosts(checker, &mut table);
     table.finish(checker);
-    Some(AdminConfig { listen: listen.unwrap_or(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))), tokens })
+    Some(AdminConfig { listen: listen.unwrap_or(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))), tokens, hosts })
 }
 
 fn admin_token(checker: &mut Checker<'_>, field: Field) -> Option<AdminToken> {
@@ -176,14 +179,28 @@ pub(super) fn database(checker: &mut Checker<'_>, root: &mut Table) -> Option<Da
             checker.problem(
                 &place,
                 why,
-                "write sqlite://PATH or postgres://USER:PASSWORD@HOST:PORT/DATABASE",
+                "write sqlite://PATH, postgres://USER:PASSWORD@HOST:PORT/DATABASE, or several HOST:PORT between commas",
             );
         }
     }
     let migrate = table.flag(checker, "migrate").unwrap_or_default();
     let connections_n = table.number_u32(checker, "connections_n", 6..=1_000).unwrap_or_default();
+    let connect_wait_ms = table.number(checker, "connect_wait_ms", 0..=3_600_000).unwrap_or_default();
+    let pooling = table.word(
+        checker,
+        "pooling",
+        &[("session", PoolingConfig::Session), ("transaction", PoolingConfig::Transaction)],
+    );
+    let replicated = table.flag(checker, "replicated").unwrap_or_default();
     table.finish(checker);
-    Some(DatabaseConfig { url: url.unwrap_or_default(), migrate, connections_n })
+    Some(DatabaseConfig {
+        url: url.unwrap_or_default(),
+        migrate,
+        connections_n,
+        connect_wait_ms,
+        pooling: pooling.unwrap_or(PoolingConfig::Session),
+        replicated,
+    })
 }
 
 /// What is wrong with a database's URL, without quoting it: it may hold a password.
@@ -195,9 +212,14 @@ fn database_url_mistake(url: &str) -> Option<String> {
         "sqlite" if rest.is_empty() => Some("names no file".to_owned()),
         "sqlite" => None,
         "postgres" | "postgresql" => {
-            let has_host =
-                reqwest::Url::parse(url).is_ok_and(|url| url.host_str().is_some() || url.query().is_some());
-            (!has_host).then(|| "is not a PostgreSQL URL".to_owned())
+            let has_host = |url: &String| {
+                reqwest::Url::parse(url).is_ok_and(|url| url.host_str().is_some() || url.query().is_some())
+            };
+            match database_url::by_host(url) {
+                Err(why) => Some(why.to_owned()),
+                Ok(urls) if urls.iter().all(has_host) => None,
+                Ok(_) => Some("is not a PostgreSQL URL".to_owned()),
+            }
         }
         _ if scheme.bytes().all(|byte| byte.is_ascii_alphanumeric()) => Some(format!(
             "has the scheme `{}`, which is no database that Hooklatch knows",

@@ -1,42 +1,88 @@
-//! Keys by their ids: how long each is good for, one fetch at a time for each, and how many may be asked for.
+//! Keys by their ids: how long each is good for, one fetch at a time for each, and how much is kept.
+//!
+//! What is kept for strangers is bounded by itself and never costs a key its place: ids that are none are in a list of
+//! their own, and whoever waits leaves nothing behind.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use super::budget::Budget;
 use super::{FetchError, Wanted};
-use crate::spec::FetchSpec;
+use crate::spec::{FetchForm, FetchSpec};
 use crate::types::UnixMs;
 
 /// Most keys that are kept; senders have a handful.
 const KEYS_N_MAX: usize = 256;
-/// Most fetches in a minute. Past that, keys nobody has seen are out of reach: a flood of invented ids must not
-/// become a flood of calls.
-const FETCHES_PER_MINUTE: u32 = 30;
+/// Most bytes of keys that are kept, ids included.
+const KEYS_BYTES_MAX: usize = 2 * 1024 * 1024;
+/// Most ids that are known to be none, each of 512 bytes at most.
+const UNKNOWN_N_MAX: usize = 1_024;
+/// Most calls for keys that nobody has seen before the next one has to wait; see `budget.rs`.
+const FETCHES_N_MAX: u32 = 30;
 /// How long the sender's "no such key" is believed. Milliseconds.
 const NO_SUCH_KEY_MS: i64 = 60_000;
+/// How long a whole set of keys is taken for the newest. Milliseconds: an id that is not in it waits for the next one.
+const SET_MS: i64 = 5_000;
 /// How long an old key is used before its host is asked once more. Milliseconds.
 const GRACE_STEP_MS: i64 = 60_000;
 const HOUR_MS: i64 = 3_600_000;
 
 /// The keys of one provider.
-#[derive(Default)]
 pub(super) struct Cache {
     state: Mutex<State>,
+    budget: Budget,
 }
 
 #[derive(Default)]
 struct State {
-    entries: HashMap<Wanted, Entry>,
+    keys: HashMap<Wanted, Key>,
+    keys_bytes_n: usize,
+    /// Ids that are none, and until when that is believed.
+    unknown: HashMap<Wanted, UnixMs>,
+    /// When a whole set was fetched last, by its setting.
+    sets: HashMap<String, UnixMs>,
     /// One for each key that is being fetched: whoever comes later waits for it.
-    fetching: HashMap<Wanted, Arc<tokio::sync::Mutex<()>>>,
-    minute: (UnixMs, u32),
+    turns: HashMap<Wanted, Arc<tokio::sync::Mutex<()>>>,
 }
 
-struct Entry {
-    /// `None`: there is no such key.
-    text: Option<String>,
+struct Key {
+    text: String,
     fetched_at_ms: UnixMs,
     good_until_ms: UnixMs,
+}
+
+/// What was known before a call.
+enum Known {
+    Good,
+    /// It was good, and may be fetched anew whatever strangers ask for.
+    Old,
+    NoSuchKey,
+    /// Its set was fetched a moment ago, without it.
+    NotYet,
+    Nothing,
+}
+
+/// A place in the line for one key. Whoever leaves last, in whatever way, takes the line away.
+struct Turn<'a> {
+    cache: &'a Cache,
+    wanted: Wanted,
+    line: Arc<tokio::sync::Mutex<()>>,
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        let mut state = self.cache.state();
+        // One is the map's, one is ours.
+        if Arc::strong_count(&self.line) <= 2 {
+            state.turns.remove(&self.wanted);
+        }
+    }
+}
+
+impl Default for Cache {
+    fn default() -> Self {
+        Self { state: Mutex::default(), budget: Budget::new(FETCHES_N_MAX) }
+    }
 }
 
 impl Cache {
@@ -49,10 +95,16 @@ impl Cache {
     pub(super) fn get(&self, setting: &str, id: &str, now_ms: UnixMs) -> Option<String> {
         let wanted = Wanted { setting: setting.to_owned(), id: id.to_owned() };
         let state = self.state();
-        state.entries.get(&wanted).filter(|entry| now_ms < entry.good_until_ms)?.text.clone()
+        state.keys.get(&wanted).filter(|key| now_ms < key.good_until_ms).map(|key| key.text.clone())
     }
 
-    /// Makes a key good, by `fetch` if need be: one at a time for each key, so many a minute for all.
+    fn turn(&self, wanted: Wanted) -> Turn<'_> {
+        let line = Arc::clone(self.state().turns.entry(wanted.clone()).or_default());
+        Turn { cache: self, wanted, line }
+    }
+
+    /// Makes a key good, by `fetch` if need be: one at a time for each key, or for each set of them; so many for keys
+    /// that nobody has seen. `fetch` gives back all the keys that the answer had, with their ids.
     pub(super) async fn filled<F>(
         &self,
         wanted: &Wanted,
@@ -61,81 +113,157 @@ impl Cache {
         fetch: impl FnOnce() -> F,
     ) -> Result<(), FetchError>
     where
-        F: Future<Output = Result<String, FetchError>>,
+        F: Future<Output = Result<Vec<(String, String)>, FetchError>>,
     {
-        let turn = Arc::clone(self.state().fetching.entry(wanted.clone()).or_default());
-        let _turn = turn.lock().await;
-        if let Some(known) = self.known(wanted, now_ms) {
-            return known;
+        let is_set = spec.form == FetchForm::Jwks;
+        let id = if is_set { String::new() } else { wanted.id.clone() };
+        let turn = self.turn(Wanted { setting: wanted.setting.clone(), id });
+        let _turn = turn.line.lock().await;
+        let known = self.state().known(wanted, spec, now_ms);
+        match known {
+            Known::Good => return Ok(()),
+            Known::NoSuchKey => {
+                return Err(FetchError::NoSuchKey("it was asked for a moment ago".to_owned()));
+            }
+            Known::NotYet => {
+                let why = "the sender's keys were fetched a moment ago, without this one";
+                return Err(FetchError::Away(why.to_owned()));
+            }
+            Known::Old => {}
+            Known::Nothing if self.budget.take().await => {}
+            Known::Nothing => {
+                return Err(FetchError::Away("too many keys were asked for at once".to_owned()));
+            }
         }
-        let fetched = if self.may_fetch(now_ms) {
-            fetch().await
-        } else {
-            Err(FetchError::Away("too many keys were asked for in a minute".to_owned()))
-        };
+        let fetched = fetch().await;
         let mut state = self.state();
-        state.fetching.remove(wanted);
-        let entry = |text, good_ms: i64| Entry {
-            text,
-            fetched_at_ms: now_ms,
-            good_until_ms: now_ms.saturating_add(good_ms),
-        };
+        if is_set {
+            state.sets.insert(wanted.setting.clone(), now_ms);
+        }
         match fetched {
-            Ok(text) => {
-                state.make_room();
-                state.entries.insert(wanted.clone(), entry(Some(text), i64::from(spec.cache_h) * HOUR_MS));
-                Ok(())
+            Ok(found) => {
+                let is_found = found.iter().any(|(id, _)| *id == wanted.id);
+                state.drop_key(wanted);
+                for (id, text) in found {
+                    let wanted = Wanted { setting: wanted.setting.clone(), id };
+                    let good_until_ms = now_ms.saturating_add(i64::from(spec.cache_h) * HOUR_MS);
+                    state.keep(wanted, Key { text, fetched_at_ms: now_ms, good_until_ms });
+                }
+                if is_found { Ok(()) } else { Err(FetchError::NoSuchKey(super::NOT_LISTED.to_owned())) }
             }
             Err(FetchError::NoSuchKey(why)) => {
-                state.make_room();
-                state.entries.insert(wanted.clone(), entry(None, NO_SUCH_KEY_MS));
+                state.forget(wanted, now_ms);
                 Err(FetchError::NoSuchKey(why))
             }
             Err(away) => state.stretched(wanted, spec, now_ms).ok_or(away),
         }
     }
 
-    /// What somebody before us has found out; `None` when the key has to be fetched.
-    fn known(&self, wanted: &Wanted, now_ms: UnixMs) -> Option<Result<(), FetchError>> {
+    #[cfg(test)]
+    pub(super) fn kept(&self) -> (usize, usize, usize, usize) {
         let state = self.state();
-        let entry = state.entries.get(wanted).filter(|entry| now_ms < entry.good_until_ms)?;
-        Some(match &entry.text {
-            Some(_) => Ok(()),
-            None => Err(FetchError::NoSuchKey("it was asked for a moment ago".to_owned())),
-        })
-    }
-
-    fn may_fetch(&self, now_ms: UnixMs) -> bool {
-        let mut state = self.state();
-        if now_ms.saturating_sub(state.minute.0) >= 60_000 {
-            state.minute = (now_ms, 0);
-        }
-        state.minute.1 = state.minute.1.saturating_add(1);
-        state.minute.1 <= FETCHES_PER_MINUTE
+        (state.keys.len(), state.keys_bytes_n, state.unknown.len(), state.turns.len())
     }
 }
 
+fn grace_ends_ms(key: &Key, spec: &FetchSpec) -> UnixMs {
+    key.fetched_at_ms.saturating_add((i64::from(spec.cache_h) + i64::from(spec.grace_h)) * HOUR_MS)
+}
+
 impl State {
+    fn known(&self, wanted: &Wanted, spec: &FetchSpec, now_ms: UnixMs) -> Known {
+        match self.keys.get(wanted) {
+            Some(key) if now_ms < key.good_until_ms => return Known::Good,
+            Some(key) if now_ms < grace_ends_ms(key, spec) => return Known::Old,
+            _ => {}
+        }
+        let is_new = |at_ms: &UnixMs| now_ms.saturating_sub(*at_ms) < SET_MS;
+        if self.unknown.get(wanted).is_some_and(|until_ms| now_ms < *until_ms) {
+            Known::NoSuchKey
+        } else if self.sets.get(&wanted.setting).is_some_and(is_new) {
+            Known::NotYet
+        } else {
+            Known::Nothing
+        }
+    }
+
     /// Uses an old key a little longer while its host is away, within the kind's grace.
     fn stretched(&mut self, wanted: &Wanted, spec: &FetchSpec, now_ms: UnixMs) -> Option<()> {
-        let entry = self.entries.get_mut(wanted).filter(|entry| entry.text.is_some())?;
-        let until_ms =
-            entry.fetched_at_ms.saturating_add((i64::from(spec.cache_h) + i64::from(spec.grace_h)) * HOUR_MS);
+        let key = self.keys.get_mut(wanted)?;
+        let until_ms = grace_ends_ms(key, spec);
         if now_ms >= until_ms {
             return None;
         }
-        entry.good_until_ms = now_ms.saturating_add(GRACE_STEP_MS).min(until_ms);
+        key.good_until_ms = now_ms.saturating_add(GRACE_STEP_MS).min(until_ms);
         Some(())
     }
 
-    /// The oldest goes first; those that are no keys before all others.
-    fn make_room(&mut self) {
-        if self.entries.len() < KEYS_N_MAX {
-            return;
+    fn keep(&mut self, wanted: Wanted, key: Key) {
+        let bytes_n = weight(&wanted, &key);
+        self.drop_key(&wanted);
+        self.unknown.remove(&wanted);
+        while self.keys.len() >= KEYS_N_MAX || self.keys_bytes_n + bytes_n > KEYS_BYTES_MAX {
+            let oldest = self.keys.iter().min_by_key(|(_, key)| key.fetched_at_ms);
+            let Some(oldest) = oldest.map(|(wanted, _)| wanted.clone()) else { break };
+            self.drop_key(&oldest);
         }
-        let oldest = self.entries.iter().min_by_key(|(_, entry)| (entry.text.is_some(), entry.fetched_at_ms));
-        if let Some(oldest) = oldest.map(|(wanted, _)| wanted.clone()) {
-            self.entries.remove(&oldest);
+        self.keys_bytes_n += bytes_n;
+        self.keys.insert(wanted, key);
+    }
+
+    fn drop_key(&mut self, wanted: &Wanted) {
+        if let Some(key) = self.keys.remove(wanted) {
+            self.keys_bytes_n = self.keys_bytes_n.saturating_sub(weight(wanted, &key));
         }
+    }
+
+    /// There is no such key, whatever was known before.
+    fn forget(&mut self, wanted: &Wanted, now_ms: UnixMs) {
+        self.drop_key(wanted);
+        if self.unknown.len() >= UNKNOWN_N_MAX {
+            self.unknown.retain(|_, until_ms| now_ms < *until_ms);
+        }
+        if self.unknown.len() >= UNKNOWN_N_MAX {
+            let oldest = self.unknown.iter().min_by_key(|(_, until_ms)| **until_ms);
+            if let Some(oldest) = oldest.map(|(wanted, _)| wanted.clone()) {
+                self.unknown.remove(&oldest);
+            }
+        }
+        self.unknown.insert(wanted.clone(), now_ms.saturating_add(NO_SUCH_KEY_MS));
+    }
+}
+
+fn weight(wanted: &Wanted, key: &Key) -> usize {
+    wanted.setting.len() + wanted.id.len() + key.text.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_kept_is_bounded_in_entries_and_bytes_and_no_stranger_takes_the_place_of_a_key() {
+        let mut state = State::default();
+        let wanted = |id: String| Wanted { setting: "keys".to_owned(), id };
+        let key = |bytes_n: usize, at_ms| Key {
+            text: "k".repeat(bytes_n),
+            fetched_at_ms: at_ms,
+            good_until_ms: i64::MAX,
+        };
+        for n in 0..2_000 {
+            state.keep(wanted(format!("k{n}")), key(60_000, n));
+            assert!(state.keys_bytes_n <= KEYS_BYTES_MAX && state.keys.len() <= KEYS_N_MAX);
+        }
+        for n in 0..2_000 {
+            state.keep(wanted(format!("s{n}")), key(10, n));
+        }
+        assert_eq!(state.keys.len(), KEYS_N_MAX);
+        let summed: usize = state.keys.iter().map(|(wanted, key)| weight(wanted, key)).sum();
+        assert_eq!(state.keys_bytes_n, summed);
+        for n in 0..3_000 {
+            state.forget(&wanted(format!("invented{n}")), n);
+            assert!(state.unknown.len() <= UNKNOWN_N_MAX);
+        }
+        assert_eq!(state.keys.len(), KEYS_N_MAX, "a list of their own");
     }
 }

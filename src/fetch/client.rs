@@ -11,17 +11,19 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use serde_json::Value;
 
-use super::FetchError;
+use super::{FetchError, ID_BYTES_MAX, NOT_LISTED};
 use crate::config::{FetchConfig, KindSettings};
 use crate::net::{Allowed, Guard, client_builder, read_capped};
 use crate::spec::{ConfirmSpec, FetchForm, FetchSpec, is_host_of};
 use crate::template::URL_ESCAPED;
-use crate::verify::Certificate as Parsed;
+use crate::verify::{Certificate as Parsed, PublicKey};
 
 /// Longest answer that is read. Bytes.
 const ANSWER_BYTES_MAX: usize = 64 * 1024;
-/// Longest id or URL that a request may name. Bytes.
-const ID_BYTES_MAX: usize = 512;
+/// Longest address that is asked. Bytes; that of a confirmation holds a token and the name of a topic.
+const URL_BYTES_MAX: usize = 2_048;
+/// Most keys of a set that are read.
+const SET_N_MAX: usize = 64;
 /// From connecting to the last byte: the sender waits for all of it.
 const TIMEOUT: Duration = Duration::from_secs(3);
 
@@ -52,16 +54,16 @@ impl Client {
         Ok(Self { http: builder.build().map_err(words)?, allowed, chain: Arc::new(chain) })
     }
 
-    /// The text of the key `id`.
-    pub(super) async fn key(
+    /// The key `id`, and whatever other keys the same answer has, each with its id.
+    pub(super) async fn keys(
         &self,
         spec: &FetchSpec,
         id: &str,
         settings: &KindSettings,
-    ) -> Result<String, FetchError> {
+    ) -> Result<Vec<(String, String)>, FetchError> {
         let filled = |text: &str, escape: fn(&str) -> String| filled(text, id, settings, escape);
-        let url = if spec.url == "{id}" { id.to_owned() } else { filled(&spec.url, percent)? };
-        let url = self.pinned(&url, &spec.hosts)?;
+        let url = self.url_of(spec, id, settings)?;
+        let host = url.host_str().unwrap_or_default().to_owned();
         let method = if spec.method == "POST" { Method::POST } else { Method::GET };
         let mut request = self.http.request(method, url);
         for (name, text) in &spec.headers {
@@ -77,19 +79,38 @@ impl Client {
             request = request.header("content-type", "application/json").body(filled(body, in_json)?);
         }
         let answer = self.answer(request).await?;
-        self.key_in(spec, id, &answer)
+        self.keys_in(spec, (id, &host), &answer)
     }
 
     /// Whatever else it answers, 2xx confirms.
     pub(super) async fn confirm(&self, spec: &ConfirmSpec, url: &str) -> Result<(), FetchError> {
         let url = self.pinned(url, &spec.hosts)?;
+        if url.path() != spec.path {
+            return Err(FetchError::NoSuchKey("its address is none where the sender confirms".to_owned()));
+        }
         self.answer(self.http.get(url)).await.map(drop)
+    }
+
+    /// Where the key `id` is, if that is a place of the sender's own: told without a call.
+    pub(super) fn url_of(
+        &self,
+        spec: &FetchSpec,
+        id: &str,
+        settings: &KindSettings,
+    ) -> Result<Url, FetchError> {
+        let url = if spec.url == "{id}" { id.to_owned() } else { filled(&spec.url, id, settings, percent)? };
+        let url = self.pinned(&url, &spec.hosts)?;
+        let is_bare = spec.path.is_none() || url.query().or(url.fragment()).is_none();
+        if !spec.is_path(url.path()) || !is_bare {
+            return Err(FetchError::NoSuchKey("its address is none where the sender has keys".to_owned()));
+        }
+        Ok(url)
     }
 
     /// The address, if it is one of the sender's own.
     fn pinned(&self, text: &str, hosts: &[String]) -> Result<Url, FetchError> {
         let refused = |why: &str| FetchError::NoSuchKey(why.to_owned());
-        if text.len() > ID_BYTES_MAX {
+        if text.len() > URL_BYTES_MAX {
             return Err(refused("its address is too long"));
         }
         let url = Url::parse(text).map_err(|_| refused("its address is none"))?;
@@ -117,27 +138,34 @@ impl Client {
         body.ok_or_else(|| FetchError::Away(format!("the answer is longer than {ANSWER_BYTES_MAX} bytes")))
     }
 
-    fn key_in(&self, spec: &FetchSpec, id: &str, answer: &[u8]) -> Result<String, FetchError> {
+    fn keys_in(
+        &self,
+        spec: &FetchSpec,
+        (id, host): (&str, &str),
+        answer: &[u8],
+    ) -> Result<Vec<(String, String)>, FetchError> {
         let odd = |why: &str| FetchError::Away(format!("the answer of the sender's host {why}"));
         let text = std::str::from_utf8(answer).map_err(|_| odd("is no text"))?;
         if spec.form == FetchForm::Pem {
+            check_name(spec, host, text)?;
             if spec.chain {
                 self.check_chain(text)?;
             }
-            return Ok(text.to_owned());
+            // What is no key would take the place of one.
+            PublicKey::parse(text).ok_or_else(|| FetchError::NoSuchKey("it cannot be read".to_owned()))?;
+            return Ok(vec![(id.to_owned(), text.to_owned())]);
         }
         let json: Value = serde_json::from_str(text).map_err(|_| odd("is no JSON"))?;
-        let found = match spec.form {
-            FetchForm::Jwks => {
-                let keys = json.get("keys").and_then(Value::as_array).ok_or_else(|| odd("is no JWK set"))?;
-                keys.iter().find(|key| key.get("kid").and_then(Value::as_str) == Some(id))
-            }
-            _ => json.pointer(spec.pointer.as_deref().unwrap_or_default()),
-        };
-        match found {
-            Some(Value::String(key)) => Ok(key.clone()),
-            Some(key @ Value::Object(_)) => Ok(key.to_string()),
-            _ => Err(FetchError::NoSuchKey("the sender's host does not list it".to_owned())),
+        if spec.form == FetchForm::Jwks {
+            let keys = json.get("keys").and_then(Value::as_array).ok_or_else(|| odd("is no JWK set"))?;
+            let named = keys.iter().filter_map(|key| Some((key.get("kid")?.as_str()?, key)));
+            let short = named.filter(|(kid, _)| kid.len() <= ID_BYTES_MAX).take(SET_N_MAX);
+            return Ok(short.map(|(kid, key)| (kid.to_owned(), key.to_string())).collect());
+        }
+        match json.pointer(spec.pointer.as_deref().unwrap_or_default()) {
+            Some(Value::String(key)) => Ok(vec![(id.to_owned(), key.clone())]),
+            Some(key @ Value::Object(_)) => Ok(vec![(id.to_owned(), key.to_string())]),
+            _ => Err(FetchError::NoSuchKey(NOT_LISTED.to_owned())),
         }
     }
 
@@ -155,6 +183,20 @@ impl Client {
             .map(drop)
             .map_err(|error| odd(error.to_string()))
     }
+}
+
+/// Refuses a certificate that is of another name than the sender's for this host, or not valid now.
+fn check_name(spec: &FetchSpec, host: &str, pem: &str) -> Result<(), FetchError> {
+    if spec.names.is_empty() {
+        return Ok(());
+    }
+    let refused = |why: &str| FetchError::NoSuchKey(format!("its certificate is not believed: {why}"));
+    let certificate = Parsed::parse(pem).ok_or_else(|| refused("it cannot be read"))?;
+    if !certificate.names.iter().any(|name| spec.is_name(name, host)) {
+        return Err(refused("it is of somebody else"));
+    }
+    let now_s = i64::try_from(UnixTime::now().as_secs()).unwrap_or(i64::MAX);
+    if certificate.is_valid_at(now_s) { Ok(()) } else { Err(refused("it is not valid now")) }
 }
 
 fn percent(text: &str) -> String {

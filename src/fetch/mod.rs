@@ -2,11 +2,13 @@
 //! while when those hosts are away.
 //!
 //! A request makes us call somebody, so every bound is here: hosts that the kind pins, https, no redirects, no
-//! private address (`net.rs`), sizes, times, how many keys are kept and how many may be asked for in a minute.
+//! private address (`net.rs`), sizes, times, how many keys are kept and how many may be asked for at once.
 //! `cache.rs` keeps, `client.rs` calls. A sender whose keys are out of reach hears 503, never 401.
 
+mod budget;
 mod cache;
 mod client;
+mod confirmed;
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -16,9 +18,14 @@ use crate::types::Clock;
 use crate::verify::{KeySource, KeyWanted};
 use cache::Cache;
 use client::Client;
+use confirmed::Confirmed;
 
 /// Most keys that one request may make us fetch.
 const KEYS_OF_REQUEST_N_MAX: usize = 2;
+/// Longest id or URL of a key that a request may name. Bytes; longer ones are never kept, and never asked for.
+const ID_BYTES_MAX: usize = 512;
+/// Why a key is none that a whole answer would have had.
+const NOT_LISTED: &str = "the sender's host does not list it";
 
 /// Why a key could not be had.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -37,6 +44,7 @@ pub(crate) struct Fetcher {
     settings: KindSettings,
     client: Client,
     cache: Cache,
+    confirmed: Confirmed,
     clock: Clock,
 }
 
@@ -53,6 +61,7 @@ impl Fetcher {
             settings: settings.clone(),
             client: Client::new(options)?,
             cache: Cache::default(),
+            confirmed: Confirmed::default(),
             clock: clock.clone(),
         })
     }
@@ -63,18 +72,23 @@ impl Fetcher {
             let Some(spec) = self.spec.fetch.iter().find(|spec| spec.setting == wanted.setting) else {
                 return Err(FetchError::NoSuchKey("the kind fetches no such keys".to_owned()));
             };
+            if wanted.id.len() > ID_BYTES_MAX {
+                return Err(FetchError::NoSuchKey("its id is too long".to_owned()));
+            }
+            // What may not be asked for costs nobody a call, and is not kept.
+            self.client.url_of(spec, &wanted.id, &self.settings)?;
             self.cache
                 .filled(wanted, spec, self.clock.now_ms(), || {
-                    self.client.key(spec, &wanted.id, &self.settings)
+                    self.client.keys(spec, &wanted.id, &self.settings)
                 })
                 .await?;
         }
         Ok(())
     }
 
-    /// Confirms, at the sender's own host, what a believed request wants to have confirmed.
+    /// Confirms, at the sender's own host, what a believed request wants to have confirmed; once.
     pub(crate) async fn confirm(&self, spec: &ConfirmSpec, url: &str) -> Result<(), FetchError> {
-        self.client.confirm(spec, url).await
+        self.confirmed.once(url, self.client.confirm(spec, url)).await
     }
 }
 
@@ -114,7 +128,7 @@ impl Recorder {
 impl KeySource for Recorder {
     fn key(&self, wanted: &KeyWanted<'_>) -> Option<String> {
         let found = self.inner.key(wanted);
-        if found.is_none() {
+        if found.is_none() && wanted.id.len() <= ID_BYTES_MAX {
             let wanted = Wanted { setting: wanted.setting.to_owned(), id: wanted.id.to_owned() };
             self.missing.lock().unwrap_or_else(PoisonError::into_inner).push(wanted);
         }

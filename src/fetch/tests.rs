@@ -189,15 +189,118 @@ async fn a_flood_of_invented_keys_is_no_flood_of_calls() {
     let (host, clock) = (Host::start().await, Clock::manual(0));
     let fetcher = host.fetcher(JSON, &clock, &["localhost"]);
     host.says(404, "");
-    let mut away_n = 0;
-    for n in 0..100 {
-        let fetched = fetcher.fetch_missing(&[wanted(&format!("k{n}"))]).await;
-        away_n += usize::from(matches!(fetched, Err(FetchError::Away(_))));
-    }
-    assert_eq!((host.requests_n(), away_n), (30, 70));
-    clock.advance(60_000);
+    let all = invented(&fetcher, 100).await;
+    let away_n = all.iter().filter(|fetched| matches!(fetched, Err(FetchError::Away(_)))).count();
+    assert!((30..40).contains(&host.requests_n()), "{}", host.requests_n());
+    assert_eq!(away_n, 100 - host.requests_n());
+    assert_eq!(fetcher.cache.kept().3, 0, "nobody is in a line any more");
+}
+
+/// Many ask at once for keys that there are not.
+async fn invented(fetcher: &Fetcher, n: usize) -> Vec<Result<(), FetchError>> {
+    let lists: Vec<_> = (0..n).map(|n| [wanted(&format!("invented{n}"))]).collect();
+    futures_util::future::join_all(lists.iter().map(|list| fetcher.fetch_missing(list))).await
+}
+
+#[tokio::test]
+async fn who_invents_ids_locks_out_neither_a_new_key_nor_one_that_was_good() {
+    let (host, clock) = (Host::start().await, Clock::manual(0));
+    let fetcher = host.fetcher(JSON, &clock, &["localhost"]);
     host.says(200, r#"{"data":{"key":"k"}}"#);
-    fetcher.fetch_missing(&[wanted("real")]).await.expect("a minute later");
+    fetcher.fetch_missing(&[wanted("good")]).await.unwrap();
+    clock.advance(HOUR_MS);
+    host.says(404, "");
+    drop(invented(&fetcher, 31).await);
+    host.says(200, r#"{"data":{"key":"k"}}"#);
+    fetcher.fetch_missing(&[wanted("good")]).await.expect("what was good is renewed whatever others ask");
+    fetcher.fetch_missing(&[wanted("new")]).await.expect("it waits for its turn, and for nobody else");
+    assert!(has(&fetcher, "good").is_some() && has(&fetcher, "new").is_some());
+}
+
+#[tokio::test]
+async fn nothing_is_kept_of_an_id_that_is_too_long_or_of_a_request_that_went_away() {
+    let (host, clock) = (Host::start().await, Clock::manual(0));
+    let fetcher = Arc::new(host.fetcher(JSON, &clock, &["localhost"]));
+    let long = "x".repeat(900_000);
+    for _ in 0..2 {
+        let fetched = fetcher.fetch_missing(&[wanted(&long)]).await;
+        assert!(matches!(fetched, Err(FetchError::NoSuchKey(_))));
+    }
+    let recorder = Recorder::new(Arc::clone(&fetcher));
+    assert_eq!(recorder.key(&KeyWanted { setting: "public_keys_spki_b64", id: &long }), None);
+    assert!(recorder.missing().is_empty());
+    host.says(200, r#"{"data":{"key":"k"}}"#);
+    for n in 0..20 {
+        let list = [wanted(&format!("k{n}"))];
+        let gone = futures_util::future::poll_immediate(Box::pin(fetcher.fetch_missing(&list))).await;
+        assert!(gone.is_none(), "it goes away while its key is fetched");
+    }
+    fetcher.fetch_missing(&[wanted("a")]).await.unwrap();
+    for _ in 0..2 {
+        fetcher.fetch_missing(&[wanted("a")]).await.unwrap();
+    }
+    let (keys_n, bytes_n, unknown_n, turns_n) = fetcher.cache.kept();
+    assert_eq!((keys_n, unknown_n, turns_n), (1, 0, 0));
+    assert!(bytes_n < 100, "{bytes_n}");
+}
+
+#[tokio::test]
+async fn a_subscription_is_confirmed_once_and_many_are_no_flood_of_calls() {
+    let (host, clock) = (Host::start().await, Clock::manual(0));
+    let fetcher = host.fetcher(JSON, &clock, &["localhost"]);
+    let spec = "when = { \"/Type\" = \"c\" }\nurl = \"/u\"\nhosts = [\"localhost\"]\npath = \"/confirm\"\n";
+    let spec: ConfirmSpec = toml::from_str(spec).unwrap();
+    let url = |n: usize| format!("https://localhost:{}/confirm?Token={n:0>600}", host.port);
+    host.says(500, "");
+    assert!(fetcher.confirm(&spec, &url(0)).await.is_err());
+    host.says(200, "");
+    for _ in 0..5 {
+        fetcher.confirm(&spec, &url(0)).await.unwrap();
+    }
+    assert_eq!(host.requests_n(), 2, "sent again it is confirmed already");
+    for other in ["/", "/confirm/x", "/confirmed"] {
+        let other = format!("https://localhost:{}{other}", host.port);
+        assert!(matches!(fetcher.confirm(&spec, &other).await, Err(FetchError::NoSuchKey(_))));
+    }
+    let urls: Vec<String> = (1..=40).map(url).collect();
+    let all = futures_util::future::join_all(urls.iter().map(|url| fetcher.confirm(&spec, url))).await;
+    let away_n = all.iter().filter(|one| matches!(one, Err(FetchError::Away(_)))).count();
+    assert!(away_n >= 25 && host.requests_n() <= 17, "{away_n} {}", host.requests_n());
+}
+
+#[tokio::test]
+async fn a_certificate_is_taken_at_its_path_and_of_its_name_alone() {
+    let (host, clock) = (Host::start().await, Clock::manual(0));
+    let more = "url = \"{id}\"\nform = \"pem\"\npath = \"/Service-{hex}.pem\"\nnames = [\"a.test\"]\n";
+    let fetcher = host.fetcher(more, &clock, &["localhost"]);
+    let pem = |name: &str| {
+        let params = CertificateParams::new(vec![name.to_owned()]).unwrap();
+        params.self_signed(&KeyPair::generate().unwrap()).unwrap().pem()
+    };
+    let url = |path: &str| wanted(&format!("https://localhost:{}{path}", host.port));
+    for (name, path) in [
+        ("b.test", "/Service-0.pem"),
+        ("a.test.evil", "/Service-1.pem"),
+        ("a.test", "/Service-.pem"),
+        ("a.test", "/Service-2.pem?x"),
+        ("a.test", "/Service-2.pem#x"),
+        ("a.test", "/bucket/Service-3.pem"),
+    ] {
+        host.says(200, &pem(name));
+        let refused = fetcher.fetch_missing(&[url(path)]).await;
+        assert!(matches!(&refused, Err(FetchError::NoSuchKey(_))), "{name} {path}: {refused:?}");
+    }
+    let (.., unknown_n, turns_n) = fetcher.cache.kept();
+    assert_eq!((unknown_n, turns_n), (2, 0), "of what may not be asked for nothing is kept");
+    let elsewhere: Vec<_> = (0..60).map(|n| [url(&format!("/bucket/Service-{n}.pem"))]).collect();
+    let asked = elsewhere.iter().map(|list| fetcher.fetch_missing(list));
+    let refused = futures_util::future::join_all(asked).await;
+    assert!(refused.iter().all(|one| matches!(one, Err(FetchError::NoSuchKey(_)))), "and it costs no call");
+    host.says(200, &pem("a.test"));
+    fetcher.fetch_missing(&[url("/Service-4f.pem")]).await.unwrap();
+    host.says(200, "-----BEGIN CERTIFICATE-----");
+    assert!(fetcher.fetch_missing(&[url("/Service-5.pem")]).await.is_err(), "what is no key is not kept");
+    assert_eq!(fetcher.cache.kept().0, 1);
 }
 
 #[tokio::test]
@@ -206,7 +309,8 @@ async fn only_pinned_public_hosts_are_asked() {
     let private = host.fetcher(JSON, &clock, &[]);
     let refused = private.fetch_missing(&[wanted("a")]).await;
     assert!(refused.is_err(), "localhost is not a public address");
-    let by_url = host.fetcher("url = \"{id}\"\nform = \"pem\"\n", &clock, &["localhost"]);
+    let by_url =
+        host.fetcher("url = \"{id}\"\npath = \"/{name}.pem\"\nform = \"pem\"\n", &clock, &["localhost"]);
     for url in [
         "http://localhost/x",
         "https://evil.test/x",
@@ -221,7 +325,7 @@ async fn only_pinned_public_hosts_are_asked() {
         assert!(matches!(&refused, Err(FetchError::NoSuchKey(_))), "{url}: {refused:?}");
     }
     assert_eq!(host.requests_n(), 0);
-    host.says(200, "-----BEGIN CERTIFICATE-----");
+    host.says(200, &host.ca);
     by_url.fetch_missing(&[wanted(&format!("https://localhost:{}/x.pem", host.port))]).await.unwrap();
     let other = Host::start().await;
     let stranger = FetchConfig { ca: Some(Secret::new(other.ca.clone())), ..FetchConfig::default() };
@@ -238,6 +342,11 @@ async fn a_key_set_is_searched_by_id_and_a_certificate_needs_its_chain() {
     host.says(200, r#"{"keys":[{"kid":"a","kty":"RSA"},{"kid":"b","kty":"EC"}]}"#);
     fetcher.fetch_missing(&[wanted("b")]).await.unwrap();
     assert_eq!(has(&fetcher, "b").as_deref(), Some(r#"{"kid":"b","kty":"EC"}"#));
+    fetcher.fetch_missing(&[wanted("a")]).await.unwrap();
+    let asked = invented(&fetcher, 31).await;
+    assert!(asked.iter().all(Result::is_err) && has(&fetcher, "a").is_some());
+    assert_eq!(host.requests_n(), 1, "one answer has all the keys, and says which there are not");
+    clock.advance(5_000);
     assert!(matches!(fetcher.fetch_missing(&[wanted("c")]).await, Err(FetchError::NoSuchKey(_))));
     let chained = host.fetcher("url = \"HOST/c\"\nform = \"pem\"\nchain = true\n", &clock, &["localhost"]);
     let stranger = CertificateParams::new(vec!["a.test".to_owned()]).unwrap();

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{Path, RawQuery, Request, State};
-use axum::middleware::{self, Next};
+use axum::middleware;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use bytes::Bytes;
@@ -19,9 +19,11 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tracing::{info, warn};
 
+use super::auth::{Actor, Gate, authenticated};
 use super::error::Problem;
 use super::evidence::{self, ProviderFacts};
-use crate::config::{AdminRole, AdminToken};
+use crate::config::AdminRole;
+use crate::plain;
 use crate::store::{Act, Chosen, Decided, Decision, Decree, EventRow, Filter, MessageRow, Store, StoreError};
 use crate::types::{Clock, EventKey, EventState, MessageState, Name, stored_text};
 
@@ -35,18 +37,12 @@ const LIMIT_MAX: u32 = 500;
 pub(crate) struct ApiState {
     pub(crate) store: Store,
     pub(crate) clock: Clock,
-    pub(crate) tokens: Vec<AdminToken>,
+    /// Who may ask.
+    pub(crate) gate: Arc<Gate>,
     /// Those that are configured.
     pub(crate) destinations: BTreeSet<Name>,
     /// Those that are configured.
     pub(crate) providers: Vec<ProviderFacts>,
-}
-
-/// Who asks.
-#[derive(Clone)]
-struct Actor {
-    name: Name,
-    role: AdminRole,
 }
 
 /// The routes, to be nested under `/v1`.
@@ -64,11 +60,11 @@ pub(crate) fn router(state: Arc<ApiState>) -> Router {
         .route("/destinations/{name}/decide", post(decide_destination))
         .merge(evidence::router())
         .fallback(|| async { Problem::NOT_FOUND })
-        .layer(middleware::from_fn_with_state(Arc::clone(&state), authenticated))
+        .layer(middleware::from_fn_with_state(Arc::clone(&state.gate), authenticated))
         .with_state(state)
 }
 
-fn problem(status: StatusCode, code: &'static str, title: &'static str) -> Problem {
+pub(super) fn problem(status: StatusCode, code: &'static str, title: &'static str) -> Problem {
     Problem { status, code, title, retry_after_s: None }
 }
 
@@ -81,24 +77,6 @@ impl From<StoreError> for Problem {
         warn!(%error, "could not serve an operator");
         Self { title: "the database did not answer", ..Self::UNAVAILABLE }
     }
-}
-
-async fn authenticated(State(state): State<Arc<ApiState>>, mut request: Request, next: Next) -> Response {
-    let given = request.headers().get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
-    let given = given.and_then(|text| text.strip_prefix("Bearer ")).unwrap_or_default();
-    // Every token is compared, so that the time says nothing about which one came near.
-    let mut found = None;
-    for token in &state.tokens {
-        if token.token.is(given) {
-            found = Some(Actor { name: token.name.clone(), role: token.role });
-        }
-    }
-    let Some(actor) = found else {
-        return problem(StatusCode::UNAUTHORIZED, "unauthorized", "send a bearer token of `admin.tokens`")
-            .into_response();
-    };
-    request.extensions_mut().insert(actor);
-    next.run(request).await
 }
 
 /// The query's values; a name that is there twice or is not known is an error.
@@ -132,8 +110,10 @@ fn filter_of(values: &BTreeMap<String, String>) -> Result<Filter, Problem> {
     filter(value("state"), value("destination"), value("provider"))
 }
 
+/// JSON, which people read in terminals too: what strangers wrote in it steers none.
 pub(super) fn answer(status: StatusCode, body: &Value) -> Response {
-    (status, [(header::CONTENT_TYPE, "application/json")], format!("{body}\n")).into_response()
+    let text = plain::text(&format!("{body}\n")).into_owned();
+    (status, [(header::CONTENT_TYPE, "application/json")], text).into_response()
 }
 
 fn event_json(row: &EventRow) -> Value {

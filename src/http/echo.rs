@@ -7,14 +7,20 @@ use std::time::Duration;
 use axum::Router;
 use axum::body::Bytes;
 use axum::extract::{DefaultBodyLimit, State};
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use axum::routing::post;
-use http::{HeaderMap, StatusCode, header};
+use http::{HeaderMap, StatusCode};
 use serde::{Deserialize, Serialize};
 use tracing::info;
 
+use super::api::answer;
+
 /// How many keys it remembers.
 const CALLS_N_MAX: usize = 200;
+
+/// Most failures that can be ordered at once, and the longest that one of them may take.
+const TIMES_N_MAX: u32 = 1_000;
+const HANG_MS_MAX: u64 = 60_000;
 
 /// What it remembers.
 #[derive(Clone, Default)]
@@ -38,7 +44,8 @@ struct EchoCall {
     body_bytes: usize,
 }
 
-/// How the next calls fail: `{"status":500,"times":3}` or `{"hang_ms":20000,"times":1}`.
+/// How the next calls fail: `{"status":500,"times":3}` or `{"hang_ms":20000,"times":1}`; up to [`TIMES_N_MAX`] times,
+/// [`HANG_MS_MAX`] and with a status from 200 to 599, or 0 for 500.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct Failing {
@@ -55,6 +62,13 @@ pub(crate) fn router(state: EchoState) -> Router {
         .route("/dev/echo-fail", post(fail).get(get_failing))
         .layer(DefaultBodyLimit::max(64 * 1024 * 1024))
         .with_state(state)
+}
+
+impl Failing {
+    fn is_bounded(&self) -> bool {
+        let is_status = self.status == 0 || (200..=599).contains(&self.status);
+        self.times <= TIMES_N_MAX && self.hang_ms <= HANG_MS_MAX && is_status
+    }
 }
 
 impl EchoState {
@@ -95,7 +109,7 @@ async fn call(State(state): State<EchoState>, headers: HeaderMap, body: Bytes) -
         |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default().to_owned();
     let idempotency_key = text("idempotency-key");
     if idempotency_key.is_empty() {
-        return json(StatusCode::BAD_REQUEST, &serde_json::json!({ "echo": "no Idempotency-Key" }));
+        return answer(StatusCode::BAD_REQUEST, &serde_json::json!({ "echo": "no Idempotency-Key" }));
     }
     let failing = state.failure();
     let call = EchoCall {
@@ -117,32 +131,34 @@ async fn call(State(state): State<EchoState>, headers: HeaderMap, body: Bytes) -
         state.remember(call);
         tokio::time::sleep(Duration::from_millis(failing.hang_ms)).await;
         let status = StatusCode::from_u16(failing.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-        return json(status, &serde_json::json!({ "echo": "failed as told" }));
+        return answer(status, &serde_json::json!({ "echo": "failed as told" }));
     }
     let word = if state.remember(call) { "done" } else { "repeated" };
-    json(StatusCode::OK, &serde_json::json!({ "echo": word }))
+    answer(StatusCode::OK, &serde_json::json!({ "echo": word }))
 }
 
 async fn list(State(state): State<EchoState>) -> Response {
     let calls: Vec<EchoCall> = state.memory().calls.iter().cloned().collect();
-    json(StatusCode::OK, &serde_json::json!({ "calls": calls }))
+    answer(StatusCode::OK, &serde_json::json!({ "calls": calls }))
 }
 
 async fn fail(State(state): State<EchoState>, body: Bytes) -> Response {
     match serde_json::from_slice::<Failing>(&body) {
+        Ok(failing) if !failing.is_bounded() => {
+            let why = format!(
+                "`times` is up to {TIMES_N_MAX}, `hang_ms` up to {HANG_MS_MAX}, `status` 0 or from 200 to 599"
+            );
+            answer(StatusCode::BAD_REQUEST, &serde_json::json!({ "error": why }))
+        }
         Ok(failing) => {
             let times = failing.times.max(1);
             state.memory().failing = Failing { times, ..failing };
-            json(StatusCode::OK, &serde_json::json!({ "failing_next": times }))
+            answer(StatusCode::OK, &serde_json::json!({ "failing_next": times }))
         }
-        Err(error) => json(StatusCode::BAD_REQUEST, &serde_json::json!({ "error": error.to_string() })),
+        Err(error) => answer(StatusCode::BAD_REQUEST, &serde_json::json!({ "error": error.to_string() })),
     }
 }
 
 async fn get_failing(State(state): State<EchoState>) -> Response {
-    json(StatusCode::OK, &serde_json::json!({ "failing_next": state.memory().failing.times }))
-}
-
-fn json(status: StatusCode, body: &serde_json::Value) -> Response {
-    (status, [(header::CONTENT_TYPE, "application/json")], format!("{body}\n")).into_response()
+    answer(StatusCode::OK, &serde_json::json!({ "failing_next": state.memory().failing.times }))
 }

@@ -40,6 +40,24 @@ impl Problem {
         Self::new(StatusCode::PAYLOAD_TOO_LARGE, "body_too_large", "the body is over the configured limit");
     pub(crate) const TOO_SLOW: Self =
         Self::new(StatusCode::REQUEST_TIMEOUT, "body_too_slow", "the body did not arrive in time");
+    pub(crate) const BAD_HOST: Self =
+        Self::new(StatusCode::BAD_REQUEST, "host_bad", "a request has one `Host`, which is a host");
+    pub(crate) const EXPECTATION: Self =
+        Self::new(StatusCode::EXPECTATION_FAILED, "expectation_unknown", "only 100-continue can be expected");
+    pub(crate) const BAD_CODING: Self =
+        Self::new(StatusCode::BAD_REQUEST, "coding_bad", "a body is chunked once at most");
+    pub(crate) const UNKNOWN_CODING: Self =
+        Self::new(StatusCode::NOT_IMPLEMENTED, "coding_unknown", "the only transfer coding is chunked");
+    pub(crate) const FOREIGN_HOST: Self = Self::new(
+        StatusCode::MISDIRECTED_REQUEST,
+        "host_foreign",
+        "this `Host` is none of ours; names that operators use go into `admin.hosts`",
+    );
+    pub(crate) const FOREIGN_ORIGIN: Self = Self::new(
+        StatusCode::FORBIDDEN,
+        "origin_foreign",
+        "web pages of other origins have no business here",
+    );
     pub(crate) const BROKEN_BODY: Self =
         Self::new(StatusCode::BAD_REQUEST, "body_broken", "the body ended before it was whole");
     pub(crate) const SATURATED: Self =

@@ -1,54 +1,103 @@
 //! The two listeners: the receiver for providers, the operator side for people and monitors.
 //!
-//! The only place that knows HTTP servers. Every bound that protects the process from a client is here or
-//! in `receiver.rs`: open connections, header size and time, body size and time, bytes held at once.
+//! The only place that knows HTTP servers. Every bound that protects the process from a client is here, in what this
+//! module is made of, or in `receiver.rs`: open connections (`room.rs`), header size and time, body size, time and rate
+//! (`edge.rs`), the time to read an answer (`stream.rs`), bytes held at once.
 
 pub(crate) mod api;
+pub(crate) mod auth;
 pub(crate) mod echo;
+mod edge;
 pub(crate) mod error;
 pub(crate) mod evidence;
+pub(crate) mod files;
+mod framing;
+pub(crate) mod guard;
 pub(crate) mod operator;
 pub(crate) mod receiver;
+mod room;
+mod stream;
+mod throttle;
 
 use std::future::Future;
+use std::io;
+use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
 use axum::Router;
 use hyper::server::conn::http1;
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper::service::service_fn;
+use hyper_util::rt::TokioTimer;
 use hyper_util::server::graceful::GracefulShutdown;
-use hyper_util::service::TowerToHyperService;
-use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use ipnet::IpNet;
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::sync::watch;
+use tokio::time::Instant;
 use tracing::{debug, warn};
+
+use edge::{Edge, Peer};
+use room::{Place, Room};
+use stream::Bounded;
 
 /// Largest header block, in bytes; beyond it, or with more than 100 headers, hyper answers 431.
 const HEADER_BYTES_MAX: usize = 64 * 1024;
 /// How long to wait after `accept` failed, for want of file descriptors as a rule.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
+/// Connections that may wait to be accepted; beyond it the kernel leaves newcomers to try again.
+const BACKLOG_N: u32 = 4096;
+/// How much of an answer the kernel takes for a peer that does not read it. Bytes; Linux doubles it. Answers are smaller as a
+/// rule, and a thousand peers that do not read cost 32 MiB of the kernel's memory, not gigabytes.
+const SEND_BUFFER_BYTES: u32 = 16 * 1024;
+
 /// What protects a listener.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(crate) struct Limits {
-    /// Most open connections; more wait in the kernel's queue.
+    /// Which listener, in metrics.
+    pub(crate) name: &'static str,
+    /// Most open connections. When there are more, those go that have waited for their peers the longest; while
+    /// none waits, newcomers stay in the kernel's queue.
     pub(crate) connections_n_max: usize,
+    /// Most open connections of one peer, which is an IPv4 address or an IPv6 /64.
+    pub(crate) peer_n_max: usize,
+    /// Peers that stand for many: no share is counted for them.
+    pub(crate) proxies: Vec<IpNet>,
     /// From connection, or from the last answer, to the last header byte.
     pub(crate) header_timeout: Duration,
+    /// Until an answer that has to wait for its peer is with the system.
+    pub(crate) write_timeout: Duration,
+    /// Slowest body, in bytes a second; 0 for any.
+    pub(crate) body_bytes_per_s_min: u64,
+    /// Longest life of a connection, and most requests on it; then it is closed behind an answer.
+    pub(crate) life: Duration,
+    pub(crate) requests_n_max: u32,
     /// How long a stop waits for requests under way.
     pub(crate) stop_timeout: Duration,
 }
 
+/// Listens on `address`, for [`serve`].
+pub(crate) fn listen(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
+    socket.set_reuseaddr(true)?;
+    // Connections get it from their listener.
+    socket.set_send_buffer_size(SEND_BUFFER_BYTES)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG_N)
+}
+
 /// Serves `router` on `listener` until `stop` turns true, then waits for requests under way.
 ///
-/// `axum::serve` sets no header time-out (its hyper has no timer), hence this loop of our own.
+/// `axum::serve` bounds nothing of this, hence a loop of our own. It always accepts: who waits in the kernel's queue
+/// could not be told from who attacks.
 pub(crate) async fn serve(
     listener: TcpListener,
     router: Router,
     limits: Limits,
     mut stop: watch::Receiver<bool>,
 ) {
-    let connections = Arc::new(Semaphore::new(limits.connections_n_max));
+    let room = Room::new(limits.name, limits.connections_n_max, limits.peer_n_max, limits.proxies.clone());
     let graceful = GracefulShutdown::new();
     let mut builder = http1::Builder::new();
     builder
@@ -58,13 +107,21 @@ pub(crate) async fn serve(
         .half_close(false);
     loop {
         let next = tokio::select! {
-            next = accept(&listener, &connections) => next,
+            next = accept(&listener, &room) => next,
             _ = stop.wait_for(|is_stopping| *is_stopping) => break,
         };
-        let Some((stream, permit)) = next else { continue };
-        let service = TowerToHyperService::new(router.clone());
-        let connection = graceful.watch(builder.serve_connection(TokioIo::new(stream), service));
-        spawn_connection(connection, permit);
+        let Some((stream, address, place)) = next else { continue };
+        let edge = Arc::new(Edge {
+            router: router.clone(),
+            slot: Arc::clone(&place.slot),
+            peer: Peer(address.ip().to_canonical()),
+            body_bytes_per_s_min: limits.body_bytes_per_s_min,
+            requests_n_left: AtomicU32::new(limits.requests_n_max),
+            ends_at: Instant::now() + limits.life,
+        });
+        let service = service_fn(move |request| Arc::clone(&edge).answer(request));
+        let stream = Bounded::new(stream, Arc::clone(&place.slot), limits.write_timeout);
+        spawn_connection(graceful.watch(builder.serve_connection(stream, service)), place);
     }
     drop(listener);
     if tokio::time::timeout(limits.stop_timeout, graceful.shutdown()).await.is_err() {
@@ -75,32 +132,49 @@ pub(crate) async fn serve(
 #[expect(clippy::disallowed_methods, reason = "a connection ends by itself; `GracefulShutdown` waits for it")]
 fn spawn_connection(
     connection: impl Future<Output = Result<(), hyper::Error>> + Send + 'static,
-    permit: OwnedSemaphorePermit,
+    place: Place,
 ) {
     tokio::spawn(async move {
-        if let Err(error) = connection.await {
+        let mut connection = std::pin::pin!(connection);
+        let ended = loop {
+            tokio::select! {
+                biased;
+                ended = &mut connection => break ended,
+                () = place.slot.asked() => {}
+            }
+            // What has come in already counts, also when we are too busy to have read it: a look at the network, and
+            // one at the connection.
+            tokio::task::yield_now().await;
+            tokio::select! {
+                biased;
+                ended = &mut connection => break ended,
+                () = std::future::ready(()) => {}
+            }
+            if place.is_left() {
+                debug!("connection gave way to another one");
+                break Ok(());
+            }
+        };
+        if let Err(error) = ended {
             debug!(%error, "connection ended early");
         }
-        drop(permit);
     });
 }
 
-/// The next connection, once there is room for it; `None` when `accept` failed.
-async fn accept(
-    listener: &TcpListener,
-    connections: &Arc<Semaphore>,
-) -> Option<(TcpStream, OwnedSemaphorePermit)> {
-    let permit = Arc::clone(connections).acquire_owned().await.ok()?;
+/// The next connection and its place; `None` when `accept` failed, or when its peer has its share.
+async fn accept(listener: &TcpListener, room: &Arc<Room>) -> Option<(TcpStream, SocketAddr, Place)> {
     match listener.accept().await {
-        Ok((stream, _)) => {
+        Ok((stream, address)) => {
             // Answers are small and written whole; waiting for more would only delay them.
             if let Err(error) = stream.set_nodelay(true) {
                 debug!(%error, "could not set TCP_NODELAY");
             }
-            Some((stream, permit))
+            let place = room.enter(address.ip()).await?;
+            Some((stream, address, place))
         }
         Err(error) => {
             warn!(%error, "could not accept a connection");
+            room.give_way(None);
             tokio::time::sleep(ACCEPT_PAUSE).await;
             None
         }

@@ -167,4 +167,5 @@ fn response(answer: Answer) -> Response {
     response
 }
 
-static OUTCOME: HeaderName = HeaderName::from_static("hooklatch-outcome");
+/// What became of a believed request.
+pub(super) static OUTCOME: HeaderName = HeaderName::from_static("hooklatch-outcome");

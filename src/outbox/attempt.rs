@@ -30,6 +30,8 @@ struct Ruling {
     http_status: Option<u16>,
     error: Option<String>,
     response: Option<String>,
+    /// Neither a call nor a question was made.
+    is_unsent: bool,
 }
 
 /// One message in the hands of one worker.
@@ -56,7 +58,8 @@ impl Attempt<'_> {
             http_status: ruling.http_status,
             error: ruling.error,
             response: ruling.response,
-            settled_at_ms: self.clock.now_ms(),
+            is_unsent: ruling.is_unsent,
+            settled_at_ms: self.clock.steady_ms(),
         };
         (settlement, self.call)
     }
@@ -73,6 +76,7 @@ impl Attempt<'_> {
                     http_status: None,
                     error: None,
                     response: None,
+                    is_unsent: false,
                 },
                 Asked::Unclear { why } => self.rule(&Answer::Unknown { why }, &facts),
                 Asked::DidNotHappen => match self.plan(&facts.certain()) {
@@ -80,12 +84,13 @@ impl Attempt<'_> {
                     plan => unsent(plan, &facts.certain()),
                 },
             },
+            // The message's own: whoever holds it next must not forget that it waits.
             plan => unsent(plan, &facts),
         }
     }
 
     fn plan(&self, facts: &Facts) -> Plan {
-        policy::before_send(facts, &self.destination.config, self.clock.now_ms())
+        policy::before_send(facts, &self.destination.config, self.clock.steady_ms())
     }
 
     async fn ask(&mut self) -> Asked {
@@ -99,7 +104,7 @@ impl Attempt<'_> {
         if *self.stops.stopping.borrow() {
             return self.hand_back("the server is stopping");
         }
-        if !self.destination.times.fit(self.message.lease_until_ms, self.clock.now_ms()) {
+        if !self.destination.times.fit(self.message.lease_until_ms, self.clock.steady_ms()) {
             return self.hand_back("too little of the lease was left for a call");
         }
         let started = Instant::now();
@@ -107,20 +112,25 @@ impl Attempt<'_> {
             sent = self.destination.send(self.message, self.clock.now_ms()) => sent,
             () = is_true(&mut self.stops.cut) => Answer::Unknown { why: "stopped while waiting for the answer".to_owned() }.into(),
         };
-        self.call = Some(started.elapsed());
-        self.measure(started.elapsed());
+        if !matches!(sent.answer, Answer::Forbidden { .. }) {
+            self.call = Some(started.elapsed());
+            self.measure(started.elapsed());
+        }
         Ruling { response: sent.response, ..self.rule(&sent.answer, facts) }
     }
 
     fn rule(&self, answer: &Answer, facts: &Facts) -> Ruling {
-        let now_ms = self.clock.now_ms();
+        let now_ms = self.clock.steady_ms();
         let step = policy::next_step(answer, facts, &self.destination.config, now_ms, fastrand::f64());
         let (http_status, what) = match answer {
             Answer::Status { code, .. } => (Some(*code), format!("answered {code}")),
             Answer::Body { code, why, .. } => (Some(*code), format!("answered {code}: {why}")),
             Answer::NotSent { why } => (None, format!("not sent: {why}")),
             Answer::Done => (None, "done".to_owned()),
-            Answer::NotNow { why } | Answer::Refused { why } | Answer::Unknown { why } => (None, why.clone()),
+            Answer::NotNow { why }
+            | Answer::Refused { why }
+            | Answer::Forbidden { why }
+            | Answer::Unknown { why } => (None, why.clone()),
         };
         let (to, error) = match step {
             Step::Done => (SettleTo::Done, None),
@@ -136,17 +146,19 @@ impl Attempt<'_> {
             http_status,
             error,
             response: None,
+            is_unsent: false,
         }
     }
 
     /// Ready for anyone, now. What was unknown before stays unknown: the next holder must not forget it.
     fn hand_back(&self, why: &str) -> Ruling {
         Ruling {
-            to: SettleTo::Ready { visible_at_ms: self.clock.now_ms() },
+            to: SettleTo::Ready { visible_at_ms: self.clock.steady_ms() },
             result: unsent_result(&Facts::from(self.message)),
             http_status: None,
             error: Some(format!("handed back: {why}")),
             response: None,
+            is_unsent: true,
         }
     }
 
@@ -198,10 +210,21 @@ fn unsent(plan: Plan, facts: &Facts) -> Ruling {
     let (to, why) = match plan {
         Plan::Dead { why } => (SettleTo::Dead, why),
         Plan::Hold { why } => (SettleTo::Held, why),
+        Plan::Wait { until_ms } => {
+            let why = "waits before it asks: the call may still be under way over there".to_owned();
+            (SettleTo::Ready { visible_at_ms: until_ms }, why)
+        }
         // Neither comes here; if one did, a person should see it.
         Plan::Send | Plan::Ask => (SettleTo::Held, "no decision".to_owned()),
     };
-    Ruling { to, result: unsent_result(facts), http_status: None, error: Some(why), response: None }
+    Ruling {
+        to,
+        result: unsent_result(facts),
+        http_status: None,
+        error: Some(why),
+        response: None,
+        is_unsent: true,
+    }
 }
 
 fn unsent_result(facts: &Facts) -> AttemptResult {

@@ -1,19 +1,22 @@
 //! How much of a destination's work may start now: its rate limit and its circuit breaker. Per node, in
-//! memory, on the clock that callers bring.
+//! memory, by the ticks that callers bring: nobody who sets a clock opens or closes anything.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tracing::{info, warn};
 
 use crate::config::{DestinationConfig, UnknownPolicy};
-use crate::types::{AttemptResult, Name, UnixMs};
+use crate::types::{AttemptResult, Name};
 
 /// Calls that take no longer than this are quick, in milliseconds: far below any lease.
 const QUICK_MS: i64 = 100;
 /// How many times the calls under way may be in hand when calls are quick.
 const AHEAD: u32 = 4;
+
+/// Part of a second whose calls are let through together, where a rate holds them back.
+const REFILLS_PER_S: i64 = 20;
 
 /// The gate of one destination.
 pub(super) struct Gate {
@@ -23,7 +26,7 @@ pub(super) struct Gate {
     /// Failures in a row that open the breaker; 0: never.
     failures_n_max: u32,
     open_ms: i64,
-    state: Mutex<State>,
+    state: Arc<Mutex<State>>,
     /// One permit for each call under way.
     calls: Semaphore,
     concurrency_n: u32,
@@ -36,13 +39,28 @@ pub(super) struct Gate {
 struct State {
     failures_n: u32,
     /// While the breaker is open: when one call may probe.
-    probe_at_ms: Option<UnixMs>,
+    probe_at_ms: Option<i64>,
+    /// One call probes now: [`Begun`] takes it back, however that call ends.
     is_probing: bool,
     /// Calls that the rate allows now, in thousandths.
     budget: i64,
-    filled_at_ms: UnixMs,
+    filled_at_ms: i64,
+    /// The last look might have taken more, had the rate allowed it.
+    is_short: bool,
     /// How long calls take, lately, while they succeed.
     call_ms: Option<i64>,
+}
+
+/// A call that has started. Dropping it, in a panic as well, lets another one probe if this one did.
+#[must_use]
+pub(super) struct Begun(Option<Arc<Mutex<State>>>);
+
+impl Drop for Begun {
+    fn drop(&mut self) {
+        if let Some(state) = &self.0 {
+            state.lock().unwrap_or_else(PoisonError::into_inner).is_probing = false;
+        }
+    }
 }
 
 impl Gate {
@@ -52,7 +70,7 @@ impl Gate {
             rate_per_s: config.rate_per_s,
             failures_n_max: config.breaker_failures_n,
             open_ms: i64::try_from(config.breaker_open_ms).unwrap_or(i64::MAX),
-            state: Mutex::default(),
+            state: Arc::default(),
             calls: Semaphore::new(config.concurrency_n as usize),
             concurrency_n: config.concurrency_n,
             ahead: if config.unknown == UnknownPolicy::Hold { 1 } else { AHEAD },
@@ -77,7 +95,7 @@ impl Gate {
     }
 
     /// Of `free_n` slots, how many may be used now.
-    pub(super) fn allowed_n(&self, free_n: u32, now_ms: UnixMs) -> u32 {
+    pub(super) fn allowed_n(&self, free_n: u32, now_ms: i64) -> u32 {
         let mut state = self.state();
         let allowed_n = match state.probe_at_ms {
             Some(probe_at_ms) if now_ms < probe_at_ms || state.is_probing => 0,
@@ -92,7 +110,31 @@ impl Gate {
         let passed_ms = now_ms.saturating_sub(state.filled_at_ms).clamp(0, 1_000);
         state.budget = (state.budget + i64::from(self.rate_per_s) * passed_ms).min(per_s);
         state.filled_at_ms = now_ms;
-        allowed_n.min(u32::try_from(state.budget / 1_000).unwrap_or(0))
+        let budget_n = u32::try_from(state.budget / 1_000).unwrap_or(0);
+        state.is_short = budget_n < allowed_n;
+        allowed_n.min(budget_n)
+    }
+
+    /// How long until more may start than now: a breaker's probe, or what the rate lets through. `None`: it does
+    /// not depend on time. Milliseconds; not above 0 when it is so already.
+    pub(super) fn opens_in_ms(&self, now_ms: i64) -> Option<i64> {
+        let state = self.state();
+        if let Some(probe_at_ms) = state.probe_at_ms {
+            // While it probes, its answer decides.
+            return (!state.is_probing).then(|| probe_at_ms.saturating_sub(now_ms));
+        }
+        let rate_per_s = i64::from(self.rate_per_s);
+        if !state.is_short || rate_per_s == 0 {
+            return None;
+        }
+        let missing = (rate_per_s / REFILLS_PER_S).max(1) * 1_000 - state.budget;
+        let filled_in_ms = (missing + rate_per_s - 1) / rate_per_s;
+        Some(state.filled_at_ms.saturating_add(filled_in_ms).saturating_sub(now_ms))
+    }
+
+    /// Whether its breaker is open.
+    pub(super) fn is_open(&self) -> bool {
+        self.state().probe_at_ms.is_some()
     }
 
     /// Whether calls may start without being counted first: no rate, no open breaker.
@@ -101,21 +143,20 @@ impl Gate {
     }
 
     /// A call starts.
-    pub(super) fn started(&self) {
+    pub(super) fn started(&self) -> Begun {
         let mut state = self.state();
-        state.is_probing = state.probe_at_ms.is_some();
         if self.rate_per_s > 0 {
             state.budget -= 1_000;
         }
+        let is_probe = state.probe_at_ms.is_some() && !state.is_probing;
+        state.is_probing |= is_probe;
+        Begun(is_probe.then(|| Arc::clone(&self.state)))
     }
 
     /// An attempt ended; `took` is how long its call did, `None` when nothing was sent and so nothing was learnt.
-    pub(super) fn ended(&self, result: AttemptResult, took: Option<Duration>, now_ms: UnixMs) {
+    pub(super) fn ended(&self, result: AttemptResult, took: Option<Duration>, now_ms: i64) {
         let mut state = self.state();
-        let Some(took) = took else {
-            state.is_probing = false;
-            return;
-        };
+        let Some(took) = took else { return };
         let took_ms = i64::try_from(took.as_millis()).unwrap_or(i64::MAX);
         let is_good = result == AttemptResult::Done;
         state.call_ms =
@@ -143,7 +184,6 @@ impl Gate {
             }
             AttemptResult::Released => {}
         }
-        state.is_probing = false;
         let is_open = f64::from(u8::from(state.probe_at_ms.is_some()));
         metrics::gauge!("hooklatch_breaker_open", "destination" => self.name.to_string()).set(is_open);
     }
@@ -165,7 +205,7 @@ mod tests {
     }
 
     fn start(gate: &Gate, n: u32) {
-        (0..n).for_each(|_| gate.started());
+        (0..n).for_each(|_| drop(gate.started()));
     }
 
     #[test]
@@ -194,17 +234,56 @@ mod tests {
         gate.ended(AttemptResult::Unknown, Some(Duration::ZERO), 1_000);
         assert_eq!(gate.allowed_n(8, 1_499), 0);
         assert_eq!(gate.allowed_n(8, 1_500), 1, "one probe");
-        gate.started();
+        let probe = gate.started();
         assert_eq!(gate.allowed_n(8, 1_600), 0, "and no second one");
+        assert_eq!(gate.opens_in_ms(1_600), None, "its answer decides");
         gate.ended(AttemptResult::Retry, Some(Duration::ZERO), 1_700);
+        drop(probe);
+        assert_eq!(gate.opens_in_ms(1_700), Some(500));
         assert_eq!(gate.allowed_n(8, 2_199), 0, "open again");
         assert_eq!(gate.allowed_n(8, 2_200), 1);
-        gate.started();
+        let probe = gate.started();
         gate.ended(AttemptResult::Unknown, None, 2_300);
+        drop(probe);
         assert_eq!(gate.allowed_n(8, 2_300), 1, "a probe that was handed back is another one's turn");
-        gate.started();
+        let probe = gate.started();
         gate.ended(AttemptResult::Refused, Some(Duration::ZERO), 2_400);
+        drop(probe);
         assert_eq!(gate.allowed_n(8, 2_400), 8, "whoever refuses is there");
+    }
+
+    #[test]
+    fn a_panic_while_probing_is_another_ones_turn() {
+        let gate = gate(0, 1);
+        gate.ended(AttemptResult::Retry, Some(Duration::ZERO), 1_000);
+        assert_eq!(gate.allowed_n(8, 1_500), 1);
+        let begun = gate.started();
+        let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(move || {
+            let _begun = begun;
+            panic!("inside an attempt");
+        }));
+        assert!(panicked.is_err());
+        assert_eq!(gate.allowed_n(8, 1_500), 1, "it probes again");
+        // One that began before the breaker opened is no probe, and its end is not the probe's.
+        let probe = gate.started();
+        drop(gate.started());
+        assert_eq!(gate.allowed_n(8, 1_500), 0);
+        drop(probe);
+        assert_eq!(gate.allowed_n(8, 1_500), 1);
+    }
+
+    #[test]
+    fn it_says_when_more_may_start() {
+        let gate = gate(100, 0);
+        assert_eq!(gate.opens_in_ms(1_000_000), None);
+        assert_eq!(gate.allowed_n(500, 1_000_000), 100);
+        start(&gate, 100);
+        assert_eq!(gate.opens_in_ms(1_000_000), Some(50), "a few together");
+        assert_eq!(gate.opens_in_ms(1_000_060), Some(-10));
+        assert_eq!(gate.allowed_n(500, 1_000_060), 6);
+        start(&gate, 6);
+        assert_eq!(gate.allowed_n(0, 1_000_060), 0);
+        assert_eq!(gate.opens_in_ms(1_000_060), None, "nobody waits for the rate");
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use tokio::sync::mpsc;
 
-use super::worker::Shared;
+use super::node::Shared;
 use crate::config::UnknownPolicy;
 use crate::store::{BornLease, LeasedMessage};
 use crate::types::Name;
@@ -70,11 +70,12 @@ impl Handover {
             load.is_drained.store(false, Ordering::Relaxed);
             return None;
         }
-        let now_ms = self.shared.clock.now_ms();
+        let now_ms = self.shared.clock.steady_ms();
         let lease = BornLease {
             node: Arc::clone(&self.shared.node),
             until_ms: now_ms.saturating_add(i64::try_from(self.shared.config.lease_ms).unwrap_or(i64::MAX)),
             key_valid_until_ms: now_ms.saturating_add(destination.key_valid_for_ms()),
+            taken_at_ms: self.shared.store.is_own_clock().then_some(now_ms),
         };
         let sender = self.sender.clone();
         // An error means that the worker has stopped: the lease ends by itself.

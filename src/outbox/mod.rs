@@ -1,18 +1,22 @@
 //! The outbox: leases due messages, makes their calls, settles what came of them.
 //!
 //! `policy.rs` decides (pure), `destinations/` calls, `attempt.rs` joins the two for one message,
-//! `settle.rs` writes results under the fencing token, `worker.rs` is the loop, `handover.rs` its short way from admission. No transaction is open while
+//! `settle.rs` writes results under the fencing token, `worker.rs` is the loop, `handover.rs` its short way from admission, `node.rs` what they share, `watch.rs` an eye on clocks and
+//! on messages that nobody takes. No transaction is open while
 //! a call is under way, and a written result is never preceded by a second call. Start at [`Outbox`].
 
 mod attempt;
 mod destinations;
 mod gate;
 mod handover;
+mod node;
 mod policy;
 mod settle;
+mod watch;
 mod worker;
 
 pub use destinations::DestinationError;
 pub(crate) use destinations::http_client;
 pub use handover::Handover;
-pub use worker::{Outbox, Waker};
+pub use node::{Outbox, Waker};
+pub use watch::clock_offset_ms_max;

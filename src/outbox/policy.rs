@@ -26,7 +26,7 @@ pub(super) enum Answer {
     Body {
         /// The status.
         code: u16,
-        /// What that means here: `Retry` or `Dead`.
+        /// What that means here: `Retry`, `Dead` or `Unknown`.
         meaning: StatusMeaning,
         /// In words without URLs, bodies or secrets.
         why: String,
@@ -51,6 +51,12 @@ pub(super) enum Answer {
         /// In words without URLs, bodies or secrets.
         why: String,
     },
+    /// We do not send this, now or later: its address is not one that may be called, or it cannot be written as a
+    /// call. The far side was not asked.
+    Forbidden {
+        /// In words without URLs, bodies or secrets.
+        why: String,
+    },
     /// Surely not executed: refused connection, no such host, no TLS.
     NotSent {
         /// In words without URLs, bodies or secrets.
@@ -72,10 +78,12 @@ pub(super) struct Facts {
     pub(super) first_sent_at_ms: UnixMs,
     /// Past this nothing is sent by itself.
     pub(super) key_valid_until_ms: UnixMs,
-    /// The claim before this one ended without a word.
-    pub(super) is_previous_unsettled: bool,
     /// Nobody knows whether an earlier attempt took effect.
     pub(super) is_uncertain: bool,
+    /// Nobody knew when it was claimed; a question may have settled that since.
+    pub(super) was_uncertain: bool,
+    /// When the attempt before this one ended.
+    pub(super) previous_ended_at_ms: Option<UnixMs>,
 }
 
 impl From<&LeasedMessage> for Facts {
@@ -84,8 +92,9 @@ impl From<&LeasedMessage> for Facts {
             attempt_n: message.attempt_n.saturating_sub(message.attempts_before_n),
             first_sent_at_ms: message.first_sent_at_ms,
             key_valid_until_ms: message.key_valid_until_ms,
-            is_previous_unsettled: message.is_previous_unsettled,
             is_uncertain: message.is_previous_unsettled || message.is_previous_unknown,
+            was_uncertain: message.is_previous_unsettled || message.is_previous_unknown,
+            previous_ended_at_ms: message.previous_ended_at_ms,
         }
     }
 }
@@ -105,6 +114,11 @@ pub(super) enum Plan {
     Send,
     /// Ask the far side whether it happened, and send only if it did not.
     Ask,
+    /// Too early to ask: the call before this one may still be under way over there.
+    Wait {
+        /// Not before this.
+        until_ms: UnixMs,
+    },
     /// A person decides.
     Hold {
         /// For that person.
@@ -147,12 +161,17 @@ pub(super) enum Step {
 /// Whether a leased message may be sent.
 pub(super) fn before_send(facts: &Facts, config: &DestinationConfig, now_ms: UnixMs) -> Plan {
     if facts.is_uncertain {
-        match config.unknown {
+        match &config.unknown {
             UnknownPolicy::Hold => {
                 return Plan::Hold { why: "outcome of an earlier attempt is unknown".to_owned() };
             }
             // Asking changes nothing over there, so it is allowed whatever the age of the key.
-            UnknownPolicy::Query(_) => return Plan::Ask,
+            UnknownPolicy::Query(query) => {
+                let after_ms = millis(query.after_ms);
+                let ended_at_ms = facts.previous_ended_at_ms.unwrap_or(now_ms).min(now_ms);
+                let until_ms = ended_at_ms.saturating_add(after_ms);
+                return if now_ms < until_ms { Plan::Wait { until_ms } } else { Plan::Ask };
+            }
             UnknownPolicy::Retry => {}
         }
     }
@@ -160,8 +179,8 @@ pub(super) fn before_send(facts: &Facts, config: &DestinationConfig, now_ms: Uni
         return Plan::Hold { why: key_is_old() };
     }
     // Only a message whose workers keep dying comes here with its attempts spent: every other one was given
-    // up when its last attempt was settled. One that a person revived is not unsettled and may go once more.
-    if facts.is_previous_unsettled && facts.attempt_n > config.retry.attempts_n {
+    // up when its last attempt was settled.
+    if facts.was_uncertain && facts.attempt_n > config.retry.attempts_n {
         return Plan::Dead {
             why: format!("{} attempts were made, the last one unsettled", facts.attempt_n - 1),
         };
@@ -185,6 +204,10 @@ pub(super) fn next_step(
                 let asked_ms = retry_after.as_deref().and_then(|text| retry_after_ms(text, now_ms));
                 again(asked_ms, facts, config, now_ms, jitter)
             }
+            StatusMeaning::Unknown => {
+                let asked_ms = retry_after.as_deref().and_then(|text| retry_after_ms(text, now_ms));
+                unknown(asked_ms, facts, config, now_ms, jitter)
+            }
             StatusMeaning::Dead if (300..=399).contains(code) => {
                 Step::Dead { why: format!("redirected with {code}; redirects are not followed") }
             }
@@ -193,17 +216,35 @@ pub(super) fn next_step(
         Answer::Done | Answer::Body { meaning: StatusMeaning::Done, .. } => Step::Done,
         Answer::Body { meaning: StatusMeaning::Dead, why, .. } => Step::Dead { why: why.clone() },
         Answer::Refused { .. } => Step::Dead { why: "refused".to_owned() },
-        Answer::Body { .. } | Answer::NotSent { .. } | Answer::NotNow { .. } => {
-            again(None, facts, config, now_ms, jitter)
+        Answer::Forbidden { .. } => Step::Dead { why: "not sent".to_owned() },
+        Answer::NotSent { .. }
+        | Answer::NotNow { .. }
+        | Answer::Body { meaning: StatusMeaning::Retry, .. } => again(None, facts, config, now_ms, jitter),
+        Answer::Unknown { .. } | Answer::Body { meaning: StatusMeaning::Unknown, .. } => {
+            unknown(None, facts, config, now_ms, jitter)
         }
-        Answer::Unknown { why } => match config.unknown {
-            UnknownPolicy::Retry => again(None, facts, config, now_ms, jitter),
-            UnknownPolicy::Hold => Step::Hold { why: format!("outcome is unknown: {why}") },
-            UnknownPolicy::Query(_) if is_exhausted(facts, config, now_ms) => Step::Hold {
-                why: format!("outcome is still unknown after {} attempts: {why}", facts.attempt_n),
-            },
-            UnknownPolicy::Query(_) => Step::AskFirst { at_ms: due_ms(None, facts, config, now_ms, jitter) },
-        },
+    }
+}
+
+/// What follows when nobody knows whether a call took effect.
+fn unknown(
+    asked_ms: Option<i64>,
+    facts: &Facts,
+    config: &DestinationConfig,
+    now_ms: UnixMs,
+    jitter: f64,
+) -> Step {
+    match &config.unknown {
+        UnknownPolicy::Retry => again(asked_ms, facts, config, now_ms, jitter),
+        UnknownPolicy::Hold => Step::Hold { why: "outcome is unknown".to_owned() },
+        UnknownPolicy::Query(_) if is_exhausted(facts, config, now_ms) => {
+            Step::Hold { why: format!("outcome is still unknown after {} attempts", facts.attempt_n) }
+        }
+        // By then the call is over, over there as well; whoever asks sooner is told "no" of what is yet to happen.
+        UnknownPolicy::Query(query) => {
+            let over_at_ms = now_ms.saturating_add(millis(query.after_ms));
+            Step::AskFirst { at_ms: due_ms(asked_ms, facts, config, now_ms, jitter).max(over_at_ms) }
+        }
     }
 }
 
@@ -213,7 +254,7 @@ pub(super) fn result_of(answer: &Answer, config: &DestinationConfig) -> AttemptR
         Answer::Status { code, .. } => result(meaning(*code, config)),
         Answer::Body { meaning, .. } => result(*meaning),
         Answer::Done => AttemptResult::Done,
-        Answer::Refused { .. } => AttemptResult::Refused,
+        Answer::Refused { .. } | Answer::Forbidden { .. } => AttemptResult::Refused,
         Answer::NotSent { .. } | Answer::NotNow { .. } => AttemptResult::Retry,
         Answer::Unknown { .. } => AttemptResult::Unknown,
     }
@@ -224,18 +265,28 @@ fn result(meaning: StatusMeaning) -> AttemptResult {
         StatusMeaning::Done => AttemptResult::Done,
         StatusMeaning::Retry => AttemptResult::Retry,
         StatusMeaning::Dead => AttemptResult::Refused,
+        StatusMeaning::Unknown => AttemptResult::Unknown,
     }
 }
 
 /// What a status says, by the destination's own word or by the usual one.
 fn meaning(code: u16, config: &DestinationConfig) -> StatusMeaning {
+    let is_repeated = config.unknown == UnknownPolicy::Retry;
     let usual = match code {
         200..=299 => StatusMeaning::Done,
         // "Not now": the effect did not happen, and may happen later.
-        408 | 425 | 429 | 500..=599 => StatusMeaning::Retry,
+        425 | 429 | 503 => StatusMeaning::Retry,
+        // Whoever stands between says so of work that was done, too, and so does a far side that fails in the
+        // middle of it. Under a key that is honoured it may be repeated.
+        408 | 499..=599 if is_repeated => StatusMeaning::Retry,
+        408 | 499.. if !is_repeated => StatusMeaning::Unknown,
         _ => StatusMeaning::Dead,
     };
     config.statuses.get(&code).copied().unwrap_or(usual)
+}
+
+fn millis(ms: u64) -> i64 {
+    i64::try_from(ms).unwrap_or(i64::MAX)
 }
 
 /// How far in the future a `Retry-After` lies: whole seconds, or one of the three forms of an HTTP date.
@@ -288,7 +339,7 @@ fn due_ms(
     now_ms: UnixMs,
     jitter: f64,
 ) -> UnixMs {
-    let most_ms = i64::try_from(config.retry_after_max_ms).unwrap_or(i64::MAX).max(RETRY_AFTER_MS_MIN);
+    let most_ms = millis(config.retry_after_max_ms).max(RETRY_AFTER_MS_MIN);
     let asked_ms = asked_ms.map_or(0, |asked_ms| asked_ms.clamp(RETRY_AFTER_MS_MIN, most_ms));
     let delay_ms = backoff::delay_ms(&config.retry, facts.attempt_n, jitter);
     now_ms.saturating_add(delay_ms.max(asked_ms))

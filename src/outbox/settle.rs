@@ -4,10 +4,12 @@
 //! behind it was made and must not be made again. While that goes on, [`Settler::is_behind`] keeps the
 //! worker from taking more.
 
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use tokio::sync::{mpsc, oneshot};
 use tracing::{error, warn};
 
@@ -18,6 +20,9 @@ use crate::types::Name;
 const BATCH_N_MAX: usize = 256;
 /// Upper bound of the first wait after a failure, and of any.
 const PAUSE_MS: (u64, u64) = (100, 5_000);
+
+/// A clock that is further from where it should be was set. Milliseconds.
+pub(super) const CLOCK_SET_MS: i64 = 1_000;
 
 /// A settlement and whose it is.
 pub(super) struct Settled {
@@ -40,10 +45,13 @@ pub(super) struct Settler {
 
 impl Settler {
     /// A settler and the task that writes; the task ends when the last clone is dropped.
-    pub(super) fn new(store: Store) -> (Self, impl Future<Output = ()> + Send + 'static) {
+    pub(super) fn new(
+        store: Store,
+        is_well: Arc<AtomicBool>,
+    ) -> (Self, impl Future<Output = ()> + Send + 'static) {
         let (sender, waiting) = mpsc::unbounded_channel();
         let is_behind = Arc::new(AtomicBool::new(false));
-        let task = run(store, waiting, Arc::clone(&is_behind));
+        let task = run(store, waiting, Arc::clone(&is_behind), is_well);
         (Self { sender, is_behind }, task)
     }
 
@@ -62,12 +70,27 @@ impl Settler {
     }
 }
 
-async fn run(store: Store, mut waiting: mpsc::UnboundedReceiver<Waiting>, is_behind: Arc<AtomicBool>) {
+async fn run(
+    store: Store,
+    mut waiting: mpsc::UnboundedReceiver<Waiting>,
+    is_behind: Arc<AtomicBool>,
+    is_well: Arc<AtomicBool>,
+) {
     let mut batch = Vec::new();
     while waiting.recv_many(&mut batch, BATCH_N_MAX).await > 0 {
         let (settled, written): (Vec<_>, Vec<_>) =
             batch.drain(..).map(|one: Waiting| (one.settled, one.written)).unzip();
-        write_until_answered(&store, &settled, &is_behind).await;
+        let written_all = AssertUnwindSafe(write_until_answered(&store, &settled, &is_behind)).catch_unwind();
+        if written_all.await.is_err() {
+            panicked("settler", &is_well);
+            // Whichever it was, it must not take the others with it.
+            for one in settled.chunks(1) {
+                if AssertUnwindSafe(write_each(&store, one)).catch_unwind().await.is_err() {
+                    panicked("settler", &is_well);
+                }
+            }
+            is_behind.store(false, Ordering::Relaxed);
+        }
         for written in written {
             // Whoever waited may have been stopped meanwhile.
             written.send(()).ok();
@@ -136,6 +159,13 @@ pub(super) async fn write(store: &Store, batch: &[Settled], was_tried: bool) -> 
         );
     }
     Ok(())
+}
+
+/// Counts a panic of a part of the outbox, which goes on; readiness knows until it has done something well.
+pub(super) fn panicked(part: &'static str, is_well: &AtomicBool) {
+    is_well.store(false, Ordering::Relaxed);
+    metrics::counter!("hooklatch_panics_total", "part" => format!("outbox_{part}")).increment(1);
+    error!(part, "a part of the outbox panicked; it goes on");
 }
 
 /// Waits after the `failures_n`th failure in a row: exponential.

@@ -2,231 +2,107 @@
 //! way in a task of its own.
 //!
 //! A slot is free again when its result is written, so what is held in memory is bounded: by the configured
-//! concurrency, or a few times that where calls are quick (`gate.rs`). Nothing here decides about a message: see `attempt.rs`.
+//! concurrency, or a few times that where calls are quick (`gate.rs`). It looks when it is told of new messages, when a
+//! slot is free that may find more, when a message it put back is due, when a rate or a breaker lets through more, and
+//! every `poll_ms` for what it cannot know of. Nothing here decides about a message: see `attempt.rs`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::future::pending;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use futures_util::future::join_all;
-use tokio::sync::{Notify, mpsc, watch};
+use futures_util::FutureExt;
+use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout, timeout_at};
 use tracing::{error, info, warn};
 
-use super::attempt::{Attempt, Stops};
-use super::destinations::{self, Destination, DestinationError};
-use super::handover::{Handed, Handover, Load, Slot};
-use super::settle::{self, Settled, Settler};
-use crate::config::{DestinationConfig, OutboxConfig};
-use crate::store::{LeaseWant, LeasedMessage, Store, StoreError};
-use crate::types::{Clock, Name};
+use super::attempt::Stops;
+use super::destinations::Destination;
+use super::handover::{Handed, Load, Slot};
+use super::node::{CUT_TIMEOUT, Shared, want};
+use super::settle::{self, Settler};
+use crate::store::{LeaseWant, LeasedMessage, LostClaims, SettleTo, StoreError};
+use crate::types::Name;
 
-/// Most messages of one destination that [`Outbox::run_due`] takes.
-const DUE_N_MAX: u32 = 1_000;
 /// How often a stopping worker looks whether admission has given back its slots. Milliseconds.
 const SLOT_CHECK_MS: u64 = 20;
-/// How long results may take to be written after the calls were cut off.
-const CUT_TIMEOUT: Duration = Duration::from_secs(2);
-
-/// Makes the calls of one node.
-pub struct Outbox {
-    shared: Arc<Shared>,
-    /// What admission hands over, and its other end.
-    handed: (mpsc::UnboundedSender<Handed>, mpsc::UnboundedReceiver<Handed>),
-}
-
-pub(super) struct Shared {
-    store: Store,
-    pub(super) clock: Clock,
-    pub(super) config: OutboxConfig,
-    pub(super) destinations: BTreeMap<Name, Destination>,
-    pub(super) node: Arc<str>,
-    wake: Arc<Notify>,
-    pub(super) loads: BTreeMap<Name, Load>,
-}
-
-/// Tells an [`Outbox`] that there are new messages. To be used after the commit that wrote them.
-#[derive(Debug, Clone)]
-pub struct Waker(Arc<Notify>);
-
-impl Waker {
-    /// Makes the outbox look now instead of at its next poll. Never waits.
-    pub fn wake(&self) {
-        self.0.notify_one();
-    }
-}
-
-impl Outbox {
-    /// Checks and readies every destination. `node` names this process in the tables.
-    pub fn new(
-        store: Store,
-        clock: Clock,
-        config: OutboxConfig,
-        destinations: BTreeMap<Name, DestinationConfig>,
-        node: String,
-    ) -> Result<Self, DestinationError> {
-        let destinations = destinations::ready(destinations, &config)?;
-        let wake = Arc::new(Notify::new());
-        let loads = destinations.keys().map(|name| (name.clone(), Load::default())).collect();
-        let node = Arc::from(node);
-        let shared = Arc::new(Shared { store, clock, config, destinations, node, wake, loads });
-        // Bounded all the same: whatever is in it has a slot.
-        Ok(Self { shared, handed: mpsc::unbounded_channel() })
-    }
-
-    /// Lets admission hand over what it has just committed.
-    pub fn handover(&self) -> Handover {
-        Handover::new(Arc::clone(&self.shared), self.handed.0.clone())
-    }
-
-    /// A handle that wakes this outbox.
-    pub fn waker(&self) -> Waker {
-        Waker(Arc::clone(&self.shared.wake))
-    }
-
-    /// Works until `stop` turns true or its sender is gone. Then takes nothing more, gives calls under way
-    /// `stop_timeout_ms` to end, settles what they came to and hands the rest back.
-    pub async fn run(self, stop: watch::Receiver<bool>) {
-        let (cut, cut_signal) = watch::channel(false);
-        let (settler, settling) = Settler::new(self.shared.store.clone());
-        let mut writer = JoinSet::new();
-        writer.spawn(settling);
-        let mut worker = Worker {
-            stops: Stops { stopping: stop, cut: cut_signal },
-            shared: self.shared,
-            handed: self.handed.1,
-            settler,
-            tasks: JoinSet::new(),
-            failures_n: 0,
-        };
-        worker.work().await;
-        worker.finish(&cut).await;
-        drop(worker);
-        // The writer ends with its last sender; a database that is away must not keep the process.
-        if timeout(CUT_TIMEOUT, writer.join_next()).await.is_err() {
-            warn!("stopped before every result was written; those leases will end by themselves");
-        }
-    }
-
-    /// One step, for tests: takes what is due now, makes the calls, settles, and says how many messages it
-    /// took.
-    pub async fn run_due(&self) -> Result<usize, StoreError> {
-        let (_never, quiet) = watch::channel(false);
-        let wants: Vec<LeaseWant> =
-            self.shared.destinations.values().map(|one| want(one, DUE_N_MAX)).collect();
-        let leased = self.shared.lease(&wants).await?;
-        let attempts = leased.iter().map(|message| {
-            let stops = Stops { stopping: quiet.clone(), cut: quiet.clone() };
-            self.shared.attempt(message, stops)
-        });
-        let settled: Vec<Settled> = join_all(attempts).await.into_iter().flatten().collect();
-        settle::write(&self.shared.store, &settled, false).await?;
-        Ok(leased.len())
-    }
-}
-
-impl Shared {
-    async fn lease(&self, wants: &[LeaseWant]) -> Result<Vec<LeasedMessage>, StoreError> {
-        let lease_ms = i64::try_from(self.config.lease_ms).unwrap_or(i64::MAX);
-        self.store.message_lease(wants, self.clock.now_ms(), lease_ms, &self.node).await
-    }
-
-    /// `None` for a destination that this node does not know, which it never asks for.
-    async fn attempt(&self, message: &LeasedMessage, stops: Stops) -> Option<Settled> {
-        let destination = self.destinations.get(&message.destination)?;
-        let turn = destination.gate.turn().await;
-        let attempt = Attempt { destination, message, clock: &self.clock, stops, call: None };
-        let over = Notify::new();
-        let made = async {
-            let made = attempt.make().await;
-            over.notify_one();
-            made
-        };
-        let ((settlement, call), ()) = tokio::join!(made, self.keep(destination, message, &over));
-        drop(turn);
-        destination.gate.ended(settlement.result, call, self.clock.now_ms());
-        Some(Settled { destination: message.destination.clone(), settlement })
-    }
-}
-
-impl Shared {
-    /// Prolongs the lease until its call is `over`, where calls may outlast it. A lease that was lost is nothing
-    /// that the call could be told, and its settlement will be fenced. What is being written is awaited to its
-    /// end: a cancelled statement could leave a connection in the middle of it.
-    async fn keep(&self, destination: &Destination, message: &LeasedMessage, over: &Notify) {
-        let Some(beat_ms) = destination.times.beat_ms else { return };
-        let lease_ms = i64::try_from(self.config.lease_ms).unwrap_or(i64::MAX);
-        while timeout(Duration::from_millis(beat_ms), over.notified()).await.is_err() {
-            let until_ms = self.clock.now_ms().saturating_add(lease_ms);
-            match self.store.message_extend(&message.message_id, message.attempt_n, until_ms).await {
-                Ok(true) => {}
-                Ok(false) => {
-                    warn!(
-                        message.id = %message.message_id,
-                        destination = %message.destination,
-                        attempt_n = message.attempt_n,
-                        "lease was lost while the call was under way"
-                    );
-                    return;
-                }
-                Err(error) => {
-                    warn!(%error, message.id = %message.message_id, "could not prolong a lease; trying again");
-                }
-            }
-        }
-    }
-}
-
-fn want(destination: &Destination, free_n: u32) -> LeaseWant {
-    LeaseWant {
-        destination: destination.name.clone(),
-        free_n,
-        key_valid_for_ms: destination.key_valid_for_ms(),
-    }
-}
+/// Shortest wait before a look that a due time asks for: what is due together is taken together. Milliseconds.
+const LOOK_EVERY_MS: i64 = 5;
+/// How long claims are looked for whose answer was lost: the database may still be at work on them. Milliseconds.
+const LOST_FOR_MS: i64 = 60_000;
+/// Most looks whose claims are looked for.
+const LOST_N_MAX: usize = 1_000;
 
 /// The state of [`Outbox::run`].
-struct Worker {
+pub(super) struct Worker {
     shared: Arc<Shared>,
     stops: Stops,
     settler: Settler,
     handed: mpsc::UnboundedReceiver<Handed>,
     tasks: JoinSet<()>,
     failures_n: u32,
+    /// Looks whose answer was lost: what they claimed as, and when. By the node's ticks.
+    lost: VecDeque<(String, i64)>,
+    /// Our clock and our ticks at the last look.
+    seen_ms: (i64, i64),
 }
 
 impl Worker {
-    async fn work(&mut self) {
+    pub(super) fn new(
+        shared: Arc<Shared>,
+        stops: Stops,
+        handed: mpsc::UnboundedReceiver<Handed>,
+        settler: Settler,
+    ) -> Self {
+        let seen_ms = (shared.clock.steady_ms(), shared.clock.ticks_ms());
+        let (tasks, lost) = (JoinSet::new(), VecDeque::new());
+        Self { shared, stops, settler, handed, tasks, failures_n: 0, lost, seen_ms }
+    }
+
+    /// Works until the stop. A panic in here costs what was being looked for, which is released, and nobody else.
+    pub(super) async fn work(&mut self) {
+        let mut panics_n = 0;
+        while AssertUnwindSafe(self.work_once()).catch_unwind().await.is_err() {
+            settle::panicked("worker", &self.shared.is_well);
+            panics_n += 1;
+            settle::pause(panics_n).await;
+        }
+    }
+
+    async fn work_once(&mut self) {
         let mut stopping = self.stops.stopping.clone();
         let (mut is_look_due, mut may_be_more) = (true, false);
         let mut next_look = Instant::now();
         while !*stopping.borrow() {
             while let Some(ended) = self.tasks.try_join_next() {
-                report_panic(ended);
+                self.report_panic(ended);
             }
             // What is known must be written before more is taken: a lease of ours that ended meanwhile would
             // otherwise be taken again and its call repeated.
-            if is_look_due || next_look <= Instant::now() {
+            if is_look_due || self.sooner(next_look) <= Instant::now() {
                 may_be_more = if self.settler.is_behind() { false } else { self.look().await };
                 next_look = Instant::now() + settle::jittered(self.shared.config.poll_ms);
             }
             is_look_due = true;
-            let wake = Arc::clone(&self.shared.wake);
+            let at = self.sooner(next_look);
+            let shared = Arc::clone(&self.shared);
             tokio::select! {
                 _ = stopping.wait_for(|is_stopping| *is_stopping) => return,
                 () = settle::pause(self.failures_n), if self.failures_n > 0 => {}
-                () = wake.notified(), if self.failures_n == 0 => {}
+                () = shared.wake.notified(), if self.failures_n == 0 => {}
+                // Something is due sooner than was thought: no look before that.
+                () = shared.replan.notified() => is_look_due = false,
                 Some((message, slot)) = self.handed.recv() => {
                     self.start(message, slot);
                     self.start_handed();
                     // Nothing new is in the database: no look.
                     is_look_due = false;
                 }
-                () = until(next_look), if self.failures_n == 0 => {}
-                Some(ended) = self.tasks.join_next(), if may_be_more => report_panic(ended),
+                () = until(at), if self.failures_n == 0 => {}
+                Some(ended) = self.tasks.join_next(), if may_be_more => self.report_panic(ended),
             }
         }
     }
@@ -237,8 +113,9 @@ impl Worker {
             self.shared.destinations.values().map(|one| want(one, self.free_n(one))).collect();
         let wanted_n: BTreeMap<Name, u32> =
             wants.iter().map(|one| (one.destination.clone(), one.free_n)).collect();
+        self.shared.forget_due();
         // Awaited to its end, never inside a `select!`: a cancelled statement could leave leases behind.
-        let leased = match self.shared.lease(&wants).await {
+        let leased = match self.claim(&wants).await {
             Ok(leased) => leased,
             Err(error) => {
                 self.failures_n = self.failures_n.saturating_add(1);
@@ -246,6 +123,7 @@ impl Worker {
                 return false;
             }
         };
+        self.shared.is_well.store(true, Ordering::Relaxed);
         if self.failures_n > 0 {
             info!(failures_n = self.failures_n, "looks for due messages again");
             self.failures_n = 0;
@@ -269,6 +147,60 @@ impl Worker {
         left_n.values().any(|left_n| *left_n == 0)
     }
 
+    /// Claims what is due, after what an earlier look may have claimed was given back: nobody has it, and nothing
+    /// of it was sent, but when its lease ends its outcome would count as unknown.
+    async fn claim(&mut self, wants: &[LeaseWant]) -> Result<Vec<LeasedMessage>, StoreError> {
+        self.release().await?;
+        self.notice_clock().await?;
+        let holder = self.shared.holder();
+        // Noted before: a panic, too, may lose the answer.
+        self.lost.push_back((holder.clone(), self.shared.clock.ticks_ms()));
+        let leased = self.shared.lease(wants, &holder).await;
+        if leased.is_ok() {
+            self.lost.pop_back();
+        } else if self.lost.len() > LOST_N_MAX {
+            self.lost.pop_front();
+        }
+        leased
+    }
+
+    /// Where our clock tells the database the time: keeps what is under way when somebody sets it forward.
+    async fn notice_clock(&mut self) -> Result<(), StoreError> {
+        let clock = &self.shared.clock;
+        let now_ms = (clock.steady_ms(), clock.ticks_ms());
+        let set_ms = (now_ms.0 - self.seen_ms.0).saturating_sub(now_ms.1 - self.seen_ms.1);
+        if set_ms > settle::CLOCK_SET_MS && !self.shared.store.is_own_clock() {
+            self.shared.extend_all().await?;
+        }
+        self.seen_ms = now_ms;
+        Ok(())
+    }
+
+    async fn release(&mut self) -> Result<(), StoreError> {
+        let now_ms = self.shared.clock.ticks_ms();
+        let Some((_, first_ms)) = self.lost.front() else { return Ok(()) };
+        let lost = LostClaims {
+            holders: self.lost.iter().map(|(holder, _)| holder.clone()).collect(),
+            destinations: self.shared.destinations.keys().cloned().collect(),
+            age_ms: now_ms.saturating_sub(*first_ms),
+        };
+        let released_n = self.shared.store.message_release(&lost, self.shared.clock.steady_ms()).await?;
+        if released_n > 0 {
+            info!(messages_n = released_n, "gave back messages whose claim was not answered; none was sent");
+        }
+        self.lost.retain(|(_, at_ms)| now_ms.saturating_sub(*at_ms) < LOST_FOR_MS);
+        Ok(())
+    }
+
+    /// The earlier of `next_look` and of when something is known to be due or to be let through.
+    fn sooner(&self, next_look: Instant) -> Instant {
+        let ticks_ms = self.shared.clock.ticks_ms();
+        let gates = self.shared.destinations.values().filter_map(|one| one.gate.opens_in_ms(ticks_ms));
+        let Some(wait_ms) = gates.chain(self.shared.next_due_in_ms()).min() else { return next_look };
+        let wait_ms = u64::try_from(wait_ms.max(LOOK_EVERY_MS)).unwrap_or(u64::MAX);
+        Instant::now().checked_add(Duration::from_millis(wait_ms)).map_or(next_look, |at| at.min(next_look))
+    }
+
     fn start_handed(&mut self) {
         while let Ok((message, slot)) = self.handed.try_recv() {
             self.start(message, slot);
@@ -279,20 +211,28 @@ impl Worker {
         let taken_n =
             self.shared.loads.get(&destination.name).map_or(0, |load| load.taken_n.load(Ordering::Relaxed));
         let slots_n = destination.gate.in_hand_n().saturating_sub(taken_n);
-        destination.gate.allowed_n(slots_n, self.shared.clock.now_ms())
+        destination.gate.allowed_n(slots_n, self.shared.clock.ticks_ms())
     }
 
     fn start(&mut self, message: LeasedMessage, slot: Slot) {
         // Now, not when the task first runs: the next look must not count this call's place as free.
-        if let Some(destination) = self.shared.destinations.get(&message.destination) {
-            destination.gate.started();
-        }
+        let begun = self.shared.destinations.get(&message.destination).map(|one| one.gate.started());
+        let in_hand = self.shared.hold(&message);
         let (shared, settler, stops) = (Arc::clone(&self.shared), self.settler.clone(), self.stops.clone());
         self.tasks.spawn(async move {
-            if let Some(settled) = shared.attempt(&message, stops).await {
+            if let Some(settled) = shared.attempt(&message, stops, begun).await {
+                let back_for_ms = match settled.settlement.to {
+                    SettleTo::Ready { visible_at_ms } => {
+                        Some(visible_at_ms.saturating_sub(settled.settlement.settled_at_ms))
+                    }
+                    _ => None,
+                };
                 settler.settle(settled).await;
+                if let Some(back_for_ms) = back_for_ms {
+                    shared.remember_due(back_for_ms);
+                }
             }
-            drop(slot);
+            drop((in_hand, slot));
             if message.has_lane {
                 // The next of its lane may be due now.
                 shared.wake.notify_one();
@@ -300,7 +240,7 @@ impl Worker {
         });
     }
 
-    async fn finish(&mut self, cut: &watch::Sender<bool>) {
+    pub(super) async fn finish(&mut self, cut: &watch::Sender<bool>) {
         for load in self.shared.loads.values() {
             load.is_drained.store(false, Ordering::Relaxed);
         }
@@ -318,6 +258,13 @@ impl Worker {
         }
     }
 
+    fn report_panic(&self, ended: Result<(), tokio::task::JoinError>) {
+        if let Err(error) = ended {
+            settle::panicked("attempt", &self.shared.is_well);
+            error!(%error, "an attempt ended badly; its lease will end and its outcome count as unknown");
+        }
+    }
+
     /// Waits for what is under way; what admission still hands over is handed back.
     async fn join(&mut self) {
         loop {
@@ -328,7 +275,7 @@ impl Worker {
                 return;
             }
             tokio::select! {
-                Some(ended) = self.tasks.join_next() => report_panic(ended),
+                Some(ended) = self.tasks.join_next() => self.report_panic(ended),
                 Some((message, slot)) = self.handed.recv() => self.start(message, slot),
                 // A slot that admission gives back unused tells nobody.
                 () = settle::wait(SLOT_CHECK_MS) => {}
@@ -339,10 +286,4 @@ impl Worker {
 
 async fn until(at: Instant) {
     drop(timeout_at(at, pending::<()>()).await);
-}
-
-fn report_panic(ended: Result<(), tokio::task::JoinError>) {
-    if let Err(error) = ended {
-        error!(%error, "an attempt ended badly; its lease will end and its outcome count as unknown");
-    }
 }

@@ -3,29 +3,68 @@
 use http::HeaderMap;
 
 use crate::spec::{Scheme, Spec};
+use crate::types::media_type;
 
 /// Most bytes of header text that are kept of one request.
 const KEPT_BYTES_MAX: usize = 16 * 1024;
 /// What stands for a value that must not be kept.
 pub(super) const BLANK: &str = "[redacted]";
 
-/// All headers as a JSON object, in the order of the request until [`KEPT_BYTES_MAX`]; of a repeated one,
-/// the first.
+/// Parts of the names of headers that carry what opens a door. Rather one too many: nobody needs the value of a header
+/// that is called so.
+const WORDS: [&str; 23] = [
+    "assertion",
+    "auth",
+    "bearer",
+    "cookie",
+    "cred",
+    "csrf",
+    "hmac",
+    "jws",
+    "jwt",
+    "key",
+    "otp",
+    "pass",
+    "private",
+    "pwd",
+    "saml",
+    "secret",
+    "sess",
+    "sign",
+    "sso",
+    "ticket",
+    "token",
+    "verif",
+    "xsrf",
+];
+/// The same, as whole words between hyphens.
+const WHOLE_WORDS: [&str; 5] = ["access", "login", "mac", "pin", "sid"];
+/// Names with such a word whose values are public: they say which key, or which event.
+const PUBLIC: [&str; 2] = ["idempotency-key", "x-event-key"];
+/// How values begin that open a door whatever their header is called.
+const OPENERS: [&str; 5] = ["aws4-hmac-sha256 ", "basic ", "bearer ", "digest ", "eyj"];
+
+/// All headers as a JSON object, until [`KEPT_BYTES_MAX`]: first those that a stored event is read by, then the others in the
+/// order of the request; of a repeated one, the first.
 pub(crate) fn kept_headers(spec: &Spec, headers: &HeaderMap) -> String {
     let mut kept = serde_json::Map::new();
     let mut bytes_n = 0;
-    for (name, value) in headers {
-        let text = if is_secret(spec, name.as_str()) {
-            BLANK.into()
-        } else {
-            String::from_utf8_lossy(value.as_bytes())
+    let (needed, others): (Vec<_>, Vec<_>) =
+        headers.iter().partition(|(name, _)| is_needed(spec, name.as_str()));
+    for (name, value) in needed.into_iter().chain(others) {
+        let name = name.as_str();
+        let text = String::from_utf8_lossy(value.as_bytes());
+        let text = match name {
+            "content-type" => content_type(&text),
+            _ if is_secret(spec, name) || is_opener(&text) => BLANK,
+            _ => &text,
         };
-        bytes_n += name.as_str().len() + text.len();
+        bytes_n += name.len() + text.len();
         if bytes_n > KEPT_BYTES_MAX {
             break;
         }
-        if !kept.contains_key(name.as_str()) {
-            kept.insert(name.to_string(), text.into_owned().into());
+        if !kept.contains_key(name) {
+            kept.insert(name.to_owned(), text.into());
         }
     }
     // PostgreSQL takes no NUL in text; HTTP allows none in header values either.
@@ -38,17 +77,146 @@ pub(crate) fn value(kept: &str, name: &str) -> Option<String> {
     object.get(&name.to_ascii_lowercase())?.as_str().map(str::to_owned)
 }
 
+/// Kept headers without any of `secrets`, for those of a request that was not believed: whoever put one of them into the wrong
+/// place gave it away all the same.
+pub(crate) fn without<'a>(kept: &str, secrets: impl Iterator<Item = &'a str>) -> String {
+    /// Shorter ones would blank what is none.
+    const SECRET_BYTES_MIN: usize = 6;
+    let secrets: Vec<&str> = secrets.filter(|secret| secret.len() >= SECRET_BYTES_MIN).collect();
+    let Ok(mut object) = serde_json::from_str::<serde_json::Map<String, serde_json::Value>>(kept) else {
+        return kept.to_owned();
+    };
+    for value in object.values_mut() {
+        let is_given = |text: &str| secrets.iter().any(|secret| text.contains(secret));
+        if value.as_str().is_some_and(is_given) {
+            *value = BLANK.into();
+        }
+    }
+    serde_json::Value::Object(object).to_string()
+}
+
+/// Whether a stored event is read again by it.
+fn is_needed(spec: &Spec, name: &str) -> bool {
+    let is_this = |other: &String| other.eq_ignore_ascii_case(name);
+    name == "content-type" || spec.event.iter().any(|event| event.when_header.as_ref().is_some_and(is_this))
+}
+
+/// A content type that can be relied on; a form stays one, because it is read as one again.
+fn content_type(text: &str) -> &str {
+    const FORM: &str = "application/x-www-form-urlencoded";
+    let is_form = text.get(..FORM.len()).is_some_and(|start| start.eq_ignore_ascii_case(FORM));
+    match media_type(text) {
+        changed if changed != text && is_form => FORM,
+        kept => kept,
+    }
+}
+
 fn is_secret(spec: &Spec, name: &str) -> bool {
-    const WORDS: [&str; 7] = ["auth", "cookie", "token", "secret", "signature", "hmac", "api-key"];
     let is_known = |known: &String| match known.strip_suffix(['*', '-']) {
         Some(stem) => name.starts_with(&stem.to_ascii_lowercase()),
         None => known.eq_ignore_ascii_case(name),
     };
     let mut signatures = std::iter::once(&spec.signature).chain(&spec.alternative);
-    WORDS.iter().any(|word| name.contains(word))
+    is_secret_name(name)
         || signatures.any(|signature| match signature.scheme {
             // These name a family of headers, of which the signature alone is secret; its name says so.
             Scheme::StandardWebhooks => false,
             _ => signature.headers.iter().any(is_known),
         })
+}
+
+fn is_secret_name(name: &str) -> bool {
+    let is_public = PUBLIC.contains(&name) || name.ends_with("-key-id");
+    let has_word = WORDS.iter().any(|word| name.contains(word))
+        || name.split(['-', '_']).any(|word| WHOLE_WORDS.contains(&word));
+    has_word && !is_public
+}
+
+fn is_opener(text: &str) -> bool {
+    let start = text.get(..32).unwrap_or(text).to_ascii_lowercase();
+    // A URL with a password in it opens one too.
+    let has_password = || {
+        let rest =
+            text.split_once("://").map(|(_, rest)| rest.split(['/', '?', '#']).next().unwrap_or_default());
+        rest.is_some_and(|authority| authority.contains('@'))
+    };
+    OPENERS.iter().any(|opener| start.starts_with(opener)) || has_password()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_and_values_that_open_doors_are_known() {
+        for name in [
+            "authorization",
+            "proxy-authorization",
+            "x-auth",
+            "cookie",
+            "x-api-credential",
+            "x-hook-password",
+            "x-passphrase",
+            "x-pwd",
+            "x-api-key",
+            "apikey",
+            "x_session",
+            "x-sessionid",
+            "x-sid",
+            "x-jwt",
+            "x-amz-security-token",
+            "x-csrf",
+            "x-xsrf-token",
+            "x-signature",
+            "x-signed",
+            "signature-input",
+            "x-hub-signature-256",
+            "x-hmac",
+            "x-mac",
+            "x-otp",
+            "x-pin",
+            "x-access",
+            "x-saml-assertion",
+            "x-private",
+            "x-bearer",
+            "x-goog-iap-jwt-assertion",
+            "x-verification",
+            "x-secret",
+        ] {
+            assert!(is_secret_name(name), "{name}");
+        }
+        for name in [
+            "content-type",
+            "host",
+            "x-github-delivery",
+            "x-github-event",
+            "webhook-id",
+            "x-event-key",
+            "idempotency-key",
+            "x-circle-key-id",
+            "x-shopify-topic",
+            "x-forwarded-for",
+            "date",
+            "x-machine",
+        ] {
+            assert!(!is_secret_name(name), "{name}");
+        }
+        for value in
+            ["Basic dTpw", "BEARER x", "eyJhbGciOi.x.y", "https://u:p@h/x", "AWS4-HMAC-SHA256 Credential=x"]
+        {
+            assert!(is_opener(value), "{value}");
+        }
+        for value in ["Basically", "https://h/a@b", "application/json", ""] {
+            assert!(!is_opener(value), "{value}");
+        }
+    }
+
+    #[test]
+    fn a_secret_in_the_wrong_header_is_blanked_and_a_content_type_is_one() {
+        let kept = without(r#"{"x-note":"it is whsec_1!","x-other":"1"}"#, ["whsec_1", "1"].into_iter());
+        assert_eq!(kept, r#"{"x-note":"[redacted]","x-other":"1"}"#);
+        assert_eq!(content_type("Application/X-www-form-urlencoded; x"), "application/x-www-form-urlencoded");
+        assert_eq!(content_type("text/html\u{7}"), "application/octet-stream");
+        assert_eq!(content_type("application/json"), "application/json");
+    }
 }

@@ -5,6 +5,7 @@
 //! id of our own, so that it is kept and shown.
 
 mod batch;
+mod fields;
 mod headers;
 mod redact;
 mod xml;
@@ -22,11 +23,14 @@ use crate::types::{BodyDigest, EventKey, IncomingEvent, Name, ObjectVersion, Uni
 use crate::verify::{Verified, rfc3339_ms};
 
 use batch::lines;
-pub(crate) use headers::{kept_headers, value as kept_header};
+pub use fields::Json;
+pub(crate) use headers::{kept_headers, value as kept_header, without as without_secrets};
 pub use xml::xml_as_json;
 
 /// The `each` of bodies whose members are lists of events.
 const EVERY_LIST: &str = "/*";
+/// What the ids start with that we give to what has none: no sender can take one of those.
+const UNREADABLE: &str = "unreadable:";
 /// What a type that is missing or cannot be stored reads as.
 const TYPE_UNKNOWN: &str = "unknown";
 
@@ -232,7 +236,7 @@ impl Reader<'_> {
         IncomingEvent {
             key: EventKey {
                 provider: self.provider.clone(),
-                event_id: format!("unreadable:{}", hex::encode(digest)),
+                event_id: format!("{UNREADABLE}{}", hex::encode(digest)),
             },
             event_type: TYPE_UNKNOWN.to_owned(),
             digest,
@@ -279,6 +283,9 @@ impl Reader<'_> {
             }
         };
         stored_text(&joined).map_err(|why| format!("the event id {why}"))?;
+        if joined.starts_with(UNREADABLE) {
+            return Err(format!("the event id starts with `{UNREADABLE}`, as only ours do"));
+        }
         Ok(joined)
     }
 

@@ -15,7 +15,7 @@ use uuid::Uuid;
 
 use super::diagnose::{Diagnosis, diagnose};
 use crate::admit::Entry;
-use crate::logging::Sampler;
+use crate::logging::Lines;
 use crate::store::{Rejection, SecretUse, Store};
 use crate::types::{Name, UnixMs};
 use crate::verify::{Hash, RawRequest, Unbelieved, digest, hex_text, hmac};
@@ -41,7 +41,7 @@ pub(crate) struct Evidence {
     uses: Arc<Uses>,
     budget: Arc<Mutex<Budget>>,
     /// Which lines about requests are written.
-    pub(super) lines: Arc<Sampler>,
+    pub(super) lines: Arc<Lines>,
 }
 
 /// How many refusals were looked into in the second that is running.
@@ -74,7 +74,7 @@ impl Evidence {
     pub(crate) fn new(
         entries: Arc<BTreeMap<Name, Arc<Entry>>>,
         installation_id: &Uuid,
-        lines: Arc<Sampler>,
+        lines: Arc<Lines>,
     ) -> Self {
         let uses = entries.iter().map(|(name, entry)| {
             let one = |secret: &str| Use {

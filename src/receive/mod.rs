@@ -5,6 +5,7 @@
 
 mod diagnose;
 mod evidence;
+mod heavy;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,13 +13,15 @@ use std::sync::Arc;
 use tracing::{info, warn};
 
 use crate::admit::{AdmitError, Admitted, Admitter, Entry, Held};
-use crate::fetch::{FetchError, Fetcher, Recorder};
+use crate::fetch::{FetchError, Fetcher, Recorder, Wanted};
 use crate::provider::ActiveProvider;
 use crate::spec::AnswerSpec;
 use crate::types::{Name, Outcome};
 use crate::verify::{KeySource, RawRequest, Reply, Unbelieved, Verified, VerifyError};
+use diagnose::Diagnosis;
 pub(crate) use diagnose::diagnose;
 pub(crate) use evidence::{Evidence, fingerprint};
+use heavy::Heavy;
 
 /// What the sender hears when its request was believed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -62,6 +65,7 @@ pub(crate) struct Receiver {
     admitter: Admitter,
     evidence: Evidence,
     events_n_max: usize,
+    heavy: Heavy,
 }
 
 impl Receiver {
@@ -72,7 +76,7 @@ impl Receiver {
         evidence: Evidence,
         events_n_max: usize,
     ) -> Self {
-        Self { entries, admitter, evidence, events_n_max }
+        Self { entries, admitter, evidence, events_n_max, heavy: Heavy::new() }
     }
 
     /// The provider configured under `name`.
@@ -94,7 +98,7 @@ impl Receiver {
         let outcome = match &result {
             Ok(answer) => answer.outcome.map_or("none", Outcome::as_str),
             Err(ReceiveError::Verify(unbelieved)) => {
-                let found = self.evidence.refused(entry, unbelieved);
+                let found = self.looked_into(entry, unbelieved).await;
                 if let Some(left_out_n) = self.may_write(entry, found.reason) {
                     info!(provider.name = %name, reason = found.reason, detail = found.detail, left_out_n, "rejected a request");
                 }
@@ -123,12 +127,16 @@ impl Receiver {
         self.evidence.lines.may_write(entry.provider.name(), word)
     }
 
-    /// The answer to a handshake by another method than POST; events never come by those.
-    pub(crate) fn answer(&self, entry: &Arc<Entry>, request: &RawRequest) -> Option<Answer> {
-        let reply = entry.provider.handshake(request)?;
+    fn answered_a_handshake(&self, entry: &Entry) {
         if let Some(left_out_n) = self.may_write(entry, "handshake") {
             info!(provider.name = %entry.provider.name(), left_out_n, "answered a handshake");
         }
+    }
+
+    /// The answer to a handshake by another method than POST; events never come by those.
+    pub(crate) fn answer(&self, entry: &Arc<Entry>, request: &RawRequest) -> Option<Answer> {
+        let reply = entry.provider.handshake(request)?;
+        self.answered_a_handshake(entry);
         count(entry.provider.name(), "none");
         Some(Answer::to_handshake(reply))
     }
@@ -141,14 +149,12 @@ impl Receiver {
     ) -> Result<Answer, ReceiveError> {
         let provider = &entry.provider;
         if let Some(reply) = provider.handshake(&request) {
-            if let Some(left_out_n) = self.may_write(entry, "handshake") {
-                info!(provider.name = %provider.name(), left_out_n, "answered a handshake");
-            }
+            self.answered_a_handshake(entry);
             return Ok(Answer::to_handshake(reply));
         }
         let verified = match &entry.fetcher {
-            None => provider.believe(request)?,
-            Some(fetcher) => verify_fetching(provider, fetcher, request).await?,
+            None => self.believed(entry, request).await?,
+            Some(fetcher) => self.verify_fetching(entry, fetcher, request).await?,
         };
         if let Some(reply) = provider.challenge(&verified) {
             if let Some(left_out_n) = self.may_write(entry, "challenge") {
@@ -180,35 +186,73 @@ impl Receiver {
         );
         Ok(answer)
     }
-}
 
-/// Verifies, fetching keys that the request names and nobody has yet; and confirms what wants to be confirmed.
-async fn verify_fetching(
-    provider: &ActiveProvider,
-    fetcher: &Arc<Fetcher>,
-    request: RawRequest,
-) -> Result<Verified, ReceiveError> {
-    let verified = match provider.believe(request) {
-        Err(mut unbelieved) => {
-            // Once more, to see what it asks for in vain.
-            let recorder = Arc::new(Recorder::new(Arc::clone(fetcher)));
-            let asking = provider.clone().with_key_source(Arc::clone(&recorder) as Arc<dyn KeySource>);
-            drop(asking.believe(unbelieved.request.clone()));
-            let missing = recorder.missing();
-            if missing.is_empty() {
-                return Err(unbelieved.into());
-            }
-            match fetcher.fetch_missing(&missing).await {
-                Ok(()) => provider.believe(unbelieved.request)?,
-                Err(FetchError::NoSuchKey(more)) => {
-                    unbelieved.why = VerifyError::NoKey(format!("{}: {more}", unbelieved.why));
+    async fn believed(&self, entry: &Arc<Entry>, request: RawRequest) -> Result<Verified, ReceiveError> {
+        let (entry, bytes_n) = (Arc::clone(entry), request.body.len());
+        let believed = self.heavy.done(bytes_n, move || entry.provider.believe(request)).await;
+        Ok(believed.ok_or_else(interrupted)??)
+    }
+
+    async fn looked_into(&self, entry: &Arc<Entry>, unbelieved: &Unbelieved) -> Diagnosis {
+        let (evidence, entry, looked) = (self.evidence.clone(), Arc::clone(entry), unbelieved.clone());
+        let bytes_n = unbelieved.request.body.len();
+        let found = self.heavy.done(bytes_n, move || evidence.refused(&entry, &looked)).await;
+        found.unwrap_or_else(|| Diagnosis::plain(&unbelieved.why))
+    }
+
+    /// Verifies, fetching keys that the request names and nobody has yet; and confirms what wants to be confirmed.
+    async fn verify_fetching(
+        &self,
+        entry: &Arc<Entry>,
+        fetcher: &Arc<Fetcher>,
+        request: RawRequest,
+    ) -> Result<Verified, ReceiveError> {
+        let verified = match self.believed(entry, request).await {
+            Err(ReceiveError::Verify(mut unbelieved)) => {
+                let missing = self.missing(entry, fetcher, &unbelieved.request).await?;
+                if missing.is_empty() {
                     return Err(unbelieved.into());
                 }
-                Err(away) => return Err(away.into()),
+                match fetcher.fetch_missing(&missing).await {
+                    Ok(()) => self.believed(entry, unbelieved.request).await?,
+                    Err(FetchError::NoSuchKey(more)) => {
+                        unbelieved.why = VerifyError::NoKey(format!("{}: {more}", unbelieved.why));
+                        return Err(unbelieved.into());
+                    }
+                    Err(away) => return Err(away.into()),
+                }
             }
-        }
-        Ok(verified) => verified,
-    };
+            other => other?,
+        };
+        confirm(&entry.provider, fetcher, &verified).await?;
+        Ok(verified)
+    }
+
+    /// Verifies once more, to see which keys it asks for in vain.
+    async fn missing(
+        &self,
+        entry: &Arc<Entry>,
+        fetcher: &Arc<Fetcher>,
+        request: &RawRequest,
+    ) -> Result<Vec<Wanted>, ReceiveError> {
+        let recorder = Arc::new(Recorder::new(Arc::clone(fetcher)));
+        let asking = entry.provider.clone().with_key_source(Arc::clone(&recorder) as Arc<dyn KeySource>);
+        let (bytes_n, request) = (request.body.len(), request.clone());
+        self.heavy.done(bytes_n, move || drop(asking.believe(request))).await.ok_or_else(interrupted)?;
+        Ok(recorder.missing())
+    }
+}
+
+fn interrupted() -> ReceiveError {
+    ReceiveError::Keys(FetchError::Away("the verification broke off".to_owned()))
+}
+
+/// Confirms, at the sender, what a believed request wants to have confirmed.
+async fn confirm(
+    provider: &ActiveProvider,
+    fetcher: &Arc<Fetcher>,
+    verified: &Verified,
+) -> Result<(), ReceiveError> {
     let body = &verified.request().body;
     let says = |pointer: &str| crate::json::text_of(body, pointer).ok();
     for confirm in &provider.spec().confirm {
@@ -218,7 +262,7 @@ async fn verify_fetching(
             info!(provider.name = %provider.name(), "confirmed a subscription at the sender");
         }
     }
-    Ok(verified)
+    Ok(())
 }
 
 fn count(provider: &Name, outcome: &'static str) {

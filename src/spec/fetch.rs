@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 
 use super::SettingSpec;
+use super::hosts::{is_name_of, is_path_of, mistake_of};
 
 /// Where the keys of a setting come from, when the operator wrote none: fetched when a request first names one.
 #[derive(Debug, Clone, Deserialize)]
@@ -15,8 +16,13 @@ pub struct FetchSpec {
     /// The address, `https` only. `{id}` is the key's id, percent-encoded, or alone the URL that the request
     /// names; `{setting:NAME}` or `{setting:NAME|default}` is a setting of the provider.
     pub url: String,
-    /// Hosts that may be asked: exact, with `*` for one label.
+    /// Hosts that may be asked: exact, or with `*` before the sender's own domain, or with `{region}` for one of AWS.
     pub hosts: Vec<String>,
+    /// The path that a URL of the request must have, whole, with one `{hex}` or `{name}`; it has no query then.
+    pub path: Option<String>,
+    /// Names of which a certificate must have one, with `{region}` for that of the host.
+    #[serde(default)]
+    pub names: Vec<String>,
     /// How the key is in the answer.
     pub form: FetchForm,
     /// Where it is in a JSON answer.
@@ -60,8 +66,10 @@ pub struct ConfirmSpec {
     pub when: BTreeMap<String, String>,
     /// JSON pointer to the address.
     pub url: String,
-    /// Hosts that may be asked: exact, with `*` for one label.
+    /// Hosts that may be asked, as in [`FetchSpec`].
     pub hosts: Vec<String>,
+    /// The path that the address must have; its query is the sender's own.
+    pub path: String,
 }
 
 fn get() -> String {
@@ -82,8 +90,13 @@ impl FetchSpec {
         if self.url != "{id}" && !self.url.starts_with("https://") {
             return Err("fetch.url: it must be https:// or {id}".to_owned());
         }
-        if self.hosts.is_empty() || !self.hosts.iter().all(|host| is_pattern(host)) {
-            return Err("fetch.hosts: name the sender's hosts, with `*` for one label at most".to_owned());
+        check_hosts("fetch.hosts", &self.hosts)?;
+        if self.url == "{id}" {
+            let why = "where a request names the URL, say which path it must have, from `/` on";
+            check_path("fetch.path", self.path.as_deref().unwrap_or_default(), why)?;
+        }
+        if !self.names.is_empty() && self.form != FetchForm::Pem {
+            return Err("fetch.names: they are for certificates, form = \"pem\"".to_owned());
         }
         if (self.form == FetchForm::Json) != self.pointer.is_some() {
             return Err("fetch.pointer: it belongs to form = \"json\"".to_owned());
@@ -95,69 +108,39 @@ impl FetchSpec {
     }
 }
 
+impl FetchSpec {
+    /// Whether this is where the sender has its keys.
+    pub fn is_path(&self, path: &str) -> bool {
+        self.path.as_ref().is_none_or(|pattern| is_path_of(path, pattern))
+    }
+
+    /// Whether a certificate that `host` has may be of `name`.
+    pub fn is_name(&self, name: &str, host: &str) -> bool {
+        is_name_of(name, host, &self.names)
+    }
+}
+
+fn check_hosts(key: &str, hosts: &[String]) -> Result<(), String> {
+    if hosts.is_empty() {
+        return Err(format!("{key}: name the sender's hosts"));
+    }
+    let found = hosts.iter().find_map(|host| Some((host, mistake_of(host)?)));
+    found.map_or(Ok(()), |(host, why)| Err(format!("{key}: `{host}`: {why}")))
+}
+
+fn check_path(key: &str, path: &str, why: &str) -> Result<(), String> {
+    let is_plain =
+        path.starts_with('/') && !path.contains(['*', '?', '#', '%', '\\']) && !path.contains("..");
+    if is_plain { Ok(()) } else { Err(format!("{key}: {why}")) }
+}
+
 impl ConfirmSpec {
     pub(super) fn check(&self) -> Result<(), String> {
-        if self.hosts.is_empty() || !self.hosts.iter().all(|host| is_pattern(host)) {
-            return Err("confirm.hosts: name the sender's hosts, with `*` for one label at most".to_owned());
-        }
+        check_hosts("confirm.hosts", &self.hosts)?;
+        check_path("confirm.path", &self.path, "say which path the address must have, from `/` on")?;
         if self.when.is_empty() {
             return Err("confirm.when: say which requests".to_owned());
         }
         Ok(())
-    }
-}
-
-/// At least two labels behind a `*`, so that no pattern is a whole top-level domain.
-fn is_pattern(host: &str) -> bool {
-    let labels: Vec<&str> = host.split('.').collect();
-    let stars_n = labels.iter().filter(|label| **label == "*").count();
-    let plain =
-        |label: &&str| !label.is_empty() && label.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-');
-    stars_n <= 1
-        && labels.iter().all(|label| *label == "*" || plain(label))
-        && (stars_n == 0 || labels.len() - stars_n >= 2)
-}
-
-/// Whether `host` is one of `patterns`.
-pub fn is_host_of(host: &str, patterns: &[String]) -> bool {
-    let labels: Vec<&str> = host.split('.').collect();
-    patterns.iter().any(|pattern| {
-        let wanted: Vec<&str> = pattern.split('.').collect();
-        wanted.len() == labels.len()
-            && wanted.iter().zip(&labels).all(|(wanted, label)| {
-                *wanted == "*" && !label.is_empty() || wanted.eq_ignore_ascii_case(label)
-            })
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_star_is_one_label_and_never_all_of_a_domain() {
-        let patterns = ["*.paypal.com".to_owned(), "sns.*.amazonaws.com".to_owned(), "paypal.com".to_owned()];
-        for host in ["api.paypal.com", "paypal.com", "SNS.us-east-1.amazonaws.com"] {
-            assert!(is_host_of(host, &patterns), "{host}");
-        }
-        for host in [
-            "a.b.paypal.com",
-            "evilpaypal.com",
-            "paypal.com.evil.test",
-            ".paypal.com",
-            "",
-            "x.sns.y.amazonaws.com",
-        ] {
-            assert!(!is_host_of(host, &patterns), "{host}");
-        }
-        for (pattern, want) in [
-            ("*.com", false),
-            ("*", false),
-            ("*.*.paypal.com", false),
-            ("a_b.com", false),
-            ("*.paypal.com", true),
-        ] {
-            assert_eq!(is_pattern(pattern), want, "{pattern}");
-        }
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use super::{Encoding, Scheme, Template};
+use super::{Chars, Encoding, Piece, Scheme, Spec, Template};
 
 /// When every condition that is written holds, the answer is sent and nothing is admitted.
 #[derive(Debug, Clone, Deserialize)]
@@ -53,22 +53,26 @@ pub struct HandshakeSpec {
     pub headers: BTreeMap<String, Template>,
 }
 
-/// A value of the query that must be a secret of ours.
+/// A value of the query that must be a token of ours. Never a secret: a query stands in the log of every proxy.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TokenSpec {
     /// The value's name.
     pub query: String,
-    /// The setting it must equal; where the operator wrote none, one of the secrets.
+    /// The setting it must equal; where the operator wrote none, nothing is answered.
     pub setting: String,
 }
 
-/// What `{mac}` is.
+/// What `{mac}` is. Whoever may choose the text has it signed by us, so it must be none that a body could be.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MacSpec {
     /// The text.
     pub of: Template,
+    /// What it is made of; a text with anything else in it is not answered.
+    pub chars: Chars,
+    /// Its most characters.
+    pub length_max: usize,
     /// Its digest.
     #[serde(default = "sha256")]
     pub scheme: Scheme,
@@ -78,7 +82,7 @@ pub struct MacSpec {
 }
 
 impl HandshakeSpec {
-    pub(super) fn check(&self) -> Result<(), String> {
+    pub(super) fn check(&self, spec: &Spec) -> Result<(), String> {
         const METHODS: [&str; 4] = ["GET", "HEAD", "OPTIONS", "POST"];
         if !METHODS.contains(&self.method.as_str()) {
             return Err(format!("handshake.method: `{}` is not one of {}", self.method, METHODS.join(", ")));
@@ -91,9 +95,58 @@ impl HandshakeSpec {
         if self.method == "POST" && !has_condition {
             return Err("handshake: a POST needs a condition, or every event would be one".to_owned());
         }
+        if let Some(token) = &self.token
+            && !spec.setting.iter().any(|one| one.name == token.setting)
+        {
+            return Err(format!("handshake.token: `{}` is no [[setting]]", token.setting));
+        }
+        if let Some(mac) = &self.mac {
+            self.check_mac(mac, spec)?;
+        }
+        let templates = self.json.values().chain(self.headers.values()).chain([&self.body]);
+        if let Some(text) = templates.into_iter().find(|text| !self.may_say(text)) {
+            return Err(format!("handshake: `{}` tells a stranger what is ours", text.as_str()));
+        }
         self.when.keys().chain(&self.without).try_for_each(|key| super::pointer("handshake.when", key))
     }
+
+    /// An unsigned handshake is anybody's: what it answers may hold what was asked, and nothing of ours.
+    fn may_say(&self, text: &Template) -> bool {
+        let is_asked = |piece: &Piece| {
+            matches!(
+                piece,
+                Piece::Literal(_) | Piece::Header(_) | Piece::Json(_) | Piece::Query(_) | Piece::Mac
+            )
+        };
+        self.signed || text.pieces().iter().all(is_asked)
+    }
+
+    /// A stranger who may choose what we sign must not be able to choose a body: every body of the kind is a JSON
+    /// object then, whose brace [`Chars`] never has.
+    fn check_mac(&self, mac: &MacSpec, spec: &Spec) -> Result<(), String> {
+        if !(1..=LENGTH_MAX).contains(&mac.length_max) {
+            return Err(format!("handshake.mac.length_max: write a number from 1 to {LENGTH_MAX}"));
+        }
+        if self.signed {
+            return Ok(());
+        }
+        let ways = || spec.alternative.iter().chain([&spec.signature]);
+        if !ways().all(|way| way.scheme.is_mac() && way.signed.has(&Piece::Body)) {
+            return Err(
+                "handshake.mac: an unsigned one is for kinds that sign {body} with an HMAC".to_owned()
+            );
+        }
+        if !ways().all(|way| way.body_object) {
+            return Err("handshake.mac: an unsigned one signs whatever it is asked: set \
+                        `signature.body_object = true`, so that no body can be such a text"
+                .to_owned());
+        }
+        Ok(())
+    }
 }
+
+/// Longest text that a handshake may be asked to sign, in characters.
+const LENGTH_MAX: usize = 512;
 
 fn post() -> String {
     "POST".to_owned()
@@ -106,4 +159,42 @@ fn sha256() -> Scheme {
 }
 fn empty() -> Template {
     Template::empty()
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::spec::Spec;
+
+    /// A kind that signs what a stranger asks for.
+    const X: &str = include_str!("../../providers/x_twitter/provider.toml");
+
+    #[test]
+    fn an_unsigned_handshake_signs_nothing_that_could_be_a_body() {
+        #[track_caller]
+        fn check(from: &str, to: &str, want: &str) {
+            let text = X.replacen(from, to, 1);
+            assert_ne!(text, X, "the row changes nothing");
+            let error = Spec::parse(&text).expect_err(want).to_string();
+            assert!(error.contains(want), "{error}");
+        }
+        assert!(Spec::parse(X).is_ok());
+        check("body_object = true", "", "signature.body_object = true");
+        check(r#"chars = "A-Za-z0-9_+/=-", "#, "", "missing field `chars`");
+        check("length_max = 128, ", "", "missing field `length_max`");
+        check("length_max = 128", "length_max = 100000", "handshake.mac.length_max");
+        check("A-Za-z0-9_+/=-", " -~", "is no set of characters");
+        check("A-Za-z0-9_+/=-", "a-z{", "is no set of characters");
+        check(r#"scheme = "hmac-sha256""#, r#"scheme = "code""#, "sign {body} with an HMAC");
+        check(
+            r#"scheme = "hmac-sha256""#,
+            "scheme = \"token\"\nweak = \"token\"",
+            "sign {body} with an HMAC",
+        );
+        let other =
+            "\n[alternative]\nscheme = \"hmac-sha1\"\nheaders = [\"x\"]\nwhen_header = \"x\"\n[[event]]";
+        check("\n[[event]]", other, "signature.body_object = true");
+        check("sha256={mac}", "{setting:a}", "tells a stranger what is ours");
+        let token = "query = \"crc_token\"\ntoken = { query = \"t\", setting = \"s\" }";
+        check(r#"query = "crc_token""#, token, "`s` is no [[setting]]");
+    }
 }

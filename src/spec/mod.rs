@@ -3,21 +3,27 @@
 //! No and/or/regex language: what this cannot say is a named scheme in `verify/` or code in the kind's
 //! `mod.rs`. Every key is documented here and shown in `providers/README.md`.
 
+mod chars;
 mod event;
 mod fetch;
 mod handshake;
+mod hosts;
 mod layout;
 mod mistakes;
+mod setting;
 mod signature;
 mod template;
 
 use serde::Deserialize;
 
+pub use chars::Chars;
 pub use event::{BodyFormat, EventSpec, Source, Sources};
-pub use fetch::{ConfirmSpec, FetchForm, FetchSpec, is_host_of};
+pub use fetch::{ConfirmSpec, FetchForm, FetchSpec};
 pub use handshake::{HandshakeSpec, MacSpec, TokenSpec};
+pub use hosts::is_host_of;
 pub use layout::{Layout, Slot};
 pub use mistakes::Mistake;
+pub use setting::{DevKey, SettingForm, SettingSpec};
 pub use signature::{Encoding, Scheme, SecretFormat, SignatureSpec, TimeUnit, Weakness};
 pub use template::{Piece, Template};
 
@@ -99,67 +105,6 @@ fn ok() -> u16 {
     200
 }
 
-/// `[[setting]]`: what else a provider of this kind is told.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct SettingSpec {
-    /// Its key under `[providers.NAME.settings]`.
-    pub name: String,
-    /// Whether it is one text, several, or texts with ids.
-    #[serde(default)]
-    pub form: SettingForm,
-    /// Whether a provider cannot do without it.
-    #[serde(default)]
-    pub needed: bool,
-    /// Where the operator finds it.
-    pub hint: String,
-    /// The published value of examples: what `serve --dev`, `sign` and published vectors that do not say use.
-    pub dev: Option<String>,
-    /// That the example is a public key of this sort; its private half is what `sign` signs with.
-    pub dev_key: Option<DevKey>,
-    /// The id of that example, where the setting has ids.
-    #[serde(default = "dev_id")]
-    pub dev_id: String,
-}
-
-fn dev_id() -> String {
-    "dev".to_owned()
-}
-
-/// The sorts of keys that `serve --dev` trusts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum DevKey {
-    /// Generated once for a working directory.
-    Ed25519,
-    /// Generated once for a working directory.
-    P256,
-    /// Published with Hooklatch, because nothing here can generate one.
-    Rsa,
-    /// A certificate of that RSA key.
-    Certificate,
-}
-
-impl DevKey {
-    /// Whether it has to be generated before it can be used.
-    pub fn is_generated(self) -> bool {
-        matches!(self, Self::Ed25519 | Self::P256)
-    }
-}
-
-/// How a setting is written.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum SettingForm {
-    /// One text or secret.
-    #[default]
-    Text,
-    /// A text or a list of them.
-    List,
-    /// A table of ids and texts.
-    Named,
-}
-
 /// Why a `provider.toml` is not a spec.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("provider.toml of `{kind}`: {why}")]
@@ -196,6 +141,12 @@ impl Spec {
         self.signature.keys.is_none() && !matches!(self.signature.scheme, Scheme::Basic | Scheme::Unsigned)
     }
 
+    /// Whether an event goes by the time of its arrival, so that a request that is sent again is another event.
+    pub fn is_new_each_time(&self) -> bool {
+        let is_received = |source: &Source| matches!(source, Source::Received(_));
+        self.event.iter().any(|event| event.id.0.iter().any(is_received))
+    }
+
     /// Whether `serve --dev` and `sign` need keys that are generated.
     pub fn needs_generated_keys(&self) -> bool {
         self.setting.iter().any(|setting| setting.dev_key.is_some_and(DevKey::is_generated))
@@ -230,7 +181,7 @@ impl Spec {
             alternative,
         ];
         let events = self.event.iter().map(EventSpec::check);
-        let handshakes = self.handshake.iter().map(HandshakeSpec::check);
+        let handshakes = self.handshake.iter().map(|handshake| handshake.check(self));
         let fetches = self.fetch.iter().map(|fetch| fetch.check(&self.setting));
         let confirms = self.confirm.iter().map(ConfirmSpec::check);
         let more = events.chain(handshakes).chain(fetches).chain(confirms);
@@ -251,15 +202,6 @@ impl Spec {
     fn check_answer(&self) -> Result<(), String> {
         match self.answer.iter().map(|answer| answer.status).find(|status| !(200..=299).contains(status)) {
             Some(status) => Err(format!("answer.status: {status} is not a success: write 200 to 299")),
-            None => Ok(()),
-        }
-    }
-
-    /// A key in a setting that nobody can write would never be found.
-    fn check_settings(&self) -> Result<(), String> {
-        let is_unknown = |name: &&String| self.setting.iter().all(|setting| setting.name != **name);
-        match self.signature.keys.iter().find(is_unknown) {
-            Some(name) => Err(format!("signature.keys: no [[setting]] is called `{name}`: declare it")),
             None => Ok(()),
         }
     }

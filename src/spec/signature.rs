@@ -45,8 +45,8 @@ pub struct SignatureSpec {
     pub secret_separator: Option<char>,
     /// What the sender puts before a secret, to be left out.
     pub secret_strip: Option<String>,
-    /// Fewest key bytes that the server starts with.
-    #[serde(default = "one")]
+    /// Fewest key bytes that the server starts with: 16, and 8 at least where a sender's own secrets are shorter.
+    #[serde(default = "sixteen")]
     pub secret_bytes_min: usize,
     /// Whether `secrets` has to be configured.
     #[serde(default = "yes")]
@@ -80,6 +80,9 @@ pub struct SignatureSpec {
     /// Whether an empty body is refused however it is signed.
     #[serde(default)]
     pub body_needed: bool,
+    /// Whether a body that is no JSON object is refused however it is signed.
+    #[serde(default)]
+    pub body_object: bool,
     /// What this scheme leaves open, shown to whoever chooses it.
     pub weak: Option<Weakness>,
     /// Whether the sender may send without any signature; taken only with `unverified = "accept"`.
@@ -87,8 +90,8 @@ pub struct SignatureSpec {
     pub may_be_unsigned: bool,
 }
 
-fn one() -> usize {
-    1
+fn sixteen() -> usize {
+    16
 }
 fn yes() -> bool {
     true
@@ -210,6 +213,9 @@ pub enum SecretFormat {
     WhsecOrText,
 }
 
+/// What no kind may go below: shorter secrets are guessed.
+const SECRET_BYTES_MIN: usize = 8;
+
 impl SignatureSpec {
     /// Whether the signature covers the URL as the sender called it.
     pub fn has_signed_url(&self) -> bool {
@@ -220,6 +226,9 @@ impl SignatureSpec {
         let is_name = |name: &str| name.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b));
         if let Some(name) = self.headers.iter().find(|name| !is_name(name.trim_end_matches('*'))) {
             return Err(format!("signature.headers: `{name}` is not the name of a header"));
+        }
+        if self.secret_bytes_min < SECRET_BYTES_MIN {
+            return Err(format!("signature.secret_bytes_min: write {SECRET_BYTES_MIN} or more"));
         }
         match self.scheme {
             Scheme::Unsigned if !self.may_be_unsigned => {

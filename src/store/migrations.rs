@@ -1,6 +1,8 @@
 //! The embedded migrations: equal numbers and names in both dialects, forward only.
 //!
-//! To add one: a file of the next number in both folders of `migrations/`, and one line here.
+//! To add one: a file of the next number in both folders of `migrations/`, and one line here. One that only expands
+//! (new tables, columns that are null or have a default) lets older binaries run beside it. One that takes away what an
+//! older binary uses says so in its own text: `UPDATE schema_floor SET version = N`.
 
 use sqlx::migrate::{Migration, MigrationType, Migrator};
 use sqlx::{AssertSqlSafe, SqlSafeStr};
@@ -43,6 +45,12 @@ const ALL: &[(i64, &str, &str, &str)] = &[
         include_str!("../../migrations/sqlite/0006_evidence.sql"),
         include_str!("../../migrations/postgres/0006_evidence.sql"),
     ),
+    (
+        7,
+        "schema_floor",
+        include_str!("../../migrations/sqlite/0007_schema_floor.sql"),
+        include_str!("../../migrations/postgres/0007_schema_floor.sql"),
+    ),
 ];
 
 /// The version this binary wants.
@@ -63,6 +71,12 @@ fn migrator(text: impl Fn(&(i64, &'static str, &'static str, &'static str)) -> &
         let sql = AssertSqlSafe(text(migration)).into_sql_str();
         Migration::new(migration.0, migration.1.into(), MigrationType::Simple, sql, false)
     };
-    // A newer binary may have gone further; expand-then-contract lets this one run beside it.
-    Migrator { migrations: ALL.iter().map(one).collect(), ignore_missing: true, ..Migrator::DEFAULT }
+    // A newer binary may have gone further; `schema_floor` says whether this one may run beside it. No lock of the
+    // driver's: it is one of a session, which a pooler may share; ours is one of the transaction.
+    Migrator {
+        migrations: ALL.iter().map(one).collect(),
+        ignore_missing: true,
+        locking: false,
+        ..Migrator::DEFAULT
+    }
 }

@@ -75,7 +75,9 @@ mod admission;
 mod error;
 mod evidence;
 mod limit;
+mod message;
 mod migrations;
+mod opening;
 mod operator;
 mod pool;
 mod postgres;
@@ -92,35 +94,28 @@ use uuid::Uuid;
 pub use admission::{Admission, AtOnce};
 pub use error::StoreError;
 pub use evidence::{REJECTIONS_N_MAX, Rejection, SecretUse};
+pub(crate) use opening::waiting;
+pub use opening::{Pooling, PostgresSettings, StoreSettings};
 pub use operator::{
     Act, AttemptRow, AuditRow, Chosen, DECISION_N_MAX, Decided, Decision, Decree, Filter, PauseRow,
 };
 use pool::Trust;
 use tx::TxKind;
 pub use tx::{Tx, TxConnection, Value};
-use types::laned;
+use types::Now;
 pub use types::{
-    BornLease, DueEvent, EventCount, EventRow, EventUpdate, Latched, LeaseWant, LeasedMessage, MessageCount,
-    MessageRow, NewMessage, SchemaState, SettleTo, Settlement,
+    BornLease, DueEvent, EventCount, EventRow, EventUpdate, Latched, LeaseWant, LeasedMessage, LostClaims,
+    MessageCount, MessageRow, NewMessage, SchemaState, SettleTo, Settlement,
 };
 
-use crate::types::{EventKey, EventState, UnixMs};
+use crate::types::{Clock, EventKey, EventState, UnixMs};
 
 /// How long operations under way have to end when the store is closed.
 const CLOSE_LIMIT: Duration = Duration::from_secs(3);
 
-/// Where the database is.
-#[derive(Debug, Clone)]
-pub struct StoreSettings {
-    /// `sqlite://PATH` or `postgres://…`.
-    pub url: String,
-    /// Most connections; SQLite has one writer and this many readers.
-    pub connections_n: u32,
-}
-
-/// The database. Cloning is cheap and shares the connections.
+/// The database. Cloning is cheap and shares the connections. The second part: whether it tells the time itself.
 #[derive(Clone)]
-pub struct Store(Backend);
+pub struct Store(Backend, bool);
 
 #[derive(Clone)]
 enum Backend {
@@ -146,16 +141,24 @@ impl Backend {
 }
 
 impl Store {
-    /// Connects, and refuses a database that could lose what it confirmed.
-    pub async fn open(settings: &StoreSettings) -> Result<Self, StoreError> {
-        let url = &settings.url;
-        if url.starts_with("postgres://") || url.starts_with("postgresql://") {
-            return postgres::open(url, settings.connections_n).await.map(Backend::Postgres).map(Self);
-        }
-        if url.starts_with("sqlite:") {
-            return sqlite::open(url, settings.connections_n).await.map(Backend::Sqlite).map(Self);
-        }
-        Err(StoreError::Refused("database url must start with `sqlite:` or `postgres:`".to_owned()))
+    fn new(backend: Backend) -> Self {
+        Self(backend, false)
+    }
+
+    /// The same database, whose leases and due times go by its own clock where it has one, not by those of the
+    /// nodes: clocks that differ then cost nobody his lease. A clock that tests set by hand goes before.
+    #[must_use]
+    pub fn timed_by(self, clock: &Clock) -> Self {
+        Self(self.0, !clock.is_manual())
+    }
+
+    /// Whether leases and due times go by the database's own clock.
+    pub fn is_own_clock(&self) -> bool {
+        self.1 && matches!(self.0, Backend::Postgres(_))
+    }
+
+    fn now(&self, ms: UnixMs) -> Now {
+        Now { ms, is_theirs: self.is_own_clock() }
     }
 
     /// `sqlite` or `postgres`.
@@ -180,9 +183,12 @@ impl Store {
         Ok((before + 1..=after).collect())
     }
 
-    /// Whether the schema is the one this binary wants.
+    /// Whether this binary may run on the schema.
     pub async fn schema_state(&self) -> Result<SchemaState, StoreError> {
-        Ok(SchemaState::of(self.schema_version().await?, migrations::latest()))
+        let found = self.schema_version().await?;
+        // Before there was a floor, no binary could run on a schema newer than its own.
+        let floor: Option<i64> = alone!(self.writer.schema_floor())?;
+        Ok(SchemaState::of(found, floor.unwrap_or(found), migrations::latest()))
     }
 
     async fn schema_version(&self) -> Result<i64, StoreError> {
@@ -288,84 +294,5 @@ impl Store {
     pub async fn unreadable_bytes(&self) -> Result<Vec<(String, u64)>, StoreError> {
         let found: Vec<(String, i64)> = alone!(self.reader.unreadable_bytes())?;
         Ok(found.into_iter().map(|(provider, bytes_n)| (provider, bytes_n.unsigned_abs())).collect())
-    }
-
-    /// The messages of one event, by effect name.
-    pub async fn message_list_of_event(&self, key: &EventKey) -> Result<Vec<MessageRow>, StoreError> {
-        let key = key.clone();
-        alone!(self.people.message_list_of_event(&key))
-    }
-
-    /// Takes due messages of the wanted destinations, each for `lease_ms`, counting and recording an
-    /// attempt before any byte leaves. A lease that ended without a settlement is due like any other.
-    pub async fn message_lease(
-        &self,
-        wants: &[LeaseWant],
-        now_ms: UnixMs,
-        lease_ms: i64,
-        node: &str,
-    ) -> Result<Vec<LeasedMessage>, StoreError> {
-        let wants: Vec<LeaseWant> = wants.iter().filter(|want| want.free_n > 0).cloned().collect();
-        if wants.is_empty() {
-            return Ok(Vec::new());
-        }
-        let node = node.to_owned();
-        if matches!(self.0, Backend::Postgres(_)) {
-            return alone!(self.writer.message_lease(&wants, now_ms, lease_ms, &node));
-        }
-        if !self.message_is_any_due(&wants, now_ms).await? {
-            return Ok(Vec::new());
-        }
-        together!(self.message_lease(&wants, now_ms, lease_ms, &node))
-    }
-
-    /// Whether it is worth the writer's time to look; on PostgreSQL, which has no single writer, always.
-    async fn message_is_any_due(&self, wants: &[LeaseWant], now_ms: UnixMs) -> Result<bool, StoreError> {
-        let Backend::Sqlite(db) = self.0.clone() else { return Ok(true) };
-        let wants = wants.to_vec();
-        limit::whole("message_lease", limit::OPERATION_LIMIT, async move {
-            let look = async {
-                let mut held = db.reader().take().await?;
-                let answer = sqlite::message_is_any_due(held.connection()?, &wants, now_ms);
-                let answer = limit::limited(answer).await;
-                held.give_back_after(answer)
-            };
-            look.await.map_err(|source| StoreError::from_sqlx("message_lease", source))
-        })
-        .await
-    }
-
-    /// Prolongs the lease of a message to `until_ms` while its call is under way; `false` when it is no longer
-    /// this worker's: then nothing was changed.
-    pub async fn message_extend(
-        &self,
-        message_id: &str,
-        attempt_n: u32,
-        until_ms: UnixMs,
-    ) -> Result<bool, StoreError> {
-        let message_id = message_id.to_owned();
-        alone!(self.writer.message_extend(&message_id, attempt_n, until_ms))
-    }
-
-    /// Writes what attempts came to. `false` for each whose token is no longer the message's: then nothing
-    /// of it was written.
-    pub async fn message_settle(&self, settlements: &[Settlement]) -> Result<Vec<bool>, StoreError> {
-        if settlements.is_empty() {
-            return Ok(Vec::new());
-        }
-        let written = settlements.to_vec();
-        // One statement where it can be.
-        let is_one = matches!(self.0, Backend::Postgres(_)) && laned(settlements).is_empty();
-        let settled: std::collections::HashSet<String> = if is_one {
-            alone!(self.writer.message_settle(&written))?
-        } else {
-            together!(self.message_settle(&written))?
-        };
-        Ok(settlements.iter().map(|one| settled.contains(&one.message_id)).collect())
-    }
-
-    /// How many unfinished messages stand where.
-    pub async fn message_counts(&self) -> Result<Vec<MessageCount>, StoreError> {
-        alone!(self.reader.message_counts())
     }
 }

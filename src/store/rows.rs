@@ -5,10 +5,13 @@ use sqlx::{ColumnIndex, Decode, Row, Type};
 
 use super::evidence::{Rejection, SecretUse};
 use super::operator::{AttemptRow, AuditRow, PauseRow};
+use super::types::Token;
 use super::{
     DueEvent, EventCount, EventRow, LeasedMessage, MessageCount, MessageRow, NewMessage, SettleTo, Settlement,
 };
-use crate::types::{AttemptResult, EventKey, IncomingEvent, MessageState, Name, ObjectVersion};
+use crate::types::{
+    AttemptResult, EventKey, IncomingEvent, MessageState, Name, ObjectVersion, UnixMs, media_type,
+};
 
 /// A row of either database: what the conversions below need of it.
 pub(super) trait AnyRow {
@@ -55,7 +58,7 @@ fn name(column: &str, text: &str) -> sqlx::Result<Name> {
 /// The content type among kept headers, a JSON object.
 fn kept_content_type(kept: &str) -> Option<String> {
     let headers: serde_json::Value = serde_json::from_str(kept).ok()?;
-    headers.get("content-type")?.as_str().map(str::to_owned)
+    headers.get("content-type")?.as_str().map(|text| media_type(text).to_owned())
 }
 
 fn count(number: i64) -> u32 {
@@ -150,12 +153,49 @@ impl LeasedMessage {
             has_lane: row.text_or_null(20)?.is_some(),
             is_previous_unsettled: false,
             is_previous_unknown: row.text_or_null(16)?.as_deref() == Some(AttemptResult::Unknown.as_str()),
+            previous_ended_at_ms: row.int_or_null(21)?,
             created_at_ms: row.int(15)?,
             first_sent_at_ms: row.int(13)?,
             key_valid_until_ms: row.int(14)?,
             lease_until_ms: row.int(12)?,
         })
     }
+}
+
+/// A claimed message; or, where its row cannot be read, what settles it, so that it stands in nobody's way. Not even
+/// that of a row that does not say whose claim it is: its lease will end.
+pub(super) fn claimed(
+    row: &impl AnyRow,
+    is_lapsed: bool,
+    now_ms: UnixMs,
+) -> Result<LeasedMessage, Option<Box<Settlement>>> {
+    let error = match LeasedMessage::from_row(row) {
+        Ok(message) => return Ok(LeasedMessage { is_previous_unsettled: is_lapsed, ..message }),
+        Err(error) => error,
+    };
+    let is_body_gone = matches!((row.bytes_or_null(10), row.bytes_or_null(17)), (Ok(None), Ok(None)));
+    let why = if is_body_gone {
+        "its body is no longer kept".to_owned()
+    } else {
+        format!("it cannot be read: {error}")
+    };
+    let is_uncertain = row.text_or_null(16).is_ok_and(|last| last.as_deref() == Some("unknown"));
+    let (Ok(message_id), Ok(attempt_n)) = (row.text(0), row.int(11)) else {
+        tracing::error!(%error, "a claimed message does not say who it is");
+        return Err(None);
+    };
+    Err(Some(Box::new(Settlement {
+        message_id,
+        has_lane: row.text_or_null(20).is_ok_and(|lane| lane.is_some()),
+        attempt_n: count(attempt_n),
+        to: SettleTo::Held,
+        result: if is_uncertain { AttemptResult::Unknown } else { AttemptResult::Released },
+        http_status: None,
+        error: Some(why),
+        response: None,
+        is_unsent: true,
+        settled_at_ms: now_ms,
+    })))
 }
 
 impl MessageRow {
@@ -293,12 +333,18 @@ impl NewMessage {
             has_lane: false,
             is_previous_unsettled: false,
             is_previous_unknown: false,
+            previous_ended_at_ms: None,
             created_at_ms: self.created_at_ms,
             first_sent_at_ms: self.created_at_ms,
             key_valid_until_ms: lease.key_valid_until_ms,
             lease_until_ms: lease.until_ms,
         })
     }
+}
+
+/// A message and the claim that its settlement was written for.
+pub(super) fn settled(row: &impl AnyRow) -> sqlx::Result<Token> {
+    Ok((row.text(0)?, count(row.int(1)?)))
 }
 
 impl SettleTo {
@@ -332,6 +378,7 @@ impl Settlement {
             "http_status": self.http_status,
             "error": self.error,
             "response": self.response,
+            "is_unsent": self.is_unsent,
             "settled_at_ms": self.settled_at_ms,
         })
     }

@@ -78,6 +78,44 @@ pub struct NewMessage {
     pub lease: Option<BornLease>,
 }
 
+/// Whose time an operation goes by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Now {
+    /// What the caller's clock shows.
+    pub(super) ms: UnixMs,
+    /// Whether the database's own clock counts, where it has one: what the caller says are durations from `ms`,
+    /// and what the caller is told is turned into its own times.
+    pub(super) is_theirs: bool,
+}
+
+/// What a look for due messages took.
+#[derive(Debug, Default)]
+pub(super) struct Claimed {
+    pub(super) messages: Vec<LeasedMessage>,
+    /// What settles those that cannot be read.
+    pub(super) unreadable: Vec<Settlement>,
+}
+
+impl Claimed {
+    pub(super) fn add(&mut self, row: Result<LeasedMessage, Option<Box<Settlement>>>) {
+        match row {
+            Ok(message) => self.messages.push(message),
+            Err(unreadable) => self.unreadable.extend(unreadable.map(|one| *one)),
+        }
+    }
+}
+
+/// Claims whose answer never came: nobody has what they took.
+#[derive(Debug, Clone)]
+pub struct LostClaims {
+    /// What they were claimed as.
+    pub holders: Vec<String>,
+    /// Of these destinations.
+    pub destinations: Vec<Name>,
+    /// The oldest of them was made so long ago. Milliseconds.
+    pub age_ms: i64,
+}
+
 /// The lease a message is written with: its first claim, made before it is there for anybody else to see.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BornLease {
@@ -87,6 +125,9 @@ pub struct BornLease {
     pub until_ms: UnixMs,
     /// Past this nothing is sent by itself.
     pub key_valid_until_ms: UnixMs,
+    /// When it was taken by the clock that these times are of: they become as many milliseconds from the moment
+    /// of the insert, by the database's clock if it has one. `None`: they are written as they are.
+    pub taken_at_ms: Option<UnixMs>,
 }
 
 /// An event taken out to be dispatched again, its row locked until the transaction ends.
@@ -157,6 +198,8 @@ pub struct LeasedMessage {
     pub is_previous_unsettled: bool,
     /// Whether the last settled attempt ended `unknown`.
     pub is_previous_unknown: bool,
+    /// When the attempt before this one ended: settled, or at the latest with its lease. `None` for a first one.
+    pub previous_ended_at_ms: Option<UnixMs>,
     /// Claims that do not count against the attempts allowed: those that were handed back unsent, and all before
     /// a person's last word to send it again.
     pub attempts_before_n: u32,
@@ -205,9 +248,14 @@ pub struct Settlement {
     pub error: Option<String>,
     /// The piece of the answer that is kept.
     pub response: Option<String>,
+    /// Nothing was sent and nothing asked: the claim costs no attempt, and the last call's end stays where it is.
+    pub is_unsent: bool,
     /// When.
     pub settled_at_ms: UnixMs,
 }
+
+/// A message's id and a claim of it: who may settle it.
+pub(super) type Token = (String, u32);
 
 /// The messages among these that others may wait behind.
 pub(super) fn laned(settlements: &[Settlement]) -> Vec<String> {
@@ -252,23 +300,38 @@ pub enum SchemaState {
         /// What this binary wants.
         wanted: i64,
     },
-    /// Newer than this binary knows.
-    Ahead {
+    /// Newer than this binary knows, and it may run on it: everything it uses is still there.
+    Expanded {
         /// What is there.
         found: i64,
         /// What this binary wants.
         wanted: i64,
     },
+    /// Newer than this binary knows, and not for it any more.
+    Ahead {
+        /// What is there.
+        found: i64,
+        /// What this binary wants.
+        wanted: i64,
+        /// The oldest version that a binary may want there.
+        floor: i64,
+    },
 }
 
 impl SchemaState {
-    /// Compares version numbers; 0 is an empty database.
-    pub(super) fn of(found: i64, wanted: i64) -> Self {
+    /// Compares version numbers; 0 is an empty database. `floor` is the oldest version that a binary may want.
+    pub(super) fn of(found: i64, floor: i64, wanted: i64) -> Self {
         match found.cmp(&wanted) {
             std::cmp::Ordering::Equal => Self::Current,
             std::cmp::Ordering::Less => Self::Behind { found, wanted },
-            std::cmp::Ordering::Greater => Self::Ahead { found, wanted },
+            std::cmp::Ordering::Greater if wanted >= floor => Self::Expanded { found, wanted },
+            std::cmp::Ordering::Greater => Self::Ahead { found, wanted, floor },
         }
+    }
+
+    /// Whether this binary may run on it.
+    pub fn is_usable(self) -> bool {
+        matches!(self, Self::Current | Self::Expanded { .. })
     }
 }
 
@@ -276,8 +339,18 @@ impl std::fmt::Display for SchemaState {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Current => f.write_str("current"),
-            Self::Behind { found, wanted } => write!(f, "at version {found}, older than {wanted}"),
-            Self::Ahead { found, wanted } => write!(f, "at version {found}, newer than {wanted}"),
+            Self::Behind { found, wanted } => write!(
+                f,
+                "at version {found}, older than {wanted}: run `hooklatch migrate`, or set database.migrate = true"
+            ),
+            Self::Expanded { found, wanted } => {
+                write!(f, "at version {found}, newer than {wanted} and still fit for it")
+            }
+            Self::Ahead { found, wanted, floor } => write!(
+                f,
+                "at version {found}, which takes binaries from version {floor} on, and this one wants {wanted}: \
+                 start the Hooklatch that brought the schema there, or a later one"
+            ),
         }
     }
 }

@@ -1,66 +1,201 @@
 //! Bodies written again the way a sender writes them before it signs: JSON as JavaScript's `JSON.stringify`
 //! would, PHP's `serialize`. Works on raw JSON text, so a number keeps the digits it was sent with.
 
-use crate::json::{elements, members};
+use std::borrow::Cow;
+
+use serde_json::value::RawValue;
 
 /// Deepest nesting that is followed. These bodies are written again before anybody is believed, so a stranger
-/// must not choose how deep we go: each level takes stack, and reads what is left once more.
+/// must not choose how deep we go: each level takes stack.
 const DEPTH_MAX: usize = 64;
+/// Most values in a text that is written again: what is kept of each while the whole is sorted must not grow to many
+/// times the body.
+const VALUES_N_MAX: usize = 100_000;
 
 /// The JSON without white space between its parts; everything else as it is. `None` when it is not JSON, or
-/// nested deeper than any sender does it.
+/// nested deeper or of more values than any sender does it.
 pub fn compact_json(json: &[u8]) -> Option<Vec<u8>> {
-    is_shallow(json).then(|| written(json, false))?
+    written(parsed(json)?, false, json.len())
 }
 
 /// As [`compact_json`], with the members of every object sorted by their names.
 pub fn sorted_json(json: &[u8]) -> Option<Vec<u8>> {
-    is_shallow(json).then(|| written(json, true))?
+    written(parsed(json)?, true, json.len())
 }
 
-/// Whether nothing is nested deeper than [`DEPTH_MAX`], told in one pass.
-fn is_shallow(json: &[u8]) -> bool {
-    let (mut depth, mut is_text, mut is_escaped) = (0_usize, false, false);
+/// A value as it stands in the text.
+enum Node<'a> {
+    /// A text with its quotes, a number or a word.
+    Plain(&'a str),
+    Array(Vec<Node<'a>>),
+    Object(Vec<(Cow<'a, str>, Node<'a>)>),
+}
+
+/// The whole text as a tree, in two passes however it is nested: one says that it is JSON, the other takes it apart.
+fn parsed(json: &[u8]) -> Option<Node<'_>> {
+    if !is_bounded(json) {
+        return None;
+    }
+    let raw: &RawValue = serde_json::from_slice(json).ok()?;
+    Walk { text: raw.get(), at: 0 }.value()
+}
+
+/// Whether it is nested no deeper than [`DEPTH_MAX`] and has no more than [`VALUES_N_MAX`] values, told in one pass.
+fn is_bounded(json: &[u8]) -> bool {
+    let (mut depth, mut values_n, mut is_text, mut is_escaped) = (0_usize, 1_usize, false, false);
     for byte in json {
         match byte {
             _ if is_escaped => is_escaped = false,
             b'\\' => is_escaped = is_text,
             b'"' => is_text = !is_text,
-            b'[' | b'{' if !is_text => depth += 1,
+            b'[' | b'{' if !is_text => {
+                depth += 1;
+                values_n += 1;
+            }
+            b',' if !is_text => values_n += 1,
             b']' | b'}' if !is_text => depth = depth.saturating_sub(1),
             _ => {}
         }
-        if depth > DEPTH_MAX {
+        if depth > DEPTH_MAX || values_n > VALUES_N_MAX {
             return false;
         }
     }
     true
 }
 
-fn written(json: &[u8], is_sorted: bool) -> Option<Vec<u8>> {
-    let json = json.trim_ascii();
-    match json.first()? {
-        b'{' => {
-            let mut list = members(json)?;
-            if is_sorted {
-                list.sort_by(|(one, _), (other, _)| one.cmp(other));
-            }
-            let pairs = list.into_iter().map(|(name, value)| {
-                let mut pair = text(&name).into_bytes();
-                pair.push(b':');
-                pair.extend(written(value, is_sorted)?);
-                Some(pair)
-            });
-            Some([b"{".as_slice(), &pairs.collect::<Option<Vec<_>>>()?.join(&b','), b"}"].concat())
+/// Goes through a text that is known to be JSON, once.
+struct Walk<'a> {
+    text: &'a str,
+    at: usize,
+}
+
+impl<'a> Walk<'a> {
+    fn peek(&mut self) -> Option<u8> {
+        let bytes = self.text.as_bytes();
+        while bytes.get(self.at).is_some_and(u8::is_ascii_whitespace) {
+            self.at += 1;
         }
-        b'[' => {
-            let list = elements(json)?;
-            let items = list.into_iter().map(|range| written(json.get(range)?, is_sorted));
-            Some([b"[".as_slice(), &items.collect::<Option<Vec<_>>>()?.join(&b','), b"]"].concat())
-        }
-        b'"' => Some(text(&serde_json::from_slice::<String>(json).ok()?).into_bytes()),
-        _ => serde_json::from_slice::<&serde_json::value::RawValue>(json).ok().map(|raw| number(raw.get())),
+        bytes.get(self.at).copied()
     }
+
+    /// Steps over `byte` if it is next.
+    fn took(&mut self, byte: u8) -> bool {
+        let is_next = self.peek() == Some(byte);
+        self.at += usize::from(is_next);
+        is_next
+    }
+
+    fn value(&mut self) -> Option<Node<'a>> {
+        match self.peek()? {
+            b'{' => self.object(),
+            b'[' => self.array(),
+            b'"' => self.string().map(Node::Plain),
+            _ => {
+                let rest = self.text.get(self.at..)?;
+                let is_end = |c: char| c.is_ascii_whitespace() || ",]}".contains(c);
+                let (plain, _) = rest.split_at_checked(rest.find(is_end).unwrap_or(rest.len()))?;
+                self.at += plain.len();
+                Some(Node::Plain(plain))
+            }
+        }
+    }
+
+    /// A text with its quotes.
+    fn string(&mut self) -> Option<&'a str> {
+        self.peek()?;
+        let from = self.at;
+        let mut is_escaped = false;
+        for (n, byte) in self.text.as_bytes().get(from + 1..)?.iter().enumerate() {
+            match byte {
+                _ if is_escaped => is_escaped = false,
+                b'\\' => is_escaped = true,
+                b'"' => {
+                    self.at = from + n + 2;
+                    return self.text.get(from..self.at);
+                }
+                _ => {}
+            }
+        }
+        None
+    }
+
+    fn array(&mut self) -> Option<Node<'a>> {
+        let mut items = Vec::new();
+        self.at += 1;
+        if self.took(b']') {
+            return Some(Node::Array(items));
+        }
+        loop {
+            items.push(self.value()?);
+            if !self.took(b',') {
+                return self.took(b']').then_some(Node::Array(items));
+            }
+        }
+    }
+
+    fn object(&mut self) -> Option<Node<'a>> {
+        let mut members = Vec::new();
+        self.at += 1;
+        if self.took(b'}') {
+            return Some(Node::Object(members));
+        }
+        loop {
+            let name = self.string()?;
+            let name = if name.contains('\\') {
+                Cow::Owned(serde_json::from_str(name).ok()?)
+            } else {
+                Cow::Borrowed(name.get(1..name.len() - 1)?)
+            };
+            if !self.took(b':') {
+                return None;
+            }
+            members.push((name, self.value()?));
+            if !self.took(b',') {
+                return self.took(b'}').then_some(Node::Object(members));
+            }
+        }
+    }
+}
+
+fn written(node: Node<'_>, is_sorted: bool, bytes_n: usize) -> Option<Vec<u8>> {
+    let mut out = Vec::with_capacity(bytes_n);
+    write(node, is_sorted, &mut out)?;
+    Some(out)
+}
+
+fn write(node: Node<'_>, is_sorted: bool, out: &mut Vec<u8>) -> Option<()> {
+    match node {
+        Node::Plain(raw) if raw.starts_with('"') => {
+            out.extend_from_slice(text(&serde_json::from_str::<Cow<'_, str>>(raw).ok()?).as_bytes());
+        }
+        Node::Plain(raw) => out.extend(number(raw)),
+        Node::Array(items) => {
+            out.push(b'[');
+            for (n, item) in items.into_iter().enumerate() {
+                if n > 0 {
+                    out.push(b',');
+                }
+                write(item, is_sorted, out)?;
+            }
+            out.push(b']');
+        }
+        Node::Object(mut members) => {
+            if is_sorted {
+                members.sort_by(|(one, _), (other, _)| one.cmp(other));
+            }
+            out.push(b'{');
+            for (n, (name, value)) in members.into_iter().enumerate() {
+                if n > 0 {
+                    out.push(b',');
+                }
+                out.extend_from_slice(text(&name).as_bytes());
+                out.push(b':');
+                write(value, is_sorted, out)?;
+            }
+            out.push(b'}');
+        }
+    }
+    Some(())
 }
 
 /// A text as `JSON.stringify` writes it.
@@ -110,6 +245,13 @@ mod tests {
         for bad in ["", "{", "[1,]", "nul", "{\"a\":}"] {
             assert_eq!(compact_json(bad.as_bytes()), None, "{bad}");
         }
+        let list = |n: usize| format!("[{}]", vec!["1"; n].join(","));
+        assert!(sorted_json(list(VALUES_N_MAX - 1).as_bytes()).is_some());
+        assert_eq!(sorted_json(list(VALUES_N_MAX + 1).as_bytes()), None);
+        assert_eq!(
+            compact_json(br#"{"\u0061\"":[ ],"b":{ }, "c" : true }"#).as_deref(),
+            Some(br#"{"a\"":[],"b":{},"c":true}"#.as_slice())
+        );
         let nested = |depth: usize| format!("{}1{}", "[".repeat(depth), "]".repeat(depth));
         assert!(sorted_json(nested(DEPTH_MAX).as_bytes()).is_some());
         assert!(

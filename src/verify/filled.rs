@@ -6,6 +6,9 @@ use super::{Keys, RawRequest, VerifyError, deciding_header};
 use crate::json::text_of;
 use crate::spec::{Piece, Template};
 
+/// Most headers that a signature may name.
+const HEADERS_N_MAX: usize = 64;
+
 /// What fills a template besides the request.
 #[derive(Default)]
 pub(super) struct Caught<'a> {
@@ -42,8 +45,13 @@ fn part<'a>(
         Piece::Body => Cow::Borrowed(&request.body),
         Piece::Header(name) => Cow::Borrowed(deciding_header(&request.headers, name)?.as_bytes()),
         Piece::HeaderValues => {
-            let names = caught.headers.split(' ').filter(|name| !name.is_empty());
-            let values = names.map(|name| deciding_header(&request.headers, name));
+            let names: Vec<&str> = caught.headers.split(' ').filter(|name| !name.is_empty()).collect();
+            // Each is copied before anybody is believed: a name that is there often would be a header's length often.
+            let is_again = |(n, name): (usize, &&str)| names.iter().take(n).any(|other| other == name);
+            if names.len() > HEADERS_N_MAX || names.iter().enumerate().any(is_again) {
+                return Err(VerifyError::malformed("headers", "it names more than are sent, or one twice"));
+            }
+            let values = names.into_iter().map(|name| deciding_header(&request.headers, name));
             Cow::Owned(values.collect::<Result<Vec<_>, _>>()?.join(".").into_bytes())
         }
         Piece::Json(pointer) => {

@@ -1,26 +1,60 @@
 //! `application/x-www-form-urlencoded` bodies as bytes: what a sender signed may be in any character set.
 
-/// Names and values in their order, decoded.
-pub fn form_pairs(body: &[u8]) -> Vec<(Vec<u8>, Vec<u8>)> {
-    let pairs = body.split(|byte| *byte == b'&').filter(|pair| !pair.is_empty());
-    let split = |pair: &[u8]| {
-        let at = pair.iter().position(|byte| *byte == b'=').unwrap_or(pair.len());
-        (decoded(pair.get(..at).unwrap_or_default()), decoded(pair.get(at + 1..).unwrap_or_default()))
-    };
-    pairs.map(split).collect()
+/// Most fields of a form. Senders have a few dozen; a stranger's body of half a million empty ones would be sorted and
+/// copied before anybody is believed.
+pub const FIELDS_N_MAX: usize = 1_000;
+
+/// A form, taken apart once: names and values in their order, decoded.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Form(Vec<(Vec<u8>, Vec<u8>)>);
+
+impl Form {
+    /// Why [`Form::parse`] gives nothing.
+    pub const TOO_MANY: &'static str = "it has more than 1000 fields";
+
+    /// `None` when it has more than [`FIELDS_N_MAX`] fields, which is told before anything is decoded.
+    pub fn parse(body: &[u8]) -> Option<Self> {
+        if raw_pairs(body).nth(FIELDS_N_MAX).is_some() {
+            return None;
+        }
+        Some(Self(raw_pairs(body).map(pair).collect()))
+    }
+
+    /// The one value of this name; `None` when there is none, or several.
+    pub fn one(&self, name: &str) -> Option<&[u8]> {
+        let mut values = self.0.iter().filter(|(known, _)| known == name.as_bytes());
+        let value = &values.next()?.1;
+        values.next().is_none().then_some(value)
+    }
+
+    /// As [`Form::one`], where it is UTF-8.
+    pub fn text(&self, name: &str) -> Option<&str> {
+        std::str::from_utf8(self.one(name)?).ok()
+    }
+
+    /// All of them.
+    pub fn pairs(&self) -> &[(Vec<u8>, Vec<u8>)] {
+        &self.0
+    }
+
+    /// All of them, for who sorts or drops some.
+    pub fn into_pairs(self) -> Vec<(Vec<u8>, Vec<u8>)> {
+        self.0
+    }
 }
 
-/// The one value of this name; `None` when there is none, or several.
-pub fn form_value(body: &[u8], name: &str) -> Option<Vec<u8>> {
-    let mut values = form_pairs(body).into_iter().filter(|(known, _)| known == name.as_bytes());
-    let value = values.next()?.1;
-    values.next().is_none().then_some(value)
+fn raw_pairs(body: &[u8]) -> impl Iterator<Item = &[u8]> {
+    body.split(|byte| *byte == b'&').filter(|pair| !pair.is_empty())
+}
+
+fn pair(raw: &[u8]) -> (Vec<u8>, Vec<u8>) {
+    let at = raw.iter().position(|byte| *byte == b'=').unwrap_or(raw.len());
+    (decoded(raw.get(..at).unwrap_or_default()), decoded(raw.get(at + 1..).unwrap_or_default()))
 }
 
 /// The same form with one value put in or replaced, for kinds whose signature is a field.
 pub fn form_with(body: &[u8], name: &str, value: &str) -> Vec<u8> {
-    let is_it = |pair: &[u8]| form_pairs(pair).iter().any(|(known, _)| known == name.as_bytes());
-    let others = body.split(|byte| *byte == b'&').filter(|pair| !pair.is_empty() && !is_it(pair));
+    let others = raw_pairs(body).filter(|raw| pair(raw).0 != name.as_bytes());
     let mut pairs: Vec<Vec<u8>> = others.map(<[u8]>::to_vec).collect();
     pairs
         .push(form_urlencoded::Serializer::new(String::new()).append_pair(name, value).finish().into_bytes());
@@ -38,11 +72,15 @@ mod tests {
 
     #[test]
     fn forms_are_decoded_as_bytes() {
-        let pairs = form_pairs(b"a=1+2%2B&&b&c=%ff%zz=");
+        let form = |body: &[u8]| Form::parse(body).expect("a form");
+        let pairs = form(b"a=1+2%2B&&b&c=%ff%zz=").into_pairs();
         let want: [(&[u8], &[u8]); 3] = [(b"a", b"1 2+"), (b"b", b""), (b"c", b"\xff%zz=")];
         assert_eq!(pairs.iter().map(|(n, v)| (n.as_slice(), v.as_slice())).collect::<Vec<_>>(), want);
-        assert_eq!(form_value(b"a=1&b=2", "b").as_deref(), Some(b"2".as_slice()));
-        assert_eq!(form_value(b"a=1&a=1", "a"), None);
+        assert_eq!(form(b"a=1&b=2").one("b"), Some(b"2".as_slice()));
+        assert_eq!(form(b"a=1&a=1").one("a"), None);
+        assert_eq!(form(b"a=%ff").text("a"), None);
+        assert!(Form::parse("a&".repeat(FIELDS_N_MAX).as_bytes()).is_some());
+        assert_eq!(Form::parse("a&".repeat(FIELDS_N_MAX + 1).as_bytes()), None);
         assert_eq!(form_with(b"a=1&s=&b=2", "s", "x+/="), b"a=1&b=2&s=x%2B%2F%3D");
     }
 }

@@ -85,24 +85,23 @@ fn is_meant(spec: &HandshakeSpec, request: &RawRequest) -> bool {
 }
 
 fn is_only_field(body: &[u8], name: &str) -> bool {
-    matches!(super::form_pairs(body).as_slice(), [(known, _)] if known == name.as_bytes())
+    let form = super::Form::parse(body).unwrap_or_default();
+    matches!(form.pairs(), [(known, _)] if known == name.as_bytes())
 }
 
 fn knows_token(token: &TokenSpec, keys: &Keys, request: &RawRequest) -> bool {
     let Some(given) = query_value(&request.url, &token.query) else { return false };
-    match keys.settings().text(&token.setting) {
-        Some(wanted) => same(wanted.as_bytes(), given.as_bytes()),
-        None => keys.token_matches(given.as_bytes()).is_some(),
-    }
+    keys.settings().text(&token.setting).is_some_and(|wanted| same(wanted.as_bytes(), given.as_bytes()))
 }
 
 fn mac_of(spec: &MacSpec, keys: &Keys, request: &RawRequest) -> Option<String> {
-    let parts = parts(&spec.of, request, keys, &Caught::default()).ok()?;
+    let text = parts(&spec.of, request, keys, &Caught::default()).ok()?.concat();
+    std::str::from_utf8(&text).ok().filter(|text| spec.chars.fit(text, spec.length_max))?;
     let hash = match spec.scheme {
         Scheme::HmacSha1 => Hash::Sha1,
         Scheme::HmacSha512 => Hash::Sha512,
         _ => Hash::Sha256,
     };
     let secret = keys.secrets().next()?;
-    Some(encoded(spec.encoding, &hmac(hash, secret.as_bytes(), &[&parts.concat()])))
+    Some(encoded(spec.encoding, &hmac(hash, secret.as_bytes(), &[&text])))
 }

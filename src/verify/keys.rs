@@ -13,7 +13,7 @@ use super::private::SigningKey;
 use super::public::{PublicKey, PublicScheme};
 use super::sign::SignError;
 use crate::config::{KindSettings, Secret};
-use crate::spec::{Scheme, SecretFormat, SignatureSpec};
+use crate::spec::{Scheme, SecretFormat, SignatureSpec, Spec};
 
 /// Why configured secrets are no keys. Never says what they are.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -39,10 +39,20 @@ pub enum KeyError {
     #[error("a secret is a private key, which only its sender should have: configure the public one")]
     Private,
     /// Shorter than its scheme allows.
-    #[error("secret {position} has {bytes_n} bytes of key, its scheme wants at least {min_n}")]
+    #[error("secret {position} has {bytes_n} bytes of key, and fewer than {min_n} can be guessed")]
     TooShort {
         /// From 1, as in the config.
         position: usize,
+        /// What it has.
+        bytes_n: usize,
+        /// What it needs.
+        min_n: usize,
+    },
+    /// A setting that is a secret, and shorter than it may be.
+    #[error("has {bytes_n} bytes, and fewer than {min_n} can be guessed")]
+    SettingTooShort {
+        /// Its name.
+        name: String,
         /// What it has.
         bytes_n: usize,
         /// What it needs.
@@ -145,19 +155,31 @@ impl Keys {
         self
     }
 
-    /// Refuses private keys, and keys shorter than the kind's floor. Not part of [`Keys::new`], so that published test
-    /// vectors with short secrets can be judged.
-    pub fn check_strength(&self, spec: &SignatureSpec) -> Result<(), KeyError> {
+    /// Refuses private keys, and secrets, tokens and settings shorter than the kind's floors. Not part of [`Keys::new`],
+    /// so that published test vectors with short secrets can be judged.
+    pub fn check_strength(&self, spec: &Spec) -> Result<(), KeyError> {
         if self.signer.is_some() {
             return Err(KeyError::Private);
         }
-        for (n, named) in self.list.iter().enumerate() {
-            let bytes_n = match &named.key {
-                Key::Sha1(_, n) | Key::Sha256(_, n) | Key::Sha384(_, n) | Key::Sha512(_, n) => *n,
-                Key::Public(_) => continue,
-            };
-            if bytes_n < spec.secret_bytes_min {
-                return Err(KeyError::TooShort { position: n + 1, bytes_n, min_n: spec.secret_bytes_min });
+        let min_n = spec.signature.secret_bytes_min;
+        let of_key = |named: &NamedKey| match &named.key {
+            Key::Sha1(_, n) | Key::Sha256(_, n) | Key::Sha384(_, n) | Key::Sha512(_, n) => Some(*n),
+            Key::Public(_) => None,
+        };
+        // Of tokens no keys are made.
+        let lengths: Vec<Option<usize>> = match self.list.as_slice() {
+            [] => self.secrets().map(|secret| Some(secret.len())).collect(),
+            list => list.iter().map(of_key).collect(),
+        };
+        let short =
+            |(n, bytes_n): (usize, &Option<usize>)| Some((n, (*bytes_n).filter(|bytes_n| *bytes_n < min_n)?));
+        if let Some((n, bytes_n)) = lengths.iter().enumerate().find_map(short) {
+            return Err(KeyError::TooShort { position: n + 1, bytes_n, min_n });
+        }
+        for (name, min_n) in spec.secret_settings() {
+            let lengths = self.settings.all(name).map(|one| secret_bytes(one.value.reveal()));
+            if let Some(bytes_n) = lengths.min().filter(|bytes_n| *bytes_n < min_n) {
+                return Err(KeyError::SettingTooShort { name: name.to_owned(), bytes_n, min_n });
             }
         }
         Ok(())
@@ -203,26 +225,13 @@ impl Keys {
 
     /// Which key signed `parts`, one after the other, as `signature`. Constant-time for each key.
     pub fn mac_matches<P: AsRef<[u8]>>(&self, parts: &[P], signature: &[u8]) -> Option<usize> {
-        self.mac_matches_of(None, parts, signature)
+        self.macs(parts).matches(None, signature)
     }
 
-    /// As [`Keys::mac_matches`], of the keys with this id alone.
-    pub(super) fn mac_matches_of<P: AsRef<[u8]>>(
-        &self,
-        id: Option<&str>,
-        parts: &[P],
-        signature: &[u8],
-    ) -> Option<usize> {
-        self.list.iter().position(|named| {
-            is_asked(named, id)
-                && match &named.key {
-                    Key::Sha1(mac, _) => fed(mac.clone(), parts).verify_slice(signature).is_ok(),
-                    Key::Sha256(mac, _) => fed(mac.clone(), parts).verify_slice(signature).is_ok(),
-                    Key::Sha384(mac, _) => fed(mac.clone(), parts).verify_slice(signature).is_ok(),
-                    Key::Sha512(mac, _) => fed(mac.clone(), parts).verify_slice(signature).is_ok(),
-                    Key::Public(_) => false,
-                }
-        })
+    /// What every key makes of `parts`, for requests that carry several signatures: computed once, compared often.
+    pub(super) fn macs<P: AsRef<[u8]>>(&self, parts: &[P]) -> Macs<'_> {
+        let made = self.list.iter().map(|named| (named, mac_by(&named.key, parts)));
+        Macs(made.collect())
     }
 
     /// Which public key signed `message` as `signature`.
@@ -252,13 +261,7 @@ impl Keys {
 
     /// The signature of `parts` by the newest key that can sign.
     pub fn mac<P: AsRef<[u8]>>(&self, parts: &[P]) -> Option<Vec<u8>> {
-        self.list.iter().find_map(|named| match &named.key {
-            Key::Sha1(mac, _) => Some(fed(mac.clone(), parts).finalize().into_bytes().to_vec()),
-            Key::Sha256(mac, _) => Some(fed(mac.clone(), parts).finalize().into_bytes().to_vec()),
-            Key::Sha384(mac, _) => Some(fed(mac.clone(), parts).finalize().into_bytes().to_vec()),
-            Key::Sha512(mac, _) => Some(fed(mac.clone(), parts).finalize().into_bytes().to_vec()),
-            Key::Public(_) => None,
-        })
+        self.list.iter().find_map(|named| mac_by(&named.key, parts))
     }
 
     /// The signature of `message` by the private key, where there is one of that kind.
@@ -279,11 +282,41 @@ impl Keys {
     }
 }
 
+/// How many bytes a setting has, which may say that its text is base64.
+fn secret_bytes(text: &str) -> usize {
+    match text.strip_prefix("base64:") {
+        Some(stem) => key_base64(stem).map_or(0, |bytes| bytes.len()),
+        None => text.len(),
+    }
+}
+
 /// A key whose id is known is tried only when it is asked for; one without an id always.
 fn is_asked(named: &NamedKey, id: Option<&str>) -> bool {
     match (&named.id, id) {
         (Some(own), Some(asked)) => own == asked,
         _ => true,
+    }
+}
+
+/// The MACs of one text by every key that makes them.
+pub(super) struct Macs<'a>(Vec<(&'a NamedKey, Option<Vec<u8>>)>);
+
+impl Macs<'_> {
+    /// Which key made `signature`, of those with this id; one without an id always counts. Constant-time for each.
+    pub(super) fn matches(&self, id: Option<&str>, signature: &[u8]) -> Option<usize> {
+        self.0.iter().position(|(named, mac)| {
+            is_asked(named, id) && mac.as_ref().is_some_and(|mac| same(mac, signature))
+        })
+    }
+}
+
+fn mac_by<P: AsRef<[u8]>>(key: &Key, parts: &[P]) -> Option<Vec<u8>> {
+    match key {
+        Key::Sha1(mac, _) => Some(fed(mac.clone(), parts).finalize().into_bytes().to_vec()),
+        Key::Sha256(mac, _) => Some(fed(mac.clone(), parts).finalize().into_bytes().to_vec()),
+        Key::Sha384(mac, _) => Some(fed(mac.clone(), parts).finalize().into_bytes().to_vec()),
+        Key::Sha512(mac, _) => Some(fed(mac.clone(), parts).finalize().into_bytes().to_vec()),
+        Key::Public(_) => None,
     }
 }
 

@@ -30,7 +30,7 @@ pub use encoding::{
     decode_hex, digest, hex_text, hmac, same,
 };
 pub use filled::{path_and_query, query_value};
-pub use form::{form_pairs, form_value, form_with};
+pub use form::{FIELDS_N_MAX, Form, form_with};
 pub use handshake::{Reply, reply};
 pub use jws::{Jws, jws_hs256, jws_signed};
 pub use keys::{KeyError, KeySource, KeyWanted, Keys};
@@ -47,6 +47,9 @@ use crate::types::UnixMs;
 
 /// Most signatures of one header that are tried; a sender in rotation sends two or three.
 const SIGNATURES_N_MAX: usize = 16;
+
+/// Longest value of a header that decides. Bytes; the longest of a sender is a token of some two thousand.
+pub const HEADER_BYTES_MAX: usize = 8_192;
 
 /// A request as it came, before anything is believed.
 #[derive(Debug, Clone)]
@@ -253,6 +256,9 @@ pub fn deciding_header<'a>(headers: &'a HeaderMap, name: &str) -> Result<&'a str
     let value = values.next().ok_or_else(|| VerifyError::HeaderMissing(name.to_owned()))?;
     if values.next().is_some() {
         return Err(VerifyError::HeaderRepeated(name.to_owned()));
+    }
+    if value.len() > HEADER_BYTES_MAX {
+        return Err(VerifyError::malformed(name, "it is longer than 8192 bytes"));
     }
     value.to_str().map_err(|_| VerifyError::malformed(name, "it is not ASCII text"))
 }

@@ -7,7 +7,8 @@ use http::HeaderMap;
 
 use super::encoding::decoded;
 use super::filled::{Caught, parts};
-use super::public::PublicKey;
+use super::keys::Macs;
+use super::public::{PublicKey, PublicScheme};
 use super::time::{check_time, signed_at};
 use super::{Keys, RawRequest, SIGNATURES_N_MAX, VerifyError, deciding_header};
 use crate::json::text_of;
@@ -23,9 +24,18 @@ struct Carried<'a> {
     key_ids: Vec<((usize, usize), &'a str)>,
 }
 
+/// What signatures are compared with: made once, however many there are.
+enum Made<'a> {
+    Macs(Macs<'a>),
+    Message(PublicScheme, Vec<u8>),
+}
+
 pub(super) fn verify(spec: &SignatureSpec, keys: &Keys, request: &RawRequest) -> Result<usize, VerifyError> {
     if spec.body_needed && request.body.is_empty() {
         return Err(VerifyError::malformed("body", "it is empty"));
+    }
+    if spec.body_object && !is_object(&request.body) {
+        return Err(VerifyError::malformed("body", "it is no JSON object, and nothing else is sent"));
     }
     for (name, want) in &spec.required_headers {
         if deciding_header(&request.headers, name)? != want {
@@ -59,12 +69,17 @@ pub(super) fn verify(spec: &SignatureSpec, keys: &Keys, request: &RawRequest) ->
     let caught =
         Caught { timestamp: timestamp.map_or("", |(_, text)| text), headers: carried.headers, mac: "" };
     let parts = parts(&spec.signed, request, keys, &caught)?;
+    let mut made = None;
     let mut is_any_decodable = false;
     for (at, text) in carried.signatures.iter().take(SIGNATURES_N_MAX) {
         let Some(signature) = decoded(spec.encoding, text) else { continue };
         is_any_decodable = true;
         let id = carried.key_ids.iter().find(|(known, _)| known == at).map(|(_, id)| *id).or(asked);
-        if let Some(secret_n) = matched(spec, keys, id, &parts, &signature) {
+        let made = made.get_or_insert_with(|| match spec.scheme.public() {
+            Some(scheme) => Made::Message(scheme, parts.concat()),
+            None => Made::Macs(keys.macs(&parts)),
+        });
+        if let Some(secret_n) = matched(spec, keys, id, made, &signature) {
             return Ok(secret_n);
         }
     }
@@ -75,21 +90,29 @@ pub(super) fn verify(spec: &SignatureSpec, keys: &Keys, request: &RawRequest) ->
     }
 }
 
+/// Its first and last byte are enough for what this is: to tell it from a text that a stranger had signed.
+fn is_object(body: &[u8]) -> bool {
+    let body = body.trim_ascii();
+    body.starts_with(b"{") && body.ends_with(b"}")
+}
+
 fn matched(
     spec: &SignatureSpec,
     keys: &Keys,
     id: Option<&str>,
-    parts: &[Cow<'_, [u8]>],
+    made: &Made<'_>,
     signature: &[u8],
 ) -> Option<usize> {
-    let Some(public) = spec.scheme.public() else { return keys.mac_matches_of(id, parts, signature) };
-    let message = parts.concat();
-    keys.public_matches(public, id, &message, signature).or_else(|| {
+    let (public, message) = match made {
+        Made::Macs(macs) => return macs.matches(id, signature),
+        Made::Message(public, message) => (*public, message),
+    };
+    keys.public_matches(public, id, message, signature).or_else(|| {
         // A key that the settings hold is that key: whoever names it and did not sign with it is not believed.
         let is_unknown = |(setting, id): &(&str, &str)| keys.settings().of_id(setting, id).is_none();
         let key = spec.keys.as_deref().filter(|_| spec.keys_fetched).zip(id).filter(is_unknown);
         let key = key.and_then(|(setting, id)| PublicKey::parse(&keys.fetched(setting, id)?))?;
-        key.verifies(public, &message, signature).then_some(0)
+        key.verifies(public, message, signature).then_some(0)
     })
 }
 

@@ -51,13 +51,17 @@ pub(super) fn verify_family(
     }
     check(signed_at(TimeUnit::S, &family.timestamp, timestamp)?, request.received_at_ms)?;
     let parts: [&[u8]; 5] = [id.as_bytes(), b".", timestamp.as_bytes(), b".", &request.body];
+    let (mut macs, mut message) = (None, None);
     let mut is_any_ours = false;
     for item in signatures.split(' ').take(SIGNATURES_N_MAX) {
         let Some((version, text)) = item.split_once(',') else { continue };
         let Some(signature) = STANDARD.decode(text).ok().filter(|bytes| !bytes.is_empty()) else { continue };
         let matched = match version {
-            "v1" => keys.mac_matches(&parts, &signature),
-            "v1a" => keys.public_matches(PublicScheme::Ed25519, None, &parts.concat(), &signature),
+            "v1" => macs.get_or_insert_with(|| keys.macs(&parts)).matches(None, &signature),
+            "v1a" => {
+                let message = message.get_or_insert_with(|| parts.concat());
+                keys.public_matches(PublicScheme::Ed25519, None, message, &signature)
+            }
             _ => continue,
         };
         is_any_ours = true;

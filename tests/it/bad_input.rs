@@ -141,6 +141,29 @@ async fn what_is_no_webhook_has_its_documented_answer_and_leaves_no_row() {
 }
 
 #[tokio::test]
+async fn what_the_rfcs_forbid_is_refused_before_anybody_reads_it() {
+    let case = Case::start().await;
+    let (body, good) = stripe("evt_1", now_s());
+    let check = |what: &str, headers: &str, body: &str, want: u16| {
+        let request =
+            format!("POST /webhooks/stripe HTTP/1.1\r\n{headers}stripe-signature: {good}\r\n\r\n{body}");
+        assert_eq!(case.raw_status(&[request.as_bytes()]), want, "{what}");
+    };
+    let length = format!("content-length: {}\r\n", body.len());
+    let chunked = format!("{:x}\r\n{body}\r\n0\r\n\r\n", body.len());
+    check("no host", &length, &body, 400);
+    check("two hosts", &format!("host: a\r\nhost: a\r\n{length}"), &body, 400);
+    check("no host at all", &format!("host: a b\r\n{length}"), &body, 400);
+    check("an expectation", &format!("host: a\r\nexpect: 200-maybe\r\n{length}"), &body, 417);
+    check("chunked twice", "host: a\r\ntransfer-encoding: chunked, chunked\r\n", &chunked, 400);
+    check("another coding", "host: a\r\ntransfer-encoding: gzip, chunked\r\n", &chunked, 501);
+    assert_eq!(case.database.count("SELECT COUNT(*) FROM processed_webhook_events").await, 0);
+    check("chunked once", "host: a\r\ntransfer-encoding: chunked\r\n", &chunked, 200);
+    let old = format!("POST /webhooks/stripe HTTP/1.0\r\n{length}stripe-signature: {good}\r\n\r\n{body}");
+    assert_eq!(case.raw_status(&[old.as_bytes()]), 200, "HTTP/1.0 needs no host");
+}
+
+#[tokio::test]
 async fn after_a_good_signature_what_cannot_be_read_is_kept_and_shown() {
     let case = Case::start().await;
     let long = format!(r#"{{"id":"{}"}}"#, "x".repeat(300));

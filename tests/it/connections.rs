@@ -265,7 +265,8 @@ async fn a_full_disk_is_over_when_there_is_room_again() {
     let database = Database::create(On::Sqlite).await.unwrap();
     let mut server = Server::prepare(&database.url, "");
     // The kernel's way to say that a file may not grow must not end the process.
-    server.spawn_by(&["sh", "-c", "trap '' XFSZ; exec \"$0\" \"$@\""]).await;
+    server.start_after("trap '' XFSZ");
+    server.spawn().await;
     let (client, url) = (client(), server.url("/webhooks/stripe"));
     assert_eq!(post_stripe(&client, &url, "evt_1").await.unwrap(), "accepted");
     let limit = |bytes: &str| {

@@ -47,6 +47,11 @@ impl Database {
         Some(Self { url, _folder: folder, dropped: Some((server, name)) })
     }
 
+    /// One that is there already and outlives this value, perhaps by another way.
+    pub(crate) fn at(url: String) -> Self {
+        Self { url, _folder: tempfile::tempdir().unwrap(), dropped: None }
+    }
+
     /// The number that `sql` counts, on a connection of its own beside whatever process has the database.
     pub async fn count(&self, sql: &'static str) -> i64 {
         if self.dropped.is_some() {

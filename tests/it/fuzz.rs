@@ -7,7 +7,7 @@ use fastrand::Rng;
 mod targets;
 
 /// What JSON, forms, headers, TOML and PEM are made of.
-const WORDS: [&str; 24] = [
+const WORDS: [&str; 32] = [
     "{",
     "}",
     "[",
@@ -32,7 +32,40 @@ const WORDS: [&str; 24] = [
     "eyJhbGciOiJub25lIn0",
     "whsec_",
     "null",
+    "|",
+    "sha-256=:AAAA:,",
+    ";a=1",
+    "\"@method\" ",
+    "v1,AAAA ",
+    "%26",
+    "unreadable:",
+    "{\"a\":[",
 ];
+
+/// What was sent against us: much of one thing, and texts that are two things.
+fn attacks() -> Vec<Vec<u8>> {
+    let signature = format!("hooklatch_dev|{}&", "0".repeat(40));
+    let parameters = (0..40).map(|n| format!(";a{n}")).collect::<Vec<_>>().concat();
+    let names: Vec<String> = (0..80).map(|n| format!("\"a{n}\"")).collect();
+    let texts = [
+        "a&".repeat(1_100),
+        "a=%41&a=b&".repeat(300),
+        format!("bt_signature={}bt_payload={}", signature.repeat(40).replace('|', "%7C"), "0".repeat(32)),
+        "0".repeat(32),
+        "-_azAZ09".repeat(16),
+        format!("{}1{}", "[".repeat(65), "]".repeat(65)),
+        format!("{{{}\"a\":1}}", "\"a\":{\"b\":[1,2.50,\"\\u0041\"]},".repeat(200)),
+        format!("t=1767225600{}", ",v1=00".repeat(200)),
+        "v1,AAAA v1a,AAAA ".repeat(100),
+        format!("sig1=(\"@method\");created=1767225600;keyid=\"dev\"{parameters}"),
+        format!("sig1=({});created=1767225600", names.join(" ")),
+        "sha-256=:AAAA:,".repeat(100),
+        format!("x-contentful-signed-headers,x-contentful-timestamp{}", ",a".repeat(100)),
+        "https://sns.s3-us-west-2.amazonaws.com/SimpleNotificationService-00.pem".to_owned(),
+        "{\"status\":\"failure\",\"hash\":\"00\",\"zz\":\"&status=success&amount=9&\"}".to_owned(),
+    ];
+    texts.into_iter().map(String::into_bytes).collect()
+}
 
 /// Every file of every kind with this name.
 fn files(name: &str) -> Vec<Vec<u8>> {
@@ -56,6 +89,7 @@ fn texts() -> Vec<Vec<u8>> {
         let headers = vector["headers"].as_object().into_iter().flatten();
         texts.extend(headers.filter_map(|(_, value)| Some(value.as_str()?.as_bytes().to_vec())));
     }
+    texts.extend(attacks());
     texts
 }
 
@@ -100,6 +134,11 @@ fn feed(n: usize, corpus: &[Vec<u8>], prefix_n: usize, target: fn(&[u8])) {
 #[test]
 fn no_header_or_body_panics_or_is_believed_unsigned() {
     feed(20_000, &texts(), 4, targets::headers);
+}
+
+#[test]
+fn nothing_that_any_handshake_says_is_the_signature_of_a_body() {
+    feed(20_000, &[texts(), attacks()].concat(), 4, targets::handshakes);
 }
 
 #[test]

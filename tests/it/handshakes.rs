@@ -14,9 +14,9 @@ secrets = ["app-secret-0123456789"]
 [providers.cloudevents]
 secrets = ["app-secret-0123456789"]
 [providers.microsoft_graph]
-secrets = ["client-state"]
+secrets = ["client-state-0123456789"]
 [providers.x_twitter]
-secrets = ["consumer"]
+secrets = ["consumer-secret-0123456789"]
 [providers.asana]
 secrets = ["hook-secret-0123456789"]
 [providers.armed]
@@ -24,7 +24,7 @@ kind = "asana"
 secrets = ["hook-secret-0123456789"]
 settings = { pairing = "open" }
 [providers.braintree]
-settings = { public_key = "my_public_key", private_key = "my_private_key" }
+settings = { public_key = "my_public_key", private_key = "my_private_key_0123456789" }
 "#;
 
 struct Sent<'a> {
@@ -63,7 +63,7 @@ async fn handshakes_are_answered_and_nothing_else_comes_by_their_methods() {
     check(get(&format!("{subscribe}other")), (405, "")).await;
     check(get("/webhooks/meta"), (405, "")).await;
     check(get("/webhooks/dropbox?challenge=%3Cb%3E"), (200, "<b>")).await;
-    let crc = r#"{"response_token":"sha256=suqmNrq0kufbxO4tAogbtFD/QzniWQM+auVS5c7GoL8="}"#;
+    let crc = r#"{"response_token":"sha256=I/a1ea5ECU0kVg7ojOeLP/gsKe5IsV8jFDX9b8fr1u0="}"#;
     let headers = check(get("/webhooks/x_twitter?crc_token=abc"), (200, crc)).await;
     assert_eq!(headers["content-type"], "application/json");
     check(Sent { method: "HEAD", path: "/webhooks/trello".to_owned(), headers: &[] }, (200, "")).await;
@@ -85,7 +85,7 @@ async fn handshakes_are_answered_and_nothing_else_comes_by_their_methods() {
     assert_eq!(headers["x-hook-secret"], "s3");
     check(post("/webhooks/asana", &secret), (401, "")).await;
     let challenge = "20f9f8ed05f77439fe955c977e4c8a53";
-    let answer = "my_public_key|698292e50ed3bea125923d2d036e6947b4b6548a";
+    let answer = "my_public_key|a3d580bce795b8a7e1f15fbc542dea66c9bae7b8";
     check(get(&format!("/webhooks/braintree?bt_challenge={challenge}")), (200, answer)).await;
     check(get("/webhooks/braintree?bt_challenge=<script>"), (405, "")).await;
 }

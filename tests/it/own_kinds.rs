@@ -238,3 +238,27 @@ fn a_folder_that_is_not_there_or_too_full_is_a_problem_of_its_key() {
     std::fs::write(wrong_type.path("hooklatch.toml"), "[kinds]\nfolder = 7\n").unwrap();
     assert_eq!(wrong_type.problems()[0]["key"], "kinds.folder");
 }
+
+#[test]
+fn a_kind_of_the_folder_that_would_sign_a_strangers_body_is_refused() {
+    let with = |mac: &str, more: &str| {
+        let place = Place::new("");
+        let handshake = format!(
+            "{more}\n[[handshake]]\nmethod = \"GET\"\nquery = \"c\"\nmac = {{ of = \"{{query:c}}\"{mac} }}\n\
+             json = {{ t = \"{{mac}}\" }}\n\n[[event]]"
+        );
+        place.kind("acme", "[[event]]", &handshake);
+        place
+            .problems()
+            .iter()
+            .map(|one| format!("{}: {}", one["key"], one["why"]))
+            .collect::<Vec<_>>()
+            .join("\n")
+    };
+    let bounded = ", chars = \"a-z0-9\", length_max = 64";
+    assert!(with("", "").contains("missing field `chars`"));
+    assert!(with(", chars = \"{a-z\", length_max = 64", "").contains("is no set of characters"));
+    let whatever = with(bounded, "");
+    assert!(whatever.contains("signature.body_object = true"), "{whatever}");
+    assert_eq!(with(bounded, "body_object = true\n"), "");
+}

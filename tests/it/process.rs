@@ -13,6 +13,9 @@ pub struct Server {
     pub admin: SocketAddr,
     folder: TempDir,
     child: Option<Child>,
+    /// What a shell does before it becomes the server.
+    before: Option<String>,
+    is_dev: bool,
 }
 
 /// The secret every test's Stripe provider has.
@@ -36,7 +39,28 @@ impl Server {
              [providers.stripe]\nsecrets = [\"{SECRET}\"]\n{more}"
         );
         std::fs::write(folder.path().join("hooklatch.toml"), config).unwrap();
-        Self { receiver, admin, folder, child: None }
+        Self { receiver, admin, folder, child: None, before: None, is_dev: false }
+    }
+
+    /// Puts these lines in place of what `[server]` says besides where it listens; before the start.
+    pub fn server_keys(&self, keys: &str) {
+        let text = std::fs::read_to_string(self.config()).unwrap();
+        let (before, rest) = text.split_once("body_timeout_ms").unwrap();
+        let (_, after) = rest.split_once("[admin]").unwrap();
+        std::fs::write(self.config(), format!("{before}{keys}\n[admin]{after}")).unwrap();
+    }
+
+    /// A `serve --dev`, with the providers and secrets of that besides ours.
+    pub async fn dev() -> Self {
+        let mut server = Self::prepare("sqlite://dev.db", "");
+        server.is_dev = true;
+        server.spawn().await;
+        server
+    }
+
+    /// Starts it from a shell that has done this, such as `ulimit -n 400`.
+    pub fn start_after(&mut self, command: impl Into<String>) {
+        self.before = Some(command.into());
     }
 
     /// The configuration file.
@@ -51,17 +75,19 @@ impl Server {
 
     /// Starts the process and waits until it says that it is ready.
     pub async fn spawn(&mut self) {
-        self.spawn_by(&[]).await;
-    }
-
-    /// The same, by another command that is given this one.
-    pub async fn spawn_by(&mut self, by: &[&str]) {
         let log =
             std::fs::File::options().create(true).append(true).open(self.folder.path().join("log")).unwrap();
-        let mut words = by.iter().copied().chain([env!("CARGO_BIN_EXE_hooklatch")]);
-        let child = Command::new(words.next().unwrap())
-            .args(words)
-            .args(["serve", "--config"])
+        let mut command = match &self.before {
+            None => Command::new(env!("CARGO_BIN_EXE_hooklatch")),
+            Some(before) => {
+                let mut shell = Command::new("sh");
+                shell.args(["-c", &format!("{before} && exec \"$0\" \"$@\"")]);
+                shell.arg(env!("CARGO_BIN_EXE_hooklatch"));
+                shell
+            }
+        };
+        let child = command
+            .args(if self.is_dev { &["serve", "--dev", "--config"][..] } else { &["serve", "--config"] })
             .arg(self.config())
             .current_dir(self.folder.path())
             .stdout(Stdio::null())
@@ -97,6 +123,15 @@ impl Server {
     /// The process's id.
     pub fn process_id(&self) -> u32 {
         self.child.as_ref().unwrap().id()
+    }
+
+    /// The most memory it had so far, and how many files are open. Bytes; number.
+    pub fn usage(&self) -> (u64, usize) {
+        let id = self.process_id();
+        let status = std::fs::read_to_string(format!("/proc/{id}/status")).unwrap();
+        let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+        let kib: u64 = peak.trim().trim_end_matches(" kB").parse().unwrap();
+        (kib * 1024, std::fs::read_dir(format!("/proc/{id}/fd")).unwrap().count())
     }
 
     /// Where to send.

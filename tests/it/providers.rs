@@ -234,6 +234,7 @@ fn an_id_that_cannot_be_read_makes_an_event_of_its_own() {
     check(&provider, "{\"id\":\"a\\u0000b\"}", "U+0000");
     check(&provider, "{\"id\":\"a\\nb\"}", "U+000A");
     check(&provider, r#"{"id":"a","id":"b"}"#, "twice");
+    check(&provider, r#"{"id":"unreadable:00"}"#, "as only ours do");
 }
 
 #[test]

@@ -33,6 +33,10 @@ pub(crate) enum Mode {
     ActThenDrop,
     /// The effect, and 200 once the test says so.
     WhenTold,
+    /// Nothing for as long as the caller waits; the effect once the test says so.
+    WorkUntilTold,
+    /// The effect, and this status from a gateway that lost the answer.
+    ActThenStatus(u16),
     /// No effect, and the connection is closed.
     Drop,
     /// 200 at once, and a body without an end.
@@ -63,6 +67,8 @@ struct Memory {
     question_modes: VecDeque<Mode>,
     on_question: Option<Box<dyn Fn() + Send>>,
     told: Arc<Notify>,
+    /// Whose effects are still to come.
+    at_work: Vec<String>,
     versions: Vec<Version>,
 }
 
@@ -81,9 +87,17 @@ impl Stub {
         Self::start_with(None).await
     }
 
+    /// At another loopback address.
+    pub(crate) async fn start_at(host: &str) -> Self {
+        Self::serve_on(TcpListener::bind((host, 0)).await.unwrap(), None)
+    }
+
     /// Speaks TLS, if it is told how. HTTP/1.1 and 2, with TLS or without.
     pub(crate) async fn start_with(tls: Option<Arc<rustls::ServerConfig>>) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        Self::serve_on(TcpListener::bind("127.0.0.1:0").await.unwrap(), tls)
+    }
+
+    fn serve_on(listener: TcpListener, tls: Option<Arc<rustls::ServerConfig>>) -> Self {
         let addr = listener.local_addr().unwrap();
         let memory = Arc::new(Mutex::new(Memory::default()));
         let mut server = JoinSet::new();
@@ -104,6 +118,14 @@ impl Stub {
     /// Called when a question comes, before it is answered.
     pub(crate) fn on_question(&self, act: impl Fn() + Send + 'static) {
         self.memory.lock().unwrap().on_question = Some(Box::new(act));
+    }
+
+    /// Lets every request of [`Mode::WorkUntilTold`] have its effect.
+    pub(crate) fn work_ends(&self) {
+        let mut memory = self.memory.lock().unwrap();
+        for key in std::mem::take(&mut memory.at_work) {
+            memory.calls.entry(key).or_default().effects_n += 1;
+        }
     }
 
     /// Lets one request of [`Mode::WhenTold`] be answered.
@@ -132,6 +154,11 @@ impl Stub {
     /// The HTTP version of each request.
     pub(crate) fn versions(&self) -> Vec<Version> {
         self.memory.lock().unwrap().versions.clone()
+    }
+
+    /// Requests under whatever key.
+    pub(crate) fn requests_n(&self) -> u32 {
+        self.memory.lock().unwrap().calls.values().map(|call| call.requests_n).sum()
     }
 
     pub(crate) fn questions_n(&self) -> usize {
@@ -168,7 +195,7 @@ async fn answer(memory: Arc<Mutex<Memory>>, request: Request<Incoming>) -> io::R
         effect(&memory, &head, body)
     };
     match mode {
-        Mode::Status(code) => Ok(plain(code, "{}")),
+        Mode::Status(code) | Mode::ActThenStatus(code) => Ok(plain(code, "{}")),
         Mode::With(code, headers) => {
             let mut response = plain(code, "{}");
             for (name, value) in headers {
@@ -189,7 +216,7 @@ async fn answer(memory: Arc<Mutex<Memory>>, request: Request<Incoming>) -> io::R
             Ok(Response::new(BodyExt::boxed(StreamBody::new(chunks))))
         }
         Mode::Says(body) => Ok(plain(200, body)),
-        Mode::ActThenHang => std::future::pending().await,
+        Mode::ActThenHang | Mode::WorkUntilTold => std::future::pending().await,
         Mode::ActThenDrop | Mode::Drop => Err(io::Error::other("dropped as told")),
         Mode::Endless => {
             let chunk = Bytes::from(vec![b'x'; 16 * 1024]);
@@ -210,12 +237,20 @@ fn effect(memory: &Mutex<Memory>, head: &http::request::Parts, body: Bytes) -> M
     memory.versions.push(head.version);
     let call = memory.calls.entry(key.to_owned()).or_default();
     call.requests_n += 1;
-    if !matches!(&mode, Mode::Status(300..) | Mode::With(..) | Mode::Drop) && call.effects_n == 0 {
+    if matches!(&mode, Mode::ActThenStatus(_)) {
+        // A far side that ignores keys.
+        call.effects_n += 1;
+    } else if !matches!(&mode, Mode::Status(300..) | Mode::With(..) | Mode::Drop | Mode::WorkUntilTold)
+        && call.effects_n == 0
+    {
         call.effects_n = 1;
     }
     call.path = head.uri.to_string();
     call.headers = head.headers.clone();
     call.bodies.push(body);
+    if matches!(mode, Mode::WorkUntilTold) {
+        memory.at_work.push(key.to_owned());
+    }
     mode
 }
 

@@ -241,7 +241,8 @@ fn success(checker: &mut Checker<'_>, field: Field) -> Option<SuccessConfig> {
     let place = table.needed(checker, "pointer", "write a JSON pointer into the answer, such as \"/ok\"");
     let pointer = place.and_then(|field| pointer(checker, &field));
     let equals = table.text(checker, "equals").map(|(_, text)| text);
-    let words = [("retry", StatusMeaning::Retry), ("dead", StatusMeaning::Dead)];
+    let words =
+        [("retry", StatusMeaning::Retry), ("dead", StatusMeaning::Dead), ("unknown", StatusMeaning::Unknown)];
     let otherwise = table.word(checker, "otherwise", &words).unwrap_or(StatusMeaning::Dead);
     table.finish(checker);
     Some(SuccessConfig { pointer: pointer?, equals, otherwise })

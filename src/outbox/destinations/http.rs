@@ -12,14 +12,16 @@ use std::error::Error as _;
 use std::time::Duration;
 
 use base64::Engine;
-use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
+use reqwest::header::{
+    AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER,
+};
 use reqwest::{Client, Method, Response, Url};
 use tokio::time::{Instant, timeout_at};
 
 use super::query::Query;
 use super::{Answer, Asked, DestinationError, Sent};
 use crate::config::{AuthConfig, DestinationConfig, Secret};
-use crate::net::{Allowed, read_capped};
+use crate::net::{Allowed, is_private_host, read_capped};
 use crate::store::LeasedMessage;
 use crate::template;
 use crate::types::{Name, UnixMs};
@@ -81,15 +83,17 @@ impl HttpDestination {
     pub(super) async fn send(&self, message: &LeasedMessage, now_ms: UnixMs) -> Sent {
         let (method, url, mut headers) = match self.parts(message) {
             Ok(parts) => parts,
-            Err(why) => return Answer::NotSent { why }.into(),
+            // No attempt of it can end better, and the far side has no part in it.
+            Err(why) => return Answer::Forbidden { why }.into(),
         };
         if let Err(why) = self.signers.sign(message, now_ms / 1_000, &mut headers) {
-            return Answer::NotSent { why }.into();
+            return Answer::Forbidden { why }.into();
         }
         let request = self.client.request(method, url).headers(headers).body(message.body.clone());
         let deadline = Instant::now() + self.timeout;
         match timeout_at(deadline, request.send()).await {
             Ok(Ok(response)) => self.answered(response, deadline).await,
+            Ok(Err(error)) if is_private_host(&error) => Answer::Forbidden { why: words(error) }.into(),
             Ok(Err(error)) if error.is_connect() || error.is_builder() => {
                 Answer::NotSent { why: words(error) }.into()
             }
@@ -119,7 +123,8 @@ impl HttpDestination {
         let Ok(url) = Url::parse(&query.url_of(message)) else {
             return unclear("the query's url is not an address".to_owned());
         };
-        let mut request = self.client.get(url.clone());
+        // Whatever a cache remembers was said before the call ended.
+        let mut request = self.client.get(url.clone()).header(CACHE_CONTROL, "no-cache");
         // The destination's credentials are for the destination's own host.
         if self.base.is_home_of(&url) {
             request = request.headers(self.headers.clone());

@@ -136,7 +136,7 @@ impl FarSide for Kafka {
             Err(error) => return Answer::NotSent { why: said(&error) },
         };
         let Some(timestamp) = chrono::DateTime::from_timestamp_millis(message.created_at_ms) else {
-            return Answer::Refused { why: "time of the message is out of range".to_owned() };
+            return Answer::Forbidden { why: "time of the message is out of range".to_owned() };
         };
         let record = Record {
             key: Some(message.idempotency_key.clone().into_bytes()),

@@ -187,7 +187,7 @@ impl Destination {
     pub(super) async fn send(&self, message: &LeasedMessage, now_ms: UnixMs) -> Sent {
         let message = match envelope::shaped(self.config.format, message) {
             Ok(message) => message,
-            Err(why) => return Answer::Refused { why }.into(),
+            Err(why) => return Answer::Forbidden { why }.into(),
         };
         match &self.far {
             Far::Http(http) => http.send(&message, now_ms).await,
@@ -242,6 +242,7 @@ mod tests {
             attempt_n: 1,
             is_previous_unsettled: false,
             is_previous_unknown: false,
+            previous_ended_at_ms: None,
             attempts_before_n: 0,
             created_at_ms: 1_000,
             first_sent_at_ms: 1_000,

@@ -153,7 +153,7 @@ impl FarSide for Nats {
     ) -> Answer {
         let headers = match Self::headers(message) {
             Ok(headers) => headers,
-            Err(why) => return Answer::Refused { why },
+            Err(why) => return Answer::Forbidden { why },
         };
         let publish = context.publish_with_headers(self.subject.clone(), headers, message.body.clone());
         match publish.await {

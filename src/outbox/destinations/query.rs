@@ -1,7 +1,7 @@
 //! "Did it happen?": how a destination with `unknown = "query"` is asked, and what its answers mean.
 //!
-//! Only two answers settle anything: the value is there, or it is surely not. Everything else means to ask
-//! again later; it never leads to a second send.
+//! Only two answers settle anything: the value is there, or nothing is. Everything else, another value as well,
+//! means to ask again later; it never leads to a second send. When it may be asked at all: `policy.rs`.
 
 use percent_encoding::utf8_percent_encode;
 use serde_json::Value;
@@ -51,8 +51,15 @@ impl Query {
             Some(Value::String(text)) => text.clone(),
             Some(other) => other.to_string(),
         };
+        if self.0.pending.contains(&found) {
+            return Asked::Unclear { why: "asked whether it happened: it is still under way".to_owned() };
+        }
         match &self.0.equals {
-            Some(wanted) if *wanted != found => Asked::DidNotHappen,
+            // Begun, refused, taken back: a value is no absence, and the words are the far side's own.
+            Some(wanted) if *wanted != found => Asked::Unclear {
+                why: "asked whether it happened: the value is neither `equals` nor one of `pending`"
+                    .to_owned(),
+            },
             _ => Asked::Happened,
         }
     }
@@ -69,6 +76,8 @@ mod tests {
 
     fn query(equals: Option<&str>) -> Query {
         Query(QueryConfig {
+            pending: vec!["open".to_owned(), "8".to_owned()],
+            after_ms: 30_000,
             url: "http://far/effects?key={idempotency_key}&e={event_id}&m={message_id}".to_owned(),
             pointer: "/data/state".to_owned(),
             equals: equals.map(str::to_owned),
@@ -97,6 +106,7 @@ mod tests {
             has_lane: false,
             is_previous_unsettled: false,
             is_previous_unknown: false,
+            previous_ended_at_ms: None,
             created_at_ms: 0,
             first_sent_at_ms: 0,
             key_valid_until_ms: 0,
@@ -120,7 +130,11 @@ mod tests {
             assert_eq!(word, want, "{code} {body}");
         }
         check(Some("paid"), 200, r#"{"data":{"state":"paid"}}"#, "yes");
-        check(Some("paid"), 200, r#"{"data":{"state":"open"}}"#, "no");
+        check(Some("paid"), 200, r#"{"data":{"state":"open"}}"#, "unclear");
+        check(Some("paid"), 200, r#"{"data":{"state":"failed"}}"#, "unclear");
+        check(Some("paid"), 200, r#"{"data":{"state":""}}"#, "unclear");
+        check(None, 200, r#"{"data":{"state":"open"}}"#, "unclear");
+        check(None, 200, r#"{"data":{"state":8}}"#, "unclear");
         check(Some("paid"), 200, r#"{"data":{}}"#, "no");
         check(Some("paid"), 200, r#"{"data":{"state":null}}"#, "no");
         check(None, 200, r#"{"data":{"state":"any"}}"#, "yes");

@@ -122,7 +122,7 @@ impl FarSide for Rabbitmq {
     async fn publish(&self, line: &Self::Connection, message: &LeasedMessage, deadline: Instant) -> Answer {
         let properties = match Self::properties(message) {
             Ok(properties) => properties,
-            Err(why) => return Answer::Refused { why },
+            Err(why) => return Answer::Forbidden { why },
         };
         if line.connection.status().blocked() {
             let why = "it takes no messages for now: a memory or disk alarm is raised there".to_owned();
@@ -152,7 +152,8 @@ impl FarSide for Rabbitmq {
                 Answer::Refused { why }
             }
             Ok(Confirmation::Nack(None)) => {
-                Answer::NotNow { why: "the broker did not take it (nack)".to_owned() }
+                // Of several queues that are bound, others may have taken it.
+                Answer::Unknown { why: "the broker could not answer for it (nack)".to_owned() }
             }
             Ok(Confirmation::NotRequested) => Answer::Unknown { why: "nothing was confirmed".to_owned() },
             Err(error) => Answer::Unknown { why: words(&error) },

@@ -13,17 +13,25 @@ use crate::config::Secret;
 use crate::outbox::policy::Answer;
 use crate::store::LeasedMessage;
 
-/// The marker is written last: an entry that could not be added (no memory, not a stream) leaves none, because a
-/// failing script is not rolled back.
+/// The marker comes first: whatever refuses it (no permission, no memory) refuses the entry, too. A failing script is
+/// not rolled back, so when the entry cannot be added its marker is overwritten with one that is gone at once: that
+/// takes no more permission than the first. Were even that refused, the marker would pass for a copy later.
 const ADD_ONCE: &str = r"
-if redis.call('EXISTS', KEYS[2]) == 1 then return 0 end
-if ARGV[2] == '' then
-  redis.call('XADD', KEYS[1], '*', unpack(ARGV, 3))
-else
-  redis.call('XADD', KEYS[1], 'MAXLEN', '~', ARGV[2], '*', unpack(ARGV, 3))
+local add = {'XADD', KEYS[1]}
+if ARGV[2] ~= '' then
+  for _, word in ipairs({'MAXLEN', '~', ARGV[2]}) do add[#add + 1] = word end
 end
-redis.call('SET', KEYS[2], '1', 'PX', ARGV[1])
-return 1";
+add[#add + 1] = '*'
+for n = 3, #ARGV do add[#add + 1] = ARGV[n] end
+if #add > 4000 then return redis.error_reply('ERR too many fields') end
+if not redis.call('SET', KEYS[2], '1', 'NX', 'PX', ARGV[1]) then return 0 end
+local added = redis.pcall(unpack(add))
+if type(added) ~= 'table' or not added.err then return 1 end
+local undone = redis.pcall('SET', KEYS[2], '0', 'PX', 1)
+if undone.err then return redis.error_reply('MARKERSTAYS ' .. undone.err) end
+return added";
+/// The code of a failure that leaves a marker without an entry.
+const MARKER_STAYS: &str = "MARKERSTAYS";
 
 /// A stream, and where the server is.
 pub(super) struct Redis {
@@ -95,9 +103,13 @@ impl FarSide for Redis {
 
 fn failed(error: &RedisError) -> Answer {
     let why = words(error);
+    if error.code() == Some(MARKER_STAYS) {
+        // Another attempt would find the marker and take the message for done.
+        return Answer::Refused { why: format!("{why}; delete its marker before it is sent again") };
+    }
     match error.kind() {
-        // Its own word, and it says so instead of doing something: no memory, read-only, loading, no permission,
-        // not a stream.
+        // Its own word, and by the script's order of steps no entry was added: no memory, read-only, loading, no
+        // permission, not a stream.
         ErrorKind::Server(_) | ErrorKind::Extension => Answer::NotNow { why },
         _ => Answer::Unknown { why },
     }

@@ -31,7 +31,13 @@ pub(in crate::outbox) fn config(unknown: UnknownPolicy) -> DestinationConfig {
 }
 
 fn query() -> UnknownPolicy {
-    UnknownPolicy::Query(QueryConfig { url: String::new(), pointer: String::new(), equals: None })
+    UnknownPolicy::Query(QueryConfig {
+        url: String::new(),
+        pointer: String::new(),
+        equals: None,
+        pending: Vec::new(),
+        after_ms: 30_000,
+    })
 }
 
 fn facts(attempt_n: u32) -> Facts {
@@ -39,8 +45,9 @@ fn facts(attempt_n: u32) -> Facts {
         attempt_n,
         first_sent_at_ms: NOW,
         key_valid_until_ms: NOW + 24 * HOUR,
-        is_previous_unsettled: false,
         is_uncertain: false,
+        was_uncertain: false,
+        previous_ended_at_ms: None,
     }
 }
 
@@ -85,11 +92,24 @@ fn each_answer_has_one_meaning() {
     for code in [200, 201, 202, 204, 299] {
         check(&status(code), UnknownPolicy::Hold, Short::Done);
     }
-    for code in [408, 425, 429, 500, 502, 503, 504, 599] {
+    for code in [425, 429, 503] {
         check(&status(code), UnknownPolicy::Hold, Short::Retry(1_000));
+        check(&status(code), query(), Short::Retry(1_000));
     }
-    for code in [100, 101, 300, 301, 302, 307, 308, 400, 401, 404, 409, 410, 422, 499, 600, 999] {
+    // Gateways say these of work that was done.
+    for code in [408, 499, 500, 502, 504, 507, 520, 521, 522, 523, 524, 598, 599] {
+        check(&status(code), UnknownPolicy::Retry, Short::Retry(1_000));
+        check(&status(code), query(), Short::Ask(30_000));
+        check(&status(code), UnknownPolicy::Hold, Short::Hold);
+    }
+    for code in [100, 101, 300, 301, 302, 307, 308, 400, 401, 404, 409, 410, 422] {
+        for policy in [UnknownPolicy::Retry, query(), UnknownPolicy::Hold] {
+            check(&status(code), policy, Short::Dead);
+        }
+    }
+    for code in [600, 999] {
         check(&status(code), UnknownPolicy::Retry, Short::Dead);
+        check(&status(code), UnknownPolicy::Hold, Short::Hold);
     }
     for policy in [UnknownPolicy::Retry, query(), UnknownPolicy::Hold] {
         check(&not_sent(), policy.clone(), Short::Retry(1_000));
@@ -98,7 +118,7 @@ fn each_answer_has_one_meaning() {
         check(&Answer::Done, policy, Short::Done);
     }
     check(&unknown(), UnknownPolicy::Retry, Short::Retry(1_000));
-    check(&unknown(), query(), Short::Ask(1_000));
+    check(&unknown(), query(), Short::Ask(30_000));
     check(&unknown(), UnknownPolicy::Hold, Short::Hold);
 }
 
@@ -181,13 +201,14 @@ fn nothing_leaves_while_the_outcome_or_the_key_is_in_doubt() {
         let word = match &plan {
             Plan::Send => "send",
             Plan::Ask => "ask",
+            Plan::Wait { .. } => "wait",
             Plan::Hold { .. } => "hold",
             Plan::Dead { .. } => "dead",
         };
         assert_eq!(word, want, "{facts:?}");
     }
-    let crashed = Facts { is_previous_unsettled: true, is_uncertain: true, ..facts(2) };
-    let unknown = Facts { is_uncertain: true, ..facts(2) };
+    let over = Some(NOW - 30_000);
+    let unknown = Facts { is_uncertain: true, was_uncertain: true, previous_ended_at_ms: over, ..facts(2) };
     let expired = NOW + 24 * HOUR;
     for policy in [UnknownPolicy::Retry, query(), UnknownPolicy::Hold] {
         check(policy.clone(), facts(1), NOW, "send");
@@ -195,7 +216,7 @@ fn nothing_leaves_while_the_outcome_or_the_key_is_in_doubt() {
         check(policy.clone(), facts(1), expired, "hold");
         check(policy.clone(), facts(21), NOW, "send"); // revived by a person
     }
-    for doubt in [crashed, unknown] {
+    for doubt in [unknown, Facts { attempt_n: 20, ..unknown }] {
         check(UnknownPolicy::Retry, doubt, NOW, "send");
         check(UnknownPolicy::Retry, doubt, expired, "hold");
         check(UnknownPolicy::Hold, doubt, NOW, "hold");
@@ -204,9 +225,11 @@ fn nothing_leaves_while_the_outcome_or_the_key_is_in_doubt() {
         check(query(), doubt.certain(), NOW, "send");
         check(query(), doubt.certain(), expired, "hold");
     }
-    check(UnknownPolicy::Retry, Facts { attempt_n: 21, ..crashed }, NOW, "dead");
-    check(query(), Facts { attempt_n: 21, ..crashed }.certain(), NOW, "dead");
-    check(UnknownPolicy::Retry, Facts { attempt_n: 20, ..crashed }, NOW, "send");
+    check(UnknownPolicy::Retry, Facts { attempt_n: 21, ..unknown }, NOW, "dead");
+    check(query(), Facts { attempt_n: 21, ..unknown }.certain(), NOW, "dead"); // died before it waited to ask
+    for ended_at_ms in [None, Some(NOW - 29_999), Some(NOW), Some(NOW + HOUR)] {
+        check(query(), Facts { previous_ended_at_ms: ended_at_ms, ..unknown }, NOW, "wait");
+    }
 }
 
 #[test]
@@ -214,7 +237,7 @@ fn every_status_has_a_word() {
     for code in 100..1_000 {
         let want = match code {
             200..=299 => AttemptResult::Done,
-            408 | 425 | 429 | 500..=599 => AttemptResult::Retry,
+            408 | 425 | 429 | 499..=599 => AttemptResult::Retry,
             _ => AttemptResult::Refused,
         };
         assert_eq!(result_of(&status(code), &config(UnknownPolicy::Retry)), want, "{code}");
@@ -243,12 +266,14 @@ fn a_destinations_own_word_on_a_status_stands() {
         (404, StatusMeaning::Retry),
         (200, StatusMeaning::Retry),
         (503, StatusMeaning::Dead),
+        (502, StatusMeaning::Unknown),
     ]);
     let config = DestinationConfig { statuses, ..config(UnknownPolicy::Retry) };
     check(&config, 409, AttemptResult::Done);
     check(&config, 404, AttemptResult::Retry);
     check(&config, 200, AttemptResult::Retry);
     check(&config, 503, AttemptResult::Refused);
+    check(&config, 502, AttemptResult::Unknown);
     check(&config, 201, AttemptResult::Done);
     check(&config, 400, AttemptResult::Refused);
 }

@@ -103,22 +103,26 @@ pub(in crate::store) async fn admit_at_once(
              SELECT m.message_id, m.shard, m.provider, m.event_id, m.event_type, m.generation, m.effect_name,
                  m.idempotency_key, m.destination, m.method, m.path, m.headers, m.body,
                  CASE WHEN k.is_leased THEN 'leased' ELSE 'ready' END,
-                 CASE WHEN k.is_leased THEN m.until_ms ELSE m.created_at_ms END, m.created_at_ms,
+                 CASE WHEN k.is_leased THEN m.until_ms + k.ahead_ms ELSE LEAST(m.created_at_ms, n.now_ms) END,
+                 m.created_at_ms,
                  CASE WHEN k.is_leased THEN 1 ELSE 0 END, CASE WHEN k.is_leased THEN m.node END,
-                 CASE WHEN k.is_leased THEN m.created_at_ms END,
-                 CASE WHEN k.is_leased THEN m.key_valid_until_ms END
+                 CASE WHEN k.is_leased THEN COALESCE(m.taken_at_ms, m.created_at_ms) + k.ahead_ms END,
+                 CASE WHEN k.is_leased THEN m.key_valid_until_ms + k.ahead_ms END
              FROM latched l JOIN unnest($15::text[], $16::smallint[], $17::text[], $18::text[], $19::text[],
                  $20::bigint[], $21::text[], $22::text[], $23::text[], $24::text[], $25::text[], $26::text[],
-                 $27::bytea[], $28::bigint[], $29::text[], $30::bigint[], $31::bigint[])
+                 $27::bytea[], $28::bigint[], $29::text[], $30::bigint[], $31::bigint[], $32::bigint[])
              AS m (message_id, shard, provider, event_id, event_type, generation, effect_name, idempotency_key,
-                 destination, method, path, headers, body, created_at_ms, node, until_ms, key_valid_until_ms)
+                 destination, method, path, headers, body, created_at_ms, node, until_ms, key_valid_until_ms,
+                 taken_at_ms)
              ON m.provider = l.provider AND m.event_id = l.event_id
+             CROSS JOIN (SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now_ms OFFSET 0) n
              CROSS JOIN LATERAL (SELECT m.node IS NOT NULL AND NOT EXISTS (
-                 SELECT 1 FROM destination_pauses p WHERE p.destination = m.destination) AS is_leased) k
-             RETURNING message_id, shard, state, leased_by, created_at_ms
+                 SELECT 1 FROM destination_pauses p WHERE p.destination = m.destination) AS is_leased,
+                 COALESCE(n.now_ms - m.taken_at_ms, 0) AS ahead_ms) k
+             RETURNING message_id, shard, state, leased_by, first_sent_at_ms
          ), attempt AS (
              INSERT INTO outbox_attempts (message_id, attempt_n, shard, node, started_at_ms)
-             SELECT message_id, 1, shard, leased_by, created_at_ms FROM sent WHERE state = 'leased'
+             SELECT message_id, 1, shard, leased_by, first_sent_at_ms FROM sent WHERE state = 'leased'
          )"
     );
     let leases: Vec<Option<&BornLease>> = messages.iter().map(|message| message.lease.as_ref()).collect();
@@ -133,6 +137,7 @@ fn bind_leases<'q>(query: PgQuery<'q>, leases: &[Option<&'q BornLease>]) -> PgQu
         .bind(leases.iter().map(|lease| lease.map(|lease| &*lease.node)).collect::<Vec<_>>())
         .bind(leases.iter().map(|lease| lease.map(|lease| lease.until_ms)).collect::<Vec<_>>())
         .bind(leases.iter().map(|lease| lease.map(|lease| lease.key_valid_until_ms)).collect::<Vec<_>>())
+        .bind(leases.iter().map(|lease| lease.and_then(|lease| lease.taken_at_ms)).collect::<Vec<_>>())
 }
 
 pub(in crate::store) async fn events_holders(
@@ -140,8 +145,14 @@ pub(in crate::store) async fn events_holders(
     events: &[&IncomingEvent],
 ) -> sqlx::Result<Vec<Holder>> {
     // A statement of its own: in the one that inserts, the loser neither inserts nor sees the row.
+    //
+    // A transaction that writes nothing waits for no standby, but what is acknowledged as known already must be where
+    // the first copy's commit may not be yet: a few bytes in the log make this one wait like any other.
     let rows = sqlx::query(
-        "SELECT i.position, e.digest, r.event_id
+        "WITH waiting AS MATERIALIZED (
+             SELECT pg_logical_emit_message(true, 'hooklatch', '')
+             WHERE current_setting('synchronous_standby_names') <> '')
+         SELECT i.position, e.digest, r.event_id, (SELECT COUNT(*) FROM waiting)
          FROM unnest($1::bigint[], $2::text[], $3::text[], $4::bytea[])
              AS i (position, provider, event_id, replay_key)
          LEFT JOIN processed_webhook_events e ON e.provider = i.provider AND e.event_id = i.event_id
@@ -222,15 +233,17 @@ pub(in crate::store) async fn messages_insert(
              idempotency_key, destination, method, path, headers, body, visible_at_ms, created_at_ms, state, lane,
              lane_seq, attempts_n, leased_by, first_sent_at_ms, key_valid_until_ms)
          SELECT message_id, shard, provider, event_id, event_type, generation, effect_name, idempotency_key,
-             destination, method, path, headers, body, COALESCE(until_ms, created_at_ms), created_at_ms, state,
+             destination, method, path, headers, body,
+             COALESCE(until_ms + COALESCE(now_ms - taken_at_ms, 0), LEAST(created_at_ms, now_ms)), created_at_ms, state,
              lane, lane_seq, CASE WHEN node IS NULL THEN 0 ELSE 1 END, node,
-             CASE WHEN node IS NOT NULL THEN created_at_ms END, key_valid_until_ms
-         FROM unnest($1::text[], $2::smallint[], $3::text[], $4::text[], $5::text[], $6::bigint[], $7::text[],
+             CASE WHEN taken_at_ms IS NOT NULL THEN now_ms WHEN node IS NOT NULL THEN created_at_ms END,
+             key_valid_until_ms + COALESCE(now_ms - taken_at_ms, 0)
+         FROM (SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now_ms OFFSET 0) n CROSS JOIN unnest($1::text[], $2::smallint[], $3::text[], $4::text[], $5::text[], $6::bigint[], $7::text[],
              $8::text[], $9::text[], $10::text[], $11::text[], $12::text[], $13::bytea[], $14::bigint[],
-             $15::text[], $16::bigint[], $17::bigint[], $18::text[], $19::text[], $20::bigint[])
+             $15::text[], $16::bigint[], $17::bigint[], $18::bigint[], $19::text[], $20::text[], $21::bigint[])
          AS t (message_id, shard, provider, event_id, event_type, generation, effect_name, idempotency_key,
-             destination, method, path, headers, body, created_at_ms, node, until_ms, key_valid_until_ms, state,
-             lane, lane_seq)",
+             destination, method, path, headers, body, created_at_ms, node, until_ms, key_valid_until_ms,
+             taken_at_ms, state, lane, lane_seq)",
     );
     let leases: Vec<Option<&BornLease>> = messages.iter().map(MessageInsert::lease).collect();
     let plain: Vec<&NewMessage> = messages.iter().map(|row| row.message).collect();

@@ -41,7 +41,8 @@ pub(in crate::store) async fn lanes_lock(db: &mut PgConnection, message_ids: &[S
 }
 
 /// Moves the head of each of these messages' lanes to its first message that is neither done nor discarded,
-/// and makes that one due if it waited. The lanes are locked.
+/// and makes that one due if it waited, now by whichever clock is behind: nobody waits for a clock. The lanes are
+/// locked.
 pub(in crate::store) async fn lanes_advance(
     db: &mut PgConnection,
     message_ids: &[String],
@@ -61,7 +62,7 @@ pub(in crate::store) async fn lanes_advance(
     .execute(&mut *db)
     .await?;
     sqlx::query(
-        "UPDATE outbox_messages SET state = 'ready', visible_at_ms = $2
+        "UPDATE outbox_messages SET state = 'ready', visible_at_ms = LEAST($2, (extract(epoch FROM clock_timestamp()) * 1000)::bigint)
          WHERE state = 'waiting' AND lane IS NOT NULL AND (destination, lane, lane_seq) IN (
              SELECT l.destination, l.lane, l.head_seq FROM outbox_lanes l WHERE (l.destination, l.lane) IN (
                  SELECT destination, lane FROM outbox_messages WHERE lane IS NOT NULL AND message_id = ANY($1)))",

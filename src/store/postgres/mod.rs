@@ -4,17 +4,19 @@
 mod admission;
 mod event;
 mod evidence;
+mod hosts;
 mod lane;
 mod message;
 mod operator;
+mod schema;
+mod session;
 
 use std::collections::HashSet;
-use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use sqlx::postgres::{PgConnectOptions, PgConnection};
-use sqlx::{ConnectOptions, Connection};
+use sqlx::Connection;
+use sqlx::postgres::PgConnection;
 
 pub(super) use admission::{
     admit_at_once, conflict_record, event_take_due, events_holders, events_insert, events_update,
@@ -26,20 +28,24 @@ pub(super) use evidence::{
 };
 pub(super) use lane::{lanes_advance, lanes_extend, lanes_lock};
 pub(super) use message::{
-    message_counts, message_extend, message_lease, message_list_of_event, message_settle,
+    message_counts, message_extend, message_latest_ms, message_lease, message_list_of_event, message_release,
+    message_settle,
 };
 pub(super) use operator::{
     attempt_list, audit_list, destination_pause, event_rerun, event_state, idempotency_answer,
     idempotency_prune, idempotency_take, message_count, message_get, message_ids, message_list,
     message_state, messages_act, pause_list,
 };
+pub(super) use schema::{migrate, schema_floor, schema_version};
 
 use super::admission::EventInsert;
 use super::limit::limited;
 use super::pool::{Pool, Trust};
 use super::warnings::{listen, refused_with_warning};
-use super::{NewMessage, StoreError, migrations};
+use super::{NewMessage, PostgresSettings, StoreError};
 use crate::types::{EventKey, UnixMs};
+use hosts::Hosts;
+use session::IS_WRITABLE;
 
 /// The connections to one server.
 #[derive(Clone)]
@@ -50,6 +56,7 @@ pub(super) struct Postgres {
     people: Pool<sqlx::Postgres>,
     /// One session for whole admissions: nobody else delays it, and what it prepared stays with it.
     committer: Pool<sqlx::Postgres>,
+    hosts: Arc<Hosts>,
 }
 
 impl Postgres {
@@ -73,52 +80,34 @@ impl Postgres {
 /// Connections for what people look at and decide.
 const PEOPLE_N: u32 = 2;
 
-/// Connects. Refuses what could lose a confirmed commit.
-pub(super) async fn open(url: &str, connections_n: u32) -> Result<Postgres, StoreError> {
-    // The driver's message may quote the url, which may hold a password.
-    let options = PgConnectOptions::from_str(url)
-        .map_err(|_| StoreError::Refused("database url is not a PostgreSQL url".to_owned()))?
-        .application_name("hooklatch")
-        .statement_cache_capacity(512)
-        .options([
-            ("default_transaction_isolation", "read committed"),
-            // Below any sender's patience: a wait for another node's uncommitted twin ends in 503.
-            ("lock_timeout", "2s"),
-            ("idle_in_transaction_session_timeout", "30s"),
-            // A cancelled wait for a synchronous standby is answered with success.
-            ("statement_timeout", "0"),
-            ("jit", "off"),
-        ]);
-    let mut first =
-        limited(options.connect()).await.map_err(|source| StoreError::from_sqlx("open", source))?;
-    check(&mut first).await?;
+/// Connects to the host that takes writes. Refuses what could lose a confirmed commit.
+pub(super) async fn open(
+    url: &str,
+    connections_n: u32,
+    settings: &PostgresSettings,
+) -> Result<Postgres, StoreError> {
+    let unavailable = |source| StoreError::from_sqlx("open", source);
+    let hosts = Arc::new(Hosts::parse(url, settings.clone())?);
+    let mut first = hosts.found().await?;
+    let mistake = session::pooling_mistake(&mut first, &hosts.current(), settings.pooling).await;
     // An error means that it is closed already.
-    drop(first.close().await);
+    drop(limited(first.close()).await);
+    if let Some(why) = mistake.map_err(unavailable)? {
+        return Err(StoreError::Refused(why));
+    }
     listen();
     let trust = Arc::new(Trust::default());
     let pool = |connections_n: u32| {
-        let options = options.clone();
-        Pool::new(connections_n, Arc::clone(&trust), Box::new(move || Box::pin(connected(options.clone()))))
+        let hosts = Arc::clone(&hosts);
+        let connect = move || {
+            let hosts = Arc::clone(&hosts);
+            Box::pin(async move { hosts.connect().await }) as _
+        };
+        Pool::new(connections_n, Arc::clone(&trust), Box::new(connect))
     };
     let others_n = connections_n.saturating_sub(1 + PEOPLE_N).max(3);
-    Ok(Postgres { pool: pool(others_n), people: pool(PEOPLE_N), committer: pool(1) })
+    Ok(Postgres { pool: pool(others_n), people: pool(PEOPLE_N), committer: pool(1), hosts })
 }
-
-/// A new session that may write.
-async fn connected(options: PgConnectOptions) -> sqlx::Result<PgConnection> {
-    let mut session = options.connect().await?;
-    let is_writable: bool = sqlx::query_scalar(IS_WRITABLE).fetch_one(&mut session).await?;
-    if !is_writable {
-        return Err(sqlx::Error::Configuration("this server only reads: it is a standby".into()));
-    }
-    // What nobody waits for any more ends soon. Servers before version 14 do not know how.
-    drop(sqlx::raw_sql("SET client_connection_check_interval = '2s'").execute(&mut session).await);
-    Ok(session)
-}
-
-/// Whether a session may write: not on a standby, and not where somebody has forbidden it.
-const IS_WRITABLE: &str =
-    "SELECT NOT pg_is_in_recovery() AND NOT current_setting('transaction_read_only')::boolean";
 
 /// A whole admission in one statement, on the committer's own session.
 pub(super) async fn admitted_at_once(
@@ -130,46 +119,6 @@ pub(super) async fn admitted_at_once(
     let work = limited(admit_at_once(held.connection()?, rows, messages));
     let answer = refused_with_warning(work).await;
     held.give_back_after(answer)
-}
-
-async fn check(session: &mut PgConnection) -> Result<(), StoreError> {
-    let unavailable = |source| StoreError::from_sqlx("open", source);
-    for (name, bad) in [("fsync", "off"), ("full_page_writes", "off"), ("synchronous_commit", "off")] {
-        let value: String = sqlx::query_scalar("SELECT current_setting($1)")
-            .bind(name)
-            .fetch_one(&mut *session)
-            .await
-            .map_err(unavailable)?;
-        if value == bad {
-            return Err(StoreError::Refused(format!(
-                "PostgreSQL runs with {name} = {value} and could lose confirmed events: turn it on"
-            )));
-        }
-    }
-    let is_standby: bool =
-        sqlx::query_scalar("SELECT pg_is_in_recovery()").fetch_one(session).await.map_err(unavailable)?;
-    if is_standby {
-        return Err(StoreError::Refused("PostgreSQL is in recovery: connect to the primary".to_owned()));
-    }
-    Ok(())
-}
-
-/// Takes as long as it takes, on a session of its own.
-pub(super) async fn migrate(db: &Postgres) -> sqlx::Result<()> {
-    let mut held = db.pool.take().await?;
-    let answer = migrations::postgres().run_direct(None, held.connection()?, false).await;
-    held.give_back_after(answer.map_err(|error| sqlx::Error::Migrate(Box::new(error))))
-}
-
-pub(super) async fn schema_version(db: &mut PgConnection) -> sqlx::Result<i64> {
-    let is_there: bool =
-        sqlx::query_scalar("SELECT to_regclass('_sqlx_migrations') IS NOT NULL").fetch_one(&mut *db).await?;
-    if !is_there {
-        return Ok(0);
-    }
-    sqlx::query_scalar("SELECT COALESCE(MAX(version), 0) FROM _sqlx_migrations WHERE success")
-        .fetch_one(db)
-        .await
 }
 
 pub(super) async fn installation_create(db: &mut PgConnection, id: &str) -> sqlx::Result<()> {
@@ -191,7 +140,9 @@ pub(super) async fn installation_id(db: &mut PgConnection) -> sqlx::Result<Strin
 pub(super) async fn probe(db: &mut PgConnection, is_written: bool) -> sqlx::Result<()> {
     let is_writable: bool = sqlx::query_scalar(IS_WRITABLE).fetch_one(&mut *db).await?;
     if !is_writable {
-        return Err(sqlx::Error::Configuration("this server only reads: it is a standby".into()));
+        return Err(sqlx::Error::Configuration(
+            "this server takes no writes, or waits for no standby".into(),
+        ));
     }
     if is_written {
         sqlx::query("UPDATE installation SET created_at_ms = created_at_ms").execute(db).await?;

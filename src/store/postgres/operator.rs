@@ -138,7 +138,7 @@ pub(in crate::store) async fn messages_act(
         // What was sent before is in `outbox_attempts`; the policy starts anew, under the same key.
         Act::Send => {
             "UPDATE outbox_messages
-             SET state = 'ready', visible_at_ms = $2, last_result = NULL, last_error = NULL, settled_at_ms = NULL,
+             SET state = 'ready', visible_at_ms = LEAST($2, (extract(epoch FROM clock_timestamp()) * 1000)::bigint), last_result = NULL, last_error = NULL, settled_at_ms = NULL,
                  first_sent_at_ms = NULL, key_valid_until_ms = NULL, attempts_before_n = attempts_n
              WHERE state IN ('held', 'dead') AND message_id = ANY($1)"
         }

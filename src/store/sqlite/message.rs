@@ -6,24 +6,27 @@ use serde_json::json;
 use sqlx::{Row, SqliteConnection};
 
 use super::lanes_advance;
-use crate::store::{LeaseWant, LeasedMessage, MessageCount, MessageRow, Settlement, laned};
-use crate::types::{AttemptResult, EventKey, UnixMs};
+use crate::store::rows::{claimed, settled};
+use crate::store::types::{Claimed, Now, Token, laned};
+use crate::store::{LeaseWant, LostClaims, MessageCount, MessageRow, Settlement};
+use crate::types::{AttemptResult, EventKey, Name, UnixMs};
 
 pub(in crate::store) async fn message_lease(
     db: &mut SqliteConnection,
     wants: &[LeaseWant],
-    now_ms: UnixMs,
+    now: Now,
     lease_ms: i64,
     node: &str,
-) -> sqlx::Result<Vec<LeasedMessage>> {
-    let mut leased = Vec::new();
+) -> sqlx::Result<Claimed> {
+    let now_ms = now.ms;
+    let mut claimed = Claimed::default();
     for want in wants {
         let due = due(db, want, now_ms).await?;
         if !due.is_empty() {
-            leased.extend(claim(db, &due, want, (now_ms, lease_ms, node)).await?);
+            claim(db, &due, want, (now_ms, lease_ms, node), &mut claimed).await?;
         }
     }
-    Ok(leased)
+    Ok(claimed)
 }
 
 /// Whether a claim would find anything. Looking costs the writer nothing, and most looks find nothing.
@@ -72,7 +75,8 @@ async fn claim(
     due: &[(String, bool)],
     want: &LeaseWant,
     (now_ms, lease_ms, node): (UnixMs, i64, &str),
-) -> sqlx::Result<Vec<LeasedMessage>> {
+    taken: &mut Claimed,
+) -> sqlx::Result<()> {
     let ids = json!(due.iter().map(|(id, _)| id).collect::<Vec<_>>()).to_string();
     let lapsed: HashSet<&str> = due.iter().filter(|(_, lapsed)| *lapsed).map(|(id, _)| id.as_str()).collect();
     if !lapsed.is_empty() {
@@ -89,6 +93,9 @@ async fn claim(
     sqlx::query(
         "UPDATE outbox_messages
          SET state = 'leased', attempts_n = attempts_n + 1, visible_at_ms = $2, leased_by = $3,
+             -- What became of a lease that ended is unknown, and its call ended with it at the latest.
+             last_result = CASE state WHEN 'leased' THEN 'unknown' ELSE last_result END,
+             settled_at_ms = CASE state WHEN 'leased' THEN visible_at_ms ELSE settled_at_ms END,
              first_sent_at_ms = COALESCE(first_sent_at_ms, $4), key_valid_until_ms = COALESCE(key_valid_until_ms, $5)
          WHERE message_id IN (SELECT value FROM json_each($1))",
     )
@@ -113,7 +120,7 @@ async fn claim(
         "SELECT m.message_id, m.provider, m.event_id, m.event_type, m.effect_name, m.idempotency_key,
                 m.destination, m.method, m.path, m.headers, m.body, m.attempts_n, m.visible_at_ms,
                 m.first_sent_at_ms, m.key_valid_until_ms, m.created_at_ms, m.last_result,
-                p.body, p.headers, m.attempts_before_n, m.lane
+                p.body, p.headers, m.attempts_before_n, m.lane, m.settled_at_ms
          FROM outbox_messages m
          LEFT JOIN webhook_payloads p ON m.body IS NULL AND p.provider = m.provider AND p.event_id = m.event_id
          WHERE m.message_id IN (SELECT value FROM json_each($1))",
@@ -121,12 +128,43 @@ async fn claim(
     .bind(&ids)
     .fetch_all(db)
     .await?;
-    let one = |row| {
-        let mut message = LeasedMessage::from_row(row)?;
-        message.is_previous_unsettled = lapsed.contains(message.message_id.as_str());
-        Ok(message)
-    };
-    rows.iter().map(one).collect()
+    for row in &rows {
+        let is_lapsed = row.try_get::<&str, _>(0).is_ok_and(|id| lapsed.contains(id));
+        taken.add(claimed(row, is_lapsed, now_ms));
+    }
+    Ok(())
+}
+
+/// Gives back what was claimed by looks whose answer was lost; says how many messages.
+pub(in crate::store) async fn message_release(
+    db: &mut SqliteConnection,
+    lost: &LostClaims,
+    now: Now,
+) -> sqlx::Result<u64> {
+    let ids: Vec<String> = sqlx::query_scalar(
+        "UPDATE outbox_messages
+         SET state = 'ready', visible_at_ms = $3, leased_by = NULL, attempts_before_n = attempts_before_n + 1,
+             last_result = CASE last_result WHEN 'unknown' THEN 'unknown' ELSE 'released' END,
+             last_error = 'handed back: the answer to its claim was lost', settled_at_ms = COALESCE(settled_at_ms, $3)
+         WHERE destination IN (SELECT value FROM json_each($1)) AND state = 'leased' AND visible_at_ms >= $4
+           AND leased_by IN (SELECT value FROM json_each($2))
+         RETURNING message_id",
+    )
+    .bind(json!(lost.destinations.iter().map(Name::as_str).collect::<Vec<_>>()).to_string())
+    .bind(json!(lost.holders).to_string())
+    .bind(now.ms)
+    .bind(now.ms.saturating_sub(lost.age_ms))
+    .fetch_all(&mut *db)
+    .await?;
+    sqlx::query(
+        "UPDATE outbox_attempts SET finished_at_ms = $2, result = 'released', error = 'the answer to its claim was lost'
+         WHERE result IS NULL AND message_id IN (SELECT value FROM json_each($1))",
+    )
+    .bind(json!(ids).to_string())
+    .bind(now.ms)
+    .execute(db)
+    .await?;
+    Ok(ids.len() as u64)
 }
 
 /// Prolongs a lease; `false` when it is no longer this worker's.
@@ -134,7 +172,8 @@ pub(in crate::store) async fn message_extend(
     db: &mut SqliteConnection,
     message_id: &str,
     attempt_n: u32,
-    until_ms: UnixMs,
+    now: Now,
+    lease_ms: i64,
 ) -> sqlx::Result<bool> {
     let extended = sqlx::query(
         "UPDATE outbox_messages SET visible_at_ms = $3
@@ -142,7 +181,7 @@ pub(in crate::store) async fn message_extend(
     )
     .bind(message_id)
     .bind(i64::from(attempt_n))
-    .bind(until_ms)
+    .bind(now.ms.saturating_add(lease_ms))
     .execute(db)
     .await?;
     Ok(extended.rows_affected() == 1)
@@ -151,29 +190,34 @@ pub(in crate::store) async fn message_extend(
 pub(in crate::store) async fn message_settle(
     db: &mut SqliteConnection,
     settlements: &[Settlement],
-) -> sqlx::Result<HashSet<String>> {
+    _is_own_clock: bool,
+) -> sqlx::Result<HashSet<Token>> {
     let all = json!(settlements.iter().map(Settlement::to_json).collect::<Vec<_>>()).to_string();
     let rows = sqlx::query(
         "UPDATE outbox_messages AS m
          SET state = s.value ->> 'state', visible_at_ms = COALESCE(s.value ->> 'visible_at_ms', m.visible_at_ms),
              last_result = s.value ->> 'result', last_error = s.value ->> 'error',
              last_http_status = s.value ->> 'http_status', leased_by = NULL,
-             settled_at_ms = s.value ->> 'settled_at_ms',
-             attempts_before_n = m.attempts_before_n + (s.value ->> 'result' = 'released')
+             settled_at_ms = CASE WHEN s.value ->> 'is_unsent' AND m.settled_at_ms IS NOT NULL THEN m.settled_at_ms
+                                  ELSE s.value ->> 'settled_at_ms' END,
+             attempts_before_n = m.attempts_before_n + (s.value ->> 'is_unsent')
          FROM json_each($1) AS s
          WHERE m.message_id = s.value ->> 'message_id' AND m.attempts_n = s.value ->> 'attempt_n'
            AND m.state = 'leased'
-         RETURNING message_id",
+         RETURNING message_id, attempts_n",
     )
     .bind(&all)
     .fetch_all(&mut *db)
     .await?;
-    let settled: HashSet<String> = rows.iter().map(|row| row.try_get(0)).collect::<sqlx::Result<_>>()?;
+    let settled: HashSet<Token> = rows.iter().map(settled).collect::<sqlx::Result<_>>()?;
     // What went well is told by the message; see the migration.
-    let has_more = |one: &&Settlement| one.result != AttemptResult::Done || one.response.is_some();
+    let has_more = |one: &&Settlement| {
+        let is_written = settled.contains(&(one.message_id.clone(), one.attempt_n));
+        is_written && (one.result != AttemptResult::Done || one.response.is_some())
+    };
     let told: Vec<&Settlement> = settlements.iter().filter(has_more).collect();
     if !told.is_empty() {
-        attempts_finish(db, &told, &settled).await?;
+        attempts_finish(db, &told).await?;
     }
     let laned = laned(settlements);
     if !laned.is_empty() {
@@ -182,11 +226,7 @@ pub(in crate::store) async fn message_settle(
     Ok(settled)
 }
 
-async fn attempts_finish(
-    db: &mut SqliteConnection,
-    settlements: &[&Settlement],
-    settled: &HashSet<String>,
-) -> sqlx::Result<()> {
+async fn attempts_finish(db: &mut SqliteConnection, settlements: &[&Settlement]) -> sqlx::Result<()> {
     let all = json!(settlements.iter().map(|one| one.to_json()).collect::<Vec<_>>()).to_string();
     sqlx::query(
         "UPDATE outbox_attempts AS a
@@ -194,14 +234,21 @@ async fn attempts_finish(
              http_status = s.value ->> 'http_status', error = s.value ->> 'error',
              response = s.value ->> 'response'
          FROM json_each($1) AS s
-         WHERE a.message_id = s.value ->> 'message_id' AND a.attempt_n = s.value ->> 'attempt_n'
-           AND a.message_id IN (SELECT value FROM json_each($2))",
+         WHERE a.message_id = s.value ->> 'message_id' AND a.attempt_n = s.value ->> 'attempt_n'",
     )
     .bind(&all)
-    .bind(json!(settled).to_string())
     .execute(db)
     .await
     .map(drop)
+}
+
+pub(in crate::store) async fn message_latest_ms(db: &mut SqliteConnection) -> sqlx::Result<Option<UnixMs>> {
+    sqlx::query_scalar(
+        "SELECT MAX(MAX(created_at_ms, COALESCE(settled_at_ms, 0), COALESCE(first_sent_at_ms, 0)))
+         FROM outbox_messages WHERE state IN ('ready', 'leased')",
+    )
+    .fetch_one(db)
+    .await
 }
 
 pub(in crate::store) async fn message_counts(db: &mut SqliteConnection) -> sqlx::Result<Vec<MessageCount>> {

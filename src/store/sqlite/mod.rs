@@ -7,9 +7,10 @@ mod evidence;
 mod lane;
 mod message;
 mod operator;
+mod private;
 
 use std::fs::File;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,7 +28,8 @@ pub(super) use evidence::{
 };
 pub(super) use lane::{lanes_advance, lanes_extend, lanes_lock};
 pub(super) use message::{
-    message_counts, message_extend, message_is_any_due, message_lease, message_list_of_event, message_settle,
+    message_counts, message_extend, message_is_any_due, message_latest_ms, message_lease,
+    message_list_of_event, message_release, message_settle,
 };
 pub(super) use operator::{
     attempt_list, audit_list, destination_pause, event_rerun, event_state, idempotency_answer,
@@ -90,6 +92,7 @@ pub(super) async fn open(url: &str, connections_n: u32) -> Result<Sqlite, StoreE
         ));
     }
     let lock = lock_file(&path)?;
+    private::keep(&path);
     let options = options
         .create_if_missing(true)
         .journal_mode(SqliteJournalMode::Wal)
@@ -129,11 +132,7 @@ fn lock_file(path: &Path) -> Result<File, StoreError> {
     if let Some(kind) = network_file_system(path) {
         return Err(refused(format!("is on a network file system ({kind}), whose locks cannot be trusted")));
     }
-    // SQLite follows a link to the file, so the lock does.
-    let real = path.canonicalize().unwrap_or_else(|_| path.to_owned());
-    let mut name = real.into_os_string();
-    name.push(".lock");
-    let file = File::options().create(true).write(true).truncate(false).open(PathBuf::from(name));
+    let file = private::options().open(private::beside(path, ".lock"));
     let file = file.map_err(|error| refused(format!("cannot be locked: {error}")))?;
     file.try_lock().map_err(|_| refused("is held by another process: stop that one first".to_owned()))?;
     Ok(file)
@@ -197,6 +196,16 @@ pub(super) async fn schema_version(db: &mut SqliteConnection) -> sqlx::Result<i6
     sqlx::query_scalar("SELECT COALESCE(MAX(version), 0) FROM _sqlx_migrations WHERE success")
         .fetch_one(db)
         .await
+}
+
+pub(super) async fn schema_floor(db: &mut SqliteConnection) -> sqlx::Result<Option<i64>> {
+    let is_there: i64 = sqlx::query_scalar("SELECT COUNT(*) FROM sqlite_schema WHERE name = 'schema_floor'")
+        .fetch_one(&mut *db)
+        .await?;
+    if is_there == 0 {
+        return Ok(None);
+    }
+    sqlx::query_scalar("SELECT version FROM schema_floor").fetch_optional(db).await
 }
 
 pub(super) async fn installation_create(db: &mut SqliteConnection, id: &str) -> sqlx::Result<()> {

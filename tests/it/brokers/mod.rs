@@ -6,7 +6,7 @@ mod kafka;
 mod nats;
 #[cfg(feature = "postgres-table")]
 mod postgres_table;
-mod proxy;
+pub(crate) mod proxy;
 #[cfg(feature = "rabbitmq")]
 mod rabbitmq;
 #[cfg(feature = "redis")]

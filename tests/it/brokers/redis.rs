@@ -82,6 +82,50 @@ async fn what_could_not_be_added_is_not_taken_for_a_copy_later() {
     assert_eq!(bench.keys().await, ["key-evt_1-billing"]);
 }
 
+/// A user who may do everything but what is taken away, and the far side as that user.
+async fn forbidden(redis: &Redis, port: u16, rules: &[&str]) -> Target {
+    let mut user = redis::cmd("ACL");
+    user.arg("SETUSER").arg(&redis.stream).arg("on").arg(">pass").arg("~*").arg("+@all").arg(rules);
+    redis.ask(&mut user).await;
+    let url = Secret::new(format!("redis://{}:pass@127.0.0.1:{port}", redis.stream));
+    Target::Redis { url, stream: redis.stream.clone(), stream_len_max: None }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_entry_is_added_when_its_marker_is_refused() {
+    let Some((redis, port)) = redis() else { return };
+    let bench = Bench::new(&redis, port, false).await;
+    for policy in [UnknownPolicy::Hold, UnknownPolicy::Retry] {
+        let id = format!("evt_{}", fastrand::u32(..));
+        let target = forbidden(&redis, port, &["-set"]).await;
+        bench.fixture.message(&id, &["billing"]).await;
+        let outbox = bench.fixture.outbox(config(&bench.fixture, target, policy));
+        outbox.run_due().await.unwrap();
+        assert_eq!(bench.fixture.state(&id).await, "ready", "{}", bench.error(&id).await);
+        let before_n = bench.keys().await.iter().filter(|key| key.contains(&id)).count();
+        assert_eq!(before_n, 0, "surely not executed: {}", bench.error(&id).await);
+        forbidden(&redis, port, &["+set"]).await;
+        bench.fixture.step_to_the_end(&outbox).await;
+        let entries_n = bench.keys().await.iter().filter(|key| key.contains(&id)).count();
+        assert_eq!((bench.fixture.state(&id).await.as_str(), entries_n), ("done", 1));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_entry_that_is_refused_leaves_no_marker_whatever_else_is_forbidden() {
+    let Some((redis, port)) = redis() else { return };
+    let bench = Bench::new(&redis, port, false).await;
+    let target = forbidden(&redis, port, &["-xadd", "-del", "-unlink", "-expire", "-pexpire"]).await;
+    bench.fixture.message("evt_1", &["billing"]).await;
+    let outbox = bench.fixture.outbox(config(&bench.fixture, target, UnknownPolicy::Hold));
+    outbox.run_due().await.unwrap();
+    assert_eq!(bench.fixture.state("evt_1").await, "ready", "{}", bench.error("evt_1").await);
+    forbidden(&redis, port, &["+xadd"]).await;
+    bench.fixture.step_to_the_end(&outbox).await;
+    assert_eq!(bench.fixture.state("evt_1").await, "done");
+    assert_eq!(bench.keys().await, ["key-evt_1-billing"], "it was not taken for a copy");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stream_is_trimmed_to_about_what_is_configured() {
     let Some((redis, port)) = redis() else { return };

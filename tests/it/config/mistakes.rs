@@ -36,6 +36,13 @@ fn each_mistake_names_its_key_and_the_remedy() {
     check("[server]\nevents_n_max = 0", "server.events_n_max", "from 1 to 100000");
     check("[server]\nhandler_timeout_ms = 9", "server.handler_timeout_ms", "from 10 to 30000");
     check("[server]\nunreadable_bytes_max = -1", "server.unreadable_bytes_max", "out of bounds");
+    check("[server]\nwrite_timeout_ms = 5", "server.write_timeout_ms", "from 100 to 300000");
+    check("[server]\nbody_bytes_per_s_min = 1048577", "server.body_bytes_per_s_min", "from 0 to 1048576");
+    check("[server]\nconnection_life_ms = 1", "server.connection_life_ms", "from 1000 to 86400000");
+    check("[server]\nconnection_requests_n_max = 0", "server.connection_requests_n_max", "from 1 to 1000000");
+    check("[server]\npeer_share_percent = 101", "server.peer_share_percent", "from 1 to 100");
+    check("[server]\nproxies = [\"proxy\"]", "server.proxies[0]", "neither an address nor a range");
+    check("[admin]\nhosts = [\"a:80\"]", "admin.hosts[0]", "without a port");
     check("[admin]\nlisten = \"127.0.0.1:8080\"", "admin.listen", "is where the receiver listens");
     check(
         "[admin]\ntokens = [{ name = \"ops\", role = \"boss\", token = \"0123456789abcdef\" }]",
@@ -50,6 +57,12 @@ fn each_mistake_names_its_key_and_the_remedy() {
     check("[admin]\ntokens = [{ name = \"ops\", role = \"viewer\" }]", "admin.tokens[0].token", "is missing");
     check("[database]\nurl = \"mysql://root@localhost/x\"", "database.url", "scheme `mysql`");
     check("[database]\nurl = \"hooklatch.db\"", "database.url", "write sqlite://PATH");
+    check("[database]\nurl = \"postgres://a,,b/x\"", "database.url", "empty host");
+    check("[database]\nurl = \"postgres:///x?host=a,b\"", "database.url", "several HOST:PORT between commas");
+    check("[database]\nurl = \"postgres://a/x?target_session_attrs=standby\"", "database.url", "read-write");
+    check("[database]\nconnect_wait_ms = 3600001", "database.connect_wait_ms", "0 to 3600000");
+    check("[database]\npooling = \"statement\"", "database.pooling", "transaction");
+    check("[database]\nreplicated = 1", "database.replicated", "wanted true or false");
     check("[database]\nmigrate = \"yes\"", "database.migrate", "wanted true or false");
     check("[outbox]\nlease_ms = 5", "outbox.lease_ms", "from 1000 to 3600000");
     check("[log]\nformat = \"xml\"", "log.format", "\"auto\" or \"human\" or \"json\"");
@@ -183,6 +196,26 @@ fn mistakes_of_senders_and_destinations_name_their_place() {
         &billing("unknown = \"query\"\nquery = { url = \"https://x/{event_id}{id}\", pointer = \"/a\" }"),
         "destinations.billing.query.url",
         "placeholder",
+    );
+    let asked = |keys: &str| {
+        billing(&format!(
+            "unknown = \"query\"\nquery = {{ url = \"https://x/{{event_id}}\", pointer = \"/a\", {keys} }}"
+        ))
+    };
+    for after_ms in ["999", "86400001", "-1", "\"1m\""] {
+        let key = "destinations.billing.query.after_ms";
+        check(&asked(&format!("after_ms = {after_ms}")), key, "1000 to 86400000");
+    }
+    check(&asked("after_ms = 79200000"), "destinations.billing.query", "below key_valid_for_ms");
+    check(
+        &asked("equals = \"a\", pending = [\"b\", \"a\"]"),
+        "destinations.billing.query.pending[1]",
+        "means one thing",
+    );
+    check(
+        &billing("statuses = { 504 = \"maybe\" }"),
+        "destinations.billing.statuses.504",
+        "done, retry, dead or unknown",
     );
     check(
         &billing("unknown = \"query\"\nquery = { url = \"https://x/{event_id}\", pointer = \"a.b\" }"),

@@ -64,7 +64,7 @@ async fn a_failure_is_tried_again_under_the_same_key_with_the_same_bytes(databas
     let fixture = Fixture::new(database).await;
     fixture.message("evt_1", &["billing"]).await;
     fixture.stub.next(&[Mode::Status(500), Mode::Status(408)]);
-    let outbox = fixture.outbox(fixture.config(UnknownPolicy::Hold));
+    let outbox = fixture.outbox(fixture.config(UnknownPolicy::Retry));
     assert_eq!(outbox.run_due().await.unwrap(), 1);
     let row = fixture.row("evt_1").await;
     assert_eq!((row.state.as_str(), row.last_error.as_deref()), ("ready", Some("answered 500")));
@@ -235,6 +235,7 @@ async fn a_stale_settlement_is_fenced(database: &Database) {
         http_status: None,
         error: None,
         response: None,
+        is_unsent: false,
         settled_at_ms: fixture.clock.now_ms(),
     };
     assert_eq!(fixture.store.message_settle(&[late]).await.unwrap(), [false]);
@@ -306,7 +307,7 @@ async fn an_open_breaker_sends_one_probe_and_then_the_rest(database: &Database) 
     for n in 0..6 {
         fixture.message(&format!("evt_{n}"), &["billing"]).await;
     }
-    fixture.stub.next(&[Mode::Status(500), Mode::Status(500), Mode::Status(500)]);
+    fixture.stub.next(&[Mode::Status(503), Mode::Status(503), Mode::Status(503)]);
     let config = DestinationConfig {
         concurrency_n: 1,
         breaker_failures_n: 3,

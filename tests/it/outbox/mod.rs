@@ -1,10 +1,17 @@
 //! The outbox against a far side that misbehaves, on both databases, on a clock that stands until told.
 
 mod calls;
+mod clocks;
 mod handover;
 mod http;
+mod isolation;
+mod outage;
+mod panics;
+mod reruns;
 mod running;
+mod sooner;
 mod tls;
+mod unknown;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -23,6 +30,8 @@ use crate::stub::Stub;
 
 const START_MS: i64 = 1_000;
 const HOUR_MS: i64 = 3_600_000;
+/// How long after an attempt the far side may still be at work.
+const AFTER_MS: u64 = 30_000;
 
 /// One store, one clock, one far side called `billing`.
 pub(crate) struct Fixture {
@@ -65,7 +74,13 @@ impl Fixture {
     }
 
     pub(crate) fn query(&self) -> UnknownPolicy {
-        UnknownPolicy::Query(QueryConfig { url: self.stub.query_url(), pointer: String::new(), equals: None })
+        UnknownPolicy::Query(QueryConfig {
+            url: self.stub.query_url(),
+            pointer: String::new(),
+            equals: None,
+            pending: Vec::new(),
+            after_ms: AFTER_MS,
+        })
     }
 
     pub(crate) fn outbox(&self, config: DestinationConfig) -> Outbox {
@@ -132,8 +147,14 @@ impl Fixture {
     }
 }
 
-/// Takes what is due as a worker that then dies.
+/// Takes what is due as a worker that then dies, and waits until its call can no longer be under way over there.
 async fn die_holding(fixture: &Fixture) {
+    die_until_lapse(fixture).await;
+    fixture.clock.advance(i64::try_from(AFTER_MS).unwrap());
+}
+
+/// Takes what is due as a worker that then dies, and waits until its lease has ended.
+async fn die_until_lapse(fixture: &Fixture) {
     let want = LeaseWant { destination: name("billing"), free_n: 9, key_valid_for_ms: 24 * HOUR_MS };
     let leased =
         fixture.store.message_lease(&[want], fixture.clock.now_ms(), 30_000, "node-0").await.unwrap();

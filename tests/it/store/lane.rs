@@ -45,6 +45,7 @@ async fn settle(store: &Store, message: &LeasedMessage, to: SettleTo) {
         http_status: None,
         error: None,
         response: None,
+        is_unsent: false,
         settled_at_ms: 5_000,
     };
     assert_eq!(store.message_settle(&[settlement]).await.unwrap(), [true]);

@@ -1,7 +1,7 @@
 //! Opening, refusing, migrating, coming back.
 
 use hooklatch::store::{SchemaState, Store, StoreError, StoreSettings};
-use hooklatch::types::EventState;
+use hooklatch::types::{EventState, IncomingEvent};
 use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection, SqliteConnection};
 
 use super::{admit, event};
@@ -50,7 +50,14 @@ async fn a_newer_schema_is_said_to_be_ahead(database: &Database) {
     );
     run(database, sql).await;
     assert_eq!(store.migrate().await.unwrap(), Vec::<i64>::new(), "the old binary runs beside the new one");
-    assert!(matches!(store.schema_state().await.unwrap(), SchemaState::Ahead { found: 99, .. }));
+    let state = store.schema_state().await.unwrap();
+    assert!(matches!(state, SchemaState::Expanded { found: 99, .. }) && state.is_usable(), "{state}");
+    run(database, "UPDATE schema_floor SET version = 98".to_owned()).await;
+    let state = store.schema_state().await.unwrap();
+    assert!(
+        matches!(state, SchemaState::Ahead { found: 99, floor: 98, .. }) && !state.is_usable(),
+        "{state}"
+    );
 }
 
 async fn what_was_committed_is_there_after_a_restart(database: &Database) {
@@ -93,4 +100,42 @@ async fn a_server_that_may_lose_commits_is_refused() {
     run(&database, format!("ALTER DATABASE {name} SET synchronous_commit = off")).await;
     let opened = open(&database).await;
     assert!(matches!(opened, Err(StoreError::Refused(why)) if why.contains("synchronous_commit")));
+}
+
+/// Size of the write-ahead log.
+fn log_bytes(database: &Database) -> u64 {
+    let path = database.url.strip_prefix("sqlite://").unwrap();
+    std::fs::metadata(format!("{path}-wal")).unwrap().len()
+}
+
+#[tokio::test]
+async fn a_log_that_a_long_reader_let_grow_is_cut_when_it_is_gone() {
+    const LIMIT_BYTES: u64 = 256 << 20;
+    let database = Database::create(On::Sqlite).await.unwrap();
+    let store = database.store().await;
+    let write = async |n: usize, bytes_n: usize| {
+        let large = IncomingEvent { body: vec![b'x'; bytes_n].into(), ..event(&format!("evt_{n}"), "{}") };
+        admit(&store, &large, &[]).await;
+    };
+    write(0, 1).await;
+    let mut reader = SqliteConnection::connect(&database.url).await.unwrap();
+    reader.execute("BEGIN; SELECT COUNT(*) FROM processed_webhook_events").await.unwrap();
+    let mut n = 0;
+    while log_bytes(&database) <= LIMIT_BYTES {
+        n += 1;
+        write(n, 16 << 20).await;
+        assert!(n < 100, "nothing but the reader keeps it");
+    }
+    assert_eq!(
+        database.count("SELECT COUNT(*) FROM processed_webhook_events").await,
+        i64::try_from(n).unwrap() + 1
+    );
+    reader.execute("COMMIT").await.unwrap();
+    // One of these finds the log whole in the file and begins it anew.
+    for more in 1..4 {
+        write(n + more, 1).await;
+    }
+    let left = log_bytes(&database);
+    assert!(left <= LIMIT_BYTES, "{left} bytes");
+    store.close().await;
 }

@@ -20,6 +20,7 @@ on_both!(
     open_messages_are_counted_by_state,
     a_message_may_be_born_leased,
     what_went_well_is_told_of_its_attempt,
+    two_settlements_of_one_message_in_one_write_are_told_apart,
 );
 
 fn want(destination: &str, free_n: u32) -> LeaseWant {
@@ -40,6 +41,7 @@ fn settlement(message: &LeasedMessage, to: SettleTo, result: AttemptResult) -> S
         http_status: Some(200),
         error: None,
         response: None,
+        is_unsent: result == AttemptResult::Released,
         settled_at_ms: 5_000,
     }
 }
@@ -185,7 +187,8 @@ async fn what_is_handed_back_unsent_costs_no_attempt(database: &Database) {
 
 /// A message that is written with a lease of node-1 until 31,000.
 fn born_leased(event_id: &str, destination: &str) -> NewMessage {
-    let lease = BornLease { node: "node-1".into(), until_ms: 31_000, key_valid_until_ms: 11_000 };
+    let lease =
+        BornLease { node: "node-1".into(), until_ms: 31_000, key_valid_until_ms: 11_000, taken_at_ms: None };
     NewMessage { lease: Some(lease), ..message(event_id, destination) }
 }
 
@@ -222,6 +225,8 @@ async fn a_message_may_be_born_leased(database: &Database) {
         let same = LeasedMessage {
             attempt_n: 1,
             is_previous_unsettled: false,
+            is_previous_unknown: false,
+            previous_ended_at_ms: None,
             lease_until_ms: 31_000,
             ..again.clone()
         };
@@ -247,4 +252,17 @@ async fn what_went_well_is_told_of_its_attempt(database: &Database) {
         [(Some("done"), Some(200), Some(5_000)), (Some("retry"), Some(200), Some(5_000))],
         "the newest first"
     );
+}
+
+async fn two_settlements_of_one_message_in_one_write_are_told_apart(database: &Database) {
+    let store = database.store().await;
+    admit(&store, &event("evt_1", "a"), &[message("evt_1", "billing")]).await;
+    let stale = lease(&store, 1, 1_000).await.remove(0);
+    let current = lease(&store, 1, 31_000).await.remove(0);
+    let late = settlement(&stale, SettleTo::Dead, AttemptResult::Refused);
+    let right = settlement(&current, SettleTo::Held, AttemptResult::Retry);
+    assert_eq!(store.message_settle(&[late, right]).await.unwrap(), [false, true]);
+    let attempts = store.attempt_list(&stale.message_id).await.unwrap();
+    let told: Vec<_> = attempts.iter().map(|one| one.result.as_deref()).collect();
+    assert_eq!(told, [Some("retry"), Some("unknown")], "the stale one wrote nothing");
 }

@@ -37,6 +37,7 @@ async fn settled(store: &Store, event_id: &str, to: SettleTo) -> String {
         http_status: None,
         error: Some("no answer".to_owned()),
         response: None,
+        is_unsent: false,
         settled_at_ms: 5_000,
     };
     assert_eq!(store.message_settle(&[settlement]).await.unwrap(), [true]);

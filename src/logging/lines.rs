@@ -12,7 +12,7 @@ const LINES_PER_S: u32 = 10;
 
 /// Decides which lines are written. One flood leaves the lines of others alone.
 #[derive(Default)]
-pub(crate) struct Sampler(Mutex<BTreeMap<(Name, &'static str), Second>>);
+pub(crate) struct Lines(Mutex<BTreeMap<(Name, &'static str), Second>>);
 
 /// The second that is running for one sort.
 struct Second {
@@ -21,7 +21,7 @@ struct Second {
     left_out_n: u64,
 }
 
-impl Sampler {
+impl Lines {
     /// Whether a line of this sort may be written now; then how many were left out since the last one that was.
     pub(crate) fn may_write(&self, provider: &Name, word: &'static str) -> Option<u64> {
         let mut sorts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -33,6 +33,7 @@ impl Sampler {
         }
         if second.lines_n >= LINES_PER_S {
             second.left_out_n += 1;
+            metrics::counter!("hooklatch_log_lines_left_out_total").increment(1);
             return None;
         }
         second.lines_n += 1;
@@ -55,7 +56,7 @@ mod tests {
 
     #[test]
     fn a_flood_is_cut_and_counted_and_hides_nothing_of_others() {
-        let sampler = Sampler::default();
+        let sampler = Lines::default();
         let name = |text: &str| Name::parse(text).expect("a name");
         let written_n =
             (0..1_000).filter(|_| sampler.may_write(&name("stripe"), "mismatch").is_some()).count();

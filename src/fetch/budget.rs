@@ -1,0 +1,59 @@
+//! How often somebody else is called because of what strangers send: so many at once, one more every second, and a
+//! lottery among those who come when there is nothing left, so that who asks a lot does not lock the others out.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// Between two calls once the first ones are used up.
+const CALL_EVERY: Duration = Duration::from_secs(1);
+/// How long somebody stays in the lottery: longer than a call takes to come, so that who is alone in it wins.
+const WAIT_MAX: Duration = Duration::from_millis(1_500);
+/// Longest wait before the next draw. Milliseconds.
+const DRAW_MS_MAX: u64 = 250;
+
+/// So many calls at once, and one more every second.
+pub(super) struct Budget {
+    calls_n_max: u32,
+    state: Mutex<State>,
+}
+
+struct State {
+    calls_n: u32,
+    counted_at: Instant,
+}
+
+impl Budget {
+    pub(super) fn new(calls_n_max: u32) -> Self {
+        Self { calls_n_max, state: Mutex::new(State { calls_n: calls_n_max, counted_at: Instant::now() }) }
+    }
+
+    /// Takes a call if there is one now.
+    pub(super) fn take_now(&self) -> bool {
+        // Each change is whole: a panic elsewhere cannot leave it half-made.
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let more = state.counted_at.elapsed().as_millis() / CALL_EVERY.as_millis();
+        let more = u32::try_from(more).unwrap_or(u32::MAX);
+        if more > 0 {
+            state.calls_n = state.calls_n.saturating_add(more).min(self.calls_n_max);
+            state.counted_at += CALL_EVERY.saturating_mul(more);
+        }
+        let left = state.calls_n.checked_sub(1);
+        state.calls_n = left.unwrap_or_default();
+        left.is_some()
+    }
+
+    /// Takes a call, waiting for one among all who wait: each looks again at a time of chance, so none is first.
+    pub(super) async fn take(&self) -> bool {
+        let until = Instant::now() + WAIT_MAX;
+        while !self.take_now() {
+            if Instant::now() >= until {
+                return false;
+            }
+            let draw = Duration::from_millis(fastrand::u64(1..=DRAW_MS_MAX));
+            drop(tokio::time::timeout(draw, std::future::pending::<()>()).await);
+        }
+        true
+    }
+}

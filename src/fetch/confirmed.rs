@@ -1,0 +1,48 @@
+//! Which confirmations were made: one that is sent again, by whoever has seen it, is not made again.
+
+use std::collections::VecDeque;
+use std::sync::{Mutex, PoisonError};
+
+use super::FetchError;
+use super::budget::Budget;
+use crate::verify::{Hash, digest};
+
+/// Most confirmations that are made at once; see `budget.rs`. Topics are confirmed once in their lives.
+const CONFIRMS_N_MAX: u32 = 10;
+/// Most confirmations that are remembered, by the digests of their addresses.
+const KNOWN_N_MAX: usize = 1_024;
+
+/// The confirmations of one provider since the program started.
+pub(super) struct Confirmed {
+    known: Mutex<VecDeque<Vec<u8>>>,
+    budget: Budget,
+}
+
+impl Default for Confirmed {
+    fn default() -> Self {
+        Self { known: Mutex::default(), budget: Budget::new(CONFIRMS_N_MAX) }
+    }
+}
+
+impl Confirmed {
+    /// Confirms at `url` by `call`, unless that was done before.
+    pub(super) async fn once(
+        &self,
+        url: &str,
+        call: impl Future<Output = Result<(), FetchError>>,
+    ) -> Result<(), FetchError> {
+        let address = digest(Hash::Sha256, &[url.as_bytes()]);
+        let known = || self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if known().contains(&address) {
+            return Ok(());
+        }
+        if !self.budget.take().await {
+            return Err(FetchError::Away("too many subscriptions wanted to be confirmed at once".to_owned()));
+        }
+        call.await?;
+        let mut known = known();
+        known.truncate(KNOWN_N_MAX - 1);
+        known.push_front(address);
+        Ok(())
+    }
+}

@@ -1,0 +1,174 @@
+//! One connection's requests on their way to the router: what no router should see is answered here, bodies are watched
+//! while they come in, and the connection's life ends in time.
+
+use std::convert::Infallible;
+use std::net::IpAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::response::{IntoResponse, Response};
+use axum::{BoxError, Router};
+use bytes::Bytes;
+use http::{HeaderValue, Request, header};
+use hyper::body::{Body as HttpBody, Frame, Incoming, SizeHint};
+use tokio::time::{Instant, Sleep};
+use tower::ServiceExt;
+
+use super::error::Problem;
+use super::framing;
+use super::room::Slot;
+
+/// How long a body may take before its rate is looked at.
+const RATE_GRACE: Duration = Duration::from_secs(2);
+
+/// Where a request came from: in the request's extensions.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Peer(pub(super) IpAddr);
+
+/// Who asked is somebody we know: in the extensions of an answer that has no outcome.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Believed;
+
+/// One connection.
+pub(super) struct Edge {
+    pub(super) router: Router,
+    pub(super) slot: Arc<Slot>,
+    pub(super) peer: Peer,
+    /// Bytes a second; 0 for any.
+    pub(super) body_bytes_per_s_min: u64,
+    /// How many requests it may still bring.
+    pub(super) requests_n_left: AtomicU32,
+    /// After this it is closed behind an answer.
+    pub(super) ends_at: Instant,
+}
+
+impl Edge {
+    /// The answer to one request.
+    pub(super) async fn answer(self: Arc<Self>, request: Request<Incoming>) -> Result<Response, Infallible> {
+        // One after the other, and others in between.
+        let is_pipelined = self.slot.is_pipelined();
+        if is_pipelined {
+            tokio::task::yield_now().await;
+        }
+        let is_whole = request.body().is_end_stream();
+        let has_place = if is_whole { self.slot.busy() } else { self.slot.waiting() };
+        if !has_place {
+            return std::future::pending().await;
+        }
+        let is_too_slow = Arc::new(AtomicBool::new(false));
+        let mut response = match framing::mistake(&request) {
+            Some(problem) => closing(problem.into_response()),
+            None => self.routed(request, &is_too_slow).await,
+        };
+        if is_too_slow.load(Ordering::Relaxed) {
+            response = closing(Problem::TOO_SLOW.into_response());
+        }
+        let is_believed = response.headers().contains_key(&super::receiver::OUTCOME)
+            || response.extensions().get::<Believed>().is_some();
+        // Who does not wait for answers gets no second refusal: one write could make us parse thousands of requests.
+        if is_pipelined && !is_believed {
+            response = closing(response);
+        }
+        let is_last = self.requests_n_left.fetch_sub(1, Ordering::Relaxed) <= 1;
+        if is_last || Instant::now() >= self.ends_at {
+            response = closing(response);
+        }
+        self.slot.answered(is_believed);
+        Ok(response)
+    }
+
+    async fn routed(&self, request: Request<Incoming>, is_too_slow: &Arc<AtomicBool>) -> Response {
+        let (mut parts, body) = request.into_parts();
+        parts.extensions.insert(self.peer);
+        let body = if body.is_end_stream() {
+            Body::empty()
+        } else {
+            Body::new(Watched {
+                inner: body,
+                slot: Arc::clone(&self.slot),
+                bytes_per_s_min: self.body_bytes_per_s_min,
+                began: Instant::now(),
+                bytes_n: 0,
+                deadline: None,
+                is_too_slow: Arc::clone(is_too_slow),
+            })
+        };
+        let routed = self.router.clone().oneshot(Request::from_parts(parts, body)).await;
+        routed.unwrap_or_else(|never| match never {})
+    }
+}
+
+/// What follows this answer is not read.
+fn closing(mut response: Response) -> Response {
+    response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+    response
+}
+
+/// A body on its way in: the connection waits for its peer until it is whole, and a peer that is slower than the
+/// least rate is given up.
+struct Watched {
+    inner: Incoming,
+    slot: Arc<Slot>,
+    bytes_per_s_min: u64,
+    began: Instant,
+    bytes_n: u64,
+    deadline: Option<Pin<Box<Sleep>>>,
+    is_too_slow: Arc<AtomicBool>,
+}
+
+impl Watched {
+    /// When the next byte has to be there.
+    fn due_at(&self) -> Option<Instant> {
+        let paid_ms = self.bytes_n.saturating_mul(1_000).checked_div(self.bytes_per_s_min)?;
+        self.began.checked_add(RATE_GRACE)?.checked_add(Duration::from_millis(paid_ms))
+    }
+
+    fn poll_deadline(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        let Some(due_at) = self.due_at() else { return Poll::Pending };
+        let deadline = self.deadline.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(due_at)));
+        if deadline.deadline() != due_at {
+            deadline.as_mut().reset(due_at);
+        }
+        std::task::ready!(deadline.as_mut().poll(cx));
+        self.is_too_slow.store(true, Ordering::Relaxed);
+        Poll::Ready(Some(Err("the body comes in too slowly".into())))
+    }
+}
+
+impl HttpBody for Watched {
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        let polled = Pin::new(&mut self.inner).poll_frame(cx);
+        if let Poll::Ready(Some(Ok(frame))) = &polled {
+            self.bytes_n += frame.data_ref().map_or(0, |data| data.len() as u64);
+        }
+        let is_whole = match &polled {
+            Poll::Ready(Some(Ok(_))) => self.inner.is_end_stream(),
+            Poll::Ready(None) => true,
+            Poll::Ready(Some(Err(_))) => false,
+            Poll::Pending => return self.poll_deadline(cx),
+        };
+        // Told to go just now: the connection ends before anybody acts on its request.
+        if is_whole && !self.slot.busy() {
+            return Poll::Pending;
+        }
+        polled.map_err(BoxError::from)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.inner.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.inner.size_hint()
+    }
+}

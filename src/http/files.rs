@@ -1,0 +1,29 @@
+//! Open files: as many as the system lets us have, and no more connections than those allow.
+//!
+//! A process starts with 1024 of them as a rule, whatever it may have. Without one that is left over no message goes
+//! out and no row is written, so strangers' connections must not take the last.
+
+use rustix::process::{Resource, getrlimit, setrlimit};
+
+/// What the process needs besides connections, calls and the database: its log, its clocks, its libraries.
+const OWN_N: usize = 64;
+/// Fewest connections, however little the system gives.
+const CONNECTIONS_N_MIN: usize = 8;
+
+/// How many connections of strangers there may be, of `wanted_n`, when `others_n` files are for other things. Raises the
+/// process's limit as far as it goes and is needed.
+pub(crate) fn connections_n(wanted_n: usize, others_n: usize) -> usize {
+    let needed_n = wanted_n.saturating_add(others_n).saturating_add(OWN_N);
+    let mut limit = getrlimit(Resource::Nofile);
+    let is_short = limit.current.is_some_and(|current| current < needed_n as u64);
+    if is_short {
+        let before = limit.current;
+        limit.current = limit.maximum.map_or(Some(needed_n as u64), |most| Some(most.min(needed_n as u64)));
+        if setrlimit(Resource::Nofile, limit).is_err() {
+            limit.current = before;
+        }
+    }
+    let has_n = limit.current.and_then(|current| usize::try_from(current).ok()).unwrap_or(usize::MAX);
+    let left_n = has_n.saturating_sub(others_n).saturating_sub(OWN_N);
+    wanted_n.min(left_n.max(CONNECTIONS_N_MIN))
+}

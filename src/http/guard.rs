@@ -1,0 +1,176 @@
+//! Keeps other people's web pages away from the operator side: a browser sends whatever a page tells it to, to whatever
+//! address a page's name leads to, also to ours behind the firewall.
+//!
+//! So the `Host` must be one of ours (a page's own name that leads here is not), and a request that a page of another
+//! origin makes is refused. Tools send neither `Origin` nor `Sec-Fetch-Site`. `/livez` and `/readyz` are for probes that
+//! call us by any name, and say nothing that is worth a trick.
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::{Request, State};
+use axum::middleware::{self, Next};
+use axum::response::{IntoResponse, Response};
+use http::{HeaderMap, header};
+use tracing::warn;
+
+use super::error::Problem;
+use super::framing::split_port;
+use crate::logging::Sampler;
+
+/// Which hosts are ours.
+#[derive(Debug, Clone)]
+pub(crate) struct Hosts {
+    listen: IpAddr,
+    names: Vec<String>,
+}
+
+impl Hosts {
+    /// Loopback, the address we listen on (any address, when that is all interfaces) and these names.
+    pub(crate) fn new(listen: SocketAddr, names: &[String]) -> Self {
+        Self { listen: listen.ip(), names: names.to_vec() }
+    }
+
+    /// Whether a `Host` is one of ours, whatever its port.
+    fn has(&self, host: &str) -> bool {
+        let name = split_port(host).0.trim_end_matches('.').to_ascii_lowercase();
+        let literal = name.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
+        match literal.map(|address| address.to_canonical()) {
+            Ok(address) => address.is_loopback() || address == self.listen || self.listen.is_unspecified(),
+            Err(_) => name == "localhost" || self.names.contains(&name),
+        }
+    }
+
+    /// Whether a page of another origin asks.
+    fn is_foreign(&self, headers: &HeaderMap) -> bool {
+        let host = text(headers, &header::HOST);
+        let mut origins = headers.get_all(header::ORIGIN).iter();
+        let is_other = origins.any(|origin| {
+            let authority =
+                origin.to_str().ok().and_then(|origin| origin.split_once("://")).map(|(_, it)| it);
+            let name = |authority| split_port(authority).0.to_ascii_lowercase();
+            authority.is_none_or(|it| !it.eq_ignore_ascii_case(host) && !self.names.contains(&name(it)))
+        });
+        is_other || is_cross_site(headers)
+    }
+}
+
+fn text<'a>(headers: &'a HeaderMap, name: &header::HeaderName) -> &'a str {
+    headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
+}
+
+/// Whether a browser says that another site, or another origin of this one, makes it ask.
+fn is_cross_site(headers: &HeaderMap) -> bool {
+    headers.get_all("sec-fetch-site").iter().any(|site| site != "same-origin" && site != "none")
+}
+
+/// The operator's routes, for us alone.
+pub(crate) fn operators(router: Router, hosts: Hosts) -> Router {
+    router.layer(middleware::from_fn_with_state(Arc::new(hosts), check_operator))
+}
+
+/// The receiver of `serve --dev`, whose secrets everybody knows: for no browser at all.
+pub(crate) fn without_browsers(router: Router) -> Router {
+    router.layer(middleware::from_fn(async |request: Request, next: Next| {
+        let headers = request.headers();
+        if headers.contains_key(header::ORIGIN) || is_cross_site(headers) {
+            return refused(&request, "origin", Problem::FOREIGN_ORIGIN);
+        }
+        next.run(request).await
+    }))
+}
+
+async fn check_operator(State(hosts): State<Arc<Hosts>>, request: Request, next: Next) -> Response {
+    let is_probe = request.method().is_safe() && matches!(request.uri().path(), "/livez" | "/readyz");
+    if is_probe {
+        return next.run(request).await;
+    }
+    let headers = request.headers();
+    // What a request of absolute form names counts as its `Host` does.
+    let named = request.uri().authority().is_none_or(|authority| hosts.has(authority.as_str()));
+    if !named || !hosts.has(text(headers, &header::HOST)) {
+        return refused(&request, "host", Problem::FOREIGN_HOST);
+    }
+    if hosts.is_foreign(headers) {
+        return refused(&request, "origin", Problem::FOREIGN_ORIGIN);
+    }
+    next.run(request).await
+}
+
+fn refused(request: &Request, reason: &'static str, problem: Problem) -> Response {
+    static LINES: Sampler = Sampler::new(5);
+    metrics::counter!("hooklatch_operator_refused_total", "reason" => reason).increment(1);
+    if let Some(left_out_n) = LINES.take() {
+        let headers = request.headers();
+        let (host, origin) = (text(headers, &header::HOST), text(headers, &header::ORIGIN));
+        let path = request.uri().path();
+        warn!(reason, host, origin, path, left_out_n, "refused a request that a web page may have made");
+    }
+    problem.into_response()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hosts(listen: &str) -> Hosts {
+        Hosts::new(listen.parse().expect("an address"), &["ops.internal".to_owned()])
+    }
+
+    #[test]
+    fn loopback_the_own_address_and_configured_names_are_ours() {
+        #[track_caller]
+        fn check(listen: &str, host: &str, want: bool) {
+            assert_eq!(hosts(listen).has(host), want, "{host} on {listen}");
+        }
+        for ours in [
+            "127.0.0.1:8081",
+            "localhost",
+            "LOCALHOST:1",
+            "localhost.",
+            "[::1]:8081",
+            "10.0.0.7",
+            "ops.internal:80",
+        ] {
+            check("10.0.0.7:8081", ours, true);
+        }
+        for other in [
+            "",
+            "evil.example",
+            "10.0.0.8",
+            "localhost.evil.example",
+            "ops.internal.evil.example",
+            "127.0.0.1.evil.example",
+        ] {
+            check("10.0.0.7:8081", other, false);
+        }
+        check("0.0.0.0:8081", "10.0.0.8:8081", true);
+        check("0.0.0.0:8081", "evil.example", false);
+        check("[::]:8081", "[2001:db8::1]:8081", true);
+    }
+
+    #[test]
+    fn a_page_of_another_origin_is_told_by_what_its_browser_says() {
+        #[track_caller]
+        fn check(given: &[(&'static str, &str)], want: bool) {
+            let mut headers = HeaderMap::new();
+            headers.insert(header::HOST, "127.0.0.1:8081".parse().expect("a value"));
+            for (name, value) in given {
+                headers.append(*name, value.parse().expect("a value"));
+            }
+            assert_eq!(hosts("127.0.0.1:8081").is_foreign(&headers), want, "{given:?}");
+        }
+        check(&[], false);
+        check(&[("origin", "http://127.0.0.1:8081")], false);
+        check(&[("origin", "https://ops.internal")], false);
+        check(&[("sec-fetch-site", "same-origin")], false);
+        check(&[("sec-fetch-site", "none")], false);
+        for origin in ["http://evil.example", "null", "http://127.0.0.1:3000", "http://localhost:8081", ""] {
+            check(&[("origin", origin)], true);
+        }
+        check(&[("origin", "http://127.0.0.1:8081"), ("origin", "http://evil.example")], true);
+        check(&[("sec-fetch-site", "cross-site")], true);
+        check(&[("sec-fetch-site", "same-site")], true);
+    }
+}

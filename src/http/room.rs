@@ -1,0 +1,379 @@
+//! Who is connected, and who has to go when there is no room: the connection that has waited for its peer the longest.
+//!
+//! A connection either waits for its peer (for a request, for more of one, for its answer to be read) or is busy with our own
+//! work. Only those that wait can be closed, so that nothing of ours is cut off. First go those that had answers and were never
+//! believed, then those that were not heard yet, last those on which something was believed. Whoever keeps connections,
+//! silent or asking without end, therefore takes nothing from others: they come in, and it loses its own.
+
+use std::collections::HashMap;
+use std::net::{IpAddr, Ipv6Addr};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use ipnet::IpNet;
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
+use tokio::time::Instant;
+
+/// A connection that has waited for less than this is left alone: its peer may be about to go on. Not when it had its
+/// answers already and was never believed.
+const GRACE_MS: u64 = 100;
+/// How often a connection that found no room looks again whether one can be closed for it.
+const LOOK_EVERY: Duration = Duration::from_millis(10);
+/// Of so many connections one is closed at a time, so that the search is paid for by several newcomers.
+const BATCH_PART: usize = 64;
+
+/// A peer whose own connections were just asked to go may have so many above its share.
+const SHARE_SLACK_N: usize = 8;
+
+/// [`Slot::state`]: busy with our own work.
+const BUSY: u64 = 0;
+/// [`Slot::state`]: asked to go, unless its peer has just done its part.
+const ASKED: u64 = u64::MAX - 1;
+/// [`Slot::state`]: it goes. Every other value is the millisecond since when it waits.
+const GONE: u64 = u64::MAX;
+
+/// The open connections of one listener.
+pub(super) struct Room {
+    name: &'static str,
+    permits: Arc<Semaphore>,
+    peer_n_max: usize,
+    exempt: Vec<IpNet>,
+    opened: Instant,
+    inner: Mutex<Inner>,
+}
+
+#[derive(Default)]
+struct Inner {
+    next_id: u64,
+    slots: HashMap<u64, Arc<Slot>>,
+    peers: HashMap<IpAddr, usize>,
+}
+
+/// One connection, as others see it.
+pub(super) struct Slot {
+    id: u64,
+    peer: IpAddr,
+    opened: Instant,
+    state: AtomicU64,
+    /// Whether a request on it was answered.
+    has_answered: AtomicBool,
+    /// Whether a request on it was believed.
+    is_proven: AtomicBool,
+    /// Whether something was read since its last request.
+    has_read: AtomicBool,
+    asked: Notify,
+}
+
+/// Who goes before whom.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Standing {
+    /// It had answers, and none of its requests was believed.
+    Doubted,
+    /// It had no answer yet.
+    Unheard,
+    /// A request on it was believed.
+    Believed,
+}
+
+/// A place in the room, until it is dropped.
+pub(super) struct Place {
+    pub(super) slot: Arc<Slot>,
+    room: Arc<Room>,
+    _permit: OwnedSemaphorePermit,
+}
+
+impl Room {
+    /// Room for `connections_n_max`, of which one peer may have `peer_n_max` unless it is `exempt`.
+    pub(super) fn new(
+        name: &'static str,
+        connections_n_max: usize,
+        peer_n_max: usize,
+        exempt: Vec<IpNet>,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            name,
+            permits: Arc::new(Semaphore::new(connections_n_max)),
+            peer_n_max: peer_n_max.max(1),
+            exempt,
+            opened: Instant::now(),
+            inner: Mutex::default(),
+        })
+    }
+
+    /// A place for a connection of this address, as soon as there is one; `None` when its peer has its share already
+    /// and all of that is busy.
+    pub(super) async fn enter(self: &Arc<Self>, address: IpAddr) -> Option<Place> {
+        let peer = peer_of(address);
+        let is_exempt = self.exempt.iter().any(|net| net.contains(&address.to_canonical()));
+        let peer_n = if is_exempt { 0 } else { self.peer_n(peer) };
+        if peer_n >= self.peer_n_max
+            && (peer_n >= self.peer_n_max + SHARE_SLACK_N || self.give_way(Some(peer)) == 0)
+        {
+            self.count("share");
+            return None;
+        }
+        let permit = loop {
+            if let Ok(permit) = Arc::clone(&self.permits).try_acquire_owned() {
+                break permit;
+            }
+            self.give_way(None);
+            let someone_left = Arc::clone(&self.permits).acquire_owned();
+            if let Ok(permit) = tokio::time::timeout(LOOK_EVERY, someone_left).await {
+                break permit.ok()?;
+            }
+        };
+        let mut inner = self.inner();
+        inner.next_id += 1;
+        let slot = Arc::new(Slot {
+            id: inner.next_id,
+            peer,
+            opened: self.opened,
+            state: AtomicU64::new(self.now_ms()),
+            has_answered: AtomicBool::new(false),
+            is_proven: AtomicBool::new(false),
+            has_read: AtomicBool::new(false),
+            asked: Notify::new(),
+        });
+        inner.slots.insert(slot.id, Arc::clone(&slot));
+        *inner.peers.entry(peer).or_default() += 1;
+        Some(Place { slot, room: Arc::clone(self), _permit: permit })
+    }
+
+    /// Asks those that have waited longest to go, of one peer or of all; how many.
+    pub(super) fn give_way(&self, of: Option<IpAddr>) -> usize {
+        let now_ms = self.now_ms();
+        let inner = self.inner();
+        let slots = inner.slots.values().filter(|slot| of.is_none_or(|peer| slot.peer == peer));
+        let mut waiting: Vec<(Standing, u64, &Arc<Slot>)> = slots
+            .filter_map(|slot| {
+                let (standing, since_ms) = (slot.standing(), slot.state.load(Ordering::Acquire));
+                let is_waiting = since_ms != BUSY && since_ms < ASKED;
+                let has_grace = standing != Standing::Doubted && now_ms.saturating_sub(since_ms) < GRACE_MS;
+                (is_waiting && !has_grace).then_some((standing, since_ms, slot))
+            })
+            .collect();
+        let wanted_n = inner.slots.len() / BATCH_PART + 1;
+        if wanted_n < waiting.len() {
+            waiting.select_nth_unstable_by_key(wanted_n, |(standing, since_ms, _)| (*standing, *since_ms));
+            waiting.truncate(wanted_n);
+        }
+        // It may have become busy meanwhile.
+        waiting.retain(|(_, since_ms, slot)| slot.change(*since_ms, ASKED));
+        for (_, _, slot) in &waiting {
+            slot.asked.notify_one();
+        }
+        waiting.len()
+    }
+
+    fn peer_n(&self, peer: IpAddr) -> usize {
+        self.inner().peers.get(&peer).copied().unwrap_or_default()
+    }
+
+    fn inner(&self) -> MutexGuard<'_, Inner> {
+        // Nothing in here can be left half done.
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Never [`BUSY`].
+    fn now_ms(&self) -> u64 {
+        ms_since(self.opened)
+    }
+
+    fn count(&self, reason: &'static str) {
+        metrics::counter!("hooklatch_connections_closed_total", "listener" => self.name, "reason" => reason)
+            .increment(1);
+    }
+}
+
+impl Inner {
+    fn leave(&mut self, slot: &Slot) {
+        if self.slots.remove(&slot.id).is_none() {
+            return;
+        }
+        if let Some(n) = self.peers.get_mut(&slot.peer) {
+            *n -= 1;
+            if *n == 0 {
+                self.peers.remove(&slot.peer);
+            }
+        }
+    }
+}
+
+impl Slot {
+    /// The peer has done its part. `false` when the connection goes: then nothing may be begun any more.
+    pub(super) fn busy(&self) -> bool {
+        self.become_state(BUSY)
+    }
+
+    /// From now on it waits for its peer. `false` as with [`Slot::busy`].
+    pub(super) fn waiting(&self) -> bool {
+        self.become_state(ms_since(self.opened))
+    }
+
+    /// A request was answered, and whether it was believed.
+    pub(super) fn answered(&self, is_believed: bool) {
+        self.has_answered.store(true, Ordering::Relaxed);
+        self.is_proven.fetch_or(is_believed, Ordering::Relaxed);
+        self.waiting();
+    }
+
+    fn standing(&self) -> Standing {
+        match (self.is_proven.load(Ordering::Relaxed), self.has_answered.load(Ordering::Relaxed)) {
+            (true, _) => Standing::Believed,
+            (false, true) => Standing::Doubted,
+            (false, false) => Standing::Unheard,
+        }
+    }
+
+    /// Something came in.
+    pub(super) fn read(&self) {
+        self.has_read.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the request that begins now was there before: its sender did not wait for the last answer.
+    pub(super) fn is_pipelined(&self) -> bool {
+        !self.has_read.swap(false, Ordering::Relaxed)
+    }
+
+    /// Ends when it is asked to go.
+    pub(super) async fn asked(&self) {
+        self.asked.notified().await;
+    }
+
+    /// Whether it goes: its peer has done nothing since it was asked.
+    fn go(&self) -> bool {
+        self.change(ASKED, GONE)
+    }
+
+    fn change(&self, from: u64, to: u64) -> bool {
+        self.state.compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire).is_ok()
+    }
+
+    fn become_state(&self, state: u64) -> bool {
+        // Who had answers and was not believed cannot save its connection by asking once more.
+        let is_lost = |now: u64| now == GONE || (now == ASKED && self.standing() == Standing::Doubted);
+        let change = |now: u64| (!is_lost(now)).then_some(state);
+        self.state.fetch_update(Ordering::AcqRel, Ordering::Acquire, change).is_ok()
+    }
+}
+
+impl Place {
+    /// Whether its connection goes, after it was asked and had another look at what has come in.
+    pub(super) fn is_left(&self) -> bool {
+        let is_left = self.slot.go();
+        if is_left {
+            self.room.count("gave_way");
+        }
+        is_left
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.room.inner().leave(&self.slot);
+    }
+}
+
+fn ms_since(opened: Instant) -> u64 {
+    u64::try_from(opened.elapsed().as_millis()).unwrap_or(ASKED - 2).saturating_add(1)
+}
+
+/// Whom an address belongs to: of IPv6 one has a /64 at least.
+fn peer_of(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(v6) => IpAddr::V6(Ipv6Addr::from_bits(v6.to_bits() >> 64 << 64)),
+        v4 @ IpAddr::V4(_) => v4,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ip(text: &str) -> IpAddr {
+        text.parse().expect("an address")
+    }
+
+    async fn is_asked(place: &Place) -> bool {
+        tokio::time::timeout(Duration::ZERO, place.slot.asked()).await.is_ok()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_one_that_has_waited_longest_gives_way_and_a_busy_one_never() {
+        let room = Room::new("test", 3, 3, Vec::new());
+        let mut places = Vec::new();
+        for n in 1..=3 {
+            places.push(room.enter(ip(&format!("192.0.2.{n}"))).await.expect("room"));
+            tokio::time::advance(Duration::from_millis(GRACE_MS)).await;
+        }
+        assert!(places[0].slot.busy());
+        assert_eq!(room.give_way(None), 1);
+        assert!(is_asked(&places[1]).await, "the oldest that is not busy");
+        assert!(!is_asked(&places[0]).await && !is_asked(&places[2]).await);
+        assert!(places[1].is_left() && !places[1].slot.busy(), "nothing begins on it any more");
+        places[2].slot.answered(true);
+        tokio::time::advance(Duration::from_millis(2 * GRACE_MS)).await;
+        places[0].slot.waiting();
+        tokio::time::advance(Duration::from_millis(GRACE_MS)).await;
+        assert_eq!(room.give_way(None), 1);
+        assert!(is_asked(&places[0]).await, "a believed one goes last, although it has waited longer");
+        assert!(places[0].slot.busy() && !places[0].is_left(), "its request has come in meanwhile");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_asks_without_end_and_is_never_believed_goes_first_and_at_once() {
+        let room = Room::new("test", 2, 2, Vec::new());
+        let silent = room.enter(ip("192.0.2.1")).await.expect("room");
+        tokio::time::advance(Duration::from_secs(9)).await;
+        let asking = room.enter(ip("192.0.2.2")).await.expect("room");
+        assert!(asking.slot.busy());
+        asking.slot.answered(false);
+        assert_eq!(room.give_way(None), 1);
+        assert!(is_asked(&asking).await && !is_asked(&silent).await);
+        assert!(!asking.slot.busy() && asking.is_left(), "asking once more does not save it");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_newcomer_gets_the_place_of_who_waits_and_waits_for_who_is_busy() {
+        let room = Room::new("test", 1, 1, Vec::new());
+        let first = room.enter(ip("192.0.2.1")).await.expect("room");
+        assert!(first.slot.busy());
+        let late = Duration::from_secs(5);
+        assert!(tokio::time::timeout(late, room.enter(ip("192.0.2.2"))).await.is_err());
+        assert!(first.slot.waiting());
+        let second = {
+            let leaves = async {
+                first.slot.asked().await;
+                assert!(first.is_left());
+                drop(first);
+            };
+            tokio::join!(room.enter(ip("192.0.2.2")), leaves).0
+        };
+        assert!(second.is_some());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_peer_has_its_share_and_who_is_exempt_has_all() {
+        let room = Room::new("test", 8, 2, vec!["10.0.0.0/8".parse().expect("a range")]);
+        let mut places = Vec::new();
+        for address in ["2001:db8::1", "2001:db8::2"] {
+            let place = room.enter(ip(address)).await.expect("room");
+            assert!(place.slot.busy());
+            places.push(place);
+        }
+        assert!(room.enter(ip("2001:db8::3")).await.is_none(), "the same /64");
+        places.push(room.enter(ip("2001:db8:0:1::1")).await.expect("another one"));
+        for _ in 0..5 {
+            let place = room.enter(ip("::ffff:10.1.2.3")).await.expect("exempt, also when it is mapped");
+            assert!(place.slot.busy());
+            places.push(place);
+        }
+        assert!(places[0].slot.waiting());
+        tokio::time::advance(Duration::from_millis(GRACE_MS)).await;
+        assert_eq!(room.give_way(Some(peer_of(ip("2001:db8::9")))), 1);
+        assert!(is_asked(&places[0]).await, "its own give way to it");
+        places.clear();
+        assert!(room.inner().peers.is_empty() && room.inner().slots.is_empty());
+    }
+}

@@ -1,0 +1,113 @@
+//! An eye on what no message tells: how far our clock is from the database's, and messages that nobody here takes
+//! because no destination of theirs is configured.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use std::panic::AssertUnwindSafe;
+use tokio::sync::watch;
+use tracing::{info, warn};
+
+use super::node::Shared;
+use super::settle;
+use crate::store::StoreError;
+
+/// How often it looks. Milliseconds; between half of it and all.
+const WATCH_MS: u64 = 30_000;
+/// After so many looks with the same outcome it says so again.
+const SAY_AGAIN_N: u32 = 20;
+/// Most destinations that one line of the log names.
+const NAMES_N_MAX: usize = 10;
+/// However long a lease is: senders' signatures and our own are judged by the clock. Milliseconds.
+const CLOCK_OFFSET_MS_MAX: i64 = 120_000;
+
+/// How far our clock may be from the database's. Leases, due times and `query.after_ms` are told by the database's
+/// clock alone; signed times, the ages that people see and what a lock step of old and new versions would do to leases
+/// are not. So it is a lease, and never more than two minutes. Milliseconds.
+pub fn clock_offset_ms_max(lease_ms: u64) -> i64 {
+    i64::try_from(lease_ms).unwrap_or(i64::MAX).min(CLOCK_OFFSET_MS_MAX)
+}
+
+/// What was seen last, so that it is not said at every look.
+pub(super) struct Watch {
+    shared: Arc<Shared>,
+    unknown: BTreeMap<String, u64>,
+    unsaid_n: u32,
+    is_far: bool,
+}
+
+impl Watch {
+    pub(super) fn new(shared: Arc<Shared>) -> Self {
+        Self { shared, unknown: BTreeMap::new(), unsaid_n: 0, is_far: false }
+    }
+
+    /// Looks until the stop. What is being asked of the database is awaited to its end.
+    pub(super) async fn run(mut self, mut stop: watch::Receiver<bool>) {
+        while !*stop.borrow() {
+            if AssertUnwindSafe(self.look()).catch_unwind().await.is_err() {
+                settle::panicked("watch", &self.shared.is_well);
+            }
+            // Ends when the stop comes, or when nobody is left who could raise it: then at the next look.
+            let stopped = stop.wait_for(|is_stopping| *is_stopping);
+            if tokio::time::timeout(settle::jittered(WATCH_MS), stopped).await.is_ok() {
+                return;
+            }
+        }
+    }
+
+    async fn look(&mut self) {
+        if let Err(error) = self.look_at_clock().await {
+            warn!(%error, "could not compare our clock with the database's");
+        }
+        if let Err(error) = self.look_for_strays().await {
+            warn!(%error, "could not look for messages to unknown destinations");
+        }
+    }
+
+    async fn look_at_clock(&mut self) -> Result<(), StoreError> {
+        let clock = &self.shared.clock;
+        let (before_ms, ticks_ms) = (clock.now_ms(), clock.ticks_ms());
+        let offset_ms = self.shared.store.clock_offset_ms(before_ms).await?;
+        // The question and its answer took this long; the database looked somewhere in between.
+        let took_ms = clock.ticks_ms().saturating_sub(ticks_ms);
+        let offset_ms = offset_ms.saturating_sub(took_ms / 2);
+        let offset = Duration::from_millis(offset_ms.unsigned_abs()).as_secs_f64();
+        metrics::gauge!("hooklatch_clock_offset_seconds").set(if offset_ms < 0 { -offset } else { offset });
+        let max_ms = clock_offset_ms_max(self.shared.config.lease_ms);
+        let is_far = offset_ms.saturating_abs() > max_ms.saturating_add(took_ms);
+        if is_far {
+            warn!(offset_ms, max_ms, "clock of the database is far from ours: set one of them right");
+        } else if self.is_far {
+            info!(offset_ms, "clock of the database is near ours again");
+        }
+        self.is_far = is_far;
+        Ok(())
+    }
+
+    async fn look_for_strays(&mut self) -> Result<(), StoreError> {
+        let mut found = BTreeMap::new();
+        for count in self.shared.store.message_counts().await? {
+            if !self.shared.destinations.keys().any(|name| name.as_str() == count.destination) {
+                *found.entry(count.destination).or_default() += count.messages_n;
+            }
+        }
+        #[expect(clippy::cast_precision_loss, reason = "a gauge")]
+        let messages_n = found.values().sum::<u64>() as f64;
+        metrics::gauge!("hooklatch_outbox_stray_messages").set(messages_n);
+        let is_new = found.keys().ne(self.unknown.keys());
+        self.unsaid_n = if is_new { 0 } else { (self.unsaid_n + 1) % SAY_AGAIN_N };
+        if !found.is_empty() && self.unsaid_n == 0 {
+            let names: Vec<&str> = found.keys().map(String::as_str).take(NAMES_N_MAX).collect();
+            warn!(
+                destinations = names.join(", "),
+                destinations_n = found.len(),
+                messages_n,
+                "messages wait for destinations that are not configured here: configure them, or discard the messages"
+            );
+        }
+        self.unknown = found;
+        Ok(())
+    }
+}

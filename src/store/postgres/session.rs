@@ -1,0 +1,246 @@
+//! What a session must be like before anything is written through it: set by statements, because a pooler swallows
+//! what is asked for when connecting, and read back on every new connection, because a pooler, a role or a restart
+//! may have it otherwise.
+
+use std::time::Duration;
+
+use sqlx::postgres::PgConnectOptions;
+use sqlx::{Connection, PgConnection, Row};
+
+use crate::store::{Pooling, PostgresSettings};
+
+/// Longest wait for a lock. Ours is 2 s: below any sender's patience, so a wait for another node's uncommitted twin
+/// ends in 503. Milliseconds.
+const LOCK_TIMEOUT_MS_MAX: i64 = 3_000;
+/// Longest idle time inside a transaction. Ours is 30 s. Milliseconds.
+const IDLE_TIMEOUT_MS_MAX: i64 = 60_000;
+/// How long a second session may take to come about when we ask whether sessions are our own.
+const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// One round trip, as a simple query: it is right on any connection, whoever stands between. The last one keeps what is
+/// read back: the server's file may say something else a minute later.
+const SET: &str = "SET lock_timeout = '2s';
+SET default_transaction_isolation = 'read committed';
+SET idle_in_transaction_session_timeout = '30s';
+SET statement_timeout = 0;
+SET jit = off;
+SELECT set_config('synchronous_commit', current_setting('synchronous_commit'), false)";
+
+/// Where the session keeps whether its server has to wait for a standby.
+const SET_REPLICATED: &str = "SET hooklatch.replicated = 'on'";
+
+/// Whether a session may write: not on a standby, not where somebody has forbidden it, and not where nobody waits for
+/// a standby any more although somebody has to.
+pub(super) const IS_WRITABLE: &str = "SELECT NOT pg_is_in_recovery()
+    AND NOT current_setting('transaction_read_only')::boolean
+    AND (current_setting('hooklatch.replicated', true) IS DISTINCT FROM 'on'
+         OR current_setting('synchronous_standby_names') <> '')";
+
+/// Every column is text, as simple queries give it; times are milliseconds.
+const READ: &str = "SELECT
+    pg_is_in_recovery()::text AS standby,
+    current_setting('transaction_read_only') AS read_only,
+    current_setting('fsync') AS fsync,
+    current_setting('full_page_writes') AS full_page_writes,
+    current_setting('synchronous_commit') AS synchronous_commit,
+    current_setting('synchronous_standby_names') AS synchronous_standby_names,
+    current_setting('default_transaction_isolation') AS isolation,
+    (extract(epoch FROM current_setting('lock_timeout')::interval) * 1000)::bigint::text AS lock_ms,
+    (extract(epoch FROM current_setting('idle_in_transaction_session_timeout')::interval) * 1000)::bigint::text
+        AS idle_ms,
+    (extract(epoch FROM current_setting('statement_timeout')::interval) * 1000)::bigint::text AS statement_ms";
+
+/// What a new connection turned out to be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// To be used.
+    Fit,
+    /// A standby, or a server that takes no writes now: another host may, or this one later.
+    ReadOnly(String),
+    /// Its settings could lose or block what is written; what to do about it.
+    Unfit(String),
+}
+
+/// Sets what can be set and reads back what matters.
+pub(super) async fn prepare(
+    connection: &mut PgConnection,
+    settings: &PostgresSettings,
+) -> sqlx::Result<Verdict> {
+    if settings.pooling == Pooling::Session {
+        sqlx::raw_sql(SET).execute(&mut *connection).await?;
+        if settings.is_replicated {
+            sqlx::raw_sql(SET_REPLICATED).execute(&mut *connection).await?;
+        }
+        // What nobody waits for any more ends soon. Servers before version 14 do not know how.
+        drop(sqlx::raw_sql("SET client_connection_check_interval = '2s'").execute(&mut *connection).await);
+    }
+    let row = sqlx::raw_sql(READ).fetch_one(connection).await?;
+    let get = |name: &str| row.try_get::<String, _>(name);
+    let session = Session {
+        is_standby: get("standby")? == "true",
+        is_read_only: get("read_only")? == "on",
+        fsync: get("fsync")?,
+        full_page_writes: get("full_page_writes")?,
+        synchronous_commit: get("synchronous_commit")?,
+        synchronous_standby_names: get("synchronous_standby_names")?,
+        isolation: get("isolation")?,
+        lock_ms: get("lock_ms")?.parse().unwrap_or_default(),
+        idle_ms: get("idle_ms")?.parse().unwrap_or_default(),
+        statement_ms: get("statement_ms")?.parse().unwrap_or(-1),
+    };
+    Ok(session.verdict(settings))
+}
+
+/// What was read back.
+struct Session {
+    is_standby: bool,
+    is_read_only: bool,
+    fsync: String,
+    full_page_writes: String,
+    synchronous_commit: String,
+    synchronous_standby_names: String,
+    isolation: String,
+    lock_ms: i64,
+    idle_ms: i64,
+    statement_ms: i64,
+}
+
+impl Session {
+    fn verdict(&self, settings: &PostgresSettings) -> Verdict {
+        if self.is_standby {
+            return Verdict::ReadOnly("PostgreSQL is in recovery: a standby takes no writes".to_owned());
+        }
+        if self.is_read_only {
+            return Verdict::ReadOnly("PostgreSQL takes no writes: transaction_read_only is on".to_owned());
+        }
+        match self.loses(settings).or_else(|| self.blocks(settings.pooling)) {
+            Some(why) => Verdict::Unfit(why),
+            None => Verdict::Fit,
+        }
+    }
+
+    /// Why a confirmed commit could be lost.
+    fn loses(&self, settings: &PostgresSettings) -> Option<String> {
+        for (name, value) in [("fsync", &self.fsync), ("full_page_writes", &self.full_page_writes)] {
+            if value != "on" {
+                return Some(format!(
+                    "PostgreSQL runs with {name} = {value} and could lose confirmed events: turn it on"
+                ));
+            }
+        }
+        if !matches!(self.synchronous_commit.as_str(), "on" | "remote_apply") {
+            return Some(format!(
+                "PostgreSQL runs with synchronous_commit = {} and could lose confirmed events: set it to on, or \
+                 remote_apply, for the server, the database and the role",
+                self.synchronous_commit
+            ));
+        }
+        (settings.is_replicated && self.synchronous_standby_names.trim().is_empty()).then(|| {
+            "PostgreSQL waits for no standby: database.replicated = true wants synchronous_standby_names, because \
+             a fail-over to an asynchronous standby loses confirmed events; name a standby there, or set \
+             database.replicated = false"
+                .to_owned()
+        })
+    }
+
+    /// Which setting is not the one that we need, and who is to blame.
+    fn blocks(&self, pooling: Pooling) -> Option<String> {
+        let wrong = if !(1..=LOCK_TIMEOUT_MS_MAX).contains(&self.lock_ms) {
+            ("lock_timeout", format!("{} ms", self.lock_ms), "2s")
+        } else if self.isolation != "read committed" {
+            ("default_transaction_isolation", self.isolation.clone(), "read committed")
+        } else if !(1..=IDLE_TIMEOUT_MS_MAX).contains(&self.idle_ms) {
+            ("idle_in_transaction_session_timeout", format!("{} ms", self.idle_ms), "30s")
+        } else if self.statement_ms != 0 {
+            // It would end the wait for a synchronous standby, and the commit would be confirmed all the same.
+            ("statement_timeout", format!("{} ms", self.statement_ms), "0")
+        } else {
+            return None;
+        };
+        let (name, value, wanted) = wrong;
+        let remedy = match pooling {
+            Pooling::Session => {
+                "something between us and PostgreSQL does not keep what a session sets: give us a pool in session \
+                 mode or none at all, or set database.pooling = \"transaction\" and read docs/postgres.md"
+                    .to_owned()
+            }
+            Pooling::Transaction => {
+                format!("with database.pooling = \"transaction\" the role brings it: ALTER ROLE … SET {name} = '{wanted}'")
+            }
+        };
+        Some(format!("{name} of the session is {value}, and {wanted} is needed: {remedy}"))
+    }
+}
+
+/// What is wrong with the sessions that we get, as opposed to what the config says: whether one keeps its backend
+/// while another works, and whether statements that were prepared are still there afterwards.
+///
+/// Two connections: the second one opens a transaction on the backend that the first one has just used, if it can;
+/// then the first one asks again.
+pub(super) async fn pooling_mistake(
+    first: &mut PgConnection,
+    options: &PgConnectOptions,
+    pooling: Pooling,
+) -> sqlx::Result<Option<String>> {
+    let probe = tokio::time::timeout(PROBE_TIMEOUT, probe(first, options)).await;
+    let Ok(probe) = probe else {
+        return Ok(Some(
+            "a second session did not come about within 5 s: the pooler before PostgreSQL must hold \
+             database.connections_n sessions for each node"
+                .to_owned(),
+        ));
+    };
+    let backends = match probe {
+        Ok(backends) => backends,
+        Err(error) if is_lost_statement(&error) => {
+            return Ok(Some(
+                "the pooler before PostgreSQL shares sessions and loses prepared statements: put it into session \
+                 mode, or use PgBouncer 1.21 or later with max_prepared_statements above 0, and set \
+                 database.pooling = \"transaction\""
+                    .to_owned(),
+            ));
+        }
+        Err(error) if has_code(&error, &["08P01"]) => {
+            return Ok(Some(format!(
+                "the pooler before PostgreSQL gives us no transactions: put it into session mode ({error})"
+            )));
+        }
+        Err(error) => return Err(error),
+    };
+    let is_shared = backends.before != backends.after || backends.before == backends.other;
+    Ok((is_shared && pooling == Pooling::Session).then(|| {
+        "the pooler before PostgreSQL shares sessions (transaction mode): put it into session mode, or set \
+         database.pooling = \"transaction\" and read docs/postgres.md"
+            .to_owned()
+    }))
+}
+
+/// Which backends answered: the first connection before and during the other's transaction, and the other.
+struct Backends {
+    before: i32,
+    other: i32,
+    after: i32,
+}
+
+async fn probe(first: &mut PgConnection, options: &PgConnectOptions) -> sqlx::Result<Backends> {
+    // Prepared under a name, as everything of ours is.
+    const WHO: &str = "SELECT pg_backend_pid()";
+    let before = sqlx::query_scalar(WHO).fetch_one(&mut *first).await?;
+    let mut second = PgConnection::connect_with(options).await?;
+    let mut tx = second.begin().await?;
+    let other = sqlx::query_scalar(WHO).fetch_one(&mut *tx).await?;
+    let after = sqlx::query_scalar(WHO).fetch_one(&mut *first).await?;
+    tx.rollback().await?;
+    second.close().await?;
+    Ok(Backends { before, other, after })
+}
+
+/// `prepared statement does not exist` or `already exists`.
+fn is_lost_statement(error: &sqlx::Error) -> bool {
+    has_code(error, &["26000", "42P05"])
+}
+
+fn has_code(error: &sqlx::Error, codes: &[&str]) -> bool {
+    let code = error.as_database_error().and_then(sqlx::error::DatabaseError::code);
+    code.is_some_and(|code| codes.contains(&code.as_ref()))
+}

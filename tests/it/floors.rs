@@ -1,0 +1,196 @@
+//! Secrets that can be guessed are refused when the program starts, for every kind; and what is allowed and most
+//! likely not meant is told.
+
+use hooklatch::config::{KindSettings, OnHandlerError, ProviderConfig, RetryConfig, Secret};
+use hooklatch::provider::{Provider, dev_secret};
+use hooklatch::providers::builtin;
+use hooklatch::spec::{Scheme, SecretFormat, SettingForm, Spec};
+use hooklatch::types::Name;
+
+/// A secret of `n` bytes of key, written as the kind's sender does.
+fn secret(spec: &Spec, n: usize) -> String {
+    use base64::Engine;
+    let base64 = base64::engine::general_purpose::STANDARD.encode("k".repeat(n));
+    match spec.signature.secret {
+        SecretFormat::Hex => "4b".repeat(n),
+        SecretFormat::Base64 => base64,
+        SecretFormat::Whsec | SecretFormat::WhsecOrText => format!("whsec_{base64}"),
+        SecretFormat::Text => "k".repeat(n),
+    }
+}
+
+/// What is wrong with a provider of this kind; of what is needed and no secret it has the published values.
+fn mistakes(kind: &Provider, secrets: &[String], mut settings: KindSettings) -> Vec<String> {
+    let spec = kind.spec().unwrap();
+    for one in &spec.setting {
+        if let Some(dev) = one.dev.as_ref().filter(|_| !settings.has(&one.name)) {
+            settings.push(&one.name, (one.form == SettingForm::Named).then_some("dev"), dev);
+        }
+    }
+    let name = Name::parse(kind.kind()).unwrap();
+    let config = ProviderConfig {
+        kind: name.clone(),
+        secrets: secrets.iter().map(|secret| Secret::new(secret.as_str())).collect(),
+        settings,
+        is_unverified_accepted: false,
+        on_handler_error: OnHandlerError::Keep,
+        is_first_party: false,
+        routes: Vec::new(),
+        retry: RetryConfig { first_ms: 1, max_ms: 1, attempts_n: 1, age_max_ms: 1 },
+    };
+    kind.activate(&name, &config, "").err().unwrap_or_default()
+}
+
+#[test]
+fn no_kind_starts_with_a_secret_that_can_be_guessed() {
+    for kind in builtin() {
+        let spec = kind.spec().unwrap();
+        let is_guessed = |mistakes: &[String], key: &str| {
+            mistakes.iter().any(|one| one.starts_with(key) && one.ends_with("can be guessed"))
+        };
+        let floor = spec.signature.secret_bytes_min;
+        assert!(floor >= 16 || ["dropbox", "twitch"].contains(&kind.kind()), "{}", kind.kind());
+        let own = vec![dev_secret(spec)];
+        if spec.takes_secrets() && !spec.signature.scheme.is_public() {
+            for n in [1, 7, floor - 1] {
+                let found = mistakes(&kind, &[secret(spec, n)], KindSettings::default());
+                assert!(is_guessed(&found, "secrets: secret 1"), "{}: {n}: {found:?}", kind.kind());
+                let both = [own.clone(), vec![secret(spec, n)]].concat();
+                let found = mistakes(&kind, &both, KindSettings::default());
+                assert!(is_guessed(&found, "secrets: secret 2"), "{}: {n}: {found:?}", kind.kind());
+            }
+            let found = mistakes(&kind, &[secret(spec, floor)], KindSettings::default());
+            assert!(!is_guessed(&found, ""), "{}: {found:?}", kind.kind());
+            assert!(!is_guessed(&mistakes(&kind, &own, KindSettings::default()), ""), "{}", kind.kind());
+        }
+        let needed = if spec.takes_secrets() { own } else { Vec::new() };
+        let of_scheme = spec.signature.keys.iter().filter(|_| spec.signature.scheme.is_mac());
+        let named: Vec<(&str, usize)> =
+            spec.secret_settings().chain(of_scheme.map(|name| (name.as_str(), floor))).collect();
+        for (name, floor) in named {
+            let one = spec.setting.iter().find(|one| one.name == name).unwrap();
+            let id = (one.form == SettingForm::Named).then_some("dev");
+            let with = |text: String| {
+                let mut settings = KindSettings::default();
+                settings.push(name, id, text);
+                mistakes(&kind, &needed, settings)
+            };
+            let found = with("k".repeat(floor - 1));
+            assert!(is_guessed(&found, &format!("settings.{name}: ")), "{}: {found:?}", kind.kind());
+            assert!(!is_guessed(&with("k".repeat(floor)), ""), "{}", kind.kind());
+        }
+    }
+}
+
+#[test]
+fn every_setting_that_is_a_secret_has_a_floor() {
+    // What else kinds are told: public keys, names, switches, and credentials that we show to the sender.
+    const NO_SECRETS: [&str; 26] = [
+        "alipay_public_key_pem",
+        "pairing",
+        "base_path",
+        "topic_arns",
+        "public_keys",
+        "public_key",
+        "username",
+        "public_keys_spki_b64",
+        "api_key",
+        "signing",
+        "audience",
+        "service_account",
+        "public_key_pem",
+        "certificate_pem",
+        "webhook_id",
+        "merchant_key",
+        "jwks",
+        "client_id",
+        "api_secret",
+        "environment",
+        "access_key",
+        "required_components",
+        "batches",
+        "platform_certificates",
+        "keys",
+        "named_secrets",
+    ];
+    for kind in builtin() {
+        let spec = kind.spec().unwrap();
+        for one in &spec.setting {
+            let has_floor = spec.secret_settings().any(|(name, _)| name == one.name);
+            let is_of_scheme =
+                spec.signature.keys.as_ref() == Some(&one.name) && spec.signature.scheme != Scheme::Code;
+            let is_open = NO_SECRETS.contains(&one.name.as_str()) && !one.name.contains("secret");
+            assert!(
+                has_floor || is_of_scheme || is_open || one.name == "api_secret",
+                "{}: {}",
+                kind.kind(),
+                one.name
+            );
+        }
+    }
+}
+
+fn check(text: &str) -> (bool, String, serde_json::Value) {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("hooklatch.toml"), text).unwrap();
+    let run = |arguments: &[&str]| {
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_hooklatch"));
+        command.args(arguments).current_dir(folder.path()).output().unwrap()
+    };
+    let plain = run(&["check"]);
+    let told = serde_json::from_slice(&run(&["check", "--json"]).stdout).unwrap();
+    (plain.status.success(), String::from_utf8(plain.stderr).unwrap(), told)
+}
+
+#[test]
+fn a_secret_that_can_be_guessed_is_told_by_file_key_length_and_remedy_and_never_shown() {
+    let canary = "Zx9";
+    for (provider, key) in [
+        (format!("[providers.stripe]\nsecrets = [\"{canary}\"]"), "stripe.secrets"),
+        (format!("[providers.telegram]\nsecrets = [\"{canary}\"]"), "telegram.secrets"),
+        (format!("[providers.okta]\nsecrets = [\"{canary}\"]"), "okta.secrets"),
+        (
+            format!("[providers.chargebee]\nsettings = {{ username = \"u\", password = \"{canary}\" }}"),
+            "chargebee.settings.password",
+        ),
+        (
+            format!(
+                "[providers.rfc9421]\nsettings = {{ required_components = \"content-digest\", \
+                 named_secrets = [{{ id = \"a\", key = \"{canary}\" }}] }}"
+            ),
+            "rfc9421.settings.named_secrets",
+        ),
+        (
+            format!(
+                "[providers.ably]\nsettings = {{ named_secrets = [{{ id = \"a\", key = \"{canary}\" }}] }}"
+            ),
+            "ably.settings.named_secrets",
+        ),
+    ] {
+        let (is_good, said, told) = check(&provider);
+        assert!(!is_good, "{key}");
+        let start = format!("hooklatch.toml: providers.{key}: ");
+        assert!(said.contains(&start) && said.contains("3 bytes") && said.contains("openssl rand"), "{said}");
+        assert!(!said.contains(canary), "{said}");
+        assert_eq!(told["problems"][0]["key"], format!("providers.{key}"));
+    }
+}
+
+#[test]
+fn what_is_allowed_and_most_likely_not_meant_is_told() {
+    let named = "named_secrets = [{ id = \"a\", key = \"a-secret-of-two-parties-0123\" }]";
+    let text = format!(
+        "[providers.aws_sns]\nsettings = {{ topic_arns = [\"arn:aws:sns:us-east-1:1:t\", \"*\"] }}\n\
+         [providers.rfc9421]\nsettings = {{ required_components = \"@method @authority\", {named} }}\n\
+         [providers.good]\nkind = \"rfc9421\"\nsettings = {{ required_components = \"@method content-digest\", {named} }}\n"
+    );
+    let (is_good, said, told) = check(&text);
+    assert!(is_good, "{said}");
+    assert!(
+        said.contains("warning: providers.aws_sns.settings.topic_arns: every topic of everybody"),
+        "{said}"
+    );
+    assert!(said.contains("warning: providers.rfc9421.settings.required_components: the body"), "{said}");
+    assert!(!said.contains("providers.good"), "{said}");
+    assert_eq!((told["ok"].as_bool(), told["warnings"].as_array().unwrap().len()), (Some(true), 2));
+}

@@ -1,0 +1,90 @@
+//! Senders that never stop: what they were told, and when.
+
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use tokio::task::JoinSet;
+
+use crate::process::{Server, client, post_stripe};
+
+/// How long a sender waits for an answer.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Events on their way, until this value goes.
+pub(super) struct Load {
+    told: Arc<Told>,
+    _senders: JoinSet<()>,
+}
+
+#[derive(Default)]
+struct Told {
+    acked: Mutex<Vec<(String, Instant)>>,
+    refused_n: AtomicU64,
+    next: AtomicU64,
+}
+
+impl Load {
+    /// `senders_n` senders, one event after the other each, to these nodes in turn.
+    pub fn start(servers: &[&Server], senders_n: usize) -> Self {
+        let told = Arc::new(Told::default());
+        let mut senders = JoinSet::new();
+        for n in 0..senders_n {
+            let (told, url) = (Arc::clone(&told), servers[n % servers.len()].url("/webhooks/stripe"));
+            senders.spawn(async move {
+                let client = client();
+                loop {
+                    let id = format!("evt_{}", told.next.fetch_add(1, Ordering::Relaxed));
+                    let sent = tokio::time::timeout(PATIENCE, post_stripe(&client, &url, &id)).await;
+                    if matches!(sent, Ok(Ok(_))) {
+                        told.acked.lock().unwrap().push((id, Instant::now()));
+                    } else {
+                        told.refused_n.fetch_add(1, Ordering::Relaxed);
+                        tokio::time::sleep(Duration::from_millis(50)).await;
+                    }
+                }
+            });
+        }
+        Self { told, _senders: senders }
+    }
+
+    pub fn acked_n(&self) -> usize {
+        self.told.acked.lock().unwrap().len()
+    }
+
+    pub fn refused_n(&self) -> u64 {
+        self.told.refused_n.load(Ordering::Relaxed)
+    }
+
+    /// Waits until `more_n` further events are taken.
+    pub async fn flows(&self, more_n: usize, within: Duration) {
+        let before_n = self.acked_n();
+        let so_far = || format!("{} taken, {} refused", self.acked_n(), self.refused_n());
+        crate::process::until("events are taken", within, so_far, async || {
+            self.acked_n() >= before_n + more_n
+        })
+        .await;
+    }
+
+    /// How long after `moment` an event was taken that had been sent later, as far as one can tell: nobody is quicker
+    /// than `margin`.
+    pub async fn gap(&self, moment: Instant, margin: Duration, within: Duration) -> Duration {
+        let first = || {
+            let acked = self.told.acked.lock().unwrap();
+            acked.iter().map(|(_, at)| *at).find(|at| *at > moment + margin)
+        };
+        let so_far = || format!("{} taken, {} refused", self.acked_n(), self.refused_n());
+        crate::process::until("an event is taken again", within, so_far, async || first().is_some()).await;
+        first().unwrap() - moment
+    }
+
+    /// Ends the sending, looks which ids `there` are, and gives back those that were taken and are not.
+    pub async fn lost(self, there: impl Future<Output = Vec<String>>) -> Vec<String> {
+        let Self { told, _senders: senders } = self;
+        drop(senders);
+        let acked: Vec<String> = told.acked.lock().unwrap().iter().map(|(id, _)| id.clone()).collect();
+        let there: HashSet<String> = there.await.into_iter().collect();
+        acked.into_iter().filter(|id| !there.contains(id)).collect()
+    }
+}

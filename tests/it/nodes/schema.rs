@@ -1,0 +1,94 @@
+//! Nodes of different versions on one schema, and nodes that wait for each other's migration.
+
+use std::time::Duration;
+
+use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection, SqliteConnection};
+
+use super::refused;
+use crate::database::{Database, On, on_both};
+use crate::process::{Server, client, post_stripe, until};
+
+on_both!(
+    the_old_binary_starts_on_a_newer_schema_that_only_expands,
+    the_old_binary_is_refused_by_a_newer_schema_that_is_not_for_it,
+    a_schema_from_before_the_floor_and_newer_is_refused,
+);
+
+async fn run(database: &Database, sql: &str) {
+    let sql = sqlx::raw_sql(AssertSqlSafe(sql.to_owned()));
+    if database.url.starts_with("postgres") {
+        PgConnection::connect(&database.url).await.unwrap().execute(sql).await.unwrap();
+    } else {
+        SqliteConnection::connect(&database.url).await.unwrap().execute(sql).await.unwrap();
+    }
+}
+
+/// What a newer binary's migration 99 leaves behind.
+async fn newer_migration(database: &Database, and: &str) {
+    drop(database.store().await);
+    let blob = if database.url.starts_with("postgres") { "'\\x00'" } else { "x'00'" };
+    let sql = format!(
+        "INSERT INTO _sqlx_migrations (version, description, success, checksum, execution_time)
+         VALUES (99, 'later', TRUE, {blob}, 0); CREATE TABLE later (one INTEGER); {and}"
+    );
+    run(database, &sql).await;
+}
+
+async fn the_old_binary_starts_on_a_newer_schema_that_only_expands(database: &Database) {
+    newer_migration(database, "ALTER TABLE secret_uses ADD COLUMN later INTEGER NULL").await;
+    let server = Server::start(&database.url, "").await;
+    let taken = post_stripe(&client(), &server.url("/webhooks/stripe"), "evt_1").await;
+    assert_eq!(taken, Ok("accepted".to_owned()));
+}
+
+async fn the_old_binary_is_refused_by_a_newer_schema_that_is_not_for_it(database: &Database) {
+    newer_migration(database, "UPDATE schema_floor SET version = 98").await;
+    let said = refused(&database.url, "");
+    assert!(said.contains("binaries from version 98 on") && said.contains("or a later one"), "{said}");
+}
+
+async fn a_schema_from_before_the_floor_and_newer_is_refused(database: &Database) {
+    newer_migration(database, "DROP TABLE schema_floor").await;
+    let said = refused(&database.url, "");
+    assert!(said.contains("binaries from version 99 on"), "{said}");
+}
+
+/// The lock of a node that migrates, as `src/store/postgres/schema.rs` takes it.
+const LOCK: &str = "SELECT pg_advisory_xact_lock(7525356009529898083)";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_that_starts_while_another_one_migrates_waits() {
+    let Some(database) = Database::create(On::Postgres).await else { return };
+    let mut other = PgConnection::connect(&database.url).await.unwrap();
+    let mut tx = other.begin().await.unwrap();
+    tx.execute(LOCK).await.unwrap();
+    let mut server = Server::prepare(&database.url, "");
+    std::fs::write(
+        server.config(),
+        std::fs::read_to_string(server.config()).unwrap().replace("\"warn\"", "\"info\""),
+    )
+    .unwrap();
+    let path = server.config().with_file_name("log");
+    let log = move || std::fs::read_to_string(&path).unwrap_or_default();
+    let waits = async || {
+        // Longer than any lock_timeout of ours, and twice.
+        until("it waits", Duration::from_secs(20), &log, async || log().matches("waiting").count() >= 2)
+            .await;
+        tx.rollback().await.unwrap();
+    };
+    tokio::join!(server.spawn(), waits());
+    assert_eq!(database.count("SELECT MAX(version) FROM _sqlx_migrations").await, 7);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_nodes_that_start_at_once_on_an_empty_database_both_come_up() {
+    let Some(database) = Database::create(On::Postgres).await else { return };
+    let mut one = Server::prepare(&database.url, "");
+    let mut other = Server::prepare(&database.url, "");
+    tokio::join!(one.spawn(), other.spawn());
+    for (server, id) in [(&one, "evt_1"), (&other, "evt_2")] {
+        let taken = post_stripe(&client(), &server.url("/webhooks/stripe"), id).await;
+        assert_eq!(taken, Ok("accepted".to_owned()));
+    }
+    assert_eq!(database.count("SELECT COUNT(*) FROM installation").await, 1);
+}

@@ -1,0 +1,81 @@
+//! A far side that comes back to a backlog.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use axum::Router;
+use axum::extract::State;
+use hooklatch::config::{DestinationConfig, UnknownPolicy};
+use http::StatusCode;
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use super::Fixture;
+use crate::database::{Database, on_both};
+use crate::process::until;
+
+on_both!(after_an_outage_no_more_calls_are_under_way_than_there_are_slots);
+
+/// How many messages wait for it.
+const BACKLOG_N: usize = 60;
+/// How many calls may be under way.
+const SLOTS_N: u32 = 3;
+
+/// Counts who is inside.
+#[derive(Clone, Default)]
+struct FarSide {
+    is_away: Arc<AtomicBool>,
+    inside_n: Arc<AtomicUsize>,
+    peak_n: Arc<AtomicUsize>,
+    requests_n: Arc<AtomicUsize>,
+}
+
+async fn call(State(far_side): State<FarSide>) -> StatusCode {
+    far_side.requests_n.fetch_add(1, Ordering::SeqCst);
+    let inside_n = far_side.inside_n.fetch_add(1, Ordering::SeqCst) + 1;
+    far_side.peak_n.fetch_max(inside_n, Ordering::SeqCst);
+    // Long enough for others to come in, if they may.
+    tokio::time::sleep(Duration::from_millis(5)).await;
+    far_side.inside_n.fetch_sub(1, Ordering::SeqCst);
+    if far_side.is_away.load(Ordering::SeqCst) { StatusCode::SERVICE_UNAVAILABLE } else { StatusCode::OK }
+}
+
+async fn after_an_outage_no_more_calls_are_under_way_than_there_are_slots(database: &Database) {
+    let fixture = Fixture::new(database).await;
+    let far_side = FarSide::default();
+    far_side.is_away.store(true, Ordering::SeqCst);
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/", listener.local_addr().unwrap());
+    let router = Router::new().fallback(call).with_state(far_side.clone());
+    let mut running = JoinSet::new();
+    running.spawn(async move { axum::serve(listener, router).await.unwrap() });
+    for n in 0..BACKLOG_N {
+        fixture.message(&format!("evt_{n}"), &["billing"]).await;
+    }
+    let mut config =
+        DestinationConfig { url, concurrency_n: SLOTS_N, ..fixture.config(UnknownPolicy::Retry) };
+    config.retry.attempts_n = 1_000;
+    let outbox = fixture.outbox(config);
+    let (stop, stopping) = watch::channel(false);
+    running.spawn(outbox.run(stopping));
+    let called = async |n: usize| {
+        while far_side.requests_n.load(Ordering::SeqCst) < n {
+            tokio::task::yield_now().await;
+        }
+    };
+    let bound = Duration::from_secs(20);
+    tokio::time::timeout(bound, called(BACKLOG_N)).await.expect("each was tried while it was away");
+    far_side.is_away.store(false, Ordering::SeqCst);
+    let done = "SELECT COUNT(*) FROM outbox_messages WHERE state = 'done'";
+    until("the backlog is worked off", bound, String::new, async || {
+        // Whatever their back-off spread is due at once.
+        fixture.clock.advance(60_000);
+        database.count(done).await == i64::try_from(BACKLOG_N).unwrap()
+    })
+    .await;
+    let peak_n = far_side.peak_n.load(Ordering::SeqCst);
+    assert!(peak_n <= SLOTS_N as usize, "{peak_n} at once");
+    stop.send_replace(true);
+}
