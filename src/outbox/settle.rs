@@ -25,6 +25,7 @@ const PAUSE_MS: (u64, u64) = (100, 5_000);
 pub(super) const CLOCK_SET_MS: i64 = 1_000;
 
 /// A settlement and whose it is.
+#[derive(Clone)]
 pub(super) struct Settled {
     pub(super) destination: Name,
     pub(super) settlement: Settlement,
@@ -103,12 +104,7 @@ async fn write_until_answered(store: &Store, batch: &[Settled], is_behind: &Atom
     loop {
         match write(store, batch, failures_n > 0).await {
             Ok(()) => break,
-            Err(
-                StoreError::Unavailable { .. }
-                | StoreError::CommitUnknown { .. }
-                | StoreError::Conflict { .. }
-                | StoreError::Locked { .. },
-            ) => {}
+            Err(error) if is_passing(&error) => {}
             // One that the database refuses must not take the others with it.
             Err(refused) => {
                 warn!(error = %refused, settlements_n = batch.len(), "could not settle together, settling one by one");
@@ -128,18 +124,48 @@ async fn write_until_answered(store: &Store, batch: &[Settled], is_behind: &Atom
     is_behind.store(false, Ordering::Relaxed);
 }
 
+/// Each by itself, for as long as the database is away; one that it refuses is written without the texts that the far
+/// side had a hand in: what is known of a call must not be lost to a word.
 async fn write_each(store: &Store, batch: &[Settled]) {
     for one in batch {
-        if let Err(refused) = write(store, std::slice::from_ref(one), true).await {
+        let mut one = one.clone();
+        let mut failures_n = 0;
+        loop {
+            let refused = match write(store, std::slice::from_ref(&one), true).await {
+                Ok(()) => break,
+                Err(error) if is_passing(&error) => {
+                    failures_n += 1;
+                    pause(failures_n).await;
+                    continue;
+                }
+                Err(refused) => refused,
+            };
             error!(
                 message.id = %one.settlement.message_id,
                 destination = %one.destination,
                 attempt_n = one.settlement.attempt_n,
                 error = %refused,
-                "could not settle; its lease will end and its outcome count as unknown"
+                "could not settle with what the far side said"
             );
+            let has_texts = one.settlement.error.is_some() || one.settlement.response.is_some();
+            if !has_texts {
+                break;
+            }
+            one.settlement.error = None;
+            one.settlement.response = None;
         }
     }
+}
+
+/// Whether the same write may work later.
+fn is_passing(error: &StoreError) -> bool {
+    matches!(
+        error,
+        StoreError::Unavailable { .. }
+            | StoreError::CommitUnknown { .. }
+            | StoreError::Conflict { .. }
+            | StoreError::Locked { .. }
+    )
 }
 
 /// Writes once. After a failed try nobody knows whether that one was committed, so a settlement that is

@@ -94,6 +94,7 @@ use uuid::Uuid;
 pub use admission::{Admission, AtOnce};
 pub use error::StoreError;
 pub use evidence::{REJECTIONS_N_MAX, Rejection, SecretUse};
+pub use migrations::SchemaState;
 pub(crate) use opening::waiting;
 pub use opening::{Pooling, PostgresSettings, StoreSettings};
 pub use operator::{
@@ -105,7 +106,7 @@ pub use tx::{Tx, TxConnection, Value};
 use types::Now;
 pub use types::{
     BornLease, DueEvent, EventCount, EventRow, EventUpdate, Latched, LeaseWant, LeasedMessage, LostClaims,
-    MessageCount, MessageRow, NewMessage, SchemaState, SettleTo, Settlement,
+    MessageCount, MessageRow, NewMessage, SettleTo, Settlement,
 };
 
 use crate::types::{Clock, EventKey, EventState, UnixMs};

@@ -132,7 +132,10 @@ fn every_setting_that_is_a_secret_has_a_floor() {
 
 fn check(text: &str) -> (bool, String, serde_json::Value) {
     let folder = tempfile::tempdir().unwrap();
-    std::fs::write(folder.path().join("hooklatch.toml"), text).unwrap();
+    let file = folder.path().join("hooklatch.toml");
+    std::fs::write(&file, text).unwrap();
+    // What everybody could read would be told as well.
+    std::fs::set_permissions(&file, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
     let run = |arguments: &[&str]| {
         let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_hooklatch"));
         command.args(arguments).current_dir(folder.path()).output().unwrap()

@@ -109,9 +109,10 @@ async fn without_a_token_in_the_configuration_nobody_gets_in() {
         let url = format!("http://{}/v1{path}", server.admin);
         for token in ["", "admin", "0123456789abcdef0123456789abcdef"] {
             let answer = client().get(&url).bearer_auth(token).send().await.unwrap();
-            assert_eq!(answer.status(), 401, "{path} {token}");
+            // After some wrong ones it is not even looked at.
+            assert!([401, 429].contains(&answer.status().as_u16()), "{path} {token}");
         }
-        assert_eq!(client().get(&url).send().await.unwrap().status(), 401, "{path}");
+        assert!(client().get(&url).send().await.unwrap().status().is_client_error(), "{path}");
     }
     post_stripe(&client(), &server.url("/webhooks/stripe"), "evt_1").await.unwrap();
 }
