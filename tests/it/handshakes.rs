@@ -7,6 +7,9 @@ const PROVIDERS: &str = r#"
 [providers.meta]
 secrets = ["app-secret-0123456789"]
 settings = { verify_token = "verify-me" }
+[providers.untold]
+kind = "meta"
+secrets = ["app-secret-0123456789"]
 [providers.dropbox]
 secrets = ["app-secret-0123456789"]
 [providers.trello]
@@ -58,6 +61,11 @@ async fn handshakes_are_answered_and_nothing_else_comes_by_their_methods() {
         headers
     };
     let get = |path: &str| Sent { method: "GET", path: path.to_owned(), headers: &[] };
+    // Without a token of its own there is none: the app's secret stays out of URLs.
+    for token in ["app-secret-0123456789", "", "verify-me"] {
+        let asked = format!("/webhooks/untold?hub.mode=subscribe&hub.challenge=7&hub.verify_token={token}");
+        check(get(&asked), (405, "")).await;
+    }
     let subscribe = "/webhooks/meta?hub.mode=subscribe&hub.challenge=115&hub.verify_token=";
     check(get(&format!("{subscribe}verify-me")), (200, "115")).await;
     check(get(&format!("{subscribe}other")), (405, "")).await;

@@ -61,6 +61,7 @@ async fn a_cancelled_wait_for_the_synchronous_standby_is_no_2xx() {
     assert_eq!(post_stripe(&client, &url, "evt_1").await, Ok("accepted".to_owned()));
 
     standby.stop();
+    let (again_client, again_url) = (client.clone(), url.clone());
     let sent = tokio::spawn(async move { post_stripe(&client, &url, "evt_2").await });
     let cancelled = async || {
         let n: i64 = primary
@@ -73,6 +74,11 @@ async fn a_cancelled_wait_for_the_synchronous_standby_is_no_2xx() {
     };
     until("a commit waits and is cancelled", PATIENCE, || server.log(), cancelled).await;
     assert_eq!(sent.await.unwrap(), Err("503".to_owned()));
+    // The event is there, and on no standby: that a copy of it writes nothing is no reason to acknowledge it.
+    assert_eq!(post_stripe(&again_client, &again_url, "evt_2").await, Err("503".to_owned()));
+    standby.run(&["synchronous_standby_names="]).await;
+    let acknowledged = async || post_stripe(&again_client, &again_url, "evt_2").await.is_ok();
+    until("the standby has it and it is acknowledged", PATIENCE, || server.log(), acknowledged).await;
 }
 
 /// What a reload says after we have looked must not take back what was demanded.
