@@ -77,6 +77,7 @@ mod evidence;
 mod limit;
 mod message;
 mod migrations;
+mod open_events;
 mod opening;
 mod operator;
 mod pool;
@@ -94,6 +95,7 @@ use uuid::Uuid;
 pub use admission::{Admission, AtOnce};
 pub use error::StoreError;
 pub use evidence::{REJECTIONS_N_MAX, Rejection, SecretUse};
+pub use open_events::{DueEvent, EventCount};
 pub(crate) use opening::waiting;
 pub use opening::{Pooling, PostgresSettings, StoreSettings};
 pub use operator::{
@@ -104,8 +106,8 @@ use tx::TxKind;
 pub use tx::{Tx, TxConnection, Value};
 use types::Now;
 pub use types::{
-    BornLease, DueEvent, EventCount, EventRow, EventUpdate, Latched, LeaseWant, LeasedMessage, LostClaims,
-    MessageCount, MessageRow, NewMessage, SchemaState, SettleTo, Settlement,
+    BornLease, EventRow, EventUpdate, Latched, LeaseWant, LeasedMessage, LostClaims, MessageCount,
+    MessageRow, NewMessage, SchemaState, SettleTo, Settlement,
 };
 
 use crate::types::{Clock, EventKey, EventState, UnixMs};
