@@ -23,6 +23,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 pub use database::{DatabaseConfig, PoolingConfig};
+pub use edge::EdgeConfig;
 pub use http::{
     AuthConfig, BodyConfig, CaptureConfig, HmacAlgorithm, HmacConfig, HmacEncoding, HttpConfig, HttpVersion,
     SuccessConfig, TlsConfig,
@@ -36,9 +37,8 @@ pub use problem::ConfigProblem;
 pub(crate) use problem::nearest;
 pub use target::{Format, Target};
 
-use subtle::ConstantTimeEq;
-
 use crate::types::Name;
+use subtle::ConstantTimeEq;
 
 /// The whole configuration, checked.
 #[derive(Debug, Clone)]
@@ -88,37 +88,12 @@ pub struct ServerConfig {
     pub inflight_bytes_max: u32,
     /// Most events in one request; one with more is kept as a single `unreadable` event.
     pub events_n_max: u32,
-    /// Longest that the transactional handlers of one request may take together; at most half of
-    /// `answer_timeout_ms`. Milliseconds.
+    /// Longest that the transactional handlers of one request may take together. Milliseconds.
     pub handler_timeout_ms: u64,
-    /// Most bytes of `unreadable` events that are kept of one provider; past that they are kept without their bytes.
+    /// Most bytes of `unreadable` events that are kept of one provider.
     pub unreadable_bytes_max: u32,
     /// What bounds a connection besides these.
     pub edge: EdgeConfig,
-}
-
-/// The part of `[server]` that bounds what one connection, and one peer, may take.
-#[derive(Debug, Clone)]
-pub struct EdgeConfig {
-    /// From the first byte of an answer that waits for its peer to the last. Milliseconds.
-    pub write_timeout_ms: u64,
-    /// Slowest body after its first 2 s. Bytes a second; 0 for any.
-    pub body_bytes_per_s_min: u32,
-    /// Longest life of a connection. Milliseconds.
-    pub connection_life_ms: u64,
-    /// Most requests on a connection.
-    pub connection_requests_n_max: u32,
-    /// Most of `connections_n_max` for one peer. Percent.
-    pub peer_share_percent: u32,
-    /// Addresses and ranges that stand for many peers and have no share.
-    pub proxies: Vec<ipnet::IpNet>,
-}
-
-impl ServerConfig {
-    /// Most of these open connections for one peer, one at least.
-    pub fn peer_connections_n_max(&self, connections_n_max: usize) -> usize {
-        (connections_n_max * self.edge.peer_share_percent as usize / 100).max(1)
-    }
 }
 
 /// `[admin]`: the operator's listener.

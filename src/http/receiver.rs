@@ -21,9 +21,11 @@ use crate::verify::RawRequest;
 
 /// What a request takes besides its headers and its body. Bytes.
 const REQUEST_BYTES: usize = 1024;
-/// Room that is taken for a body at first; then four times as much again and again. Few steps, because allocators keep
-/// what each size leaves behind.
-const FIRST_BYTES: usize = 64 << 10;
+/// Room that is taken for a body at first.
+const FIRST_BYTES: usize = 4 << 10;
+/// Room that is taken next; then four times as much again and again. Few steps, because allocators keep what each size
+/// leaves behind.
+const NEXT_BYTES: usize = 64 << 10;
 
 /// Most bytes of a body over the cap that are read, so that its sender hears why.
 const DRAIN_BYTES_MAX: usize = 4 << 20;
@@ -120,7 +122,8 @@ async fn collected(
         }
         if needed > bytes.capacity() {
             let whole = declared.unwrap_or(bytes_max).max(needed);
-            let capacity = bytes.capacity().saturating_mul(4).max(FIRST_BYTES).clamp(needed, whole);
+            let step = if bytes.capacity() == 0 { FIRST_BYTES } else { NEXT_BYTES };
+            let capacity = bytes.capacity().saturating_mul(4).max(step).clamp(needed, whole);
             if !held.add(capacity - bytes.capacity()) {
                 return Err(Problem::SATURATED);
             }

@@ -77,6 +77,7 @@ mod evidence;
 mod limit;
 mod message;
 mod migrations;
+mod open_events;
 mod opening;
 mod operator;
 mod pool;
@@ -95,6 +96,7 @@ pub use admission::{Admission, AtOnce};
 pub use error::StoreError;
 pub use evidence::{REJECTIONS_N_MAX, Rejection, SecretUse};
 pub use migrations::SchemaState;
+pub use open_events::{DueEvent, EventCount};
 pub(crate) use opening::waiting;
 pub use opening::{Pooling, PostgresSettings, StoreSettings};
 pub use operator::{
@@ -105,8 +107,8 @@ use tx::TxKind;
 pub use tx::{Tx, TxConnection, Value};
 use types::Now;
 pub use types::{
-    BornLease, DueEvent, EventCount, EventRow, EventUpdate, Latched, LeaseWant, LeasedMessage, LostClaims,
-    MessageCount, MessageRow, NewMessage, SettleTo, Settlement,
+    BornLease, EventRow, EventUpdate, Latched, LeaseWant, LeasedMessage, LostClaims, MessageCount,
+    MessageRow, NewMessage, SettleTo, Settlement,
 };
 
 use crate::types::{Clock, EventKey, EventState, UnixMs};

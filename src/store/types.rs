@@ -5,9 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::types::{
-    AttemptResult, BodyDigest, EventKey, EventState, MessageState, Name, ObjectVersion, UnixMs,
-};
+use crate::types::{AttemptResult, BodyDigest, EventKey, EventState, MessageState, Name, UnixMs};
 
 /// What one insert of an event found.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -130,29 +128,6 @@ pub struct BornLease {
     pub taken_at_ms: Option<UnixMs>,
 }
 
-/// An event taken out to be dispatched again, its row locked until the transaction ends.
-#[derive(Debug, Clone)]
-pub struct DueEvent {
-    /// Who it is.
-    pub key: EventKey,
-    /// Its type.
-    pub event_type: String,
-    /// What it is about.
-    pub object: Option<ObjectVersion>,
-    /// Dispatches so far.
-    pub attempts_n: u32,
-    /// When the first copy came.
-    pub received_at_ms: UnixMs,
-    /// 0, and one more for each deliberate re-run.
-    pub generation: i32,
-    /// Kept headers, as a JSON object.
-    pub headers: String,
-    /// Kept bytes.
-    pub body: Bytes,
-    /// Why it cannot be dispatched: what is kept of it is not there, or cannot be read.
-    pub broken: Option<String>,
-}
-
 /// What a worker may take of one destination.
 #[derive(Debug, Clone)]
 pub struct LeaseWant {
@@ -273,19 +248,6 @@ pub struct MessageCount {
     pub messages_n: u64,
     /// The longest visible one's `visible_at_ms`.
     pub oldest_visible_at_ms: UnixMs,
-}
-
-/// How many events of a provider stand where somebody should look: `retry`, `failed` or `unreadable`.
-#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
-pub struct EventCount {
-    /// Whose they are.
-    pub provider: String,
-    /// `retry`, `failed` or `unreadable`.
-    pub state: String,
-    /// How many.
-    pub events_n: u64,
-    /// When the oldest of them came.
-    pub oldest_received_at_ms: UnixMs,
 }
 
 /// An event's row, for people and tests.
