@@ -156,13 +156,19 @@ impl Drop for Server {
 
 /// Two ports that nobody has now: the second one is looked for while the first one is taken.
 fn free_ports() -> (SocketAddr, SocketAddr) {
-    let first = TcpListener::bind("127.0.0.1:0").unwrap();
+    let first = free_listener();
     (first.local_addr().unwrap(), free_port())
 }
 
-/// A port that nobody has now.
+/// A port that nobody has now, and that nobody is given for a call of his own while its server is being restarted: it
+/// is below those that the system gives away (from 32,768 on Linux, from 49,152 elsewhere).
 pub fn free_port() -> SocketAddr {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
+    free_listener().local_addr().unwrap()
+}
+
+fn free_listener() -> TcpListener {
+    let mut tries = (0..1_000).map(|_| TcpListener::bind(("127.0.0.1", fastrand::u16(12_000..32_000))));
+    tries.find_map(Result::ok).expect("a port that is free")
 }
 
 /// Asks again and again until `is_so`, or fails with what `more` has to say.
