@@ -122,7 +122,8 @@ impl Admission {
         event: &Dispatched<'_>,
         error: &HandlerError,
     ) -> EventUpdate {
-        let now_ms = self.clock.now_ms();
+        // Whoever sets the clock back keeps no event waiting.
+        let now_ms = self.clock.steady_ms();
         let mut update = self.update(event, EventState::Retry, Some(error.to_string()));
         // A person had it dispatched once more: its attempts began anew, so the first copy's age says nothing.
         let first_at_ms = if event.generation > 0 { now_ms } else { event.received_at_ms };

@@ -24,6 +24,7 @@ on_both!(
     a_failing_handler_harms_its_own_event_alone,
     a_failed_event_is_dispatched_again_until_it_works,
     a_failed_event_is_given_up_in_the_end,
+    a_clock_that_is_set_back_by_an_hour_keeps_no_failed_event_waiting,
     with_reject_nothing_is_kept_and_the_sender_is_told,
     a_conflict_is_recorded_and_the_first_copy_stands,
     an_older_version_is_superseded,
@@ -168,6 +169,23 @@ async fn a_failed_event_is_dispatched_again_until_it_works(database: &Database) 
     app.running.stop().await;
     assert_eq!(app.far_side.calls()[0].1, r#"{"attempt":3}"#);
     assert_eq!(state(database, "evt_1").await, ("done".to_owned(), 3, String::new()));
+}
+
+async fn a_clock_that_is_set_back_by_an_hour_keeps_no_failed_event_waiting(database: &Database) {
+    let kind = stripe_kind().on("invoice.paid", |event: Event<Invoice>| {
+        if event.attempt_n == 1 {
+            return Err(anyhow::anyhow!("not yet").into());
+        }
+        Ok(Effects::new().forward("billing"))
+    });
+    let app = TestApp::start(database, kind, "retry = { first_ms = 1000, max_ms = 1000 }").await;
+    assert_eq!(app.event("evt_1", "invoice.paid", 1).await, "accepted");
+    app.clock.set_by(-3_600_000);
+    // As long as it waits without that, and no hour.
+    app.clock.advance(2_000);
+    calls_n(&app, 1).await;
+    app.running.stop().await;
+    assert_eq!(state(database, "evt_1").await.0, "done");
 }
 
 async fn a_failed_event_is_given_up_in_the_end(database: &Database) {

@@ -66,6 +66,15 @@ fn tests_in(text: &str) -> BTreeSet<String> {
     for list in text.split("on_both!(").skip(1).filter_map(|after| after.split(')').next()) {
         found.extend(list.split(',').map(|name| name.trim().to_owned()).filter(|name| !name.is_empty()));
     }
+    // A list of cases: a name, and what is sent.
+    for list in text.split("\nsilent! {\n").skip(1).filter_map(|after| after.split("\n}").next()) {
+        let names = list.lines().filter_map(|line| line.trim().split_once(':').map(|(name, _)| name));
+        found.extend(
+            names
+                .filter(|name| !name.contains(|c: char| !c.is_alphanumeric() && c != '_'))
+                .map(str::to_owned),
+        );
+    }
     found
 }
 
