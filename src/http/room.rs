@@ -280,7 +280,7 @@ fn ms_since(opened: Instant) -> u64 {
 }
 
 /// Whom an address belongs to: of IPv6 one has a /64 at least.
-fn peer_of(address: IpAddr) -> IpAddr {
+pub(super) fn peer_of(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(v6) => IpAddr::V6(Ipv6Addr::from_bits(v6.to_bits() >> 64 << 64)),
         v4 @ IpAddr::V4(_) => v4,
