@@ -4,6 +4,7 @@
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::Instant;
 
 /// Between two calls once the first ones are used up.
@@ -13,10 +14,15 @@ const WAIT_MAX: Duration = Duration::from_millis(1_500);
 /// Longest wait before the next draw. Milliseconds.
 const DRAW_MS_MAX: u64 = 250;
 
+/// Most requests that wait for somebody else's answer, or for their turn to ask: each of them holds a connection, which
+/// others may need more.
+pub(super) const WAITING_N_MAX: usize = 64;
+
 /// So many calls at once, and one more every second.
 pub(super) struct Budget {
     calls_n_max: u32,
     state: Mutex<State>,
+    places: Semaphore,
 }
 
 struct State {
@@ -26,7 +32,13 @@ struct State {
 
 impl Budget {
     pub(super) fn new(calls_n_max: u32) -> Self {
-        Self { calls_n_max, state: Mutex::new(State { calls_n: calls_n_max, counted_at: Instant::now() }) }
+        let state = Mutex::new(State { calls_n: calls_n_max, counted_at: Instant::now() });
+        Self { calls_n_max, state, places: Semaphore::new(WAITING_N_MAX) }
+    }
+
+    /// A place among those who wait, if there is one.
+    pub(super) fn place(&self) -> Option<SemaphorePermit<'_>> {
+        self.places.try_acquire().ok()
     }
 
     /// Takes a call if there is one now.

@@ -5,6 +5,9 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::time::Instant;
 
 use super::budget::Budget;
 use super::{FetchError, Wanted};
@@ -23,6 +26,11 @@ const FETCHES_N_MAX: u32 = 30;
 const NO_SUCH_KEY_MS: i64 = 60_000;
 /// How long a whole set of keys is taken for the newest. Milliseconds: an id that is not in it waits for the next one.
 const SET_MS: i64 = 5_000;
+/// How long nobody is asked again for a key, after nobody has answered. Milliseconds: whoever waited meanwhile hears what
+/// the first one heard, instead of asking one after the other.
+const AWAY_MS: i64 = 1_000;
+/// How long somebody waits while another one asks for the same key: longer than a call takes.
+const LINE_WAIT: Duration = Duration::from_secs(4);
 /// How long an old key is used before its host is asked once more. Milliseconds.
 const GRACE_STEP_MS: i64 = 60_000;
 const HOUR_MS: i64 = 3_600_000;
@@ -39,8 +47,9 @@ struct State {
     keys_bytes_n: usize,
     /// Ids that are none, and until when that is believed.
     unknown: HashMap<Wanted, UnixMs>,
-    /// When a whole set was fetched last, by its setting.
-    sets: HashMap<String, UnixMs>,
+    /// What was asked for a moment ago, and until when it is not asked for again: a whole set, or a key that nobody
+    /// answered about.
+    pauses: HashMap<Wanted, UnixMs>,
     /// One for each key that is being fetched: whoever comes later waits for it.
     turns: HashMap<Wanted, Arc<tokio::sync::Mutex<()>>>,
 }
@@ -57,7 +66,7 @@ enum Known {
     /// It was good, and may be fetched anew whatever strangers ask for.
     Old,
     NoSuchKey,
-    /// Its set was fetched a moment ago, without it.
+    /// Its set was fetched a moment ago, without it; or nobody answered about it.
     NotYet,
     Nothing,
 }
@@ -117,28 +126,29 @@ impl Cache {
     {
         let is_set = spec.form == FetchForm::Jwks;
         let id = if is_set { String::new() } else { wanted.id.clone() };
-        let turn = self.turn(Wanted { setting: wanted.setting.clone(), id });
-        let _turn = turn.line.lock().await;
-        let known = self.state().known(wanted, spec, now_ms);
-        match known {
-            Known::Good => return Ok(()),
-            Known::NoSuchKey => {
-                return Err(FetchError::NoSuchKey("it was asked for a moment ago".to_owned()));
-            }
-            Known::NotYet => {
-                let why = "the sender's keys were fetched a moment ago, without this one";
-                return Err(FetchError::Away(why.to_owned()));
-            }
-            Known::Old => {}
-            Known::Nothing if self.budget.take().await => {}
-            Known::Nothing => {
-                return Err(FetchError::Away("too many keys were asked for at once".to_owned()));
-            }
+        let asked = Wanted { setting: wanted.setting.clone(), id };
+        let began = Instant::now();
+        let crowded = || FetchError::Away("too many keys were asked for at once".to_owned());
+        let known = self.state().known(wanted, &asked, spec, now_ms);
+        // A key that was good has a way of its own: strangers cannot take up its place.
+        let _place = match known.told() {
+            Some(told) => return told,
+            None if matches!(known, Known::Old) => None,
+            None => Some(self.budget.place().ok_or_else(crowded)?),
+        };
+        let turn = self.turn(asked.clone());
+        let _turn = tokio::time::timeout(LINE_WAIT, turn.line.lock()).await.map_err(|_| crowded())?;
+        let known = self.state().known(wanted, &asked, spec, now_ms);
+        if let Some(told) = known.told() {
+            return told;
+        }
+        if !matches!(known, Known::Old) && !self.budget.take().await {
+            return Err(crowded());
         }
         let fetched = fetch().await;
         let mut state = self.state();
         if is_set {
-            state.sets.insert(wanted.setting.clone(), now_ms);
+            state.pause(&asked, now_ms, now_ms.saturating_add(SET_MS));
         }
         match fetched {
             Ok(found) => {
@@ -155,7 +165,14 @@ impl Cache {
                 state.forget(wanted, now_ms);
                 Err(FetchError::NoSuchKey(why))
             }
-            Err(away) => state.stretched(wanted, spec, now_ms).ok_or(away),
+            Err(away) => {
+                let stretched = state.stretched(wanted, spec, now_ms);
+                if stretched.is_none() && !is_set {
+                    let took_ms = i64::try_from(began.elapsed().as_millis()).unwrap_or_default();
+                    state.pause(&asked, now_ms, now_ms.saturating_add(took_ms).saturating_add(AWAY_MS));
+                }
+                stretched.ok_or(away)
+            }
         }
     }
 
@@ -170,21 +187,42 @@ fn grace_ends_ms(key: &Key, spec: &FetchSpec) -> UnixMs {
     key.fetched_at_ms.saturating_add((i64::from(spec.cache_h) + i64::from(spec.grace_h)) * HOUR_MS)
 }
 
+impl Known {
+    /// What is told without a call.
+    fn told(&self) -> Option<Result<(), FetchError>> {
+        match self {
+            Self::Good => Some(Ok(())),
+            Self::NoSuchKey => Some(Err(FetchError::NoSuchKey("it was asked for a moment ago".to_owned()))),
+            Self::NotYet => {
+                let why = "the sender's hosts were asked a moment ago, in vain";
+                Some(Err(FetchError::Away(why.to_owned())))
+            }
+            Self::Old | Self::Nothing => None,
+        }
+    }
+}
+
 impl State {
-    fn known(&self, wanted: &Wanted, spec: &FetchSpec, now_ms: UnixMs) -> Known {
+    /// `asked` is what would be asked for: the key, or its set.
+    fn known(&self, wanted: &Wanted, asked: &Wanted, spec: &FetchSpec, now_ms: UnixMs) -> Known {
         match self.keys.get(wanted) {
             Some(key) if now_ms < key.good_until_ms => return Known::Good,
             Some(key) if now_ms < grace_ends_ms(key, spec) => return Known::Old,
             _ => {}
         }
-        let is_new = |at_ms: &UnixMs| now_ms.saturating_sub(*at_ms) < SET_MS;
         if self.unknown.get(wanted).is_some_and(|until_ms| now_ms < *until_ms) {
             Known::NoSuchKey
-        } else if self.sets.get(&wanted.setting).is_some_and(is_new) {
+        } else if self.pauses.get(asked).is_some_and(|until_ms| now_ms < *until_ms) {
             Known::NotYet
         } else {
             Known::Nothing
         }
+    }
+
+    /// Calls bound how many of these there are: one a second, and some at once.
+    fn pause(&mut self, asked: &Wanted, now_ms: UnixMs, until_ms: UnixMs) {
+        self.pauses.retain(|_, until_ms| now_ms < *until_ms);
+        self.pauses.insert(asked.clone(), until_ms);
     }
 
     /// Uses an old key a little longer while its host is away, within the kind's grace.
@@ -239,12 +277,72 @@ fn weight(wanted: &Wanted, key: &Key) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use std::future::pending;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use futures_util::future::join_all;
+
+    use super::super::budget::WAITING_N_MAX;
     use super::*;
+    use crate::spec::Spec;
+
+    fn wanted(id: String) -> Wanted {
+        Wanted { setting: "public_keys_spki_b64".to_owned(), id }
+    }
+
+    /// Its host takes all requests and answers none.
+    async fn asked(
+        cache: &Cache,
+        calls_n: &AtomicUsize,
+        id: String,
+        now_ms: UnixMs,
+    ) -> Result<(), FetchError> {
+        let spec = Spec::parse(include_str!("../../providers/circle/provider.toml")).unwrap();
+        let silent = || async {
+            calls_n.fetch_add(1, Ordering::Relaxed);
+            drop(tokio::time::timeout(Duration::from_secs(3), pending::<()>()).await);
+            Err(FetchError::Away("timed out".to_owned()))
+        };
+        cache.filled(&wanted(id), &spec.fetch[0], now_ms, silent).await
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_host_that_does_not_answer_holds_few_requests_and_none_of_them_for_long() {
+        let (cache, calls_n) = (Cache::default(), AtomicUsize::new(0));
+        let is_away = |told: &Result<(), FetchError>| matches!(told, Err(FetchError::Away(_)));
+        let began = Instant::now();
+        let same = (0..1_000).map(|_| asked(&cache, &calls_n, "same".to_owned(), 0));
+        assert!(join_all(same).await.iter().all(is_away));
+        assert_eq!(calls_n.swap(0, Ordering::Relaxed), 1, "who waited for the first one hears what it heard");
+        assert!(began.elapsed() < Duration::from_secs(4), "{:?}", began.elapsed());
+
+        let began = Instant::now();
+        let held_n = AtomicUsize::new(0);
+        let (held, calls) = (&held_n, &calls_n);
+        let one = async |n: usize| {
+            let began = Instant::now();
+            let told = asked(&cache, calls, format!("other{n}"), 0).await;
+            held.fetch_add(usize::from(!began.elapsed().is_zero()), Ordering::Relaxed);
+            told
+        };
+        let others = (0..1_000).map(one);
+        let key = Key { text: "k".to_owned(), fetched_at_ms: 0, good_until_ms: 0 };
+        cache.state().keep(wanted("old".to_owned()), key);
+        let (others, old) = tokio::join!(join_all(others), asked(&cache, &calls_n, "old".to_owned(), 1));
+        assert!(others.iter().all(is_away) && old.is_ok(), "what was good is used meanwhile: {old:?}");
+        assert!(held_n.into_inner() <= WAITING_N_MAX);
+        assert!(began.elapsed() < Duration::from_secs(9), "{:?}", began.elapsed());
+        let (keys_n, _, _, turns_n) = cache.kept();
+        assert_eq!((keys_n, turns_n), (1, 0));
+        // A second later it is asked again.
+        calls_n.store(0, Ordering::Relaxed);
+        drop(asked(&cache, &calls_n, "same".to_owned(), 60_000).await);
+        assert_eq!(calls_n.into_inner(), 1);
+    }
 
     #[test]
     fn what_is_kept_is_bounded_in_entries_and_bytes_and_no_stranger_takes_the_place_of_a_key() {
         let mut state = State::default();
-        let wanted = |id: String| Wanted { setting: "keys".to_owned(), id };
         let key = |bytes_n: usize, at_ms| Key {
             text: "k".repeat(bytes_n),
             fetched_at_ms: at_ms,

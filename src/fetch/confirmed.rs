@@ -36,7 +36,8 @@ impl Confirmed {
         if known().contains(&address) {
             return Ok(());
         }
-        if !self.budget.take().await {
+        let place = self.budget.place();
+        if place.is_none() || !self.budget.take().await {
             return Err(FetchError::Away("too many subscriptions wanted to be confirmed at once".to_owned()));
         }
         call.await?;

@@ -139,6 +139,7 @@ async fn a_key_is_fetched_once_and_used_until_it_is_old_and_longer_while_its_hos
     let away = fetcher.fetch_missing(&[wanted("a/b")]).await;
     assert!(matches!(&away, Err(FetchError::Away(why)) if why.contains("503")), "{away:?}");
     host.says(200, r#"{"data":{"key":"k-2"}}"#);
+    clock.advance(5_000);
     fetcher.fetch_missing(&[wanted("a/b")]).await.unwrap();
     assert_eq!(has(&fetcher, "a/b").as_deref(), Some("k-2"), "it rotated");
 }

@@ -20,7 +20,7 @@ use tower::ServiceExt;
 
 use super::error::Problem;
 use super::framing;
-use super::room::Slot;
+use super::room::{Room, Slot};
 
 /// How long a body may take before its rate is looked at.
 const RATE_GRACE: Duration = Duration::from_secs(2);
@@ -28,6 +28,13 @@ const RATE_GRACE: Duration = Duration::from_secs(2);
 /// Where a request came from: in the request's extensions.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Peer(pub(super) IpAddr);
+
+/// A request's connection among all: in the request's extensions.
+#[derive(Clone)]
+pub(super) struct Neighbours {
+    pub(super) room: Arc<Room>,
+    pub(super) own: Arc<Slot>,
+}
 
 /// Who asked is somebody we know: in the extensions of an answer that has no outcome.
 #[derive(Debug, Clone, Copy)]
@@ -38,6 +45,7 @@ pub(super) struct Edge {
     pub(super) router: Router,
     pub(super) slot: Arc<Slot>,
     pub(super) peer: Peer,
+    pub(super) room: Arc<Room>,
     /// Bytes a second; 0 for any.
     pub(super) body_bytes_per_s_min: u64,
     /// How many requests it may still bring.
@@ -55,7 +63,7 @@ impl Edge {
             tokio::task::yield_now().await;
         }
         let is_whole = request.body().is_end_stream();
-        let has_place = if is_whole { self.slot.busy() } else { self.slot.waiting() };
+        let has_place = if is_whole { self.slot.busy() } else { self.slot.receiving() };
         if !has_place {
             return std::future::pending().await;
         }
@@ -84,6 +92,7 @@ impl Edge {
     async fn routed(&self, request: Request<Incoming>, is_too_slow: &Arc<AtomicBool>) -> Response {
         let (mut parts, body) = request.into_parts();
         parts.extensions.insert(self.peer);
+        parts.extensions.insert(Neighbours { room: Arc::clone(&self.room), own: Arc::clone(&self.slot) });
         let body = if body.is_end_stream() {
             Body::empty()
         } else {

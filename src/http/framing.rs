@@ -16,7 +16,8 @@ pub(super) fn mistake<B>(request: &Request<B>) -> Option<Problem> {
     }
     // RFC 9110, 10.1.1: an expectation that is not known may be answered with 417.
     let mut expected = values(headers, &header::EXPECT);
-    if !expected.all(|word| word.eq_ignore_ascii_case("100-continue")) {
+    // RFC 9110, 5.6.1.2: an empty member of a list is none.
+    if !expected.all(|word| word.is_empty() || word.eq_ignore_ascii_case("100-continue")) {
         return Some(Problem::EXPECTATION);
     }
     coding_mistake(headers)
@@ -98,6 +99,7 @@ mod tests {
             check(new, &[("host", bad)], Some(400));
         }
         check(new, &[("host", "a"), ("expect", "100-Continue")], None);
+        check(new, &[("host", "a"), ("expect", "")], None);
         check(new, &[("host", "a"), ("expect", "200-maybe")], Some(417));
         check(new, &[("host", "a"), ("expect", "100-continue, x")], Some(417));
         for (coding, want) in [

@@ -19,6 +19,9 @@ use super::error::Problem;
 use super::framing::split_port;
 use crate::logging::Sampler;
 
+/// Most characters of a stranger's text in a line.
+const SHOWN_CHARS_MAX: usize = 200;
+
 /// Which hosts are ours.
 #[derive(Debug, Clone)]
 pub(crate) struct Hosts {
@@ -103,8 +106,10 @@ fn refused(request: &Request, reason: &'static str, problem: Problem) -> Respons
     metrics::counter!("hooklatch_operator_refused_total", "reason" => reason).increment(1);
     if let Some(left_out_n) = LINES.take() {
         let headers = request.headers();
-        let (host, origin) = (text(headers, &header::HOST), text(headers, &header::ORIGIN));
-        let path = request.uri().path();
+        // A line is for people: who asks may write 64 KiB into each of these.
+        let short = |text: &str| text.chars().take(SHOWN_CHARS_MAX).collect::<String>();
+        let (host, origin) = (short(text(headers, &header::HOST)), short(text(headers, &header::ORIGIN)));
+        let path = short(request.uri().path());
         warn!(reason, host, origin, path, left_out_n, "refused a request that a web page may have made");
     }
     problem.into_response()

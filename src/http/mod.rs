@@ -115,6 +115,7 @@ pub(crate) async fn serve(
             router: router.clone(),
             slot: Arc::clone(&place.slot),
             peer: Peer(address.ip().to_canonical()),
+            room: Arc::clone(&room),
             body_bytes_per_s_min: limits.body_bytes_per_s_min,
             requests_n_left: AtomicU32::new(limits.requests_n_max),
             ends_at: Instant::now() + limits.life,

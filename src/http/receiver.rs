@@ -13,6 +13,7 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use http_body_util::BodyExt;
 
+use super::edge::Neighbours;
 use super::error::Problem;
 use crate::admit::{Held, Room};
 use crate::receive::{Answer, ReceiveError, Receiver};
@@ -72,7 +73,8 @@ async fn take(state: &ReceiverState, name: &str, request: Request) -> Result<Ans
     let (parts, body) = request.into_parts();
     let path = parts.uri.path_and_query().map_or("", |path| path.as_str());
     let url = format!("{}{path}", state.public_url);
-    let (body, held) = read_body(state, &parts.headers, body).await?;
+    let neighbours = parts.extensions.get::<Neighbours>();
+    let (body, held) = read_body(state, &parts.headers, body, neighbours).await?;
     let raw = RawRequest {
         method: parts.method,
         url,
@@ -87,7 +89,12 @@ async fn take(state: &ReceiverState, name: &str, request: Request) -> Result<Ans
 }
 
 /// The whole body, and the room that its request takes up from here on.
-async fn read_body(state: &ReceiverState, headers: &HeaderMap, body: Body) -> Result<(Bytes, Held), Problem> {
+async fn read_body(
+    state: &ReceiverState,
+    headers: &HeaderMap,
+    body: Body,
+    neighbours: Option<&Neighbours>,
+) -> Result<(Bytes, Held), Problem> {
     let declared =
         headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<usize>().ok());
     if declared.is_some_and(|bytes| bytes > state.body_bytes_max) {
@@ -96,11 +103,25 @@ async fn read_body(state: &ReceiverState, headers: &HeaderMap, body: Body) -> Re
         return Err(Problem::TOO_LARGE);
     }
     let headers_bytes: usize = headers.iter().map(|(name, value)| name.as_str().len() + value.len()).sum();
-    let mut held = state.room.hold(REQUEST_BYTES + headers_bytes).ok_or(Problem::SATURATED)?;
-    let collect = collected(body, declared, state.body_bytes_max, &mut held);
+    let mut held = None;
+    let mut is_held = || {
+        held = state.room.hold(REQUEST_BYTES + headers_bytes);
+        held.is_some()
+    };
+    with_memory(neighbours, &mut is_held).await;
+    let mut held = held.ok_or(Problem::SATURATED)?;
+    let collect = collected(body, declared, state.body_bytes_max, (&mut held, neighbours));
     match tokio::time::timeout(state.body_timeout, collect).await {
         Err(_) => Err(Problem::TOO_SLOW),
         Ok(collected) => Ok((collected?, held)),
+    }
+}
+
+/// Takes memory, from those who keep it longest if need be.
+async fn with_memory(neighbours: Option<&Neighbours>, is_held: &mut (dyn FnMut() -> bool + Send)) -> bool {
+    match neighbours {
+        Some(neighbours) => neighbours.room.with_memory(&neighbours.own, is_held).await,
+        None => is_held(),
     }
 }
 
@@ -110,7 +131,7 @@ async fn collected(
     mut body: Body,
     declared: Option<usize>,
     bytes_max: usize,
-    held: &mut Held,
+    (held, neighbours): (&mut Held, Option<&Neighbours>),
 ) -> Result<Bytes, Problem> {
     let mut bytes: Vec<u8> = Vec::new();
     while let Some(frame) = body.frame().await {
@@ -124,7 +145,8 @@ async fn collected(
             let whole = declared.unwrap_or(bytes_max).max(needed);
             let step = if bytes.capacity() == 0 { FIRST_BYTES } else { NEXT_BYTES };
             let capacity = bytes.capacity().saturating_mul(4).max(step).clamp(needed, whole);
-            if !held.add(capacity - bytes.capacity()) {
+            let more = capacity - bytes.capacity();
+            if !with_memory(neighbours, &mut || held.add(more)).await {
                 return Err(Problem::SATURATED);
             }
             bytes.reserve_exact(capacity - bytes.len());

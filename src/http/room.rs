@@ -23,6 +23,11 @@ const LOOK_EVERY: Duration = Duration::from_millis(10);
 /// Of so many connections one is closed at a time, so that the search is paid for by several newcomers.
 const BATCH_PART: usize = 64;
 
+/// The same for those that keep memory, of which each may have little.
+const MEMORY_BATCH_PART: usize = 16;
+/// How often somebody looks for memory before it hears that there is none: for a fifth of a second.
+const MEMORY_LOOKS_N: usize = 20;
+
 /// A peer whose own connections were just asked to go may have so many above its share.
 const SHARE_SLACK_N: usize = 8;
 
@@ -62,6 +67,8 @@ pub(super) struct Slot {
     is_proven: AtomicBool,
     /// Whether something was read since its last request.
     has_read: AtomicBool,
+    /// Whether it has sent a part of a request, which takes up memory until the rest is there.
+    is_in_request: AtomicBool,
     asked: Notify,
 }
 
@@ -133,6 +140,7 @@ impl Room {
             has_answered: AtomicBool::new(false),
             is_proven: AtomicBool::new(false),
             has_read: AtomicBool::new(false),
+            is_in_request: AtomicBool::new(false),
             asked: Notify::new(),
         });
         inner.slots.insert(slot.id, Arc::clone(&slot));
@@ -142,9 +150,46 @@ impl Room {
 
     /// Asks those that have waited longest to go, of one peer or of all; how many.
     pub(super) fn give_way(&self, of: Option<IpAddr>) -> usize {
+        self.give_way_of(BATCH_PART, |slot| of.is_none_or(|peer| slot.peer == peer))
+    }
+
+    /// Does what needs memory. While there is none, those that have kept parts of requests the longest go: who sends a
+    /// body but for its last byte takes nothing from others either. `false` when our own work holds all of it.
+    pub(super) async fn with_memory(&self, own: &Slot, is_done: &mut (dyn FnMut() -> bool + Send)) -> bool {
+        if is_done() {
+            return true;
+        }
+        let is_in_request = own.is_in_request.load(Ordering::Relaxed);
+        // It waits for us now, not for its peer.
+        if !own.busy() {
+            return std::future::pending().await;
+        }
+        let has_memory = self.has_memory_made(is_done).await;
+        if is_in_request {
+            own.receiving();
+        }
+        has_memory
+    }
+
+    async fn has_memory_made(&self, is_done: &mut (dyn FnMut() -> bool + Send)) -> bool {
+        for _ in 0..MEMORY_LOOKS_N {
+            let is_held = |slot: &Slot| slot.is_in_request.load(Ordering::Relaxed);
+            if self.give_way_of(MEMORY_BATCH_PART, is_held) == 0 {
+                return false;
+            }
+            drop(tokio::time::timeout(LOOK_EVERY, std::future::pending::<()>()).await);
+            if is_done() {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Of so many slots that are meant one goes, and one at least.
+    fn give_way_of(&self, part: usize, is_meant: impl Fn(&Slot) -> bool) -> usize {
         let now_ms = self.now_ms();
         let inner = self.inner();
-        let slots = inner.slots.values().filter(|slot| of.is_none_or(|peer| slot.peer == peer));
+        let slots = inner.slots.values().filter(|slot| is_meant(slot));
         let mut waiting: Vec<(Standing, u64, &Arc<Slot>)> = slots
             .filter_map(|slot| {
                 let (standing, since_ms) = (slot.standing(), slot.state.load(Ordering::Acquire));
@@ -153,7 +198,7 @@ impl Room {
                 (is_waiting && !has_grace).then_some((standing, since_ms, slot))
             })
             .collect();
-        let wanted_n = inner.slots.len() / BATCH_PART + 1;
+        let wanted_n = inner.slots.len() / part + 1;
         if wanted_n < waiting.len() {
             waiting.select_nth_unstable_by_key(wanted_n, |(standing, since_ms, _)| (*standing, *since_ms));
             waiting.truncate(wanted_n);
@@ -201,8 +246,15 @@ impl Inner {
 }
 
 impl Slot {
+    /// A part of a request is there, and the rest is waited for. `false` as with [`Slot::busy`].
+    pub(super) fn receiving(&self) -> bool {
+        self.is_in_request.store(true, Ordering::Relaxed);
+        self.waiting()
+    }
+
     /// The peer has done its part. `false` when the connection goes: then nothing may be begun any more.
     pub(super) fn busy(&self) -> bool {
+        self.is_in_request.store(false, Ordering::Relaxed);
         self.become_state(BUSY)
     }
 
@@ -215,6 +267,7 @@ impl Slot {
     pub(super) fn answered(&self, is_believed: bool) {
         self.has_answered.store(true, Ordering::Relaxed);
         self.is_proven.fetch_or(is_believed, Ordering::Relaxed);
+        self.is_in_request.store(false, Ordering::Relaxed);
         self.waiting();
     }
 
@@ -280,7 +333,7 @@ fn ms_since(opened: Instant) -> u64 {
 }
 
 /// Whom an address belongs to: of IPv6 one has a /64 at least.
-fn peer_of(address: IpAddr) -> IpAddr {
+pub(super) fn peer_of(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(v6) => IpAddr::V6(Ipv6Addr::from_bits(v6.to_bits() >> 64 << 64)),
         v4 @ IpAddr::V4(_) => v4,
@@ -288,92 +341,4 @@ fn peer_of(address: IpAddr) -> IpAddr {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn ip(text: &str) -> IpAddr {
-        text.parse().expect("an address")
-    }
-
-    async fn is_asked(place: &Place) -> bool {
-        tokio::time::timeout(Duration::ZERO, place.slot.asked()).await.is_ok()
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn the_one_that_has_waited_longest_gives_way_and_a_busy_one_never() {
-        let room = Room::new("test", 3, 3, Vec::new());
-        let mut places = Vec::new();
-        for n in 1..=3 {
-            places.push(room.enter(ip(&format!("192.0.2.{n}"))).await.expect("room"));
-            tokio::time::advance(Duration::from_millis(GRACE_MS)).await;
-        }
-        assert!(places[0].slot.busy());
-        assert_eq!(room.give_way(None), 1);
-        assert!(is_asked(&places[1]).await, "the oldest that is not busy");
-        assert!(!is_asked(&places[0]).await && !is_asked(&places[2]).await);
-        assert!(places[1].is_left() && !places[1].slot.busy(), "nothing begins on it any more");
-        places[2].slot.answered(true);
-        tokio::time::advance(Duration::from_millis(2 * GRACE_MS)).await;
-        places[0].slot.waiting();
-        tokio::time::advance(Duration::from_millis(GRACE_MS)).await;
-        assert_eq!(room.give_way(None), 1);
-        assert!(is_asked(&places[0]).await, "a believed one goes last, although it has waited longer");
-        assert!(places[0].slot.busy() && !places[0].is_left(), "its request has come in meanwhile");
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn who_asks_without_end_and_is_never_believed_goes_first_and_at_once() {
-        let room = Room::new("test", 2, 2, Vec::new());
-        let silent = room.enter(ip("192.0.2.1")).await.expect("room");
-        tokio::time::advance(Duration::from_secs(9)).await;
-        let asking = room.enter(ip("192.0.2.2")).await.expect("room");
-        assert!(asking.slot.busy());
-        asking.slot.answered(false);
-        assert_eq!(room.give_way(None), 1);
-        assert!(is_asked(&asking).await && !is_asked(&silent).await);
-        assert!(!asking.slot.busy() && asking.is_left(), "asking once more does not save it");
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_newcomer_gets_the_place_of_who_waits_and_waits_for_who_is_busy() {
-        let room = Room::new("test", 1, 1, Vec::new());
-        let first = room.enter(ip("192.0.2.1")).await.expect("room");
-        assert!(first.slot.busy());
-        let late = Duration::from_secs(5);
-        assert!(tokio::time::timeout(late, room.enter(ip("192.0.2.2"))).await.is_err());
-        assert!(first.slot.waiting());
-        let second = {
-            let leaves = async {
-                first.slot.asked().await;
-                assert!(first.is_left());
-                drop(first);
-            };
-            tokio::join!(room.enter(ip("192.0.2.2")), leaves).0
-        };
-        assert!(second.is_some());
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn one_peer_has_its_share_and_who_is_exempt_has_all() {
-        let room = Room::new("test", 8, 2, vec!["10.0.0.0/8".parse().expect("a range")]);
-        let mut places = Vec::new();
-        for address in ["2001:db8::1", "2001:db8::2"] {
-            let place = room.enter(ip(address)).await.expect("room");
-            assert!(place.slot.busy());
-            places.push(place);
-        }
-        assert!(room.enter(ip("2001:db8::3")).await.is_none(), "the same /64");
-        places.push(room.enter(ip("2001:db8:0:1::1")).await.expect("another one"));
-        for _ in 0..5 {
-            let place = room.enter(ip("::ffff:10.1.2.3")).await.expect("exempt, also when it is mapped");
-            assert!(place.slot.busy());
-            places.push(place);
-        }
-        assert!(places[0].slot.waiting());
-        tokio::time::advance(Duration::from_millis(GRACE_MS)).await;
-        assert_eq!(room.give_way(Some(peer_of(ip("2001:db8::9")))), 1);
-        assert!(is_asked(&places[0]).await, "its own give way to it");
-        places.clear();
-        assert!(room.inner().peers.is_empty() && room.inner().slots.is_empty());
-    }
-}
+mod tests;

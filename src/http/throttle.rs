@@ -1,7 +1,8 @@
-//! Wrong operator tokens cost time: after some of them their sender, and after many all whom we do not know, wait.
+//! Wrong operator tokens are told apart from good ones only so often: after some of them their sender, and after many
+//! everybody who sends one, hears to wait.
 //!
-//! Who waits is not looked at, so that guessing goes no faster. A peer that presented a good token lately is known, and
-//! waits for wrong tokens alone: whoever shares its address, or guesses from a thousand others, locks no operator out.
+//! A good token passes, whatever came before it from its address or from others: whoever could lock operators out by
+//! guessing would do so when they are needed most.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -10,14 +11,14 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use super::room::peer_of;
+
 /// What a wrong token costs its sender, and how much of that may be owed at once: 10 of them, then one a second.
 const PEER_COST: Duration = Duration::from_secs(1);
 const PEER_OWED_MAX: Duration = Duration::from_secs(10);
-/// The same for all that are not known together: 60, then ten a second.
+/// The same for all together: 60, then ten a second.
 const ALL_COST: Duration = Duration::from_millis(100);
 const ALL_OWED_MAX: Duration = Duration::from_secs(6);
-/// How long a peer is known for its last good token.
-const KNOWN_FOR: Duration = Duration::from_hours(1);
 /// Most peers that are kept in mind; for further ones only the bound for all holds.
 const PEERS_N_MAX: usize = 4_096;
 
@@ -27,14 +28,9 @@ pub(super) struct Throttle(Mutex<Inner>);
 
 #[derive(Default)]
 struct Inner {
-    peers: HashMap<IpAddr, Peer>,
+    /// An IPv4 address or an IPv6 /64, each.
+    peers: HashMap<IpAddr, Owed>,
     all: Owed,
-}
-
-#[derive(Default)]
-struct Peer {
-    owed: Owed,
-    known_until: Option<Instant>,
 }
 
 /// Until when the last wrong token is paid for.
@@ -46,67 +42,33 @@ impl Owed {
         self.0.map_or(Duration::ZERO, |until| until.saturating_duration_since(now))
     }
 
-    fn add(&mut self, cost: Duration, now: Instant) {
-        self.0 = Some(now + self.left(now) + cost);
-    }
-
-    /// How long until one more may be owed.
-    fn wait(&self, cost: Duration, max: Duration, now: Instant) -> Option<Duration> {
+    /// Owes one more; or how long until one more may be owed.
+    fn owe(&mut self, cost: Duration, max: Duration, now: Instant) -> Option<Duration> {
         let over = (self.left(now) + cost).saturating_sub(max);
-        (!over.is_zero()).then_some(over)
-    }
-}
-
-impl Peer {
-    fn is_known(&self, now: Instant) -> bool {
-        self.known_until.is_some_and(|until| until > now)
+        if over.is_zero() {
+            self.0 = Some(now + self.left(now) + cost);
+            return None;
+        }
+        Some(over)
     }
 }
 
 impl Throttle {
-    /// How many seconds a peer has to wait before its token is looked at.
-    pub(super) fn wait_s(&self, peer: IpAddr) -> Option<u32> {
-        let now = Instant::now();
-        let inner = self.inner();
-        let known = inner.peers.get(&peer);
-        if known.is_some_and(|peer| peer.is_known(now)) {
-            return None;
-        }
-        let own = known.and_then(|peer| peer.owed.wait(PEER_COST, PEER_OWED_MAX, now));
-        own.max(inner.all.wait(ALL_COST, ALL_OWED_MAX, now)).map(seconds)
-    }
-
     /// A wrong token was presented; how many seconds its sender has to wait, when these were too many.
-    pub(super) fn wrong(&self, peer: IpAddr) -> Option<u32> {
-        let now = Instant::now();
+    pub(super) fn wrong(&self, address: IpAddr) -> Option<u32> {
+        let (peer, now) = (peer_of(address), Instant::now());
         let mut inner = self.inner();
         if inner.peers.len() >= PEERS_N_MAX {
-            inner.peers.retain(|_, peer| peer.is_known(now) || !peer.owed.left(now).is_zero());
+            inner.peers.retain(|_, owed| !owed.left(now).is_zero());
         }
         let has_room = inner.peers.len() < PEERS_N_MAX || inner.peers.contains_key(&peer);
-        let is_known = inner.peers.get(&peer).is_some_and(|peer| peer.is_known(now));
-        // Whoever shares an operator's address has only that one to spend.
-        if !is_known && inner.all.wait(ALL_COST, ALL_OWED_MAX, now).is_none() {
-            inner.all.add(ALL_COST, now);
-        }
-        if !has_room {
-            return None;
-        }
-        let one = inner.peers.entry(peer).or_default();
-        let wait = one.owed.wait(PEER_COST, PEER_OWED_MAX, now);
-        if wait.is_none() {
-            one.owed.add(PEER_COST, now);
-        }
-        wait.map(seconds)
-    }
-
-    /// A good token was presented.
-    pub(super) fn good(&self, peer: IpAddr) {
-        let now = Instant::now();
-        let mut inner = self.inner();
-        if inner.peers.len() < PEERS_N_MAX || inner.peers.contains_key(&peer) {
-            inner.peers.entry(peer).or_default().known_until = Some(now + KNOWN_FOR);
-        }
+        let own = if has_room {
+            inner.peers.entry(peer).or_default().owe(PEER_COST, PEER_OWED_MAX, now)
+        } else {
+            None
+        };
+        // Who has to wait anyway has spent nothing of what others have.
+        own.or_else(|| inner.all.owe(ALL_COST, ALL_OWED_MAX, now)).map(seconds)
     }
 
     fn inner(&self) -> MutexGuard<'_, Inner> {
@@ -129,34 +91,25 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn ten_wrong_tokens_are_answered_and_then_one_a_second() {
+    async fn ten_wrong_tokens_are_told_and_then_one_a_second() {
         let throttle = Throttle::default();
         for _ in 0..10 {
-            assert_eq!((throttle.wait_s(ip(1)), throttle.wrong(ip(1))), (None, None));
+            assert_eq!(throttle.wrong(ip(1)), None);
         }
-        assert_eq!(throttle.wait_s(ip(1)), Some(1));
-        assert_eq!(throttle.wait_s(ip(2)), None, "others do not wait");
+        assert_eq!(throttle.wrong(ip(1)), Some(1));
+        assert_eq!(throttle.wrong(ip(2)), None, "others do not wait");
         tokio::time::advance(Duration::from_secs(1)).await;
-        assert_eq!((throttle.wait_s(ip(1)), throttle.wrong(ip(1))), (None, None));
-        assert_eq!(throttle.wait_s(ip(1)), Some(1));
+        assert_eq!((throttle.wrong(ip(1)), throttle.wrong(ip(1))), (None, Some(1)));
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_had_a_good_token_is_not_locked_out_by_guesses_from_anywhere() {
+    async fn many_who_guess_share_ten_a_second_and_a_64_is_one_of_them() {
         let throttle = Throttle::default();
-        throttle.good(ip(1));
-        for n in 0..1_000 {
-            throttle.wrong(ip(n % 100));
-        }
-        assert_eq!(
-            throttle.wait_s(ip(200)),
-            Some(1),
-            "a newcomer waits until the others' guesses are paid for"
-        );
-        assert_eq!(throttle.wait_s(ip(1)), None, "also when guesses come from its own address");
-        assert!(throttle.wrong(ip(1)).is_some(), "which are told to wait");
-        tokio::time::advance(KNOWN_FOR).await;
-        assert_eq!(throttle.wait_s(ip(200)), None);
+        let told_n = (0..1_000).filter(|n| throttle.wrong(ip(n % 100)).is_none()).count();
+        assert_eq!(told_n, 60);
+        tokio::time::advance(Duration::from_secs(100)).await;
+        let v6 = |n: u128| IpAddr::V6((0x2001_0db8_u128 << 96 | n).into());
+        assert_eq!((0..1_000).filter(|n| throttle.wrong(v6(*n)).is_none()).count(), 10);
     }
 
     #[tokio::test(start_paused = true)]
@@ -164,7 +117,6 @@ mod tests {
         let throttle = Throttle::default();
         for n in 0..20_000 {
             throttle.wrong(ip(n));
-            throttle.good(ip(n + 100_000));
         }
         assert!(throttle.inner().peers.len() <= PEERS_N_MAX);
     }

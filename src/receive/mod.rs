@@ -127,6 +127,15 @@ impl Receiver {
         self.evidence.lines.may_write(entry.provider.name(), word)
     }
 
+    /// The same of a request that was believed. What is new has its line, beside its row; what is not, anybody who has
+    /// seen one request can send without end.
+    fn may_tell(&self, entry: &Entry, outcome: Option<Outcome>) -> Option<u64> {
+        match outcome {
+            Some(Outcome::Accepted) => Some(0),
+            other => self.may_write(entry, other.map_or("none", Outcome::as_str)),
+        }
+    }
+
     fn answered_a_handshake(&self, entry: &Entry) {
         if let Some(left_out_n) = self.may_write(entry, "handshake") {
             info!(provider.name = %entry.provider.name(), left_out_n, "answered a handshake");
@@ -175,15 +184,18 @@ impl Receiver {
         let admitted = self.admitter.admit(entry, events, held).await?;
         let event_id = admitted.events.first().map_or("", |(id, _)| id.as_str());
         let answer = Answer::of(entry, provider.answer(&verified), &admitted);
-        info!(
-            provider.name = %provider.name(),
-            event.id = event_id,
-            event.kind = event_type,
-            events_n = admitted.events.len(),
-            outcome = answer.outcome.map_or("none", Outcome::as_str),
-            secret_n = verified.secret_n(),
-            "received a request"
-        );
+        if let Some(left_out_n) = self.may_tell(entry, answer.outcome) {
+            info!(
+                provider.name = %provider.name(),
+                event.id = event_id,
+                event.kind = event_type,
+                events_n = admitted.events.len(),
+                outcome = answer.outcome.map_or("none", Outcome::as_str),
+                secret_n = verified.secret_n(),
+                left_out_n,
+                "received a request"
+            );
+        }
         Ok(answer)
     }
 

@@ -18,14 +18,15 @@ const CONFLICTS_N_MAX: usize = 16;
 
 /// One open transaction. Dropping it rolls back.
 pub struct Admission {
-    tx: Tx,
+    pub(super) tx: Tx,
 }
 
 /// One row to insert.
 pub(super) struct EventInsert<'a> {
     pub(super) event: &'a IncomingEvent,
     pub(super) state: EventState,
-    pub(super) has_replay_key: bool,
+    /// What no other row of the provider may have.
+    pub(super) replay_key: Option<BodyDigest>,
 }
 
 impl EventInsert<'_> {
@@ -42,7 +43,7 @@ impl EventInsert<'_> {
     }
 
     pub(super) fn replay_key(&self) -> Option<&[u8]> {
-        self.event.replay_key.as_ref().filter(|_| self.has_replay_key).map(<[u8; 32]>::as_slice)
+        self.replay_key.as_ref().map(<[u8; 32]>::as_slice)
     }
 }
 
@@ -97,7 +98,7 @@ impl<'a> Batch<'a> {
             .zip(states)
             .enumerate()
             .filter(|(position, (event, _))| firsts.get(&event.key) == Some(position))
-            .map(|(_, (event, state))| EventInsert { event, state: *state, has_replay_key: true })
+            .map(|(_, (event, state))| EventInsert { event, state: *state, replay_key: event.replay_key })
             .collect();
         rows.sort_by(|a, b| a.order().cmp(&b.order()));
         Self { events, firsts, rows }
@@ -280,8 +281,7 @@ impl Admission {
                     Latched::Conflict { first }
                 }
                 (None, Some(first_event_id)) => {
-                    let row = EventInsert { event, state: EventState::Replayed, has_replay_key: false };
-                    in_tx!(self.tx, events_insert(&[row]))?;
+                    self.replay_record(event).await?;
                     Latched::Replayed { first_event_id }
                 }
                 (None, None) => continue,

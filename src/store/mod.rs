@@ -82,6 +82,7 @@ mod opening;
 mod operator;
 mod pool;
 mod postgres;
+mod replays;
 mod rows;
 mod sqlite;
 mod tx;

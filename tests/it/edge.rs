@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use tokio::net::TcpSocket;
 
 use crate::database::{Database, On};
-use crate::process::{Server, client, now_s, post_stripe, stripe, until};
+use crate::process::{Server, client, now_s, post_stripe, stripe, stripe_header, until};
 
 /// How many connections a stranger opens: as many as there may be.
 const SILENT_N: usize = 1_000;
@@ -263,4 +263,32 @@ async fn strangers_connections_leave_files_for_the_database_and_for_calls() {
     honest(&server, "files", &is_over).await;
     assert!(server.usage().1 < 300, "{}", server.usage().1);
     assert!(!server.log().contains("could not accept"), "{}", server.log());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_sends_bodies_but_for_their_last_bytes_takes_no_memory_from_others() {
+    let database = Database::create(On::Sqlite).await.unwrap();
+    let mut server = Server::prepare(&database.url, "");
+    server.server_keys("inflight_bytes_max = 4194304");
+    server.spawn().await;
+    let (url, padding) = (server.url("/webhooks/stripe"), "x".repeat(200_000));
+    let mut streams = Vec::new();
+    for n in 0..30 {
+        // Large ones, and small ones for what they leave over.
+        for length in [1 << 20, 64 << 10, 2_000, 2_000] {
+            let head = format!(
+                "POST /webhooks/stripe HTTP/1.1\r\nhost: x\r\nstripe-signature: t=1,v1=00\r\ncontent-length: {length}\r\n\r\n"
+            );
+            let mut stream = TcpStream::connect(server.receiver).unwrap();
+            stream.set_write_timeout(Some(Duration::from_secs(5))).unwrap();
+            // It may be closed, or answered, meanwhile.
+            drop(stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(&vec![b'x'; length - 1])));
+            streams.push(stream);
+        }
+        let body = format!(r#"{{"id":"evt_{n}","type":"x","padding":"{padding}"}}"#);
+        let request =
+            client().post(&url).header("stripe-signature", stripe_header(&body, now_s())).body(body);
+        let answer = request.send().await.unwrap();
+        assert_eq!(answer.status().as_u16(), 200, "honest request {n}");
+    }
 }

@@ -14,7 +14,7 @@ use hooklatch::verify::jws_hs256;
 use serde_json::{Value, json};
 
 use crate::database::{Database, On, on_both};
-use crate::process::{Server, client, now_s, post_stripe, stripe_header};
+use crate::process::{Server, client, now_s, post_stripe, stripe, stripe_header};
 use crate::providers::vectors_of;
 
 on_both!(an_odd_id_has_the_same_answer_on_both_databases);
@@ -205,4 +205,28 @@ async fn half_a_header_is_not_waited_for_longer_than_configured() {
         let lasted = tokio::task::spawn_blocking(|| one.join().unwrap()).await.unwrap();
         assert!(lasted < Duration::from_secs(5), "it lasted {lasted:?}");
     }
+}
+
+#[tokio::test]
+async fn who_has_seen_one_request_and_sends_it_again_and_again_fills_no_log() {
+    let database = Database::create(On::Sqlite).await.unwrap();
+    let mut server = Server::prepare(&database.url, "");
+    let config = std::fs::read_to_string(server.config()).unwrap();
+    std::fs::write(server.config(), config.replace("filter = \"warn\"", "filter = \"info\"")).unwrap();
+    server.spawn().await;
+    let (body, header) = stripe("evt_1", now_s());
+    let (client, url, started) = (client(), server.url("/webhooks/stripe"), Instant::now());
+    for n in 0..400 {
+        let request = client.post(&url).header("stripe-signature", &header).body(body.clone());
+        let answer = request.send().await.unwrap();
+        let want = if n == 0 { "accepted" } else { "duplicate" };
+        assert_eq!(answer.headers()["hooklatch-outcome"], want);
+    }
+    let lines_n = server.log().lines().filter(|line| line.contains("received a request")).count();
+    let seconds_n = usize::try_from(started.elapsed().as_secs()).unwrap() + 2;
+    assert!(lines_n <= 1 + 10 * seconds_n && lines_n < 400, "{lines_n} lines in {seconds_n} s");
+    // What is new has its line all the same.
+    assert_eq!(post_stripe(&client, &url, "evt_2").await.as_deref(), Ok("accepted"));
+    let log = server.log();
+    assert!(log.lines().any(|line| line.contains("evt_2") && line.contains("accepted")), "{log}");
 }

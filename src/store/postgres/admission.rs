@@ -171,6 +171,21 @@ pub(in crate::store) async fn events_holders(
     rows.iter().map(one).collect()
 }
 
+/// Those of `keys` that rows have.
+pub(in crate::store) async fn replay_keys_taken(
+    db: &mut PgConnection,
+    provider: &Name,
+    keys: &[BodyDigest],
+) -> sqlx::Result<Vec<Vec<u8>>> {
+    sqlx::query_scalar(
+        "SELECT replay_key FROM processed_webhook_events WHERE provider = $1 AND replay_key = ANY($2)",
+    )
+    .bind(provider.as_str())
+    .bind(keys.iter().map(<[u8; 32]>::as_slice).collect::<Vec<_>>())
+    .fetch_all(db)
+    .await
+}
+
 /// In the first of `places` that is free; `false` when none is.
 pub(in crate::store) async fn conflict_record(
     db: &mut PgConnection,

@@ -107,6 +107,23 @@ pub(in crate::store) async fn events_holders(
     Ok(holders)
 }
 
+/// Those of `keys` that rows have.
+pub(in crate::store) async fn replay_keys_taken(
+    db: &mut SqliteConnection,
+    provider: &Name,
+    keys: &[BodyDigest],
+) -> sqlx::Result<Vec<Vec<u8>>> {
+    let keys: Vec<String> = keys.iter().map(hex::encode).collect();
+    sqlx::query_scalar(
+        "SELECT replay_key FROM processed_webhook_events
+         WHERE provider = $1 AND replay_key IN (SELECT unhex(value) FROM json_each($2))",
+    )
+    .bind(provider.as_str())
+    .bind(serde_json::json!(keys).to_string())
+    .fetch_all(db)
+    .await
+}
+
 /// In the first of `places` that is free; `false` when none is.
 pub(in crate::store) async fn conflict_record(
     db: &mut SqliteConnection,

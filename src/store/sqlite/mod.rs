@@ -20,7 +20,7 @@ use sqlx::{AssertSqlSafe, ConnectOptions, SqlSafeStr};
 
 pub(super) use admission::{
     conflict_record, event_take_due, events_holders, events_insert, events_update, lock_wait_set,
-    messages_insert, paused_names, versions_raise,
+    messages_insert, paused_names, replay_keys_taken, versions_raise,
 };
 pub(super) use event::{event_counts_open, event_get, event_list, event_retry_later, unreadable_bytes};
 pub(super) use evidence::{

@@ -10,6 +10,7 @@ on_both!(
     a_second_copy_is_a_duplicate_and_another_body_a_conflict,
     the_same_key_twice_in_a_batch_is_one_event,
     the_same_bytes_under_another_unsigned_id_are_replayed,
+    copies_under_other_ids_without_end_take_up_few_rows,
     of_64_at_once_one_is_new,
     a_rollback_leaves_nothing,
     ids_are_compared_by_bytes,
@@ -68,6 +69,35 @@ async fn the_same_bytes_under_another_unsigned_id_are_replayed(database: &Databa
     let both = insert(&store, &[&unsigned("d-5", "c"), &unsigned("d-4", "c")]).await;
     let new_n = both.iter().filter(|found| **found == Latched::New).count();
     assert_eq!(new_n, 1, "within one batch as well: {both:?}");
+}
+
+async fn copies_under_other_ids_without_end_take_up_few_rows(database: &Database) {
+    let store = database.store().await;
+    let unsigned = |id: &str, body: &str| {
+        let event = event(id, body);
+        IncomingEvent { replay_key: Some(event.digest), ..event }
+    };
+    assert_eq!(
+        insert(&store, &[&unsigned("d-1", "a"), &unsigned("e-1", "b")]).await,
+        [Latched::New, Latched::New]
+    );
+    let replayed = Latched::Replayed { first_event_id: "d-1".to_owned() };
+    for round in 0..8 {
+        let copies: Vec<_> = (0..5).map(|n| unsigned(&format!("copy-{round}-{n}"), "a")).collect();
+        let found = insert(&store, &copies.iter().collect::<Vec<_>>()).await;
+        assert!(found.iter().all(|found| *found == replayed), "{found:?}");
+    }
+    let replayed_n = "SELECT COUNT(*) FROM processed_webhook_events WHERE state = 'replayed'";
+    assert_eq!(database.count(replayed_n).await, 16);
+    assert_eq!(database.count("SELECT COUNT(*) FROM webhook_payloads").await, 18);
+    let other = insert(&store, &[&unsigned("e-2", "b"), &unsigned("f-1", "c")]).await;
+    assert_eq!(
+        other,
+        [Latched::Replayed { first_event_id: "e-1".to_owned() }, Latched::New],
+        "others have theirs"
+    );
+    assert_eq!(database.count(replayed_n).await, 17);
+    assert_eq!(insert(&store, &[&unsigned("d-1", "a")]).await, [Latched::Duplicate]);
 }
 
 async fn of_64_at_once_one_is_new(database: &Database) {
