@@ -225,7 +225,7 @@ pub(in crate::store) async fn messages_insert(
                 .bind(1)
                 .bind(row.message.key.shard())
                 .bind(row.lease().map_or("", |lease| &*lease.node))
-                .bind(row.message.created_at_ms);
+                .bind(row.lease().map_or(row.message.created_at_ms, |lease| lease.from_ms));
         }
         query.execute(&mut *db).await?;
     }
