@@ -70,7 +70,7 @@ impl Settler {
         (Self { sender, behind_n }, writer.run(waiting))
     }
 
-    /// Comes back when the settlement is written, fenced or refused by the database.
+    /// Comes back when the settlement is written or fenced.
     pub(super) async fn settle(&self, settled: Settled) {
         let (written, is_written) = oneshot::channel();
         if self.sender.send(Waiting { settled, written }).is_ok() {
@@ -166,11 +166,12 @@ impl Writer {
     }
 
     async fn write_apart(self, settled: Settled, written: oneshot::Sender<()>) {
+        let is_refused = AtomicBool::new(false);
         let written_alone = async {
             // Operations of the store run to their ends, whoever waits for them.
             tokio::select! {
-                () = self.write_alone(settled.clone()) => {}
-                () = self.keep(&settled) => {}
+                () = self.write_alone(settled.clone(), &is_refused) => {}
+                () = self.keep(&settled, &is_refused) => {}
             }
         };
         if AssertUnwindSafe(written_alone).catch_unwind().await.is_err() {
@@ -181,7 +182,8 @@ impl Writer {
 
     /// By itself, for as long as the database is away or somebody has its row or lane locked; one that it refuses is
     /// written without the texts that the far side had a hand in: what is known of a call must not be lost to a word.
-    async fn write_alone(&self, mut one: Settled) {
+    /// One that is refused even so is written again until it is taken: the call was made, and must not be made again.
+    async fn write_alone(&self, mut one: Settled, is_refused: &AtomicBool) {
         let (mut failures_n, mut behind, mut turns) = (0, None, &self.turns);
         loop {
             let turn = turns.acquire().await;
@@ -213,13 +215,14 @@ impl Writer {
                         destination = %one.destination,
                         attempt_n = one.settlement.attempt_n,
                         error = %refused,
-                        "could not settle with what the far side said"
+                        "could not settle: the database refuses it"
                     );
-                    if one.settlement.error.is_none() && one.settlement.response.is_none() {
-                        return;
+                    behind = None;
+                    if one.settlement.error.is_some() || one.settlement.response.is_some() {
+                        (one.settlement.error, one.settlement.response) = (None, None);
+                        continue;
                     }
-                    (one.settlement.error, one.settlement.response) = (None, None);
-                    continue;
+                    is_refused.store(true, Ordering::Relaxed);
                 }
             }
             failures_n += 1;
@@ -227,16 +230,16 @@ impl Writer {
         }
     }
 
-    /// Prolongs the lease of what waits for its lane, until it is dropped: nobody may take the message because its
-    /// lease ends first. Where its own row is locked, nobody can take it either.
-    async fn keep(&self, one: &Settled) {
-        if !one.settlement.has_lane {
-            std::future::pending::<()>().await;
-        }
+    /// Prolongs the lease of what waits for its lane or is refused, until it is dropped: nobody may take the message
+    /// because its lease ends first. Where its own row is locked, nobody can take it either.
+    async fn keep(&self, one: &Settled, is_refused: &AtomicBool) {
         let (id, attempt_n) = (&one.settlement.message_id, one.settlement.attempt_n);
         loop {
+            let is_kept = one.settlement.has_lane || is_refused.load(Ordering::Relaxed);
             let now_ms = self.clock.steady_ms();
-            if let Err(error) = self.store.message_extend(id, attempt_n, now_ms, self.lease_ms).await {
+            if is_kept
+                && let Err(error) = self.store.message_extend(id, attempt_n, now_ms, self.lease_ms).await
+            {
                 warn!(%error, message.id = %id, "could not prolong a lease");
             }
             wait(u64::try_from(self.lease_ms / 4).unwrap_or(PAUSE_MS.1)).await;

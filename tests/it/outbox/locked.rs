@@ -1,5 +1,5 @@
 //! Somebody keeps one row locked, in a console or as a node that stands still: nothing else waits for it, and what is
-//! known of its call is not lost.
+//! known of its call is not lost. Nor is it when the database refuses to take it.
 
 use std::time::{Duration, Instant};
 
@@ -11,9 +11,12 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use super::Fixture;
-use crate::database::{Database, On};
+use super::isolation::meddle;
+use crate::database::{Database, On, on_both};
 use crate::store::{admit, event, message, name};
 use crate::stub::Mode;
+
+on_both!(a_call_is_not_repeated_while_the_database_refuses_what_it_came_to);
 
 /// Short, so that it ends while the row is locked.
 const LEASE_MS: u64 = 3_000;
@@ -62,6 +65,39 @@ async fn nobody_waits_for(sql: &str) {
     assert_eq!(fixture.state("evt_0").await, "leased");
 
     sqlx::raw_sql("ROLLBACK").execute(&mut somebody).await.unwrap();
+    fixture.until("evt_0", "done").await;
+    assert_eq!(
+        (fixture.row("evt_0").await.attempts_n, fixture.stub.counts("key-evt_0-billing")),
+        (1, (1, 1))
+    );
+    stop.send_replace(true);
+    running.join_next().await.unwrap().unwrap();
+}
+
+async fn a_call_is_not_repeated_while_the_database_refuses_what_it_came_to(database: &Database) {
+    let fixture = Fixture::new(database).await;
+    let is_sqlite = database.url.starts_with("sqlite");
+    let refuse = if is_sqlite {
+        "CREATE TRIGGER refuse BEFORE UPDATE ON outbox_messages WHEN new.state = 'done' AND new.event_id = 'evt_0'
+         BEGIN SELECT RAISE(ABORT, 'no'); END"
+    } else {
+        "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS
+             $$ BEGIN RAISE EXCEPTION 'no' USING ERRCODE = '42501'; END $$;
+         CREATE TRIGGER refuse BEFORE UPDATE ON outbox_messages FOR EACH ROW
+             WHEN (new.state = 'done' AND new.event_id = 'evt_0') EXECUTE FUNCTION refuse()"
+    };
+    meddle(database, refuse).await;
+    fixture.message("evt_0", &["billing"]).await;
+    let (mut running, stop) = run(&fixture);
+    fixture.until_called("key-evt_0-billing").await;
+    let called_at = Instant::now();
+    fixture.message("evt_1", &["billing"]).await;
+    fixture.until("evt_1", "done").await;
+    // Until well after the lease would have ended.
+    let left = (called_at + Duration::from_millis(2 * LEASE_MS)).saturating_duration_since(Instant::now());
+    tokio::time::timeout(left, std::future::pending::<()>()).await.ok();
+    let again = if is_sqlite { "DROP TRIGGER refuse" } else { "DROP TRIGGER refuse ON outbox_messages" };
+    meddle(database, again).await;
     fixture.until("evt_0", "done").await;
     assert_eq!(
         (fixture.row("evt_0").await.attempts_n, fixture.stub.counts("key-evt_0-billing")),
