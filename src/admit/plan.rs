@@ -130,7 +130,8 @@ impl Admission {
             update.state = EventState::Failed;
         } else {
             let delay_ms = backoff::delay_ms(&entry.retry, event.attempts_n, fastrand::f64());
-            update.due_at_ms = Some(now_ms.saturating_add(delay_ms));
+            // Nobody who sets the clock back makes it wait until it is as late again.
+            update.due_at_ms = Some(self.clock.steady_ms().saturating_add(delay_ms));
         }
         update
     }

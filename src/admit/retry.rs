@@ -75,7 +75,7 @@ impl Retries {
     async fn take(&self, providers: &[Name]) -> Result<Option<Taken>, StoreError> {
         let turn = self.admission.turn().await;
         let mut tx = self.admission.store.admission_begin().await?;
-        match tx.event_take_due(self.admission.clock.now_ms(), providers).await {
+        match tx.event_take_due(self.admission.clock.steady_ms(), providers).await {
             Ok(Some(due)) => Ok(Some(Taken { tx, due, _turn: turn })),
             Ok(None) => tx.rollback().await.map(|()| None),
             Err(failure) => {

@@ -120,13 +120,11 @@ impl Writer {
         while waiting.recv_many(&mut batch, BATCH_N_MAX).await > 0 {
             let (settled, written): (Vec<_>, Vec<_>) =
                 batch.drain(..).map(|one: Waiting| (one.settled, one.written)).unzip();
-            let is_done = match AssertUnwindSafe(self.write_together(&settled)).catch_unwind().await {
-                Ok(is_done) => is_done,
-                Err(_) => {
-                    panicked("settler", &self.is_well);
-                    false
-                }
-            };
+            let together = AssertUnwindSafe(self.write_together(&settled)).catch_unwind().await;
+            let is_done = together.unwrap_or_else(|_| {
+                panicked("settler", &self.is_well);
+                false
+            });
             for (settled, written) in settled.into_iter().zip(written) {
                 if is_done {
                     // Whoever waited may have been stopped meanwhile.
