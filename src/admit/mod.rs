@@ -21,7 +21,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use tokio::time::Instant;
 use uuid::Uuid;
 
@@ -128,6 +128,8 @@ pub(crate) struct Admission {
     pub(crate) take_slot: TakeSlot,
     /// Called after a commit that wrote messages which no slot was taken for.
     pub(crate) wake_outbox: Box<dyn Fn() + Send + Sync>,
+    /// Told when an event may be due that was not before.
+    pub(crate) wake_retries: Notify,
 }
 
 /// The entrance to admission. Cloning is cheap; when the last clone is dropped, the tasks finish what

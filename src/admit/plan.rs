@@ -122,8 +122,7 @@ impl Admission {
         event: &Dispatched<'_>,
         error: &HandlerError,
     ) -> EventUpdate {
-        // Whoever sets the clock back keeps no event waiting.
-        let now_ms = self.clock.steady_ms();
+        let now_ms = self.clock.now_ms();
         let mut update = self.update(event, EventState::Retry, Some(error.to_string()));
         // A person had it dispatched once more: its attempts began anew, so the first copy's age says nothing.
         let first_at_ms = if event.generation > 0 { now_ms } else { event.received_at_ms };
@@ -131,7 +130,8 @@ impl Admission {
             update.state = EventState::Failed;
         } else {
             let delay_ms = backoff::delay_ms(&entry.retry, event.attempts_n, fastrand::f64());
-            update.due_at_ms = Some(now_ms.saturating_add(delay_ms));
+            // Nobody who sets the clock back makes it wait until it is as late again.
+            update.due_at_ms = Some(self.clock.steady_ms().saturating_add(delay_ms));
         }
         update
     }

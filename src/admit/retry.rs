@@ -40,7 +40,7 @@ struct Taken {
 }
 
 impl Retries {
-    /// Looks for due events every `poll`, takes all there are, a line for each provider, until `stop` turns true.
+    /// Looks for due events every `poll`, and when it is told to, takes all there are, a line for each provider, until `stop` turns true.
     pub(super) async fn run(&self, poll: Duration, mut stop: watch::Receiver<bool>) {
         let mut lines = JoinSet::new();
         let mut busy: HashMap<Id, Name> = HashMap::new();
@@ -61,6 +61,7 @@ impl Retries {
             }
             tokio::select! {
                 Some(ended) = lines.join_next_with_id() => note_end(&mut busy, ended),
+                () = self.admission.wake_retries.notified() => {}
                 // Errors of the timer and of the channel both mean: look again.
                 _ = tokio::time::timeout(poll, stop.changed()) => {}
             }

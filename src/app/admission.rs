@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use metrics_exporter_prometheus::PrometheusHandle;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::{Notify, Semaphore, watch};
 use tokio::task::JoinHandle;
 use uuid::Uuid;
 
@@ -45,6 +45,7 @@ impl App {
                 handover.take(destination).map(|(lease, start)| (lease, Box::new(start) as Start))
             }),
             wake_outbox: Box::new(move || waker.wake()),
+            wake_retries: Notify::new(),
         })
     }
 

@@ -23,11 +23,10 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout_at};
 use tracing::{info, warn};
-use uuid::Uuid;
 
 use parts::Parts;
 
-use crate::admit::{self, AdmitTasks, Admitter, Entry, Room};
+use crate::admit::{self, Admission, AdmitTasks, Admitter, Entry, Room};
 use crate::config::{Config, ProviderConfig};
 use crate::fetch::Fetcher;
 use crate::http::api::ApiState;
@@ -172,7 +171,7 @@ impl App {
                 self.serve_operator(
                     admin_listener,
                     OperatorState { readiness: ready, metrics },
-                    self.api(&store, &entries, &installation_id),
+                    self.api(&admission, &entries),
                     stopping,
                 ),
             ],
@@ -277,7 +276,7 @@ impl App {
         spawn(http::serve(listener, router, self.limits("operator"), stop))
     }
 
-    fn api(&self, store: &Store, entries: &BTreeMap<Name, Arc<Entry>>, installation_id: &Uuid) -> ApiState {
+    fn api(&self, admission: &Arc<Admission>, entries: &BTreeMap<Name, Arc<Entry>>) -> ApiState {
         let facts = |(name, entry): (&Name, &Arc<Entry>)| ProviderFacts {
             name: name.clone(),
             kind: entry.provider.spec().kind.clone(),
@@ -286,12 +285,17 @@ impl App {
             fingerprints: entry
                 .provider
                 .secrets()
-                .map(|secret| fingerprint(installation_id, name, secret))
+                .map(|secret| fingerprint(&admission.installation_id, name, secret))
                 .collect(),
         };
+        let woken = Arc::clone(admission);
         ApiState {
             providers: entries.iter().map(facts).collect(),
-            store: store.clone(),
+            store: admission.store.clone(),
+            decided: Box::new(move || {
+                (woken.wake_outbox)();
+                woken.wake_retries.notify_one();
+            }),
             clock: self.clock.clone(),
             gate: Arc::new(Gate::new(self.config.admin.tokens.clone())),
             destinations: self.config.destinations.keys().cloned().collect(),

@@ -43,6 +43,8 @@ pub(crate) struct ApiState {
     pub(crate) destinations: BTreeSet<Name>,
     /// Those that are configured.
     pub(crate) providers: Vec<ProviderFacts>,
+    /// Called when a decision may have made something due: nobody should wait for the next look.
+    pub(crate) decided: Box<dyn Fn() + Send + Sync>,
 }
 
 /// The routes, to be nested under `/v1`.
@@ -333,7 +335,10 @@ async fn decide(state: &ApiState, sent: &Sent, order: &Order, chosen: &Chosen) -
     };
     info!(actor = %sent.actor.name, act = order.act, outcome = ?decided, is_again, "an operator decided");
     let status = match decided {
-        Decided::Changed { .. } => StatusCode::OK,
+        Decided::Changed { .. } => {
+            (state.decided)();
+            StatusCode::OK
+        }
         Decided::NotFound => return Err(Problem::NOT_FOUND),
         Decided::NotAllowed { .. } | Decided::OtherCount { .. } => StatusCode::CONFLICT,
     };

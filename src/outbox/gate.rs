@@ -42,6 +42,8 @@ struct State {
     probe_at_ms: Option<i64>,
     /// One call probes now: [`Begun`] takes it back, however that call ends.
     is_probing: bool,
+    /// A look might have taken a call to probe with, and found none: time alone brings no other.
+    is_probe_offered: bool,
     /// Calls that the rate allows now, in thousandths.
     budget: i64,
     filled_at_ms: i64,
@@ -58,7 +60,8 @@ pub(super) struct Begun(Option<Arc<Mutex<State>>>);
 impl Drop for Begun {
     fn drop(&mut self) {
         if let Some(state) = &self.0 {
-            state.lock().unwrap_or_else(PoisonError::into_inner).is_probing = false;
+            let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
+            (state.is_probing, state.is_probe_offered) = (false, false);
         }
     }
 }
@@ -102,6 +105,13 @@ impl Gate {
             Some(_) => free_n.min(1),
             None => free_n,
         };
+        let allowed_n = self.allowed_by_rate_n(&mut state, allowed_n, now_ms);
+        state.is_probe_offered |= state.probe_at_ms.is_some() && allowed_n > 0;
+        allowed_n
+    }
+
+    /// Of `allowed_n` calls, how many the rate lets through now.
+    fn allowed_by_rate_n(&self, state: &mut State, allowed_n: u32, now_ms: i64) -> u32 {
         if self.rate_per_s == 0 {
             return allowed_n;
         }
@@ -116,20 +126,24 @@ impl Gate {
     }
 
     /// How long until more may start than now: a breaker's probe, or what the rate lets through. `None`: it does
-    /// not depend on time. Milliseconds; not above 0 when it is so already.
+    /// not depend on time, or what there was has been looked for. Milliseconds; not above 0 when it is so already.
     pub(super) fn opens_in_ms(&self, now_ms: i64) -> Option<i64> {
         let state = self.state();
-        if let Some(probe_at_ms) = state.probe_at_ms {
-            // While it probes, its answer decides.
-            return (!state.is_probing).then(|| probe_at_ms.saturating_sub(now_ms));
-        }
-        let rate_per_s = i64::from(self.rate_per_s);
-        if !state.is_short || rate_per_s == 0 {
+        // While one probes, its answer decides.
+        if state.probe_at_ms.is_some() && (state.is_probing || state.is_probe_offered) {
             return None;
         }
-        let missing = (rate_per_s / REFILLS_PER_S).max(1) * 1_000 - state.budget;
-        let filled_in_ms = (missing + rate_per_s - 1) / rate_per_s;
-        Some(state.filled_at_ms.saturating_add(filled_in_ms).saturating_sub(now_ms))
+        let probe_in_ms = state.probe_at_ms.map(|at_ms| at_ms.saturating_sub(now_ms));
+        let rate_per_s = i64::from(self.rate_per_s);
+        // What the last look left of the rate, it had no use for.
+        let is_used_up = state.is_short && rate_per_s > 0 && state.budget < 1_000;
+        let filled_in_ms = is_used_up.then(|| {
+            let missing = (rate_per_s / REFILLS_PER_S).max(1) * 1_000 - state.budget;
+            let filled_in_ms = (missing + rate_per_s - 1) / rate_per_s;
+            state.filled_at_ms.saturating_add(filled_in_ms).saturating_sub(now_ms)
+        });
+        // An option that is none is below any other.
+        probe_in_ms.max(filled_in_ms)
     }
 
     /// Whether its breaker is open.
@@ -177,6 +191,7 @@ impl Gate {
                 let was_open = state.probe_at_ms.is_some();
                 if was_open || state.failures_n >= self.failures_n_max {
                     state.probe_at_ms = Some(now_ms.saturating_add(self.open_ms));
+                    state.is_probe_offered = false;
                 }
                 if !was_open && state.probe_at_ms.is_some() {
                     warn!(destination = %self.name, failures_n = state.failures_n, "too many failures in a row; its breaker is open");
@@ -284,6 +299,26 @@ mod tests {
         start(&gate, 6);
         assert_eq!(gate.allowed_n(0, 1_000_060), 0);
         assert_eq!(gate.opens_in_ms(1_000_060), None, "nobody waits for the rate");
+    }
+
+    #[test]
+    fn nobody_looks_again_for_what_was_not_there() {
+        let gate = gate(5, 1);
+        assert_eq!(gate.allowed_n(8, 1_000_000), 5);
+        assert_eq!(gate.opens_in_ms(1_000_000), None, "the look found nothing to use the rate for");
+        start(&gate, 5);
+        assert_eq!(gate.opens_in_ms(1_000_000), Some(200), "it took all that it might");
+        assert_eq!(gate.allowed_n(8, 1_000_200), 1);
+        assert_eq!(gate.opens_in_ms(1_000_200), None);
+        gate.ended(AttemptResult::Retry, Some(Duration::ZERO), 1_000_200);
+        assert_eq!(gate.opens_in_ms(1_000_200), Some(500));
+        assert_eq!(gate.allowed_n(0, 1_000_700), 0);
+        assert_eq!(gate.opens_in_ms(1_000_700), Some(0), "no slot was free to look with");
+        assert_eq!(gate.allowed_n(8, 1_000_700), 1);
+        assert_eq!(gate.opens_in_ms(1_000_700), None, "no message to probe with");
+        let probe = gate.started();
+        drop(probe);
+        assert_eq!(gate.opens_in_ms(1_000_700), Some(0), "it was handed back: another one's turn");
     }
 
     #[test]

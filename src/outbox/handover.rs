@@ -73,6 +73,7 @@ impl Handover {
         let now_ms = self.shared.clock.steady_ms();
         let lease = BornLease {
             node: Arc::clone(&self.shared.node),
+            from_ms: now_ms,
             until_ms: now_ms.saturating_add(i64::try_from(self.shared.config.lease_ms).unwrap_or(i64::MAX)),
             key_valid_until_ms: now_ms.saturating_add(destination.key_valid_for_ms()),
             taken_at_ms: self.shared.store.is_own_clock().then_some(now_ms),

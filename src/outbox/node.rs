@@ -135,7 +135,9 @@ impl Outbox {
     /// `stop_timeout_ms` to end, settles what they came to and hands the rest back.
     pub async fn run(self, stop: watch::Receiver<bool>) {
         let (cut, cut_signal) = watch::channel(false);
-        let (settler, settling) = Settler::new(self.shared.store.clone(), Arc::clone(&self.shared.is_well));
+        let shared = &self.shared;
+        let (store, clock) = (shared.store.clone(), shared.clock.clone());
+        let (settler, settling) = Settler::new(store, clock, shared.lease_ms(), Arc::clone(&shared.is_well));
         let (mut writer, mut watcher) = (JoinSet::new(), JoinSet::new());
         writer.spawn(settling);
         watcher.spawn(Watch::new(Arc::clone(&self.shared)).run(stop.clone()));

@@ -6,20 +6,24 @@
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Semaphore, mpsc, oneshot};
+use tokio::task::JoinSet;
 use tracing::{error, warn};
 
 use crate::store::{Settlement, Store, StoreError};
-use crate::types::Name;
+use crate::types::{Clock, Name};
 
 /// Most settlements in one transaction.
 const BATCH_N_MAX: usize = 256;
 /// Upper bound of the first wait after a failure, and of any.
 const PAUSE_MS: (u64, u64) = (100, 5_000);
+/// Most settlements that are written each by itself at once, besides one of those that are known to be locked: each
+/// holds a connection, perhaps while it waits for somebody's lock.
+const ALONE_N_MAX: usize = 2;
 
 /// A clock that is further from where it should be was set. Milliseconds.
 pub(super) const CLOCK_SET_MS: i64 = 1_000;
@@ -41,22 +45,32 @@ struct Waiting {
 pub(super) struct Settler {
     // Unbounded, and yet bounded: whoever sends waits for its answer, and there is one sender per slot.
     sender: mpsc::UnboundedSender<Waiting>,
-    is_behind: Arc<AtomicBool>,
+    behind_n: Arc<AtomicU32>,
 }
 
 impl Settler {
-    /// A settler and the task that writes; the task ends when the last clone is dropped.
+    /// A settler and the task that writes; the task ends when the last clone is dropped and all is written.
     pub(super) fn new(
         store: Store,
+        clock: Clock,
+        lease_ms: i64,
         is_well: Arc<AtomicBool>,
     ) -> (Self, impl Future<Output = ()> + Send + 'static) {
         let (sender, waiting) = mpsc::unbounded_channel();
-        let is_behind = Arc::new(AtomicBool::new(false));
-        let task = run(store, waiting, Arc::clone(&is_behind), is_well);
-        (Self { sender, is_behind }, task)
+        let behind_n = Arc::new(AtomicU32::new(0));
+        let writer = Writer {
+            store,
+            clock,
+            lease_ms,
+            turns: Arc::new(Semaphore::new(ALONE_N_MAX)),
+            turns_of_locked: Arc::new(Semaphore::new(1)),
+            behind_n: Arc::clone(&behind_n),
+            is_well,
+        };
+        (Self { sender, behind_n }, writer.run(waiting))
     }
 
-    /// Comes back when the settlement is written, fenced or refused by the database.
+    /// Comes back when the settlement is written or fenced.
     pub(super) async fn settle(&self, settled: Settled) {
         let (written, is_written) = oneshot::channel();
         if self.sender.send(Waiting { settled, written }).is_ok() {
@@ -67,104 +81,175 @@ impl Settler {
 
     /// Whether results wait because the database does not take them.
     pub(super) fn is_behind(&self) -> bool {
-        self.is_behind.load(Ordering::Relaxed)
+        self.behind_n.load(Ordering::Relaxed) > 0
     }
 }
 
-async fn run(
+/// Somebody whose results the database does not take.
+struct Behind(Arc<AtomicU32>);
+
+impl Behind {
+    fn new(behind_n: &Arc<AtomicU32>) -> Self {
+        behind_n.fetch_add(1, Ordering::Relaxed);
+        Self(Arc::clone(behind_n))
+    }
+}
+
+impl Drop for Behind {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// What writes.
+#[derive(Clone)]
+struct Writer {
     store: Store,
-    mut waiting: mpsc::UnboundedReceiver<Waiting>,
-    is_behind: Arc<AtomicBool>,
+    clock: Clock,
+    lease_ms: i64,
+    turns: Arc<Semaphore>,
+    turns_of_locked: Arc<Semaphore>,
+    behind_n: Arc<AtomicU32>,
     is_well: Arc<AtomicBool>,
-) {
-    let mut batch = Vec::new();
-    while waiting.recv_many(&mut batch, BATCH_N_MAX).await > 0 {
-        let (settled, written): (Vec<_>, Vec<_>) =
-            batch.drain(..).map(|one: Waiting| (one.settled, one.written)).unzip();
-        let written_all = AssertUnwindSafe(write_until_answered(&store, &settled, &is_behind)).catch_unwind();
-        if written_all.await.is_err() {
-            panicked("settler", &is_well);
-            // Whichever it was, it must not take the others with it.
-            for one in settled.chunks(1) {
-                if AssertUnwindSafe(write_each(&store, one)).catch_unwind().await.is_err() {
-                    panicked("settler", &is_well);
+}
+
+impl Writer {
+    async fn run(self, mut waiting: mpsc::UnboundedReceiver<Waiting>) {
+        let mut batch = Vec::new();
+        let mut apart = JoinSet::new();
+        while waiting.recv_many(&mut batch, BATCH_N_MAX).await > 0 {
+            let (settled, written): (Vec<_>, Vec<_>) =
+                batch.drain(..).map(|one: Waiting| (one.settled, one.written)).unzip();
+            let together = AssertUnwindSafe(self.write_together(&settled)).catch_unwind().await;
+            let is_done = together.unwrap_or_else(|_| {
+                panicked("settler", &self.is_well);
+                false
+            });
+            for (settled, written) in settled.into_iter().zip(written) {
+                if is_done {
+                    // Whoever waited may have been stopped meanwhile.
+                    written.send(()).ok();
+                } else {
+                    // Whichever it was, it must not take the others with it, nor keep those that come after it.
+                    apart.spawn(self.clone().write_apart(settled, written));
                 }
             }
-            is_behind.store(false, Ordering::Relaxed);
+            while apart.try_join_next().is_some() {}
         }
-        for written in written {
-            // Whoever waited may have been stopped meanwhile.
-            written.send(()).ok();
-        }
+        while apart.join_next().await.is_some() {}
     }
-}
 
-async fn write_until_answered(store: &Store, batch: &[Settled], is_behind: &AtomicBool) {
-    let mut failures_n = 0;
-    loop {
-        match write(store, batch, failures_n > 0).await {
-            Ok(()) => break,
-            Err(error) if is_passing(&error) => {}
-            // One that the database refuses must not take the others with it.
-            Err(refused) => {
-                warn!(error = %refused, settlements_n = batch.len(), "could not settle together, settling one by one");
-                write_each(store, batch).await;
-                break;
-            }
-        }
-        failures_n += 1;
-        is_behind.store(true, Ordering::Relaxed);
-        warn!(
-            failures_n,
-            settlements_n = batch.len(),
-            "database does not take settlements; writing them again"
-        );
-        pause(failures_n).await;
-    }
-    is_behind.store(false, Ordering::Relaxed);
-}
-
-/// Each by itself, for as long as the database is away; one that it refuses is written without the texts that the far
-/// side had a hand in: what is known of a call must not be lost to a word.
-async fn write_each(store: &Store, batch: &[Settled]) {
-    for one in batch {
-        let mut one = one.clone();
-        let mut failures_n = 0;
+    /// All in one transaction, for as long as the database is away; `false` when something about one of them is in the
+    /// way: then nobody knows of whom.
+    async fn write_together(&self, batch: &[Settled]) -> bool {
+        let (mut failures_n, mut behind) = (0, None);
         loop {
-            let refused = match write(store, std::slice::from_ref(&one), true).await {
-                Ok(()) => break,
-                Err(error) if is_passing(&error) => {
+            match write(&self.store, batch, failures_n > 0).await {
+                Ok(()) => return true,
+                Err(error) if is_away(&error) => {}
+                Err(error) => {
+                    warn!(%error, settlements_n = batch.len(), "could not settle together, settling one by one");
+                    return false;
+                }
+            }
+            failures_n += 1;
+            behind.get_or_insert_with(|| Behind::new(&self.behind_n));
+            warn!(
+                failures_n,
+                settlements_n = batch.len(),
+                "database does not take settlements; writing them again"
+            );
+            pause(failures_n).await;
+        }
+    }
+
+    async fn write_apart(self, settled: Settled, written: oneshot::Sender<()>) {
+        let is_refused = AtomicBool::new(false);
+        let written_alone = async {
+            // Operations of the store run to their ends, whoever waits for them.
+            tokio::select! {
+                () = self.write_alone(settled.clone(), &is_refused) => {}
+                () = self.keep(&settled, &is_refused) => {}
+            }
+        };
+        if AssertUnwindSafe(written_alone).catch_unwind().await.is_err() {
+            panicked("settler", &self.is_well);
+        }
+        written.send(()).ok();
+    }
+
+    /// By itself, for as long as the database is away or somebody has its row or lane locked; one that it refuses is
+    /// written without the texts that the far side had a hand in: what is known of a call must not be lost to a word.
+    /// One that is refused even so is written again until it is taken: the call was made, and must not be made again.
+    async fn write_alone(&self, mut one: Settled, is_refused: &AtomicBool) {
+        let (mut failures_n, mut behind, mut turns) = (0, None, &self.turns);
+        loop {
+            let turn = turns.acquire().await;
+            let answer = write(&self.store, std::slice::from_ref(&one), true).await;
+            drop(turn);
+            match answer {
+                Ok(()) => return,
+                Err(error) if is_away(&error) => {
+                    behind.get_or_insert_with(|| Behind::new(&self.behind_n));
+                }
+                Err(StoreError::Locked { source, .. }) => {
+                    if failures_n == 0 {
+                        warn!(
+                            message.id = %one.settlement.message_id,
+                            destination = %one.destination,
+                            error = %source,
+                            "somebody keeps a message or its lane locked; its result is written when they let go"
+                        );
+                    }
                     failures_n += 1;
-                    pause(failures_n).await;
+                    // Those that nobody locks have turns of their own from now on. And no pause: the database waited,
+                    // and whoever waits there when the lock is gone is first.
+                    (behind, turns) = (None, &self.turns_of_locked);
                     continue;
                 }
-                Err(refused) => refused,
-            };
-            error!(
-                message.id = %one.settlement.message_id,
-                destination = %one.destination,
-                attempt_n = one.settlement.attempt_n,
-                error = %refused,
-                "could not settle with what the far side said"
-            );
-            let has_texts = one.settlement.error.is_some() || one.settlement.response.is_some();
-            if !has_texts {
-                break;
+                Err(refused) => {
+                    error!(
+                        message.id = %one.settlement.message_id,
+                        destination = %one.destination,
+                        attempt_n = one.settlement.attempt_n,
+                        error = %refused,
+                        "could not settle: the database refuses it"
+                    );
+                    behind = None;
+                    if one.settlement.error.is_some() || one.settlement.response.is_some() {
+                        (one.settlement.error, one.settlement.response) = (None, None);
+                        continue;
+                    }
+                    is_refused.store(true, Ordering::Relaxed);
+                }
             }
-            one.settlement.error = None;
-            one.settlement.response = None;
+            failures_n += 1;
+            pause(failures_n).await;
+        }
+    }
+
+    /// Prolongs the lease of what waits for its lane or is refused, until it is dropped: nobody may take the message
+    /// because its lease ends first. Where its own row is locked, nobody can take it either.
+    async fn keep(&self, one: &Settled, is_refused: &AtomicBool) {
+        let (id, attempt_n) = (&one.settlement.message_id, one.settlement.attempt_n);
+        loop {
+            let is_kept = one.settlement.has_lane || is_refused.load(Ordering::Relaxed);
+            let now_ms = self.clock.steady_ms();
+            if is_kept
+                && let Err(error) = self.store.message_extend(id, attempt_n, now_ms, self.lease_ms).await
+            {
+                warn!(%error, message.id = %id, "could not prolong a lease");
+            }
+            wait(u64::try_from(self.lease_ms / 4).unwrap_or(PAUSE_MS.1)).await;
         }
     }
 }
 
-/// Whether the same write may work later.
-fn is_passing(error: &StoreError) -> bool {
+/// Whether the same write may work later, and no other would work sooner.
+fn is_away(error: &StoreError) -> bool {
     matches!(
         error,
-        StoreError::Unavailable { .. }
-            | StoreError::CommitUnknown { .. }
-            | StoreError::Conflict { .. }
-            | StoreError::Locked { .. }
+        StoreError::Unavailable { .. } | StoreError::CommitUnknown { .. } | StoreError::Conflict { .. }
     )
 }
 

@@ -83,7 +83,8 @@ impl Worker {
             // What is known must be written before more is taken: a lease of ours that ended meanwhile would
             // otherwise be taken again and its call repeated.
             if is_look_due || self.sooner(next_look) <= Instant::now() {
-                may_be_more = if self.settler.is_behind() { false } else { self.look().await };
+                // Once they are written, slots are free that may find more.
+                may_be_more = self.settler.is_behind() || self.look().await;
                 next_look = Instant::now() + settle::jittered(self.shared.config.poll_ms);
             }
             is_look_due = true;
@@ -150,7 +151,11 @@ impl Worker {
     /// Claims what is due, after what an earlier look may have claimed was given back: nobody has it, and nothing
     /// of it was sent, but when its lease ends its outcome would count as unknown.
     async fn claim(&mut self, wants: &[LeaseWant]) -> Result<Vec<LeasedMessage>, StoreError> {
-        self.release().await?;
+        match self.release().await {
+            // Somebody keeps one of them locked, which is no reason to take nothing else.
+            Err(error @ StoreError::Locked { .. }) => warn!(%error, "could not give back lost claims"),
+            released => released?,
+        }
         self.notice_clock().await?;
         let holder = self.shared.holder();
         // Noted before: a panic, too, may lose the answer.

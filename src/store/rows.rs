@@ -335,7 +335,7 @@ impl NewMessage {
             is_previous_unknown: false,
             previous_ended_at_ms: None,
             created_at_ms: self.created_at_ms,
-            first_sent_at_ms: self.created_at_ms,
+            first_sent_at_ms: lease.from_ms,
             key_valid_until_ms: lease.key_valid_until_ms,
             lease_until_ms: lease.until_ms,
         })

@@ -119,6 +119,8 @@ pub struct LostClaims {
 pub struct BornLease {
     /// Whose it is.
     pub node: Arc<str>,
+    /// When it began, by the clock that the sender counts attempts and ages by.
+    pub from_ms: UnixMs,
     /// When it ends.
     pub until_ms: UnixMs,
     /// Past this nothing is sent by itself.

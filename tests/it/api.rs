@@ -13,6 +13,7 @@ on_both!(
     a_person_decides_about_what_is_held_and_it_happens_once,
     an_event_is_run_again_under_new_keys_on_a_persons_word,
     a_refusal_is_explained_to_operators_and_to_nobody_else,
+    what_a_person_decides_is_not_left_until_the_next_look,
 );
 
 const OPERATOR: &str = "operator-token-0123456789";
@@ -34,6 +35,40 @@ async fn serve(database: &Database, stub: &Stub) -> Server {
     std::fs::write(server.config(), config.replace("[database]", &tokens)).unwrap();
     server.spawn().await;
     server
+}
+
+async fn what_a_person_decides_is_not_left_until_the_next_look(database: &Database) {
+    let stub = Stub::start().await;
+    let mut server = serve(database, &stub).await;
+    server.kill();
+    let config = std::fs::read_to_string(server.config()).unwrap();
+    // Far longer than a test may take.
+    let config = config.replace("[database]", "[outbox]\npoll_ms = 60000\n[database]");
+    std::fs::write(server.config(), config).unwrap();
+    server.spawn().await;
+    let order = |act: &str| json!({ "act": act, "reason": "looked" });
+    let decided = async |path: &str, key: &str, act: &str| {
+        let answer = decide(&server, path, (OPERATOR, Some(key)), &order(act)).await;
+        assert_eq!(answer.0, 200, "{act}: {answer:?}");
+    };
+    let called = async |what: &str, n: u32| {
+        let log = || server.log();
+        until(what, Duration::from_secs(10), log, async || stub.requests_n() >= n).await;
+    };
+    stub.next(&[Mode::ActThenStatus(504)]);
+    let url = server.url("/webhooks/stripe");
+    post_stripe(&client(), &url, "evt_1").await.unwrap();
+    let id = message_in(&server, "held").await;
+    decided(&format!("/messages/{id}/decide"), "k-1", "send").await;
+    called("it is sent again", 2).await;
+
+    decided("/destinations/billing/decide", "k-2", "pause").await;
+    post_stripe(&client(), &url, "evt_2").await.unwrap();
+    decided("/destinations/billing/decide", "k-3", "resume").await;
+    called("the destination is used again", 3).await;
+
+    decided("/events/stripe/evt_2/decide", "k-4", "rerun").await;
+    called("the event is dispatched again", 4).await;
 }
 
 async fn get(server: &Server, path: &str, token: &str) -> (u16, Value) {

@@ -204,8 +204,10 @@ async fn settle(
 
 pub(in crate::store) async fn message_latest_ms(db: &mut PgConnection) -> sqlx::Result<Option<UnixMs>> {
     sqlx::query_scalar(
-        "SELECT MAX(GREATEST(created_at_ms, settled_at_ms, first_sent_at_ms))
-         FROM outbox_messages WHERE state IN ('ready', 'leased')",
+        "SELECT MAX(GREATEST(m.created_at_ms, m.settled_at_ms, m.first_sent_at_ms, a.started_at_ms))
+         FROM outbox_messages m
+         LEFT JOIN outbox_attempts a ON m.state = 'leased' AND a.message_id = m.message_id AND a.attempt_n = m.attempts_n
+         WHERE m.state IN ('ready', 'leased')",
     )
     .fetch_one(db)
     .await

@@ -222,7 +222,7 @@ pub(in crate::store) async fn messages_insert(
                 .bind(row.lane_seq)
                 .bind(i64::from(lease.is_some()))
                 .bind(lease.map(|lease| &*lease.node))
-                .bind(lease.map(|_| message.created_at_ms))
+                .bind(lease.map(|lease| lease.from_ms))
                 .bind(lease.map(|lease| lease.key_valid_until_ms));
         }
         query.execute(&mut *db).await?;
@@ -242,7 +242,7 @@ pub(in crate::store) async fn messages_insert(
                 .bind(1)
                 .bind(row.message.key.shard())
                 .bind(row.lease().map_or("", |lease| &*lease.node))
-                .bind(row.message.created_at_ms);
+                .bind(row.lease().map_or(row.message.created_at_ms, |lease| lease.from_ms));
         }
         query.execute(&mut *db).await?;
     }

@@ -244,8 +244,11 @@ async fn attempts_finish(db: &mut SqliteConnection, settlements: &[&Settlement])
 
 pub(in crate::store) async fn message_latest_ms(db: &mut SqliteConnection) -> sqlx::Result<Option<UnixMs>> {
     sqlx::query_scalar(
-        "SELECT MAX(MAX(created_at_ms, COALESCE(settled_at_ms, 0), COALESCE(first_sent_at_ms, 0)))
-         FROM outbox_messages WHERE state IN ('ready', 'leased')",
+        "SELECT MAX(MAX(m.created_at_ms, COALESCE(m.settled_at_ms, 0), COALESCE(m.first_sent_at_ms, 0),
+                        COALESCE(a.started_at_ms, 0)))
+         FROM outbox_messages m
+         LEFT JOIN outbox_attempts a ON m.state = 'leased' AND a.message_id = m.message_id AND a.attempt_n = m.attempts_n
+         WHERE m.state IN ('ready', 'leased')",
     )
     .fetch_one(db)
     .await

@@ -142,13 +142,15 @@ pub(in crate::store) async fn messages_act(
                  first_sent_at_ms = NULL, key_valid_until_ms = NULL, attempts_before_n = attempts_n
              WHERE state IN ('held', 'dead') AND message_id IN (SELECT value FROM json_each($1))"
         }
+        // A lease that has ended is nobody's: where no node has the destination any more, nobody would take it again.
         Act::Done => {
-            "UPDATE outbox_messages SET state = 'done', settled_at_ms = $2
-             WHERE state IN ('held', 'dead') AND message_id IN (SELECT value FROM json_each($1))"
+            "UPDATE outbox_messages SET state = 'done', settled_at_ms = $2, leased_by = NULL
+             WHERE (state IN ('held', 'dead') OR (state = 'leased' AND visible_at_ms < $2)) AND message_id IN (SELECT value FROM json_each($1))"
         }
         Act::Discard => {
-            "UPDATE outbox_messages SET state = 'discarded', settled_at_ms = $2
-             WHERE state IN ('held', 'dead', 'ready', 'waiting') AND message_id IN (SELECT value FROM json_each($1))"
+            "UPDATE outbox_messages SET state = 'discarded', settled_at_ms = $2, leased_by = NULL
+             WHERE (state IN ('held', 'dead', 'ready', 'waiting') OR (state = 'leased' AND visible_at_ms < $2))
+               AND message_id IN (SELECT value FROM json_each($1))"
         }
     };
     let changed = sqlx::query(sql)

@@ -22,8 +22,10 @@ on_both!(
     a_clock_that_is_set_back_by_an_hour_stops_nothing,
     a_clock_that_is_set_back_by_an_hour_does_not_keep_a_breaker_open,
     what_was_written_before_the_clock_was_set_back_is_sent_after_a_restart,
+    what_was_claimed_before_the_clock_was_set_back_is_sent_after_a_restart,
     each_lease_and_due_time_is_told_by_one_clock,
     a_clock_that_is_set_forward_does_not_end_the_leases_of_calls_under_way,
+    a_message_that_is_born_leased_after_the_clock_was_set_back_is_not_old,
 );
 
 /// How far the other node's clock is ahead, twice the lease.
@@ -137,6 +139,34 @@ async fn a_message_that_is_born_leased_at_a_node_with_a_wrong_clock_is_held_for_
     }
 }
 
+async fn a_message_that_is_born_leased_after_the_clock_was_set_back_is_not_old(database: &Database) {
+    let fixture = Fixture::new(database).await;
+    fixture.clock.advance(72 * HOUR_MS);
+    let outbox = fixture.outbox(fixture.config(UnknownPolicy::Retry));
+    let handover = outbox.handover();
+    let (_running, stop) = run(outbox);
+    fixture.clock.set_by(-48 * HOUR_MS);
+    let taken = async {
+        loop {
+            if let Some(taken) = handover.take("billing") {
+                return taken;
+            }
+            tokio::task::yield_now().await;
+        }
+    };
+    let (lease, start) = tokio::time::timeout(std::time::Duration::from_secs(20), taken).await.unwrap();
+    let mut new = message("evt_1", "billing");
+    (new.created_at_ms, new.lease) = (fixture.clock.now_ms(), Some(lease));
+    let sent = event("evt_1", "{}");
+    admit(&fixture.store, &sent, std::slice::from_ref(&new)).await;
+    fixture.stub.next(&[Mode::Status(503)]);
+    start(new.born_leased(&sent).unwrap());
+    fixture.until("evt_1", "ready").await;
+    fixture.clock.advance(70_000);
+    fixture.until("evt_1", "done").await;
+    stop.send_replace(true);
+}
+
 async fn a_clock_that_is_set_back_by_an_hour_stops_nothing(database: &Database) {
     let fixture = Fixture::new(database).await;
     fixture.clock.advance(2 * HOUR_MS);
@@ -190,6 +220,24 @@ async fn what_was_written_before_the_clock_was_set_back_is_sent_after_a_restart(
     outbox.run_due().await.unwrap();
     clock.advance(1_000);
     outbox.run_due().await.unwrap();
+    assert_eq!(fixture.state("evt_1").await, "done");
+}
+
+async fn what_was_claimed_before_the_clock_was_set_back_is_sent_after_a_restart(database: &Database) {
+    let fixture = Fixture::new(database).await;
+    fixture.message("evt_1", &["billing"]).await;
+    fixture.stub.next(&[Mode::Status(503)]);
+    let before =
+        outbox(&fixture.store, fixture.clock.clone(), fixture.config(UnknownPolicy::Retry), "node-1");
+    before.run_due().await.unwrap();
+    // It was wrong by half a day when the second attempt was claimed, by a worker that then died.
+    fixture.clock.advance(12 * HOUR_MS);
+    super::die_until_lapse(&fixture).await;
+    let clock = Clock::manual(fixture.clock.now_ms() - 12 * HOUR_MS);
+    let after = outbox(&fixture.store, clock.clone(), fixture.config(UnknownPolicy::Retry), "node-2");
+    after.run_due().await.unwrap();
+    clock.advance(30_000);
+    after.run_due().await.unwrap();
     assert_eq!(fixture.state("evt_1").await, "done");
 }
 

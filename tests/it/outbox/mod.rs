@@ -5,6 +5,7 @@ mod clocks;
 mod handover;
 mod http;
 mod isolation;
+mod locked;
 mod outage;
 mod panics;
 mod reruns;

@@ -187,8 +187,13 @@ async fn what_is_handed_back_unsent_costs_no_attempt(database: &Database) {
 
 /// A message that is written with a lease of node-1 until 31,000.
 fn born_leased(event_id: &str, destination: &str) -> NewMessage {
-    let lease =
-        BornLease { node: "node-1".into(), until_ms: 31_000, key_valid_until_ms: 11_000, taken_at_ms: None };
+    let lease = BornLease {
+        node: "node-1".into(),
+        from_ms: 1_000,
+        until_ms: 31_000,
+        key_valid_until_ms: 11_000,
+        taken_at_ms: None,
+    };
     NewMessage { lease: Some(lease), ..message(event_id, destination) }
 }
 

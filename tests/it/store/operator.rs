@@ -12,6 +12,7 @@ on_both!(
     a_decision_is_made_once_and_recorded,
     what_a_worker_holds_or_is_done_is_not_decided_about,
     a_message_sent_again_starts_anew_under_its_key,
+    what_a_dead_worker_held_is_decided_about_when_its_lease_has_ended,
     several_are_decided_about_only_if_as_many_as_were_counted,
     messages_are_listed_newest_first_page_by_page,
     answers_are_forgotten_in_time,
@@ -81,6 +82,37 @@ async fn what_a_worker_holds_or_is_done_is_not_decided_about(database: &Database
     let nobody = Chosen::One("nobody".to_owned());
     let decided = store.message_decide(&nobody, Act::Send, &decision("k")).await.unwrap();
     assert_eq!(decided, Decree::New(Decided::NotFound));
+}
+
+async fn what_a_dead_worker_held_is_decided_about_when_its_lease_has_ended(database: &Database) {
+    let store = database.store().await;
+    for (n, act, state) in [(1, Act::Done, "done"), (2, Act::Discard, "discarded")] {
+        let event_id = format!("evt_{n}");
+        admit(&store, &event(&event_id, &event_id), &[message(&event_id, "billing")]).await;
+        let want = LeaseWant { destination: name("billing"), free_n: 1, key_valid_for_ms: 10_000 };
+        let one = store.message_lease(&[want], 1_000, 7_999, "node-1").await.unwrap().remove(0);
+        let decided = async |now_ms: i64| {
+            let decision = Decision { now_ms, ..decision(&event_id) };
+            store.message_decide(&Chosen::One(one.message_id.clone()), act, &decision).await.unwrap()
+        };
+        let state_before = Decided::NotAllowed { state: "leased".to_owned() };
+        assert_eq!(decided(8_999).await, Decree::New(state_before), "it may be under way");
+        assert_eq!(decided(9_000).await, Decree::New(Decided::Changed { messages_n: 1 }));
+        let late = Settlement {
+            message_id: one.message_id.clone(),
+            has_lane: false,
+            attempt_n: one.attempt_n,
+            to: SettleTo::Ready { visible_at_ms: 1 },
+            result: AttemptResult::Retry,
+            http_status: None,
+            error: None,
+            response: None,
+            is_unsent: false,
+            settled_at_ms: 9_500,
+        };
+        assert_eq!(store.message_settle(&[late]).await.unwrap(), [false], "whoever comes back is too late");
+        assert_eq!(store.message_get(&one.message_id).await.unwrap().unwrap().state, state);
+    }
 }
 
 async fn a_message_sent_again_starts_anew_under_its_key(database: &Database) {

@@ -1,0 +1,118 @@
+//! Somebody keeps one row locked, in a console or as a node that stands still: nothing else waits for it, and what is
+//! known of its call is not lost. Nor is it when the database refuses to take it.
+
+use std::time::{Duration, Instant};
+
+use hooklatch::config::{OutboxConfig, UnknownPolicy};
+use hooklatch::outbox::Outbox;
+use hooklatch::types::Clock;
+use sqlx::{AssertSqlSafe, Connection, PgConnection};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use super::Fixture;
+use super::isolation::meddle;
+use crate::database::{Database, On, on_both};
+use crate::store::{admit, event, message, name};
+use crate::stub::Mode;
+
+on_both!(a_call_is_not_repeated_while_the_database_refuses_what_it_came_to);
+
+/// Short, so that it ends while the row is locked.
+const LEASE_MS: u64 = 3_000;
+
+fn run(fixture: &Fixture) -> (JoinSet<()>, watch::Sender<bool>) {
+    let (stop, stopping) = watch::channel(false);
+    let outbox = OutboxConfig { lease_ms: LEASE_MS, poll_ms: 200, stop_timeout_ms: 3_000 };
+    let mut config = fixture.config(UnknownPolicy::Hold);
+    config.timeout_ms = 1_000;
+    let destinations = [(name("billing"), config)].into();
+    let store = fixture.store.clone();
+    let outbox = Outbox::new(store, Clock::system(), outbox, destinations, "node-1".to_owned()).unwrap();
+    let mut running = JoinSet::new();
+    running.spawn(outbox.run(stopping));
+    (running, stop)
+}
+
+/// Locks what `sql` finds while a call of `evt_0`, in a lane, is under way; then that call ends, and others come.
+async fn nobody_waits_for(sql: &str) {
+    let Some(database) = Database::create(On::Postgres).await else { return };
+    let fixture = Fixture::new(&database).await;
+    let mut first = message("evt_0", "billing");
+    first.lane = Some("customer".to_owned());
+    admit(&fixture.store, &event("evt_0", "{}"), &[first]).await;
+    fixture.stub.next(&[Mode::WhenTold]);
+    let (mut running, stop) = run(&fixture);
+    fixture.until_called("key-evt_0-billing").await;
+    let mut somebody = PgConnection::connect(&database.url).await.unwrap();
+    let locking = AssertSqlSafe(format!("BEGIN; {sql} FOR UPDATE"));
+    sqlx::raw_sql(locking).execute(&mut somebody).await.unwrap();
+    let locked_at = Instant::now();
+    fixture.stub.tell();
+
+    for n in 1..=20 {
+        fixture.message(&format!("evt_{n}"), &["billing"]).await;
+    }
+    for n in 1..=20 {
+        fixture.until(&format!("evt_{n}"), "done").await;
+    }
+    let took = locked_at.elapsed();
+    assert!(took < Duration::from_secs(8), "nobody waits for the one that is locked: {took:?}");
+    // Until well after the lease would have ended.
+    let over = locked_at + Duration::from_millis(2 * LEASE_MS);
+    let left = over.saturating_duration_since(Instant::now());
+    tokio::time::timeout(left, std::future::pending::<()>()).await.ok();
+    assert_eq!(fixture.state("evt_0").await, "leased");
+
+    sqlx::raw_sql("ROLLBACK").execute(&mut somebody).await.unwrap();
+    fixture.until("evt_0", "done").await;
+    assert_eq!(
+        (fixture.row("evt_0").await.attempts_n, fixture.stub.counts("key-evt_0-billing")),
+        (1, (1, 1))
+    );
+    stop.send_replace(true);
+    running.join_next().await.unwrap().unwrap();
+}
+
+async fn a_call_is_not_repeated_while_the_database_refuses_what_it_came_to(database: &Database) {
+    let fixture = Fixture::new(database).await;
+    let is_sqlite = database.url.starts_with("sqlite");
+    let refuse = if is_sqlite {
+        "CREATE TRIGGER refuse BEFORE UPDATE ON outbox_messages WHEN new.state = 'done' AND new.event_id = 'evt_0'
+         BEGIN SELECT RAISE(ABORT, 'no'); END"
+    } else {
+        "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS
+             $$ BEGIN RAISE EXCEPTION 'no' USING ERRCODE = '42501'; END $$;
+         CREATE TRIGGER refuse BEFORE UPDATE ON outbox_messages FOR EACH ROW
+             WHEN (new.state = 'done' AND new.event_id = 'evt_0') EXECUTE FUNCTION refuse()"
+    };
+    meddle(database, refuse).await;
+    fixture.message("evt_0", &["billing"]).await;
+    let (mut running, stop) = run(&fixture);
+    fixture.until_called("key-evt_0-billing").await;
+    let called_at = Instant::now();
+    fixture.message("evt_1", &["billing"]).await;
+    fixture.until("evt_1", "done").await;
+    // Until well after the lease would have ended.
+    let left = (called_at + Duration::from_millis(2 * LEASE_MS)).saturating_duration_since(Instant::now());
+    tokio::time::timeout(left, std::future::pending::<()>()).await.ok();
+    let again = if is_sqlite { "DROP TRIGGER refuse" } else { "DROP TRIGGER refuse ON outbox_messages" };
+    meddle(database, again).await;
+    fixture.until("evt_0", "done").await;
+    assert_eq!(
+        (fixture.row("evt_0").await.attempts_n, fixture.stub.counts("key-evt_0-billing")),
+        (1, (1, 1))
+    );
+    stop.send_replace(true);
+    running.join_next().await.unwrap().unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_message_that_somebody_keeps_locked_is_waited_for_by_nobody_else() {
+    nobody_waits_for("SELECT 1 FROM outbox_messages WHERE event_id = 'evt_0'").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lane_that_somebody_keeps_locked_is_waited_for_by_nobody_else() {
+    nobody_waits_for("SELECT 1 FROM outbox_lanes WHERE lane = 'customer'").await;
+}
