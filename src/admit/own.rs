@@ -26,7 +26,7 @@ use crate::handler::{Handled, HandlerError, Handlers, RawEvent, panic_text};
 use crate::store::{self, Latched, StoreError};
 use crate::types::{EventState, IncomingEvent};
 
-/// Most requests in a transaction of their own at once, where there is more than one writer.
+/// Most requests in a transaction of their own at once.
 const CONCURRENT_N: usize = 4;
 /// How often a request is tried again whose transaction the database gave up for another one's sake.
 const REPEATS_N_MAX: u32 = 3;
@@ -50,7 +50,7 @@ impl OwnAdmission {
 
     /// Runs until the entrance is closed and the queue is empty.
     pub(crate) async fn run(&mut self) {
-        let concurrent_n = if self.admission.turns.is_some() { 1 } else { CONCURRENT_N };
+        let concurrent_n = self.admission.store.handlers_n().min(CONCURRENT_N);
         let mut lines = Fair::default();
         let mut under_way = JoinSet::new();
         let mut is_open = true;

@@ -162,6 +162,14 @@ impl Store {
         Now { ms, is_theirs: self.is_own_clock() }
     }
 
+    /// How many transactions of handlers there may be at once, so that connections are left for everything else.
+    pub(crate) fn handlers_n(&self) -> usize {
+        match &self.0 {
+            Backend::Sqlite(_) => 1,
+            Backend::Postgres(db) => db.handlers_n(),
+        }
+    }
+
     /// `sqlite` or `postgres`.
     pub fn dialect(&self) -> &'static str {
         match &self.0 {

@@ -1,15 +1,15 @@
 //! What a transactional handler leaves in the session that it was given: nothing of it is there for whoever comes next,
 //! nor for what is written after it.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use hooklatch::prelude::*;
 use hooklatch::store::{Store, StoreSettings};
 use serde_json::Value as Json;
 
-use crate::app::{TestApp, stripe_kind};
+use crate::app::{TestApp, event_body, stripe_kind};
 use crate::database::{Database, On, on_both};
-use crate::process::until;
+use crate::process::{SECRET, client, stripe_header, until};
 
 on_both!(
     an_event_whose_handler_commits_its_transaction_is_shown_as_failed,
@@ -132,4 +132,80 @@ async fn what_a_handler_leaves_in_its_session_is_gone_with_its_transaction() {
     }
     app.running.stop().await;
     assert!(found.is_empty(), "{found:#?}");
+}
+
+async fn slow(tx: &mut Tx, _: Event<Json>) -> Handled {
+    tx.execute("SELECT pg_sleep(1.5)", &[]).await.map_err(anyhow::Error::from)?;
+    Err(anyhow::anyhow!("not yet").into())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn slow_handlers_of_many_providers_leave_sessions_to_everybody_else() {
+    let Some(database) = Database::create(On::Postgres).await else { return };
+    let more: String = ["two", "three", "four"]
+        .map(|name| format!("[providers.{name}]\nkind = \"stripe\"\nsecrets = [\"{SECRET}\"]\n"))
+        .concat();
+    let plain = |_: Event<Json>| Ok(Effects::new().forward("billing"));
+    let app = TestApp::start(&database, stripe_kind().on_tx("slow", slow).on("plain", plain), &more).await;
+    let other = |name: &str, id: String| {
+        let body = event_body(&id, "slow", 1);
+        let header = stripe_header(&body, app.clock.now_ms() / 1_000);
+        let url = format!("http://{}/webhooks/{name}", app.running.receiver_addr);
+        let request = client().post(url).header("stripe-signature", header).body(body);
+        async move { drop(request.send().await) }
+    };
+    let mut flood = tokio::task::JoinSet::new();
+    for n in 0..24 {
+        flood.spawn(other(["stripe", "two", "three", "four"][n % 4], format!("slow_{n}")));
+    }
+    let waiting = "SELECT COUNT(*) FROM processed_webhook_events WHERE state = 'retry'";
+    until("each provider has events to dispatch again", Duration::from_secs(30), String::new, async || {
+        database.count(waiting).await >= 8
+    })
+    .await;
+    app.clock.advance(3_600_000);
+    for n in 24..48 {
+        flood.spawn(other(["stripe", "two", "three", "four"][n % 4], format!("slow_{n}")));
+    }
+    let mut longest = Duration::ZERO;
+    for n in 0..12 {
+        let since = Instant::now();
+        assert_eq!(app.event(&format!("plain_{n}"), "plain", 1).await, "accepted");
+        longest = longest.max(since.elapsed());
+    }
+    assert!(longest < Duration::from_secs(1), "one waited for {longest:?}");
+    flood.abort_all();
+    app.running.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_warns_of_its_tables_with_each_write_refuses_nobody() {
+    let Some(database) = Database::create(On::Postgres).await else { return };
+    database.store().await.close().await;
+    // What PostgreSQL says for days before it runs out of transactions; it takes writes all the same.
+    let function = "CREATE FUNCTION warns() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+        RAISE WARNING 'database \"x\" must be vacuumed within 39999999 transactions'; RETURN NULL; END $$";
+    prepared(
+        &database,
+        &[
+            function,
+            "CREATE TRIGGER warns AFTER INSERT ON processed_webhook_events EXECUTE FUNCTION warns()",
+            "CREATE TRIGGER warns AFTER UPDATE ON outbox_messages EXECUTE FUNCTION warns()",
+        ],
+    )
+    .await;
+    let app = TestApp::start(
+        &database,
+        stripe_kind(),
+        "[[providers.stripe.routes]]\non = [\"*\"]\nto = \"billing\"",
+    )
+    .await;
+    for n in 0..5 {
+        assert_eq!(app.event(&format!("evt_{n}"), "any", 1).await, "accepted");
+    }
+    until("they are done", Duration::from_secs(10), String::new, async || {
+        database.count("SELECT COUNT(*) FROM outbox_messages WHERE state = 'done'").await == 5
+    })
+    .await;
+    app.running.stop().await;
 }

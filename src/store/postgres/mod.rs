@@ -59,6 +59,7 @@ pub(super) struct Postgres {
     committer: Pool<sqlx::Postgres>,
     hosts: Arc<Hosts>,
     tidy: Tidy,
+    handlers_n: usize,
 }
 
 impl Postgres {
@@ -68,6 +69,11 @@ impl Postgres {
 
     pub(super) fn writer(&self) -> &Pool<sqlx::Postgres> {
         &self.pool
+    }
+
+    /// How many sessions of the pool handlers may take up.
+    pub(super) fn handlers_n(&self) -> usize {
+        self.handlers_n
     }
 
     /// How a session is put right after a handler had it.
@@ -84,6 +90,8 @@ impl Postgres {
     }
 }
 
+/// Connections that handlers leave to admission and the outbox: a handler may keep its own for seconds.
+const LEFT_N: u32 = 3;
 /// Connections for what people look at and decide.
 const PEOPLE_N: u32 = 2;
 
@@ -113,12 +121,14 @@ pub(super) async fn open(
         Pool::new(connections_n, Arc::clone(&trust), Box::new(connect))
     };
     let others_n = connections_n.saturating_sub(1 + PEOPLE_N).max(3);
+    let handlers_n = others_n.saturating_sub(LEFT_N).max(1) as usize;
     Ok(Postgres {
         pool: pool(others_n),
         people: pool(PEOPLE_N),
         committer: pool(1),
         hosts,
         tidy: Tidy::of(settings),
+        handlers_n,
     })
 }
 
