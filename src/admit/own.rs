@@ -300,6 +300,13 @@ impl Admission {
 #[error("handler left its transaction broken: {0}")]
 struct Broken(StoreError);
 
+/// Whether a handler ended the transaction that it was given, so that what it wrote may stand: running it again would
+/// write that again.
+pub(super) fn is_ended(error: &HandlerError) -> bool {
+    let HandlerError::Retry(error) = error else { return false };
+    error.downcast_ref().is_some_and(|Broken(error)| error.is_of_no_transaction())
+}
+
 fn is_broken(handled: &Handled) -> bool {
     matches!(handled, Err(HandlerError::Retry(error)) if error.is::<Broken>())
 }

@@ -111,7 +111,7 @@ impl Tx {
         match self.kind {
             TxKind::Sqlite(mut held) => {
                 let answer = held.commit().await;
-                held.end(answer)
+                ended_on_sqlite(held, self.is_used, answer).await
             }
             TxKind::Postgres(mut held, tidy) => {
                 let answer = held.commit().await;
@@ -129,7 +129,7 @@ impl Tx {
         match (self.kind, self.is_abandoned) {
             (TxKind::Sqlite(mut held), false) => {
                 let answer = held.roll_back().await;
-                held.end(answer)
+                ended_on_sqlite(held, self.is_used, answer).await
             }
             (TxKind::Postgres(mut held, tidy), false) => {
                 let answer = held.roll_back().await;
@@ -254,6 +254,26 @@ async fn ended(
             Err(error) => Err(error),
         };
         if tidied.is_err() {
+            held.close();
+        }
+    }
+    held.end(answer)
+}
+
+/// The same for SQLite, whose connections keep nothing but tables of their own.
+async fn ended_on_sqlite(
+    mut held: Held<Sqlite>,
+    is_used: bool,
+    answer: sqlx::Result<()>,
+) -> sqlx::Result<()> {
+    if is_used && answer.is_ok() {
+        let left = match held.connection() {
+            Ok(db) => {
+                limited(sqlx::query_scalar("SELECT COUNT(*) FROM temp.sqlite_schema").fetch_one(db)).await
+            }
+            Err(error) => Err(error),
+        };
+        if !matches!(left, Ok(0_i64)) {
             held.close();
         }
     }

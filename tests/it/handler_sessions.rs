@@ -13,6 +13,8 @@ use crate::process::{SECRET, client, stripe_header, until};
 
 on_both!(
     an_event_whose_handler_commits_its_transaction_is_shown_as_failed,
+    a_handler_that_commits_when_it_runs_again_is_not_run_a_third_time,
+    tables_that_a_handler_makes_for_itself_are_gone_with_its_transaction,
     a_statement_of_a_handler_that_never_ends_holds_up_nobody,
 );
 
@@ -45,6 +47,42 @@ async fn an_event_whose_handler_commits_its_transaction_is_shown_as_failed(datab
     let sql = "SELECT COUNT(*) FROM outbox_messages WHERE event_id = 'ended'";
     assert_eq!(database.count(sql).await, 0);
     assert_eq!(database.count("SELECT COUNT(*) FROM ledger").await, 1, "it runs once");
+}
+
+async fn commits_later(tx: &mut Tx, event: Event<Json>) -> Handled {
+    if event.attempt_n == 1 {
+        return Err(anyhow::anyhow!("not yet").into());
+    }
+    commits(tx, event).await
+}
+
+async fn a_handler_that_commits_when_it_runs_again_is_not_run_a_third_time(database: &Database) {
+    prepared(database, &["CREATE TABLE ledger (n BIGINT)"]).await;
+    let app = TestApp::start(database, stripe_kind().on_tx("broken", commits_later), "").await;
+    assert_eq!(app.event("ended", "broken", 1).await, "accepted");
+    let sql = "SELECT state FROM processed_webhook_events WHERE event_id = $1";
+    until("it is shown", Duration::from_secs(10), String::new, async || {
+        app.clock.advance(3_600_000);
+        database.text(sql, "ended").await.as_deref() == Some("failed")
+    })
+    .await;
+    app.running.stop().await;
+    assert_eq!(database.count("SELECT COUNT(*) FROM ledger").await, 1);
+}
+
+async fn scribbles(tx: &mut Tx, _: Event<Json>) -> Handled {
+    tx.execute("CREATE TEMP TABLE scratch (n BIGINT)", &[]).await.map_err(anyhow::Error::from)?;
+    Ok(Effects::new())
+}
+
+async fn tables_that_a_handler_makes_for_itself_are_gone_with_its_transaction(database: &Database) {
+    let app = TestApp::start(database, stripe_kind().on_tx("scribbles", scribbles), "").await;
+    for n in 0..3 {
+        assert_eq!(app.event(&format!("evt_{n}"), "scribbles", 1).await, "accepted");
+    }
+    app.running.stop().await;
+    let sql = "SELECT COUNT(*) FROM processed_webhook_events WHERE state = 'done'";
+    assert_eq!(database.count(sql).await, 3);
 }
 
 async fn never_ends(tx: &mut Tx, _: Event<Json>) -> Handled {
