@@ -121,9 +121,9 @@ pub(crate) struct Admission {
     pub(crate) lines: Arc<Lines>,
     /// Longest that the transactional handlers of one request may take together.
     pub(crate) handler_timeout: Duration,
-    /// On SQLite, whose only writer a handler holds: whose turn it is among those that run handlers in a transaction,
-    /// so that everybody else waits for one of them at most.
-    pub(crate) turns: Option<Arc<Semaphore>>,
+    /// Whose turn it is among those that run handlers in a transaction, at admission or again: there are fewer turns than
+    /// connections, so that nobody else waits for handlers; on SQLite, whose only writer they hold, for one at most.
+    pub(crate) turns: Arc<Semaphore>,
     /// Asked for slots before messages are committed.
     pub(crate) take_slot: TakeSlot,
     /// Called after a commit that wrote messages which no slot was taken for.
@@ -220,9 +220,9 @@ pub(crate) async fn run_retries(
 }
 
 impl Admission {
-    /// Waits for the turn to run handlers in a transaction, where there are turns.
+    /// Waits for the turn to run handlers in a transaction.
     async fn turn(&self) -> Option<OwnedSemaphorePermit> {
-        Arc::clone(self.turns.as_ref()?).acquire_owned().await.ok()
+        Arc::clone(&self.turns).acquire_owned().await.ok()
     }
 }
 

@@ -21,11 +21,12 @@ use super::failures::{contained, panic_told};
 use super::fair::Fair;
 use super::plan::{self, Dispatched, Writes};
 use super::{Admission, AdmitError, Admitted, Entry, Submission};
+use crate::config::OnHandlerError;
 use crate::handler::{Handled, HandlerError, Handlers, RawEvent, panic_text};
 use crate::store::{self, Latched, StoreError};
-use crate::types::IncomingEvent;
+use crate::types::{EventState, IncomingEvent};
 
-/// Most requests in a transaction of their own at once, where there is more than one writer.
+/// Most requests in a transaction of their own at once.
 const CONCURRENT_N: usize = 4;
 /// How often a request is tried again whose transaction the database gave up for another one's sake.
 const REPEATS_N_MAX: u32 = 3;
@@ -49,7 +50,7 @@ impl OwnAdmission {
 
     /// Runs until the entrance is closed and the queue is empty.
     pub(crate) async fn run(&mut self) {
-        let concurrent_n = if self.admission.turns.is_some() { 1 } else { CONCURRENT_N };
+        let concurrent_n = self.admission.store.handlers_n().min(CONCURRENT_N);
         let mut lines = Fair::default();
         let mut under_way = JoinSet::new();
         let mut is_open = true;
@@ -106,6 +107,9 @@ struct Own<'a> {
     left: Duration,
     /// The positions whose transactional handlers ran in this pass.
     ran: Vec<usize>,
+    /// Those that had run when one of them left a transaction that was not the one it was given: what it did with that
+    /// one is not known.
+    ended: Option<Vec<usize>>,
 }
 
 impl Own<'_> {
@@ -130,6 +134,7 @@ impl Admission {
             failed: HashMap::new(),
             left: self.handler_timeout,
             ran: Vec::new(),
+            ended: None,
         };
         let mut repeats_n = 0;
         // Each pass adds at least one failed event or is counted, so this ends.
@@ -191,11 +196,19 @@ impl Admission {
             let outcome = plan::outcome(latched, event, is_superseded);
             admitted.events.push((event.key.event_id.clone(), outcome));
             let dispatched = Dispatched::first(event);
-            if *latched != Latched::New || event.unreadable.is_some() || !handlers.wants(&event.event_type) {
+            if let Some(error) = self.committed_by_handler(tx, own, (*n, event), latched).await? {
+                writes.updates.push(self.failed_update(entry, &dispatched, &error));
+            } else if *latched != Latched::New
+                || event.unreadable.is_some()
+                || !handlers.wants(&event.event_type)
+            {
                 self.note_unreadable(latched, event, &mut writes);
             } else if is_superseded {
                 writes.updates.push(self.superseded(&dispatched));
             } else if let Some(error) = own.failed.get(n) {
+                if entry.on_handler_error == OnHandlerError::Reject {
+                    return Err(Setback::Rejected(error.to_string()));
+                }
                 writes.updates.push(self.failed_update(entry, &dispatched, error));
             } else {
                 let handled = self.own_handled(tx, own, (*n, event), is_stale).await?;
@@ -203,6 +216,38 @@ impl Admission {
             }
         }
         Ok((admitted, writes.store(Some(self), tx).await?))
+    }
+
+    /// Why an event that is known already is to be kept as failed all the same: an earlier pass of this request wrote
+    /// its row, and a handler committed that, although nothing of what was to follow was there yet.
+    async fn committed_by_handler(
+        &self,
+        tx: &mut store::Admission,
+        own: &Own<'_>,
+        (n, event): (usize, &IncomingEvent),
+        latched: &Latched,
+    ) -> Result<Option<HandlerError>, StoreError> {
+        let Some(ran) = &own.ended else { return Ok(None) };
+        let is_wanted = own.entry.provider.handlers().wants(&event.event_type);
+        if *latched != Latched::Duplicate || event.unreadable.is_some() || !is_wanted {
+            return Ok(None);
+        }
+        // Another node's copy of the event would have arrived at another time.
+        let row = tx.event_get(&event.key).await?;
+        if row.is_none_or(|row| {
+            row.received_at_ms != event.received_at_ms || row.state != EventState::Done.as_str()
+        }) {
+            return Ok(None);
+        }
+        Ok(Some(if ran.contains(&n) {
+            // Not again: what it wrote is there.
+            let why = "a handler committed the transaction that it was given; what it wrote stands, its effects do not";
+            HandlerError::Refused(why.to_owned())
+        } else {
+            HandlerError::Retry(anyhow::anyhow!(
+                "a handler of its request committed before this event's turn"
+            ))
+        }))
     }
 
     /// What the handlers of one event answered, if they did not fail.
@@ -223,7 +268,9 @@ impl Admission {
         let handled = handled_in_tx((handlers, own.left), tx.tx(), &event_seen, is_stale).await;
         own.left = own.left.saturating_sub(since.elapsed());
         let handled = contained("dispatch", || self.filled(&event_seen, 0, handled));
-        if let Some(why) = plan::rejection(own.entry, &handled) {
+        if is_broken(&handled) {
+            own.ended = Some(own.ran.clone());
+        } else if let Some(why) = plan::rejection(own.entry, &handled) {
             return Err(Setback::Rejected(why));
         }
         match handled {
@@ -243,9 +290,25 @@ impl Admission {
     ) -> store::EventUpdate {
         match error {
             HandlerError::Retry(_) => self.retry_update(entry, event, error),
-            _ => self.update(event, crate::types::EventState::Failed, Some(error.to_string())),
+            _ => self.update(event, EventState::Failed, Some(error.to_string())),
         }
     }
+}
+
+/// What a handler left is not the transaction that it was given.
+#[derive(Debug, thiserror::Error)]
+#[error("handler left its transaction broken: {0}")]
+struct Broken(StoreError);
+
+/// Whether a handler ended the transaction that it was given, so that what it wrote may stand: running it again would
+/// write that again.
+pub(super) fn is_ended(error: &HandlerError) -> bool {
+    let HandlerError::Retry(error) = error else { return false };
+    error.downcast_ref().is_some_and(|Broken(error)| error.is_of_no_transaction())
+}
+
+fn is_broken(handled: &Handled) -> bool {
+    matches!(handled, Err(HandlerError::Retry(error)) if error.is::<Broken>())
 }
 
 /// Runs the handlers of one event inside `tx`; a panic or a time-out is an error of this event alone.
@@ -258,9 +321,7 @@ pub(super) async fn handled_in_tx(
     if !handlers.needs_transaction(&event.event_type) {
         return handlers.dispatch(event, is_stale);
     }
-    let broken = |error: StoreError| {
-        HandlerError::Retry(anyhow::anyhow!("handler left its transaction broken: {error}"))
-    };
+    let broken = |error: StoreError| HandlerError::Retry(anyhow::Error::new(Broken(error)));
     tx.handler_begins().await.map_err(broken)?;
     let run = AssertUnwindSafe(handlers.dispatch_in_tx(tx, event, is_stale)).catch_unwind();
     match tokio::time::timeout(limit, run).await {

@@ -15,7 +15,7 @@ use tokio::task::{Id, JoinError, JoinSet};
 use tracing::{info, warn};
 
 use super::failures::{contained, panic_told, panicked};
-use super::own::handled_in_tx;
+use super::own::{handled_in_tx, is_ended};
 use super::plan::{Dispatched, Writes};
 use super::{Admission, Entry};
 use crate::handler::{HandlerError, RawEvent};
@@ -115,6 +115,7 @@ impl Retries {
         let once = AssertUnwindSafe(self.dispatch_once(tx, entry, &due)).catch_unwind();
         let error = match once.await {
             Ok(Ok(())) => return Ok(()),
+            Ok(Err(error)) if is_ended(&error) => HandlerError::Refused(error.to_string()),
             Ok(Err(error)) => error,
             Err(panic) => panicked("retry", panic.as_ref()),
         };

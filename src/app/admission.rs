@@ -40,7 +40,7 @@ impl App {
             unreadable: Unreadable::new(self.config.server.unreadable_bytes_max.into()),
             lines: Arc::clone(lines),
             handler_timeout: Duration::from_millis(self.config.server.handler_timeout_ms),
-            turns: (store.dialect() == "sqlite").then(|| Arc::new(Semaphore::new(1))),
+            turns: Arc::new(Semaphore::new(store.handlers_n())),
             take_slot: Box::new(move |destination| {
                 handover.take(destination).map(|(lease, start)| (lease, Box::new(start) as Start))
             }),

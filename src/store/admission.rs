@@ -6,8 +6,8 @@ use uuid::Uuid;
 
 use super::tx::TxKind;
 use super::{
-    Backend, BornLease, DueEvent, EventUpdate, Latched, NewMessage, Store, StoreError, Tx, limit, postgres,
-    sqlite,
+    Backend, BornLease, DueEvent, EventRow, EventUpdate, Latched, NewMessage, Store, StoreError, Tx, limit,
+    postgres, sqlite,
 };
 use crate::types::{
     BodyDigest, EventKey, EventState, IncomingEvent, MessageState, Name, ObjectVersion, UnixMs,
@@ -353,6 +353,11 @@ impl Admission {
         let mut sorted: Vec<&EventUpdate> = updates.iter().collect();
         sorted.sort_by(|a, b| a.key.cmp(&b.key));
         in_tx!(self.tx, events_update(&sorted))
+    }
+
+    /// One event's row, as this transaction sees it.
+    pub async fn event_get(&mut self, key: &EventKey) -> Result<Option<EventRow>, StoreError> {
+        in_tx!(self.tx, event_get(key))
     }
 
     /// Takes the longest due event in `retry` of these providers, locked until the transaction ends;

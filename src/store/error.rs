@@ -80,6 +80,14 @@ impl StoreError {
         }
     }
 
+    /// Whether a savepoint was asked for that is not there, because its transaction has ended.
+    pub(crate) fn is_of_no_transaction(&self) -> bool {
+        let Self::Query { source, .. } = self else { return false };
+        let code = source.as_database_error().and_then(sqlx::error::DatabaseError::code);
+        // SQLite has one code for every statement that makes no sense.
+        code.is_some_and(|code| matches!(code.as_ref(), "25P01" | "3B001" | "1"))
+    }
+
     pub(super) fn inconsistent(table: &'static str, column: &'static str, id: &str) -> Self {
         Self::Inconsistent { table, column, id: id.to_owned() }
     }

@@ -62,7 +62,7 @@ macro_rules! in_tx {
                 Ok(db) => limit::limited(sqlite::$op(db, $($arg),*)).await,
                 Err(error) => Err(error),
             },
-            TxKind::Postgres(db) => match db.connection() {
+            TxKind::Postgres(db, _) => match db.connection() {
                 Ok(db) => limit::limited(postgres::$op(db, $($arg),*)).await,
                 Err(error) => Err(error),
             },
@@ -165,6 +165,14 @@ impl Store {
         Now { ms, is_theirs: self.is_own_clock() }
     }
 
+    /// How many transactions of handlers there may be at once, so that connections are left for everything else.
+    pub(crate) fn handlers_n(&self) -> usize {
+        match &self.0 {
+            Backend::Sqlite(_) => 1,
+            Backend::Postgres(db) => db.handlers_n(),
+        }
+    }
+
     /// `sqlite` or `postgres`.
     pub fn dialect(&self) -> &'static str {
         match &self.0 {
@@ -249,7 +257,9 @@ impl Store {
         let kind = match &self.0 {
             // IMMEDIATE: a deferred transaction that writes later fails at once when another wrote meanwhile.
             Backend::Sqlite(db) => db.writer().begin(Some("BEGIN IMMEDIATE")).await.map(TxKind::Sqlite),
-            Backend::Postgres(db) => db.writer().begin(None).await.map(TxKind::Postgres),
+            Backend::Postgres(db) => {
+                db.writer().begin(None).await.map(|held| TxKind::Postgres(held, db.tidy()))
+            }
         };
         kind.map(Tx::new).map_err(|source| StoreError::from_sqlx(op, source))
     }
@@ -258,7 +268,9 @@ impl Store {
     async fn begin_deciding(&self, op: &'static str) -> Result<Tx, StoreError> {
         let kind = match &self.0 {
             Backend::Sqlite(db) => db.deciding().begin(Some("BEGIN IMMEDIATE")).await.map(TxKind::Sqlite),
-            Backend::Postgres(db) => db.deciding().begin(None).await.map(TxKind::Postgres),
+            Backend::Postgres(db) => {
+                db.deciding().begin(None).await.map(|held| TxKind::Postgres(held, db.tidy()))
+            }
         };
         kind.map(Tx::new).map_err(|source| StoreError::from_sqlx(op, source))
     }

@@ -29,8 +29,34 @@ const AGE_MAX: Duration = Duration::from_mins(30);
 
 type Connecting<DB> = Pin<Box<dyn Future<Output = sqlx::Result<<DB as Database>::Connection>> + Send>>;
 
-/// Opens one connection, ready to be used.
-pub(super) type Connect<DB> = Box<dyn Fn() -> Connecting<DB> + Send + Sync>;
+/// Opens one connection, ready to be used. What it is given says when nobody waits for it any more.
+pub(super) type Connect<DB> = Box<dyn Fn(Abandoned) -> Connecting<DB> + Send + Sync>;
+
+/// Whether a connection was given up, perhaps in the middle of a statement: the connection's own end of that.
+#[derive(Clone, Default)]
+pub(super) struct Abandoned(Arc<AtomicBool>);
+
+impl Abandoned {
+    /// What runs in the connection is of no use to anybody.
+    pub(super) fn is_so(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// The other end. Dropping it gives the connection up.
+struct Wanted(Abandoned);
+
+impl Wanted {
+    fn give_up(&self) {
+        self.0.0.store(true, Ordering::Relaxed);
+    }
+}
+
+impl Drop for Wanted {
+    fn drop(&mut self) {
+        self.give_up();
+    }
+}
 
 /// What is known of a database by all its connections.
 #[derive(Default)]
@@ -82,6 +108,8 @@ struct Shared<DB: Database> {
 }
 
 struct Open<DB: Database> {
+    /// Dropped before the connection: what runs in it has to end first.
+    wanted: Wanted,
     connection: DB::Connection,
     generation: u64,
     opened: Instant,
@@ -111,9 +139,11 @@ impl<DB: Database> Pool<DB> {
             // Its place is already ours, and what it has to say interests nobody.
             drop(open);
         }
-        let connection = timeout(TAKE_LIMIT, (self.0.connect)()).await;
+        let wanted = Wanted(Abandoned::default());
+        let connection = timeout(TAKE_LIMIT, (self.0.connect)(wanted.0.clone())).await;
         let connection = connection.unwrap_or_else(|_| Err(no_answer(TAKE_LIMIT)));
-        let open = connection.map(|connection| Open { connection, generation, opened: Instant::now() });
+        let open =
+            connection.map(|connection| Open { wanted, connection, generation, opened: Instant::now() });
         let open = open.inspect_err(|_| self.0.trust.doubt())?;
         Ok(Held { open: Some(open), shared: Arc::clone(&self.0), _place: place })
     }
@@ -192,27 +222,36 @@ impl<DB: Database> Held<DB> {
         self.connection().map_or(0, |connection| DB::TransactionManager::get_transaction_depth(connection))
     }
 
-    /// Commits. Whatever goes wrong, the connection is closed.
-    pub(super) async fn commit(mut self) -> sqlx::Result<()> {
+    /// Commits; [`Held::end`] must follow.
+    pub(super) async fn commit(&mut self) -> sqlx::Result<()> {
         let work = DB::TransactionManager::commit(self.connection()?);
-        let answer = refused_with_warning(limited(work)).await;
-        self.end(answer)
+        refused_with_warning(limited(work)).await
     }
 
-    /// Rolls back. Whatever goes wrong, the connection is closed, and the transaction with it.
-    pub(super) async fn roll_back(mut self) -> sqlx::Result<()> {
-        let answer = limited(DB::TransactionManager::rollback(self.connection()?)).await;
-        self.end(answer)
+    /// Rolls back; [`Held::end`] must follow.
+    pub(super) async fn roll_back(&mut self) -> sqlx::Result<()> {
+        limited(DB::TransactionManager::rollback(self.connection()?)).await
     }
 
-    /// Rolls back, so that nobody waits for its locks, and closes the connection.
+    /// Rolls back, so that nobody waits for its locks, and closes the connection. A statement that still runs in it is
+    /// interrupted, where that can be done.
     pub(super) async fn roll_back_and_close(mut self) -> sqlx::Result<()> {
-        let answer = limited(DB::TransactionManager::rollback(self.connection()?)).await;
-        drop(self.open.take());
+        if let Some(open) = &self.open {
+            open.wanted.give_up();
+        }
+        let answer = self.roll_back().await;
+        self.close();
         answer
     }
 
-    fn end(mut self, answer: sqlx::Result<()>) -> sqlx::Result<()> {
+    /// Closes it; this says nothing about other connections.
+    pub(super) fn close(&mut self) {
+        drop(self.open.take());
+    }
+
+    /// After a commit or a rollback that came to `answer`. Whatever went wrong, the connection is closed, and the
+    /// transaction with it.
+    pub(super) fn end(mut self, answer: sqlx::Result<()>) -> sqlx::Result<()> {
         match &answer {
             Ok(()) if self.depth() == 0 => self.give_back(),
             // What ended was a transaction that somebody had opened inside.
@@ -256,7 +295,8 @@ pub(super) fn is_verdict(error: &sqlx::Error) -> bool {
         // PostgreSQL: connection, the operator's doing, its system, a bug of its own; read-only; time-outs that end a session.
         _ => {
             let classes = ["08", "57", "58", "XX"];
-            let codes = ["25006", "25P03", "40003"];
+            // The last two: the session knows other prepared statements than the driver thinks.
+            let codes = ["25006", "25P03", "40003", "26000", "42P05"];
             !classes.iter().any(|class| code.starts_with(class)) && !codes.contains(&code.as_ref())
         }
     }

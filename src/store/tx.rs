@@ -2,11 +2,12 @@
 
 use sqlx::postgres::Postgres;
 use sqlx::sqlite::Sqlite;
-use sqlx::{PgConnection, Row, SqliteConnection};
+use sqlx::{AssertSqlSafe, PgConnection, Row, SqliteConnection};
 
 use super::StoreError;
 use super::limit::limited;
 use super::pool::{Held, is_verdict};
+use super::postgres::Tidy;
 
 /// An open transaction on either database. Whoever made it commits it; a handler writes through it. Dropping it rolls
 /// it back, with its connection.
@@ -14,13 +15,16 @@ pub struct Tx {
     pub(super) kind: TxKind,
     /// Whether nobody knows what state the connection is in: it can only be closed.
     is_lost: bool,
+    /// Whether a handler had it, and may have left something in its session.
+    is_used: bool,
     /// Whether a handler was given up in the middle of what it did.
     is_abandoned: bool,
 }
 
 pub(super) enum TxKind {
     Sqlite(Held<Sqlite>),
-    Postgres(Held<Postgres>),
+    /// With what puts its session right after a handler.
+    Postgres(Held<Postgres>, Tidy),
 }
 
 /// What a handler's statements stand behind. It is gone when the handler ended the transaction, on purpose or by
@@ -90,7 +94,7 @@ macro_rules! bound {
 
 impl Tx {
     pub(super) fn new(kind: TxKind) -> Self {
-        Self { kind, is_lost: false, is_abandoned: false }
+        Self { kind, is_lost: false, is_used: false, is_abandoned: false }
     }
 
     /// Passes on what a statement came to, and keeps in mind what it says of the connection.
@@ -105,8 +109,14 @@ impl Tx {
             return Err(StoreError::Unavailable { op: "commit", source: sqlx::Error::WorkerCrashed });
         }
         match self.kind {
-            TxKind::Sqlite(held) => held.commit().await,
-            TxKind::Postgres(held) => held.commit().await,
+            TxKind::Sqlite(mut held) => {
+                let answer = held.commit().await;
+                ended_on_sqlite(held, self.is_used, answer).await
+            }
+            TxKind::Postgres(mut held, tidy) => {
+                let answer = held.commit().await;
+                ended(held, tidy, self.is_used, answer).await
+            }
         }
         .map_err(StoreError::from_commit)
     }
@@ -117,10 +127,16 @@ impl Tx {
             return Ok(());
         }
         match (self.kind, self.is_abandoned) {
-            (TxKind::Sqlite(held), false) => held.roll_back().await,
-            (TxKind::Postgres(held), false) => held.roll_back().await,
+            (TxKind::Sqlite(mut held), false) => {
+                let answer = held.roll_back().await;
+                ended_on_sqlite(held, self.is_used, answer).await
+            }
+            (TxKind::Postgres(mut held, tidy), false) => {
+                let answer = held.roll_back().await;
+                ended(held, tidy, self.is_used, answer).await
+            }
             (TxKind::Sqlite(held), true) => held.roll_back_and_close().await,
-            (TxKind::Postgres(held), true) => held.roll_back_and_close().await,
+            (TxKind::Postgres(held, _), true) => held.roll_back_and_close().await,
         }
         .map_err(|source| StoreError::from_sqlx("rollback", source))
     }
@@ -139,7 +155,8 @@ impl Tx {
 
     /// To be called before a handler gets this transaction.
     pub(crate) async fn handler_begins(&mut self) -> Result<(), StoreError> {
-        self.marked("handler_begins", BEFORE_HANDLER).await
+        self.is_used = true;
+        self.marked("handler_begins", BEFORE_HANDLER, "").await
     }
 
     /// To be called when a handler had this transaction, before anything else is written: an error when what the
@@ -147,19 +164,32 @@ impl Tx {
     pub(crate) async fn handler_ended(&mut self) -> Result<(), StoreError> {
         let depth = match &mut self.kind {
             TxKind::Sqlite(held) => held.depth(),
-            TxKind::Postgres(held) => held.depth(),
+            TxKind::Postgres(held, _) => held.depth(),
         };
         if depth != 1 {
             let source = sqlx::Error::InvalidSavePointStatement;
             return Err(StoreError::Query { op: "handler_ended", source });
         }
-        self.marked("handler_ended", AFTER_HANDLER).await
+        let settings = match &self.kind {
+            TxKind::Sqlite(_) => "",
+            TxKind::Postgres(_, tidy) => tidy.settings,
+        };
+        self.marked("handler_ended", AFTER_HANDLER, settings).await
     }
 
-    async fn marked(&mut self, op: &'static str, sql: &'static str) -> Result<(), StoreError> {
+    /// One round trip for both; `more` is for PostgreSQL alone.
+    async fn marked(
+        &mut self,
+        op: &'static str,
+        sql: &'static str,
+        more: &'static str,
+    ) -> Result<(), StoreError> {
         let answer = match self.connection() {
             Ok(TxConnection::Sqlite(db)) => limited(sqlx::raw_sql(sql).execute(db)).await.map(drop),
-            Ok(TxConnection::Postgres(db)) => limited(sqlx::raw_sql(sql).execute(db)).await.map(drop),
+            Ok(TxConnection::Postgres(db)) => {
+                let sql = AssertSqlSafe(format!("{sql};{more}"));
+                limited(sqlx::raw_sql(sql).execute(db)).await.map(drop)
+            }
             Err(error) => Err(error),
         };
         self.noted(op, answer)
@@ -176,7 +206,7 @@ impl Tx {
     pub fn connection(&mut self) -> Result<TxConnection<'_>, sqlx::Error> {
         match &mut self.kind {
             TxKind::Sqlite(held) => held.connection().map(TxConnection::Sqlite),
-            TxKind::Postgres(held) => held.connection().map(TxConnection::Postgres),
+            TxKind::Postgres(held, _) => held.connection().map(TxConnection::Postgres),
         }
     }
 
@@ -208,4 +238,44 @@ impl Tx {
             }
         }
     }
+}
+
+/// Gives a session back after its transaction came to `answer`. What a handler left in it outside of the transaction goes
+/// first; a session that cannot be put right is closed, whatever became of the transaction stands.
+async fn ended(
+    mut held: Held<Postgres>,
+    tidy: Tidy,
+    is_used: bool,
+    answer: sqlx::Result<()>,
+) -> sqlx::Result<()> {
+    if is_used && answer.is_ok() && !tidy.session.is_empty() {
+        let tidied = match held.connection() {
+            Ok(db) => limited(sqlx::raw_sql(tidy.session).execute(db)).await.map(drop),
+            Err(error) => Err(error),
+        };
+        if tidied.is_err() {
+            held.close();
+        }
+    }
+    held.end(answer)
+}
+
+/// The same for SQLite, whose connections keep nothing but tables of their own.
+async fn ended_on_sqlite(
+    mut held: Held<Sqlite>,
+    is_used: bool,
+    answer: sqlx::Result<()>,
+) -> sqlx::Result<()> {
+    if is_used && answer.is_ok() {
+        let left = match held.connection() {
+            Ok(db) => {
+                limited(sqlx::query_scalar("SELECT COUNT(*) FROM temp.sqlite_schema").fetch_one(db)).await
+            }
+            Err(error) => Err(error),
+        };
+        if !matches!(left, Ok(0_i64)) {
+            held.close();
+        }
+    }
+    held.end(answer)
 }

@@ -4,12 +4,18 @@
 //! (postgresql.org/docs/current/warm-standby.html, "Synchronous Replication"): a failover would lose it. A COMMIT where
 //! no transaction is open is answered likewise. The driver gives warnings to the log alone, so that is where they are
 //! listened for, for the length of one commit (`docs/adr/0034-a-connection-belongs-to-one-operation.md`).
+//!
+//! A statement that commits by itself may be warned for other reasons, and be as good as any: that there are but so many
+//! transactions left until the tables must be vacuumed, say, which each one says that writes, for days. Those tell
+//! numbers, in whatever language the server speaks; the two above never do.
 
-use std::cell::Cell;
+use std::cell::RefCell;
+use std::fmt::Debug;
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::sync::LazyLock;
 
+use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::subscriber::Interest;
 use tracing::{Dispatch, Event, Level, Metadata, Subscriber, dispatcher};
@@ -18,7 +24,7 @@ use tracing::{Dispatch, Event, Level, Metadata, Subscriber, dispatcher};
 const NOTICES: &str = "sqlx::postgres::notice";
 
 thread_local! {
-    static IS_HEARD: Cell<bool> = const { Cell::new(false) };
+    static HEARD: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
 /// One for the process: a second one would make every log line ask twice.
@@ -32,18 +38,20 @@ pub(super) fn listen() {
 /// Awaits `work`; an error when a warning came with its success.
 pub(super) async fn refused_with_warning<T>(work: impl Future<Output = sqlx::Result<T>>) -> sqlx::Result<T> {
     let mut work = pin!(work);
-    let mut is_warned = false;
+    let mut warned: Option<String> = None;
     let answer = poll_fn(|cx| {
-        IS_HEARD.set(false);
+        HEARD.take();
         let polled = dispatcher::with_default(&EAR, || work.as_mut().poll(cx));
-        is_warned |= IS_HEARD.get();
+        if let Some(heard) = HEARD.take() {
+            warned = Some(heard);
+        }
         polled
     })
     .await?;
-    if is_warned {
-        return Err(sqlx::Error::Protocol("the database confirmed with a warning".to_owned()));
+    match warned {
+        Some(heard) => Err(sqlx::Error::Protocol(format!("the database confirmed with a warning: {heard}"))),
+        None => Ok(answer),
     }
-    Ok(answer)
 }
 
 struct Ear;
@@ -66,7 +74,11 @@ impl Subscriber for Ear {
     }
     fn event(&self, event: &Event<'_>) {
         if Self::is_wanted(event.metadata()) {
-            IS_HEARD.set(true);
+            let mut said = Said::default();
+            event.record(&mut said);
+            if !said.0.bytes().any(|byte| byte.is_ascii_digit()) {
+                HEARD.set(Some(said.0));
+            }
         }
     }
     fn new_span(&self, _: &Attributes<'_>) -> Id {
@@ -76,6 +88,24 @@ impl Subscriber for Ear {
     fn record_follows_from(&self, _: &Id, _: &Id) {}
     fn enter(&self, _: &Id) {}
     fn exit(&self, _: &Id) {}
+}
+
+/// The text of a message.
+#[derive(Default)]
+struct Said(String);
+
+impl Visit for Said {
+    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
+        if field.name() == "message" {
+            self.0 = format!("{value:?}");
+        }
+    }
+
+    fn record_str(&mut self, field: &Field, value: &str) {
+        if field.name() == "message" {
+            value.clone_into(&mut self.0);
+        }
+    }
 }
 
 #[cfg(test)]
@@ -90,6 +120,15 @@ mod tests {
             Ok(7)
         };
         assert!(refused_with_warning(warned).await.is_err());
+    }
+
+    #[tokio::test]
+    async fn a_warning_about_the_tables_is_no_word_about_the_commit() {
+        let warned = async {
+            tracing::warn!(target: "sqlx::postgres::notice", "database \"hooks\" must be vacuumed within 39999999 transactions");
+            Ok(7)
+        };
+        assert_eq!(refused_with_warning(warned).await.unwrap(), 7);
     }
 
     #[tokio::test]

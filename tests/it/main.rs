@@ -36,6 +36,7 @@ mod fetched;
 mod floors;
 mod fuzz;
 mod guard;
+mod handler_sessions;
 mod handshakes;
 mod kinds;
 mod model;

@@ -46,6 +46,7 @@ use super::{NewMessage, PostgresSettings, StoreError};
 use crate::types::{EventKey, UnixMs};
 use hosts::Hosts;
 use session::IS_WRITABLE;
+pub(super) use session::Tidy;
 
 /// The connections to one server.
 #[derive(Clone)]
@@ -57,6 +58,8 @@ pub(super) struct Postgres {
     /// One session for whole admissions: nobody else delays it, and what it prepared stays with it.
     committer: Pool<sqlx::Postgres>,
     hosts: Arc<Hosts>,
+    tidy: Tidy,
+    handlers_n: usize,
 }
 
 impl Postgres {
@@ -68,6 +71,16 @@ impl Postgres {
         &self.pool
     }
 
+    /// How many sessions of the pool handlers may take up.
+    pub(super) fn handlers_n(&self) -> usize {
+        self.handlers_n
+    }
+
+    /// How a session is put right after a handler had it.
+    pub(super) fn tidy(&self) -> Tidy {
+        self.tidy
+    }
+
     pub(super) fn people(&self) -> &Pool<sqlx::Postgres> {
         &self.people
     }
@@ -77,6 +90,8 @@ impl Postgres {
     }
 }
 
+/// Connections that handlers leave to admission and the outbox: a handler may keep its own for seconds.
+const LEFT_N: u32 = 3;
 /// Connections for what people look at and decide.
 const PEOPLE_N: u32 = 2;
 
@@ -99,14 +114,22 @@ pub(super) async fn open(
     let trust = Arc::new(Trust::default());
     let pool = |connections_n: u32| {
         let hosts = Arc::clone(&hosts);
-        let connect = move || {
+        let connect = move |_| {
             let hosts = Arc::clone(&hosts);
             Box::pin(async move { hosts.connect().await }) as _
         };
         Pool::new(connections_n, Arc::clone(&trust), Box::new(connect))
     };
     let others_n = connections_n.saturating_sub(1 + PEOPLE_N).max(3);
-    Ok(Postgres { pool: pool(others_n), people: pool(PEOPLE_N), committer: pool(1), hosts })
+    let handlers_n = others_n.saturating_sub(LEFT_N).max(1) as usize;
+    Ok(Postgres {
+        pool: pool(others_n),
+        people: pool(PEOPLE_N),
+        committer: pool(1),
+        hosts,
+        tidy: Tidy::of(settings),
+        handlers_n,
+    })
 }
 
 /// A whole admission in one statement, on the committer's own session.

@@ -17,17 +17,79 @@ const IDLE_TIMEOUT_MS_MAX: i64 = 60_000;
 /// How long a second session may take to come about when we ask whether sessions are our own.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// One round trip, as a simple query: it is right on any connection, whoever stands between. The last one keeps what is
-/// read back: the server's file may say something else a minute later.
-const SET: &str = "SET lock_timeout = '2s';
+/// What we need of a session. The warning with which a commit is confirmed that no standby has must reach us.
+macro_rules! set {
+    () => {
+        "SET lock_timeout = '2s';
 SET default_transaction_isolation = 'read committed';
 SET idle_in_transaction_session_timeout = '30s';
 SET statement_timeout = 0;
-SET jit = off;
-SELECT set_config('synchronous_commit', current_setting('synchronous_commit'), false)";
+SET client_min_messages = 'warning';
+SET jit = off;"
+    };
+}
 
 /// Where the session keeps whether its server has to wait for a standby.
-const SET_REPLICATED: &str = "SET hooklatch.replicated = 'on'";
+macro_rules! set_replicated {
+    () => {
+        "SET hooklatch.replicated = 'on';"
+    };
+}
+
+/// Undoes, within the transaction, whatever a handler has set for it or for the session: what follows is ours. A
+/// transaction that it made read-only cannot be undone and is refused by the last one.
+macro_rules! undo {
+    () => {
+        "RESET SESSION AUTHORIZATION; RESET ROLE; RESET ALL; SET LOCAL transaction_read_only = off;
+SELECT set_config('synchronous_commit', 'on', true) WHERE current_setting('synchronous_commit') <> 'remote_apply';"
+    };
+}
+
+/// The same, and keeps it for the session, whatever the server's file says by then.
+macro_rules! redo {
+    () => {
+        concat!(
+            undo!(),
+            set!(),
+            "SELECT set_config('synchronous_commit', current_setting('synchronous_commit'), false);"
+        )
+    };
+}
+
+/// One round trip, as a simple query: it is right on any connection, whoever stands between. The last one keeps what is
+/// read back: the server's file may say something else a minute later.
+const SET: &str =
+    concat!(set!(), "SELECT set_config('synchronous_commit', current_setting('synchronous_commit'), false)");
+const SET_REPLICATED: &str = set_replicated!();
+
+/// What outlives a transaction that a handler had, committed or not: locks that it took for the session, tables and cursors
+/// of the session, channels. The last one is what servers from version 14 on were given at first.
+const LEFT: &str = "SELECT pg_advisory_unlock_all();
+DISCARD TEMP;
+CLOSE ALL;
+UNLISTEN *;
+SELECT set_config('client_connection_check_interval', '2s', false)
+    WHERE current_setting('client_connection_check_interval', true) IS NOT NULL";
+
+/// How a session is put right after a handler had it.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::store) struct Tidy {
+    /// Statements inside the handler's transaction, when it has ended well.
+    pub(in crate::store) settings: &'static str,
+    /// Statements after the transaction.
+    pub(in crate::store) session: &'static str,
+}
+
+impl Tidy {
+    pub(super) fn of(settings: &PostgresSettings) -> Self {
+        match (settings.pooling, settings.is_replicated) {
+            (Pooling::Session, false) => Self { settings: redo!(), session: LEFT },
+            (Pooling::Session, true) => Self { settings: concat!(redo!(), set_replicated!()), session: LEFT },
+            // After the transaction another session may answer, which is none of ours.
+            (Pooling::Transaction, _) => Self { settings: undo!(), session: "" },
+        }
+    }
+}
 
 /// Whether a session may write: not on a standby, not where somebody has forbidden it, and not where nobody waits for
 /// a standby any more although somebody has to.
@@ -44,6 +106,7 @@ const READ: &str = "SELECT
     current_setting('full_page_writes') AS full_page_writes,
     current_setting('synchronous_commit') AS synchronous_commit,
     current_setting('synchronous_standby_names') AS synchronous_standby_names,
+    current_setting('client_min_messages') AS messages,
     current_setting('default_transaction_isolation') AS isolation,
     (extract(epoch FROM current_setting('lock_timeout')::interval) * 1000)::bigint::text AS lock_ms,
     (extract(epoch FROM current_setting('idle_in_transaction_session_timeout')::interval) * 1000)::bigint::text
@@ -83,6 +146,7 @@ pub(super) async fn prepare(
         full_page_writes: get("full_page_writes")?,
         synchronous_commit: get("synchronous_commit")?,
         synchronous_standby_names: get("synchronous_standby_names")?,
+        messages: get("messages")?,
         isolation: get("isolation")?,
         lock_ms: get("lock_ms")?.parse().unwrap_or_default(),
         idle_ms: get("idle_ms")?.parse().unwrap_or_default(),
@@ -99,6 +163,7 @@ struct Session {
     full_page_writes: String,
     synchronous_commit: String,
     synchronous_standby_names: String,
+    messages: String,
     isolation: String,
     lock_ms: i64,
     idle_ms: i64,
@@ -134,6 +199,13 @@ impl Session {
                  remote_apply, for the server, the database and the role",
                 self.synchronous_commit
             ));
+        }
+        if self.messages == "error" {
+            return Some(
+                "client_min_messages of the session is error, and a commit that no standby has is told by a warning: \
+                 set it to warning or notice for the role"
+                    .to_owned(),
+            );
         }
         (settings.is_replicated && self.synchronous_standby_names.trim().is_empty()).then(|| {
             "PostgreSQL waits for no standby: database.replicated = true wants synchronous_standby_names, because \

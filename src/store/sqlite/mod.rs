@@ -37,7 +37,7 @@ pub(super) use operator::{
     message_state, messages_act, pause_list,
 };
 
-use super::pool::{Pool, Trust};
+use super::pool::{Abandoned, Pool, Trust};
 use super::{StoreError, migrations};
 use crate::types::UnixMs;
 
@@ -47,6 +47,8 @@ const VERSION_MIN: (u32, u32, u32) = (3, 51, 3);
 const PEOPLE_N: u32 = 2;
 /// How long a statement waits for another connection's lock.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(2);
+/// After how many steps of a statement it is asked whether somebody still waits for it: some tens of microseconds.
+const STEPS_N: i32 = 5_000;
 /// File systems whose locks cannot be trusted.
 const NETWORK_FILE_SYSTEMS: [&str; 7] = ["nfs", "nfs4", "cifs", "smb3", "9p", "fuse.sshfs", "ceph"];
 
@@ -108,9 +110,14 @@ pub(super) async fn open(url: &str, connections_n: u32) -> Result<Sqlite, StoreE
     let unavailable = |source| StoreError::from_sqlx("open", source);
     let trust = Arc::new(Trust::default());
     let pool = |connections_n: u32, options: SqliteConnectOptions| {
-        let connect = move || {
+        let connect = move |abandoned: Abandoned| {
             let options = options.clone();
-            Box::pin(async move { options.connect().await }) as _
+            Box::pin(async move {
+                let mut connection = options.connect().await?;
+                // A statement that nobody waits for any more would keep the writer's lock for as long as it likes.
+                connection.lock_handle().await?.set_progress_handler(STEPS_N, move || !abandoned.is_so());
+                Ok(connection)
+            }) as _
         };
         Pool::new(connections_n, Arc::clone(&trust), Box::new(connect))
     };
