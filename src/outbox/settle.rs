@@ -281,8 +281,13 @@ pub(super) fn panicked(part: &'static str, is_well: &AtomicBool) {
 
 /// Waits after the `failures_n`th failure in a row: exponential.
 pub(super) async fn pause(failures_n: u32) {
+    drop(tokio::time::timeout(pause_for(failures_n), std::future::pending::<()>()).await);
+}
+
+/// How long that is.
+pub(super) fn pause_for(failures_n: u32) -> Duration {
     let (first_ms, max_ms) = PAUSE_MS;
-    wait(first_ms.saturating_mul(1 << failures_n.saturating_sub(1).min(20)).min(max_ms)).await;
+    jittered(first_ms.saturating_mul(1 << failures_n.saturating_sub(1).min(20)).min(max_ms))
 }
 
 /// Between half and all of `bound_ms`, at least a millisecond: nodes must not march in step.

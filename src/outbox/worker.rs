@@ -82,17 +82,21 @@ impl Worker {
             }
             // What is known must be written before more is taken: a lease of ours that ended meanwhile would
             // otherwise be taken again and its call repeated.
-            if is_look_due || self.sooner(next_look) <= Instant::now() {
+            if is_look_due || self.look_at(next_look) <= Instant::now() {
                 // Once they are written, slots are free that may find more.
                 may_be_more = self.settler.is_behind() || self.look().await;
-                next_look = Instant::now() + settle::jittered(self.shared.config.poll_ms);
+                // After a failure, however much admission hands over meanwhile.
+                next_look = Instant::now()
+                    + match self.failures_n {
+                        0 => settle::jittered(self.shared.config.poll_ms),
+                        failures_n => settle::pause_for(failures_n),
+                    };
             }
             is_look_due = true;
-            let at = self.sooner(next_look);
+            let at = self.look_at(next_look);
             let shared = Arc::clone(&self.shared);
             tokio::select! {
                 _ = stopping.wait_for(|is_stopping| *is_stopping) => return,
-                () = settle::pause(self.failures_n), if self.failures_n > 0 => {}
                 () = shared.wake.notified(), if self.failures_n == 0 => {}
                 // Something is due sooner than was thought: no look before that.
                 () = shared.replan.notified() => is_look_due = false,
@@ -102,7 +106,7 @@ impl Worker {
                     // Nothing new is in the database: no look.
                     is_look_due = false;
                 }
-                () = until(at), if self.failures_n == 0 => {}
+                () = until(at) => {}
                 Some(ended) = self.tasks.join_next(), if may_be_more => self.report_panic(ended),
             }
         }
@@ -197,8 +201,12 @@ impl Worker {
         Ok(())
     }
 
-    /// The earlier of `next_look` and of when something is known to be due or to be let through.
-    fn sooner(&self, next_look: Instant) -> Instant {
+    /// The earlier of `next_look` and of when something is known to be due or to be let through; after a failure, not
+    /// before its pause is over.
+    fn look_at(&self, next_look: Instant) -> Instant {
+        if self.failures_n > 0 {
+            return next_look;
+        }
         let ticks_ms = self.shared.clock.ticks_ms();
         let gates = self.shared.destinations.values().filter_map(|one| one.gate.opens_in_ms(ticks_ms));
         let Some(wait_ms) = gates.chain(self.shared.next_due_in_ms()).min() else { return next_look };
