@@ -25,6 +25,9 @@ const BATCH_PART: usize = 64;
 
 /// The same for those that keep memory, of which each may have little.
 const MEMORY_BATCH_PART: usize = 16;
+/// A part of a request that is kept for less than this is on its way: in a rush of honest senders nobody's is thrown away
+/// for another's.
+const MEMORY_GRACE_MS: u64 = 1_000;
 /// How often somebody looks for memory before it hears that there is none: for a fifth of a second.
 const MEMORY_LOOKS_N: usize = 20;
 
@@ -173,7 +176,10 @@ impl Room {
 
     async fn has_memory_made(&self, is_done: &mut (dyn FnMut() -> bool + Send)) -> bool {
         for _ in 0..MEMORY_LOOKS_N {
-            let is_held = |slot: &Slot| slot.is_in_request.load(Ordering::Relaxed);
+            let before_ms = self.now_ms().saturating_sub(MEMORY_GRACE_MS);
+            let is_held = |slot: &Slot| {
+                slot.is_in_request.load(Ordering::Relaxed) && slot.state.load(Ordering::Relaxed) <= before_ms
+            };
             if self.give_way_of(MEMORY_BATCH_PART, is_held) == 0 {
                 return false;
             }

@@ -273,9 +273,9 @@ async fn who_sends_bodies_but_for_their_last_bytes_takes_no_memory_from_others()
     server.spawn().await;
     let (url, padding) = (server.url("/webhooks/stripe"), "x".repeat(200_000));
     let mut streams = Vec::new();
-    for n in 0..30 {
+    for n in 0..3 {
         // Large ones, and small ones for what they leave over.
-        for length in [1 << 20, 64 << 10, 2_000, 2_000] {
+        for length in [vec![1 << 20; 4], vec![64 << 10; 16]].concat() {
             let head = format!(
                 "POST /webhooks/stripe HTTP/1.1\r\nhost: x\r\nstripe-signature: t=1,v1=00\r\ncontent-length: {length}\r\n\r\n"
             );
@@ -286,9 +286,17 @@ async fn who_sends_bodies_but_for_their_last_bytes_takes_no_memory_from_others()
             streams.push(stream);
         }
         let body = format!(r#"{{"id":"evt_{n}","type":"x","padding":"{padding}"}}"#);
-        let request =
-            client().post(&url).header("stripe-signature", stripe_header(&body, now_s())).body(body);
-        let answer = request.send().await.unwrap();
-        assert_eq!(answer.status().as_u16(), 200, "honest request {n}");
+        // They would be kept for fifteen seconds.
+        until(
+            "an honest body has room",
+            ANSWER_WITHIN,
+            || server.log(),
+            async || {
+                let header = stripe_header(&body, now_s());
+                let request = client().post(&url).header("stripe-signature", header).body(body.clone());
+                request.send().await.is_ok_and(|answer| answer.status().as_u16() == 200)
+            },
+        )
+        .await;
     }
 }

@@ -99,9 +99,11 @@ async fn memory_comes_from_who_keeps_a_part_of_a_request_the_longest_and_from_no
     assert!(keeping.slot.receiving() && idle.slot.waiting() && working.slot.busy());
     proven.slot.answered(true);
     assert!(proven.slot.receiving());
-    tokio::time::advance(Duration::from_millis(GRACE_MS)).await;
     assert!(asking.slot.receiving());
-    tokio::time::advance(Duration::from_secs(1)).await;
+    tokio::time::advance(Duration::from_millis(MEMORY_GRACE_MS - 50)).await;
+    assert!(!room.with_memory(&asking.slot, &mut || false).await, "the others have only begun");
+    assert!(!is_asked(keeping).await && !is_asked(proven).await);
+    tokio::time::advance(Duration::from_millis(50)).await;
     let mut looks_n = 0;
     let has_memory = room
         .with_memory(&asking.slot, &mut || {
