@@ -39,6 +39,9 @@ const WORDS: [&str; 23] = [
 ];
 /// The same, as whole words between hyphens.
 const WHOLE_WORDS: [&str; 5] = ["access", "login", "mac", "pin", "sid"];
+/// Names that nearly every request has, and no such word: these are not searched.
+const PLAIN: [&str; 7] =
+    ["accept", "accept-encoding", "connection", "content-length", "content-type", "host", "user-agent"];
 /// Names with such a word whose values are public: they say which key, or which event.
 const PUBLIC: [&str; 2] = ["idempotency-key", "x-event-key"];
 /// How values begin that open a door whatever their header is called.
@@ -49,9 +52,9 @@ const OPENERS: [&str; 5] = ["aws4-hmac-sha256 ", "basic ", "bearer ", "digest ",
 pub(crate) fn kept_headers(spec: &Spec, headers: &HeaderMap) -> String {
     let mut kept = serde_json::Map::new();
     let mut bytes_n = 0;
-    let (needed, others): (Vec<_>, Vec<_>) =
-        headers.iter().partition(|(name, _)| is_needed(spec, name.as_str()));
-    for (name, value) in needed.into_iter().chain(others) {
+    let needed = headers.iter().filter(|(name, _)| is_needed(spec, name.as_str()));
+    let others = headers.iter().filter(|(name, _)| !is_needed(spec, name.as_str()));
+    for (name, value) in needed.chain(others) {
         let name = name.as_str();
         let text = String::from_utf8_lossy(value.as_bytes());
         let text = match name {
@@ -126,6 +129,9 @@ fn is_secret(spec: &Spec, name: &str) -> bool {
 }
 
 fn is_secret_name(name: &str) -> bool {
+    if PLAIN.contains(&name) {
+        return false;
+    }
     let is_public = PUBLIC.contains(&name) || name.ends_with("-key-id");
     let has_word = WORDS.iter().any(|word| name.contains(word))
         || name.split(['-', '_']).any(|word| WHOLE_WORDS.contains(&word));
@@ -133,14 +139,16 @@ fn is_secret_name(name: &str) -> bool {
 }
 
 fn is_opener(text: &str) -> bool {
-    let start = text.get(..32).unwrap_or(text).to_ascii_lowercase();
+    let is_start = |opener: &&str| {
+        text.as_bytes().get(..opener.len()).is_some_and(|start| start.eq_ignore_ascii_case(opener.as_bytes()))
+    };
     // A URL with a password in it opens one too.
     let has_password = || {
         let rest =
             text.split_once("://").map(|(_, rest)| rest.split(['/', '?', '#']).next().unwrap_or_default());
         rest.is_some_and(|authority| authority.contains('@'))
     };
-    OPENERS.iter().any(|opener| start.starts_with(opener)) || has_password()
+    OPENERS.iter().any(is_start) || has_password()
 }
 
 #[cfg(test)]
