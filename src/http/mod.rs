@@ -116,6 +116,7 @@ pub(crate) async fn serve(
             slot: Arc::clone(&place.slot),
             peer: Peer(address.ip().to_canonical()),
             body_bytes_per_s_min: limits.body_bytes_per_s_min,
+            refusals_n: AtomicU32::new(0),
             requests_n_left: AtomicU32::new(limits.requests_n_max),
             ends_at: Instant::now() + limits.life,
         });
