@@ -50,13 +50,21 @@ impl Attack {
     }
 }
 
+/// From an address of their own, so that they take no ports that a server is about to have.
+async fn connect(to: SocketAddr, receive_bytes: Option<u32>) -> std::io::Result<TcpStream> {
+    let socket = TcpSocket::new_v4()?;
+    if let Some(bytes) = receive_bytes {
+        socket.set_recv_buffer_size(bytes)?;
+    }
+    socket.bind(SocketAddr::from(([127, 0, 0, 66], 0)))?;
+    socket.connect(to).await
+}
+
 /// Holds a connection, and opens it again when it was closed.
 async fn hold(to: SocketAddr, first: Vec<u8>, drip: Option<u8>, is_over: Arc<AtomicBool>) {
     while !is_over.load(Ordering::Relaxed) {
         tokio::time::sleep(Duration::from_millis(100)).await;
-        let socket = TcpSocket::new_v4().unwrap();
-        socket.set_recv_buffer_size(4_096).unwrap();
-        let Ok(mut stream) = socket.connect(to).await else { continue };
+        let Ok(mut stream) = connect(to, Some(4_096)).await else { continue };
         // A peer that does not read may block its own writing.
         let sent = tokio::time::timeout(Duration::from_secs(2), stream.write_all(&first)).await;
         if matches!(sent, Ok(Err(_))) {
@@ -85,7 +93,7 @@ async fn ask_on(
     (n, is_over): (Arc<AtomicU64>, Arc<AtomicBool>),
 ) {
     while !is_over.load(Ordering::Relaxed) {
-        let Ok(mut stream) = TcpStream::connect(to).await else { continue };
+        let Ok(mut stream) = connect(to, None).await else { continue };
         while !is_over.load(Ordering::Relaxed) {
             let request = make(n.fetch_add(1, Ordering::Relaxed), &server);
             if ask(&mut stream, &request).await.is_none() {

@@ -25,6 +25,12 @@ use super::room::{Room, Slot};
 /// How long a body may take before its rate is looked at.
 const RATE_GRACE: Duration = Duration::from_secs(2);
 
+/// Refusals in a row that are told at once; each further one is told later than the last, up to a bound. Whoever only gets
+/// refusals thereby has a few of them a second on each connection, and not our processors; who is believed never waits.
+const REFUSALS_AT_ONCE_N: u32 = 4;
+const REFUSAL_DELAY_STEP: Duration = Duration::from_millis(20);
+const REFUSAL_DELAY_MAX: Duration = Duration::from_millis(500);
+
 /// Where a request came from: in the request's extensions.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Peer(pub(super) IpAddr);
@@ -48,6 +54,8 @@ pub(super) struct Edge {
     pub(super) room: Arc<Room>,
     /// Bytes a second; 0 for any.
     pub(super) body_bytes_per_s_min: u64,
+    /// How many of its requests were refused since the last one that was not.
+    pub(super) refusals_n: AtomicU32,
     /// How many requests it may still bring.
     pub(super) requests_n_left: AtomicU32,
     /// After this it is closed behind an answer.
@@ -86,7 +94,20 @@ impl Edge {
             response = closing(response);
         }
         self.slot.answered(is_believed);
+        if response.status().is_client_error() && !is_believed {
+            self.refused().await;
+        } else {
+            self.refusals_n.store(0, Ordering::Relaxed);
+        }
         Ok(response)
+    }
+
+    /// Holds a refusal back, while its connection may be closed for another one.
+    async fn refused(&self) {
+        let before_n = self.refusals_n.fetch_add(1, Ordering::Relaxed);
+        let Some(late_n) = before_n.checked_sub(REFUSALS_AT_ONCE_N - 1).filter(|n| *n > 0) else { return };
+        let delay = REFUSAL_DELAY_STEP.saturating_mul(late_n).min(REFUSAL_DELAY_MAX);
+        tokio::time::sleep_until(Instant::now() + delay).await;
     }
 
     async fn routed(&self, request: Request<Incoming>, is_too_slow: &Arc<AtomicBool>) -> Response {

@@ -117,6 +117,7 @@ pub(crate) async fn serve(
             peer: Peer(address.ip().to_canonical()),
             room: Arc::clone(&room),
             body_bytes_per_s_min: limits.body_bytes_per_s_min,
+            refusals_n: AtomicU32::new(0),
             requests_n_left: AtomicU32::new(limits.requests_n_max),
             ends_at: Instant::now() + limits.life,
         });

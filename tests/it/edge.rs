@@ -17,6 +17,9 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(3);
 /// What an attack may cost besides the bodies. Bytes.
 const MEMORY_BYTES_MAX: u64 = 64 << 20;
 
+/// Where strangers are: not where other tests look for free ports.
+const STRANGER: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 66);
+
 /// Lets this process open the files it needs.
 fn open_files() {
     use rustix::process::{Resource, getrlimit, setrlimit};
@@ -88,7 +91,7 @@ async fn silent(name: &str, bytes: &[u8]) {
         let mut streams = Vec::new();
         // More than there is room for, so that they fight for it.
         for _ in 0..SILENT_N + 200 {
-            if let Ok(stream) = connect(Ipv4Addr::LOCALHOST, server.receiver).await {
+            if let Ok(stream) = connect(STRANGER, server.receiver).await {
                 push(&stream, bytes);
                 streams.push(stream);
             }
@@ -141,7 +144,7 @@ async fn a_peer_that_does_not_read_its_answers_is_let_go() {
     let (_database, server) = with_keys("write_timeout_ms = 300").await;
     let mut streams = Vec::new();
     for _ in 0..5 {
-        streams.push(connect(Ipv4Addr::LOCALHOST, server.receiver).await.unwrap());
+        streams.push(connect(STRANGER, server.receiver).await.unwrap());
     }
     // Somebody who has one good request, and repeats it: others are closed at the second refusal.
     let (body, header) = stripe("evt_1", now_s());
@@ -170,6 +173,30 @@ async fn a_second_refusal_on_requests_that_wait_for_no_answer_is_the_last() {
     drop(stream.read_to_end(&mut answers));
     let answers = String::from_utf8(answers).unwrap();
     assert!((1..=2).contains(&answers.matches("HTTP/1.1 405").count()), "{answers}");
+}
+
+#[tokio::test]
+async fn who_only_gets_refusals_gets_few_a_second_and_who_is_believed_waits_for_nothing() {
+    let (_database, server) = with_keys("").await;
+    let client = client();
+    let url = server.url("/webhooks/stripe");
+    let refused = async |n: usize| {
+        let began = Instant::now();
+        for _ in 0..n {
+            let sent = client.post(&url).header("stripe-signature", "t=1,v1=00").body("{}");
+            assert_eq!(sent.send().await.unwrap().status().as_u16(), 401);
+        }
+        began.elapsed()
+    };
+    // 20, 40, 60, … ms from the fifth on.
+    assert!(refused(14).await >= Duration::from_millis(1_100));
+    let began = Instant::now();
+    assert_eq!(post_stripe(&client, &url, "evt_1").await.as_deref(), Ok("accepted"));
+    let believed = began.elapsed();
+    assert!(
+        refused(4).await < Duration::from_secs(1) && believed < Duration::from_millis(200),
+        "{believed:?}"
+    );
 }
 
 #[tokio::test]
@@ -257,7 +284,7 @@ async fn strangers_connections_leave_files_for_the_database_and_for_calls() {
     assert!(server.log().contains("too few files"), "{}", server.log());
     let mut streams = Vec::new();
     for _ in 0..500 {
-        streams.extend(connect(Ipv4Addr::LOCALHOST, server.receiver).await);
+        streams.extend(connect(STRANGER, server.receiver).await);
     }
     let is_over = std::sync::atomic::AtomicBool::new(true);
     honest(&server, "files", &is_over).await;

@@ -39,7 +39,9 @@ fn status(to: SocketAddr, request: &str) -> u16 {
 fn from(last: u8) -> reqwest::Client {
     drop(client());
     let address = IpAddr::V4(Ipv4Addr::new(127, 0, 0, last));
-    reqwest::Client::builder().no_proxy().local_address(address).build().unwrap()
+    // A connection for each, because refusals on one are told late.
+    let builder = reqwest::Client::builder().no_proxy().local_address(address);
+    builder.pool_max_idle_per_host(0).build().unwrap()
 }
 
 async fn ask(client: &reqwest::Client, server: &Server, token: &str) -> (u16, Option<u32>) {
