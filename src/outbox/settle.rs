@@ -4,9 +4,10 @@
 //! behind it was made and must not be made again. While that goes on, [`Settler::is_behind`] keeps the
 //! worker from taking more.
 
+use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures_util::FutureExt;
@@ -46,6 +47,40 @@ pub(super) struct Settler {
     // Unbounded, and yet bounded: whoever sends waits for its answer, and there is one sender per slot.
     sender: mpsc::UnboundedSender<Waiting>,
     behind_n: Arc<AtomicU32>,
+    known: Known,
+}
+
+/// Results that wait apart, by message. One whose lease ended meanwhile may be claimed again before they are written: then
+/// what became of its call is known, and it is neither made again nor left to a person.
+#[derive(Clone, Default)]
+struct Known(Arc<Mutex<HashMap<String, Settled>>>);
+
+/// A result that is known until it is written.
+struct Noted {
+    known: Known,
+    message_id: String,
+    attempt_n: u32,
+}
+
+impl Known {
+    fn note(&self, settled: &Settled) -> Noted {
+        let (message_id, attempt_n) = (settled.settlement.message_id.clone(), settled.settlement.attempt_n);
+        self.all().insert(message_id.clone(), settled.clone());
+        Noted { known: self.clone(), message_id, attempt_n }
+    }
+
+    fn all(&self) -> MutexGuard<'_, HashMap<String, Settled>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Noted {
+    fn drop(&mut self) {
+        let mut all = self.known.all();
+        if all.get(&self.message_id).is_some_and(|one| one.settlement.attempt_n == self.attempt_n) {
+            all.remove(&self.message_id);
+        }
+    }
 }
 
 impl Settler {
@@ -57,8 +92,9 @@ impl Settler {
         is_well: Arc<AtomicBool>,
     ) -> (Self, impl Future<Output = ()> + Send + 'static) {
         let (sender, waiting) = mpsc::unbounded_channel();
-        let behind_n = Arc::new(AtomicU32::new(0));
+        let (behind_n, known) = (Arc::new(AtomicU32::new(0)), Known::default());
         let writer = Writer {
+            known: known.clone(),
             store,
             clock,
             lease_ms,
@@ -67,7 +103,7 @@ impl Settler {
             behind_n: Arc::clone(&behind_n),
             is_well,
         };
-        (Self { sender, behind_n }, writer.run(waiting))
+        (Self { sender, behind_n, known }, writer.run(waiting))
     }
 
     /// Comes back when the settlement is written or fenced.
@@ -77,6 +113,13 @@ impl Settler {
             // An error means that the writing task is gone: the process is stopping.
             drop(is_written.await);
         }
+    }
+
+    /// What an earlier call for this message came to, while that is not written: it counts for the claim `attempt_n`.
+    pub(super) fn known(&self, message_id: &str, attempt_n: u32) -> Option<Settled> {
+        let mut settled = self.known.all().get(message_id)?.clone();
+        settled.settlement.attempt_n = attempt_n;
+        Some(settled)
     }
 
     /// Whether results wait because the database does not take them.
@@ -110,6 +153,7 @@ struct Writer {
     turns: Arc<Semaphore>,
     turns_of_locked: Arc<Semaphore>,
     behind_n: Arc<AtomicU32>,
+    known: Known,
     is_well: Arc<AtomicBool>,
 }
 
@@ -131,7 +175,8 @@ impl Writer {
                     written.send(()).ok();
                 } else {
                     // Whichever it was, it must not take the others with it, nor keep those that come after it.
-                    apart.spawn(self.clone().write_apart(settled, written));
+                    let noted = self.known.note(&settled);
+                    apart.spawn(self.clone().write_apart(settled, written, noted));
                 }
             }
             while apart.try_join_next().is_some() {}
@@ -163,7 +208,7 @@ impl Writer {
         }
     }
 
-    async fn write_apart(self, settled: Settled, written: oneshot::Sender<()>) {
+    async fn write_apart(self, settled: Settled, written: oneshot::Sender<()>, noted: Noted) {
         let is_refused = AtomicBool::new(false);
         let written_alone = async {
             // Operations of the store run to their ends, whoever waits for them.
@@ -175,6 +220,7 @@ impl Writer {
         if AssertUnwindSafe(written_alone).catch_unwind().await.is_err() {
             panicked("settler", &self.is_well);
         }
+        drop(noted);
         written.send(()).ok();
     }
 

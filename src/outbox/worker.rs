@@ -231,9 +231,17 @@ impl Worker {
         // Now, not when the task first runs: the next look must not count this call's place as free.
         let begun = self.shared.destinations.get(&message.destination).map(|one| one.gate.started());
         let in_hand = self.shared.hold(&message);
+        let known = self.settler.known(&message.message_id, message.attempt_n);
         let (shared, settler, stops) = (Arc::clone(&self.shared), self.settler.clone(), self.stops.clone());
         self.tasks.spawn(async move {
-            if let Some(settled) = shared.attempt(&message, stops, begun).await {
+            let settled = match known {
+                Some(settled) => {
+                    drop(begun);
+                    Some(settled)
+                }
+                None => shared.attempt(&message, stops, begun).await,
+            };
+            if let Some(settled) = settled {
                 let back_for_ms = match settled.settlement.to {
                     SettleTo::Ready { visible_at_ms } => {
                         Some(visible_at_ms.saturating_sub(settled.settlement.settled_at_ms))
