@@ -254,22 +254,25 @@ impl Store {
     }
 
     async fn begin(&self, op: &'static str) -> Result<Tx, StoreError> {
-        let kind = match &self.0 {
-            // IMMEDIATE: a deferred transaction that writes later fails at once when another wrote meanwhile.
-            Backend::Sqlite(db) => db.writer().begin(Some("BEGIN IMMEDIATE")).await.map(TxKind::Sqlite),
-            Backend::Postgres(db) => {
-                db.writer().begin(None).await.map(|held| TxKind::Postgres(held, db.tidy()))
-            }
-        };
-        kind.map(Tx::new).map_err(|source| StoreError::from_sqlx(op, source))
+        self.begin_in(op, postgres::Postgres::writer).await
     }
 
     /// The same for what a person decides.
     async fn begin_deciding(&self, op: &'static str) -> Result<Tx, StoreError> {
+        self.begin_in(op, postgres::Postgres::people).await
+    }
+
+    /// SQLite has one place to write; of PostgreSQL's it is `place`.
+    async fn begin_in(
+        &self,
+        op: &'static str,
+        place: fn(&postgres::Postgres) -> &pool::Pool<sqlx::Postgres>,
+    ) -> Result<Tx, StoreError> {
         let kind = match &self.0 {
-            Backend::Sqlite(db) => db.deciding().begin(Some("BEGIN IMMEDIATE")).await.map(TxKind::Sqlite),
+            // IMMEDIATE: a deferred transaction that writes later fails at once when another wrote meanwhile.
+            Backend::Sqlite(db) => db.writer().begin(Some("BEGIN IMMEDIATE")).await.map(TxKind::Sqlite),
             Backend::Postgres(db) => {
-                db.deciding().begin(None).await.map(|held| TxKind::Postgres(held, db.tidy()))
+                place(db).begin(None).await.map(|held| TxKind::Postgres(held, db.tidy()))
             }
         };
         kind.map(Tx::new).map_err(|source| StoreError::from_sqlx(op, source))

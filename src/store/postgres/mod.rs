@@ -84,10 +84,6 @@ impl Postgres {
     pub(super) fn people(&self) -> &Pool<sqlx::Postgres> {
         &self.people
     }
-
-    pub(super) fn deciding(&self) -> &Pool<sqlx::Postgres> {
-        &self.people
-    }
 }
 
 /// Connections that handlers leave to admission and the outbox: a handler may keep its own for seconds.

@@ -77,10 +77,6 @@ impl Sqlite {
     pub(super) fn people(&self) -> &Pool<sqlx::Sqlite> {
         &self.people
     }
-
-    pub(super) fn deciding(&self) -> &Pool<sqlx::Sqlite> {
-        &self.writer
-    }
 }
 
 /// Opens, or makes, the file. Refuses what could lose a confirmed commit.
