@@ -6,6 +6,8 @@ use crate::prelude::*;
 /// The kind, without handlers.
 pub(super) fn provider() -> Provider {
     Provider::from_spec(include_str!("provider.toml")).verify_with(verify).sign_with(sign).samples(&[
+        ("PAYMENT.AUTHORIZATION.CREATED", include_str!("samples/PAYMENT.AUTHORIZATION.CREATED.json")),
+        ("PAYMENT.SALE.COMPLETED", include_str!("samples/PAYMENT.SALE.COMPLETED.json")),
         ("PAYMENT.CAPTURE.COMPLETED", include_str!("samples/PAYMENT.CAPTURE.COMPLETED.json")),
         ("CHECKOUT.ORDER.APPROVED", include_str!("samples/CHECKOUT.ORDER.APPROVED.json")),
         ("BILLING.SUBSCRIPTION.CREATED", include_str!("samples/BILLING.SUBSCRIPTION.CREATED.json")),

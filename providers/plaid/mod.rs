@@ -5,9 +5,14 @@ use crate::prelude::*;
 /// The kind, without handlers.
 pub(super) fn provider() -> Provider {
     Provider::from_spec(include_str!("provider.toml")).verify_with(verify).sign_with(sign).samples(&[
+        ("TRANSACTIONS.SYNC_UPDATES_AVAILABLE", include_str!("samples/TRANSACTIONS.SYNC_UPDATES_AVAILABLE.json")),
         ("TRANSACTIONS.DEFAULT_UPDATE", include_str!("samples/TRANSACTIONS.DEFAULT_UPDATE.json")),
         ("ITEM.ERROR", include_str!("samples/ITEM.ERROR.json")),
+        ("PAYMENT_INITIATION.PAYMENT_STATUS_UPDATE", include_str!("samples/PAYMENT_INITIATION.PAYMENT_STATUS_UPDATE.json")),
+        ("TRANSFER.TRANSFER_EVENTS_UPDATE", include_str!("samples/TRANSFER.TRANSFER_EVENTS_UPDATE.json")),
         ("AUTH.AUTOMATICALLY_VERIFIED", include_str!("samples/AUTH.AUTOMATICALLY_VERIFIED.json")),
+        ("ASSETS.PRODUCT_READY", include_str!("samples/ASSETS.PRODUCT_READY.json")),
+        ("IDENTITY_VERIFICATION.STATUS_UPDATED", include_str!("samples/IDENTITY_VERIFICATION.STATUS_UPDATED.json")),
     ])
 }
 
