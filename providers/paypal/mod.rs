@@ -18,11 +18,8 @@ const SIGNATURE: &str = "paypal-transmission-sig";
 const CERT_URL: &str = "paypal-cert-url";
 const ALGORITHM: &str = "paypal-auth-algo";
 
+/// What was signed tells the transmission, and of the body a CRC-32 alone: anybody makes other bodies of that.
 fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
-    secret_of(request, keys).map(|secret_n| Believed::of(secret_n, &[&request.body]))
-}
-
-fn secret_of(request: &RawRequest, keys: &Keys) -> Result<usize, VerifyError> {
     let header = |name| deciding_header(&request.headers, name);
     if header(ALGORITHM)? != "SHA256withRSA" {
         return Err(VerifyError::malformed(ALGORITHM, "it is not SHA256withRSA"));
@@ -31,10 +28,16 @@ fn secret_of(request: &RawRequest, keys: &Keys) -> Result<usize, VerifyError> {
     let signature = signature.ok_or_else(|| VerifyError::malformed(SIGNATURE, "it is not base64"))?;
     let id = header("paypal-transmission-id")?;
     let time = header("paypal-transmission-time")?;
+    if id.contains('|') || time.contains('|') {
+        return Err(VerifyError::malformed(
+            "paypal-transmission-id",
+            "it could be told from the time in two ways",
+        ));
+    }
     let certificate = certificate(request, keys)?;
     let message = format!("{id}|{time}|{}|{}", keys.setting("webhook_id")?, crc32(&request.body));
     if certificate.key.verifies(PublicScheme::RsaSha256, message.as_bytes(), &signature) {
-        Ok(0)
+        Ok(Believed::of(0, &[message.as_bytes()]).at(time))
     } else {
         Err(VerifyError::mismatch(keys))
     }
