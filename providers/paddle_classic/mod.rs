@@ -5,8 +5,8 @@ use crate::prelude::*;
 /// The kind, without handlers.
 pub(super) fn provider() -> Provider {
     Provider::from_spec(include_str!("provider.toml")).verify_with(verify).sign_with(sign).samples(&[
-        ("subscription_created", include_str!("samples/subscription_created.json")),
         ("subscription_payment_succeeded", include_str!("samples/subscription_payment_succeeded.json")),
+        ("subscription_created", include_str!("samples/subscription_created.json")),
         ("subscription_payment_refunded", include_str!("samples/subscription_payment_refunded.json")),
     ])
 }
