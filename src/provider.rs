@@ -24,7 +24,7 @@ use crate::verify::{
     self, DevKeys, KeyError, KeySource, Keys, RawRequest, Reply, SignAt, SignError, Signed, Unbelieved,
     Unverified, Verified, VerifyError, VerifyFn,
 };
-use ready::Ready;
+use ready::{Chosen, Ready};
 use sample::Samples;
 
 /// Signing that no spec can say; `None` in [`Provider::sign_with`] means the spec's scheme.
@@ -190,8 +190,14 @@ impl Provider {
             },
             _ => format!("secrets: {error}"),
         }));
+        let chosen = Chosen::of(config).unwrap_or_else(|more| {
+            mistakes.extend(more);
+            Chosen::default()
+        });
         match ready {
-            Ok(ready) if mistakes.is_empty() => Ok(self.active(name, spec, (handlers, ready), public_url)),
+            Ok(ready) if mistakes.is_empty() => {
+                Ok(ActiveProvider { chosen, ..self.active(name, spec, (handlers, ready), public_url) })
+            }
             _ => Err(mistakes),
         }
     }
@@ -239,6 +245,7 @@ impl Provider {
             spec: Arc::clone(spec),
             handlers,
             ready,
+            chosen: Chosen::default(),
             verify_with: self.verify_with,
             sign_with: self.sign_with,
             handshake_with: self.handshake_with,
@@ -263,6 +270,7 @@ pub struct ActiveProvider {
     spec: Arc<Spec>,
     handlers: Handlers,
     ready: Ready,
+    chosen: Chosen,
     verify_with: Option<VerifyFn>,
     sign_with: Option<SignFn>,
     handshake_with: Option<HandshakeFn>,

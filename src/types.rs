@@ -221,6 +221,17 @@ words! {
     }
 }
 
+/// What becomes of another content that comes under the key of an event: it is kept with that event either way.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum OnConflict {
+    /// It waits for a person's word.
+    #[default]
+    Keep,
+    /// It is dispatched at once, as if a person had said so.
+    Dispatch,
+}
+
 /// `Err(why)` when `text` may not go into a text column: empty, longer than [`TEXT_BYTES_MAX`], or with
 /// control characters (both databases must give the same answer; PostgreSQL refuses NUL).
 pub fn stored_text(text: &str) -> Result<(), String> {

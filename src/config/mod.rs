@@ -37,7 +37,7 @@ pub use problem::ConfigProblem;
 pub(crate) use problem::nearest;
 pub use target::{Format, Target};
 
-use crate::types::Name;
+use crate::types::{Name, OnConflict};
 use subtle::ConstantTimeEq;
 
 /// The whole configuration, checked.
@@ -159,6 +159,11 @@ pub struct ProviderConfig {
     pub is_unverified_accepted: bool,
     /// What a failing plain handler means.
     pub on_handler_error: OnHandlerError,
+    /// What becomes of another content under an event's key; as its kind says when absent.
+    pub on_conflict: Option<OnConflict>,
+    /// The only types that are believed where the type stands in an unsigned header: patterns, checked by
+    /// `TypePattern::parse`. Empty for any.
+    pub types: Vec<String>,
     /// Whether the sender is ours and can act on 409 for `conflict`.
     pub is_first_party: bool,
     /// Type patterns to destinations.

@@ -1,7 +1,10 @@
-//! What a provider verifies with.
+//! What a provider verifies with, and what its operator chose for it.
 
-use crate::config::{KindSettings, Secret};
+use super::ActiveProvider;
+use crate::config::{KindSettings, ProviderConfig, Secret};
+use crate::handler::TypePattern;
 use crate::spec::{SignatureSpec, Spec};
+use crate::types::OnConflict;
 use crate::verify::{KeyError, Keys, Unverified};
 
 /// Keys for the kind's signature, and for its alternative.
@@ -32,5 +35,39 @@ impl Ready {
             alternative: alternative.transpose()?,
             unverified,
         })
+    }
+}
+
+/// What `[providers.NAME]` says beside its keys; nothing where no operator was asked.
+#[derive(Clone, Default)]
+pub(super) struct Chosen {
+    pub(super) on_conflict: Option<OnConflict>,
+    pub(super) types: Vec<TypePattern>,
+}
+
+impl Chosen {
+    /// What the operator wrote, or which of its types are no patterns.
+    pub(super) fn of(config: &ProviderConfig) -> Result<Self, Vec<String>> {
+        let mut mistakes = Vec::new();
+        let mut types = Vec::new();
+        for text in &config.types {
+            match TypePattern::parse(text) {
+                Ok(pattern) => types.push(pattern),
+                Err(mistake) => mistakes.push(mistake),
+            }
+        }
+        if mistakes.is_empty() { Ok(Self { on_conflict: config.on_conflict, types }) } else { Err(mistakes) }
+    }
+}
+
+impl ActiveProvider {
+    /// What its operator wants done with another content under an event's key; `None` leaves it to the kind.
+    pub fn on_conflict(&self) -> Option<OnConflict> {
+        self.chosen.on_conflict
+    }
+
+    /// The types that its operator subscribed to; none where nothing was said about them.
+    pub fn types(&self) -> &[TypePattern] {
+        &self.chosen.types
     }
 }

@@ -9,7 +9,7 @@ use hooklatch::config::{
     Config, ConfigProblem, ConfigSource, DevKind, KindFacts, KindSettings, OnHandlerError, Secret,
     SecretsNeed, SettingFacts, SettingShape, Settings, UnknownPolicy, load,
 };
-use hooklatch::types::Name;
+use hooklatch::types::{Name, OnConflict};
 
 fn kinds() -> Vec<KindFacts> {
     let kind = |name: &str, horizon_h, has_signed_time, has_signed_url| KindFacts {
@@ -62,6 +62,18 @@ fn loaded(text: &str, env: &[(&str, &str)]) -> Result<Config, Vec<ConfigProblem>
 #[track_caller]
 fn right(text: &str, env: &[(&str, &str)]) -> Config {
     loaded(text, env).unwrap_or_else(|problems| panic!("{problems:#?}"))
+}
+
+#[test]
+fn what_becomes_of_a_conflict_and_which_types_are_believed_is_left_to_the_kind_unless_it_is_said() {
+    let config = right(STRIPE, &[]);
+    let provider = &config.providers[&name("stripe")];
+    assert_eq!((provider.on_conflict, provider.types.len()), (None, 0));
+    let text = format!("{STRIPE}on_conflict = \"dispatch\"\ntypes = [\"orders/create\", \"refunds/*\"]\n");
+    let config = right(&text, &[("HOOKLATCH__PROVIDERS__STRIPE__ON_CONFLICT", "keep")]);
+    let provider = &config.providers[&name("stripe")];
+    assert_eq!(provider.on_conflict, Some(OnConflict::Keep));
+    assert_eq!(provider.types, ["orders/create", "refunds/*"]);
 }
 
 const STRIPE: &str = "[providers.stripe]\nsecrets = [\"whsec_0123456789\"]\n";

@@ -34,6 +34,8 @@ fn mistakes(kind: &Provider, secrets: &[String], mut settings: KindSettings) -> 
         settings,
         is_unverified_accepted: false,
         on_handler_error: OnHandlerError::Keep,
+        on_conflict: None,
+        types: Vec::new(),
         is_first_party: false,
         routes: Vec::new(),
         retry: RetryConfig { first_ms: 1, max_ms: 1, attempts_n: 1, age_max_ms: 1 },

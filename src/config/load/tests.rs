@@ -3,7 +3,9 @@
 use super::*;
 
 /// Keys whose examples are no defaults.
-const WITHOUT_DEFAULT: [&str; 16] = [
+const WITHOUT_DEFAULT: [&str; 18] = [
+    "on_conflict",
+    "types =",
     "ca =",
     "stream_len_max",
     "query",

@@ -135,6 +135,20 @@ fn mistakes_of_senders_and_destinations_name_their_place() {
         "providers.stripe.on_handler_error",
         "\"keep\" or \"reject\"",
     );
+    check(
+        &stripe("on_conflict = \"drop\""),
+        "providers.stripe.on_conflict",
+        "`drop` is not one of the words for this key; write \"keep\" or \"dispatch\"",
+    );
+    check(&stripe("on_conflict = true"), "providers.stripe.on_conflict", "wanted a text");
+    check(&stripe("types = \"orders\""), "providers.stripe.types", "wanted a list");
+    check(&stripe("types = []"), "providers.stripe.types", "name the types that the sender was told to send");
+    check(&stripe("types = [\"a\", 5]"), "providers.stripe.types[1]", "wanted a text");
+    check(&stripe("types = [\"a*b\"]"), "providers.stripe.types[0]", "`a*b` is not a type pattern");
+    check(&stripe("types = [\"\"]"), "providers.stripe.types[0]", "is not a type pattern");
+    check(&stripe("types = [\"a\\u0000\"]"), "providers.stripe.types[0]", "control character");
+    let many = (0..257).map(|n| format!("\"a{n}\"")).collect::<Vec<_>>().join(", ");
+    check(&stripe(&format!("types = [{many}]")), "providers.stripe.types", "the limit is 256");
     check(&stripe("retry = { first_ms = 0 }"), "providers.stripe.retry.first_ms", "from 1 to");
     check(
         &stripe("retry = { first_ms = 10, max_ms = 5 }"),
