@@ -7,7 +7,7 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use super::messages::{Api, Reach};
-use super::{Kinds, complain, docs, find_kind, load, say, tell_problems};
+use super::{Kinds, complain, docs, find_kind, load, retention, say, tell_problems};
 use crate::kinds::judge_vectors;
 use crate::provider::Provider;
 use crate::spec::{Confidence, Scheme, SettingSpec, Source, Sources, Spec, Weakness};
@@ -39,12 +39,13 @@ pub(super) struct ProvidersArgs {
 
 /// Everything that is wrong, or that nothing is; the signed requests beside kinds of a folder included.
 pub(super) fn check(file: Option<&Path>, is_json: bool, kinds: &Kinds) -> ExitCode {
-    let mut warnings = Vec::new();
+    let (mut warnings, mut ids) = (Vec::new(), None);
     let (mut problems, mut summary) = match load(file, false, kinds) {
         Err(problems) => (problems, String::new()),
         Ok(config) => {
             warnings.extend(config.warnings.iter().map(ToString::to_string));
             warnings.extend(crate::setup::warnings(&config, kinds));
+            ids = Some(config.retention.clone());
             let (providers_n, destinations_n) = (config.providers.len(), config.destinations.len());
             (
                 Vec::new(),
@@ -61,12 +62,16 @@ pub(super) fn check(file: Option<&Path>, is_json: bool, kinds: &Kinds) -> ExitCo
         );
     }
     if is_json {
-        say(json!({ "ok": problems.is_empty(), "problems": problems, "warnings": warnings }));
+        let ids = ids.as_ref().map(retention::as_json);
+        say(json!({ "ok": problems.is_empty(), "problems": problems, "warnings": warnings, "ids": ids }));
     } else if problems.is_empty() {
         for warning in &warnings {
             complain(format!("warning: {warning}"));
         }
         say(summary);
+        if let Some(words) = ids.as_ref().and_then(retention::in_words) {
+            say(words);
+        }
     } else {
         for problem in &problems {
             complain(problem);
@@ -169,12 +174,13 @@ pub(crate) fn markdown(kinds: &[Provider]) -> String {
         let id = event.map(|event| places(&event.id)).unwrap_or_default();
         let weak = if event.is_some_and(|event| !event.id_signed) { " (unsigned)" } else { "" };
         lines.push(format!(
-            "| `{}` | [{}]({}) | {} | {id}{weak} | {} h |",
+            "| `{}` | [{}]({}) | {} | {id}{weak} | {} h{} |",
             spec.kind,
             spec.title,
             spec.docs,
             signed_by(spec),
-            spec.horizon_h
+            spec.horizon_h,
+            retention::when_asked(spec)
         ));
     }
     lines.join("\n")
@@ -246,14 +252,14 @@ fn described(kind: &Provider, spec: &Spec) -> String {
     let settings: String = spec.setting.iter().map(setting).collect();
     format!(
         "{} ({})\n  facts         {} ({})\n  signature     {}\n  event id      {id}\n  secret        {}\n  \
-         resends for   {} h\n  answer within {} ms\n  samples       {}{settings}",
+         resends for   {}\n  answer within {} ms\n  samples       {}{settings}",
         spec.title,
         spec.kind,
         confidence(spec),
         spec.docs,
         signed_by(spec),
         spec.secret_hint,
-        spec.horizon_h,
+        retention::sent_again(spec),
         spec.answer_within_ms,
         samples.join(", "),
     )
@@ -262,7 +268,8 @@ fn described(kind: &Provider, spec: &Spec) -> String {
 fn summary(spec: &Spec) -> serde_json::Value {
     json!({
         "kind": spec.kind, "title": spec.title, "confidence": confidence(spec), "docs": spec.docs,
-        "secret_hint": spec.secret_hint, "horizon_h": spec.horizon_h, "answer_within_ms": spec.answer_within_ms,
+        "secret_hint": spec.secret_hint, "horizon_h": spec.horizon_h,
+        "resend_h": retention::resend_json(spec), "answer_within_ms": spec.answer_within_ms,
         "signature": signed_by(spec), "has_signed_time": spec.has_signed_time(),
         "weakness": spec.signature.weak.map(Weakness::as_str),
         "settings": spec.setting.iter().map(|one| json!({

@@ -1,19 +1,15 @@
 //! `[providers.NAME]`: who may send, how it signs, and where its events go.
 
-use std::collections::BTreeMap;
-
 use super::field::{Checker, Field, Table};
 use super::kind_settings;
 use super::load::{KindFacts, SecretsNeed};
 use super::problem::nearest;
-use super::{OnHandlerError, ProviderConfig, RetentionConfig, RetryConfig, RouteConfig, Secret};
+use super::{OnHandlerError, ProviderConfig, RetryConfig, RouteConfig, Secret, age};
 use crate::types::{Name, OnConflict, stored_text};
 
 /// How failing handlers are tried again unless `retry` says otherwise.
 const RETRY: RetryConfig =
     RetryConfig { first_ms: 1_000, max_ms: 3_600_000, attempts_n: 30, age_max_ms: 259_200_000 };
-/// How long ids are remembered for kinds whose signature covers no time. Days.
-const UNTIMED_DAYS: u32 = 400;
 /// Most patterns in `types`.
 const TYPES_N_MAX: usize = 256;
 
@@ -50,6 +46,7 @@ pub(super) fn provider(
     let secrets = secrets(checker, &mut table, (needs_secrets, is_unverified_accepted));
     let words = [("keep", OnHandlerError::Keep), ("reject", OnHandlerError::Reject)];
     let on_handler_error = table.word(checker, "on_handler_error", &words).unwrap_or(OnHandlerError::Keep);
+    let age = age::age(checker, &mut table, facts);
     let words = [("keep", OnConflict::Keep), ("dispatch", OnConflict::Dispatch)];
     let on_conflict = table.word(checker, "on_conflict", &words);
     let types = table.take(checker, "types").map_or_else(Vec::new, |field| types(checker, &field));
@@ -67,6 +64,7 @@ pub(super) fn provider(
         settings,
         is_unverified_accepted,
         on_handler_error,
+        age,
         on_conflict,
         types,
         is_first_party,
@@ -244,44 +242,4 @@ fn target(checker: &mut Checker<'_>, field: &Field, destinations: &[String]) -> 
     };
     checker.problem_shown(field, "is not a destination", remedy);
     None
-}
-
-/// `[retention]`, against the floors of the kinds in use.
-pub(super) fn retention(
-    checker: &mut Checker<'_>,
-    table: &mut Table,
-    providers: &BTreeMap<Name, ProviderConfig>,
-    (kinds, defaults): (&[KindFacts], &str),
-) -> RetentionConfig {
-    let Some(mut table) = table.table(checker, "retention") else {
-        return RetentionConfig { ids_days: 0, ids_days_of: BTreeMap::new() };
-    };
-    let field = table.take(checker, "ids_days");
-    let ids_days = field.as_ref().and_then(|field| field.number(checker, &(1..=3_650)));
-    let ids_days = ids_days.and_then(|days| u32::try_from(days).ok());
-    let mut ids_days_of = BTreeMap::new();
-    for (name, provider) in providers {
-        let floor = kinds.iter().find(|facts| facts.kind == provider.kind).map_or(0, floor_days);
-        let (Some(field), Some(days)) = (&field, ids_days) else { continue };
-        if days >= floor {
-            continue;
-        }
-        if field.source == defaults {
-            ids_days_of.insert(name.clone(), floor);
-        } else {
-            let why =
-                format!("is less than provider `{name}` (kind `{}`) needs, {floor} days", provider.kind);
-            let remedy = format!("set it to {floor} or more, or leave it out");
-            checker.problem_shown(field, why, remedy);
-        }
-    }
-    table.finish(checker);
-    RetentionConfig { ids_days: ids_days.unwrap_or_default(), ids_days_of }
-}
-
-/// How long ids of a kind must be remembered. Days: its horizon, rounded up, and [`UNTIMED_DAYS`] when its
-/// signature covers no time, because then a recorded request can be played again at any time.
-fn floor_days(facts: &KindFacts) -> u32 {
-    let horizon_days = facts.horizon_h.div_ceil(24);
-    if facts.has_signed_time { horizon_days } else { horizon_days.max(UNTIMED_DAYS) }
 }
