@@ -196,7 +196,8 @@ impl Provider {
         });
         match ready {
             Ok(ready) if mistakes.is_empty() => {
-                Ok(ActiveProvider { chosen, ..self.active(name, spec, (handlers, ready), public_url) })
+                let active = self.active(name, spec, (handlers, ready), public_url);
+                Ok(ActiveProvider { chosen, ..active.with_age(config.age) })
             }
             _ => Err(mistakes),
         }

@@ -1,7 +1,9 @@
 //! What a provider verifies with, and what its operator chose for it.
 
+use std::sync::Arc;
+
 use super::ActiveProvider;
-use crate::config::{KindSettings, ProviderConfig, Secret};
+use crate::config::{AgeConfig, KindSettings, ProviderConfig, Secret};
 use crate::handler::TypePattern;
 use crate::spec::{SignatureSpec, Spec};
 use crate::types::OnConflict;
@@ -60,7 +62,39 @@ impl Chosen {
     }
 }
 
+/// The operator's bounds in place of the kind's. How far ahead a time may be stays as it is.
+fn bounded(signature: &mut SignatureSpec, age: AgeConfig) {
+    let (_, ahead_s) = signature.tolerances_s();
+    match (signature.tolerance_s, age.tolerance_s, age.max_age_s) {
+        (Some(_), Some(past_s), _) => {
+            (signature.tolerance_s, signature.tolerance_future_s) = (Some(past_s), Some(ahead_s));
+        }
+        // Nobody says how far the sender's clock may be ahead either.
+        (None, _, Some(past_s)) if signature.age_unchecked => {
+            (signature.tolerance_s, signature.tolerance_future_s) = (Some(past_s), Some(u32::MAX));
+        }
+        _ => {}
+    }
+}
+
 impl ActiveProvider {
+    /// Bounds the age of signed times as its operator says.
+    #[must_use]
+    pub fn with_age(mut self, age: AgeConfig) -> Self {
+        if age == AgeConfig::default() {
+            return self;
+        }
+        let spec = Arc::make_mut(&mut self.spec);
+        bounded(&mut spec.signature, age);
+        self.ready.keys = self.ready.keys.with_tolerance_s(spec.signature.tolerances_s());
+        if let Some(other) = &mut spec.alternative {
+            bounded(other, age);
+            let tolerance_s = other.tolerances_s();
+            self.ready.alternative = self.ready.alternative.map(|keys| keys.with_tolerance_s(tolerance_s));
+        }
+        self
+    }
+
     /// What its operator wants done with another content under an event's key; `None` leaves it to the kind.
     pub fn on_conflict(&self) -> Option<OnConflict> {
         self.chosen.on_conflict

@@ -16,6 +16,7 @@ mod admit;
 mod admit_bounds;
 mod admit_faults;
 mod admit_nodes;
+mod age;
 mod api;
 mod app;
 mod bad_input;
