@@ -360,7 +360,14 @@ impl ActiveProvider {
 
     /// As [`ActiveProvider::read`]; a request with more than `n_max` events is kept as one that cannot be read.
     pub(crate) fn read_at_most(&self, verified: &Verified, n_max: usize) -> Vec<IncomingEvent> {
-        read::read((&self.name, &self.spec), verified, &|json| self.opened(json), n_max)
+        let by = read::ReadAs {
+            name: &self.name,
+            spec: &self.spec,
+            types: &self.chosen.types,
+            on_conflict: self.chosen.on_conflict,
+            n_max,
+        };
+        read::read(by, verified, &|json| self.opened(json))
     }
 
     /// What the sender of a believed request wants to hear instead of our JSON.

@@ -16,7 +16,11 @@ const HEADERS: [(&str, &str); 2] =
     [("primary", "box-signature-primary"), ("secondary", "box-signature-secondary")];
 const TIME: &str = "box-delivery-timestamp";
 
-fn verify(request: &RawRequest, keys: &Keys) -> Result<usize, VerifyError> {
+fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
+    secret_of(request, keys).map(|secret_n| Believed::of(secret_n, &[&request.body]))
+}
+
+fn secret_of(request: &RawRequest, keys: &Keys) -> Result<usize, VerifyError> {
     let headers = &request.headers;
     for (name, want) in [("box-signature-version", "1"), ("box-signature-algorithm", "HmacSHA256")] {
         if deciding_header(headers, name)? != want {

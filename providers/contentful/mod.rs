@@ -17,7 +17,11 @@ const NAMES: &str = "x-contentful-signed-headers";
 const NAMES_N_MAX: usize = 64;
 const TIME: &str = "x-contentful-timestamp";
 
-fn verify(request: &RawRequest, keys: &Keys) -> Result<usize, VerifyError> {
+fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
+    secret_of(request, keys).map(|secret_n| Believed::of(secret_n, &[&request.body]))
+}
+
+fn secret_of(request: &RawRequest, keys: &Keys) -> Result<usize, VerifyError> {
     let headers = &request.headers;
     let signature = decode_hex(deciding_header(headers, SIGNATURE)?);
     let signature = signature.ok_or_else(|| VerifyError::malformed(SIGNATURE, "it is not hexadecimal"))?;

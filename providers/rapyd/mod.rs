@@ -13,7 +13,11 @@ pub(super) fn provider() -> Provider {
 
 const NAME: &str = "signature";
 
-fn verify(request: &RawRequest, keys: &Keys) -> Result<usize, VerifyError> {
+fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
+    secret_of(request, keys).map(|secret_n| Believed::of(secret_n, &[&request.body]))
+}
+
+fn secret_of(request: &RawRequest, keys: &Keys) -> Result<usize, VerifyError> {
     let header = |name| deciding_header(&request.headers, name);
     let given = decode_base64(header(NAME)?);
     let given = given.ok_or_else(|| VerifyError::malformed(NAME, "it is not base64"))?;

@@ -40,25 +40,22 @@ impl Ready {
     }
 }
 
-/// What `[providers.NAME]` says beside its keys; nothing where no operator was asked.
+/// What `[providers.NAME]` says of events; nothing where no operator was asked.
 #[derive(Clone, Default)]
 pub(super) struct Chosen {
+    /// What becomes of other content under an event's key; the kind's own where it is absent.
     pub(super) on_conflict: Option<OnConflict>,
-    pub(super) types: Vec<TypePattern>,
+    /// The types that its sender was told to send, as patterns; any where it is empty.
+    pub(super) types: Vec<String>,
 }
 
 impl Chosen {
     /// What the operator wrote, or which of its types are no patterns.
     pub(super) fn of(config: &ProviderConfig) -> Result<Self, Vec<String>> {
-        let mut mistakes = Vec::new();
-        let mut types = Vec::new();
-        for text in &config.types {
-            match TypePattern::parse(text) {
-                Ok(pattern) => types.push(pattern),
-                Err(mistake) => mistakes.push(mistake),
-            }
-        }
-        if mistakes.is_empty() { Ok(Self { on_conflict: config.on_conflict, types }) } else { Err(mistakes) }
+        let parsed = config.types.iter().map(|text| TypePattern::parse(text));
+        let mistakes: Vec<String> = parsed.filter_map(Result::err).collect();
+        let chosen = Self { on_conflict: config.on_conflict, types: config.types.clone() };
+        if mistakes.is_empty() { Ok(chosen) } else { Err(mistakes) }
     }
 }
 
@@ -93,15 +90,5 @@ impl ActiveProvider {
             self.ready.alternative = self.ready.alternative.map(|keys| keys.with_tolerance_s(tolerance_s));
         }
         self
-    }
-
-    /// What its operator wants done with another content under an event's key; `None` leaves it to the kind.
-    pub fn on_conflict(&self) -> Option<OnConflict> {
-        self.chosen.on_conflict
-    }
-
-    /// The types that its operator subscribed to; none where nothing was said about them.
-    pub fn types(&self) -> &[TypePattern] {
-        &self.chosen.types
     }
 }

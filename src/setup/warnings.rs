@@ -2,7 +2,7 @@
 
 use crate::config::{Config, ProviderConfig, Secret};
 use crate::provider::Provider;
-use crate::spec::Spec;
+use crate::spec::{Source, Spec};
 use crate::types::Name;
 
 /// A line each.
@@ -14,6 +14,7 @@ pub(crate) fn warnings(config: &Config, kinds: &[Provider]) -> Vec<String> {
         let Some(spec) = kind.and_then(|kind| kind.spec().ok()) else { continue };
         settings(&mut warnings, (name, provider), spec);
         age(&mut warnings, (name, provider), spec);
+        warnings.extend(types(name, provider, spec));
         let own = secrets(name, provider, spec);
         warnings.extend(own.iter().filter_map(|one| shared(one, &seen)));
         seen.extend(own);
@@ -64,6 +65,29 @@ fn age(warnings: &mut Vec<String>, (name, provider): (&Name, &ProviderConfig), s
              should its later attempts carry the time of the first, they are refused, and the event is lost",
             spec.horizon_h
         ));
+    }
+}
+
+/// Types that anybody who has seen a request could write.
+fn types(name: &Name, provider: &ProviderConfig, spec: &Spec) -> Option<String> {
+    let key = format!("providers.{name}.types");
+    let unsigned = spec.event.iter().find(|event| event.is_type_unsigned());
+    match (unsigned, provider.types.is_empty()) {
+        (Some(event), true) => {
+            let header = event.event_type.0.iter().find_map(|source| match source {
+                Source::Header(name) => name.split('|').next(),
+                _ => None,
+            });
+            Some(format!(
+                "{key}: is not there, and the type of this kind is in a header that no signature covers, `{}`: whoever \
+                 has seen one request can have it taken for any type; list the types that its sender was told to send",
+                header.unwrap_or_default()
+            ))
+        }
+        (None, false) => Some(format!(
+            "{key}: changes nothing: no type of this kind is in an unsigned header; leave it out"
+        )),
+        _ => None,
     }
 }
 

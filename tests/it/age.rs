@@ -1,9 +1,10 @@
 //! How old a signed time may be: as its sender says, or as the operator does, of every kind that checks one.
 
-use hooklatch::config::AgeConfig;
+use hooklatch::config::{AgeConfig, KindSettings, OnHandlerError, ProviderConfig, RetryConfig, Secret};
 use hooklatch::provider::{ActiveProvider, filled_sample};
 use hooklatch::providers::builtin;
 use hooklatch::spec::Spec;
+use hooklatch::types::Name;
 use hooklatch::verify::{RawRequest, VerifyError};
 
 use crate::providers::{NOW_S, dev, request, sign_at};
@@ -101,4 +102,44 @@ fn no_kind_checks_an_age_that_its_file_does_not_state() {
         assert!(!checks || states, "{}: say tolerance_s in provider.toml", kind.kind());
         assert!(!checks || !code.contains("TOLERANCE_S"), "{}: ask keys.tolerance_s()", kind.kind());
     }
+}
+
+#[test]
+fn what_an_operator_says_of_age_and_types_holds_for_the_provider_alone() {
+    let kinds = builtin();
+    let kind = |name: &str| kinds.iter().find(|kind| kind.kind() == name).unwrap();
+    let secret = Secret::new("a-secret-of-two-parties-0123");
+    let config = |kind: &str, age, types: &[&str]| ProviderConfig {
+        kind: Name::parse(kind).unwrap(),
+        secrets: vec![secret.clone()],
+        settings: KindSettings::default(),
+        is_unverified_accepted: false,
+        on_handler_error: OnHandlerError::Keep,
+        age,
+        on_conflict: None,
+        types: types.iter().map(ToString::to_string).collect(),
+        is_first_party: false,
+        routes: Vec::new(),
+        retry: RetryConfig { first_ms: 1, max_ms: 1, attempts_n: 1, age_max_ms: 1 },
+    };
+    let ready = |name: &str, config: &ProviderConfig| {
+        kind(name).activate(&Name::parse(name).unwrap(), config, "https://hooks.example.com").unwrap()
+    };
+    let wide = AgeConfig { tolerance_s: Some(3_600), max_age_s: None };
+    let (own, wide) = (
+        ready("stripe", &config("stripe", AgeConfig::default(), &[])),
+        ready("stripe", &config("stripe", wide, &[])),
+    );
+    let request = signed(&own, kind("stripe").sample_list()[0]);
+    assert!(judged(&own, &request, 3_000).is_err() && judged(&wide, &request, 3_000).is_ok());
+    let types = |types: &[&str]| {
+        let provider = ready("github", &config("github", AgeConfig::default(), types));
+        let request = signed(&provider, ("pull_request", "{\"action\":\"opened\"}"));
+        let events = provider.read(&provider.verify(request).unwrap());
+        events[0].event_type.clone()
+    };
+    let all = types(&[]);
+    assert!(all.starts_with("pull_request"), "{all}");
+    assert_eq!((types(&["push", "pull_*"]), types(&[&all]), types(&["*"])), (all.clone(), all.clone(), all));
+    assert_eq!(types(&["push", "pull"]), "unknown");
 }

@@ -246,6 +246,13 @@ fn handlers_never_have_more_than_half_of_the_time_to_answer() {
 }
 
 #[test]
+fn kinds_without_a_signed_time_are_remembered_longer_by_themselves() {
+    let text = format!("{STRIPE}[providers.github]\nsecrets = [\"s\"]\n");
+    let days = |name: &str| right(&text, &[]).retention.ids_days_for(&Name::parse(name).expect("a name"));
+    assert!(days("stripe") < 400 && days("github") == 400);
+}
+
+#[test]
 fn ids_are_remembered_for_as_long_as_each_kind_needs_them() {
     let paypal = "[providers.paypal]\nsettings = { webhook_id = \"w\" }\n";
     let own = |name: &str| format!("[providers.{name}]\nsecrets = [\"s\"]\n");

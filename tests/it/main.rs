@@ -58,4 +58,5 @@ mod store;
 mod stub;
 mod tidy;
 mod two_nodes;
+mod warned;
 mod work;
