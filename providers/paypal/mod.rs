@@ -15,6 +15,7 @@ pub(super) fn provider() -> Provider {
 }
 
 const SIGNATURE: &str = "paypal-transmission-sig";
+const TIME: &str = "paypal-transmission-time";
 const CERT_URL: &str = "paypal-cert-url";
 const ALGORITHM: &str = "paypal-auth-algo";
 
@@ -27,12 +28,16 @@ fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
     let signature = decode_base64(header(SIGNATURE)?);
     let signature = signature.ok_or_else(|| VerifyError::malformed(SIGNATURE, "it is not base64"))?;
     let id = header("paypal-transmission-id")?;
-    let time = header("paypal-transmission-time")?;
+    let time = header(TIME)?;
     if id.contains('|') || time.contains('|') {
         return Err(VerifyError::malformed(
             "paypal-transmission-id",
             "it could be told from the time in two ways",
         ));
+    }
+    // PayPal bounds its age nowhere; the operator may.
+    if keys.tolerance_s() != (0, 0) {
+        check_timestamp((TimeUnit::Rfc3339, TIME, time), request.received_at_ms, keys.tolerance_s())?;
     }
     let certificate = certificate(request, keys)?;
     let message = format!("{id}|{time}|{}|{}", keys.setting("webhook_id")?, crc32(&request.body));
@@ -87,7 +92,7 @@ fn sign(keys: &Keys, body: &[u8], at: &SignAt) -> Result<Signed, SignError> {
     let signature = keys.sign_public(PublicScheme::RsaSha256, message.as_bytes())?;
     Ok(Signed::json(body.to_vec())
         .with("paypal-transmission-id", at.id.as_str())
-        .with("paypal-transmission-time", time)
+        .with(TIME, time)
         .with(ALGORITHM, "SHA256withRSA")
         .with(CERT_URL, "https://api.paypal.com/v1/notifications/certs/hooklatch-dev")
         .with(SIGNATURE, base64_text(&signature)))

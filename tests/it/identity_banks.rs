@@ -1,6 +1,7 @@
 //! Forged requests against senders of payments, banks and billing: what a signature leaves open yields no second event.
 
 use bytes::Bytes;
+use hooklatch::config::AgeConfig;
 use hooklatch::provider::{ActiveProvider, Provider, filled_sample};
 use hooklatch::providers::builtin;
 use hooklatch::types::IncomingEvent;
@@ -152,10 +153,30 @@ fn another_body_of_the_same_crc_under_one_paypal_transmission_is_a_conflict_what
     assert_eq!((first.key.event_id.as_str(), second.key.event_id.as_str()), ("WH-1", "WH-2"));
     is_conflict(&first, &second);
 
-    // Years later it is as good, and as well known.
+    is_copy(&first, &paypal.reads(sent.request()));
+}
+
+#[test]
+fn the_age_of_a_paypal_transmission_is_bounded_where_the_operator_says_so() {
+    let paypal = Sender::of("paypal");
+    let sent = paypal.sends("PAYMENT.SALE.COMPLETED");
     let mut late = sent.request();
-    late.received_at_ms += 1_000;
-    is_copy(&first, &paypal.reads(late));
+    late.received_at_ms += 3_600_000;
+    assert!(paypal.provider.verify(late.clone()).is_ok());
+    let age = AgeConfig { tolerance_s: None, max_age_s: Some(3_000) };
+    let bounded = paypal.provider.clone().with_age(age);
+    assert!(bounded.verify(sent.request()).is_ok());
+    assert!(bounded.verify(late).is_err());
+}
+
+#[test]
+fn a_paddle_notice_that_waited_in_a_relay_is_believed_where_the_operator_says_so() {
+    let paddle = Sender::of("paddle_billing");
+    let mut late = paddle.sends("payout.paid").request();
+    late.received_at_ms += 60_000;
+    assert!(paddle.provider.verify(late.clone()).is_err());
+    let age = AgeConfig { tolerance_s: Some(300), max_age_s: None };
+    assert!(paddle.provider.clone().with_age(age).verify(late).is_ok());
 }
 
 #[test]
