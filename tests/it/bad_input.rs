@@ -198,6 +198,9 @@ async fn after_a_good_signature_what_has_no_id_is_dispatched_by_its_content_and_
         case.check(&what, body, &[&signature], (200, "accepted")).await;
         case.check(&what, body, &[&signature], (200, "duplicate")).await;
     }
+    let metrics = case.server.admin_text("/metrics").await;
+    assert!(metrics.contains("hooklatch_unidentified_total{provider=\"stripe\"} 8"), "{metrics}");
+    assert!(case.server.log().contains("an event goes by its content"), "{}", case.server.log());
     let mut case = case;
     case.server.kill();
     let rows = case.database.store().await.event_list(None, 100).await.unwrap();
