@@ -61,7 +61,7 @@ pub fn builtin() -> Vec<Provider> {
         kind!("buildkite": "build.finished" in "build.finished", "job.started" in "job.started", "ping" in "ping"),
         kind!("calendly": "invitee.created" in "invitee.created", "invitee.canceled" in "invitee.canceled", "routing_form_submission.created" in "routing_form_submission.created"),
         kind!("cashfree": "PAYMENT_SUCCESS_WEBHOOK" in "PAYMENT_SUCCESS_WEBHOOK", "PAYMENT_FAILED_WEBHOOK" in "PAYMENT_FAILED_WEBHOOK", "PAYMENT_USER_DROPPED_WEBHOOK" in "PAYMENT_USER_DROPPED_WEBHOOK"),
-        kind!("chargebee": "subscription_created" in "subscription_created", "payment_succeeded" in "payment_succeeded", "invoice_generated" in "invoice_generated"),
+        kind!("chargebee": "subscription_created" in "subscription_created", "payment_succeeded" in "payment_succeeded", "invoice_generated" in "invoice_generated", "customer_changed" in "customer_changed"),
         kind!("checkout_com": "payment_captured" in "payment_captured", "payment_captured" in "payment_captured-2019", "payment_approved" in "payment_approved", "payment_refunded" in "payment_refunded"),
         kind!("circle": "transactions.inbound" in "transactions.inbound", "transactions.outbound" in "transactions.outbound", "webhooks.test" in "webhooks.test"),
         kind!("circleci": "workflow-completed" in "workflow-completed", "job-completed" in "job-completed", "ping" in "ping"),
