@@ -122,6 +122,9 @@ fn no_kind_is_left_half_filled_in() {
         let listed: Vec<&str> = kind.sample_list().iter().map(|(_, text)| *text).collect();
         for entry in std::fs::read_dir(folder(name).join("samples")).into_iter().flatten() {
             let path = entry.unwrap().path();
+            if path.file_name().is_some_and(|name| name == "sources.toml") {
+                continue;
+            }
             if !listed.contains(&std::fs::read_to_string(&path).unwrap().as_str()) {
                 left.push(format!(
                     "{name}: list samples/{} in mod.rs",
@@ -168,7 +171,14 @@ fn ids_and_types_are_read_where_each_sender_puts_them() {
         assert_eq!(got, want);
     }
     check("stripe", "stripe-043", &[("evt_1Pgc76G7bFhVfS0a", "payment_intent.succeeded")]);
-    check("github", "github-own-ok", &[("signal:4:ping,3:d-1,64:d829fd813fcba0344ca993db3e118869cf997e0791bde276a28e50ef0f6c9e5e", "ping")]);
+    check(
+        "github",
+        "github-own-ok",
+        &[(
+            "signal:4:ping,3:d-1,64:d829fd813fcba0344ca993db3e118869cf997e0791bde276a28e50ef0f6c9e5e",
+            "ping",
+        )],
+    );
     check("shopify", "shopify-own-ok", &[("3:e-1,11:orders/paid", "orders/paid")]);
     check("paystack", "paystack-149", &[("14:charge.success,6:302961", "charge.success")]);
     let gocardless = [("EV00BD05S5VM2T", "subscriptions.created"), ("EV00BD05TB8K63", "mandates.created")];
