@@ -158,7 +158,8 @@ fn vector(
     // A byte of no token may be missed as well, but shows less.
     let first = fitting.next();
     let by_signature = |(judged, _): &(Judged, Value)| judged.expect == "valid" || judged.step == "signature";
-    let best = first.iter().cloned().find(by_signature).or_else(|| fitting.find(by_signature)).or(first);
+    let is_best = first.as_ref().is_none_or(by_signature);
+    let best = if is_best { first } else { fitting.find(by_signature).or(first) };
     let fitting = best.map(|(_, written)| written);
     fitting.ok_or_else(|| {
         let (kind, suffix) = (kind.kind(), case.suffix);
