@@ -6,7 +6,7 @@ use hooklatch::providers::builtin;
 use hooklatch::verify::{SignAt, Signed};
 
 use crate::process::{Server, client, now_s};
-use crate::providers::dev;
+use crate::providers::{NOW_S, dev, request, sign_at};
 
 type Headers = Vec<(String, String)>;
 
@@ -159,4 +159,20 @@ async fn genuine_events_that_look_alike_are_each_accepted() {
         let signed = sender.signed("supabase", ("", id), sms);
         assert_eq!(sender.post("supabase", &signed.headers, &signed.body).await, outcome);
     }
+}
+
+#[test]
+fn what_a_client_says_twice_in_one_batch_is_said_twice() {
+    let provider = dev(builtin().iter().find(|one| one.kind() == "pusher").unwrap());
+    let said = r#"{"name":"client_event","channel":"c","event":"ping","data":"d","socket_id":"1.1"}"#;
+    let body = format!(r#"{{"time_ms":1327078148132,"events":[{said},{said}]}}"#);
+    let keys = || -> Vec<String> {
+        let at = sign_at(&provider, "");
+        let Signed { headers, body } = provider.sign(body.as_bytes(), &at).unwrap();
+        let verified = provider.verify(request(&headers, &body, &at.url, NOW_S)).unwrap();
+        provider.read(&verified).iter().map(|event| event.key.event_id.clone()).collect()
+    };
+    let first = keys();
+    assert!(first.len() == 2 && first[0] != first[1], "{first:?}");
+    assert_eq!(keys(), first, "and is the same when the batch is sent again");
 }
