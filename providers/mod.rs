@@ -66,7 +66,7 @@ pub fn builtin() -> Vec<Provider> {
         kind!("circle": "transactions.inbound" in "transactions.inbound", "transactions.outbound" in "transactions.outbound", "webhooks.test" in "webhooks.test"),
         kind!("circleci": "workflow-completed" in "workflow-completed", "job-completed" in "job-completed", "ping" in "ping"),
         kind!("clerk": "user.created" in "user.created", "session.created" in "session.created", "organization.updated" in "organization.updated"),
-        kind!("cloudevents": "com.example.order.placed" in "com.example.order.placed", "com.example.order.paid" in "com.example.order.paid", "com.example.order.shipped" in "com.example.order.shipped"),
+        kind!("cloudevents": "com.example.order.placed" in "com.example.order.placed", "com.example.order.paid" in "com.example.order.paid", "com.example.order.shipped" in "com.example.order.shipped", "com.github.pull_request.opened" in "com.github.pull_request.opened"),
         kind!("cloudflare_notifications": "health_check_status_notification" in "health_check_status_notification", "advanced_ddos_attack_l4_alert" in "advanced_ddos_attack_l4_alert", "dedicated_ssl_certificate_event_type" in "dedicated_ssl_certificate_event_type"),
         kind!("cloudflare_stream": "ready" in "ready", "error" in "error", "inprogress" in "inprogress"),
         kind!("coinbase_cdp": "checkout.payment.success" in "checkout.payment.success", "checkout.payment.failed" in "checkout.payment.failed", "onchain.activity.detected" in "onchain.activity.detected"),
