@@ -22,58 +22,57 @@ const ALGORITHMS: [Oid<'static>; 5] = [
 /// Longest certificate that is read. Bytes.
 const CERTIFICATE_BYTES_MAX: usize = 8_192;
 
-/// Whose word counts, and when.
-#[derive(Debug, Clone, Copy)]
-pub struct ChainRules<'a> {
-    /// The roots, PEM, one after the other.
-    pub roots: &'a str,
-    /// The mark, an object identifier, that each certificate of the chain must have, from the first on. There must be as
-    /// many certificates as marks, the root not counted.
-    pub marks: &'a [&'a str],
-    /// When every certificate has to be valid. Unix seconds.
-    pub at_s: i64,
-    /// How far clocks may be apart. Seconds.
-    pub skew_s: i64,
+/// The key of a certificate that a root vouches for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Vouched {
+    /// What is vouched for.
+    pub key: PublicKey,
+    /// From when on every certificate is valid, the root's included. Unix seconds.
+    pub from_s: i64,
+    /// Until when. Unix seconds.
+    pub until_s: i64,
+}
+
+impl Vouched {
+    /// Whether every certificate was valid at this time, or `skew_s` before or after.
+    pub fn is_valid_at(&self, at_s: i64, skew_s: i64) -> bool {
+        (self.from_s.saturating_sub(skew_s)..=self.until_s.saturating_add(skew_s)).contains(&at_s)
+    }
 }
 
 /// The key of the first certificate in `chain` (DER), or why nobody vouches for it. Each is signed by the next, and the
-/// last by one of the roots; a root at its end is not needed and not looked at.
-pub fn chained_key(chain: &[Vec<u8>], rules: ChainRules<'_>) -> Result<PublicKey, &'static str> {
-    let chain = chain.get(..rules.marks.len()).ok_or("the chain is too short")?;
+/// last by one of the `roots` (PEM, one after the other). Each must have its mark, the object identifier of an extension:
+/// there are as many certificates as `marks`, the root not counted; it may stand behind them, and is not looked at.
+pub fn vouched(chain: &[Vec<u8>], roots: &str, marks: &[&str]) -> Result<Vouched, &'static str> {
+    let chain = chain.get(..marks.len()).ok_or("the chain is too short")?;
     let chain: Vec<X509Certificate<'_>> =
         chain.iter().map(|der| parsed(der)).collect::<Option<_>>().ok_or("a certificate cannot be read")?;
-    for (certificate, mark) in chain.iter().zip(rules.marks) {
-        let has_mark = certificate.extensions().iter().any(|one| one.oid.to_id_string() == *mark);
-        if !has_mark {
-            return Err("a certificate is for another purpose");
-        }
+    let has_mark = |(certificate, mark): (&X509Certificate<'_>, &&str)| {
+        certificate.extensions().iter().any(|one| one.oid.to_id_string() == **mark)
+    };
+    if !chain.iter().zip(marks).all(has_mark) {
+        return Err("a certificate is for another purpose");
     }
-    let pems: Vec<Pem> = Pem::iter_from_buffer(rules.roots.as_bytes()).filter_map(Result::ok).collect();
+    let pems: Vec<Pem> = Pem::iter_from_buffer(roots.as_bytes()).filter_map(Result::ok).collect();
     let roots: Vec<X509Certificate<'_>> = pems.iter().filter_map(|pem| parsed(&pem.contents)).collect();
-    let last = chain.last().ok_or("the chain is empty")?;
+    let (leaf, last) = chain.first().zip(chain.last()).ok_or("the chain is empty")?;
     // The last link first: a stranger can have made all others.
     let root =
         roots.iter().find(|root| is_issued(last, root)).ok_or("no known root vouches for the chain")?;
-    for (depth, issuer) in chain.iter().skip(1).chain([root]).enumerate() {
-        if !is_authority(issuer, depth) {
-            return Err("a certificate that vouches for another may not");
-        }
+    let mut authorities = chain.iter().skip(1).chain([root]).enumerate();
+    if !authorities.all(|(depth, issuer)| is_authority(issuer, depth)) {
+        return Err("a certificate that vouches for another may not");
     }
-    for pair in chain.windows(2).rev() {
-        if !matches!(pair, [certificate, issuer] if is_issued(certificate, issuer)) {
-            return Err("a certificate was not issued by the next");
-        }
+    let is_link = |pair: &[X509Certificate<'_>]| matches!(pair, [certificate, issuer] if is_issued(certificate, issuer));
+    if !chain.windows(2).rev().all(is_link) {
+        return Err("a certificate was not issued by the next");
     }
-    let is_valid = |certificate: &&X509Certificate<'_>| {
-        let validity = certificate.validity();
-        let from = validity.not_before.timestamp().saturating_sub(rules.skew_s);
-        (from..=validity.not_after.timestamp().saturating_add(rules.skew_s)).contains(&rules.at_s)
-    };
-    if !chain.iter().chain([root]).all(|certificate| is_valid(&certificate)) {
-        return Err("a certificate was not valid then");
-    }
-    let leaf = chain.first().ok_or("the chain is empty")?;
-    PublicKey::of_parsed(leaf.public_key()).ok_or("the key of the certificate cannot be read")
+    let validities = || chain.iter().chain([root]).map(|one| one.validity());
+    Ok(Vouched {
+        key: PublicKey::of_parsed(leaf.public_key()).ok_or("the key of the certificate cannot be read")?,
+        from_s: validities().map(|one| one.not_before.timestamp()).max().unwrap_or(i64::MAX),
+        until_s: validities().map(|one| one.not_after.timestamp()).min().unwrap_or(i64::MIN),
+    })
 }
 
 /// A certificate and nothing behind it, without critical parts that nobody here knows.
@@ -127,26 +126,25 @@ mod tests {
     const REAL_INTERMEDIATE: &str = "MIIDFjCCApygAwIBAgIUIsGhRwp0c2nvU4YSycafPTjzbNcwCgYIKoZIzj0EAwMwZzEbMBkGA1UEAwwSQXBwbGUgUm9vdCBDQSAtIEczMSYwJAYDVQQLDB1BcHBsZSBDZXJ0aWZpY2F0aW9uIEF1dGhvcml0eTETMBEGA1UECgwKQXBwbGUgSW5jLjELMAkGA1UEBhMCVVMwHhcNMjEwMzE3MjAzNzEwWhcNMzYwMzE5MDAwMDAwWjB1MUQwQgYDVQQDDDtBcHBsZSBXb3JsZHdpZGUgRGV2ZWxvcGVyIFJlbGF0aW9ucyBDZXJ0aWZpY2F0aW9uIEF1dGhvcml0eTELMAkGA1UECwwCRzYxEzARBgNVBAoMCkFwcGxlIEluYy4xCzAJBgNVBAYTAlVTMHYwEAYHKoZIzj0CAQYFK4EEACIDYgAEbsQKC94PrlWmZXnXgtxzdVJL8T0SGYngDRGpngn3N6PT8JMEb7FDi4bBmPhCnZ3/sq6PF/cGcKXWsL5vOteRhyJ45x3ASP7cOB+aao90fcpxSv/EZFbniAbNgZGhIhpIo4H6MIH3MBIGA1UdEwEB/wQIMAYBAf8CAQAwHwYDVR0jBBgwFoAUu7DeoVgziJqkipnevr3rr9rLJKswRgYIKwYBBQUHAQEEOjA4MDYGCCsGAQUFBzABhipodHRwOi8vb2NzcC5hcHBsZS5jb20vb2NzcDAzLWFwcGxlcm9vdGNhZzMwNwYDVR0fBDAwLjAsoCqgKIYmaHR0cDovL2NybC5hcHBsZS5jb20vYXBwbGVyb290Y2FnMy5jcmwwHQYDVR0OBBYEFD8vlCNR01DJmig97bB85c+lkGKZMA4GA1UdDwEB/wQEAwIBBjAQBgoqhkiG92NkBgIBBAIFADAKBggqhkjOPQQDAwNoADBlAjBAXhSq5IyKogMCPtw490BaB677CaEGJXufQB/EqZGd6CSjiCtOnuMTbXVXmxxcxfkCMQDTSPxarZXvNrkxU3TkUMI33yzvFVVRT4wxWJC994OsdcZ4+RGNsYDyR5gmdr0nDGg=";
     const REAL_LEAF: &str = "MIIEMTCCA7agAwIBAgIQR8KHzdn554Z/UoradNx9tzAKBggqhkjOPQQDAzB1MUQwQgYDVQQDDDtBcHBsZSBXb3JsZHdpZGUgRGV2ZWxvcGVyIFJlbGF0aW9ucyBDZXJ0aWZpY2F0aW9uIEF1dGhvcml0eTELMAkGA1UECwwCRzYxEzARBgNVBAoMCkFwcGxlIEluYy4xCzAJBgNVBAYTAlVTMB4XDTI1MDkxOTE5NDQ1MVoXDTI3MTAxMzE3NDcyM1owgZIxQDA+BgNVBAMMN1Byb2QgRUNDIE1hYyBBcHAgU3RvcmUgYW5kIGlUdW5lcyBTdG9yZSBSZWNlaXB0IFNpZ25pbmcxLDAqBgNVBAsMI0FwcGxlIFdvcmxkd2lkZSBEZXZlbG9wZXIgUmVsYXRpb25zMRMwEQYDVQQKDApBcHBsZSBJbmMuMQswCQYDVQQGEwJVUzBZMBMGByqGSM49AgEGCCqGSM49AwEHA0IABNnVvhcv7iT+7Ex5tBMBgrQspHzIsXRi0Yxfek7lv8wEmj/bHiWtNwJqc2BoHzsQiEjP7KFIIKg4Y8y0/nynuAmjggIIMIICBDAMBgNVHRMBAf8EAjAAMB8GA1UdIwQYMBaAFD8vlCNR01DJmig97bB85c+lkGKZMHAGCCsGAQUFBwEBBGQwYjAtBggrBgEFBQcwAoYhaHR0cDovL2NlcnRzLmFwcGxlLmNvbS93d2RyZzYuZGVyMDEGCCsGAQUFBzABhiVodHRwOi8vb2NzcC5hcHBsZS5jb20vb2NzcDAzLXd3ZHJnNjAyMIIBHgYDVR0gBIIBFTCCAREwggENBgoqhkiG92NkBQYBMIH+MIHDBggrBgEFBQcCAjCBtgyBs1JlbGlhbmNlIG9uIHRoaXMgY2VydGlmaWNhdGUgYnkgYW55IHBhcnR5IGFzc3VtZXMgYWNjZXB0YW5jZSBvZiB0aGUgdGhlbiBhcHBsaWNhYmxlIHN0YW5kYXJkIHRlcm1zIGFuZCBjb25kaXRpb25zIG9mIHVzZSwgY2VydGlmaWNhdGUgcG9saWN5IGFuZCBjZXJ0aWZpY2F0aW9uIHByYWN0aWNlIHN0YXRlbWVudHMuMDYGCCsGAQUFBwIBFipodHRwOi8vd3d3LmFwcGxlLmNvbS9jZXJ0aWZpY2F0ZWF1dGhvcml0eS8wHQYDVR0OBBYEFIFioG4wMMVA1ku9zJmGNPAVn3eqMA4GA1UdDwEB/wQEAwIHgDAQBgoqhkiG92NkBgsBBAIFADAKBggqhkjOPQQDAwNpADBmAjEA+qXnREC7hXIWVLsLxznjRpIzPf7VHz9V/CTm8+LJlrQepnmcPvGLNcX6XPnlcgLAAjEA5IjNZKgg5pQ79knF4IbTXdKv8vutIDMXDmjPVT3dGvFtsGRwXOywR2kZCdSrfeot";
     const MARKS: [&str; 2] = ["1.2.840.113635.100.6.11.1", "1.2.840.113635.100.6.2.1"];
-    /// October 2025, as in those tests.
-    const AT_S: i64 = 1_761_962_975;
+    fn der(text: &str) -> Vec<u8> {
+        decode_base64_long(text).expect("base64")
+    }
 
     #[track_caller]
-    fn judged(chain: &[&str], root: &str, at_s: i64) -> Result<PublicKey, &'static str> {
-        let chain: Vec<Vec<u8>> =
-            chain.iter().map(|text| decode_base64_long(text).expect("base64")).collect();
-        let roots = format!("-----BEGIN CERTIFICATE-----\n{root}\n-----END CERTIFICATE-----\n");
-        chained_key(&chain, ChainRules { roots: &roots, marks: &MARKS, at_s, skew_s: 60 })
+    fn judged(chain: &[&str], root: &str) -> Result<Vouched, &'static str> {
+        let chain: Vec<Vec<u8>> = chain.iter().map(|text| der(text)).collect();
+        vouched(&chain, &format!("-----BEGIN CERTIFICATE-----\n{root}\n-----END CERTIFICATE-----\n"), &MARKS)
     }
 
     #[test]
     fn the_chains_of_apples_own_tests_are_judged_as_there() {
-        let key = judged(&[LEAF, INTERMEDIATE, ROOT], ROOT, AT_S);
+        let key = judged(&[LEAF, INTERMEDIATE, ROOT], ROOT);
         let wanted = "MFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAE4rWBxGmFbnPIPQI0zsBKzLxsj8pD2vqbr0yPISUx2WQyxmrNql9fhK8YEEyYFV7++p5i4YUSR/o9uQIgCPIhrA==";
-        assert_eq!(key.ok(), PublicKey::parse(wanted));
-        assert!(judged(&[REAL_LEAF, REAL_INTERMEDIATE, REAL_ROOT], REAL_ROOT, AT_S).is_ok());
+        assert_eq!(key.ok().map(|chain| chain.key), PublicKey::parse(wanted));
+        assert!(judged(&[REAL_LEAF, REAL_INTERMEDIATE, REAL_ROOT], REAL_ROOT).is_ok());
         let two_roots =
             format!("{ROOT}\n-----END CERTIFICATE-----\n-----BEGIN CERTIFICATE-----\n{REAL_ROOT}");
-        assert!(judged(&[REAL_LEAF, REAL_INTERMEDIATE], &two_roots, AT_S).is_ok(), "the second of two roots");
+        assert!(judged(&[REAL_LEAF, REAL_INTERMEDIATE], &two_roots).is_ok(), "the second of two roots");
         for (chain, root, why) in [
             ([LEAF_OF_OTHER_MARK, INTERMEDIATE], ROOT, "another purpose"),
             ([LEAF_BELOW_IT, INTERMEDIATE_OF_OTHER_MARK], ROOT, "another purpose"),
@@ -156,36 +154,33 @@ mod tests {
             ([LEAF, REAL_INTERMEDIATE], REAL_ROOT, "not issued by the next"),
             ([INTERMEDIATE, LEAF], ROOT, "another purpose"),
         ] {
-            let told = judged(&chain, root, AT_S).expect_err(why);
+            let told = judged(&chain, root).expect_err(why);
             assert!(told.contains(why), "{told}");
         }
     }
 
     #[test]
     fn a_chain_counts_while_all_of_it_is_valid_and_at_its_whole_length() {
-        let chain = [LEAF, INTERMEDIATE];
-        // The leaf is valid from 2023-01-05 21:31:34 on.
-        assert!(judged(&chain, ROOT, 1_672_954_294 - 60).is_ok());
-        assert_eq!(judged(&chain, ROOT, 1_672_954_294 - 61).err(), Some("a certificate was not valid then"));
-        assert_eq!(judged(&chain, ROOT, 4_000_000_000).err(), Some("a certificate was not valid then"));
-        assert_eq!(judged(&[LEAF], ROOT, AT_S).err(), Some("the chain is too short"));
-        assert_eq!(judged(&["MA==", INTERMEDIATE], ROOT, AT_S).err(), Some("a certificate cannot be read"));
-        let mut trailing = decode_base64_long(LEAF).expect("base64");
-        trailing.push(0);
-        let other = super::super::base64_text(&trailing);
-        assert!(judged(&[&other, INTERMEDIATE], ROOT, AT_S).is_err(), "bytes behind a certificate");
+        let chain = judged(&[LEAF, INTERMEDIATE], ROOT).expect("a chain");
+        // The leaf is valid from 2023-01-05 21:31:34 on, the root until 2033-01-02 21:30:22.
+        assert_eq!((chain.from_s, chain.until_s), (1_672_954_294, 1_988_314_222));
+        assert!(chain.is_valid_at(1_672_954_234, 60) && !chain.is_valid_at(1_672_954_233, 60));
+        assert!(chain.is_valid_at(1_988_314_282, 60) && !chain.is_valid_at(1_988_314_283, 60));
+        assert_eq!(judged(&[LEAF], ROOT).err(), Some("the chain is too short"));
+        assert_eq!(judged(&["MA==", INTERMEDIATE], ROOT).err(), Some("a certificate cannot be read"));
+        let trailing = [der(LEAF), vec![0]].concat();
+        assert!(judged(&[&super::super::base64_text(&trailing), INTERMEDIATE], ROOT).is_err());
     }
 
     #[test]
     fn who_may_not_sign_certificates_vouches_for_nobody() {
         let roots = format!("-----BEGIN CERTIFICATE-----\n{INTERMEDIATE}\n-----END CERTIFICATE-----\n");
-        let chain = [decode_base64_long(LEAF).expect("base64")];
-        let rules = ChainRules { roots: &roots, marks: &MARKS[..1], at_s: AT_S, skew_s: 0 };
-        assert!(chained_key(&chain, rules).is_ok(), "an authority of path length 0 may sign a leaf");
-        let (_, leaf) = X509Certificate::from_der(&chain[0]).expect("a certificate");
+        let of_intermediate = vouched(&[der(LEAF)], &roots, &MARKS[..1]);
+        assert!(of_intermediate.is_ok(), "an authority of path length 0 may sign a leaf");
+        let (leaf, intermediate) = (der(LEAF), der(INTERMEDIATE));
+        let (_, leaf) = X509Certificate::from_der(&leaf).expect("a certificate");
+        let (_, intermediate) = X509Certificate::from_der(&intermediate).expect("a certificate");
         assert!(!is_authority(&leaf, 0));
-        let der = decode_base64_long(INTERMEDIATE).expect("base64");
-        let (_, intermediate) = X509Certificate::from_der(&der).expect("a certificate");
         assert!(is_authority(&intermediate, 0) && !is_authority(&intermediate, 1));
     }
 }

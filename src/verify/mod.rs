@@ -29,7 +29,7 @@ use http::{HeaderMap, Method};
 
 pub use believed::Believed;
 pub use canonical::{compact_json, php_serialized, sorted_json};
-pub use chain::{ChainRules, chained_key};
+pub use chain::{Vouched, vouched};
 pub use encoding::{
     Hash, base64_text, base64url_text, crc32, decode_base64, decode_base64_long, decode_base64url,
     decode_base64url_long, decode_hex, digest, hex_text, hmac, same,
