@@ -28,8 +28,6 @@ const MARKS: [&str; 2] = ["1.2.840.113635.100.6.11.1", "1.2.840.113635.100.6.2.1
 const CHAIN_N: usize = 3;
 /// How far clocks may be apart, as in Apple's library. Seconds.
 const SKEW_S: i64 = 60;
-/// The last retry comes 157 hours after the first attempt. Seconds.
-const TOLERANCE_S: (u32, u32) = (691_200, 300);
 /// The member with the signed text.
 const SIGNED: &str = "/signedPayload";
 /// Where a notification has further JWS.
@@ -45,7 +43,7 @@ fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
     let json = Json::parse(&claims).ok_or_else(|| VerifyError::malformed(SIGNED, "it is not JSON inside"))?;
     is_ours(keys, &json)?;
     let signed_at = json.text("/signedDate").unwrap_or_default();
-    check_timestamp((TimeUnit::Ms, "signedDate", &signed_at), request.received_at_ms, TOLERANCE_S)?;
+    check_timestamp((TimeUnit::Ms, "signedDate", &signed_at), request.received_at_ms, keys.tolerance_s())?;
     Ok(Believed::of(0, &[&claims]).at(signed_at))
 }
 

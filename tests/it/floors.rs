@@ -115,6 +115,13 @@ fn every_setting_that_is_a_secret_has_a_floor() {
         "platform_certificates",
         "keys",
         "named_secrets",
+        "bundle_ids",
+        "environments",
+        "app_apple_id",
+        "root_certificates",
+        "merchant_id",
+        "more_fields",
+        "key_id",
     ];
     for kind in builtin() {
         let spec = kind.spec().unwrap();
