@@ -139,4 +139,25 @@ mod tests {
             assert!(Jws::parse(bad).is_none(), "{bad}");
         }
     }
+
+    #[test]
+    fn a_detached_jws_is_of_its_content_alone() {
+        // RFC 7515, appendix A.2, with its content taken out.
+        let header = "eyJhbGciOiJSUzI1NiJ9";
+        let payload = b"{\"iss\":\"joe\",\r\n \"exp\":1300819380,\r\n \"http://example.com/is_root\":true}";
+        let signature = "cC4hiUPoj9Eetdgtv3hF80EGrhuB__dzERat0XF9g2VtQgr9PJbu3XOiZj5RZmh7AAuHIm4Bh-0Qc_lF5YKt_O8W2Fp5jujGbds9uJdbF9CUAr7t1dnZcAcQjbKBYNX4BAynRFdiuB--f_nZLgrnbyTyWzO75vRK5h6xBArLIARNPvkSjtQBMHlb1L07Qe7K0GarZRmB_eSN9383LcOLn6_dO--xi12jzDwusC-eOkHWEsqtFZESc6BfI7noOPqvhJ1phCnvWh6IeYI2w9QOYEUipUTI8np6LbgGY9Fs98rqVt5AXLIhWkWywlVmtVrBp0igcN_IoypGlUPQGe77Rw";
+        let key = r#"{"kty":"RSA","n":"ofgWCuLjybRlzo0tZWJjNiuSfb4p4fAkd_wWJcyQoTbji9k0l8W26mPddxHmfHQp-Vaw-4qPCJrcS2mJPMEzP1Pt0Bm4d4QlL-yRT-SFd2lZS-pCgNMsD1W_YpRPEwOWvG6b32690r2jZ47soMZo9wGzjb_7OMg0LOL-bSf63kpaSHSXndS5z5rexMdbBYUsLA9e-KXBdQOS-UTo7WTBEMa2R2CapHg665xsmtdVMTBQY4uDZlxvb3qCo5ZwKh9kG4LT6_I5IhlJH7aGhyxXFvUK-DWNmoudF8NAco9_h9iaGNj8q2ethFkMLs91kzk2PAcDTW9gb54h4FRWyuXpoQ","e":"AQAB"}"#;
+        let key = PublicKey::parse(key).expect("a key");
+        let text = format!("{header}..{signature}");
+        let believed = |text: &str, payload: &[u8]| {
+            Jws::parse_detached(text, payload).is_some_and(|jws| jws.verified(&key) == Some(payload))
+        };
+        assert!(believed(&text, payload));
+        assert!(!believed(&text, b"{}") && !believed(&text, b""));
+        for other in [header, "", "..", "a..b", &format!("{header}.e30.{signature}"), &format!("{text}..x")] {
+            assert!(!believed(other, payload), "{other}");
+        }
+        let critical = base64url_text(br#"{"alg":"RS256","b64":false,"crit":["b64"]}"#);
+        assert!(Jws::parse_detached(&format!("{critical}..{signature}"), payload).is_none());
+    }
 }
