@@ -4,15 +4,19 @@ use crate::prelude::*;
 
 mod adyen;
 mod alipay;
+mod apple_app_store;
 mod atlassian_connect;
 mod aws_sns;
 mod billplz;
 mod r#box;
 mod braintree;
 mod contentful;
+mod cybersource;
+mod fireblocks;
 mod gitlab;
 mod google_pubsub;
 mod hubspot;
+mod iyzico;
 mod marqeta;
 mod mercadopago;
 mod midtrans;
@@ -20,12 +24,14 @@ mod netlify;
 mod nowpayments;
 mod paddle_classic;
 mod paypal;
+mod paytm;
 mod payu;
 mod plaid;
 mod rapyd;
 mod rfc9421;
 mod segment;
 mod tap;
+mod truelayer;
 mod twilio;
 mod wechat_pay;
 
@@ -46,6 +52,7 @@ pub fn builtin() -> Vec<Provider> {
         kind!("affirm": "opened" in "opened", "approved" in "approved", "confirmed" in "confirmed"),
         kind!("airwallex": "payment_intent.succeeded" in "payment_intent.succeeded", "refund.settled" in "refund.settled", "payout.transfer.paid" in "payout.transfer.paid"),
         alipay::provider(),
+        apple_app_store::provider(),
         kind!("asana": "changed" in "changed", "added" in "added", "deleted" in "deleted"),
         atlassian_connect::provider(),
         kind!("auth0": "s" in "s", "f" in "f", "ss" in "ss"),
@@ -73,12 +80,14 @@ pub fn builtin() -> Vec<Provider> {
         kind!("coinbase_commerce": "charge:confirmed" in "charge-confirmed", "charge:created" in "charge-created", "charge:failed" in "charge-failed"),
         kind!("column": "ach.outgoing_transfer.completed" in "ach.outgoing_transfer.completed", "wire.incoming_transfer.completed" in "wire.incoming_transfer.completed", "book.transfer.completed" in "book.transfer.completed"),
         contentful::provider(),
+        cybersource::provider(),
         kind!("discord": "APPLICATION_AUTHORIZED" in "APPLICATION_AUTHORIZED", "ENTITLEMENT_CREATE" in "ENTITLEMENT_CREATE", "LOBBY_MESSAGE_DELETE" in "LOBBY_MESSAGE_DELETE"),
         kind!("dlocal": "PAID" in "PAID", "REJECTED" in "REJECTED", "CANCELLED" in "CANCELLED"),
         kind!("docusign": "envelope-completed" in "envelope-completed", "envelope-sent" in "envelope-sent", "recipient-completed" in "recipient-completed"),
         kind!("dropbox": "list_folder" in "list_folder", "delta" in "delta", "list_folder" in "list_folder-team"),
         kind!("dwolla": "customer_created" in "customer_created", "transfer_completed" in "transfer_completed", "transfer_failed" in "transfer_failed"),
         kind!("elevenlabs": "post_call_transcription" in "post_call_transcription", "post_call_audio" in "post_call_audio", "voice_removal_notice" in "voice_removal_notice"),
+        fireblocks::provider(),
         kind!("flutterwave": "charge.completed" in "charge.completed", "transfer.completed" in "transfer.completed", "subscription.cancelled" in "subscription.cancelled"),
         kind!("github": "ping" in "ping", "push" in "push", "issues" in "issues-opened"),
         gitlab::provider(),
@@ -87,6 +96,7 @@ pub fn builtin() -> Vec<Provider> {
         hubspot::provider(),
         kind!("increase": "account.created" in "account.created", "transaction.created" in "transaction.created", "ach_transfer.updated" in "ach_transfer.updated"),
         kind!("intercom": "conversation.user.created" in "conversation.user.created", "contact.created" in "contact.created", "ping" in "ping"),
+        iyzico::provider(),
         kind!("jira": "jira:issue_created" in "jira-issue_created", "jira:issue_updated" in "jira-issue_updated", "comment_created" in "comment_created"),
         kind!("klarna": "payment.request.state-change.completed" in "payment.request.state-change.completed", "payment.request.state-change.expired" in "payment.request.state-change.expired", "payment.dispute.state-change.lost" in "payment.dispute.state-change.lost"),
         kind!("lemon_squeezy": "order_created" in "order_created", "subscription_created" in "subscription_created", "subscription_payment_success" in "subscription_payment_success"),
@@ -104,6 +114,7 @@ pub fn builtin() -> Vec<Provider> {
         kind!("mollie": "payment-link.paid" in "payment-link.paid", "sales-invoice.paid" in "sales-invoice.paid", "profile.verified" in "profile.verified"),
         kind!("moyasar": "payment_paid" in "payment_paid", "payment_failed" in "payment_failed", "payment_refunded" in "payment_refunded"),
         netlify::provider(),
+        kind!("nmi": "transaction.sale.success" in "transaction.sale.success", "transaction.refund.success" in "transaction.refund.success", "recurring.subscription.add" in "recurring.subscription.add"),
         kind!("notion": "page.created" in "page.created", "page.content_updated" in "page.content_updated", "comment.created" in "comment.created"),
         nowpayments::provider(),
         kind!("okta": "user.session.start" in "user.session.start", "user.lifecycle.create" in "user.lifecycle.create", "group.user_membership.add" in "group.user_membership.add"),
@@ -113,6 +124,7 @@ pub fn builtin() -> Vec<Provider> {
         kind!("pagerduty": "incident.triggered" in "incident.triggered", "incident.acknowledged" in "incident.acknowledged", "incident.resolved" in "incident.resolved", "incident.priority_updated" in "incident.priority_updated"),
         paypal::provider(),
         kind!("paystack": "charge.success" in "charge.success", "transfer.success" in "transfer.success", "refund.processed" in "refund.processed"),
+        paytm::provider(),
         payu::provider(),
         kind!("phonepe": "checkout.order.completed" in "checkout.order.completed", "checkout.order.failed" in "checkout.order.failed", "pg.refund.completed" in "pg.refund.completed"),
         plaid::provider(),
@@ -124,6 +136,7 @@ pub fn builtin() -> Vec<Provider> {
         kind!("recurly": "new_subscription_notification" in "new_subscription_notification", "successful_payment_notification" in "successful_payment_notification", "canceled_subscription_notification" in "canceled_subscription_notification"),
         kind!("resend": "email.delivered" in "email.delivered", "email.bounced" in "email.bounced", "email.complained" in "email.complained"),
         kind!("revenuecat": "INITIAL_PURCHASE" in "INITIAL_PURCHASE", "RENEWAL" in "RENEWAL", "CANCELLATION" in "CANCELLATION"),
+        kind!("revolut": "TransactionStateChanged" in "TransactionStateChanged", "ORDER_COMPLETED" in "ORDER_COMPLETED", "ORDER_PAYMENT_DECLINED" in "ORDER_PAYMENT_DECLINED", "PAYOUT_COMPLETED" in "PAYOUT_COMPLETED"),
         rfc9421::provider(),
         kind!("sanity": "create" in "create", "update" in "update", "delete" in "delete"),
         segment::provider(),
@@ -139,6 +152,7 @@ pub fn builtin() -> Vec<Provider> {
         tap::provider(),
         kind!("telegram": "message" in "message", "callback_query" in "callback_query", "pre_checkout_query" in "pre_checkout_query"),
         kind!("trello": "updateBoard" in "updateBoard", "createCard" in "createCard", "commentCard" in "commentCard"),
+        truelayer::provider(),
         twilio::provider(),
         kind!("twitch": "stream.online" in "stream.online", "channel.follow" in "channel.follow", "channel.subscribe" in "channel.subscribe"),
         kind!("typeform": "form_response" in "form_response", "form_response_partial" in "form_response_partial", "form_response_test" in "form_response_test"),
@@ -147,6 +161,7 @@ pub fn builtin() -> Vec<Provider> {
         kind!("wise": "transfers#state-change" in "transfers-state-change", "balances#credit" in "balances-credit", "transfers#payout-failure" in "transfers-payout-failure"),
         kind!("woocommerce": "order.created" in "order.created", "order.updated" in "order.updated", "product.created" in "product.created"),
         kind!("workos": "dsync.user.created" in "dsync.user.created", "user.created" in "user.created", "connection.activated" in "connection.activated"),
+        kind!("worldline": "payment.created" in "payment.created", "payment.captured" in "payment.captured", "refund.refund_requested" in "refund.refund_requested"),
         kind!("worldpay": "authorized" in "authorized", "sentForSettlement" in "sentForSettlement", "refused" in "refused"),
         kind!("x_twitter": "tweet_create_events" in "tweet_create_events", "follow_events" in "follow_events", "direct_message_events" in "direct_message_events"),
         kind!("xendit": "payment.capture" in "payment.capture", "payment.failure" in "payment.failure", "refund.succeeded" in "refund.succeeded"),
