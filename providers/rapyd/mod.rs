@@ -12,15 +12,13 @@ pub(super) fn provider() -> Provider {
 }
 
 const NAME: &str = "signature";
-/// How old, and how far ahead: as `provider.toml` says. Seconds.
-const TOLERANCE_S: (u32, u32) = (86_400, 300);
 
 fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
     let header = |name| deciding_header(&request.headers, name);
     let given = decode_base64(header(NAME)?);
     let given = given.ok_or_else(|| VerifyError::malformed(NAME, "it is not base64"))?;
     let (salt, time) = (header("salt")?, header("timestamp")?);
-    check_timestamp((TimeUnit::S, "timestamp", time), request.received_at_ms, TOLERANCE_S)?;
+    check_timestamp((TimeUnit::S, "timestamp", time), request.received_at_ms, keys.tolerance_s())?;
     if header("access_key")? != keys.setting("access_key")? {
         return Err(VerifyError::malformed("access_key", "it is of another account"));
     }
