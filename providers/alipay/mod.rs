@@ -29,6 +29,10 @@ fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
 /// All fields but `sign`, sorted, decoded, without empty ones. Only RSA2 is taken, whatever `sign_type` says;
 /// some products sign `sign_type` as well.
 fn notify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
+    // A form whose first name and last one make JSON of it would be signed as the one and read as the other.
+    if matches!(request.body.trim_ascii_start().first(), Some(b'{' | b'[')) {
+        return Err(VerifyError::malformed("body", "it is no form, and JSON is signed in a header"));
+    }
     let form = Form::parse(&request.body).ok_or_else(|| VerifyError::malformed("body", Form::TOO_MANY))?;
     let malformed = |why| VerifyError::malformed("sign", why);
     let sign = form.one("sign").ok_or_else(|| malformed("it is missing, or there twice"))?;

@@ -46,7 +46,7 @@ fn content(body: &Json<'_>) -> Result<String, &'static str> {
     if !is_digits(whole) || !is_digits(cents) || cents.len() > 2 {
         return Err("gross_amount is no amount");
     }
-    let status = body.text("/transaction_status").unwrap_or_default();
+    let status = body.text_or_empty("/transaction_status").ok_or("transaction_status is there twice")?;
     if !agree(&code, &status) {
         return Err("status_code, which is signed, and transaction_status, which is not, do not agree");
     }

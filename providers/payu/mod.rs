@@ -148,16 +148,17 @@ fn notice(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
     Ok(Believed::plain(0))
 }
 
-/// By its own name: so none of them is read as a payment.
+/// By its own name, and with nothing that a payment of India or an order of EMEA has: so none is read as one.
 fn is_notice(body: &[u8]) -> bool {
     let is = |pointer: &str, name: &str| json_text(body, pointer).is_ok_and(|text| text == name);
-    is("/action", "refund") || is("/event", "dispute")
+    let is_other = ["/hash", "/order"].into_iter().any(|pointer| !json_is_missing(body, pointer));
+    !is_other && (is("/action", "refund") || is("/event", "dispute"))
 }
 
-/// A notice that nothing signs is put where the fields of a payment cannot be.
+/// A notice that nothing signs is put where the fields of a payment, which have a hash, cannot be.
 #[expect(clippy::unnecessary_wraps, reason = "others may find a body that they cannot open")]
 fn open(_: &Keys, body: &[u8]) -> Result<Vec<u8>, String> {
-    if json_is_missing(body, "/order") && json_is_missing(body, "/hash") && is_notice(body) {
+    if is_notice(body) {
         return Ok([b"{\"notice\":", body, b"}"].concat());
     }
     Ok(body.to_vec())

@@ -156,8 +156,14 @@ fn what_india_does_not_sign_is_taken_where_the_operator_says_so_and_is_never_a_p
     }
     let other = json!({ "action": "refund", "status": "success", "key": "another" });
     assert!(events(told.clone(), &other).unwrap_err().contains("another merchant"));
-    let payment = json!({ "status": "success", "txnid": "t1", "amount": "1.00", "hash": "00" });
-    assert!(events(told, &payment).unwrap_err().contains("no notice"));
+    for payment in [
+        json!({ "status": "success", "txnid": "t1", "amount": "1.00", "hash": "00" }),
+        json!({ "status": "success", "txnid": "t1", "amount": "1.00", "hash": "00", "action": "refund" }),
+        json!({ "order": { "orderId": "1", "status": "COMPLETED" }, "action": "refund" }),
+        json!([{ "action": "refund", "status": "success" }]),
+    ] {
+        assert!(events(told.clone(), &payment).unwrap_err().contains("no notice"), "{payment}");
+    }
 }
 
 fn item(fields: &Value) -> String {
@@ -252,6 +258,10 @@ fn a_form_of_alipay_is_cut_in_one_way() {
         assert!(text.contains(from), "{text}");
         alipay.refuses(&signed.headers, text.replacen(from, to, 1).as_bytes(), want);
     }
+    // Between two empty fields, which nothing signs, the form is a text of JSON.
+    let json = format!(r#"{{"notify_id":"N9","trade_status":"TRADE_SUCCESS","z":"=&{text}&"}}"#);
+    assert!(serde_json::from_str::<Value>(&json).is_ok());
+    alipay.refuses(&signed.headers, json.as_bytes(), "it is no form");
     // What tells nothing of the event may be cut elsewhere, and is no second event.
     let split = text.replacen("subject=a%26b", "subject=a&b=", 1);
     if let Ok(events) = alipay.events(&signed, split.as_bytes()) {
@@ -315,6 +325,9 @@ fn a_notice_of_midtrans_is_for_one_order_and_says_what_its_code_allows() {
     ] {
         midtrans.refuses(&[], &forged(&pending, &fields), want);
     }
+    let twice = String::from_utf8(pending.body.clone()).unwrap();
+    let twice = twice.replacen('{', r#"{"transaction_status":"settlement","#, 1);
+    midtrans.refuses(&[], twice.as_bytes(), "there twice");
 }
 
 #[test]
