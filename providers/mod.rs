@@ -26,6 +26,7 @@ mod paypal;
 mod payu;
 mod persona;
 mod plaid;
+mod plivo;
 mod rapyd;
 mod rfc9421;
 mod salesforce;
@@ -135,6 +136,7 @@ pub fn builtin() -> Vec<Provider> {
         persona::provider(),
         kind!("phonepe": "checkout.order.completed" in "checkout.order.completed", "checkout.order.failed" in "checkout.order.failed", "pg.refund.completed" in "pg.refund.completed"),
         plaid::provider(),
+        plivo::provider(),
         kind!("polar": "order.paid" in "order.paid", "subscription.active" in "subscription.active", "customer.created" in "customer.created"),
         kind!("postmark": "Delivery" in "Delivery", "Bounce" in "Bounce", "Open" in "Open"),
         kind!("pusher": "channel_occupied" in "channel_occupied", "channel_vacated" in "channel_vacated", "member_added" in "member_added"),

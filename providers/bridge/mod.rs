@@ -16,7 +16,6 @@ pub(super) fn provider() -> Provider {
 
 const NAME: &str = "x-webhook-signature";
 const KEYS: &str = "public_keys";
-const TOLERANCE_S: (u32, u32) = (600, 600);
 
 /// `t=<ms>,v0=<base64>`. RSA-SHA256 signs the SHA-256 of `t.body`, and so hashes twice.
 fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
@@ -26,7 +25,7 @@ fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
         .split_once(',')
         .and_then(|(time, rest)| Some((time.strip_prefix("t=")?, rest.trim_start().strip_prefix("v0=")?)))
         .ok_or_else(|| malformed("it is not `t=…,v0=…`"))?;
-    check_timestamp((TimeUnit::Ms, NAME, time), request.received_at_ms, TOLERANCE_S)?;
+    check_timestamp((TimeUnit::Ms, NAME, time), request.received_at_ms, keys.tolerance_s())?;
     let signature = decode_base64(signature).ok_or_else(|| malformed("v0 is not base64"))?;
     let parts: [&[u8]; 3] = [time.as_bytes(), b".", &request.body];
     let message = digest(Hash::Sha256, &parts);

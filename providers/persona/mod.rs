@@ -27,6 +27,10 @@ fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
         is_any = true;
         let signed: [&[u8]; 3] = [time.as_bytes(), b".", &request.body];
         if let Some(secret_n) = keys.mac_matches(&signed, &mac) {
+            // Persona bounds the age nowhere; an operator may.
+            if keys.tolerance_s() != (0, 0) {
+                check_timestamp((TimeUnit::S, NAME, time), request.received_at_ms, keys.tolerance_s())?;
+            }
             return Ok(Believed::of(secret_n, &signed).at(time));
         }
     }

@@ -58,6 +58,10 @@ fn notifications(body: &[u8]) -> Result<serde_json::Value, String> {
 /// What is common to the notifications, and a list of them, each with what sort of record it is about. The session of
 /// Salesforce's user is left out: whoever has it acts as that user.
 fn open(_: &Keys, body: &[u8]) -> Result<Vec<u8>, String> {
+    opened(body).map(|message| message.to_string().into_bytes())
+}
+
+fn opened(body: &[u8]) -> Result<serde_json::Value, String> {
     let mut whole = notifications(body)?;
     let members = whole.as_object_mut().ok_or("the message is empty")?;
     members.remove("SessionId");
@@ -68,7 +72,7 @@ fn open(_: &Keys, body: &[u8]) -> Result<Vec<u8>, String> {
     };
     let list: Vec<serde_json::Value> = list.into_iter().map(notification).collect();
     members.insert("Notification".to_owned(), list.into());
-    Ok(whole.to_string().into_bytes())
+    Ok(whole)
 }
 
 /// `sf:` before the record's fields says nothing: all of them are Salesforce's.
@@ -82,4 +86,42 @@ fn notification(mut one: serde_json::Value) -> serde_json::Value {
         members.insert("object".to_owned(), object.into());
     }
     one
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SAMPLE: &str = include_str!("samples/IO__Order__c.xml");
+
+    #[test]
+    fn one_notification_or_several_are_a_list_without_the_session() {
+        let one =
+            SAMPLE.replace("<SessionId xsi:nil=\"true\"/>", "<SessionId>00D!acts.as.the.user</SessionId>");
+        let (from, to) = (one.find("   <Notification>"), one.find("  </notifications>"));
+        let (from, to) = (from.expect("a notification"), to.expect("its end"));
+        let notification = one.get(from..to).expect("the notification").to_owned();
+        let three = one.replace(&notification, &notification.repeat(3));
+        for (text, notifications_n) in [(&one, 1), (&three, 3)] {
+            let message = opened(text.as_bytes()).expect("a message");
+            let list = message["Notification"].as_array().expect("a list");
+            assert_eq!(list.len(), notifications_n);
+            for one in list {
+                assert_eq!(
+                    *one,
+                    json!({ "Id": "04l__ID__", "object": "IO__Order__c", "sObject": { "Id": "a01d0000006qftoAAA" } })
+                );
+            }
+            assert!(!message.to_string().contains("acts.as.the.user"));
+        }
+    }
+
+    #[test]
+    fn a_record_that_was_deleted_meanwhile_leaves_a_notification_without_data() {
+        let (from, to) = (SAMPLE.find("<sObject"), SAMPLE.find("</sObject>"));
+        let (from, to) = (from.expect("a record"), to.expect("its end"));
+        let text = SAMPLE.replace(SAMPLE.get(from..to).expect("the record"), "<sObject>");
+        let message = opened(text.as_bytes()).expect("a message");
+        assert_eq!(message["Notification"], json!([{ "Id": "04l__ID__", "sObject": "" }]));
+    }
 }
