@@ -28,7 +28,8 @@ fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
     if text("/iss") != ISSUER || !same(&digest(Hash::Sha256, &[&request.body]), &hash) {
         return Err(VerifyError::malformed("claims", "they are of another issuer or body"));
     }
-    let issued = json_text(claims, "/iat").map_err(|_| VerifyError::malformed("claims", "they have no iat"))?;
+    let issued =
+        json_text(claims, "/iat").map_err(|_| VerifyError::malformed("claims", "they have no iat"))?;
     // Vonage bounds the age nowhere; an operator may.
     if keys.tolerance_s() != (0, 0) {
         check_timestamp((TimeUnit::S, "iat", &issued), request.received_at_ms, keys.tolerance_s())?;
