@@ -38,6 +38,13 @@ struct Point {
     z: BigUint,
 }
 
+impl Point {
+    fn generator() -> Self {
+        let [x, y] = GENERATOR.map(number);
+        Self { x, y, z: BigUint::from(1_u8) }
+    }
+}
+
 impl Curve {
     fn new() -> Self {
         Self { prime: (BigUint::from(1_u8) << BITS) - 1_u8, order: number(ORDER) }
@@ -60,11 +67,6 @@ impl Curve {
 
     fn sub(&self, a: &BigUint, b: &BigUint) -> BigUint {
         self.reduced(a + &self.prime - b)
-    }
-
-    fn generator(&self) -> Point {
-        let [x, y] = GENERATOR.map(number);
-        Point { x, y, z: BigUint::from(1_u8) }
     }
 
     /// The point of an uncompressed public key; `None` where it is not on the curve, whose every point has its order.
@@ -92,6 +94,7 @@ impl Curve {
         Point { x, y, z }
     }
 
+    /// The sum of two points, whatever they are.
     fn sum(&self, p: &Point, q: &Point) -> Point {
         let zero = BigUint::default();
         if p.z == zero {
@@ -100,22 +103,21 @@ impl Curve {
         if q.z == zero {
             return p.clone();
         }
-        let (pzz, qzz) = (self.mul(&p.z, &p.z), self.mul(&q.z, &q.z));
-        let (u1, u2) = (self.mul(&p.x, &qzz), self.mul(&q.x, &pzz));
-        let s1 = self.mul(&p.y, &self.mul(&q.z, &qzz));
-        let s2 = self.mul(&q.y, &self.mul(&p.z, &pzz));
-        let (h, r) = (self.sub(&u2, &u1), self.sub(&s2, &s1));
-        if h == zero {
+        let (p_zz, q_zz) = (self.mul(&p.z, &p.z), self.mul(&q.z, &q.z));
+        let (p_x, q_x) = (self.mul(&p.x, &q_zz), self.mul(&q.x, &p_zz));
+        let p_y = self.mul(&p.y, &self.mul(&q.z, &q_zz));
+        let q_y = self.mul(&q.y, &self.mul(&p.z, &p_zz));
+        let (across, up) = (self.sub(&q_x, &p_x), self.sub(&q_y, &p_y));
+        if across == zero {
             // One point twice, or a point and its opposite.
-            return if r == zero { self.doubled(p) } else { Point { z: zero, ..p.clone() } };
+            return if up == zero { self.doubled(p) } else { Point { z: zero, ..p.clone() } };
         }
-        let hh = self.mul(&h, &h);
-        let hhh = self.mul(&h, &hh);
-        let v = self.mul(&u1, &hh);
-        let x = self.sub(&self.sub(&self.mul(&r, &r), &hhh), &self.times(&v, 2));
-        let y = self.sub(&self.mul(&r, &self.sub(&v, &x)), &self.mul(&s1, &hhh));
-        let z = self.mul(&h, &self.mul(&p.z, &q.z));
-        Point { x, y, z }
+        let square = self.mul(&across, &across);
+        let cube = self.mul(&across, &square);
+        let middle = self.mul(&p_x, &square);
+        let x = self.sub(&self.sub(&self.mul(&up, &up), &cube), &self.times(&middle, 2));
+        let y = self.sub(&self.mul(&up, &self.sub(&middle, &x)), &self.mul(&p_y, &cube));
+        Point { x, y, z: self.mul(&across, &self.mul(&p.z, &q.z)) }
     }
 
     /// `a` times `p` and `b` times `q`, in one go.
@@ -156,7 +158,7 @@ fn is_of(key: &[u8], message: &[u8], signature: &[u8]) -> Option<bool> {
     let hash = BigUint::from_bytes_be(&digest(Hash::Sha512, &[message]));
     let inverse = s.modinv(&curve.order)?;
     let (a, b) = (&hash * &inverse % &curve.order, &r * &inverse % &curve.order);
-    let point = curve.combined((&a, &curve.generator()), (&b, &key));
+    let point = curve.combined((&a, &Point::generator()), (&b, &key));
     if point.z == BigUint::default() {
         return None;
     }
@@ -176,8 +178,8 @@ pub(super) fn signed(secret: &[u8], message: &[u8]) -> Option<Vec<u8>> {
     for attempt in 0..8_u8 {
         let halves = [[attempt, 0], [attempt, 1]].map(|n| digest(Hash::Sha512, &[&n, secret, &hash]));
         let nonce = BigUint::from_bytes_be(&halves.concat()) % &curve.order;
-        let zero = (&BigUint::default(), &curve.generator());
-        let point = curve.combined((&nonce, &curve.generator()), zero);
+        let zero = (&BigUint::default(), &Point::generator());
+        let point = curve.combined((&nonce, &Point::generator()), zero);
         let Some(inverse) = point.z.modinv(&curve.prime) else { continue };
         let x = curve.mul(&point.x, &curve.mul(&inverse, &inverse));
         let r = x % &curve.order;
@@ -229,7 +231,8 @@ mod tests {
     #[test]
     fn halves_out_of_range_are_refused() {
         let (key, order) = (bytes(KEY), number(ORDER));
-        let (r, s) = (bytes(&SIGNATURE[..132]), bytes(&SIGNATURE[132..]));
+        let signature = bytes(SIGNATURE);
+        let (r, s) = (signature[..HALF_BYTES].to_vec(), signature[HALF_BYTES..].to_vec());
         let zero = vec![0; HALF_BYTES];
         let one = half(&BigUint::from(1_u8)).expect("66 bytes");
         let larger = |half: &[u8]| (BigUint::from_bytes_be(half) + &order).to_bytes_be();
@@ -251,7 +254,7 @@ mod tests {
     #[test]
     fn the_edges_of_the_group_are_right() {
         let curve = Curve::new();
-        let generator = curve.generator();
+        let generator = Point::generator();
         let nothing = curve.combined((&curve.order, &generator), (&BigUint::default(), &generator));
         assert!(nothing.z == BigUint::default(), "the order times the generator is nothing");
         let twice = curve.sum(&generator, &generator);
