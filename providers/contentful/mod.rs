@@ -20,10 +20,6 @@ const TIME: &str = "x-contentful-timestamp";
 const TOLERANCE_S: (u32, u32) = (30, u32::MAX);
 
 fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
-    secret_of(request, keys).map(|secret_n| Believed::of(secret_n, &[&request.body]))
-}
-
-fn secret_of(request: &RawRequest, keys: &Keys) -> Result<usize, VerifyError> {
     let headers = &request.headers;
     let signature = decode_hex(deciding_header(headers, SIGNATURE)?);
     let signature = signature.ok_or_else(|| VerifyError::malformed(SIGNATURE, "it is not hexadecimal"))?;
@@ -45,7 +41,8 @@ fn secret_of(request: &RawRequest, keys: &Keys) -> Result<usize, VerifyError> {
     }
     let head = head(request.method.as_str(), &request.url, pairs);
     let parts: [&[u8]; 2] = [head.as_bytes(), &request.body];
-    keys.mac_matches(&parts, &signature).ok_or_else(|| VerifyError::mismatch(keys))
+    let secret_n = keys.mac_matches(&parts, &signature).ok_or_else(|| VerifyError::mismatch(keys))?;
+    Ok(Believed::of(secret_n, &parts).at(time))
 }
 
 fn head(method: &str, url: &str, mut pairs: Vec<String>) -> String {
