@@ -133,6 +133,9 @@ fn a_shops_body_counts_once_for_a_topic_whatever_ids_it_comes_under() {
         shopify.check(&genuine, &genuine.with_header(id, "forged_1"), "replayed");
     }
     shopify.check(&genuine, &genuine.without_header("x-shopify-event-id"), "replayed");
+    // Whoever holds an order cannot have it read as what repeats by nature.
+    let uninstalled = genuine.with_header("x-shopify-topic", "app/uninstalled");
+    shopify.check(&uninstalled, &uninstalled.with_header("x-shopify-event-id", "forged_1"), "replayed");
     // One action sends one order under several topics: that is theirs to do, and the operator's to narrow.
     shopify.check(&genuine, &genuine.with_header("x-shopify-topic", "orders/paid"), "two");
 
@@ -311,4 +314,13 @@ fn a_notice_of_braintree_is_one_however_many_keys_signed_it() {
     let genuine = braintree.sent("", "", notice);
     let with_another_key = genuine.with("bt_signature=", "bt_signature=other_key%7Cdeadbeef%26");
     braintree.check(&genuine, &with_another_key, "copy");
+}
+
+#[test]
+fn whether_a_body_is_a_form_its_own_bytes_say() {
+    let affirm = Sender::of("affirm");
+    let genuine = affirm.sent("", "", r#"{"event":"prequal_decision","note":"a&event=confirmed&b"}"#);
+    let forged = genuine.with_header("content-type", "application/x-www-form-urlencoded");
+    affirm.check(&genuine, &forged, "copy");
+    assert_eq!(affirm.read(&forged).unwrap().event_type, "prequal_decision");
 }
