@@ -71,6 +71,10 @@ pub struct SignatureSpec {
     pub tolerance_s: Option<u32>,
     /// How far ahead a signed time may be. Seconds; `tolerance_s` unless set.
     pub tolerance_future_s: Option<u32>,
+    /// Whether some of the sender's signatures cover no time: a recorded request of those can be sent again at any
+    /// time, and ids are remembered accordingly.
+    #[serde(default)]
+    pub time_optional: bool,
     /// Whether the age of a signed time is left unchecked, because the sender bounds it nowhere.
     #[serde(default)]
     pub age_unchecked: bool,
@@ -223,6 +227,12 @@ impl SignatureSpec {
     /// Whether the signature covers the URL as the sender called it.
     pub fn has_signed_url(&self) -> bool {
         [Piece::Url, Piece::Path].iter().any(|piece| self.signed.has(piece))
+    }
+
+    /// How old a signed time may be, and how far ahead; nothing where no time is checked. Seconds.
+    pub fn tolerances_s(&self) -> (u32, u32) {
+        let past_s = self.tolerance_s.unwrap_or_default();
+        (past_s, self.tolerance_future_s.unwrap_or(past_s))
     }
 
     pub(super) fn check(&self) -> Result<(), String> {

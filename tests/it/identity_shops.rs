@@ -258,7 +258,11 @@ fn an_old_signature_of_hubspot_is_of_json_alone_and_can_be_refused_altogether() 
     let extended = [body.as_bytes(), b"\x80\0\0\0\0\0\0\x03\x80", b"[]"].concat();
     assert!(hubspot.read(&signed_v1(&extended)).is_err());
     let spec = hubspot.kind.spec().unwrap();
-    assert!(!spec.has_signed_time(), "ids are remembered as long as those of senders that sign no time");
+    let secret = hubspot.secret();
+    let text =
+        format!("[providers.hubspot]\nsecrets = [\"{secret}-0123456789\"]\n[retention]\nids_days = 90\n");
+    let (is_good, said, _) = crate::floors::check(&text);
+    assert!(!is_good && said.contains("400 days"), "an old signature covers no time: {said}");
     assert!(spec.setting.iter().any(|one| one.name == "require" && one.warn.is_some()));
 }
 
