@@ -54,7 +54,7 @@ pub fn builtin() -> Vec<Provider> {
         kind!("bigcommerce": "store/order/created" in "store-order-created", "store/order/statusUpdated" in "store-order-statusUpdated", "store/cart/converted" in "store-cart-converted", "store/customer/address/created" in "store-customer-address-created"),
         billplz::provider(),
         kind!("bitbucket": "repo:push" in "repo-push", "pullrequest:created" in "pullrequest-created", "issue:created" in "issue-created"),
-        kind!("bitpay": "invoice_paidInFull" in "invoice_paidInFull", "invoice_confirmed" in "invoice_confirmed", "invoice_completed" in "invoice_completed"),
+        kind!("bitpay": "invoice_paidInFull" in "invoice_paidInFull", "invoice_confirmed" in "invoice_confirmed", "invoice_completed" in "invoice_completed", "paid" in "paid", "confirmed" in "confirmed"),
         kind!("bolt": "payment" in "payment", "auth" in "auth", "credit" in "credit"),
         r#box::provider(),
         braintree::provider(),
