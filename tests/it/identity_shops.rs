@@ -8,6 +8,11 @@ use hooklatch::types::IncomingEvent;
 use hooklatch::verify::{DevKeys, Hash, RawRequest, SignAt, base64_text, digest, hex_text, hmac};
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 
+use crate::database::{Database, on_both};
+use crate::process::{Server, client};
+
+on_both!(only_the_topics_that_a_shop_was_told_of_share_a_body);
+
 /// When everything here is signed and received. Unix seconds.
 const NOW_S: i64 = 1_767_225_600;
 
@@ -327,4 +332,32 @@ fn whether_a_body_is_a_form_its_own_bytes_say() {
     let forged = genuine.with_header("content-type", "application/x-www-form-urlencoded");
     affirm.check(&genuine, &forged, "copy");
     assert_eq!(affirm.read(&forged).unwrap().event_type, "prequal_decision");
+}
+
+async fn only_the_topics_that_a_shop_was_told_of_share_a_body(database: &Database) {
+    const SECRET: &str = "hush-hush-0123456789";
+    let more = format!(
+        "[providers.shopify]\nsecrets = [\"{SECRET}\"]\ntypes = [\"orders/create\", \"orders/paid\"]\n"
+    );
+    let server = Server::start(&database.url, &more).await;
+    let body = r#"{"id":820982911946154508,"updated_at":"2026-01-31T10:00:00-05:00"}"#;
+    let mac = base64_text(&hmac(Hash::Sha256, SECRET.as_bytes(), &[body.as_bytes()]));
+    for (topic, id, want) in [
+        ("orders/create", "evt_1", "accepted"),
+        ("orders/paid", "evt_1", "accepted"),
+        ("orders/create", "evt_1", "duplicate"),
+        ("orders/create", "forged_1", "replayed"),
+        // Once, and as nothing that a route names; never again.
+        ("refunds/create", "forged_2", "accepted"),
+        ("refunds/create", "forged_3", "replayed"),
+        ("x1", "forged_4", "replayed"),
+    ] {
+        let request = client().post(server.url("/webhooks/shopify")).header("x-shopify-hmac-sha256", &mac);
+        let request = request.header("x-shopify-topic", topic).header("x-shopify-event-id", id).body(body);
+        let answer = request.send().await.unwrap();
+        let outcome = answer.headers().get("hooklatch-outcome").map(|value| value.to_str().unwrap());
+        assert_eq!(outcome, Some(want), "{topic} {id}");
+    }
+    let dispatched = "SELECT COUNT(*) FROM processed_webhook_events WHERE event_type LIKE 'refunds%'";
+    assert_eq!(database.count(dispatched).await, 0);
 }
