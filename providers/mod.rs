@@ -4,15 +4,19 @@ use crate::prelude::*;
 
 mod adyen;
 mod alipay;
+mod apple_app_store;
 mod atlassian_connect;
 mod aws_sns;
 mod billplz;
 mod r#box;
 mod braintree;
 mod contentful;
+mod cybersource;
+mod fireblocks;
 mod gitlab;
 mod google_pubsub;
 mod hubspot;
+mod iyzico;
 mod marqeta;
 mod mercadopago;
 mod midtrans;
@@ -20,12 +24,14 @@ mod netlify;
 mod nowpayments;
 mod paddle_classic;
 mod paypal;
+mod paytm;
 mod payu;
 mod plaid;
 mod rapyd;
 mod rfc9421;
 mod segment;
 mod tap;
+mod truelayer;
 mod twilio;
 mod wechat_pay;
 
@@ -46,6 +52,7 @@ pub fn builtin() -> Vec<Provider> {
         kind!("affirm": "opened" in "opened", "approved" in "approved", "confirmed" in "confirmed"),
         kind!("airwallex": "payment_intent.succeeded" in "payment_intent.succeeded", "refund.settled" in "refund.settled", "payout.transfer.paid" in "payout.transfer.paid"),
         alipay::provider(),
+        apple_app_store::provider(),
         kind!("asana": "changed" in "changed", "added" in "added", "deleted" in "deleted"),
         atlassian_connect::provider(),
         kind!("auth0": "s" in "s", "f" in "f", "ss" in "ss"),
@@ -60,7 +67,7 @@ pub fn builtin() -> Vec<Provider> {
         braintree::provider(),
         kind!("buildkite": "build.finished" in "build.finished", "job.started" in "job.started", "package.created" in "package.created", "agent.blocked" in "agent.blocked", "ping" in "ping"),
         kind!("calendly": "invitee.created" in "invitee.created", "invitee.canceled" in "invitee.canceled", "routing_form_submission.created" in "routing_form_submission.created"),
-        kind!("cashfree": "PAYMENT_SUCCESS_WEBHOOK" in "PAYMENT_SUCCESS_WEBHOOK", "PAYMENT_FAILED_WEBHOOK" in "PAYMENT_FAILED_WEBHOOK", "PAYMENT_USER_DROPPED_WEBHOOK" in "PAYMENT_USER_DROPPED_WEBHOOK"),
+        kind!("cashfree": "PAYMENT_SUCCESS_WEBHOOK" in "PAYMENT_SUCCESS_WEBHOOK", "PAYMENT_FAILED_WEBHOOK" in "PAYMENT_FAILED_WEBHOOK", "PAYMENT_USER_DROPPED_WEBHOOK" in "PAYMENT_USER_DROPPED_WEBHOOK", "DISPUTE_CREATED" in "DISPUTE_CREATED", "REFUND_STATUS_WEBHOOK" in "REFUND_STATUS_WEBHOOK", "SUBSCRIPTION_PAYMENT_SUCCESS" in "SUBSCRIPTION_PAYMENT_SUCCESS"),
         kind!("chargebee": "subscription_created" in "subscription_created", "payment_succeeded" in "payment_succeeded", "invoice_generated" in "invoice_generated"),
         kind!("checkout_com": "payment_approved" in "payment_approved", "payment_captured" in "payment_captured", "payment_refunded" in "payment_refunded"),
         kind!("circle": "transactions.inbound" in "transactions.inbound", "transactions.outbound" in "transactions.outbound", "webhooks.test" in "webhooks.test"),
@@ -73,12 +80,14 @@ pub fn builtin() -> Vec<Provider> {
         kind!("coinbase_commerce": "charge:confirmed" in "charge-confirmed", "charge:created" in "charge-created", "charge:failed" in "charge-failed"),
         kind!("column": "ach.outgoing_transfer.completed" in "ach.outgoing_transfer.completed", "wire.incoming_transfer.completed" in "wire.incoming_transfer.completed", "book.transfer.completed" in "book.transfer.completed"),
         contentful::provider(),
+        cybersource::provider(),
         kind!("discord": "APPLICATION_AUTHORIZED" in "APPLICATION_AUTHORIZED", "ENTITLEMENT_CREATE" in "ENTITLEMENT_CREATE", "LOBBY_MESSAGE_DELETE" in "LOBBY_MESSAGE_DELETE"),
         kind!("dlocal": "PAID" in "PAID", "REJECTED" in "REJECTED", "CANCELLED" in "CANCELLED"),
         kind!("docusign": "envelope-completed" in "envelope-completed", "envelope-sent" in "envelope-sent", "recipient-completed" in "recipient-completed"),
         kind!("dropbox": "list_folder" in "list_folder", "delta" in "delta", "list_folder" in "list_folder-team"),
         kind!("dwolla": "customer_created" in "customer_created", "transfer_completed" in "transfer_completed", "transfer_failed" in "transfer_failed"),
         kind!("elevenlabs": "post_call_transcription" in "post_call_transcription", "post_call_audio" in "post_call_audio", "voice_removal_notice" in "voice_removal_notice"),
+        fireblocks::provider(),
         kind!("flutterwave": "charge.completed" in "charge.completed", "transfer.completed" in "transfer.completed", "subscription.cancelled" in "subscription.cancelled"),
         kind!("github": "ping" in "ping", "push" in "push", "issues" in "issues-opened"),
         gitlab::provider(),
@@ -87,6 +96,7 @@ pub fn builtin() -> Vec<Provider> {
         hubspot::provider(),
         kind!("increase": "account.created" in "account.created", "transaction.created" in "transaction.created", "ach_transfer.updated" in "ach_transfer.updated"),
         kind!("intercom": "conversation.user.created" in "conversation.user.created", "contact.created" in "contact.created", "ping" in "ping"),
+        iyzico::provider(),
         kind!("jira": "jira:issue_created" in "jira-issue_created", "jira:issue_updated" in "jira-issue_updated", "comment_created" in "comment_created"),
         kind!("klarna": "payment.request.state-change.completed" in "payment.request.state-change.completed", "payment.request.state-change.expired" in "payment.request.state-change.expired", "payment.dispute.state-change.lost" in "payment.dispute.state-change.lost"),
         kind!("lemon_squeezy": "order_created" in "order_created", "subscription_created" in "subscription_created", "subscription_payment_success" in "subscription_payment_success"),
@@ -104,6 +114,7 @@ pub fn builtin() -> Vec<Provider> {
         kind!("mollie": "payment-link.paid" in "payment-link.paid", "sales-invoice.paid" in "sales-invoice.paid", "profile.verified" in "profile.verified"),
         kind!("moyasar": "payment_paid" in "payment_paid", "payment_failed" in "payment_failed", "payment_refunded" in "payment_refunded"),
         netlify::provider(),
+        kind!("nmi": "transaction.sale.success" in "transaction.sale.success", "transaction.refund.success" in "transaction.refund.success", "recurring.subscription.add" in "recurring.subscription.add"),
         kind!("notion": "page.created" in "page.created", "page.content_updated" in "page.content_updated", "comment.created" in "comment.created"),
         nowpayments::provider(),
         kind!("okta": "user.session.start" in "user.session.start", "user.lifecycle.create" in "user.lifecycle.create", "group.user_membership.add" in "group.user_membership.add"),
@@ -112,18 +123,20 @@ pub fn builtin() -> Vec<Provider> {
         paddle_classic::provider(),
         kind!("pagerduty": "incident.triggered" in "incident.triggered", "incident.acknowledged" in "incident.acknowledged", "incident.resolved" in "incident.resolved", "incident.priority_updated" in "incident.priority_updated"),
         paypal::provider(),
-        kind!("paystack": "charge.success" in "charge.success", "transfer.success" in "transfer.success", "refund.processed" in "refund.processed"),
+        kind!("paystack": "charge.success" in "charge.success", "transfer.success" in "transfer.success", "refund.processed" in "refund.processed", "bank.transfer.rejected" in "bank.transfer.rejected", "charge.dispute.create" in "charge.dispute.create", "charge.dispute.remind" in "charge.dispute.remind", "charge.dispute.resolve" in "charge.dispute.resolve", "customeridentification.failed" in "customeridentification.failed", "dedicatedaccount.assign.success" in "dedicatedaccount.assign.success", "direct_debit.authorization.active" in "direct_debit.authorization.active", "invoice.create" in "invoice.create", "invoice.payment_failed" in "invoice.payment_failed", "invoice.update" in "invoice.update", "paymentrequest.success" in "paymentrequest.success", "preauthorization.capture.success" in "preauthorization.capture.success", "refund.failed" in "refund.failed", "refund.pending" in "refund.pending", "subscription.create" in "subscription.create", "subscription.disable" in "subscription.disable", "subscription.expiring_cards" in "subscription.expiring_cards", "subscription.not_renew" in "subscription.not_renew", "transfer.failed" in "transfer.failed", "transfer.reversed" in "transfer.reversed"),
+        paytm::provider(),
         payu::provider(),
-        kind!("phonepe": "checkout.order.completed" in "checkout.order.completed", "checkout.order.failed" in "checkout.order.failed", "pg.refund.completed" in "pg.refund.completed"),
+        kind!("phonepe": "checkout.order.completed" in "checkout.order.completed", "checkout.order.failed" in "checkout.order.failed", "pg.refund.completed" in "pg.refund.completed", "checkout.transaction.attempt.failed" in "checkout.transaction.attempt.failed", "pg.order.completed" in "pg.order.completed", "pg.refund.accepted" in "pg.refund.accepted", "subscription.cancelled" in "subscription.cancelled", "subscription.notification.completed" in "subscription.notification.completed", "subscription.setup.order.completed" in "subscription.setup.order.completed"),
         plaid::provider(),
         kind!("polar": "order.paid" in "order.paid", "subscription.active" in "subscription.active", "customer.created" in "customer.created"),
         kind!("postmark": "Delivery" in "Delivery", "Bounce" in "Bounce", "Open" in "Open"),
         kind!("pusher": "channel_occupied" in "channel_occupied", "channel_vacated" in "channel_vacated", "member_added" in "member_added", "client_event" in "client_event"),
         rapyd::provider(),
-        kind!("razorpay": "payment.captured" in "payment.captured", "payment.failed" in "payment.failed", "refund.processed" in "refund.processed"),
+        kind!("razorpay": "payment.captured" in "payment.captured", "payment.failed" in "payment.failed", "refund.processed" in "refund.processed", "payment.dispute.created" in "payment.dispute.created", "subscription.charged" in "subscription.charged"),
         kind!("recurly": "new_subscription_notification" in "new_subscription_notification", "successful_payment_notification" in "successful_payment_notification", "canceled_subscription_notification" in "canceled_subscription_notification"),
         kind!("resend": "email.delivered" in "email.delivered", "email.bounced" in "email.bounced", "email.complained" in "email.complained"),
         kind!("revenuecat": "INITIAL_PURCHASE" in "INITIAL_PURCHASE", "RENEWAL" in "RENEWAL", "CANCELLATION" in "CANCELLATION"),
+        kind!("revolut": "TransactionStateChanged" in "TransactionStateChanged", "ORDER_COMPLETED" in "ORDER_COMPLETED", "ORDER_PAYMENT_DECLINED" in "ORDER_PAYMENT_DECLINED", "PAYOUT_COMPLETED" in "PAYOUT_COMPLETED"),
         rfc9421::provider(),
         kind!("sanity": "create" in "create", "update" in "update", "delete" in "delete"),
         segment::provider(),
@@ -139,6 +152,7 @@ pub fn builtin() -> Vec<Provider> {
         tap::provider(),
         kind!("telegram": "message" in "message", "callback_query" in "callback_query", "pre_checkout_query" in "pre_checkout_query"),
         kind!("trello": "updateBoard" in "updateBoard", "createCard" in "createCard", "commentCard" in "commentCard"),
+        truelayer::provider(),
         twilio::provider(),
         kind!("twitch": "stream.online" in "stream.online", "channel.follow" in "channel.follow", "channel.subscribe" in "channel.subscribe"),
         kind!("typeform": "form_response" in "form_response", "form_response_partial" in "form_response_partial", "form_response_test" in "form_response_test"),
@@ -147,9 +161,10 @@ pub fn builtin() -> Vec<Provider> {
         kind!("wise": "transfers#state-change" in "transfers-state-change", "balances#credit" in "balances-credit", "transfers#payout-failure" in "transfers-payout-failure"),
         kind!("woocommerce": "order.created" in "order.created", "order.updated" in "order.updated", "product.created" in "product.created", "customer.created" in "customer.created", "order.deleted" in "order.deleted"),
         kind!("workos": "dsync.user.created" in "dsync.user.created", "user.created" in "user.created", "connection.activated" in "connection.activated"),
+        kind!("worldline": "payment.created" in "payment.created", "payment.captured" in "payment.captured", "refund.refund_requested" in "refund.refund_requested"),
         kind!("worldpay": "authorized" in "authorized", "sentForSettlement" in "sentForSettlement", "refused" in "refused"),
         kind!("x_twitter": "tweet_create_events" in "tweet_create_events", "follow_events" in "follow_events", "direct_message_events" in "direct_message_events"),
-        kind!("xendit": "payment.capture" in "payment.capture", "payment.failure" in "payment.failure", "refund.succeeded" in "refund.succeeded"),
+        kind!("xendit": "payment.capture" in "payment.capture", "payment.failure" in "payment.failure", "refund.succeeded" in "refund.succeeded", "PAID" in "PAID", "ewallet.capture" in "ewallet.capture", "callback_virtual_account_id" in "callback_virtual_account_id"),
         kind!("zendesk": "zen:event-type:user.created" in "zen-event-type-user.created", "zen:event-type:organization.created" in "zen-event-type-organization.created", "zen:event-type:ticket.created" in "zen-event-type-ticket.created"),
         kind!("zoom": "meeting.started" in "meeting.started", "meeting.ended" in "meeting.ended", "recording.completed" in "recording.completed"),
     ]

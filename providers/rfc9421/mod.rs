@@ -90,6 +90,8 @@ fn is_signed(keys: &Keys, input: &base::Input, signed: (&str, &str, &[u8])) -> R
         PublicKey::Ed25519(_) => &[("ed25519", PublicScheme::Ed25519)],
         PublicKey::P256(_) => &[("ecdsa-p256-sha256", PublicScheme::P256Fixed)],
         PublicKey::P384(_) => &[("ecdsa-p384-sha384", PublicScheme::P384Fixed)],
+        // The registry of RFC 9421 has no algorithm for it.
+        PublicKey::P521(_) => &[],
         PublicKey::Rsa(_) | PublicKey::RsaParts(..) => {
             &[("rsa-pss-sha512", PublicScheme::RsaPssSha512), ("rsa-v1_5-sha256", PublicScheme::RsaSha256)]
         }
