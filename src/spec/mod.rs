@@ -191,6 +191,7 @@ impl Spec {
             self.check_settings(),
             self.check_answer(),
             self.check_order_of_events(),
+            self.check_signed(),
             alternative,
         ];
         let events = self.event.iter().map(EventSpec::check);
@@ -207,6 +208,28 @@ impl Spec {
         }
         if self.event.iter().position(|event| event.when_header.is_none()) != Some(self.event.len() - 1) {
             return Err("event: the last [[event]], and only that one, has no when_header".to_owned());
+        }
+        Ok(())
+    }
+
+    /// Whether `signed = true` can be so: of schemes in code nobody but the code knows.
+    fn check_signed(&self) -> Result<(), String> {
+        for event in &self.event {
+            // Events that come with the other signature's header are signed that way.
+            let is_other = |other: &&SignatureSpec| {
+                event.when_header.is_some() && event.when_header == other.when_header
+            };
+            let signature = self.alternative.as_ref().filter(is_other).unwrap_or(&self.signature);
+            for identity in event.identity.iter().filter(|identity| identity.signed) {
+                let mut sources = identity.id.0.iter().chain(&event.event_type.0);
+                if let Some(what) =
+                    signature.nothing_covered().or_else(|| sources.find_map(|one| signature.uncovered(one)))
+                {
+                    return Err(format!(
+                        "event.identity.signed: the signature does not cover {what}: write signed = false"
+                    ));
+                }
+            }
         }
         Ok(())
     }

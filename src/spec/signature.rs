@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
+use super::event::Source;
 use super::layout::{Layout, Slot};
 use super::template::{Piece, Template};
 
@@ -224,6 +225,31 @@ pub enum SecretFormat {
 const SECRET_BYTES_MIN: usize = 8;
 
 impl SignatureSpec {
+    /// For schemes that sign nothing: that they do not, in words.
+    pub(super) fn nothing_covered(&self) -> Option<String> {
+        matches!(self.scheme, Scheme::Token | Scheme::Basic | Scheme::Unsigned).then(|| "anything".to_owned())
+    }
+
+    /// What of `source` the signature does not cover, in words; of code nobody else knows.
+    pub(super) fn uncovered(&self, source: &Source) -> Option<String> {
+        let is_standard = self.scheme == Scheme::StandardWebhooks;
+        if self.scheme == Scheme::Code {
+            return None;
+        }
+        match source {
+            Source::Header(names) => {
+                let is_signed = |name: &str| self.signed.has(&Piece::Header(name.to_owned()));
+                let open = names.split('|').find(|name| !is_signed(name))?;
+                Some(format!("the header `{open}`"))
+            }
+            Source::Text(_) | Source::SignedTime(_) => None,
+            Source::SignedId(_) => (!is_standard).then(|| "an id".to_owned()),
+            Source::Json(pointer) if self.signed.has(&Piece::Json(pointer.clone())) => None,
+            _ if is_standard || self.signed.has(&Piece::Body) => None,
+            _ => Some("the body".to_owned()),
+        }
+    }
+
     /// Whether the signature covers the URL as the sender called it.
     pub fn has_signed_url(&self) -> bool {
         [Piece::Url, Piece::Path].iter().any(|piece| self.signed.has(piece))
