@@ -2,6 +2,7 @@
 //! checked like a built-in one's; every mistake is a problem of the configuration, and one broken kind hides no
 //! other.
 
+mod pairs;
 mod vectors;
 
 use std::io::Read;
@@ -13,6 +14,7 @@ use crate::spec::{Mistake, Scheme, Spec};
 use crate::types::Name;
 use crate::verify::{DevKeys, SignAt};
 
+pub(crate) use pairs::judge_pairs;
 pub(crate) use vectors::judge_vectors;
 
 /// Most folders of kinds.
@@ -210,7 +212,10 @@ fn event_type(kind: &Provider, stem: &str, sample: &str) -> Result<String, Strin
         .verify(request)
         .map_err(|why| format!("signed as provider.toml says it is not believed: {why}"))?;
     match provider.read(&verified).first() {
-        Some(event) if event.unreadable.is_none() => Ok(event.event_type.clone()),
+        Some(event) if event.unreadable.is_none() => match event.unidentified() {
+            None => Ok(event.event_type.clone()),
+            Some(why) => Err(format!("has nothing that tells it from others: {why}")),
+        },
         Some(event) => Err(format!("cannot be read: {}", event.unreadable.as_deref().unwrap_or_default())),
         None => Err("has no event in it".to_owned()),
     }

@@ -36,6 +36,7 @@ mod kinds;
 mod logging;
 mod net;
 pub mod outbox;
+pub mod pairs;
 mod plain;
 pub mod provider;
 #[path = "../providers/mod.rs"]
@@ -65,8 +66,8 @@ pub mod prelude {
     pub use crate::spec::TimeUnit;
     pub use crate::store::{Tx, Value};
     pub use crate::verify::{
-        Certificate, Form, Hash, Jws, Keys, PublicKey, PublicScheme, RawRequest, Reply, SignAt, SignError,
-        Signed, VerifyError, base64_text, check_timestamp, compact_json, crc32, deciding_header,
+        Believed, Certificate, Form, Hash, Jws, Keys, PublicKey, PublicScheme, RawRequest, Reply, SignAt,
+        SignError, Signed, VerifyError, base64_text, check_timestamp, compact_json, crc32, deciding_header,
         decode_base64, decode_base64_long, decode_base64url, decode_hex, digest, form_with, hex_text, hmac,
         jws_hs256, jws_signed, open_aes_gcm, path_and_query, php_serialized, query_value, rfc3339_text, same,
         seal_aes_gcm, sorted_json, standard_webhooks,

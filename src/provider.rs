@@ -19,7 +19,7 @@ pub(crate) use dev::{dev_settings, published_mistakes};
 use crate::handler::{Event, Handled, Handlers, TxHandler, TypePattern};
 use crate::read;
 use crate::spec::{AnswerSpec, Spec, SpecError};
-use crate::types::{IncomingEvent, Name};
+use crate::types::{IncomingEvent, Name, OnConflict};
 use crate::verify::{
     self, DevKeys, KeyError, KeySource, Keys, RawRequest, Reply, SignAt, SignError, Signed, Unbelieved,
     Unverified, Verified, VerifyError, VerifyFn,
@@ -238,6 +238,8 @@ impl Provider {
             url: format!("{public_url}/webhooks/{name}"),
             spec: Arc::clone(spec),
             handlers,
+            types: Vec::new(),
+            on_conflict: None,
             ready,
             verify_with: self.verify_with,
             sign_with: self.sign_with,
@@ -262,6 +264,8 @@ pub struct ActiveProvider {
     url: String,
     spec: Arc<Spec>,
     handlers: Handlers,
+    types: Vec<String>,
+    on_conflict: Option<OnConflict>,
     ready: Ready,
     verify_with: Option<VerifyFn>,
     sign_with: Option<SignFn>,
@@ -351,7 +355,14 @@ impl ActiveProvider {
 
     /// As [`ActiveProvider::read`]; a request with more than `n_max` events is kept as one that cannot be read.
     pub(crate) fn read_at_most(&self, verified: &Verified, n_max: usize) -> Vec<IncomingEvent> {
-        read::read((&self.name, &self.spec), verified, &|json| self.opened(json), n_max)
+        let by = read::ReadAs {
+            name: &self.name,
+            spec: &self.spec,
+            types: &self.types,
+            on_conflict: self.on_conflict,
+            n_max,
+        };
+        read::read(by, verified, &|json| self.opened(json))
     }
 
     /// What the sender of a believed request wants to hear instead of our JSON.

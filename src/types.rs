@@ -90,8 +90,14 @@ pub struct IncomingEvent {
     pub event_type: String,
     /// What the copy is compared by.
     pub digest: BodyDigest,
-    /// For ids that no signature covers: equal for equal signed bytes, whatever id they come under.
+    /// For ids that no signature covers: equal for equal signed texts, whatever id they come under.
     pub replay_key: Option<BodyDigest>,
+    /// How it was identified, for its row: `sender/1`, and why where nothing was where the kind looks.
+    pub identity: String,
+    /// Of a signal that nothing tells apart: for how long after its last copy it is a copy. Milliseconds.
+    pub window_ms: Option<i64>,
+    /// What becomes of it should its key be taken by other content.
+    pub on_conflict: OnConflict,
     /// What it is about and which state of it, when the kind says so.
     pub object: Option<ObjectVersion>,
     /// When it happened at the sender.
@@ -106,6 +112,27 @@ pub struct IncomingEvent {
     pub headers: Arc<str>,
     /// Why it cannot be read; such an event is kept and shown, never dispatched.
     pub unreadable: Option<String>,
+}
+
+impl IncomingEvent {
+    /// Why it goes by its content although its kind looks for something else.
+    pub fn unidentified(&self) -> Option<&str> {
+        self.identity.split_once(WANTING).map(|(_, why)| why)
+    }
+}
+
+/// What stands between the rule that an event was identified by and why none of its kind's did.
+pub(crate) const WANTING: &str = " for want of another: ";
+
+/// What becomes of other content under a key that is taken.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum OnConflict {
+    /// It is kept beside the first, for a person to decide.
+    #[default]
+    Keep,
+    /// It is kept, and dispatched as an event of its own.
+    Dispatch,
 }
 
 /// One state of one object at the sender.
@@ -147,7 +174,7 @@ words! {
         Accepted = "accepted",
         /// New and kept, but its id or shape could not be read; nothing was dispatched.
         Unreadable = "unreadable",
-        /// Known id, other digest: recorded; the first one stands.
+        /// Known id, or known signed text, with other content: kept beside the first one, which stands.
         Conflict = "conflict",
         /// The same signed bytes under another, unsigned id: recorded, not dispatched.
         Replayed = "replayed",
@@ -182,6 +209,10 @@ words! {
         Replayed = "replayed",
         /// Its id or shape could not be read.
         Unreadable = "unreadable",
+        /// Other content under the id of another event, kept for a person's word.
+        Conflict = "conflict",
+        /// A conflict that a person looked at and wants nothing done about.
+        Dismissed = "dismissed",
     }
 }
 

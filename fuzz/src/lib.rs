@@ -191,9 +191,8 @@ pub fn requests(data: &[u8]) {
     }
     let is_same_body = body == signed.body || SIGN_FIELDS.contains(&spec.kind.as_str());
     assert!(is_same_body, "{} believed another body: {}", spec.kind, String::from_utf8_lossy(&body));
-    let is_signed =
-        spec.event.iter().all(|event| event.id_signed) && !SIGN_FIELDS.contains(&spec.kind.as_str());
-    // Another content type may make a form of JSON, which cannot be read then: kept, and starts nothing.
+    let is_signed = spec.event.iter().flat_map(|event| &event.identity).all(|identity| identity.signed)
+        && !SIGN_FIELDS.contains(&spec.kind.as_str());
     let is_readable = found.iter().all(|id| !id.starts_with("unreadable:"));
     assert!(
         !is_signed || !is_readable || found == signed.ids,

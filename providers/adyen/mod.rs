@@ -25,8 +25,12 @@ const FIELDS: [&str; 8] = [
 ];
 const PLACE: &str = "additionalData.hmacSignature";
 
+fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
+    secret_of(request, keys).map(|secret_n| Believed::of(secret_n, &[&request.body]))
+}
+
 /// Newer notifications sign the whole body in a header; standard ones every item. One bad item refuses all.
-fn verify(request: &RawRequest, keys: &Keys) -> Result<usize, VerifyError> {
+fn secret_of(request: &RawRequest, keys: &Keys) -> Result<usize, VerifyError> {
     if request.headers.contains_key("hmacsignature") {
         let signature = base64_text("hmacsignature", deciding_header(&request.headers, "hmacsignature")?)?;
         return keys

@@ -14,7 +14,11 @@ pub(super) fn provider() -> Provider {
 /// Where the public keys are.
 const KEYS: &str = "alipay_public_key_pem";
 
-fn verify(request: &RawRequest, keys: &Keys) -> Result<usize, VerifyError> {
+fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
+    secret_of(request, keys).map(|secret_n| Believed::of(secret_n, &[&request.body]))
+}
+
+fn secret_of(request: &RawRequest, keys: &Keys) -> Result<usize, VerifyError> {
     if request.headers.contains_key("signature") { global(request, keys) } else { notify(request, keys) }
 }
 

@@ -17,7 +17,11 @@ const NAME: &str = "authorization";
 /// How far clocks may be apart. Seconds.
 const LEEWAY_S: i64 = 30;
 
-fn verify(request: &RawRequest, keys: &Keys) -> Result<usize, VerifyError> {
+fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
+    secret_of(request, keys).map(|secret_n| Believed::of(secret_n, &[&request.body]))
+}
+
+fn secret_of(request: &RawRequest, keys: &Keys) -> Result<usize, VerifyError> {
     let token = if request.headers.contains_key(NAME) {
         let value = deciding_header(&request.headers, NAME)?;
         let (word, token) = value.split_once(' ').unwrap_or_default();

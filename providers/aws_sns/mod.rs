@@ -18,7 +18,11 @@ const NOTIFICATION: [&str; 6] = ["Message", "MessageId", "Subject", "Timestamp",
 const CONFIRMATION: [&str; 7] =
     ["Message", "MessageId", "SubscribeURL", "Timestamp", "Token", "TopicArn", "Type"];
 
-fn verify(request: &RawRequest, keys: &Keys) -> Result<usize, VerifyError> {
+fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
+    secret_of(request, keys).map(|secret_n| Believed::of(secret_n, &[&request.body]))
+}
+
+fn secret_of(request: &RawRequest, keys: &Keys) -> Result<usize, VerifyError> {
     let malformed = |place: &str, why| VerifyError::malformed(place, why);
     let body = Json::parse(&request.body).ok_or_else(|| malformed("body", "it is not JSON"))?;
     let field = |name: &str| body.text(&format!("/{name}"));

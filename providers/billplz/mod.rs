@@ -15,7 +15,11 @@ const NAME: &str = "x_signature";
 /// Fields that some accounts get and that are signed for some of them only.
 const EXTRA: [&[u8]; 2] = [b"transaction_id", b"transaction_status"];
 
-fn verify(request: &RawRequest, keys: &Keys) -> Result<usize, VerifyError> {
+fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
+    secret_of(request, keys).map(|secret_n| Believed::of(secret_n, &[&request.body]))
+}
+
+fn secret_of(request: &RawRequest, keys: &Keys) -> Result<usize, VerifyError> {
     let form = Form::parse(&request.body).ok_or_else(|| VerifyError::malformed("body", Form::TOO_MANY))?;
     let signature = form.text(NAME).and_then(decode_hex);
     let signature =

@@ -18,7 +18,11 @@ const TIME: &str = "box-delivery-timestamp";
 /// The SDK bounds the past alone. Seconds.
 const TOLERANCE_S: (u32, u32) = (600, u32::MAX);
 
-fn verify(request: &RawRequest, keys: &Keys) -> Result<usize, VerifyError> {
+fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
+    secret_of(request, keys).map(|secret_n| Believed::of(secret_n, &[&request.body]))
+}
+
+fn secret_of(request: &RawRequest, keys: &Keys) -> Result<usize, VerifyError> {
     let headers = &request.headers;
     for (name, want) in [("box-signature-version", "1"), ("box-signature-algorithm", "HmacSHA256")] {
         if deciding_header(headers, name)? != want {

@@ -21,8 +21,12 @@ const SIGNATURES_N_MAX: usize = 16;
 /// How long a challenge is. Characters.
 const CHALLENGE_LENGTHS: std::ops::RangeInclusive<usize> = 20..=32;
 
+fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
+    secret_of(request, keys).map(|secret_n| Believed::of(secret_n, &[&request.body]))
+}
+
 /// The form is these two fields and nothing else, so that nobody can make another body of a signed one.
-fn verify(request: &RawRequest, keys: &Keys) -> Result<usize, VerifyError> {
+fn secret_of(request: &RawRequest, keys: &Keys) -> Result<usize, VerifyError> {
     let form = Form::parse(&request.body).ok_or_else(|| VerifyError::malformed("body", Form::TOO_MANY))?;
     let field = |name| {
         let text = form.one(name).and_then(|bytes| std::str::from_utf8(bytes).ok());

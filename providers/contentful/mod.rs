@@ -19,7 +19,11 @@ const TIME: &str = "x-contentful-timestamp";
 /// As the SDK's default, which bounds the past alone. Seconds.
 const TOLERANCE_S: (u32, u32) = (30, u32::MAX);
 
-fn verify(request: &RawRequest, keys: &Keys) -> Result<usize, VerifyError> {
+fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
+    secret_of(request, keys).map(|secret_n| Believed::of(secret_n, &[&request.body]))
+}
+
+fn secret_of(request: &RawRequest, keys: &Keys) -> Result<usize, VerifyError> {
     let headers = &request.headers;
     let signature = decode_hex(deciding_header(headers, SIGNATURE)?);
     let signature = signature.ok_or_else(|| VerifyError::malformed(SIGNATURE, "it is not hexadecimal"))?;

@@ -16,8 +16,12 @@ const NAME: &str = "authorization";
 const SKEW_S: i64 = 10;
 const ISSUERS: [&str; 2] = ["https://accounts.google.com", "accounts.google.com"];
 
+fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
+    secret_of(request, keys).map(|secret_n| Believed::of(secret_n, &[&request.body]))
+}
+
 /// The audience alone would not do: anybody with a Google account can have a token for any audience.
-fn verify(request: &RawRequest, keys: &Keys) -> Result<usize, VerifyError> {
+fn secret_of(request: &RawRequest, keys: &Keys) -> Result<usize, VerifyError> {
     let (word, token) = deciding_header(&request.headers, NAME)?.split_once(' ').unwrap_or_default();
     let jws = Jws::parse(token).filter(|_| word.eq_ignore_ascii_case("bearer"));
     let jws = jws.ok_or_else(|| VerifyError::malformed(NAME, "it is not `Bearer` and a compact JWS"))?;

@@ -33,8 +33,12 @@ const DECODED: [(&str, &str); 12] = [
     ("%3B", ";"),
 ];
 
+fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
+    secret_of(request, keys).map(|secret_n| Believed::of(secret_n, &[&request.body]))
+}
+
 /// All versions are sent together: with a v3 signature nothing else is looked at.
-fn verify(request: &RawRequest, keys: &Keys) -> Result<usize, VerifyError> {
+fn secret_of(request: &RawRequest, keys: &Keys) -> Result<usize, VerifyError> {
     let headers = &request.headers;
     if headers.contains_key(V3) {
         let signature = decode_base64(deciding_header(headers, V3)?);

@@ -14,7 +14,11 @@ pub(super) fn provider() -> Provider {
 const BASIC: &str = "authorization";
 const SIGNATURE: &str = "x-marqeta-signature";
 
-fn verify(request: &RawRequest, keys: &Keys) -> Result<usize, VerifyError> {
+fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
+    secret_of(request, keys).map(|secret_n| Believed::of(secret_n, &[&request.body]))
+}
+
+fn secret_of(request: &RawRequest, keys: &Keys) -> Result<usize, VerifyError> {
     let given = deciding_header(&request.headers, BASIC)?;
     let (word, given) = given.split_once(' ').unwrap_or_default();
     if !word.eq_ignore_ascii_case("basic") {

@@ -14,7 +14,11 @@ pub(super) fn provider() -> Provider {
 const NAME: &str = "x-signature";
 const REQUEST: &str = "x-request-id";
 
-fn verify(request: &RawRequest, keys: &Keys) -> Result<usize, VerifyError> {
+fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
+    secret_of(request, keys).map(|secret_n| Believed::of(secret_n, &[&request.body]))
+}
+
+fn secret_of(request: &RawRequest, keys: &Keys) -> Result<usize, VerifyError> {
     let value = deciding_header(&request.headers, NAME)?;
     let part = |label: &str| {
         let mut parts =

@@ -15,7 +15,11 @@ pub(super) fn provider() -> Provider {
 const SNAP: &str = "x-signature";
 const PLACE: &str = "/signature_key";
 
-fn verify(request: &RawRequest, keys: &Keys) -> Result<usize, VerifyError> {
+fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
+    secret_of(request, keys).map(|secret_n| Believed::of(secret_n, &[&request.body]))
+}
+
+fn secret_of(request: &RawRequest, keys: &Keys) -> Result<usize, VerifyError> {
     if request.headers.contains_key(SNAP) { snap(request, keys) } else { classic(request, keys) }
 }
 

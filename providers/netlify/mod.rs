@@ -13,7 +13,11 @@ pub(super) fn provider() -> Provider {
 
 const NAME: &str = "x-webhook-signature";
 
-fn verify(request: &RawRequest, keys: &Keys) -> Result<usize, VerifyError> {
+fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
+    secret_of(request, keys).map(|secret_n| Believed::of(secret_n, &[&request.body]))
+}
+
+fn secret_of(request: &RawRequest, keys: &Keys) -> Result<usize, VerifyError> {
     let jws = Jws::parse(deciding_header(&request.headers, NAME)?);
     let jws = jws.ok_or_else(|| VerifyError::malformed(NAME, "it is no compact JWS"))?;
     let mut secrets = keys.secrets().enumerate();

@@ -13,7 +13,11 @@ pub(super) fn provider() -> Provider {
 
 const NAME: &str = "p_signature";
 
-fn verify(request: &RawRequest, keys: &Keys) -> Result<usize, VerifyError> {
+fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
+    secret_of(request, keys).map(|secret_n| Believed::of(secret_n, &[&request.body]))
+}
+
+fn secret_of(request: &RawRequest, keys: &Keys) -> Result<usize, VerifyError> {
     let form = Form::parse(&request.body).ok_or_else(|| VerifyError::malformed("body", Form::TOO_MANY))?;
     let signature = form.text(NAME).and_then(decode_base64);
     let signature = signature.ok_or_else(|| VerifyError::malformed(NAME, "it is missing or not base64"))?;

@@ -16,7 +16,11 @@ const SIGNATURE: &str = "paypal-transmission-sig";
 const CERT_URL: &str = "paypal-cert-url";
 const ALGORITHM: &str = "paypal-auth-algo";
 
-fn verify(request: &RawRequest, keys: &Keys) -> Result<usize, VerifyError> {
+fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
+    secret_of(request, keys).map(|secret_n| Believed::of(secret_n, &[&request.body]))
+}
+
+fn secret_of(request: &RawRequest, keys: &Keys) -> Result<usize, VerifyError> {
     let header = |name| deciding_header(&request.headers, name);
     if header(ALGORITHM)? != "SHA256withRSA" {
         return Err(VerifyError::malformed(ALGORITHM, "it is not SHA256withRSA"));

@@ -13,7 +13,11 @@ pub(super) fn provider() -> Provider {
 
 const HEADERS: [&str; 2] = ["openpayu-signature", "x-openpayu-signature"];
 
-fn verify(request: &RawRequest, keys: &Keys) -> Result<usize, VerifyError> {
+fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
+    secret_of(request, keys).map(|secret_n| Believed::of(secret_n, &[&request.body]))
+}
+
+fn secret_of(request: &RawRequest, keys: &Keys) -> Result<usize, VerifyError> {
     match HEADERS.into_iter().find(|name| request.headers.contains_key(*name)) {
         Some(name) => emea(request, keys, name),
         None => india(request, keys),

@@ -15,7 +15,11 @@ const NAME: &str = "plaid-verification";
 /// As Plaid asks; the margin ahead is for clocks. Seconds.
 const TOLERANCE_S: (u32, u32) = (300, 300);
 
-fn verify(request: &RawRequest, keys: &Keys) -> Result<usize, VerifyError> {
+fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
+    secret_of(request, keys).map(|secret_n| Believed::of(secret_n, &[&request.body]))
+}
+
+fn secret_of(request: &RawRequest, keys: &Keys) -> Result<usize, VerifyError> {
     let jws = Jws::parse(deciding_header(&request.headers, NAME)?);
     let jws = jws.ok_or_else(|| VerifyError::malformed(NAME, "it is no compact JWS"))?;
     if jws.header("/alg").as_deref() != Some("ES256") {

@@ -21,8 +21,12 @@ const TOLERANCE_S: (u32, u32) = (300, 300);
 /// How a setting says that a shared secret is bytes.
 const BASE64: &str = "base64:";
 
+fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
+    secret_of(request, keys).map(|secret_n| Believed::of(secret_n, &[&request.body]))
+}
+
 /// Any label whose key is ours; it must cover what the operator demands, and a covered digest must be the body's.
-fn verify(request: &RawRequest, keys: &Keys) -> Result<usize, VerifyError> {
+fn secret_of(request: &RawRequest, keys: &Keys) -> Result<usize, VerifyError> {
     let malformed = |place: &str, why| VerifyError::malformed(place, why);
     let inputs =
         base::combined(request, INPUT).ok_or_else(|| VerifyError::HeaderMissing(INPUT.to_owned()))?;

@@ -16,7 +16,11 @@ const NAME: &str = "x-twilio-signature";
 const CHOICE: &str = "x-twilio-webhooks-signature-settings";
 const BODY_HASH: &str = "bodySHA256";
 
-fn verify(request: &RawRequest, keys: &Keys) -> Result<usize, VerifyError> {
+fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
+    secret_of(request, keys).map(|secret_n| Believed::of(secret_n, &[&request.body]))
+}
+
+fn secret_of(request: &RawRequest, keys: &Keys) -> Result<usize, VerifyError> {
     let signature = decode_base64(deciding_header(&request.headers, NAME)?);
     let signature = signature.ok_or_else(|| VerifyError::malformed(NAME, "it is not base64"))?;
     let (hash, key_id) = if request.headers.contains_key(CHOICE) {

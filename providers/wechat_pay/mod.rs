@@ -21,7 +21,11 @@ const TOLERANCE_S: (u32, u32) = (300, 300);
 /// The setting with the key that encrypts resources.
 const KEY: &str = "api_v3_key";
 
-fn verify(request: &RawRequest, keys: &Keys) -> Result<usize, VerifyError> {
+fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
+    secret_of(request, keys).map(|secret_n| Believed::of(secret_n, &[&request.body]))
+}
+
+fn secret_of(request: &RawRequest, keys: &Keys) -> Result<usize, VerifyError> {
     let header = |name| deciding_header(&request.headers, name);
     let text = header(SIGNATURE)?;
     let signature = decode_base64(text).filter(|_| !text.starts_with(PROBE));

@@ -7,10 +7,10 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use super::messages::{Api, Reach};
-use super::{Kinds, complain, docs, find_kind, load, say, tell_problems};
-use crate::kinds::judge_vectors;
+use super::{Kinds, complain, docs, find_kind, load, say, tell_problems, words};
+use crate::kinds::{judge_pairs, judge_vectors};
 use crate::provider::Provider;
-use crate::spec::{Confidence, Scheme, SettingSpec, Source, Sources, Spec, Weakness};
+use crate::spec::{Confidence, Scheme, SettingSpec, Spec, Weakness};
 
 #[derive(Args)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag")]
@@ -55,8 +55,10 @@ pub(super) fn check(file: Option<&Path>, is_json: bool, kinds: &Kinds) -> ExitCo
     if let Some(folder) = &kinds.folder {
         let (vectors_n, more) = judge_vectors(folder, &kinds.broken, kinds);
         problems.extend(more);
+        let (pairs_n, more) = judge_pairs(folder, &kinds.broken, kinds);
+        problems.extend(more);
         summary = format!(
-            "{summary}; kinds of {}: {vectors_n} vectors are judged as they say",
+            "{summary}; kinds of {}: {vectors_n} vectors and {pairs_n} pairs are judged as they say",
             folder.path.display()
         );
     }
@@ -165,9 +167,7 @@ pub(crate) fn markdown(kinds: &[Provider]) -> String {
         "|---|---|---|---|---|".to_owned(),
     ];
     for spec in kinds.iter().filter_map(|kind| kind.spec().ok()) {
-        let event = spec.event.last();
-        let id = event.map(|event| places(&event.id)).unwrap_or_default();
-        let weak = if event.is_some_and(|event| !event.id_signed) { " (unsigned)" } else { "" };
+        let (id, weak) = (words::key(spec), if words::is_any_unsigned(spec) { " (unsigned)" } else { "" });
         lines.push(format!(
             "| `{}` | [{}]({}) | {} | {id}{weak} | {} h |",
             spec.kind,
@@ -213,45 +213,26 @@ fn signed_by(spec: &Spec) -> String {
         _ => ", no time".to_owned(),
     };
     let weak = signature.weak.map(|weak| format!("; {}", weak.as_str())).unwrap_or_default();
-    let again = if spec.is_new_each_time() {
-        "; sent once more by whoever has seen it, it is another event"
-    } else {
-        ""
-    };
-    format!("{scheme}{place}{time}{weak}{again}")
-}
-
-fn places(sources: &Sources) -> String {
-    let one = |source: &Source| match source {
-        Source::Json(pointer) => format!("`{}`", pointer.split('|').next().unwrap_or_default()),
-        Source::Outer(name) | Source::Header(name) => {
-            format!("`{}`", name.split('|').next().unwrap_or_default())
-        }
-        Source::Digest(_) => "digest of the body".to_owned(),
-        Source::Member(names) => format!("which of `{}`", names.replace('|', "`, `")),
-        Source::Received(_) => "time of arrival".to_owned(),
-        Source::Text(text) => text.clone(),
-        Source::List(_) => "the name of its list".to_owned(),
-    };
-    sources.0.iter().map(one).collect::<Vec<_>>().join(" + ")
+    format!("{scheme}{place}{time}{weak}")
 }
 
 fn described(kind: &Provider, spec: &Spec) -> String {
     let samples: Vec<&str> = kind.sample_list().into_iter().map(|(event_type, _)| event_type).collect();
-    let id = spec.event.last().map(|event| places(&event.id)).unwrap_or_default();
+    let identities: Vec<String> = spec.event.iter().map(words::identities).collect();
     let setting = |setting: &SettingSpec| {
         let needed = if setting.needed { ", needed" } else { "" };
         format!("\n  setting       {}{needed}: {}", setting.name, setting.hint)
     };
     let settings: String = spec.setting.iter().map(setting).collect();
     format!(
-        "{} ({})\n  facts         {} ({})\n  signature     {}\n  event id      {id}\n  secret        {}\n  \
+        "{} ({})\n  facts         {} ({})\n  signature     {}\n  told apart by {}\n  secret        {}\n  \
          resends for   {} h\n  answer within {} ms\n  samples       {}{settings}",
         spec.title,
         spec.kind,
         confidence(spec),
         spec.docs,
         signed_by(spec),
+        identities.join("\n                "),
         spec.secret_hint,
         spec.horizon_h,
         spec.answer_within_ms,
@@ -263,7 +244,8 @@ fn summary(spec: &Spec) -> serde_json::Value {
     json!({
         "kind": spec.kind, "title": spec.title, "confidence": confidence(spec), "docs": spec.docs,
         "secret_hint": spec.secret_hint, "horizon_h": spec.horizon_h, "answer_within_ms": spec.answer_within_ms,
-        "signature": signed_by(spec), "has_signed_time": spec.has_signed_time(),
+        "signature": signed_by(spec),
+        "identity": spec.event.iter().map(words::identities).collect::<Vec<_>>(), "has_signed_time": spec.has_signed_time(),
         "weakness": spec.signature.weak.map(Weakness::as_str),
         "settings": spec.setting.iter().map(|one| json!({
             "name": one.name, "needed": one.needed, "hint": one.hint,

@@ -1,10 +1,11 @@
 //! `providers --docs`: a page that says of every kind what is believed, how it is read, and what it leaves open.
 
 use super::check::{confidence, scheme_name};
+use super::words::{identities, is_any_unsigned, places};
 use crate::provider::Provider;
 use crate::spec::{
-    BodyFormat, Encoding, EventSpec, HandshakeSpec, Scheme, SecretFormat, SettingForm, SignatureSpec, Source,
-    Sources, Spec, Weakness,
+    BodyFormat, Encoding, EventSpec, HandshakeSpec, Scheme, SecretFormat, SettingForm, SignatureSpec, Spec,
+    Weakness,
 };
 
 const HEAD: &str = "# Senders, one by one
@@ -40,8 +41,7 @@ fn weaknesses(specs: &[&Spec]) -> String {
         row("Nothing is signed: a hint to ask the sender, no more", &weak(Weakness::Unsigned)),
         row("A shared token or password: who has seen one request can send any", &weak(Weakness::Token)),
         row("The body, or a part of it, is not signed", &weak(Weakness::Body)),
-        row("Sent once more by whoever has seen it, a request is another event", &Spec::is_new_each_time),
-        row("The id is not signed", &|spec: &Spec| spec.event.iter().any(|event| !event.id_signed)),
+        row("The id, the type or how a body is read is not signed", &is_any_unsigned),
         row(
             "No signed time that is checked by the spec: an old request is told by its id alone",
             &|spec: &Spec| !spec.has_signed_time() && spec.signature.scheme != Scheme::Code,
@@ -158,30 +158,13 @@ fn events(event: &EventSpec, weak: Option<Weakness>) -> String {
         (None, BodyFormat::Form) => "one, as JSON or a form".to_owned(),
         (None, BodyFormat::Json) => "one".to_owned(),
     };
-    let is_signed = match (weak, event.id_signed) {
+    let is_signed = match (weak, event.identity.iter().all(|identity| identity.signed)) {
         (Some(Weakness::Token | Weakness::Unsigned), _) => "nothing in the body is signed",
         (_, true) => "signed",
-        (_, false) => "**not signed**",
+        (_, false) => "**not wholly signed**",
     };
-    let (id, event_type) = (places(&event.id), places(&event.event_type));
-    format!("{batch}; id from {id} ({is_signed}); type from {event_type}")
-}
-
-fn places(sources: &Sources) -> String {
-    let either = |names: &str| format!("`{}`", names.replace('|', "` or `"));
-    let one = |source: &Source| match source {
-        Source::Json(pointer) if pointer.is_empty() => "the whole event".to_owned(),
-        Source::Json(pointer) => either(pointer),
-        Source::Outer(pointer) => format!("{} of the batch", either(pointer)),
-        Source::Header(name) => format!("header {}", either(name)),
-        Source::Digest(what) if what.is_empty() => "a digest of the body".to_owned(),
-        Source::Digest(what) => format!("a digest ({what})"),
-        Source::Member(names) => format!("which of {} it has", either(names)),
-        Source::Received(_) => "the time of arrival".to_owned(),
-        Source::List(_) => "the name of its list".to_owned(),
-        Source::Text(text) => format!("the text `{text}`"),
-    };
-    sources.0.iter().map(one).collect::<Vec<_>>().join(" + ")
+    let event_type = places(&event.event_type);
+    format!("{batch}; told apart by {} ({is_signed}); type from {event_type}", identities(event))
 }
 
 fn answer(spec: &Spec) -> String {

@@ -11,6 +11,7 @@ mod send;
 mod serve;
 mod sign;
 mod vectors;
+mod words;
 
 use std::fmt::Display;
 use std::io::Write;

@@ -32,7 +32,8 @@ impl Reader<'_> {
         if ranges.len() > self.n_max {
             return vec![self.unreadable(body, self.too_many())];
         }
-        ranges.into_iter().map(|range| self.element(json, list, range)).collect()
+        let ranges = ranges.into_iter().enumerate();
+        ranges.map(|(event_n, range)| self.element(event_n, json, list, range)).collect()
     }
 
     fn too_many(&self) -> String {
@@ -53,8 +54,10 @@ impl Reader<'_> {
             if events.len() + elements.len() > self.n_max {
                 return vec![self.unreadable(body, self.too_many())];
             }
-            events.extend(elements.into_iter().map(|range| reader.element(json, list, range)));
+            for range in elements {
+                events.push(reader.element(events.len(), json, list, range));
+            }
         }
-        if events.is_empty() && self.spec.or_one { vec![self.one(body, json)] } else { events }
+        if events.is_empty() && self.spec.or_one { vec![self.one(0, body, json)] } else { events }
     }
 }

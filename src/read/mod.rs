@@ -7,7 +7,9 @@
 mod batch;
 mod fields;
 mod headers;
+mod identity;
 mod redact;
+mod source;
 mod xml;
 
 use std::ops::Range;
@@ -19,8 +21,10 @@ use sha2::{Digest, Sha256};
 
 use crate::json::{self, Document, Found, find, text_of};
 use crate::spec::{AnswerSpec, BodyFormat, EventSpec, Source, Sources, Spec};
-use crate::types::{BodyDigest, EventKey, IncomingEvent, Name, ObjectVersion, UnixMs, stored_text};
-use crate::verify::{Verified, rfc3339_ms};
+use crate::types::{
+    BodyDigest, EventKey, IncomingEvent, Name, ObjectVersion, OnConflict, UnixMs, stored_text,
+};
+use crate::verify::{Believed, Verified, rfc3339_ms};
 
 use batch::lines;
 pub use fields::Json;
@@ -41,19 +45,33 @@ pub(crate) type Opener<'a> = &'a dyn Fn(&Bytes) -> Result<Bytes, String>;
 /// Most events in one request, where nothing else is configured.
 pub(crate) const EVENTS_N_MAX: usize = 1_000;
 
+/// What a provider's requests are read by, besides its kind's spec.
+#[derive(Clone, Copy)]
+pub(crate) struct ReadAs<'a> {
+    /// Its name.
+    pub(crate) name: &'a Name,
+    /// Its kind.
+    pub(crate) spec: &'a Spec,
+    /// The types that it is subscribed to, where it says so.
+    pub(crate) types: &'a [String],
+    /// What becomes of conflicts, where it says so.
+    pub(crate) on_conflict: Option<OnConflict>,
+    /// Most events of one request.
+    pub(crate) n_max: usize,
+}
+
 /// The events of a believed request, in its order. A batch may be empty; one of more than `n_max` is not read, and
 /// kept as one event.
-pub(crate) fn read(
-    (provider, spec): (&Name, &Spec),
-    verified: &Verified,
-    open: Opener<'_>,
-    n_max: usize,
-) -> Vec<IncomingEvent> {
+pub(crate) fn read(by: ReadAs<'_>, verified: &Verified, open: Opener<'_>) -> Vec<IncomingEvent> {
+    let (spec, n_max) = (by.spec, by.n_max);
     let request = verified.request();
     let Some(event) = chosen(spec, |name| request.headers.contains_key(name)) else { return Vec::new() };
     let reader = Reader {
-        provider,
+        provider: by.name,
         spec: event,
+        types: by.types,
+        on_conflict: by.on_conflict,
+        believed: verified.believed(),
         headers: &request.headers,
         kept: kept_headers(spec, &request.headers).into(),
         received_at_ms: request.received_at_ms,
@@ -62,7 +80,7 @@ pub(crate) fn read(
         n_max,
     };
     let body = &redact::without_token(spec, &request.body);
-    let json = match json_of(event, &request.headers, body) {
+    let json = match json_of(event, body) {
         Ok(json) => json,
         Err(why) => return vec![reader.unreadable(body, why)],
     };
@@ -77,16 +95,16 @@ pub(crate) fn read(
         return reader.elements(body, &json, &json, lines(&json).take(n_max.saturating_add(1)).collect());
     }
     let whole = (event.body == BodyFormat::Lines).then_some("");
-    let Some(each) = event.each.as_deref().or(whole) else { return vec![reader.one(body, &json)] };
+    let Some(each) = event.each.as_deref().or(whole) else { return vec![reader.one(0, body, &json)] };
     let outer = Document::parse(&json);
     let reader = Reader { outer: outer.as_ref(), ..reader };
     match find(&json, each) {
         Found::One(list) => match json::first_elements(list, n_max) {
             Some(elements) => reader.elements(body, &json, list, elements),
-            None if event.or_one => vec![reader.one(body, &json)],
+            None if event.or_one => vec![reader.one(0, body, &json)],
             None => vec![reader.unreadable(body, format!("{each} is not an array"))],
         },
-        Found::Missing if event.or_one => vec![reader.one(body, &json)],
+        Found::Missing if event.or_one => vec![reader.one(0, body, &json)],
         Found::Missing => vec![reader.unreadable(body, format!("{each} is missing"))],
         Found::Doubled => vec![reader.unreadable(body, format!("{each} is there twice"))],
         Found::NotJson => vec![reader.unreadable(body, "the body is not JSON".to_owned())],
@@ -102,12 +120,7 @@ pub(crate) fn payload_of(
 ) -> Result<Bytes, String> {
     let header = |name: &str| kept_header(kept_headers, name);
     let event = chosen(spec, |name| header(name).is_some()).ok_or("the kind reads no such events")?;
-    let content_type = header("content-type").unwrap_or_default();
-    let json = match &event.form_field {
-        Some(field) if is_form(&content_type) => form_value(field, body)?,
-        None if event.body == BodyFormat::Form && is_form(&content_type) => form_object(body),
-        _ => body.clone(),
-    };
+    let json = json_of(event, body)?;
     // Of a batch each element was kept for itself, after the whole was opened.
     let json = if event.each.is_some() { json } else { open(&json)? };
     Ok(payload(event, &json, Document::parse(&json).as_ref()))
@@ -123,18 +136,19 @@ fn chosen(spec: &Spec, has_header: impl Fn(&str) -> bool) -> Option<&EventSpec> 
     spec.event.iter().find(|event| event.when_header.as_deref().is_none_or(&has_header))
 }
 
-/// The JSON text of a body: the body itself, or one field of a form.
-fn json_of(event: &EventSpec, headers: &HeaderMap, body: &Bytes) -> Result<Bytes, String> {
-    let content_type = headers.get(http::header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
+/// The JSON text of a body: the body itself, or one field of a form, or all of them. Which of these it is its bytes say:
+/// they are signed, and the content type is not.
+fn json_of(event: &EventSpec, body: &Bytes) -> Result<Bytes, String> {
     match &event.form_field {
-        Some(field) if content_type.is_some_and(is_form) => form_value(field, body),
-        None if event.body == BodyFormat::Form && content_type.is_some_and(is_form) => Ok(form_object(body)),
+        Some(field) if is_form(body) => form_value(field, body),
+        None if event.body == BodyFormat::Form && is_form(body) => Ok(form_object(body)),
         _ => Ok(body.clone()),
     }
 }
 
-fn is_form(content_type: &str) -> bool {
-    content_type.to_ascii_lowercase().starts_with("application/x-www-form-urlencoded")
+/// Whether a body that may be a form or JSON is a form.
+fn is_form(body: &[u8]) -> bool {
+    !matches!(body.trim_ascii_start().first(), Some(b'{' | b'['))
 }
 
 fn form_value(field: &str, body: &[u8]) -> Result<Bytes, String> {
@@ -166,6 +180,9 @@ fn payload(event: &EventSpec, json: &Bytes, document: Option<&Document<'_>>) -> 
 struct Reader<'a> {
     provider: &'a Name,
     spec: &'a EventSpec,
+    types: &'a [String],
+    on_conflict: Option<OnConflict>,
+    believed: &'a Believed,
     headers: &'a HeaderMap,
     kept: Arc<str>,
     received_at_ms: UnixMs,
@@ -179,17 +196,15 @@ struct Reader<'a> {
 
 impl Reader<'_> {
     /// One element of a batch: its own bytes are the event's body.
-    fn element(&self, json: &Bytes, list: &[u8], range: Range<usize>) -> IncomingEvent {
+    fn element(&self, event_n: usize, json: &Bytes, list: &[u8], range: Range<usize>) -> IncomingEvent {
         let text = json.slice_ref(list.get(range).unwrap_or_default());
-        self.one(&text, &text)
+        self.one(event_n, &text, &text)
     }
 
-    /// The event whose signed bytes are `body` and whose JSON text is `json`.
-    fn one(&self, body: &Bytes, json: &Bytes) -> IncomingEvent {
-        let needs_json = |source: &Source| matches!(source, Source::Json(_) | Source::Member(_));
-        let needs_json = self.spec.id.0.iter().chain(&self.spec.event_type.0).any(needs_json);
+    /// The `event_n`th event of its request, whose signed bytes are `body` and whose JSON text is `json`.
+    fn one(&self, event_n: usize, body: &Bytes, json: &Bytes) -> IncomingEvent {
         let document = Document::parse(json);
-        if needs_json && document.is_none() {
+        if self.needs_json() && document.is_none() {
             return self.unreadable(body, "the body is not JSON".to_owned());
         }
         let document = document.as_ref();
@@ -200,15 +215,18 @@ impl Reader<'_> {
             }
             _ => Sha256::digest(body).into(),
         };
-        let read = Read { document, digest: &digest };
+        let read = Read { document, text: json, digest: &digest, event_n };
         let event_type = self.event_type(read);
-        let event_id = match self.joined_id(&self.spec.id, read) {
-            Ok(event_id) => event_id,
+        let identified = match self.identified(read, &event_type) {
+            Ok(identified) => identified,
             Err(why) => return IncomingEvent { event_type, ..self.unreadable(body, why) },
         };
         IncomingEvent {
-            key: EventKey { provider: self.provider.clone(), event_id },
-            replay_key: self.replay_key(&digest, &event_type),
+            key: EventKey { provider: self.provider.clone(), event_id: identified.event_id },
+            replay_key: identified.replay_key,
+            identity: identified.identity,
+            window_ms: identified.window_ms,
+            on_conflict: identified.on_conflict,
             object: self.object(read),
             created_at_ms: self.spec.created.as_ref().and_then(|source| self.number(source, read)),
             received_at_ms: self.received_at_ms,
@@ -221,12 +239,20 @@ impl Reader<'_> {
         }
     }
 
+    /// Whether nothing can be told of a body that is no JSON: not its type, or not which event it is.
+    fn needs_json(&self) -> bool {
+        let needs =
+            |source: &Source| matches!(source, Source::Json(_) | Source::Member(_) | Source::OnlyMember(_));
+        let mut identities = self.spec.identity.iter();
+        self.spec.event_type.0.iter().any(needs) || identities.all(|one| one.id.0.iter().any(needs))
+    }
+
     /// An event whose JSON text could not be opened. Its type may be told; its id is not taken from what nobody
     /// could check.
     fn closed(&self, body: &Bytes, json: &Bytes, why: String) -> IncomingEvent {
         let unreadable = self.unreadable(body, why);
         let document = Document::parse(json);
-        let read = Read { document: document.as_ref(), digest: &unreadable.digest };
+        let read = Read { document: document.as_ref(), text: json, digest: &unreadable.digest, event_n: 0 };
         IncomingEvent { event_type: self.event_type(read), ..unreadable }
     }
 
@@ -241,6 +267,9 @@ impl Reader<'_> {
             event_type: TYPE_UNKNOWN.to_owned(),
             digest,
             replay_key: None,
+            identity: "unreadable/1".to_owned(),
+            window_ms: None,
+            on_conflict: OnConflict::Keep,
             object: None,
             created_at_ms: None,
             received_at_ms: self.received_at_ms,
@@ -251,48 +280,35 @@ impl Reader<'_> {
         }
     }
 
-    /// For ids that no signature covers: what the same signed bytes have in common under any id.
-    fn replay_key(&self, digest: &BodyDigest, event_type: &str) -> Option<BodyDigest> {
-        if self.spec.id_signed || self.spec.replay_exempt.iter().any(|exempt| exempt == event_type) {
-            return None;
-        }
-        if !self.spec.replay_by_type {
-            return Some(*digest);
-        }
-        Some(Sha256::new().chain_update(digest).chain_update(event_type).finalize().into())
-    }
-
     fn event_type(&self, read: Read<'_>) -> String {
         let parts: Vec<String> =
             self.spec.event_type.0.iter().filter_map(|one| self.text(one, read).ok()).collect();
         let joined = parts.join(".");
-        if !joined.is_empty() && stored_text(&joined).is_ok() { joined } else { TYPE_UNKNOWN.to_owned() }
+        let is_told = !joined.is_empty() && stored_text(&joined).is_ok() && self.is_subscribed(&joined);
+        if is_told { joined } else { TYPE_UNKNOWN.to_owned() }
     }
 
-    /// One source is the id as it is; several are joined with their lengths, so that no two lists of parts
-    /// make the same id.
-    fn joined_id(&self, sources: &Sources, read: Read<'_>) -> Result<String, String> {
-        let joined = match sources.0.as_slice() {
-            [one] => self.text(one, read)?,
-            several => {
-                let parts: Result<Vec<String>, String> = several
-                    .iter()
-                    .map(|one| self.text(one, read).map(|text| format!("{}:{text}", text.len())))
-                    .collect();
-                parts?.join(",")
-            }
-        };
-        stored_text(&joined).map_err(|why| format!("the event id {why}"))?;
-        if joined.starts_with(UNREADABLE) {
-            return Err(format!("the event id starts with `{UNREADABLE}`, as only ours do"));
-        }
-        Ok(joined)
+    /// Whether a type that anybody could have written is one that the operator knows of.
+    fn is_subscribed(&self, event_type: &str) -> bool {
+        self.types.is_empty()
+            || !self.spec.is_type_unsigned()
+            || self.types.iter().any(|one| one == event_type)
     }
 
     fn object(&self, read: Read<'_>) -> Option<ObjectVersion> {
-        let object = self.joined_id(self.spec.object.as_ref()?, read).ok()?;
+        let object = self.object_id(self.spec.object.as_ref()?, read)?;
         let version = self.number(self.spec.version.as_ref()?, read)?;
         Some(ObjectVersion { object, version })
+    }
+
+    /// One source as it is; several joined with their lengths.
+    fn object_id(&self, sources: &Sources, read: Read<'_>) -> Option<String> {
+        let parts: Result<Vec<String>, String> = sources.0.iter().map(|one| self.text(one, read)).collect();
+        let id = match parts.ok()?.as_slice() {
+            [one] => one.clone(),
+            several => identity::joined(several),
+        };
+        stored_text(&id).is_ok().then_some(id)
     }
 
     /// A whole number, or an RFC 3339 time in milliseconds.
@@ -300,46 +316,15 @@ impl Reader<'_> {
         let text = self.text(source, read).ok()?;
         text.parse().ok().or_else(|| rfc3339_ms(&text))
     }
-
-    /// The text at one place, or why there is none.
-    fn text(&self, source: &Source, read: Read<'_>) -> Result<String, String> {
-        let json = || read.document.ok_or("the body is not JSON");
-        match source {
-            Source::Json(pointers) => first_text(json()?, pointers),
-            Source::Outer(pointers) => first_text(self.outer.ok_or("the body is not JSON")?, pointers),
-            Source::Digest(_) => Ok(hex::encode(read.digest)),
-            Source::Received(_) => Ok(self.received_at_ms.to_string()),
-            Source::Text(text) => Ok(text.clone()),
-            Source::List(_) => self.list.map(str::to_owned).ok_or_else(|| "it is in no list".to_owned()),
-            Source::Member(names) => {
-                let json = json()?;
-                let is_there = |name: &&str| matches!(json.find(&format!("/{name}")), Found::One(_));
-                let found = names.split('|').find(is_there);
-                found.map(str::to_owned).ok_or_else(|| format!("none of {names} is there"))
-            }
-            Source::Header(names) => {
-                let present = names.split('|').find_map(|name| self.headers.get(name));
-                let value = present.ok_or_else(|| format!("header `{names}` is missing"))?;
-                let text = value.to_str().map_err(|_| format!("header `{names}` is not ASCII text"))?;
-                if text.is_empty() { Err(format!("header `{names}` is empty")) } else { Ok(text.to_owned()) }
-            }
-        }
-    }
 }
 
-/// One event's text, and the digest of its bytes.
+/// One event's text, the digest of its bytes, and its place in the request.
 #[derive(Clone, Copy)]
 struct Read<'a> {
     document: Option<&'a Document<'a>>,
+    text: &'a [u8],
+    event_n: usize,
     digest: &'a BodyDigest,
-}
-
-/// The text at the first of the pointers, separated by `|`, that leads anywhere.
-fn first_text(json: &Document<'_>, pointers: &str) -> Result<String, String> {
-    let led = pointers
-        .split('|')
-        .find(|pointer| !matches!(json.find(pointer), Found::Missing | Found::One(b"null")));
-    json.text(led.or(pointers.split('|').next()).unwrap_or_default())
 }
 
 /// The raw text that `pointer` names in `json`; `None` when it is missing, there twice, or `json` is not

@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use super::{AnswerSpec, pointer};
+use super::{AnswerSpec, Identity, IdentitySpec, pointer};
 
 /// How the events of a request are read.
 #[derive(Debug, Clone, Deserialize)]
@@ -21,16 +21,9 @@ pub struct EventSpec {
     /// How else the body is written.
     #[serde(default)]
     pub body: BodyFormat,
-    /// Where the id is; several sources are joined with their lengths.
-    pub id: Sources,
-    /// Whether the signature covers the id. When it does not, equal bodies under another id are `replayed`.
-    pub id_signed: bool,
-    /// Whether equal bodies of different types are different events (the type decides with the body).
+    /// What two copies of an event are; the first that applies counts. See [`IdentitySpec`].
     #[serde(default)]
-    pub replay_by_type: bool,
-    /// Event types whose equal bodies are legitimate.
-    #[serde(default)]
-    pub replay_exempt: Vec<String>,
+    pub identity: Vec<IdentitySpec>,
     /// Where the type is; several sources are joined with `.`.
     #[serde(rename = "type")]
     pub event_type: Sources,
@@ -64,7 +57,7 @@ pub enum BodyFormat {
 }
 
 /// One or several places, in the order they are joined.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(transparent)]
 pub struct Sources(pub Vec<Source>);
 
@@ -78,32 +71,56 @@ pub enum Source {
     Outer(String),
     /// A header; the first of several separated by `|` that is present.
     Header(String),
-    /// The digest of the event's bytes without its `volatile` fields, for senders that name their events
-    /// nowhere; the text is for people.
-    Digest(String),
-    /// The first of these names, separated by `|`, that the event has as a member.
+    /// The first of these names, separated by `|`, that the event has as a member; a name that starts with `/` is a
+    /// pointer, whose last step is the text.
     Member(String),
-    /// When the request arrived: for notices that name neither themselves nor their state, so that no two are
-    /// taken for copies; the text is for people.
-    Received(String),
+    /// The name of the event's only member; the text is for people.
+    OnlyMember(String),
+    /// The id that the signature covers, of the header family that was verified; the text is for people.
+    SignedId(String),
+    /// The signed time as it was written; the text is for people.
+    SignedTime(String),
     /// The name of the list that the event is in, with `each = "/*"`; the text is for people.
     List(String),
     /// Always this text.
     Text(String),
 }
 
+impl Source {
+    pub(super) fn check(&self, key: &str) -> Result<(), String> {
+        match self {
+            Self::Json(text) | Self::Outer(text) => pointer(key, text),
+            _ => Ok(()),
+        }
+    }
+}
+
 impl EventSpec {
+    /// Whether an unsigned header has a say in the type: whoever holds one signed request can have it read as any.
+    pub fn is_type_unsigned(&self) -> bool {
+        let is_header = |source: &Source| matches!(source, Source::Header(_));
+        self.event_type.0.iter().any(is_header) && self.identity.iter().any(|one| !one.signed)
+    }
+
     pub(super) fn check(&self) -> Result<(), String> {
-        if self.id.0.is_empty() || self.event_type.0.is_empty() {
-            return Err("event.id and event.type: name at least one source".to_owned());
+        if self.event_type.0.is_empty() {
+            return Err("event.type: name at least one source".to_owned());
+        }
+        if self.identity.is_empty() {
+            return Err(
+                "event.identity: say what two copies of an event are, in an [[event.identity]]".to_owned()
+            );
+        }
+        self.identity.iter().try_for_each(IdentitySpec::check)?;
+        // Or whoever holds one signed request would have it read as a signal, which may repeat without end.
+        let is_open =
+            |one: &IdentitySpec| one.is == Identity::Signal && !one.types.is_empty() && one.has.is_empty();
+        if self.is_type_unsigned() && self.identity.iter().any(is_open) {
+            return Err("event.identity.has: the type of this kind is in an unsigned header, so say what such signals have in their bodies".to_owned());
         }
         let object = self.object.iter().flat_map(|sources| &sources.0);
-        let sources = self.id.0.iter().chain(&self.event_type.0).chain(object).chain(&self.version);
-        for source in sources.chain(&self.created) {
-            if let Source::Json(text) | Source::Outer(text) = source {
-                pointer("event", text)?;
-            }
-        }
+        let sources = self.event_type.0.iter().chain(object).chain(&self.version).chain(&self.created);
+        sources.into_iter().try_for_each(|source| source.check("event"))?;
         if self.object.is_some() != self.version.is_some() {
             return Err("event: object and version go together".to_owned());
         }

@@ -28,7 +28,7 @@ const NEEDED: [(&str, &[&str]); 5] = [
         ],
     ),
     ("signature", &["scheme"]),
-    ("event", &["id", "id_signed", "type"]),
+    ("event", &["identity", "type"]),
     ("setting", &["name", "hint"]),
     ("answer", &["body", "content_type"]),
 ];
@@ -80,7 +80,11 @@ impl Spec {
         Err(mistakes)
     }
 
-    fn checked(self) -> Result<Self, Vec<Mistake>> {
+    fn checked(mut self) -> Result<Self, Vec<Mistake>> {
+        let is_needed = self.needs_signed_text();
+        for signature in std::iter::once(&mut self.signature).chain(&mut self.alternative) {
+            signature.is_signed_text_needed = is_needed;
+        }
         let mistake = |text: String| {
             let (key, why) = text.split_once(": ").unwrap_or(("", &text));
             Mistake { line: None, key: key.to_owned(), why: why.to_owned() }

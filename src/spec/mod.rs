@@ -8,6 +8,7 @@ mod event;
 mod fetch;
 mod handshake;
 mod hosts;
+mod identity;
 mod layout;
 mod mistakes;
 mod setting;
@@ -21,6 +22,7 @@ pub use event::{BodyFormat, EventSpec, Source, Sources};
 pub use fetch::{ConfirmSpec, FetchForm, FetchSpec};
 pub use handshake::{HandshakeSpec, MacSpec, TokenSpec};
 pub use hosts::is_host_of;
+pub use identity::{Identity, IdentitySpec};
 pub use layout::{Layout, Slot};
 pub use mistakes::Mistake;
 pub use setting::{DevKey, SettingForm, SettingSpec};
@@ -141,10 +143,9 @@ impl Spec {
         self.signature.keys.is_none() && !matches!(self.signature.scheme, Scheme::Basic | Scheme::Unsigned)
     }
 
-    /// Whether an event goes by the time of its arrival, so that a request that is sent again is another event.
-    pub fn is_new_each_time(&self) -> bool {
-        let is_received = |source: &Source| matches!(source, Source::Received(_));
-        self.event.iter().any(|event| event.id.0.iter().any(is_received))
+    /// Whether what was signed has to be known: where an id is not covered, it tells replays.
+    pub fn needs_signed_text(&self) -> bool {
+        self.event.iter().flat_map(|event| &event.identity).any(|identity| !identity.signed)
     }
 
     /// Whether `serve --dev` and `sign` need keys that are generated.
@@ -243,16 +244,18 @@ mod tests {
         signed = "{timestamp}.{body}"
         tolerance_s = 300
         [[event]]
-        id = [{ json = "/id" }]
-        id_signed = true
         type = [{ json = "/type" }]
+        [[event.identity]]
+        is = "sender"
+        id = [{ json = "/id" }]
+        signed = true
     "#;
 
     #[test]
     fn a_good_spec_is_read() {
         let spec = Spec::parse(GOOD).expect("a spec");
         assert!(spec.has_signed_time());
-        assert_eq!(spec.event[0].id.0, [Source::Json("/id".to_owned())]);
+        assert_eq!(spec.event[0].identity[0].id.0, [Source::Json("/id".to_owned())]);
     }
 
     #[test]
@@ -273,21 +276,29 @@ mod tests {
         check("t={timestamp},v1={signature}", "{signature}", "signature.tolerance_s");
         check("headers = [\"acme-signature\"]", "", "signature.headers");
         check("\"/id\"", "\"id\"", "`id` is not a JSON pointer");
-        check("{ json = \"/id\" }", "", "event.id");
-        check("id_signed = true", "id_signed = true\nobject = [{ json = \"/o\" }]", "object and version");
+        check("{ json = \"/id\" }", "", "event.identity.id");
+        check("\"sender\"", "\"signal\"\nwindow_s = 0", "event.identity.window_s: write a number");
+        check("\"sender\"", "\"sender\"\nwindow_s = 5", "only a signal has one");
+        check("\"sender\"", "\"content\"\nsigned_with = [{ text = \"\" }]", "event.identity.signed_with");
+        check("\"sender\"", "\"sender\"\ntypes = [\"a*b*\"]", "event.identity.types");
+        let (start, end) = (GOOD.find("[[event.identity]]").expect("one"), GOOD.len());
+        check(&GOOD[start..end], "identity = []", "event.identity: say what two copies");
+        check(&GOOD[start..end], "", "event.identity: is missing");
+        let object = "object = [{ json = \"/o\" }]\ntype =";
+        check("type =", object, "object and version");
         let answer = "\n[answer]\nstatus = 500\nbody = \"\"\ncontent_type = \"text/plain\"\n[[event]]";
         check("\n        [[event]]", answer, "answer.status: 500 is not a success");
         check("acme-signature", "acme signature", "is not the name of a header");
         check("horizon_h = 72", "horizon_h = 0", "horizon_h: write a number");
         check("tolerance_s = 300", "tolerance_s = 300\nkeys = \"k\"", "signature.keys: no [[setting]]");
-        check("id_signed = true", "id_signed = true\nwhen_header = \"x\"", "when_header");
+        check("type =", "when_header = \"x\"\ntype =", "when_header");
     }
 
     #[test]
     fn all_mistakes_of_form_come_at_once_with_their_lines() {
         let text = GOOD
             .replace("title", "titel")
-            .replace("id_signed = true", "id_signed = true\nbody = \"xml\"")
+            .replace("type =", "body = \"xml\"\n        type =")
             .replace("tolerance_s = 300", "tolerance_s = \"300\"")
             .replace("docs = \"https://acme.example/webhooks\"", "");
         let mistakes = Spec::parse_all(&text).expect_err("mistakes");
@@ -298,7 +309,7 @@ mod tests {
             [
                 (None, "title"),
                 (None, "docs"),
-                (Some(18), "event.body"),
+                (Some(16), "event.body"),
                 (Some(14), "signature.tolerance_s"),
                 (Some(3), "titel"),
             ]
@@ -313,6 +324,6 @@ mod tests {
             .replace("\"/id\"", "\"id\"");
         let keys: Vec<String> =
             Spec::parse_all(&text).expect_err("three").into_iter().map(|one| one.key).collect();
-        assert_eq!(keys, ["horizon_h", "signature.signed", "event"]);
+        assert_eq!(keys, ["horizon_h", "signature.signed", "event.identity.id"]);
     }
 }

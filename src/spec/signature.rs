@@ -88,6 +88,9 @@ pub struct SignatureSpec {
     /// Whether the sender may send without any signature; taken only with `unverified = "accept"`.
     #[serde(default)]
     pub may_be_unsigned: bool,
+    /// Whether an identity of the kind goes by what was signed; set when the spec is read.
+    #[serde(skip)]
+    pub is_signed_text_needed: bool,
 }
 
 fn sixteen() -> usize {

@@ -5,6 +5,7 @@
 //! public keys, `private.rs` is the other side of those; `signed.rs`, `standard.rs` and `token.rs` are the named schemes, `handshake.rs` answers what
 //! is no event; `form.rs`, `jws.rs` and `canonical.rs` help kinds that verify with code. Start at [`verify`].
 
+mod believed;
 mod canonical;
 mod encoding;
 mod filled;
@@ -24,6 +25,7 @@ mod token;
 use bytes::Bytes;
 use http::{HeaderMap, Method};
 
+pub use believed::Believed;
 pub use canonical::{compact_json, php_serialized, sorted_json};
 pub use encoding::{
     Hash, base64_text, base64url_text, crc32, decode_base64, decode_base64_long, decode_base64url,
@@ -70,7 +72,7 @@ pub struct RawRequest {
 #[derive(Debug, Clone)]
 pub struct Verified {
     request: RawRequest,
-    secret_n: usize,
+    believed: Believed,
 }
 
 impl Verified {
@@ -81,13 +83,17 @@ impl Verified {
 
     /// Which of the configured secrets matched, from 0 (newest).
     pub fn secret_n(&self) -> usize {
-        self.secret_n
+        self.believed.secret_n()
+    }
+
+    /// What it was believed for.
+    pub fn believed(&self) -> &Believed {
+        &self.believed
     }
 }
 
-/// Verification that no spec can say: which of the keys signed the request, or why it is not believed.
-/// Gives back the index of the secret that matched.
-pub type VerifyFn = fn(&RawRequest, &Keys) -> Result<usize, VerifyError>;
+/// Verification that no spec can say: which of the keys signed the request, and what text; or why it is not believed.
+pub type VerifyFn = fn(&RawRequest, &Keys) -> Result<Believed, VerifyError>;
 
 /// Why a request was not believed. The sender learns only "401"; the operator learns this.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -205,37 +211,34 @@ pub fn verify(
     keys: (&Keys, Unverified),
     request: RawRequest,
 ) -> Result<Verified, Box<Unbelieved>> {
-    match secret_of(spec, code, keys, &request) {
-        Ok(secret_n) => Ok(Verified { request, secret_n }),
+    match believed(spec, code, keys, &request) {
+        Ok(believed) => Ok(Verified { request, believed }),
         Err(why) => Err(Box::new(Unbelieved { why, request })),
     }
 }
 
-/// Which secret signed the request.
-fn secret_of(
+/// Which secret signed the request, and what.
+fn believed(
     spec: &SignatureSpec,
     code: Option<VerifyFn>,
     (keys, unverified): (&Keys, Unverified),
     request: &RawRequest,
-) -> Result<usize, VerifyError> {
+) -> Result<Believed, VerifyError> {
     if spec.may_be_unsigned && keys.is_empty() {
         return match unverified {
-            Unverified::Accept => Ok(0),
+            Unverified::Accept => Ok(Believed::plain(0)),
             Unverified::Refuse => Err(VerifyError::Unsigned),
         };
     }
-    let secret_n = match (spec.scheme, code) {
-        (Scheme::Code, Some(code)) => code(request, keys)?,
-        (Scheme::Code, None) => {
-            return Err(VerifyError::malformed("scheme", "the kind has no code to verify with"));
-        }
-        (Scheme::StandardWebhooks, _) => standard::verify(spec, keys, request)?,
-        (Scheme::Token, _) => token::verify(spec, keys, request)?,
-        (Scheme::Basic, _) => token::basic(keys, request)?,
-        (Scheme::Unsigned, _) => return Err(VerifyError::Unsigned),
-        _ => signed::verify(spec, keys, request)?,
-    };
-    Ok(secret_n)
+    match (spec.scheme, code) {
+        (Scheme::Code, Some(code)) => code(request, keys),
+        (Scheme::Code, None) => Err(VerifyError::malformed("scheme", "the kind has no code to verify with")),
+        (Scheme::StandardWebhooks, _) => standard::verify(spec, keys, request),
+        (Scheme::Token, _) => token::verify(spec, keys, request).map(Believed::plain),
+        (Scheme::Basic, _) => token::basic(keys, request).map(Believed::plain),
+        (Scheme::Unsigned, _) => Err(VerifyError::Unsigned),
+        _ => signed::verify(spec, keys, request),
+    }
 }
 
 /// The Standard Webhooks scheme under one header prefix, for kinds that verify with code.
@@ -244,7 +247,7 @@ pub fn standard_webhooks(
     keys: &Keys,
     prefix: &str,
     tolerance_s: u32,
-) -> Result<usize, VerifyError> {
+) -> Result<Believed, VerifyError> {
     standard::verify_family(&standard::Family::of(prefix), keys, request, |at, received_at_ms| {
         time::check_age(at, received_at_ms, tolerance_s, tolerance_s)
     })

@@ -216,7 +216,7 @@ fn unsigned_headers(spec: &Spec, at: &SignAt) -> Vec<(String, String)> {
     };
     let mut headers: Vec<(String, String)> = Vec::new();
     let types = event.event_type.0.iter().map(|source| (source, &at.event_type));
-    let ids = event.id.0.iter().map(|source| (source, &at.id));
+    let ids = event.identity.iter().flat_map(|identity| &identity.id.0).map(|source| (source, &at.id));
     for (source, text) in types.chain(ids) {
         if let Source::Header(names) = source {
             let name = names.split('|').next().unwrap_or_default();

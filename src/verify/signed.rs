@@ -10,7 +10,7 @@ use super::filled::{Caught, parts};
 use super::keys::Macs;
 use super::public::{PublicKey, PublicScheme};
 use super::time::{check_time, signed_at};
-use super::{Keys, RawRequest, SIGNATURES_N_MAX, VerifyError, deciding_header};
+use super::{Believed, Keys, RawRequest, SIGNATURES_N_MAX, VerifyError, deciding_header};
 use crate::json::text_of;
 use crate::spec::{Layout, SignatureSpec, Slot};
 
@@ -30,7 +30,11 @@ enum Made<'a> {
     Message(PublicScheme, Vec<u8>),
 }
 
-pub(super) fn verify(spec: &SignatureSpec, keys: &Keys, request: &RawRequest) -> Result<usize, VerifyError> {
+pub(super) fn verify(
+    spec: &SignatureSpec,
+    keys: &Keys,
+    request: &RawRequest,
+) -> Result<Believed, VerifyError> {
     if spec.body_needed && request.body.is_empty() {
         return Err(VerifyError::malformed("body", "it is empty"));
     }
@@ -80,13 +84,31 @@ pub(super) fn verify(spec: &SignatureSpec, keys: &Keys, request: &RawRequest) ->
             None => Made::Macs(keys.macs(&parts)),
         });
         if let Some(secret_n) = matched(spec, keys, id, made, &signature) {
-            return Ok(secret_n);
+            return Ok(believed(spec, secret_n, &parts, timestamp.map(|(_, text)| text)));
         }
     }
     if is_any_decodable {
         Err(VerifyError::Mismatch { keys_n: keys.len() })
     } else {
         Err(VerifyError::malformed(place, "it holds no signature of the kind's encoding"))
+    }
+}
+
+/// With its signed text where that tells replays: elsewhere nobody asks for it, and it is as long as the body.
+fn believed(
+    spec: &SignatureSpec,
+    secret_n: usize,
+    parts: &[Cow<'_, [u8]>],
+    timestamp: Option<&str>,
+) -> Believed {
+    let believed = if spec.is_signed_text_needed {
+        Believed::of(secret_n, &parts.iter().map(|part| &**part).collect::<Vec<_>>())
+    } else {
+        Believed::plain(secret_n)
+    };
+    match timestamp {
+        Some(time) => believed.at(time),
+        None => believed,
     }
 }
 

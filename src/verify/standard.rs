@@ -8,7 +8,7 @@ use base64::engine::general_purpose::STANDARD;
 
 use super::public::PublicScheme;
 use super::time::{SignedAt, check_time, signed_at};
-use super::{Keys, RawRequest, SIGNATURES_N_MAX, VerifyError, deciding_header};
+use super::{Believed, Keys, RawRequest, SIGNATURES_N_MAX, VerifyError, deciding_header};
 use crate::spec::{SignatureSpec, TimeUnit};
 use crate::types::UnixMs;
 
@@ -27,7 +27,11 @@ impl Family {
     }
 }
 
-pub(super) fn verify(spec: &SignatureSpec, keys: &Keys, request: &RawRequest) -> Result<usize, VerifyError> {
+pub(super) fn verify(
+    spec: &SignatureSpec,
+    keys: &Keys,
+    request: &RawRequest,
+) -> Result<Believed, VerifyError> {
     let families: Vec<Family> = spec.headers.iter().map(|prefix| Family::of(prefix)).collect();
     let present = families.iter().find(|family| request.headers.contains_key(&family.signature));
     let Some(family) = present.or(families.first()) else {
@@ -42,7 +46,7 @@ pub(super) fn verify_family(
     keys: &Keys,
     request: &RawRequest,
     check: impl Fn(SignedAt, UnixMs) -> Result<(), VerifyError>,
-) -> Result<usize, VerifyError> {
+) -> Result<Believed, VerifyError> {
     let signatures = deciding_header(&request.headers, &family.signature)?;
     let id = deciding_header(&request.headers, &family.id)?;
     let timestamp = deciding_header(&request.headers, &family.timestamp)?;
@@ -66,7 +70,7 @@ pub(super) fn verify_family(
         };
         is_any_ours = true;
         if let Some(secret_n) = matched {
-            return Ok(secret_n);
+            return Ok(Believed::of(secret_n, &parts).at(timestamp).id(id));
         }
     }
     if is_any_ours {

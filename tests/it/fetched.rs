@@ -30,15 +30,17 @@ url = "https://keys.invalid/{id}"
 hosts = ["keys.invalid"]
 form = "pem"
 [[event]]
-id = [{ json = "/id" }]
-id_signed = true
 type = [{ json = "/type" }]
+[[event.identity]]
+is = "sender"
+id = [{ json = "/id" }]
+signed = true
 "#;
 
-fn verify(request: &RawRequest, keys: &Keys) -> Result<usize, VerifyError> {
+fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
     let id = deciding_header(&request.headers, "stripe-signature")?;
     match keys.key_text("public_keys", id) {
-        Some(_) => Ok(0),
+        Some(_) => Ok(Believed::plain(0)),
         None => Err(VerifyError::NoKey("it is not at hand".to_owned())),
     }
 }

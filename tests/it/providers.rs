@@ -9,6 +9,7 @@ use hooklatch::config::KindSettings;
 use hooklatch::provider::{ActiveProvider, Provider};
 use hooklatch::providers::builtin;
 use hooklatch::spec::Scheme;
+use hooklatch::types::IncomingEvent;
 use hooklatch::vectors::{Vector, judge};
 use hooklatch::verify::{DevKeys, KeySource, KeyWanted, RawRequest, SignAt, VerifyError};
 use http::{HeaderMap, HeaderName, HeaderValue};
@@ -167,7 +168,7 @@ fn ids_and_types_are_read_where_each_sender_puts_them() {
         assert_eq!(got, want);
     }
     check("stripe", "stripe-043", &[("evt_1Pgc76G7bFhVfS0a", "payment_intent.succeeded")]);
-    check("github", "github-own-ok", &[("d-1", "ping")]);
+    check("github", "github-own-ok", &[("signal:4:ping,3:d-1,64:d829fd813fcba0344ca993db3e118869cf997e0791bde276a28e50ef0f6c9e5e", "ping")]);
     check("shopify", "shopify-own-ok", &[("3:e-1,11:orders/paid", "orders/paid")]);
     check("paystack", "paystack-149", &[("14:charge.success,6:302961", "charge.success")]);
     let gocardless = [("EV00BD05S5VM2T", "subscriptions.created"), ("EV00BD05TB8K63", "mandates.created")];
@@ -214,27 +215,45 @@ fn a_slack_challenge_is_answered_and_nothing_else_is_one() {
 }
 
 #[test]
-fn an_id_that_cannot_be_read_makes_an_event_of_its_own() {
+fn an_event_without_an_id_that_can_be_kept_goes_by_its_content_and_says_why() {
     let kind = builtin().into_iter().find(|k| k.kind() == "stripe").unwrap();
     let provider = dev(&kind);
     #[track_caller]
     fn check(provider: &ActiveProvider, body: &str, want: &str) {
-        let at = sign_at(provider, "");
-        let signed = provider.sign(body.as_bytes(), &at).unwrap();
-        let events =
-            provider.read(&provider.verify(request(&signed.headers, &signed.body, "", NOW_S)).unwrap());
-        let why = events[0].unreadable.as_deref().unwrap_or_else(|| panic!("{body} was readable"));
+        let event = &read(provider, body)[0];
+        let why = event.unidentified().unwrap_or_else(|| panic!("{body} has an id: {}", event.key.event_id));
         assert!(why.contains(want), "{why}");
-        assert!(events[0].key.event_id.starts_with("unreadable:"));
+        assert!(event.key.event_id.starts_with("content:") && event.unreadable.is_none(), "{body}");
     }
-    check(&provider, "not json", "not JSON");
     check(&provider, r#"{"type":"x"}"#, "/id is missing");
     check(&provider, r#"{"id":""}"#, "/id is empty");
     check(&provider, &format!(r#"{{"id":"{}"}}"#, "x".repeat(300)), "300 bytes");
     check(&provider, "{\"id\":\"a\\u0000b\"}", "U+0000");
     check(&provider, "{\"id\":\"a\\nb\"}", "U+000A");
-    check(&provider, r#"{"id":"a","id":"b"}"#, "twice");
-    check(&provider, r#"{"id":"unreadable:00"}"#, "as only ours do");
+    for ours in ["unreadable:00", "conflict:00", "content:00", "signal:00"] {
+        check(&provider, &format!(r#"{{"id":"{ours}"}}"#), "as only ours do");
+    }
+    let ids: Vec<String> = ["invoice.paid", "invoice.void"]
+        .map(|event_type| read(&provider, &format!(r#"{{"type":"{event_type}"}}"#))[0].key.event_id.clone())
+        .to_vec();
+    assert_ne!(ids[0], ids[1]);
+}
+
+#[test]
+fn what_cannot_be_read_at_all_is_an_event_of_its_own() {
+    let kind = builtin().into_iter().find(|k| k.kind() == "stripe").unwrap();
+    let provider = dev(&kind);
+    for (body, want) in [("not json", "not JSON"), (r#"{"id":"a","id":"b"}"#, "twice")] {
+        let event = &read(&provider, body)[0];
+        let why = event.unreadable.as_deref().unwrap_or_else(|| panic!("{body} was readable"));
+        assert!(why.contains(want), "{why}");
+        assert!(event.key.event_id.starts_with("unreadable:"));
+    }
+}
+
+fn read(provider: &ActiveProvider, body: &str) -> Vec<IncomingEvent> {
+    let signed = provider.sign(body.as_bytes(), &sign_at(provider, "")).unwrap();
+    provider.read(&provider.verify(request(&signed.headers, &signed.body, "", NOW_S)).unwrap())
 }
 
 #[test]

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 const LINES_N_MAX: usize = 400;
 
 /// Who may import whom: a module imports only from lower ranks. Modules of one rank do not know each other.
-const RANKS: [(&str, u8); 29] = [
+const RANKS: [(&str, u8); 30] = [
     ("types", 0),
     ("template", 0),
     ("database_url", 0),
@@ -26,6 +26,7 @@ const RANKS: [(&str, u8); 29] = [
     ("read", 3),
     ("handler", 4),
     ("provider", 5),
+    ("pairs", 6),
     ("vectors", 6),
     ("admit", 6),
     ("outbox", 6),

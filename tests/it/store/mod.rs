@@ -9,7 +9,7 @@ mod operator;
 
 use bytes::Bytes;
 use hooklatch::store::{NewMessage, Store, StoreError, StoreSettings};
-use hooklatch::types::{EventKey, EventState, IncomingEvent, Name};
+use hooklatch::types::{EventKey, EventState, IncomingEvent, Name, OnConflict};
 use sha2::{Digest, Sha256};
 
 use crate::database::{Database, on_both};
@@ -27,6 +27,9 @@ pub(crate) fn event(event_id: &str, body: &str) -> IncomingEvent {
         key: key(event_id),
         event_type: "invoice.paid".to_owned(),
         digest: Sha256::digest(body).into(),
+        identity: "sender/1".to_owned(),
+        window_ms: None,
+        on_conflict: OnConflict::Keep,
         replay_key: None,
         object: None,
         created_at_ms: None,

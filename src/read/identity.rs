@@ -1,0 +1,165 @@
+//! Which event it is: the first of the kind's identities that applies, else the content.
+
+use sha2::{Digest, Sha256};
+
+use super::{Read, Reader, TYPE_UNKNOWN, UNREADABLE};
+use crate::json::{Document, Found};
+use crate::spec::{Identity, IdentitySpec, Source, Sources};
+use crate::types::{BodyDigest, OnConflict, TEXT_BYTES_MAX, WANTING, stored_text};
+
+/// What the ids start with that are made here or by admission: no sender's own id is taken that does.
+const OURS: [&str; 4] = [UNREADABLE, "conflict:", CONTENT, SIGNAL];
+const CONTENT: &str = "content:";
+const SIGNAL: &str = "signal:";
+/// Longest key of ours before its parts give way to their digest: admission may number it. Bytes.
+const COMPOSED_BYTES_MAX: usize = TEXT_BYTES_MAX - 25;
+/// Longest reason that a row says. Bytes.
+const WHY_BYTES_MAX: usize = 120;
+
+/// How an event was identified.
+pub(super) struct Identified {
+    pub(super) event_id: String,
+    pub(super) identity: String,
+    pub(super) replay_key: Option<BodyDigest>,
+    pub(super) window_ms: Option<i64>,
+    pub(super) on_conflict: OnConflict,
+}
+
+impl Reader<'_> {
+    /// Which event it is; `Err` where a part of its id is there twice, so that two readers may see two events.
+    pub(super) fn identified(&self, read: Read<'_>, event_type: &str) -> Result<Identified, String> {
+        let mut first_why = None;
+        for spec in self.spec.identity.iter().filter(|spec| applies(spec, event_type, read.document)) {
+            match self.key(spec, read, event_type)? {
+                Ok(event_id) => {
+                    return Ok(Identified {
+                        event_id,
+                        identity: format!("{}/{}", spec.is.as_str(), spec.version),
+                        replay_key: self.replay_key(spec, read, event_type),
+                        window_ms: spec.window_s.map(|window_s| i64::from(window_s) * 1_000),
+                        on_conflict: self.on_conflict.unwrap_or(spec.on_conflict),
+                    });
+                }
+                Err(why) => first_why = first_why.or(Some(why)),
+            }
+        }
+        Ok(self.by_content(read, event_type, first_why.as_deref().unwrap_or("no identity applies")))
+    }
+
+    /// Nothing is where the kind looks: equal content of one type is one event.
+    fn by_content(&self, read: Read<'_>, event_type: &str, why: &str) -> Identified {
+        let is_signed = self.spec.identity.iter().all(|spec| spec.signed);
+        let why: String =
+            why.chars().filter(|c| !c.is_control()).scan(0, |n, c| room(n, c, WHY_BYTES_MAX)).collect();
+        Identified {
+            event_id: composed(CONTENT, event_type, &[], read.digest),
+            identity: format!("content/1{WANTING}{why}"),
+            replay_key: if is_signed { None } else { self.text_key(&Sources::default(), read) },
+            window_ms: None,
+            on_conflict: self.on_conflict.unwrap_or_default(),
+        }
+    }
+
+    /// The key as `spec` makes it, or why it has none.
+    fn key(
+        &self,
+        spec: &IdentitySpec,
+        read: Read<'_>,
+        event_type: &str,
+    ) -> Result<Result<String, String>, String> {
+        let mut parts = Vec::with_capacity(spec.id.0.len());
+        for source in &spec.id.0 {
+            match self.text(source, read) {
+                Ok(text) => parts.push(text),
+                Err(why) if self.is_doubled(source, read) => return Err(why),
+                Err(why) if spec.needs_all() => return Ok(Err(why)),
+                Err(_) => parts.push(String::new()),
+            }
+        }
+        Ok(match (spec.is, parts.as_slice()) {
+            // One source is the id as it is.
+            (Identity::Sender, [one]) => senders_own(one),
+            (Identity::Sender, several) => senders_own(&joined(several)),
+            (Identity::Content, parts) => Ok(composed(CONTENT, event_type, parts, read.digest)),
+            (Identity::Signal, parts) => Ok(composed(SIGNAL, event_type, parts, read.digest)),
+        })
+    }
+
+    /// For ids that no signature covers: what requests with one signed text have in common under any id.
+    fn replay_key(&self, spec: &IdentitySpec, read: Read<'_>, event_type: &str) -> Option<BodyDigest> {
+        // A signal's content repeats by nature: its signed text tells anything only if a time is part of it.
+        let repeats = spec.is == Identity::Signal && self.believed.signed_time().is_none();
+        if spec.signed || repeats {
+            return None;
+        }
+        // Of types that nobody subscribed to, no two are told apart.
+        let none = Sources::default();
+        let with = if event_type == TYPE_UNKNOWN { &none } else { &spec.signed_with };
+        self.text_key(with, read)
+    }
+
+    fn text_key(&self, with: &Sources, read: Read<'_>) -> Option<BodyDigest> {
+        let text = self.believed.signed_text(read.event_n)?;
+        if with.0.is_empty() {
+            return Some(text);
+        }
+        let with: Vec<String> = with.0.iter().map(|one| self.text(one, read).unwrap_or_default()).collect();
+        Some(Sha256::new().chain_update(text).chain_update(joined(&with)).finalize().into())
+    }
+
+    fn is_doubled(&self, source: &Source, read: Read<'_>) -> bool {
+        let (document, pointers) = match source {
+            Source::Json(pointers) => (read.document, pointers),
+            Source::Outer(pointers) => (self.outer, pointers),
+            _ => return false,
+        };
+        document.is_some_and(|json| pointers.split('|').any(|one| json.find(one) == Found::Doubled))
+    }
+}
+
+/// Whether an identity counts for an event of this type and content.
+fn applies(spec: &IdentitySpec, event_type: &str, document: Option<&Document<'_>>) -> bool {
+    let is_type = |pattern: &String| match pattern.strip_suffix('*') {
+        Some(stem) => event_type.starts_with(stem),
+        None => event_type == pattern,
+    };
+    let is_there =
+        |json: &Document<'_>, pointer: &str| matches!(json.find(pointer), Found::One(raw) if raw != b"null");
+    let has =
+        |pointers: &String| document.is_some_and(|json| pointers.split('|').any(|one| is_there(json, one)));
+    (spec.types.is_empty() || spec.types.iter().any(is_type)) && spec.has.iter().all(has)
+}
+
+/// An id of the sender's, unless it cannot be stored or looks like one of ours.
+fn senders_own(id: &str) -> Result<String, String> {
+    stored_text(id).map_err(|why| format!("the event id {why}"))?;
+    match OURS.into_iter().find(|ours| id.starts_with(ours)) {
+        Some(ours) => Err(format!("the event id starts with `{ours}`, as only ours do")),
+        None => Ok(id.to_owned()),
+    }
+}
+
+/// Several texts as one, with their lengths, so that no two lists of parts make the same.
+pub(super) fn joined(parts: &[String]) -> String {
+    let parts: Vec<String> = parts.iter().map(|text| format!("{}:{text}", text.len())).collect();
+    parts.join(",")
+}
+
+/// A key of ours: type, parts and digest as far as people can read them, else a digest of all.
+fn composed(prefix: &str, event_type: &str, parts: &[String], digest: &BodyDigest) -> String {
+    let mut all = Vec::with_capacity(parts.len() + 2);
+    all.push(event_type.to_owned());
+    all.extend_from_slice(parts);
+    all.push(hex::encode(digest));
+    let key = format!("{prefix}{}", joined(&all));
+    if key.len() <= COMPOSED_BYTES_MAX && stored_text(&key).is_ok() {
+        return key;
+    }
+    format!("{prefix}{}", hex::encode(Sha256::digest(key)))
+}
+
+/// For `scan`: characters as long as they fit into so many bytes.
+fn room(used_n: &mut usize, c: char, bytes_max: usize) -> Option<char> {
+    *used_n += c.len_utf8();
+    (*used_n <= bytes_max).then_some(c)
+}

@@ -1,0 +1,113 @@
+//! `[[event.identity]]`: what two copies of one event are.
+//!
+//! Two questions decide it: can two different events share this, and does a redelivery keep it? A wrong answer to the
+//! first loses an event, one to the second runs it twice.
+
+use serde::Deserialize;
+
+use super::event::{Source, Sources};
+use super::pointer;
+use crate::types::OnConflict;
+
+/// Longest time for which equal content is taken for a copy. Seconds.
+const WINDOW_S_MAX: u32 = 86_400;
+
+/// What two copies of an event are, for some or all of a kind's events.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct IdentitySpec {
+    /// What tells events apart.
+    pub is: Identity,
+    /// Counts only for these event types: exact, or a prefix and `*`. Empty: for all.
+    #[serde(default)]
+    pub types: Vec<String>,
+    /// Counts only where each of these JSON pointers (of several separated by `|`: one) leads somewhere.
+    #[serde(default)]
+    pub has: Vec<String>,
+    /// The parts of the key. Of `sender`, and of `signal` without a window, all are needed, else the next identity is
+    /// tried; of the others those count that are there.
+    #[serde(default)]
+    pub id: Sources,
+    /// Whether the signature covers the id, the type and how the body is read. Where it does not, the signed text is
+    /// a key too: equal content under it is `replayed`, other content a `conflict`.
+    pub signed: bool,
+    /// What joins the signed text in that key, where equal bytes of two of these are two events.
+    #[serde(default)]
+    pub signed_with: Sources,
+    /// Of `signal`: for how long after its last copy equal content is a copy. Seconds, 1 to 86,400.
+    pub window_s: Option<u32>,
+    /// What becomes of other content under the same key, unless the operator says otherwise.
+    #[serde(default)]
+    pub on_conflict: OnConflict,
+    /// The version of this key's composition: it goes up when equal events would get other keys than before. The row
+    /// of each event says which one it was identified by.
+    #[serde(default = "one")]
+    pub version: u16,
+}
+
+/// What tells two events apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Identity {
+    /// An id that the sender says is unique for each event and equal in each redelivery.
+    Sender,
+    /// Type, parts and the digest of the content: other content is another event.
+    Content,
+    /// As `content`, for notices that repeat by nature: the parts tell two firings apart, or a window of time does.
+    Signal,
+}
+
+impl Identity {
+    /// The word as the file has it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Sender => "sender",
+            Self::Content => "content",
+            Self::Signal => "signal",
+        }
+    }
+}
+
+fn one() -> u16 {
+    1
+}
+
+impl IdentitySpec {
+    /// Whether each part of the key must be there.
+    pub fn needs_all(&self) -> bool {
+        match self.is {
+            Identity::Sender => true,
+            Identity::Content => false,
+            Identity::Signal => self.window_s.is_none(),
+        }
+    }
+
+    pub(super) fn check(&self) -> Result<(), String> {
+        let wrong = |key: &str, why: &str| Err(format!("event.identity.{key}: {why}"));
+        if self.is == Identity::Sender && self.id.0.is_empty() {
+            return wrong("id", "name at least one source of the sender's id");
+        }
+        match (self.is, self.window_s) {
+            (Identity::Signal, None) if self.id.0.is_empty() => {
+                return wrong("id", "name what tells two firings of a signal apart, or a window_s");
+            }
+            (Identity::Signal, Some(window_s)) if !(1..=WINDOW_S_MAX).contains(&window_s) => {
+                return wrong("window_s", "write a number from 1 to 86400");
+            }
+            (Identity::Signal, _) | (_, None) => {}
+            _ => return wrong("window_s", "only a signal has one"),
+        }
+        if self.signed && !self.signed_with.0.is_empty() {
+            return wrong(
+                "signed_with",
+                "it joins the signed text, which is a key with `signed = false` alone",
+            );
+        }
+        if self.types.iter().any(|one| one.is_empty() || one.trim_end_matches('*').contains('*')) {
+            return wrong("types", "write a type, or a prefix and `*`");
+        }
+        self.has.iter().try_for_each(|text| pointer("event.identity.has", text))?;
+        let parts = self.id.0.iter().chain(&self.signed_with.0);
+        parts.into_iter().try_for_each(|source: &Source| source.check("event.identity.id"))
+    }
+}
