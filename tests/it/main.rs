@@ -38,6 +38,7 @@ mod fuzz;
 mod guard;
 mod handler_sessions;
 mod handshakes;
+mod identity_tools;
 mod kinds;
 mod model;
 mod nodes;
