@@ -19,12 +19,12 @@ pub(crate) use dev::{dev_settings, published_mistakes};
 use crate::handler::{Event, Handled, Handlers, TxHandler, TypePattern};
 use crate::read;
 use crate::spec::{AnswerSpec, Spec, SpecError};
-use crate::types::{IncomingEvent, Name, OnConflict};
+use crate::types::{IncomingEvent, Name};
 use crate::verify::{
     self, DevKeys, KeyError, KeySource, Keys, RawRequest, Reply, SignAt, SignError, Signed, Unbelieved,
     Unverified, Verified, VerifyError, VerifyFn,
 };
-use ready::Ready;
+use ready::{Chosen, Ready};
 use sample::Samples;
 
 /// Signing that no spec can say; `None` in [`Provider::sign_with`] means the spec's scheme.
@@ -190,8 +190,15 @@ impl Provider {
             },
             _ => format!("secrets: {error}"),
         }));
+        let chosen = Chosen::of(config).unwrap_or_else(|more| {
+            mistakes.extend(more);
+            Chosen::default()
+        });
         match ready {
-            Ok(ready) if mistakes.is_empty() => Ok(self.active(name, spec, (handlers, ready), public_url)),
+            Ok(ready) if mistakes.is_empty() => {
+                let active = self.active(name, spec, (handlers, ready), public_url);
+                Ok(ActiveProvider { chosen, ..active.with_age(config.age) })
+            }
             _ => Err(mistakes),
         }
     }
@@ -238,9 +245,8 @@ impl Provider {
             url: format!("{public_url}/webhooks/{name}"),
             spec: Arc::clone(spec),
             handlers,
-            types: Vec::new(),
-            on_conflict: None,
             ready,
+            chosen: Chosen::default(),
             verify_with: self.verify_with,
             sign_with: self.sign_with,
             handshake_with: self.handshake_with,
@@ -264,9 +270,8 @@ pub struct ActiveProvider {
     url: String,
     spec: Arc<Spec>,
     handlers: Handlers,
-    types: Vec<String>,
-    on_conflict: Option<OnConflict>,
     ready: Ready,
+    chosen: Chosen,
     verify_with: Option<VerifyFn>,
     sign_with: Option<SignFn>,
     handshake_with: Option<HandshakeFn>,
@@ -358,8 +363,8 @@ impl ActiveProvider {
         let by = read::ReadAs {
             name: &self.name,
             spec: &self.spec,
-            types: &self.types,
-            on_conflict: self.on_conflict,
+            types: &self.chosen.types,
+            on_conflict: self.chosen.on_conflict,
             n_max,
         };
         read::read(by, verified, &|json| self.opened(json))

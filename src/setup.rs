@@ -2,6 +2,7 @@
 //! configuration read with what they know about themselves.
 
 pub(crate) mod dev_keys;
+mod warnings;
 
 use std::path::Path;
 use std::time::Duration;
@@ -10,14 +11,15 @@ use anyhow::Context;
 
 use crate::config::{
     self, Config, ConfigProblem, ConfigSource, DatabaseConfig, DevKind, Environment, KindFacts, KindsFolder,
-    PoolingConfig, ProviderConfig, Secret, SecretsNeed, SettingFacts, SettingShape, Settings,
+    PoolingConfig, ProviderConfig, ResendFacts, Secret, SecretsNeed, SettingFacts, SettingShape, Settings,
 };
 use crate::kinds::{self, Taken};
 use crate::provider::{Provider, dev_secret, dev_settings, published_mistakes};
-use crate::spec::{SettingForm, SettingSpec, Spec};
+use crate::spec::{Resend, SettingForm, SettingSpec, Spec};
 use crate::store::{self, Pooling, PostgresSettings, SchemaState, Store, StoreSettings};
 use crate::types::Name;
 use crate::verify::DevKeys;
+pub(crate) use warnings::warnings;
 
 /// A database that was just opened.
 pub(crate) struct Opened {
@@ -112,31 +114,6 @@ pub(crate) fn load(file: Option<&Path>, is_dev: bool, kinds: &Kinds) -> Result<C
     Err(problems)
 }
 
-/// What is allowed and most likely not meant, a line each.
-pub(crate) fn warnings(config: &Config, kinds: &[Provider]) -> Vec<String> {
-    let mut warnings = Vec::new();
-    for (name, provider) in &config.providers {
-        let kind = kinds.iter().find(|kind| kind.kind() == provider.kind.as_str());
-        let Some(spec) = kind.and_then(|kind| kind.spec().ok()) else { continue };
-        for setting in &spec.setting {
-            let values: Vec<&str> = provider
-                .settings
-                .all(&setting.name)
-                .flat_map(|one| one.value.reveal().split([',', ' ']))
-                .map(str::trim)
-                .collect();
-            let is_it = setting.warn_is.as_deref().is_some_and(|word| values.contains(&word));
-            let lacks = |word: &str| !values.is_empty() && !values.contains(&word);
-            if let Some(warn) =
-                setting.warn.as_ref().filter(|_| is_it || setting.warn_lacks.as_deref().is_some_and(lacks))
-            {
-                warnings.push(format!("providers.{name}.settings.{}: {warn}", setting.name));
-            }
-        }
-    }
-    warnings
-}
-
 /// As [`load`], for tools that only sign or judge: they may do so with a secret that `serve` refuses,
 /// and beside kinds that cannot be used, whose providers are then not there.
 pub(crate) fn load_for_tools(file: Option<&Path>, kinds: &Kinds) -> Result<Config, Vec<ConfigProblem>> {
@@ -164,7 +141,14 @@ fn settings(file: Option<&Path>, keys: Option<&DevKeys>, kinds: &Kinds) -> (Sett
         facts.push(KindFacts {
             kind: name,
             horizon_h: spec.horizon_h,
+            resend: match spec.resend_h {
+                None => ResendFacts::Unknown,
+                Some(Resend::Hours(hours)) => ResendFacts::Hours(hours),
+                Some(Resend::Unbounded) => ResendFacts::Unbounded,
+            },
             has_signed_time: spec.has_signed_time(),
+            tolerance_s: spec.signatures().find_map(|one| one.tolerance_s),
+            is_age_unchecked: spec.signatures().any(|one| one.age_unchecked),
             has_signed_url: spec.has_signed_url(),
             secrets: match (spec.signature.may_be_unsigned, spec.needs_secrets()) {
                 (true, _) => SecretsNeed::OrUnverified,

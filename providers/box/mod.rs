@@ -15,8 +15,6 @@ pub(super) fn provider() -> Provider {
 const HEADERS: [(&str, &str); 2] =
     [("primary", "box-signature-primary"), ("secondary", "box-signature-secondary")];
 const TIME: &str = "box-delivery-timestamp";
-/// The SDK bounds the past alone. Seconds.
-const TOLERANCE_S: (u32, u32) = (600, u32::MAX);
 
 fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
     secret_of(request, keys).map(|secret_n| Believed::of(secret_n, &[&request.body]))
@@ -30,7 +28,7 @@ fn secret_of(request: &RawRequest, keys: &Keys) -> Result<usize, VerifyError> {
         }
     }
     let time = deciding_header(headers, TIME)?;
-    check_timestamp((TimeUnit::Rfc3339, TIME, time), request.received_at_ms, TOLERANCE_S)?;
+    check_timestamp((TimeUnit::Rfc3339, TIME, time), request.received_at_ms, keys.tolerance_s())?;
     let is_signed = |(key, header): &(&str, &str)| {
         let secret = keys.settings().of_id("named_secrets", key)?;
         let signature = decode_base64(deciding_header(headers, header).ok()?)?;

@@ -16,8 +16,6 @@ const NAMES: &str = "x-contentful-signed-headers";
 /// Most headers that are signed along: each is copied before anybody is believed.
 const NAMES_N_MAX: usize = 64;
 const TIME: &str = "x-contentful-timestamp";
-/// As the SDK's default, which bounds the past alone. Seconds.
-const TOLERANCE_S: (u32, u32) = (30, u32::MAX);
 
 fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
     secret_of(request, keys).map(|secret_n| Believed::of(secret_n, &[&request.body]))
@@ -38,7 +36,11 @@ fn secret_of(request: &RawRequest, keys: &Keys) -> Result<usize, VerifyError> {
     }
     let time = deciding_header(headers, TIME)?;
     // To the SDK thirty seconds are too old already.
-    check_timestamp((TimeUnit::Ms, TIME, time), request.received_at_ms.saturating_add(1), TOLERANCE_S)?;
+    check_timestamp(
+        (TimeUnit::Ms, TIME, time),
+        request.received_at_ms.saturating_add(1),
+        keys.tolerance_s(),
+    )?;
     let mut pairs = Vec::new();
     for name in &names {
         pairs.push(format!("{name}:{}", deciding_header(headers, name)?.trim()));

@@ -22,7 +22,7 @@ const SIGNING: &str = "whsec_";
 /// could leave the signature out.
 fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
     if keys.secrets().any(|secret| secret.starts_with(SIGNING)) {
-        return standard_webhooks(request, keys, "webhook-", 300);
+        return standard_webhooks(request, keys, "webhook-");
     }
     let token = deciding_header(&request.headers, TOKEN)?;
     let matched = keys.token_matches(token.as_bytes());

@@ -15,8 +15,6 @@ const V3: &str = "x-hubspot-signature-v3";
 const TIME: &str = "x-hubspot-request-timestamp";
 const OLD: &str = "x-hubspot-signature";
 const VERSION: &str = "x-hubspot-signature-version";
-/// The SDK bounds the past alone. Seconds.
-const TOLERANCE_S: (u32, u32) = (300, u32::MAX);
 /// What HubSpot decodes in a URL before it signs it; other escapes stay.
 const DECODED: [(&str, &str); 12] = [
     ("%3A", ":"),
@@ -44,7 +42,7 @@ fn secret_of(request: &RawRequest, keys: &Keys) -> Result<usize, VerifyError> {
         let signature = decode_base64(deciding_header(headers, V3)?);
         let signature = signature.ok_or_else(|| VerifyError::malformed(V3, "it is not base64"))?;
         let time = deciding_header(headers, TIME)?;
-        check_timestamp((TimeUnit::Ms, TIME, time), request.received_at_ms, TOLERANCE_S)?;
+        check_timestamp((TimeUnit::Ms, TIME, time), request.received_at_ms, keys.tolerance_s())?;
         let url = decoded(&request.url);
         let parts: [&[u8]; 4] =
             [request.method.as_str().as_bytes(), url.as_bytes(), &request.body, time.as_bytes()];

@@ -12,8 +12,6 @@ pub(super) fn provider() -> Provider {
 }
 
 const NAME: &str = "plaid-verification";
-/// As Plaid asks; the margin ahead is for clocks. Seconds.
-const TOLERANCE_S: (u32, u32) = (300, 300);
 
 fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
     secret_of(request, keys).map(|secret_n| Believed::of(secret_n, &[&request.body]))
@@ -36,7 +34,7 @@ fn secret_of(request: &RawRequest, keys: &Keys) -> Result<usize, VerifyError> {
         PublicKey::parse(&key).ok_or_else(|| VerifyError::NoKey("its key cannot be read".to_owned()))?;
     let claims = jws.verified(&key).ok_or_else(|| VerifyError::mismatch(keys))?;
     let iat = json_text(claims, "/iat").map_err(|_| VerifyError::malformed("claims", "iat is missing"))?;
-    check_timestamp((TimeUnit::S, "iat", &iat), request.received_at_ms, TOLERANCE_S)?;
+    check_timestamp((TimeUnit::S, "iat", &iat), request.received_at_ms, keys.tolerance_s())?;
     let hash =
         json_text(claims, "/request_body_sha256").ok().as_deref().and_then(decode_hex).unwrap_or_default();
     if same(&digest(Hash::Sha256, &[&request.body]), &hash) {

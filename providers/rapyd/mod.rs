@@ -12,8 +12,6 @@ pub(super) fn provider() -> Provider {
 }
 
 const NAME: &str = "signature";
-/// As Rapyd's own requests. Seconds.
-const TOLERANCE_S: (u32, u32) = (60, 60);
 
 fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
     secret_of(request, keys).map(|secret_n| Believed::of(secret_n, &[&request.body]))
@@ -24,7 +22,7 @@ fn secret_of(request: &RawRequest, keys: &Keys) -> Result<usize, VerifyError> {
     let given = decode_base64(header(NAME)?);
     let given = given.ok_or_else(|| VerifyError::malformed(NAME, "it is not base64"))?;
     let (salt, time) = (header("salt")?, header("timestamp")?);
-    check_timestamp((TimeUnit::S, "timestamp", time), request.received_at_ms, TOLERANCE_S)?;
+    check_timestamp((TimeUnit::S, "timestamp", time), request.received_at_ms, keys.tolerance_s())?;
     if header("access_key")? != keys.setting("access_key")? {
         return Err(VerifyError::malformed("access_key", "it is of another account"));
     }

@@ -16,8 +16,6 @@ pub(super) fn provider() -> Provider {
 const INPUT: &str = "signature-input";
 const SIGNATURE: &str = "signature";
 const DIGEST: &str = "content-digest";
-/// How old, and how far ahead, `created` may be. Seconds.
-const TOLERANCE_S: (u32, u32) = (300, 300);
 /// How a setting says that a shared secret is bytes.
 const BASE64: &str = "base64:";
 
@@ -58,7 +56,7 @@ fn one(
     if input.components.is_empty() || !demanded.split_whitespace().all(is_covered) {
         return Err(malformed(INPUT, "it does not cover what the settings demand"));
     }
-    check_times(request, input)?;
+    check_times(request, keys, input)?;
     if is_covered(DIGEST) && !**is_of_body {
         return Err(malformed(DIGEST, "it is of another body, or of no digest that we know"));
     }
@@ -103,11 +101,11 @@ fn is_signed(keys: &Keys, input: &base::Input, signed: (&str, &str, &[u8])) -> R
     Ok(usable.any(|(_, scheme)| key.verifies(*scheme, message.as_bytes(), signature)))
 }
 
-fn check_times(request: &RawRequest, input: &base::Input) -> Result<(), VerifyError> {
+fn check_times(request: &RawRequest, keys: &Keys, input: &base::Input) -> Result<(), VerifyError> {
     let created = input.parameter("created");
     let created =
         created.ok_or_else(|| VerifyError::malformed(INPUT, "it does not say when it was created"))?;
-    check_timestamp((TimeUnit::S, "created", created), request.received_at_ms, TOLERANCE_S)?;
+    check_timestamp((TimeUnit::S, "created", created), request.received_at_ms, keys.tolerance_s())?;
     let now_s = request.received_at_ms.div_euclid(1_000);
     match input.parameter("expires").map(str::parse::<i64>) {
         Some(Ok(expires)) if expires < now_s => {

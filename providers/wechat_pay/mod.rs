@@ -17,7 +17,6 @@ const SIGNATURE: &str = "wechatpay-signature";
 const TIME: &str = "wechatpay-timestamp";
 /// Sent now and then to see whether a wrong signature is refused.
 const PROBE: &str = "WECHATPAY/SIGNTEST/";
-const TOLERANCE_S: (u32, u32) = (300, 300);
 /// The setting with the key that encrypts resources.
 const KEY: &str = "api_v3_key";
 
@@ -32,7 +31,7 @@ fn secret_of(request: &RawRequest, keys: &Keys) -> Result<usize, VerifyError> {
     let signature =
         signature.ok_or_else(|| VerifyError::malformed(SIGNATURE, "it is a probe, or not base64"))?;
     let (time, nonce, serial) = (header(TIME)?, header("wechatpay-nonce")?, header("wechatpay-serial")?);
-    check_timestamp((TimeUnit::S, TIME, time), request.received_at_ms, TOLERANCE_S)?;
+    check_timestamp((TimeUnit::S, TIME, time), request.received_at_ms, keys.tolerance_s())?;
     // Ids of public keys have a prefix; serial numbers of certificates have not.
     let setting = if serial.starts_with("PUB_KEY_ID_") { "public_keys" } else { "platform_certificates" };
     let key = keys.key_text(setting, serial).and_then(|text| PublicKey::parse(&text));

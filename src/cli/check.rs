@@ -7,7 +7,7 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use super::messages::{Api, Reach};
-use super::{Kinds, complain, docs, find_kind, load, say, tell_problems, words};
+use super::{Kinds, complain, docs, find_kind, load, retention, say, tell_problems, words};
 use crate::kinds::{judge_pairs, judge_vectors};
 use crate::provider::Provider;
 use crate::spec::{Confidence, Scheme, SettingSpec, Spec, Weakness};
@@ -39,12 +39,13 @@ pub(super) struct ProvidersArgs {
 
 /// Everything that is wrong, or that nothing is; the signed requests beside kinds of a folder included.
 pub(super) fn check(file: Option<&Path>, is_json: bool, kinds: &Kinds) -> ExitCode {
-    let mut warnings = Vec::new();
+    let (mut warnings, mut ids) = (Vec::new(), None);
     let (mut problems, mut summary) = match load(file, false, kinds) {
         Err(problems) => (problems, String::new()),
         Ok(config) => {
             warnings.extend(config.warnings.iter().map(ToString::to_string));
             warnings.extend(crate::setup::warnings(&config, kinds));
+            ids = Some(config.retention.clone());
             let (providers_n, destinations_n) = (config.providers.len(), config.destinations.len());
             (
                 Vec::new(),
@@ -63,12 +64,16 @@ pub(super) fn check(file: Option<&Path>, is_json: bool, kinds: &Kinds) -> ExitCo
         );
     }
     if is_json {
-        say(json!({ "ok": problems.is_empty(), "problems": problems, "warnings": warnings }));
+        let ids = ids.as_ref().map(retention::as_json);
+        say(json!({ "ok": problems.is_empty(), "problems": problems, "warnings": warnings, "ids": ids }));
     } else if problems.is_empty() {
         for warning in &warnings {
             complain(format!("warning: {warning}"));
         }
         say(summary);
+        if let Some(words) = ids.as_ref().and_then(retention::in_words) {
+            say(words);
+        }
     } else {
         for problem in &problems {
             complain(problem);
@@ -169,12 +174,13 @@ pub(crate) fn markdown(kinds: &[Provider]) -> String {
     for spec in kinds.iter().filter_map(|kind| kind.spec().ok()) {
         let (id, weak) = (words::key(spec), if words::is_any_unsigned(spec) { " (unsigned)" } else { "" });
         lines.push(format!(
-            "| `{}` | [{}]({}) | {} | {id}{weak} | {} h |",
+            "| `{}` | [{}]({}) | {} | {id}{weak} | {} h{} |",
             spec.kind,
             spec.title,
             spec.docs,
             signed_by(spec),
-            spec.horizon_h
+            spec.horizon_h,
+            retention::when_asked(spec)
         ));
     }
     lines.join("\n")
@@ -226,7 +232,7 @@ fn described(kind: &Provider, spec: &Spec) -> String {
     let settings: String = spec.setting.iter().map(setting).collect();
     format!(
         "{} ({})\n  facts         {} ({})\n  signature     {}\n  told apart by {}\n  secret        {}\n  \
-         resends for   {} h\n  answer within {} ms\n  samples       {}{settings}",
+         resends for   {}\n  answer within {} ms\n  samples       {}{settings}",
         spec.title,
         spec.kind,
         confidence(spec),
@@ -234,7 +240,7 @@ fn described(kind: &Provider, spec: &Spec) -> String {
         signed_by(spec),
         identities.join("\n                "),
         spec.secret_hint,
-        spec.horizon_h,
+        retention::sent_again(spec),
         spec.answer_within_ms,
         samples.join(", "),
     )
@@ -243,7 +249,8 @@ fn described(kind: &Provider, spec: &Spec) -> String {
 fn summary(spec: &Spec) -> serde_json::Value {
     json!({
         "kind": spec.kind, "title": spec.title, "confidence": confidence(spec), "docs": spec.docs,
-        "secret_hint": spec.secret_hint, "horizon_h": spec.horizon_h, "answer_within_ms": spec.answer_within_ms,
+        "secret_hint": spec.secret_hint, "horizon_h": spec.horizon_h,
+        "resend_h": retention::resend_json(spec), "answer_within_ms": spec.answer_within_ms,
         "signature": signed_by(spec),
         "identity": spec.event.iter().map(words::identities).collect::<Vec<_>>(), "has_signed_time": spec.has_signed_time(),
         "weakness": spec.signature.weak.map(Weakness::as_str),

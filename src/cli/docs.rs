@@ -1,6 +1,7 @@
 //! `providers --docs`: a page that says of every kind what is believed, how it is read, and what it leaves open.
 
 use super::check::{confidence, scheme_name};
+use super::retention::sent_again;
 use super::words::{identities, is_any_unsigned, places};
 use crate::provider::Provider;
 use crate::spec::{
@@ -65,7 +66,7 @@ fn section(spec: &Spec) -> String {
         let when = event.when_header.as_ref().map(|name| format!(" with `{name}`")).unwrap_or_default();
         line(&format!("events{when}"), events(event, spec.signature.weak));
     }
-    line("sent again", format!("for up to {}", hours(spec.horizon_h)));
+    line("sent again", format!("for up to {}", sent_again(spec)));
     line("answer", answer(spec));
     for handshake in &spec.handshake {
         line("handshake", handshake_in_words(handshake));
@@ -213,8 +214,4 @@ fn secret(spec: &Spec) -> String {
         bytes_min => format!("; {bytes_min} bytes or more"),
     };
     format!("{}{form}{floor}", spec.secret_hint)
-}
-
-fn hours(hours: u32) -> String {
-    if hours > 48 && hours.is_multiple_of(24) { format!("{} days", hours / 24) } else { format!("{hours} h") }
 }

@@ -38,7 +38,7 @@ pub(super) struct EventsArgs {
 enum EventsCommand {
     /// The newest events.
     List {
-        /// done, ignored, retry, failed, superseded, replayed or unreadable.
+        /// done, ignored, retry, failed, superseded, replayed, unreadable, conflict or dismissed.
         #[arg(long)]
         state: Option<String>,
         /// At most this many, 1 to 500.
@@ -46,22 +46,29 @@ enum EventsCommand {
         limit: u32,
     },
     /// Dispatch it once more: its messages are new ones, under new keys, and what they do is done again.
-    Rerun {
-        /// The provider's name.
-        provider: String,
-        /// The provider's id.
-        event_id: String,
-        /// Why, for the audit log.
-        #[arg(long)]
-        reason: String,
-    },
-    /// One event and its messages.
+    Rerun(DecideEvent),
+    /// Dispatch what was kept beside another event, a conflict or a replay: an event of its own from now on.
+    Dispatch(DecideEvent),
+    /// Say that nothing is to be done about a conflict.
+    Dismiss(DecideEvent),
+    /// One event, what else came under its id, and its messages.
     Show {
         /// The provider's name.
         provider: String,
         /// The provider's id.
         event_id: String,
     },
+}
+
+#[derive(Args)]
+struct DecideEvent {
+    /// The provider's name.
+    provider: String,
+    /// The event's id.
+    event_id: String,
+    /// Why, for the audit log.
+    #[arg(long)]
+    reason: String,
 }
 
 #[derive(Args)]
@@ -185,11 +192,9 @@ pub(super) fn events(args: &EventsArgs, file: Option<&Path>, kinds: &Kinds) -> a
                 &["received_at_ms", "provider", "event_id", "type", "state", "error"],
             );
         }
-        EventsCommand::Rerun { provider, event_id, reason } => {
-            let url = api.url(&["events", provider, event_id, "decide"], &[])?;
-            api.post(url, &json!({ "act": "rerun", "reason": reason }))?;
-            say(format!("{event_id}: will be dispatched again"));
-        }
+        EventsCommand::Rerun(event) => api.decide_event("rerun", event, "will be dispatched again")?,
+        EventsCommand::Dispatch(event) => api.decide_event("dispatch", event, "will be dispatched")?,
+        EventsCommand::Dismiss(event) => api.decide_event("dismiss", event, "dismissed")?,
         EventsCommand::Show { provider, event_id } => {
             say(format!("{:#}", api.get(&["events", provider, event_id], &[])?));
         }
@@ -293,6 +298,14 @@ impl Api {
     fn post(&self, url: reqwest::Url, order: &Value) -> anyhow::Result<Value> {
         let key = uuid::Uuid::new_v4().to_string();
         self.ask(|client| client.post(url).header("idempotency-key", key).body(order.to_string()))
+    }
+
+    /// One decision about an event.
+    fn decide_event(&self, act: &str, event: &DecideEvent, done: &str) -> anyhow::Result<()> {
+        let url = self.url(&["events", &event.provider, &event.event_id, "decide"], &[])?;
+        self.post(url, &json!({ "act": act, "reason": event.reason }))?;
+        say(format!("{}: {done}", event.event_id));
+        Ok(())
     }
 
     /// One decision about messages.

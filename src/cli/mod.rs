@@ -7,6 +7,7 @@ mod check;
 mod docs;
 mod explain;
 mod messages;
+mod retention;
 mod send;
 mod serve;
 mod sign;

@@ -94,7 +94,8 @@ pub(super) fn signer<'a>(
             kind.dev(&dev_keys(kind)?)
         }
     };
-    let provider = judged.map_err(|why| anyhow::anyhow!("{why}"))?;
+    let age = configured.map(|(_, provider)| provider.age).unwrap_or_default();
+    let provider = judged.map_err(|why| anyhow::anyhow!("{why}"))?.with_age(age);
     let base = config.as_ref().map_or("http://127.0.0.1:8080", |config| config.server.public_url.as_str());
     Ok(Signer { kind, provider, url: format!("{base}/webhooks/{name}") })
 }

@@ -12,7 +12,9 @@ use super::field::{Checker, Field, Table};
 use super::layers::{self, Layer};
 use super::problem::ConfigProblem;
 use super::provider::{self, Known};
-use super::{Config, ConfigSource, KindSettings, ProviderConfig, Secret, destination, dev, secret, section};
+use super::{
+    Config, ConfigSource, KindSettings, ProviderConfig, Secret, destination, dev, retention, secret, section,
+};
 use crate::types::Name;
 
 /// The defaults, and the manual: every key with its meaning, unit and range.
@@ -27,16 +29,33 @@ const USER_FILE: &str = "hooklatch.toml";
 pub struct KindFacts {
     /// The kind.
     pub kind: Name,
-    /// How long the sender may send an event again. Hours.
+    /// How long the sender goes on sending an event by itself. Hours.
     pub horizon_h: u32,
+    /// How long it can be made to send it again.
+    pub resend: ResendFacts,
     /// Whether the signature covers a time; without one a recorded request can be played again for ever.
     pub has_signed_time: bool,
+    /// How old the signed time may be that the kind checks, if it checks one, be it in one of two schemes. Seconds.
+    pub tolerance_s: Option<u32>,
+    /// Whether it signs a time and nobody bounds its age.
+    pub is_age_unchecked: bool,
     /// Whether the signature covers the URL, so that `server.public_url` must be right.
     pub has_signed_url: bool,
     /// Whether `secrets` must be there.
     pub secrets: SecretsNeed,
     /// What may be under `settings`.
     pub settings: Vec<SettingFacts>,
+}
+
+/// How long a sender can be made to send an event again, by a person or by its API.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ResendFacts {
+    /// Nothing is known of that.
+    Unknown,
+    /// For so many hours.
+    Hours(u32),
+    /// Its sender sets no limit.
+    Unbounded,
 }
 
 /// Whether a provider of a kind must have `secrets`.
@@ -287,7 +306,7 @@ fn whole(
         .into_iter()
         .filter_map(|(name, field)| sender(checker, (&name, field), &known, judge))
         .collect();
-    let retention = provider::retention(checker, &mut root, &providers, (kinds, DEFAULTS_ORIGIN));
+    let retention = retention::retention(checker, &mut root, &providers, kinds);
     root.finish(checker);
 
     let (server, has_public_url) = server?;

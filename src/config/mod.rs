@@ -3,6 +3,7 @@
 //! Everything here is resolved: secrets are read, names are parsed, bounds hold. The keys, their units and
 //! their defaults are documented once, in `config.default.toml`. No other module reads the environment.
 
+mod age;
 mod database;
 mod destination;
 mod dev;
@@ -14,6 +15,7 @@ mod layers;
 mod load;
 mod problem;
 mod provider;
+mod retention;
 mod secret;
 mod section;
 mod target;
@@ -22,6 +24,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+pub use age::AgeConfig;
 pub use database::{DatabaseConfig, PoolingConfig};
 pub use edge::EdgeConfig;
 pub use http::{
@@ -30,14 +33,15 @@ pub use http::{
 };
 pub use kind_settings::{KindSetting, KindSettings};
 pub use load::{
-    DEFAULTS, DevKind, Environment, Judge, KindFacts, KindsFolder, SecretsNeed, SettingFacts, SettingShape,
-    Settings, kinds_folder, load, load_judged,
+    DEFAULTS, DevKind, Environment, Judge, KindFacts, KindsFolder, ResendFacts, SecretsNeed, SettingFacts,
+    SettingShape, Settings, kinds_folder, load, load_judged,
 };
 pub use problem::ConfigProblem;
 pub(crate) use problem::nearest;
+pub use retention::{IdsKept, RetentionConfig};
 pub use target::{Format, Target};
 
-use crate::types::Name;
+use crate::types::{Name, OnConflict};
 use subtle::ConstantTimeEq;
 
 /// The whole configuration, checked.
@@ -130,22 +134,6 @@ pub enum AdminRole {
     Operator,
 }
 
-/// `[retention]`
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RetentionConfig {
-    /// How long ids are remembered, unless a provider's kind needs more. Days.
-    pub ids_days: u32,
-    /// Providers whose kind needs more than `ids_days`, when the operator set nothing. Days.
-    pub ids_days_of: BTreeMap<Name, u32>,
-}
-
-impl RetentionConfig {
-    /// How long the ids of `provider` are remembered. Days; never less than its kind's floor.
-    pub fn ids_days_for(&self, provider: &Name) -> u32 {
-        self.ids_days_of.get(provider).copied().unwrap_or(self.ids_days)
-    }
-}
-
 /// `[providers.NAME]`
 #[derive(Debug, Clone)]
 pub struct ProviderConfig {
@@ -159,6 +147,13 @@ pub struct ProviderConfig {
     pub is_unverified_accepted: bool,
     /// What a failing plain handler means.
     pub on_handler_error: OnHandlerError,
+    /// How old a signed time may be.
+    pub age: AgeConfig,
+    /// What becomes of another content under an event's key; as its kind says when absent.
+    pub on_conflict: Option<OnConflict>,
+    /// The only types that are believed where the type stands in an unsigned header: patterns, checked by
+    /// `TypePattern::parse`. Empty for any.
+    pub types: Vec<String>,
     /// Whether the sender is ours and can act on 409 for `conflict`.
     pub is_first_party: bool,
     /// Type patterns to destinations.

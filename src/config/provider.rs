@@ -1,19 +1,17 @@
 //! `[providers.NAME]`: who may send, how it signs, and where its events go.
 
-use std::collections::BTreeMap;
-
 use super::field::{Checker, Field, Table};
 use super::kind_settings;
 use super::load::{KindFacts, SecretsNeed};
 use super::problem::nearest;
-use super::{OnHandlerError, ProviderConfig, RetentionConfig, RetryConfig, RouteConfig, Secret};
-use crate::types::Name;
+use super::{OnHandlerError, ProviderConfig, RetryConfig, RouteConfig, Secret, age};
+use crate::types::{Name, OnConflict, stored_text};
 
 /// How failing handlers are tried again unless `retry` says otherwise.
 const RETRY: RetryConfig =
     RetryConfig { first_ms: 1_000, max_ms: 3_600_000, attempts_n: 30, age_max_ms: 259_200_000 };
-/// How long ids are remembered for kinds whose signature covers no time. Days.
-const UNTIMED_DAYS: u32 = 400;
+/// Most patterns in `types`.
+const TYPES_N_MAX: usize = 256;
 
 /// What a provider's keys are checked against.
 pub(super) struct Known<'a> {
@@ -48,6 +46,10 @@ pub(super) fn provider(
     let secrets = secrets(checker, &mut table, (needs_secrets, is_unverified_accepted));
     let words = [("keep", OnHandlerError::Keep), ("reject", OnHandlerError::Reject)];
     let on_handler_error = table.word(checker, "on_handler_error", &words).unwrap_or(OnHandlerError::Keep);
+    let age = age::age(checker, &mut table, facts);
+    let words = [("keep", OnConflict::Keep), ("dispatch", OnConflict::Dispatch)];
+    let on_conflict = table.word(checker, "on_conflict", &words);
+    let types = table.take(checker, "types").map_or_else(Vec::new, |field| types(checker, &field));
     let is_first_party = table.flag(checker, "first_party").unwrap_or(false);
     let retry = retry(checker, &mut table, RETRY);
     let routes = match table.take(checker, "routes") {
@@ -62,6 +64,9 @@ pub(super) fn provider(
         settings,
         is_unverified_accepted,
         on_handler_error,
+        age,
+        on_conflict,
+        types,
         is_first_party,
         routes,
         retry,
@@ -179,7 +184,7 @@ pub(super) fn retry(checker: &mut Checker<'_>, table: &mut Table, default: Retry
 fn route(checker: &mut Checker<'_>, field: Field, destinations: &[String]) -> Option<RouteConfig> {
     let mut table = field.table(checker)?;
     let on = table.needed(checker, "on", "write on = [\"*\"] for every type");
-    let on = on.map_or_else(Vec::new, |field| patterns(checker, &field));
+    let on = on.map_or_else(Vec::new, |field| patterns(checker, &field, "write on = [\"*\"] for every type"));
     let to = table.needed(checker, "to", "name a destination");
     let to = to.and_then(|field| target(checker, &field, destinations));
     let latest = table.flag(checker, "latest").unwrap_or(false);
@@ -194,10 +199,20 @@ fn route(checker: &mut Checker<'_>, field: Field, destinations: &[String]) -> Op
     Some(RouteConfig { on, to: to?, latest, lane })
 }
 
-fn patterns(checker: &mut Checker<'_>, field: &Field) -> Vec<String> {
+/// `types = [ … ]`: what the sender was told to send.
+fn types(checker: &mut Checker<'_>, field: &Field) -> Vec<String> {
+    let types = patterns(checker, field, "name the types that the sender was told to send, or leave it out");
+    if types.len() > TYPES_N_MAX {
+        let why = format!("has {} entries, the limit is {TYPES_N_MAX}", types.len());
+        checker.problem(field, why, "write a beginning and `*` where several types have it in common");
+    }
+    types
+}
+
+fn patterns(checker: &mut Checker<'_>, field: &Field, when_empty: &str) -> Vec<String> {
     let list = field.list(checker).unwrap_or_default();
     if list.is_empty() && matches!(field.value.kind, config::ValueKind::Array(_)) {
-        checker.problem(field, "is an empty list", "write on = [\"*\"] for every type");
+        checker.problem(field, "is an empty list", when_empty);
     }
     let mut patterns = Vec::new();
     for field in list {
@@ -207,6 +222,8 @@ fn patterns(checker: &mut Checker<'_>, field: &Field) -> Vec<String> {
         if text.is_empty() || stem.contains('*') {
             let remedy = "write a type, `prefix.*` or `*`: the only `*` is the last character";
             checker.problem_shown(&field, "is not a type pattern", remedy);
+        } else if let Err(why) = stored_text(&text) {
+            checker.problem_shown(&field, why, "no event has such a type: write it as the sender does");
         }
         patterns.push(text);
     }
@@ -225,44 +242,4 @@ fn target(checker: &mut Checker<'_>, field: &Field, destinations: &[String]) -> 
     };
     checker.problem_shown(field, "is not a destination", remedy);
     None
-}
-
-/// `[retention]`, against the floors of the kinds in use.
-pub(super) fn retention(
-    checker: &mut Checker<'_>,
-    table: &mut Table,
-    providers: &BTreeMap<Name, ProviderConfig>,
-    (kinds, defaults): (&[KindFacts], &str),
-) -> RetentionConfig {
-    let Some(mut table) = table.table(checker, "retention") else {
-        return RetentionConfig { ids_days: 0, ids_days_of: BTreeMap::new() };
-    };
-    let field = table.take(checker, "ids_days");
-    let ids_days = field.as_ref().and_then(|field| field.number(checker, &(1..=3_650)));
-    let ids_days = ids_days.and_then(|days| u32::try_from(days).ok());
-    let mut ids_days_of = BTreeMap::new();
-    for (name, provider) in providers {
-        let floor = kinds.iter().find(|facts| facts.kind == provider.kind).map_or(0, floor_days);
-        let (Some(field), Some(days)) = (&field, ids_days) else { continue };
-        if days >= floor {
-            continue;
-        }
-        if field.source == defaults {
-            ids_days_of.insert(name.clone(), floor);
-        } else {
-            let why =
-                format!("is less than provider `{name}` (kind `{}`) needs, {floor} days", provider.kind);
-            let remedy = format!("set it to {floor} or more, or leave it out");
-            checker.problem_shown(field, why, remedy);
-        }
-    }
-    table.finish(checker);
-    RetentionConfig { ids_days: ids_days.unwrap_or_default(), ids_days_of }
-}
-
-/// How long ids of a kind must be remembered. Days: its horizon, rounded up, and [`UNTIMED_DAYS`] when its
-/// signature covers no time, because then a recorded request can be played again at any time.
-fn floor_days(facts: &KindFacts) -> u32 {
-    let horizon_days = facts.horizon_h.div_ceil(24);
-    if facts.has_signed_time { horizon_days } else { horizon_days.max(UNTIMED_DAYS) }
 }

@@ -24,11 +24,15 @@ use super::error::Problem;
 use super::evidence::{self, ProviderFacts};
 use crate::config::AdminRole;
 use crate::plain;
-use crate::store::{Act, Chosen, Decided, Decision, Decree, EventRow, Filter, MessageRow, Store, StoreError};
+use crate::store::{
+    Act, Chosen, Decided, Decision, Decree, EventRow, Filter, KeptContent, MessageRow, Store, StoreError,
+};
 use crate::types::{Clock, EventKey, EventState, MessageState, Name, stored_text};
 
 /// Largest body of a decision.
 const BODY_BYTES_MAX: usize = 16 * 1024;
+/// How much of a body is shown. Bytes.
+const SHOWN_BYTES_MAX: usize = 64 * 1024;
 /// Rows of a list, unless `limit` says otherwise; and the most it may say.
 const LIMIT_DEFAULT: u32 = 50;
 const LIMIT_MAX: u32 = 500;
@@ -122,7 +126,17 @@ fn event_json(row: &EventRow) -> Value {
     json!({
         "provider": row.key.provider.as_str(), "event_id": row.key.event_id, "type": row.event_type,
         "state": row.state, "attempts_n": row.attempts_n, "due_at_ms": row.due_at_ms, "error": row.error,
-        "received_at_ms": row.received_at_ms,
+        "received_at_ms": row.received_at_ms, "identity": row.identity,
+    })
+}
+
+/// One content, with its headers and as much of its body as people look at.
+fn content_json(content: Option<&KeptContent>) -> Value {
+    let Some(content) = content else { return Value::Null };
+    let shown = content.body.get(..SHOWN_BYTES_MAX).unwrap_or(&content.body);
+    json!({
+        "headers": serde_json::from_str::<Value>(&content.headers).unwrap_or_default(),
+        "body": String::from_utf8_lossy(shown), "body_bytes_n": content.body.len(),
     })
 }
 
@@ -157,7 +171,16 @@ async fn event_get(
     let row = state.store.event_get(&key).await?.ok_or(Problem::NOT_FOUND)?;
     let messages = state.store.message_list_of_event(&key).await?;
     let messages: Vec<Value> = messages.iter().map(message_json).collect();
-    Ok(answer(StatusCode::OK, &json!({ "event": event_json(&row), "messages": messages })))
+    let content = state.store.event_content(&key).await?;
+    let found = state.store.event_conflicts(&key).await?;
+    let conflict = |(row, content): &(EventRow, Option<KeptContent>)| json!({ "event": event_json(row), "content": content_json(content.as_ref()) });
+    Ok(answer(
+        StatusCode::OK,
+        &json!({
+            "event": event_json(&row), "content": content_json(content.as_ref()), "messages": messages,
+            "conflicts": found.kept.iter().map(conflict).collect::<Vec<_>>(), "conflicts_unkept_n": found.unkept_n,
+        }),
+    ))
 }
 
 async fn message_list(
@@ -240,8 +263,8 @@ async fn decide_event(
     let order = order(&sent.body)?;
     order.is_about_one()?;
     let provider = Name::parse(&provider).map_err(|_| Problem::NOT_FOUND)?;
-    if order.act != "rerun" {
-        return Err(bad("`act` is rerun"));
+    if !matches!(order.act.as_str(), "rerun" | "dispatch" | "dismiss") {
+        return Err(bad("`act` is rerun, dispatch or dismiss"));
     }
     decide(&state, &sent, &order, &Chosen::Event(EventKey { provider, event_id })).await
 }
@@ -314,7 +337,7 @@ async fn decide(state: &ApiState, sent: &Sent, order: &Order, chosen: &Chosen) -
     let act = Act::parse(&order.act)
         .filter(|act| match chosen {
             Chosen::Destination(_) => matches!(act, Act::Pause | Act::Resume),
-            Chosen::Event(_) => *act == Act::Rerun,
+            Chosen::Event(_) => matches!(act, Act::Rerun | Act::Dispatch | Act::Dismiss),
             Chosen::One(_) | Chosen::All(..) => matches!(act, Act::Send | Act::Done | Act::Discard),
         })
         .ok_or_else(|| bad("`act` is send, done or discard"))?;

@@ -18,7 +18,7 @@ use crate::types::Name;
 pub(crate) struct ProviderFacts {
     pub(crate) name: Name,
     pub(crate) kind: String,
-    /// How long its sender may send an event again. Hours.
+    /// How long its sender goes on sending an event by itself, and so with the secret it had then. Hours.
     pub(crate) horizon_h: u32,
     /// Whether its requests are accepted although nobody signs them.
     pub(crate) is_unverified: bool,

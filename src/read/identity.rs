@@ -117,12 +117,17 @@ impl Reader<'_> {
     }
 }
 
-/// Whether an identity counts for an event of this type and content.
-fn applies(spec: &IdentitySpec, event_type: &str, document: Option<&Document<'_>>) -> bool {
-    let is_type = |pattern: &String| match pattern.strip_suffix('*') {
+/// Whether `event_type` is a type or one of a beginning and `*`.
+pub(super) fn is_of(pattern: &str, event_type: &str) -> bool {
+    match pattern.strip_suffix('*') {
         Some(stem) => event_type.starts_with(stem),
         None => event_type == pattern,
-    };
+    }
+}
+
+/// Whether an identity counts for an event of this type and content.
+fn applies(spec: &IdentitySpec, event_type: &str, document: Option<&Document<'_>>) -> bool {
+    let is_type = |pattern: &String| is_of(pattern, event_type);
     let is_there =
         |json: &Document<'_>, pointer: &str| matches!(json.find(pointer), Found::One(raw) if raw != b"null");
     let has =

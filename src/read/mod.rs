@@ -52,7 +52,7 @@ pub(crate) struct ReadAs<'a> {
     pub(crate) name: &'a Name,
     /// Its kind.
     pub(crate) spec: &'a Spec,
-    /// The types that it is subscribed to, where it says so.
+    /// The types that it is subscribed to, where it says so: patterns as routes have them.
     pub(crate) types: &'a [String],
     /// What becomes of conflicts, where it says so.
     pub(crate) on_conflict: Option<OnConflict>,
@@ -292,7 +292,7 @@ impl Reader<'_> {
     fn is_subscribed(&self, event_type: &str) -> bool {
         self.types.is_empty()
             || !self.spec.is_type_unsigned()
-            || self.types.iter().any(|one| one == event_type)
+            || self.types.iter().any(|one| identity::is_of(one, event_type))
     }
 
     fn object(&self, read: Read<'_>) -> Option<ObjectVersion> {

@@ -184,7 +184,17 @@ impl Receiver {
         let admitted = self.admitter.admit(entry, events, held).await?;
         let event_id = admitted.events.first().map_or("", |(id, _)| id.as_str());
         let answer = Answer::of(entry, provider.answer(&verified), &admitted);
-        if let Some(left_out_n) = self.may_tell(entry, answer.outcome) {
+        if answer.outcome == Some(Outcome::Conflict) {
+            if let Some(left_out_n) = self.may_tell(entry, answer.outcome) {
+                warn!(
+                    provider.name = %provider.name(),
+                    event.id = event_id,
+                    event.kind = event_type,
+                    left_out_n,
+                    "received other content under an id or a signed text that is taken: `hooklatch events show` has both"
+                );
+            }
+        } else if let Some(left_out_n) = self.may_tell(entry, answer.outcome) {
             info!(
                 provider.name = %provider.name(),
                 event.id = event_id,

@@ -11,6 +11,7 @@ mod hosts;
 mod identity;
 mod layout;
 mod mistakes;
+mod resend;
 mod setting;
 mod signature;
 mod template;
@@ -25,6 +26,7 @@ pub use hosts::is_host_of;
 pub use identity::{Identity, IdentitySpec};
 pub use layout::{Layout, Slot};
 pub use mistakes::Mistake;
+pub use resend::Resend;
 pub use setting::{DevKey, SettingForm, SettingSpec};
 pub use signature::{Encoding, Scheme, SecretFormat, SignatureSpec, TimeUnit, Weakness};
 pub use template::{Piece, Template};
@@ -49,8 +51,12 @@ pub struct Spec {
     pub docs: String,
     /// Where the sender's dashboard shows the secret.
     pub secret_hint: String,
-    /// How long the sender may send an event again, by itself or by hand. Hours; the floor of id retention.
+    /// How long the sender goes on sending an event by itself, from its first attempt to its last. Hours; after that
+    /// long nothing comes any more that an old secret signed.
     pub horizon_h: u32,
+    /// How long a person or an API can have it sent again; absent where nothing is known of that. Ids live for the longer
+    /// of the two, and for the sender's own attempts after it.
+    pub resend_h: Option<Resend>,
     /// How fast the sender wants its answer. Milliseconds.
     pub answer_within_ms: u32,
     /// How a request is signed.
@@ -133,6 +139,11 @@ impl Spec {
         self.signature.tolerance_s.is_some()
     }
 
+    /// The kind's signature, and its alternative where it has one.
+    pub fn signatures(&self) -> impl Iterator<Item = &SignatureSpec> {
+        std::iter::once(&self.signature).chain(&self.alternative)
+    }
+
     /// Whether a provider of this kind must have `secrets`.
     pub fn needs_secrets(&self) -> bool {
         self.signature.secrets_needed && self.takes_secrets()
@@ -174,6 +185,7 @@ impl Spec {
         let checks = [
             Name::parse(&self.kind).map(drop).map_err(|error| format!("kind: {error}")),
             bounded("horizon_h", self.horizon_h, HORIZON_H_MAX),
+            self.resend_h.map_or(Ok(()), Resend::check),
             bounded("answer_within_ms", self.answer_within_ms, ANSWER_WITHIN_MS_MAX),
             self.signature.check(),
             self.check_settings(),
@@ -254,7 +266,11 @@ mod tests {
     #[test]
     fn a_good_spec_is_read() {
         let spec = Spec::parse(GOOD).expect("a spec");
-        assert!(spec.has_signed_time());
+        assert!(spec.has_signed_time() && spec.resend_h.is_none());
+        let resend =
+            |value: &str| Spec::parse(&format!("resend_h = {value}\n{GOOD}")).expect("a spec").resend_h;
+        assert_eq!(resend("2160"), Some(Resend::Hours(2_160)));
+        assert_eq!(resend("\"unbounded\""), Some(Resend::Unbounded));
         assert_eq!(spec.event[0].identity[0].id.0, [Source::Json("/id".to_owned())]);
     }
 
@@ -290,6 +306,16 @@ mod tests {
         check("\n        [[event]]", answer, "answer.status: 500 is not a success");
         check("acme-signature", "acme signature", "is not the name of a header");
         check("horizon_h = 72", "horizon_h = 0", "horizon_h: write a number");
+        let resend = |value: &str| format!("horizon_h = 72\nresend_h = {value}");
+        check(
+            "horizon_h = 72",
+            &resend("0"),
+            "resend_h: write a number from 1 to 87600, \"unbounded\", or leave it",
+        );
+        check("horizon_h = 72", &resend("87601"), "resend_h: write a number");
+        for odd in ["-1", "\"forever\"", "true", "1.5"] {
+            check("horizon_h = 72", &resend(odd), "expected a number of hours or \"unbounded\"");
+        }
         check("tolerance_s = 300", "tolerance_s = 300\nkeys = \"k\"", "signature.keys: no [[setting]]");
         check("type =", "when_header = \"x\"\ntype =", "when_header");
     }

@@ -225,6 +225,12 @@ impl SignatureSpec {
         [Piece::Url, Piece::Path].iter().any(|piece| self.signed.has(piece))
     }
 
+    /// How old a signed time may be, and how far ahead; nothing where no time is checked. Seconds.
+    pub fn tolerances_s(&self) -> (u32, u32) {
+        let past_s = self.tolerance_s.unwrap_or_default();
+        (past_s, self.tolerance_future_s.unwrap_or(past_s))
+    }
+
     pub(super) fn check(&self) -> Result<(), String> {
         let is_name = |name: &str| name.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b));
         if let Some(name) = self.headers.iter().find(|name| !is_name(name.trim_end_matches('*'))) {

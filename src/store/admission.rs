@@ -2,8 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use uuid::Uuid;
-
+use super::apart::Conflicting;
 use super::tx::TxKind;
 use super::{
     Backend, BornLease, DueEvent, EventRow, EventUpdate, Latched, NewMessage, Store, StoreError, Tx, limit,
@@ -12,9 +11,6 @@ use super::{
 use crate::types::{
     BodyDigest, EventKey, EventState, IncomingEvent, MessageState, Name, ObjectVersion, UnixMs,
 };
-
-/// Most copies with another body that are recorded of one event.
-const CONFLICTS_N_MAX: usize = 16;
 
 /// One open transaction. Dropping it rolls back.
 pub struct Admission {
@@ -67,15 +63,8 @@ pub(super) struct Holder {
     pub(super) position: usize,
     /// Digest of the row with the same key.
     pub(super) same_key: Option<Vec<u8>>,
-    /// Id of the row with the same replay key.
-    pub(super) same_replay_key: Option<String>,
-}
-
-/// The ids of the rows that the conflicts of one event may take up in the audit log.
-fn conflict_places(key: &EventKey) -> Vec<String> {
-    let name = |n: usize| format!("conflict:{}:{}:{n}", key.provider, key.event_id);
-    let id = |n: usize| Uuid::new_v5(&Uuid::NAMESPACE_OID, name(n).as_bytes()).to_string();
-    (0..CONFLICTS_N_MAX).map(id).collect()
+    /// Id and digest of the row with the same replay key.
+    pub(super) same_text: Option<(String, Vec<u8>)>,
 }
 
 /// Events of one transaction, each key once.
@@ -219,7 +208,9 @@ impl Admission {
     ) -> Result<Vec<Latched>, StoreError> {
         let lost: Vec<&IncomingEvent> =
             batch.rows.iter().map(|row| row.event).filter(|event| !inserted.contains(&event.key)).collect();
-        let mut found = if lost.is_empty() { HashMap::new() } else { self.events_lost(&lost).await? };
+        let mut conflicts = Vec::new();
+        let mut found =
+            if lost.is_empty() { HashMap::new() } else { self.events_lost(&lost, &mut conflicts).await? };
         for key in inserted {
             found.insert(key.clone(), Latched::New);
         }
@@ -229,15 +220,16 @@ impl Admission {
             let latched = match batch.events.get(first) {
                 // The same key twice in one batch: what stands is the earlier copy, unless that one met another.
                 Some(earlier) if first != position => {
-                    let first = match found.get(&event.key) {
-                        Some(Latched::Conflict { first }) => *first,
-                        _ => earlier.digest,
+                    let (first, first_event_id) = match found.get(&event.key) {
+                        Some(Latched::Conflict { first, first_event_id }) => (*first, first_event_id),
+                        _ => (earlier.digest, &event.key.event_id),
                     };
                     if first == event.digest {
                         Latched::Duplicate
                     } else {
-                        self.conflict_record(event, &first).await?;
-                        Latched::Conflict { first }
+                        let first_event_id = first_event_id.clone();
+                        conflicts.push(Conflicting { event, first_event_id: first_event_id.clone() });
+                        Latched::Conflict { first, first_event_id }
                     }
                 }
                 // Neither inserted nor there: somebody deleted it in between.
@@ -248,43 +240,34 @@ impl Admission {
             };
             all.push(latched);
         }
+        self.conflicts_keep(conflicts).await?;
         Ok(all)
     }
 
-    /// Leaves a record of another copy, unless there are enough of that event: a sender may go on for ever.
-    async fn conflict_record(&mut self, event: &IncomingEvent, first: &BodyDigest) -> Result<(), StoreError> {
-        let places = conflict_places(&event.key);
-        let is_recorded = in_tx!(self.tx, conflict_record(&places, event, first))?;
-        if !is_recorded {
-            let provider = event.key.provider.to_string();
-            metrics::counter!("hooklatch_conflicts_unrecorded_total", "provider" => provider).increment(1);
-        }
-        Ok(())
-    }
-
-    /// What is there instead of `lost`, recorded where it is worth a record.
-    async fn events_lost(
+    /// What is there instead of `lost`; what is to be kept of it is added to `conflicts`.
+    async fn events_lost<'a>(
         &mut self,
-        lost: &[&IncomingEvent],
+        lost: &[&'a IncomingEvent],
+        conflicts: &mut Vec<Conflicting<'a>>,
     ) -> Result<HashMap<EventKey, Latched>, StoreError> {
         let holders = in_tx!(self.tx, events_holders(lost))?;
         let mut found = HashMap::with_capacity(lost.len());
         for holder in holders {
             let Some(event) = lost.get(holder.position) else { continue };
-            let latched = match (holder.same_key, holder.same_replay_key) {
-                (Some(digest), _) if digest == event.digest => Latched::Duplicate,
-                (Some(digest), _) => {
-                    let first = digest.try_into().map_err(|_| {
-                        StoreError::inconsistent("processed_webhook_events", "digest", &event.key.event_id)
-                    })?;
-                    self.conflict_record(event, &first).await?;
-                    Latched::Conflict { first }
-                }
-                (None, Some(first_event_id)) => {
-                    self.replay_record(event).await?;
-                    Latched::Replayed { first_event_id }
-                }
-                (None, None) => continue,
+            let is_known = holder.same_key.is_some();
+            let stands = holder.same_key.map(|digest| (event.key.event_id.clone(), digest));
+            let Some((first_event_id, digest)) = stands.or(holder.same_text) else { continue };
+            let latched = if digest == event.digest && is_known {
+                Latched::Duplicate
+            } else if digest == event.digest {
+                self.replay_keep(event).await?;
+                Latched::Replayed { first_event_id }
+            } else {
+                let first = digest.try_into().map_err(|_| {
+                    StoreError::inconsistent("processed_webhook_events", "digest", &first_event_id)
+                })?;
+                conflicts.push(Conflicting { event, first_event_id: first_event_id.clone() });
+                Latched::Conflict { first, first_event_id }
             };
             found.insert(event.key.clone(), latched);
         }

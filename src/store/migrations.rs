@@ -51,6 +51,12 @@ const ALL: &[(i64, &str, &str, &str)] = &[
         include_str!("../../migrations/sqlite/0007_schema_floor.sql"),
         include_str!("../../migrations/postgres/0007_schema_floor.sql"),
     ),
+    (
+        8,
+        "identity",
+        include_str!("../../migrations/sqlite/0008_identity.sql"),
+        include_str!("../../migrations/postgres/0008_identity.sql"),
+    ),
 ];
 
 /// The version this binary wants.

@@ -72,6 +72,7 @@ macro_rules! in_tx {
 }
 
 mod admission;
+mod apart;
 mod error;
 mod evidence;
 mod limit;
@@ -82,8 +83,8 @@ mod opening;
 mod operator;
 mod pool;
 mod postgres;
-mod replays;
 mod rows;
+mod signal;
 mod sqlite;
 mod tx;
 mod types;
@@ -94,6 +95,7 @@ use std::time::Duration;
 use uuid::Uuid;
 
 pub use admission::{Admission, AtOnce};
+pub use apart::{Conflicts, KeptContent};
 pub use error::StoreError;
 pub use evidence::{REJECTIONS_N_MAX, Rejection, SecretUse};
 pub use migrations::SchemaState;

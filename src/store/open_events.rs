@@ -27,12 +27,12 @@ pub struct DueEvent {
     pub broken: Option<String>,
 }
 
-/// How many events of a provider stand where somebody should look: `retry`, `failed` or `unreadable`.
+/// How many events of a provider stand where somebody should look: `retry`, `failed`, `unreadable` or `conflict`.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct EventCount {
     /// Whose they are.
     pub provider: String,
-    /// `retry`, `failed` or `unreadable`.
+    /// `retry`, `failed`, `unreadable` or `conflict`.
     pub state: String,
     /// How many.
     pub events_n: u64,

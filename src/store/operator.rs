@@ -24,6 +24,10 @@ pub enum Act {
     Resume,
     /// Dispatch an event once more: its messages are new ones, under new keys.
     Rerun,
+    /// Dispatch what was kept beside another event, a conflict or a replay: under its own id, and so its own keys.
+    Dispatch,
+    /// Nothing is to be done about a conflict.
+    Dismiss,
 }
 
 impl Act {
@@ -36,6 +40,8 @@ impl Act {
             "pause" => Some(Self::Pause),
             "resume" => Some(Self::Resume),
             "rerun" => Some(Self::Rerun),
+            "dispatch" => Some(Self::Dispatch),
+            "dismiss" => Some(Self::Dismiss),
             _ => None,
         }
     }
@@ -49,6 +55,8 @@ impl Act {
             Self::Pause => "destination_pause",
             Self::Resume => "destination_resume",
             Self::Rerun => "event_rerun",
+            Self::Dispatch => "event_dispatch",
+            Self::Dismiss => "event_dismiss",
         }
     }
 }
@@ -74,7 +82,7 @@ pub enum Chosen {
     All(Filter, u64),
     /// A destination, for [`Act::Pause`] and [`Act::Resume`] alone.
     Destination(Name),
-    /// An event, for [`Act::Rerun`] alone.
+    /// An event, for [`Act::Rerun`], [`Act::Dispatch`] and [`Act::Dismiss`] alone.
     Event(EventKey),
 }
 
@@ -252,7 +260,7 @@ async fn decided(
         }
         Chosen::Event(key) => match in_tx!(tx, event_state(key))? {
             None => Decided::NotFound,
-            Some(state) => match in_tx!(tx, event_rerun(key, decision))? {
+            Some(state) => match in_tx!(tx, event_act(key, act, decision))? {
                 0 => Decided::NotAllowed { state },
                 _ => Decided::Changed { messages_n: 0 },
             },

@@ -119,6 +119,7 @@ impl EventRow {
             due_at_ms: row.int_or_null(6)?,
             error: row.text_or_null(7)?,
             received_at_ms: row.int(8)?,
+            identity: row.text(9)?,
         })
     }
 }

@@ -14,12 +14,14 @@ pub enum Latched {
     New,
     /// It is there, with the same digest.
     Duplicate,
-    /// It is there, with another digest; recorded in `audit_log`.
+    /// It is there with other content, or its signed text is; kept beside the one that stands.
     Conflict {
         /// Digest of the copy that stands.
         first: BodyDigest,
+        /// The id that stands.
+        first_event_id: String,
     },
-    /// Its signed bytes are there under another id; kept under its own id as `replayed`.
+    /// Its signed text is there under another id, with the same content; kept under its own id as `replayed`.
     Replayed {
         /// The id that stands.
         first_event_id: String,
@@ -271,6 +273,8 @@ pub struct EventRow {
     pub error: Option<String>,
     /// When the first copy came.
     pub received_at_ms: UnixMs,
+    /// Which rule told it from others, and why where that is not one of its kind's.
+    pub identity: String,
 }
 
 /// A message's row, for people and tests.

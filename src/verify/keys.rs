@@ -85,6 +85,8 @@ pub struct Keys {
     source: Option<Arc<dyn KeySource>>,
     /// With what to sign as the sender does, where that takes a private key.
     signer: Option<SigningKey>,
+    /// How old a signed time may be, and how far ahead. Seconds.
+    tolerance_s: (u32, u32),
 }
 
 #[derive(Clone)]
@@ -138,7 +140,21 @@ impl Keys {
                 made.collect::<Result<_, _>>()?
             }
         };
-        Ok(Self { list, secrets, settings: settings.clone(), source: None, signer })
+        let tolerance_s = spec.tolerances_s();
+        Ok(Self { list, secrets, settings: settings.clone(), source: None, signer, tolerance_s })
+    }
+
+    /// With these bounds of a signed time.
+    #[must_use]
+    pub(crate) fn with_tolerance_s(mut self, tolerance_s: (u32, u32)) -> Self {
+        self.tolerance_s = tolerance_s;
+        self
+    }
+
+    /// How old a signed time may be and how far ahead, as the kind's `provider.toml` or the operator says. Seconds; nothing
+    /// at all where the file has no `tolerance_s`. For kinds that verify with code.
+    pub fn tolerance_s(&self) -> (u32, u32) {
+        self.tolerance_s
     }
 
     /// Asks `source` for keys that no setting holds.

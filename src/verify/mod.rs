@@ -242,14 +242,10 @@ fn believed(
 }
 
 /// The Standard Webhooks scheme under one header prefix, for kinds that verify with code.
-pub fn standard_webhooks(
-    request: &RawRequest,
-    keys: &Keys,
-    prefix: &str,
-    tolerance_s: u32,
-) -> Result<Believed, VerifyError> {
+pub fn standard_webhooks(request: &RawRequest, keys: &Keys, prefix: &str) -> Result<Believed, VerifyError> {
+    let (past_s, future_s) = keys.tolerance_s();
     standard::verify_family(&standard::Family::of(prefix), keys, request, |at, received_at_ms| {
-        time::check_age(at, received_at_ms, tolerance_s, tolerance_s)
+        time::check_age(at, received_at_ms, past_s, future_s)
     })
 }
 

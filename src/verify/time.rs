@@ -76,7 +76,8 @@ pub(super) fn check_age(
     Ok(())
 }
 
-/// For kinds that verify with code: reads a time of this unit and sees that it is near enough.
+/// For kinds that verify with code: reads a time of this unit and sees that it is near enough. The bounds are those of
+/// [`Keys::tolerance_s`](super::Keys::tolerance_s), which an operator can change.
 pub fn check_timestamp(
     (unit, place, text): (TimeUnit, &str, &str),
     received_at_ms: UnixMs,

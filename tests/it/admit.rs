@@ -48,6 +48,7 @@ async fn row(database: &Database, id: &str) -> Option<EventRow> {
         due_at_ms: None,
         error: Some(next()),
         received_at_ms: 0,
+        identity: String::new(),
     })
 }
 
@@ -234,7 +235,10 @@ async fn a_conflict_is_recorded_and_the_first_copy_stands(database: &Database) {
     let (status, outcome, text) = app.post(&event_body("evt_1", "x", 2)).await;
     assert_eq!((status, outcome.as_str()), (409, "conflict"), "{text}");
     calls_n(&app, 1).await;
-    assert_eq!(database.count("SELECT COUNT(*) FROM audit_log WHERE action = 'conflict'").await, 1);
+    assert_eq!(
+        database.count("SELECT COUNT(*) FROM processed_webhook_events WHERE state = 'conflict'").await,
+        1
+    );
     app.running.stop().await;
 }
 

@@ -16,7 +16,7 @@ on_both!(
     what_requests_take_up_stays_within_its_bound_though_their_senders_hang_up,
     a_request_with_more_events_than_are_read_is_one_unreadable_event,
     of_unreadable_events_no_more_bytes_are_kept_than_allowed,
-    the_conflicts_of_one_event_are_recorded_sixteen_times_at_most,
+    sixteen_other_contents_of_one_event_are_kept_and_further_ones_counted,
     a_provider_that_fills_its_share_of_the_queue_leaves_room_for_others,
 );
 
@@ -214,7 +214,7 @@ async fn of_unreadable_events_no_more_bytes_are_kept_than_allowed(database: &Dat
     assert_eq!(database.count(kept).await, 4);
 }
 
-async fn the_conflicts_of_one_event_are_recorded_sixteen_times_at_most(database: &Database) {
+async fn sixteen_other_contents_of_one_event_are_kept_and_further_ones_counted(database: &Database) {
     let server = server(database, "", "").await;
     let (client, url) = (client(), server.url("/webhooks/stripe"));
     for n in 0..30 {
@@ -225,18 +225,29 @@ async fn the_conflicts_of_one_event_are_recorded_sixteen_times_at_most(database:
             assert_eq!(sent.send().await.unwrap().status(), 200);
         }
     }
-    let of = |id| database.text("SELECT CAST(COUNT(*) AS TEXT) FROM audit_log WHERE event_id = $1", id);
-    assert_eq!(of("evt_1").await.as_deref(), Some("16"));
-    assert_eq!(of("evt_2").await.as_deref(), Some("16"), "each event has its own");
-    let first =
-        database.text("SELECT detail FROM audit_log WHERE event_id = $1 ORDER BY at_ms", "evt_1").await;
-    assert!(first.unwrap().starts_with("first digest "));
-    assert!(
-        server
-            .admin_text("/metrics")
-            .await
-            .contains("hooklatch_conflicts_unrecorded_total{provider=\"stripe\"} 26")
-    );
+    let kept_n = async |id: &str| {
+        let sql = "SELECT CAST(COUNT(*) AS TEXT) FROM processed_webhook_events WHERE state = 'conflict' AND error = $1";
+        database.text(sql, &format!("other content under {id}")).await.unwrap()
+    };
+    assert_eq!(kept_n("evt_1").await, "16");
+    assert_eq!(kept_n("evt_2").await, "2", "each content once");
+    let unkept = "SELECT CAST(unkept_n AS TEXT) FROM conflict_counts WHERE event_id = $1";
+    assert_eq!(database.text(unkept, "evt_1").await.as_deref(), Some("13"));
+    assert_eq!(database.text(unkept, "evt_2").await, None);
+    let metrics = server.admin_text("/metrics").await;
+    assert!(metrics.contains("hooklatch_conflicts_unkept_total{provider=\"stripe\"} 13"), "{metrics}");
+    assert!(metrics.contains("hooklatch_conflicts_kept_total{provider=\"stripe\"} 18"), "{metrics}");
+    until(
+        "people see how many there are",
+        Duration::from_secs(10),
+        || server.log(),
+        async || {
+            let metrics = server.admin_text("/metrics").await;
+            metrics.contains("hooklatch_events{provider=\"stripe\",state=\"conflict\"} 18")
+        },
+    )
+    .await;
+    assert!(server.log().contains("received other content under an id"), "{}", server.log());
 }
 
 /// Two providers of one kind; the second one's secret.

@@ -334,6 +334,6 @@ async fn of_two_copies_in_one_batch_the_second_is_judged_by_what_stands(database
         found
     };
     assert_eq!(insert(&[&stands]).await, [Latched::New]);
-    let conflict = Latched::Conflict { first: stands.digest };
+    let conflict = Latched::Conflict { first: stands.digest, first_event_id: "evt_1".to_owned() };
     assert_eq!(insert(&[&other, &stands, &other]).await, [conflict.clone(), Latched::Duplicate, conflict]);
 }

@@ -98,7 +98,8 @@ async fn what_is_committed_is_answered_so_though_the_rest_could_not_be_judged() 
         &database,
         "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
              RAISE EXCEPTION 'full' USING ERRCODE = '53100'; END $$;
-         CREATE TRIGGER refuse BEFORE INSERT ON audit_log FOR EACH ROW EXECUTE FUNCTION refuse()",
+         CREATE TRIGGER refuse BEFORE INSERT ON processed_webhook_events FOR EACH ROW
+             WHEN (NEW.state = 'conflict') EXECUTE FUNCTION refuse()",
     )
     .await;
     // Whichever share a batch: those that are new are accepted, the conflicting one is to come again.

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use axum::Router;
 use axum::extract::State;
-use hooklatch::config::{ConfigSource, Environment, KindFacts, SecretsNeed, Settings};
+use hooklatch::config::{ConfigSource, Environment, KindFacts, ResendFacts, SecretsNeed, Settings};
 use hooklatch::provider::Provider;
 use hooklatch::types::{Clock, Name};
 use hooklatch::{App, Running};
@@ -74,7 +74,10 @@ impl TestApp {
         let facts = KindFacts {
             kind: Name::parse("stripe").unwrap(),
             horizon_h: 720,
+            resend: ResendFacts::Unknown,
             has_signed_time: true,
+            tolerance_s: Some(300),
+            is_age_unchecked: false,
             has_signed_url: false,
             secrets: SecretsNeed::Needed,
             settings: Vec::new(),

@@ -6,21 +6,28 @@ mod target;
 use std::path::Path;
 
 use hooklatch::config::{
-    Config, ConfigProblem, ConfigSource, DevKind, KindFacts, KindSettings, OnHandlerError, Secret,
-    SecretsNeed, SettingFacts, SettingShape, Settings, UnknownPolicy, load,
+    AgeConfig, Config, ConfigProblem, ConfigSource, DevKind, KindFacts, KindSettings, OnHandlerError,
+    ResendFacts, Secret, SecretsNeed, SettingFacts, SettingShape, Settings, UnknownPolicy, load,
 };
-use hooklatch::types::Name;
+use hooklatch::types::{Name, OnConflict};
 
 fn kinds() -> Vec<KindFacts> {
     let kind = |name: &str, horizon_h, has_signed_time, has_signed_url| KindFacts {
         kind: Name::parse(name).expect("a name"),
         horizon_h,
+        resend: match name {
+            "paypal" => ResendFacts::Hours(720),
+            "square" => ResendFacts::Unbounded,
+            _ => ResendFacts::Unknown,
+        },
         has_signed_time,
+        tolerance_s: has_signed_time.then_some(300),
+        is_age_unchecked: name == "dlocal",
         has_signed_url,
         secrets: SecretsNeed::Needed,
         settings: Vec::new(),
     };
-    let mut paypal = kind("paypal", 72, false, false);
+    let mut paypal = kind("paypal", 72, true, false);
     paypal.secrets = SecretsNeed::Optional;
     let setting = |name: &str, shape, is_needed| SettingFacts {
         name: name.to_owned(),
@@ -35,8 +42,12 @@ fn kinds() -> Vec<KindFacts> {
     ];
     let mut bitpay = kind("bitpay", 72, false, false);
     bitpay.secrets = SecretsNeed::OrUnverified;
-    let known =
-        [kind("stripe", 720, true, false), kind("github", 72, false, false), kind("square", 72, false, true)];
+    let known = [
+        kind("stripe", 720, true, false),
+        kind("github", 72, false, false),
+        kind("square", 72, true, true),
+        kind("dlocal", 72, false, false),
+    ];
     known.into_iter().chain([paypal, bitpay]).collect()
 }
 
@@ -62,6 +73,18 @@ fn loaded(text: &str, env: &[(&str, &str)]) -> Result<Config, Vec<ConfigProblem>
 #[track_caller]
 fn right(text: &str, env: &[(&str, &str)]) -> Config {
     loaded(text, env).unwrap_or_else(|problems| panic!("{problems:#?}"))
+}
+
+#[test]
+fn what_becomes_of_a_conflict_and_which_types_are_believed_is_left_to_the_kind_unless_it_is_said() {
+    let config = right(STRIPE, &[]);
+    let provider = &config.providers[&name("stripe")];
+    assert_eq!((provider.on_conflict, provider.types.len()), (None, 0));
+    let text = format!("{STRIPE}on_conflict = \"dispatch\"\ntypes = [\"orders/create\", \"refunds/*\"]\n");
+    let config = right(&text, &[("HOOKLATCH__PROVIDERS__STRIPE__ON_CONFLICT", "keep")]);
+    let provider = &config.providers[&name("stripe")];
+    assert_eq!(provider.on_conflict, Some(OnConflict::Keep));
+    assert_eq!(provider.types, ["orders/create", "refunds/*"]);
 }
 
 const STRIPE: &str = "[providers.stripe]\nsecrets = [\"whsec_0123456789\"]\n";
@@ -225,12 +248,55 @@ fn handlers_never_have_more_than_half_of_the_time_to_answer() {
 #[test]
 fn kinds_without_a_signed_time_are_remembered_longer_by_themselves() {
     let text = format!("{STRIPE}[providers.github]\nsecrets = [\"s\"]\n");
+    let days = |name: &str| right(&text, &[]).retention.ids_days_for(&Name::parse(name).expect("a name"));
+    assert!(days("stripe") < 400 && days("github") == 400);
+}
+
+#[test]
+fn ids_are_remembered_for_as_long_as_each_kind_needs_them() {
+    let paypal = "[providers.paypal]\nsettings = { webhook_id = \"w\" }\n";
+    let own = |name: &str| format!("[providers.{name}]\nsecrets = [\"s\"]\n");
+    let text = [paypal, &own("stripe"), &own("github"), &own("square")].concat();
     let config = right(&text, &[]);
-    assert_eq!(config.retention.ids_days_for(&name("stripe")), 90);
-    assert_eq!(config.retention.ids_days_for(&name("github")), 400);
+    // What is not known of resends is counted; what has no end counts as 400 days.
+    for (provider, days, why) in [
+        (
+            "stripe",
+            60,
+            "its kind `stripe` sends an event again for 30 days, and nothing is known of asking it to",
+        ),
+        ("paypal", 33, "can be asked to send it again for 30 days, and may go on for 3 days after that"),
+        ("square", 400, "can be asked to send it again without a limit"),
+        ("github", 400, "signs no time whose age is bounded"),
+        ("nobody", 400, ""),
+    ] {
+        assert_eq!(config.retention.ids_days_for(&name(provider)), days, "{provider}");
+        let kept = config.retention.ids_of.get(&name(provider));
+        assert!(kept.is_none_or(|kept| kept.days == days && kept.why.contains(why)), "{kept:?}");
+    }
+    let (decides, days, _) = config.retention.deciding().expect("a provider");
+    assert_eq!((decides.as_str(), days), ("github", 400), "the first by name of those that need it longest");
     let config = right(&format!("{text}[retention]\nids_days = 500\n"), &[]);
-    assert_eq!(config.retention.ids_days_for(&name("stripe")), 500);
-    assert_eq!(config.retention.ids_days_for(&name("github")), 500);
+    assert!(["stripe", "github"].iter().all(|one| config.retention.ids_days_for(&name(one)) == 500));
+    // What is known to be needed is a floor; what is only counted is none.
+    let set = |text: &str, days: u32| loaded(&format!("{text}[retention]\nids_days = {days}\n"), &[]);
+    assert_eq!(set(STRIPE, 30).expect("right").retention.ids_days_for(&name("stripe")), 30);
+    assert!(set(STRIPE, 29).is_err() && set(paypal, 33).is_ok() && set(paypal, 32).is_err());
+}
+
+#[test]
+fn a_bound_of_the_age_that_the_operator_sets_says_how_long_ids_are_needed() {
+    let of = |text: &str| right(text, &[]).retention.ids_days_for(&name("dlocal"));
+    let dlocal = "[providers.dlocal]\nsecrets = [\"s\"]\n";
+    assert_eq!(of(dlocal), 400);
+    assert_eq!(of(&format!("{dlocal}max_age_s = 604800\n")), 33, "what is counted for resends");
+    assert_eq!(of(&format!("{dlocal}max_age_s = 8640000\n")), 100);
+    let text = format!("{dlocal}max_age_s = 8640000\n[retention]\nids_days = 99\n");
+    let problems = loaded(&text, &[]).expect_err("forgotten before it is too old");
+    assert!(problems[0].to_string().contains("signs a time that may be 8640000 s old"), "{problems:#?}");
+    let wide = format!("{STRIPE}tolerance_s = 86400\n");
+    assert_eq!(right(&wide, &[]).providers[&name("stripe")].age.tolerance_s, Some(86_400));
+    assert_eq!(right(STRIPE, &[]).providers[&name("stripe")].age, AgeConfig::default());
 }
 
 #[test]

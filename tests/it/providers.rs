@@ -168,7 +168,14 @@ fn ids_and_types_are_read_where_each_sender_puts_them() {
         assert_eq!(got, want);
     }
     check("stripe", "stripe-043", &[("evt_1Pgc76G7bFhVfS0a", "payment_intent.succeeded")]);
-    check("github", "github-own-ok", &[("signal:4:ping,3:d-1,64:d829fd813fcba0344ca993db3e118869cf997e0791bde276a28e50ef0f6c9e5e", "ping")]);
+    check(
+        "github",
+        "github-own-ok",
+        &[(
+            "signal:4:ping,3:d-1,64:d829fd813fcba0344ca993db3e118869cf997e0791bde276a28e50ef0f6c9e5e",
+            "ping",
+        )],
+    );
     check("shopify", "shopify-own-ok", &[("3:e-1,11:orders/paid", "orders/paid")]);
     check("paystack", "paystack-149", &[("14:charge.success,6:302961", "charge.success")]);
     let gocardless = [("EV00BD05S5VM2T", "subscriptions.created"), ("EV00BD05TB8K63", "mandates.created")];

@@ -9,11 +9,11 @@ use sqlx::{PgConnection, Row};
 
 use crate::store::admission::{EventInsert, Holder, MessageInsert};
 use crate::store::{BornLease, DueEvent, EventUpdate, NewMessage};
-use crate::types::{BodyDigest, EventKey, IncomingEvent, Name, ObjectVersion, UnixMs};
+use crate::types::{EventKey, IncomingEvent, Name, ObjectVersion, UnixMs};
 
 type PgQuery<'q> = Query<'q, sqlx::Postgres, PgArguments>;
 
-/// Latches `$1` to `$14`; what may follow reads `latched`.
+/// Latches `$1` to `$15`; what may follow reads `latched`.
 macro_rules! latch_sql {
     ($($more:literal)?) => {
         concat!(
@@ -22,13 +22,13 @@ macro_rules! latch_sql {
                  AS t (shard, provider, event_id, received_at_ms, headers, body)
              ), latched AS (
                  INSERT INTO processed_webhook_events (shard, provider, event_id, event_type, digest, replay_key,
-                     object, version, state, attempts_n, created_at_ms, received_at_ms, processed_at_ms)
+                     object, version, state, attempts_n, created_at_ms, received_at_ms, processed_at_ms, identity)
                  SELECT shard, provider, event_id, event_type, digest, replay_key, object, version, state,
-                     attempts_n, created_at_ms, received_at_ms, received_at_ms
+                     attempts_n, created_at_ms, received_at_ms, received_at_ms, identity
                  FROM unnest($1::smallint[], $2::text[], $3::text[], $4::text[], $5::bytea[], $6::bytea[],
-                     $7::text[], $8::bigint[], $9::text[], $10::bigint[], $11::bigint[], $12::bigint[])
+                     $7::text[], $8::bigint[], $9::text[], $10::bigint[], $11::bigint[], $12::bigint[], $15::text[])
                  AS t (shard, provider, event_id, event_type, digest, replay_key, object, version, state,
-                     attempts_n, created_at_ms, received_at_ms)
+                     attempts_n, created_at_ms, received_at_ms, identity)
                  ORDER BY provider, replay_key NULLS LAST, event_id
                  ON CONFLICT DO NOTHING RETURNING provider, event_id
              ), kept AS (
@@ -60,6 +60,7 @@ fn bind_events<'q>(sql: &'static str, rows: &[EventInsert<'q>]) -> PgQuery<'q> {
         .bind(rows.iter().map(|row| row.event.received_at_ms).collect::<Vec<_>>())
         .bind(text(|event| &event.headers))
         .bind(rows.iter().map(|row| row.event.body.as_ref()).collect::<Vec<_>>())
+        .bind(text(|event| &event.identity))
 }
 
 fn keys_of(rows: &[EventInsert<'_>], found: &[PgRow]) -> sqlx::Result<HashSet<EventKey>> {
@@ -108,9 +109,9 @@ pub(in crate::store) async fn admit_at_once(
                  CASE WHEN k.is_leased THEN 1 ELSE 0 END, CASE WHEN k.is_leased THEN m.node END,
                  CASE WHEN k.is_leased THEN COALESCE(m.taken_at_ms, m.created_at_ms) + k.ahead_ms END,
                  CASE WHEN k.is_leased THEN m.key_valid_until_ms + k.ahead_ms END
-             FROM latched l JOIN unnest($15::text[], $16::smallint[], $17::text[], $18::text[], $19::text[],
-                 $20::bigint[], $21::text[], $22::text[], $23::text[], $24::text[], $25::text[], $26::text[],
-                 $27::bytea[], $28::bigint[], $29::text[], $30::bigint[], $31::bigint[], $32::bigint[])
+             FROM latched l JOIN unnest($16::text[], $17::smallint[], $18::text[], $19::text[], $20::text[],
+                 $21::bigint[], $22::text[], $23::text[], $24::text[], $25::text[], $26::text[], $27::text[],
+                 $28::bytea[], $29::bigint[], $30::text[], $31::bigint[], $32::bigint[], $33::bigint[])
              AS m (message_id, shard, provider, event_id, event_type, generation, effect_name, idempotency_key,
                  destination, method, path, headers, body, created_at_ms, node, until_ms, key_valid_until_ms,
                  taken_at_ms)
@@ -152,7 +153,7 @@ pub(in crate::store) async fn events_holders(
         "WITH waiting AS MATERIALIZED (
              SELECT pg_logical_emit_message(true, 'hooklatch', '')
              WHERE current_setting('synchronous_standby_names') <> '')
-         SELECT i.position, e.digest, r.event_id, (SELECT COUNT(*) FROM waiting)
+         SELECT i.position, e.digest, r.event_id, r.digest, (SELECT COUNT(*) FROM waiting)
          FROM unnest($1::bigint[], $2::text[], $3::text[], $4::bytea[])
              AS i (position, provider, event_id, replay_key)
          LEFT JOIN processed_webhook_events e ON e.provider = i.provider AND e.event_id = i.event_id
@@ -166,48 +167,10 @@ pub(in crate::store) async fn events_holders(
     .await?;
     let one = |row: &sqlx::postgres::PgRow| {
         let position = usize::try_from(row.try_get::<i64, _>(0)?).unwrap_or(usize::MAX);
-        Ok(Holder { position, same_key: row.try_get(1)?, same_replay_key: row.try_get(2)? })
+        let same_text: (Option<String>, Option<Vec<u8>>) = (row.try_get(2)?, row.try_get(3)?);
+        Ok(Holder { position, same_key: row.try_get(1)?, same_text: same_text.0.zip(same_text.1) })
     };
     rows.iter().map(one).collect()
-}
-
-/// Those of `keys` that rows have.
-pub(in crate::store) async fn replay_keys_taken(
-    db: &mut PgConnection,
-    provider: &Name,
-    keys: &[BodyDigest],
-) -> sqlx::Result<Vec<Vec<u8>>> {
-    sqlx::query_scalar(
-        "SELECT replay_key FROM processed_webhook_events WHERE provider = $1 AND replay_key = ANY($2)",
-    )
-    .bind(provider.as_str())
-    .bind(keys.iter().map(<[u8; 32]>::as_slice).collect::<Vec<_>>())
-    .fetch_all(db)
-    .await
-}
-
-/// In the first of `places` that is free; `false` when none is.
-pub(in crate::store) async fn conflict_record(
-    db: &mut PgConnection,
-    places: &[String],
-    event: &IncomingEvent,
-    first: &BodyDigest,
-) -> sqlx::Result<bool> {
-    let done = sqlx::query(
-        "INSERT INTO audit_log (audit_id, at_ms, actor, action, provider, event_id, detail)
-         SELECT place.id, $2, 'receiver', 'conflict', $3, $4, $5
-         FROM unnest($1::text[]) WITH ORDINALITY AS place (id, n)
-         WHERE NOT EXISTS (SELECT 1 FROM audit_log a WHERE a.audit_id = place.id)
-         ORDER BY place.n LIMIT 1 ON CONFLICT DO NOTHING",
-    )
-    .bind(places)
-    .bind(event.received_at_ms)
-    .bind(event.key.provider.as_str())
-    .bind(event.key.event_id.as_str())
-    .bind(format!("first digest {}, this one {}", hex::encode(first), hex::encode(event.digest)))
-    .execute(db)
-    .await?;
-    Ok(done.rows_affected() == 1)
 }
 
 pub(in crate::store) async fn versions_raise(

@@ -33,7 +33,7 @@ pub(in crate::store) async fn event_get(
     key: &EventKey,
 ) -> sqlx::Result<Option<EventRow>> {
     let row = sqlx::query(
-        "SELECT provider, event_id, event_type, digest, state, attempts_n, due_at_ms, error, received_at_ms
+        "SELECT provider, event_id, event_type, digest, state, attempts_n, due_at_ms, error, received_at_ms, identity
          FROM processed_webhook_events WHERE provider = $1 AND event_id = $2",
     )
     .bind(key.provider.as_str())
@@ -49,7 +49,7 @@ pub(in crate::store) async fn event_list(
     limit: i64,
 ) -> sqlx::Result<Vec<EventRow>> {
     let rows = sqlx::query(
-        "SELECT provider, event_id, event_type, digest, state, attempts_n, due_at_ms, error, received_at_ms
+        "SELECT provider, event_id, event_type, digest, state, attempts_n, due_at_ms, error, received_at_ms, identity
          FROM processed_webhook_events WHERE $1::text IS NULL OR state = $1
          ORDER BY received_at_ms DESC, provider, event_id LIMIT $2",
     )
@@ -63,7 +63,7 @@ pub(in crate::store) async fn event_list(
 pub(in crate::store) async fn event_counts_open(db: &mut PgConnection) -> sqlx::Result<Vec<EventCount>> {
     let rows = sqlx::query(
         "SELECT provider, state, COUNT(*), MIN(received_at_ms) FROM processed_webhook_events
-         WHERE state IN ('retry', 'failed', 'unreadable') GROUP BY provider, state ORDER BY provider, state",
+         WHERE state IN ('retry', 'failed', 'unreadable', 'conflict') GROUP BY provider, state ORDER BY provider, state",
     )
     .fetch_all(db)
     .await?;

@@ -2,6 +2,7 @@
 //! same functions, same order.
 
 mod admission;
+mod apart;
 mod event;
 mod evidence;
 mod hosts;
@@ -19,8 +20,11 @@ use sqlx::Connection;
 use sqlx::postgres::PgConnection;
 
 pub(super) use admission::{
-    admit_at_once, conflict_record, event_take_due, events_holders, events_insert, events_update,
-    lock_wait_set, messages_insert, paused_names, replay_keys_taken, versions_raise,
+    admit_at_once, event_take_due, events_holders, events_insert, events_update, lock_wait_set,
+    messages_insert, paused_names, versions_raise,
+};
+pub(super) use apart::{
+    conflict_count, conflicts_unkept, event_content, events_at, replay_keys_taken, signals_number,
 };
 pub(super) use event::{event_counts_open, event_get, event_list, event_retry_later, unreadable_bytes};
 pub(super) use evidence::{
@@ -32,7 +36,7 @@ pub(super) use message::{
     message_settle,
 };
 pub(super) use operator::{
-    attempt_list, audit_list, destination_pause, event_rerun, event_state, idempotency_answer,
+    attempt_list, audit_list, destination_pause, event_act, event_state, idempotency_answer,
     idempotency_prune, idempotency_take, message_count, message_get, message_ids, message_list,
     message_state, messages_act, pause_list,
 };

@@ -8,7 +8,7 @@ use sqlx::{Row, SqliteConnection};
 use super::values_sql;
 use crate::store::admission::{EventInsert, Holder, MessageInsert};
 use crate::store::{DueEvent, EventUpdate};
-use crate::types::{BodyDigest, EventKey, IncomingEvent, Name, ObjectVersion, UnixMs};
+use crate::types::{EventKey, IncomingEvent, Name, ObjectVersion, UnixMs};
 
 /// Most rows in one statement: 400 rows of 18 values stay far below SQLite's 32,766 parameters.
 const ROWS_N_MAX: usize = 400;
@@ -26,8 +26,9 @@ pub(in crate::store) async fn events_insert(
     for rows in rows.chunks(ROWS_N_MAX) {
         let sql = values_sql(
             "INSERT INTO processed_webhook_events (shard, provider, event_id, event_type, digest, replay_key,
-                 object, version, state, attempts_n, created_at_ms, received_at_ms, processed_at_ms)",
-            13,
+                 object, version, state, attempts_n, created_at_ms, received_at_ms, processed_at_ms,
+                 identity)",
+            14,
             rows.len(),
             "ON CONFLICT DO NOTHING RETURNING provider, event_id",
         );
@@ -47,7 +48,8 @@ pub(in crate::store) async fn events_insert(
                 .bind(row.attempts_n())
                 .bind(event.created_at_ms)
                 .bind(event.received_at_ms)
-                .bind(event.received_at_ms);
+                .bind(event.received_at_ms)
+                .bind(event.identity.as_str());
         }
         let mut new = HashSet::with_capacity(rows.len());
         for found in query.fetch_all(&mut *db).await? {
@@ -94,58 +96,19 @@ pub(in crate::store) async fn events_holders(
     let mut holders = Vec::with_capacity(events.len());
     for (position, event) in events.iter().enumerate() {
         let row = sqlx::query(
-            "SELECT (SELECT digest FROM processed_webhook_events WHERE provider = $1 AND event_id = $2),
-                    (SELECT event_id FROM processed_webhook_events WHERE provider = $1 AND replay_key = $3)",
+            "SELECT e.digest, r.event_id, r.digest FROM (SELECT $1 AS provider, $2 AS event_id, $3 AS replay_key) i
+             LEFT JOIN processed_webhook_events e ON e.provider = i.provider AND e.event_id = i.event_id
+             LEFT JOIN processed_webhook_events r ON r.provider = i.provider AND r.replay_key = i.replay_key",
         )
         .bind(event.key.provider.as_str())
         .bind(event.key.event_id.as_str())
         .bind(event.replay_key.as_ref().map(<[u8; 32]>::as_slice))
         .fetch_one(&mut *db)
         .await?;
-        holders.push(Holder { position, same_key: row.try_get(0)?, same_replay_key: row.try_get(1)? });
+        let same_text: (Option<String>, Option<Vec<u8>>) = (row.try_get(1)?, row.try_get(2)?);
+        holders.push(Holder { position, same_key: row.try_get(0)?, same_text: same_text.0.zip(same_text.1) });
     }
     Ok(holders)
-}
-
-/// Those of `keys` that rows have.
-pub(in crate::store) async fn replay_keys_taken(
-    db: &mut SqliteConnection,
-    provider: &Name,
-    keys: &[BodyDigest],
-) -> sqlx::Result<Vec<Vec<u8>>> {
-    let keys: Vec<String> = keys.iter().map(hex::encode).collect();
-    sqlx::query_scalar(
-        "SELECT replay_key FROM processed_webhook_events
-         WHERE provider = $1 AND replay_key IN (SELECT unhex(value) FROM json_each($2))",
-    )
-    .bind(provider.as_str())
-    .bind(serde_json::json!(keys).to_string())
-    .fetch_all(db)
-    .await
-}
-
-/// In the first of `places` that is free; `false` when none is.
-pub(in crate::store) async fn conflict_record(
-    db: &mut SqliteConnection,
-    places: &[String],
-    event: &IncomingEvent,
-    first: &BodyDigest,
-) -> sqlx::Result<bool> {
-    let done = sqlx::query(
-        "INSERT INTO audit_log (audit_id, at_ms, actor, action, provider, event_id, detail)
-         SELECT place.id, $2, 'receiver', 'conflict', $3, $4, $5
-         FROM (SELECT value AS id, key AS n FROM json_each($1)) AS place
-         WHERE NOT EXISTS (SELECT 1 FROM audit_log a WHERE a.audit_id = place.id)
-         ORDER BY place.n LIMIT 1 ON CONFLICT DO NOTHING",
-    )
-    .bind(serde_json::json!(places).to_string())
-    .bind(event.received_at_ms)
-    .bind(event.key.provider.as_str())
-    .bind(event.key.event_id.as_str())
-    .bind(format!("first digest {}, this one {}", hex::encode(first), hex::encode(event.digest)))
-    .execute(db)
-    .await?;
-    Ok(done.rows_affected() == 1)
 }
 
 pub(in crate::store) async fn versions_raise(

@@ -60,25 +60,41 @@ pub(in crate::store) async fn event_state(
         .await
 }
 
-/// Makes an event due for another dispatch under the next generation, and records who did it; 0 when it stands
-/// where it cannot be, or its bytes are no longer kept.
-pub(in crate::store) async fn event_rerun(
+/// Carries out what a person decides about an event, and records who did it; 0 when it stands where that cannot be, or
+/// its bytes are no longer kept.
+pub(in crate::store) async fn event_act(
     db: &mut SqliteConnection,
     key: &EventKey,
+    act: Act,
     decision: &Decision<'_>,
 ) -> sqlx::Result<u64> {
-    let changed = sqlx::query(
-        "UPDATE processed_webhook_events
-         SET state = 'retry', due_at_ms = $3, attempts_n = 0, error = NULL, generation = generation + 1
-         WHERE provider = $1 AND event_id = $2 AND state IN ('done', 'ignored', 'failed', 'superseded')
-           AND EXISTS (SELECT 1 FROM webhook_payloads p WHERE p.provider = $1 AND p.event_id = $2)",
-    )
-    .bind(key.provider.as_str())
-    .bind(key.event_id.as_str())
-    .bind(decision.now_ms)
-    .execute(&mut *db)
-    .await?
-    .rows_affected();
+    let sql = match act {
+        // Dispatched once more, under the next generation.
+        Act::Rerun => {
+            "UPDATE processed_webhook_events
+             SET state = 'retry', due_at_ms = $3, attempts_n = 0, error = NULL, generation = generation + 1
+             WHERE provider = $1 AND event_id = $2 AND state IN ('done', 'ignored', 'failed', 'superseded')
+               AND EXISTS (SELECT 1 FROM webhook_payloads p WHERE p.provider = $1 AND p.event_id = $2)"
+        }
+        // Dispatched for the first time: what was kept beside another event is one of its own.
+        Act::Dispatch => {
+            "UPDATE processed_webhook_events SET state = 'retry', due_at_ms = $3, attempts_n = 0
+             WHERE provider = $1 AND event_id = $2 AND state IN ('conflict', 'dismissed', 'replayed')
+               AND EXISTS (SELECT 1 FROM webhook_payloads p WHERE p.provider = $1 AND p.event_id = $2)"
+        }
+        Act::Dismiss => {
+            "UPDATE processed_webhook_events SET state = 'dismissed', processed_at_ms = $3
+             WHERE provider = $1 AND event_id = $2 AND state = 'conflict'"
+        }
+        _ => return Ok(0),
+    };
+    let changed = sqlx::query(sql)
+        .bind(key.provider.as_str())
+        .bind(key.event_id.as_str())
+        .bind(decision.now_ms)
+        .execute(&mut *db)
+        .await?
+        .rows_affected();
     if changed == 1 {
         sqlx::query(
             "INSERT INTO audit_log (audit_id, at_ms, actor, action, provider, event_id, detail)
@@ -89,7 +105,7 @@ pub(in crate::store) async fn event_rerun(
         .bind(key.event_id.as_str())
         .bind(decision.now_ms)
         .bind(decision.actor)
-        .bind(Act::Rerun.audited())
+        .bind(act.audited())
         .bind(decision.reason)
         .execute(db)
         .await?;
@@ -134,7 +150,7 @@ pub(in crate::store) async fn messages_act(
 ) -> sqlx::Result<u64> {
     let sql = match act {
         // About destinations and events: no message changes.
-        Act::Pause | Act::Resume | Act::Rerun => return Ok(0),
+        Act::Pause | Act::Resume | Act::Rerun | Act::Dispatch | Act::Dismiss => return Ok(0),
         // What was sent before is in `outbox_attempts`; the policy starts anew, under the same key.
         Act::Send => {
             "UPDATE outbox_messages

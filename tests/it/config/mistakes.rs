@@ -76,7 +76,7 @@ fn each_mistake_names_its_key_and_the_remedy() {
     check(
         "[retention]\nids_days = 90\n[providers.github]\nsecrets = [\"s\"]",
         "retention.ids_days",
-        "400 days; set it to 400",
+        "provider `github` needs, 400 days: its kind `github` signs no time whose age is bounded",
     );
 }
 
@@ -135,6 +135,29 @@ fn mistakes_of_senders_and_destinations_name_their_place() {
         "providers.stripe.on_handler_error",
         "\"keep\" or \"reject\"",
     );
+    check(
+        &stripe("on_conflict = \"drop\""),
+        "providers.stripe.on_conflict",
+        "`drop` is not one of the words for this key; write \"keep\" or \"dispatch\"",
+    );
+    check(&stripe("on_conflict = true"), "providers.stripe.on_conflict", "wanted a text");
+    check(&stripe("types = \"orders\""), "providers.stripe.types", "wanted a list");
+    check(&stripe("types = []"), "providers.stripe.types", "name the types that the sender was told to send");
+    check(&stripe("types = [\"a\", 5]"), "providers.stripe.types[1]", "wanted a text");
+    check(&stripe("types = [\"a*b\"]"), "providers.stripe.types[0]", "`a*b` is not a type pattern");
+    check(&stripe("types = [\"\"]"), "providers.stripe.types[0]", "is not a type pattern");
+    check(&stripe("types = [\"a\\u0000\"]"), "providers.stripe.types[0]", "control character");
+    let many = (0..257).map(|n| format!("\"a{n}\"")).collect::<Vec<_>>().join(", ");
+    check(&stripe(&format!("types = [{many}]")), "providers.stripe.types", "the limit is 256");
+    check(&stripe("tolerance_s = 0"), "providers.stripe.tolerance_s", "from 1 to 86400");
+    check(&stripe("tolerance_s = 86401"), "providers.stripe.tolerance_s", "`86401` is out of bounds");
+    check(&stripe("tolerance_s = \"5m\""), "providers.stripe.tolerance_s", "wanted a whole number");
+    check(&stripe("max_age_s = 60"), "providers.stripe.max_age_s", "300 s; write tolerance_s");
+    let other = |kind: &str, more: &str| format!("[providers.{kind}]\nsecrets = [\"s\"]\n{more}");
+    check(&other("github", "tolerance_s = 60"), "providers.github.tolerance_s", "no signed time");
+    check(&other("github", "max_age_s = 60"), "providers.github.max_age_s", "no signed time");
+    check(&other("dlocal", "tolerance_s = 60"), "providers.dlocal.tolerance_s", "write max_age_s");
+    check(&other("dlocal", "max_age_s = 59"), "providers.dlocal.max_age_s", "from 60 to 34560000");
     check(&stripe("retry = { first_ms = 0 }"), "providers.stripe.retry.first_ms", "from 1 to");
     check(
         &stripe("retry = { first_ms = 10, max_ms = 5 }"),

@@ -21,11 +21,15 @@ on_both!(
     shared_batches_of_two_nodes_do_not_deadlock,
 );
 
-async fn insert(store: &Store, events: &[&IncomingEvent]) -> Vec<Latched> {
+pub(super) async fn insert(store: &Store, events: &[&IncomingEvent]) -> Vec<Latched> {
     let mut tx = store.admission_begin().await.unwrap();
     let found = tx.events_insert(events, &vec![EventState::Done; events.len()]).await.unwrap();
     tx.commit().await.unwrap();
     found
+}
+
+fn conflict(first: &IncomingEvent) -> Latched {
+    Latched::Conflict { first: first.digest, first_event_id: first.key.event_id.clone() }
 }
 
 async fn a_second_copy_is_a_duplicate_and_another_body_a_conflict(database: &Database) {
@@ -33,7 +37,7 @@ async fn a_second_copy_is_a_duplicate_and_another_body_a_conflict(database: &Dat
     let first = event("evt_1", "a");
     assert_eq!(insert(&store, &[&first]).await, [Latched::New]);
     assert_eq!(insert(&store, &[&first, &event("evt_2", "a")]).await, [Latched::Duplicate, Latched::New]);
-    assert_eq!(insert(&store, &[&event("evt_1", "b")]).await, [Latched::Conflict { first: first.digest }]);
+    assert_eq!(insert(&store, &[&event("evt_1", "b")]).await, [conflict(&first)]);
     let row = store.event_get(&first.key).await.unwrap().unwrap();
     assert_eq!((row.digest.as_slice(), row.state.as_str()), (first.digest.as_slice(), "done"));
 }
@@ -42,10 +46,7 @@ async fn the_same_key_twice_in_a_batch_is_one_event(database: &Database) {
     let store = database.store().await;
     let (one, other) = (event("evt_1", "a"), event("evt_1", "b"));
     let found = insert(&store, &[&one, &one, &other, &event("evt_0", "a")]).await;
-    assert_eq!(
-        found,
-        [Latched::New, Latched::Duplicate, Latched::Conflict { first: one.digest }, Latched::New]
-    );
+    assert_eq!(found, [Latched::New, Latched::Duplicate, conflict(&one), Latched::New]);
 }
 
 async fn the_same_bytes_under_another_unsigned_id_are_replayed(database: &Database) {

@@ -1,0 +1,24 @@
+-- Which rule told each event from the others, with the version of that rule: `sender/1`, `content/1`, `signal/1`.
+ALTER TABLE processed_webhook_events ADD COLUMN identity TEXT NOT NULL DEFAULT '';
+
+-- Other content under a known id waits for a person, like what could not be read.
+DROP INDEX processed_webhook_events_open;
+CREATE INDEX processed_webhook_events_open ON processed_webhook_events (state)
+    WHERE state IN ('retry', 'failed', 'unreadable', 'conflict');
+
+-- Contents of one event beyond those that have a row of their own.
+CREATE TABLE conflict_counts (
+    provider TEXT COLLATE "C" NOT NULL,
+    event_id TEXT COLLATE "C" NOT NULL,
+    unkept_n BIGINT NOT NULL,
+    PRIMARY KEY (provider, event_id)
+);
+
+-- Of signals that nothing tells apart: which firing the last copy was of, and when it came.
+CREATE TABLE signal_firings (
+    provider        TEXT COLLATE "C" NOT NULL,
+    signal          TEXT COLLATE "C" NOT NULL,
+    firing_n        BIGINT NOT NULL,
+    last_copy_at_ms BIGINT NOT NULL,
+    PRIMARY KEY (provider, signal)
+);

@@ -1,0 +1,138 @@
+//! What is allowed and most likely not meant: `check` tells it, and nothing is refused for it.
+
+use crate::config::{Config, ProviderConfig, Secret};
+use crate::provider::Provider;
+use crate::spec::{Source, Spec};
+use crate::types::Name;
+
+/// A line each.
+pub(crate) fn warnings(config: &Config, kinds: &[Provider]) -> Vec<String> {
+    let mut warnings = Vec::new();
+    let mut seen: Vec<Kept> = Vec::new();
+    for (name, provider) in &config.providers {
+        let kind = kinds.iter().find(|kind| kind.kind() == provider.kind.as_str());
+        let Some(spec) = kind.and_then(|kind| kind.spec().ok()) else { continue };
+        settings(&mut warnings, (name, provider), spec);
+        age(&mut warnings, (name, provider), spec);
+        warnings.extend(types(name, provider, spec));
+        let own = secrets(name, provider, spec);
+        warnings.extend(own.iter().filter_map(|one| shared(one, &seen)));
+        seen.extend(own);
+    }
+    warnings
+}
+
+/// What the kind itself says of values of its settings.
+fn settings(warnings: &mut Vec<String>, (name, provider): (&Name, &ProviderConfig), spec: &Spec) {
+    for setting in &spec.setting {
+        let values: Vec<&str> = provider
+            .settings
+            .all(&setting.name)
+            .flat_map(|one| one.value.reveal().split([',', ' ']))
+            .map(str::trim)
+            .collect();
+        let is_it = setting.warn_is.as_deref().is_some_and(|word| values.contains(&word));
+        let lacks = |word: &str| !values.is_empty() && !values.contains(&word);
+        if let Some(warn) =
+            setting.warn.as_ref().filter(|_| is_it || setting.warn_lacks.as_deref().is_some_and(lacks))
+        {
+            warnings.push(format!("providers.{name}.settings.{}: {warn}", setting.name));
+        }
+    }
+}
+
+/// Bounds of a signed time that are not the sender's.
+fn age(warnings: &mut Vec<String>, (name, provider): (&Name, &ProviderConfig), spec: &Spec) {
+    let kinds_own = spec.signatures().find_map(|one| one.tolerance_s);
+    if let (Some(own_s), Some(tolerance_s)) = (kinds_own, provider.age.tolerance_s) {
+        let key = format!("providers.{name}.tolerance_s: {tolerance_s} s is");
+        if tolerance_s > own_s {
+            warnings.push(format!(
+                "{key} wider than the {own_s} s of this kind: whoever has recorded a request can send it again for so \
+                 long, and only what is remembered of its event tells that it is a copy"
+            ));
+        } else if tolerance_s < own_s {
+            warnings.push(format!(
+                "{key} narrower than the {own_s} s of this kind: what is under way for longer, or comes while our clock \
+                 is ahead by more, is refused, and lost once its sender gives up"
+            ));
+        }
+    }
+    let horizon_s = u64::from(spec.horizon_h) * 3_600;
+    if let Some(max_age_s) = provider.age.max_age_s.filter(|s| u64::from(*s) < horizon_s) {
+        warnings.push(format!(
+            "providers.{name}.max_age_s: {max_age_s} s is less than the {} h for which this sender sends an event again: \
+             should its later attempts carry the time of the first, they are refused, and the event is lost",
+            spec.horizon_h
+        ));
+    }
+}
+
+/// Types that anybody who has seen a request could write.
+fn types(name: &Name, provider: &ProviderConfig, spec: &Spec) -> Option<String> {
+    let key = format!("providers.{name}.types");
+    let unsigned = spec.event.iter().find(|event| event.is_type_unsigned());
+    match (unsigned, provider.types.is_empty()) {
+        (Some(event), true) => {
+            let header = event.event_type.0.iter().find_map(|source| match source {
+                Source::Header(name) => name.split('|').next(),
+                _ => None,
+            });
+            Some(format!(
+                "{key}: is not there, and the type of this kind is in a header that no signature covers, `{}`: whoever \
+                 has seen one request can have it taken for any type; list the types that its sender was told to send",
+                header.unwrap_or_default()
+            ))
+        }
+        (None, false) => Some(format!(
+            "{key}: changes nothing: no type of this kind is in an unsigned header; leave it out"
+        )),
+        _ => None,
+    }
+}
+
+/// A secret with its place in the configuration.
+struct Kept {
+    place: String,
+    provider: Name,
+    kind: Name,
+    secret: Secret,
+}
+
+/// What a provider of the configuration believes its requests by, public keys excepted.
+fn secrets(name: &Name, provider: &ProviderConfig, spec: &Spec) -> Vec<Kept> {
+    let kept = |place: String, text: &str| Kept {
+        place: format!("providers.{name}.{place}"),
+        provider: name.clone(),
+        kind: provider.kind.clone(),
+        // One sender shows it with this prefix, another takes it without.
+        secret: Secret::new(text.strip_prefix("whsec_").unwrap_or(text)),
+    };
+    let mut list = Vec::new();
+    let is_public = spec.signature.scheme.is_public();
+    for (n, secret) in provider.secrets.iter().enumerate().filter(|_| !is_public) {
+        match spec.signature.secret_separator {
+            Some(separator) => {
+                let each = secret.reveal().split(separator).map(str::trim).filter(|one| !one.is_empty());
+                list.extend(each.map(|one| kept(format!("secrets[{n}]"), one)));
+            }
+            None => list.push(kept(format!("secrets[{n}]"), secret.reveal())),
+        }
+    }
+    for (setting, _) in spec.secret_settings() {
+        let values = provider.settings.all(setting);
+        list.extend(values.map(|one| kept(format!("settings.{setting}"), one.value.reveal())));
+    }
+    list
+}
+
+/// A secret that is another provider's as well: who can sign for one can sign for the other.
+fn shared(one: &Kept, seen: &[Kept]) -> Option<String> {
+    let other = seen.iter().find(|other| other.secret.is(one.secret.reveal()))?;
+    let read = if one.kind == other.kind { String::new() } else { format!(" and read as `{}`", one.kind) };
+    Some(format!(
+        "{}: is the same secret as {}: a request that was signed for `{}` can be sent to `{}`, where it is believed{read}, \
+         and nobody knows its event; have one made for each",
+        one.place, other.place, other.provider, one.provider
+    ))
+}

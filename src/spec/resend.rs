@@ -1,0 +1,54 @@
+//! `resend_h`: how long a sender can be made to send an event again.
+
+use std::fmt;
+
+use serde::de::{Deserialize, Deserializer, Error, Unexpected, Visitor};
+
+use super::{HORIZON_H_MAX, bounded};
+
+/// How long a person, or a call to the sender's API, can have an event sent again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Resend {
+    /// For so long after it happened. Hours.
+    Hours(u32),
+    /// For as long as the sender has it, and it says of no end.
+    Unbounded,
+}
+
+impl Resend {
+    pub(super) fn check(self) -> Result<(), String> {
+        match self {
+            Self::Hours(hours) => bounded("resend_h", hours, HORIZON_H_MAX)
+                .map_err(|why| format!("{why}, \"unbounded\", or leave it out where none is known")),
+            Self::Unbounded => Ok(()),
+        }
+    }
+}
+
+struct HoursOrUnbounded;
+
+impl Visitor<'_> for HoursOrUnbounded {
+    type Value = Resend;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a number of hours or \"unbounded\"")
+    }
+
+    fn visit_i64<E: Error>(self, hours: i64) -> Result<Resend, E> {
+        let hours = u32::try_from(hours).map_err(|_| E::invalid_value(Unexpected::Signed(hours), &self))?;
+        Ok(Resend::Hours(hours))
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<Resend, E> {
+        match text {
+            "unbounded" => Ok(Resend::Unbounded),
+            _ => Err(E::invalid_value(Unexpected::Str(text), &self)),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Resend {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(HoursOrUnbounded)
+    }
+}

@@ -1,0 +1,53 @@
+//! Signals that nothing tells apart: equal content is a copy as long as its last copy is not too long ago.
+
+use std::collections::BTreeMap;
+
+use super::tx::TxKind;
+use super::{Store, StoreError, limit, postgres, sqlite};
+use crate::types::{IncomingEvent, UnixMs};
+
+/// One copy of a signal.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct SignalCopy {
+    pub(super) provider: String,
+    /// Its key without the firing.
+    pub(super) signal: String,
+    pub(super) at_ms: UnixMs,
+    pub(super) window_ms: i64,
+}
+
+impl Store {
+    /// Gives those of `events` that have a window the number of their firing as part of their id: that of the last
+    /// copy, or the next one when that is longer ago. Committed before the events are latched: whoever comes again
+    /// after a crash in between is within the window, and gets the same number.
+    pub async fn signals_number(&self, events: &mut [IncomingEvent]) -> Result<(), StoreError> {
+        let mut copies: BTreeMap<(String, String), SignalCopy> = BTreeMap::new();
+        for event in events.iter() {
+            let Some(window_ms) = event.window_ms else { continue };
+            let (provider, signal) = (event.key.provider.to_string(), event.key.event_id.clone());
+            let at_ms = event.received_at_ms;
+            copies
+                .entry((provider.clone(), signal.clone()))
+                .and_modify(|one| one.at_ms = one.at_ms.max(at_ms))
+                .or_insert(SignalCopy { provider, signal, at_ms, window_ms });
+        }
+        if copies.is_empty() {
+            return Ok(());
+        }
+        // Sorted, so that two nodes with the same signals cannot wait for each other.
+        let copies: Vec<SignalCopy> = copies.into_values().collect();
+        let found: Vec<(String, String, i64)> = together!(self.signals_number(&copies))?;
+        for event in events.iter_mut().filter(|event| event.window_ms.is_some()) {
+            let is_its = |(provider, signal, _): &&(String, String, i64)| {
+                provider == event.key.provider.as_str() && *signal == event.key.event_id
+            };
+            let (_, _, firing_n) = found
+                .iter()
+                .find(is_its)
+                .ok_or_else(|| StoreError::inconsistent("signal_firings", "firing_n", &event.key.event_id))?;
+            event.key.event_id = format!("{}#{firing_n}", event.key.event_id);
+            event.window_ms = None;
+        }
+        Ok(())
+    }
+}

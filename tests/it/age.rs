@@ -1,0 +1,145 @@
+//! How old a signed time may be: as its sender says, or as the operator does, of every kind that checks one.
+
+use hooklatch::config::{AgeConfig, KindSettings, OnHandlerError, ProviderConfig, RetryConfig, Secret};
+use hooklatch::provider::{ActiveProvider, filled_sample};
+use hooklatch::providers::builtin;
+use hooklatch::spec::Spec;
+use hooklatch::types::Name;
+use hooklatch::verify::{RawRequest, VerifyError};
+
+use crate::providers::{NOW_S, dev, request, sign_at};
+
+/// Kinds whose development secret signs no time, although another of their schemes does.
+const UNTIMED_IN_DEVELOPMENT: [&str; 1] = ["gitlab"];
+
+/// A request as the kind's sender signs it at [`NOW_S`].
+fn signed(provider: &ActiveProvider, sample: (&str, &str)) -> RawRequest {
+    let body = filled_sample(sample.1, "4711", NOW_S);
+    let at = sign_at(provider, sample.0);
+    let signed = provider.sign(body.as_bytes(), &at).unwrap();
+    request(&signed.headers, &signed.body, &at.url, NOW_S)
+}
+
+fn judged(provider: &ActiveProvider, request: &RawRequest, after_s: i64) -> Result<(), VerifyError> {
+    let received_at_ms = (NOW_S + after_s) * 1_000;
+    provider.verify(RawRequest { received_at_ms, ..request.clone() }).map(drop)
+}
+
+/// Every kind for which `bound` gives something, with a request of its first sample.
+fn each(bound: impl Fn(&Spec) -> Option<u32>, check: impl Fn(ActiveProvider, &RawRequest, u32)) -> usize {
+    let mut kinds_n = 0;
+    for kind in builtin() {
+        let Some(bound) = bound(kind.spec().unwrap()) else { continue };
+        if UNTIMED_IN_DEVELOPMENT.contains(&kind.kind()) {
+            continue;
+        }
+        let provider = dev(&kind);
+        let request = signed(&provider, kind.sample_list()[0]);
+        check(provider, &request, bound);
+        kinds_n += 1;
+    }
+    kinds_n
+}
+
+#[test]
+fn a_tolerance_is_widened_and_narrowed_for_every_kind_that_has_one() {
+    let kinds_n = each(
+        |spec| spec.signature.tolerance_s,
+        |provider, request, own_s| {
+            let kind = provider.spec().kind.clone();
+            let own = i64::from(own_s);
+            let is_stale = |provider: &ActiveProvider, after_s, by_s: u32| {
+                let found = judged(provider, request, after_s);
+                matches!(found, Err(VerifyError::Stale { tolerance_s, .. }) if tolerance_s == by_s)
+            };
+            assert_eq!(judged(&provider, request, own - 1), Ok(()), "{kind}");
+            assert!(is_stale(&provider, own + 2, own_s), "{kind}");
+            let with =
+                |s: u32| provider.clone().with_age(AgeConfig { tolerance_s: Some(s), max_age_s: None });
+            let wide = with(own_s + 100);
+            assert_eq!(judged(&wide, request, own + 99), Ok(()), "{kind}");
+            assert!(is_stale(&wide, own + 102, own_s + 100), "{kind}");
+            let narrow = with(1);
+            assert!(judged(&narrow, request, 0).is_ok() && is_stale(&narrow, 3, 1), "{kind}");
+            // How far ahead a time may be is another question.
+            let (_, ahead_s) = provider.spec().signature.tolerances_s();
+            if ahead_s < u32::MAX {
+                for one in [&provider, &wide, &narrow] {
+                    let found = judged(one, request, -i64::from(ahead_s) - 2);
+                    assert!(matches!(found, Err(VerifyError::Future { .. })), "{kind}: {found:?}");
+                }
+            }
+        },
+    );
+    assert!(kinds_n > 30, "{kinds_n}");
+}
+
+#[test]
+fn an_age_that_the_sender_bounds_nowhere_is_bounded_by_the_operator() {
+    let year_s = 365 * 86_400;
+    let kinds_n = each(
+        |spec| spec.signature.age_unchecked.then_some(0),
+        |provider, request, _| {
+            let kind = provider.spec().kind.clone();
+            let bounded = provider.clone().with_age(AgeConfig { tolerance_s: None, max_age_s: Some(3_600) });
+            assert_eq!(judged(&provider, request, year_s), Ok(()), "{kind}");
+            assert_eq!(judged(&bounded, request, 3_599), Ok(()), "{kind}");
+            let found = judged(&bounded, request, 3_602);
+            assert!(matches!(found, Err(VerifyError::Stale { tolerance_s: 3_600, .. })), "{kind}: {found:?}");
+            assert_eq!(judged(&bounded, request, -year_s), judged(&provider, request, -year_s), "{kind}");
+        },
+    );
+    assert_eq!(kinds_n, 5, "the manual names them");
+}
+
+#[test]
+fn no_kind_checks_an_age_that_its_file_does_not_state() {
+    for kind in builtin() {
+        let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("providers").join(kind.kind());
+        let Ok(code) = std::fs::read_to_string(folder.join("mod.rs")) else { continue };
+        let checks = code.contains("check_timestamp(") || code.contains("standard_webhooks(");
+        let states = kind.spec().unwrap().has_signed_time();
+        assert!(!checks || states, "{}: say tolerance_s in provider.toml", kind.kind());
+        assert!(!checks || !code.contains("TOLERANCE_S"), "{}: ask keys.tolerance_s()", kind.kind());
+    }
+}
+
+#[test]
+fn what_an_operator_says_of_age_and_types_holds_for_the_provider_alone() {
+    let kinds = builtin();
+    let kind = |name: &str| kinds.iter().find(|kind| kind.kind() == name).unwrap();
+    let secret = Secret::new("a-secret-of-two-parties-0123");
+    let config = |kind: &str, age, types: &[&str]| ProviderConfig {
+        kind: Name::parse(kind).unwrap(),
+        secrets: vec![secret.clone()],
+        settings: KindSettings::default(),
+        is_unverified_accepted: false,
+        on_handler_error: OnHandlerError::Keep,
+        age,
+        on_conflict: None,
+        types: types.iter().map(ToString::to_string).collect(),
+        is_first_party: false,
+        routes: Vec::new(),
+        retry: RetryConfig { first_ms: 1, max_ms: 1, attempts_n: 1, age_max_ms: 1 },
+    };
+    let ready = |name: &str, config: &ProviderConfig| {
+        kind(name).activate(&Name::parse(name).unwrap(), config, "https://hooks.example.com").unwrap()
+    };
+    let wide = AgeConfig { tolerance_s: Some(3_600), max_age_s: None };
+    let (own, wide) = (
+        ready("stripe", &config("stripe", AgeConfig::default(), &[])),
+        ready("stripe", &config("stripe", wide, &[])),
+    );
+    let request = signed(&own, kind("stripe").sample_list()[0]);
+    assert!(judged(&own, &request, 3_000).is_err() && judged(&wide, &request, 3_000).is_ok());
+    let types = |types: &[&str]| {
+        let provider = ready("github", &config("github", AgeConfig::default(), types));
+        let request = signed(&provider, ("pull_request", "{\"action\":\"opened\"}"));
+        let events = provider.read(&provider.verify(request).unwrap());
+        events[0].event_type.clone()
+    };
+    let all = types(&[]);
+    assert!(all.starts_with("pull_request"), "{all}");
+    assert_eq!((types(&["push", "pull_*"]), types(&[&all]), types(&["*"])), (all.clone(), all.clone(), all));
+    assert_eq!(types(&["push", "pull"]), "unknown");
+}

@@ -1,0 +1,244 @@
+//! What is kept beside an event that stands, what people decide about it, and which firing of a signal a copy is of.
+
+use hooklatch::store::{Act, Chosen, Decided, Decision, Decree, Latched, Store};
+use hooklatch::types::{EventKey, IncomingEvent, OnConflict};
+
+use super::admission::insert;
+use super::{event, key};
+use crate::database::{Database, on_both};
+
+on_both!(
+    other_content_is_kept_whole_beside_the_event_that_stands,
+    seventeen_other_contents_are_sixteen_rows_and_a_number,
+    other_content_under_a_signed_text_that_is_taken_is_a_conflict_with_its_event,
+    contents_that_come_at_once_are_each_kept_once,
+    a_conflict_that_is_to_be_dispatched_is_due_at_once_and_once,
+    of_many_decisions_about_a_conflict_one_acts,
+    a_replay_can_be_dispatched_by_a_person_and_a_dismissed_conflict_still,
+    a_signal_is_a_copy_within_its_window_of_the_last_copy_and_later_another_event,
+    signals_that_come_at_once_are_of_one_firing,
+);
+
+fn conflict(first: &IncomingEvent) -> Latched {
+    Latched::Conflict { first: first.digest, first_event_id: first.key.event_id.clone() }
+}
+
+/// Ids of what is kept beside an event, with the states.
+async fn kept(store: &Store, key: &EventKey) -> Vec<(EventKey, String)> {
+    let found = store.event_conflicts(key).await.unwrap();
+    found.kept.into_iter().map(|(row, _)| (row.key, row.state)).collect()
+}
+
+async fn act(store: &Store, key: &EventKey, act: Act, request: &str) -> Decided {
+    let digest = Decision::digest_of(request, b"");
+    let decision =
+        Decision { actor: "ann", idempotency_key: request, digest, reason: "looked at it", now_ms: 5_000 };
+    match store.message_decide(&Chosen::Event(key.clone()), act, &decision).await.unwrap() {
+        Decree::New(decided) | Decree::Again(decided) => decided,
+        Decree::KeyReused => panic!("the key is another request's"),
+    }
+}
+
+async fn other_content_is_kept_whole_beside_the_event_that_stands(database: &Database) {
+    let store = database.store().await;
+    let first = event("evt_1", "a");
+    let second = IncomingEvent {
+        headers: r#"{"x-second":"yes"}"#.into(),
+        received_at_ms: 2_000,
+        event_type: "invoice.void".to_owned(),
+        ..event("evt_1", "b")
+    };
+    assert_eq!(insert(&store, &[&first]).await, [Latched::New]);
+    for _ in 0..3 {
+        assert_eq!(insert(&store, &[&second, &first]).await, [conflict(&first), Latched::Duplicate]);
+    }
+    let found = store.event_conflicts(&first.key).await.unwrap();
+    let [(row, Some(content))] = found.kept.as_slice() else { panic!("{found:?}") };
+    assert_eq!((row.state.as_str(), row.received_at_ms), ("conflict", 2_000));
+    assert_eq!((row.event_type.as_str(), row.digest.as_slice()), ("invoice.void", second.digest.as_slice()));
+    assert_eq!(
+        (content.headers.as_str(), content.body.as_slice()),
+        (r#"{"x-second":"yes"}"#, b"b".as_slice())
+    );
+    assert_eq!(found.unkept_n, 0, "its copies are the same content");
+    assert!(row.error.as_ref().unwrap().contains("evt_1"));
+    assert_eq!(store.event_get(&first.key).await.unwrap().unwrap().state, "done");
+    let counts = store.event_counts_open().await.unwrap();
+    assert_eq!(
+        counts.iter().map(|one| (one.state.as_str(), one.events_n)).collect::<Vec<_>>(),
+        [("conflict", 1)]
+    );
+}
+
+async fn seventeen_other_contents_are_sixteen_rows_and_a_number(database: &Database) {
+    let store = database.store().await;
+    let first = event("evt_1", "a");
+    insert(&store, &[&first, &event("evt_2", "a")]).await;
+    let others: Vec<IncomingEvent> = (0..18).map(|n| event("evt_1", &format!("other {n}"))).collect();
+    // Half of them in one batch.
+    insert(&store, &others[..9].iter().collect::<Vec<_>>()).await;
+    for other in &others[9..] {
+        assert_eq!(insert(&store, &[other]).await, [conflict(&first)]);
+    }
+    let found = store.event_conflicts(&first.key).await.unwrap();
+    assert_eq!((found.kept.len(), found.unkept_n), (16, 2));
+    insert(&store, &[&event("evt_2", "b")]).await;
+    assert_eq!(kept(&store, &key("evt_2")).await.len(), 1, "each event has its own room");
+}
+
+async fn other_content_under_a_signed_text_that_is_taken_is_a_conflict_with_its_event(database: &Database) {
+    let store = database.store().await;
+    let of_text = |id: &str, body: &str| IncomingEvent { replay_key: Some([7; 32]), ..event(id, body) };
+    let first = of_text("pay_1", "100.00");
+    assert_eq!(insert(&store, &[&first]).await, [Latched::New]);
+    assert_eq!(insert(&store, &[&of_text("pay_2", "99999.00")]).await, [conflict(&first)]);
+    assert_eq!(
+        insert(&store, &[&of_text("pay_3", "100.00")]).await,
+        [Latched::Replayed { first_event_id: "pay_1".to_owned() }]
+    );
+    assert_eq!(store.event_get(&key("pay_2")).await.unwrap(), None, "it is no event of its own");
+    assert_eq!(kept(&store, &first.key).await.len(), 1);
+}
+
+async fn contents_that_come_at_once_are_each_kept_once(database: &Database) {
+    let store = database.store().await;
+    let all = (0..40).map(|n| {
+        let store = store.clone();
+        // Ten contents, four times each, two events in either order.
+        tokio::spawn(async move {
+            let body = format!("content {}", n % 10);
+            let (one, other) = (event("evt_1", &body), event("evt_2", &body));
+            let both = if n % 2 == 0 { [&one, &other] } else { [&other, &one] };
+            let mut tx = store.admission_begin().await.unwrap();
+            let found = tx.events_insert(&both, &[hooklatch::types::EventState::Done; 2]).await;
+            match found {
+                Ok(found) => tx.commit().await.map(|()| found),
+                Err(error) => {
+                    tx.rollback().await.unwrap();
+                    Err(error)
+                }
+            }
+        })
+    });
+    let mut new_n = 0;
+    for one in all.collect::<Vec<_>>() {
+        let found = one.await.unwrap().unwrap();
+        new_n += found.iter().filter(|latched| **latched == Latched::New).count();
+    }
+    assert_eq!(new_n, 2);
+    for id in ["evt_1", "evt_2"] {
+        let found = store.event_conflicts(&key(id)).await.unwrap();
+        assert_eq!((found.kept.len(), found.unkept_n), (9, 0), "{id}");
+        let mut bodies: Vec<Vec<u8>> =
+            found.kept.into_iter().map(|(_, content)| content.unwrap().body).collect();
+        bodies.push(store.event_content(&key(id)).await.unwrap().unwrap().body);
+        bodies.sort();
+        bodies.dedup();
+        assert_eq!(bodies.len(), 10, "{id}: each content is there once");
+    }
+}
+
+async fn a_conflict_that_is_to_be_dispatched_is_due_at_once_and_once(database: &Database) {
+    let store = database.store().await;
+    let of = |body: &str| IncomingEvent { on_conflict: OnConflict::Dispatch, ..event("evt_1", body) };
+    insert(&store, &[&of("a")]).await;
+    insert(&store, &[&of("b")]).await;
+    insert(&store, &[&of("b")]).await;
+    let kept = kept(&store, &key("evt_1")).await;
+    let [(id, state)] = kept.as_slice() else { panic!("{kept:?}") };
+    assert_eq!(state, "retry");
+    let mut tx = store.admission_begin().await.unwrap();
+    let due = tx.event_take_due(10_000, &[id.provider.clone()]).await.unwrap().unwrap();
+    assert_eq!((&due.key, &due.body[..], due.attempts_n), (id, b"b".as_slice(), 0));
+    tx.rollback().await.unwrap();
+}
+
+async fn of_many_decisions_about_a_conflict_one_acts(database: &Database) {
+    let store = database.store().await;
+    insert(&store, &[&event("evt_1", "a")]).await;
+    insert(&store, &[&event("evt_1", "b")]).await;
+    let (id, _) = kept(&store, &key("evt_1")).await.remove(0);
+    assert_eq!(act(&store, &key("evt_1"), Act::Dispatch, "r-0").await, not_allowed("done"));
+    let all = (0..8).map(|n| {
+        let (store, id) = (store.clone(), id.clone());
+        let what = if n % 2 == 0 { Act::Dispatch } else { Act::Dismiss };
+        tokio::spawn(async move { act(&store, &id, what, &format!("r-at-once-{n}")).await })
+    });
+    let mut dispatched_n = 0;
+    for (n, one) in all.collect::<Vec<_>>().into_iter().enumerate() {
+        let is_changed = matches!(one.await.unwrap(), Decided::Changed { .. });
+        dispatched_n += usize::from(is_changed && n % 2 == 0);
+    }
+    assert_eq!(dispatched_n, 1, "a dismissal may come before it, but nothing after");
+    assert_eq!(store.event_get(&id).await.unwrap().unwrap().state, "retry");
+    let audited =
+        "SELECT CAST(COUNT(*) AS TEXT) FROM audit_log WHERE action = 'event_dispatch' AND event_id = $1";
+    assert_eq!(database.text(audited, &id.event_id).await.as_deref(), Some("1"));
+}
+
+fn not_allowed(state: &str) -> Decided {
+    Decided::NotAllowed { state: state.to_owned() }
+}
+
+async fn a_replay_can_be_dispatched_by_a_person_and_a_dismissed_conflict_still(database: &Database) {
+    let store = database.store().await;
+    let of_text = |id: &str, body: &str| IncomingEvent { replay_key: Some([7; 32]), ..event(id, body) };
+    insert(&store, &[&of_text("evt_1", "a"), &of_text("evt_2", "a")]).await;
+    insert(&store, &[&of_text("evt_3", "b")]).await;
+    assert_eq!(act(&store, &key("evt_2"), Act::Dismiss, "r-1").await, not_allowed("replayed"));
+    assert_eq!(act(&store, &key("evt_2"), Act::Dispatch, "r-2").await, Decided::Changed { messages_n: 0 });
+    let (id, _) = kept(&store, &key("evt_1")).await.remove(0);
+    assert_eq!(act(&store, &id, Act::Dismiss, "r-3").await, Decided::Changed { messages_n: 0 });
+    assert_eq!(act(&store, &id, Act::Rerun, "r-4").await, not_allowed("dismissed"));
+    assert_eq!(act(&store, &id, Act::Dispatch, "r-5").await, Decided::Changed { messages_n: 0 });
+    assert_eq!(act(&store, &id, Act::Dispatch, "r-6").await, not_allowed("retry"));
+}
+
+/// A copy of a signal with a window of 10 s, so many milliseconds after the first.
+fn signal(body: &str, at_ms: i64) -> IncomingEvent {
+    IncomingEvent {
+        window_ms: Some(10_000),
+        received_at_ms: 1_000_000 + at_ms,
+        ..event(&format!("signal:{body}"), body)
+    }
+}
+
+async fn a_signal_is_a_copy_within_its_window_of_the_last_copy_and_later_another_event(database: &Database) {
+    let store = database.store().await;
+    let ids = async |bodies: &[(&str, i64)]| {
+        let mut events: Vec<IncomingEvent> =
+            bodies.iter().map(|(body, at_ms)| signal(body, *at_ms)).collect();
+        store.signals_number(&mut events).await.unwrap();
+        assert!(events.iter().all(|event| event.window_ms.is_none()));
+        events.into_iter().map(|event| event.key.event_id).collect::<Vec<_>>()
+    };
+    assert_eq!(ids(&[("a", 0)]).await, ["signal:a#1"]);
+    assert_eq!(ids(&[("a", 10_000)]).await, ["signal:a#1"], "to the millisecond");
+    assert_eq!(ids(&[("a", 19_000)]).await, ["signal:a#1"], "counted from its last copy");
+    assert_eq!(ids(&[("a", 29_001), ("b", 29_001)]).await, ["signal:a#2", "signal:b#1"]);
+    assert_eq!(ids(&[("a", 5_000)]).await, ["signal:a#2"], "a clock that was set back makes no new firing");
+    assert_eq!(ids(&[("a", 39_000), ("a", 39_001)]).await, ["signal:a#2", "signal:a#2"]);
+    assert_eq!(ids(&[("a", 49_002)]).await, ["signal:a#3"]);
+    store.signals_number(&mut [event("evt_1", "a")]).await.unwrap();
+    assert_eq!(database.count("SELECT COUNT(*) FROM signal_firings").await, 2);
+}
+
+async fn signals_that_come_at_once_are_of_one_firing(database: &Database) {
+    let store = database.store().await;
+    let all = (0..16_i64).map(|n| {
+        let store = store.clone();
+        tokio::spawn(async move {
+            let mut events = [signal("a", n), signal("b", n)];
+            if n % 2 == 0 {
+                events.reverse();
+            }
+            store.signals_number(&mut events).await.unwrap();
+            insert(&store, &events.iter().collect::<Vec<_>>()).await
+        })
+    });
+    let mut new_n = 0;
+    for one in all.collect::<Vec<_>>() {
+        new_n += one.await.unwrap().iter().filter(|latched| **latched == Latched::New).count();
+    }
+    assert_eq!(new_n, 2);
+}

@@ -1,0 +1,128 @@
+//! What is allowed and most likely not meant: `check` warns of it, in words, and of nothing else.
+
+use crate::floors::check;
+
+#[test]
+fn what_is_allowed_and_most_likely_not_meant_is_told() {
+    let named = "named_secrets = [{ id = \"a\", key = \"a-secret-of-two-parties-0123\" }]";
+    let text = format!(
+        "[providers.aws_sns]\nsettings = {{ topic_arns = [\"arn:aws:sns:us-east-1:1:t\", \"*\"] }}\n\
+         [providers.rfc9421]\nsettings = {{ required_components = \"@method @authority\", {named} }}\n\
+         [providers.good]\nkind = \"rfc9421\"\nsettings = {{ required_components = \"@method content-digest\", {} }}\n",
+        named.replace("two", "both")
+    );
+    let (is_good, said, told) = check(&text);
+    assert!(is_good, "{said}");
+    assert!(
+        said.contains("warning: providers.aws_sns.settings.topic_arns: every topic of everybody"),
+        "{said}"
+    );
+    assert!(said.contains("warning: providers.rfc9421.settings.required_components: the body"), "{said}");
+    assert!(!said.contains("providers.good"), "{said}");
+    assert_eq!((told["ok"].as_bool(), told["warnings"].as_array().unwrap().len()), (Some(true), 2));
+}
+
+/// What `check` warns about, of a configuration that is good.
+fn warnings(text: &str) -> Vec<String> {
+    let (is_good, said, told) = check(text);
+    assert!(is_good, "{said}");
+    let list = told["warnings"].as_array().unwrap();
+    let list: Vec<String> = list.iter().map(|one| one.as_str().unwrap().to_owned()).collect();
+    assert!(list.iter().all(|one| said.contains(&format!("warning: {one}\n"))), "{said}");
+    list
+}
+
+/// Those about one key.
+fn warnings_of(key: &str, text: &str) -> Vec<String> {
+    warnings(text).into_iter().filter(|one| one.contains(key)).collect()
+}
+
+#[test]
+fn a_secret_that_two_providers_share_is_told_by_both_places_and_never_shown() {
+    let canary = "canary-0123456789abcdef";
+    let own = |name: &str, more: &str, secret: &str| {
+        format!("[providers.{name}]\n{more}secrets = [\"{secret}\"]\n")
+    };
+    let a = own("a", "kind = \"github\"\n", canary);
+    let list = warnings_of("is the same secret", &(a.clone() + &own("b", "kind = \"github\"\n", canary)));
+    assert_eq!(list.len(), 1, "{list:?}");
+    assert!(
+        list[0].starts_with("providers.b.secrets[0]: is the same secret as providers.a.secrets[0]: "),
+        "{list:?}"
+    );
+    assert!(!list[0].contains("canary") && !list[0].contains("read as"), "{list:?}");
+    let other = own("b", "kind = \"shopify\"\n", &format!("another-0123456789\", \"{canary}"));
+    let list = warnings_of("is the same secret", &(a.clone() + &other));
+    assert!(list.len() == 1 && list[0].starts_with("providers.b.secrets[1]: "), "{list:?}");
+    assert!(list[0].contains("believed and read as `shopify`"), "{list:?}");
+    let password =
+        format!("[providers.chargebee]\nsettings = {{ username = \"u\", password = \"{canary}\" }}\n");
+    let list = warnings_of("is the same secret", &(a.clone() + &password));
+    assert!(list.len() == 1 && list[0].starts_with("providers.chargebee.settings.password: "), "{list:?}");
+    // In rotation one provider may say it twice, and a public key is no secret.
+    assert_eq!(
+        warnings_of(
+            "is the same secret",
+            &own("a", "kind = \"github\"\n", &format!("{canary}\", \"{canary}"))
+        ),
+        [""; 0]
+    );
+    assert_eq!(
+        warnings_of("is the same secret", &(a + &own("b", "kind = \"github\"\n", "another-0123456789"))),
+        [""; 0]
+    );
+}
+
+#[test]
+fn a_bound_of_the_age_that_is_not_the_senders_is_told_with_what_it_costs() {
+    let stripe = "[providers.stripe]\nsecrets = [\"whsec_0123456789abcdef\"]\n";
+    let with = |more: &str| warnings(&format!("{stripe}{more}\n"));
+    assert_eq!(with(""), [""; 0]);
+    assert_eq!(with("tolerance_s = 300"), [""; 0]);
+    assert!(with("tolerance_s = 301")[0].contains("wider than the 300 s of this kind: whoever has recorded"));
+    assert!(with("tolerance_s = 299")[0].contains("narrower than the 300 s of this kind: what is under way"));
+    let dlocal = "[providers.dlocal]\nsecrets = [\"0123456789abcdef\"]\n";
+    assert_eq!(warnings(&format!("{dlocal}max_age_s = 34560000\n")), [""; 0]);
+    assert!(warnings(&format!("{dlocal}max_age_s = 60\n"))[0].contains("60 s is less than the"));
+}
+
+#[test]
+fn who_decides_how_long_ids_are_remembered_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let told = |text: &str| {
+        let file = folder.path().join("hooklatch.toml");
+        std::fs::write(&file, text).unwrap();
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_hooklatch"));
+        let output = command.arg("check").current_dir(folder.path()).output().unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let text = "[providers.stripe]\nsecrets = [\"whsec_0123456789abcdef\"]\n\
+        [providers.shop]\nkind = \"shopify\"\nsecrets = [\"0123456789abcdef\"]\n";
+    let said = told(text);
+    assert!(
+        said.contains("ids are remembered for 400 days at most, for provider `shop`: its kind `shopify` "),
+        "{said}"
+    );
+    let said = told(&format!("{text}[retention]\nids_days = 500\n"));
+    assert!(said.contains("for 500 days, as retention.ids_days says; at least 400 are needed"), "{said}");
+    assert!(!told("").contains("ids"));
+    let (_, _, told) = check(text);
+    assert_eq!(told["ids"]["providers"][0]["provider"], "shop");
+    assert_eq!(told["ids"]["providers"][0]["days"], 400);
+}
+
+#[test]
+fn a_type_in_an_unsigned_header_is_told_unless_the_types_are_listed() {
+    let of = |kind: &str, more: &str| {
+        warnings_of(
+            ".types: ",
+            &format!("[providers.{kind}]\nsecrets = [\"whsec_0123456789abcdef\"]\n{more}\n"),
+        )
+    };
+    let told = of("github", "");
+    assert!(told.len() == 1 && told[0].starts_with("providers.github.types: is not there"), "{told:?}");
+    assert!(told[0].contains("no signature covers, `x-github-event`"), "{told:?}");
+    assert_eq!(of("github", "types = [\"push\", \"pull_request*\"]"), [""; 0]);
+    assert_eq!(of("stripe", ""), [""; 0]);
+    assert!(of("stripe", "types = [\"invoice.*\"]")[0].contains("changes nothing"));
+}
