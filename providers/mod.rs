@@ -29,6 +29,7 @@ mod segment;
 mod tap;
 mod twilio;
 mod wechat_pay;
+mod x_twitter;
 
 /// A kind that its `provider.toml` says everything about, with its sample events: type and file.
 macro_rules! kind {
@@ -149,7 +150,7 @@ pub fn builtin() -> Vec<Provider> {
         kind!("woocommerce": "order.created" in "order.created", "order.updated" in "order.updated", "product.created" in "product.created"),
         kind!("workos": "dsync.user.created" in "dsync.user.created", "user.created" in "user.created", "connection.activated" in "connection.activated"),
         kind!("worldpay": "authorized" in "authorized", "sentForSettlement" in "sentForSettlement", "refused" in "refused"),
-        kind!("x_twitter": "tweet_create_events" in "tweet_create_events", "follow_events.follow" in "follow_events", "direct_message_events.message_create" in "direct_message_events", "tweet_delete_events" in "tweet_delete_events", "user_event" in "user_event", "post.delete" in "post.delete"),
+        x_twitter::provider(),
         kind!("xendit": "payment.capture" in "payment.capture", "payment.failure" in "payment.failure", "refund.succeeded" in "refund.succeeded"),
         kind!("zendesk": "zen:event-type:user.created" in "zen-event-type-user.created", "zen:event-type:organization.created" in "zen-event-type-organization.created", "zen:event-type:ticket.created" in "zen-event-type-ticket.created"),
         kind!("zoom": "meeting.started" in "meeting.started", "meeting.ended" in "meeting.ended", "recording.completed" in "recording.completed"),

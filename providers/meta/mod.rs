@@ -9,7 +9,10 @@ use crate::prelude::*;
 pub(super) fn provider() -> Provider {
     Provider::from_spec(include_str!("provider.toml")).open_with(open).samples(&[
         ("page.feed", include_str!("samples/page.feed.json")),
-        ("whatsapp_business_account.messages", include_str!("samples/whatsapp_business_account.messages.json")),
+        (
+            "whatsapp_business_account.messages",
+            include_str!("samples/whatsapp_business_account.messages.json"),
+        ),
         (
             "whatsapp_business_account.messages.statuses",
             include_str!("samples/whatsapp_business_account.messages-status.json"),

@@ -72,7 +72,8 @@ impl Stage<'_> {
         }
         let response = request.body(signed.body.clone()).send().await.unwrap();
         let status = response.status().as_u16();
-        let said: serde_json::Value = response.json().await.unwrap_or_default();
+        let said: serde_json::Value =
+            serde_json::from_str(&response.text().await.unwrap()).unwrap_or_default();
         said["outcome"].as_str().map_or_else(|| status.to_string(), str::to_owned)
     }
 }
@@ -177,13 +178,15 @@ async fn one_key_or_none(stage: &Stage<'_>) {
 
     let linear = sender("linear", SECRET);
     let now_ms = std::time::UNIX_EPOCH.elapsed().unwrap().as_millis();
-    let body = format!(r#"{{"type":"Issue","action":"create","data":{{"id":"1"}},"webhookTimestamp":{now_ms}}}"#);
+    let body =
+        format!(r#"{{"type":"Issue","action":"create","data":{{"id":"1"}},"webhookTimestamp":{now_ms}}}"#);
     let issue = signed(&linear, "", "l1", &body);
     assert_eq!(stage.send("linear", &issue, &[]).await, "accepted");
     assert_eq!(stage.send("linear", &issue, &[("linear-delivery", "l2")]).await, "duplicate");
 
     let sentry = sender("sentry", SECRET);
-    let alert = signed(&sentry, "event_alert", "r1", r#"{"action":"triggered","data":{"event":{"event_id":"1"}}}"#);
+    let alert =
+        signed(&sentry, "event_alert", "r1", r#"{"action":"triggered","data":{"event":{"event_id":"1"}}}"#);
     assert_eq!(stage.send("sentry", &alert, &[]).await, "accepted");
     assert_eq!(stage.send("sentry", &alert, &[("request-id", "r2")]).await, "duplicate");
     for resource in ["issue", "metric_alert", "comment", "error"] {
@@ -203,7 +206,8 @@ async fn one_key_or_none(stage: &Stage<'_>) {
 async fn segment(stage: &Stage<'_>) {
     let segment = sender("segment", SECRET);
     let batch = |second: &str| {
-        let body = format!(r#"[{{"type":"track","messageId":"1"}},{{"type":"track","messageId":"{second}"}}]"#);
+        let body =
+            format!(r#"[{{"type":"track","messageId":"1"}},{{"type":"track","messageId":"{second}"}}]"#);
         signed(&segment, "", "", &body)
     };
     assert_eq!(stage.send("segment", &batch("2"), &[]).await, "accepted");
@@ -215,7 +219,8 @@ fn a_content_type_does_not_choose_how_a_signed_body_of_github_is_read() {
     let kind = builtin().into_iter().find(|one| one.kind() == "github").unwrap();
     let github = dev(&kind);
     let read = |body: &str, content_type: &str| {
-        let at = SignAt { now_s: NOW_S, url: String::new(), id: "d1".to_owned(), event_type: "issues".to_owned() };
+        let at =
+            SignAt { now_s: NOW_S, url: String::new(), id: "d1".to_owned(), event_type: "issues".to_owned() };
         let mut signed = github.sign(body.as_bytes(), &at).unwrap();
         signed.headers.retain(|(name, _)| name != "content-type");
         let signed = signed.with("content-type", content_type);
@@ -255,7 +260,8 @@ fn every_change_of_an_entry_of_meta_is_an_event_of_its_own_kind() {
         &format!(r#"{{"object":"page","entry":[{{"id":"1","time":1,"changes":[{feed},{name}]}},{one}]}}"#),
         &[("page.feed", &one), ("page.name", &other), ("page.feed", &one)],
     );
-    let (hello, read) = (r#"{"message":{"mid":"a"},"recipient":{"id":"777"}}"#, r#"{"read":{"watermark":1}}"#);
+    let (hello, read) =
+        (r#"{"message":{"mid":"a"},"recipient":{"id":"777"}}"#, r#"{"read":{"watermark":1}}"#);
     check(
         &meta,
         &format!(r#"{{"object":"page","entry":[{{"id":"1","messaging":[{hello},{read}]}}]}}"#),
