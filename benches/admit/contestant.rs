@@ -19,6 +19,8 @@ pub(crate) enum Contestant {
     HandWritten,
     VerifyOnly,
     Hooklatch,
+    /// As `Hooklatch`, of a kind that goes by the content instead of the sender's id.
+    ContentKeys,
 }
 
 struct Process(Child);
@@ -36,6 +38,7 @@ impl Contestant {
             Self::HandWritten => "(a) hand-written, one transaction",
             Self::VerifyOnly => "(b) Hooklatch, verification alone",
             Self::Hooklatch => "(c) Hooklatch, admitted",
+            Self::ContentKeys => "(d) the same, content keys",
         }
     }
 
@@ -89,11 +92,24 @@ impl Contestant {
             silent.local_addr().unwrap()
         );
         let file = folder.join("hooklatch.toml");
-        std::fs::write(&file, config).unwrap();
+        let kinds = if self == Self::ContentKeys { content_kind(folder) } else { "" };
+        std::fs::write(&file, format!("{config}{kinds}")).unwrap();
         let mut command = Command::new(env!("CARGO_BIN_EXE_hooklatch"));
         command.args(["serve", "--config"]).arg(file).current_dir(folder).stdout(Stdio::null());
         command
     }
+}
+
+/// Stripe's kind once more in `folder`, told apart by content; what the configuration says about it.
+fn content_kind(folder: &std::path::Path) -> &'static str {
+    let spec = include_str!("../../providers/stripe/provider.toml");
+    let spec = spec.replacen("\nkind =", "\nreplaces_builtin = true\nkind =", 1);
+    let (before, identity) = spec.split_once("is = \"sender\"").unwrap();
+    let identity = identity.replacen("id = [{ json = \"/id\" }]", "", 1);
+    let kind = folder.join("kinds/stripe");
+    std::fs::create_dir_all(&kind).unwrap();
+    std::fs::write(kind.join("provider.toml"), format!("{before}is = \"content\"{identity}")).unwrap();
+    "[kinds]\nfolder = \"kinds\"\n"
 }
 
 async fn admin(server: &str, sql: String) {

@@ -1,7 +1,8 @@
 //! Admitted events per second, end to end, as ratios within one run:
 //! (a) a handler as a competent team writes it, one transaction per request;
 //! (b) Hooklatch answering after verification alone (a signed challenge of the same size);
-//! (c) Hooklatch admitting: verified, latched, one outbox message, committed, answered.
+//! (c) Hooklatch admitting: verified, latched, one outbox message, committed, answered;
+//! (d) the same for a kind that goes by its content instead of the sender's id.
 //!
 //!   scripts/bench                         both databases, 64 and 256 connections, 5 rounds
 //!   scripts/bench --quick                 a look
@@ -19,6 +20,8 @@ mod load;
 use std::time::Duration;
 
 use contestant::{Contestant, Db};
+
+const CONTESTANTS_N: usize = 4;
 
 /// How long and how often.
 struct Plan {
@@ -77,10 +80,11 @@ async fn compare(db: Db, connections_n: usize, plan: &Plan) {
         "\n{db:?}, {connections_n} connections, 2 KiB signed bodies, durable settings, {} rounds",
         plan.rounds_n
     );
-    let all = [Contestant::HandWritten, Contestant::VerifyOnly, Contestant::Hooklatch];
-    let mut rounds: Vec<[load::Measured; 3]> = Vec::new();
+    let all =
+        [Contestant::HandWritten, Contestant::VerifyOnly, Contestant::Hooklatch, Contestant::ContentKeys];
+    let mut rounds: Vec<[load::Measured; CONTESTANTS_N]> = Vec::new();
     for _ in 0..plan.rounds_n {
-        let mut round = [load::Measured::default(); 3];
+        let mut round = [load::Measured::default(); CONTESTANTS_N];
         for (slot, contestant) in round.iter_mut().zip(all) {
             *slot = contestant.measure(db, connections_n, plan.warm_up, plan.window).await;
         }
@@ -102,13 +106,14 @@ async fn compare(db: Db, connections_n: usize, plan: &Plan) {
             of(|one| one.cpu_us).median,
         );
     }
-    let ratio = |what: &str, of: fn(&[load::Measured; 3]) -> f64| {
+    let ratio = |what: &str, of: fn(&[load::Measured; CONTESTANTS_N]) -> f64| {
         let spread = Spread::of(rounds.iter().map(of));
         println!("{what:<58} {:.2} [{:.2}..{:.2}]", spread.median, spread.min, spread.max);
     };
     ratio("admitted events, Hooklatch / hand-written (c/a)", |r| r[2].per_second / r[0].per_second);
     ratio("admitted events / verified only, both Hooklatch (c/b)", |r| r[2].per_second / r[1].per_second);
     ratio("CPU per event, hand-written / Hooklatch (a/c)", |r| r[0].cpu_us / r[2].cpu_us);
+    ratio("CPU per event, content keys / sender keys (d/c)", |r| r[3].cpu_us / r[2].cpu_us);
     ratio("p99, Hooklatch / hand-written (c/a)", |r| r[2].p99_ms / r[0].p99_ms);
 }
 
