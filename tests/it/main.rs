@@ -59,6 +59,7 @@ mod secrets;
 mod shown;
 mod store;
 mod stub;
+mod taught;
 mod tidy;
 mod two_nodes;
 mod warned;
