@@ -10,7 +10,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method};
 
 use super::messages::{Api, Reach};
 use super::sign::signer;
-use super::{Kinds, find_kind, say};
+use super::{Kinds, find_kind, say, words};
 use crate::provider::ActiveProvider;
 use crate::receive::diagnose;
 use crate::types::Clock;
@@ -90,9 +90,18 @@ fn told(provider: &ActiveProvider, request: &RawRequest) -> ExitCode {
         }
         Ok(verified) => {
             say(format!("verdict     believed: secret {} matched", verified.secret_n() + 1));
+            for event in &spec.event {
+                say(format!("told apart  {}", words::identities(event)));
+            }
             for event in provider.read(&verified) {
                 let why = event.unreadable.map(|why| format!(", unreadable: {why}")).unwrap_or_default();
                 say(format!("event       {} of type {}{why}", event.key.event_id, event.event_type));
+                say(format!("identity    {}", event.identity));
+                if event.replay_key.is_some() {
+                    say(
+                        "            its signed text is remembered too: the same under another id is a replay",
+                    );
+                }
             }
             ExitCode::SUCCESS
         }

@@ -119,7 +119,9 @@ fn secrets(name: &Name, provider: &ProviderConfig, spec: &Spec) -> Vec<Kept> {
             None => list.push(kept(format!("secrets[{n}]"), secret.reveal())),
         }
     }
-    for (setting, _) in spec.secret_settings() {
+    let of_scheme = spec.signature.keys.as_deref().filter(|_| spec.signature.scheme.is_mac());
+    let named = spec.secret_settings().map(|(setting, _)| setting).filter(|one| Some(*one) != of_scheme);
+    for setting in named.chain(of_scheme) {
         let values = provider.settings.all(setting);
         list.extend(values.map(|one| kept(format!("settings.{setting}"), one.value.reveal())));
     }
@@ -129,10 +131,17 @@ fn secrets(name: &Name, provider: &ProviderConfig, spec: &Spec) -> Vec<Kept> {
 /// A secret that is another provider's as well: who can sign for one can sign for the other.
 fn shared(one: &Kept, seen: &[Kept]) -> Option<String> {
     let other = seen.iter().find(|other| other.secret.is(one.secret.reveal()))?;
-    let read = if one.kind == other.kind { String::new() } else { format!(" and read as `{}`", one.kind) };
-    Some(format!(
-        "{}: is the same secret as {}: a request that was signed for `{}` can be sent to `{}`, where it is believed{read}, \
-         and nobody knows its event; have one made for each",
-        one.place, other.place, other.provider, one.provider
-    ))
+    let (place, own, others) = (&one.place, &one.provider, &other.provider);
+    let so = if one.kind == other.kind {
+        format!(
+            "a request that was signed for `{others}` is believed at `{own}` as well, where nobody knows its event"
+        )
+    } else {
+        let kind = &one.kind;
+        format!(
+            "whoever has it can send as both, and where the two kinds sign alike a request to `{others}` is believed at \
+             `{own}`, and read as `{kind}`"
+        )
+    };
+    Some(format!("{place}: is the same secret as {}: {so}; have one made for each", other.place))
 }
