@@ -17,8 +17,9 @@ pub(super) fn provider() -> Provider {
 
 /// Other lists of a body are lists of events, and this one is none: so such a body is made the only event of a list.
 fn open(_: &Keys, body: &[u8]) -> Result<Vec<u8>, String> {
-    if json_is_missing(body, "/matching_rules") || json_raw(body, "/data").is_none() {
+    if json_is_missing(body, "/matching_rules") {
         return Ok(body.to_vec());
     }
+    json_raw(body, "/data").ok_or("rules that matched, and no post, or two")?;
     Ok([br#"{"filtered_stream":["#, body, b"]}"].concat())
 }

@@ -32,6 +32,10 @@ secrets = ["whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY="]
 secrets = ["whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY="]
 [providers.netlify]
 secrets = ["whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY="]
+[providers.listed]
+kind = "netlify"
+secrets = ["whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY="]
+types = ["deploy_created", "deploy_restored"]
 [providers.segment]
 secrets = ["whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY="]
 settings = { batches = "accept" }
@@ -200,6 +204,14 @@ async fn one_key_or_none(stage: &Stage<'_>) {
     assert_eq!(stage.send("netlify", &deploy, &[]).await, "duplicate");
     let other = [("x-netlify-event", "deploy_restored")];
     assert_eq!(stage.send("netlify", &deploy, &other).await, "accepted", "one body, two events");
+    // Where the operator says which types it has, no other makes new events of one body.
+    assert_eq!(stage.send("listed", &deploy, &[]).await, "accepted");
+    assert_eq!(stage.send("listed", &deploy, &other).await, "accepted");
+    assert_eq!(stage.send("listed", &deploy, &[("x-netlify-event", "x1")]).await, "accepted", "as unknown");
+    for n in 2..5 {
+        let invented = format!("x{n}");
+        assert_ne!(stage.send("listed", &deploy, &[("x-netlify-event", &invented)]).await, "accepted");
+    }
 }
 
 /// Of a batch the first event alone is signed: what stands behind it is whatever came first.
