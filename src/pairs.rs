@@ -178,14 +178,13 @@ impl Side {
         let now_s = NOW_S + self.after_s;
         let query = self.query.as_ref().map(|query| format!("?{query}")).unwrap_or_default();
         let url = format!("{}{query}", provider.url());
-        let signed = match before {
-            Some(signed) => signed.clone(),
-            None => {
-                let (event_type, body) = self.body(kind)?;
-                let id = self.id.clone().unwrap_or_else(|| "id_1".to_owned());
-                let at = SignAt { now_s, url: url.clone(), id, event_type };
-                provider.sign(&body, &at).map_err(|why| why.to_string())?
-            }
+        let signed = if let Some(signed) = before {
+            signed.clone()
+        } else {
+            let (event_type, body) = self.body(kind)?;
+            let id = self.id.clone().unwrap_or_else(|| "id_1".to_owned());
+            let at = SignAt { now_s, url: url.clone(), id, event_type };
+            provider.sign(&body, &at).map_err(|why| why.to_string())?
         };
         let mut headers = HeaderMap::new();
         let set = |(name, value): (&String, &Option<String>)| (name.to_ascii_lowercase(), value.clone());

@@ -15,8 +15,8 @@ impl Reader<'_> {
             Source::List(_) => self.list.map(str::to_owned).ok_or_else(|| "it is in no list".to_owned()),
             Source::Member(names) => member(json()?, names),
             Source::OnlyMember(_) => only_member(read.text),
-            Source::SignedId(_) => self.signed(self.believed.signed_id(), "id"),
-            Source::SignedTime(_) => self.signed(self.believed.signed_time(), "time"),
+            Source::SignedId(_) => signed(self.believed.signed_id(), "id"),
+            Source::SignedTime(_) => signed(self.believed.signed_time(), "time"),
             Source::Header(names) => {
                 let present = names.split('|').find_map(|name| self.headers.get(name));
                 let value = present.ok_or_else(|| format!("header `{names}` is missing"))?;
@@ -25,10 +25,10 @@ impl Reader<'_> {
             }
         }
     }
+}
 
-    fn signed(&self, text: Option<&str>, what: &str) -> Result<String, String> {
-        text.map(str::to_owned).ok_or_else(|| format!("the signature covers no {what}"))
-    }
+fn signed(text: Option<&str>, what: &str) -> Result<String, String> {
+    text.map(str::to_owned).ok_or_else(|| format!("the signature covers no {what}"))
 }
 
 /// The text at the first of the pointers, separated by `|`, that leads anywhere.

@@ -16,7 +16,7 @@ use crate::admit::{AdmitError, Admitted, Admitter, Entry, Held};
 use crate::fetch::{FetchError, Fetcher, Recorder, Wanted};
 use crate::provider::ActiveProvider;
 use crate::spec::AnswerSpec;
-use crate::types::{Name, Outcome};
+use crate::types::{IncomingEvent, Name, Outcome};
 use crate::verify::{KeySource, RawRequest, Reply, Unbelieved, Verified, VerifyError};
 use diagnose::Diagnosis;
 pub(crate) use diagnose::diagnose;
@@ -183,6 +183,7 @@ impl Receiver {
             }
             return Ok(Answer::of(entry, provider.answer(&verified), &Admitted { events: Vec::new() }));
         }
+        self.tell_unidentified(entry, &events);
         let event_type = events.first().map(|event| event.event_type.clone()).unwrap_or_default();
         let admitted = self.admitter.admit(entry, events, held).await?;
         let event_id = admitted.events.first().map_or("", |(id, _)| id.as_str());
@@ -210,6 +211,23 @@ impl Receiver {
             );
         }
         Ok(answer)
+    }
+
+    /// Counts what goes by its content for want of what its kind looks for: the sender has changed, or the kind is wrong.
+    fn tell_unidentified(&self, entry: &Entry, events: &[IncomingEvent]) {
+        for (event, why) in events.iter().filter_map(|event| Some((event, event.unidentified()?))) {
+            let name = entry.provider.name();
+            metrics::counter!("hooklatch_unidentified_total", "provider" => name.to_string()).increment(1);
+            if let Some(left_out_n) = self.may_write(entry, "unidentified") {
+                warn!(
+                    provider.name = %name,
+                    event.kind = event.event_type,
+                    reason = why,
+                    left_out_n,
+                    "an event goes by its content: nothing that its kind tells events apart by is there"
+                );
+            }
+        }
     }
 
     async fn believed(&self, entry: &Arc<Entry>, request: RawRequest) -> Result<Verified, ReceiveError> {

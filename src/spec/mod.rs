@@ -297,9 +297,10 @@ mod tests {
         check("\"sender\"", "\"sender\"\nwindow_s = 5", "only a signal has one");
         check("\"sender\"", "\"content\"\nsigned_with = [{ text = \"\" }]", "event.identity.signed_with");
         check("\"sender\"", "\"sender\"\ntypes = [\"a*b*\"]", "event.identity.types");
-        let (start, end) = (GOOD.find("[[event.identity]]").expect("one"), GOOD.len());
-        check(&GOOD[start..end], "identity = []", "event.identity: say what two copies");
-        check(&GOOD[start..end], "", "event.identity: is missing");
+        let (_, identity) = GOOD.split_once("[[event.identity]]").expect("one");
+        let identity = format!("[[event.identity]]{identity}");
+        check(&identity, "identity = []", "event.identity: say what two copies");
+        check(&identity, "", "event.identity: is missing");
         let object = "object = [{ json = \"/o\" }]\ntype =";
         check("type =", object, "object and version");
         let answer = "\n[answer]\nstatus = 500\nbody = \"\"\ncontent_type = \"text/plain\"\n[[event]]";

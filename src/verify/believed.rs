@@ -84,5 +84,5 @@ impl Believed {
 }
 
 fn digest_of(parts: &[&[u8]]) -> BodyDigest {
-    parts.iter().fold(Sha256::new(), |hash, part| hash.chain_update(part)).finalize().into()
+    parts.iter().fold(Sha256::new(), Sha256::chain_update).finalize().into()
 }

@@ -166,17 +166,7 @@ async fn what_the_rfcs_forbid_is_refused_before_anybody_reads_it() {
 #[tokio::test]
 async fn after_a_good_signature_what_cannot_be_read_is_kept_and_shown() {
     let case = Case::start().await;
-    let long = format!(r#"{{"id":"{}"}}"#, "x".repeat(300));
-    let bodies: [&[u8]; 8] = [
-        b"not json",
-        br#"{"type":"x"}"#,
-        long.as_bytes(),
-        br#"{"id":"a\u0000b"}"#,
-        br#"{"id":"a\nb"}"#,
-        br#"{"id":"a","id":"b"}"#,
-        &[0xff, 0xfe, 0x00],
-        b"",
-    ];
+    let bodies: [&[u8]; 4] = [b"not json", br#"{"id":"a","id":"b"}"#, &[0xff, 0xfe, 0x00], b""];
     for body in bodies {
         let what = String::from_utf8_lossy(body).into_owned();
         let signature = stripe_header(body, now_s());
@@ -193,6 +183,31 @@ async fn after_a_good_signature_what_cannot_be_read_is_kept_and_shown() {
         assert!(row.error.is_some_and(|why| !why.is_empty()), "it says why");
         assert!(row.key.event_id.starts_with("unreadable:"));
         assert!(store.event_get(&EventKey { ..row.key }).await.unwrap().is_some());
+    }
+}
+
+#[tokio::test]
+async fn after_a_good_signature_what_has_no_id_is_dispatched_by_its_content_and_its_row_says_so() {
+    let case = Case::start().await;
+    let long = format!(r#"{{"id":"{}"}}"#, "x".repeat(300));
+    let bodies: [&[u8]; 4] =
+        [br#"{"type":"x"}"#, long.as_bytes(), br#"{"id":"a\u0000b"}"#, br#"{"id":"a\nb"}"#];
+    for body in bodies {
+        let what = String::from_utf8_lossy(body).into_owned();
+        let signature = stripe_header(body, now_s());
+        case.check(&what, body, &[&signature], (200, "accepted")).await;
+        case.check(&what, body, &[&signature], (200, "duplicate")).await;
+    }
+    let metrics = case.server.admin_text("/metrics").await;
+    assert!(metrics.contains("hooklatch_unidentified_total{provider=\"stripe\"} 8"), "{metrics}");
+    assert!(case.server.log().contains("an event goes by its content"), "{}", case.server.log());
+    let mut case = case;
+    case.server.kill();
+    let rows = case.database.store().await.event_list(None, 100).await.unwrap();
+    assert_eq!(rows.len(), bodies.len());
+    for row in rows {
+        assert!(row.key.event_id.starts_with("content:"), "{row:?}");
+        assert!(row.identity.starts_with("content/1 for want of another: "), "{row:?}");
     }
 }
 

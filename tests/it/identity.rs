@@ -209,7 +209,7 @@ fn every_published_sample_has_an_id_and_a_type_and_shares_its_key_with_no_other(
             .map(|entry| entry.unwrap().path().file_stem().unwrap().to_string_lossy().into_owned())
             .collect();
         for (stem, source) in &sources {
-            if !files.contains(stem) || !source.as_str().is_some_and(|url| url.len() > 8) {
+            if !files.contains(stem) || source.as_str().is_none_or(|url| url.len() <= 8) {
                 wrong.push(format!("{}: sources.toml: `{stem}` is no sample, or has no source", kind.kind()));
             }
         }

@@ -148,7 +148,7 @@ async fn a_conflict_that_is_to_be_dispatched_is_due_at_once_and_once(database: &
     let [(id, state)] = kept.as_slice() else { panic!("{kept:?}") };
     assert_eq!(state, "retry");
     let mut tx = store.admission_begin().await.unwrap();
-    let due = tx.event_take_due(10_000, &[id.provider.clone()]).await.unwrap().unwrap();
+    let due = tx.event_take_due(10_000, std::slice::from_ref(&id.provider)).await.unwrap().unwrap();
     assert_eq!((&due.key, &due.body[..], due.attempts_n), (id, b"b".as_slice(), 0));
     tx.rollback().await.unwrap();
 }
