@@ -67,9 +67,10 @@ pub mod prelude {
     pub use crate::store::{Tx, Value};
     pub use crate::verify::{
         Believed, Certificate, Form, Hash, Jws, Keys, PublicKey, PublicScheme, RawRequest, Reply, SignAt,
-        SignError, Signed, VerifyError, base64_text, check_timestamp, compact_json, crc32, deciding_header,
-        decode_base64, decode_base64_long, decode_base64url, decode_hex, digest, form_with, hex_text, hmac,
-        jws_hs256, jws_signed, open_aes_gcm, path_and_query, php_serialized, query_value, rfc3339_text, same,
-        seal_aes_gcm, sorted_json, standard_webhooks,
+        SignError, Signed, VerifyError, Vouched, base64_text, check_timestamp, compact_json, crc32,
+        deciding_header, decode_base64, decode_base64_long, decode_base64url, decode_hex, digest, form_with,
+        hex_text, hmac, jws_chained, jws_detached, jws_hs256, jws_signed, open_aes_128_cbc, open_aes_gcm,
+        path_and_query, php_serialized, query_value, rfc3339_text, same, seal_aes_128_cbc, seal_aes_gcm,
+        sorted_json, standard_webhooks, vouched,
     };
 }

@@ -157,7 +157,8 @@ fn answered(vector: &Vector, why: &str, reply: &Reply) -> (&'static str, &'stati
 /// What is in a vector's settings under names that mean secrets everywhere.
 const SECRET_NAMES: [&str; 4] = ["webhook_secret", "signing_secret", "secret_key", "public_keys"];
 
-/// One value of a vector's setting, which its collectors write as a text, or as an object with an id.
+/// One value of a vector's setting: a text, `{ id, key }` as in the configuration, or an object with an id under
+/// another name, as collectors of vectors write it.
 fn setting_of(value: &serde_json::Value) -> Option<(Option<String>, String)> {
     let text = |names: &[&str]| {
         names.iter().find_map(|name| value.get(name)).and_then(|one| Some(one.as_str()?.to_owned()))
@@ -168,7 +169,7 @@ fn setting_of(value: &serde_json::Value) -> Option<(Option<String>, String)> {
     if value.get("kty").is_some() {
         return Some((text(&["kid"]), value.to_string()));
     }
-    let id = text(&["key_id", "kid", "cert_url", "name"]);
+    let id = text(&["id", "key_id", "kid", "cert_url", "name"]);
     match (value.get("key"), text(&["secret"]), text(&["secret_base64"])) {
         (Some(serde_json::Value::String(key)), ..) => Some((id, key.clone())),
         (Some(jwk), ..) => {
@@ -190,10 +191,14 @@ impl Vector {
         for (name, value) in &self.settings {
             let pairs: Vec<(Option<String>, String)> = match value {
                 serde_json::Value::Array(list) => list.iter().filter_map(setting_of).collect(),
-                serde_json::Value::Object(map) if value.get("kty").is_none() => map
-                    .iter()
-                    .filter_map(|(id, one)| Some((Some(id.clone()), one.as_str()?.to_owned())))
-                    .collect(),
+                // Ids and their keys; the only one of a list may stand without its brackets.
+                serde_json::Value::Object(map)
+                    if value.get("kty").is_none() && setting_of(value).is_none() =>
+                {
+                    map.iter()
+                        .filter_map(|(id, one)| Some((Some(id.clone()), one.as_str()?.to_owned())))
+                        .collect()
+                }
                 other => setting_of(other).into_iter().collect(),
             };
             let known =
@@ -201,6 +206,10 @@ impl Vector {
             // A key under another name than the kind's is a key all the same.
             let is_key = name.contains("public_key") || name.contains("certificate");
             let known = known.or(spec.signature.keys.as_deref().filter(|_| is_key));
+            // Judged without it, the request would only seem to be signed with another key.
+            if pairs.is_empty() && known.is_some() && value.as_array().is_none_or(|list| !list.is_empty()) {
+                return Err(format!("setting `{name}` is neither a text nor a list of {{ id, key }}"));
+            }
             for (id, text) in pairs {
                 if let Some(known) = known {
                     settings.push(known, id.as_deref(), text);

@@ -6,9 +6,18 @@ use crate::prelude::*;
 /// The kind, without handlers.
 pub(super) fn provider() -> Provider {
     Provider::from_spec(include_str!("provider.toml")).verify_with(verify).sign_with(sign).samples(&[
-        ("Notification", include_str!("samples/Notification.json")),
-        ("SubscriptionConfirmation", include_str!("samples/SubscriptionConfirmation.json")),
-        ("UnsubscribeConfirmation", include_str!("samples/UnsubscribeConfirmation.json")),
+        (
+            "Notification.arn:aws:sns:us-west-2:123456789012:MyTopic",
+            include_str!("samples/Notification.json"),
+        ),
+        (
+            "SubscriptionConfirmation.arn:aws:sns:us-west-2:123456789012:MyTopic",
+            include_str!("samples/SubscriptionConfirmation.json"),
+        ),
+        (
+            "UnsubscribeConfirmation.arn:aws:sns:us-west-2:123456789012:MyTopic",
+            include_str!("samples/UnsubscribeConfirmation.json"),
+        ),
     ])
 }
 
@@ -19,10 +28,6 @@ const CONFIRMATION: [&str; 7] =
     ["Message", "MessageId", "SubscribeURL", "Timestamp", "Token", "TopicArn", "Type"];
 
 fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
-    secret_of(request, keys).map(|secret_n| Believed::of(secret_n, &[&request.body]))
-}
-
-fn secret_of(request: &RawRequest, keys: &Keys) -> Result<usize, VerifyError> {
     let malformed = |place: &str, why| VerifyError::malformed(place, why);
     let body = Json::parse(&request.body).ok_or_else(|| malformed("body", "it is not JSON"))?;
     let field = |name: &str| body.text(&format!("/{name}"));
@@ -46,20 +51,38 @@ fn secret_of(request: &RawRequest, keys: &Keys) -> Result<usize, VerifyError> {
     if !topics.any(|known| known.trim() == "*" || known.trim() == topic) {
         return Err(malformed("TopicArn", "it is none of the topics in the settings"));
     }
-    let content =
-        content(&body, names).ok_or_else(|| malformed("body", "a signed field is missing or no text"))?;
+    let content = content(&body, names)
+        .ok_or_else(|| malformed("body", "a signed field is missing, or not of its form"))?;
     let signature = field("Signature").ok().as_deref().and_then(decode_base64);
     let signature = signature.ok_or_else(|| malformed("Signature", "it is not base64"))?;
     let key = keys.key_text("public_keys", &url).and_then(|text| PublicKey::parse(&text));
     let key = key.ok_or_else(|| VerifyError::NoKey("its certificate is not at hand".to_owned()))?;
     if key.verifies(scheme, content.as_bytes(), &signature) {
-        Ok(0)
+        Ok(Believed::of(0, &[content.as_bytes()]))
     } else {
         Err(VerifyError::mismatch(keys))
     }
 }
 
-/// Name and value of every field that is there, each on a line. Only a subject may be missing.
+/// Whether the content can be taken apart in one way alone. Names and values are lines of it, and whoever may publish
+/// a text may write lines into it: only the first value, the message, may have more than one.
+fn is_plain(name: &str, value: &str) -> bool {
+    match name {
+        "Message" => true,
+        "MessageId" => is_uuid(value),
+        _ => !value.contains(['\n', '\r']),
+    }
+}
+
+/// As in `22b80b92-fdea-4c2c-8f9d-bdfb0c7bf324`.
+fn is_uuid(text: &str) -> bool {
+    let parts: Vec<&str> = text.split('-').collect();
+    parts.iter().map(|part| part.len()).eq([8, 4, 4, 4, 12])
+        && parts.iter().all(|part| part.bytes().all(|b| b.is_ascii_hexdigit()))
+}
+
+/// Name and value of every field that is there, each on a line. Only a subject may be missing. `None` for one that
+/// could be taken apart in another way as well.
 fn content(body: &Json<'_>, names: &[&str]) -> Option<String> {
     let mut content = String::new();
     for name in names {
@@ -69,7 +92,8 @@ fn content(body: &Json<'_>, names: &[&str]) -> Option<String> {
             continue;
         }
         let raw = body.raw(&pointer)?;
-        let value: String = serde_json::from_slice(raw).ok()?;
+        let value: String =
+            serde_json::from_slice(raw).ok().filter(|value: &String| is_plain(name, value))?;
         content.extend([name, "\n", &value, "\n"]);
     }
     Some(content)
@@ -98,15 +122,28 @@ fn is_region(text: &str) -> bool {
         && matches!(digit.as_bytes(), [b'0'..=b'9'])
 }
 
+/// A UUID for the id of a sample: the same for the same.
+fn uuid_of(id: &str) -> String {
+    let hex = hex_text(&digest(Hash::Sha256, &[id.as_bytes()]));
+    let part = |from: usize, to: usize| hex.get(from..to).unwrap_or_default();
+    [part(0, 8), part(8, 12), part(12, 16), part(16, 20), part(20, 32)].join("-")
+}
+
 /// Its own kind of signature, whatever the body says of it.
 fn sign(keys: &Keys, body: &[u8], _: &SignAt) -> Result<Signed, SignError> {
     let wrong = |why: &str| SignError::Body(why.to_owned());
+    let mut message: serde_json::Value = serde_json::from_slice(body).map_err(|_| wrong("it is not JSON"))?;
+    let fields = message.as_object_mut().ok_or_else(|| wrong("it is no object"))?;
+    if let Some(id) = fields.get("MessageId").and_then(|id| id.as_str()).filter(|id| !is_uuid(id)) {
+        let id = uuid_of(id);
+        fields.insert("MessageId".to_owned(), id.into());
+    }
+    let body = &message.to_string().into_bytes();
     let names: &[&str] =
         if json_text(body, "/Type").as_deref() == Ok("Notification") { &NOTIFICATION } else { &CONFIRMATION };
     let parsed = Json::parse(body).ok_or_else(|| wrong("it is not JSON"))?;
     let content = content(&parsed, names).ok_or_else(|| wrong("a signed field is missing"))?;
     let signature = keys.sign_public(PublicScheme::RsaSha256, content.as_bytes())?;
-    let mut message: serde_json::Value = serde_json::from_slice(body).map_err(|_| wrong("it is not JSON"))?;
     let fields = message.as_object_mut().ok_or_else(|| wrong("it is no object"))?;
     fields.insert("SignatureVersion".to_owned(), "2".into());
     fields.insert("Signature".to_owned(), base64_text(&signature).into());

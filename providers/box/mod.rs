@@ -17,10 +17,6 @@ const HEADERS: [(&str, &str); 2] =
 const TIME: &str = "box-delivery-timestamp";
 
 fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
-    secret_of(request, keys).map(|secret_n| Believed::of(secret_n, &[&request.body]))
-}
-
-fn secret_of(request: &RawRequest, keys: &Keys) -> Result<usize, VerifyError> {
     let headers = &request.headers;
     for (name, want) in [("box-signature-version", "1"), ("box-signature-algorithm", "HmacSHA256")] {
         if deciding_header(headers, name)? != want {
@@ -38,7 +34,9 @@ fn secret_of(request: &RawRequest, keys: &Keys) -> Result<usize, VerifyError> {
     if !HEADERS.iter().any(|(_, header)| headers.contains_key(*header)) {
         return Err(VerifyError::HeaderMissing(HEADERS[0].1.to_owned()));
     }
-    HEADERS.iter().position(|one| is_signed(one).is_some()).ok_or_else(|| VerifyError::mismatch(keys))
+    let secret_n = HEADERS.iter().position(|one| is_signed(one).is_some());
+    let secret_n = secret_n.ok_or_else(|| VerifyError::mismatch(keys))?;
+    Ok(Believed::of(secret_n, &[&request.body, time.as_bytes()]).at(time))
 }
 
 fn sign(keys: &Keys, body: &[u8], at: &SignAt) -> Result<Signed, SignError> {

@@ -19,12 +19,8 @@ const DIGEST: &str = "content-digest";
 /// How a setting says that a shared secret is bytes.
 const BASE64: &str = "base64:";
 
-fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
-    secret_of(request, keys).map(|secret_n| Believed::of(secret_n, &[&request.body]))
-}
-
 /// Any label whose key is ours; it must cover what the operator demands, and a covered digest must be the body's.
-fn secret_of(request: &RawRequest, keys: &Keys) -> Result<usize, VerifyError> {
+fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
     let malformed = |place: &str, why| VerifyError::malformed(place, why);
     let inputs =
         base::combined(request, INPUT).ok_or_else(|| VerifyError::HeaderMissing(INPUT.to_owned()))?;
@@ -36,20 +32,21 @@ fn secret_of(request: &RawRequest, keys: &Keys) -> Result<usize, VerifyError> {
     let mut why = VerifyError::mismatch(keys);
     for input in &inputs {
         match one((request, &digest), keys, input, &signatures) {
-            Ok(()) => return Ok(0),
+            Ok(believed) => return Ok(believed),
             Err(error) => why = error,
         }
     }
     Err(why)
 }
 
-/// `is_of_body` says whether the digest is the body's, once it is asked.
+/// `is_of_body` says whether the digest is the body's, once it is asked. A message without it names no event: two
+/// bodies may have it in common.
 fn one(
     (request, is_of_body): (&RawRequest, &dyn std::ops::Deref<Target = bool>),
     keys: &Keys,
     input: &base::Input,
     signatures: &str,
-) -> Result<(), VerifyError> {
+) -> Result<Believed, VerifyError> {
     let malformed = |place: &str, why| VerifyError::malformed(place, why);
     let demanded = keys.setting("required_components")?;
     let is_covered = |name: &str| input.components.iter().any(|component| component == name);
@@ -66,11 +63,11 @@ fn one(
     let message =
         message.ok_or_else(|| malformed(INPUT, "it covers what is not there, or what we do not know"))?;
     let id = input.text("keyid").ok_or_else(|| malformed(INPUT, "it names no key"))?;
-    if is_signed(keys, input, (&id, &message, &signature))? {
-        Ok(())
-    } else {
-        Err(VerifyError::mismatch(keys))
+    if !is_signed(keys, input, (&id, &message, &signature))? {
+        return Err(VerifyError::mismatch(keys));
     }
+    let signed = if is_covered(DIGEST) { Believed::of(0, &[message.as_bytes()]) } else { Believed::plain(0) };
+    Ok(signed.at(input.parameter("created").unwrap_or_default()))
 }
 
 /// The key decides how it is used. What the message says must agree; of RSA's two ways it may choose one.
@@ -93,6 +90,8 @@ fn is_signed(keys: &Keys, input: &base::Input, signed: (&str, &str, &[u8])) -> R
         PublicKey::Ed25519(_) => &[("ed25519", PublicScheme::Ed25519)],
         PublicKey::P256(_) => &[("ecdsa-p256-sha256", PublicScheme::P256Fixed)],
         PublicKey::P384(_) => &[("ecdsa-p384-sha384", PublicScheme::P384Fixed)],
+        // The registry of RFC 9421 has no algorithm for it.
+        PublicKey::P521(_) => &[],
         PublicKey::Rsa(_) | PublicKey::RsaParts(..) => {
             &[("rsa-pss-sha512", PublicScheme::RsaPssSha512), ("rsa-v1_5-sha256", PublicScheme::RsaSha256)]
         }

@@ -138,7 +138,8 @@ fn sample<'a>(kind: &'a Provider, event_type: Option<&str>) -> anyhow::Result<(&
 pub(super) fn sign(args: &SignArgs, file: Option<&Path>, kinds: &Kinds) -> anyhow::Result<ExitCode> {
     if args.vectors {
         // They have secrets of their own, so what is configured makes no difference.
-        say(own::vectors(find_kind(kinds, &args.kind)?, args.now)?);
+        let kind = find_kind(kinds, &args.kind)?;
+        say(own::vectors(kind, args.now, &dev_keys(kind)?)?);
         return Ok(ExitCode::SUCCESS);
     }
     let signer = signer(&args.kind, args.secret.as_deref(), file, kinds)?;

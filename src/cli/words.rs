@@ -16,6 +16,7 @@ pub(super) fn places(sources: &Sources) -> String {
         Source::Text(text) => format!("the text `{text}`"),
         Source::SignedId(_) => "the id that is signed".to_owned(),
         Source::SignedTime(_) => "the signed time".to_owned(),
+        Source::Place(_) => "its place in the batch".to_owned(),
     };
     sources.0.iter().map(one).collect::<Vec<_>>().join(" + ")
 }

@@ -12,6 +12,7 @@ impl Reader<'_> {
             Source::Json(pointers) => first_text(json()?, pointers),
             Source::Outer(pointers) => first_text(self.outer.ok_or("the body is not JSON")?, pointers),
             Source::Text(text) => Ok(text.clone()),
+            Source::Place(_) => Ok(read.event_n.to_string()),
             Source::List(_) => self.list.map(str::to_owned).ok_or_else(|| "it is in no list".to_owned()),
             Source::Member(names) => member(json()?, names),
             Source::OnlyMember(_) => only_member(read.text),

@@ -52,6 +52,10 @@ pub enum DevKey {
     Rsa,
     /// A certificate of that RSA key.
     Certificate,
+    /// Published as well: a key on P-521.
+    P521,
+    /// Published as well: the root of a chain of certificates, whose first one signs.
+    Chain,
 }
 
 impl DevKey {

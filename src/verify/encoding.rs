@@ -68,6 +68,11 @@ pub fn decode_base64url(text: &str) -> Option<Vec<u8>> {
     decoded(Encoding::Base64Url, text)
 }
 
+/// As [`decode_base64url`], of a content instead of a signature: of any length.
+pub fn decode_base64url_long(text: &str) -> Option<Vec<u8>> {
+    URL_SAFE_NO_PAD.decode(text).ok()
+}
+
 /// Hexadecimal of either case; `None` for anything else.
 pub fn decode_hex(text: &str) -> Option<Vec<u8>> {
     decoded(Encoding::HexAny, text)

@@ -7,12 +7,14 @@
 
 mod believed;
 mod canonical;
+mod chain;
 mod encoding;
 mod filled;
 mod form;
 mod handshake;
 mod jws;
 mod keys;
+mod p521;
 mod private;
 mod public;
 mod seal;
@@ -27,19 +29,20 @@ use http::{HeaderMap, Method};
 
 pub use believed::Believed;
 pub use canonical::{compact_json, php_serialized, sorted_json};
+pub use chain::{Vouched, vouched};
 pub use encoding::{
     Hash, base64_text, base64url_text, crc32, decode_base64, decode_base64_long, decode_base64url,
-    decode_hex, digest, hex_text, hmac, same,
+    decode_base64url_long, decode_hex, digest, hex_text, hmac, same,
 };
 pub use filled::{path_and_query, query_value};
 pub use form::{FIELDS_N_MAX, Form, form_with};
 pub use handshake::{Reply, reply};
-pub use jws::{Jws, jws_hs256, jws_signed};
+pub use jws::{Jws, jws_chained, jws_detached, jws_hs256, jws_signed};
 pub use keys::{KeyError, KeySource, KeyWanted, Keys};
 pub(crate) use private::is_published;
 pub use private::{DevKeys, SigningKey};
 pub use public::{Certificate, PublicKey, PublicScheme};
-pub use seal::{open_aes_gcm, seal_aes_gcm};
+pub use seal::{open_aes_128_cbc, open_aes_gcm, seal_aes_128_cbc, seal_aes_gcm};
 pub use sign::{SignAt, SignError, Signed, sign};
 pub(crate) use time::rfc3339_ms;
 pub use time::{check_timestamp, rfc3339_text};

@@ -1,6 +1,6 @@
 //! Private keys: the sender's side of public-key signatures, for `sign`, `send` and `serve --dev`.
 //!
-//! The RSA key and the certificate in `published/` are no secrets: everybody has them. `serve --dev` alone trusts
+//! The keys and certificates in `published/` are no secrets: everybody has them. `serve --dev` alone trusts
 //! them; a configuration that names them is refused ([`is_published`]).
 
 use std::fmt;
@@ -13,6 +13,7 @@ use x509_parser::der_parser::num_bigint::BigUint;
 use x509_parser::pem::Pem;
 
 use super::encoding::{Hash, digest, key_base64};
+use super::p521;
 use super::public::{PublicKey, PublicScheme};
 use crate::spec::DevKey;
 
@@ -21,6 +22,13 @@ const RSA_KEY: &str = include_str!("published/rsa_key.pem");
 const RSA_PUBLIC_KEY: &str = include_str!("published/rsa_public_key.pem");
 /// Of the same key, for senders that sign with a certificate.
 const CERTIFICATE: &str = include_str!("published/certificate.pem");
+/// Published as well, for senders that sign with ES512.
+const P521_KEY: &str = include_str!("published/p521_key.pem");
+const P521_PUBLIC_KEY: &str = include_str!("published/p521_public_key.pem");
+/// A root, what it vouches for (first the certificate that signs, with the marks of Apple's), and the key of that one.
+const CHAIN_ROOT: &str = include_str!("published/chain_root.pem");
+const CHAIN: &str = include_str!("published/chain.pem");
+const CHAIN_KEY: &str = include_str!("published/chain_key.pem");
 /// What stands before a point on P-256 in its `SubjectPublicKeyInfo`.
 const P256_SPKI_HEAD: &str = "3059301306072a8648ce3d020106082a8648ce3d030107034200";
 /// What stands before a SHA-1 digest in a signature of PKCS#1 v1.5 (RFC 8017, section 9.2).
@@ -36,6 +44,8 @@ enum Inner {
     Ed25519(Ed25519KeyPair),
     /// One key, for either form of its signatures.
     P256(EcdsaKeyPair, Box<EcdsaKeyPair>),
+    /// The private number of the published key, and its point.
+    P521(Vec<u8>, Vec<u8>),
     /// With its PKCS#8 text: `ring` does not sign with SHA-1, and one sender knows nothing else.
     Rsa(RsaKeyPair, Vec<u8>),
 }
@@ -70,6 +80,8 @@ impl SigningKey {
             Inner::Ed25519(pair)
         } else if let Some(pair) = p256(&signature::ECDSA_P256_SHA256_ASN1_SIGNING) {
             Inner::P256(pair, Box::new(p256(&signature::ECDSA_P256_SHA256_FIXED_SIGNING)?))
+        } else if let Some((number, point)) = p521_parts(der) {
+            Inner::P521(number, point)
         } else {
             Inner::Rsa(RsaKeyPair::from_pkcs8(der).ok()?, der.to_vec())
         };
@@ -90,14 +102,26 @@ impl SigningKey {
             (Inner::P256(der, _), PublicScheme::P256Der) => by_p256(der),
             (Inner::P256(_, fixed), PublicScheme::P256Fixed) => by_p256(fixed),
             (Inner::Rsa(pair, _), PublicScheme::RsaSha256) => by_rsa(pair, &signature::RSA_PKCS1_SHA256),
+            (Inner::P521(number, _), PublicScheme::P521Fixed) => p521::signed(number, message),
+            (Inner::Rsa(pair, _), PublicScheme::RsaSha512) => by_rsa(pair, &signature::RSA_PKCS1_SHA512),
             (Inner::Rsa(pair, _), PublicScheme::RsaPssSha512) => by_rsa(pair, &signature::RSA_PSS_SHA512),
             (Inner::Rsa(pair, der), PublicScheme::RsaSha1) => rsa_sha1(pair, der, message),
             _ => None,
         }
     }
 
+    /// Its public half.
+    fn public(&self) -> PublicKey {
+        match &*self.0 {
+            Inner::Ed25519(pair) => PublicKey::Ed25519(pair.public_key().as_ref().to_vec()),
+            Inner::P256(pair, _) => PublicKey::P256(pair.public_key().as_ref().to_vec()),
+            Inner::P521(_, point) => PublicKey::P521(point.clone()),
+            Inner::Rsa(pair, _) => PublicKey::Rsa(pair.public().as_ref().to_vec()),
+        }
+    }
+
     /// The public key as a setting holds it: 32 bytes in hexadecimal for Ed25519, else a SPKI in base64. `None`
-    /// for RSA, whose published key has a text of its own.
+    /// for RSA and P-521, whose published keys have texts of their own.
     pub fn public_text(&self) -> Option<String> {
         let point = |pair: &EcdsaKeyPair| {
             let head = hex::decode(P256_SPKI_HEAD).unwrap_or_default();
@@ -106,9 +130,24 @@ impl SigningKey {
         match &*self.0 {
             Inner::Ed25519(pair) => Some(hex::encode(pair.public_key())),
             Inner::P256(pair, _) => Some(point(pair)),
-            Inner::Rsa(..) => None,
+            Inner::P521(..) | Inner::Rsa(..) => None,
         }
     }
+}
+
+/// Private number and public point of a PKCS#8 key on P-521 (RFC 5915).
+fn p521_parts(pkcs8: &[u8]) -> Option<(Vec<u8>, Vec<u8>)> {
+    /// `secp521r1` in DER.
+    const CURVE: [u8; 7] = [6, 5, 43, 129, 4, 0, 35];
+    /// 1 + twice 66.
+    const POINT_BYTES: usize = 133;
+    let (_, outer) = parse_der(pkcs8).ok()?;
+    let inner = outer.as_sequence().ok()?.get(2)?.as_slice().ok()?;
+    let (_, key) = parse_der(inner).ok()?;
+    let number = key.as_sequence().ok()?.get(1)?.as_slice().ok()?.to_vec();
+    let point = inner.len().checked_sub(POINT_BYTES).and_then(|from| inner.get(from..))?.to_vec();
+    let is_p521 = pkcs8.windows(CURVE.len()).any(|window| window == CURVE) && point.first() == Some(&4);
+    is_p521.then_some((number, point))
 }
 
 /// PKCS#1 v1.5 with SHA-1, which `ring` verifies but does not make. Not in constant time: what is signed so is
@@ -150,7 +189,7 @@ impl DevKeys {
             match &*key.0 {
                 Inner::Ed25519(_) => keys.ed25519 = Some(key),
                 Inner::P256(..) => keys.p256 = Some(key),
-                Inner::Rsa(..) => return None,
+                Inner::P521(..) | Inner::Rsa(..) => return None,
             }
         }
         (keys.ed25519.is_some() && keys.p256.is_some()).then_some(keys)
@@ -161,6 +200,8 @@ impl DevKeys {
         match sort {
             DevKey::Ed25519 => self.ed25519.clone(),
             DevKey::P256 => self.p256.clone(),
+            DevKey::P521 => SigningKey::parse(P521_KEY),
+            DevKey::Chain => SigningKey::parse(CHAIN_KEY),
             DevKey::Rsa | DevKey::Certificate => SigningKey::parse(RSA_KEY),
         }
     }
@@ -171,6 +212,8 @@ impl DevKeys {
             DevKey::Ed25519 | DevKey::P256 => self.signing(sort)?.public_text(),
             DevKey::Rsa => Some(RSA_PUBLIC_KEY.to_owned()),
             DevKey::Certificate => Some(CERTIFICATE.to_owned()),
+            DevKey::P521 => Some(P521_PUBLIC_KEY.to_owned()),
+            DevKey::Chain => Some(CHAIN_ROOT.to_owned()),
         }
     }
 }
@@ -179,22 +222,34 @@ fn pem(der: &[u8]) -> String {
     format!("-----BEGIN {LABEL}-----\n{}\n-----END {LABEL}-----\n", super::base64_text(der))
 }
 
-/// Whether this is the published key, in whatever form: everybody can sign with it.
+/// The published certificates that vouch for each other, base64 of DER, from the one that signs to the root.
+pub(super) fn published_chain() -> Vec<String> {
+    let pems = [CHAIN, CHAIN_ROOT].into_iter().flat_map(|text| Pem::iter_from_buffer(text.as_bytes()));
+    pems.filter_map(Result::ok).map(|pem| super::base64_text(&pem.contents)).collect()
+}
+
+/// Whether a published key is in this text, in whatever form: everybody can sign with it.
 pub(crate) fn is_published(text: &str) -> bool {
-    let Some(ours) = SigningKey::parse(RSA_KEY) else { return false };
-    let Inner::Rsa(pair, _) = &*ours.0 else { return false };
-    match PublicKey::parse(text) {
-        Some(PublicKey::Rsa(der)) => der == pair.public().as_ref(),
-        Some(PublicKey::RsaParts(modulus, _)) => {
-            let own = signature::RsaPublicKeyComponents::<Vec<u8>>::from(pair.public());
-            let is_zero = |byte: &&u8| **byte == 0;
-            let given: Vec<u8> = modulus.iter().skip_while(is_zero).copied().collect();
-            own.n == given
-        }
-        _ => SigningKey::parse(text).is_some_and(|key| match &*key.0 {
-            Inner::Rsa(other, _) => other.public().as_ref() == pair.public().as_ref(),
-            _ => false,
-        }),
+    const BEGIN: &str = "-----BEGIN";
+    let ours = [RSA_PUBLIC_KEY, P521_PUBLIC_KEY, CHAIN_ROOT, CHAIN]
+        .map(|text| PublicKey::parse(text).map(comparable));
+    let is_ours = |text: &str| {
+        let key = PublicKey::parse(text).or_else(|| Some(SigningKey::parse(text)?.public()));
+        key.is_some_and(|key| ours.contains(&Some(comparable(key))))
+    };
+    let mut blocks = text.split(BEGIN).skip(1).map(|rest| format!("{BEGIN}{rest}"));
+    is_ours(text) || blocks.any(|block| is_ours(&block))
+}
+
+/// An RSA key as its modulus alone, whatever form it came in; any other as it is.
+fn comparable(key: PublicKey) -> PublicKey {
+    let modulus =
+        |der: &[u8]| Some(parse_der(der).ok()?.1.as_sequence().ok()?.first()?.as_slice().ok()?.to_vec());
+    let without_zeros = |bytes: Vec<u8>| bytes.into_iter().skip_while(|byte| *byte == 0).collect();
+    match key {
+        PublicKey::Rsa(der) => PublicKey::RsaParts(without_zeros(modulus(&der).unwrap_or(der)), Vec::new()),
+        PublicKey::RsaParts(modulus, _) => PublicKey::RsaParts(without_zeros(modulus), Vec::new()),
+        other => other,
     }
 }
 
@@ -202,11 +257,13 @@ pub(crate) fn is_published(text: &str) -> bool {
 mod tests {
     use super::*;
 
-    const SCHEMES: [PublicScheme; 6] = [
+    const SCHEMES: [PublicScheme; 8] = [
         PublicScheme::Ed25519,
         PublicScheme::P256Der,
         PublicScheme::P256Fixed,
+        PublicScheme::P521Fixed,
         PublicScheme::RsaSha256,
+        PublicScheme::RsaSha512,
         PublicScheme::RsaSha1,
         PublicScheme::RsaPssSha512,
     ];
@@ -219,6 +276,7 @@ mod tests {
             let sort = match scheme {
                 PublicScheme::Ed25519 => DevKey::Ed25519,
                 PublicScheme::P256Der | PublicScheme::P256Fixed => DevKey::P256,
+                PublicScheme::P521Fixed => DevKey::P521,
                 _ => DevKey::Rsa,
             };
             let signature = keys.signing(sort).and_then(|key| key.sign(scheme, b"message")).expect("signed");
@@ -226,17 +284,23 @@ mod tests {
                 |keys: &DevKeys| PublicKey::parse(&keys.setting(sort).expect("a text")).expect("a key");
             assert!(public(&keys).verifies(scheme, b"message", &signature), "{scheme:?}");
             assert!(!public(&keys).verifies(scheme, b"messagf", &signature), "{scheme:?}");
-            if sort != DevKey::Rsa {
+            if !matches!(sort, DevKey::Rsa | DevKey::P521) {
                 assert!(!public(&other).verifies(scheme, b"message", &signature), "{scheme:?}");
             }
         }
     }
 
+    const APPLE_ROOT: &str = include_str!("../../providers/apple_app_store/apple_root_ca_g3.pem");
+
     #[test]
     fn the_published_key_is_known_in_every_form() {
-        for text in [RSA_KEY, RSA_PUBLIC_KEY, CERTIFICATE] {
-            assert!(is_published(text));
+        let ours =
+            [RSA_KEY, RSA_PUBLIC_KEY, CERTIFICATE, P521_KEY, P521_PUBLIC_KEY, CHAIN_ROOT, CHAIN, CHAIN_KEY];
+        for text in ours {
+            assert!(is_published(text), "{text}");
+            assert!(is_published(&format!("{APPLE_ROOT}{text}")), "behind another");
         }
+        assert!(!is_published(APPLE_ROOT));
         let stem: String = RSA_PUBLIC_KEY.lines().filter(|line| !line.starts_with('-')).collect();
         assert!(is_published(&stem), "base64 alone");
         let keys = DevKeys::parse(&DevKeys::generate().expect("keys")).expect("readable");

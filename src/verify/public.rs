@@ -1,5 +1,5 @@
 //! Public keys as senders publish them, and signatures by them. Parsing is `x509-parser`, verification is
-//! `ring`; nothing here computes.
+//! `ring`, and `p521.rs` for the curve that it lacks; nothing here computes.
 
 use ring::signature::{self, UnparsedPublicKey, VerificationAlgorithm};
 use x509_parser::pem::Pem;
@@ -8,6 +8,7 @@ use x509_parser::public_key::PublicKey as Parsed;
 use x509_parser::x509::SubjectPublicKeyInfo;
 
 use super::encoding::{decode_base64url, decode_hex, key_base64};
+use super::p521;
 use crate::json::text_of;
 use crate::spec::Scheme;
 
@@ -25,8 +26,12 @@ pub enum PublicScheme {
     P256Fixed,
     /// ECDSA on P-384 with SHA-384; the signature is r and s.
     P384Fixed,
+    /// ECDSA on P-521 with SHA-512; the signature is r and s.
+    P521Fixed,
     /// RSA PKCS#1 v1.5 with SHA-256.
     RsaSha256,
+    /// RSA PKCS#1 v1.5 with SHA-512.
+    RsaSha512,
     /// RSA PKCS#1 v1.5 with SHA-1.
     RsaSha1,
     /// RSA-PSS with SHA-512.
@@ -55,6 +60,8 @@ pub enum PublicKey {
     P256(Vec<u8>),
     /// An uncompressed point.
     P384(Vec<u8>),
+    /// An uncompressed point.
+    P521(Vec<u8>),
     /// A PKCS#1 `RSAPublicKey` in DER.
     Rsa(Vec<u8>),
     /// Modulus and exponent, as a JWK has them.
@@ -98,13 +105,15 @@ impl PublicKey {
         rest.is_empty().then(|| Self::of_parsed(&spki)).flatten()
     }
 
-    fn of_parsed(spki: &SubjectPublicKeyInfo<'_>) -> Option<Self> {
+    pub(super) fn of_parsed(spki: &SubjectPublicKeyInfo<'_>) -> Option<Self> {
         let bytes = spki.subject_public_key.data.to_vec();
         match spki.parsed().ok()? {
             Parsed::RSA(_) => Some(Self::Rsa(bytes)),
             Parsed::EC(point) => match point.key_size() {
                 256 => Some(Self::P256(bytes)),
                 384 => Some(Self::P384(bytes)),
+                // In whole bytes.
+                528 => Some(Self::P521(bytes)),
                 _ => None,
             },
             Parsed::Unknown(_) if spki.algorithm.algorithm == x509_parser::oid_registry::OID_SIG_ED25519 => {
@@ -121,6 +130,7 @@ impl PublicKey {
             ("RSA", _) => Some(Self::RsaParts(part("/n")?, part("/e")?)),
             ("EC", Some("P-256")) => Some(Self::P256([vec![4], part("/x")?, part("/y")?].concat())),
             ("EC", Some("P-384")) => Some(Self::P384([vec![4], part("/x")?, part("/y")?].concat())),
+            ("EC", Some("P-521")) => Some(Self::P521([vec![4], part("/x")?, part("/y")?].concat())),
             ("OKP", Some("Ed25519")) => part("/x").map(Self::Ed25519),
             _ => None,
         }
@@ -137,6 +147,7 @@ impl PublicKey {
             (Self::P256(key), PublicScheme::P256Der) => by(&signature::ECDSA_P256_SHA256_ASN1, key),
             (Self::P256(key), PublicScheme::P256Fixed) => by(&signature::ECDSA_P256_SHA256_FIXED, key),
             (Self::P384(key), PublicScheme::P384Fixed) => by(&signature::ECDSA_P384_SHA384_FIXED, key),
+            (Self::P521(key), PublicScheme::P521Fixed) => p521::verifies(key, message, signature),
             (Self::Rsa(key), scheme) => rsa(scheme).is_some_and(|algorithm| by(algorithm, key)),
             (Self::RsaParts(n, e), scheme) => rsa(scheme).is_some_and(|algorithm| {
                 signature::RsaPublicKeyComponents { n, e }.verify(algorithm, message, signature).is_ok()
@@ -149,6 +160,7 @@ impl PublicKey {
 fn rsa(scheme: PublicScheme) -> Option<&'static signature::RsaParameters> {
     match scheme {
         PublicScheme::RsaSha256 => Some(&signature::RSA_PKCS1_2048_8192_SHA256),
+        PublicScheme::RsaSha512 => Some(&signature::RSA_PKCS1_2048_8192_SHA512),
         PublicScheme::RsaSha1 => Some(&signature::RSA_PKCS1_2048_8192_SHA1_FOR_LEGACY_USE_ONLY),
         PublicScheme::RsaPssSha512 => Some(&signature::RSA_PSS_2048_8192_SHA512),
         _ => None,

@@ -1,6 +1,20 @@
-//! AES-GCM, for senders that encrypt what they send.
+//! AES-GCM, for senders that encrypt what they send, and AES-CBC for one that encrypts its checksums.
 
+use aes::Aes128;
+use cbc::cipher::block_padding::Pkcs7;
+use cbc::cipher::{BlockDecryptMut, BlockEncryptMut, KeyIvInit};
 use ring::aead::{AES_128_GCM, AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
+
+/// The plain text of `sealed`, AES-128-CBC with the padding of PKCS#7; `None` where it has none. That says nothing about
+/// who sealed it.
+pub fn open_aes_128_cbc(key: &[u8], iv: &[u8], sealed: &[u8]) -> Option<Vec<u8>> {
+    cbc::Decryptor::<Aes128>::new_from_slices(key, iv).ok()?.decrypt_padded_vec_mut::<Pkcs7>(sealed).ok()
+}
+
+/// The other way, for kinds that sign.
+pub fn seal_aes_128_cbc(key: &[u8], iv: &[u8], plain: &[u8]) -> Option<Vec<u8>> {
+    Some(cbc::Encryptor::<Aes128>::new_from_slices(key, iv).ok()?.encrypt_padded_vec_mut::<Pkcs7>(plain))
+}
 
 fn key(key: &[u8]) -> Option<LessSafeKey> {
     // The length decides: an official SDK's tests use half of the documented 32 bytes.
@@ -52,5 +66,19 @@ mod tests {
         assert_eq!(open_aes_gcm(&key, &nonce, b"a", &sealed[1..]), None);
         assert_eq!(open_aes_gcm(&key[..31], &nonce, b"a", &sealed), None);
         assert_eq!(open_aes_gcm(&key, &nonce[..11], b"a", b""), None);
+    }
+
+    #[test]
+    fn aes_cbc_is_that_of_another_library() {
+        // openssl enc -aes-128-cbc -K 30313233343536373839616263646566 -iv 40404040262626262323232324242424
+        let (key, iv) = (b"0123456789abcdef", b"@@@@&&&&####$$$$");
+        let sealed =
+            super::super::decode_base64("vOyni+dT0Gvb2bc3kXSiDUexx79tH0/dUAer++sJN6M=").expect("base64");
+        assert_eq!(seal_aes_128_cbc(key, iv, b"which event is it?").as_ref(), Some(&sealed));
+        assert_eq!(open_aes_128_cbc(key, iv, &sealed).as_deref(), Some(b"which event is it?".as_slice()));
+        assert_eq!(open_aes_128_cbc(b"0123456789abcdeg", iv, &sealed), None);
+        assert_eq!(open_aes_128_cbc(key, iv, &sealed[1..]), None);
+        assert_eq!(open_aes_128_cbc(key, iv, b""), None);
+        assert_eq!(open_aes_128_cbc(&key[1..], iv, &sealed), None);
     }
 }

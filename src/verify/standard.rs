@@ -59,6 +59,8 @@ pub(super) fn verify_family(
     let mut is_any_ours = false;
     for item in signatures.split(' ').take(SIGNATURES_N_MAX) {
         let Some((version, text)) = item.split_once(',') else { continue };
+        // Supabase Auth joins several with `, ` (hookshttp.go), which the libraries for JavaScript take.
+        let text = text.strip_suffix(',').unwrap_or(text);
         let Some(signature) = STANDARD.decode(text).ok().filter(|bytes| !bytes.is_empty()) else { continue };
         let matched = match version {
             "v1" => macs.get_or_insert_with(|| keys.macs(&parts)).matches(None, &signature),

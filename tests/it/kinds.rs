@@ -38,8 +38,17 @@ impl Case {
     fn signs_all_bytes(&self) -> bool {
         // Adyen and SNS sign fields, NOWPayments the JSON whatever its white space, and forms may be escaped
         // otherwise.
-        const PARTS: [&str; 8] =
-            ["adyen", "aws_sns", "nowpayments", "alipay", "billplz", "braintree", "paddle_classic", "twilio"];
+        const PARTS: [&str; 9] = [
+            "adyen",
+            "apple_app_store",
+            "aws_sns",
+            "nowpayments",
+            "alipay",
+            "billplz",
+            "braintree",
+            "paddle_classic",
+            "twilio",
+        ];
         self.provider.spec().signature.weak.is_none() && !PARTS.contains(&self.name())
     }
 }

@@ -122,10 +122,8 @@ fn no_kind_is_left_half_filled_in() {
         let listed: Vec<&str> = kind.sample_list().iter().map(|(_, text)| *text).collect();
         for entry in std::fs::read_dir(folder(name).join("samples")).into_iter().flatten() {
             let path = entry.unwrap().path();
-            if path.file_name().is_some_and(|name| name == "sources.toml") {
-                continue;
-            }
-            if !listed.contains(&std::fs::read_to_string(&path).unwrap().as_str()) {
+            let is_list = path.extension().is_some_and(|one| one == "toml");
+            if !is_list && !listed.contains(&std::fs::read_to_string(&path).unwrap().as_str()) {
                 left.push(format!(
                     "{name}: list samples/{} in mod.rs",
                     path.file_name().unwrap().to_string_lossy()
@@ -300,4 +298,34 @@ fn a_key_that_no_setting_holds_is_asked_for_by_its_id() {
     assert_eq!(refused.step(), "secret", "{refused}");
     let provider = provider.with_key_source(std::sync::Arc::new(Fetched(jwk)));
     assert!(provider.verify(vector.request().unwrap()).is_ok());
+}
+
+#[test]
+fn what_apple_signs_inside_a_notification_is_opened_and_has_to_be_of_the_same_app() {
+    let kind = builtin().into_iter().find(|k| k.kind() == "apple_app_store").unwrap();
+    let provider = dev(&kind);
+    let read = |transaction: serde_json::Value| {
+        let body = serde_json::json!({
+            "notificationType": "DID_RENEW", "notificationUUID": "1", "signedDate": NOW_S * 1_000,
+            "data": { "bundleId": "com.example", "environment": "Production", "signedTransactionInfo": transaction },
+        });
+        let at = sign_at(&provider, "DID_RENEW");
+        let signed = provider.sign(body.to_string().as_bytes(), &at).unwrap();
+        let verified = provider.verify(request(&signed.headers, &signed.body, &at.url, NOW_S)).unwrap();
+        provider.read(&verified).remove(0)
+    };
+    let of = |bundle: &str, signed_s: i64| serde_json::json!({ "transactionId": "23456", "bundleId": bundle, "signedDate": signed_s * 1_000 });
+    let event = read(of("com.example", NOW_S));
+    assert_eq!((event.event_type.as_str(), event.unreadable), ("DID_RENEW", None));
+    let payload: serde_json::Value = serde_json::from_slice(&event.payload).unwrap();
+    assert_eq!(payload.pointer("/data/signedTransactionInfo/transactionId").unwrap(), "23456");
+    for (transaction, why) in [
+        (of("com.example.other", NOW_S), "another app"),
+        (of("com.example", 1_600_000_000), "not valid when it was signed"),
+        (serde_json::json!("e30.e30.e30"), "no"),
+        (serde_json::json!(7), "no text"),
+    ] {
+        let told = read(transaction).unreadable.unwrap_or_default();
+        assert!(told.contains("/data/signedTransactionInfo") && told.contains(why), "{why}: {told}");
+    }
 }

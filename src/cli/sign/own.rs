@@ -2,23 +2,35 @@
 //!
 //! They show that the spec says one thing throughout; that the sender does the same only a recorded request shows.
 
-use serde_json::json;
+use serde_json::{Map, Value, json};
 
 use super::super::send::spoil;
 use super::sample;
-use crate::config::{KindSettings, Secret};
-use crate::provider::{Provider, dev_secret, filled_sample};
-use crate::spec::Spec;
-use crate::vectors::{Vector, judge_one};
-use crate::verify::{SignAt, Signed};
+use crate::config::KindSettings;
+use crate::provider::{ActiveProvider, Provider, dev_secret, dev_settings, filled_sample};
+use crate::spec::{DevKey, Scheme, SettingForm, Spec};
+use crate::vectors::{Judged, Vector, judge_one};
+use crate::verify::{DevKeys, SignAt, Signed};
 
 /// When they are signed unless `--now` says otherwise. Unix seconds.
 const NOW_S: i64 = 1_767_225_600;
+/// Public keys whose private halves nobody has, for who trusts another sender.
+const STRANGE_ED25519: &str = "9274bb97b2766ca423943fc76b1da23c66f777b2ed61547787f9e3db43cdbe4e";
+const STRANGE_P256: &str = "MFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAEWuhowuCaDHYNnOnLRtopENtZxklz7YDS0ftt4vbar7b/TYfA4uZxAf8dt5e0bpc8Y0JYKRbAxOEXyw/b+k2I3w==";
+const STRANGE_P521: &str = "MIGbMBAGByqGSM49AgEGBSuBBAAjA4GGAAQAXpsdA93xSjwtPN+08lTkHjfSQbZPMjri+N76QbTtgLRQtlYh45RhJcX2FBmvThlvw0TVnrMwzwkc2SkVXfSuvbwBxSkjZfNZrdsZIEnyt4OfJNrj+Woaufs+zu7V1KGetv43+LzqjrzhpxJ6+haGE4Bn8Kydr52d5vES770SbNfNOPI=";
+/// Of an RSA key.
+const STRANGE_CERTIFICATE: &str = include_str!("stranger.pem");
 
-/// One request to be: who signs, when, and what becomes of it.
-struct Case {
+/// Whom a receiver trusts.
+struct Trusted {
+    secrets: Vec<String>,
+    settings: KindSettings,
+}
+
+/// One request to be: who is asked to believe it, when it is signed, and what becomes of it.
+struct Case<'a> {
     suffix: &'static str,
-    secret: String,
+    trusted: &'a Trusted,
     signed_at_s: i64,
     is_spoilt: bool,
     expect: &'static str,
@@ -26,14 +38,18 @@ struct Case {
 }
 
 /// The list, as `vectors.json` has it: good, tampered, signed with another secret and, if a time is signed, stale.
-pub(super) fn vectors(kind: &Provider, now_s: Option<i64>) -> anyhow::Result<String> {
+/// Each says what it is judged with as the configuration does.
+pub(super) fn vectors(kind: &Provider, now_s: Option<i64>, keys: &DevKeys) -> anyhow::Result<String> {
     let now_s = now_s.unwrap_or(NOW_S);
     let spec = kind.spec().map_err(Clone::clone)?;
-    let secret = dev_secret(spec);
-    let other = dev_secret(&Spec { kind: "another".to_owned(), ..spec.clone() });
+    if spec.signature.scheme == Scheme::Unsigned {
+        anyhow::bail!("kind `{}` signs nothing: there is nothing that a vector could show", spec.kind);
+    }
+    let sender = kind.dev(keys).map_err(|why| anyhow::anyhow!("{why}"))?;
+    let (ours, another) = (trusted(spec, keys), another(spec, keys));
     let case = |suffix, expect, note| Case {
         suffix,
-        secret: secret.clone(),
+        trusted: &ours,
         signed_at_s: now_s,
         is_spoilt: false,
         expect,
@@ -43,7 +59,7 @@ pub(super) fn vectors(kind: &Provider, now_s: Option<i64>) -> anyhow::Result<Str
         case("ok", "valid", "signed by the rule"),
         Case { is_spoilt: true, ..case("tampered", "invalid", "one byte changed after signing") },
         Case {
-            secret: other,
+            trusted: &another,
             ..case("wrong-secret", "invalid", "signed with a secret that is not configured")
         },
     ];
@@ -54,57 +70,149 @@ pub(super) fn vectors(kind: &Provider, now_s: Option<i64>) -> anyhow::Result<Str
     let (event_type, sample) = sample(kind, None)?;
     let mut lines = Vec::new();
     for case in cases {
-        let body = filled_sample(sample, "1", now_s);
+        // The time that is signed may be one of the body's own.
+        let body = filled_sample(sample, "1", case.signed_at_s);
         let at = SignAt {
             now_s: case.signed_at_s,
             url: format!("https://hooks.example.com/webhooks/{}", spec.kind),
             id: "1".to_owned(),
             event_type: event_type.to_owned(),
         };
-        let vector = vector(kind, (&case, &secret), (body.as_bytes(), &at, now_s))?;
+        let vector = vector((kind, spec, &sender), &case, (body.as_bytes(), &at, now_s))?;
         lines.push(format!("  {vector}"));
     }
     Ok(format!("[\n{}\n]", lines.join(",\n")))
 }
 
-fn vector(
-    kind: &Provider,
-    (case, secret): (&Case, &str),
-    (body, at, now_s): (&[u8], &SignAt, i64),
-) -> anyhow::Result<serde_json::Value> {
-    let sender = kind
-        .judge_with(&[Secret::new(case.secret.as_str())], &KindSettings::default())
-        .map_err(|why| anyhow::anyhow!("{why}"))?;
-    let signed = sender.sign(body, at)?;
-    let written = |signed: &Signed| {
-        let headers: serde_json::Map<String, serde_json::Value> =
-            signed.headers.iter().map(|(name, value)| (name.clone(), json!(value))).collect();
-        json!({
-            "id": format!("{}-own-{}", kind.kind(), case.suffix), "kind": kind.kind(), "secrets": [secret],
-            "url": at.url, "headers": headers, "body": String::from_utf8_lossy(&signed.body), "now": now_s,
-            "expect": case.expect, "note": case.note, "origin": "hooklatch sign --vectors",
-        })
+/// What `serve --dev` trusts, which is whom `sign` plays.
+fn trusted(spec: &Spec, keys: &DevKeys) -> Trusted {
+    let secrets = if spec.takes_secrets() { vec![dev_secret(spec)] } else { Vec::new() };
+    Trusted { secrets, settings: dev_settings(spec, keys) }
+}
+
+/// The same with other secrets and keys: nobody signs with them.
+fn another(spec: &Spec, keys: &DevKeys) -> Trusted {
+    let ours = trusted(spec, keys);
+    let other = dev_secret(&Spec { kind: "another".to_owned(), ..spec.clone() });
+    let secrets = ours.secrets.iter().map(|_| other.clone()).collect();
+    let is_secret = |name: &str| {
+        spec.signature.keys.as_deref() == Some(name) || spec.secret_settings().any(|(known, _)| known == name)
     };
-    let mut variants = vec![signed.clone()];
-    if case.is_spoilt {
-        // Where the body is not signed, it is the signature that has to be spoilt.
-        let (mut body, mut headers) = (signed.clone(), signed);
-        spoil(&mut body.body);
-        for (_, value) in &mut headers.headers {
-            let mut bytes = value.clone().into_bytes();
-            spoil(&mut bytes);
-            *value = String::from_utf8_lossy(&bytes).into_owned();
-        }
-        variants = vec![body, headers];
+    let mut settings = KindSettings::default();
+    for one in ours.settings.iter() {
+        let key = spec.setting.iter().find(|known| known.name == one.name).and_then(|known| known.dev_key);
+        let text = match key {
+            Some(DevKey::Ed25519) => STRANGE_ED25519,
+            Some(DevKey::P256) => STRANGE_P256,
+            Some(DevKey::P521) => STRANGE_P521,
+            Some(DevKey::Rsa | DevKey::Certificate | DevKey::Chain) => STRANGE_CERTIFICATE,
+            None if is_secret(&one.name) => &other,
+            None => one.value.reveal(),
+        };
+        settings.push(&one.name, one.id.as_deref(), text);
     }
-    let fitting = variants.iter().map(written).find(|written| {
-        let vector: Result<Vector, _> = serde_json::from_value(written.clone());
-        vector.is_ok_and(|vector| !judge_one(&vector, std::slice::from_ref(kind)).is_wrong)
-    });
+    Trusted { secrets, settings }
+}
+
+/// As `[providers.NAME.settings]` has them.
+fn written(spec: &Spec, settings: &KindSettings) -> Value {
+    let mut written = Map::new();
+    for known in spec.setting.iter().filter(|known| settings.has(&known.name)) {
+        let all = settings.all(&known.name);
+        let value = match known.form {
+            SettingForm::Text => json!(settings.text(&known.name)),
+            SettingForm::List => all.map(|one| json!(one.value.reveal())).collect(),
+            SettingForm::Named => all.map(|one| json!({ "id": one.id, "key": one.value.reveal() })).collect(),
+        };
+        written.insert(known.name.clone(), value);
+    }
+    written.into()
+}
+
+fn vector(
+    (kind, spec, sender): (&Provider, &Spec, &ActiveProvider),
+    case: &Case<'_>,
+    (body, at, now_s): (&[u8], &SignAt, i64),
+) -> anyhow::Result<Value> {
+    let signed = sender.sign(body, at)?;
+    let settings = written(spec, &case.trusted.settings);
+    let written = |signed: &Signed| {
+        let headers: Map<String, Value> =
+            signed.headers.iter().map(|(name, value)| (name.clone(), json!(value))).collect();
+        let mut vector = json!({
+            "id": format!("{}-own-{}", kind.kind(), case.suffix), "kind": kind.kind(),
+            "secrets": case.trusted.secrets, "url": at.url, "headers": headers,
+            "body": String::from_utf8_lossy(&signed.body), "now": now_s, "expect": case.expect,
+            "note": case.note, "origin": "hooklatch sign --vectors",
+        });
+        if let (Some(vector), false) = (vector.as_object_mut(), case.trusted.settings.iter().next().is_none())
+        {
+            vector.insert("settings".to_owned(), settings.clone());
+        }
+        vector
+    };
+    let judged = |written: &Value| {
+        let vector: Vector = serde_json::from_value(written.clone()).ok()?;
+        Some(judge_one(&vector, std::slice::from_ref(kind))).filter(|judged| !judged.is_wrong)
+    };
+    let variants = if case.is_spoilt { spoilt(&signed) } else { vec![signed] };
+    let mut fitting = variants.iter().map(written).filter_map(|written| Some((judged(&written)?, written)));
+    // A byte of no token may be missed as well, but shows less.
+    let first = fitting.next();
+    let by_signature = |(judged, _): &(Judged, Value)| judged.expect == "valid" || judged.step == "signature";
+    let is_best = first.as_ref().is_none_or(by_signature);
+    let best = if is_best { first } else { fitting.find(by_signature).or(first) };
+    let fitting = best.map(|(_, written)| written);
     fitting.ok_or_else(|| {
         let (kind, suffix) = (kind.kind(), case.suffix);
         anyhow::anyhow!(
             "no vector `{kind}-own-{suffix}` can be made by this spec: record one from the sender"
         )
     })
+}
+
+/// The request with a byte changed: of its body; where that is not signed, of its headers; and where the token is in
+/// the body, which is then all that decides, of any of the body's texts and numbers.
+fn spoilt(signed: &Signed) -> Vec<Signed> {
+    let (mut body, mut headers) = (signed.clone(), signed.clone());
+    spoil(&mut body.body);
+    for (_, value) in &mut headers.headers {
+        let mut bytes = value.clone().into_bytes();
+        spoil(&mut bytes);
+        *value = String::from_utf8_lossy(&bytes).into_owned();
+    }
+    let places = (1..=signed.body.len()).rev().map(|length| {
+        let mut one = signed.clone();
+        spoil(one.body.get_mut(..length).unwrap_or_default());
+        one
+    });
+    [body, headers].into_iter().chain(places).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::vectors::judge;
+
+    #[test]
+    fn every_kind_makes_vectors_of_its_own_that_hold_without_any_configuration() {
+        let keys = DevKeys::parse(&DevKeys::generate().expect("keys")).expect("readable");
+        let kinds = crate::providers::builtin();
+        let is_signed = |kind: &&Provider| kind.spec().expect("a spec").signature.scheme != Scheme::Unsigned;
+        let wrong = kinds.iter().filter(is_signed).filter_map(|kind| {
+            let made = match vectors(kind, None, &keys) {
+                Ok(made) => made,
+                Err(why) => return Some(format!("{}: {why}", kind.kind())),
+            };
+            let judged = judge(&made, &kinds).expect("vectors");
+            let spec = kind.spec().expect("a spec");
+            let cases_n = if spec.signature.tolerance_s.is_some() { 4 } else { 3 };
+            assert_eq!(judged.len(), cases_n, "{}", kind.kind());
+            assert!(judged.iter().all(|one| !one.is_wrong), "{judged:#?}");
+            // The one that fails for its key does so because of the key.
+            let step = judged.iter().find(|one| one.id.ends_with("-wrong-secret")).map(|one| one.step);
+            (step != Some("signature")).then(|| format!("{}: {step:?}", kind.kind()))
+        });
+        assert_eq!(wrong.collect::<Vec<_>>(), Vec::<String>::new());
+    }
 }
