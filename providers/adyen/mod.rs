@@ -1,4 +1,5 @@
-//! Adyen: an HMAC over eight fields of every item, inside the item. How the rest is read: `provider.toml`.
+//! Adyen: an HMAC over eight fields of every item, inside the item; or one over the whole body, in a header. How the
+//! rest is read: `provider.toml`.
 
 use crate::prelude::*;
 
@@ -8,61 +9,108 @@ pub(super) fn provider() -> Provider {
         ("AUTHORISATION", include_str!("samples/AUTHORISATION.json")),
         ("CAPTURE", include_str!("samples/CAPTURE.json")),
         ("REFUND", include_str!("samples/REFUND.json")),
+        ("CHARGEBACK", include_str!("samples/CHARGEBACK.json")),
+        (
+            "balancePlatform.accountHolder.created",
+            include_str!("samples/balancePlatform.accountHolder.created.json"),
+        ),
+        (
+            "balancePlatform.balanceAccount.created",
+            include_str!("samples/balancePlatform.balanceAccount.created.json"),
+        ),
+        (
+            "balancePlatform.balanceAccount.balance.updated",
+            include_str!("samples/balancePlatform.balanceAccount.balance.updated.json"),
+        ),
+        ("balancePlatform.transfer.updated", include_str!("samples/balancePlatform.transfer.updated.json")),
+        ("balancePlatform.dispute.created", include_str!("samples/balancePlatform.dispute.created.json")),
+        ("balancePlatform.report.created", include_str!("samples/balancePlatform.report.created.json")),
+        ("recurring.token.created", include_str!("samples/recurring.token.created.json")),
+        ("paymentMethod.created", include_str!("samples/paymentMethod.created.json")),
     ])
 }
 
-/// The signed fields, in Adyen's order. Values are joined by `:` and not escaped (adyen-java-api-library,
-/// `HMACValidatorTest`); a missing field is empty.
-const FIELDS: [&str; 8] = [
-    "/pspReference",
-    "/originalReference",
-    "/merchantAccountCode",
-    "/merchantReference",
-    "/amount/value",
-    "/amount/currency",
-    "/eventCode",
-    "/success",
-];
-const PLACE: &str = "additionalData.hmacSignature";
-
-fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
-    secret_of(request, keys).map(|secret_n| Believed::of(secret_n, &[&request.body]))
+/// What a signed field may hold.
+#[derive(Clone, Copy)]
+enum Form {
+    /// Anything but the colon that joins the fields.
+    Part,
+    /// The merchant's own reference: anything.
+    Free,
+    /// A whole number, or nothing.
+    Number,
+    /// Three capitals, or nothing.
+    Currency,
+    /// Capitals, digits and `_`.
+    Code,
+    /// `true` or `false`.
+    Truth,
 }
 
+/// The signed fields, in Adyen's order. Values are joined by `:` and not escaped (adyen-java-api-library,
+/// `HMACValidatorTest`); a missing field is empty. Were a colon allowed in more than one of them, one signature would
+/// fit a text that is cut in two ways, and so two events.
+const FIELDS: [(&str, Form); 8] = [
+    ("/pspReference", Form::Part),
+    ("/originalReference", Form::Part),
+    ("/merchantAccountCode", Form::Part),
+    ("/merchantReference", Form::Free),
+    ("/amount/value", Form::Number),
+    ("/amount/currency", Form::Currency),
+    ("/eventCode", Form::Code),
+    ("/success", Form::Truth),
+];
+const HEADER: &str = "hmacsignature";
+const PLACE: &str = "additionalData.hmacSignature";
+
 /// Newer notifications sign the whole body in a header; standard ones every item. One bad item refuses all.
-fn secret_of(request: &RawRequest, keys: &Keys) -> Result<usize, VerifyError> {
-    if request.headers.contains_key("hmacsignature") {
-        let signature = base64_text("hmacsignature", deciding_header(&request.headers, "hmacsignature")?)?;
-        return keys
-            .mac_matches(&[&request.body], &signature)
-            .ok_or(VerifyError::Mismatch { keys_n: keys.len() });
+fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
+    if request.headers.contains_key(HEADER) {
+        return whole(request, keys);
     }
     let items =
         items(&request.body).ok_or_else(|| malformed("the body is not a list of notification items"))?;
-    let mut oldest = None;
+    let (mut oldest, mut texts) = (None, Vec::with_capacity(items.len()));
     for item in items {
         let item = Json::parse(item).ok_or_else(|| malformed("an item is not JSON"))?;
         let text =
             item.text("/additionalData/hmacSignature").map_err(|_| malformed("an item has no signature"))?;
         let signature = base64_text(PLACE, &text)?;
-        let content =
-            content(&item).ok_or_else(|| malformed("a signed field is there twice or is no text"))?;
+        let content = content(&item).map_err(malformed)?;
         let matched = keys.mac_matches(&[content.as_bytes()], &signature);
         oldest = oldest.max(Some(matched.ok_or(VerifyError::Mismatch { keys_n: keys.len() })?));
+        texts.push(content);
     }
-    oldest.ok_or_else(|| malformed("the body has no item"))
+    let secret_n = oldest.ok_or_else(|| malformed("the body has no item"))?;
+    Ok(Believed::each(secret_n, &texts))
 }
 
-/// Writes each item's signature into it.
+/// A body that is no object would be the text of an item's eight fields, with their signature in the header.
+fn whole(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
+    let is_object = request.body.trim_ascii_start().starts_with(b"{") && Json::parse(&request.body).is_some();
+    if !is_object {
+        return Err(VerifyError::malformed("body", "it is no JSON object"));
+    }
+    let signature = base64_text(HEADER, deciding_header(&request.headers, HEADER)?)?;
+    let matched = keys.mac_matches(&[&request.body], &signature);
+    let secret_n = matched.ok_or(VerifyError::Mismatch { keys_n: keys.len() })?;
+    Ok(Believed::of(secret_n, &[&request.body]))
+}
+
+/// Writes each item's signature into it; a body without items is signed in the header.
 fn sign(keys: &Keys, body: &[u8], _: &SignAt) -> Result<Signed, SignError> {
     let wrong = |why: &str| SignError::Body(why.to_owned());
     let mut value: serde_json::Value = serde_json::from_slice(body).map_err(|_| wrong("it is not JSON"))?;
-    let list = value.pointer_mut("/notificationItems").and_then(serde_json::Value::as_array_mut);
-    for item in list.ok_or_else(|| wrong("it has no notificationItems"))? {
+    let Some(list) = value.pointer_mut("/notificationItems").and_then(serde_json::Value::as_array_mut) else {
+        let signature = keys.sign_base64(body).ok_or(SignError::NoSigningKey)?;
+        return Ok(Signed::json(body.to_vec()).with(HEADER, signature).with("protocol", "HmacSHA256"));
+    };
+    for item in list {
         let item =
             item.get_mut("NotificationRequestItem").ok_or_else(|| wrong("an item has another shape"))?;
-        let content = Json::parse(item.to_string().as_bytes()).as_ref().and_then(content);
-        let content = content.ok_or_else(|| wrong("a signed field is no text"))?;
+        let text = item.to_string();
+        let item_read = Json::parse(text.as_bytes()).ok_or_else(|| wrong("an item is not JSON"))?;
+        let content = content(&item_read).map_err(wrong)?;
         let signature = keys.sign_base64(content.as_bytes()).ok_or(SignError::NoSigningKey)?;
         let extra = item.get_mut("additionalData").and_then(serde_json::Value::as_object_mut);
         let extra = extra.ok_or_else(|| wrong("an item has no additionalData"))?;
@@ -78,9 +126,37 @@ fn items(body: &[u8]) -> Option<Vec<&[u8]>> {
 }
 
 /// What is signed of one item. A field that is there twice has no one value; `null` is as good as missing.
-fn content(item: &Json<'_>) -> Option<String> {
-    let values: Option<Vec<String>> = FIELDS.iter().map(|pointer| item.text_or_empty(pointer)).collect();
-    Some(values?.join(":"))
+fn content(item: &Json<'_>) -> Result<String, &'static str> {
+    let mut values = Vec::with_capacity(FIELDS.len());
+    for (pointer, form) in FIELDS {
+        let value = item.text_or_empty(pointer).ok_or("a signed field is there twice or is no text")?;
+        if !form.fits(&value) {
+            return Err("a signed field has another form than Adyen's");
+        }
+        values.push(value);
+    }
+    if values.first().is_none_or(String::is_empty) {
+        return Err("an item has no pspReference");
+    }
+    Ok(values.join(":"))
+}
+
+impl Form {
+    fn fits(self, value: &str) -> bool {
+        match self {
+            Self::Free => true,
+            Self::Part => !value.contains(':'),
+            Self::Number => value.strip_prefix('-').unwrap_or(value).bytes().all(|c| c.is_ascii_digit()),
+            Self::Currency => {
+                value.is_empty() || value.len() == 3 && value.bytes().all(|c| c.is_ascii_uppercase())
+            }
+            Self::Code => {
+                let is_fit = |c: u8| c.is_ascii_uppercase() || c.is_ascii_digit() || c == b'_';
+                !value.is_empty() && value.bytes().all(is_fit)
+            }
+            Self::Truth => matches!(value, "true" | "false"),
+        }
+    }
 }
 
 fn base64_text(place: &str, text: &str) -> Result<Vec<u8>, VerifyError> {

@@ -8,37 +8,69 @@ pub(super) fn provider() -> Provider {
         ("TRADE_SUCCESS", include_str!("samples/TRADE_SUCCESS.json")),
         ("TRADE_CLOSED", include_str!("samples/TRADE_CLOSED.json")),
         ("TRADE_FINISHED", include_str!("samples/TRADE_FINISHED.json")),
+        ("CAPTURE_RESULT", include_str!("samples/CAPTURE_RESULT.json")),
+        ("TOKEN_CANCELED", include_str!("samples/TOKEN_CANCELED.json")),
+        ("CREATE", include_str!("samples/CREATE.json")),
     ])
 }
 
 /// Where the public keys are.
 const KEYS: &str = "alipay_public_key_pem";
+/// What tells which event it is. The signed text does not escape the `&` that joins its fields, so none of these may
+/// hold one, nor may another field hold one of these behind it.
+const NAMING: [&str; 4] = ["notify_id", "notify_type", "trade_status", "msg_method"];
+/// What tells what it is worth.
+const DECIDING: [&str; 5] = ["app_id", "seller_id", "out_trade_no", "trade_no", "total_amount"];
 
 fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
-    secret_of(request, keys).map(|secret_n| Believed::of(secret_n, &[&request.body]))
-}
-
-fn secret_of(request: &RawRequest, keys: &Keys) -> Result<usize, VerifyError> {
     if request.headers.contains_key("signature") { global(request, keys) } else { notify(request, keys) }
 }
 
 /// All fields but `sign`, sorted, decoded, without empty ones. Only RSA2 is taken, whatever `sign_type` says;
 /// some products sign `sign_type` as well.
-fn notify(request: &RawRequest, keys: &Keys) -> Result<usize, VerifyError> {
+fn notify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
+    // A form whose first name and last one make JSON of it would be signed as the one and read as the other.
+    if matches!(request.body.trim_ascii_start().first(), Some(b'{' | b'[')) {
+        return Err(VerifyError::malformed("body", "it is no form, and JSON is signed in a header"));
+    }
     let form = Form::parse(&request.body).ok_or_else(|| VerifyError::malformed("body", Form::TOO_MANY))?;
     let malformed = |why| VerifyError::malformed("sign", why);
     let sign = form.one("sign").ok_or_else(|| malformed("it is missing, or there twice"))?;
     let sign = std::str::from_utf8(sign).ok().and_then(decode_base64);
     let sign = sign.ok_or_else(|| malformed("it is not base64"))?;
     let mut pairs = form.into_pairs();
-    pairs.retain(|(name, value)| name != b"sign" && !value.is_empty());
     pairs.sort();
+    // Empty ones as well: they are not signed, and whoever reads the form would have to choose.
     if pairs.windows(2).any(|pair| matches!(pair, [(one, _), (other, _)] if one == other)) {
         return Err(malformed("a field is there twice"));
     }
+    if has_two_cuts(&pairs) {
+        return Err(malformed("a field holds the `&` that joins them"));
+    }
+    pairs.retain(|(name, value)| name != b"sign" && !value.is_empty());
     let without: Vec<_> = pairs.iter().filter(|(name, _)| name != b"sign_type").cloned().collect();
-    let is_signed = |pairs: &[_]| matches_any(keys, &joined(pairs), &sign);
-    is_signed(&without).or_else(|| is_signed(&pairs)).ok_or_else(|| VerifyError::mismatch(keys))
+    let signed = |pairs: &[_]| {
+        let text = joined(pairs);
+        matches_any(keys, &text, &sign).map(|key_n| Believed::of(key_n, &[&text]))
+    };
+    signed(&without).or_else(|| signed(&pairs)).ok_or_else(|| VerifyError::mismatch(keys))
+}
+
+/// Whether the signed text of these fields could be that of others, as far as it tells which event it is.
+fn has_two_cuts(pairs: &[(Vec<u8>, Vec<u8>)]) -> bool {
+    let is_there = |name: &str| pairs.iter().any(|(one, value)| one == name.as_bytes() && !value.is_empty());
+    let missing: Vec<Vec<u8>> = NAMING
+        .into_iter()
+        .filter(|name| !is_there(name))
+        .map(|name| format!("&{name}=").into_bytes())
+        .collect();
+    pairs.iter().any(|(name, value)| {
+        let decides = NAMING.iter().chain(&DECIDING).any(|one| one.as_bytes() == name);
+        let hides = |hidden: &Vec<u8>| value.windows(hidden.len()).any(|part| part == hidden);
+        name.iter().any(|c| b"&=".contains(c))
+            || decides && value.contains(&b'&')
+            || missing.iter().any(hides)
+    })
 }
 
 fn joined(pairs: &[(Vec<u8>, Vec<u8>)]) -> Vec<u8> {
@@ -47,7 +79,7 @@ fn joined(pairs: &[(Vec<u8>, Vec<u8>)]) -> Vec<u8> {
     texts.join(&b'&')
 }
 
-fn global(request: &RawRequest, keys: &Keys) -> Result<usize, VerifyError> {
+fn global(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
     const NAME: &str = "signature";
     let value = deciding_header(&request.headers, NAME)?;
     let part =
@@ -60,16 +92,30 @@ fn global(request: &RawRequest, keys: &Keys) -> Result<usize, VerifyError> {
     let form = Form::parse(format!("s={text}").as_bytes());
     let signature = form.as_ref().and_then(|form| form.text("s")).and_then(decode_base64);
     let signature = signature.ok_or_else(|| VerifyError::malformed(NAME, "it holds no base64 signature"))?;
-    let client = deciding_header(&request.headers, "client-id")?;
-    let time = deciding_header(&request.headers, "request-time")?;
+    let client = without_joints(request, "client-id", "_-")?;
+    let time = without_joints(request, "request-time", ":+.-")?;
+    if !request.body.trim_ascii_start().starts_with(b"{") {
+        return Err(VerifyError::malformed("body", "it is no JSON object"));
+    }
     let (path, query) = path_and_query(&request.url);
     let whole = query.map(|query| format!("{path}?{query}"));
-    let is_signed = |path: &str| {
+    let signed = |path: &str| {
         let head = format!("{} {path}\n{client}.{time}.", request.method);
-        matches_any(keys, &[head.as_bytes(), &request.body].concat(), &signature)
+        let text = [head.as_bytes(), &request.body].concat();
+        matches_any(keys, &text, &signature).map(|key_n| Believed::of(key_n, &[&text]).at(time))
     };
-    let matched = whole.as_deref().and_then(is_signed).or_else(|| is_signed(path));
-    matched.ok_or_else(|| VerifyError::mismatch(keys))
+    let believed = whole.as_deref().and_then(signed).or_else(|| signed(path));
+    believed.ok_or_else(|| VerifyError::mismatch(keys))
+}
+
+/// A header of letters, digits and these: what joins it to the next part of the signed text, or begins the body, is
+/// not among them.
+fn without_joints<'a>(request: &'a RawRequest, name: &str, more: &str) -> Result<&'a str, VerifyError> {
+    let value = deciding_header(&request.headers, name)?;
+    if value.chars().all(|c| c.is_ascii_alphanumeric() || more.contains(c)) {
+        return Ok(value);
+    }
+    Err(VerifyError::malformed(name, "it has another form than Alipay's"))
 }
 
 fn matches_any(keys: &Keys, message: &[u8], signature: &[u8]) -> Option<usize> {

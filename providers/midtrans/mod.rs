@@ -6,8 +6,11 @@ use crate::prelude::*;
 pub(super) fn provider() -> Provider {
     Provider::from_spec(include_str!("provider.toml")).verify_with(verify).sign_with(sign).samples(&[
         ("settlement", include_str!("samples/settlement.json")),
+        ("capture", include_str!("samples/capture.json")),
         ("pending", include_str!("samples/pending.json")),
         ("expire", include_str!("samples/expire.json")),
+        ("refund", include_str!("samples/refund.json")),
+        ("partial_refund", include_str!("samples/partial_refund.json")),
         ("00", include_str!("samples/snap-00.json")),
     ])
 }
@@ -16,32 +19,56 @@ const SNAP: &str = "x-signature";
 const PLACE: &str = "/signature_key";
 
 fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
-    secret_of(request, keys).map(|secret_n| Believed::of(secret_n, &[&request.body]))
-}
-
-fn secret_of(request: &RawRequest, keys: &Keys) -> Result<usize, VerifyError> {
     if request.headers.contains_key(SNAP) { snap(request, keys) } else { classic(request, keys) }
 }
 
-fn classic(request: &RawRequest, keys: &Keys) -> Result<usize, VerifyError> {
+fn classic(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
     let malformed = |why| VerifyError::malformed(PLACE, why);
-    let signature = json_text(&request.body, PLACE).ok().as_deref().and_then(decode_hex);
+    let body = Json::parse(&request.body).ok_or_else(|| VerifyError::malformed("body", "it is not JSON"))?;
+    let signature = body.text(PLACE).ok().as_deref().and_then(decode_hex);
     let signature = signature.ok_or_else(|| malformed("it is missing or not hexadecimal"))?;
-    let signed =
-        content(&request.body).ok_or_else(|| malformed("a signed field is missing, or there twice"))?;
+    let text = content(&body).map_err(malformed)?;
     let is_signed =
-        |secret: &str| same(&digest(Hash::Sha512, &[signed.as_bytes(), secret.as_bytes()]), &signature);
-    keys.secrets().position(is_signed).ok_or_else(|| VerifyError::mismatch(keys))
+        |secret: &str| same(&digest(Hash::Sha512, &[text.as_bytes(), secret.as_bytes()]), &signature);
+    let secret_n = keys.secrets().position(is_signed).ok_or_else(|| VerifyError::mismatch(keys))?;
+    Ok(Believed::of(secret_n, &[text.as_bytes()]))
 }
 
-fn content(body: &[u8]) -> Option<String> {
-    let body = Json::parse(body)?;
-    let field = |pointer| body.text(pointer).ok();
-    Some([field("/order_id")?, field("/status_code")?, field("/gross_amount")?].concat())
+/// What is signed: order, code and amount, with nothing between them. Code and amount are held to their forms, or a
+/// signature would fit the orders that the same text makes when it is cut elsewhere.
+fn content(body: &Json<'_>) -> Result<String, &'static str> {
+    let field = |pointer| body.text(pointer).map_err(|_| "a signed field is missing, or there twice");
+    let (order, code, amount) = (field("/order_id")?, field("/status_code")?, field("/gross_amount")?);
+    if code.len() != 3 || !is_digits(&code) {
+        return Err("status_code is not of three digits");
+    }
+    let (whole, cents) = amount.split_once('.').unwrap_or((&amount, "00"));
+    if !is_digits(whole) || !is_digits(cents) || cents.len() > 2 {
+        return Err("gross_amount is no amount");
+    }
+    let status = body.text_or_empty("/transaction_status").ok_or("transaction_status is there twice")?;
+    if !agree(&code, &status) {
+        return Err("status_code, which is signed, and transaction_status, which is not, do not agree");
+    }
+    Ok([order, code, amount].concat())
+}
+
+fn is_digits(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|c| c.is_ascii_digit())
+}
+
+/// <https://docs.midtrans.com/reference/status-code>: 200 is success, 201 pending or challenged, 202 denied. What
+/// money came in with has no other code than that of success; and what waits is nothing else.
+fn agree(code: &str, status: &str) -> bool {
+    match code {
+        "200" => status != "pending",
+        "201" => matches!(status, "pending" | "capture" | "authorize"),
+        _ => !matches!(status, "settlement" | "capture" | "authorize" | "pending"),
+    }
 }
 
 /// The body without its white space is what is hashed.
-fn snap(request: &RawRequest, keys: &Keys) -> Result<usize, VerifyError> {
+fn snap(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
     let signature = decode_base64(deciding_header(&request.headers, SNAP)?);
     let signature = signature.ok_or_else(|| VerifyError::malformed(SNAP, "it is not base64"))?;
     let time = deciding_header(&request.headers, "x-timestamp")?;
@@ -52,7 +79,7 @@ fn snap(request: &RawRequest, keys: &Keys) -> Result<usize, VerifyError> {
     let key =
         key.ok_or_else(|| VerifyError::NoKey("setting `public_key_pem` is no public key".to_owned()))?;
     if key.verifies(PublicScheme::RsaSha256, message.as_bytes(), &signature) {
-        Ok(0)
+        Ok(Believed::of(0, &[message.as_bytes()]).at(time))
     } else {
         Err(VerifyError::mismatch(keys))
     }
@@ -65,8 +92,8 @@ fn sign(keys: &Keys, body: &[u8], at: &SignAt) -> Result<Signed, SignError> {
     }
     let wrong = |why: &str| SignError::Body(why.to_owned());
     let secret = keys.secrets().next().ok_or(SignError::NoSigningKey)?;
-    let signed = content(body).ok_or_else(|| wrong("a signed field is missing"))?;
-    let hash = digest(Hash::Sha512, &[signed.as_bytes(), secret.as_bytes()]);
+    let text = Json::parse(body).ok_or("it is not JSON").and_then(|body| content(&body)).map_err(wrong)?;
+    let hash = digest(Hash::Sha512, &[text.as_bytes(), secret.as_bytes()]);
     let mut value: serde_json::Value = serde_json::from_slice(body).map_err(|_| wrong("it is not JSON"))?;
     let place = value.pointer_mut(PLACE).ok_or_else(|| wrong("it has no signature_key"))?;
     *place = hex_text(&hash).into();

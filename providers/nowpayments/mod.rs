@@ -7,6 +7,7 @@ pub(super) fn provider() -> Provider {
     Provider::from_spec(include_str!("provider.toml")).verify_with(verify).sign_with(sign).samples(&[
         ("finished", include_str!("samples/finished.json")),
         ("confirming", include_str!("samples/confirming.json")),
+        ("partially_paid", include_str!("samples/partially_paid.json")),
         ("failed", include_str!("samples/failed.json")),
     ])
 }
@@ -14,16 +15,13 @@ pub(super) fn provider() -> Provider {
 const NAME: &str = "x-nowpayments-sig";
 
 fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
-    secret_of(request, keys).map(|secret_n| Believed::of(secret_n, &[&request.body]))
-}
-
-fn secret_of(request: &RawRequest, keys: &Keys) -> Result<usize, VerifyError> {
     let signature = decode_hex(deciding_header(&request.headers, NAME)?);
     let signature = signature.ok_or_else(|| VerifyError::malformed(NAME, "it is not hexadecimal"))?;
     let sorted =
         sorted_json(&request.body).ok_or_else(|| VerifyError::malformed("body", "it is not JSON"))?;
     let is_signed = |secret: &str| same(&hmac(Hash::Sha512, secret.as_bytes(), &[&sorted]), &signature);
-    keys.secrets().position(is_signed).ok_or_else(|| VerifyError::mismatch(keys))
+    let secret_n = keys.secrets().position(is_signed).ok_or_else(|| VerifyError::mismatch(keys))?;
+    Ok(Believed::of(secret_n, &[&sorted]))
 }
 
 fn sign(keys: &Keys, body: &[u8], _: &SignAt) -> Result<Signed, SignError> {

@@ -5,19 +5,18 @@ use crate::prelude::*;
 /// The kind, without handlers.
 pub(super) fn provider() -> Provider {
     Provider::from_spec(include_str!("provider.toml")).verify_with(verify).sign_with(sign).samples(&[
-        ("subscription_created", include_str!("samples/subscription_created.json")),
         ("subscription_payment_succeeded", include_str!("samples/subscription_payment_succeeded.json")),
-        ("payment_refunded", include_str!("samples/payment_refunded.json")),
+        ("subscription_created", include_str!("samples/subscription_created.json")),
+        ("subscription_payment_refunded", include_str!("samples/subscription_payment_refunded.json")),
     ])
 }
 
 const NAME: &str = "p_signature";
 
 fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
-    secret_of(request, keys).map(|secret_n| Believed::of(secret_n, &[&request.body]))
-}
-
-fn secret_of(request: &RawRequest, keys: &Keys) -> Result<usize, VerifyError> {
+    if matches!(request.body.trim_ascii_start().first(), Some(b'{' | b'[')) {
+        return Err(VerifyError::malformed("body", "it is JSON, and would be read as such"));
+    }
     let form = Form::parse(&request.body).ok_or_else(|| VerifyError::malformed("body", Form::TOO_MANY))?;
     let signature = form.text(NAME).and_then(decode_base64);
     let signature = signature.ok_or_else(|| VerifyError::malformed(NAME, "it is missing or not base64"))?;
@@ -32,7 +31,8 @@ fn secret_of(request: &RawRequest, keys: &Keys) -> Result<usize, VerifyError> {
         PublicKey::parse(text).is_some_and(|key| key.verifies(PublicScheme::RsaSha1, &message, &signature))
     };
     let mut known = keys.settings().all("public_key_pem");
-    known.position(|setting| is_signed(setting.value.reveal())).ok_or_else(|| VerifyError::mismatch(keys))
+    let key_n = known.position(|setting| is_signed(setting.value.reveal()));
+    key_n.map(|key_n| Believed::of(key_n, &[&message])).ok_or_else(|| VerifyError::mismatch(keys))
 }
 
 fn sign(keys: &Keys, body: &[u8], _: &SignAt) -> Result<Signed, SignError> {

@@ -5,19 +5,29 @@ use crate::prelude::*;
 /// The kind, without handlers.
 pub(super) fn provider() -> Provider {
     Provider::from_spec(include_str!("provider.toml")).verify_with(verify).sign_with(sign).samples(&[
+        (
+            "TRANSACTIONS.SYNC_UPDATES_AVAILABLE",
+            include_str!("samples/TRANSACTIONS.SYNC_UPDATES_AVAILABLE.json"),
+        ),
         ("TRANSACTIONS.DEFAULT_UPDATE", include_str!("samples/TRANSACTIONS.DEFAULT_UPDATE.json")),
         ("ITEM.ERROR", include_str!("samples/ITEM.ERROR.json")),
+        (
+            "PAYMENT_INITIATION.PAYMENT_STATUS_UPDATE",
+            include_str!("samples/PAYMENT_INITIATION.PAYMENT_STATUS_UPDATE.json"),
+        ),
+        ("TRANSFER.TRANSFER_EVENTS_UPDATE", include_str!("samples/TRANSFER.TRANSFER_EVENTS_UPDATE.json")),
         ("AUTH.AUTOMATICALLY_VERIFIED", include_str!("samples/AUTH.AUTOMATICALLY_VERIFIED.json")),
+        ("ASSETS.PRODUCT_READY", include_str!("samples/ASSETS.PRODUCT_READY.json")),
+        (
+            "IDENTITY_VERIFICATION.STATUS_UPDATED",
+            include_str!("samples/IDENTITY_VERIFICATION.STATUS_UPDATED.json"),
+        ),
     ])
 }
 
 const NAME: &str = "plaid-verification";
 
 fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
-    secret_of(request, keys).map(|secret_n| Believed::of(secret_n, &[&request.body]))
-}
-
-fn secret_of(request: &RawRequest, keys: &Keys) -> Result<usize, VerifyError> {
     let jws = Jws::parse(deciding_header(&request.headers, NAME)?);
     let jws = jws.ok_or_else(|| VerifyError::malformed(NAME, "it is no compact JWS"))?;
     if jws.header("/alg").as_deref() != Some("ES256") {
@@ -38,7 +48,7 @@ fn secret_of(request: &RawRequest, keys: &Keys) -> Result<usize, VerifyError> {
     let hash =
         json_text(claims, "/request_body_sha256").ok().as_deref().and_then(decode_hex).unwrap_or_default();
     if same(&digest(Hash::Sha256, &[&request.body]), &hash) {
-        Ok(0)
+        Ok(Believed::of(0, &[iat.as_bytes(), b".", &request.body]).at(iat))
     } else {
         Err(VerifyError::malformed("claims", "they are of another body"))
     }

@@ -14,10 +14,6 @@ pub(super) fn provider() -> Provider {
 const NAME: &str = "signature";
 
 fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
-    secret_of(request, keys).map(|secret_n| Believed::of(secret_n, &[&request.body]))
-}
-
-fn secret_of(request: &RawRequest, keys: &Keys) -> Result<usize, VerifyError> {
     let header = |name| deciding_header(&request.headers, name);
     let given = decode_base64(header(NAME)?);
     let given = given.ok_or_else(|| VerifyError::malformed(NAME, "it is not base64"))?;
@@ -30,7 +26,8 @@ fn secret_of(request: &RawRequest, keys: &Keys) -> Result<usize, VerifyError> {
         mac(keys, &request.url, (salt, time), &request.body).ok_or_else(|| VerifyError::mismatch(keys))?;
     // The samples encode the hexadecimal text, the words of the documentation the bytes.
     if same(hex_text(&mac).as_bytes(), &given) || same(&mac, &given) {
-        Ok(0)
+        Ok(Believed::of(0, &[request.url.as_bytes(), salt.as_bytes(), time.as_bytes(), &request.body])
+            .at(time))
     } else {
         Err(VerifyError::mismatch(keys))
     }

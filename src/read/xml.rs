@@ -1,4 +1,5 @@
-//! XML as JSON, for senders that write it: one object of texts, with the types that Rails gives its elements.
+//! XML as JSON, for senders that write it: one object of texts, with the types that Rails gives its elements, and the
+//! names of types that SOAP gives.
 //! Nothing is fetched and nothing is expanded but the five entities of XML itself.
 
 use quick_xml::Reader;
@@ -8,6 +9,10 @@ use serde_json::{Map, Value};
 
 /// Most elements within each other.
 const DEPTH_MAX: usize = 64;
+/// What XML Schema calls the type of an element, where SOAP writes it,
+const SCHEMA_TYPE: &str = "xsi:type";
+/// and that it is none.
+const SCHEMA_NIL: &str = "xsi:nil";
 
 /// An element that is not closed yet.
 #[derive(Default)]
@@ -15,6 +20,8 @@ struct Open {
     name: String,
     form: String,
     is_nil: bool,
+    /// What `xsi:type` says.
+    schema_type: String,
     text: String,
     children: Map<String, Value>,
     /// The children again, in their order, where the element says that it is an array.
@@ -22,7 +29,8 @@ struct Open {
 }
 
 /// The members of the outermost element, which has to be called `root`. `type="array"` makes an array, `integer`
-/// a number, `boolean` a boolean, `nil="true"` a null; a name that is there several times is an array as well.
+/// a number, `boolean` a boolean, `nil="true"` a null; a name that is there several times is an array as well. Of an element
+/// with others in it `xsi:type` is a member of that name.
 pub fn xml_as_json(xml: &str, root: &str) -> Result<Value, String> {
     let mut reader = Reader::from_str(xml);
     reader.config_mut().expand_empty_elements = true;
@@ -68,7 +76,8 @@ fn opened(start: &BytesStart<'_>) -> Result<Open, String> {
     Ok(Open {
         name: start.name().as_ref().to_owned(),
         form: attribute("type")?,
-        is_nil: attribute("nil")? == "true",
+        is_nil: attribute("nil")? == "true" || attribute(SCHEMA_NIL)? == "true",
+        schema_type: attribute(SCHEMA_TYPE)?,
         ..Open::default()
     })
 }
@@ -91,7 +100,10 @@ fn put(parent: &mut Open, name: String, value: Value) {
     }
 }
 
-fn closed(element: Open) -> (String, Value) {
+fn closed(mut element: Open) -> (String, Value) {
+    if !element.schema_type.is_empty() && !element.children.is_empty() {
+        element.children.insert(SCHEMA_TYPE.to_owned(), element.schema_type.into());
+    }
     let text = element.text.trim();
     let value = match element.form.as_str() {
         _ if element.is_nil => Value::Null,
@@ -118,6 +130,14 @@ mod tests {
         let want = json!({ "kind": "a & b!", "no": null, "x": "", "ids": ["1", 2], "c": "<", "is": true,
             "r": { "s": ["1", "2", "3"] } });
         assert_eq!(xml_as_json(xml, "n"), Ok(want));
+    }
+
+    #[test]
+    fn soap_says_what_sort_of_thing_an_element_is() {
+        let xml = "<s:n xmlns:s=\"u\"><o xsi:type=\"sf:Lead\"><sf:Id>1</sf:Id><sf:At xsi:nil=\"true\"/></o>\
+            <p xsi:type=\"xsd:string\">x</p></s:n>";
+        let want = json!({ "o": { "xsi:type": "sf:Lead", "sf:Id": "1", "sf:At": null }, "p": "x" });
+        assert_eq!(xml_as_json(xml, "s:n"), Ok(want));
     }
 
     #[test]

@@ -88,7 +88,7 @@ fn no_kind_starts_with_a_secret_that_can_be_guessed() {
 #[test]
 fn every_setting_that_is_a_secret_has_a_floor() {
     // What else kinds are told: public keys, names, switches, and credentials that we show to the sender.
-    const NO_SECRETS: [&str; 33] = [
+    const NO_SECRETS: [&str; 35] = [
         "alipay_public_key_pem",
         "pairing",
         "base_path",
@@ -122,6 +122,8 @@ fn every_setting_that_is_a_secret_has_a_floor() {
         "merchant_id",
         "more_fields",
         "key_id",
+        "integration_ids",
+        "organization_ids",
     ];
     for kind in builtin() {
         let spec = kind.spec().unwrap();

@@ -41,6 +41,8 @@ mod guard;
 mod handler_sessions;
 mod handshakes;
 mod identity;
+mod identity_banks;
+mod identity_payments;
 mod identity_saas;
 mod identity_tools;
 mod kinds;

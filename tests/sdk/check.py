@@ -24,6 +24,8 @@ import discord_interactions
 import gocardless_pro.webhooks
 import increase
 import modern_treasury
+import paymongo
+import plivo.utils
 import polar
 import razorpay
 import standardwebhooks
@@ -182,6 +184,26 @@ razorpay_utility = razorpay.Client(auth=("id", "key")).utility
 row("razorpay", "razorpay", text,
     verify=lambda m: razorpay_utility.verify_webhook_signature(
         m.body, m.headers["x-razorpay-signature"], m.secret))
+
+
+def paymongo_verify(m):
+    # It compares with the live signature alone, by its place; `sign` writes the one of test mode.
+    part = dict(part.split("=", 1) for part in m.headers["paymongo-signature"].split(","))
+    header = f"t={part['t']},te=,li={part['te']}"
+    try:
+        paymongo.Webhook.construct_event(m.body, header, m.secret)
+    except paymongo.SignatureVerificationException:
+        raise
+    except KeyError:  # believed; the samples are no whole objects of theirs
+        pass
+    return True
+
+
+row("paymongo-python", "paymongo", text, verify=paymongo_verify)
+row("plivo", "plivo", text,
+    verify=lambda m: plivo.utils.validate_v3_signature(
+        "POST", m.url, m.headers["x-plivo-signature-v3-nonce"], m.secret, m.headers["x-plivo-signature-v3"],
+        dict(urllib.parse.parse_qsl(m.body, keep_blank_values=True))))
 
 
 workos_webhooks = workos.WorkOSClient(api_key="sk_x", client_id="client_x").webhooks

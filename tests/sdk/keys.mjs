@@ -37,6 +37,24 @@ row("discord-interactions", "discord", {
     return discord.verifyKey(m.body, signature, time, m.settings.public_keys[0]);
   },
 });
+const { TelnyxWebhook } = require("telnyx/lib/webhooks.js");
+row("telnyx", "telnyx", {
+  by: "key",
+  stale: "both",
+  keys: pair("ed25519", {}, (key) => ({
+    public_keys: [Buffer.from(key.export({ format: "jwk" }).x, "base64url").toString("base64")],
+  })),
+  sign: (m) => ({
+    headers: {
+      "telnyx-timestamp": `${m.now}`,
+      "telnyx-signature-ed25519": crypto.sign(null, Buffer.from(`${m.now}|${m.body}`), m.private).toString("base64"),
+    },
+  }),
+  verify: async (m) => {
+    await new TelnyxWebhook(m.settings.public_keys[0]).verify(m.body, m.headers);
+    return true;
+  },
+});
 const MessageValidator = require("sns-validator");
 const certUrl = "https://sns.us-west-2.amazonaws.com/SimpleNotificationService-1.pem";
 row("sns-validator", "aws_sns", {

@@ -189,3 +189,18 @@ row("chargebee", "chargebee", {
     return true;
   },
 });
+const { Mux } = require("@mux/mux-node");
+row("@mux/mux-node", "mux", {
+  keys: text,
+  stale: "both",
+  verify: async (m) => {
+    const mux = new Mux({ tokenId: "x", tokenSecret: "x", webhookSecret: m.secret });
+    await mux.webhooks.verifySignature(m.body, m.headers);
+    return true;
+  },
+});
+const { WebhookEventVerifier } = require("@onfido/api");
+row("@onfido/api", "onfido", {
+  keys: text,
+  verify: (m) => Boolean(new WebhookEventVerifier(m.secret).readPayload(m.body, m.headers["x-sha2-signature"])),
+});

@@ -1,4 +1,5 @@
 // SDKs of senders that sign the URL as well, or parts of the body.
+import crypto from "node:crypto";
 import { formOf, pathOf, require, row, text } from "./table.mjs";
 
 const twilio = require("twilio");
@@ -100,5 +101,24 @@ row("atlassian-jwt", "atlassian_connect", {
   verify: (m) => {
     const claims = jwt.decodeSymmetric(m.headers.authorization.slice(4), m.secret, jwt.SymmetricAlgorithm.HS256);
     return claims.qsh === queryHash(m);
+  },
+});
+const vonage = require("@vonage/jwt");
+row("@vonage/jwt", "vonage", {
+  keys: text,
+  verify: (m) => {
+    const token = m.headers.authorization.slice("Bearer ".length);
+    if (!vonage.verifySignature(token, m.secret)) return false;
+    // Vonage has the app compare the body.
+    const claims = JSON.parse(Buffer.from(token.split(".")[1], "base64url"));
+    return claims.payload_hash === crypto.createHash("sha256").update(m.body).digest("hex");
+  },
+});
+const { validateV3Signature } = require("plivo/dist/utils/v3Security.js");
+row("plivo", "plivo", {
+  keys: text,
+  verify: (m) => {
+    const part = (name) => m.headers[`x-plivo-signature-v3${name}`];
+    return validateV3Signature("POST", m.url, part("-nonce"), m.secret, part(""), formOf(m.body));
   },
 });
