@@ -146,7 +146,7 @@ fn settings(file: Option<&Path>, keys: Option<&DevKeys>, kinds: &Kinds) -> (Sett
                 Some(Resend::Hours(hours)) => ResendFacts::Hours(hours),
                 Some(Resend::Unbounded) => ResendFacts::Unbounded,
             },
-            has_signed_time: spec.has_signed_time(),
+            has_signed_time: spec.has_signed_time() && !spec.signature.time_optional,
             tolerance_s: spec.signatures().find_map(|one| one.tolerance_s),
             is_age_unchecked: spec.signatures().any(|one| one.age_unchecked),
             has_signed_url: spec.has_signed_url(),

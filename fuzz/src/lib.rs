@@ -14,7 +14,17 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 /// When requests are signed and judged. Unix seconds.
 const NOW_S: i64 = 1_767_225_600;
 /// Kinds whose signature covers the fields of the body, not its bytes.
-const SIGN_FIELDS: [&str; 5] = ["adyen", "nowpayments", "billplz", "twilio", "braintree"];
+const SIGN_FIELDS: [&str; 9] = [
+    "adyen",
+    "alipay",
+    "apple_app_store",
+    "aws_sns",
+    "billplz",
+    "braintree",
+    "nowpayments",
+    "paddle_classic",
+    "twilio",
+];
 
 /// A kind that we can sign for, and what it signed.
 struct Signing {

@@ -19,7 +19,7 @@ pub(super) fn provider() -> Provider {
     ])
 }
 
-/// `Apple Root CA - G3`, https://www.apple.com/certificateauthority/: SHA-256 63343abf…653e9179.
+/// `Apple Root CA - G3`, <https://www.apple.com/certificateauthority/>: SHA-256 63343abf…653e9179.
 const ROOT: &str = include_str!("apple_root_ca_g3.pem");
 /// What the certificate that signs, and the one that vouches for it, are marked with: those of developers lead to the
 /// same root.

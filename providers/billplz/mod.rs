@@ -14,17 +14,40 @@ pub(super) fn provider() -> Provider {
 const NAME: &str = "x_signature";
 /// Fields that some accounts get and that are signed for some of them only.
 const EXTRA: [&[u8]; 2] = [b"transaction_id", b"transaction_status"];
+/// A field and what it is made of.
+type Shape = (&'static str, fn(&[u8]) -> bool);
+/// What every bill has. Names and values are signed without anything between them, and a bar stands between fields: a
+/// text that holds one, or a name cut short, would be another bill under the same signature.
+const SHAPES: [Shape; 6] = [
+    ("id", is_word),
+    ("collection_id", is_word),
+    ("paid", |text| text == b"true" || text == b"false"),
+    ("state", |text| !text.is_empty() && text.iter().all(u8::is_ascii_lowercase)),
+    ("amount", is_number),
+    ("paid_amount", is_number),
+];
 
-fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
-    secret_of(request, keys).map(|secret_n| Believed::of(secret_n, &[&request.body]))
+fn is_word(text: &[u8]) -> bool {
+    !text.is_empty() && text.iter().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(byte))
 }
 
-fn secret_of(request: &RawRequest, keys: &Keys) -> Result<usize, VerifyError> {
+fn is_number(text: &[u8]) -> bool {
+    !text.is_empty() && text.iter().all(u8::is_ascii_digit)
+}
+
+fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
     let form = Form::parse(&request.body).ok_or_else(|| VerifyError::malformed("body", Form::TOO_MANY))?;
     let signature = form.text(NAME).and_then(decode_hex);
     let signature =
         signature.ok_or_else(|| VerifyError::malformed(NAME, "it is missing or not hexadecimal"))?;
-    let matched = |with_extra| keys.mac_matches(&[content(&form, with_extra)], &signature);
+    if let Some((name, _)) = SHAPES.iter().find(|(name, is_fit)| !form.one(name).is_some_and(is_fit)) {
+        return Err(VerifyError::malformed(name, "it is missing, there twice, or not as Billplz writes it"));
+    }
+    let matched = |with_extra| {
+        let content = content(&form, with_extra);
+        let secret_n = keys.mac_matches(&[&content], &signature)?;
+        Some(Believed::of(secret_n, &[&content]))
+    };
     matched(true).or_else(|| matched(false)).ok_or_else(|| VerifyError::mismatch(keys))
 }
 

@@ -18,10 +18,6 @@ const NAMES_N_MAX: usize = 64;
 const TIME: &str = "x-contentful-timestamp";
 
 fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
-    secret_of(request, keys).map(|secret_n| Believed::of(secret_n, &[&request.body]))
-}
-
-fn secret_of(request: &RawRequest, keys: &Keys) -> Result<usize, VerifyError> {
     let headers = &request.headers;
     let signature = decode_hex(deciding_header(headers, SIGNATURE)?);
     let signature = signature.ok_or_else(|| VerifyError::malformed(SIGNATURE, "it is not hexadecimal"))?;
@@ -47,7 +43,8 @@ fn secret_of(request: &RawRequest, keys: &Keys) -> Result<usize, VerifyError> {
     }
     let head = head(request.method.as_str(), &request.url, pairs);
     let parts: [&[u8]; 2] = [head.as_bytes(), &request.body];
-    keys.mac_matches(&parts, &signature).ok_or_else(|| VerifyError::mismatch(keys))
+    let secret_n = keys.mac_matches(&parts, &signature).ok_or_else(|| VerifyError::mismatch(keys))?;
+    Ok(Believed::of(secret_n, &parts).at(time))
 }
 
 fn head(method: &str, url: &str, mut pairs: Vec<String>) -> String {

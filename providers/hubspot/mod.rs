@@ -8,6 +8,7 @@ pub(super) fn provider() -> Provider {
         ("contact.creation", include_str!("samples/contact.creation.json")),
         ("deal.propertyChange", include_str!("samples/deal.propertyChange.json")),
         ("company.deletion", include_str!("samples/company.deletion.json")),
+        ("contact.propertyChange", include_str!("samples/contact.propertyChange.json")),
     ])
 }
 
@@ -15,6 +16,8 @@ const V3: &str = "x-hubspot-signature-v3";
 const TIME: &str = "x-hubspot-request-timestamp";
 const OLD: &str = "x-hubspot-signature";
 const VERSION: &str = "x-hubspot-signature-version";
+/// The setting that refuses what has no v3 signature.
+const REQUIRE: &str = "require";
 /// What HubSpot decodes in a URL before it signs it; other escapes stay.
 const DECODED: [(&str, &str); 12] = [
     ("%3A", ":"),
@@ -31,36 +34,48 @@ const DECODED: [(&str, &str); 12] = [
     ("%3B", ";"),
 ];
 
+/// All versions are sent together: with a v3 signature nothing else is looked at.
 fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
-    secret_of(request, keys).map(|secret_n| Believed::of(secret_n, &[&request.body]))
+    let headers = &request.headers;
+    if !headers.contains_key(V3) {
+        return verify_old(request, keys);
+    }
+    let signature = decode_base64(deciding_header(headers, V3)?);
+    let signature = signature.ok_or_else(|| VerifyError::malformed(V3, "it is not base64"))?;
+    let time = deciding_header(headers, TIME)?;
+    check_timestamp((TimeUnit::Ms, TIME, time), request.received_at_ms, keys.tolerance_s())?;
+    let url = decoded(&request.url);
+    let parts: [&[u8]; 4] =
+        [request.method.as_str().as_bytes(), url.as_bytes(), &request.body, time.as_bytes()];
+    let secret_n = keys.mac_matches(&parts, &signature).ok_or_else(|| VerifyError::mismatch(keys))?;
+    Ok(Believed::of(secret_n, &parts).at(time))
 }
 
-/// All versions are sent together: with a v3 signature nothing else is looked at.
-fn secret_of(request: &RawRequest, keys: &Keys) -> Result<usize, VerifyError> {
-    let headers = &request.headers;
-    if headers.contains_key(V3) {
-        let signature = decode_base64(deciding_header(headers, V3)?);
-        let signature = signature.ok_or_else(|| VerifyError::malformed(V3, "it is not base64"))?;
-        let time = deciding_header(headers, TIME)?;
-        check_timestamp((TimeUnit::Ms, TIME, time), request.received_at_ms, keys.tolerance_s())?;
-        let url = decoded(&request.url);
-        let parts: [&[u8]; 4] =
-            [request.method.as_str().as_bytes(), url.as_bytes(), &request.body, time.as_bytes()];
-        return keys.mac_matches(&parts, &signature).ok_or_else(|| VerifyError::mismatch(keys));
+/// v1 and v2 cover no time, and are digests that whoever has seen one can go on with: what that makes is no JSON.
+fn verify_old(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
+    if keys.settings().text(REQUIRE) == Some("v3") {
+        return Err(VerifyError::malformed(V3, "it is missing, and setting `require` wants it"));
     }
-    let signature = decode_hex(deciding_header(headers, OLD)?);
+    let signature = decode_hex(deciding_header(&request.headers, OLD)?);
     let signature = signature.ok_or_else(|| VerifyError::malformed(OLD, "it is not hexadecimal"))?;
-    let (method, url) = match deciding_header(headers, VERSION)? {
+    let (method, url) = match deciding_header(&request.headers, VERSION)? {
         "v1" => ("", ""),
         "v2" => (request.method.as_str(), request.url.as_str()),
         _ => return Err(VerifyError::malformed(VERSION, "it is neither v1 nor v2")),
     };
-    let mut secrets = keys.secrets();
+    let parts: [&[u8]; 3] = [method.as_bytes(), url.as_bytes(), &request.body];
     let is_signed = |secret: &str| {
-        let parts = [secret.as_bytes(), method.as_bytes(), url.as_bytes(), &request.body];
-        same(&digest(Hash::Sha256, &parts), &signature)
+        let digest = digest(Hash::Sha256, &[&[secret.as_bytes()], &parts[..]].concat());
+        same(&digest, &signature)
     };
-    secrets.position(is_signed).ok_or_else(|| VerifyError::mismatch(keys))
+    let secret_n = keys.secrets().position(is_signed).ok_or_else(|| VerifyError::mismatch(keys))?;
+    if !request.body.is_empty() && Json::parse(&request.body).is_none() {
+        return Err(VerifyError::malformed(
+            "body",
+            "it is no JSON, and an old signature can be made to cover such",
+        ));
+    }
+    Ok(Believed::of(secret_n, &parts))
 }
 
 fn decoded(url: &str) -> String {

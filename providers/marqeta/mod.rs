@@ -15,10 +15,6 @@ const BASIC: &str = "authorization";
 const SIGNATURE: &str = "x-marqeta-signature";
 
 fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
-    secret_of(request, keys).map(|secret_n| Believed::of(secret_n, &[&request.body]))
-}
-
-fn secret_of(request: &RawRequest, keys: &Keys) -> Result<usize, VerifyError> {
     let given = deciding_header(&request.headers, BASIC)?;
     let (word, given) = given.split_once(' ').unwrap_or_default();
     if !word.eq_ignore_ascii_case("basic") {
@@ -28,7 +24,7 @@ fn secret_of(request: &RawRequest, keys: &Keys) -> Result<usize, VerifyError> {
         return Err(VerifyError::mismatch(keys));
     }
     if keys.secrets().next().is_none() {
-        return Ok(0);
+        return Ok(Believed::plain(0));
     }
     let text = deciding_header(&request.headers, SIGNATURE)?;
     let signature = decode_hex(text).or_else(|| decode_base64(text));
@@ -37,7 +33,8 @@ fn secret_of(request: &RawRequest, keys: &Keys) -> Result<usize, VerifyError> {
     // The webhook's `signature_algorithm` is one of the two; the length tells which.
     let hash = if signature.len() == 20 { Hash::Sha1 } else { Hash::Sha256 };
     let is_signed = |secret: &str| same(&hmac(hash, secret.as_bytes(), &[&request.body]), &signature);
-    keys.secrets().position(is_signed).ok_or_else(|| VerifyError::mismatch(keys))
+    let secret_n = keys.secrets().position(is_signed).ok_or_else(|| VerifyError::mismatch(keys))?;
+    Ok(Believed::of(secret_n, &[&request.body]))
 }
 
 fn credentials(keys: &Keys) -> Result<String, VerifyError> {

@@ -8,17 +8,17 @@ pub(super) fn provider() -> Provider {
         ("payment", include_str!("samples/payment.json")),
         ("topic_merchant_order_wh", include_str!("samples/topic_merchant_order_wh.json")),
         ("subscription_preapproval", include_str!("samples/subscription_preapproval.json")),
+        ("automatic-payments", include_str!("samples/automatic-payments.json")),
+        ("order", include_str!("samples/order.json")),
     ])
 }
 
 const NAME: &str = "x-signature";
 const REQUEST: &str = "x-request-id";
+/// Of the URL: what the notice is about.
+const ID: &str = "data.id";
 
 fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
-    secret_of(request, keys).map(|secret_n| Believed::of(secret_n, &[&request.body]))
-}
-
-fn secret_of(request: &RawRequest, keys: &Keys) -> Result<usize, VerifyError> {
     let value = deciding_header(&request.headers, NAME)?;
     let part = |label: &str| {
         let mut parts =
@@ -30,7 +30,7 @@ fn secret_of(request: &RawRequest, keys: &Keys) -> Result<usize, VerifyError> {
     let time = part("ts").ok_or_else(|| malformed("it holds no ts, or two"))?;
     let signature =
         part("v1").and_then(decode_hex).ok_or_else(|| malformed("it holds no v1 in hexadecimal"))?;
-    let id = query_value(&request.url, "data.id");
+    let id = query_value(&request.url, ID);
     let request_id = if request.headers.contains_key(REQUEST) {
         Some(deciding_header(&request.headers, REQUEST)?)
     } else {
@@ -38,8 +38,21 @@ fn secret_of(request: &RawRequest, keys: &Keys) -> Result<usize, VerifyError> {
     };
     // The documentation wants the id in lower case, the SDK takes it as it comes.
     let lower = id.as_ref().map(|id| id.to_lowercase());
-    let matched = |id: Option<&str>| keys.mac_matches(&[manifest(id, request_id, time)], &signature);
-    matched(lower.as_deref()).or_else(|| matched(id.as_deref())).ok_or_else(|| VerifyError::mismatch(keys))
+    let matched = |id: Option<&str>| {
+        let manifest = manifest(id, request_id, time);
+        let secret_n = keys.mac_matches(&[&manifest], &signature)?;
+        Some(Believed::of(secret_n, &[manifest.as_bytes()]).at(time))
+    };
+    let believed = matched(lower.as_deref()).or_else(|| matched(id.as_deref()));
+    let believed = believed.ok_or_else(|| VerifyError::mismatch(keys))?;
+    // The URL's id is signed and the body is not.
+    let told = json_text(&request.body, "/data/id").ok();
+    match (lower, told) {
+        (Some(signed), Some(told)) if told.to_lowercase() != signed => {
+            Err(VerifyError::malformed(ID, "the body is about another one than the URL"))
+        }
+        _ => Ok(believed),
+    }
 }
 
 /// What is missing is left out with its name.
@@ -50,7 +63,7 @@ fn manifest(id: Option<&str>, request_id: Option<&str>, time: &str) -> String {
 }
 
 fn sign(keys: &Keys, body: &[u8], at: &SignAt) -> Result<Signed, SignError> {
-    let id = query_value(&at.url, "data.id").map(|id| id.to_lowercase());
+    let id = query_value(&at.url, ID).map(|id| id.to_lowercase());
     let time = at.now_s.to_string();
     let mac = keys.mac(&[manifest(id.as_deref(), Some(&at.id), &time)]).ok_or(SignError::NoSigningKey)?;
     let signed = Signed::json(body.to_vec()).with(REQUEST, at.id.clone());

@@ -136,10 +136,8 @@ fn check_names(form: &Form, keys: &Keys) -> Result<(), &'static str> {
 fn joined(form: &Form, is_null_empty: bool) -> Vec<u8> {
     let mut pairs: Vec<_> = form.pairs().iter().filter(|(name, _)| name != CHECKSUM.as_bytes()).collect();
     pairs.sort();
-    let value = |value: &[u8]| match value.eq_ignore_ascii_case(b"null") && is_null_empty {
-        true => Vec::new(),
-        false => value.to_vec(),
-    };
+    let is_dropped = |value: &[u8]| is_null_empty && value.eq_ignore_ascii_case(b"null");
+    let value = |value: &[u8]| if is_dropped(value) { Vec::new() } else { value.to_vec() };
     pairs.into_iter().map(|(_, text)| value(text)).collect::<Vec<_>>().join(&b'|')
 }
 

@@ -14,18 +14,29 @@ pub(super) fn provider() -> Provider {
 const NAME: &str = "hashstring";
 /// Currencies with three decimals.
 const THREE: [&str; 7] = ["BHD", "IQD", "JOD", "KWD", "LYD", "OMR", "TND"];
+/// What ids start with, and of which objects they are.
+const OBJECTS: [(&str, &str); 4] =
+    [("chg_", "charge"), ("auth_", "authorize"), ("re_", "refund"), ("inv_", "invoice")];
 
 fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
-    secret_of(request, keys).map(|secret_n| Believed::of(secret_n, &[&request.body]))
-}
-
-fn secret_of(request: &RawRequest, keys: &Keys) -> Result<usize, VerifyError> {
     let signature = decode_hex(deciding_header(&request.headers, NAME)?);
     let signature = signature.ok_or_else(|| VerifyError::malformed(NAME, "it is not hexadecimal"))?;
     let content = content(&request.body);
     let content =
         content.ok_or_else(|| VerifyError::malformed("body", "a signed field is missing or malformed"))?;
-    keys.mac_matches(&[content], &signature).ok_or_else(|| VerifyError::mismatch(keys))
+    if !is_of_its_id(&request.body) {
+        return Err(VerifyError::malformed("object", "its id is of another one"));
+    }
+    let secret_n = keys.mac_matches(&[&content], &signature).ok_or_else(|| VerifyError::mismatch(keys))?;
+    Ok(Believed::of(secret_n, &[content.as_bytes()]))
+}
+
+/// Whether the object, which is not signed, is the one that the id tells, which is: a charge is no refund.
+fn is_of_its_id(body: &[u8]) -> bool {
+    let Some(body) = Json::parse(body) else { return false };
+    let (id, object) = (body.text("/id").unwrap_or_default(), body.text("/object").unwrap_or_default());
+    let known = OBJECTS.iter().find(|(prefix, _)| id.starts_with(prefix));
+    known.is_none_or(|(_, name)| object.eq_ignore_ascii_case(name))
 }
 
 fn content(body: &[u8]) -> Option<String> {

@@ -1,4 +1,4 @@
-//! TrueLayer: a JWS with ES512 whose content is not in it: method, path, the headers that it names, and the body.
+//! `TrueLayer`: a JWS with ES512 whose content is not in it: method, path, the headers that it names, and the body.
 
 use crate::prelude::*;
 

@@ -8,6 +8,7 @@ pub(super) fn provider() -> Provider {
         ("MessageStatus.delivered", include_str!("samples/MessageStatus.delivered.json")),
         ("SmsStatus.received", include_str!("samples/SmsStatus.received.json")),
         ("CallStatus.completed", include_str!("samples/CallStatus.completed.json")),
+        ("MessageStatus.sent", include_str!("samples/MessageStatus.sent.json")),
     ])
 }
 
@@ -17,10 +18,6 @@ const CHOICE: &str = "x-twilio-webhooks-signature-settings";
 const BODY_HASH: &str = "bodySHA256";
 
 fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
-    secret_of(request, keys).map(|secret_n| Believed::of(secret_n, &[&request.body]))
-}
-
-fn secret_of(request: &RawRequest, keys: &Keys) -> Result<usize, VerifyError> {
     let signature = decode_base64(deciding_header(&request.headers, NAME)?);
     let signature = signature.ok_or_else(|| VerifyError::malformed(NAME, "it is not base64"))?;
     let (hash, key_id) = if request.headers.contains_key(CHOICE) {
@@ -28,29 +25,39 @@ fn secret_of(request: &RawRequest, keys: &Keys) -> Result<usize, VerifyError> {
     } else {
         (Hash::Sha1, None)
     };
-    let fields = match query_value(&request.url, BODY_HASH) {
-        Some(given) => {
-            let given = decode_hex(&given).unwrap_or_default();
-            match same(&digest(Hash::Sha256, &[&request.body]), &given) {
-                true => Vec::new(),
-                // A form is signed field by field, whatever the URL says.
-                false if is_form(request) => signed_fields(request)?,
-                false => return Err(VerifyError::malformed(BODY_HASH, "it is of another body")),
-            }
-        }
-        None if request.body.is_empty() || is_form(request) => signed_fields(request)?,
-        None => return Err(VerifyError::malformed("body", "it is no form, and the URL holds no bodySHA256")),
-    };
+    let fields = signed_fields(request)?;
     let named = key_id.and_then(|id| keys.settings().of_id("shared_keys", id));
     let urls = urls(&request.url);
     let is_signed = |secret: &str| {
         let mac = |url: &String| hmac(hash, secret.as_bytes(), &[url.as_bytes(), &fields]);
         urls.iter().any(|url| same(&mac(url), &signature))
     };
-    match named {
-        Some(secret) if is_signed(secret) => Ok(0),
-        Some(_) => Err(VerifyError::mismatch(keys)),
-        None => keys.secrets().position(is_signed).ok_or_else(|| VerifyError::mismatch(keys)),
+    let secret_n = match named {
+        Some(secret) => is_signed(secret).then_some(0),
+        None => keys.secrets().position(is_signed),
+    };
+    let secret_n = secret_n.ok_or_else(|| VerifyError::mismatch(keys))?;
+    Ok(Believed::of(secret_n, &[request.url.as_bytes(), &fields]))
+}
+
+/// What is signed behind the URL: the fields of a form; nothing of JSON, whose digest the URL has.
+fn signed_fields(request: &RawRequest) -> Result<Vec<u8>, VerifyError> {
+    let digest_given = query_value(&request.url, BODY_HASH);
+    let given = digest_given.as_deref().map(|given| decode_hex(given).unwrap_or_default());
+    if given.as_ref().is_some_and(|given| same(&digest(Hash::Sha256, &[&request.body]), given)) {
+        return Ok(Vec::new());
+    }
+    if given.is_none() && request.body.is_empty() {
+        return Ok(Vec::new());
+    }
+    // A form is signed field by field, whatever the URL says; of one without fields nothing would be.
+    let is_json = matches!(request.body.trim_ascii_start().first(), Some(b'{' | b'['));
+    let form = Form::parse(&request.body).ok_or_else(|| VerifyError::malformed("body", Form::TOO_MANY))?;
+    let has_fields = !form.pairs().is_empty() && form.pairs().iter().all(|(name, _)| !name.is_empty());
+    match (is_json || !has_fields, given) {
+        (false, _) => Ok(fields(form)),
+        (true, Some(_)) => Err(VerifyError::malformed(BODY_HASH, "it is of another body")),
+        (true, None) => Err(VerifyError::malformed("body", "it is no form, and the URL holds no bodySHA256")),
     }
 }
 
@@ -65,22 +72,12 @@ fn choice(value: &str) -> Result<(Hash, Option<&str>), VerifyError> {
     }
 }
 
-fn is_form(request: &RawRequest) -> bool {
-    let value = request.headers.get("content-type").and_then(|value| value.to_str().ok()).unwrap_or_default();
-    value.to_ascii_lowercase().starts_with("application/x-www-form-urlencoded")
-}
-
 /// Names and values, sorted by bytes; what is there twice counts once.
 fn fields(form: Form) -> Vec<u8> {
     let mut pairs = form.into_pairs();
     pairs.sort();
     pairs.dedup();
     pairs.into_iter().flat_map(|(name, value)| [name, value]).collect::<Vec<_>>().concat()
-}
-
-fn signed_fields(request: &RawRequest) -> Result<Vec<u8>, VerifyError> {
-    let form = Form::parse(&request.body).ok_or_else(|| VerifyError::malformed("body", Form::TOO_MANY))?;
-    Ok(fields(form))
 }
 
 /// The URL as it came, and with its default port written or left out: Twilio has done either.

@@ -21,10 +21,6 @@ const PROBE: &str = "WECHATPAY/SIGNTEST/";
 const KEY: &str = "api_v3_key";
 
 fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
-    secret_of(request, keys).map(|secret_n| Believed::of(secret_n, &[&request.body]))
-}
-
-fn secret_of(request: &RawRequest, keys: &Keys) -> Result<usize, VerifyError> {
     let header = |name| deciding_header(&request.headers, name);
     let text = header(SIGNATURE)?;
     let signature = decode_base64(text).filter(|_| !text.starts_with(PROBE));
@@ -39,7 +35,7 @@ fn secret_of(request: &RawRequest, keys: &Keys) -> Result<usize, VerifyError> {
     let head = format!("{time}\n{nonce}\n");
     let message = [head.as_bytes(), &request.body, b"\n"].concat();
     if key.verifies(PublicScheme::RsaSha256, &message, &signature) {
-        Ok(0)
+        Ok(Believed::of(0, &[&message]).at(time))
     } else {
         Err(VerifyError::mismatch(keys))
     }

@@ -44,7 +44,7 @@ fn row(one: &Judged) -> String {
     format!("{:<28} {:<18} {:<8} {:<12} {:<10} {mark}", one.id, one.kind, one.expect, one.verdict, one.step)
 }
 
-/// `path` itself, or the JSON files of a folder in the order of their names.
+/// `path` itself, or the JSON files of a folder in the order of their names; of a kind's, not its pairs.
 fn files(path: &Path) -> anyhow::Result<Vec<PathBuf>> {
     if !path.is_dir() {
         return Ok(vec![path.to_path_buf()]);
@@ -53,6 +53,7 @@ fn files(path: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let mut files: Vec<PathBuf> =
         entries.collect::<Result<Vec<_>, _>>()?.iter().map(std::fs::DirEntry::path).collect();
     files.retain(|file| file.extension().is_some_and(|ending| ending == "json"));
+    files.retain(|file| !file.ends_with("identity.json"));
     files.sort();
     Ok(files)
 }

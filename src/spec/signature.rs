@@ -71,6 +71,10 @@ pub struct SignatureSpec {
     pub tolerance_s: Option<u32>,
     /// How far ahead a signed time may be. Seconds; `tolerance_s` unless set.
     pub tolerance_future_s: Option<u32>,
+    /// Whether some of the sender's signatures cover no time: a recorded request of those can be sent again at any
+    /// time, and ids are remembered accordingly.
+    #[serde(default)]
+    pub time_optional: bool,
     /// Whether the age of a signed time is left unchecked, because the sender bounds it nowhere.
     #[serde(default)]
     pub age_unchecked: bool,

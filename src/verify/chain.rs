@@ -162,10 +162,10 @@ mod tests {
     #[test]
     fn a_chain_counts_while_all_of_it_is_valid_and_at_its_whole_length() {
         let chain = judged(&[LEAF, INTERMEDIATE], ROOT).expect("a chain");
-        // The leaf is valid from 2023-01-05 21:31:34 on, the root until 2033-01-02 21:30:22.
-        assert_eq!((chain.from_s, chain.until_s), (1_672_954_294, 1_988_314_222));
+        // The leaf is valid from 2023-01-05 21:31:34 on, the intermediate until 2033-01-01 21:31:05.
+        assert_eq!((chain.from_s, chain.until_s), (1_672_954_294, 1_988_227_865));
         assert!(chain.is_valid_at(1_672_954_234, 60) && !chain.is_valid_at(1_672_954_233, 60));
-        assert!(chain.is_valid_at(1_988_314_282, 60) && !chain.is_valid_at(1_988_314_283, 60));
+        assert!(chain.is_valid_at(1_988_227_925, 60) && !chain.is_valid_at(1_988_227_926, 60));
         assert_eq!(judged(&[LEAF], ROOT).err(), Some("the chain is too short"));
         assert_eq!(judged(&["MA==", INTERMEDIATE], ROOT).err(), Some("a certificate cannot be read"));
         let trailing = [der(LEAF), vec![0]].concat();

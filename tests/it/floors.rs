@@ -88,7 +88,7 @@ fn no_kind_starts_with_a_secret_that_can_be_guessed() {
 #[test]
 fn every_setting_that_is_a_secret_has_a_floor() {
     // What else kinds are told: public keys, names, switches, and credentials that we show to the sender.
-    const NO_SECRETS: [&str; 35] = [
+    const NO_SECRETS: [&str; 36] = [
         "alipay_public_key_pem",
         "pairing",
         "base_path",
@@ -110,6 +110,7 @@ fn every_setting_that_is_a_secret_has_a_floor() {
         "api_secret",
         "environment",
         "access_key",
+        "require",
         "required_components",
         "batches",
         "platform_certificates",

@@ -44,6 +44,7 @@ mod identity;
 mod identity_banks;
 mod identity_payments;
 mod identity_saas;
+mod identity_shops;
 mod identity_tools;
 mod kinds;
 mod model;

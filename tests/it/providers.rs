@@ -177,7 +177,9 @@ fn ids_and_types_are_read_where_each_sender_puts_them() {
             "ping",
         )],
     );
-    check("shopify", "shopify-own-ok", &[("3:e-1,11:orders/paid", "orders/paid")]);
+    let order =
+        "content:11:orders/paid,3:e-1,64:478a1f62e6c6827367e2c7b36e1ad20268f64427027faf96b27e3250d501b1f5";
+    check("shopify", "shopify-own-ok", &[(order, "orders/paid")]);
     check(
         "paystack",
         "paystack-149",
@@ -191,7 +193,8 @@ fn ids_and_types_are_read_where_each_sender_puts_them() {
     check("adyen", "adyen-own-ok", &[("4:psp1,13:AUTHORISATION,4:true", "AUTHORISATION")]);
     check("slack", "slack-01", &[("Ev123ABC456", "message")]);
     check("standard_webhooks", "standard-webhooks-01", &[("msg_0cd6383212f782b8c082", "invoice.paid")]);
-    check("hubspot", "hubspot-01", &[("5:12345,1:1,3:123", "contact.creation")]);
+    let contact = "content:16:contact.creation,5:12345,1:1,3:123,64:f0a688cc272b7d35450a67e8fa5365a5cb27fff6338e4f73b65e953c6fbc92a5";
+    check("hubspot", "hubspot-01", &[(contact, "contact.creation")]);
     check("alipay", "alipay-105", &[("2026010100222080000", "TRADE_SUCCESS")]);
     check(
         "coinbase_commerce",
