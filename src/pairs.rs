@@ -89,6 +89,9 @@ struct Side {
     /// The first one's signed bytes and headers once more, with `headers` and `query` applied.
     #[serde(default)]
     as_sent: bool,
+    /// Whether the body is written anew although nothing is set in it.
+    #[serde(skip)]
+    is_rewritten: bool,
 }
 
 /// Both requests of a pair, signed, with what each carries besides.
@@ -107,8 +110,11 @@ impl Pair {
 
     /// Both requests, as the sender of `kind` would sign them with the keys of `provider`.
     pub fn requests(&self, kind: &Provider, provider: &ActiveProvider) -> Result<Requests, String> {
-        let (first, signed) = self.first.request(None, kind, provider)?;
-        let second = self.second.after(&self.first);
+        // A body in which a field was set is written anew: then both are, or a copy would differ in its blanks.
+        let is_rewritten = [&self.first, &self.second].iter().any(|side| side.is_changed());
+        let first = Side { is_rewritten, ..self.first.clone() };
+        let (first, signed) = first.request(None, kind, provider)?;
+        let second = Side { is_rewritten, ..self.second.after(&self.first) };
         let before = self.second.as_sent.then_some(&signed);
         let (second, _) = second.request(before, kind, provider)?;
         Ok(Requests { first, second })
@@ -149,6 +155,11 @@ fn met(first: &[IncomingEvent], event: &IncomingEvent, after_ms: i64) -> Met {
 }
 
 impl Side {
+    /// Whether a field of the body has another value.
+    fn is_changed(&self) -> bool {
+        !self.set.is_empty() || !self.remove.is_empty()
+    }
+
     /// This one with what it has from the `first`.
     fn after(&self, first: &Self) -> Self {
         let has_body = self.sample.is_some() || self.body.is_some() || self.text.is_some();
@@ -219,7 +230,7 @@ impl Side {
             _ => return Err("a side has one of `sample`, `body` and `text`".to_owned()),
         };
         let event_type = self.event_type.clone().unwrap_or(event_type);
-        if self.set.is_empty() && self.remove.is_empty() {
+        if !self.is_rewritten {
             return Ok((event_type, text.into_bytes()));
         }
         let body = match serde_json::from_str::<Value>(&text) {

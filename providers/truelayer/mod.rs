@@ -15,6 +15,8 @@ pub(super) fn provider() -> Provider {
     ])
 }
 
+/// Signed among the headers that a signature names.
+const TIME: &str = "x-tl-webhook-timestamp";
 const SIGNATURE: &str = "tl-signature";
 /// Most headers that a signature may name.
 const NAMES_N_MAX: usize = 32;
@@ -30,7 +32,15 @@ fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
     let kid = head.header("/kid").ok_or_else(|| malformed("it names no key"))?;
     let key = keys.key_text("jwks", &kid).and_then(|text| PublicKey::parse(&text));
     let key = key.ok_or_else(|| VerifyError::NoKey("the key that it names is not at hand".to_owned()))?;
-    let headers = signed_headers(request, &head.header("/tl_headers").unwrap_or_default())?;
+    let names = head.header("/tl_headers").unwrap_or_default();
+    if keys.tolerance_s() != (0, 0) {
+        if !names.split(',').any(|name| name.eq_ignore_ascii_case(TIME)) {
+            return Err(malformed("it does not cover the time"));
+        }
+        let time = deciding_header(&request.headers, TIME)?;
+        check_timestamp((TimeUnit::Rfc3339, TIME, time), request.received_at_ms, keys.tolerance_s())?;
+    }
+    let headers = signed_headers(request, &names)?;
     let (path, query) = path_and_query(&request.url);
     let other = path.strip_suffix('/').map_or_else(|| format!("{path}/"), str::to_owned);
     // Whether a query is a part of the path is not documented.
@@ -62,16 +72,15 @@ fn signed_headers(request: &RawRequest, names: &str) -> Result<String, VerifyErr
 }
 
 fn sign(keys: &Keys, body: &[u8], at: &SignAt) -> Result<Signed, SignError> {
-    const TIME: &str = "X-TL-Webhook-Timestamp";
     let time = rfc3339_text(at.now_s);
     let head = json!({
         "alg": "ES512",
         "kid": keys.id_of("jwks")?,
         "tl_version": "2",
-        "tl_headers": TIME,
+        "tl_headers": "X-TL-Webhook-Timestamp",
         "jku": "https://webhooks.truelayer.com/.well-known/jwks",
     });
-    let start = format!("POST {}\n{TIME}: {time}\n", path_and_query(&at.url).0);
+    let start = format!("POST {}\nX-TL-Webhook-Timestamp: {time}\n", path_and_query(&at.url).0);
     let text = jws_detached(keys, PublicScheme::P521Fixed, &head, &[start.as_bytes(), body].concat())?;
-    Ok(Signed::json(body.to_vec()).with(&TIME.to_ascii_lowercase(), time).with(SIGNATURE, text))
+    Ok(Signed::json(body.to_vec()).with(TIME, time).with(SIGNATURE, text))
 }
