@@ -21,6 +21,7 @@ mod hubspot;
 mod iyzico;
 mod marqeta;
 mod mercadopago;
+mod meta;
 mod midtrans;
 mod netlify;
 mod nowpayments;
@@ -42,6 +43,7 @@ mod truelayer;
 mod twilio;
 mod vonage;
 mod wechat_pay;
+mod x_twitter;
 
 /// A kind that its `provider.toml` says everything about, with its sample events: type and file.
 macro_rules! kind {
@@ -102,26 +104,26 @@ pub fn builtin() -> Vec<Provider> {
         kind!("elevenlabs": "post_call_transcription" in "post_call_transcription", "post_call_audio" in "post_call_audio", "voice_removal_notice" in "voice_removal_notice"),
         fireblocks::provider(),
         kind!("flutterwave": "charge.completed" in "charge.completed", "transfer.completed" in "transfer.completed", "subscription.cancelled" in "subscription.cancelled"),
-        kind!("github": "ping" in "ping", "push" in "push", "issues" in "issues-opened"),
+        kind!("github": "ping" in "ping", "push" in "push", "issues" in "issues-opened", "pull_request" in "pull_request-opened", "workflow_dispatch" in "workflow_dispatch", "repository_dispatch" in "repository_dispatch", "watch" in "watch-started"),
         gitlab::provider(),
         kind!("gocardless": "subscriptions.created" in "subscriptions-created", "payments.confirmed" in "payments-confirmed", "mandates.cancelled" in "mandates-cancelled"),
         google_pubsub::provider(),
         kind!("heroku": "release.update" in "release.update", "dyno.create" in "dyno.create", "build.create" in "build.create"),
         hubspot::provider(),
         kind!("increase": "transaction.created" in "transaction.created", "account.created" in "account.created", "ach_transfer.updated" in "ach_transfer.updated"),
-        kind!("intercom": "conversation.user.created" in "conversation.user.created", "contact.created" in "contact.created", "ping" in "ping"),
+        kind!("intercom": "conversation.user.created" in "conversation.user.created", "contact.created" in "contact.created", "contact.lead.tag.created" in "contact.lead.tag.created", "ping" in "ping"),
         iyzico::provider(),
         kind!("jira": "jira:issue_created" in "jira-issue_created", "jira:issue_updated" in "jira-issue_updated", "comment_created" in "comment_created"),
         kind!("klarna": "payment.request.state-change.completed" in "payment.request.state-change.completed", "payment.request.state-change.expired" in "payment.request.state-change.expired", "payment.dispute.state-change.lost" in "payment.dispute.state-change.lost"),
         kind!("lemon_squeezy": "order_created" in "order_created", "subscription_created" in "subscription_created", "subscription_payment_success" in "subscription_payment_success"),
-        kind!("line": "message" in "message", "follow" in "follow", "postback" in "postback"),
+        kind!("line": "message" in "message", "follow" in "follow", "postback" in "postback", "unsend" in "unsend"),
         kind!("linear": "Issue.create" in "Issue.create", "Issue.update" in "Issue.update", "Comment.create" in "Comment.create"),
         kind!("lithic": "account_holder.created" in "account_holder.created", "card.created" in "card.created", "card_transaction.updated" in "card_transaction.updated", "dispute.updated" in "dispute.updated"),
         kind!("mailgun": "delivered" in "delivered", "failed" in "failed", "opened" in "opened"),
         marqeta::provider(),
         mercadopago::provider(),
-        kind!("meta": "page.feed" in "page.feed", "whatsapp_business_account.messages" in "whatsapp_business_account.messages", "instagram.comments" in "instagram.comments"),
-        kind!("microsoft_graph": "created" in "created", "updated" in "updated", "deleted" in "deleted"),
+        meta::provider(),
+        kind!("microsoft_graph": "created" in "created", "updated" in "updated", "updated" in "updated-drive", "deleted" in "deleted", "reauthorizationRequired" in "reauthorizationRequired"),
         kind!("microsoft_teams_outgoing": "message" in "message", "messageReaction" in "messageReaction", "invoke" in "invoke"),
         midtrans::provider(),
         kind!("modern_treasury": "payment_order" in "payment_order", "expected_payment" in "expected_payment", "return" in "return"),
@@ -150,7 +152,7 @@ pub fn builtin() -> Vec<Provider> {
         plaid::provider(),
         plivo::provider(),
         kind!("polar": "order.paid" in "order.paid", "subscription.active" in "subscription.active", "customer.created" in "customer.created"),
-        kind!("postmark": "Delivery" in "Delivery", "Bounce" in "Bounce", "Open" in "Open"),
+        kind!("postmark": "Delivery" in "Delivery", "Bounce" in "Bounce", "Open" in "Open", "Click" in "Click", "inbound" in "inbound"),
         kind!("pusher": "channel_occupied" in "channel_occupied", "channel_vacated" in "channel_vacated", "member_added" in "member_added", "client_event" in "client_event"),
         rapyd::provider(),
         kind!("razorpay": "payment.captured" in "payment.captured", "payment.failed" in "payment.failed", "refund.processed" in "refund.processed", "payment.dispute.created" in "payment.dispute.created", "subscription.charged" in "subscription.charged"),
@@ -162,7 +164,7 @@ pub fn builtin() -> Vec<Provider> {
         salesforce::provider(),
         kind!("sanity": "create" in "create", "update" in "update", "delete" in "delete"),
         segment::provider(),
-        kind!("sendgrid": "delivered" in "delivered", "bounce" in "bounce", "open" in "open"),
+        kind!("sendgrid": "processed" in "processed", "delivered" in "delivered", "bounce" in "bounce", "open" in "open"),
         kind!("sentry": "issue" in "issue", "event_alert" in "event_alert", "installation" in "installation"),
         kind!("shopify": "orders/paid" in "orders-paid", "orders/create" in "orders-create", "app/uninstalled" in "app-uninstalled", "products/update" in "products-update", "products/delete" in "products-delete"),
         kind!("slack": "message" in "message", "app_mention" in "app_mention", "reaction_added" in "reaction_added"),
@@ -173,7 +175,7 @@ pub fn builtin() -> Vec<Provider> {
         kind!("supabase": "sms" in "sms", "email_data" in "email_data", "claims" in "claims", "factor_id" in "factor_id", "valid" in "valid"),
         kind!("svix": "user.created" in "user.created", "invoice.paid" in "invoice.paid", "email.delivered" in "email.delivered"),
         tap::provider(),
-        kind!("telegram": "message" in "message", "callback_query" in "callback_query", "pre_checkout_query" in "pre_checkout_query"),
+        kind!("telegram": "message" in "message", "edited_message" in "edited_message", "callback_query" in "callback_query", "pre_checkout_query" in "pre_checkout_query"),
         kind!("telnyx": "call.initiated" in "call.initiated", "call.answered" in "call.answered", "message.finalized" in "message.finalized", "siprec.failed" in "siprec.failed", "link_clicked" in "link_clicked"),
         kind!("trello": "updateBoard" in "updateBoard", "createCard" in "createCard", "commentCard" in "commentCard"),
         truelayer::provider(),
@@ -188,7 +190,7 @@ pub fn builtin() -> Vec<Provider> {
         kind!("workos": "dsync.user.created" in "dsync.user.created", "user.created" in "user.created", "connection.activated" in "connection.activated"),
         kind!("worldline": "payment.created" in "payment.created", "payment.captured" in "payment.captured", "refund.refund_requested" in "refund.refund_requested"),
         kind!("worldpay": "sentForSettlement" in "sentForSettlement", "authorized" in "authorized", "refused" in "refused", "cancelled" in "cancelled", "sentForAuthorization" in "sentForAuthorization"),
-        kind!("x_twitter": "tweet_create_events" in "tweet_create_events", "follow_events" in "follow_events", "direct_message_events" in "direct_message_events"),
+        x_twitter::provider(),
         kind!("xendit": "payment.capture" in "payment.capture", "payment.failure" in "payment.failure", "refund.succeeded" in "refund.succeeded", "PAID" in "PAID", "ewallet.capture" in "ewallet.capture", "callback_virtual_account_id" in "callback_virtual_account_id"),
         kind!("zendesk": "zen:event-type:user.created" in "zen-event-type-user.created", "zen:event-type:organization.created" in "zen-event-type-organization.created", "zen:event-type:ticket.created" in "zen-event-type-ticket.created"),
         kind!("zoom": "meeting.started" in "meeting.started", "meeting.ended" in "meeting.ended", "recording.completed" in "recording.completed"),

@@ -119,7 +119,7 @@ fn verdict(vector: &Vector, kind: &Provider) -> (&'static str, &'static str, Str
                     answered(
                         vector,
                         &why,
-                        &Reply { status: own.status, headers: Vec::new(), body, content_type },
+                        &Reply { status: own.status, headers: Vec::new(), body, content_type, taught: None },
                     )
                 }
                 (None, None) => ("valid", "ok", why),

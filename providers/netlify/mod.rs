@@ -8,16 +8,14 @@ pub(super) fn provider() -> Provider {
         ("deploy_created", include_str!("samples/deploy_created.json")),
         ("deploy_building", include_str!("samples/deploy_building.json")),
         ("deploy_failed", include_str!("samples/deploy_failed.json")),
+        ("deploy_locked", include_str!("samples/deploy_locked.json")),
     ])
 }
 
 const NAME: &str = "x-webhook-signature";
 
+/// The claims hold nothing but the body's digest, so the body is what was signed.
 fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
-    secret_of(request, keys).map(|secret_n| Believed::of(secret_n, &[&request.body]))
-}
-
-fn secret_of(request: &RawRequest, keys: &Keys) -> Result<usize, VerifyError> {
     let jws = Jws::parse(deciding_header(&request.headers, NAME)?);
     let jws = jws.ok_or_else(|| VerifyError::malformed(NAME, "it is no compact JWS"))?;
     let mut secrets = keys.secrets().enumerate();
@@ -26,7 +24,7 @@ fn secret_of(request: &RawRequest, keys: &Keys) -> Result<usize, VerifyError> {
     let text = |pointer| json_text(claims, pointer).unwrap_or_default();
     let hash = decode_hex(&text("/sha256")).unwrap_or_default();
     if text("/iss") == "netlify" && same(&digest(Hash::Sha256, &[&request.body]), &hash) {
-        Ok(secret_n)
+        Ok(Believed::of(secret_n, &[&request.body]))
     } else {
         Err(VerifyError::malformed("claims", "they are of another issuer or body"))
     }

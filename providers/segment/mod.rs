@@ -9,22 +9,20 @@ pub(super) fn provider() -> Provider {
         ("track", include_str!("samples/track.json")),
         ("identify", include_str!("samples/identify.json")),
         ("page", include_str!("samples/page.json")),
+        ("delete", include_str!("samples/delete.json")),
     ])
 }
 
 const NAME: &str = "x-signature";
 
 fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
-    secret_of(request, keys).map(|secret_n| Believed::of(secret_n, &[&request.body]))
-}
-
-fn secret_of(request: &RawRequest, keys: &Keys) -> Result<usize, VerifyError> {
     let signature = decode_hex(deciding_header(&request.headers, NAME)?);
     let signature = signature.ok_or_else(|| VerifyError::malformed(NAME, "it is not hexadecimal"))?;
     let content =
         content(&request.body).ok_or_else(|| VerifyError::malformed("body", "the batch has no event"))?;
     let is_signed = |secret: &str| same(&hmac(Hash::Sha1, secret.as_bytes(), &[&content]), &signature);
-    keys.secrets().position(is_signed).ok_or_else(|| VerifyError::mismatch(keys))
+    let secret_n = keys.secrets().position(is_signed).ok_or_else(|| VerifyError::mismatch(keys))?;
+    Ok(Believed::of(secret_n, &[&content]))
 }
 
 fn content(body: &[u8]) -> Option<Vec<u8>> {

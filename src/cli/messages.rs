@@ -257,7 +257,7 @@ impl Api {
         Ok(Self { base, token, is_json: reach.json })
     }
 
-    fn url(&self, path: &[&str], query: &[(&str, Option<&str>)]) -> anyhow::Result<reqwest::Url> {
+    pub(super) fn url(&self, path: &[&str], query: &[(&str, Option<&str>)]) -> anyhow::Result<reqwest::Url> {
         let mut url = self.base.clone();
         url.path_segments_mut()
             .map_err(|()| Usage("--url has no host".to_owned()))?
@@ -295,7 +295,7 @@ impl Api {
     }
 
     /// A repeated command is another request: its key is new.
-    fn post(&self, url: reqwest::Url, order: &Value) -> anyhow::Result<Value> {
+    pub(super) fn post(&self, url: reqwest::Url, order: &Value) -> anyhow::Result<Value> {
         let key = uuid::Uuid::new_v4().to_string();
         self.ask(|client| client.post(url).header("idempotency-key", key).body(order.to_string()))
     }

@@ -11,6 +11,7 @@ mod retention;
 mod send;
 mod serve;
 mod sign;
+mod taught;
 mod vectors;
 mod words;
 
@@ -68,6 +69,8 @@ enum Command {
     Messages(messages::MessagesArgs),
     /// Pause and resume destinations of a running server.
     Destinations(messages::DestinationsArgs),
+    /// Show the secret that a sender taught a running server while its provider was pairing: once.
+    Taught(taught::TaughtArgs),
     /// Ask a running server whether it is ready (for container health checks).
     Health {
         /// The operator side.
@@ -93,6 +96,7 @@ pub fn main(own: Vec<Provider>) -> ExitCode {
         Command::Events(args) => messages::events(&args, file, &kinds),
         Command::Messages(args) => messages::messages(&args, file, &kinds),
         Command::Destinations(args) => messages::destinations(&args, file, &kinds),
+        Command::Taught(args) => taught::taught(&args, file, &kinds),
         Command::Health { url } => send::health(&url),
     };
     result.unwrap_or_else(|error| {

@@ -308,13 +308,19 @@ struct Sent {
     body: Bytes,
 }
 
-/// Only operators come through.
-async fn sent(request: Request<Body>) -> Result<Sent, Problem> {
-    let (parts, body) = request.into_parts();
-    let actor = parts.extensions.get::<Actor>().cloned().ok_or(Problem::NOT_FOUND)?;
+/// Who asks, if they may act.
+pub(super) fn operator(extensions: &http::Extensions) -> Result<Actor, Problem> {
+    let actor = extensions.get::<Actor>().cloned().ok_or(Problem::NOT_FOUND)?;
     if actor.role < AdminRole::Operator {
         return Err(problem(StatusCode::FORBIDDEN, "forbidden", "this token may look, but not act"));
     }
+    Ok(actor)
+}
+
+/// Only operators come through.
+async fn sent(request: Request<Body>) -> Result<Sent, Problem> {
+    let (parts, body) = request.into_parts();
+    let actor = operator(&parts.extensions)?;
     let read = Limited::new(body, BODY_BYTES_MAX).collect();
     let read = tokio::time::timeout(std::time::Duration::from_secs(10), read).await;
     let body = read.map_err(|_| Problem::TOO_SLOW)?.map_err(|_| Problem::TOO_LARGE)?.to_bytes();

@@ -1,16 +1,17 @@
-//! `/v1/rejected`, `/v1/providers` and `/v1/backlog`: what was refused and why, which secrets still match, and what
-//! waits for somebody.
+//! `/v1/rejected`, `/v1/providers` and `/v1/backlog`: what was refused and why, which secrets still match or were
+//! taught by their senders, and what waits for somebody.
 
 use std::sync::Arc;
 
 use axum::Router;
-use axum::extract::{RawQuery, State};
+use axum::extract::{Path, RawQuery, Request, State};
 use axum::response::Response;
-use axum::routing::get;
+use axum::routing::{get, post};
 use http::StatusCode;
 use serde_json::{Value, json};
+use tracing::info;
 
-use super::api::{ApiState, answer, bad, limit, query};
+use super::api::{ApiState, answer, bad, limit, operator, query};
 use super::error::Problem;
 use crate::types::Name;
 
@@ -31,6 +32,7 @@ pub(super) fn router() -> Router<Arc<ApiState>> {
     Router::new()
         .route("/rejected", get(rejected))
         .route("/providers", get(providers))
+        .route("/providers/{name}/taught", post(taught))
         .route("/backlog", get(backlog))
 }
 
@@ -54,6 +56,21 @@ async fn backlog(State(state): State<Arc<ApiState>>) -> Result<Response, Problem
     let body = json!({
         "now_ms": state.clock.now_ms(), "events": events.collect::<Vec<_>>(), "messages": messages.collect::<Vec<_>>(),
     });
+    Ok(answer(StatusCode::OK, &body))
+}
+
+/// The secret that a sender taught us, to operators alone, and once.
+async fn taught(
+    State(state): State<Arc<ApiState>>,
+    Path(name): Path<String>,
+    request: Request,
+) -> Result<Response, Problem> {
+    let actor = operator(request.extensions())?;
+    let name = Name::parse(&name).map_err(|_| Problem::NOT_FOUND)?;
+    let taught = state.store.taught_take(&name).await?.ok_or(Problem::NOT_FOUND)?;
+    info!(provider.name = %name, actor = %actor.name.as_str(), "showed a secret that its sender taught us");
+    let body =
+        json!({ "provider": taught.provider, "secret": taught.secret, "taught_at_ms": taught.taught_at_ms });
     Ok(answer(StatusCode::OK, &body))
 }
 

@@ -16,7 +16,7 @@ use uuid::Uuid;
 use super::diagnose::{Diagnosis, diagnose};
 use crate::admit::Entry;
 use crate::logging::Lines;
-use crate::store::{Rejection, SecretUse, Store};
+use crate::store::{Rejection, SecretUse, Store, Taught};
 use crate::types::{Name, UnixMs};
 use crate::verify::{Hash, RawRequest, Unbelieved, digest, hex_text, hmac};
 
@@ -38,6 +38,7 @@ const WRITE_EVERY: Duration = Duration::from_secs(1);
 pub(crate) struct Evidence {
     entries: Arc<BTreeMap<Name, Arc<Entry>>>,
     notes: Arc<Mutex<BTreeMap<Name, Vec<Rejection>>>>,
+    taught: Arc<Mutex<BTreeMap<Name, Taught>>>,
     uses: Arc<Uses>,
     budget: Arc<Mutex<Budget>>,
     /// Which lines about requests are written.
@@ -85,7 +86,7 @@ impl Evidence {
             (name.clone(), entry.provider.secrets().map(one).collect())
         });
         let uses = Arc::new(uses.collect());
-        Self { entries, notes: Arc::default(), uses, budget: Arc::default(), lines }
+        Self { entries, notes: Arc::default(), taught: Arc::default(), uses, budget: Arc::default(), lines }
     }
 
     /// A request was believed by this secret.
@@ -93,6 +94,15 @@ impl Evidence {
         if let Some(one) = self.uses.get(provider).and_then(|uses| uses.get(secret_n)) {
             one.matched_n.fetch_add(1, Ordering::Relaxed);
             one.last_matched_at_ms.fetch_max(now_ms, Ordering::Relaxed);
+        }
+    }
+
+    /// A sender taught us a secret while somebody pairs: the newest one is kept.
+    pub(super) fn taught(&self, provider: &Name, secret: &str, taught_at_ms: UnixMs) {
+        let taught = Taught { provider: provider.to_string(), secret: secret.to_owned(), taught_at_ms };
+        self.taught.lock().unwrap_or_else(PoisonError::into_inner).insert(provider.clone(), taught);
+        if let Some(left_out_n) = self.lines.may_write(provider, "taught") {
+            info!(provider.name = %provider, left_out_n, "a sender taught us a secret: `hooklatch taught` shows it, once");
         }
     }
 
@@ -171,7 +181,11 @@ impl Evidence {
             let noted = std::mem::take(&mut *self.notes.lock().unwrap_or_else(PoisonError::into_inner));
             let rejections: Vec<Rejection> = noted.into_values().flatten().collect();
             let uses = self.taken_uses();
+            let taught = std::mem::take(&mut *self.taught.lock().unwrap_or_else(PoisonError::into_inner));
             let written = async {
+                for one in taught.into_values() {
+                    store.taught_keep(one).await?;
+                }
                 store.rejections_insert(&rejections).await?;
                 store.secret_uses_add(&uses).await
             };

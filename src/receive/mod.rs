@@ -159,6 +159,9 @@ impl Receiver {
         let provider = &entry.provider;
         if let Some(reply) = provider.handshake(&request) {
             self.answered_a_handshake(entry);
+            if let Some(secret) = &reply.taught {
+                self.evidence.taught(provider.name(), secret, request.received_at_ms);
+            }
             return Ok(Answer::to_handshake(reply));
         }
         let verified = match &entry.fetcher {

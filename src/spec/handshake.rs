@@ -35,6 +35,9 @@ pub struct HandshakeSpec {
     pub token: Option<TokenSpec>,
     /// A setting that must be `open`: the operator has armed it.
     pub armed_by: Option<String>,
+    /// JSON pointer to a secret that the sender teaches us: it must be there, and is kept until a person has looked at
+    /// it, once.
+    pub keeps: Option<String>,
     /// A MAC of a text of the request by the newest secret, for `{mac}`.
     pub mac: Option<MacSpec>,
     /// The answer's status.
@@ -90,6 +93,7 @@ impl HandshakeSpec {
         let has_condition = self.query.is_some()
             || self.header.is_some()
             || self.form.is_some()
+            || self.keeps.is_some()
             || !self.when.is_empty()
             || !self.when_header.is_empty();
         if self.method == "POST" && !has_condition {
@@ -103,11 +107,17 @@ impl HandshakeSpec {
         if let Some(mac) = &self.mac {
             self.check_mac(mac, spec)?;
         }
+        if self.keeps.is_some() && !spec.setting.iter().any(|one| Some(&one.name) == self.armed_by.as_ref()) {
+            return Err("handshake.keeps: anybody could teach us a secret: name the [[setting]] by which the operator \
+                        allows it with `armed_by`"
+                .to_owned());
+        }
         let templates = self.json.values().chain(self.headers.values()).chain([&self.body]);
         if let Some(text) = templates.into_iter().find(|text| !self.may_say(text)) {
             return Err(format!("handshake: `{}` tells a stranger what is ours", text.as_str()));
         }
-        self.when.keys().chain(&self.without).try_for_each(|key| super::pointer("handshake.when", key))
+        let pointers = self.when.keys().chain(&self.without).chain(&self.keeps);
+        pointers.into_iter().try_for_each(|key| super::pointer("handshake.when", key))
     }
 
     /// An unsigned handshake is anybody's: what it answers may hold what was asked, and nothing of ours.
@@ -196,5 +206,19 @@ mod tests {
         check("sha256={mac}", "{setting:a}", "tells a stranger what is ours");
         let token = "query = \"crc_token\"\ntoken = { query = \"t\", setting = \"s\" }";
         check(r#"query = "crc_token""#, token, "`s` is no [[setting]]");
+    }
+
+    #[test]
+    fn a_secret_is_taught_where_the_operator_allows_it_alone() {
+        const NOTION: &str = include_str!("../../providers/notion/provider.toml");
+        let mistake = |from: &str, to: &str| {
+            let text = NOTION.replacen(from, to, 1);
+            assert_ne!(text, NOTION, "the row changes nothing");
+            Spec::parse(&text).expect_err(to).to_string()
+        };
+        assert!(Spec::parse(NOTION).is_ok());
+        assert!(mistake("armed_by = \"pairing\"\n", "").contains("anybody could teach us"));
+        assert!(mistake("armed_by = \"pairing\"", "armed_by = \"other\"").contains("anybody could teach us"));
+        assert!(mistake("/verification_token", "verification_token").contains("handshake.when"));
     }
 }

@@ -43,6 +43,23 @@ pub struct SecretUse {
     pub last_matched_at_ms: UnixMs,
 }
 
+/// A secret that a sender taught us, until a person has looked at it.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Taught {
+    /// Whose it is.
+    pub provider: String,
+    /// The secret.
+    pub secret: String,
+    /// When it came.
+    pub taught_at_ms: UnixMs,
+}
+
+impl std::fmt::Debug for Taught {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Taught").field("provider", &self.provider).finish_non_exhaustive()
+    }
+}
+
 async fn rejections_keep(tx: &mut Tx, rejections: &[Rejection]) -> Result<(), StoreError> {
     in_tx!(tx, rejections_insert(rejections))?;
     let mut providers: Vec<&str> = rejections.iter().map(|one| one.provider.as_str()).collect();
@@ -102,5 +119,16 @@ impl Store {
     /// What is known about secrets.
     pub async fn secret_use_list(&self) -> Result<Vec<SecretUse>, StoreError> {
         alone!(self.people.secret_use_list())
+    }
+
+    /// Keeps what a sender taught us in the place of what it taught us before.
+    pub async fn taught_keep(&self, taught: Taught) -> Result<(), StoreError> {
+        alone!(self.writer.taught_keep(&taught))
+    }
+
+    /// What a sender taught us, which is forgotten with this.
+    pub async fn taught_take(&self, provider: &Name) -> Result<Option<Taught>, StoreError> {
+        let provider = provider.clone();
+        alone!(self.writer.taught_take(provider.as_str()))
     }
 }

@@ -57,6 +57,12 @@ const ALL: &[(i64, &str, &str, &str)] = &[
         include_str!("../../migrations/sqlite/0008_identity.sql"),
         include_str!("../../migrations/postgres/0008_identity.sql"),
     ),
+    (
+        9,
+        "taught_secrets",
+        include_str!("../../migrations/sqlite/0009_taught_secrets.sql"),
+        include_str!("../../migrations/postgres/0009_taught_secrets.sql"),
+    ),
 ];
 
 /// The version this binary wants.

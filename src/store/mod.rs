@@ -97,7 +97,7 @@ use uuid::Uuid;
 pub use admission::{Admission, AtOnce};
 pub use apart::{Conflicts, KeptContent};
 pub use error::StoreError;
-pub use evidence::{REJECTIONS_N_MAX, Rejection, SecretUse};
+pub use evidence::{REJECTIONS_N_MAX, Rejection, SecretUse, Taught};
 pub use migrations::SchemaState;
 pub use open_events::{DueEvent, EventCount};
 pub(crate) use opening::waiting;

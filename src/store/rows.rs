@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use sqlx::{ColumnIndex, Decode, Row, Type};
 
-use super::evidence::{Rejection, SecretUse};
+use super::evidence::{Rejection, SecretUse, Taught};
 use super::operator::{AttemptRow, AuditRow, PauseRow};
 use super::types::Token;
 use super::{
@@ -261,6 +261,12 @@ impl SecretUse {
             matched_n: row.int(2)?,
             last_matched_at_ms: row.int(3)?,
         })
+    }
+}
+
+impl Taught {
+    pub(super) fn from_row(row: &impl AnyRow) -> sqlx::Result<Self> {
+        Ok(Self { provider: row.text(0)?, secret: row.text(1)?, taught_at_ms: row.int(2)? })
     }
 }
 

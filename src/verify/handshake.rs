@@ -11,6 +11,8 @@ use crate::spec::{HandshakeSpec, MacSpec, Scheme, TokenSpec};
 
 /// Longest text of a stranger's that is sent back.
 const ECHO_BYTES_MAX: usize = 2_048;
+/// Longest secret that a sender may teach us. Bytes.
+const TAUGHT_BYTES_MAX: usize = 512;
 /// What an armed setting says.
 const ARMED: &str = "open";
 
@@ -25,13 +27,15 @@ pub struct Reply {
     pub body: String,
     /// The body's content type.
     pub content_type: String,
+    /// The secret that the sender taught us, for a person to see.
+    pub taught: Option<String>,
 }
 
 impl Reply {
     /// 200 and a plain text.
     pub fn text(body: String) -> Self {
         let content_type = "text/plain; charset=utf-8".to_owned();
-        Self { status: 200, headers: vec![nosniff()], body, content_type }
+        Self { status: 200, headers: vec![nosniff()], body, content_type, taught: None }
     }
 }
 
@@ -44,6 +48,10 @@ pub fn reply(spec: &HandshakeSpec, keys: &Keys, request: &RawRequest) -> Option<
     if !is_armed || !spec.token.as_ref().is_none_or(|token| knows_token(token, keys, request)) {
         return None;
     }
+    let taught = match &spec.keeps {
+        Some(pointer) => Some(taught(&request.body, pointer)?),
+        None => None,
+    };
     let mac = match &spec.mac {
         Some(mac) => Some(mac_of(mac, keys, request)?),
         None => None,
@@ -61,7 +69,14 @@ pub fn reply(spec: &HandshakeSpec, keys: &Keys, request: &RawRequest) -> Option<
         spec.headers.iter().filter_map(|(name, template)| Some((name.clone(), filled(template)?))).collect();
     headers.push(nosniff());
     let content_type = spec.content_type.clone().unwrap_or_else(|| usual.to_owned());
-    Some(Reply { status: spec.status, headers, body, content_type })
+    Some(Reply { status: spec.status, headers, body, content_type, taught })
+}
+
+/// The secret at `pointer`, if it looks like one.
+fn taught(body: &[u8], pointer: &str) -> Option<String> {
+    let is_plain =
+        |text: &String| text.len() <= TAUGHT_BYTES_MAX && text.bytes().all(|b| b.is_ascii_graphic());
+    text_of(body, pointer).ok().filter(|text| !text.is_empty()).filter(is_plain)
 }
 
 /// A stranger's text is never to be taken for a page of ours.

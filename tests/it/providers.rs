@@ -201,7 +201,8 @@ fn ids_and_types_are_read_where_each_sender_puts_them() {
         "coinbase_commerce-084",
         &[("24934862-d980-46cb-9402-43c81b0cdba6", "charge:confirmed")],
     );
-    check("linear", "linear-02", &[("234d1a4e-b617-4388-90fe-adc3633d6b72", "Issue.create")]);
+    let issue = "content:12:Issue.create,8:2174add1,64:480c833b7639d641d466e57032a6c842a064e7608d145a90aafc60e4a8fb23f2";
+    check("linear", "linear-02", &[(issue, "Issue.create")]);
     check("mollie", "mollie-127", &[("tr_12345", "payment-link.paid")]);
 }
 

@@ -2,7 +2,7 @@
 
 use sqlx::PgConnection;
 
-use crate::store::evidence::{Rejection, SecretUse};
+use crate::store::evidence::{Rejection, SecretUse, Taught};
 
 pub(in crate::store) async fn rejections_insert(
     db: &mut PgConnection,
@@ -89,4 +89,30 @@ pub(in crate::store) async fn secret_use_list(db: &mut PgConnection) -> sqlx::Re
     .fetch_all(db)
     .await?;
     rows.iter().map(SecretUse::from_row).collect()
+}
+
+pub(in crate::store) async fn taught_keep(db: &mut PgConnection, taught: &Taught) -> sqlx::Result<()> {
+    sqlx::query(
+        "INSERT INTO taught_secrets (provider, secret, taught_at_ms) VALUES ($1, $2, $3)
+         ON CONFLICT (provider) DO UPDATE SET secret = excluded.secret, taught_at_ms = excluded.taught_at_ms",
+    )
+    .bind(&taught.provider)
+    .bind(&taught.secret)
+    .bind(taught.taught_at_ms)
+    .execute(db)
+    .await
+    .map(drop)
+}
+
+pub(in crate::store) async fn taught_take(
+    db: &mut PgConnection,
+    provider: &str,
+) -> sqlx::Result<Option<Taught>> {
+    let row = sqlx::query(
+        "DELETE FROM taught_secrets WHERE provider = $1 RETURNING provider, secret, taught_at_ms",
+    )
+    .bind(provider)
+    .fetch_optional(db)
+    .await?;
+    row.as_ref().map(Taught::from_row).transpose()
 }

@@ -28,7 +28,8 @@ pub(super) use apart::{
 };
 pub(super) use event::{event_counts_open, event_get, event_list, event_retry_later, unreadable_bytes};
 pub(super) use evidence::{
-    rejection_list, rejections_insert, rejections_prune, secret_use_add, secret_use_list,
+    rejection_list, rejections_insert, rejections_prune, secret_use_add, secret_use_list, taught_keep,
+    taught_take,
 };
 pub(super) use lane::{lanes_advance, lanes_extend, lanes_lock};
 pub(super) use message::{

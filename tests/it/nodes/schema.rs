@@ -77,7 +77,7 @@ async fn a_node_that_starts_while_another_one_migrates_waits() {
         tx.rollback().await.unwrap();
     };
     tokio::join!(server.spawn(), waits());
-    assert_eq!(database.count("SELECT MAX(version) FROM _sqlx_migrations").await, 7);
+    assert_eq!(database.count("SELECT MAX(version) FROM _sqlx_migrations").await, 9);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,0 +1,78 @@
+//! A secret that a sender posts to the URL: kept while a person pairs, and shown to an operator once.
+
+use std::process::Command;
+use std::time::Duration;
+
+use crate::database::{Database, on_both};
+use crate::process::{Server, client, until};
+
+on_both!(a_token_that_notion_posts_is_shown_to_an_operator_once_and_to_nobody_else);
+
+const OPERATOR: &str = "operator-token-0123456789";
+const VIEWER: &str = "viewer-token-0123456789";
+const TAUGHT: &str = "secret_tMrlL1qK5vuQAh1b6cZGhFChZTSYJlce98V0pYn7yBl";
+
+const PROVIDERS: &str = r#"
+[providers.notion]
+secrets = ["notion-secret-0123456789"]
+[providers.pairing]
+kind = "notion"
+secrets = ["notion-secret-0123456789"]
+settings = { pairing = "open" }
+"#;
+
+/// `hooklatch taught PROVIDER` with this token: whether it went well, what it said, and what it complained about.
+fn taught(server: &Server, provider: &str, token: &str) -> (bool, String, String) {
+    let run = Command::new(env!("CARGO_BIN_EXE_hooklatch"))
+        .arg("--config")
+        .arg(server.config())
+        .args(["taught", provider, "--token", token])
+        .output()
+        .unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap().trim().to_owned();
+    (run.status.success(), text(run.stdout), text(run.stderr))
+}
+
+async fn a_token_that_notion_posts_is_shown_to_an_operator_once_and_to_nobody_else(database: &Database) {
+    let mut server = Server::prepare(&database.url, PROVIDERS);
+    let config = std::fs::read_to_string(server.config()).unwrap();
+    let tokens = format!(
+        "tokens = [{{ name = \"ops\", role = \"operator\", token = \"{OPERATOR}\" }}, \
+         {{ name = \"looker\", role = \"viewer\", token = \"{VIEWER}\" }}]\n[database]"
+    );
+    let config = config.replace("[database]", &tokens).replace("filter = \"warn\"", "filter = \"info\"");
+    std::fs::write(server.config(), config).unwrap();
+    server.spawn().await;
+    let post = async |provider: &str, body: String| {
+        let url = server.url(&format!("/webhooks/{provider}"));
+        client().post(url).body(body).send().await.unwrap().status().as_u16()
+    };
+    let token = format!(r#"{{"verification_token":"{TAUGHT}"}}"#);
+    assert_eq!(post("notion", token.clone()).await, 401, "nobody pairs");
+    for body in [
+        "{}",
+        r#"{"verification_token":""}"#,
+        r#"{"verification_token":"a b"}"#,
+        r#"{"verification_token":{}}"#,
+    ] {
+        assert_eq!(post("pairing", body.to_owned()).await, 401, "{body}");
+    }
+    let long = format!(r#"{{"verification_token":"{}"}}"#, "a".repeat(513));
+    assert_eq!(post("pairing", long).await, 401, "too long");
+    assert_eq!(post("pairing", r#"{"verification_token":"an-older-one"}"#.to_owned()).await, 200);
+    assert_eq!(post("pairing", token).await, 200);
+
+    let log = || server.log();
+    let rows = "SELECT COUNT(*) FROM taught_secrets WHERE secret LIKE 'secret_tMrl%'";
+    until("it is kept", Duration::from_secs(10), log, async || database.count(rows).await == 1).await;
+    assert_eq!(database.count("SELECT COUNT(*) FROM taught_secrets").await, 1, "the newest alone");
+    let (is_good, said, complained) = taught(&server, "pairing", VIEWER);
+    assert!(!is_good && !said.contains(TAUGHT) && complained.contains("403"), "{said} {complained}");
+    assert!(!taught(&server, "notion", OPERATOR).0);
+    let (is_good, said, complained) = taught(&server, "pairing", OPERATOR);
+    assert!(is_good && said == TAUGHT, "{said} {complained}");
+    let (is_good, said, complained) = taught(&server, "pairing", OPERATOR);
+    assert!(!is_good && said.is_empty() && complained.contains("404"), "{said} {complained}");
+    let log = server.log();
+    assert!(log.contains("hooklatch taught") && !log.contains(TAUGHT), "{log}");
+}
