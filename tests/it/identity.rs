@@ -146,7 +146,6 @@ fn fields(form: &str) -> Vec<(String, Value)> {
 fn is_open(kind: &Provider, pointer: &str) -> bool {
     kind.spec().unwrap().event.iter().any(|event| {
         // Pointers into the elements of a batch start at each of them.
-        let is_below = |one: &String| pointer == one || pointer.starts_with(&format!("{one}/"));
         let is_in = |one: &String| pointer == one || pointer.starts_with(&format!("{one}/"));
         let is_volatile =
             |one: &String| is_in(one) || (event.each.is_some() && pointer.ends_with(one.as_str()));

@@ -68,4 +68,5 @@ mod tidy;
 mod two_nodes;
 mod vectors;
 mod warned;
+mod whole_batches;
 mod work;

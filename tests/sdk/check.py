@@ -71,10 +71,16 @@ def private_pem(key):
     return key.private_bytes(serialization.Encoding.PEM, form, serialization.NoEncryption()).decode()
 
 
+def stripe_verify(m):
+    is_thin = json.loads(m.body).get("object") == "v2.core.event"
+    read = stripe.StripeClient("sk_x").parse_event_notification if is_thin else stripe.Webhook.construct_event
+    return read(m.body, m.headers["stripe-signature"], m.secret)
+
+
 row("stripe", "stripe", text, stale="both",
     sign=lambda m: {"stripe-signature": stripe.WebhookSignature.generate_signature_header(
         m.body, m.secret, timestamp=m.now)},
-    verify=lambda m: stripe.Webhook.construct_event(m.body, m.headers["stripe-signature"], m.secret))
+    verify=stripe_verify)
 
 
 def standard(key):
@@ -128,11 +134,20 @@ def adyen_sign(m):
     return {}, json.dumps(body)
 
 
+def adyen_in_header(m):
+    return adyen.is_valid_hmac_payload(m.headers["hmacsignature"], m.secret, m.body.encode())
+
+
+def adyen_verify(m):
+    items = "notificationItems" in json.loads(m.body)
+    return adyen.is_valid_hmac_notification(json.loads(m.body), m.secret) if items else adyen_in_header(m)
+
+
 row("Adyen", "adyen", hexadecimal, flip='body:"pspReference"', sign=adyen_sign,
-    verify=lambda m: adyen.is_valid_hmac_notification(json.loads(m.body), m.secret))
+    verify=adyen_verify)
 row("Adyen", "adyen", hexadecimal, ours=False, **{"as": "in the header"},
     sign=lambda m: {"hmacsignature": adyen.generate_payload_sig(m.body.encode(), m.secret).decode()},
-    verify=lambda m: adyen.is_valid_hmac_payload(m.headers["hmacsignature"], m.secret, m.body.encode()))
+    verify=adyen_in_header)
 row("squareup", "square", text,
     verify=lambda m: square.verify_signature(
         request_body=m.body, signature_header=m.headers["x-square-hmacsha256-signature"],

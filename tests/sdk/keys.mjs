@@ -62,7 +62,8 @@ row("sns-validator", "aws_sns", {
   keys: rsa((key) => ({ topic_arns: ["*"], public_keys: { [certUrl]: pem(key) } })),
   flip: 'body:"Message"',
   sign: (m) => {
-    const message = { ...JSON.parse(m.body), SignatureVersion: "2", SigningCertURL: certUrl };
+    const MessageId = crypto.randomUUID(); // SNS has no other form
+    const message = { ...JSON.parse(m.body), MessageId, SignatureVersion: "2", SigningCertURL: certUrl };
     const names = ["Message", "MessageId", "Subject", "Timestamp", "TopicArn", "Type"];
     const content = names.filter((name) => name in message).map((name) => `${name}\n${message[name]}\n`);
     message.Signature = crypto.sign("sha256", content.join(""), m.private).toString("base64");

@@ -47,7 +47,7 @@ row("mercadopago", "mercadopago", {
   flip: "url",
   verify: (m) => {
     const [xSignature, xRequestId] = [m.headers["x-signature"], m.headers["x-request-id"]];
-    const dataId = new URL(m.url).searchParams.get("data.id");
+    const dataId = new URL(m.url).searchParams.get("data.id").toLowerCase(); // which the documentation leaves to the app
     WebhookSignatureValidator.validate({ xSignature, xRequestId, dataId, secret: m.secret });
     return true;
   },

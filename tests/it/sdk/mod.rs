@@ -34,8 +34,11 @@ struct Case {
 /// What a request is signed from: one of the kind's samples, at `at_s`.
 fn unsigned(row: &Row, kind: &Provider, sample_n: usize, at_s: i64) -> (Map<String, Value>, SignAt) {
     let (event_type, sample) = kind.sample_list()[sample_n];
-    let url = format!("https://hooks.example.com/webhooks/{}?data.id=123456789", row.kind);
     let body = filled_sample(sample, ID, at_s);
+    // Mercado Pago says in the URL what the body is about.
+    let read: Option<Value> = serde_json::from_str(&body).ok();
+    let about = read.as_ref().and_then(|body| body.pointer("/data/id")?.as_str()).unwrap_or("123456789");
+    let url = format!("https://hooks.example.com/webhooks/{}?data.id={about}", row.kind);
     let at = SignAt { now_s: at_s, url, id: ID.to_owned(), event_type: event_type.to_owned() };
     let ask = json!({ "row": row.n, "body": body, "url": at.url, "now": at_s, "id": ID, "type": event_type });
     (ask.as_object().unwrap().clone(), at)
