@@ -344,6 +344,12 @@ mod tests {
             check("horizon_h = 72", &resend(odd), "expected a number of hours or \"unbounded\"");
         }
         check("tolerance_s = 300", "tolerance_s = 300\nkeys = \"k\"", "signature.keys: no [[setting]]");
+        let header = "id = [{ header = \"x-id\" }]";
+        check(
+            "id = [{ json = \"/id\" }]",
+            header,
+            "event.identity.signed: the signature does not cover the header",
+        );
         check("type =", "when_header = \"x\"\ntype =", "when_header");
     }
 
