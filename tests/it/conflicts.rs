@@ -13,6 +13,7 @@ on_both!(
     a_kept_conflict_is_shown_with_its_event_and_dispatched_when_a_person_says_so,
     with_dispatch_every_content_is_handled_once_under_keys_of_its_own,
     conflicting_contents_that_come_at_once_and_a_kill_lose_none_and_act_once,
+    what_a_person_dispatches_late_is_tried_again_like_any_other,
 );
 
 fn counting() -> Provider {
@@ -194,4 +195,37 @@ async fn conflicting_contents_that_come_at_once_and_a_kill_lose_none_and_act_onc
         async || database.count("SELECT COUNT(*) FROM outbox_messages").await == 2,
     )
     .await;
+}
+
+async fn what_a_person_dispatches_late_is_tried_again_like_any_other(database: &Database) {
+    let kind =
+        stripe_kind().on("x", |event: Event<Value>| match (event.attempt_n, &event.payload["amount_paid"]) {
+            (1, amount) if *amount == 2 => Err(HandlerError::Retry(anyhow::anyhow!("away for now"))),
+            _ => Ok(Effects::new().call("billing", json!({}))),
+        });
+    let tokens = format!("[[admin.tokens]]\nname = \"ops\"\nrole = \"operator\"\ntoken = \"{TOKEN}\"");
+    let app = TestApp::start(database, kind, &tokens).await;
+    assert_eq!(app.event("evt_1", "x", 1).await, "accepted");
+    assert_eq!(app.event("evt_1", "x", 2).await, "conflict");
+    calls_n(&app, 1).await;
+    // Longer than the attempts of an event may take together.
+    app.clock.advance(60 * 24 * 3_600_000);
+    let kept =
+        "SELECT event_id FROM processed_webhook_events WHERE event_id LIKE 'conflict:%' AND provider = $1";
+    let id = database.text(kept, "stripe").await.unwrap();
+    let url = format!("http://{}/v1/events/stripe/{id}/decide", app.running.admin_addr);
+    let order = client().post(url).bearer_auth(TOKEN).header("idempotency-key", "r-1");
+    let answer = order.body(r#"{"act":"dispatch","reason":"a second capture"}"#).send().await.unwrap();
+    assert_eq!(answer.status(), 200);
+    let state = "SELECT state || ' after ' || attempts_n FROM processed_webhook_events WHERE event_id = $1";
+    let mut seen = None;
+    until("its handler failed once", Duration::from_secs(20), String::new, async || {
+        seen = database.text(state, &id).await;
+        seen.as_ref().is_some_and(|seen| seen.ends_with('1'))
+    })
+    .await;
+    assert_eq!(seen.as_deref(), Some("retry after 1"));
+    app.clock.advance(24 * 3_600_000);
+    calls_n(&app, 2).await;
+    app.running.stop().await;
 }

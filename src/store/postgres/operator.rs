@@ -76,9 +76,11 @@ pub(in crate::store) async fn event_act(
              WHERE provider = $1 AND event_id = $2 AND state IN ('done', 'ignored', 'failed', 'superseded')
                AND EXISTS (SELECT 1 FROM webhook_payloads p WHERE p.provider = $1 AND p.event_id = $2)"
         }
-        // Dispatched for the first time: what was kept beside another event is one of its own.
+        // Dispatched for the first time: what was kept beside another event is one of its own. Its attempts begin now,
+        // which its generation says.
         Act::Dispatch => {
-            "UPDATE processed_webhook_events SET state = 'retry', due_at_ms = $3, attempts_n = 0
+            "UPDATE processed_webhook_events
+             SET state = 'retry', due_at_ms = $3, attempts_n = 0, generation = generation + 1
              WHERE provider = $1 AND event_id = $2 AND state IN ('conflict', 'dismissed', 'replayed')
                AND EXISTS (SELECT 1 FROM webhook_payloads p WHERE p.provider = $1 AND p.event_id = $2)"
         }
