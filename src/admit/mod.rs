@@ -180,13 +180,6 @@ impl Admitter {
         mut held: Held,
     ) -> Result<Admitted, AdmitError> {
         self.admission.cut_unreadable(&mut events);
-        if events.iter().any(|event| event.window_ms.is_some()) {
-            let numbered = self.admission.store.signals_number(&mut events);
-            let numbered = tokio::time::timeout(self.answer_timeout, numbered).await;
-            numbered
-                .map_err(|_| AdmitError::Unavailable("no answer about a signal in time".to_owned()))?
-                .map_err(|why| AdmitError::Unavailable(why.to_string()))?;
-        }
         if !held.add(events.len().saturating_mul(room::EVENT_BYTES)) {
             return Err(AdmitError::Saturated);
         }
@@ -195,6 +188,13 @@ impl Admitter {
             events.iter().any(|e| e.unreadable.is_none() && handlers.needs_transaction(&e.event_type));
         let queue = if is_own { &self.own_queue } else { &self.shared_queue };
         let place = Place::take(entry, self.share_n).ok_or(AdmitError::Saturated)?;
+        if events.iter().any(|event| event.window_ms.is_some()) {
+            let numbered = self.admission.store.signals_number(&mut events);
+            let numbered = tokio::time::timeout(self.answer_timeout, numbered).await;
+            numbered
+                .map_err(|_| AdmitError::Unavailable("no answer about a signal in time".to_owned()))?
+                .map_err(|why| AdmitError::Unavailable(why.to_string()))?;
+        }
         let (answer, answered) = oneshot::channel();
         let submission = Submission {
             entry: Arc::clone(entry),
