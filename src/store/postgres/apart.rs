@@ -87,10 +87,13 @@ pub(in crate::store) async fn signals_number(
          INSERT INTO signal_firings AS f (provider, signal, firing_n, last_copy_at_ms)
          SELECT provider, signal, 1, at_ms FROM input ORDER BY provider, signal
          ON CONFLICT (provider, signal) DO UPDATE SET
-             firing_n = f.firing_n + CASE WHEN excluded.last_copy_at_ms - f.last_copy_at_ms > (
+             firing_n = f.firing_n + CASE WHEN ABS(excluded.last_copy_at_ms - f.last_copy_at_ms) > (
                  SELECT i.window_ms FROM input i WHERE i.provider = f.provider AND i.signal = f.signal)
                  THEN 1 ELSE 0 END,
-             last_copy_at_ms = GREATEST(f.last_copy_at_ms, excluded.last_copy_at_ms)
+             last_copy_at_ms = CASE WHEN ABS(excluded.last_copy_at_ms - f.last_copy_at_ms) > (
+                 SELECT i.window_ms FROM input i WHERE i.provider = f.provider AND i.signal = f.signal)
+                 THEN excluded.last_copy_at_ms
+                 ELSE GREATEST(f.last_copy_at_ms, excluded.last_copy_at_ms) END
          RETURNING provider, signal, firing_n",
     )
     .bind(copies.iter().map(|copy| copy.provider.as_str()).collect::<Vec<_>>())

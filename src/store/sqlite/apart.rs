@@ -92,8 +92,9 @@ pub(in crate::store) async fn signals_number(
         let firing_n: i64 = sqlx::query_scalar(
             "INSERT INTO signal_firings AS f (provider, signal, firing_n, last_copy_at_ms) VALUES ($1, $2, 1, $3)
              ON CONFLICT (provider, signal) DO UPDATE SET
-                 firing_n = f.firing_n + CASE WHEN excluded.last_copy_at_ms - f.last_copy_at_ms > $4 THEN 1 ELSE 0 END,
-                 last_copy_at_ms = MAX(f.last_copy_at_ms, excluded.last_copy_at_ms)
+                 firing_n = f.firing_n + CASE WHEN ABS(excluded.last_copy_at_ms - f.last_copy_at_ms) > $4 THEN 1 ELSE 0 END,
+                 last_copy_at_ms = CASE WHEN ABS(excluded.last_copy_at_ms - f.last_copy_at_ms) > $4
+                     THEN excluded.last_copy_at_ms ELSE MAX(f.last_copy_at_ms, excluded.last_copy_at_ms) END
              RETURNING firing_n",
         )
         .bind(copy.provider.as_str())
