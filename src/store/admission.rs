@@ -61,8 +61,8 @@ impl MessageInsert<'_> {
 pub(super) struct Holder {
     /// Position in the list that was asked about.
     pub(super) position: usize,
-    /// Digest of the row with the same key.
-    pub(super) same_key: Option<Vec<u8>>,
+    /// Digest and state of the row with the same key.
+    pub(super) same_key: Option<(Vec<u8>, String)>,
     /// Id and digest of the row with the same replay key.
     pub(super) same_text: Option<(String, Vec<u8>)>,
 }
@@ -91,6 +91,18 @@ impl<'a> Batch<'a> {
             .collect();
         rows.sort_by(|a, b| a.order().cmp(&b.order()));
         Self { events, firsts, rows }
+    }
+
+    /// The positions that have to be asked about: firsts that were not inserted, and other content under a key that is
+    /// there twice.
+    fn lost(&self, inserted: &HashSet<EventKey>) -> Vec<usize> {
+        let is_lost = |(position, event): &(usize, &&IncomingEvent)| match self.firsts.get(&event.key) {
+            Some(first) if first != position => {
+                self.events.get(*first).is_none_or(|one| one.digest != event.digest)
+            }
+            _ => !inserted.contains(&event.key),
+        };
+        self.events.iter().enumerate().filter(is_lost).map(|(position, _)| position).collect()
     }
 
     /// What is known of each event without another question: `inserted` are new, and their equal copies are not.
@@ -206,37 +218,32 @@ impl Admission {
         batch: &Batch<'_>,
         inserted: &HashSet<EventKey>,
     ) -> Result<Vec<Latched>, StoreError> {
-        let lost: Vec<&IncomingEvent> =
-            batch.rows.iter().map(|row| row.event).filter(|event| !inserted.contains(&event.key)).collect();
         let mut conflicts = Vec::new();
-        let mut found =
-            if lost.is_empty() { HashMap::new() } else { self.events_lost(&lost, &mut conflicts).await? };
-        for key in inserted {
-            found.insert(key.clone(), Latched::New);
-        }
-        let mut all = Vec::with_capacity(batch.events.len());
+        let found = self.events_lost(batch, &batch.lost(inserted), &mut conflicts).await?;
+        let mut all: Vec<Latched> = Vec::with_capacity(batch.events.len());
         for (position, event) in batch.events.iter().enumerate() {
             let first = batch.firsts.get(&event.key).copied().unwrap_or(position);
-            let latched = match batch.events.get(first) {
-                // The same key twice in one batch: what stands is the earlier copy, unless that one met another.
-                Some(earlier) if first != position => {
-                    let (first, first_event_id) = match found.get(&event.key) {
-                        Some(Latched::Conflict { first, first_event_id }) => (*first, first_event_id),
+            let earlier = batch.events.get(first).zip(all.get(first)).filter(|_| first != position);
+            let latched = match (found.get(&position), earlier) {
+                (Some(latched), _) => latched.clone(),
+                (None, None) if inserted.contains(&event.key) => Latched::New,
+                // Neither inserted nor there: somebody deleted it in between.
+                (None, None) => {
+                    return Err(StoreError::Conflict { op: "judge", source: sqlx::Error::RowNotFound });
+                }
+                // The same key twice in one batch, and no row with it: what stands is what the earlier copy met.
+                (None, Some((earlier, met))) => {
+                    let (first, first_event_id) = match met {
+                        Latched::Conflict { first, first_event_id } => (*first, first_event_id),
                         _ => (earlier.digest, &event.key.event_id),
                     };
                     if first == event.digest {
                         Latched::Duplicate
                     } else {
-                        let first_event_id = first_event_id.clone();
-                        conflicts.push(Conflicting { event, first_event_id: first_event_id.clone() });
-                        Latched::Conflict { first, first_event_id }
+                        conflicts.push(Conflicting::of(event, first_event_id, event.on_conflict));
+                        Latched::Conflict { first, first_event_id: first_event_id.clone() }
                     }
                 }
-                // Neither inserted nor there: somebody deleted it in between.
-                _ => found
-                    .get(&event.key)
-                    .cloned()
-                    .ok_or_else(|| StoreError::Conflict { op: "judge", source: sqlx::Error::RowNotFound })?,
             };
             all.push(latched);
         }
@@ -244,32 +251,26 @@ impl Admission {
         Ok(all)
     }
 
-    /// What is there instead of `lost`; what is to be kept of it is added to `conflicts`.
+    /// What is there instead of those at the positions `lost`; what is to be kept of it is added to `conflicts`.
     async fn events_lost<'a>(
         &mut self,
-        lost: &[&'a IncomingEvent],
+        batch: &Batch<'a>,
+        lost: &[usize],
         conflicts: &mut Vec<Conflicting<'a>>,
-    ) -> Result<HashMap<EventKey, Latched>, StoreError> {
-        let holders = in_tx!(self.tx, events_holders(lost))?;
+    ) -> Result<HashMap<usize, Latched>, StoreError> {
+        let events: Vec<&'a IncomingEvent> =
+            lost.iter().filter_map(|position| batch.events.get(*position).copied()).collect();
         let mut found = HashMap::with_capacity(lost.len());
-        for holder in holders {
-            let Some(event) = lost.get(holder.position) else { continue };
-            let is_known = holder.same_key.is_some();
-            let stands = holder.same_key.map(|digest| (event.key.event_id.clone(), digest));
-            let Some((first_event_id, digest)) = stands.or(holder.same_text) else { continue };
-            let latched = if digest == event.digest && is_known {
-                Latched::Duplicate
-            } else if digest == event.digest {
-                self.replay_keep(event).await?;
-                Latched::Replayed { first_event_id }
-            } else {
-                let first = digest.try_into().map_err(|_| {
-                    StoreError::inconsistent("processed_webhook_events", "digest", &first_event_id)
-                })?;
-                conflicts.push(Conflicting { event, first_event_id: first_event_id.clone() });
-                Latched::Conflict { first, first_event_id }
+        if events.is_empty() {
+            return Ok(found);
+        }
+        for holder in in_tx!(self.tx, events_holders(&events))? {
+            let (Some(event), Some(position)) = (events.get(holder.position), lost.get(holder.position))
+            else {
+                continue;
             };
-            found.insert(event.key.clone(), latched);
+            let Some(latched) = self.met(event, holder, conflicts).await? else { continue };
+            found.insert(*position, latched);
         }
         Ok(found)
     }

@@ -3,9 +3,9 @@
 
 use sha2::{Digest, Sha256};
 
-use super::admission::{Admission, EventInsert};
+use super::admission::{Admission, EventInsert, Holder};
 use super::tx::TxKind;
-use super::{Backend, EventRow, EventUpdate, Store, StoreError, limit, postgres, sqlite, warnings};
+use super::{Backend, EventRow, EventUpdate, Latched, Store, StoreError, limit, postgres, sqlite, warnings};
 use crate::types::{BodyDigest, EventKey, EventState, IncomingEvent, OnConflict};
 
 /// Most copies under other ids that are kept of the same signed text.
@@ -20,21 +20,24 @@ pub(super) struct Conflicting<'a> {
     pub(super) event: &'a IncomingEvent,
     /// The id that stands.
     pub(super) first_event_id: String,
+    /// What becomes of it.
+    pub(super) on_conflict: OnConflict,
 }
 
-impl Conflicting<'_> {
-    /// Its own key: of its content, so that each content is kept once.
-    fn key(&self) -> EventKey {
-        let first = u64::try_from(self.first_event_id.len()).unwrap_or(u64::MAX).to_be_bytes();
-        let digest = Sha256::new()
-            .chain_update(first)
-            .chain_update(&self.first_event_id)
-            .chain_update(self.event.digest)
-            .chain_update(&self.event.event_type);
-        EventKey {
-            provider: self.event.key.provider.clone(),
-            event_id: format!("{CONFLICT}{}", hex::encode(digest.finalize())),
-        }
+impl<'a> Conflicting<'a> {
+    pub(super) fn of(event: &'a IncomingEvent, first_event_id: &str, on_conflict: OnConflict) -> Self {
+        Self { event, first_event_id: first_event_id.to_owned(), on_conflict }
+    }
+
+    /// Whether `row` is of this very content.
+    fn is_kept_as(&self, row: &EventRow) -> bool {
+        row.digest == self.event.digest && row.event_type == self.event.event_type
+    }
+
+    /// What it is kept as, at the place with this id.
+    fn kept_as(&self, event_id: String, replay_key: Option<BodyDigest>) -> IncomingEvent {
+        let key = EventKey { provider: self.event.key.provider.clone(), event_id };
+        IncomingEvent { key, replay_key, ..self.event.clone() }
     }
 }
 
@@ -56,26 +59,85 @@ pub struct Conflicts {
     pub unkept_n: u64,
 }
 
-/// The replay keys of the rows that may be kept, so that the index which keeps the first one alone bounds the others:
-/// digests that no signed text has.
-fn places(word: &str, of: &[u8], n_max: u8) -> Vec<BodyDigest> {
-    let place = |n: u8| Sha256::new_with_prefix(word).chain_update(of).chain_update([n]).finalize().into();
-    (0..n_max).map(place).collect()
+/// The replay keys of the copies that may be kept of a signed text, so that the index which keeps the first one alone
+/// bounds the others: digests that no signed text has.
+fn replay_places(text: &BodyDigest) -> Vec<BodyDigest> {
+    let place =
+        |n: u8| Sha256::new_with_prefix("replayed").chain_update(text).chain_update([n]).finalize().into();
+    (0..REPLAYS_N_MAX).map(place).collect()
 }
 
-fn conflict_places(first_event_id: &str) -> Vec<BodyDigest> {
-    places(CONFLICT, first_event_id.as_bytes(), CONFLICTS_N_MAX)
+/// The ids of the contents that may be kept beside an event, so that the latch bounds them: their replay keys are those
+/// of their own signed texts, which nobody may send again under another id either.
+fn conflict_ids(first_event_id: &str) -> Vec<String> {
+    let id =
+        |n: u8| Sha256::new_with_prefix(CONFLICT).chain_update(first_event_id).chain_update([n]).finalize();
+    (0..CONFLICTS_N_MAX).map(|n| format!("{CONFLICT}{}", hex::encode(id(n)))).collect()
+}
+
+/// Whether `event_id` is of a content that is kept beside an event.
+fn is_beside(event_id: &str, first_event_id: &str) -> bool {
+    event_id.starts_with(CONFLICT) && conflict_ids(first_event_id).iter().any(|one| one == event_id)
 }
 
 impl Admission {
-    /// Leaves a row of another copy, unless there are enough of that text.
-    pub(super) async fn replay_keep(&mut self, event: &IncomingEvent) -> Result<(), StoreError> {
-        let places = event.replay_key.map(|key| places("replayed", &key, REPLAYS_N_MAX)).unwrap_or_default();
-        if !self.keep_at(event, EventState::Replayed, &places).await? {
-            let provider = event.key.provider.to_string();
-            metrics::counter!("hooklatch_replays_unrecorded_total", "provider" => provider).increment(1);
+    /// What one event met. The signed text counts before the id, which anybody may have written: what was sent before is
+    /// a replay under an id that is known, too, and other content under it has the room of one signed text only.
+    pub(super) async fn met<'a>(
+        &mut self,
+        event: &'a IncomingEvent,
+        holder: Holder,
+        conflicts: &mut Vec<Conflicting<'a>>,
+    ) -> Result<Option<Latched>, StoreError> {
+        let own_id = &event.key.event_id;
+        let is_known = holder.same_key.is_some();
+        let is_anothers = |(id, _): &(String, Vec<u8>)| id != own_id && !(is_known && is_beside(id, own_id));
+        let same_text = holder.same_text.filter(is_anothers);
+        let (first_event_id, digest, on_conflict) = match (same_text, holder.same_key) {
+            (_, Some((digest, _))) if digest == event.digest => return Ok(Some(Latched::Duplicate)),
+            (Some((first_event_id, digest)), _) if digest == event.digest => {
+                self.replay_keep(event, is_known).await?;
+                return Ok(Some(Latched::Replayed { first_event_id }));
+            }
+            (Some((first_event_id, digest)), _) => (first_event_id, digest, event.on_conflict),
+            // Whoever holds one signed request can have any id taken: what nobody sent before is not in its way.
+            (None, Some((digest, state))) if state == EventState::Replayed.as_str() => {
+                (own_id.clone(), digest, OnConflict::Dispatch)
+            }
+            (None, Some((digest, _))) => (own_id.clone(), digest, event.on_conflict),
+            (None, None) => return Ok(None),
+        };
+        let first = digest
+            .try_into()
+            .map_err(|_| StoreError::inconsistent("processed_webhook_events", "digest", &first_event_id))?;
+        conflicts.push(Conflicting::of(event, &first_event_id, on_conflict));
+        Ok(Some(Latched::Conflict { first, first_event_id }))
+    }
+
+    /// Leaves a row of another copy, unless there are enough of that text, or the id has a row already.
+    async fn replay_keep(&mut self, event: &IncomingEvent, is_known: bool) -> Result<(), StoreError> {
+        let places =
+            event.replay_key.filter(|_| !is_known).map(|text| replay_places(&text)).unwrap_or_default();
+        let taken = in_tx!(self.tx, replay_keys_taken(&event.key.provider, &places))?;
+        let is_free = |place: &&BodyDigest| !taken.iter().any(|one| one.as_slice() == place.as_slice());
+        for place in places.iter().filter(is_free) {
+            // Another node may have taken it meanwhile.
+            if self.is_inserted(event, EventState::Replayed, Some(*place)).await? {
+                return Ok(());
+            }
         }
+        note_unrecorded(event);
         Ok(())
+    }
+
+    async fn is_inserted(
+        &mut self,
+        event: &IncomingEvent,
+        state: EventState,
+        replay_key: Option<BodyDigest>,
+    ) -> Result<bool, StoreError> {
+        let row = EventInsert { event, state, replay_key };
+        Ok(!in_tx!(self.tx, events_insert(&[row]))?.is_empty())
     }
 
     /// Keeps other contents of events that stand, each once, in the one order in which all nodes do.
@@ -94,64 +156,83 @@ impl Admission {
     }
 
     async fn conflict_keep(&mut self, conflicting: &Conflicting<'_>) -> Result<(), StoreError> {
-        let key = conflicting.key();
-        if in_tx!(self.tx, event_get(&key))?.is_some() {
+        let event = conflicting.event;
+        let (provider, mut replay_key) = (&event.key.provider, event.replay_key);
+        let ids = conflict_ids(&conflicting.first_event_id);
+        let rows: Vec<EventRow> = in_tx!(self.tx, events_with(provider, &ids))?;
+        if rows.iter().any(|row| conflicting.is_kept_as(row)) {
             return Ok(());
         }
-        let provider = key.provider.to_string();
-        let event = IncomingEvent { key, ..conflicting.event.clone() };
-        let places = conflict_places(&conflicting.first_event_id);
-        if !self.keep_at(&event, EventState::Conflict, &places).await? {
-            // Another node may have kept this very content meanwhile.
-            if in_tx!(self.tx, event_get(&event.key))?.is_none() {
-                let first = EventKey {
-                    provider: event.key.provider.clone(),
-                    event_id: conflicting.first_event_id.clone(),
-                };
-                in_tx!(self.tx, conflict_count(&first))?;
-                metrics::counter!("hooklatch_conflicts_unkept_total", "provider" => provider).increment(1);
+        for id in ids.into_iter().filter(|id| rows.iter().all(|row| row.key.event_id != *id)) {
+            let mut kept = conflicting.kept_as(id, replay_key);
+            if self.is_inserted(&kept, EventState::Conflict, kept.replay_key).await? {
+                return self.conflict_kept(conflicting, kept.key).await;
             }
-            return Ok(());
+            // Another node may have taken the place meanwhile, or somebody has the signed text.
+            match in_tx!(self.tx, event_get(&kept.key))? {
+                Some(row) if conflicting.is_kept_as(&row) => return Ok(()),
+                Some(_) => continue,
+                None if replay_key.take().is_none() => continue,
+                None => kept.replay_key = None,
+            }
+            if self.is_text_of_equal(event).await? {
+                note_unrecorded(event);
+                return Ok(());
+            }
+            if self.is_inserted(&kept, EventState::Conflict, None).await? {
+                return self.conflict_kept(conflicting, kept.key).await;
+            }
+            let row = in_tx!(self.tx, event_get(&kept.key))?;
+            if row.is_some_and(|row| conflicting.is_kept_as(&row)) {
+                return Ok(());
+            }
         }
-        metrics::counter!("hooklatch_conflicts_kept_total", "provider" => provider).increment(1);
-        let is_dispatched = event.on_conflict == OnConflict::Dispatch;
+        let first_event_id = conflicting.first_event_id.clone();
+        in_tx!(self.tx, conflict_count(&EventKey { provider: provider.clone(), event_id: first_event_id }))?;
+        metrics::counter!("hooklatch_conflicts_unkept_total", "provider" => provider.to_string())
+            .increment(1);
+        Ok(())
+    }
+
+    /// Whether the signed text is that of an event with equal content, under whatever id.
+    async fn is_text_of_equal(&mut self, event: &IncomingEvent) -> Result<bool, StoreError> {
+        let holders = in_tx!(self.tx, events_holders(&[event]))?;
+        Ok(holders.iter().filter_map(|one| one.same_text.as_ref()).any(|(_, digest)| *digest == event.digest))
+    }
+
+    /// Says what it is, and when it is due, if it is to be dispatched.
+    async fn conflict_kept(
+        &mut self,
+        conflicting: &Conflicting<'_>,
+        key: EventKey,
+    ) -> Result<(), StoreError> {
+        metrics::counter!("hooklatch_conflicts_kept_total", "provider" => key.provider.to_string())
+            .increment(1);
+        let is_dispatched = conflicting.on_conflict == OnConflict::Dispatch;
+        let received_at_ms = conflicting.event.received_at_ms;
         let update = EventUpdate {
             state: if is_dispatched { EventState::Retry } else { EventState::Conflict },
             error: Some(format!("other content under {}", conflicting.first_event_id)),
             attempts_n: 0,
-            due_at_ms: is_dispatched.then_some(event.received_at_ms),
-            processed_at_ms: event.received_at_ms,
-            key: event.key,
+            due_at_ms: is_dispatched.then_some(received_at_ms),
+            processed_at_ms: received_at_ms,
+            key,
         };
         in_tx!(self.tx, events_update(&[&update]))
     }
+}
 
-    /// Puts a row at the first of `places` that is free; `false` when none is, or the row's key is taken.
-    async fn keep_at(
-        &mut self,
-        event: &IncomingEvent,
-        state: EventState,
-        places: &[BodyDigest],
-    ) -> Result<bool, StoreError> {
-        let taken = in_tx!(self.tx, replay_keys_taken(&event.key.provider, places))?;
-        for place in places.iter().filter(|place| !taken.iter().any(|one| one.as_slice() == place.as_slice()))
-        {
-            let row = EventInsert { event, state, replay_key: Some(*place) };
-            // Another node may have taken it meanwhile.
-            if !in_tx!(self.tx, events_insert(&[row]))?.is_empty() {
-                return Ok(true);
-            }
-        }
-        Ok(false)
-    }
+fn note_unrecorded(event: &IncomingEvent) {
+    let provider = event.key.provider.to_string();
+    metrics::counter!("hooklatch_replays_unrecorded_total", "provider" => provider).increment(1);
 }
 
 impl Store {
     /// What else came under the key of this event.
     pub async fn event_conflicts(&self, key: &EventKey) -> Result<Conflicts, StoreError> {
         let (store, key) = (self.clone(), key.clone());
-        let (provider, places) = (key.provider.clone(), conflict_places(&key.event_id));
-        let rows: Vec<EventRow> = alone!(self.people.events_at(&provider, &places))?;
+        let (provider, ids) = (key.provider.clone(), conflict_ids(&key.event_id));
+        let rows: Vec<EventRow> = alone!(self.people.events_with(&provider, &ids))?;
         let mut kept = Vec::with_capacity(rows.len());
         for row in rows {
             let content = store.event_content(&row.key).await?;

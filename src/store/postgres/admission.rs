@@ -153,7 +153,7 @@ pub(in crate::store) async fn events_holders(
         "WITH waiting AS MATERIALIZED (
              SELECT pg_logical_emit_message(true, 'hooklatch', '')
              WHERE current_setting('synchronous_standby_names') <> '')
-         SELECT i.position, e.digest, r.event_id, r.digest, (SELECT COUNT(*) FROM waiting)
+         SELECT i.position, e.digest, e.state, r.event_id, r.digest, (SELECT COUNT(*) FROM waiting)
          FROM unnest($1::bigint[], $2::text[], $3::text[], $4::bytea[])
              AS i (position, provider, event_id, replay_key)
          LEFT JOIN processed_webhook_events e ON e.provider = i.provider AND e.event_id = i.event_id
@@ -167,8 +167,9 @@ pub(in crate::store) async fn events_holders(
     .await?;
     let one = |row: &sqlx::postgres::PgRow| {
         let position = usize::try_from(row.try_get::<i64, _>(0)?).unwrap_or(usize::MAX);
-        let same_text: (Option<String>, Option<Vec<u8>>) = (row.try_get(2)?, row.try_get(3)?);
-        Ok(Holder { position, same_key: row.try_get(1)?, same_text: same_text.0.zip(same_text.1) })
+        let same_key: (Option<Vec<u8>>, Option<String>) = (row.try_get(1)?, row.try_get(2)?);
+        let same_text: (Option<String>, Option<Vec<u8>>) = (row.try_get(3)?, row.try_get(4)?);
+        Ok(Holder { position, same_key: same_key.0.zip(same_key.1), same_text: same_text.0.zip(same_text.1) })
     };
     rows.iter().map(one).collect()
 }

@@ -21,19 +21,19 @@ pub(in crate::store) async fn replay_keys_taken(
     .await
 }
 
-/// The rows that have one of `places` as their replay key, the oldest first.
-pub(in crate::store) async fn events_at(
+/// The rows that have one of these ids, the oldest first.
+pub(in crate::store) async fn events_with(
     db: &mut PgConnection,
     provider: &Name,
-    places: &[BodyDigest],
+    event_ids: &[String],
 ) -> sqlx::Result<Vec<EventRow>> {
     let rows = sqlx::query(
         "SELECT provider, event_id, event_type, digest, state, attempts_n, due_at_ms, error, received_at_ms, identity
-         FROM processed_webhook_events WHERE provider = $1 AND replay_key = ANY($2)
+         FROM processed_webhook_events WHERE provider = $1 AND event_id = ANY($2)
          ORDER BY received_at_ms, event_id",
     )
     .bind(provider.as_str())
-    .bind(places.iter().map(<[u8; 32]>::as_slice).collect::<Vec<_>>())
+    .bind(event_ids)
     .fetch_all(db)
     .await?;
     rows.iter().map(EventRow::from_row).collect()

@@ -24,7 +24,7 @@ pub(super) use admission::{
     messages_insert, paused_names, versions_raise,
 };
 pub(super) use apart::{
-    conflict_count, conflicts_unkept, event_content, events_at, replay_keys_taken, signals_number,
+    conflict_count, conflicts_unkept, event_content, events_with, replay_keys_taken, signals_number,
 };
 pub(super) use event::{event_counts_open, event_get, event_list, event_retry_later, unreadable_bytes};
 pub(super) use evidence::{

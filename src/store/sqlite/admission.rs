@@ -96,7 +96,7 @@ pub(in crate::store) async fn events_holders(
     let mut holders = Vec::with_capacity(events.len());
     for (position, event) in events.iter().enumerate() {
         let row = sqlx::query(
-            "SELECT e.digest, r.event_id, r.digest FROM (SELECT $1 AS provider, $2 AS event_id, $3 AS replay_key) i
+            "SELECT e.digest, e.state, r.event_id, r.digest FROM (SELECT $1 AS provider, $2 AS event_id, $3 AS replay_key) i
              LEFT JOIN processed_webhook_events e ON e.provider = i.provider AND e.event_id = i.event_id
              LEFT JOIN processed_webhook_events r ON r.provider = i.provider AND r.replay_key = i.replay_key",
         )
@@ -105,8 +105,10 @@ pub(in crate::store) async fn events_holders(
         .bind(event.replay_key.as_ref().map(<[u8; 32]>::as_slice))
         .fetch_one(&mut *db)
         .await?;
-        let same_text: (Option<String>, Option<Vec<u8>>) = (row.try_get(1)?, row.try_get(2)?);
-        holders.push(Holder { position, same_key: row.try_get(0)?, same_text: same_text.0.zip(same_text.1) });
+        let same_key: (Option<Vec<u8>>, Option<String>) = (row.try_get(0)?, row.try_get(1)?);
+        let same_text: (Option<String>, Option<Vec<u8>>) = (row.try_get(2)?, row.try_get(3)?);
+        let (same_key, same_text) = (same_key.0.zip(same_key.1), same_text.0.zip(same_text.1));
+        holders.push(Holder { position, same_key, same_text });
     }
     Ok(holders)
 }

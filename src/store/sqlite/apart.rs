@@ -22,20 +22,20 @@ pub(in crate::store) async fn replay_keys_taken(
     .await
 }
 
-/// The rows that have one of `places` as their replay key, the oldest first.
-pub(in crate::store) async fn events_at(
+/// The rows that have one of these ids, the oldest first.
+pub(in crate::store) async fn events_with(
     db: &mut SqliteConnection,
     provider: &Name,
-    places: &[BodyDigest],
+    event_ids: &[String],
 ) -> sqlx::Result<Vec<EventRow>> {
     let rows = sqlx::query(
         "SELECT provider, event_id, event_type, digest, state, attempts_n, due_at_ms, error, received_at_ms, identity
          FROM processed_webhook_events
-         WHERE provider = $1 AND replay_key IN (SELECT unhex(value) FROM json_each($2))
+         WHERE provider = $1 AND event_id IN (SELECT value FROM json_each($2))
          ORDER BY received_at_ms, event_id",
     )
     .bind(provider.as_str())
-    .bind(hex_list(places))
+    .bind(serde_json::json!(event_ids).to_string())
     .fetch_all(db)
     .await?;
     rows.iter().map(EventRow::from_row).collect()

@@ -17,6 +17,11 @@ on_both!(
     a_replay_can_be_dispatched_by_a_person_and_a_dismissed_conflict_still,
     a_signal_is_a_copy_within_its_window_of_the_last_copy_and_later_another_event,
     signals_that_come_at_once_are_of_one_firing,
+    what_was_sent_before_is_a_replay_under_an_id_that_is_known_too,
+    one_signed_text_has_room_for_sixteen_other_contents_under_whatever_ids,
+    what_is_kept_beside_an_event_is_not_taken_again_under_another_id,
+    a_replay_under_an_id_leaves_that_id_to_its_event,
+    one_content_that_comes_under_two_ids_at_once_is_kept_once,
 );
 
 fn conflict(first: &IncomingEvent) -> Latched {
@@ -88,12 +93,11 @@ async fn seventeen_other_contents_are_sixteen_rows_and_a_number(database: &Datab
 
 async fn other_content_under_a_signed_text_that_is_taken_is_a_conflict_with_its_event(database: &Database) {
     let store = database.store().await;
-    let of_text = |id: &str, body: &str| IncomingEvent { replay_key: Some([7; 32]), ..event(id, body) };
-    let first = of_text("pay_1", "100.00");
+    let first = of_text(7, "pay_1", "100.00");
     assert_eq!(insert(&store, &[&first]).await, [Latched::New]);
-    assert_eq!(insert(&store, &[&of_text("pay_2", "99999.00")]).await, [conflict(&first)]);
+    assert_eq!(insert(&store, &[&of_text(7, "pay_2", "99999.00")]).await, [conflict(&first)]);
     assert_eq!(
-        insert(&store, &[&of_text("pay_3", "100.00")]).await,
+        insert(&store, &[&of_text(7, "pay_3", "100.00")]).await,
         [Latched::Replayed { first_event_id: "pay_1".to_owned() }]
     );
     assert_eq!(store.event_get(&key("pay_2")).await.unwrap(), None, "it is no event of its own");
@@ -248,4 +252,99 @@ async fn signals_that_come_at_once_are_of_one_firing(database: &Database) {
         new_n += one.await.unwrap().iter().filter(|latched| **latched == Latched::New).count();
     }
     assert_eq!(new_n, 2);
+}
+
+/// A copy whose signed text is that of its number.
+fn of_text(text: u8, id: &str, body: &str) -> IncomingEvent {
+    IncomingEvent { replay_key: Some([text; 32]), on_conflict: OnConflict::Dispatch, ..event(id, body) }
+}
+
+fn replayed(first_event_id: &str) -> Latched {
+    Latched::Replayed { first_event_id: first_event_id.to_owned() }
+}
+
+async fn what_was_sent_before_is_a_replay_under_an_id_that_is_known_too(database: &Database) {
+    let store = database.store().await;
+    insert(&store, &[&of_text(1, "evt_1", "a"), &of_text(2, "evt_2", "b")]).await;
+    for _ in 0..2 {
+        assert_eq!(insert(&store, &[&of_text(1, "evt_2", "a")]).await, [replayed("evt_1")]);
+    }
+    let again = of_text(4, "evt_4", "d");
+    assert_eq!(
+        insert(&store, &[&again, &of_text(1, "evt_4", "a"), &again]).await,
+        [Latched::New, replayed("evt_1"), Latched::Duplicate],
+        "in one batch with the event whose id it takes"
+    );
+    assert_eq!(kept(&store, &key("evt_2")).await, []);
+    assert_eq!(kept(&store, &key("evt_4")).await, []);
+    assert_eq!(database.count("SELECT COUNT(*) FROM processed_webhook_events").await, 3);
+}
+
+async fn one_signed_text_has_room_for_sixteen_other_contents_under_whatever_ids(database: &Database) {
+    let store = database.store().await;
+    insert(&store, &[&of_text(1, "evt_1", "a")]).await;
+    for n in 0..20 {
+        let id = format!("evt_known_{n}");
+        insert(&store, &[&of_text(100 + n, &id, "b")]).await;
+        let met = insert(&store, &[&of_text(1, &id, &format!("forged {n}"))]).await;
+        assert_eq!(met, [conflict(&event("evt_1", "a"))]);
+    }
+    let found = store.event_conflicts(&key("evt_1")).await.unwrap();
+    assert_eq!((found.kept.len(), found.unkept_n), (16, 4));
+    let rows = "SELECT COUNT(*) FROM processed_webhook_events WHERE event_id LIKE 'conflict:%'";
+    assert_eq!(database.count(rows).await, 16);
+}
+
+async fn what_is_kept_beside_an_event_is_not_taken_again_under_another_id(database: &Database) {
+    let store = database.store().await;
+    let (first, second) = (of_text(1, "evt_1", "a"), of_text(2, "evt_1", "b"));
+    insert(&store, &[&first]).await;
+    assert_eq!(insert(&store, &[&second]).await, [conflict(&first)]);
+    assert_eq!(insert(&store, &[&second]).await, [conflict(&first)], "its own copy is the same conflict");
+    let (id, _) = kept(&store, &first.key).await.remove(0);
+    for other in ["evt_2", "evt_3"] {
+        assert_eq!(insert(&store, &[&of_text(2, other, "b")]).await, [replayed(&id.event_id)]);
+    }
+    insert(&store, &[&of_text(9, "evt_9", "z")]).await;
+    assert_eq!(insert(&store, &[&of_text(2, "evt_9", "b")]).await, [replayed(&id.event_id)]);
+    let due = "SELECT COUNT(*) FROM processed_webhook_events WHERE state IN ('done', 'retry')";
+    assert_eq!(
+        database.count(due).await,
+        3,
+        "the first, the second, and the one that it has nothing to do with"
+    );
+}
+
+async fn a_replay_under_an_id_leaves_that_id_to_its_event(database: &Database) {
+    let store = database.store().await;
+    let kept_of = |id: &str| {
+        let (store, id) = (store.clone(), key(id));
+        async move { kept(&store, &id).await.into_iter().map(|(_, state)| state).collect::<Vec<_>>() }
+    };
+    let keep = |one: IncomingEvent| IncomingEvent { on_conflict: OnConflict::Keep, ..one };
+    insert(&store, &[&keep(of_text(1, "evt_1", "a"))]).await;
+    assert_eq!(insert(&store, &[&keep(of_text(1, "evt_2", "a"))]).await, [replayed("evt_1")]);
+    for _ in 0..2 {
+        insert(&store, &[&keep(of_text(2, "evt_2", "b"))]).await;
+    }
+    assert_eq!(kept_of("evt_2").await, ["retry"], "what was signed anew is dispatched, once");
+    insert(&store, &[&keep(of_text(3, "evt_1", "c"))]).await;
+    assert_eq!(kept_of("evt_1").await, ["conflict"], "beside one that was dispatched it waits for a person");
+}
+
+async fn one_content_that_comes_under_two_ids_at_once_is_kept_once(database: &Database) {
+    let store = database.store().await;
+    for round in 0..10_u8 {
+        let known = format!("evt_known_{round}");
+        insert(&store, &[&of_text(100 + round, &known, "a")]).await;
+        let both = [(known, round), (format!("evt_fresh_{round}"), round)].map(|(id, text)| {
+            let store = store.clone();
+            tokio::spawn(async move { insert(&store, &[&of_text(text, &id, "b")]).await })
+        });
+        for one in both {
+            one.await.unwrap();
+        }
+    }
+    let acting = "SELECT COUNT(*) FROM processed_webhook_events WHERE state IN ('done', 'retry')";
+    assert_eq!(database.count(acting).await, 20, "ten known ones, and each other content once");
 }
