@@ -3,7 +3,7 @@
 use hooklatch::pairs::Pair;
 use hooklatch::provider::{ActiveProvider, Provider};
 use hooklatch::providers::builtin;
-use hooklatch::types::IncomingEvent;
+use hooklatch::types::{IncomingEvent, OnConflict};
 use hooklatch::verify::RawRequest;
 use serde_json::{Value, json};
 
@@ -120,4 +120,42 @@ fn invented_states_of_a_midtrans_order_are_one_notice_together() {
         known.push(event);
     }
     assert_eq!(news_n, 1, "a state that Midtrans does not know yet is heard, and others wait as conflicts");
+}
+
+#[test]
+fn a_notification_of_another_workspace_is_refused_although_fireblocks_signed_it() {
+    let kind = kind("fireblocks");
+    let provider = dev(&kind);
+    let pair = |set: Value| -> Pair {
+        serde_json::from_value(json!({
+            "what": "a sample", "source": "rule", "expect": "copy",
+            "first": { "sample": "transaction.status.updated", "set": set },
+        }))
+        .unwrap()
+    };
+    let verified = |set: Value| provider.verify(pair(set).requests(&kind, &provider).unwrap().first);
+    assert!(verified(json!({ "/data/status": "COMPLETED" })).is_ok());
+    for set in
+        [json!({ "/workspaceId": "11111111-2f3a-4a8b-9d0f-0d6a7f1f5f11" }), json!({ "/workspaceId": null })]
+    {
+        let why = verified(set).unwrap_err().to_string();
+        assert!(why.contains("none of the configured ones"), "{why}");
+    }
+}
+
+#[test]
+fn a_second_failure_of_one_order_at_iyzico_is_dispatched() {
+    let kind = kind("iyzico");
+    let provider = dev(&kind);
+    let pair: Pair = serde_json::from_value(json!({
+        "what": "two failures", "source": "rule", "expect": "conflict",
+        "first": { "sample": "subscription.order.failure" },
+        "second": { "set": { "/iyziReferenceCode": "0e7c2e2e-0f0f-4f56-94c8-3a3f1a2a8f14" } },
+    }))
+    .unwrap();
+    let requests = pair.requests(&kind, &provider).unwrap();
+    let [first, second] = [requests.first, requests.second]
+        .map(|request| provider.read(&provider.verify(request).unwrap()).remove(0));
+    assert!(first.replay_key.is_some() && first.replay_key == second.replay_key, "one signed text");
+    assert_eq!(second.on_conflict, OnConflict::Dispatch);
 }
