@@ -55,7 +55,11 @@ fn rewritten(body: &[u8]) -> Vec<Vec<u8>> {
     let (mut escaped, mut numbers, mut before) = (String::new(), String::new(), ' ');
     for c in text.chars() {
         let is_first = before == '"' && c.is_ascii_alphabetic();
-        escaped.push_str(&if is_first { format!("\\u{:04x}", u32::from(c)) } else { c.to_string() });
+        if is_first {
+            escaped.extend(["\\u00", &hex::encode([u8::try_from(c).unwrap()])]);
+        } else {
+            escaped.push(c);
+        }
         let is_end = matches!(c, ',' | '}') && before.is_ascii_digit();
         numbers.push_str(if is_end { ".0" } else { "" });
         numbers.push(c);
