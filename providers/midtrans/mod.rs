@@ -4,7 +4,8 @@ use crate::prelude::*;
 
 /// The kind, without handlers.
 pub(super) fn provider() -> Provider {
-    Provider::from_spec(include_str!("provider.toml")).verify_with(verify).sign_with(sign).samples(&[
+    let kind = Provider::from_spec(include_str!("provider.toml")).verify_with(verify).sign_with(sign);
+    kind.open_with(open).samples(&[
         ("settlement", include_str!("samples/settlement.json")),
         ("capture", include_str!("samples/capture.json")),
         ("pending", include_str!("samples/pending.json")),
@@ -17,6 +18,23 @@ pub(super) fn provider() -> Provider {
 
 const SNAP: &str = "x-signature";
 const PLACE: &str = "/signature_key";
+const STATUS: &str = "/transaction_status";
+/// What a status may be, <https://docs.midtrans.com/docs/transaction-status-cycle>. One signed text is of several notices by
+/// design, one for each of these; any other words are one notice together, or who holds one would invent events without end.
+const STATUSES: [&str; 12] = [
+    "authorize",
+    "cancel",
+    "capture",
+    "chargeback",
+    "deny",
+    "expire",
+    "failure",
+    "partial_chargeback",
+    "partial_refund",
+    "pending",
+    "refund",
+    "settlement",
+];
 
 fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
     if request.headers.contains_key(SNAP) { snap(request, keys) } else { classic(request, keys) }
@@ -31,7 +49,9 @@ fn classic(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
     let is_signed =
         |secret: &str| same(&digest(Hash::Sha512, &[text.as_bytes(), secret.as_bytes()]), &signature);
     let secret_n = keys.secrets().position(is_signed).ok_or_else(|| VerifyError::mismatch(keys))?;
-    Ok(Believed::of(secret_n, &[text.as_bytes()]))
+    let status = body.text_or_empty(STATUS).unwrap_or_default();
+    let step = if STATUSES.contains(&status.as_str()) { status.as_str() } else { "" };
+    Ok(Believed::of(secret_n, &[text.as_bytes(), b"|", step.as_bytes()]))
 }
 
 /// What is signed: order, code and amount, with nothing between them. Code and amount are held to their forms, or a
@@ -46,7 +66,7 @@ fn content(body: &Json<'_>) -> Result<String, &'static str> {
     if !is_digits(whole) || !is_digits(cents) || cents.len() > 2 {
         return Err("gross_amount is no amount");
     }
-    let status = body.text_or_empty("/transaction_status").ok_or("transaction_status is there twice")?;
+    let status = body.text_or_empty(STATUS).ok_or("transaction_status is there twice")?;
     if !agree(&code, &status) {
         return Err("status_code, which is signed, and transaction_status, which is not, do not agree");
     }
@@ -83,6 +103,11 @@ fn snap(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
     } else {
         Err(VerifyError::mismatch(keys))
     }
+}
+
+/// What SNAP BI signs, which is what counts: the body may be written in many ways that are signed alike.
+fn open(_: &Keys, body: &[u8]) -> Result<Vec<u8>, String> {
+    compact_json(body).ok_or_else(|| "the body is not JSON".to_owned())
 }
 
 /// A body of SNAP BI as that does, any other as the rest of Midtrans.

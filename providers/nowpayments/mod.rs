@@ -4,7 +4,8 @@ use crate::prelude::*;
 
 /// The kind, without handlers.
 pub(super) fn provider() -> Provider {
-    Provider::from_spec(include_str!("provider.toml")).verify_with(verify).sign_with(sign).samples(&[
+    let kind = Provider::from_spec(include_str!("provider.toml")).verify_with(verify).sign_with(sign);
+    kind.open_with(open).samples(&[
         ("finished", include_str!("samples/finished.json")),
         ("confirming", include_str!("samples/confirming.json")),
         ("partially_paid", include_str!("samples/partially_paid.json")),
@@ -22,6 +23,11 @@ fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
     let is_signed = |secret: &str| same(&hmac(Hash::Sha512, secret.as_bytes(), &[&sorted]), &signature);
     let secret_n = keys.secrets().position(is_signed).ok_or_else(|| VerifyError::mismatch(keys))?;
     Ok(Believed::of(secret_n, &[&sorted]))
+}
+
+/// What is signed, which is what counts: the body may be written in many ways that are signed alike.
+fn open(_: &Keys, body: &[u8]) -> Result<Vec<u8>, String> {
+    sorted_json(body).ok_or_else(|| "the body is not JSON".to_owned())
 }
 
 fn sign(keys: &Keys, body: &[u8], _: &SignAt) -> Result<Signed, SignError> {

@@ -78,16 +78,18 @@ pub(crate) fn read(by: ReadAs<'_>, verified: &Verified, open: Opener<'_>) -> Vec
         outer: None,
         list: None,
         n_max,
+        is_opened: false,
     };
     let body = &redact::without_token(spec, &request.body);
     let json = match json_of(event, body) {
         Ok(json) => json,
         Err(why) => return vec![reader.unreadable(body, why)],
     };
-    let json = match open(&json) {
-        Ok(opened) => opened,
+    let (json, is_opened) = match open(&json) {
+        Ok(opened) => (opened.clone(), opened.as_ptr() != json.as_ptr()),
         Err(why) => return vec![reader.closed(body, &json, why)],
     };
+    let reader = Reader { is_opened, ..reader };
     if event.each.as_deref() == Some(EVERY_LIST) {
         return reader.lists(body, &json);
     }
@@ -192,6 +194,8 @@ struct Reader<'a> {
     list: Option<&'a str>,
     /// Most events that are read.
     n_max: usize,
+    /// Whether the kind made the JSON text of the one that came.
+    is_opened: bool,
 }
 
 impl Reader<'_> {
@@ -209,8 +213,11 @@ impl Reader<'_> {
         }
         let document = document.as_ref();
         let digest = match document {
-            // A form counts by its fields where one of them may change, else by its text.
-            Some(document) if body.as_ptr() == json.as_ptr() || !self.spec.volatile.is_empty() => {
+            // A form counts by its fields where one of them may change, else by its text; what was opened by what is inside:
+            // how it was wrapped or written nothing may sign.
+            Some(document)
+                if body.as_ptr() == json.as_ptr() || self.is_opened || !self.spec.volatile.is_empty() =>
+            {
                 document.digest_without(json, &self.spec.volatile)
             }
             _ => Sha256::digest(body).into(),

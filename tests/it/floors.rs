@@ -88,7 +88,7 @@ fn no_kind_starts_with_a_secret_that_can_be_guessed() {
 #[test]
 fn every_setting_that_is_a_secret_has_a_floor() {
     // What else kinds are told: public keys, names, switches, and credentials that we show to the sender.
-    const NO_SECRETS: [&str; 37] = [
+    const NO_SECRETS: [&str; 38] = [
         "unsigned_notices",
         "alipay_public_key_pem",
         "pairing",
@@ -126,6 +126,7 @@ fn every_setting_that_is_a_secret_has_a_floor() {
         "key_id",
         "integration_ids",
         "organization_ids",
+        "workspace_ids",
     ];
     for kind in builtin() {
         let spec = kind.spec().unwrap();

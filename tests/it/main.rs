@@ -46,6 +46,7 @@ mod identity_payments;
 mod identity_saas;
 mod identity_shops;
 mod identity_tools;
+mod identity_written;
 mod kinds;
 mod model;
 mod nodes;
