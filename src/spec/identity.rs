@@ -82,6 +82,11 @@ impl IdentitySpec {
         }
     }
 
+    /// Whether it applies to every event, so that none behind it is tried.
+    pub(super) fn is_for_all(&self) -> bool {
+        self.types.is_empty() && self.has.is_empty() && !self.needs_all()
+    }
+
     pub(super) fn check(&self) -> Result<(), String> {
         let wrong = |key: &str, why: &str| Err(format!("event.identity.{key}: {why}"));
         if self.is == Identity::Sender && self.id.0.is_empty() {
@@ -102,6 +107,9 @@ impl IdentitySpec {
                 "signed_with",
                 "it joins the signed text, which is a key with `signed = false` alone",
             );
+        }
+        if self.version == 0 {
+            return wrong("version", "write a number from 1 to 65535");
         }
         if self.types.iter().any(|one| one.is_empty() || one.trim_end_matches('*').contains('*')) {
             return wrong("types", "write a type, or a prefix and `*`");

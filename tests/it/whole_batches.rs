@@ -73,6 +73,13 @@ async fn every_notification_of_a_salesforce_message_is_an_event_and_the_message_
     let other = message("00D000000000002EAA", &[("04l5", "Fay")]);
     assert_eq!(post(TOKEN, other).await, (401, false));
     assert_eq!(post("another-token-0123456789", message(OURS, &[("04l5", "Fay")])).await, (401, false));
+    // Nor is anything acknowledged of which nothing was taken in.
+    let renamed = message(OURS, &[("04l5", "Fay")]).replace("Notification>", "note>");
+    let bomb = message(OURS, &[("04l5", "&lol;")])
+        .replace("?><soapenv", "?><!DOCTYPE n [<!ENTITY lol SYSTEM \"file:///etc/passwd\">]><soapenv");
+    for body in [message(OURS, &[]), renamed, bomb, "no SOAP".to_owned()] {
+        assert_eq!(post(TOKEN, body).await, (401, false));
+    }
     assert_eq!(database.count(EVENTS).await, 105);
     // What acts as Salesforce's user is written nowhere; the record that is kept is.
     let Some(path) = database.url.strip_prefix("sqlite://") else { return };
