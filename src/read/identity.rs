@@ -22,6 +22,7 @@ pub(super) struct Identified {
     pub(super) identity: String,
     pub(super) replay_key: Option<BodyDigest>,
     pub(super) window_ms: Option<i64>,
+    pub(super) is_window_renewed: bool,
     pub(super) on_conflict: OnConflict,
 }
 
@@ -39,6 +40,7 @@ impl Reader<'_> {
                         identity: format!("{}/{}", spec.is.as_str(), spec.version),
                         replay_key: self.replay_key(spec, is_open, read, event_type),
                         window_ms: spec.window_s.map(|window_s| i64::from(window_s) * 1_000),
+                        is_window_renewed: spec.window_renews,
                         on_conflict: self.on_conflict.unwrap_or(spec.on_conflict),
                     });
                 }
@@ -59,6 +61,7 @@ impl Reader<'_> {
             identity: format!("content/1{WANTING}{why}"),
             replay_key: if is_signed { None } else { self.text_key(&Sources::default(), read) },
             window_ms: None,
+            is_window_renewed: false,
             on_conflict: self.on_conflict.unwrap_or_default(),
         }
     }

@@ -144,7 +144,9 @@ impl EventSpec {
         for text in &self.volatile {
             one_place("event.volatile", text)?;
             if text.is_empty() {
-                return Err("event.volatile: the whole body cannot be, or no two events would differ".to_owned());
+                return Err(
+                    "event.volatile: the whole body cannot be, or no two events would differ".to_owned()
+                );
             }
         }
         Ok(())

@@ -34,8 +34,12 @@ pub struct IdentitySpec {
     /// What joins the signed text in that key, where equal bytes of two of these are two events.
     #[serde(default)]
     pub signed_with: Sources,
-    /// Of `signal`: for how long after its last copy equal content is a copy. Seconds, 1 to 86,400.
+    /// Of `signal`: for how long after the event equal content is a copy. Seconds, 1 to 86,400.
     pub window_s: Option<u32>,
+    /// Whether each copy begins the window anew: for senders that go on for longer than it, at intervals below it. What
+    /// is said again within each window is then one event for as long as that lasts.
+    #[serde(default)]
+    pub window_renews: bool,
     /// What becomes of other content under the same key, unless the operator says otherwise.
     #[serde(default)]
     pub on_conflict: OnConflict,
@@ -99,6 +103,7 @@ impl IdentitySpec {
             (Identity::Signal, Some(window_s)) if !(1..=WINDOW_S_MAX).contains(&window_s) => {
                 return wrong("window_s", "write a number from 1 to 86400");
             }
+            (_, None) if self.window_renews => return wrong("window_renews", "there is no window_s"),
             (Identity::Signal, _) | (_, None) => {}
             _ => return wrong("window_s", "only a signal has one"),
         }

@@ -326,6 +326,7 @@ mod tests {
         check("{ json = \"/id\" }", "", "event.identity.id");
         check("\"sender\"", "\"signal\"\nwindow_s = 0", "event.identity.window_s: write a number");
         check("\"sender\"", "\"sender\"\nwindow_s = 5", "only a signal has one");
+        check("\"sender\"", "\"signal\"\nwindow_renews = true", "window_renews: there is no window_s");
         check("\"sender\"", "\"content\"\nsigned_with = [{ text = \"\" }]", "event.identity.signed_with");
         check("\"sender\"", "\"sender\"\ntypes = [\"a*b*\"]", "event.identity.types");
         let (_, identity) = GOOD.split_once("[[event.identity]]").expect("one");

@@ -81,8 +81,8 @@ pub(in crate::store) async fn signals_number(
     // The window goes by what is asked, not by what is stored: joined again, as `excluded` has only the table's columns.
     sqlx::query_as(
         "WITH input AS (
-             SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[], $4::bigint[])
-             AS t (provider, signal, at_ms, window_ms)
+             SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[], $4::bigint[], $5::boolean[])
+             AS t (provider, signal, at_ms, window_ms, is_renewed)
          )
          INSERT INTO signal_firings AS f (provider, signal, firing_n, last_copy_at_ms)
          SELECT provider, signal, 1, at_ms FROM input ORDER BY provider, signal
@@ -90,13 +90,17 @@ pub(in crate::store) async fn signals_number(
              firing_n = f.firing_n + CASE WHEN excluded.last_copy_at_ms - f.last_copy_at_ms > (
                  SELECT i.window_ms FROM input i WHERE i.provider = f.provider AND i.signal = f.signal)
                  THEN 1 ELSE 0 END,
-             last_copy_at_ms = GREATEST(f.last_copy_at_ms, excluded.last_copy_at_ms)
+             last_copy_at_ms = CASE WHEN (
+                 SELECT i.is_renewed OR excluded.last_copy_at_ms - f.last_copy_at_ms > i.window_ms
+                 FROM input i WHERE i.provider = f.provider AND i.signal = f.signal)
+                 THEN GREATEST(f.last_copy_at_ms, excluded.last_copy_at_ms) ELSE f.last_copy_at_ms END
          RETURNING provider, signal, firing_n",
     )
     .bind(copies.iter().map(|copy| copy.provider.as_str()).collect::<Vec<_>>())
     .bind(copies.iter().map(|copy| copy.signal.as_str()).collect::<Vec<_>>())
     .bind(copies.iter().map(|copy| copy.at_ms).collect::<Vec<_>>())
     .bind(copies.iter().map(|copy| copy.window_ms).collect::<Vec<_>>())
+    .bind(copies.iter().map(|copy| copy.is_renewed).collect::<Vec<_>>())
     .fetch_all(db)
     .await
 }

@@ -93,13 +93,15 @@ pub(in crate::store) async fn signals_number(
             "INSERT INTO signal_firings AS f (provider, signal, firing_n, last_copy_at_ms) VALUES ($1, $2, 1, $3)
              ON CONFLICT (provider, signal) DO UPDATE SET
                  firing_n = f.firing_n + CASE WHEN excluded.last_copy_at_ms - f.last_copy_at_ms > $4 THEN 1 ELSE 0 END,
-                 last_copy_at_ms = MAX(f.last_copy_at_ms, excluded.last_copy_at_ms)
+                 last_copy_at_ms = CASE WHEN $5 OR excluded.last_copy_at_ms - f.last_copy_at_ms > $4
+                     THEN MAX(f.last_copy_at_ms, excluded.last_copy_at_ms) ELSE f.last_copy_at_ms END
              RETURNING firing_n",
         )
         .bind(copy.provider.as_str())
         .bind(copy.signal.as_str())
         .bind(copy.at_ms)
         .bind(copy.window_ms)
+        .bind(copy.is_renewed)
         .fetch_one(&mut *db)
         .await?;
         found.push((copy.provider.clone(), copy.signal.clone(), firing_n));
