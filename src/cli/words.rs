@@ -47,9 +47,11 @@ pub(super) fn identities(event: &EventSpec) -> String {
     event.identity.iter().map(identity).collect::<Vec<_>>().join("; else ")
 }
 
-/// What is the first identity's key, for a cell of a table.
+/// The key of most events, for a cell of a table: that of the first identity that is for all of them.
 pub(super) fn key(spec: &Spec) -> String {
-    let Some(identity) = spec.event.last().and_then(|event| event.identity.last()) else {
+    let identities = spec.event.last().map(|event| event.identity.as_slice()).unwrap_or_default();
+    let is_for_all = |one: &&IdentitySpec| one.types.is_empty() && one.has.is_empty();
+    let Some(identity) = identities.iter().find(is_for_all).or(identities.last()) else {
         return String::new();
     };
     let parts = places(&identity.id);
