@@ -262,10 +262,22 @@ fn of_mistake(file: &Path, mistake: &Mistake, name: &str) -> ConfigProblem {
             format!("write kind = \"{name}\", the folder's name")
         }
         (None, "is missing") => "write it; providers/README.md says what it means".to_owned(),
-        (None, _) if !expected.is_empty() => format!("write {expected}"),
+        (None, _) if !expected.is_empty() => format!("write {}", in_words(expected)),
         (None, _) => "correct it; providers/README.md says what each key means".to_owned(),
     };
     problem(file, &mistake.key, format!("{line}{why}"), remedy)
+}
+
+/// What is expected of a value, for people who know TOML and no Rust.
+fn in_words(expected: &str) -> &str {
+    match expected {
+        "u8" | "u16" | "u32" | "u64" | "usize" => "a whole number, not below 0",
+        "i64" => "a whole number",
+        "a sequence" => "a list",
+        "a boolean" => "true or false",
+        "a map" => "a table",
+        other => other,
+    }
 }
 
 fn problem(file: &Path, key: &str, why: impl Into<String>, remedy: impl Into<String>) -> ConfigProblem {

@@ -16,6 +16,8 @@ use crate::verify::{Form, RawRequest, SignAt, Signed, form_with};
 
 /// When the first request of a pair is signed. Unix seconds.
 const NOW_S: i64 = 1_767_225_600;
+/// Longest after it that the second one comes. Seconds; ten years, as the longest that anything is sent again.
+const AFTER_S_MAX: i64 = 315_360_000;
 
 /// Two requests, and what becomes of the second one.
 #[derive(Debug, Clone, Deserialize)]
@@ -186,6 +188,9 @@ impl Side {
         kind: &Provider,
         provider: &ActiveProvider,
     ) -> Result<(RawRequest, Signed), String> {
+        if !(0..=AFTER_S_MAX).contains(&self.after_s) {
+            return Err(format!("after_s is {}: write seconds from 0 to {AFTER_S_MAX}", self.after_s));
+        }
         let now_s = NOW_S + self.after_s;
         let query = self.query.as_ref().map(|query| format!("?{query}")).unwrap_or_default();
         let url = format!("{}{query}", provider.url());

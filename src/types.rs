@@ -94,8 +94,10 @@ pub struct IncomingEvent {
     pub replay_key: Option<BodyDigest>,
     /// How it was identified, for its row: `sender/1`, and why where nothing was where the kind looks.
     pub identity: String,
-    /// Of a signal that nothing tells apart: for how long after its last copy it is a copy. Milliseconds.
+    /// Of a signal that nothing tells apart: for how long after its firing it is a copy. Milliseconds.
     pub window_ms: Option<i64>,
+    /// Whether each copy begins that time anew.
+    pub is_window_renewed: bool,
     /// What becomes of it should its key be taken by other content.
     pub on_conflict: OnConflict,
     /// What it is about and which state of it, when the kind says so.

@@ -274,6 +274,7 @@ async fn fill(store: &Store, destinations: &[&str], n: usize, round: usize) {
                 digest: Sha256::digest(BODY).into(),
                 identity: "sender/1".to_owned(),
                 window_ms: None,
+                is_window_renewed: false,
                 on_conflict: hooklatch::types::OnConflict::Keep,
                 replay_key: None,
                 object: None,

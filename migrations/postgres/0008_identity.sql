@@ -14,11 +14,11 @@ CREATE TABLE conflict_counts (
     PRIMARY KEY (provider, event_id)
 );
 
--- Of signals that nothing tells apart: which firing the last copy was of, and when it came.
+-- Of signals that nothing tells apart: which firing is the newest, and from when its window counts.
 CREATE TABLE signal_firings (
     provider        TEXT COLLATE "C" NOT NULL,
     signal          TEXT COLLATE "C" NOT NULL,
     firing_n        BIGINT NOT NULL,
-    last_copy_at_ms BIGINT NOT NULL,
+    counted_from_ms BIGINT NOT NULL,
     PRIMARY KEY (provider, signal)
 );

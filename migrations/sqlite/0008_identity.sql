@@ -14,11 +14,11 @@ CREATE TABLE conflict_counts (
     PRIMARY KEY (provider, event_id)
 ) STRICT, WITHOUT ROWID;
 
--- Of signals that nothing tells apart: which firing the last copy was of, and when it came.
+-- Of signals that nothing tells apart: which firing is the newest, and from when its window counts.
 CREATE TABLE signal_firings (
     provider        TEXT    NOT NULL,
     signal          TEXT    NOT NULL,
     firing_n        INTEGER NOT NULL,
-    last_copy_at_ms INTEGER NOT NULL,
+    counted_from_ms INTEGER NOT NULL,
     PRIMARY KEY (provider, signal)
 ) STRICT, WITHOUT ROWID;

@@ -29,9 +29,13 @@ fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
         token => token?.to_owned(),
     };
     let secret_n = keys.token_matches(token.as_bytes()).ok_or_else(|| VerifyError::mismatch(keys))?;
-    let notifications = notifications(&request.body);
-    let sender = notifications.as_ref().ok().and_then(|one| one.get("OrganizationId")?.as_str());
-    let sender = sender.and_then(|id| id.get(..ID_LENGTH));
+    // Only what was taken in is acknowledged: Salesforce keeps the rest, and shows it, and sends it again.
+    let refused = |why| VerifyError::malformed("envelope", why);
+    let message = opened(&request.body).map_err(|_| refused("it cannot be read as Salesforce's SOAP"))?;
+    if message.pointer("/Notification/0").is_none() {
+        return Err(refused("it has no notification"));
+    }
+    let sender = message.get("OrganizationId").and_then(|id| id.as_str()?.get(..ID_LENGTH));
     let mut known = keys.settings().all(ORGANIZATIONS).filter_map(|one| one.value.reveal().get(..ID_LENGTH));
     if sender.is_some_and(|sender| known.any(|known| known == sender)) {
         Ok(Believed::plain(secret_n))

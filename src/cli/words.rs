@@ -28,7 +28,8 @@ pub(super) fn identity(spec: &IdentitySpec) -> String {
         (Identity::Sender, _) => format!("the sender's own id, {}", places(&spec.id)),
         (Identity::Content, _) => format!("type{parts} + digest of the content"),
         (Identity::Signal, Some(window_s)) => {
-            format!("type{parts} + digest of the content, a copy within {window_s} s of the last one")
+            let of = if spec.window_renews { "the last one" } else { "the event" };
+            format!("type{parts} + digest of the content, a copy within {window_s} s of {of}")
         }
         (Identity::Signal, None) => format!("a signal: type{parts} + digest of the content"),
     };

@@ -22,6 +22,7 @@ pub(super) struct Identified {
     pub(super) identity: String,
     pub(super) replay_key: Option<BodyDigest>,
     pub(super) window_ms: Option<i64>,
+    pub(super) is_window_renewed: bool,
     pub(super) on_conflict: OnConflict,
 }
 
@@ -29,19 +30,23 @@ impl Reader<'_> {
     /// Which event it is; `Err` where a part of its id is there twice, so that two readers may see two events.
     pub(super) fn identified(&self, read: Read<'_>, event_type: &str) -> Result<Identified, String> {
         let mut first_why = None;
+        // Whether a part that no signature covers could have led to another identity: who took it out comes here.
+        let mut is_open = false;
         for spec in self.spec.identity.iter().filter(|spec| applies(spec, event_type, read.document)) {
             match self.key(spec, read, event_type)? {
                 Ok(event_id) => {
                     return Ok(Identified {
                         event_id,
                         identity: format!("{}/{}", spec.is.as_str(), spec.version),
-                        replay_key: self.replay_key(spec, read, event_type),
+                        replay_key: self.replay_key(spec, is_open, read, event_type),
                         window_ms: spec.window_s.map(|window_s| i64::from(window_s) * 1_000),
+                        is_window_renewed: spec.window_renews,
                         on_conflict: self.on_conflict.unwrap_or(spec.on_conflict),
                     });
                 }
                 Err(why) => first_why = first_why.or(Some(why)),
             }
+            is_open |= !spec.signed;
         }
         Ok(self.by_content(read, event_type, first_why.as_deref().unwrap_or("no identity applies")))
     }
@@ -56,6 +61,7 @@ impl Reader<'_> {
             identity: format!("content/1{WANTING}{why}"),
             replay_key: if is_signed { None } else { self.text_key(&Sources::default(), read) },
             window_ms: None,
+            is_window_renewed: false,
             on_conflict: self.on_conflict.unwrap_or_default(),
         }
     }
@@ -86,10 +92,16 @@ impl Reader<'_> {
     }
 
     /// For ids that no signature covers: what requests with one signed text have in common under any id.
-    fn replay_key(&self, spec: &IdentitySpec, read: Read<'_>, event_type: &str) -> Option<BodyDigest> {
+    fn replay_key(
+        &self,
+        spec: &IdentitySpec,
+        is_open: bool,
+        read: Read<'_>,
+        event_type: &str,
+    ) -> Option<BodyDigest> {
         // A signal's content repeats by nature: its signed text tells anything only if a time is part of it.
         let repeats = spec.is == Identity::Signal && self.believed.signed_time().is_none();
-        if spec.signed || repeats {
+        if (spec.signed && !is_open) || repeats {
             return None;
         }
         // Of types that nobody subscribed to, no two are told apart.

@@ -115,6 +115,13 @@ impl EventSpec {
             );
         }
         self.identity.iter().try_for_each(IdentitySpec::check)?;
+        let before = self.identity.split_last().map_or(&[][..], |(_, before)| before);
+        if before.iter().any(IdentitySpec::is_for_all) {
+            return Err(
+                "event.identity: one that every event has comes last, the others behind it would never count"
+                    .to_owned(),
+            );
+        }
         // Or whoever holds one signed request would have it read as a signal, which may repeat without end.
         let is_open =
             |one: &IdentitySpec| one.is == Identity::Signal && !one.types.is_empty() && one.has.is_empty();
@@ -131,8 +138,25 @@ impl EventSpec {
             return Err("event.or_one: name the array that may be missing with `each`".to_owned());
         }
         if let Some(each) = &self.each {
-            pointer("event.each", each)?;
+            one_place("event.each", each)?;
         }
-        self.volatile.iter().chain([&self.payload]).try_for_each(|text| pointer("event", text))
+        one_place("event.payload", &self.payload)?;
+        for text in &self.volatile {
+            one_place("event.volatile", text)?;
+            if text.is_empty() {
+                return Err(
+                    "event.volatile: the whole body cannot be, or no two events would differ".to_owned()
+                );
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A pointer to one place: of several only the sources of types and ids know.
+fn one_place(key: &str, text: &str) -> Result<(), String> {
+    match text.split_once('|') {
+        Some(_) => Err(format!("{key}: `{text}` is not one JSON pointer: write each by itself")),
+        None => pointer(key, text),
     }
 }

@@ -34,8 +34,12 @@ pub struct IdentitySpec {
     /// What joins the signed text in that key, where equal bytes of two of these are two events.
     #[serde(default)]
     pub signed_with: Sources,
-    /// Of `signal`: for how long after its last copy equal content is a copy. Seconds, 1 to 86,400.
+    /// Of `signal`: for how long after the event equal content is a copy. Seconds, 1 to 86,400.
     pub window_s: Option<u32>,
+    /// Whether each copy begins the window anew: for senders that go on for longer than it, at intervals below it. What
+    /// is said again within each window is then one event for as long as that lasts.
+    #[serde(default)]
+    pub window_renews: bool,
     /// What becomes of other content under the same key, unless the operator says otherwise.
     #[serde(default)]
     pub on_conflict: OnConflict,
@@ -82,6 +86,11 @@ impl IdentitySpec {
         }
     }
 
+    /// Whether it applies to every event, so that none behind it is tried.
+    pub(super) fn is_for_all(&self) -> bool {
+        self.types.is_empty() && self.has.is_empty() && !self.needs_all()
+    }
+
     pub(super) fn check(&self) -> Result<(), String> {
         let wrong = |key: &str, why: &str| Err(format!("event.identity.{key}: {why}"));
         if self.is == Identity::Sender && self.id.0.is_empty() {
@@ -94,6 +103,7 @@ impl IdentitySpec {
             (Identity::Signal, Some(window_s)) if !(1..=WINDOW_S_MAX).contains(&window_s) => {
                 return wrong("window_s", "write a number from 1 to 86400");
             }
+            (_, None) if self.window_renews => return wrong("window_renews", "there is no window_s"),
             (Identity::Signal, _) | (_, None) => {}
             _ => return wrong("window_s", "only a signal has one"),
         }
@@ -102,6 +112,9 @@ impl IdentitySpec {
                 "signed_with",
                 "it joins the signed text, which is a key with `signed = false` alone",
             );
+        }
+        if self.version == 0 {
+            return wrong("version", "write a number from 1 to 65535");
         }
         if self.types.iter().any(|one| one.is_empty() || one.trim_end_matches('*').contains('*')) {
             return wrong("types", "write a type, or a prefix and `*`");

@@ -64,7 +64,7 @@ impl Spec {
         let mut left = text.to_owned();
         for _ in 0..FORM_MISTAKES_N_MAX {
             let error = match toml::from_str::<Self>(&left) {
-                Ok(spec) if mistakes.is_empty() => return spec.checked(),
+                Ok(spec) if mistakes.is_empty() => return spec.checked(text),
                 Ok(_) => break,
                 Err(error) => error,
             };
@@ -80,18 +80,36 @@ impl Spec {
         Err(mistakes)
     }
 
-    fn checked(mut self) -> Result<Self, Vec<Mistake>> {
+    fn checked(mut self, text: &str) -> Result<Self, Vec<Mistake>> {
         let is_needed = self.needs_signed_text();
         for signature in std::iter::once(&mut self.signature).chain(&mut self.alternative) {
             signature.is_signed_text_needed = is_needed;
         }
-        let mistake = |text: String| {
-            let (key, why) = text.split_once(": ").unwrap_or(("", &text));
-            Mistake { line: None, key: key.to_owned(), why: why.to_owned() }
+        let mistake = |told: String| {
+            let (key, why) = told.split_once(": ").unwrap_or(("", &told));
+            Mistake { line: line_of(text, key), key: key.to_owned(), why: why.to_owned() }
         };
         let mistakes: Vec<Mistake> = self.misfits().into_iter().map(mistake).collect();
         if mistakes.is_empty() { Ok(self) } else { Err(mistakes) }
     }
+}
+
+/// The line of `key`, a dotted path, where it is there once.
+fn line_of(text: &str, key: &str) -> Option<usize> {
+    let mut table = "";
+    let mut found = None;
+    for (n, line) in text.lines().map(str::trim).enumerate() {
+        if line.starts_with('[') {
+            table = line.trim_matches('[').split(']').next().unwrap_or_default();
+            continue;
+        }
+        let Some((name, _)) = line.split_once('=').filter(|_| !line.starts_with('#')) else { continue };
+        let below = key.strip_prefix(table).map(|rest| rest.trim_start_matches('.'));
+        if below == Some(name.trim()) && found.replace(n + 1).is_some() {
+            return None;
+        }
+    }
+    found
 }
 
 /// Keys that must be there and are not.

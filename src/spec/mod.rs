@@ -318,9 +318,18 @@ mod tests {
         check("t={timestamp},v1={signature}", "{signature}", "signature.tolerance_s");
         check("headers = [\"acme-signature\"]", "", "signature.headers");
         check("\"/id\"", "\"id\"", "`id` is not a JSON pointer");
+        check("type =", "volatile = [\"\"]\ntype =", "event.volatile: the whole body");
+        check("type =", "volatile = [\"/a|/b\"]\ntype =", "event.volatile: `/a|/b` is not one");
+        check("type =", "payload = \"/a|/b\"\ntype =", "event.payload: `/a|/b` is not one");
+        check("\"sender\"", "\"sender\"\nversion = 0", "event.identity.version");
+        let first = "[[event.identity]]\nis = \"content\"\nsigned = true\n[[event.identity]]";
+        check("[[event.identity]]", first, "event.identity: one that every event has comes last");
+        check("tolerance_s = 300", "tolerance_s = 0", "signature.tolerance_s: 0 refuses every request");
+        check("tolerance_s = 300", "tolerance_s = 9\nage_unchecked = true", "signature.age_unchecked");
         check("{ json = \"/id\" }", "", "event.identity.id");
         check("\"sender\"", "\"signal\"\nwindow_s = 0", "event.identity.window_s: write a number");
         check("\"sender\"", "\"sender\"\nwindow_s = 5", "only a signal has one");
+        check("\"sender\"", "\"signal\"\nwindow_renews = true", "window_renews: there is no window_s");
         check("\"sender\"", "\"content\"\nsigned_with = [{ text = \"\" }]", "event.identity.signed_with");
         check("\"sender\"", "\"sender\"\ntypes = [\"a*b*\"]", "event.identity.types");
         let (_, identity) = GOOD.split_once("[[event.identity]]").expect("one");

@@ -302,6 +302,12 @@ impl SignatureSpec {
                 "signature.tolerance_s: no {timestamp} in the layout and no timestamp_header".to_owned()
             );
         }
+        if self.age_unchecked && self.tolerance_s.is_some() {
+            return Err("signature.age_unchecked: there is a tolerance_s: leave one of them out".to_owned());
+        }
+        if self.tolerance_s == Some(0) {
+            return Err("signature.tolerance_s: 0 refuses every request: write seconds".to_owned());
+        }
         let is_bounded = self.tolerance_s.is_some() || self.age_unchecked;
         if has_time && !(is_bounded && self.signed.has(&Piece::Timestamp)) {
             return Err("signature: a timestamp must be in `signed` and have a tolerance_s".to_owned());

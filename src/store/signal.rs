@@ -1,4 +1,4 @@
-//! Signals that nothing tells apart: equal content is a copy as long as its last copy is not too long ago.
+//! Signals that nothing tells apart: equal content is a copy for a time after its firing, or after its last copy.
 
 use std::collections::BTreeMap;
 
@@ -14,22 +14,24 @@ pub(super) struct SignalCopy {
     pub(super) signal: String,
     pub(super) at_ms: UnixMs,
     pub(super) window_ms: i64,
+    pub(super) is_renewed: bool,
 }
 
 impl Store {
     /// Gives those of `events` that have a window the number of their firing as part of their id: that of the last
-    /// copy, or the next one when that is longer ago. Committed before the events are latched: whoever comes again
+    /// one, or the next one when that is longer ago. A stream of copies does not put the next one off, unless the kind
+    /// says that its window is renewed. Committed before the events are latched: whoever comes again
     /// after a crash in between is within the window, and gets the same number.
     pub async fn signals_number(&self, events: &mut [IncomingEvent]) -> Result<(), StoreError> {
         let mut copies: BTreeMap<(String, String), SignalCopy> = BTreeMap::new();
         for event in events.iter() {
             let Some(window_ms) = event.window_ms else { continue };
             let (provider, signal) = (event.key.provider.to_string(), event.key.event_id.clone());
-            let at_ms = event.received_at_ms;
+            let (at_ms, is_renewed) = (event.received_at_ms, event.is_window_renewed);
             copies
                 .entry((provider.clone(), signal.clone()))
                 .and_modify(|one| one.at_ms = one.at_ms.max(at_ms))
-                .or_insert(SignalCopy { provider, signal, at_ms, window_ms });
+                .or_insert(SignalCopy { provider, signal, at_ms, window_ms, is_renewed });
         }
         if copies.is_empty() {
             return Ok(());

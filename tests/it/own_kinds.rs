@@ -262,3 +262,22 @@ fn a_kind_of_the_folder_that_would_sign_a_strangers_body_is_refused() {
     assert!(whatever.contains("signature.body_object = true"), "{whatever}");
     assert_eq!(with(bounded, "body_object = true\n"), "");
 }
+
+#[test]
+fn pairs_that_are_no_time_apart_and_mistakes_of_meaning_are_told_with_their_place() {
+    let place = Place::new("");
+    place.kind("acme", "#volatile = [\"/attempt\"]", "volatile = [\"\"]");
+    let told = err(&place.run(&["check"]));
+    assert!(told.contains("event.volatile: line ") && told.contains("no two events would differ"), "{told}");
+    let place = Place::new("");
+    place.kind("acme", "", "");
+    for after_s in ["-1", "9223372036854775807", "-9223372036854775808"] {
+        let pair = format!(
+            "[{{\"what\": \"a retry\", \"source\": \"rule\", \"expect\": \"copy\", \
+             \"first\": {{\"sample\": \"thing.created\"}}, \"second\": {{\"after_s\": {after_s}}}}}]"
+        );
+        std::fs::write(place.path("kinds/acme/identity.json"), pair).unwrap();
+        let told = err(&place.run(&["check"]));
+        assert!(told.contains(&format!("a retry: after_s is {after_s}: write seconds")), "{told}");
+    }
+}

@@ -73,6 +73,13 @@ async fn every_notification_of_a_salesforce_message_is_an_event_and_the_message_
     let other = message("00D000000000002EAA", &[("04l5", "Fay")]);
     assert_eq!(post(TOKEN, other).await, (401, false));
     assert_eq!(post("another-token-0123456789", message(OURS, &[("04l5", "Fay")])).await, (401, false));
+    // Nor is anything acknowledged of which nothing was taken in.
+    let renamed = message(OURS, &[("04l5", "Fay")]).replace("Notification>", "note>");
+    let bomb = message(OURS, &[("04l5", "&lol;")])
+        .replace("?><soapenv", "?><!DOCTYPE n [<!ENTITY lol SYSTEM \"file:///etc/passwd\">]><soapenv");
+    for body in [message(OURS, &[]), renamed, bomb, "no SOAP".to_owned()] {
+        assert_eq!(post(TOKEN, body).await, (401, false));
+    }
     assert_eq!(database.count(EVENTS).await, 105);
     // What acts as Salesforce's user is written nowhere; the record that is kept is.
     let Some(path) = database.url.strip_prefix("sqlite://") else { return };
@@ -115,8 +122,12 @@ async fn event_grid_is_answered_its_validation_code_and_each_event_of_a_batch_is
         assert_eq!(post("Notification", Some(TOKEN), batch(&events)).await.0, 200);
         assert_eq!(database.count(EVENTS).await, events_n);
     }
+    let beside = batch(&[asked.trim_matches(['[', ']']).replace("\"id\":\"1\"", "\"id\":\"v\""), blob("4")]);
+    let (status, body) = post("SubscriptionValidation", Some(TOKEN), beside).await;
+    assert!(status == 200 && !body.contains("validationResponse"), "{status} {body}");
+    assert_eq!(database.count(EVENTS).await, 5, "what stands beside a validation is an event");
     // The publisher of a custom topic chooses the ids, and may use one twice.
-    for (data, events_n) in [("{\"n\":1}", 4), ("{\"n\":2}", 5), ("{\"n\":1}", 5)] {
+    for (data, events_n) in [("{\"n\":1}", 6), ("{\"n\":2}", 7), ("{\"n\":1}", 7)] {
         let body = batch(&[event("7", "Contoso.Items.ItemReceived", data)]);
         assert_eq!(post("Notification", Some(TOKEN), body).await.0, 200);
         assert_eq!(database.count(EVENTS).await, events_n, "{data}");

@@ -81,25 +81,28 @@ pub(in crate::store) async fn signals_number(
     // The window goes by what is asked, not by what is stored: joined again, as `excluded` has only the table's columns.
     sqlx::query_as(
         "WITH input AS (
-             SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[], $4::bigint[])
-             AS t (provider, signal, at_ms, window_ms)
+             SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[], $4::bigint[], $5::boolean[])
+             AS t (provider, signal, at_ms, window_ms, is_renewed)
          )
-         INSERT INTO signal_firings AS f (provider, signal, firing_n, last_copy_at_ms)
+         INSERT INTO signal_firings AS f (provider, signal, firing_n, counted_from_ms)
          SELECT provider, signal, 1, at_ms FROM input ORDER BY provider, signal
          ON CONFLICT (provider, signal) DO UPDATE SET
-             firing_n = f.firing_n + CASE WHEN ABS(excluded.last_copy_at_ms - f.last_copy_at_ms) > (
+             firing_n = f.firing_n + CASE WHEN ABS(excluded.counted_from_ms - f.counted_from_ms) > (
                  SELECT i.window_ms FROM input i WHERE i.provider = f.provider AND i.signal = f.signal)
                  THEN 1 ELSE 0 END,
-             last_copy_at_ms = CASE WHEN ABS(excluded.last_copy_at_ms - f.last_copy_at_ms) > (
-                 SELECT i.window_ms FROM input i WHERE i.provider = f.provider AND i.signal = f.signal)
-                 THEN excluded.last_copy_at_ms
-                 ELSE GREATEST(f.last_copy_at_ms, excluded.last_copy_at_ms) END
+             counted_from_ms = (
+                 SELECT CASE WHEN ABS(excluded.counted_from_ms - f.counted_from_ms) > i.window_ms
+                     THEN excluded.counted_from_ms
+                     WHEN i.is_renewed THEN GREATEST(f.counted_from_ms, excluded.counted_from_ms)
+                     ELSE f.counted_from_ms END
+                 FROM input i WHERE i.provider = f.provider AND i.signal = f.signal)
          RETURNING provider, signal, firing_n",
     )
     .bind(copies.iter().map(|copy| copy.provider.as_str()).collect::<Vec<_>>())
     .bind(copies.iter().map(|copy| copy.signal.as_str()).collect::<Vec<_>>())
     .bind(copies.iter().map(|copy| copy.at_ms).collect::<Vec<_>>())
     .bind(copies.iter().map(|copy| copy.window_ms).collect::<Vec<_>>())
+    .bind(copies.iter().map(|copy| copy.is_renewed).collect::<Vec<_>>())
     .fetch_all(db)
     .await
 }

@@ -90,17 +90,20 @@ pub(in crate::store) async fn signals_number(
     let mut found = Vec::with_capacity(copies.len());
     for copy in copies {
         let firing_n: i64 = sqlx::query_scalar(
-            "INSERT INTO signal_firings AS f (provider, signal, firing_n, last_copy_at_ms) VALUES ($1, $2, 1, $3)
+            "INSERT INTO signal_firings AS f (provider, signal, firing_n, counted_from_ms) VALUES ($1, $2, 1, $3)
              ON CONFLICT (provider, signal) DO UPDATE SET
-                 firing_n = f.firing_n + CASE WHEN ABS(excluded.last_copy_at_ms - f.last_copy_at_ms) > $4 THEN 1 ELSE 0 END,
-                 last_copy_at_ms = CASE WHEN ABS(excluded.last_copy_at_ms - f.last_copy_at_ms) > $4
-                     THEN excluded.last_copy_at_ms ELSE MAX(f.last_copy_at_ms, excluded.last_copy_at_ms) END
+                 firing_n = f.firing_n + CASE WHEN ABS(excluded.counted_from_ms - f.counted_from_ms) > $4 THEN 1 ELSE 0 END,
+                 counted_from_ms = CASE WHEN ABS(excluded.counted_from_ms - f.counted_from_ms) > $4
+                     THEN excluded.counted_from_ms
+                     WHEN $5 THEN MAX(f.counted_from_ms, excluded.counted_from_ms)
+                     ELSE f.counted_from_ms END
              RETURNING firing_n",
         )
         .bind(copy.provider.as_str())
         .bind(copy.signal.as_str())
         .bind(copy.at_ms)
         .bind(copy.window_ms)
+        .bind(copy.is_renewed)
         .fetch_one(&mut *db)
         .await?;
         found.push((copy.provider.clone(), copy.signal.clone(), firing_n));

@@ -16,6 +16,7 @@ on_both!(
     of_many_decisions_about_a_conflict_one_acts,
     a_replay_can_be_dispatched_by_a_person_and_a_dismissed_conflict_still,
     a_signal_is_a_copy_within_its_window_of_the_last_copy_and_later_another_event,
+    a_stream_of_signals_is_an_event_again_after_each_window,
     signals_that_come_at_once_are_of_one_firing,
     what_was_sent_before_is_a_replay_under_an_id_that_is_known_too,
     one_signed_text_has_room_for_sixteen_other_contents_under_whatever_ids,
@@ -202,6 +203,7 @@ async fn a_replay_can_be_dispatched_by_a_person_and_a_dismissed_conflict_still(d
 fn signal(body: &str, at_ms: i64) -> IncomingEvent {
     IncomingEvent {
         window_ms: Some(10_000),
+        is_window_renewed: true,
         received_at_ms: 1_000_000 + at_ms,
         ..event(&format!("signal:{body}"), body)
     }
@@ -232,6 +234,28 @@ async fn a_signal_is_a_copy_within_its_window_of_the_last_copy_and_later_another
     assert_eq!(ids(&[("a", 24_001)]).await, ["signal:a#5"]);
     store.signals_number(&mut [event("evt_1", "a")]).await.unwrap();
     assert_eq!(database.count("SELECT COUNT(*) FROM signal_firings").await, 2);
+}
+
+async fn a_stream_of_signals_is_an_event_again_after_each_window(database: &Database) {
+    let store = database.store().await;
+    for (at_ms, firing_n) in [
+        (0, 1),
+        (6_000, 1),
+        (10_000, 1),
+        (10_001, 2),
+        (15_000, 2),
+        (9_000, 2),
+        (20_001, 2),
+        (20_002, 3),
+        (60_000, 4),
+    ] {
+        let one = IncomingEvent { is_window_renewed: false, ..signal("a", at_ms) };
+        let mut events = [one.clone(), one];
+        store.signals_number(&mut events).await.unwrap();
+        for event in events {
+            assert_eq!(event.key.event_id, format!("signal:a#{firing_n}"), "{at_ms} ms after the first");
+        }
+    }
 }
 
 async fn signals_that_come_at_once_are_of_one_firing(database: &Database) {

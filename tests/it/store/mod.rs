@@ -30,6 +30,7 @@ pub(crate) fn event(event_id: &str, body: &str) -> IncomingEvent {
         digest: Sha256::digest(body).into(),
         identity: "sender/1".to_owned(),
         window_ms: None,
+        is_window_renewed: false,
         on_conflict: OnConflict::Keep,
         replay_key: None,
         object: None,
