@@ -6,6 +6,7 @@ use super::{Read, Reader, TYPE_UNKNOWN, UNREADABLE};
 use crate::json::{Document, Found};
 use crate::spec::{Identity, IdentitySpec, Source, Sources};
 use crate::types::{BodyDigest, OnConflict, TEXT_BYTES_MAX, WANTING, stored_text};
+use crate::verify::base64url_text;
 
 /// What the ids start with that are made here or by admission: no sender's own id is taken that does.
 const OURS: [&str; 4] = [UNREADABLE, "conflict:", CONTENT, SIGNAL];
@@ -13,6 +14,8 @@ const CONTENT: &str = "content:";
 const SIGNAL: &str = "signal:";
 /// Longest key of ours before its parts give way to their digest: admission may number it. Bytes.
 const COMPOSED_BYTES_MAX: usize = TEXT_BYTES_MAX - 25;
+/// How much of the digest of type and content is in a key.
+const MARK_BYTES: usize = 16;
 /// Longest reason that a row says. Bytes.
 const WHY_BYTES_MAX: usize = 120;
 
@@ -162,13 +165,16 @@ pub(super) fn joined(parts: &[String]) -> String {
     parts.join(",")
 }
 
-/// A key of ours: type, parts and digest as far as people can read them, else a digest of all.
+/// A key of ours: the parts, as far as people can read them, and a mark of type and content. It is short, because every
+/// index of an event has it: half a digest, in base64. Who finds two contents of one mark has a conflict for it, no copy.
 fn composed(prefix: &str, event_type: &str, parts: &[String], digest: &BodyDigest) -> String {
-    let mut all = Vec::with_capacity(parts.len() + 2);
-    all.push(event_type.to_owned());
-    all.extend_from_slice(parts);
-    all.push(hex::encode(digest));
-    let key = format!("{prefix}{}", joined(&all));
+    // No type has a NUL in it.
+    let whole = Sha256::new().chain_update(event_type).chain_update([0]).chain_update(digest).finalize();
+    let mark = base64url_text(whole.get(..MARK_BYTES).unwrap_or_default());
+    if parts.is_empty() {
+        return format!("{prefix}{mark}");
+    }
+    let key = format!("{prefix}{},{mark}", joined(parts));
     if key.len() <= COMPOSED_BYTES_MAX && stored_text(&key).is_ok() {
         return key;
     }

@@ -67,7 +67,7 @@ fn a_notification_of_braintree_is_read_out_of_its_form() {
     let (provider, events) = events_of("braintree", "braintree-065", None);
     let event = &events[0];
     assert_eq!(event.event_type, "subscription_went_past_due");
-    let id = "content:26:subscription_went_past_due,26:subscription_went_past_due,5:my_id,20:2026-11-21T04:06:46Z,";
+    let id = "content:26:subscription_went_past_due,5:my_id,20:2026-11-21T04:06:46Z,";
     assert!(event.key.event_id.starts_with(id), "{}", event.key.event_id);
     let payload: serde_json::Value = serde_json::from_slice(&event.payload).unwrap();
     assert_eq!(payload["subject"]["subscription"]["add_ons"], serde_json::json!([]));
@@ -81,9 +81,7 @@ fn a_notification_of_braintree_is_read_out_of_its_form() {
         &provider,
         "<notification><kind>check</kind><timestamp>t</timestamp><subject><check type=\"boolean\">true</check></subject></notification>",
     )[0];
-    assert!(
-        nameless.unreadable.is_none() && nameless.key.event_id.starts_with("content:5:check,5:check,64:")
-    );
+    assert!(nameless.unreadable.is_none() && nameless.key.event_id.starts_with("content:5:check,"));
 }
 
 #[test]
@@ -274,7 +272,7 @@ fn a_refund_of_payu_is_another_event_than_its_order() {
     };
     let order = read(r#"{"order":{"orderId":"O","status":"COMPLETED"}}"#);
     let refund = read(r#"{"orderId":"O","refund":{"refundId":"R","status":"FINALIZED"}}"#);
-    assert!(order.0.starts_with("content:9:COMPLETED,1:O,0:,64:"), "{}", order.0);
-    assert!(refund.0.starts_with("content:9:FINALIZED,1:O,1:R,64:"), "{}", refund.0);
+    assert!(order.0.starts_with("content:1:O,0:,"), "{}", order.0);
+    assert!(refund.0.starts_with("content:1:O,1:R,"), "{}", refund.0);
     assert_eq!((order.1.as_str(), refund.1.as_str()), ("COMPLETED", "FINALIZED"));
 }
