@@ -80,6 +80,22 @@ pub(crate) fn read(folder: &KindsFolder, taken: &Taken<'_>) -> Found {
     found
 }
 
+/// The file of this name beside each kind in `folder` that has one: the kind, the file, its text. Those of `broken` kinds
+/// are left alone: what is wrong with them is told already.
+fn beside<'a>(
+    folder: &'a KindsFolder,
+    broken: &'a [String],
+    file_name: &'a str,
+) -> impl Iterator<Item = (String, PathBuf, Result<String, ConfigProblem>)> + 'a {
+    let names = names(&folder.path).unwrap_or_default();
+    let whole = names.into_iter().take(FOLDERS_N_MAX).filter(|name| !broken.contains(name));
+    whole.filter_map(move |name| {
+        let file = folder.path.join(&name).join(file_name);
+        let text = text_of(&file).transpose()?;
+        Some((name, file, text))
+    })
+}
+
 /// The folders in `folder`, sorted; hidden ones, which orchestrators make for themselves, are passed over.
 fn names(folder: &Path) -> std::io::Result<Vec<String>> {
     let mut names = Vec::new();

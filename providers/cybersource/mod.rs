@@ -28,7 +28,7 @@ fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
     if time.is_empty() || !time.bytes().all(|b| b.is_ascii_digit()) {
         return Err(VerifyError::malformed(SIGNATURE, "its time is no number"));
     }
-    if keys.tolerance_s() != (0, 0) {
+    if keys.is_age_bounded() {
         check_timestamp((TimeUnit::Ms, SIGNATURE, time), request.received_at_ms, keys.tolerance_s())?;
     }
     let mut key_ids = keys.settings().all(KEY_ID).flat_map(|one| one.value.reveal().split(','));

@@ -36,7 +36,7 @@ fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
         ));
     }
     // PayPal bounds its age nowhere; the operator may.
-    if keys.tolerance_s() != (0, 0) {
+    if keys.is_age_bounded() {
         check_timestamp((TimeUnit::Rfc3339, TIME, time), request.received_at_ms, keys.tolerance_s())?;
     }
     let certificate = certificate(request, keys)?;

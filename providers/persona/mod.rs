@@ -28,7 +28,7 @@ fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
         let signed: [&[u8]; 3] = [time.as_bytes(), b".", &request.body];
         if let Some(secret_n) = keys.mac_matches(&signed, &mac) {
             // Persona bounds the age nowhere; an operator may.
-            if keys.tolerance_s() != (0, 0) {
+            if keys.is_age_bounded() {
                 check_timestamp((TimeUnit::S, NAME, time), request.received_at_ms, keys.tolerance_s())?;
             }
             return Ok(Believed::of(secret_n, &signed).at(time));

@@ -33,7 +33,7 @@ fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
     let key = keys.key_text("jwks", &kid).and_then(|text| PublicKey::parse(&text));
     let key = key.ok_or_else(|| VerifyError::NoKey("the key that it names is not at hand".to_owned()))?;
     let names = head.header("/tl_headers").unwrap_or_default();
-    if keys.tolerance_s() != (0, 0) {
+    if keys.is_age_bounded() {
         if !names.split(',').any(|name| name.eq_ignore_ascii_case(TIME)) {
             return Err(malformed("it does not cover the time"));
         }

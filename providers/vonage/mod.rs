@@ -31,7 +31,7 @@ fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
     let issued =
         json_text(claims, "/iat").map_err(|_| VerifyError::malformed("claims", "they have no iat"))?;
     // Vonage bounds the age nowhere; an operator may.
-    if keys.tolerance_s() != (0, 0) {
+    if keys.is_age_bounded() {
         check_timestamp((TimeUnit::S, "iat", &issued), request.received_at_ms, keys.tolerance_s())?;
     }
     Ok(Believed::of(secret_n, &[claims]).at(issued))

@@ -6,39 +6,30 @@ use crate::provider::Provider;
 use crate::spec::Spec;
 use crate::verify::DevKeys;
 
-use super::{FOLDERS_N_MAX, names, problem, text_of};
+use super::{beside, problem};
 
-/// Judges the `identity.json` of every kind in `folder` that has one: how many pairs were judged, and what differs.
-/// Those of `broken` kinds are left alone: what is wrong with them is told already.
+/// Judges the `identity.json` of every kind in `folder` that has one, but for `broken` ones: how many pairs were judged,
+/// and what differs.
 pub(crate) fn judge_pairs(
     folder: &KindsFolder,
     broken: &[String],
     kinds: &[Provider],
 ) -> (usize, Vec<ConfigProblem>) {
     let (mut judged_n, mut problems) = (0, Vec::new());
-    let names = names(&folder.path).unwrap_or_default();
-    for name in names.into_iter().take(FOLDERS_N_MAX).filter(|name| !broken.contains(name)) {
-        let file = folder.path.join(&name).join("identity.json");
+    for (name, file, text) in beside(folder, broken, "identity.json") {
         let Some(kind) = kinds.iter().find(|kind| kind.kind() == name) else { continue };
-        let judged = match text_of(&file) {
-            Ok(None) => continue,
-            Ok(Some(text)) => judge(&text, kind),
-            Err(one) => {
-                problems.push(one);
-                continue;
-            }
-        };
-        match judged {
-            Ok(wrong) => {
-                judged_n += wrong.0;
+        match text.map(|text| judge(&text, kind)) {
+            Ok(Ok((pairs_n, wrong))) => {
+                judged_n += pairs_n;
                 let remedy =
                     "correct the identity in provider.toml, or the pair if the sender never sends this";
-                problems.extend(wrong.1.into_iter().map(|(what, why)| problem(&file, &what, why, remedy)));
+                problems.extend(wrong.into_iter().map(|(what, why)| problem(&file, &what, why, remedy)));
             }
-            Err(why) => {
+            Ok(Err(why)) => {
                 let remedy = "write a list of pairs as in providers/README.md";
                 problems.push(problem(&file, "", why, remedy));
             }
+            Err(one) => problems.push(one),
         }
     }
     (judged_n, problems)

@@ -4,23 +4,20 @@ use crate::config::{ConfigProblem, KindsFolder};
 use crate::provider::Provider;
 use crate::vectors::judge;
 
-use super::{FOLDERS_N_MAX, names, problem, text_of};
+use super::{beside, problem};
 
-/// Judges the `vectors.json` of every kind in `folder` that has one: how many were judged, and what differs.
-/// Those of `broken` kinds are left alone: what is wrong with them is told already.
+/// Judges the `vectors.json` of every kind in `folder` that has one, but for `broken` ones: how many were judged, and
+/// what differs.
 pub(crate) fn judge_vectors(
     folder: &KindsFolder,
     broken: &[String],
     kinds: &[Provider],
 ) -> (usize, Vec<ConfigProblem>) {
     let (mut judged_n, mut problems) = (0, Vec::new());
-    let names = names(&folder.path).unwrap_or_default();
-    for name in names.into_iter().take(FOLDERS_N_MAX).filter(|name| !broken.contains(name)) {
-        let file = folder.path.join(&name).join("vectors.json");
-        let judged = match text_of(&file).map(|text| text.map(|text| judge(&text, kinds))) {
-            Ok(None) => continue,
-            Ok(Some(Ok(judged))) => judged,
-            Ok(Some(Err(why))) => {
+    for (name, file, text) in beside(folder, broken, "vectors.json") {
+        let judged = match text.map(|text| judge(&text, kinds)) {
+            Ok(Ok(judged)) => judged,
+            Ok(Err(why)) => {
                 let remedy = "write a list of vectors as in providers/README.md";
                 problems.push(problem(&file, "", format!("is not a list of vectors: {why}"), remedy));
                 continue;

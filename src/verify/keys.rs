@@ -157,6 +157,11 @@ impl Keys {
         self.tolerance_s
     }
 
+    /// Whether anybody bounds the age of a signed time: the kind's `provider.toml`, or the operator.
+    pub fn is_age_bounded(&self) -> bool {
+        self.tolerance_s != (0, 0)
+    }
+
     /// Asks `source` for keys that no setting holds.
     #[must_use]
     pub fn with_source(mut self, source: Arc<dyn KeySource>) -> Self {
