@@ -142,7 +142,7 @@ fn events(provider: &ActiveProvider, request: RawRequest) -> Result<Vec<Incoming
     }
 }
 
-/// What becomes of `event` so long after `first`: what admission does, without its tables.
+/// What becomes of `event` so long after `first`: what admission does (`met` in `store/apart.rs`), without its tables.
 fn met(first: &[IncomingEvent], event: &IncomingEvent, after_ms: i64) -> Met {
     let is_known = |one: &&IncomingEvent| {
         one.key == event.key && event.window_ms.is_none_or(|window_ms| after_ms <= window_ms)
@@ -150,7 +150,7 @@ fn met(first: &[IncomingEvent], event: &IncomingEvent, after_ms: i64) -> Met {
     let is_replayed = |one: &&IncomingEvent| event.replay_key.is_some() && one.replay_key == event.replay_key;
     match (first.iter().find(is_known), first.iter().find(is_replayed)) {
         (Some(one), _) if one.digest == event.digest => Met::Copy,
-        (None, Some(one)) if one.digest == event.digest => Met::Replayed,
+        (_, Some(one)) if one.digest == event.digest => Met::Replayed,
         (None, None) => Met::Two,
         _ => Met::Conflict,
     }
