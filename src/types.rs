@@ -9,8 +9,10 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 mod clock;
+mod message_id;
 
 pub use clock::Clock;
+pub use message_id::{InvalidMessageId, MESSAGES_N_MAX, MessageId, idempotency_key};
 
 /// Milliseconds since 1970-01-01 UTC. Columns of this type end in `_at_ms`.
 pub type UnixMs = i64;
@@ -18,8 +20,8 @@ pub type UnixMs = i64;
 /// Longest event id, event type, object or lane that is stored, in bytes of UTF-8.
 pub const TEXT_BYTES_MAX: usize = 255;
 
-/// Number of shards that event-bound rows are spread over (`shard` columns, 0 to 63).
-pub const SHARDS_N: u16 = 64;
+/// Number of shards that event-bound rows are spread over (`shard` columns, 0 to 1023).
+pub const SHARDS_N: u16 = 1_024;
 
 /// Name of a configured provider, of a provider kind or of a destination: 1 to 64 characters out of
 /// `a-z`, `0-9`, `_` and `-`.

@@ -1,117 +1,268 @@
-//! Messages: claims, settlements, and what is known of them.
+//! Messages: what they are while they are planned, claimed, settled and looked at.
 
-use super::tx::TxKind;
-use super::types::{Claimed, Token, laned};
-use super::{
-    Backend, LeaseWant, LeasedMessage, LostClaims, MessageCount, MessageRow, Settlement, Store, StoreError,
-    limit, postgres, sqlite, warnings,
-};
-use crate::types::{EventKey, UnixMs};
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
-impl Store {
-    /// The messages of one event, by effect name.
-    pub async fn message_list_of_event(&self, key: &EventKey) -> Result<Vec<MessageRow>, StoreError> {
-        let key = key.clone();
-        alone!(self.people.message_list_of_event(&key))
+use bytes::Bytes;
+
+use crate::types::{AttemptResult, EventKey, MessageId, MessageState, Name, UnixMs};
+
+/// A message to write: one call to make, frozen.
+#[derive(Debug, Clone)]
+pub struct NewMessage {
+    /// Its number, which says whose event it follows from.
+    pub message_id: MessageId,
+    /// The shard of its event.
+    pub shard: i16,
+    /// 0, and one more for each deliberate re-run.
+    pub generation: i32,
+    /// Unique within event and generation.
+    pub effect_name: String,
+    /// Where to.
+    pub destination: String,
+    /// HTTP method.
+    pub method: String,
+    /// Below the destination's URL.
+    pub path: String,
+    /// Extra headers.
+    pub headers: BTreeMap<String, String>,
+    /// `None`: the event's own bytes, as kept in `webhook_payloads`.
+    pub body: Option<Bytes>,
+    /// Messages of one lane of a destination go out in order, one at a time.
+    pub lane: Option<String>,
+    /// Due at once, from here.
+    pub created_at_ms: UnixMs,
+    /// Its first lease, when its sender takes it over right after the commit.
+    pub lease: Option<BornLease>,
+}
+
+impl NewMessage {
+    /// Whether it is a POST of the event's own bytes to the destination's own address, so that nothing has to be kept of
+    /// what it says.
+    pub(super) fn is_forward(&self) -> bool {
+        self.body.is_none() && self.method == "POST" && self.path.is_empty() && self.headers.is_empty()
     }
 
-    /// Takes due messages of the wanted destinations, each for `lease_ms`, counting and recording an
-    /// attempt before any byte leaves. A lease that ended without a settlement is due like any other. A message
-    /// that cannot be read is held, with the reason, and stands in nobody's way. `node` names who claims them; a
-    /// name of its own for each look lets [`Store::message_release`] tell them.
-    pub async fn message_lease(
-        &self,
-        wants: &[LeaseWant],
-        now_ms: UnixMs,
-        lease_ms: i64,
-        node: &str,
-    ) -> Result<Vec<LeasedMessage>, StoreError> {
-        let wants: Vec<LeaseWant> = wants.iter().filter(|want| want.free_n > 0).cloned().collect();
-        if wants.is_empty() {
-            return Ok(Vec::new());
+    /// Its name as a column holds it: nothing where it is the destination's.
+    pub(super) fn effect_name_column(&self) -> Option<&str> {
+        Some(self.effect_name.as_str()).filter(|name| *name != self.destination)
+    }
+}
+
+/// Whose time an operation goes by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Now {
+    /// What the caller's clock shows.
+    pub(super) ms: UnixMs,
+    /// Whether the database's own clock counts, where it has one: what the caller says are durations from `ms`,
+    /// and what the caller is told is turned into its own times.
+    pub(super) is_theirs: bool,
+}
+
+/// What a look for due messages took.
+#[derive(Debug, Default)]
+pub(super) struct Claimed {
+    pub(super) messages: Vec<LeasedMessage>,
+    /// What settles those that cannot be read.
+    pub(super) unreadable: Vec<Settlement>,
+}
+
+impl Claimed {
+    pub(super) fn add(&mut self, row: Result<LeasedMessage, Option<Box<Settlement>>>) {
+        match row {
+            Ok(message) => self.messages.push(message),
+            Err(unreadable) => self.unreadable.extend(unreadable.map(|one| *one)),
         }
-        let node = node.to_owned();
-        let now = self.now(now_ms);
-        let claimed: Claimed = if matches!(self.0, Backend::Postgres(_)) {
-            alone!(self.writer.message_lease(&wants, now, lease_ms, &node))?
-        } else if self.message_is_any_due(&wants, now_ms).await? {
-            together!(self.message_lease(&wants, now, lease_ms, &node))?
-        } else {
-            return Ok(Vec::new());
-        };
-        if !claimed.unreadable.is_empty() {
-            for one in &claimed.unreadable {
-                let (message_id, error) = (&one.message_id, one.error.as_deref().unwrap_or_default());
-                tracing::error!(message.id = %message_id, error, "message cannot be read; it is held");
-            }
-            // If this fails, their leases end, and they come here again.
-            if let Err(error) = self.message_settle(&claimed.unreadable).await {
-                tracing::warn!(%error, "could not hold the messages that cannot be read");
-            }
-        }
-        Ok(claimed.messages)
     }
+}
 
-    /// Whether it is worth the writer's time to look; on PostgreSQL, which has no single writer, always.
-    async fn message_is_any_due(&self, wants: &[LeaseWant], now_ms: UnixMs) -> Result<bool, StoreError> {
-        let Backend::Sqlite(db) = self.0.clone() else { return Ok(true) };
-        let wants = wants.to_vec();
-        limit::whole("message_lease", limit::OPERATION_LIMIT, async move {
-            let look = async {
-                let mut held = db.reader().take().await?;
-                let answer = sqlite::message_is_any_due(held.connection()?, &wants, now_ms);
-                let answer = limit::limited(answer).await;
-                held.give_back_after(answer)
-            };
-            look.await.map_err(|source| StoreError::from_sqlx("message_lease", source))
-        })
-        .await
-    }
+/// Claims whose answer never came: nobody has what they took.
+#[derive(Debug, Clone)]
+pub struct LostClaims {
+    /// What they were claimed as.
+    pub holders: Vec<String>,
+    /// Of these destinations.
+    pub destinations: Vec<Name>,
+    /// The oldest of them was made so long ago. Milliseconds.
+    pub age_ms: i64,
+}
 
-    /// Gives back what was claimed by looks whose answer was lost: none of it was sent. Says how many.
-    pub async fn message_release(&self, lost: &LostClaims, now_ms: UnixMs) -> Result<u64, StoreError> {
-        let (lost, now) = (lost.clone(), self.now(now_ms));
-        together!(self.message_release(&lost, now))
-    }
+/// The lease a message is written with: its first claim, made before it is there for anybody else to see.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BornLease {
+    /// Whose it is.
+    pub node: Arc<str>,
+    /// When it began, by the clock that the sender counts attempts and ages by.
+    pub from_ms: UnixMs,
+    /// When it ends.
+    pub until_ms: UnixMs,
+    /// Past this nothing is sent by itself.
+    pub key_valid_until_ms: UnixMs,
+    /// When it was taken by the clock that these times are of: they become as many milliseconds from the moment
+    /// of the insert, by the database's clock if it has one. `None`: they are written as they are.
+    pub taken_at_ms: Option<UnixMs>,
+}
 
-    /// Prolongs the lease of a message to `lease_ms` from now while its call is under way; `false` when it is no
-    /// longer this worker's: then nothing was changed.
-    pub async fn message_extend(
-        &self,
-        message_id: &str,
-        attempt_n: u32,
-        now_ms: UnixMs,
-        lease_ms: i64,
-    ) -> Result<bool, StoreError> {
-        let (message_id, now) = (message_id.to_owned(), self.now(now_ms));
-        alone!(self.writer.message_extend(&message_id, attempt_n, now, lease_ms))
-    }
+/// What a worker may take of one destination.
+#[derive(Debug, Clone)]
+pub struct LeaseWant {
+    /// The destination.
+    pub destination: Name,
+    /// At most this many messages.
+    pub free_n: u32,
+    /// How long the far side remembers a key, from the first send. Milliseconds.
+    pub key_valid_for_ms: i64,
+}
 
-    /// Writes what attempts came to. `false` for each whose token is no longer the message's: then nothing
-    /// of it was written.
-    pub async fn message_settle(&self, settlements: &[Settlement]) -> Result<Vec<bool>, StoreError> {
-        if settlements.is_empty() {
-            return Ok(Vec::new());
-        }
-        let (written, is_own_clock) = (settlements.to_vec(), self.is_own_clock());
-        // One statement where it can be.
-        let is_one = matches!(self.0, Backend::Postgres(_)) && laned(settlements).is_empty();
-        let settled: std::collections::HashSet<Token> = if is_one {
-            alone!(self.writer.message_settle(&written, is_own_clock))?
-        } else {
-            together!(self.message_settle(&written, is_own_clock))?
-        };
-        let is_written = |one: &Settlement| settled.contains(&(one.message_id.clone(), one.attempt_n));
-        Ok(settlements.iter().map(is_written).collect())
-    }
+/// A message held by one worker until its lease ends.
+#[derive(Debug, Clone)]
+pub struct LeasedMessage {
+    /// Its number.
+    pub message_id: MessageId,
+    /// The event it follows from.
+    pub key: EventKey,
+    /// The event's type.
+    pub event_type: String,
+    /// Names the effect within the event.
+    pub effect_name: String,
+    /// Goes with every attempt.
+    pub idempotency_key: String,
+    /// Where to.
+    pub destination: Name,
+    /// HTTP method.
+    pub method: String,
+    /// Below the destination's URL.
+    pub path: String,
+    /// Extra headers.
+    pub headers: BTreeMap<String, String>,
+    /// The bytes to send.
+    pub body: Bytes,
+    /// Content type of the event's own bytes, when those are sent.
+    pub event_content_type: Option<String>,
+    /// Its lane, where others may wait behind it.
+    pub lane: Option<String>,
+    /// The fencing token: counts claims, this one included.
+    pub attempt_n: u32,
+    /// Whether an earlier claim ended without a settlement: its worker died or was paused, and whether the
+    /// call took effect is unknown.
+    pub is_previous_unsettled: bool,
+    /// Whether the last settled attempt ended `unknown`.
+    pub is_previous_unknown: bool,
+    /// When the attempt before this one ended: settled, or at the latest with its lease. `None` for a first one.
+    pub previous_ended_at_ms: Option<UnixMs>,
+    /// Claims that do not count against the attempts allowed: those that were handed back unsent, and all before
+    /// a person's last word to send it again.
+    pub attempts_before_n: u32,
+    /// When it was written.
+    pub created_at_ms: UnixMs,
+    /// When the first attempt was claimed.
+    pub first_sent_at_ms: UnixMs,
+    /// Past this nothing is sent by itself.
+    pub key_valid_until_ms: UnixMs,
+    /// When the lease ends.
+    pub lease_until_ms: UnixMs,
+}
 
-    /// The latest time that the open messages tell of; below it no clock of ours was when they were written.
-    pub async fn message_latest_ms(&self) -> Result<Option<UnixMs>, StoreError> {
-        alone!(self.reader.message_latest_ms())
-    }
+/// Where a settled message goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SettleTo {
+    /// The destination confirmed it.
+    Done,
+    /// Again, at this time.
+    Ready {
+        /// When it is visible next.
+        visible_at_ms: UnixMs,
+    },
+    /// Given up.
+    Dead,
+    /// A person decides.
+    Held,
+}
 
-    /// How many unfinished messages stand where.
-    pub async fn message_counts(&self) -> Result<Vec<MessageCount>, StoreError> {
-        alone!(self.reader.message_counts())
-    }
+/// What one attempt came to. Written only while `attempt_n` still is the message's claim counter.
+#[derive(Debug, Clone)]
+pub struct Settlement {
+    /// Which message.
+    pub message_id: MessageId,
+    /// Where it goes.
+    pub destination: Name,
+    /// Its lane, where others may wait behind it.
+    pub lane: Option<String>,
+    /// The fencing token.
+    pub attempt_n: u32,
+    /// Where it goes.
+    pub to: SettleTo,
+    /// How the attempt ended.
+    pub result: AttemptResult,
+    /// The HTTP status, if one came.
+    pub http_status: Option<u16>,
+    /// Why, in words without bodies or secrets.
+    pub error: Option<String>,
+    /// The piece of the answer that is kept.
+    pub response: Option<String>,
+    /// Nothing was sent and nothing asked: the claim costs no attempt, and the last call's end stays where it is.
+    pub is_unsent: bool,
+    /// When.
+    pub settled_at_ms: UnixMs,
+}
+
+/// A message's id and a claim of it: who may settle it.
+pub(super) type Token = (MessageId, u32);
+
+/// The lanes of these settlements, each once, in the one order in which everybody locks them: destination and lane.
+pub(super) fn lanes_of(settlements: &[Settlement]) -> Vec<(String, String)> {
+    let lane = |one: &Settlement| Some((one.destination.to_string(), one.lane.clone()?));
+    settlements.iter().filter_map(lane).collect::<std::collections::BTreeSet<_>>().into_iter().collect()
+}
+
+/// How many messages of a destination stand where. `done` is not counted (it only grows).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MessageCount {
+    /// The destination.
+    pub destination: String,
+    /// `ready`, `leased`, `waiting`, `held` or `dead`.
+    pub state: MessageState,
+    /// How many.
+    pub messages_n: u64,
+    /// The longest visible one's `visible_at_ms`.
+    pub oldest_visible_at_ms: UnixMs,
+}
+
+/// A message's row, for people and tests.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MessageRow {
+    /// Its lane, if it is in one.
+    pub lane: Option<String>,
+    /// Its number.
+    pub message_id: MessageId,
+    /// The event it follows from.
+    pub key: EventKey,
+    /// The event's type.
+    pub event_type: String,
+    /// Names the effect within the event.
+    pub effect_name: String,
+    /// Goes with every attempt.
+    pub idempotency_key: String,
+    /// Where to.
+    pub destination: String,
+    /// Where it stands.
+    pub state: MessageState,
+    /// Claims so far.
+    pub attempts_n: u32,
+    /// Due time or end of the lease.
+    pub visible_at_ms: UnixMs,
+    /// Deliberate re-runs of its event before it.
+    pub generation: i32,
+    /// How the last attempt ended.
+    pub last_result: Option<AttemptResult>,
+    /// Why the last attempt did not end done.
+    pub last_error: Option<String>,
+    /// When it was written.
+    pub created_at_ms: UnixMs,
+    /// When the first attempt was claimed.
+    pub first_sent_at_ms: Option<UnixMs>,
+    /// Past this nothing is sent by itself.
+    pub key_valid_until_ms: Option<UnixMs>,
+    /// When it was done or discarded.
+    pub finished_at_ms: Option<UnixMs>,
 }
