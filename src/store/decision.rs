@@ -9,7 +9,7 @@ use sha2::{Digest, Sha256};
 use super::db::{DbError, DbResult, Door, limit};
 use super::look::Filter;
 use super::{Store, StoreError};
-use crate::types::{EventKey, EventState, MessageId, MessageState, Name, UnixMs};
+use crate::types::{EventKey, EventState, MessageId, Name, UnixMs};
 
 /// Most messages that one decision changes.
 pub const DECISION_N_MAX: u32 = 1_000;
@@ -313,8 +313,4 @@ fn stands(state: impl std::fmt::Display) -> Decided {
 
 fn event_state(word: &str) -> DbResult<EventState> {
     EventState::parse(word).ok_or_else(|| DbError::decode("state", format_args!("`{word}`")))
-}
-
-fn message_state(word: &str) -> DbResult<MessageState> {
-    MessageState::parse(word).ok_or_else(|| DbError::decode("state", format_args!("`{word}`")))
 }

@@ -3,10 +3,11 @@
 
 use std::collections::BTreeSet;
 
-use super::{Act, DECISION_N_MAX, Decided, KeptDecision, audit_id, message_state, stands};
+use super::{Act, DECISION_N_MAX, Decided, KeptDecision, audit_id, stands};
 use crate::store::db::{DbResult, Door};
 use crate::store::lane;
 use crate::store::look::Filter;
+use crate::store::message::message_state;
 use crate::types::{MessageId, MessageState, Name};
 
 /// Which messages each act may be about: a lease that has ended is nobody's, and where no node has the destination any
@@ -69,7 +70,7 @@ async fn state_of(db: &mut Door<'_>, id: MessageId) -> DbResult<Option<MessageSt
             &[id.number().into()],
         )
         .await?;
-    row.map(|row| message_state(&row.text("state")?)).transpose()
+    row.as_ref().map(message_state).transpose()
 }
 
 /// The open messages that `filter` finds, the oldest first. Nothing is decided about finished ones, so that they are not
@@ -127,7 +128,7 @@ pub(super) async fn act_on(
     Ok(u64::try_from(ids.len()).unwrap_or(u64::MAX))
 }
 
-async fn lanes_of(db: &mut Door<'_>, ids: &[i64]) -> DbResult<Vec<(String, String)>> {
+async fn lanes_of(db: &mut Door<'_>, ids: &[i64]) -> DbResult<Vec<lane::Lane>> {
     let rows = db
         .fetch(
             "/* message_decide */ SELECT destination, lane FROM outbox_queue
@@ -156,8 +157,9 @@ async fn finish(db: &mut Door<'_>, ids: &[i64], act: Act, decision: &KeptDecisio
         "/* message_decide */ INSERT INTO outbox_attempts
              (message_id, attempt_n, started_at_ms, finished_at_ms, shard, node, result, error)
          SELECT message_id, attempts_n, COALESCE(leased_at_ms, created_at_ms), $2, shard, COALESCE(node, ''), 'unknown',
-                'its lease ended before it said how it ended'
-         FROM outbox_queue WHERE message_id = ANY($1) AND state = 'leased'",
+                'lease ended without a settlement'
+         FROM outbox_queue WHERE message_id = ANY($1) AND state = 'leased'
+         ON CONFLICT (message_id, attempt_n) DO NOTHING",
         &ids_and_now,
     )
     .await?;
