@@ -15,7 +15,8 @@ mod sqlite;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
-pub(super) use batch::{Batch, EventInsert, Holder};
+use batch::Batch;
+pub(super) use batch::{EventInsert, Holder};
 pub(super) use postgres::STATEMENTS;
 
 use super::apart::Conflicting;
