@@ -165,6 +165,11 @@ macro_rules! words {
                 match word { $($word => Some(Self::$variant),)* _ => None }
             }
         }
+        impl serde::Serialize for $name {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.serialize_str(self.as_str())
+            }
+        }
         impl fmt::Display for $name {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result { f.write_str(self.as_str()) }
         }
@@ -221,7 +226,7 @@ words! {
 }
 
 words! {
-    /// Where a message stands (`outbox_messages.state`).
+    /// Where a message stands (`outbox_queue.state`, and `outbox_finished.state` once it is done or discarded).
     MessageState {
         /// Waits until `visible_at_ms`.
         Ready = "ready",
@@ -350,8 +355,7 @@ mod tests {
     fn shard_never_changes_because_rows_carry_it() {
         let key =
             |id: &str| EventKey { provider: Name::parse("stripe").expect("a name"), event_id: id.to_owned() };
-        assert_eq!(key("evt_1").shard(), key("evt_1").shard());
-        assert!((0..64).contains(&key("evt_2").shard()));
+        assert_eq!(["evt_1", "evt_2", "evt_3"].map(|id| key(id).shard()), [0, 0, 0]);
     }
 
     #[test]

@@ -1,5 +1,8 @@
 //! Why the store did not do what it was asked, sorted by what the caller can do about it.
 
+use super::DbError;
+use super::error::Verdict;
+
 /// Why an operation failed.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
@@ -8,8 +11,8 @@ pub enum StoreError {
     Unavailable {
         /// Which operation.
         op: &'static str,
-        /// What the driver says.
-        source: sqlx::Error,
+        /// What the database or its driver says.
+        source: DbError,
     },
     /// The transaction was given up for another one's sake (a deadlock, say), and left nothing: the same may work at
     /// once.
@@ -17,30 +20,36 @@ pub enum StoreError {
     Conflict {
         /// Which operation.
         op: &'static str,
-        /// What the driver says.
-        source: sqlx::Error,
+        /// What the database says.
+        source: DbError,
     },
     /// Another transaction held a row for longer than we wait, and nothing was done.
     #[error("another transaction is in the way of `{op}`: {source}")]
     Locked {
         /// Which operation.
         op: &'static str,
-        /// What the driver says.
-        source: sqlx::Error,
+        /// What the database says.
+        source: DbError,
     },
     /// The database refused the statement: trying the same again is no use.
     #[error("database refused `{op}`: {source}")]
     Query {
         /// Which operation.
         op: &'static str,
-        /// What the driver says.
-        source: sqlx::Error,
+        /// What the database says.
+        source: DbError,
+    },
+    /// Somebody deleted a row that was there a moment ago, and nothing was done.
+    #[error("a row that `{op}` needs was deleted in between")]
+    Vanished {
+        /// Which operation.
+        op: &'static str,
     },
     /// The connection was lost before the commit was confirmed; it may have happened.
     #[error("commit was not confirmed: {source}")]
     CommitUnknown {
-        /// What the driver says.
-        source: sqlx::Error,
+        /// What the database or its driver says.
+        source: DbError,
     },
     /// A row holds what no version of ours writes.
     #[error("`{table}` row `{id}` holds an impossible `{column}`")]
@@ -58,85 +67,49 @@ pub enum StoreError {
 }
 
 impl StoreError {
-    pub(super) fn from_sqlx(op: &'static str, source: sqlx::Error) -> Self {
-        match verdict(&source) {
+    /// What a statement of `op` that failed means for its caller.
+    pub(in crate::store) fn from_db(op: &'static str, source: DbError) -> Self {
+        match source.verdict() {
             Verdict::Refused => Self::Query { op, source },
             Verdict::Conflict => Self::Conflict { op, source },
             Verdict::Locked => Self::Locked { op, source },
+            Verdict::Vanished => Self::Vanished { op },
             Verdict::Away => Self::Unavailable { op, source },
         }
     }
 
     /// Nothing came within `limit`; what was asked may have happened.
-    pub(super) fn silent(op: &'static str, limit: std::time::Duration) -> Self {
-        Self::Unavailable { op, source: super::limit::no_answer(limit) }
+    pub(in crate::store) fn silent(op: &'static str, limit: std::time::Duration) -> Self {
+        Self::Unavailable { op, source: DbError::no_answer(limit) }
     }
 
     /// A failed COMMIT, or a statement that commits by itself: not done, or not known.
-    pub(super) fn from_commit(source: sqlx::Error) -> Self {
-        match Self::from_sqlx("commit", source) {
+    pub(in crate::store) fn from_commit(source: DbError) -> Self {
+        match Self::from_db("commit", source) {
             Self::Unavailable { source, .. } => Self::CommitUnknown { source },
             not_done => not_done,
         }
     }
 
+    /// Whether its connection is as good as before.
+    pub(in crate::store) fn is_verdict(&self) -> bool {
+        match self {
+            Self::Unavailable { source, .. }
+            | Self::Conflict { source, .. }
+            | Self::Locked { source, .. }
+            | Self::Query { source, .. } => source.is_verdict(),
+            Self::CommitUnknown { .. } => false,
+            Self::Vanished { .. } | Self::Inconsistent { .. } | Self::Refused(_) => true,
+        }
+    }
+
     /// Whether a savepoint was asked for that is not there, because its transaction has ended.
     pub(crate) fn is_of_no_transaction(&self) -> bool {
-        let Self::Query { source, .. } = self else { return false };
-        let code = source.as_database_error().and_then(sqlx::error::DatabaseError::code);
-        // SQLite has one code for every statement that makes no sense.
-        code.is_some_and(|code| matches!(code.as_ref(), "25P01" | "3B001" | "1"))
+        matches!(self, Self::Query { source, .. } if source.is_of_no_transaction())
     }
 
-    pub(super) fn inconsistent(table: &'static str, column: &'static str, id: &str) -> Self {
+    pub(in crate::store) fn inconsistent(table: &'static str, column: &'static str, id: &str) -> Self {
         Self::Inconsistent { table, column, id: id.to_owned() }
-    }
-}
-
-/// What an error says about the statement.
-enum Verdict {
-    /// The database refused this very statement.
-    Refused,
-    /// It was given up for another transaction.
-    Conflict,
-    /// It waited too long for another transaction.
-    Locked,
-    /// It may work later, and nobody can say when.
-    Away,
-}
-
-fn verdict(error: &sqlx::Error) -> Verdict {
-    let Some(code) = error.as_database_error().and_then(sqlx::error::DatabaseError::code) else {
-        return match error {
-            sqlx::Error::RowNotFound
-            | sqlx::Error::ColumnDecode { .. }
-            | sqlx::Error::ColumnNotFound(_)
-            | sqlx::Error::Encode(_)
-            | sqlx::Error::Decode(_) => Verdict::Refused,
-            _ => Verdict::Away,
-        };
-    };
-    match code.parse::<u32>() {
-        // SQLite's primary result code: BUSY, LOCKED, READONLY, IOERR, FULL, CANTOPEN. Its codes have at
-        // most four digits; PostgreSQL's have five characters.
-        Ok(number) if code.len() < 5 => match number & 0xff {
-            5 | 6 | 8 | 10 | 13 | 14 => Verdict::Away,
-            _ => Verdict::Refused,
-        },
-        _ => of_sqlstate(&code),
-    }
-}
-
-/// PostgreSQL's five characters.
-fn of_sqlstate(code: &str) -> Verdict {
-    match code {
-        "40001" | "40P01" => Verdict::Conflict,
-        "55P03" => Verdict::Locked,
-        // A message beyond what the protocol takes: too large, whatever the class says.
-        "08P01" => Verdict::Refused,
-        "25006" | "25P03" | "40003" => Verdict::Away,
-        _ if ["08", "53", "57", "58"].iter().any(|class| code.starts_with(class)) => Verdict::Away,
-        _ => Verdict::Refused,
     }
 }
 
@@ -144,7 +117,7 @@ fn of_sqlstate(code: &str) -> Verdict {
 impl StoreError {
     /// One of each sort whose source does not matter: conflict, locked, refused, away.
     pub(crate) fn examples() -> [Self; 4] {
-        let (op, source) = ("x", || sqlx::Error::PoolClosed);
+        let (op, source) = ("x", DbError::vanished);
         [
             Self::Conflict { op, source: source() },
             Self::Locked { op, source: source() },

@@ -1,10 +1,10 @@
-//! How a store comes about: what there is to know of the database, and how a start waits for it.
+//! What there is to know of a database before it is opened, and how a start waits for it.
 
 use std::time::{Duration, Instant};
 
 use tracing::warn;
 
-use super::{Backend, Store, StoreError, postgres, sqlite};
+use super::StoreError;
 
 /// How often a start tries again, and how often it says what it sees.
 const OPEN_EVERY: Duration = Duration::from_millis(500);
@@ -75,29 +75,6 @@ pub(crate) async fn waiting<T>(
     }
 }
 
-fn is_postgres(url: &str) -> bool {
+pub(super) fn is_postgres(url: &str) -> bool {
     url.starts_with("postgres://") || url.starts_with("postgresql://")
-}
-
-impl Store {
-    /// Connects, and refuses a database that could lose what it confirmed.
-    pub async fn open(settings: &StoreSettings) -> Result<Self, StoreError> {
-        Self::open_with(settings, &PostgresSettings::default()).await
-    }
-
-    /// The same, knowing what stands between us and PostgreSQL.
-    pub async fn open_with(
-        settings: &StoreSettings,
-        postgres: &PostgresSettings,
-    ) -> Result<Self, StoreError> {
-        let url = &settings.url;
-        if is_postgres(url) {
-            let opened = postgres::open(url, settings.connections_n, postgres).await;
-            return opened.map(Backend::Postgres).map(Self::new);
-        }
-        if url.starts_with("sqlite:") {
-            return sqlite::open(url, settings.connections_n).await.map(Backend::Sqlite).map(Self::new);
-        }
-        Err(StoreError::Refused("database url must start with `sqlite:` or `postgres:`".to_owned()))
-    }
 }

@@ -9,19 +9,19 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 
-use super::StoreError;
+use super::{DbError, DbResult, StoreError};
 
 /// How long a statement may take: above PostgreSQL's `lock_timeout` and SQLite's `busy_timeout` (2 s each), below a
 /// third of the 15 s within which a database that fell silent has to be found again.
-pub(super) const STATEMENT_LIMIT: Duration = Duration::from_secs(5);
+pub(in crate::store) const STATEMENT_LIMIT: Duration = Duration::from_secs(5);
 /// How long a whole operation may take: a place, a connection and its statements.
-pub(super) const OPERATION_LIMIT: Duration = Duration::from_secs(12);
+pub(in crate::store) const OPERATION_LIMIT: Duration = Duration::from_secs(12);
 /// How long the question may take whether writes work; a node is told apart from a healthy one within 5 s.
-pub(super) const PROBE_LIMIT: Duration = Duration::from_secs(2);
+pub(in crate::store) const PROBE_LIMIT: Duration = Duration::from_secs(2);
 
 /// Runs `work` in a task of its own, for `limit` at most.
 #[expect(clippy::disallowed_methods, reason = "ends by itself within its limit, whoever asked for it")]
-pub(super) async fn whole<T: Send + 'static>(
+pub(in crate::store) async fn whole<T: Send + 'static>(
     op: &'static str,
     limit: Duration,
     work: impl Future<Output = Result<T, StoreError>> + Send + 'static,
@@ -30,18 +30,13 @@ pub(super) async fn whole<T: Send + 'static>(
         Ok(Ok(answer)) => answer,
         Ok(Err(_)) => Err(StoreError::silent(op, limit)),
         Err(error) => {
-            let why = std::io::Error::other(format!("operation ended badly: {error}"));
-            Err(StoreError::Unavailable { op, source: why.into() })
+            let why = format!("operation ended badly: {error}");
+            Err(StoreError::Unavailable { op, source: DbError::lost(why) })
         }
     }
 }
 
 /// One statement, for [`STATEMENT_LIMIT`] at most. Its connection must be closed after a time-out.
-pub(super) async fn limited<T>(work: impl Future<Output = sqlx::Result<T>>) -> sqlx::Result<T> {
-    timeout(STATEMENT_LIMIT, work).await.unwrap_or_else(|_| Err(no_answer(STATEMENT_LIMIT)))
-}
-
-pub(super) fn no_answer(limit: Duration) -> sqlx::Error {
-    let why = format!("no answer within {} s", limit.as_secs());
-    std::io::Error::new(std::io::ErrorKind::TimedOut, why).into()
+pub(in crate::store) async fn limited<T>(work: impl Future<Output = DbResult<T>>) -> DbResult<T> {
+    timeout(STATEMENT_LIMIT, work).await.unwrap_or_else(|_| Err(DbError::no_answer(STATEMENT_LIMIT)))
 }

@@ -20,6 +20,8 @@ use tracing::span::{Attributes, Id, Record};
 use tracing::subscriber::Interest;
 use tracing::{Dispatch, Event, Level, Metadata, Subscriber, dispatcher};
 
+use super::{DbError, DbResult};
+
 /// What the driver calls its messages about notices.
 const NOTICES: &str = "sqlx::postgres::notice";
 
@@ -31,12 +33,14 @@ thread_local! {
 static EAR: LazyLock<Dispatch> = LazyLock::new(|| Dispatch::new(Ear));
 
 /// Makes the ear known before it is needed: that takes a look at every log line of the program.
-pub(super) fn listen() {
+pub(in crate::store) fn listen() {
     LazyLock::force(&EAR);
 }
 
 /// Awaits `work`; an error when a warning came with its success.
-pub(super) async fn refused_with_warning<T>(work: impl Future<Output = sqlx::Result<T>>) -> sqlx::Result<T> {
+pub(in crate::store) async fn refused_with_warning<T>(
+    work: impl Future<Output = DbResult<T>>,
+) -> DbResult<T> {
     let mut work = pin!(work);
     let mut warned: Option<String> = None;
     let answer = poll_fn(|cx| {
@@ -49,7 +53,7 @@ pub(super) async fn refused_with_warning<T>(work: impl Future<Output = sqlx::Res
     })
     .await?;
     match warned {
-        Some(heard) => Err(sqlx::Error::Protocol(format!("the database confirmed with a warning: {heard}"))),
+        Some(heard) => Err(DbError::lost(format!("the database confirmed with a warning: {heard}"))),
         None => Ok(answer),
     }
 }

@@ -7,7 +7,8 @@ use std::time::Duration;
 use sqlx::postgres::PgConnectOptions;
 use sqlx::{Connection, PgConnection, Row};
 
-use crate::store::{Pooling, PostgresSettings};
+use super::plans::Role;
+use crate::store::db::{DbError, DbResult, Pooling, PostgresSettings};
 
 /// Longest wait for a lock. Ours is 2 s: below any sender's patience, so a wait for another node's uncommitted twin
 /// ends in 503. Milliseconds.
@@ -93,10 +94,10 @@ impl Tidy {
 
 /// Whether a session may write: not on a standby, not where somebody has forbidden it, and not where nobody waits for
 /// a standby any more although somebody has to.
-pub(super) const IS_WRITABLE: &str = "SELECT NOT pg_is_in_recovery()
+pub(in crate::store::db) const IS_WRITABLE: &str = "SELECT NOT pg_is_in_recovery()
     AND NOT current_setting('transaction_read_only')::boolean
     AND (current_setting('hooklatch.replicated', true) IS DISTINCT FROM 'on'
-         OR current_setting('synchronous_standby_names') <> '')";
+         OR current_setting('synchronous_standby_names') <> '') AS is_writable";
 
 /// Every column is text, as simple queries give it; times are milliseconds.
 const READ: &str = "SELECT
@@ -113,6 +114,9 @@ const READ: &str = "SELECT
         AS idle_ms,
     (extract(epoch FROM current_setting('statement_timeout')::interval) * 1000)::bigint::text AS statement_ms";
 
+const NOT_KEPT: &str = "something between us and PostgreSQL does not keep what a session sets: give us a pool in session \
+    mode or none at all, or set database.pooling = \"transaction\" and read docs/postgres.md";
+
 /// What a new connection turned out to be.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Verdict {
@@ -128,7 +132,8 @@ pub(super) enum Verdict {
 pub(super) async fn prepare(
     connection: &mut PgConnection,
     settings: &PostgresSettings,
-) -> sqlx::Result<Verdict> {
+    role: Role,
+) -> DbResult<Verdict> {
     if settings.pooling == Pooling::Session {
         sqlx::raw_sql(SET).execute(&mut *connection).await?;
         if settings.is_replicated {
@@ -137,8 +142,9 @@ pub(super) async fn prepare(
         // What nobody waits for any more ends soon. Servers before version 14 do not know how.
         drop(sqlx::raw_sql("SET client_connection_check_interval = '2s'").execute(&mut *connection).await);
     }
+    let odd_plans = role.set(&mut *connection, settings.pooling).await?;
     let row = sqlx::raw_sql(READ).fetch_one(connection).await?;
-    let get = |name: &str| row.try_get::<String, _>(name);
+    let get = |name: &str| row.try_get::<String, _>(name).map_err(DbError::from);
     let session = Session {
         is_standby: get("standby")? == "true",
         is_read_only: get("read_only")? == "on",
@@ -152,7 +158,10 @@ pub(super) async fn prepare(
         idle_ms: get("idle_ms")?.parse().unwrap_or_default(),
         statement_ms: get("statement_ms")?.parse().unwrap_or(-1),
     };
-    Ok(session.verdict(settings))
+    Ok(match (session.verdict(settings), odd_plans) {
+        (Verdict::Fit, Some(why)) => Verdict::Unfit(format!("{why}: {NOT_KEPT}")),
+        (verdict, _) => verdict,
+    })
 }
 
 /// What was read back.
@@ -231,13 +240,11 @@ impl Session {
         };
         let (name, value, wanted) = wrong;
         let remedy = match pooling {
-            Pooling::Session => {
-                "something between us and PostgreSQL does not keep what a session sets: give us a pool in session \
-                 mode or none at all, or set database.pooling = \"transaction\" and read docs/postgres.md"
-                    .to_owned()
-            }
+            Pooling::Session => NOT_KEPT.to_owned(),
             Pooling::Transaction => {
-                format!("with database.pooling = \"transaction\" the role brings it: ALTER ROLE … SET {name} = '{wanted}'")
+                format!(
+                    "with database.pooling = \"transaction\" the role brings it: ALTER ROLE … SET {name} = '{wanted}'"
+                )
             }
         };
         Some(format!("{name} of the session is {value}, and {wanted} is needed: {remedy}"))
@@ -253,7 +260,7 @@ pub(super) async fn pooling_mistake(
     first: &mut PgConnection,
     options: &PgConnectOptions,
     pooling: Pooling,
-) -> sqlx::Result<Option<String>> {
+) -> DbResult<Option<String>> {
     let probe = tokio::time::timeout(PROBE_TIMEOUT, probe(first, options)).await;
     let Ok(probe) = probe else {
         return Ok(Some(
@@ -294,7 +301,7 @@ struct Backends {
     after: i32,
 }
 
-async fn probe(first: &mut PgConnection, options: &PgConnectOptions) -> sqlx::Result<Backends> {
+async fn probe(first: &mut PgConnection, options: &PgConnectOptions) -> DbResult<Backends> {
     // Prepared under a name, as everything of ours is.
     const WHO: &str = "SELECT pg_backend_pid()";
     let before = sqlx::query_scalar(WHO).fetch_one(&mut *first).await?;
@@ -308,11 +315,10 @@ async fn probe(first: &mut PgConnection, options: &PgConnectOptions) -> sqlx::Re
 }
 
 /// `prepared statement does not exist` or `already exists`.
-fn is_lost_statement(error: &sqlx::Error) -> bool {
+fn is_lost_statement(error: &DbError) -> bool {
     has_code(error, &["26000", "42P05"])
 }
 
-fn has_code(error: &sqlx::Error, codes: &[&str]) -> bool {
-    let code = error.as_database_error().and_then(sqlx::error::DatabaseError::code);
-    code.is_some_and(|code| codes.contains(&code.as_ref()))
+fn has_code(error: &DbError, codes: &[&str]) -> bool {
+    error.code().is_some_and(|code| codes.contains(&code))
 }

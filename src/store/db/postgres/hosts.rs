@@ -10,9 +10,10 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout_at};
 use tracing::info;
 
+use super::plans::Role;
 use super::session::{self, Verdict};
 use crate::database_url;
-use crate::store::{PostgresSettings, StoreError};
+use crate::store::db::{DbError, DbResult, PostgresSettings, StoreError};
 
 /// How long the host that took writes last is asked alone, when there are others.
 const CURRENT_TIMEOUT: Duration = Duration::from_millis(500);
@@ -71,25 +72,25 @@ impl Hosts {
     }
 
     /// A session that may write and is fit: where the last one was, else wherever one is.
-    pub(super) async fn connect(&self) -> sqlx::Result<PgConnection> {
+    pub(super) async fn connect(&self, role: Role) -> DbResult<PgConnection> {
         if self.all.len() > 1
-            && let Answer::Fit(session) = ask(&self.current(), &self.settings, CURRENT_TIMEOUT).await
+            && let Answer::Fit(session) = ask(&self.current(), &self.settings, role, CURRENT_TIMEOUT).await
         {
             return Ok(session);
         }
-        self.found().await.map_err(|error| match error {
+        self.found(role).await.map_err(|error| match error {
             StoreError::Unavailable { source, .. } | StoreError::Query { source, .. } => source,
-            other => sqlx::Error::Configuration(other.to_string().into()),
+            other => DbError::lost(other.to_string()),
         })
     }
 
     /// The first of all hosts, in their order, that takes writes and is fit. All are asked at once.
-    pub(super) async fn found(&self) -> Result<PgConnection, StoreError> {
+    pub(super) async fn found(&self, role: Role) -> Result<PgConnection, StoreError> {
         let mut asked = JoinSet::new();
         for (n, host) in self.all.iter().cloned().enumerate() {
             let settings = self.settings.clone();
             asked.spawn(async move {
-                let answer = ask(&host, &settings, HOST_TIMEOUT).await;
+                let answer = ask(&host, &settings, role, HOST_TIMEOUT).await;
                 (n, host, answer)
             });
         }
@@ -116,23 +117,23 @@ impl Hosts {
         }
         Err(refusal.unwrap_or_else(|| StoreError::Unavailable {
             op: "open",
-            source: sqlx::Error::Configuration(seen.join("; ").into()),
+            source: DbError::lost(seen.join("; ")),
         }))
     }
 }
 
-async fn ask(options: &PgConnectOptions, settings: &PostgresSettings, limit: Duration) -> Answer {
+async fn ask(options: &PgConnectOptions, settings: &PostgresSettings, role: Role, limit: Duration) -> Answer {
     let place = place(options);
     let asking = async {
         let mut session = options.connect().await?;
-        let verdict = session::prepare(&mut session, settings).await?;
-        Ok((session, verdict))
+        let verdict = session::prepare(&mut session, settings, role).await?;
+        Ok::<_, DbError>((session, verdict))
     };
     match tokio::time::timeout(limit, asking).await {
         Ok(Ok((session, Verdict::Fit))) => Answer::Fit(session),
         Ok(Ok((_, Verdict::ReadOnly(why)))) => Answer::Passing(format!("{place}: {why}")),
         Ok(Ok((_, Verdict::Unfit(why)))) => Answer::Refused(StoreError::Refused(why)),
-        Ok(Err(error)) => match StoreError::from_sqlx("open", error) {
+        Ok(Err(error)) => match StoreError::from_db("open", error) {
             StoreError::Unavailable { source, .. } => Answer::Passing(format!("{place}: {source}")),
             other => Answer::Refused(other),
         },
