@@ -8,13 +8,13 @@ use std::time::Duration;
 use axum::Router;
 use axum::extract::{Path, State};
 use axum::routing::{get, post};
-use hooklatch::store::Store;
+use hooklatch::store::{Store, Writes};
 use hooklatch::types::{EventState, IncomingEvent};
 use http::{HeaderMap, StatusCode};
 
 use crate::database::{Database, On, on_both};
 use crate::process::{Server, until};
-use crate::store::{event, message};
+use crate::store::{call_key, candidates, event, message, numbered};
 use crate::stub::{Mode, Stub};
 
 /// How many messages wait when the first server starts.
@@ -77,11 +77,11 @@ async fn fill(store: &Store) {
     let all: Vec<usize> = (0..MESSAGES_N).collect();
     for ns in all.chunks(500) {
         let events: Vec<IncomingEvent> = ns.iter().map(|n| event(&format!("evt_{n}"), "{}")).collect();
-        let messages: Vec<_> = ns.iter().map(|n| message(&format!("evt_{n}"), "bank")).collect();
+        let candidates = candidates(store, &events.iter().collect::<Vec<_>>(), EventState::Done).await;
+        let messages = candidates.iter().flat_map(|one| numbered(one.event_seq, &[message("bank")])).collect();
         let mut tx = store.admission_begin().await.unwrap();
-        let borrowed: Vec<&IncomingEvent> = events.iter().collect();
-        tx.events_insert(&borrowed, &vec![EventState::Done; events.len()]).await.unwrap();
-        tx.messages_insert(&messages).await.unwrap();
+        tx.events_insert(&candidates).await.unwrap();
+        tx.write(&Writes { messages, updates: Vec::new() }).await.unwrap();
         tx.commit().await.unwrap();
     }
 }
@@ -173,7 +173,7 @@ async fn a_crashed_nodes_calls_are_on_their_way_again_within_the_lease_and_a_sec
     let row = store.message_list_of_event(&crate::store::key("evt_1")).await.unwrap().remove(0);
     let attempts = store.attempt_list(&row.message_id).await.unwrap();
     assert_eq!(attempts.len(), 2);
-    assert_eq!(attempts[1].result.as_deref(), Some("unknown"), "nobody knows what became of the first");
+    assert_eq!(attempts[1].result, Some(AttemptResult::Unknown), "nobody knows what became of the first");
     let gap_ms = attempts[0].started_at_ms - attempts[1].started_at_ms;
     assert!((2_000..=3_000).contains(&gap_ms), "{gap_ms} ms");
     assert_eq!(stub.counts("key-evt_1-bank"), (2, 1));
