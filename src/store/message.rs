@@ -1,268 +1,348 @@
-//! Messages: what they are while they are planned, claimed, settled and looked at.
+//! Messages: claims, settlements, and what is known of them.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
+mod claimed;
+mod postgres;
+mod sqlite;
+mod types;
 
-use bytes::Bytes;
+use std::collections::BTreeSet;
 
-use crate::types::{AttemptResult, EventKey, MessageId, MessageState, Name, UnixMs};
+use uuid::Uuid;
 
-/// A message to write: one call to make, frozen.
-#[derive(Debug, Clone)]
-pub struct NewMessage {
-    /// Its number, which says whose event it follows from.
-    pub message_id: MessageId,
-    /// The shard of its event.
-    pub shard: i16,
-    /// 0, and one more for each deliberate re-run.
-    pub generation: i32,
-    /// Unique within event and generation.
-    pub effect_name: String,
-    /// Where to.
-    pub destination: String,
-    /// HTTP method.
-    pub method: String,
-    /// Below the destination's URL.
-    pub path: String,
-    /// Extra headers.
-    pub headers: BTreeMap<String, String>,
-    /// `None`: the event's own bytes, as kept in `webhook_payloads`.
-    pub body: Option<Bytes>,
-    /// Messages of one lane of a destination go out in order, one at a time.
-    pub lane: Option<String>,
-    /// Due at once, from here.
-    pub created_at_ms: UnixMs,
-    /// Its first lease, when its sender takes it over right after the commit.
-    pub lease: Option<BornLease>,
-}
+use super::db::{DbError, DbResult, Door, Row, Value};
+use super::{Backend, Store, StoreError, lane, limit};
+use crate::types::{AttemptResult, EventKey, MessageId, MessageState, Name, UnixMs, idempotency_key};
 
-impl NewMessage {
-    /// Whether it is a POST of the event's own bytes to the destination's own address, so that nothing has to be kept of
-    /// what it says.
-    pub(super) fn is_forward(&self) -> bool {
-        self.body.is_none() && self.method == "POST" && self.path.is_empty() && self.headers.is_empty()
+use claimed::{Claimed, ClaimedRow};
+pub(super) use postgres::STATEMENTS;
+pub(super) use types::Now;
+pub use types::{
+    BornLease, LeaseWant, LeasedMessage, LostClaims, MessageCount, MessageRow, NewMessage, SettleTo,
+    Settlement,
+};
+
+impl Store {
+    /// Takes due messages of the wanted destinations, each for `lease_ms`, counting and recording an
+    /// attempt before any byte leaves. A lease that ended without a settlement is due like any other. A message
+    /// that cannot be read is held, with the reason, and stands in nobody's way. `node` names who claims them; a
+    /// name of its own for each look lets [`Store::message_release`] tell them.
+    pub async fn message_lease(
+        &self,
+        wants: &[LeaseWant],
+        now_ms: UnixMs,
+        lease_ms: i64,
+        node: &str,
+    ) -> Result<Vec<LeasedMessage>, StoreError> {
+        let wants: Vec<LeaseWant> = wants.iter().filter(|want| want.free_n > 0).cloned().collect();
+        if wants.is_empty() {
+            return Ok(Vec::new());
+        }
+        let installation_id = self.installation().await?;
+        let (node, now) = (node.to_owned(), self.now(now_ms));
+        let rows: Vec<ClaimedRow> = match self.0.clone() {
+            Backend::Postgres(_) => alone!(self.worker.message_lease(&wants, now, lease_ms, &node))?,
+            Backend::Sqlite(_) => {
+                let names: Vec<String> = wants.iter().map(|want| want.destination.to_string()).collect();
+                // Looking costs the only writer nothing, and most looks find nothing.
+                if !alone!(self.reader.message_is_any_due(&names, now_ms))? {
+                    return Ok(Vec::new());
+                }
+                let work = move |db: &mut rusqlite::Connection| {
+                    sqlite::message_lease(db, &wants, now_ms, lease_ms, &node)
+                };
+                self.on_writer("message_lease", work).await?
+            }
+        };
+        let claimed = Claimed::of(rows, &installation_id, now_ms);
+        if !claimed.unreadable.is_empty() {
+            for one in &claimed.unreadable {
+                let (message_id, error) = (one.message_id, one.error.as_deref().unwrap_or_default());
+                tracing::error!(message.id = %message_id, error, "message cannot be read; it is held");
+            }
+            // If this fails, their leases end, and they come here again.
+            if let Err(error) = self.message_settle(&claimed.unreadable).await {
+                tracing::warn!(%error, "could not hold the messages that cannot be read");
+            }
+        }
+        Ok(claimed.messages)
     }
 
-    /// Its name as a column holds it: nothing where it is the destination's.
-    pub(super) fn effect_name_column(&self) -> Option<&str> {
-        Some(self.effect_name.as_str()).filter(|name| *name != self.destination)
+    /// Gives back what was claimed by looks whose answer was lost: none of it was sent. Says how many.
+    pub async fn message_release(&self, lost: &LostClaims, now_ms: UnixMs) -> Result<u64, StoreError> {
+        let (lost, now) = (lost.clone(), self.now(now_ms));
+        together!(self.message_release(&lost, now))
     }
-}
 
-/// Whose time an operation goes by.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Now {
-    /// What the caller's clock shows.
-    pub(super) ms: UnixMs,
-    /// Whether the database's own clock counts, where it has one: what the caller says are durations from `ms`,
-    /// and what the caller is told is turned into its own times.
-    pub(super) is_theirs: bool,
-}
+    /// Prolongs the lease of a message to `lease_ms` from now while its call is under way; `false` when it is no
+    /// longer this worker's: then nothing was changed.
+    pub async fn message_extend(
+        &self,
+        message_id: MessageId,
+        attempt_n: u32,
+        now_ms: UnixMs,
+        lease_ms: i64,
+    ) -> Result<bool, StoreError> {
+        let now = self.now(now_ms);
+        alone!(self.writer.message_extend(message_id, attempt_n, now, lease_ms))
+    }
 
-/// What a look for due messages took.
-#[derive(Debug, Default)]
-pub(super) struct Claimed {
-    pub(super) messages: Vec<LeasedMessage>,
-    /// What settles those that cannot be read.
-    pub(super) unreadable: Vec<Settlement>,
-}
-
-impl Claimed {
-    pub(super) fn add(&mut self, row: Result<LeasedMessage, Option<Box<Settlement>>>) {
-        match row {
-            Ok(message) => self.messages.push(message),
-            Err(unreadable) => self.unreadable.extend(unreadable.map(|one| *one)),
+    /// Writes what attempts came to. `false` for each whose token is no longer the message's: then nothing
+    /// of it was written.
+    pub async fn message_settle(&self, settlements: &[Settlement]) -> Result<Vec<bool>, StoreError> {
+        if settlements.is_empty() {
+            return Ok(Vec::new());
+        }
+        let (written, is_own_clock) = (settlements.to_vec(), self.is_own_clock());
+        match self.0.clone() {
+            // One statement where it can be.
+            Backend::Postgres(_) if postgres::is_one_statement(settlements) => {
+                alone!(self.worker.message_settle(&written, is_own_clock))
+            }
+            Backend::Postgres(_) => together!(self.message_settle(&written, is_own_clock)),
+            Backend::Sqlite(_) => {
+                self.on_writer("message_settle", move |db| sqlite::message_settle(db, &written)).await
+            }
         }
     }
+
+    /// The same for what could not be settled together with others: it may wait for somebody's lock, and those who
+    /// wait for nobody do not wait for it.
+    pub async fn message_settle_apart(&self, settlement: &Settlement) -> Result<bool, StoreError> {
+        let (written, is_own_clock) = (vec![settlement.clone()], self.is_own_clock());
+        let settled: Vec<bool> = match self.0.clone() {
+            Backend::Postgres(_) if settlement.lane.is_none() => {
+                alone!(self.writer.message_settle(&written, is_own_clock))?
+            }
+            Backend::Postgres(_) => together!(self.message_settle(&written, is_own_clock))?,
+            Backend::Sqlite(_) => {
+                self.on_writer("message_settle", move |db| sqlite::message_settle(db, &written)).await?
+            }
+        };
+        Ok(settled.first().copied().unwrap_or_default())
+    }
+
+    /// The messages of one event, by generation and effect name.
+    pub async fn message_list_of_event(&self, key: &EventKey) -> Result<Vec<MessageRow>, StoreError> {
+        let installation_id = self.installation().await?;
+        let key = key.clone();
+        alone!(self.people.message_list_of_event(&key, &installation_id))
+    }
+
+    /// The latest time that the open messages tell of; below it no clock of ours was when they were written.
+    pub async fn message_latest_ms(&self) -> Result<Option<UnixMs>, StoreError> {
+        alone!(self.reader.message_latest_ms())
+    }
+
+    /// How many unfinished messages stand where.
+    pub async fn message_counts(&self) -> Result<Vec<MessageCount>, StoreError> {
+        alone!(self.reader.message_counts())
+    }
+
+    /// One whole transaction on SQLite's only writer, in one hop.
+    async fn on_writer<T: Send + 'static>(
+        &self,
+        op: &'static str,
+        work: impl FnOnce(&mut rusqlite::Connection) -> DbResult<T> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let backend = self.0.clone();
+        limit::whole(op, limit::OPERATION_LIMIT, async move {
+            let Backend::Sqlite(db) = &backend else {
+                let why = "this is for SQLite, and PostgreSQL is what there is";
+                return Err(StoreError::from_db(op, DbError::unsaid(why)));
+            };
+            let whole = async {
+                let failed = |error| StoreError::from_db(op, error);
+                let mut held = db.writer().take().await.map_err(failed)?;
+                let answer = held.session().map_err(failed)?.transact(op, work).await;
+                held.give_back_after_all(answer)
+            };
+            let answer = whole.await;
+            backend.note(&answer);
+            answer
+        })
+        .await
+    }
 }
 
-/// Claims whose answer never came: nobody has what they took.
-#[derive(Debug, Clone)]
-pub struct LostClaims {
-    /// What they were claimed as.
-    pub holders: Vec<String>,
-    /// Of these destinations.
-    pub destinations: Vec<Name>,
-    /// The oldest of them was made so long ago. Milliseconds.
-    pub age_ms: i64,
+/// On PostgreSQL.
+async fn message_lease(
+    db: &mut Door<'_>,
+    wants: &[LeaseWant],
+    now: Now,
+    lease_ms: i64,
+    node: &str,
+) -> DbResult<Vec<ClaimedRow>> {
+    match db {
+        Door::Postgres(db) => limit::limited(postgres::message_lease(db, wants, now, lease_ms, node)).await,
+        Door::Sqlite(_) => Err(DbError::unsaid("on SQLite messages are claimed on the writer's thread")),
+    }
 }
 
-/// The lease a message is written with: its first claim, made before it is there for anybody else to see.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct BornLease {
-    /// Whose it is.
-    pub node: Arc<str>,
-    /// When it began, by the clock that the sender counts attempts and ages by.
-    pub from_ms: UnixMs,
-    /// When it ends.
-    pub until_ms: UnixMs,
-    /// Past this nothing is sent by itself.
-    pub key_valid_until_ms: UnixMs,
-    /// When it was taken by the clock that these times are of: they become as many milliseconds from the moment
-    /// of the insert, by the database's clock if it has one. `None`: they are written as they are.
-    pub taken_at_ms: Option<UnixMs>,
+/// On SQLite: whether a claim would find anything.
+async fn message_is_any_due(db: &mut Door<'_>, destinations: &[String], now_ms: UnixMs) -> DbResult<bool> {
+    let values = [Value::Texts(destinations.to_vec()), now_ms.into()];
+    Ok(db.fetch_optional(sqlite::IS_ANY_DUE, &values).await?.is_some())
 }
 
-/// What a worker may take of one destination.
-#[derive(Debug, Clone)]
-pub struct LeaseWant {
-    /// The destination.
-    pub destination: Name,
-    /// At most this many messages.
-    pub free_n: u32,
-    /// How long the far side remembers a key, from the first send. Milliseconds.
-    pub key_valid_for_ms: i64,
+/// On PostgreSQL; in a transaction, unless one statement is enough.
+async fn message_settle(
+    db: &mut Door<'_>,
+    settlements: &[Settlement],
+    is_own_clock: bool,
+) -> DbResult<Vec<bool>> {
+    let lanes = lanes_of(settlements);
+    lane::lanes_lock(db, &lanes).await?;
+    let settled = match db {
+        Door::Postgres(db) => postgres::message_settle(db, settlements, is_own_clock).await?,
+        Door::Sqlite(_) => {
+            return Err(DbError::unsaid("on SQLite messages are settled on the writer's thread"));
+        }
+    };
+    lane::lanes_advance(db, &lanes, settlements.first().map_or(0, |one| one.settled_at_ms)).await?;
+    Ok(settled)
 }
 
-/// A message held by one worker until its lease ends.
-#[derive(Debug, Clone)]
-pub struct LeasedMessage {
-    /// Its number.
-    pub message_id: MessageId,
-    /// The event it follows from.
-    pub key: EventKey,
-    /// The event's type.
-    pub event_type: String,
-    /// Names the effect within the event.
-    pub effect_name: String,
-    /// Goes with every attempt.
-    pub idempotency_key: String,
-    /// Where to.
-    pub destination: Name,
-    /// HTTP method.
-    pub method: String,
-    /// Below the destination's URL.
-    pub path: String,
-    /// Extra headers.
-    pub headers: BTreeMap<String, String>,
-    /// The bytes to send.
-    pub body: Bytes,
-    /// Content type of the event's own bytes, when those are sent.
-    pub event_content_type: Option<String>,
-    /// Its lane, where others may wait behind it.
-    pub lane: Option<String>,
-    /// The fencing token: counts claims, this one included.
-    pub attempt_n: u32,
-    /// Whether an earlier claim ended without a settlement: its worker died or was paused, and whether the
-    /// call took effect is unknown.
-    pub is_previous_unsettled: bool,
-    /// Whether the last settled attempt ended `unknown`.
-    pub is_previous_unknown: bool,
-    /// When the attempt before this one ended: settled, or at the latest with its lease. `None` for a first one.
-    pub previous_ended_at_ms: Option<UnixMs>,
-    /// Claims that do not count against the attempts allowed: those that were handed back unsent, and all before
-    /// a person's last word to send it again.
-    pub attempts_before_n: u32,
-    /// When it was written.
-    pub created_at_ms: UnixMs,
-    /// When the first attempt was claimed.
-    pub first_sent_at_ms: UnixMs,
-    /// Past this nothing is sent by itself.
-    pub key_valid_until_ms: UnixMs,
-    /// When the lease ends.
-    pub lease_until_ms: UnixMs,
-}
-
-/// Where a settled message goes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SettleTo {
-    /// The destination confirmed it.
-    Done,
-    /// Again, at this time.
-    Ready {
-        /// When it is visible next.
-        visible_at_ms: UnixMs,
-    },
-    /// Given up.
-    Dead,
-    /// A person decides.
-    Held,
-}
-
-/// What one attempt came to. Written only while `attempt_n` still is the message's claim counter.
-#[derive(Debug, Clone)]
-pub struct Settlement {
-    /// Which message.
-    pub message_id: MessageId,
-    /// Where it goes.
-    pub destination: Name,
-    /// Its lane, where others may wait behind it.
-    pub lane: Option<String>,
-    /// The fencing token.
-    pub attempt_n: u32,
-    /// Where it goes.
-    pub to: SettleTo,
-    /// How the attempt ended.
-    pub result: AttemptResult,
-    /// The HTTP status, if one came.
-    pub http_status: Option<u16>,
-    /// Why, in words without bodies or secrets.
-    pub error: Option<String>,
-    /// The piece of the answer that is kept.
-    pub response: Option<String>,
-    /// Nothing was sent and nothing asked: the claim costs no attempt, and the last call's end stays where it is.
-    pub is_unsent: bool,
-    /// When.
-    pub settled_at_ms: UnixMs,
-}
-
-/// A message's id and a claim of it: who may settle it.
-pub(super) type Token = (MessageId, u32);
-
-/// The lanes of these settlements, each once, in the one order in which everybody locks them: destination and lane.
-pub(super) fn lanes_of(settlements: &[Settlement]) -> Vec<(String, String)> {
+/// The lanes of these settlements, each once, in the one order in which everybody locks them.
+fn lanes_of(settlements: &[Settlement]) -> Vec<lane::Lane> {
     let lane = |one: &Settlement| Some((one.destination.to_string(), one.lane.clone()?));
-    settlements.iter().filter_map(lane).collect::<std::collections::BTreeSet<_>>().into_iter().collect()
+    settlements.iter().filter_map(lane).collect::<BTreeSet<_>>().into_iter().collect()
 }
 
-/// How many messages of a destination stand where. `done` is not counted (it only grows).
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct MessageCount {
-    /// The destination.
-    pub destination: String,
-    /// `ready`, `leased`, `waiting`, `held` or `dead`.
-    pub state: MessageState,
-    /// How many.
-    pub messages_n: u64,
-    /// The longest visible one's `visible_at_ms`.
-    pub oldest_visible_at_ms: UnixMs,
+const EXTEND: &str = "/* message_extend */ UPDATE outbox_queue
+    SET visible_at_ms = CASE WHEN CAST($4 AS BIGINT) = 1 THEN {clock_ms} ELSE $3 END + CAST($5 AS BIGINT)
+    WHERE message_id = $1 AND attempts_n = $2 AND state IS NOT DISTINCT FROM 'leased'";
+
+async fn message_extend(
+    db: &mut Door<'_>,
+    message_id: MessageId,
+    attempt_n: u32,
+    now: Now,
+    lease_ms: i64,
+) -> DbResult<bool> {
+    let values = [
+        message_id.number().into(),
+        attempt_n.into(),
+        now.ms.into(),
+        i64::from(now.is_theirs).into(),
+        lease_ms.into(),
+    ];
+    Ok(db.execute(EXTEND, &values).await? == 1)
 }
 
-/// A message's row, for people and tests.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct MessageRow {
-    /// Its lane, if it is in one.
-    pub lane: Option<String>,
-    /// Its number.
-    pub message_id: MessageId,
-    /// The event it follows from.
-    pub key: EventKey,
-    /// The event's type.
-    pub event_type: String,
-    /// Names the effect within the event.
-    pub effect_name: String,
-    /// Goes with every attempt.
-    pub idempotency_key: String,
-    /// Where to.
-    pub destination: String,
-    /// Where it stands.
-    pub state: MessageState,
-    /// Claims so far.
-    pub attempts_n: u32,
-    /// Due time or end of the lease.
-    pub visible_at_ms: UnixMs,
-    /// Deliberate re-runs of its event before it.
-    pub generation: i32,
-    /// How the last attempt ended.
-    pub last_result: Option<AttemptResult>,
-    /// Why the last attempt did not end done.
-    pub last_error: Option<String>,
-    /// When it was written.
-    pub created_at_ms: UnixMs,
-    /// When the first attempt was claimed.
-    pub first_sent_at_ms: Option<UnixMs>,
-    /// Past this nothing is sent by itself.
-    pub key_valid_until_ms: Option<UnixMs>,
-    /// When it was done or discarded.
-    pub finished_at_ms: Option<UnixMs>,
+/// Both conditions on the state: the second one lets the index of what is due be used.
+const LOST: &str = "/* message_release */ SELECT message_id,
+        CASE WHEN CAST($4 AS BIGINT) = 1 THEN {clock_ms} ELSE $3 END AS now_ms
+    FROM outbox_queue
+    WHERE destination = ANY($1) AND state = 'leased' AND state IN ('ready', 'leased')
+      AND visible_at_ms >= CASE WHEN CAST($4 AS BIGINT) = 1 THEN {clock_ms} ELSE $3 END - CAST($5 AS BIGINT)
+      AND node = ANY($2)
+    ORDER BY message_id FOR UPDATE";
+const LOST_TOLD: &str = "/* message_release */ INSERT INTO outbox_attempts (message_id, attempt_n, shard, node, started_at_ms,
+        finished_at_ms, result, error)
+    SELECT message_id, attempts_n, shard, COALESCE(node, ''), COALESCE(leased_at_ms, created_at_ms),
+        CAST($2 AS BIGINT), 'released',
+        'the answer to its claim was lost'
+    FROM outbox_queue WHERE message_id = ANY($1)
+    ON CONFLICT (message_id, attempt_n) DO NOTHING";
+const LOST_BACK: &str = "/* message_release */ UPDATE outbox_queue
+    SET state = 'ready', visible_at_ms = $2, attempts_before_n = attempts_before_n + 1,
+        last_result = CASE last_result WHEN 'unknown' THEN 'unknown' ELSE 'released' END,
+        last_error = 'handed back: the answer to its claim was lost',
+        last_ended_at_ms = COALESCE(last_ended_at_ms, $2)
+    WHERE message_id = ANY($1) AND state IS NOT DISTINCT FROM 'leased'";
+
+/// In a transaction: the rows are locked from the first statement on.
+async fn message_release(db: &mut Door<'_>, lost: &LostClaims, now: Now) -> DbResult<u64> {
+    let destinations: Vec<String> = lost.destinations.iter().map(Name::to_string).collect();
+    let values = [
+        destinations.into(),
+        lost.holders.clone().into(),
+        now.ms.into(),
+        i64::from(now.is_theirs).into(),
+        lost.age_ms.into(),
+    ];
+    let rows = db.fetch(LOST, &values).await?;
+    let Some(first) = rows.first() else { return Ok(0) };
+    let now_ms = first.int("now_ms")?;
+    let ids = rows.iter().map(|row| row.int("message_id")).collect::<DbResult<Vec<i64>>>()?;
+    let values = [ids.into(), now_ms.into()];
+    db.execute(LOST_TOLD, &values).await?;
+    db.execute(LOST_BACK, &values).await
+}
+
+async fn message_latest_ms(db: &mut Door<'_>) -> DbResult<Option<UnixMs>> {
+    let sql = "/* message_latest_ms */ SELECT MAX(GREATEST(created_at_ms, COALESCE(last_ended_at_ms, 0),
+            COALESCE(first_sent_at_ms, 0), COALESCE(leased_at_ms, 0))) AS latest_ms
+        FROM outbox_queue WHERE state IN ('ready', 'leased')";
+    db.fetch_one(sql, &[]).await?.int_or_null("latest_ms")
+}
+
+async fn message_counts(db: &mut Door<'_>) -> DbResult<Vec<MessageCount>> {
+    let sql = "/* message_counts */ SELECT destination, state, COUNT(*) AS messages_n, MIN(visible_at_ms) AS oldest_ms
+        FROM outbox_queue GROUP BY destination, state";
+    let count = |row: &Row| {
+        Ok(MessageCount {
+            destination: row.text("destination")?,
+            state: message_state(row)?,
+            messages_n: row.int("messages_n")?.unsigned_abs(),
+            oldest_visible_at_ms: row.int("oldest_ms")?,
+        })
+    };
+    db.fetch(sql, &[]).await?.iter().map(count).collect()
+}
+
+const OF_EVENT: &str = "/* message_list_of_event */ SELECT m.* FROM outbox_messages m
+    WHERE m.message_id >= CAST($1 AS BIGINT) * 1024 AND m.message_id < (CAST($1 AS BIGINT) + 1) * 1024
+    ORDER BY m.generation, m.effect_name, m.message_id";
+
+async fn message_list_of_event(
+    db: &mut Door<'_>,
+    key: &EventKey,
+    installation_id: &Uuid,
+) -> DbResult<Vec<MessageRow>> {
+    let sql = "/* message_list_of_event */ SELECT event_seq FROM processed_webhook_events
+        WHERE provider = $1 AND event_id = $2";
+    let values = [key.provider.as_str().into(), (&key.event_id).into()];
+    let Some(event) = db.fetch_optional(sql, &values).await? else { return Ok(Vec::new()) };
+    let rows = db.fetch(OF_EVENT, &[event.int("event_seq")?.into()]).await?;
+    rows.iter().map(|row| MessageRow::from_row(row, installation_id)).collect()
+}
+
+impl MessageRow {
+    /// A row of the view `outbox_messages`.
+    pub(super) fn from_row(row: &Row, installation_id: &Uuid) -> DbResult<Self> {
+        let provider = row.text("provider")?;
+        let provider = Name::parse(&provider)
+            .map_err(|_| DbError::decode("provider", format_args!("`{provider}`, which is no name")))?;
+        let key = EventKey { provider, event_id: row.text("event_id")? };
+        let generation = i32::try_from(row.int("generation")?).unwrap_or(i32::MAX);
+        let effect_name = row.text("effect_name")?;
+        let last_result = row.text_or_null("last_result")?;
+        Ok(Self {
+            lane: row.text_or_null("lane")?,
+            message_id: MessageId::from_column(row.int("message_id")?),
+            event_type: row.text("event_type")?,
+            idempotency_key: idempotency_key(installation_id, &key, generation, &effect_name),
+            key,
+            effect_name,
+            destination: row.text("destination")?,
+            state: message_state(row)?,
+            attempts_n: row.count("attempts_n")?,
+            visible_at_ms: row.int("visible_at_ms")?,
+            generation,
+            last_result: last_result.as_deref().and_then(AttemptResult::parse),
+            last_error: row.text_or_null("last_error")?,
+            created_at_ms: row.int("created_at_ms")?,
+            first_sent_at_ms: row.int_or_null("first_sent_at_ms")?,
+            key_valid_until_ms: row.int_or_null("key_valid_until_ms")?,
+            finished_at_ms: row.int_or_null("finished_at_ms")?,
+        })
+    }
+}
+
+/// Where a message stands, in the column `state`.
+pub(super) fn message_state(row: &Row) -> DbResult<MessageState> {
+    let state = row.text("state")?;
+    MessageState::parse(&state)
+        .ok_or_else(|| DbError::decode("state", format_args!("`{state}`, which is none of a message")))
 }
