@@ -1,6 +1,8 @@
 //! What people look at: messages, their attempts, what was decided about them. Newest first, by number: numbers are in the
 //! order of time.
 
+use std::collections::BTreeMap;
+
 use uuid::Uuid;
 
 use super::db::{DbResult, Door, Row};
@@ -119,7 +121,62 @@ impl Store {
 
     /// The newest attempts of a message, at most 100: those that history holds, the one under way, and a first one that
     /// went well.
-    pub async fn attempt_list(db: &mut Door<'_>, message_id: MessageId) -> DbResult<Vec<AttemptRow>> {
+    pub async fn attempt_list(&self, message_id: MessageId) -> Result<Vec<AttemptRow>, StoreError> {
+        alone!(self.people.attempt_list(message_id))
+    }
+
+    /// The newest decisions about a message, at most 100.
+    pub async fn audit_list(&self, message_id: MessageId) -> Result<Vec<AuditRow>, StoreError> {
+        alone!(self.people.audit_list(message_id))
+    }
+
+    /// The destinations that are paused.
+    pub async fn pause_list(&self) -> Result<Vec<PauseRow>, StoreError> {
+        alone!(self.people.pause_list())
+    }
+}
+
+async fn message_get(
+    db: &mut Door<'_>,
+    message_id: MessageId,
+    installation_id: &Uuid,
+) -> DbResult<Option<MessageRow>> {
+    let sql = "/* message_get */ SELECT m.* FROM outbox_messages m WHERE m.message_id = $1";
+    let row = db.fetch_optional(sql, &[message_id.number().into()]).await?;
+    row.map(|row| MessageRow::from_row(&row, installation_id)).transpose()
+}
+
+/// Each table by its own key, downwards, until there are enough. The queue first: what is finished meanwhile is found in
+/// history, and shown as that.
+async fn message_list(
+    db: &mut Door<'_>,
+    filter: &Filter,
+    before: Option<MessageId>,
+    limit: u32,
+    installation_id: &Uuid,
+) -> DbResult<Vec<MessageRow>> {
+    let values = [
+        before.map_or(i64::MAX, MessageId::number).into(),
+        filter.state.map(MessageState::as_str).into(),
+        filter.destination.as_ref().map(Name::as_str).into(),
+        filter.provider.as_ref().map(Name::as_str).into(),
+        limit.into(),
+    ];
+    let is_finished = filter.state.map(|state| matches!(state, MessageState::Done | MessageState::Discarded));
+    let mut found = BTreeMap::new();
+    for (sql, is_of_history) in [(NEWEST_OPEN, false), (NEWEST_FINISHED, true)] {
+        if is_finished.is_some_and(|wanted| wanted != is_of_history) {
+            continue;
+        }
+        for row in db.fetch(sql, &values).await? {
+            let row = MessageRow::from_row(&row, installation_id)?;
+            found.insert(row.message_id, row);
+        }
+    }
+    Ok(found.into_values().rev().take(limit as usize).collect())
+}
+
+async fn attempt_list(db: &mut Door<'_>, message_id: MessageId) -> DbResult<Vec<AttemptRow>> {
     let rows = db
         .fetch(
             "/* attempt_list */ SELECT attempt_n, node, started_at_ms, finished_at_ms, result, http_status, error, response
