@@ -5,7 +5,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use hooklatch::store::{Act, Chosen, Decision, Store, StoreSettings};
-use hooklatch::types::EventState;
+use hooklatch::types::{EventState, MessageId};
 use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection};
 use tokio::time::timeout;
 

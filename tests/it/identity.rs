@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 
 use crate::database::{Database, on_both};
 use crate::providers::dev;
+use crate::store::candidates;
 
 on_both!(every_pair_of_every_kind_meets_as_it_says);
 

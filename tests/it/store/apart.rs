@@ -1,10 +1,10 @@
 //! What is kept beside an event that stands, what people decide about it, and which firing of a signal a copy is of.
 
 use hooklatch::store::{Act, Chosen, Decided, Decision, Decree, Latched, Store};
-use hooklatch::types::{EventKey, IncomingEvent, OnConflict};
+use hooklatch::types::{EventKey, EventState, IncomingEvent, OnConflict};
 
 use super::admission::insert;
-use super::{event, key};
+use super::{candidates, event, key};
 use crate::database::{Database, on_both};
 
 on_both!(
