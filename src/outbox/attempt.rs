@@ -50,8 +50,9 @@ impl Attempt<'_> {
         let ruling = self.ruling().await;
         self.report(&ruling);
         let settlement = Settlement {
-            message_id: self.message.message_id.clone(),
-            has_lane: self.message.has_lane,
+            message_id: self.message.message_id,
+            destination: self.message.destination.clone(),
+            lane: self.message.lane.clone(),
             attempt_n: self.message.attempt_n,
             to: ruling.to,
             result: ruling.result,

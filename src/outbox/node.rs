@@ -22,7 +22,7 @@ use super::watch::Watch;
 use super::worker::Worker;
 use crate::config::{DestinationConfig, OutboxConfig};
 use crate::store::{LeaseWant, LeasedMessage, Store, StoreError};
-use crate::types::{Clock, Name};
+use crate::types::{Clock, MessageId, Name};
 
 /// Most messages of one destination that [`Outbox::run_due`] takes.
 const DUE_N_MAX: u32 = 1_000;
@@ -55,7 +55,7 @@ pub(super) struct Shared {
     looks_n: AtomicU64,
     pub(super) loads: BTreeMap<Name, Load>,
     /// The messages that this node has under way, and their claims.
-    in_hand: Mutex<BTreeMap<String, u32>>,
+    in_hand: Mutex<BTreeMap<MessageId, u32>>,
     /// False after a part of the outbox has panicked, until it has done something well.
     pub(super) is_well: Arc<AtomicBool>,
 }
@@ -63,7 +63,7 @@ pub(super) struct Shared {
 /// A message that is under way.
 pub(super) struct InHand {
     shared: Arc<Shared>,
-    message_id: String,
+    message_id: MessageId,
 }
 
 impl Drop for InHand {
@@ -243,8 +243,8 @@ impl Shared {
     /// Notes that a message is under way, until what comes back is dropped.
     pub(super) fn hold(self: &Arc<Self>, message: &LeasedMessage) -> InHand {
         let mut in_hand = self.in_hand.lock().unwrap_or_else(PoisonError::into_inner);
-        in_hand.insert(message.message_id.clone(), message.attempt_n);
-        InHand { shared: Arc::clone(self), message_id: message.message_id.clone() }
+        in_hand.insert(message.message_id, message.attempt_n);
+        InHand { shared: Arc::clone(self), message_id: message.message_id }
     }
 
     /// Prolongs every lease of this node: they would end, though no time has passed, because our clock was set
@@ -257,7 +257,7 @@ impl Shared {
         );
         for (message_id, attempt_n) in in_hand {
             let now_ms = self.clock.steady_ms();
-            self.store.message_extend(&message_id, attempt_n, now_ms, self.lease_ms()).await?;
+            self.store.message_extend(message_id, attempt_n, now_ms, self.lease_ms()).await?;
         }
         Ok(())
     }
@@ -295,7 +295,7 @@ impl Shared {
     async fn keep(&self, destination: &Destination, message: &LeasedMessage, over: &Notify) {
         let Some(beat_ms) = destination.times.beat_ms else { return };
         while timeout(Duration::from_millis(beat_ms), over.notified()).await.is_err() {
-            let (id, now_ms) = (&message.message_id, self.clock.steady_ms());
+            let (id, now_ms) = (message.message_id, self.clock.steady_ms());
             match self.store.message_extend(id, message.attempt_n, now_ms, self.lease_ms()).await {
                 Ok(true) => {}
                 Ok(false) => {

@@ -16,7 +16,7 @@ use tokio::task::JoinSet;
 use tracing::{error, warn};
 
 use crate::store::{Settlement, Store, StoreError};
-use crate::types::{Clock, Name};
+use crate::types::{Clock, MessageId, Name};
 
 /// Most settlements in one transaction.
 const BATCH_N_MAX: usize = 256;
@@ -53,23 +53,23 @@ pub(super) struct Settler {
 /// Results that wait apart, by message. One whose lease ended meanwhile may be claimed again before they are written: then
 /// what became of its call is known, and it is neither made again nor left to a person.
 #[derive(Clone, Default)]
-struct Known(Arc<Mutex<HashMap<String, Settled>>>);
+struct Known(Arc<Mutex<HashMap<MessageId, Settled>>>);
 
 /// A result that is known until it is written.
 struct Noted {
     known: Known,
-    message_id: String,
+    message_id: MessageId,
     attempt_n: u32,
 }
 
 impl Known {
     fn note(&self, settled: &Settled) -> Noted {
-        let (message_id, attempt_n) = (settled.settlement.message_id.clone(), settled.settlement.attempt_n);
-        self.all().insert(message_id.clone(), settled.clone());
+        let (message_id, attempt_n) = (settled.settlement.message_id, settled.settlement.attempt_n);
+        self.all().insert(message_id, settled.clone());
         Noted { known: self.clone(), message_id, attempt_n }
     }
 
-    fn all(&self) -> MutexGuard<'_, HashMap<String, Settled>> {
+    fn all(&self) -> MutexGuard<'_, HashMap<MessageId, Settled>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -116,8 +116,8 @@ impl Settler {
     }
 
     /// What an earlier call for this message came to, while that is not written: it counts for the claim `attempt_n`.
-    pub(super) fn known(&self, message_id: &str, attempt_n: u32) -> Option<Settled> {
-        let mut settled = self.known.all().get(message_id)?.clone();
+    pub(super) fn known(&self, message_id: MessageId, attempt_n: u32) -> Option<Settled> {
+        let mut settled = self.known.all().get(&message_id)?.clone();
         settled.settlement.attempt_n = attempt_n;
         Some(settled)
     }
@@ -277,9 +277,9 @@ impl Writer {
     /// Prolongs the lease of what waits for its lane or is refused, until it is dropped: nobody may take the message
     /// because its lease ends first. Where its own row is locked, nobody can take it either.
     async fn keep(&self, one: &Settled, is_refused: &AtomicBool) {
-        let (id, attempt_n) = (&one.settlement.message_id, one.settlement.attempt_n);
+        let (id, attempt_n) = (one.settlement.message_id, one.settlement.attempt_n);
         loop {
-            let is_kept = one.settlement.has_lane || is_refused.load(Ordering::Relaxed);
+            let is_kept = one.settlement.lane.is_some() || is_refused.load(Ordering::Relaxed);
             let now_ms = self.clock.steady_ms();
             if is_kept
                 && let Err(error) = self.store.message_extend(id, attempt_n, now_ms, self.lease_ms).await

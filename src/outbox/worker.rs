@@ -231,7 +231,7 @@ impl Worker {
         // Now, not when the task first runs: the next look must not count this call's place as free.
         let begun = self.shared.destinations.get(&message.destination).map(|one| one.gate.started());
         let in_hand = self.shared.hold(&message);
-        let known = self.settler.known(&message.message_id, message.attempt_n);
+        let known = self.settler.known(message.message_id, message.attempt_n);
         let (shared, settler, stops) = (Arc::clone(&self.shared), self.settler.clone(), self.stops.clone());
         self.tasks.spawn(async move {
             let settled = match known {
@@ -254,7 +254,7 @@ impl Worker {
                 }
             }
             drop((in_hand, slot));
-            if message.has_lane {
+            if message.lane.is_some() {
                 // The next of its lane may be due now.
                 shared.wake.notify_one();
             }

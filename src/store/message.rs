@@ -9,13 +9,14 @@ use std::collections::BTreeSet;
 
 use uuid::Uuid;
 
-use super::db::{DbError, DbResult, Door, Row, Value};
-use super::{Backend, Store, StoreError, lane, limit};
+use super::db::limit::{OPERATION_LIMIT, limited, whole};
+use super::db::{Backend, DbError, DbResult, Door, Row, Value};
+use super::{Store, StoreError, lane};
 use crate::types::{AttemptResult, EventKey, MessageId, MessageState, Name, UnixMs, idempotency_key};
 
 use claimed::{Claimed, ClaimedRow};
 pub(super) use postgres::STATEMENTS;
-pub(super) use types::Now;
+use types::Now;
 pub use types::{
     BornLease, LeaseWant, LeasedMessage, LostClaims, MessageCount, MessageRow, NewMessage, SettleTo,
     Settlement,
@@ -37,9 +38,9 @@ impl Store {
         if wants.is_empty() {
             return Ok(Vec::new());
         }
-        let installation_id = self.installation().await?;
+        let installation_id = self.installation_id().await?;
         let (node, now) = (node.to_owned(), self.now(now_ms));
-        let rows: Vec<ClaimedRow> = match self.0.clone() {
+        let rows: Vec<ClaimedRow> = match &self.0.backend {
             Backend::Postgres(_) => alone!(self.worker.message_lease(&wants, now, lease_ms, &node))?,
             Backend::Sqlite(_) => {
                 let names: Vec<String> = wants.iter().map(|want| want.destination.to_string()).collect();
@@ -93,7 +94,7 @@ impl Store {
             return Ok(Vec::new());
         }
         let (written, is_own_clock) = (settlements.to_vec(), self.is_own_clock());
-        match self.0.clone() {
+        match &self.0.backend {
             // One statement where it can be.
             Backend::Postgres(_) if postgres::is_one_statement(settlements) => {
                 alone!(self.worker.message_settle(&written, is_own_clock))
@@ -109,7 +110,7 @@ impl Store {
     /// wait for nobody do not wait for it.
     pub async fn message_settle_apart(&self, settlement: &Settlement) -> Result<bool, StoreError> {
         let (written, is_own_clock) = (vec![settlement.clone()], self.is_own_clock());
-        let settled: Vec<bool> = match self.0.clone() {
+        let settled: Vec<bool> = match &self.0.backend {
             Backend::Postgres(_) if settlement.lane.is_none() => {
                 alone!(self.writer.message_settle(&written, is_own_clock))?
             }
@@ -123,7 +124,7 @@ impl Store {
 
     /// The messages of one event, by generation and effect name.
     pub async fn message_list_of_event(&self, key: &EventKey) -> Result<Vec<MessageRow>, StoreError> {
-        let installation_id = self.installation().await?;
+        let installation_id = self.installation_id().await?;
         let key = key.clone();
         alone!(self.people.message_list_of_event(&key, &installation_id))
     }
@@ -138,14 +139,18 @@ impl Store {
         alone!(self.reader.message_counts())
     }
 
+    fn now(&self, ms: UnixMs) -> Now {
+        Now { ms, is_theirs: self.is_own_clock() }
+    }
+
     /// One whole transaction on SQLite's only writer, in one hop.
     async fn on_writer<T: Send + 'static>(
         &self,
         op: &'static str,
         work: impl FnOnce(&mut rusqlite::Connection) -> DbResult<T> + Send + 'static,
     ) -> Result<T, StoreError> {
-        let backend = self.0.clone();
-        limit::whole(op, limit::OPERATION_LIMIT, async move {
+        let backend = self.0.backend.clone();
+        whole(op, OPERATION_LIMIT, async move {
             let Backend::Sqlite(db) = &backend else {
                 let why = "this is for SQLite, and PostgreSQL is what there is";
                 return Err(StoreError::from_db(op, DbError::unsaid(why)));
@@ -173,7 +178,7 @@ async fn message_lease(
     node: &str,
 ) -> DbResult<Vec<ClaimedRow>> {
     match db {
-        Door::Postgres(db) => limit::limited(postgres::message_lease(db, wants, now, lease_ms, node)).await,
+        Door::Postgres(db) => limited(postgres::message_lease(db, wants, now, lease_ms, node)).await,
         Door::Sqlite(_) => Err(DbError::unsaid("on SQLite messages are claimed on the writer's thread")),
     }
 }

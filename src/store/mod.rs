@@ -207,5 +207,5 @@ async fn installation_text(db: &mut Door<'_>) -> DbResult<String> {
 /// The statements of the hot operations on PostgreSQL, by name, for tests that look at their plans.
 #[doc(hidden)]
 pub fn statements() -> Vec<(&'static str, &'static str)> {
-    admission::STATEMENTS.to_vec()
+    [admission::STATEMENTS, message::STATEMENTS].concat()
 }

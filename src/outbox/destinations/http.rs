@@ -162,11 +162,11 @@ impl HttpDestination {
         for (name, secret) in &self.headers {
             headers.insert(name, secret.clone());
         }
-        let attempt_n = message.attempt_n.to_string();
+        let (attempt_n, message_id) = (message.attempt_n.to_string(), message.message_id.to_string());
         let (event_id, event_type) = (ascii(&message.key.event_id), ascii(&message.event_type));
         let ours = [
             ("idempotency-key", message.idempotency_key.as_str()),
-            ("hooklatch-message-id", &message.message_id),
+            ("hooklatch-message-id", &message_id),
             ("hooklatch-attempt", &attempt_n),
             ("hooklatch-provider", message.key.provider.as_str()),
             ("hooklatch-event-id", &event_id),

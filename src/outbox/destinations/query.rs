@@ -22,10 +22,11 @@ impl Query {
     /// The address that is asked about `message`. Values are put in once: what looks like a placeholder
     /// inside a value stays a value.
     pub(super) fn url_of(&self, message: &LeasedMessage) -> String {
+        let message_id = message.message_id.to_string();
         let values = [
             ("{idempotency_key}", message.idempotency_key.as_str()),
             ("{event_id}", message.key.event_id.as_str()),
-            ("{message_id}", message.message_id.as_str()),
+            ("{message_id}", message_id.as_str()),
         ];
         // An escaped value has no braces, so no replacement makes a new placeholder.
         values.iter().fold(self.0.url.clone(), |url, (placeholder, value)| {

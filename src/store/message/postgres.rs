@@ -14,8 +14,8 @@ use sqlx::{PgConnection, Row};
 
 use super::claimed::{ClaimedContent, ClaimedEvent, ClaimedRow, destination_of};
 use super::types::{LeaseWant, Now, Settlement};
+use crate::store::db::limit::limited;
 use crate::store::db::{DbError, DbResult};
-use crate::store::limit;
 use crate::types::MessageId;
 
 /// MATERIALIZED: an inlined subquery with LIMIT and SKIP LOCKED can give back more than LIMIT. The clock is read once;
@@ -232,7 +232,7 @@ pub(super) async fn message_settle(
             }
             is_same
         });
-        for row in limit::limited(settle(db, &left, is_own_clock)).await? {
+        for row in limited(settle(db, &left, is_own_clock)).await? {
             let attempt_n: i32 = row.try_get("attempts_n")?;
             written.insert((row.try_get("message_id")?, attempt_n.into()));
         }
