@@ -164,9 +164,10 @@ impl HttpDestination {
         }
         let attempt_n = message.attempt_n.to_string();
         let (event_id, event_type) = (ascii(&message.key.event_id), ascii(&message.event_type));
+        let message_id = message.message_id.to_string();
         let ours = [
             ("idempotency-key", message.idempotency_key.as_str()),
-            ("hooklatch-message-id", &message.message_id),
+            ("hooklatch-message-id", &message_id),
             ("hooklatch-attempt", &attempt_n),
             ("hooklatch-provider", message.key.provider.as_str()),
             ("hooklatch-event-id", &event_id),
