@@ -45,6 +45,7 @@ impl App {
                 handover.take(destination).map(|(lease, start)| (lease, Box::new(start) as Start))
             }),
             wake_outbox: Box::new(move || waker.wake()),
+            batch_events: metrics::histogram!("hooklatch_batch_events"),
             wake_retries: Notify::new(),
         })
     }

@@ -78,7 +78,10 @@ pub use admission::{Admission, Admitted, Candidate, Decide, Plan, Writes};
 pub use apart::{Conflicts, KeptContent};
 pub(crate) use db::waiting;
 pub use db::{DbError, Pooling, PostgresSettings, Row, SchemaState, StoreError, StoreSettings, Tx, Value};
+pub use decision::{Act, Chosen, DECISION_N_MAX, Decided, Decision, Decree};
 pub use event::{DueEvent, EventCount, EventRow, EventUpdate, Latched};
+pub use evidence::{REJECTIONS_N_MAX, Rejection, SecretUse, Taught};
+pub use look::{AttemptRow, AuditRow, Filter, PauseRow};
 pub use message::{
     BornLease, LeaseWant, LeasedMessage, LostClaims, MessageCount, MessageRow, NewMessage, SettleTo, Settlement,
 };

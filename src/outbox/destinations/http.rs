@@ -162,7 +162,7 @@ impl HttpDestination {
         for (name, secret) in &self.headers {
             headers.insert(name, secret.clone());
         }
-        let attempt_n = message.attempt_n.to_string();
+        let (attempt_n, message_id) = (message.attempt_n.to_string(), message.message_id.to_string());
         let (event_id, event_type) = (ascii(&message.key.event_id), ascii(&message.event_type));
         let message_id = message.message_id.to_string();
         let ours = [

@@ -224,7 +224,7 @@ mod tests {
     /// The first attempt of `key-1`.
     pub(super) fn message() -> LeasedMessage {
         LeasedMessage {
-            message_id: crate::types::MessageId::from_column(4_195_331),
+            message_id: crate::types::MessageId::from_column(7),
             key: crate::types::EventKey {
                 provider: Name::parse("stripe").expect("a name"),
                 event_id: "evt_1".to_owned(),

@@ -98,18 +98,16 @@ impl DbError {
         let Some(code) = self.code() else {
             return matches!(self.kind, Kind::Vanished | Kind::Odd | Kind::NoTransaction);
         };
-        match of_sqlite(code) {
+        if let Some(number) = of_sqlite(code) {
             // NOMEM, READONLY, INTERRUPT, IOERR, CORRUPT, FULL, CANTOPEN, PROTOCOL, NOTADB.
-            Some(number) => !matches!(number & 0xff, 7..=11 | 13..=15 | 26),
-            // PostgreSQL: connection, the operator's doing, its system, a bug of its own; read-only; time-outs that end a
-            // session.
-            None => {
-                let classes = ["08", "57", "58", "XX"];
-                // The last two: the session knows other prepared statements than the driver thinks.
-                let codes = ["25006", "25P03", "40003", "26000", "42P05"];
-                !classes.iter().any(|class| code.starts_with(class)) && !codes.contains(&code)
-            }
+            return !matches!(number & 0xff, 7..=11 | 13..=15 | 26);
         }
+        // PostgreSQL: connection, the operator's doing, its system, a bug of its own; read-only; time-outs that end a
+        // session.
+        let classes = ["08", "57", "58", "XX"];
+        // The last two: the session knows other prepared statements than the driver thinks.
+        let codes = ["25006", "25P03", "40003", "26000", "42P05"];
+        !classes.iter().any(|class| code.starts_with(class)) && !codes.contains(&code)
     }
 
     pub(in crate::store) fn verdict(&self) -> Verdict {

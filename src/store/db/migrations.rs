@@ -111,10 +111,8 @@ async fn on_postgres_once(db: &Postgres, all: &[Migration]) -> DbResult<()> {
     // A connection of its own, which ends whatever happened: a migration takes longer than any other statement.
     let mut session = db.alone().await?;
     let found = schema_version(&mut session.door()).await?;
-    let mut guard = match all.iter().any(|one| one.is_outside && one.version > found) {
-        true => Some(db.alone().await?),
-        false => None,
-    };
+    let is_guarded = all.iter().any(|one| one.is_outside && one.version > found);
+    let mut guard = if is_guarded { Some(db.alone().await?) } else { None };
     apply_all(&mut session, guard.as_mut(), all).await?;
     Session::close(session).await;
     Ok(())
@@ -160,9 +158,10 @@ async fn in_transaction<S: Session, T>(
 ) -> DbResult<T> {
     session.begin().await?;
     let mut door = session.door();
-    let locked = match door.is_postgres() {
-        true => door.fetch("SELECT pg_advisory_xact_lock($1)", &[LOCK.into()]).await.map(drop),
-        false => Ok(()),
+    let locked = if door.is_postgres() {
+        door.fetch("SELECT pg_advisory_xact_lock($1)", &[LOCK.into()]).await.map(drop)
+    } else {
+        Ok(())
     };
     let answer = match locked {
         Ok(()) => work(&mut door).await,
@@ -223,9 +222,10 @@ impl Migration {
 
 /// Keeps in mind that it was applied.
 async fn note(door: &mut Door<'_>, one: &Migration) -> DbResult<()> {
-    let now = match door.is_postgres() {
-        true => "SELECT {clock_ms} AS now_ms",
-        false => "SELECT CAST(strftime('%s', 'now') AS INTEGER) * 1000 AS now_ms",
+    let now = if door.is_postgres() {
+        "SELECT {clock_ms} AS now_ms"
+    } else {
+        "SELECT CAST(strftime('%s', 'now') AS INTEGER) * 1000 AS now_ms"
     };
     let now_ms = door.fetch_one(now, &[]).await?.int("now_ms")?;
     let filled_at_ms = one.filling.is_none().then_some(now_ms);
@@ -257,9 +257,10 @@ async fn state(door: &mut Door<'_>, one: &Migration) -> DbResult<State> {
 }
 
 async fn is_there(door: &mut Door<'_>, table: &'static str) -> DbResult<bool> {
-    let sql = match door.is_postgres() {
-        true => "SELECT to_regclass($1) IS NOT NULL AS is_there",
-        false => "SELECT COUNT(*) AS is_there FROM sqlite_schema WHERE name = $1",
+    let sql = if door.is_postgres() {
+        "SELECT to_regclass($1) IS NOT NULL AS is_there"
+    } else {
+        "SELECT COUNT(*) AS is_there FROM sqlite_schema WHERE name = $1"
     };
     door.fetch_one(sql, &[table.into()]).await?.is_true("is_there")
 }

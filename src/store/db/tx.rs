@@ -227,3 +227,59 @@ async fn ended_on_sqlite(mut held: Held<SqliteSession>, is_used: bool, answer: D
     }
     held.end(answer)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::db::sqlite::{Sqlite, opened};
+
+    async fn begun(db: &Sqlite) -> Tx {
+        Tx::new(TxKind::Sqlite(db.writer().begin().await.unwrap()))
+    }
+
+    #[tokio::test]
+    async fn a_handler_that_ends_its_transaction_is_found_out_and_its_connection_closed() {
+        for ends in
+            ["COMMIT", "ROLLBACK", "INSERT OR ROLLBACK INTO t (n) VALUES (1)", "RELEASE hooklatch_handler"]
+        {
+            let folder = tempfile::tempdir().unwrap();
+            let db = opened(&folder).await;
+            let mut tx = begun(&db).await;
+            tx.batch("CREATE TABLE t (n INTEGER PRIMARY KEY); INSERT INTO t (n) VALUES (1);").await.unwrap();
+            tx.commit().await.unwrap();
+            let mut tx = begun(&db).await;
+            tx.handler_begins().await.unwrap();
+            drop(tx.execute(ends, &[]).await);
+            let broken = tx.handler_ended().await.unwrap_err();
+            assert!(broken.is_of_no_transaction(), "{ends}: {broken}");
+            drop(tx.roll_back().await);
+            let mut tx = begun(&db).await;
+            assert_eq!(tx.fetch_i64("SELECT COUNT(*) FROM t", &[]).await.unwrap(), Some(1), "{ends}");
+            tx.roll_back().await.unwrap();
+        }
+    }
+
+    #[tokio::test]
+    async fn tables_that_a_handler_leaves_for_its_session_are_gone() {
+        let folder = tempfile::tempdir().unwrap();
+        let db = opened(&folder).await;
+        for _ in 0..2 {
+            let mut tx = begun(&db).await;
+            tx.handler_begins().await.unwrap();
+            tx.execute("CREATE TEMP TABLE scratch (n BIGINT)", &[]).await.unwrap();
+            tx.handler_ended().await.unwrap();
+            tx.commit().await.unwrap();
+        }
+    }
+
+    #[tokio::test]
+    async fn a_transaction_after_a_broken_connection_is_not_committed() {
+        let folder = tempfile::tempdir().unwrap();
+        let db = opened(&folder).await;
+        let mut tx = begun(&db).await;
+        let lost = tx.run_sqlite(|_| -> DbResult<()> { panic!("as it may") }).await;
+        tx.noted("test", lost).unwrap_err();
+        assert!(matches!(tx.commit().await, Err(StoreError::Unavailable { op: "commit", .. })));
+        begun(&db).await.roll_back().await.unwrap();
+    }
+}

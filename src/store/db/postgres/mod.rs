@@ -81,12 +81,12 @@ impl Postgres {
     }
 }
 
-/// How the connections of a node are divided.
+/// How many connections of a node are for what.
 #[derive(Debug, PartialEq, Eq)]
 struct Shares {
-    worker_n: u32,
-    pool_n: u32,
-    handlers_n: u32,
+    worker: u32,
+    pool: u32,
+    handlers: u32,
 }
 
 /// For whole admissions.
@@ -101,7 +101,7 @@ impl Shares {
     fn of(connections_n: u32) -> Self {
         let worker_n = if connections_n < 8 { 1 } else { 2 };
         let pool_n = connections_n.saturating_sub(COMMITTER_N + PEOPLE_N + worker_n).max(2);
-        Self { worker_n, pool_n, handlers_n: pool_n.saturating_sub(LEFT_N).max(1) }
+        Self { worker: worker_n, pool: pool_n, handlers: pool_n.saturating_sub(LEFT_N).max(1) }
     }
 }
 
@@ -132,13 +132,13 @@ pub(super) async fn open(
     };
     let shares = Shares::of(connections_n);
     Ok(Postgres {
-        pool: pool(shares.pool_n, Role::Plain),
+        pool: pool(shares.pool, Role::Plain),
         people: pool(PEOPLE_N, Role::Plain),
         committer: pool(COMMITTER_N, Role::Committer),
-        worker: pool(shares.worker_n, Role::Worker),
+        worker: pool(shares.worker, Role::Worker),
         hosts,
         tidy: Tidy::of(settings),
-        handlers_n: shares.handlers_n as usize,
+        handlers_n: shares.handlers as usize,
     })
 }
 
@@ -182,12 +182,12 @@ mod tests {
 
     #[test]
     fn the_shares_of_a_node_are_never_more_than_its_connections() {
-        for (connections_n, worker_n, pool_n, handlers_n) in
+        for (connections_n, worker, pool, handlers) in
             [(6, 1, 2, 1), (7, 1, 3, 1), (8, 2, 3, 1), (10, 2, 5, 3), (100, 2, 95, 93)]
         {
             let shares = Shares::of(connections_n);
-            assert_eq!(shares, Shares { worker_n, pool_n, handlers_n }, "{connections_n}");
-            assert_eq!(COMMITTER_N + PEOPLE_N + shares.worker_n + shares.pool_n, connections_n);
+            assert_eq!(shares, Shares { worker, pool, handlers }, "{connections_n}");
+            assert_eq!(COMMITTER_N + PEOPLE_N + shares.worker + shares.pool, connections_n);
         }
     }
 }

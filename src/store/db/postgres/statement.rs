@@ -81,8 +81,7 @@ fn whole(bytes: &[u8]) -> Option<i64> {
         match u32::try_from(weight - n) {
             // A word more would be beyond 64 bits.
             Ok(power @ 0..=4) => sum += digit * 10_000_i128.pow(power),
-            Ok(_) if digit != 0 => return None,
-            Err(_) if digit != 0 => return None,
+            _ if digit != 0 => return None,
             _ => {}
         }
     }

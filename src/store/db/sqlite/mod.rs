@@ -4,6 +4,8 @@ mod file;
 mod private;
 mod session;
 pub(in crate::store::db) mod statement;
+#[cfg(test)]
+mod tests;
 
 use std::fs::File;
 use std::path::Path;
