@@ -149,9 +149,7 @@ async fn an_operators_request_that_hangs_up_makes_no_call_happen_twice() {
     let idle = "SELECT COUNT(*) FROM pg_stat_activity WHERE datname = current_database() AND application_name = \
                 'hooklatch' AND state LIKE 'idle in transaction%' AND state_change < clock_timestamp() - interval '1 s'";
     assert_eq!(database.count(idle).await, 0);
-    let keys: Vec<String> =
-        sqlx::query_scalar("SELECT idempotency_key FROM outbox_messages").fetch_all(&mut db).await.unwrap();
-    for key in keys {
+    for key in database.call_keys().await {
         assert_eq!(far_side.call(&key).requests_n, 1, "each call was made once");
     }
 }
