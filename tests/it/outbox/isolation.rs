@@ -129,7 +129,7 @@ async fn a_claim_whose_answer_was_lost_is_given_back_as_it_was(database: &Databa
     assert_eq!(fixture.store.message_release(&lost, now_ms).await.unwrap(), 0);
     let given_back = if kept[0].key.event_id == "evt_1" { "evt_2" } else { "evt_1" };
     let row = fixture.row(given_back).await;
-    assert_eq!((row.state.as_str(), row.last_result.as_deref()), ("ready", Some("released")));
+    assert_eq!((row.state.as_str(), row.last_result.map(AttemptResult::as_str)), ("ready", Some("released")));
     assert_eq!(fixture.state(&kept[0].key.event_id).await, "leased", "what is in hand stays there");
     fixture.outbox(fixture.config(UnknownPolicy::Hold)).run_due().await.unwrap();
     assert_eq!(fixture.state(given_back).await, "done", "nobody has to decide about what was never sent");
@@ -162,7 +162,7 @@ async fn nobody_decides_about_what_was_claimed_and_never_sent() {
     for n in 0..5 {
         let id = format!("evt_{n}");
         direct.until(&id, "done").await;
-        assert_eq!(direct.stub.counts(&format!("key-{id}-billing")), (1, 1));
+        assert_eq!(direct.stub.counts(&fixture.key(&id, "billing")), (1, 1));
     }
     stop.send_replace(true);
     running.join_next().await.unwrap().unwrap();

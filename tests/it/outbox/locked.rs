@@ -38,12 +38,12 @@ fn run(fixture: &Fixture) -> (JoinSet<()>, watch::Sender<bool>) {
 async fn nobody_waits_for(sql: &str) {
     let Some(database) = Database::create(On::Postgres).await else { return };
     let fixture = Fixture::new(&database).await;
-    let mut first = message("evt_0", "billing");
+    let mut first = message("billing");
     first.lane = Some("customer".to_owned());
     admit(&fixture.store, &event("evt_0", "{}"), &[first]).await;
     fixture.stub.next(&[Mode::WhenTold]);
     let (mut running, stop) = run(&fixture);
-    fixture.until_called("key-evt_0-billing").await;
+    fixture.until_called(&fixture.key("evt_0", "billing")).await;
     let mut somebody = PgConnection::connect(&database.url).await.unwrap();
     let locking = AssertSqlSafe(format!("BEGIN; {sql} FOR UPDATE"));
     sqlx::raw_sql(locking).execute(&mut somebody).await.unwrap();
@@ -67,7 +67,7 @@ async fn nobody_waits_for(sql: &str) {
     sqlx::raw_sql("ROLLBACK").execute(&mut somebody).await.unwrap();
     fixture.until("evt_0", "done").await;
     assert_eq!(
-        (fixture.row("evt_0").await.attempts_n, fixture.stub.counts("key-evt_0-billing")),
+        (fixture.row("evt_0").await.attempts_n, fixture.stub.counts(&fixture.key("evt_0", "billing"))),
         (1, (1, 1))
     );
     stop.send_replace(true);
@@ -89,7 +89,7 @@ async fn a_call_is_not_repeated_while_the_database_refuses_what_it_came_to(datab
     meddle(database, refuse).await;
     fixture.message("evt_0", &["billing"]).await;
     let (mut running, stop) = run(&fixture);
-    fixture.until_called("key-evt_0-billing").await;
+    fixture.until_called(&fixture.key("evt_0", "billing")).await;
     let called_at = Instant::now();
     fixture.message("evt_1", &["billing"]).await;
     fixture.until("evt_1", "done").await;
@@ -100,7 +100,7 @@ async fn a_call_is_not_repeated_while_the_database_refuses_what_it_came_to(datab
     meddle(database, again).await;
     fixture.until("evt_0", "done").await;
     assert_eq!(
-        (fixture.row("evt_0").await.attempts_n, fixture.stub.counts("key-evt_0-billing")),
+        (fixture.row("evt_0").await.attempts_n, fixture.stub.counts(&fixture.key("evt_0", "billing"))),
         (1, (1, 1))
     );
     stop.send_replace(true);

@@ -135,13 +135,13 @@ async fn a_panic_where_results_are_written_stops_no_other_result() {
     fixture.message("evt_1", &[PANICKY]).await;
     fixture.stub.next(&[Mode::WhenTold]);
     let (running, stop) = run(&fixture, fixture.config(UnknownPolicy::Retry));
-    fixture.until_called("key-evt_1-panicky").await;
+    fixture.until_called(&fixture.key("evt_1", "panicky")).await;
     // Somebody else takes and settles it, so the first result is fenced, which is counted.
     let trap = trap("hooklatch_fenced_total");
     let row = fixture.row("evt_1").await;
     let stolen = Settlement {
         message_id: row.message_id,
-        has_lane: false,
+        lane: None,
         attempt_n: 1,
         to: SettleTo::Dead,
         result: AttemptResult::Refused,

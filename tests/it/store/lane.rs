@@ -70,7 +70,7 @@ async fn messages_of_a_lane_come_one_at_a_time_in_order(database: &Database) {
     admit(&store, &event("evt_1", "1"), &both).await;
     add(&store, "evt_2", "a").await;
     add(&store, "evt_3", "b").await;
-    admit(&store, &event("evt_4", "4"), &[message("evt_4", "billing")]).await;
+    admit(&store, &event("evt_4", "4"), &[message("billing")]).await;
     let first = take(&store).await;
     assert_eq!(ids(&first), ["evt_1", "evt_3", "evt_4"], "the head of each lane, and what is in none");
     assert_eq!(first[0].effect_name, "billing");

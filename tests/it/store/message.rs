@@ -48,7 +48,7 @@ fn settlement(message: &LeasedMessage, to: SettleTo, result: AttemptResult) -> S
 
 async fn a_message_is_leased_once_with_all_it_needs(database: &Database) {
     let store = database.store().await;
-    admit(&store, &event("evt_1", "{\"a\":1}"), &[message("evt_1", "billing")]).await;
+    admit(&store, &event("evt_1", "{\"a\":1}"), &[message("billing")]).await;
     let leased = lease(&store, 10, 1_000).await;
     let one = &leased[0];
     assert_eq!((leased.len(), one.attempt_n, one.is_previous_unsettled), (1, 1, false));
@@ -61,7 +61,7 @@ async fn a_message_is_leased_once_with_all_it_needs(database: &Database) {
 
 async fn an_expired_lease_is_taken_again_and_the_old_holder_loses(database: &Database) {
     let store = database.store().await;
-    admit(&store, &event("evt_1", "a"), &[message("evt_1", "billing")]).await;
+    admit(&store, &event("evt_1", "a"), &[message("billing")]).await;
     let old = lease(&store, 10, 1_000).await.remove(0);
     assert!(lease(&store, 10, 30_999).await.is_empty(), "not before its end");
     let new = lease(&store, 10, 31_000).await.remove(0);
@@ -75,7 +75,7 @@ async fn an_expired_lease_is_taken_again_and_the_old_holder_loses(database: &Dat
         [false, false],
         "a settled message stays settled"
     );
-    assert_eq!(store.message_list_of_event(&key("evt_1")).await.unwrap()[0].state, "done");
+    assert_eq!(store.message_list_of_event(&key("evt_1")).await.unwrap()[0].state.as_str(), "done");
 }
 
 async fn a_settlement_goes_where_it_says(database: &Database) {
@@ -87,7 +87,7 @@ async fn a_settlement_goes_where_it_says(database: &Database) {
         ("evt_4", SettleTo::Held, AttemptResult::Unknown, "held"),
     ];
     for (id, ..) in rows {
-        admit(&store, &event(id, "a"), &[message(id, "billing")]).await;
+        admit(&store, &event(id, "a"), &[message("billing")]).await;
     }
     let leased = lease(&store, 10, 1_000).await;
     let of = |id: &str| leased.iter().find(|message| message.key.event_id == id).unwrap();
@@ -106,7 +106,7 @@ async fn only_wanted_destinations_and_free_slots_are_leased(database: &Database)
     let store = database.store().await;
     for n in 0..5 {
         let id = format!("evt_{n}");
-        admit(&store, &event(&id, "a"), &[message(&id, "billing"), message(&id, "unknown-here")]).await;
+        admit(&store, &event(&id, "a"), &[message("billing"), message(&id, "unknown-here")]).await;
     }
     assert_eq!(lease(&store, 2, 1_000).await.len(), 2);
     assert_eq!(lease(&store, 0, 1_000).await.len(), 0);
@@ -120,7 +120,7 @@ async fn workers_at_once_never_share_a_message(database: &Database) {
     let store = database.store().await;
     for n in 0..60 {
         let id = format!("evt_{n}");
-        admit(&store, &event(&id, "a"), &[message(&id, "billing")]).await;
+        admit(&store, &event(&id, "a"), &[message("billing")]).await;
     }
     let worker = |_| {
         let store = store.clone();
@@ -147,7 +147,7 @@ async fn workers_at_once_never_share_a_message(database: &Database) {
 
 async fn first_send_and_key_validity_are_set_once(database: &Database) {
     let store = database.store().await;
-    admit(&store, &event("evt_1", "a"), &[message("evt_1", "billing")]).await;
+    admit(&store, &event("evt_1", "a"), &[message("billing")]).await;
     let first = lease(&store, 1, 1_000).await.remove(0);
     let again = SettleTo::Ready { visible_at_ms: 2_000 };
     store.message_settle(&[settlement(&first, again, AttemptResult::Retry)]).await.unwrap();
@@ -158,7 +158,7 @@ async fn first_send_and_key_validity_are_set_once(database: &Database) {
 async fn open_messages_are_counted_by_state(database: &Database) {
     let store = database.store().await;
     for id in ["evt_1", "evt_2"] {
-        admit(&store, &event(id, "a"), &[message(id, "billing")]).await;
+        admit(&store, &event(id, "a"), &[message("billing")]).await;
     }
     let one = lease(&store, 1, 1_000).await.remove(0);
     store.message_settle(&[settlement(&one, SettleTo::Held, AttemptResult::Unknown)]).await.unwrap();
@@ -170,7 +170,7 @@ async fn open_messages_are_counted_by_state(database: &Database) {
 
 async fn what_is_handed_back_unsent_costs_no_attempt(database: &Database) {
     let store = database.store().await;
-    admit(&store, &event("evt_1", "a"), &[message("evt_1", "billing")]).await;
+    admit(&store, &event("evt_1", "a"), &[message("billing")]).await;
     let ready = SettleTo::Ready { visible_at_ms: 1_000 };
     for (result, before_n) in [
         (AttemptResult::Released, 0),
@@ -205,7 +205,7 @@ async fn a_message_may_be_born_leased(database: &Database) {
     // In a transaction of its own, and in one statement where the database can.
     for (way, id) in ["evt_1", "evt_2"].into_iter().enumerate() {
         let sent = event(id, "{\"a\":1}");
-        let messages = [born_leased(id, "billing"), born_leased(id, "paused"), message(id, "later")];
+        let messages = [born_leased(id, "billing"), born_leased(id, "paused"), message("later")];
         if way == 0 {
             admit(&store, &sent, &messages).await;
         } else {
@@ -222,7 +222,7 @@ async fn a_message_may_be_born_leased(database: &Database) {
         assert_eq!((attempts.len(), attempts[0].node.as_str()), (1, "node-1"), "before any byte left");
         assert!(store.attempt_list(&rows[2].message_id).await.unwrap().is_empty());
         assert!(lease(&store, 10, 30_999).await.is_empty(), "it is held");
-        let held = messages[0].born_leased(&sent).unwrap();
+        let held = messages[0].to_leased(&sent, &fixture.installation_id).unwrap();
         assert_eq!(held.body.as_ref(), b"{\"a\":1}");
         let taken = lease(&store, 10, 31_000).await;
         let again = taken.iter().find(|one| one.message_id == held.message_id).unwrap();
@@ -243,7 +243,7 @@ async fn a_message_may_be_born_leased(database: &Database) {
 
 async fn what_went_well_is_told_of_its_attempt(database: &Database) {
     let store = database.store().await;
-    admit(&store, &event("evt_1", "a"), &[message("evt_1", "billing")]).await;
+    admit(&store, &event("evt_1", "a"), &[message("billing")]).await;
     let first = lease(&store, 1, 1_000).await.remove(0);
     let again = SettleTo::Ready { visible_at_ms: 6_000 };
     store.message_settle(&[settlement(&first, again, AttemptResult::Retry)]).await.unwrap();
@@ -251,7 +251,7 @@ async fn what_went_well_is_told_of_its_attempt(database: &Database) {
     store.message_settle(&[settlement(&second, SettleTo::Done, AttemptResult::Done)]).await.unwrap();
     let attempts = store.attempt_list(&first.message_id).await.unwrap();
     let told: Vec<_> =
-        attempts.iter().map(|one| (one.result.as_deref(), one.http_status, one.finished_at_ms)).collect();
+        attempts.iter().map(|one| (one.result.map(AttemptResult::as_str), one.http_status, one.finished_at_ms)).collect();
     assert_eq!(
         told,
         [(Some("done"), Some(200), Some(5_000)), (Some("retry"), Some(200), Some(5_000))],
@@ -261,13 +261,13 @@ async fn what_went_well_is_told_of_its_attempt(database: &Database) {
 
 async fn two_settlements_of_one_message_in_one_write_are_told_apart(database: &Database) {
     let store = database.store().await;
-    admit(&store, &event("evt_1", "a"), &[message("evt_1", "billing")]).await;
+    admit(&store, &event("evt_1", "a"), &[message("billing")]).await;
     let stale = lease(&store, 1, 1_000).await.remove(0);
     let current = lease(&store, 1, 31_000).await.remove(0);
     let late = settlement(&stale, SettleTo::Dead, AttemptResult::Refused);
     let right = settlement(&current, SettleTo::Held, AttemptResult::Retry);
     assert_eq!(store.message_settle(&[late, right]).await.unwrap(), [false, true]);
     let attempts = store.attempt_list(&stale.message_id).await.unwrap();
-    let told: Vec<_> = attempts.iter().map(|one| one.result.as_deref()).collect();
+    let told: Vec<_> = attempts.iter().map(|one| one.result.map(AttemptResult::as_str)).collect();
     assert_eq!(told, [Some("retry"), Some("unknown")], "the stale one wrote nothing");
 }
