@@ -17,7 +17,6 @@ use crate::store::{SchemaState, Store};
 
 /// How often the database is asked whether it is there.
 const HEALTH_EVERY: Duration = Duration::from_secs(1);
-/// How long the answer to an operator's request is kept for its repetition. Milliseconds.
 /// How often the tables are counted for `/metrics`, at most.
 const COUNT_EVERY: Duration = Duration::from_secs(5);
 /// Counting takes up at most this part of the time, however much there is to count.

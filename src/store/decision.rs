@@ -212,9 +212,7 @@ async fn message_decide(
     }
     let decided = match chosen {
         Chosen::One(id) => messages::decide_one(db, *id, act, decision).await?,
-        Chosen::All(filter, counted_n) => {
-            messages::decide_all(db, filter, *counted_n, act, decision).await?
-        }
+        Chosen::All(filter, counted_n) => messages::decide_all(db, filter, *counted_n, act, decision).await?,
         Chosen::Destination(name) => destination_decide(db, name, act == Act::Pause, decision).await?,
         Chosen::Event(key) => events::decide(db, key, act, decision).await?,
     };

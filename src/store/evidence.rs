@@ -142,11 +142,7 @@ async fn rejections_insert(db: &mut Door<'_>, rejections: &[Rejection]) -> DbRes
     Ok(())
 }
 
-async fn rejection_list(
-    db: &mut Door<'_>,
-    provider: Option<&Name>,
-    limit: u32,
-) -> DbResult<Vec<Rejection>> {
+async fn rejection_list(db: &mut Door<'_>, provider: Option<&Name>, limit: u32) -> DbResult<Vec<Rejection>> {
     let rows = db
         .fetch(
             "/* rejection_list */ SELECT rejection_id, provider, received_at_ms, step, reason, detail, headers,

@@ -72,7 +72,7 @@ impl Case {
         self.server.kill();
         let store = self.database.store().await;
         let rows = store.event_list(None, 1_000).await.unwrap();
-        rows.into_iter().map(|row| (row.key.event_id, row.state)).collect()
+        rows.into_iter().map(|row| (row.key.event_id, row.state.to_string())).collect()
     }
 }
 

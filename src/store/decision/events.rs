@@ -103,12 +103,12 @@ async fn erase(db: &mut Door<'_>, found: &Found, act: Act, decision: &KeptDecisi
     if is_waiting && !is_discarding {
         return Ok(stands(found.state));
     }
-    let sql = "/* event_erase */ SELECT message_id FROM outbox_queue WHERE message_id >= $1 AND message_id < $2";
+    let sql =
+        "/* event_erase */ SELECT message_id FROM outbox_queue WHERE message_id >= $1 AND message_id < $2";
     let rows = db.fetch(sql, &range).await?;
     let open: Vec<i64> = rows.iter().map(|row| row.int("message_id")).collect::<DbResult<_>>()?;
     let open_n = u64::try_from(open.len()).unwrap_or(u64::MAX);
-    let discarded_n =
-        if is_discarding { messages::act_on(db, &open, act, decision).await? } else { 0 };
+    let discarded_n = if is_discarding { messages::act_on(db, &open, act, decision).await? } else { 0 };
     // A worker has one under way: it needs the bytes to the end.
     if discarded_n != open_n {
         return Ok(Decided::StillOpen { messages_n: open_n.saturating_sub(discarded_n) });

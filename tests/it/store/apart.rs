@@ -32,7 +32,7 @@ fn conflict(first: &IncomingEvent) -> Latched {
 /// Ids of what is kept beside an event, with the states.
 async fn kept(store: &Store, key: &EventKey) -> Vec<(EventKey, String)> {
     let found = store.event_conflicts(key).await.unwrap();
-    found.kept.into_iter().map(|(row, _)| (row.key, row.state)).collect()
+    found.kept.into_iter().map(|(row, _)| (row.key, row.state.to_string())).collect()
 }
 
 async fn act(store: &Store, key: &EventKey, act: Act, request: &str) -> Decided {
