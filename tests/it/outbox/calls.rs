@@ -34,7 +34,6 @@ on_both!(
 async fn a_call_carries_its_key_and_the_events_own_bytes(database: &Database) {
     let fixture = Fixture::new(database).await;
     let mut sent = message("billing");
-    "key-1".clone_into(&mut sent.idempotency_key);
     "/sub?x=1".clone_into(&mut sent.path);
     admit(&fixture.store, &event("evt_é", "{\"a\":1}"), &[sent]).await;
     let mut config = fixture.config(UnknownPolicy::Retry);
@@ -42,14 +41,15 @@ async fn a_call_carries_its_key_and_the_events_own_bytes(database: &Database) {
     assert_eq!(fixture.outbox(config).run_due().await.unwrap(), 1);
     let row = fixture.row("evt_é").await;
     assert_eq!((row.state.as_str(), row.attempts_n, row.last_error.as_deref()), ("done", 1, None));
-    let call = fixture.stub.call("key-1");
+    let call = fixture.stub.call(&fixture.key("evt_é", "billing"));
     assert_eq!((call.requests_n, call.effects_n, call.path.as_str()), (1, 1, "/calls/sub?x=1"));
     assert_eq!(call.bodies, ["{\"a\":1}"]);
+    let message_id = row.message_id.to_string();
     let wanted = [
-        ("idempotency-key", "key-1"),
+        ("idempotency-key", row.idempotency_key.as_str()),
         ("authorization", "Bearer canary"),
         ("content-type", "application/json"),
-        ("hooklatch-message-id", row.message_id.as_str()),
+        ("hooklatch-message-id", message_id.as_str()),
         ("hooklatch-attempt", "1"),
         ("hooklatch-event-id", "evt_%C3%A9"),
         ("hooklatch-event-type", "invoice.paid"),
@@ -164,7 +164,10 @@ async fn a_far_side_that_cannot_say_is_asked_again_and_never_called(database: &D
     fixture.step_to_the_end(&outbox).await;
     let row = fixture.row("evt_1").await;
     assert_eq!((row.state.as_str(), row.attempts_n), ("held", 3), "a person decides what nobody can say");
-    assert_eq!((fixture.stub.questions_n(), fixture.stub.counts(&fixture.key("evt_1", "billing"))), (2, (1, 1)));
+    assert_eq!(
+        (fixture.stub.questions_n(), fixture.stub.counts(&fixture.key("evt_1", "billing"))),
+        (2, (1, 1))
+    );
 }
 
 async fn retry_after_is_honoured_and_capped(database: &Database) {
@@ -227,7 +230,8 @@ async fn a_stale_settlement_is_fenced(database: &Database) {
     fixture.clock.advance(30_000);
     fixture.outbox(fixture.config(UnknownPolicy::Retry)).run_due().await.unwrap();
     let late = Settlement {
-        message_id: old.message_id.clone(),
+        message_id: old.message_id,
+        destination: old.destination.clone(),
         lane: None,
         attempt_n: old.attempt_n,
         to: SettleTo::Dead,
@@ -319,8 +323,9 @@ async fn an_open_breaker_sends_one_probe_and_then_the_rest(database: &Database) 
     let mut running = tokio::task::JoinSet::new();
     running.spawn(outbox.run(stopping));
     let called = async |n: u32| {
-        let requests_n =
-            || (0..6).map(|n| fixture.stub.counts(&fixture.key(&format!("evt_{n}"), "billing")).0).sum::<u32>();
+        let requests_n = || {
+            (0..6).map(|n| fixture.stub.counts(&fixture.key(&format!("evt_{n}"), "billing")).0).sum::<u32>()
+        };
         while requests_n() < n {
             tokio::task::yield_now().await;
         }
@@ -356,5 +361,9 @@ async fn headers_that_never_end_leave_the_outcome_unknown(database: &Database) {
     let config = DestinationConfig { url, timeout_ms: 1_000, ..fixture.config(UnknownPolicy::Hold) };
     fixture.outbox(config).run_due().await.unwrap();
     let row = fixture.row("evt_1").await;
-    assert_eq!((row.state.as_str(), row.last_result.map(AttemptResult::as_str)), ("held", Some("unknown")), "{row:?}");
+    assert_eq!(
+        (row.state.as_str(), row.last_result.map(AttemptResult::as_str)),
+        ("held", Some("unknown")),
+        "{row:?}"
+    );
 }

@@ -15,7 +15,7 @@ use tokio::task::JoinSet;
 use super::{Fixture, HOUR_MS};
 use crate::database::{Database, On, on_both};
 use crate::process::{Server, until};
-use crate::store::{admit, event, message, name};
+use crate::store::{admit, admit_at_once, event, message, name};
 use crate::stub::{Mode, Stub};
 
 on_both!(
@@ -77,7 +77,7 @@ async fn what_a_node_with_a_wrong_clock_writes_is_due_when_it_should_be() {
     for off_ms in [AHEAD_MS, -AHEAD_MS] {
         let clock = Clock::system_ahead(off_ms);
         let (ready, again) = (format!("evt_new_{off_ms}"), format!("evt_again_{off_ms}"));
-        let mut new = message(&ready, "billing");
+        let mut new = message("billing");
         new.created_at_ms = clock.now_ms();
         admit(&fixture.store, &event(&ready, "{}"), &[new]).await;
         let honest = outbox(&fixture.store, right.clone(), fixture.config(UnknownPolicy::Hold), "node-1");
@@ -122,10 +122,10 @@ async fn a_message_that_is_born_leased_at_a_node_with_a_wrong_clock_is_held_for_
         (new.created_at_ms, new.lease) = (clock.now_ms(), Some(lease));
         let sent = event(&id, "{}");
         if is_at_once {
-            let states = [hooklatch::types::EventState::Done];
-            fixture.store.admit_at_once(&[&sent], &states, std::slice::from_ref(&new)).await.unwrap();
+            let admitted = admit_at_once(&fixture.store, &sent, std::slice::from_ref(&new)).await;
+            new.message_id = admitted.writes.messages[0].message_id;
         } else {
-            admit(&fixture.store, &sent, std::slice::from_ref(&new)).await;
+            new.message_id = admit(&fixture.store, &sent, std::slice::from_ref(&new)).await[0];
         }
         let row = fixture.row(&id).await;
         let (left_ms, now_ms) = (row.visible_at_ms - Clock::system().now_ms(), Clock::system().now_ms());
@@ -158,7 +158,7 @@ async fn a_message_that_is_born_leased_after_the_clock_was_set_back_is_not_old(d
     let mut new = message("billing");
     (new.created_at_ms, new.lease) = (fixture.clock.now_ms(), Some(lease));
     let sent = event("evt_1", "{}");
-    admit(&fixture.store, &sent, std::slice::from_ref(&new)).await;
+    new.message_id = admit(&fixture.store, &sent, std::slice::from_ref(&new)).await[0];
     fixture.stub.next(&[Mode::Status(503)]);
     start(new.to_leased(&sent, &fixture.installation_id).unwrap());
     fixture.until("evt_1", "ready").await;
@@ -274,7 +274,7 @@ async fn each_lease_and_due_time_is_told_by_one_clock(database: &Database) {
     assert!(near(told.key_valid_until_ms, clock.now_ms() + HOUR_MS));
     let row = fixture.row("evt_1").await;
     assert!(near(row.visible_at_ms, right.now_ms() + 30_000), "and kept in those of the database");
-    let id = &told.message_id;
+    let id = told.message_id;
     assert!(store.message_extend(id, told.attempt_n, clock.now_ms(), 90_000).await.unwrap());
     assert!(near(fixture.row("evt_1").await.visible_at_ms, right.now_ms() + 90_000));
 }

@@ -2,6 +2,7 @@
 
 use hooklatch::config::{DestinationConfig, UnknownPolicy};
 use hooklatch::store::{LeasedMessage, NewMessage};
+use hooklatch::types::AttemptResult;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
@@ -21,8 +22,8 @@ on_both!(
 /// Commits a message that is born with `lease`, as admission does.
 async fn born(fixture: &Fixture, id: &str, lease: hooklatch::store::BornLease) -> LeasedMessage {
     let sent = event(id, "{\"a\":1}");
-    let born = NewMessage { lease: Some(lease), ..message(id, "billing") };
-    admit(&fixture.store, &sent, std::slice::from_ref(&born)).await;
+    let mut born = NewMessage { lease: Some(lease), ..message("billing") };
+    born.message_id = admit(&fixture.store, &sent, std::slice::from_ref(&born)).await[0];
     born.to_leased(&sent, &fixture.installation_id).unwrap()
 }
 
@@ -141,7 +142,11 @@ async fn what_is_handed_over_while_stopping_is_handed_back(database: &Database) 
     start(born(&fixture, "evt_1", lease).await);
     running.join_next().await.unwrap().unwrap();
     let row = fixture.row("evt_1").await;
-    assert_eq!((row.state.as_str(), row.last_result.map(AttemptResult::as_str)), ("ready", Some("released")), "{row:?}");
+    assert_eq!(
+        (row.state.as_str(), row.last_result.map(AttemptResult::as_str)),
+        ("ready", Some("released")),
+        "{row:?}"
+    );
     assert_eq!(fixture.stub.counts(&fixture.key("evt_1", "billing")), (0, 0));
     assert!(handover.take("billing").is_none(), "no more");
 }

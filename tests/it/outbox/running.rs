@@ -139,10 +139,7 @@ async fn block(database: &Database, release: Arc<Notify>) {
     tokio::spawn(async move {
         if url.starts_with("postgres") {
             let mut db = PgConnection::connect(&url).await.unwrap();
-            sqlx::raw_sql("BEGIN; LOCK TABLE outbox_messages IN EXCLUSIVE MODE")
-                .execute(&mut db)
-                .await
-                .unwrap();
+            sqlx::raw_sql("BEGIN; LOCK TABLE outbox_queue IN EXCLUSIVE MODE").execute(&mut db).await.unwrap();
             blocked.send(()).unwrap();
             release.notified().await;
             db.close().await.unwrap();
@@ -174,7 +171,11 @@ async fn what_a_call_came_to_is_written_when_the_database_is_back(database: &Dat
     pass(BLOCKED_MS / 4).await;
     release.notify_one();
     fixture.until("evt_1", "done").await;
-    assert_eq!(fixture.stub.counts(&fixture.key("evt_1", "billing")), (1, 1), "the write is repeated, never the call");
+    assert_eq!(
+        fixture.stub.counts(&fixture.key("evt_1", "billing")),
+        (1, 1),
+        "the write is repeated, never the call"
+    );
     stop.send_replace(true);
     ended(running).await;
 }

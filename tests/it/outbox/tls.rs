@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use hooklatch::config::{DestinationConfig, HttpConfig, HttpVersion, Secret, TlsConfig, UnknownPolicy};
+use hooklatch::types::AttemptResult;
 use http::Version;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
@@ -80,7 +81,11 @@ async fn only_a_far_side_with_a_believed_certificate_is_called(database: &Databa
         HttpConfig { tls, version, ..HttpConfig::default() }
     };
     let row = called(&fixture, &stub, believing(&other, HttpVersion::Auto)).await;
-    assert_eq!((row.state.as_str(), row.last_result.map(AttemptResult::as_str)), ("ready", Some("retry")), "{row:?}");
+    assert_eq!(
+        (row.state.as_str(), row.last_result.map(AttemptResult::as_str)),
+        ("ready", Some("retry")),
+        "{row:?}"
+    );
     assert_eq!(stub.counts(&row.idempotency_key), (0, 0));
     for version in [HttpVersion::Auto, HttpVersion::Only11] {
         let row = called(&fixture, &stub, believing(&ours, version)).await;
