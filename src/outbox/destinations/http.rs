@@ -164,7 +164,6 @@ impl HttpDestination {
         }
         let (attempt_n, message_id) = (message.attempt_n.to_string(), message.message_id.to_string());
         let (event_id, event_type) = (ascii(&message.key.event_id), ascii(&message.event_type));
-        let message_id = message.message_id.to_string();
         let ours = [
             ("idempotency-key", message.idempotency_key.as_str()),
             ("hooklatch-message-id", &message_id),
