@@ -80,7 +80,7 @@ impl<'a> Document<'a> {
                 Some(())
             })
         })?;
-        let inner = are_kept.then(|| from..self.inner.len());
+        let inner = are_kept.then_some(from..self.inner.len());
         self.members.push(Member { name, value, inner });
         Some(())
     }
@@ -168,7 +168,9 @@ pub(crate) fn text(found: &Found<'_>, pointer: &str) -> Result<String, String> {
     };
     match raw {
         b"\"\"" => Err(format!("{pointer} is empty")),
-        [b'"', plain @ .., b'"'] if !plain.contains(&b'\\') => Ok(String::from_utf8_lossy(plain).into_owned()),
+        [b'"', plain @ .., b'"'] if !plain.contains(&b'\\') => {
+            Ok(String::from_utf8_lossy(plain).into_owned())
+        }
         [b'"', ..] => serde_json::from_slice(raw).map_err(|_| format!("{pointer} is not valid text")),
         [b'-' | b'0'..=b'9', rest @ ..] if rest.iter().all(u8::is_ascii_digit) => {
             Ok(String::from_utf8_lossy(raw).into_owned())
@@ -176,6 +178,17 @@ pub(crate) fn text(found: &Found<'_>, pointer: &str) -> Result<String, String> {
         [b't' | b'f', ..] => Ok(String::from_utf8_lossy(raw).into_owned()),
         _ => Err(format!("{pointer} is neither a text nor a whole number")),
     }
+}
+
+/// Writes `text` behind `out` as JSON has it, with its quotes.
+pub(crate) fn push_text(out: &mut String, text: &str) {
+    if text.bytes().any(|byte| byte < b' ' || byte == b'"' || byte == b'\\') {
+        out.push_str(&serde_json::Value::from(text).to_string());
+        return;
+    }
+    out.push('"');
+    out.push_str(text);
+    out.push('"');
 }
 
 fn unescaped(token: &str) -> Cow<'_, str> {

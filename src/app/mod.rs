@@ -161,8 +161,7 @@ impl App {
             spawn(health::watch(store.clone(), readiness, running_parts, stopping.clone())),
         ];
         workers.extend(self.helpers(&parts, (&admission, &entries, &evidence), &metrics, &stopping));
-        let receiver =
-            Receiver::new(Arc::clone(&entries), admitter.clone(), evidence, server.events_n_max as usize);
+        let receiver = Receiver::new(&entries, admitter.clone(), evidence, server.events_n_max as usize);
         let running = Running {
             receiver_addr: listener.local_addr()?,
             admin_addr: admin_listener.local_addr()?,

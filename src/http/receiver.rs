@@ -1,6 +1,7 @@
 //! The receiver: `POST /webhooks/{provider}`, and what a kind's handshake needs. Keeps the raw bytes, caps them in size, time and number, and
 //! leaves everything else to `receive.rs`.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -72,7 +73,7 @@ async fn take(state: &ReceiverState, name: &str, request: Request) -> Result<Ans
     let is_event = request.method() == Method::POST;
     let (parts, body) = request.into_parts();
     let path = parts.uri.path_and_query().map_or("", |path| path.as_str());
-    let url = format!("{}{path}", state.public_url);
+    let url = [state.public_url.as_str(), path].concat();
     let neighbours = parts.extensions.get::<Neighbours>();
     let (body, held) = read_body(state, &parts.headers, body, neighbours).await?;
     let raw = RawRequest {
@@ -175,11 +176,17 @@ fn response(answer: Answer) -> Response {
     } else {
         StatusCode::from_u16(answer.status).unwrap_or(StatusCode::OK)
     };
-    let mut response = (status, answer.body).into_response();
+    let mut response = Response::new(Body::from(answer.body));
+    *response.status_mut() = status;
     let headers = response.headers_mut();
-    if let Ok(value) = HeaderValue::try_from(answer.content_type) {
-        headers.insert(header::CONTENT_TYPE, value);
-    }
+    let content_type = match answer.content_type {
+        Cow::Borrowed(known) => HeaderValue::from_static(known),
+        // What can be none is plain text.
+        Cow::Owned(own) => {
+            HeaderValue::try_from(own).unwrap_or(HeaderValue::from_static("text/plain; charset=utf-8"))
+        }
+    };
+    headers.insert(header::CONTENT_TYPE, content_type);
     for (name, value) in answer.headers {
         // A stranger's text that is no header value is left out, as if it had not been sent.
         if let (Ok(name), Ok(value)) = (HeaderName::try_from(name), HeaderValue::try_from(value)) {
