@@ -1,11 +1,11 @@
-//! What is read here as JSON is what serde_json reads, member by member.
+//! What is read here as JSON is what `serde_json` reads, member by member.
 
 use proptest::prelude::*;
 use serde_json::value::RawValue;
 
 use super::*;
 
-/// An object as serde_json has it: names and raw values in their order.
+/// An object as `serde_json` has it: names and raw values in their order.
 #[derive(Debug, PartialEq)]
 struct Object(Vec<(String, String)>);
 
@@ -37,10 +37,14 @@ fn object_of(json: &[u8]) -> Option<Object> {
 
 fn is_json(json: &[u8]) -> bool {
     let json = json.trim_ascii();
-    if json.starts_with(b"{") { object_of(json).is_some() } else { serde_json::from_slice::<&RawValue>(json).is_ok() }
+    if json.starts_with(b"{") {
+        object_of(json).is_some()
+    } else {
+        serde_json::from_slice::<&RawValue>(json).is_ok()
+    }
 }
 
-/// What serde_json finds at `/outer/inner`, of those that are there once.
+/// What `serde_json` finds at `/outer/inner`, of those that are there once.
 fn found(json: &[u8], outer: &str, inner: &str) -> Option<String> {
     let once = |object: Object, name: &str| {
         let mut named = object.0.into_iter().filter(|(known, _)| known == name);
@@ -55,7 +59,9 @@ fn check(json: &[u8]) {
     let document = Document::parse(json);
     assert_eq!(document.is_some(), is_json(json), "{shown}");
     let own = members(json).map(|members| {
-        let text = |(name, raw): (Cow<'_, str>, &[u8])| (name.into_owned(), String::from_utf8_lossy(raw).into_owned());
+        let text = |(name, raw): (Cow<'_, str>, &[u8])| {
+            (name.into_owned(), String::from_utf8_lossy(raw).into_owned())
+        };
         Object(members.into_iter().map(text).collect())
     });
     assert_eq!(own, object_of(json.trim_ascii()), "{shown}");
@@ -80,9 +86,43 @@ fn check(json: &[u8]) {
 /// Pieces that JSON is made of, and some that spoil it.
 fn pieces() -> impl Strategy<Value = String> {
     let piece = prop::sample::select(vec![
-        "{", "}", "[", "]", ",", ":", "\"a\"", "\"b\"", "\"\\u0061\"", "\"\\ud800\"", "\"\\ud83d\\ude00\"", "\"\\x\"",
-        "\"\u{1}\"", "\"é\"", " ", "\n", "\u{c}", "0", "01", "-", "-1", "1.5", "1.", "1e5", "1E+", "true", "tru", "null",
-        "false", "\"a\":", "\"b\":", "\"a\":1", "\"b\":{", "\"a\":[", "\"", "\\", "a text that is longer than one block of bytes",
+        "{",
+        "}",
+        "[",
+        "]",
+        ",",
+        ":",
+        "\"a\"",
+        "\"b\"",
+        "\"\\u0061\"",
+        "\"\\ud800\"",
+        "\"\\ud83d\\ude00\"",
+        "\"\\x\"",
+        "\"\u{1}\"",
+        "\"é\"",
+        " ",
+        "\n",
+        "\u{c}",
+        "0",
+        "01",
+        "-",
+        "-1",
+        "1.5",
+        "1.",
+        "1e5",
+        "1E+",
+        "true",
+        "tru",
+        "null",
+        "false",
+        "\"a\":",
+        "\"b\":",
+        "\"a\":1",
+        "\"b\":{",
+        "\"a\":[",
+        "\"",
+        "\\",
+        "a text that is longer than one block of bytes",
     ]);
     prop::collection::vec(piece, 0..12).prop_map(|pieces| pieces.concat())
 }
