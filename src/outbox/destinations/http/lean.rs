@@ -5,6 +5,8 @@
 //! left goes to another one, any other ends here. It follows nothing, inflates nothing and repeats nothing.
 
 mod connect;
+#[cfg(test)]
+mod far_side_of_tests;
 mod link;
 mod pool;
 #[cfg(test)]

@@ -105,7 +105,7 @@ impl Link {
             Poll::Ready(())
         })
         .await;
-        self.connection.is_some() && self.sender.is_ready() && !self.seen.is_broken()
+        self.connection.is_some() && self.sender.is_ready()
     }
 }
 

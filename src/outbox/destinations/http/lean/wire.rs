@@ -1,5 +1,5 @@
-//! The socket below a connection. It knows whether any byte of the current request has left, looks once more
-//! whether the far side is still there before one does, and lets an early answer be read.
+//! The socket below a connection. It knows whether any byte of the current request has left, and looks once more
+//! whether the far side is still there before one does.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -18,8 +18,6 @@ const LOOK_BYTES: usize = 64;
 pub(super) struct Seen {
     /// Whether any byte of the request went to the system.
     is_sent: AtomicBool,
-    /// Whether the far side stopped to take bytes.
-    is_broken: AtomicBool,
     /// Whether the next read is the look before a request.
     is_look: AtomicBool,
 }
@@ -34,11 +32,6 @@ impl Seen {
     /// Whether the far side may have any byte of the request.
     pub(super) fn is_sent(&self) -> bool {
         self.is_sent.load(Ordering::Relaxed)
-    }
-
-    /// Whether the far side did not take all of it.
-    pub(super) fn is_broken(&self) -> bool {
-        self.is_broken.load(Ordering::Relaxed)
     }
 }
 
@@ -57,22 +50,11 @@ impl Wire {
         Arc::clone(&self.seen)
     }
 
-    /// A far side may answer, and close, before it has read everything (413, say). What it said is there to be read,
-    /// so the rest of the request is thrown away and the connection with it.
-    fn wrote(&self, wrote: io::Result<usize>, given_n: usize) -> io::Result<usize> {
-        match wrote {
-            Ok(wrote_n) => {
-                if wrote_n > 0 {
-                    self.seen.is_sent.store(true, Ordering::Relaxed);
-                }
-                Ok(wrote_n)
-            }
-            Err(_) if self.seen.is_sent() => {
-                self.seen.is_broken.store(true, Ordering::Relaxed);
-                Ok(given_n)
-            }
-            Err(error) => Err(error),
+    fn noted(&self, wrote: io::Result<usize>) -> io::Result<usize> {
+        if matches!(wrote, Ok(1..)) {
+            self.seen.is_sent.store(true, Ordering::Relaxed);
         }
+        wrote
     }
 }
 
@@ -101,7 +83,7 @@ impl AsyncRead for Wire {
 impl AsyncWrite for Wire {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         let wrote = ready!(Pin::new(&mut self.tcp).poll_write(cx, buf));
-        Poll::Ready(self.wrote(wrote, buf.len()))
+        Poll::Ready(self.noted(wrote))
     }
 
     fn poll_write_vectored(
@@ -110,7 +92,7 @@ impl AsyncWrite for Wire {
         bufs: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let wrote = ready!(Pin::new(&mut self.tcp).poll_write_vectored(cx, bufs));
-        Poll::Ready(self.wrote(wrote, bufs.iter().map(|buf| buf.len()).sum()))
+        Poll::Ready(self.noted(wrote))
     }
 
     fn is_write_vectored(&self) -> bool {
