@@ -13,6 +13,7 @@ mod node;
 mod policy;
 mod settle;
 mod watch;
+mod window;
 mod worker;
 
 pub use destinations::DestinationError;

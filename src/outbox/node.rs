@@ -231,7 +231,7 @@ impl Shared {
         let ((settlement, call), ()) = tokio::join!(made, self.keep(destination, message, &over));
         drop(turn);
         let was_open = destination.gate.is_open();
-        destination.gate.ended(settlement.result, call, self.clock.ticks_ms());
+        destination.gate.ended(settlement.result, settlement.http_status, call, self.clock.ticks_ms());
         drop(begun);
         if was_open {
             // A probe's answer decides what may be taken now.
