@@ -30,6 +30,7 @@ pub(super) struct Window {
     shrank_at_ms: i64,
 }
 
+#[expect(clippy::struct_field_names, reason = "quantities end in their unit")]
 #[derive(Debug, Clone, Copy)]
 struct Bounds {
     /// After failures.

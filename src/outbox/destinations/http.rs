@@ -6,6 +6,7 @@
 
 mod address;
 mod answer;
+mod bare;
 mod call;
 mod client;
 mod headers;
@@ -22,6 +23,7 @@ use reqwest::Url;
 
 use self::address::{Address, Base};
 use self::answer::Reader;
+pub use self::bare::BareCalls;
 use self::call::{ANSWER_BYTES_MAX, Answered, Call, Cut, Failed};
 use self::client::Caller;
 pub(crate) use self::client::http_client;

@@ -33,7 +33,7 @@ fn client(tls: &TlsConfig) -> Result<ClientConfig, String> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
         .with_safe_default_protocol_versions()
-        .map_err(words)?;
+        .map_err(|error| error.to_string())?;
     let builder = match &tls.ca {
         Some(ca) => builder.with_root_certificates(authorities(ca.reveal())?),
         None => builder.dangerous().with_custom_certificate_verifier(Arc::new(system(provider)?)),
@@ -44,18 +44,18 @@ fn client(tls: &TlsConfig) -> Result<ClientConfig, String> {
     let chain = certificates(certificate.reveal())?;
     let key = PrivateKeyDer::from_pem_slice(key.reveal().as_bytes())
         .map_err(|_| "tls.key holds no private key that can be read".to_owned())?;
-    builder.with_client_auth_cert(chain, key).map_err(words)
+    builder.with_client_auth_cert(chain, key).map_err(|error| error.to_string())
 }
 
 /// The authorities of the system.
 fn system(provider: Arc<CryptoProvider>) -> Result<Verifier, String> {
-    Verifier::new(provider).map_err(words)
+    Verifier::new(provider).map_err(|error| error.to_string())
 }
 
 fn authorities(pem: &str) -> Result<RootCertStore, String> {
     let mut store = RootCertStore::empty();
     for certificate in certificates(pem)? {
-        store.add(certificate).map_err(words)?;
+        store.add(certificate).map_err(|error| error.to_string())?;
     }
     Ok(store)
 }
@@ -64,8 +64,4 @@ fn certificates(pem: &str) -> Result<Vec<CertificateDer<'static>>, String> {
     CertificateDer::pem_slice_iter(pem.as_bytes())
         .collect::<Result<_, _>>()
         .map_err(|_| "a certificate of `tls` cannot be read".to_owned())
-}
-
-fn words(error: rustls::Error) -> String {
-    error.to_string()
 }
