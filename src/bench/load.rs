@@ -10,7 +10,7 @@ use tokio::sync::Notify;
 use tokio::task::{JoinError, JoinSet};
 
 use super::answer::Connection;
-use super::cpu::Watched;
+use super::cpu::{CpuUs, Watched};
 use super::mix::Mix;
 use super::pace::Pacer;
 use super::tally::{Measured, Sent, Tally};
@@ -106,17 +106,19 @@ pub async fn run(load: &Load, mut mix: impl FnMut(usize) -> Mix) -> Result<Measu
         clock: Clock::system(),
         timeout: load.timeout,
     });
+    let begun = if load.warm_up.is_zero() { Some(shared.begin(load)?) } else { None };
     let mut connections = JoinSet::new();
     for n in 0..load.connections_n {
         let (shared, mix) = (Arc::clone(&shared), mix(n));
         let connection = Connection::new(load.addr);
         connections.spawn(async move { shared.keep_sending(connection, mix).await });
     }
-    tokio::time::sleep(load.warm_up).await;
-    let before = load.watched.read();
-    let started = Instant::now();
-    *shared.tally() = Some(Tally::new(started)?);
-    shared.phase.store(COUNTS, Ordering::Relaxed);
+    let (started, before) = if let Some(begun) = begun {
+        begun
+    } else {
+        tokio::time::sleep(load.warm_up).await;
+        shared.begin(load)?
+    };
     match load.until {
         Until::Elapsed(window) => tokio::time::sleep(window).await,
         Until::Count(_) => shared.is_used_up.notified().await,
@@ -144,6 +146,15 @@ pub async fn run(load: &Load, mut mix: impl FnMut(usize) -> Mix) -> Result<Measu
 impl Shared {
     fn tally(&self) -> std::sync::MutexGuard<'_, Option<Tally>> {
         self.tally.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Starts the window: when that was, and the CPU time used before.
+    fn begin(&self, load: &Load) -> Result<(Instant, CpuUs), LoadError> {
+        let before = load.watched.read();
+        let started = Instant::now();
+        *self.tally() = Some(Tally::new(started)?);
+        self.phase.store(COUNTS, Ordering::Relaxed);
+        Ok((started, before))
     }
 
     /// One connection until the load is over; the error says why a request could not be made.
