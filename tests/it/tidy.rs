@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 const LINES_N_MAX: usize = 400;
 
 /// Who may import whom: a module imports only from lower ranks. Modules of one rank do not know each other.
-const RANKS: [(&str, u8); 30] = [
+const RANKS: [(&str, u8); 31] = [
     ("types", 0),
     ("template", 0),
     ("database_url", 0),
@@ -24,6 +24,7 @@ const RANKS: [(&str, u8); 30] = [
     ("verify", 2),
     ("logging", 2),
     ("read", 3),
+    ("retention", 3),
     ("handler", 4),
     ("provider", 5),
     ("pairs", 6),
