@@ -211,6 +211,7 @@ fn config(url: &str, concurrency_n: u32) -> DestinationConfig {
         unknown: UnknownPolicy::Retry,
         timeout_ms: 10_000,
         concurrency_n,
+        adaptive: true,
         retry: RetryConfig { first_ms: 1_000, max_ms: 1_000, attempts_n: 5, age_max_ms: 3_600_000 },
         retry_after_max_ms: 1_000,
         key_valid_for_ms: 86_400_000,

@@ -129,7 +129,8 @@ pub(super) struct Meters {
 impl Meters {
     /// A call took so long.
     pub(super) fn took(&self, destination: &str, took: Duration) {
-        let meter = || metrics::histogram!("hooklatch_attempt_seconds", "destination" => destination.to_owned());
+        let meter =
+            || metrics::histogram!("hooklatch_attempt_seconds", "destination" => destination.to_owned());
         self.took.get_or_init(meter).record(took.as_secs_f64());
     }
 

@@ -79,6 +79,8 @@ pub(super) async fn lanes_advance(db: &mut Door<'_>, lanes: &[Lane], now_ms: Uni
 fn by_destination(lanes: &[Lane]) -> Vec<(&str, Vec<String>)> {
     lanes
         .chunk_by(|one, next| one.0 == next.0)
-        .filter_map(|chunk| Some((chunk.first()?.0.as_str(), chunk.iter().map(|lane| lane.1.clone()).collect())))
+        .filter_map(|chunk| {
+            Some((chunk.first()?.0.as_str(), chunk.iter().map(|lane| lane.1.clone()).collect()))
+        })
         .collect()
 }

@@ -242,7 +242,8 @@ const LOST: &str = "/* message_release */ SELECT message_id,
       AND visible_at_ms >= CASE WHEN CAST($4 AS BIGINT) = 1 THEN {clock_ms} ELSE $3 END - CAST($5 AS BIGINT)
       AND node = ANY($2)
     ORDER BY message_id FOR UPDATE";
-const LOST_TOLD: &str = "/* message_release */ INSERT INTO outbox_attempts (message_id, attempt_n, shard, node, started_at_ms,
+const LOST_TOLD: &str =
+    "/* message_release */ INSERT INTO outbox_attempts (message_id, attempt_n, shard, node, started_at_ms,
         finished_at_ms, result, error)
     SELECT message_id, attempts_n, shard, COALESCE(node, ''), COALESCE(leased_at_ms, created_at_ms),
         CAST($2 AS BIGINT), 'released',

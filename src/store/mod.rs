@@ -85,7 +85,8 @@ pub use evidence::{REJECTIONS_N_MAX, Rejection, SecretUse, Taught};
 pub use look::{AttemptRow, AuditRow, Filter, PauseRow};
 pub use retention::{Cuts, Found, Kind as PrunedKind, PRUNED_N_MAX, Place};
 pub use message::{
-    BornLease, LeaseWant, LeasedMessage, LostClaims, MessageCount, MessageRow, NewMessage, SettleTo, Settlement,
+    BornLease, LeaseWant, LeasedMessage, LostClaims, MessageCount, MessageRow, NewMessage, SettleTo,
+    Settlement,
 };
 
 use crate::types::{Clock, UnixMs};
@@ -113,7 +114,10 @@ impl Store {
     }
 
     /// The same, knowing what stands between us and PostgreSQL.
-    pub async fn open_with(settings: &StoreSettings, postgres: &PostgresSettings) -> Result<Self, StoreError> {
+    pub async fn open_with(
+        settings: &StoreSettings,
+        postgres: &PostgresSettings,
+    ) -> Result<Self, StoreError> {
         let backend = Backend::open(settings, postgres).await?;
         let shared = Shared { backend, numbers: Numbers::default(), installation: OnceLock::new() };
         Ok(Self(Arc::new(shared), Clocked(false)))

@@ -245,11 +245,7 @@ pub(super) async fn message_settle(
 }
 
 /// Of settlements sorted by message, each message once.
-async fn settle(
-    db: &mut PgConnection,
-    sorted: &[&Settlement],
-    is_own_clock: bool,
-) -> DbResult<Vec<PgRow>> {
+async fn settle(db: &mut PgConnection, sorted: &[&Settlement], is_own_clock: bool) -> DbResult<Vec<PgRow>> {
     fn column<'s, T>(sorted: &[&'s Settlement], of: impl Fn(&'s Settlement) -> T) -> Vec<T> {
         sorted.iter().map(|one| of(one)).collect()
     }

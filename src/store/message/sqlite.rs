@@ -34,7 +34,8 @@ const LEASE: &str = "/* message_lease */ UPDATE outbox_queue
     WHERE message_id = ?1";
 const EVENT: &str = "/* message_lease */ SELECT provider, event_id, event_type FROM processed_webhook_events
     WHERE event_seq = ?1";
-const CONTENT: &str = "/* message_lease */ SELECT method, path, headers, body FROM outbox_contents WHERE message_id = ?1";
+const CONTENT: &str =
+    "/* message_lease */ SELECT method, path, headers, body FROM outbox_contents WHERE message_id = ?1";
 const PAYLOAD: &str = "/* message_lease */ SELECT headers, body FROM webhook_payloads WHERE event_seq = ?1";
 
 const GONE: &str = "/* message_settle */ DELETE FROM outbox_queue
@@ -51,7 +52,8 @@ const BACK: &str = "/* message_settle */ UPDATE outbox_queue
         attempts_before_n = attempts_before_n + ?8
     WHERE message_id = ?1 AND attempts_n = ?2 AND state = 'leased'
     RETURNING shard, node, leased_at_ms, created_at_ms";
-const TOLD: &str = "/* message_settle */ INSERT INTO outbox_attempts (message_id, attempt_n, shard, node, started_at_ms,
+const TOLD: &str =
+    "/* message_settle */ INSERT INTO outbox_attempts (message_id, attempt_n, shard, node, started_at_ms,
         finished_at_ms, http_status, result, error, response)
     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)";
 

@@ -12,7 +12,9 @@ mod retention;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use hooklatch::store::{Candidate, NewMessage, Store, StoreError, StoreSettings, Writes};
+use hooklatch::store::{
+    Admitted, Candidate, Decide, Latched, NewMessage, Plan, Store, StoreError, StoreSettings, Writes,
+};
 use hooklatch::types::{EventKey, EventState, IncomingEvent, MessageId, Name, OnConflict};
 use sha2::{Digest, Sha256};
 
@@ -66,7 +68,11 @@ pub(crate) fn message(destination: &str) -> NewMessage {
 
 /// The events as they ask to be admitted, each with a number of its own and with `state`. To be asked for before a
 /// transaction is open.
-pub(crate) async fn candidates(store: &Store, events: &[&IncomingEvent], state: EventState) -> Vec<Candidate> {
+pub(crate) async fn candidates(
+    store: &Store,
+    events: &[&IncomingEvent],
+    state: EventState,
+) -> Vec<Candidate> {
     let numbers = store.event_numbers(events.len()).await.unwrap();
     let of = |(event, event_seq): (&&IncomingEvent, i64)| Candidate {
         event: Arc::new((*event).clone()),
@@ -102,6 +108,31 @@ pub(crate) async fn admit(store: &Store, event: &IncomingEvent, messages: &[NewM
     tx.write(&Writes { messages, updates: Vec::new() }).await.unwrap();
     tx.commit().await.unwrap();
     ids
+}
+
+/// What follows is known before anything is asked.
+pub(crate) struct Known(Option<Writes>);
+
+impl Decide for Known {
+    fn known(&mut self) -> Option<Writes> {
+        self.0.take()
+    }
+    fn decide(&mut self, _: &[(Latched, bool)]) -> Plan {
+        Plan::Write(self.0.take().unwrap())
+    }
+    fn lease(&mut self, _: &mut [NewMessage]) {}
+}
+
+/// The same as the program does it: in one statement, where the database can.
+pub(crate) async fn admit_at_once(
+    store: &Store,
+    event: &IncomingEvent,
+    messages: &[NewMessage],
+) -> Admitted<Known> {
+    let candidates = candidates(store, &[event], EventState::Done).await;
+    let messages = numbered(candidates[0].event_seq, messages);
+    let known = Known(Some(Writes { messages, updates: Vec::new() }));
+    store.admit(candidates, known, None).await.unwrap()
 }
 
 on_both!(migrating_twice_changes_nothing, installation_keeps_its_id, database_answers_and_its_clock_is_near,);
