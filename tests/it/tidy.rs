@@ -24,6 +24,7 @@ const RANKS: [(&str, u8); 31] = [
     ("verify", 2),
     ("logging", 2),
     ("read", 3),
+    ("retention", 3),
     ("handler", 4),
     ("provider", 5),
     ("pairs", 6),

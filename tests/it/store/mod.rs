@@ -7,6 +7,7 @@ mod lane;
 mod lifecycle;
 mod message;
 mod operator;
+mod retention;
 
 use std::sync::Arc;
 
