@@ -256,7 +256,9 @@ async fn state(door: &mut Door<'_>, one: &Migration) -> DbResult<State> {
 
 async fn is_there(door: &mut Door<'_>, table: &'static str) -> DbResult<bool> {
     let sql = if door.is_postgres() {
-        "SELECT to_regclass($1) IS NOT NULL AS is_there"
+        // Not `to_regclass`: it may still remember from before the lock that there was no such table.
+        "SELECT COUNT(*) AS is_there FROM pg_catalog.pg_tables
+         WHERE tablename = $1 AND schemaname = ANY (current_schemas(false))"
     } else {
         "SELECT COUNT(*) AS is_there FROM sqlite_schema WHERE name = $1"
     };
