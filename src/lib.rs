@@ -25,6 +25,7 @@
 mod admit;
 mod app;
 mod backoff;
+pub mod bench;
 pub mod cli;
 pub mod config;
 mod database_url;

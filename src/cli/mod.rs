@@ -3,6 +3,7 @@
 //! Exit codes: 0 fine, 1 what was asked about is not (or the command failed), 2 usage. What a program may
 //! read goes to stdout, everything else to stderr.
 
+mod bench;
 mod check;
 mod docs;
 mod erase;
@@ -61,6 +62,8 @@ enum Command {
     Sign(sign::SignArgs),
     /// Send signed samples to a running server.
     Send(send::SendArgs),
+    /// Load a running server, or one of its own, and say how fast it is.
+    Bench(bench::BenchArgs),
     /// Say why a saved request is or is not believed.
     Explain(explain::ExplainArgs),
     /// Judge files of signed requests.
@@ -97,6 +100,7 @@ pub fn main(own: Vec<Provider>) -> ExitCode {
         Command::Providers(args) => check::providers(&args, file, &kinds),
         Command::Sign(args) => sign::sign(&args, file, &kinds),
         Command::Send(args) => send::send(&args, file, &kinds),
+        Command::Bench(args) => bench::bench(&args, file, &kinds),
         Command::Explain(args) => explain::explain(&args, file, &kinds),
         Command::Vectors(args) => vectors::vectors(&args, &kinds),
         Command::Events(args) => messages::events(&args, file, &kinds),
