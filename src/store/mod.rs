@@ -217,3 +217,9 @@ async fn installation_text(db: &mut Door<'_>) -> DbResult<String> {
 pub fn statements() -> Vec<(&'static str, &'static str)> {
     [admission::STATEMENTS, message::STATEMENTS].concat()
 }
+
+/// Those of lists that people look at, in the words of both databases, likewise.
+#[doc(hidden)]
+pub fn list_statements() -> &'static [(&'static str, &'static str)] {
+    look::STATEMENTS
+}

@@ -102,5 +102,8 @@ async fn a_column_and_an_index_come_under_load(database: &Database) {
         assert!(slowest < Duration::from_secs(2), "step {}: {slowest:?}", step.version);
     }
     assert_eq!(database.count("SELECT COUNT(*) FROM outbox_finished WHERE tenant IS NULL").await, 0);
-    assert_eq!(store.schema_state().await.unwrap().to_string(), "at version 5, newer than 1 and still fit for it");
+    assert_eq!(
+        store.schema_state().await.unwrap().to_string(),
+        "at version 5, newer than 1 and still fit for it"
+    );
 }

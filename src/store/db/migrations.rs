@@ -98,10 +98,7 @@ pub(super) async fn on_sqlite(db: &Sqlite, all: &[Migration]) -> DbResult<()> {
     Ok(())
 }
 
-async fn on_writer<T>(
-    db: &Sqlite,
-    work: impl AsyncFnOnce(&mut SqliteSession) -> DbResult<T>,
-) -> DbResult<T> {
+async fn on_writer<T>(db: &Sqlite, work: impl AsyncFnOnce(&mut SqliteSession) -> DbResult<T>) -> DbResult<T> {
     let mut held = db.writer().take().await?;
     let answer = match held.session() {
         Ok(session) => work(session).await,
