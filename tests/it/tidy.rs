@@ -53,9 +53,9 @@ const PLACES: [(&str, &[&str], &str); 12] = [
         &["src/store", "src/lib.rs", "src/outbox/destinations/postgres_table.rs"],
         "SQL stays in `store`",
     ),
-    ("PgPool", &[], "connections are taken from `store/pool.rs`, which closes those of an unknown state"),
-    ("SqlitePool", &[], "connections are taken from `store/pool.rs`, which closes those of an unknown state"),
-    ("TransactionManager", &["src/store/pool.rs"], "transactions are begun and ended by `store/pool.rs`"),
+    ("PgPool", &[], "connections are taken from `store/db/pool.rs`, which closes those of an unknown state"),
+    ("SqlitePool", &[], "connections are taken from `store/db/pool.rs`, which closes those of an unknown state"),
+    ("TransactionManager", &["src/store/db/postgres/mod.rs"], "transactions are begun and ended by `store/db`"),
     ("StatusCode", &["src/http"], "statuses are decided in `http`"),
     ("SystemTime::now", &["src/types/clock.rs"], "times come from `types::Clock`"),
     ("env::var", &["src/config"], "only `config` reads the environment"),
@@ -289,20 +289,30 @@ fn every_migration_is_there_for_both_databases() {
 }
 
 #[test]
-fn twin_files_have_the_same_functions_in_the_same_order() {
-    let functions = |dialect: &str, noun: &str| -> Vec<String> {
-        let text = fs::read_to_string(root().join(format!("src/store/{dialect}/{noun}.rs"))).unwrap();
-        let of = |line: &str| {
-            let name = line.strip_prefix("pub(in crate::store) async fn ")?;
-            Some(name.split(['(', '<']).next().unwrap().to_owned())
-        };
-        // What one dialect alone is better off with.
-        let is_alone = |name: &String| ["admit_at_once", "message_is_any_due"].contains(&name.as_str());
-        text.lines().filter_map(of).filter(|name| !is_alone(name)).collect()
+fn what_is_hot_has_a_twin_for_each_database_and_nothing_else_has() {
+    let of = |dialect: &str| -> BTreeSet<String> {
+        let ending = format!("/{dialect}.rs");
+        let names = files("src/store", ".rs").into_iter().map(|(name, _)| name);
+        names.filter_map(|name| name.strip_suffix(&ending).map(str::to_owned)).collect()
     };
-    for noun in ["admission", "event", "lane", "message", "operator"] {
-        assert_eq!(functions("sqlite", noun), functions("postgres", noun), "{noun}.rs");
+    let lanes = "src/store/lane".to_owned();
+    let wanted: BTreeSet<String> = of("postgres").into_iter().chain([lanes]).collect();
+    assert_eq!(of("sqlite"), wanted, "lanes are hot on SQLite alone");
+}
+
+#[test]
+fn each_statement_says_which_operation_it_is_of() {
+    let mut nameless = Vec::new();
+    let is_driver = |name: &str| name.starts_with("src/store/db/") || name.ends_with("/sqlite.rs");
+    for (name, text) in files("src/store", ".rs").into_iter().filter(|(name, _)| !is_driver(name)) {
+        for (n, line) in text.lines().enumerate() {
+            let starts = ["\"SELECT ", "\"INSERT INTO", "\"UPDATE ", "\"DELETE FROM", "\"WITH "];
+            if starts.iter().any(|start| line.contains(start)) {
+                nameless.push(format!("{name}:{}", n + 1));
+            }
+        }
     }
+    nothing("begin these with `/* operation */`, as `pg_stat_statements` shows it", &nameless);
 }
 
 /// What `hooklatch providers` says away from any configuration.

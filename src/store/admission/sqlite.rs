@@ -7,7 +7,9 @@ use std::sync::Arc;
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::batch::{self, Batch, Raise};
-use super::{Admitted, Candidate, Decide, Plan, EventInsert, Holder, MessageInsert, Quick, Writes};
+use super::{
+    Admitted, Candidate, Decide, EventInsert, Holder, MessageInsert, Plan, Quick, Writes, lanes_wanted, message_rows,
+};
 use crate::store::db::sqlite::Sqlite;
 use crate::store::db::{DbError, DbResult};
 use crate::store::lane;
@@ -79,10 +81,10 @@ fn write(db: &Connection, writes: &Writes) -> DbResult<HashSet<String>> {
     let messages: &[NewMessage] = &writes.messages;
     let has_leases = messages.iter().any(|message| message.lease.is_some());
     let paused = if has_leases { paused_names(db)? } else { HashSet::new() };
-    let lanes = super::lanes_wanted(messages);
+    let lanes = lanes_wanted(messages);
     let used_at_ms = messages.first().map_or(0, |message| message.created_at_ms);
     let places = if lanes.is_empty() { Vec::new() } else { lane::sqlite::lanes_extend(db, &lanes, used_at_ms)? };
-    messages_insert(db, &super::message_rows(messages, &paused, &lanes, &places))?;
+    messages_insert(db, &message_rows(messages, &paused, &lanes, &places))?;
     for update in &writes.updates {
         db.prepare_cached(
             "UPDATE processed_webhook_events

@@ -14,7 +14,7 @@ use tracing::info;
 
 use super::postgres::Postgres;
 use super::sqlite::{Sqlite, SqliteSession};
-use super::{DbError, DbResult, Door, Session};
+use super::{DbResult, Door, Session};
 
 /// One step of the schema.
 #[derive(Debug, Clone, Copy)]
@@ -27,8 +27,6 @@ pub(in crate::store) struct Migration {
     filling: Option<&'static str>,
 }
 
-/// In the order of their numbers.
-pub(in crate::store) const ALL: &[Migration] = &[];
 
 /// Held by the node that migrates, until its transaction ends. Any number that nobody else uses in this database.
 const LOCK: i64 = 0x686f_6f6b_6c61_7463;

@@ -22,7 +22,7 @@ mod tx;
 mod value;
 pub(in crate::store) mod warnings;
 
-pub(in crate::store) use backend::{Backend, Hand, Place, Working};
+pub(in crate::store) use backend::{Backend, Place};
 pub(in crate::store) use door::Door;
 pub use error::DbError;
 pub(in crate::store) use migrations::Migration;
@@ -30,7 +30,6 @@ pub(crate) use opening::waiting;
 pub use opening::{Pooling, PostgresSettings, StoreSettings};
 pub use schema_state::SchemaState;
 pub(in crate::store) use session::Session;
-pub(in crate::store) use sqlite::SqliteSession;
 pub use store_error::StoreError;
 pub use tx::Tx;
 pub use value::{Row, Value};
