@@ -32,8 +32,6 @@ pub(crate) struct Round {
     pub(crate) pruned: BTreeMap<PrunedKind, u64>,
     /// Whether another node prunes.
     pub(crate) is_anothers: bool,
-    /// Whether it was stopped before its end.
-    pub(crate) is_stopped: bool,
 }
 
 impl Round {
@@ -101,13 +99,30 @@ impl Pruner {
     pub(crate) async fn round(
         &mut self,
         stop: &mut watch::Receiver<bool>,
-        mut told: impl FnMut(PrunedKind, u64),
+        told: impl FnMut(PrunedKind, u64),
     ) -> Result<Round, StoreError> {
         let now_ms = self.clock.now_ms();
-        let mut round = Round::default();
-        if !self.is_dry && !self.store.prune_begin(&self.node, now_ms, LEASE_MS).await? {
-            return Ok(Round { is_anothers: true, ..round });
+        if self.is_dry {
+            return self.pruned(now_ms, stop, told).await;
         }
+        if !self.store.prune_begin(&self.node, now_ms, LEASE_MS).await? {
+            return Ok(Round { is_anothers: true, ..Round::default() });
+        }
+        let mut round = self.pruned(now_ms, stop, told).await;
+        if let Err(error) = self.give_back(stop).await {
+            round = round.and(Err(error));
+        }
+        self.store.prune_end(&self.node).await?;
+        round
+    }
+
+    async fn pruned(
+        &mut self,
+        now_ms: UnixMs,
+        stop: &mut watch::Receiver<bool>,
+        mut told: impl FnMut(PrunedKind, u64),
+    ) -> Result<Round, StoreError> {
+        let mut round = Round::default();
         let cuts = self.cuts(now_ms);
         let is_looked_through =
             self.looked_through_at_ms.is_none_or(|at_ms| now_ms.saturating_sub(at_ms) >= LOOKED_THROUGH_MS);
@@ -121,21 +136,26 @@ impl Pruner {
             };
             match walked {
                 Walked::To(_) => {}
-                Walked::Stopped => return Ok(Round { is_stopped: true, ..round }),
+                Walked::Stopped => return Ok(round),
                 Walked::Anothers => return Ok(Round { is_anothers: true, ..round }),
             }
         }
         if is_looked_through {
             self.looked_through_at_ms = Some(now_ms);
         }
-        while !self.is_dry && !*stop.borrow() {
+        Ok(round)
+    }
+
+    /// Gives what is free back to the file system, a little at a time.
+    async fn give_back(&self, stop: &mut watch::Receiver<bool>) -> Result<(), StoreError> {
+        while !*stop.borrow() {
             let started = Instant::now();
             if !self.store.prune_reclaim().await? {
                 break;
             }
             self.pace.rest(started.elapsed(), 0, stop).await;
         }
-        Ok(round)
+        Ok(())
     }
 
     /// Ids, those that are kept equally long together, each from where the last walk ended.
@@ -183,7 +203,8 @@ impl Pruner {
                 return Ok(Walked::Stopped);
             }
             // Tables whose rows are found by their age cannot be counted part by part.
-            let rows_n = if self.is_dry && kind.is_small() { i32::MAX.unsigned_abs() } else { self.pace.rows_n() };
+            let rows_n =
+                if self.is_dry && kind.is_small() { i32::MAX.unsigned_abs() } else { self.pace.rows_n() };
             let found = self.store.prune_look(kind, cuts, ids_cut_ms, &from, rows_n).await?;
             let started = Instant::now();
             let (mut overdue_ms, mut gone_n) = (0, 0);

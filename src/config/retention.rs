@@ -155,7 +155,9 @@ fn told_longer(
 ) {
     let (Some(field), Some(messages)) = (field, messages) else { return };
     let place = if field.source == super::load::DEFAULTS_ORIGIN { messages } else { field };
-    let why = format!("keeps {what} for {days} days and its message for {messages_days}: a message is kept longest");
+    let why = format!(
+        "keeps {what} for {days} days and its message for {messages_days}: a message is kept longest"
+    );
     let remedy = format!("set retention.messages_days to {days} or more, or {} to less", field.key);
     checker.problem_shown(place, why, remedy);
 }

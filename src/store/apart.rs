@@ -73,7 +73,7 @@ pub struct Conflicts {
 
 /// The replay keys of the copies that may be kept of a signed text, so that the index which keeps the first one alone
 /// bounds the others: digests that no signed text has.
-fn replay_places(text: &BodyDigest) -> Vec<BodyDigest> {
+pub(super) fn replay_places(text: &BodyDigest) -> Vec<BodyDigest> {
     let place =
         |n: u8| Sha256::new_with_prefix("replayed").chain_update(text).chain_update([n]).finalize().into();
     (0..REPLAYS_N_MAX).map(place).collect()
@@ -81,7 +81,7 @@ fn replay_places(text: &BodyDigest) -> Vec<BodyDigest> {
 
 /// The ids of the contents that may be kept beside an event, so that the latch bounds them: their replay keys are those
 /// of their own signed texts, which nobody may send again under another id either.
-fn conflict_ids(first_event_id: &str) -> Vec<String> {
+pub(super) fn conflict_ids(first_event_id: &str) -> Vec<String> {
     let id =
         |n: u8| Sha256::new_with_prefix(CONFLICT).chain_update(first_event_id).chain_update([n]).finalize();
     (0..CONFLICTS_N_MAX).map(|n| format!("{CONFLICT}{}", hex::encode(id(n)))).collect()

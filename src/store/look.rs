@@ -95,6 +95,10 @@ const NEWEST_FINISHED: &str = newest!(
     "outbox_finished"
 );
 
+/// By name, for tests that look at their plans.
+pub(super) const STATEMENTS: &[(&str, &str)] =
+    &[("message_list of the queue", NEWEST_OPEN), ("message_list of history", NEWEST_FINISHED)];
+
 impl Store {
     /// One message.
     pub async fn message_get(&self, message_id: MessageId) -> Result<Option<MessageRow>, StoreError> {

@@ -5,6 +5,7 @@
 //! older binary uses says so in its own text: `UPDATE schema_floor SET version = N`.
 
 use super::db::Migration;
+use super::{Store, StoreError};
 
 /// All of them, in order.
 pub(super) const ALL: &[Migration] = &[Migration::new(
@@ -13,3 +14,38 @@ pub(super) const ALL: &[Migration] = &[Migration::new(
     include_str!("../../migrations/sqlite/0001_hooklatch.sql"),
     include_str!("../../migrations/postgres/0001_hooklatch.sql"),
 )];
+
+/// A step beyond those, for tests that show what one costs beside traffic.
+#[doc(hidden)]
+#[derive(Debug, Clone, Copy)]
+pub struct FurtherStep {
+    /// Number; one more than that of the one before.
+    pub version: i64,
+    /// Text for SQLite.
+    pub sqlite: &'static str,
+    /// Text for PostgreSQL.
+    pub postgres: &'static str,
+    /// Whether it is outside of any transaction.
+    pub is_outside: bool,
+    /// What is done to some rows at a time after it.
+    pub filling: Option<&'static str>,
+}
+
+impl Store {
+    /// Brings the schema further than this binary wants it, as a later one would.
+    #[doc(hidden)]
+    pub async fn migrate_further(&self, steps: &[FurtherStep]) -> Result<Vec<i64>, StoreError> {
+        let further = steps.iter().map(|step| {
+            let mut one = Migration::new(step.version, "further", step.sqlite, step.postgres);
+            if step.is_outside {
+                one = one.outside();
+            }
+            if let Some(sql) = step.filling {
+                one = one.filling(sql);
+            }
+            one
+        });
+        let all: Vec<Migration> = ALL.iter().copied().chain(further).collect();
+        self.0.backend.migrate(&all).await
+    }
+}

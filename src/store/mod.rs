@@ -83,6 +83,8 @@ pub use decision::{Act, Chosen, DECISION_N_MAX, Decided, Decision, Decree};
 pub use event::{DueEvent, EventCount, EventRow, EventUpdate, Latched};
 pub use evidence::{REJECTIONS_N_MAX, Rejection, SecretUse, Taught};
 pub use look::{AttemptRow, AuditRow, Filter, PauseRow};
+#[doc(hidden)]
+pub use migrations::FurtherStep;
 pub use retention::{Cuts, Found, Kind as PrunedKind, PRUNED_N_MAX, Place};
 pub use message::{
     BornLease, LeaseWant, LeasedMessage, LostClaims, MessageCount, MessageRow, NewMessage, SettleTo,
@@ -214,4 +216,10 @@ async fn installation_text(db: &mut Door<'_>) -> DbResult<String> {
 #[doc(hidden)]
 pub fn statements() -> Vec<(&'static str, &'static str)> {
     [admission::STATEMENTS, message::STATEMENTS].concat()
+}
+
+/// Those of lists that people look at, in the words of both databases, likewise.
+#[doc(hidden)]
+pub fn list_statements() -> &'static [(&'static str, &'static str)] {
+    look::STATEMENTS
 }

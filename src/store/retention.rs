@@ -246,6 +246,12 @@ impl Store {
         alone!(self.writer.lease(&node, now_ms, lease_ms))
     }
 
+    /// Lets another node prune from now on.
+    pub async fn prune_end(&self, node: &str) -> Result<(), StoreError> {
+        let node = node.to_owned();
+        alone!(self.writer.lease_end(&node))
+    }
+
     /// How far ids that are kept for so many days have been walked, and when that began at the low end.
     pub async fn prune_mark(&self, days: u32) -> Result<Option<(i64, UnixMs)>, StoreError> {
         alone!(self.reader.mark_get(days))
@@ -306,10 +312,19 @@ async fn prune_count(db: &mut Door<'_>, kind: Kind, found: &Found) -> DbResult<u
 }
 
 async fn lease(db: &mut Door<'_>, node: &str, now_ms: UnixMs, lease_ms: i64) -> DbResult<bool> {
+    // A file has one process, and whoever had it before is gone.
+    if !db.is_postgres() {
+        return Ok(true);
+    }
     let sql = "/* prune_lease */ UPDATE retention_lease SET node = $1, until_ms = $3
                WHERE one = 1 AND (node = $1 OR until_ms < $2)";
     let until_ms = now_ms.saturating_add(lease_ms);
     Ok(db.execute(sql, &[node.into(), now_ms.into(), until_ms.into()]).await? == 1)
+}
+
+async fn lease_end(db: &mut Door<'_>, node: &str) -> DbResult<()> {
+    let sql = "/* prune_lease */ UPDATE retention_lease SET until_ms = 0 WHERE one = 1 AND node = $1";
+    db.execute(sql, &[node.into()]).await.map(drop)
 }
 
 async fn mark_get(db: &mut Door<'_>, days: u32) -> DbResult<Option<(i64, UnixMs)>> {

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use tracing::info;
 
 use super::postgres::Postgres;
-use super::sqlite::Sqlite;
+use super::sqlite::{Sqlite, SqliteSession};
 use super::{DbResult, Door, Session};
 
 /// One step of the schema.
@@ -77,11 +77,29 @@ pub(in crate::store) fn latest(all: &[Migration]) -> i64 {
     all.last().map_or(0, |last| last.version)
 }
 
-/// Applies what is missing. Takes as long as it takes.
+/// Applies what is missing. Takes as long as it takes, and gives the only writer back between the parts of a filling, so
+/// that whoever waits for it waits for one of them.
 pub(super) async fn on_sqlite(db: &Sqlite, all: &[Migration]) -> DbResult<()> {
+    for one in all {
+        let state = on_writer(db, async |session| apply(session, None, one).await).await?;
+        let Some(sql) = one.filling.filter(|_| state != State::Done) else { continue };
+        let (mut filled_n, started) = (0, Instant::now());
+        loop {
+            let changed_n = on_writer(db, async |session| fill_some(session, sql).await).await?;
+            filled_n += changed_n;
+            if is_filled(changed_n) {
+                break;
+            }
+        }
+        on_writer(db, async |session| filled(&mut session.door(), one, filled_n, started).await).await?;
+    }
+    Ok(())
+}
+
+async fn on_writer<T>(db: &Sqlite, work: impl AsyncFnOnce(&mut SqliteSession) -> DbResult<T>) -> DbResult<T> {
     let mut held = db.writer().take().await?;
     let answer = match held.session() {
-        Ok(session) => apply_all(session, None, all).await,
+        Ok(session) => work(session).await,
         Err(error) => Err(error),
     };
     held.give_back_after(answer)
@@ -116,37 +134,43 @@ async fn on_postgres_once(db: &Postgres, all: &[Migration]) -> DbResult<()> {
     Ok(())
 }
 
-/// With `guard`, a second session that holds the lock where `session` is outside of a transaction; SQLite's only writer
-/// needs none.
 async fn apply_all<S: Session>(
     session: &mut S,
     mut guard: Option<&mut S>,
     all: &[Migration],
 ) -> DbResult<()> {
     for one in all {
-        let state = state(&mut session.door(), one).await?;
-        if state == State::Missing {
-            match (&mut guard, one.is_outside) {
-                (_, false) => in_transaction(session, async |door| within(door, one).await).await?,
-                (None, true) => outside(&mut session.door(), one).await?,
-                (Some(guard), true) => {
-                    let work = async |door: &mut Door<'_>| {
-                        // It idles for as long as the other works.
-                        door.batch("SET LOCAL idle_in_transaction_session_timeout = 0").await?;
-                        match self::state(door, one).await? {
-                            State::Missing => outside(&mut session.door(), one).await,
-                            State::Unfilled | State::Done => Ok(()),
-                        }
-                    };
-                    in_transaction(*guard, work).await?;
-                }
-            }
-        }
+        let state = apply(session, guard.as_mut().map(|guard| &mut **guard), one).await?;
         if let (Some(sql), State::Missing | State::Unfilled) = (one.filling, state) {
             fill(session, one, sql).await?;
         }
     }
     Ok(())
+}
+
+/// Says how far it was before. With `guard`, a second session that holds the lock where `session` is outside of a
+/// transaction; SQLite's only writer needs none.
+async fn apply<S: Session>(session: &mut S, guard: Option<&mut S>, one: &Migration) -> DbResult<State> {
+    let state = state(&mut session.door(), one).await?;
+    if state != State::Missing {
+        return Ok(state);
+    }
+    match (guard, one.is_outside) {
+        (_, false) => in_transaction(session, async |door| within(door, one).await).await?,
+        (None, true) => outside(&mut session.door(), one).await?,
+        (Some(guard), true) => {
+            let work = async |door: &mut Door<'_>| {
+                // It idles for as long as the other works.
+                door.batch("SET LOCAL idle_in_transaction_session_timeout = 0").await?;
+                match self::state(door, one).await? {
+                    State::Missing => outside(&mut session.door(), one).await,
+                    State::Unfilled | State::Done => Ok(()),
+                }
+            };
+            in_transaction(guard, work).await?;
+        }
+    }
+    Ok(state)
 }
 
 /// Runs `work` in a transaction that nobody else migrates beside.
@@ -194,14 +218,25 @@ async fn outside(door: &mut Door<'_>, one: &Migration) -> DbResult<()> {
 async fn fill<S: Session>(session: &mut S, one: &Migration, sql: &'static str) -> DbResult<()> {
     let (mut filled_n, started) = (0, Instant::now());
     loop {
-        let changed_n =
-            in_transaction(session, async |door| door.execute(sql, &[FILLED_N_MAX.into()]).await).await?;
+        let changed_n = fill_some(session, sql).await?;
         filled_n += changed_n;
-        if changed_n == 0 {
+        if is_filled(changed_n) {
             break;
         }
     }
-    let mut door = session.door();
+    filled(&mut session.door(), one, filled_n, started).await
+}
+
+async fn fill_some<S: Session>(session: &mut S, sql: &'static str) -> DbResult<u64> {
+    in_transaction(session, async |door| door.execute(sql, &[FILLED_N_MAX.into()]).await).await
+}
+
+/// What older binaries write meanwhile comes in ones and twos, without end.
+fn is_filled(changed_n: u64) -> bool {
+    changed_n < FILLED_N_MAX.unsigned_abs()
+}
+
+async fn filled(door: &mut Door<'_>, one: &Migration, filled_n: u64, started: Instant) -> DbResult<()> {
     door.execute(
         "UPDATE schema_migrations SET filled_at_ms = applied_at_ms WHERE version = $1",
         &[one.version.into()],

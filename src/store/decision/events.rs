@@ -1,7 +1,8 @@
 //! Decisions about events: dispatched once more, dispatched at last, dismissed, erased.
 
 use super::{Act, Decided, KeptDecision, audit_id, event_state, messages, stands};
-use crate::store::db::{DbResult, Door};
+use crate::store::apart::{conflict_ids, replay_places};
+use crate::store::db::{DbResult, Door, Row};
 use crate::types::{EventKey, EventState, MESSAGES_N_MAX};
 
 /// What stands of an event, its row and its bytes locked until the end: who prunes goes past them.
@@ -30,7 +31,7 @@ pub(super) async fn decide(
             matches!(state, EventState::Conflict | EventState::Dismissed | EventState::Replayed)
         }
         Act::Dismiss => state == EventState::Conflict,
-        Act::Erase | Act::EraseAndDiscard => return erase(db, &found, act, decision).await,
+        Act::Erase | Act::EraseAndDiscard => return erase(db, key, found, act, decision).await,
         _ => false,
     };
     if !is_allowed {
@@ -90,9 +91,53 @@ async fn audit(db: &mut Door<'_>, event_seq: i64, act: Act, decision: &KeptDecis
     .map(drop)
 }
 
+/// Erases an event and what is kept beside it: other contents under its id, and its signed text under other ids.
+async fn erase(
+    db: &mut Door<'_>,
+    key: &EventKey,
+    found: Found,
+    act: Act,
+    decision: &KeptDecision,
+) -> DbResult<Decided> {
+    let mut all = beside(db, key, found.event_seq).await?;
+    all.insert(0, found);
+    let mut discarded_n = 0;
+    for one in &all {
+        match erase_one(db, one, act, decision).await? {
+            Decided::Changed { messages_n } => discarded_n += messages_n,
+            // All of them, or nothing.
+            other => return Ok(other),
+        }
+    }
+    Ok(Decided::Changed { messages_n: discarded_n })
+}
+
+async fn beside(db: &mut Door<'_>, key: &EventKey, event_seq: i64) -> DbResult<Vec<Found>> {
+    let provider = key.provider.as_str();
+    let sql = "/* event_erase */ SELECT event_seq, state FROM processed_webhook_events
+               WHERE provider = $1 AND event_id = ANY($2) ORDER BY event_seq FOR UPDATE";
+    let mut rows = db.fetch(sql, &[provider.into(), conflict_ids(&key.event_id).into()]).await?;
+    let sql = "/* event_erase */ SELECT replay_key FROM processed_webhook_events WHERE event_seq = $1";
+    let text = db.fetch_one(sql, &[event_seq.into()]).await?.bytes_or_null("replay_key")?;
+    let places = text.and_then(|text| text.try_into().ok()).map(|text| replay_places(&text));
+    for place in places.unwrap_or_default() {
+        let sql = "/* event_erase */ SELECT event_seq, state FROM processed_webhook_events
+                   WHERE provider = $1 AND replay_key = $2 FOR UPDATE";
+        rows.extend(db.fetch_optional(sql, &[provider.into(), place.as_slice().into()]).await?);
+    }
+    let found = |row: &Row| {
+        Ok(Found {
+            event_seq: row.int("event_seq")?,
+            state: event_state(&row.text("state")?)?,
+            has_body: true,
+        })
+    };
+    rows.iter().map(found).collect()
+}
+
 /// Deletes what was received and what was made of it, and the pieces of answers that were kept. What is left says that the
 /// event was here and what became of it.
-async fn erase(db: &mut Door<'_>, found: &Found, act: Act, decision: &KeptDecision) -> DbResult<Decided> {
+async fn erase_one(db: &mut Door<'_>, found: &Found, act: Act, decision: &KeptDecision) -> DbResult<Decided> {
     let first = found.event_seq.saturating_mul(i64::from(MESSAGES_N_MAX));
     let range = [first.into(), first.saturating_add(i64::from(MESSAGES_N_MAX)).into()];
     let is_discarding = act == Act::EraseAndDiscard;

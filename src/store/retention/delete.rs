@@ -156,20 +156,15 @@ const LANES: Both = both!(
 );
 const LANES_LOCK: &str = "/* prune_delete */ SELECT lane AS two FROM outbox_lanes
     WHERE destination = $1 AND lane = ANY($2) ORDER BY lane FOR UPDATE SKIP LOCKED";
-const REJECTIONS: Both = both!(
-    "rejected_requests",
-    "provider = $1 AND rejection_id = ANY($2) AND received_at_ms < $3",
-    "",
-    ""
-);
+const REJECTIONS: Both =
+    both!("rejected_requests", "provider = $1 AND rejection_id = ANY($2) AND received_at_ms < $3", "", "");
 const SECRET_USES: Both =
     both!("secret_uses", "provider = $1 AND fingerprint = ANY($2) AND last_matched_at_ms < $3", "", "");
 const TAUGHT: Both =
     both!("taught_secrets", "provider = $1 AND provider = ANY($2) AND taught_at_ms < $3", "", "");
 const ANSWERS: Both =
     both!("idempotency_keys", "actor = $1 AND idempotency_key = ANY($2) AND created_at_ms < $3", "", "");
-const AUDIT: Both =
-    both!("audit_log", "CAST($1 AS TEXT) = '' AND audit_id = ANY($2) AND at_ms < $3", "", "");
+const AUDIT: Both = both!("audit_log", "CAST($1 AS TEXT) = '' AND audit_id = ANY($2) AND at_ms < $3", "", "");
 
 /// How a kind of thing is deleted.
 enum Way {
@@ -236,12 +231,7 @@ pub(super) async fn delete(db: &mut Door<'_>, kind: Kind, found: &Found) -> DbRe
     Ok(deleted_n)
 }
 
-async fn delete_numbers(
-    db: &mut Door<'_>,
-    kind: Kind,
-    sql: &'static str,
-    found: &Found,
-) -> DbResult<u64> {
+async fn delete_numbers(db: &mut Door<'_>, kind: Kind, sql: &'static str, found: &Found) -> DbResult<u64> {
     let mut numbers = found.numbers();
     if kind == Kind::Bodies && db.is_postgres() {
         // Those that a person decides about now are left out; whoever comes later finds that they are gone.

@@ -5,7 +5,8 @@ use crate::store::db::{DbResult, Door, Row};
 use crate::types::UnixMs;
 
 /// By number: `id`, and `at_ms`, when the event came that it belongs to.
-const BODIES: &str = "/* prune_look */ SELECT p.event_seq AS id, e.received_at_ms AS at_ms FROM webhook_payloads p
+const BODIES: &str =
+    "/* prune_look */ SELECT p.event_seq AS id, e.received_at_ms AS at_ms FROM webhook_payloads p
     JOIN processed_webhook_events e ON e.event_seq = p.event_seq
     WHERE p.event_seq > $1 AND e.event_seq > $1 ORDER BY p.event_seq LIMIT $2";
 macro_rules! of_messages {
@@ -25,20 +26,25 @@ const MESSAGES: &str = of_messages!("outbox_finished");
 const IDS: &str = "/* prune_look */ SELECT event_seq AS id, received_at_ms AS at_ms, provider
     FROM processed_webhook_events WHERE event_seq > $1 ORDER BY event_seq LIMIT $2";
 /// By two texts: `one` and `two`.
-const CONFLICT_COUNTS: &str = "/* prune_look */ SELECT provider AS one, event_id AS two, CAST(0 AS BIGINT) AS at_ms
+const CONFLICT_COUNTS: &str =
+    "/* prune_look */ SELECT provider AS one, event_id AS two, CAST(0 AS BIGINT) AS at_ms
     FROM conflict_counts WHERE (provider, event_id) > ($1, $2) ORDER BY provider, event_id LIMIT $3";
-const SIGNAL_FIRINGS: &str = "/* prune_look */ SELECT provider AS one, signal AS two, counted_from_ms AS at_ms
+const SIGNAL_FIRINGS: &str =
+    "/* prune_look */ SELECT provider AS one, signal AS two, counted_from_ms AS at_ms
     FROM signal_firings WHERE (provider, signal) > ($1, $2) ORDER BY provider, signal LIMIT $3";
-const OBJECT_VERSIONS: &str = "/* prune_look */ SELECT provider AS one, object AS two, CAST(0 AS BIGINT) AS at_ms
+const OBJECT_VERSIONS: &str =
+    "/* prune_look */ SELECT provider AS one, object AS two, CAST(0 AS BIGINT) AS at_ms
     FROM object_versions WHERE (provider, object) > ($1, $2) ORDER BY provider, object LIMIT $3";
 const LANES: &str = "/* prune_look */ SELECT destination AS one, lane AS two, used_at_ms AS at_ms
     FROM outbox_lanes WHERE (destination, lane) > ($1, $2) ORDER BY destination, lane LIMIT $3";
 const AUDIT: &str = "/* prune_look */ SELECT '' AS one, audit_id AS two, at_ms
     FROM audit_log WHERE audit_id > $1 ORDER BY audit_id LIMIT $2";
 /// Small tables, all that is old at once.
-const REJECTIONS: &str = "/* prune_look */ SELECT provider AS one, rejection_id AS two, received_at_ms AS at_ms
+const REJECTIONS: &str =
+    "/* prune_look */ SELECT provider AS one, rejection_id AS two, received_at_ms AS at_ms
     FROM rejected_requests WHERE received_at_ms < $1 LIMIT $2";
-const SECRET_USES: &str = "/* prune_look */ SELECT provider AS one, fingerprint AS two, last_matched_at_ms AS at_ms
+const SECRET_USES: &str =
+    "/* prune_look */ SELECT provider AS one, fingerprint AS two, last_matched_at_ms AS at_ms
     FROM secret_uses WHERE last_matched_at_ms < $1 LIMIT $2";
 const TAUGHT: &str = "/* prune_look */ SELECT provider AS one, provider AS two, taught_at_ms AS at_ms
     FROM taught_secrets WHERE taught_at_ms < $1 LIMIT $2";

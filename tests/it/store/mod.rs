@@ -4,6 +4,7 @@ mod admission;
 mod apart;
 mod evidence;
 mod lane;
+mod large;
 mod lifecycle;
 mod message;
 mod operator;

@@ -19,6 +19,7 @@ on_both!(
     what_a_person_ends_leaves_the_queue_with_its_last_words,
     an_event_without_its_bytes_is_not_dispatched_again,
     the_bytes_of_an_event_are_erased_and_what_became_of_it_stays,
+    what_is_kept_beside_an_event_is_erased_with_it,
     nothing_is_taken_for_a_paused_destination,
 );
 
@@ -263,7 +264,10 @@ async fn what_a_person_ends_leaves_the_queue_with_its_last_words(database: &Data
         assert_eq!(decided, Decree::New(Decided::Changed { messages_n: 1 }));
         let row = store.message_get(id).await.unwrap().unwrap();
         assert_eq!((row.state, row.finished_at_ms, row.attempts_n), (state, Some(9_000), 1));
-        assert_eq!((row.last_result, row.last_error.as_deref()), (Some(AttemptResult::Unknown), Some("no answer")));
+        assert_eq!(
+            (row.last_result, row.last_error.as_deref()),
+            (Some(AttemptResult::Unknown), Some("no answer"))
+        );
     }
     assert_eq!(database.count("SELECT COUNT(*) FROM outbox_queue").await, 0);
     // A call whose lease has ended is told as what it is.
@@ -282,7 +286,10 @@ async fn an_event_without_its_bytes_is_not_dispatched_again(database: &Database)
     admit(&store, &event("evt_1", "a"), &[]).await;
     let one = Chosen::Event(key("evt_1"));
     let decide = async |act, key| store.message_decide(&one, act, &decision(key)).await.unwrap();
-    assert_eq!(decide(Act::Dispatch, "k1").await, Decree::New(Decided::NotAllowed { state: "done".to_owned() }));
+    assert_eq!(
+        decide(Act::Dispatch, "k1").await,
+        Decree::New(Decided::NotAllowed { state: "done".to_owned() })
+    );
     assert_eq!(decide(Act::Erase, "k2").await, Decree::New(Decided::Changed { messages_n: 0 }));
     assert_eq!(decide(Act::Rerun, "k3").await, Decree::New(Decided::BodyGone));
     let row = store.event_get(&key("evt_1")).await.unwrap().unwrap();
@@ -290,6 +297,28 @@ async fn an_event_without_its_bytes_is_not_dispatched_again(database: &Database)
     let nobody = Chosen::Event(key("evt_2"));
     let decided = store.message_decide(&nobody, Act::Rerun, &decision("k4")).await.unwrap();
     assert_eq!(decided, Decree::New(Decided::NotFound));
+}
+
+async fn what_is_kept_beside_an_event_is_erased_with_it(database: &Database) {
+    let store = database.store().await;
+    let signed = |id: &str, body: &str| hooklatch::types::IncomingEvent {
+        replay_key: Some([7; 32]),
+        ..event(id, body)
+    };
+    admit(&store, &signed("evt_1", "a"), &[]).await;
+    // Its text under another id, and other content under its own.
+    admit(&store, &signed("evt_2", "a"), &[]).await;
+    admit(&store, &event("evt_1", "b"), &[]).await;
+    let bodies = "SELECT COUNT(*) FROM webhook_payloads";
+    assert_eq!(database.count(bodies).await, 3);
+    let one = Chosen::Event(key("evt_1"));
+    let decide = async |act, key| store.message_decide(&one, act, &decision(key)).await.unwrap();
+    let waits = Decided::NotAllowed { state: "conflict".to_owned() };
+    assert_eq!(decide(Act::Erase, "k1").await, Decree::New(waits));
+    assert_eq!(database.count(bodies).await, 3, "all of it or nothing");
+    assert_eq!(decide(Act::EraseAndDiscard, "k2").await, Decree::New(Decided::Changed { messages_n: 0 }));
+    assert_eq!(database.count(bodies).await, 0);
+    assert_eq!(database.count("SELECT COUNT(*) FROM processed_webhook_events").await, 3);
 }
 
 async fn the_bytes_of_an_event_are_erased_and_what_became_of_it_stays(database: &Database) {

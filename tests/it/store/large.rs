@@ -1,0 +1,156 @@
+//! Large tables: lists and pruning go by keys, however much there is, and space comes back.
+
+use std::time::{Duration, Instant};
+
+use hooklatch::store::{Cuts, Filter, PRUNED_N_MAX, Place, PrunedKind};
+use hooklatch::types::MessageState;
+use sqlx::{AssertSqlSafe, Connection, PgConnection, Row, SqliteConnection};
+
+use super::retention::{counts, cuts, round, run};
+use crate::database::{Database, on_both};
+
+on_both!(space_comes_back, lists_and_pruning_go_by_keys_however_much_there_is,);
+
+/// `n` events from `first` on, done, with 2 KB each.
+async fn fill(database: &Database, first: i64, n: i64) {
+    let (digest, body) = if database.url.starts_with("sqlite") {
+        ("zeroblob(32)", "randomblob(2000)")
+    } else {
+        // What does not compress.
+        (
+            "decode(repeat('00', 32), 'hex')",
+            "(SELECT decode(string_agg(md5((c.n * 100 + k)::text), ''), 'hex') FROM generate_series(1, 125) k)",
+        )
+    };
+    let numbers = format!(
+        "WITH RECURSIVE c (n) AS (SELECT {first} UNION ALL SELECT n + 1 FROM c WHERE n < {})",
+        first + n - 1
+    );
+    let event = format!(
+        "{numbers} INSERT INTO processed_webhook_events
+             (provider, event_id, event_seq, received_at_ms, attempts_n, shard, event_type, digest, identity, state)
+         SELECT 'stripe', 'f_' || n, n, 1000, 1, 0, 'x', {digest}, 'sender/1', 'done' FROM c"
+    );
+    run(database, &event).await;
+    let payload = format!(
+        "{numbers} INSERT INTO webhook_payloads (event_seq, shard, headers, body) SELECT n, 0, '{{}}', {body} FROM c"
+    );
+    run(database, &payload).await;
+}
+
+async fn space_comes_back(database: &Database) {
+    let store = database.store().await;
+    let is_sqlite = database.url.starts_with("sqlite");
+    let size = async || {
+        if is_sqlite {
+            run(database, "PRAGMA wal_checkpoint(TRUNCATE)").await;
+            let path = database.url.strip_prefix("sqlite://").unwrap();
+            return i64::try_from(std::fs::metadata(path).unwrap().len()).unwrap();
+        }
+        run(database, "VACUUM webhook_payloads; ").await;
+        database.count("SELECT pg_total_relation_size('webhook_payloads')").await
+    };
+    let n = 10_000;
+    fill(database, 1_000_000, n).await;
+    let full = size().await;
+    let only_bodies = Cuts { ids_ms: 500, ..cuts(50_000) };
+    round(&store, &only_bodies, PRUNED_N_MAX, false).await;
+    assert_eq!(counts(database).await, [n, 0, 0, 0]);
+    while store.prune_reclaim().await.unwrap() {}
+    let empty = size().await;
+    eprintln!("MEASURED on {}: {full} bytes with bodies, {empty} without", database.url);
+    assert!(empty < full / 4, "{full} bytes before, {empty} after");
+    // What is freed is used again.
+    for part in 1..4 {
+        fill(database, 1_000_000 + part * n, n).await;
+        round(&store, &only_bodies, PRUNED_N_MAX, false).await;
+        if !is_sqlite {
+            run(database, "VACUUM webhook_payloads; ").await;
+        }
+    }
+    fill(database, 2_000_000, n).await;
+    let again = size().await;
+    eprintln!("MEASURED on {}: {again} bytes with as many bodies again", database.url);
+    assert!(again < full + full / 2, "{full} bytes at first, {again} later");
+}
+
+/// `n` messages to `billing` in this table, `step` apart.
+async fn messages(database: &Database, table: &str, (first, n, step): (i64, i64, i64)) {
+    let numbers = format!(
+        "WITH RECURSIVE c (n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM c WHERE n < {}) INSERT INTO {table}",
+        n - 1
+    );
+    let rest = match table {
+        "outbox_queue" => {
+            "(message_id, visible_at_ms, created_at_ms, shard, state, destination) SELECT ID, 1000, 1000, 0, 'ready', 'billing'"
+        }
+        _ => {
+            "(message_id, created_at_ms, finished_at_ms, attempts_n, generation, shard, state, destination)
+             SELECT ID, 1000, 2000, 1, 0, 0, 'done', 'billing'"
+        }
+    };
+    run(database, &format!("{numbers} {} FROM c", rest.replace("ID", &format!("{first} + n * {step}"))))
+        .await;
+}
+
+async fn plan(database: &Database, sql: &str) -> String {
+    let rows: Vec<String> = if database.url.starts_with("sqlite") {
+        let mut db = SqliteConnection::connect(&database.url).await.unwrap();
+        let sql = AssertSqlSafe(format!("EXPLAIN QUERY PLAN {sql}"));
+        let query = sqlx::query(sql)
+            .bind(i64::MAX)
+            .bind("done")
+            .bind(None::<String>)
+            .bind(None::<String>)
+            .bind(50_i64);
+        query.fetch_all(&mut db).await.unwrap().iter().map(|row| row.get("detail")).collect()
+    } else {
+        let mut db = PgConnection::connect(&database.url).await.unwrap();
+        let sql = AssertSqlSafe(format!("EXPLAIN (COSTS OFF) {sql}"));
+        let query = sqlx::query(sql)
+            .bind(i64::MAX)
+            .bind("done")
+            .bind(None::<String>)
+            .bind(None::<String>)
+            .bind(50_i64);
+        query.fetch_all(&mut db).await.unwrap().iter().map(|row| row.get(0)).collect()
+    };
+    rows.join("\n")
+}
+
+async fn lists_and_pruning_go_by_keys_however_much_there_is(database: &Database) {
+    let store = database.store().await;
+    let (first, n) = (1_000_000, 5_000);
+    fill(database, first, n).await;
+    // Forty finished messages of each event, and as many open ones of others.
+    for place in 0..40 {
+        messages(database, "outbox_finished", (first * 1_024 + place, n, 1_024)).await;
+    }
+    messages(database, "outbox_queue", (1, 200_000, 1_024)).await;
+    run(database, "ANALYZE").await;
+    let plan = plan(database, hooklatch::store::list_statements()[1].1).await;
+    let is_by_key = plan.contains("Index Scan Backward using outbox_finished_pkey")
+        || plan.contains("SEARCH q USING INTEGER PRIMARY KEY (rowid<?)");
+    assert!(is_by_key && !plan.contains("Seq Scan on outbox") && !plan.contains("SCAN q"), "{plan}");
+    let done = Filter { state: Some(MessageState::Done), ..Filter::default() };
+    let listed = store.message_list(&done, None, 50).await.unwrap();
+    assert_eq!((listed.len(), listed[0].message_id.place()), (50, 39));
+
+    let only_bodies = Cuts { ids_ms: 500, messages_ms: 500, ..cuts(50_000) };
+    let mut from = Place::default();
+    let mut slowest = Duration::ZERO;
+    loop {
+        let found = store.prune_look(PrunedKind::Bodies, &only_bodies, 0, &from, PRUNED_N_MAX).await.unwrap();
+        if found.is_empty() {
+            break;
+        }
+        let started = Instant::now();
+        let gone_n = store.prune_delete(PrunedKind::Bodies, &found, "n", 1, 1).await.unwrap();
+        slowest = slowest.max(started.elapsed());
+        assert_eq!(gone_n, Some(u64::from(PRUNED_N_MAX)));
+        let Some(next) = found.next else { break };
+        from = next;
+    }
+    eprintln!("MEASURED on {}: a thousand bodies went in {slowest:?} at most", store.dialect());
+    assert!(slowest < Duration::from_secs(2), "by their keys it takes no time: {slowest:?}");
+}
