@@ -6,6 +6,7 @@ mod evidence;
 mod lane;
 mod lifecycle;
 mod message;
+mod plans;
 mod operator;
 
 use std::sync::Arc;
