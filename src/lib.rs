@@ -25,6 +25,7 @@
 mod admit;
 mod app;
 mod backoff;
+pub mod bench;
 pub mod cli;
 pub mod config;
 mod database_url;
@@ -43,6 +44,7 @@ pub mod provider;
 pub mod providers;
 pub mod read;
 mod receive;
+mod retention;
 mod setup;
 pub mod spec;
 pub mod store;

@@ -13,6 +13,7 @@ use bytes::Bytes;
 use serde::de::DeserializeOwned;
 
 use crate::config::{KindSettings, ProviderConfig, Secret};
+pub(crate) use dev::sample_line;
 pub use dev::{dev_secret, filled_sample};
 pub(crate) use dev::{dev_settings, published_mistakes};
 

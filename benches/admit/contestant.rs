@@ -1,107 +1,160 @@
-//! Who is compared: each a process of its own on a database of its own, made for one window and dropped.
+//! Who is compared: each a process of its own.
 
-use std::net::{SocketAddr, TcpListener};
-use std::process::{Child, Command, Stdio};
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
-use sqlx::{AssertSqlSafe, Connection, PgConnection};
+use hooklatch::bench::{Load, Measured, Pace, Scratch, Until, Watched, listener_of, run};
 
-use crate::load::{self, Body, Measured, SECRET};
+use crate::database::{Database, Db, server_port};
+use crate::hand_written;
+use crate::requests::{Body, SECRET, mix};
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Db {
-    Postgres,
-    Sqlite,
-}
+/// Pooled connections of each who is written by hand, over all of its processes.
+pub(crate) const CONNECTIONS_N: usize = 16;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 pub(crate) enum Contestant {
     HandWritten,
     VerifyOnly,
     Hooklatch,
     /// As `Hooklatch`, of a kind that goes by the content instead of the sender's id.
     ContentKeys,
+    FastApi,
+    Express,
 }
 
-struct Process(Child);
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        self.0.kill().unwrap();
-        self.0.wait().unwrap();
-    }
+/// How one is loaded.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct How {
+    pub(crate) connections_n: usize,
+    pub(crate) pace: Pace,
+    pub(crate) warm_up: Duration,
+    pub(crate) window: Duration,
 }
 
 impl Contestant {
     pub(crate) fn title(self) -> &'static str {
         match self {
-            Self::HandWritten => "(a) hand-written, one transaction",
+            Self::HandWritten => "(a) axum + sqlx by hand",
             Self::VerifyOnly => "(b) Hooklatch, verification alone",
             Self::Hooklatch => "(c) Hooklatch, admitted",
             Self::ContentKeys => "(d) the same, content keys",
+            Self::FastApi => "(e) FastAPI + asyncpg",
+            Self::Express => "(f) Express + pg",
         }
     }
 
-    pub(crate) async fn measure(
-        self,
-        db: Db,
-        connections_n: usize,
-        warm_up: Duration,
-        window: Duration,
-    ) -> Measured {
-        let folder = tempfile::tempdir().unwrap();
-        let server = std::env::var("HOOKLATCH_TEST_POSTGRES_URL").unwrap_or_default();
-        let name = format!("hooklatch_bench_{:x}", fastrand::u32(..));
-        let url = match db {
-            Db::Sqlite => format!("sqlite://{}", folder.path().join("bench.db").display()),
-            Db::Postgres => {
-                admin(&server, format!("CREATE DATABASE {name}")).await;
-                admin(&server, "CHECKPOINT".to_owned()).await;
-                format!("{}/{name}", server.rsplit_once('/').unwrap().0)
-            }
-        };
-        let (addr, silent) = (free_port(), TcpListener::bind("127.0.0.1:0").unwrap());
-        let process = Process(self.command(addr, &url, &silent, folder.path()).spawn().unwrap());
-        wait_for(addr).await;
-        let body = if self == Self::VerifyOnly { Body::Challenge } else { Body::Event };
-        let cpu_us = || cpu_us(process.0.id(), db);
-        let measured = load::run(addr, body, connections_n, (warm_up, window), cpu_us).await;
-        drop(process);
-        if db == Db::Postgres {
-            admin(&server, format!("DROP DATABASE {name} WITH (FORCE)")).await;
+    /// Whether it can be started here, and runs on this database.
+    pub(crate) fn is_there(self, db: Db) -> bool {
+        match self {
+            Self::FastApi => db == Db::Postgres && contestants().join("python/bin/uvicorn").exists(),
+            Self::Express => db == Db::Postgres && contestants().join("express/node_modules").exists(),
+            _ => true,
         }
+    }
+
+    /// On an empty database of its own, made for this and dropped.
+    pub(crate) async fn measure(self, db: Db, how: &How) -> Measured {
+        let scratch = Scratch::new().unwrap();
+        let database = Database::create(db, &scratch).await;
+        let measured = self.measure_on(&database, scratch, how, "").await;
+        database.drop().await;
         measured
     }
 
-    fn command(self, addr: SocketAddr, url: &str, silent: &TcpListener, folder: &std::path::Path) -> Command {
-        if self == Self::HandWritten {
-            let mut command = Command::new(std::env::current_exe().unwrap());
-            command.args(["--hand-written", &addr.to_string(), url]);
-            return command;
+    /// On this database; `more` is configuration of Hooklatch's.
+    pub(crate) async fn measure_on(
+        self,
+        database: &Database,
+        mut scratch: Scratch,
+        how: &How,
+        more: &str,
+    ) -> Measured {
+        if matches!(self, Self::HandWritten | Self::FastApi | Self::Express) {
+            hand_written::create_tables(&database.url).await;
         }
-        // The far side accepts and never answers, one call at a time: messages are written, and calls stay
-        // out of the way.
-        let config = format!(
-            "[server]\nlisten = \"{addr}\"\nconnections_n_max = 4096\n[admin]\nlisten = \"{}\"\n\
-             [database]\nurl = \"{url}\"\n[log]\nfilter = \"warn\"\n\
-             [outbox]\nlease_ms = 600000\n\
-             [destinations.silent]\nurl = \"http://{}\"\ntimeout_ms = 590000\nconcurrency_n = 1\n\
-             [providers.stripe]\nsecrets = [\"{SECRET}\"]\n[[providers.stripe.routes]]\non = [\"*\"]\nto = \"silent\"\n\
-             [providers.slack]\nsecrets = [\"{SECRET}\"]\n",
-            free_port(),
-            silent.local_addr().unwrap()
-        );
-        let file = folder.join("hooklatch.toml");
-        let kinds = if self == Self::ContentKeys { content_kind(folder) } else { "" };
-        std::fs::write(&file, format!("{config}{kinds}")).unwrap();
-        let mut command = Command::new(env!("CARGO_BIN_EXE_hooklatch"));
-        command.args(["serve", "--config"]).arg(file).current_dir(folder).stdout(Stdio::null());
-        command
+        let mut command = self.command(&scratch, &database.url, more);
+        scratch.start(&mut command).unwrap();
+        wait_for_answers(scratch.addr());
+        let postmaster = (database.db == Db::Postgres).then(|| server_port().and_then(listener_of).unwrap());
+        let load = Load {
+            addr: scratch.addr(),
+            connections_n: how.connections_n,
+            pace: how.pace,
+            warm_up: how.warm_up,
+            until: Until::Elapsed(how.window),
+            timeout: Duration::from_secs(30),
+            watched: Watched { server: scratch.process_id(), database: postmaster },
+        };
+        let body = if self == Self::VerifyOnly { Body::Challenge } else { Body::Event };
+        let measured = run(&load, |_| mix(body)).await.unwrap();
+        let bad: Vec<_> = measured.answers.iter().filter(|(word, _)| !word.starts_with("200")).collect();
+        assert!(measured.errors_n == 0 && bad.is_empty(), "{}: {:?}", self.title(), measured.answers);
+        measured
+    }
+
+    fn command(self, scratch: &Scratch, url: &str, more: &str) -> Command {
+        let workers_n = std::thread::available_parallelism().map_or(1, usize::from);
+        let each_n = (CONNECTIONS_N / workers_n).max(1).to_string();
+        let (addr, port) = (scratch.addr(), scratch.addr().port().to_string());
+        match self {
+            Self::HandWritten => {
+                let mut command = Command::new(std::env::current_exe().unwrap());
+                command.args(["--hand-written", &addr.to_string(), url]);
+                command
+            }
+            Self::FastApi => {
+                let mut command = Command::new(contestants().join("python/bin/uvicorn"));
+                command.args(["receiver:app", "--app-dir"]).arg(contestants().join("fastapi"));
+                command.args(["--host", "127.0.0.1", "--port", &port, "--workers", &workers_n.to_string()]);
+                command.args([
+                    "--loop",
+                    "uvloop",
+                    "--http",
+                    "httptools",
+                    "--no-access-log",
+                    "--log-level",
+                    "warning",
+                ]);
+                command.envs([("DATABASE", url), ("SECRET", SECRET), ("CONNECTIONS_N", &each_n)]);
+                command
+            }
+            Self::Express => {
+                let mut command = Command::new("node");
+                command.arg(contestants().join("express/receiver.mjs")).env("NODE_ENV", "production");
+                command.envs([
+                    ("DATABASE", url),
+                    ("SECRET", SECRET),
+                    ("CONNECTIONS_N", &each_n),
+                    ("PORT", &port),
+                ]);
+                command.env("WORKERS_N", workers_n.to_string());
+                command
+            }
+            Self::VerifyOnly | Self::Hooklatch | Self::ContentKeys => {
+                let kinds = if self == Self::ContentKeys { content_kind(scratch.folder()) } else { "" };
+                let secrets = format!(
+                    "secrets = [\"{SECRET}\"]\n[providers.slack]\nsecrets = [\"{SECRET}\"]\n{more}{kinds}"
+                );
+                let config = scratch.config(url, "stripe", &secrets).unwrap();
+                let mut command = Command::new(env!("CARGO_BIN_EXE_hooklatch"));
+                command.args(["serve", "--config"]).arg(scratch.write_config(&config).unwrap());
+                command
+            }
+        }
     }
 }
 
+/// Where `scripts/bench compare` puts what it installs.
+fn contestants() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("target/contestants")
+}
+
 /// Stripe's kind once more in `folder`, told apart by content; what the configuration says about it.
-fn content_kind(folder: &std::path::Path) -> &'static str {
+fn content_kind(folder: &Path) -> &'static str {
     let spec = include_str!("../../providers/stripe/provider.toml");
     let spec = spec.replacen("\nkind =", "\nreplaces_builtin = true\nkind =", 1);
     let (before, identity) = spec.split_once("is = \"sender\"").unwrap();
@@ -112,50 +165,19 @@ fn content_kind(folder: &std::path::Path) -> &'static str {
     "[kinds]\nfolder = \"kinds\"\n"
 }
 
-async fn admin(server: &str, sql: String) {
-    let mut db = PgConnection::connect(server).await.unwrap();
-    sqlx::raw_sql(AssertSqlSafe(sql)).execute(&mut db).await.unwrap();
-}
-
-fn free_port() -> SocketAddr {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
-}
-
-async fn wait_for(addr: SocketAddr) {
+/// Until several connections in a row got an answer: a port may be open before all workers behind it are there.
+fn wait_for_answers(addr: SocketAddr) {
     let started = Instant::now();
-    while tokio::net::TcpStream::connect(addr).await.is_err() {
-        assert!(started.elapsed() < Duration::from_secs(20), "nobody listens on {addr}");
-        tokio::time::sleep(Duration::from_millis(20)).await;
+    let mut answered_n = 0;
+    while answered_n < 20 {
+        assert!(started.elapsed() < Duration::from_secs(30), "nobody answers on {addr}");
+        let asked = TcpStream::connect(addr).and_then(|mut stream| {
+            stream.set_read_timeout(Some(Duration::from_secs(10)))?;
+            stream.write_all(
+                b"POST /webhooks/stripe HTTP/1.1\r\nhost: localhost\r\ncontent-length: 2\r\n\r\n{}",
+            )?;
+            stream.read(&mut [0; 12])
+        });
+        answered_n = if asked.is_ok_and(|bytes| bytes > 0) { answered_n + 1 } else { 0 };
     }
-}
-
-/// CPU time of the server's process and of everything called `postgres`, in microseconds. Linux only; 0
-/// elsewhere.
-fn cpu_us(server: u32, db: Db) -> u64 {
-    let mut ticks = ticks_of(&server.to_string(), false);
-    if db == Db::Postgres {
-        for entry in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
-            let pid = entry.file_name().to_string_lossy().into_owned();
-            let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
-            if name.trim() == "postgres" {
-                ticks += ticks_of(&pid, true);
-            }
-        }
-    }
-    // A tick is a hundredth of a second on every Linux that matters here.
-    ticks * 10_000
-}
-
-/// User and system time of a process in ticks, with that of its ended children if they count.
-fn ticks_of(pid: &str, with_children: bool) -> u64 {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    let fields: Vec<u64> = stat
-        .rsplit(')')
-        .next()
-        .unwrap_or_default()
-        .split_whitespace()
-        .map(|field| field.parse().unwrap_or(0))
-        .collect();
-    let wanted = if with_children { 11..15 } else { 11..13 };
-    fields.get(wanted).map_or(0, |times| times.iter().sum())
 }

@@ -15,8 +15,10 @@ use sqlx::postgres::{PgPool, PgPoolOptions};
 use sqlx::sqlite::{
     SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteSynchronous,
 };
+use sqlx::{Connection, SqliteConnection};
 
-use crate::load::SECRET;
+use crate::contestant::CONNECTIONS_N;
+use crate::requests::SECRET;
 
 const TABLES: [&str; 2] = [
     "CREATE TABLE processed_webhook_events (provider TEXT NOT NULL, event_id TEXT NOT NULL, type TEXT NOT NULL,
@@ -36,31 +38,45 @@ struct Event<'a> {
     event_type: &'a str,
 }
 
+/// Makes the tables of everybody who is written by hand, unless they are there.
+pub(crate) async fn create_tables(database_url: &str) {
+    if database_url.starts_with("postgres") {
+        let mut db = sqlx::PgConnection::connect(database_url).await.unwrap();
+        for table in TABLES {
+            sqlx::query(table).execute(&mut db).await.unwrap();
+        }
+        return;
+    }
+    let mut db = SqliteConnection::connect_with(&sqlite(database_url)).await.unwrap();
+    for table in TABLES {
+        let table = table.replace("BYTEA", "BLOB");
+        sqlx::query(sqlx::AssertSqlSafe(table)).execute(&mut db).await.unwrap();
+    }
+    db.close().await.unwrap();
+}
+
+fn sqlite(database_url: &str) -> SqliteConnectOptions {
+    SqliteConnectOptions::from_str(database_url)
+        .unwrap()
+        .create_if_missing(true)
+        .journal_mode(SqliteJournalMode::Wal)
+        .synchronous(SqliteSynchronous::Full)
+        .busy_timeout(std::time::Duration::from_secs(30))
+}
+
 /// Serves on `listen` until it is killed.
 pub(crate) fn serve(listen: &str, database_url: &str) {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         let router = if database_url.starts_with("postgres") {
-            let pool = PgPoolOptions::new().max_connections(16).connect(database_url).await.unwrap();
-            for table in TABLES {
-                sqlx::query(table).execute(&pool).await.unwrap();
-            }
+            let connections_n = u32::try_from(CONNECTIONS_N).unwrap();
+            let pool =
+                PgPoolOptions::new().max_connections(connections_n).connect(database_url).await.unwrap();
             Router::new().route("/webhooks/stripe", post(on_postgres)).with_state(pool)
         } else {
-            let options = SqliteConnectOptions::from_str(database_url)
-                .unwrap()
-                .create_if_missing(true)
-                .journal_mode(SqliteJournalMode::Wal)
-                .synchronous(SqliteSynchronous::Full)
-                .busy_timeout(std::time::Duration::from_secs(30));
             // One writer: more connections would only wait for each other's lock.
-            let pool = SqlitePoolOptions::new().max_connections(1).connect_with(options).await.unwrap();
-            for table in TABLES {
-                sqlx::query(sqlx::AssertSqlSafe(table.replace("BYTEA", "BLOB")))
-                    .execute(&pool)
-                    .await
-                    .unwrap();
-            }
+            let pool =
+                SqlitePoolOptions::new().max_connections(1).connect_with(sqlite(database_url)).await.unwrap();
             Router::new().route("/webhooks/stripe", post(on_sqlite)).with_state(pool)
         };
         let listener = tokio::net::TcpListener::bind(listen).await.unwrap();
@@ -68,9 +84,16 @@ pub(crate) fn serve(listen: &str, database_url: &str) {
     });
 }
 
+/// How far a signed time may be from ours. Seconds.
+const TOLERANCE_S: i64 = 300;
+
 fn verified(headers: &HeaderMap, body: &[u8]) -> Option<()> {
     let header = headers.get("stripe-signature")?.to_str().ok()?;
     let (timestamp, signature) = header.strip_prefix("t=")?.split_once(",v1=")?;
+    let now_s = hooklatch::types::Clock::system().now_ms() / 1_000;
+    if now_s.abs_diff(timestamp.parse().ok()?) > TOLERANCE_S.unsigned_abs() {
+        return None;
+    }
     let mut mac = Hmac::<Sha256>::new_from_slice(SECRET.as_bytes()).ok()?;
     mac.update(timestamp.as_bytes());
     mac.update(b".");

@@ -1,9 +1,12 @@
-//! Messages a second through lease, HTTP and settlement, against the same far side called directly with the
-//! same concurrency: a ratio within one run, on SQLite and (with `HOOKLATCH_TEST_POSTGRES_URL`) PostgreSQL.
+//! Messages a second through the outbox against the same far side called directly with the same concurrency: ratios
+//! within one run, on SQLite and (with `HOOKLATCH_TEST_POSTGRES_URL`) PostgreSQL. Through a claim, HTTP and settlement;
+//! and handed over in memory by admission, which saves the claim.
 //!
-//!   scripts/postgres -- cargo bench --bench outbox
-//!   scripts/postgres -- cargo bench --bench outbox -- history     cost of a message after 10 k, 1 M, 5 M others
-//!   scripts/peers; scripts/postgres -- cargo bench --bench outbox -- peers    against another engine
+//!   scripts/bench outbox                  both databases, 5 rounds
+//!   scripts/bench outbox fair             eight good destinations, alone and beside a dead and a slow one
+//!   scripts/bench outbox history          cost of a message after 10 k, 1 M, 5 M others
+//!   scripts/bench outbox peers            against another engine (`scripts/peers` installs it)
+//!   cargo bench --bench outbox -- --db sqlite --rounds 3
 #![expect(
     clippy::unwrap_used,
     clippy::print_stdout,
@@ -12,302 +15,185 @@
     reason = "a bench"
 )]
 
+mod engine;
+mod far_side;
 mod history;
 mod peers;
+mod tables;
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Instant;
+use std::sync::atomic::AtomicUsize;
+use std::time::{Duration, Instant};
 
-use axum::Router;
-use axum::extract::State;
-use bytes::Bytes;
-use hooklatch::config::{
-    DestinationConfig, Format, HttpConfig, OutboxConfig, RetryConfig, Target, UnknownPolicy,
-};
-use hooklatch::outbox::Outbox;
-use hooklatch::store::{NewMessage, Store, StoreSettings};
-use hooklatch::types::{Clock, EventKey, EventState, IncomingEvent, Name};
-use sha2::{Digest, Sha256};
-use sqlx::{AssertSqlSafe, Connection, PgConnection};
+use hooklatch::bench::{CpuUs, Spread, Watched, listener_of};
+use hooklatch::types::Name;
+
+use engine::{config, drain};
+use far_side::{Client, call_directly};
+use tables::{Tables, Written};
 
 const MESSAGES_N: usize = 20_000;
 const CONCURRENCY_N: u32 = 64;
-const ROUNDS_N: usize = 3;
+
+/// Calls a second, and CPU time of this process and of PostgreSQL for each. Microseconds.
+#[derive(Debug, Clone, Copy)]
+struct Figures {
+    per_second: f64,
+    cpu_us: f64,
+}
 
 fn main() {
     drop(rustls::crypto::ring::default_provider().install_default());
+    let args: Vec<String> = std::env::args().collect();
+    let has = |word: &str| args.iter().any(|arg| arg == word);
+    let after = |word: &str| args.iter().position(|arg| arg == word).map(|at| args[at + 1].as_str());
+    let quick_n = if has("--quick") { 2 } else { 5 };
+    let rounds_n = after("--rounds").map_or(quick_n, |n| n.parse().unwrap());
+    let server = std::env::var("HOOKLATCH_TEST_POSTGRES_URL").ok();
     let runtime = tokio::runtime::Runtime::new().unwrap();
     runtime.block_on(async {
-        let (url, calls_n) = far_side().await;
-        for is_postgres in [false, true] {
-            let Ok(server) = std::env::var("HOOKLATCH_TEST_POSTGRES_URL")
-                .or_else(|no| if is_postgres { Err(no) } else { Ok(String::new()) })
-            else {
+        let (url, calls_n) = far_side::start().await;
+        for db in ["sqlite", "postgres"] {
+            let server = (db == "postgres").then_some(server.as_deref());
+            if after("--db").is_some_and(|wanted| wanted != db) {
+                continue;
+            }
+            if server == Some(None) {
                 println!("PostgreSQL: HOOKLATCH_TEST_POSTGRES_URL is not set");
                 continue;
-            };
-            let server = is_postgres.then_some(server.as_str());
-            let args: Vec<String> = std::env::args().collect();
-            if args.iter().any(|arg| arg == "history") {
-                history::measure(&url, &calls_n, server).await;
-            } else if args.iter().any(|arg| arg == "peers") {
-                against_peers(&url, &calls_n, server).await;
+            }
+            let server = server.flatten();
+            if has("history") {
+                history::measure(&url, &calls_n, server, rounds_n).await;
+            } else if has("peers") {
+                against_peers(&url, &calls_n, server, rounds_n).await;
+            } else if has("fair") {
+                beside_bad_ones(&url, &calls_n, server, rounds_n).await;
             } else {
-                against_direct_calls(&url, &calls_n, server).await;
+                against_direct_calls(&url, &calls_n, server, rounds_n).await;
             }
         }
     });
 }
 
-async fn against_direct_calls(url: &str, calls_n: &AtomicUsize, server: Option<&str>) {
-    let name = if server.is_some() { "PostgreSQL" } else { "SQLite" };
-    let (mut ratios, mut fair) = (Vec::new(), Vec::new());
-    for _ in 0..ROUNDS_N {
-        let direct = direct(url).await;
-        let through = through(url, calls_n, server).await;
-        println!("directly {direct:.0}/s, through the outbox {through:.0}/s");
-        ratios.push(through / direct);
-        let alone = among_others(url, calls_n, server, false).await;
-        let beside = among_others(url, calls_n, server, true).await;
-        println!("eight alone {alone:.0}/s, beside a dead and a slow one {beside:.0}/s");
-        fair.push(beside / alone);
-    }
-    println!("{name}: outbox / direct {}", spread(ratios));
-    println!("{name}: eight beside a dead and a slow one / alone {}", spread(fair));
+fn title(server: Option<&str>) -> &'static str {
+    if server.is_some() { "PostgreSQL" } else { "SQLite" }
 }
 
-async fn against_peers(url: &str, calls_n: &AtomicUsize, server: Option<&str>) {
+async fn against_direct_calls(url: &str, calls_n: &AtomicUsize, server: Option<&str>, rounds_n: usize) {
+    let mut rounds: Vec<[Figures; 4]> = Vec::new();
+    for _ in 0..rounds_n {
+        let hyper = directly(Client::Hyper, url).await;
+        let claimed = through(url, calls_n, server, Written::Ready).await;
+        let handed = through(url, calls_n, server, Written::Leased).await;
+        let reqwest = directly(Client::Reqwest, url).await;
+        rounds.push([hyper, reqwest, claimed, handed]);
+    }
+    println!("\n{}, {MESSAGES_N} messages, {CONCURRENCY_N} at once, {rounds_n} rounds", title(server));
+    let names = ["directly, hyper", "directly, reqwest", "outbox, through a claim", "outbox, handed over"];
+    for (n, name) in names.into_iter().enumerate() {
+        let of = |what: fn(Figures) -> f64| Spread::of(rounds.iter().map(|round| what(round[n])));
+        println!(
+            "{name:<26} {:>26} calls/s, CPU {} µs a call",
+            of(|one| one.per_second).to_string(),
+            of(|one| one.cpu_us)
+        );
+    }
+    for (what, over, under) in [
+        ("through a claim / directly, hyper", 2, 0),
+        ("through a claim / directly, reqwest", 2, 1),
+        ("handed over / directly, hyper", 3, 0),
+        ("handed over / directly, reqwest", 3, 1),
+    ] {
+        let calls = Spread::of(rounds.iter().map(|round| round[over].per_second / round[under].per_second));
+        let cpu = Spread::of(rounds.iter().map(|round| round[under].cpu_us / round[over].cpu_us));
+        println!("{what:<40} calls {calls}, CPU the other way round {cpu}");
+    }
+}
+
+async fn against_peers(url: &str, calls_n: &AtomicUsize, server: Option<&str>, rounds_n: usize) {
     let Some(server) = server else { return };
     for (is_tuned, name) in [(false, "graphile-worker"), (true, "graphile-worker, tuned")] {
         let mut ratios = Vec::new();
-        for _ in 0..ROUNDS_N {
+        for _ in 0..rounds_n {
             let Some(peer) = peers::graphile_worker(server, url, is_tuned).await else {
                 println!("{name} is not installed, or failed: scripts/peers");
                 return;
             };
-            let through = through(url, calls_n, Some(server)).await;
+            let through = through(url, calls_n, Some(server), Written::Ready).await.per_second;
             println!("{name} {peer:.0}/s, through the outbox {through:.0}/s");
             ratios.push(through / peer);
         }
-        println!("PostgreSQL: outbox / {name} {}", spread(ratios));
+        println!("PostgreSQL: outbox / {name} {}", Spread::of(ratios.into_iter()));
     }
 }
 
-/// Median and range.
-fn spread(mut ratios: Vec<f64>) -> String {
-    ratios.sort_by(f64::total_cmp);
-    format!("{:.2} [{:.2}..{:.2}]", ratios[ROUNDS_N / 2], ratios[0], ratios[ROUNDS_N - 1])
-}
-
-/// A stub that counts.
-async fn far_side() -> (String, Arc<AtomicUsize>) {
-    async fn call(State(calls_n): State<Arc<AtomicUsize>>, _body: Bytes) -> &'static str {
-        calls_n.fetch_add(1, Ordering::Relaxed);
-        "{}"
+/// Eight good far sides, with a dead and a slow one beside them or alone: calls a second of the good ones.
+async fn beside_bad_ones(url: &str, calls_n: &AtomicUsize, server: Option<&str>, rounds_n: usize) {
+    let mut ratios = Vec::new();
+    for _ in 0..rounds_n {
+        let alone = among_others(url, calls_n, server, false).await;
+        let beside = among_others(url, calls_n, server, true).await;
+        println!("eight alone {alone:.0}/s, beside a dead and a slow one {beside:.0}/s");
+        ratios.push(beside / alone);
     }
-    let calls_n = Arc::new(AtomicUsize::new(0));
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let url = format!("http://{}/calls", listener.local_addr().unwrap());
-    let slow = || async {
-        tokio::time::sleep(std::time::Duration::from_secs(5)).await;
-        "{}"
-    };
-    let router = Router::new()
-        .route("/calls/slow", axum::routing::post(slow))
-        .fallback(call)
-        .with_state(Arc::clone(&calls_n));
-    tokio::spawn(async move { axum::serve(listener, router).await });
-    (url, calls_n)
+    println!(
+        "{}: eight beside a dead and a slow one / alone {}",
+        title(server),
+        Spread::of(ratios.into_iter())
+    );
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a figure")]
-fn per_second(n: usize, started: Instant) -> f64 {
-    n as f64 / started.elapsed().as_secs_f64()
+fn per_second(n: usize, took: Duration) -> f64 {
+    n as f64 / took.as_secs_f64()
 }
 
-async fn direct(url: &str) -> f64 {
-    let client = reqwest::Client::builder().no_proxy().tls_certs_only([]).build().unwrap();
-    let left_n = Arc::new(AtomicUsize::new(MESSAGES_N));
-    let started = Instant::now();
-    let mut callers = tokio::task::JoinSet::new();
-    for _ in 0..CONCURRENCY_N {
-        let (client, url, left_n) = (client.clone(), url.to_owned(), Arc::clone(&left_n));
-        callers.spawn(async move {
-            while left_n.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| n.checked_sub(1)).is_ok() {
-                let request = client.post(&url).header("idempotency-key", "k").body(BODY);
-                request.send().await.unwrap().bytes().await.unwrap();
-            }
-        });
-    }
-    while callers.join_next().await.is_some() {}
-    per_second(MESSAGES_N, started)
+/// This process, in which the far side is as well, and PostgreSQL.
+fn cpu(server: Option<&str>) -> CpuUs {
+    let port = server.and_then(|url| url.rsplit_once('/')?.0.rsplit_once(':')?.1.parse().ok());
+    Watched { server: None, database: port.and_then(listener_of) }.read()
 }
 
-const BODY: &str =
-    r#"{"id":"evt_1","type":"invoice.paid","data":{"object":{"id":"in_1","amount_paid":1999}}}"#;
-
-/// A store of its own for one measurement.
-struct Bench {
-    store: Store,
-    _folder: tempfile::TempDir,
-    url: String,
-    /// Server and name, to be dropped.
-    database: Option<(String, String)>,
+#[expect(clippy::cast_precision_loss, reason = "a figure")]
+fn figures(used: CpuUs, took: Duration) -> Figures {
+    let us = used.generator.unwrap_or_default() + used.database.unwrap_or_default();
+    Figures { per_second: per_second(MESSAGES_N, took), cpu_us: us as f64 / MESSAGES_N as f64 }
 }
 
-impl Bench {
-    async fn new(server: Option<&str>) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let name = format!("hooklatch_bench_{:x}", fastrand::u32(..));
-        let url = match server {
-            None => format!("sqlite://{}", folder.path().join("bench.db").display()),
-            Some(server) => {
-                admin(server, format!("CREATE DATABASE {name}")).await;
-                format!("{}/{name}", server.rsplit_once('/').unwrap().0)
-            }
-        };
-        let store = Store::open(&StoreSettings { url: url.clone(), connections_n: 8 }).await.unwrap();
-        store.migrate().await.unwrap();
-        Self { store, url, _folder: folder, database: server.map(|server| (server.to_owned(), name)) }
-    }
-
-    /// Sends what waits until `calls_n` has risen by `wanted_n`; calls a second.
-    async fn drain(
-        &self,
-        to: BTreeMap<Name, DestinationConfig>,
-        calls_n: &AtomicUsize,
-        wanted_n: usize,
-    ) -> f64 {
-        let config = OutboxConfig { lease_ms: 30_000, poll_ms: 1_000, stop_timeout_ms: 0 };
-        let outbox =
-            Outbox::new(self.store.clone(), Clock::system(), config, to, "bench".to_owned()).unwrap();
-        let (stop, stopping) = tokio::sync::watch::channel(false);
-        let before_n = calls_n.load(Ordering::Relaxed);
-        let started = Instant::now();
-        let running = tokio::spawn(outbox.run(stopping));
-        while calls_n.load(Ordering::Relaxed) < before_n + wanted_n {
-            tokio::time::sleep(std::time::Duration::from_millis(2)).await;
-        }
-        let rate = per_second(wanted_n, started);
-        stop.send_replace(true);
-        running.await.unwrap();
-        rate
-    }
-
-    async fn close(self) {
-        self.store.close().await;
-        if let Some((server, name)) = self.database {
-            admin(&server, format!("DROP DATABASE {name} WITH (FORCE)")).await;
-        }
-    }
+async fn directly(client: Client, url: &str) -> Figures {
+    let (before, started) = (cpu(None), Instant::now());
+    call_directly(client, url, MESSAGES_N, CONCURRENCY_N).await;
+    figures(cpu(None).since(before), started.elapsed())
 }
 
-fn config(url: &str, concurrency_n: u32) -> DestinationConfig {
-    DestinationConfig {
-        url: url.to_owned(),
-        headers: BTreeMap::new(),
-        unknown: UnknownPolicy::Retry,
-        timeout_ms: 10_000,
-        concurrency_n,
-        retry: RetryConfig { first_ms: 1_000, max_ms: 1_000, attempts_n: 5, age_max_ms: 3_600_000 },
-        retry_after_max_ms: 1_000,
-        key_valid_for_ms: 86_400_000,
-        rate_per_s: 0,
-        breaker_failures_n: 20,
-        breaker_open_ms: 1_000,
-        target: Target::Http,
-        format: Format::Raw,
-        statuses: BTreeMap::new(),
-        sign_secret: None,
-        heartbeat: false,
-        http: HttpConfig::default(),
-    }
-}
-
-async fn through(url: &str, calls_n: &AtomicUsize, server: Option<&str>) -> f64 {
-    let bench = Bench::new(server).await;
-    fill(&bench.store, &["far"], MESSAGES_N, 0).await;
+async fn through(url: &str, calls_n: &AtomicUsize, server: Option<&str>, written: Written) -> Figures {
+    let mut tables = Tables::new(server).await;
+    let first = tables.fill(&["far"], MESSAGES_N as u64, written).await;
     let to = BTreeMap::from([(Name::parse("far").unwrap(), config(url, CONCURRENCY_N))]);
-    let rate = bench.drain(to, calls_n, MESSAGES_N).await;
-    bench.close().await;
-    rate
+    let before = cpu(server);
+    let handed = (written == Written::Leased).then_some(first);
+    let took = drain(&tables, to, calls_n, MESSAGES_N, handed).await;
+    let used = cpu(server).since(before);
+    assert_eq!(tables.open_n().await, 0, "all are settled once it has stopped");
+    tables.close().await;
+    figures(used, took)
 }
 
-/// Eight good far sides, with a dead and a slow one beside them or alone; calls a second of the good ones.
 async fn among_others(url: &str, calls_n: &AtomicUsize, server: Option<&str>, has_bad: bool) -> f64 {
     const GOOD: [&str; 8] = ["g1", "g2", "g3", "g4", "g5", "g6", "g7", "g8"];
     const EACH_N: usize = 2_500;
-    let bench = Bench::new(server).await;
-    fill(&bench.store, &GOOD, EACH_N, 0).await;
-    let mut to: BTreeMap<Name, DestinationConfig> =
+    let mut tables = Tables::new(server).await;
+    tables.fill(&GOOD, EACH_N as u64, Written::Ready).await;
+    let mut to: BTreeMap<Name, _> =
         GOOD.iter().map(|name| (Name::parse(name).unwrap(), config(url, 8))).collect();
     if has_bad {
-        fill(&bench.store, &["dead", "slow"], EACH_N, 0).await;
+        tables.fill(&["dead", "slow"], EACH_N as u64, Written::Ready).await;
         to.insert(Name::parse("dead").unwrap(), config("http://127.0.0.1:9/", 8));
         to.insert(Name::parse("slow").unwrap(), config(&format!("{url}/slow"), 8));
     }
-    let rate = bench.drain(to, calls_n, GOOD.len() * EACH_N).await;
-    bench.close().await;
-    rate
-}
-
-async fn admin(server: &str, sql: String) {
-    let mut db = PgConnection::connect(server).await.unwrap();
-    sqlx::raw_sql(AssertSqlSafe(sql)).execute(&mut db).await.unwrap();
-}
-
-/// `n` waiting messages for each destination; `round` makes their ids others than those of another round.
-async fn fill(store: &Store, destinations: &[&str], n: usize, round: usize) {
-    for (destination, from) in
-        destinations.iter().flat_map(|to| (0..n).step_by(500).map(move |from| (*to, from)))
-    {
-        let key = |n: usize| EventKey {
-            provider: Name::parse("stripe").unwrap(),
-            event_id: format!("evt_{destination}_{round}_{n}"),
-        };
-        let events: Vec<IncomingEvent> = (from..from + 500)
-            .map(|n| IncomingEvent {
-                key: key(n),
-                event_type: "invoice.paid".to_owned(),
-                digest: Sha256::digest(BODY).into(),
-                identity: "sender/1".to_owned(),
-                window_ms: None,
-                is_window_renewed: false,
-                on_conflict: hooklatch::types::OnConflict::Keep,
-                replay_key: None,
-                object: None,
-                created_at_ms: None,
-                received_at_ms: 1,
-                body: Bytes::from_static(BODY.as_bytes()),
-                payload: Bytes::from_static(BODY.as_bytes()),
-                headers: r#"{"content-type":"application/json"}"#.into(),
-                unreadable: None,
-            })
-            .collect();
-        let messages: Vec<NewMessage> = (from..from + 500)
-            .map(|n| NewMessage {
-                message_id: uuid::Uuid::now_v7().to_string(),
-                key: key(n),
-                event_type: "invoice.paid".to_owned(),
-                generation: 0,
-                effect_name: destination.to_owned(),
-                idempotency_key: format!("key-{destination}-{round}-{n}"),
-                destination: destination.to_owned(),
-                method: "POST".to_owned(),
-                path: String::new(),
-                headers: BTreeMap::new(),
-                body: None,
-                lane: None,
-                created_at_ms: 1,
-                lease: None,
-            })
-            .collect();
-        let mut tx = store.admission_begin().await.unwrap();
-        let borrowed: Vec<&IncomingEvent> = events.iter().collect();
-        tx.events_insert(&borrowed, &vec![EventState::Done; events.len()]).await.unwrap();
-        tx.messages_insert(&messages).await.unwrap();
-        tx.commit().await.unwrap();
-    }
+    let wanted_n = GOOD.len() * EACH_N;
+    let took = drain(&tables, to, calls_n, wanted_n, None).await;
+    tables.close().await;
+    per_second(wanted_n, took)
 }

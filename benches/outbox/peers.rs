@@ -3,7 +3,8 @@
 use std::path::Path;
 use std::process::Command;
 
-use super::{BODY, Bench, CONCURRENCY_N, MESSAGES_N};
+use super::tables::{BODY, Tables};
+use super::{CONCURRENCY_N, MESSAGES_N};
 
 /// Calls a second of graphile-worker, with its defaults or tuned for throughput; `None` when it is not installed.
 pub(super) async fn graphile_worker(server: &str, url: &str, is_tuned: bool) -> Option<f64> {
@@ -11,8 +12,8 @@ pub(super) async fn graphile_worker(server: &str, url: &str, is_tuned: bool) -> 
     if !folder.join("node_modules").exists() {
         return None;
     }
-    let bench = Bench::new(Some(server)).await;
-    let (database_server, name) = bench.database.clone()?;
+    let tables = Tables::new(Some(server)).await;
+    let (database_server, name) = tables.database.clone()?;
     let database = format!("{}/{name}", database_server.rsplit_once('/')?.0);
     let url = url.to_owned();
     // The stub runs on this runtime: waiting for the other process must not stop it.
@@ -27,6 +28,6 @@ pub(super) async fn graphile_worker(server: &str, url: &str, is_tuned: bool) -> 
         command.output()
     });
     let output = run.await.ok()?.ok()?;
-    bench.close().await;
+    tables.close().await;
     String::from_utf8_lossy(&output.stdout).trim().parse().ok()
 }

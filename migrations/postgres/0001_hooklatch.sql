@@ -17,6 +17,9 @@ CREATE TABLE schema_floor (
 );
 INSERT INTO schema_floor (one, version) VALUES (1, 1);
 
+-- Large tables are vacuumed after a fiftieth of them was deleted, not after a fifth: what was pruned makes room for what
+-- comes.
+
 -- Keys and outcomes -----------------------------------------------------------------------------------------------
 
 -- A node draws 4,096 event numbers at once. Gaps are fine; numbers follow time to a few seconds.
@@ -50,7 +53,7 @@ CREATE TABLE processed_webhook_events (
     replay_key      BYTEA,
     error           TEXT COLLATE "C",
     PRIMARY KEY (provider, event_id)
-);
+) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_insert_scale_factor = 0.05);
 CREATE UNIQUE INDEX processed_webhook_events_seq ON processed_webhook_events (event_seq);
 CREATE UNIQUE INDEX processed_webhook_events_replay ON processed_webhook_events (provider, replay_key)
     WHERE replay_key IS NOT NULL;
@@ -92,7 +95,7 @@ CREATE TABLE webhook_payloads (
     shard     SMALLINT NOT NULL,
     headers   TEXT COLLATE "C" NOT NULL,
     body      BYTEA    NOT NULL
-);
+) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_insert_scale_factor = 0.05, toast.autovacuum_vacuum_scale_factor = 0.02);
 
 -- What is to be sent, where that is not a POST of the event's own bytes: a message without a row here is one.
 CREATE TABLE outbox_contents (
@@ -103,7 +106,7 @@ CREATE TABLE outbox_contents (
     headers    TEXT COLLATE "C" NOT NULL,
     -- NULL: the event's own bytes.
     body       BYTEA
-);
+) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_insert_scale_factor = 0.05, toast.autovacuum_vacuum_scale_factor = 0.02);
 
 -- The queue ----------------------------------------------------------------------------------------------------------
 
@@ -184,7 +187,7 @@ CREATE TABLE outbox_finished (
     lane             TEXT COLLATE "C",
     last_result      TEXT COLLATE "C",
     last_error       TEXT COLLATE "C"
-);
+) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_insert_scale_factor = 0.05);
 
 -- Attempts that say more than the message's own row does: those that did not end done, those after them, and those with
 -- a piece of the answer. The one under way is told by the queue, a first one that went well by `outbox_finished`.
@@ -200,7 +203,7 @@ CREATE TABLE outbox_attempts (
     error          TEXT COLLATE "C",
     response       TEXT COLLATE "C",
     PRIMARY KEY (message_id, attempt_n)
-);
+) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_insert_scale_factor = 0.05);
 
 -- What people decided.
 CREATE TABLE audit_log (
@@ -253,6 +256,21 @@ CREATE TABLE taught_secrets (
     provider     TEXT COLLATE "C" NOT NULL PRIMARY KEY,
     secret       TEXT COLLATE "C" NOT NULL,
     taught_at_ms BIGINT NOT NULL
+);
+
+-- Which node prunes: one at a time.
+CREATE TABLE retention_lease (
+    one      BIGINT NOT NULL PRIMARY KEY CHECK (one = 1),
+    node     TEXT COLLATE "C" NOT NULL,
+    until_ms BIGINT NOT NULL
+);
+INSERT INTO retention_lease (one, node, until_ms) VALUES (1, '', 0);
+
+-- How far the ids that are kept for so many days have been walked: whoever prunes next goes on there.
+CREATE TABLE retention_marks (
+    days        BIGINT NOT NULL PRIMARY KEY,
+    event_seq   BIGINT NOT NULL,
+    begun_at_ms BIGINT NOT NULL
 );
 
 -- All messages with their events, finished or not, for whoever looks.

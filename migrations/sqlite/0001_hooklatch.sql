@@ -257,6 +257,21 @@ CREATE TABLE taught_secrets (
     taught_at_ms INTEGER NOT NULL
 ) STRICT;
 
+-- Which node prunes: one at a time.
+CREATE TABLE retention_lease (
+    one      INTEGER NOT NULL PRIMARY KEY CHECK (one = 1),
+    node     TEXT NOT NULL,
+    until_ms INTEGER NOT NULL
+) STRICT;
+INSERT INTO retention_lease (one, node, until_ms) VALUES (1, '', 0);
+
+-- How far the ids that are kept for so many days have been walked: whoever prunes next goes on there.
+CREATE TABLE retention_marks (
+    days        INTEGER NOT NULL PRIMARY KEY,
+    event_seq   INTEGER NOT NULL,
+    begun_at_ms INTEGER NOT NULL
+) STRICT;
+
 -- All messages with their events, finished or not, for whoever looks.
 CREATE VIEW outbox_messages AS
 SELECT m.message_id, e.event_seq, e.provider, e.event_id, e.event_type, m.generation,

@@ -3,10 +3,13 @@
 //! Exit codes: 0 fine, 1 what was asked about is not (or the command failed), 2 usage. What a program may
 //! read goes to stdout, everything else to stderr.
 
+mod bench;
 mod check;
 mod docs;
+mod erase;
 mod explain;
 mod messages;
+mod prune;
 mod retention;
 mod send;
 mod serve;
@@ -59,6 +62,8 @@ enum Command {
     Sign(sign::SignArgs),
     /// Send signed samples to a running server.
     Send(send::SendArgs),
+    /// Load a running server, or one of its own, and say how fast it is.
+    Bench(bench::BenchArgs),
     /// Say why a saved request is or is not believed.
     Explain(explain::ExplainArgs),
     /// Judge files of signed requests.
@@ -71,6 +76,10 @@ enum Command {
     Destinations(messages::DestinationsArgs),
     /// Show the secret that a sender taught a running server while its provider was pairing: once.
     Taught(taught::TaughtArgs),
+    /// Delete the bytes of events, and what was made of them; their ids, digests and outcomes stay.
+    Erase(erase::EraseArgs),
+    /// Delete what is older than `[retention]` says, as a running server does by itself.
+    Prune(prune::PruneArgs),
     /// Ask a running server whether it is ready (for container health checks).
     Health {
         /// The operator side.
@@ -91,12 +100,15 @@ pub fn main(own: Vec<Provider>) -> ExitCode {
         Command::Providers(args) => check::providers(&args, file, &kinds),
         Command::Sign(args) => sign::sign(&args, file, &kinds),
         Command::Send(args) => send::send(&args, file, &kinds),
+        Command::Bench(args) => bench::bench(&args, file, &kinds),
         Command::Explain(args) => explain::explain(&args, file, &kinds),
         Command::Vectors(args) => vectors::vectors(&args, &kinds),
         Command::Events(args) => messages::events(&args, file, &kinds),
         Command::Messages(args) => messages::messages(&args, file, &kinds),
         Command::Destinations(args) => messages::destinations(&args, file, &kinds),
         Command::Taught(args) => taught::taught(&args, file, &kinds),
+        Command::Erase(args) => erase::erase(&args, file, &kinds),
+        Command::Prune(args) => prune::prune(&args, file, &kinds),
         Command::Health { url } => send::health(&url),
     };
     result.unwrap_or_else(|error| {

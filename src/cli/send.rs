@@ -13,6 +13,7 @@ use tokio::task::JoinSet;
 
 use super::sign::{Signer, fresh_id, signer};
 use super::{Kinds, complain, runtime, say};
+use crate::bench::spoil;
 use crate::provider::filled_sample;
 use crate::types::Clock;
 use crate::verify::{SignAt, Signed};
@@ -123,14 +124,6 @@ fn requests(args: &SendArgs, signer: &Signer<'_>, url: &str) -> anyhow::Result<V
         fastrand::shuffle(&mut copies);
     }
     Ok(copies)
-}
-
-/// Changes a digit or letter, so that the body stays JSON.
-pub(super) fn spoil(body: &mut [u8]) {
-    // The last one: of a kind that signs fields, the first may belong to none of them.
-    if let Some(byte) = body.iter_mut().rev().find(|byte| byte.is_ascii_alphanumeric()) {
-        *byte = if *byte == b'e' { b'E' } else { *byte ^ 1 };
-    }
 }
 
 async fn send_all(url: String, requests: Vec<Copy>, concurrency: u32) -> anyhow::Result<Vec<Heard>> {

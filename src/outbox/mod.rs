@@ -16,10 +16,11 @@ mod policy;
 mod post;
 mod settle;
 mod watch;
+mod window;
 mod worker;
 
-pub use destinations::DestinationError;
 pub(crate) use destinations::http_client;
+pub use destinations::{BareCalls, DestinationError};
 pub use handover::Handover;
 pub use node::{Outbox, Waker};
 pub use watch::clock_offset_ms_max;

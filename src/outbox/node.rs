@@ -306,7 +306,7 @@ impl Shared {
         };
         drop(turn);
         let was_open = gate.is_open();
-        gate.ended(settlement.result, call, self.clock.ticks_ms());
+        gate.ended(settlement.result, settlement.http_status, call, self.clock.ticks_ms());
         drop(begun);
         if was_open {
             // A probe's answer decides what may be taken now.

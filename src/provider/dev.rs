@@ -58,11 +58,15 @@ pub fn filled_sample(sample: &str, id: &str, now_s: i64) -> String {
     let number = digits.trim_start_matches('0');
     let number = if number.is_empty() { "1" } else { number };
     let now = jiff::Timestamp::from_second(now_s).map(|at| at.to_string()).unwrap_or_default();
+    let filled = sample_line(sample).replace("__ID__", id).replace("__NUM__", number);
+    filled.replace("__NOW__", &now_s.to_string()).replace("__TIME__", &now)
+}
+
+/// A sample on one line, its placeholders left in.
+pub(crate) fn sample_line(sample: &str) -> String {
     // Forms and XML are on one line already, and their blanks mean something.
     let is_json = sample.trim_start().starts_with(['{', '[']);
-    let line = if is_json { one_line(sample) } else { sample.trim().to_owned() };
-    let filled = line.replace("__ID__", id).replace("__NUM__", number);
-    filled.replace("__NOW__", &now_s.to_string()).replace("__TIME__", &now)
+    if is_json { one_line(sample) } else { sample.trim().to_owned() }
 }
 
 /// JSON without the white space between its parts, everything else in its order.

@@ -68,6 +68,7 @@ mod look;
 mod message;
 mod migrations;
 mod numbers;
+mod retention;
 mod signal;
 
 use std::sync::{Arc, OnceLock};
@@ -82,6 +83,7 @@ pub use decision::{Act, Chosen, DECISION_N_MAX, Decided, Decision, Decree};
 pub use event::{DueEvent, EventCount, EventRow, EventUpdate, Latched};
 pub use evidence::{REJECTIONS_N_MAX, Rejection, SecretUse, Taught};
 pub use look::{AttemptRow, AuditRow, Filter, PauseRow};
+pub use retention::{Cuts, Found, Kind as PrunedKind, PRUNED_N_MAX, Place};
 pub use message::{
     BornLease, LeaseWant, LeasedMessage, LostClaims, MessageCount, MessageRow, NewMessage, SettleTo,
     Settlement,

@@ -20,6 +20,7 @@ mod age;
 mod api;
 mod app;
 mod bad_input;
+mod bench_command;
 mod broken_transactions;
 #[cfg(feature = "brokers")]
 mod brokers;

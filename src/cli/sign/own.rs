@@ -4,8 +4,8 @@
 
 use serde_json::{Map, Value, json};
 
-use super::super::send::spoil;
 use super::sample;
+use crate::bench::spoil;
 use crate::config::KindSettings;
 use crate::provider::{ActiveProvider, Provider, dev_secret, dev_settings, filled_sample};
 use crate::spec::{DevKey, Scheme, SettingForm, Spec};

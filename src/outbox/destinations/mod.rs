@@ -28,6 +28,7 @@ use crate::types::{Name, UnixMs};
 use super::gate::Gate;
 use super::policy::Answer;
 use broker::Broker;
+pub use http::BareCalls;
 use http::HttpDestination;
 pub(crate) use http::http_client;
 use query::Query;

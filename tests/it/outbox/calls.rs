@@ -351,8 +351,9 @@ async fn headers_that_never_end_leave_the_outcome_unknown(database: &Database) {
     let url = format!("http://{}/", listener.local_addr().unwrap());
     let mut talking = tokio::task::JoinSet::new();
     talking.spawn(async move {
-        use tokio::io::AsyncWriteExt;
+        use tokio::io::{AsyncReadExt, AsyncWriteExt};
         let (mut stream, _) = listener.accept().await.unwrap();
+        assert!(stream.read(&mut [0; 1024]).await.unwrap() > 0);
         let mut said = stream.write_all(b"HTTP/1.1 200 OK\r\n").await;
         while said.is_ok() {
             said = stream.write_all(b"x-more: and more\r\n").await;

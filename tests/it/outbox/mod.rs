@@ -67,6 +67,7 @@ impl Fixture {
             unknown,
             timeout_ms: 5_000,
             concurrency_n: 4,
+            adaptive: false,
             retry: RetryConfig { first_ms: 1_000, max_ms: 60_000, attempts_n: 3, age_max_ms: 80_000_000 },
             retry_after_max_ms: 600_000,
             key_valid_for_ms: 24 * 3_600_000,

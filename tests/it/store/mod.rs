@@ -8,6 +8,7 @@ mod lifecycle;
 mod message;
 mod plans;
 mod operator;
+mod retention;
 
 use std::sync::Arc;
 

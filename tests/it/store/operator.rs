@@ -3,9 +3,9 @@
 use hooklatch::store::{
     Act, Chosen, Decided, Decision, Decree, Filter, LeaseWant, SettleTo, Settlement, Store,
 };
-use hooklatch::types::{AttemptResult, MessageState};
+use hooklatch::types::{AttemptResult, EventState, MessageId, MessageState};
 
-use super::{admit, event, key, message, name};
+use super::{admit, call_key, candidates, event, key, message, name};
 use crate::database::{Database, on_both};
 
 on_both!(
@@ -15,7 +15,10 @@ on_both!(
     what_a_dead_worker_held_is_decided_about_when_its_lease_has_ended,
     several_are_decided_about_only_if_as_many_as_were_counted,
     messages_are_listed_newest_first_page_by_page,
-    answers_are_forgotten_in_time,
+    attempts_are_told_by_history_by_the_queue_and_by_the_finished_message,
+    what_a_person_ends_leaves_the_queue_with_its_last_words,
+    an_event_without_its_bytes_is_not_dispatched_again,
+    the_bytes_of_an_event_are_erased_and_what_became_of_it_stays,
     nothing_is_taken_for_a_paused_destination,
 );
 
@@ -25,13 +28,14 @@ fn decision(idempotency_key: &str) -> Decision<'_> {
 }
 
 /// A message to `billing` for `event_id` that stands in `to`; its id.
-async fn settled(store: &Store, event_id: &str, to: SettleTo) -> String {
-    admit(store, &event(event_id, event_id), &[message(event_id, "billing")]).await;
+async fn settled(store: &Store, event_id: &str, to: SettleTo) -> MessageId {
+    admit(store, &event(event_id, event_id), &[message("billing")]).await;
     let want = LeaseWant { destination: name("billing"), free_n: 1, key_valid_for_ms: 10_000 };
     let one = store.message_lease(&[want], 1_000, 30_000, "node-1").await.unwrap().remove(0);
     let settlement = Settlement {
-        message_id: one.message_id.clone(),
-        has_lane: one.has_lane,
+        message_id: one.message_id,
+        destination: one.destination.clone(),
+        lane: None,
         attempt_n: one.attempt_n,
         to,
         result: AttemptResult::Unknown,
@@ -48,38 +52,38 @@ async fn settled(store: &Store, event_id: &str, to: SettleTo) -> String {
 async fn a_decision_is_made_once_and_recorded(database: &Database) {
     let store = database.store().await;
     let id = settled(&store, "evt_1", SettleTo::Held).await;
-    let one = Chosen::One(id.clone());
+    let one = Chosen::One(id);
     let changed = Decided::Changed { messages_n: 1 };
     let decided = store.message_decide(&one, Act::Done, &decision("k1")).await.unwrap();
     assert_eq!(decided, Decree::New(changed.clone()));
-    let row = store.message_get(&id).await.unwrap().unwrap();
-    assert_eq!((row.state.as_str(), row.settled_at_ms, row.attempts_n), ("done", Some(9_000), 1));
+    let row = store.message_get(id).await.unwrap().unwrap();
+    assert_eq!((row.state.as_str(), row.finished_at_ms, row.attempts_n), ("done", Some(9_000), 1));
     assert_eq!(store.message_decide(&one, Act::Done, &decision("k1")).await.unwrap(), Decree::Again(changed));
     let other = Decision { digest: [7; 32], ..decision("k1") };
     assert_eq!(store.message_decide(&one, Act::Send, &other).await.unwrap(), Decree::KeyReused);
-    let audit = store.audit_list(&id).await.unwrap();
+    let audit = store.audit_list(id).await.unwrap();
     assert_eq!(audit.len(), 1, "{audit:?}");
     let said = (audit[0].actor.as_str(), audit[0].action.as_str(), audit[0].detail.as_str(), audit[0].at_ms);
     assert_eq!(said, ("ops", "message_done", "seen at the bank", 9_000));
-    let attempts = store.attempt_list(&id).await.unwrap();
+    let attempts = store.attempt_list(id).await.unwrap();
     assert_eq!(attempts[0].result.as_deref(), Some("unknown"), "what happened before stays as it was");
 }
 
 async fn what_a_worker_holds_or_is_done_is_not_decided_about(database: &Database) {
     let store = database.store().await;
     let done = settled(&store, "evt_1", SettleTo::Done).await;
-    admit(&store, &event("evt_2", "b"), &[message("evt_2", "billing")]).await;
+    admit(&store, &event("evt_2", "b"), &[message("billing")]).await;
     let want = LeaseWant { destination: name("billing"), free_n: 1, key_valid_for_ms: 10_000 };
     let leased = store.message_lease(&[want], 1_000, 30_000, "node-1").await.unwrap().remove(0).message_id;
-    for (id, state) in [(&done, "done"), (&leased, "leased")] {
+    for (id, state) in [(done, "done"), (leased, "leased")] {
         for act in [Act::Send, Act::Done, Act::Discard] {
-            let decided = store.message_decide(&Chosen::One(id.clone()), act, &decision("k")).await.unwrap();
+            let decided = store.message_decide(&Chosen::One(id), act, &decision("k")).await.unwrap();
             assert_eq!(decided, Decree::New(Decided::NotAllowed { state: state.to_owned() }), "{act:?}");
         }
-        assert_eq!(store.message_get(id).await.unwrap().unwrap().state, state);
+        assert_eq!(store.message_get(id).await.unwrap().unwrap().state.as_str(), state);
         assert_eq!(store.audit_list(id).await.unwrap(), []);
     }
-    let nobody = Chosen::One("nobody".to_owned());
+    let nobody = Chosen::One(MessageId::from_column(7));
     let decided = store.message_decide(&nobody, Act::Send, &decision("k")).await.unwrap();
     assert_eq!(decided, Decree::New(Decided::NotFound));
 }
@@ -88,19 +92,20 @@ async fn what_a_dead_worker_held_is_decided_about_when_its_lease_has_ended(datab
     let store = database.store().await;
     for (n, act, state) in [(1, Act::Done, "done"), (2, Act::Discard, "discarded")] {
         let event_id = format!("evt_{n}");
-        admit(&store, &event(&event_id, &event_id), &[message(&event_id, "billing")]).await;
+        admit(&store, &event(&event_id, &event_id), &[message("billing")]).await;
         let want = LeaseWant { destination: name("billing"), free_n: 1, key_valid_for_ms: 10_000 };
         let one = store.message_lease(&[want], 1_000, 7_999, "node-1").await.unwrap().remove(0);
         let decided = async |now_ms: i64| {
             let decision = Decision { now_ms, ..decision(&event_id) };
-            store.message_decide(&Chosen::One(one.message_id.clone()), act, &decision).await.unwrap()
+            store.message_decide(&Chosen::One(one.message_id), act, &decision).await.unwrap()
         };
         let state_before = Decided::NotAllowed { state: "leased".to_owned() };
         assert_eq!(decided(8_999).await, Decree::New(state_before), "it may be under way");
         assert_eq!(decided(9_000).await, Decree::New(Decided::Changed { messages_n: 1 }));
         let late = Settlement {
-            message_id: one.message_id.clone(),
-            has_lane: false,
+            message_id: one.message_id,
+            destination: one.destination.clone(),
+            lane: None,
             attempt_n: one.attempt_n,
             to: SettleTo::Ready { visible_at_ms: 1 },
             result: AttemptResult::Retry,
@@ -111,7 +116,7 @@ async fn what_a_dead_worker_held_is_decided_about_when_its_lease_has_ended(datab
             settled_at_ms: 9_500,
         };
         assert_eq!(store.message_settle(&[late]).await.unwrap(), [false], "whoever comes back is too late");
-        assert_eq!(store.message_get(&one.message_id).await.unwrap().unwrap().state, state);
+        assert_eq!(store.message_get(one.message_id).await.unwrap().unwrap().state.as_str(), state);
     }
 }
 
@@ -119,13 +124,13 @@ async fn a_message_sent_again_starts_anew_under_its_key(database: &Database) {
     let store = database.store().await;
     for (event_id, to) in [("evt_1", SettleTo::Held), ("evt_2", SettleTo::Dead)] {
         let id = settled(&store, event_id, to).await;
-        let decided = store.message_decide(&Chosen::One(id.clone()), Act::Send, &decision(event_id)).await;
+        let decided = store.message_decide(&Chosen::One(id), Act::Send, &decision(event_id)).await;
         assert_eq!(decided.unwrap(), Decree::New(Decided::Changed { messages_n: 1 }));
         let want = LeaseWant { destination: name("billing"), free_n: 9, key_valid_for_ms: 10_000 };
         assert!(store.message_lease(std::slice::from_ref(&want), 8_999, 1, "n").await.unwrap().is_empty());
         let again = store.message_lease(&[want], 100_000, 30_000, "node-2").await.unwrap().remove(0);
         assert_eq!((again.message_id, again.attempt_n, again.attempts_before_n), (id, 2, 1));
-        assert_eq!(again.idempotency_key, format!("key-{event_id}-billing"));
+        assert_eq!(again.idempotency_key, call_key(&store, event_id, "billing").await);
         assert!(!again.is_previous_unknown && !again.is_previous_unsettled, "a person has spoken");
         assert_eq!((again.first_sent_at_ms, again.key_valid_until_ms), (100_000, 110_000));
     }
@@ -153,39 +158,35 @@ async fn several_are_decided_about_only_if_as_many_as_were_counted(database: &Da
     assert_eq!(decided, Decree::New(Decided::Changed { messages_n: 3 }));
     let discarded = Filter { state: Some(MessageState::Discarded), ..Filter::default() };
     assert_eq!(store.message_count(&discarded).await.unwrap(), 3);
-    assert_eq!(store.message_get(&held).await.unwrap().unwrap().state, "held");
+    assert_eq!(store.message_get(held).await.unwrap().unwrap().state, MessageState::Held);
 }
 
 async fn messages_are_listed_newest_first_page_by_page(database: &Database) {
     let store = database.store().await;
     for n in 0..5 {
-        admit(&store, &event(&format!("evt_{n}"), "a"), &[message(&format!("evt_{n}"), "billing")]).await;
+        admit(&store, &event(&format!("evt_{n}"), "a"), &[message("billing")]).await;
     }
     let mut seen = Vec::new();
-    let mut before: Option<String> = None;
+    // Of what is open and what is finished as of one list.
+    let ids = settle_some(&store, 3).await;
+    let mut before = None;
     loop {
-        let page = store.message_list(&Filter::default(), before.as_deref(), 2).await.unwrap();
+        let page = store.message_list(&Filter::default(), before, 2).await.unwrap();
         let Some(last) = page.last() else { break };
-        before = Some(last.message_id.clone());
+        before = Some(last.message_id);
         seen.extend(page.into_iter().map(|row| row.key));
     }
-    let mut wanted: Vec<_> = (0..5).map(|n| key(&format!("evt_{n}"))).collect();
-    seen.sort();
-    wanted.sort();
+    let wanted: Vec<_> = (0..5).rev().map(|n| key(&format!("evt_{n}"))).collect();
     assert_eq!(seen, wanted);
-}
-
-async fn answers_are_forgotten_in_time(database: &Database) {
-    let store = database.store().await;
-    let id = settled(&store, "evt_1", SettleTo::Held).await;
-    store.message_decide(&Chosen::One(id), Act::Done, &decision("k1")).await.unwrap();
-    assert_eq!(store.idempotency_prune(9_000).await.unwrap(), 0);
-    assert_eq!(store.idempotency_prune(9_001).await.unwrap(), 1);
+    let done = Filter { state: Some(MessageState::Done), ..Filter::default() };
+    let found = store.message_list(&done, None, 9).await.unwrap();
+    let found: Vec<MessageId> = found.into_iter().map(|row| row.message_id).collect();
+    assert_eq!(found, ids.into_iter().rev().collect::<Vec<_>>());
 }
 
 async fn nothing_is_taken_for_a_paused_destination(database: &Database) {
     let store = database.store().await;
-    let both = [message("evt_1", "billing"), message("evt_1", "mail")];
+    let both = [message("billing"), message("mail")];
     admit(&store, &event("evt_1", "a"), &both).await;
     let billing = Chosen::Destination(name("billing"));
     let decide = async |act, key| store.message_decide(&billing, act, &decision(key)).await.unwrap();
@@ -206,4 +207,110 @@ async fn nothing_is_taken_for_a_paused_destination(database: &Database) {
     assert_eq!(taken(&wants).await, Vec::<String>::new());
     assert_eq!(decide(Act::Resume, "k3").await, changed);
     assert_eq!(taken(&wants).await, ["billing"]);
+}
+
+/// The oldest `n` messages to `billing` are done; their ids.
+async fn settle_some(store: &Store, n: u32) -> Vec<MessageId> {
+    let want = LeaseWant { destination: name("billing"), free_n: n, key_valid_for_ms: 10_000 };
+    let leased = store.message_lease(&[want], 1_000, 30_000, "node-1").await.unwrap();
+    let done = |one: &hooklatch::store::LeasedMessage| Settlement {
+        message_id: one.message_id,
+        destination: one.destination.clone(),
+        lane: one.lane.clone(),
+        attempt_n: one.attempt_n,
+        to: SettleTo::Done,
+        result: AttemptResult::Done,
+        http_status: Some(204),
+        error: None,
+        response: None,
+        is_unsent: false,
+        settled_at_ms: 5_000,
+    };
+    let settlements: Vec<Settlement> = leased.iter().map(done).collect();
+    assert!(store.message_settle(&settlements).await.unwrap().iter().all(|is_ours| *is_ours));
+    leased.into_iter().map(|one| one.message_id).collect()
+}
+
+async fn attempts_are_told_by_history_by_the_queue_and_by_the_finished_message(database: &Database) {
+    let store = database.store().await;
+    // One that went well at once has no row of its own.
+    admit(&store, &event("evt_1", "a"), &[message("billing")]).await;
+    let id = settle_some(&store, 1).await.remove(0);
+    assert_eq!(database.count("SELECT COUNT(*) FROM outbox_attempts").await, 0);
+    let told = store.attempt_list(id).await.unwrap();
+    assert_eq!(told.len(), 1, "{told:?}");
+    let one = (told[0].attempt_n, told[0].result.as_deref(), told[0].http_status, told[0].finished_at_ms);
+    assert_eq!(one, (1, Some("done"), Some(204), Some(5_000)));
+    assert_eq!((told[0].started_at_ms, told[0].node.as_str()), (1_000, "node-1"));
+    // One that did not, and one that is under way behind it.
+    let id = settled(&store, "evt_2", SettleTo::Ready { visible_at_ms: 6_000 }).await;
+    let want = LeaseWant { destination: name("billing"), free_n: 1, key_valid_for_ms: 10_000 };
+    assert_eq!(store.message_lease(&[want], 7_000, 30_000, "node-2").await.unwrap().len(), 1);
+    let told = store.attempt_list(id).await.unwrap();
+    let told: Vec<_> = told
+        .iter()
+        .map(|one| (one.attempt_n, one.node.as_str(), one.started_at_ms, one.result.as_deref()))
+        .collect();
+    assert_eq!(told, [(2, "node-2", 7_000, None), (1, "node-1", 1_000, Some("unknown"))]);
+}
+
+async fn what_a_person_ends_leaves_the_queue_with_its_last_words(database: &Database) {
+    let store = database.store().await;
+    for (n, act, state) in [(1, Act::Done, MessageState::Done), (2, Act::Discard, MessageState::Discarded)] {
+        let event_id = format!("evt_{n}");
+        let id = settled(&store, &event_id, SettleTo::Held).await;
+        let decided = store.message_decide(&Chosen::One(id), act, &decision(&event_id)).await.unwrap();
+        assert_eq!(decided, Decree::New(Decided::Changed { messages_n: 1 }));
+        let row = store.message_get(id).await.unwrap().unwrap();
+        assert_eq!((row.state, row.finished_at_ms, row.attempts_n), (state, Some(9_000), 1));
+        assert_eq!((row.last_result, row.last_error.as_deref()), (Some(AttemptResult::Unknown), Some("no answer")));
+    }
+    assert_eq!(database.count("SELECT COUNT(*) FROM outbox_queue").await, 0);
+    // A call whose lease has ended is told as what it is.
+    admit(&store, &event("evt_3", "c"), &[message("billing")]).await;
+    let want = LeaseWant { destination: name("billing"), free_n: 1, key_valid_for_ms: 10_000 };
+    let id = store.message_lease(&[want], 1_000, 1_000, "node-1").await.unwrap().remove(0).message_id;
+    store.message_decide(&Chosen::One(id), Act::Discard, &decision("k3")).await.unwrap();
+    let told = store.attempt_list(id).await.unwrap();
+    assert_eq!((told.len(), told[0].result.as_deref()), (1, Some("unknown")), "{told:?}");
+    let row = store.message_get(id).await.unwrap().unwrap();
+    assert_eq!(row.last_result, Some(AttemptResult::Unknown));
+}
+
+async fn an_event_without_its_bytes_is_not_dispatched_again(database: &Database) {
+    let store = database.store().await;
+    admit(&store, &event("evt_1", "a"), &[]).await;
+    let one = Chosen::Event(key("evt_1"));
+    let decide = async |act, key| store.message_decide(&one, act, &decision(key)).await.unwrap();
+    assert_eq!(decide(Act::Dispatch, "k1").await, Decree::New(Decided::NotAllowed { state: "done".to_owned() }));
+    assert_eq!(decide(Act::Erase, "k2").await, Decree::New(Decided::Changed { messages_n: 0 }));
+    assert_eq!(decide(Act::Rerun, "k3").await, Decree::New(Decided::BodyGone));
+    let row = store.event_get(&key("evt_1")).await.unwrap().unwrap();
+    assert_eq!(row.state, EventState::Done, "nothing waits for what cannot happen");
+    let nobody = Chosen::Event(key("evt_2"));
+    let decided = store.message_decide(&nobody, Act::Rerun, &decision("k4")).await.unwrap();
+    assert_eq!(decided, Decree::New(Decided::NotFound));
+}
+
+async fn the_bytes_of_an_event_are_erased_and_what_became_of_it_stays(database: &Database) {
+    let store = database.store().await;
+    admit(&store, &event("evt_1", "a"), &[message("billing"), message("mail")]).await;
+    let one = Chosen::Event(key("evt_1"));
+    let decide = async |act, key| store.message_decide(&one, act, &decision(key)).await.unwrap();
+    assert_eq!(decide(Act::Erase, "k1").await, Decree::New(Decided::StillOpen { messages_n: 2 }));
+    assert!(store.event_content(&key("evt_1")).await.unwrap().is_some());
+    let id = settle_some(&store, 1).await.remove(0);
+    assert_eq!(decide(Act::Erase, "k2").await, Decree::New(Decided::StillOpen { messages_n: 1 }));
+    assert_eq!(decide(Act::EraseAndDiscard, "k3").await, Decree::New(Decided::Changed { messages_n: 1 }));
+    assert!(store.event_content(&key("evt_1")).await.unwrap().is_none());
+    assert_eq!(database.count("SELECT COUNT(*) FROM outbox_contents").await, 0);
+    assert_eq!(store.message_get(id).await.unwrap().unwrap().state, MessageState::Done);
+    let sql = "SELECT COUNT(*) FROM audit_log WHERE action IN ('event_erase', 'message_discard')";
+    assert_eq!(database.count(sql).await, 2);
+    // A copy is still known.
+    let again = candidates(&store, &[&event("evt_1", "a")], EventState::Done).await;
+    let mut tx = store.admission_begin().await.unwrap();
+    let found = tx.events_insert(&again).await.unwrap();
+    tx.commit().await.unwrap();
+    assert_eq!(found, [hooklatch::store::Latched::Duplicate]);
 }

@@ -35,6 +35,7 @@ const BEGIN_READING: &str = "BEGIN";
 /// For the connection that writes. The size of a page is that of a new file alone. Checkpoints move pages in the
 /// committing connection: fewer, larger ones cost less.
 const WRITING: &str = "PRAGMA page_size = 16384;
+PRAGMA auto_vacuum = INCREMENTAL;
 PRAGMA journal_mode = WAL;
 PRAGMA wal_autocheckpoint = 4000;
 PRAGMA journal_size_limit = 268435456;";

@@ -1,0 +1,109 @@
+//! A receiver of one's own for one load: a process in a folder that goes away with it.
+
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// How long it may take until it listens.
+const STARTS: Duration = Duration::from_secs(30);
+
+/// A folder, a port and, once it was started, a process; all gone when this is dropped.
+#[derive(Debug)]
+pub struct Scratch {
+    folder: PathBuf,
+    addr: SocketAddr,
+    admin: SocketAddr,
+    /// A far side that takes connections and never answers.
+    silent: TcpListener,
+    child: Option<Child>,
+}
+
+impl Scratch {
+    /// An empty folder and free ports.
+    pub fn new() -> io::Result<Self> {
+        let name = format!("hooklatch-bench-{}-{:08x}", std::process::id(), fastrand::u32(..));
+        let folder = std::env::temp_dir().join(name);
+        // Both at once, so that they differ.
+        let (receiver, admin) = (TcpListener::bind("127.0.0.1:0")?, TcpListener::bind("127.0.0.1:0")?);
+        let (addr, admin) = (receiver.local_addr()?, admin.local_addr()?);
+        let silent = TcpListener::bind("127.0.0.1:0")?;
+        std::fs::create_dir(&folder)?;
+        Ok(Self { folder, addr, admin, silent, child: None })
+    }
+
+    /// Where its files are.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Where it listens, or shall.
+    pub fn addr(&self) -> SocketAddr {
+        self.addr
+    }
+
+    /// An SQLite database in its folder.
+    pub fn sqlite_url(&self) -> String {
+        format!("sqlite://{}", self.folder.join("bench.db").display())
+    }
+
+    /// The configuration of a Hooklatch that listens here, keeps its events in this database and routes those of
+    /// provider `name` to the far side that never answers, one call at a time: messages are written, and calls stay out
+    /// of the way. `more` is what else stands in that provider's table, and after it.
+    pub fn config(&self, database_url: &str, name: &str, more: &str) -> io::Result<String> {
+        // A text of JSON is one of TOML.
+        let url = serde_json::Value::from(database_url);
+        Ok(format!(
+            "[server]\nlisten = \"{}\"\npublic_url = \"http://{}\"\nconnections_n_max = 4096\n\
+             [admin]\nlisten = \"{}\"\n[database]\nurl = {url}\n[log]\nfilter = \"warn\"\n\
+             [outbox]\nlease_ms = 600000\n\
+             [destinations.silent]\nurl = \"http://{}\"\ntimeout_ms = 590000\nconcurrency_n = 1\n\
+             [providers.{name}]\nroutes = [{{ on = [\"*\"], to = \"silent\" }}]\n{more}",
+            self.addr,
+            self.addr,
+            self.admin,
+            self.silent.local_addr()?
+        ))
+    }
+
+    /// Writes a configuration into the folder.
+    pub fn write_config(&self, text: &str) -> io::Result<PathBuf> {
+        let file = self.folder.join("hooklatch.toml");
+        std::fs::write(&file, text)?;
+        Ok(file)
+    }
+
+    /// Starts `command` in the folder and waits until somebody listens. What it writes to stderr is shown.
+    pub fn start(&mut self, command: &mut Command) -> io::Result<()> {
+        let child = command.current_dir(&self.folder).stdin(Stdio::null()).stdout(Stdio::null()).spawn()?;
+        let child = self.child.insert(child);
+        let started = Instant::now();
+        while std::net::TcpStream::connect(self.addr).is_err() {
+            if let Some(status) = child.try_wait()? {
+                return Err(io::Error::other(format!("the receiver ended before it listened: {status}")));
+            }
+            if started.elapsed() > STARTS {
+                return Err(io::Error::other(format!("nobody listened on {} in time", self.addr)));
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        Ok(())
+    }
+
+    /// The process, once it was started.
+    pub fn process_id(&self) -> Option<u32> {
+        self.child.as_ref().map(Child::id)
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        if let Some(child) = &mut self.child {
+            // One that ended by itself cannot be killed, which is as good.
+            drop(child.kill());
+            drop(child.wait());
+        }
+        drop(std::fs::remove_dir_all(&self.folder));
+    }
+}

@@ -1,0 +1,122 @@
+//! Who may be loaded: receivers on this machine, and others only by their name said twice.
+
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
+use std::time::Duration;
+
+use http::Uri;
+
+/// How long a first connection may take.
+const CONNECT: Duration = Duration::from_secs(5);
+
+/// A receiver that listens and may be loaded.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Target {
+    /// Where it listens.
+    pub addr: SocketAddr,
+    /// For the `Host` header.
+    pub authority: String,
+    /// Path and query.
+    pub path: String,
+    /// The whole URL, which some kinds sign.
+    pub url: String,
+}
+
+/// Why a URL is not loaded.
+#[derive(Debug, thiserror::Error)]
+pub enum TargetError {
+    /// A load speaks plain HTTP alone.
+    #[error(
+        "`{0}` cannot be loaded: it takes a URL that starts with http://, because a load speaks plain HTTP/1.1"
+    )]
+    NotHttp(String),
+    /// The name leads nowhere.
+    #[error("`{host}` could not be looked up: {why}")]
+    Unknown {
+        /// The host.
+        host: String,
+        /// What the system said.
+        why: std::io::Error,
+    },
+    /// Another machine, and nobody said that it is meant.
+    #[error(
+        "`{host}` is {addr}, which is not this machine: a load could take down whoever is there; if it is yours to \
+         load, say so with --yes-this-host {host}"
+    )]
+    NotHere {
+        /// The host.
+        host: String,
+        /// One of its addresses that is not a loopback address.
+        addr: SocketAddr,
+    },
+    /// Nobody listens.
+    #[error(
+        "nobody listens on {host}: start a receiver there, or let the bench start one of its own with --start"
+    )]
+    Nobody {
+        /// Host and port.
+        host: String,
+    },
+}
+
+impl Target {
+    /// Takes `url` apart and makes sure that somebody listens there, and that all of its addresses are loopback ones
+    /// unless its host is `allowed_host`.
+    pub fn find(url: &str, allowed_host: Option<&str>) -> Result<Self, TargetError> {
+        let not_http = || TargetError::NotHttp(url.to_owned());
+        let uri: Uri = url.parse().map_err(|_| not_http())?;
+        let (Some("http"), Some(authority)) = (uri.scheme_str(), uri.authority()) else {
+            return Err(not_http());
+        };
+        let host = authority.host().trim_start_matches('[').trim_end_matches(']').to_owned();
+        let looked_up = (host.as_str(), authority.port_u16().unwrap_or(80)).to_socket_addrs();
+        let addrs: Vec<SocketAddr> =
+            looked_up.map_err(|why| TargetError::Unknown { host: host.clone(), why })?.collect();
+        let is_allowed = allowed_host.is_some_and(|allowed| allowed.eq_ignore_ascii_case(&host));
+        let strange = addrs.iter().find(|addr| !addr.ip().to_canonical().is_loopback());
+        if let Some(addr) = strange.filter(|_| !is_allowed) {
+            return Err(TargetError::NotHere { host, addr: *addr });
+        }
+        let listens = |addr: &&SocketAddr| TcpStream::connect_timeout(addr, CONNECT).is_ok();
+        let nobody = || TargetError::Nobody { host: authority.to_string() };
+        let addr = *addrs.iter().find(listens).ok_or_else(nobody)?;
+        let path = uri.path_and_query().map_or("/", |path| path.as_str()).to_owned();
+        Ok(Self { addr, authority: authority.to_string(), path, url: url.to_owned() })
+    }
+
+    /// Whether it is on this machine.
+    pub fn is_here(&self) -> bool {
+        self.addr.ip().to_canonical().is_loopback()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_this_machine_is_loaded_unless_another_is_named() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+        let port = listener.local_addr().expect("bound").port();
+        let found = Target::find(&format!("http://127.0.0.1:{port}/webhooks/x?y=1"), None).expect("ours");
+        assert_eq!(
+            (found.addr.port(), found.path.as_str(), found.is_here()),
+            (port, "/webhooks/x?y=1", true)
+        );
+        let error = |url: &str, allowed| Target::find(url, allowed).expect_err(url).to_string();
+        drop(listener);
+        assert!(
+            error(&format!("http://127.0.0.1:{port}/"), None).starts_with("nobody listens on 127.0.0.1:")
+        );
+        for url in ["https://127.0.0.1/", "127.0.0.1:80", "/webhooks", "http://"] {
+            assert!(error(url, None).contains("http://"), "{url}");
+        }
+        // Documentation's addresses: nobody is asked, because the guard comes first.
+        for url in
+            ["http://192.0.2.1/", "http://[2001:db8::1]:80/", "http://0.0.0.0/", "http://[::ffff:192.0.2.1]/"]
+        {
+            let told = error(url, None);
+            assert!(told.contains("is not this machine") && told.contains("--yes-this-host"), "{told}");
+            assert!(error(url, Some("127.0.0.1")).contains("is not this machine"), "another host was named");
+        }
+    }
+}

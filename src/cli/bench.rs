@@ -1,0 +1,215 @@
+//! `bench`: a load on a running server, or on one of its own, and what it took.
+
+mod own;
+
+use std::net::ToSocketAddrs;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::Context;
+use clap::Args;
+
+use super::sign::{Signer, signer};
+use super::{Kinds, Usage, complain, load_for_tools, say};
+use crate::bench::{
+    Load, Measured, Mix, Pace, Report, SignedMaker, Target, Until, Watched, listener_of, run,
+};
+use crate::provider::Provider;
+use crate::spec::Scheme;
+use own::Own;
+
+#[derive(Args)]
+pub(super) struct BenchArgs {
+    /// The provider kind, or a provider of the configuration.
+    #[arg(default_value = "stripe")]
+    kind: String,
+    /// The sample's event type; the kind's first one by default.
+    event_type: Option<String>,
+    /// The whole URL, or the server alone; `server.public_url` of the configuration by default.
+    #[arg(long)]
+    url: Option<String>,
+    /// Sign with this secret instead of the configured one.
+    #[arg(long)]
+    secret: Option<String>,
+    /// Start a server for this load alone, on a database of its own: SQLite in a temporary folder, or an empty
+    /// PostgreSQL database. It has the published secrets, and a far side that never answers.
+    #[arg(long, value_name = "POSTGRES_URL", num_args = 0..=1, default_missing_value = "",
+        conflicts_with_all = ["url", "secret", "pid", "yes_this_host"])]
+    start: Option<String>,
+    /// How many connections, each with one request under way.
+    #[arg(long, value_parser = clap::value_parser!(u16).range(1..=10_000), default_value_t = 64)]
+    connections: u16,
+    /// Send so many requests a second whatever the server does, instead of each connection's next after its last
+    /// answer. Latency then counts from when a request was due.
+    #[arg(long, value_name = "PER_SECOND", value_parser = a_rate)]
+    rate: Option<f64>,
+    /// How long, after the warm-up. Seconds.
+    #[arg(long, value_name = "SECONDS", default_value_t = 10.0, value_parser = seconds)]
+    duration: f64,
+    /// How many requests, instead of how long.
+    #[arg(long, conflicts_with = "duration", value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
+    count: Option<u64>,
+    /// Load before what counts. Seconds.
+    #[arg(long, value_name = "SECONDS", default_value_t = 2.0, value_parser = seconds)]
+    warm_up: f64,
+    /// How many of a hundred requests are copies of earlier ones.
+    #[arg(long, value_name = "PERCENT", default_value_t = 0.0, value_parser = percent)]
+    duplicates: f64,
+    /// How many of a hundred requests are changed after they were signed.
+    #[arg(long, value_name = "PERCENT", default_value_t = 0.0, value_parser = percent)]
+    forgeries: f64,
+    /// How long bodies are, each length drawn equally often; as long as the sample by default. Bytes.
+    #[arg(long, value_name = "BYTES,…", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=16_777_216))]
+    body_bytes: Vec<u32>,
+    /// How long an answer is waited for. Seconds.
+    #[arg(long, value_name = "SECONDS", default_value_t = 30.0, value_parser = seconds)]
+    timeout: f64,
+    /// The server's process, for its CPU time; by default the one that listens there, where that can be seen.
+    #[arg(long)]
+    pid: Option<u32>,
+    /// Load a server on another machine; has to be the host of its URL.
+    #[arg(long, value_name = "HOST")]
+    yes_this_host: Option<String>,
+    /// One JSON object instead of text.
+    #[arg(long)]
+    json: bool,
+    /// Write the figures as a picture.
+    #[arg(long, value_name = "FILE")]
+    svg: Option<PathBuf>,
+}
+
+pub(super) fn bench(args: &BenchArgs, file: Option<&Path>, kinds: &Kinds) -> anyhow::Result<ExitCode> {
+    if args.duplicates + args.forgeries > 100.0 {
+        return Err(Usage("--duplicates and --forgeries are more than 100 together".to_owned()).into());
+    }
+    // One thread sends, so that the rest of the machine is the server's.
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let own = match &args.start {
+        Some(database) => Some(runtime.block_on(Own::start(&args.kind, database, kinds))?),
+        None => None,
+    };
+    let signer = match &own {
+        Some(own) => own.signer(kinds)?,
+        None => signer(&args.kind, args.secret.as_deref(), file, kinds)?,
+    };
+    check_forgeries(args, signer.kind)?;
+    let url = signer.url_or(args.url.as_deref());
+    let target = Target::find(&url, args.yes_this_host.as_deref())?;
+    let watched = own.as_ref().map_or_else(|| watched(args, &target, file, kinds), Own::watched);
+    let load = load(args, &target, watched);
+    let measured = runtime.block_on(measure(args, signer, &target, &load))?;
+    drop(own);
+    let report = Report::new(&target.url, &load, &measured);
+    if let Some(path) = &args.svg {
+        std::fs::write(path, report.svg())
+            .with_context(|| format!("could not write `{}`", path.display()))?;
+    }
+    if args.json {
+        say(serde_json::to_string(&report)?);
+    } else {
+        say(&report);
+    }
+    Ok(verdict(&measured))
+}
+
+async fn measure(
+    args: &BenchArgs,
+    signer: Signer<'_>,
+    target: &Target,
+    load: &Load,
+) -> anyhow::Result<Measured> {
+    let sample = signer.sample(args.event_type.as_deref())?;
+    let sizes: Vec<usize> = args.body_bytes.iter().map(|bytes| *bytes as usize).collect();
+    let maker = SignedMaker::new(signer.provider.clone(), target, sample, &sizes)
+        .map_err(|why| Usage(format!("--body-bytes: {why}")))?;
+    let (copies, forgeries) = (args.duplicates / 100.0, args.forgeries / 100.0);
+    Ok(run(load, |_| Mix::new(Box::new(maker.clone()), copies, forgeries)).await?)
+}
+
+fn load(args: &BenchArgs, target: &Target, watched: Watched) -> Load {
+    Load {
+        addr: target.addr,
+        connections_n: usize::from(args.connections),
+        pace: args.rate.map_or(Pace::Closed, Pace::Open),
+        warm_up: Duration::from_secs_f64(args.warm_up),
+        until: match args.count {
+            Some(n) => Until::Count(n),
+            None => Until::Elapsed(Duration::from_secs_f64(args.duration)),
+        },
+        timeout: Duration::from_secs_f64(args.timeout),
+        watched,
+    }
+}
+
+/// Whose CPU time counts: who listens at the target, and the local PostgreSQL of the configuration, if it has one.
+fn watched(args: &BenchArgs, target: &Target, file: Option<&Path>, kinds: &Kinds) -> Watched {
+    let server = args.pid.or_else(|| listener_of(target.addr.port()).filter(|_| target.is_here()));
+    let url = load_for_tools(file, kinds).ok().map(|config| config.database.url);
+    Watched { server, database: url.and_then(|url| postmaster(&url)) }
+}
+
+/// The postmaster of the PostgreSQL at `url`, if it is on this machine and can be seen.
+fn postmaster(url: &str) -> Option<u32> {
+    let rest = url.strip_prefix("postgres://").or_else(|| url.strip_prefix("postgresql://"))?;
+    let authority = rest.split(['/', '?']).next()?.rsplit('@').next()?;
+    let at = if authority.rsplit(']').next()?.contains(':') {
+        authority.to_owned()
+    } else {
+        format!("{authority}:5432")
+    };
+    let mut addrs = at.to_socket_addrs().ok()?;
+    let here = addrs.find(|addr| addr.ip().to_canonical().is_loopback())?;
+    listener_of(here.port())
+}
+
+/// Whether a request that was changed after it was signed is one that must be refused.
+fn check_forgeries(args: &BenchArgs, kind: &Provider) -> anyhow::Result<()> {
+    let spec = kind.spec().map_err(Clone::clone)?;
+    let is_body_signed = !matches!(spec.signature.scheme, Scheme::Unsigned | Scheme::Token | Scheme::Basic);
+    if args.forgeries > 0.0 && !is_body_signed {
+        let why = format!(
+            "--forgeries: kind `{}` does not sign its bodies, so a changed one is no forgery",
+            args.kind
+        );
+        return Err(Usage(why).into());
+    }
+    Ok(())
+}
+
+/// Fine when something was accepted, no forgery was believed and every request was answered.
+fn verdict(measured: &Measured) -> ExitCode {
+    let mut is_fine = true;
+    let mut fault = |what: String| {
+        complain(format!("hooklatch: {what}"));
+        is_fine = false;
+    };
+    if measured.forgeries_believed_n > 0 {
+        fault(format!("{} forgeries were answered with 2xx", measured.forgeries_believed_n));
+    }
+    if measured.errors_n > 0 {
+        fault(format!("{} requests were not answered, or with 5xx", measured.errors_n));
+    }
+    if measured.accepted_n == 0 {
+        fault("no event was accepted".to_owned());
+    }
+    if is_fine { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn number(text: &str, range: std::ops::RangeInclusive<f64>) -> Result<f64, String> {
+    let number: f64 = text.parse().map_err(|_| "is not a number".to_owned())?;
+    let (least, most) = (range.start(), range.end());
+    range.contains(&number).then_some(number).ok_or_else(|| format!("is not from {least} to {most}"))
+}
+
+fn seconds(text: &str) -> Result<f64, String> {
+    number(text, 0.0..=86_400.0)
+}
+
+fn percent(text: &str) -> Result<f64, String> {
+    number(text, 0.0..=100.0)
+}
+
+fn a_rate(text: &str) -> Result<f64, String> {
+    number(text, 0.1..=1_000_000.0)
+}

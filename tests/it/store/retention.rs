@@ -1,0 +1,413 @@
+//! What is old goes, a few rows at a time; what somebody needs stays, and keys go last.
+
+use std::collections::BTreeMap;
+
+use hooklatch::store::{
+    Act, Chosen, Cuts, Decision, LeaseWant, PRUNED_N_MAX, Place, PrunedKind, SettleTo, Settlement, Store,
+};
+use hooklatch::types::{AttemptResult, EventState, IncomingEvent, ObjectVersion};
+use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection, SqliteConnection};
+
+use super::{admit, candidates, event, key, message, name};
+use crate::database::{Database, On, on_both};
+
+on_both!(
+    what_is_old_goes_and_what_somebody_needs_stays,
+    an_id_goes_after_its_own_window_and_after_all_else_of_its_event,
+    a_body_stays_for_its_window_after_the_last_word_about_its_messages,
+    what_would_go_is_counted_as_it_goes,
+    a_clock_that_was_ahead_is_in_nobodys_way,
+    one_node_prunes_at_a_time,
+    a_signal_is_forgotten_after_its_firings_alone,
+    versions_go_with_their_events_and_counts_with_their_keys,
+    lanes_without_messages_go_when_nothing_has_used_them,
+    small_things_go_by_their_age,
+    space_comes_back,
+);
+
+/// Everything before `ms` may go.
+fn cuts(ms: i64) -> Cuts {
+    Cuts {
+        bodies_ms: ms,
+        attempts_ms: ms,
+        messages_ms: ms,
+        ids_ms: ms,
+        ids_of: BTreeMap::new(),
+        lanes_ms: ms,
+        rejections_ms: ms,
+        secret_uses_ms: ms,
+        taught_ms: ms,
+        answers_ms: ms,
+        audit_ms: ms,
+    }
+}
+
+/// One round over everything, `rows_n` at a time; the rows that went, by table.
+async fn round(store: &Store, cuts: &Cuts, rows_n: u32, is_dry: bool) -> BTreeMap<&'static str, u64> {
+    let mut gone = BTreeMap::new();
+    for kind in PrunedKind::ALL.iter().copied() {
+        let walks: Vec<i64> = match kind {
+            PrunedKind::Ids => cuts.ids_of.values().copied().chain([cuts.ids_ms]).collect(),
+            _ => vec![0],
+        };
+        for ids_cut_ms in walks {
+            let mut from = Place::default();
+            loop {
+                let found = store.prune_look(kind, cuts, ids_cut_ms, &from, rows_n).await.unwrap();
+                if !found.is_empty() {
+                    let n = if is_dry {
+                        store.prune_count(kind, &found).await.unwrap()
+                    } else {
+                        store.prune_delete(kind, &found, "node-1", 1_000, 60_000).await.unwrap().unwrap()
+                    };
+                    *gone.entry(kind.table()).or_default() += n;
+                }
+                let Some(next) = found.next else { break };
+                from = next;
+            }
+        }
+    }
+    gone.retain(|_, n| *n > 0);
+    gone
+}
+
+fn received(event_id: &str, received_at_ms: i64) -> IncomingEvent {
+    IncomingEvent { received_at_ms, ..event(event_id, event_id) }
+}
+
+/// Takes what is due for `billing`, and settles all of it.
+async fn settle(store: &Store, to: SettleTo, settled_at_ms: i64) {
+    let want = LeaseWant { destination: name("billing"), free_n: 100, key_valid_for_ms: 10_000 };
+    let leased = store.message_lease(&[want], settled_at_ms - 1, 30_000, "node-1").await.unwrap();
+    let result = if to == SettleTo::Done { AttemptResult::Done } else { AttemptResult::Refused };
+    let settlements: Vec<Settlement> = leased
+        .iter()
+        .map(|one| Settlement {
+            message_id: one.message_id,
+            destination: one.destination.clone(),
+            lane: one.lane.clone(),
+            attempt_n: one.attempt_n,
+            to,
+            result,
+            http_status: None,
+            error: None,
+            response: None,
+            is_unsent: false,
+            settled_at_ms,
+        })
+        .collect();
+    assert!(store.message_settle(&settlements).await.unwrap().iter().all(|is_ours| *is_ours));
+}
+
+async fn run(database: &Database, sql: &str) {
+    if database.url.starts_with("sqlite") {
+        let mut db = SqliteConnection::connect(&database.url).await.unwrap();
+        db.execute(AssertSqlSafe(sql.to_owned())).await.unwrap();
+    } else {
+        let mut db = PgConnection::connect(&database.url).await.unwrap();
+        db.execute(sqlx::raw_sql(AssertSqlSafe(sql.to_owned()))).await.unwrap();
+    }
+}
+
+const PAYLOADS: &str = "SELECT COUNT(*) FROM webhook_payloads";
+const CONTENTS: &str = "SELECT COUNT(*) FROM outbox_contents";
+const FINISHED: &str = "SELECT COUNT(*) FROM outbox_finished";
+const EVENTS: &str = "SELECT COUNT(*) FROM processed_webhook_events";
+
+async fn counts(database: &Database) -> [i64; 4] {
+    [
+        database.count(EVENTS).await,
+        database.count(PAYLOADS).await,
+        database.count(CONTENTS).await,
+        database.count(FINISHED).await,
+    ]
+}
+
+/// One of each: done, with a dead message, waiting for a person, and young.
+async fn four(store: &Store) {
+    admit(store, &received("evt_done", 1_000), &[message("billing")]).await;
+    settle(store, SettleTo::Done, 2_000).await;
+    admit(store, &received("evt_open", 1_000), &[message("billing")]).await;
+    settle(store, SettleTo::Dead, 2_000).await;
+    let failed = candidates(store, &[&received("evt_failed", 1_000)], EventState::Failed).await;
+    let mut tx = store.admission_begin().await.unwrap();
+    tx.events_insert(&failed).await.unwrap();
+    tx.commit().await.unwrap();
+    admit(store, &received("evt_young", 90_000), &[]).await;
+}
+
+async fn what_is_old_goes_and_what_somebody_needs_stays(database: &Database) {
+    let store = database.store().await;
+    four(&store).await;
+    assert_eq!(counts(database).await, [4, 4, 2, 1]);
+    for rows_n in [1, PRUNED_N_MAX] {
+        round(&store, &cuts(50_000), rows_n, false).await;
+        assert_eq!(counts(database).await, [3, 3, 1, 0], "{rows_n} at a time");
+    }
+    assert!(store.event_get(&key("evt_done")).await.unwrap().is_none());
+    for kept in ["evt_open", "evt_failed", "evt_young"] {
+        assert!(store.event_content(&key(kept)).await.unwrap().is_some(), "{kept}");
+    }
+    // Its attempt is told as long as the message is open.
+    assert_eq!(database.count("SELECT COUNT(*) FROM outbox_attempts").await, 1);
+    let open = store.message_list_of_event(&key("evt_open")).await.unwrap().remove(0);
+    let decision =
+        Decision { actor: "ops", idempotency_key: "k", digest: [0; 32], reason: "why", now_ms: 3_000 };
+    store.message_decide(&Chosen::One(open.message_id), Act::Discard, &decision).await.unwrap();
+    round(&store, &cuts(50_000), 10, false).await;
+    assert_eq!(counts(database).await, [2, 2, 0, 0]);
+    assert_eq!(database.count("SELECT COUNT(*) FROM outbox_attempts").await, 0);
+}
+
+async fn an_id_goes_after_its_own_window_and_after_all_else_of_its_event(database: &Database) {
+    let store = database.store().await;
+    admit(&store, &received("evt_1", 1_000), &[message("billing")]).await;
+    settle(&store, SettleTo::Done, 2_000).await;
+    let late = Cuts { ids_of: BTreeMap::from([(name("stripe"), 500)]), ..cuts(50_000) };
+    round(&store, &late, 10, false).await;
+    assert_eq!(counts(database).await, [1, 0, 0, 0], "the key alone, with digest and outcome");
+    let row = store.event_get(&key("evt_1")).await.unwrap().unwrap();
+    assert_eq!((row.state, row.digest.len()), (EventState::Done, 32));
+    let again = candidates(&store, &[&received("evt_1", 60_000)], EventState::Done).await;
+    let mut tx = store.admission_begin().await.unwrap();
+    let found = tx.events_insert(&again).await.unwrap();
+    tx.commit().await.unwrap();
+    assert_eq!(found, [hooklatch::store::Latched::Duplicate]);
+    round(&store, &cuts(50_000), 10, false).await;
+    assert_eq!(counts(database).await, [0, 0, 0, 0]);
+
+    admit(&store, &received("evt_2", 1_000), &[message("billing")]).await;
+    settle(&store, SettleTo::Done, 2_000).await;
+    round(&store, &Cuts { messages_ms: 1_500, ..cuts(50_000) }, 10, false).await;
+    assert_eq!(counts(database).await, [1, 0, 0, 1], "a message that is told of has its event");
+    round(&store, &Cuts { bodies_ms: 500, ..cuts(50_000) }, 10, false).await;
+    assert_eq!(counts(database).await, [0, 0, 0, 0]);
+}
+
+async fn a_body_stays_for_its_window_after_the_last_word_about_its_messages(database: &Database) {
+    let store = database.store().await;
+    admit(&store, &received("evt_1", 1_000), &[message("billing")]).await;
+    settle(&store, SettleTo::Done, 60_000).await;
+    round(&store, &cuts(50_000), 10, false).await;
+    assert_eq!(counts(database).await, [1, 1, 1, 1]);
+    round(&store, &cuts(60_001), 10, false).await;
+    assert_eq!(counts(database).await, [0, 0, 0, 0]);
+}
+
+async fn what_would_go_is_counted_as_it_goes(database: &Database) {
+    let store = database.store().await;
+    four(&store).await;
+    for n in 0..30 {
+        admit(&store, &received(&format!("evt_{n}"), 1_000), &[message("billing")]).await;
+    }
+    settle(&store, SettleTo::Done, 2_000).await;
+    let before = counts(database).await;
+    let counted = round(&store, &cuts(50_000), 7, true).await;
+    assert_eq!(counts(database).await, before, "nothing was touched");
+    assert_eq!(counted, round(&store, &cuts(50_000), 7, false).await);
+    assert_eq!(counted["webhook_payloads"], 31);
+    assert!(round(&store, &cuts(50_000), 7, false).await.is_empty());
+}
+
+async fn a_clock_that_was_ahead_is_in_nobodys_way(database: &Database) {
+    let store = database.store().await;
+    for n in 0..5 {
+        admit(&store, &received(&format!("ahead_{n}"), 9_000_000), &[]).await;
+    }
+    for n in 0..20 {
+        admit(&store, &received(&format!("evt_{n}"), 1_000), &[]).await;
+    }
+    round(&store, &cuts(50_000), 10, false).await;
+    assert_eq!(counts(database).await, [5, 5, 0, 0]);
+}
+
+async fn one_node_prunes_at_a_time(database: &Database) {
+    let store = database.store().await;
+    admit(&store, &received("evt_1", 1_000), &[]).await;
+    assert!(store.prune_begin("a", 10_000, 60_000).await.unwrap());
+    assert!(!store.prune_begin("b", 70_000, 60_000).await.unwrap());
+    assert!(store.prune_begin("a", 20_000, 60_000).await.unwrap(), "it may go on");
+    let cuts = cuts(50_000);
+    let found = store.prune_look(PrunedKind::Bodies, &cuts, 0, &Place::default(), 10).await.unwrap();
+    let prune = async |node: &str, now_ms| {
+        store.prune_delete(PrunedKind::Bodies, &found, node, now_ms, 60_000).await.unwrap()
+    };
+    assert_eq!(prune("b", 80_000).await, None);
+    assert_eq!(counts(database).await, [1, 1, 0, 0]);
+    assert_eq!(prune("b", 80_001).await, Some(1), "the other one has not been heard of for long enough");
+    assert_eq!(prune("a", 90_000).await, None);
+}
+
+async fn a_signal_is_forgotten_after_its_firings_alone(database: &Database) {
+    let store = database.store().await;
+    let signal = IncomingEvent { window_ms: Some(1_000), ..received("sig", 1_000) };
+    let mut events = [signal.clone()];
+    store.signals_number(&mut events).await.unwrap();
+    assert_eq!(events[0].key.event_id, "sig#1");
+    admit(&store, &events[0], &[]).await;
+    let firings = "SELECT COUNT(*) FROM signal_firings";
+    let kept = Cuts { ids_of: BTreeMap::from([(name("stripe"), 500)]), ..cuts(50_000) };
+    round(&store, &kept, 10, false).await;
+    assert_eq!(database.count(firings).await, 1);
+    // What waits is kept, and with it the number that it has.
+    run(database, "UPDATE processed_webhook_events SET state = 'failed'").await;
+    round(&store, &cuts(50_000), 10, false).await;
+    assert_eq!(database.count(firings).await, 1);
+    run(database, "UPDATE processed_webhook_events SET state = 'done'").await;
+    round(&store, &cuts(50_000), 10, false).await;
+    assert_eq!((database.count(EVENTS).await, database.count(firings).await), (0, 0));
+    let mut events = [signal];
+    store.signals_number(&mut events).await.unwrap();
+    assert_eq!(events[0].key.event_id, "sig#1", "it begins anew");
+}
+
+async fn versions_go_with_their_events_and_counts_with_their_keys(database: &Database) {
+    let store = database.store().await;
+    let object = ObjectVersion { object: "in_1".to_owned(), version: 7 };
+    admit(&store, &IncomingEvent { object: Some(object), ..received("evt_1", 1_000) }, &[]).await;
+    run(
+        database,
+        "INSERT INTO object_versions (provider, object, version, event_seq)
+         SELECT provider, 'in_9', 1, event_seq FROM processed_webhook_events ON CONFLICT DO NOTHING;
+         INSERT INTO conflict_counts (provider, event_id, unkept_n) VALUES ('stripe', 'evt_1', 3), ('stripe', 'gone', 1)",
+    )
+    .await;
+    let (versions, conflicts) =
+        ("SELECT COUNT(*) FROM object_versions", "SELECT COUNT(*) FROM conflict_counts");
+    let before = database.count(versions).await;
+    let kept = Cuts { ids_of: BTreeMap::from([(name("stripe"), 500)]), ..cuts(50_000) };
+    round(&store, &kept, 1, false).await;
+    assert_eq!((database.count(versions).await, database.count(conflicts).await), (before, 1));
+    round(&store, &cuts(50_000), 1, false).await;
+    assert_eq!((database.count(versions).await, database.count(conflicts).await), (0, 0));
+}
+
+async fn lanes_without_messages_go_when_nothing_has_used_them(database: &Database) {
+    let store = database.store().await;
+    let in_lane = |lane: &str| {
+        hooklatch::store::NewMessage { lane: Some(lane.to_owned()), ..message("billing") }
+    };
+    admit(&store, &received("evt_1", 1_000), &[in_lane("a")]).await;
+    settle(&store, SettleTo::Done, 2_000).await;
+    admit(&store, &received("evt_2", 1_000), &[in_lane("b")]).await;
+    settle(&store, SettleTo::Dead, 2_000).await;
+    let lanes = "SELECT COUNT(*) FROM outbox_lanes";
+    assert_eq!(database.count(lanes).await, 2);
+    round(&store, &cuts(500), 10, false).await;
+    assert_eq!(database.count(lanes).await, 2, "they were used");
+    // What is used by the database's own clock is used now.
+    run(database, "UPDATE outbox_lanes SET used_at_ms = 1000").await;
+    round(&store, &cuts(50_000), 10, false).await;
+    assert_eq!(database.count(lanes).await, 1, "one has a message");
+    admit(&store, &received("evt_3", 60_000), &[in_lane("a")]).await;
+    let ready = "SELECT COUNT(*) FROM outbox_queue WHERE lane = 'a' AND state = 'ready' AND lane_seq = 1";
+    assert_eq!(database.count(ready).await, 1, "it begins anew");
+}
+
+async fn small_things_go_by_their_age(database: &Database) {
+    let store = database.store().await;
+    let fill = "INSERT INTO taught_secrets (provider, secret, taught_at_ms) VALUES ('a', 's', 1000), ('b', 's', 90000);
+        INSERT INTO secret_uses (provider, fingerprint, matched_n, last_matched_at_ms)
+            VALUES ('a', 'x', 1, 1000), ('a', 'y', 1, 90000);
+        INSERT INTO idempotency_keys (actor, idempotency_key, digest, answer, created_at_ms)
+            SELECT 'ops', rejection_id, body_digest, '', received_at_ms FROM rejected_requests;
+        INSERT INTO audit_log (audit_id, at_ms, actor, action, detail)
+            SELECT rejection_id, received_at_ms, 'ops', 'x', '' FROM rejected_requests";
+    let rejection = |n: u32, received_at_ms: i64| hooklatch::store::Rejection {
+        rejection_id: format!("0190-{n:08}"),
+        provider: "stripe".to_owned(),
+        received_at_ms,
+        step: "signature".to_owned(),
+        reason: "mismatch".to_owned(),
+        detail: "none".to_owned(),
+        headers: "{}".to_owned(),
+        body_digest: "ab".repeat(32),
+        body_bytes_n: 7,
+    };
+    let rejections: Vec<_> = (0..40).map(|n| rejection(n, if n < 30 { 1_000 } else { 90_000 })).collect();
+    store.rejections_insert(&rejections).await.unwrap();
+    run(database, fill).await;
+    let gone = round(&store, &cuts(50_000), 7, false).await;
+    let wanted =
+        [("audit_log", 30), ("idempotency_keys", 30), ("rejected_requests", 30), ("secret_uses", 1), ("taught_secrets", 1)];
+    assert_eq!(gone, BTreeMap::from(wanted));
+}
+
+#[tokio::test]
+async fn what_a_person_decides_about_now_is_passed_by() {
+    let Some(database) = Database::create(On::Postgres).await else { return };
+    let store = database.store().await;
+    for n in 0..3 {
+        admit(&store, &received(&format!("evt_{n}"), 1_000), &[]).await;
+    }
+    let mut person = PgConnection::connect(&database.url).await.unwrap();
+    let lock = "BEGIN; SELECT 1 FROM webhook_payloads p JOIN processed_webhook_events e USING (event_seq)
+                WHERE event_id = 'evt_1' FOR UPDATE OF p";
+    person.execute(sqlx::raw_sql(lock)).await.unwrap();
+    round(&store, &cuts(50_000), 10, false).await;
+    assert_eq!(counts(&database).await, [1, 1, 0, 0], "and nobody waited");
+    person.execute("COMMIT").await.unwrap();
+}
+
+/// `n` events from `first` on, done, with 2 KB each.
+async fn fill(database: &Database, first: i64, n: i64) {
+    let (digest, body) = if database.url.starts_with("sqlite") {
+        ("zeroblob(32)", "randomblob(2000)")
+    } else {
+        // What does not compress.
+        (
+            "decode(repeat('00', 32), 'hex')",
+            "(SELECT decode(string_agg(md5((c.n * 100 + k)::text), ''), 'hex') FROM generate_series(1, 125) k)",
+        )
+    };
+    let numbers = format!(
+        "WITH RECURSIVE c (n) AS (SELECT {first} UNION ALL SELECT n + 1 FROM c WHERE n < {})",
+        first + n - 1
+    );
+    let event = format!(
+        "{numbers} INSERT INTO processed_webhook_events
+             (provider, event_id, event_seq, received_at_ms, attempts_n, shard, event_type, digest, identity, state)
+         SELECT 'stripe', 'f_' || n, n, 1000, 1, 0, 'x', {digest}, 'sender/1', 'done' FROM c"
+    );
+    run(database, &event).await;
+    let payload = format!(
+        "{numbers} INSERT INTO webhook_payloads (event_seq, shard, headers, body) SELECT n, 0, '{{}}', {body} FROM c"
+    );
+    run(database, &payload).await;
+}
+
+async fn space_comes_back(database: &Database) {
+    let store = database.store().await;
+    let is_sqlite = database.url.starts_with("sqlite");
+    let size = async || {
+        if is_sqlite {
+            run(database, "PRAGMA wal_checkpoint(TRUNCATE)").await;
+            let path = database.url.strip_prefix("sqlite://").unwrap();
+            return i64::try_from(std::fs::metadata(path).unwrap().len()).unwrap();
+        }
+        run(database, "VACUUM webhook_payloads; ").await;
+        database.count("SELECT pg_total_relation_size('webhook_payloads')").await
+    };
+    let n = 10_000;
+    fill(database, 1_000_000, n).await;
+    let full = size().await;
+    let only_bodies = Cuts { ids_ms: 500, ..cuts(50_000) };
+    round(&store, &only_bodies, PRUNED_N_MAX, false).await;
+    assert_eq!(counts(database).await, [n, 0, 0, 0]);
+    while store.prune_reclaim().await.unwrap() {}
+    let empty = size().await;
+    eprintln!("MEASURED on {}: {full} bytes with bodies, {empty} without", database.url);
+    assert!(empty < full / 4, "{full} bytes before, {empty} after");
+    // What is freed is used again.
+    for part in 1..4 {
+        fill(database, 1_000_000 + part * n, n).await;
+        round(&store, &only_bodies, PRUNED_N_MAX, false).await;
+        if !is_sqlite {
+            run(database, "VACUUM webhook_payloads; ").await;
+        }
+    }
+    fill(database, 2_000_000, n).await;
+    let again = size().await;
+    eprintln!("MEASURED on {}: {again} bytes with as many bodies again", database.url);
+    assert!(again < full + full / 2, "{full} bytes at first, {again} later");
+}
