@@ -310,5 +310,9 @@ async fn a_claim_that_takes_over_tells_of_the_one_before(database: &Database) {
     let told = "SELECT COUNT(*) FROM outbox_attempts WHERE attempt_n = 1 AND result = 'unknown' AND started_at_ms = 1000
         AND finished_at_ms = 31000 AND node = 'node-1'";
     assert_eq!(database.count(told).await, 1);
-    assert_eq!(database.count("SELECT COUNT(*) FROM outbox_attempts").await, 1, "the one under way is in the queue");
+    assert_eq!(
+        database.count("SELECT COUNT(*) FROM outbox_attempts").await,
+        1,
+        "the one under way is in the queue"
+    );
 }

@@ -8,7 +8,8 @@ use sqlx::{AssertSqlSafe, Connection, PgConnection, Row};
 use crate::database::{Database, On};
 
 /// As the sessions of the outbox have it, and those that admit.
-const WORKER: &str = "SET enable_seqscan = off; SET plan_cache_mode = force_generic_plan; SET enable_hashjoin = off;
+const WORKER: &str =
+    "SET enable_seqscan = off; SET plan_cache_mode = force_generic_plan; SET enable_hashjoin = off;
     SET enable_mergejoin = off; SET enable_bitmapscan = off; SET jit = off";
 const COMMITTER: &str = "SET enable_seqscan = off; SET plan_cache_mode = force_generic_plan; SET jit = off";
 /// Those that grow.
@@ -39,7 +40,10 @@ const ROWS_N_MAX: f64 = 200.0;
 const PAGES_N_MAX: f64 = 64.0;
 
 async fn run(db: &mut PgConnection, sql: &str) {
-    sqlx::raw_sql(AssertSqlSafe(sql.to_owned())).execute(db).await.unwrap_or_else(|why| panic!("{sql}: {why}"));
+    sqlx::raw_sql(AssertSqlSafe(sql.to_owned()))
+        .execute(db)
+        .await
+        .unwrap_or_else(|why| panic!("{sql}: {why}"));
 }
 
 async fn text(db: &mut PgConnection, sql: &str) -> String {
@@ -133,7 +137,8 @@ async fn work(db: &mut PgConnection) {
     let all = |kind: &str, value: &str| format!("array_fill({value}::{kind}, ARRAY[{}])", CLAIM_N / 2);
     let (ones, times) = (all("int", "1"), all("bigint", "6000"));
     let ids = half(db, "").await;
-    let done = format!("EXECUTE message_settle_done ('{ids}', {ones}, {}, {times}, false)", all("int", "200"));
+    let done =
+        format!("EXECUTE message_settle_done ('{ids}', {ones}, {}, {times}, false)", all("int", "200"));
     let others = half(db, "DESC").await;
     let back = format!(
         "EXECUTE message_settle ('{others}', {ones}, {}, {times}, {}, {}, {}, {times}, {}, {}, true)",
@@ -173,10 +178,9 @@ async fn hot_statements_go_by_keys_whatever_was_believed_when_they_were_planned(
         for sql in before.split(';') {
             run(&mut admin, sql).await;
         }
-        for (options, is_ours) in [
-            (WORKER, is_of_outbox as fn(&str) -> bool),
-            (COMMITTER, |name| name.starts_with("admit")),
-        ] {
+        for (options, is_ours) in
+            [(WORKER, is_of_outbox as fn(&str) -> bool), (COMMITTER, |name| name.starts_with("admit"))]
+        {
             sessions.push((what, planned(&database, options, is_ours).await, options != COMMITTER));
         }
     }
