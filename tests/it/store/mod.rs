@@ -7,6 +7,7 @@ mod lane;
 mod large;
 mod lifecycle;
 mod message;
+mod plans;
 mod operator;
 mod retention;
 
