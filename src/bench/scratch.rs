@@ -6,6 +6,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::cpu::below;
+
 /// How long it may take until it listens.
 const STARTS: Duration = Duration::from_secs(30);
 
@@ -100,9 +104,13 @@ impl Scratch {
 impl Drop for Scratch {
     fn drop(&mut self) {
         if let Some(child) = &mut self.child {
-            // One that ended by itself cannot be killed, which is as good.
+            // Workers that it started would outlive it.
+            let workers = below(child.id());
+            // Who ended by itself cannot be killed, which is as good.
             drop(child.kill());
             drop(child.wait());
+            let pids = workers.into_iter().filter_map(|pid| Pid::from_raw(i32::try_from(pid).ok()?));
+            pids.for_each(|pid| drop(kill_process(pid, Signal::KILL)));
         }
         drop(std::fs::remove_dir_all(&self.folder));
     }
