@@ -4,16 +4,18 @@
 //! `serde_json::Value` keeps the last of two equal keys and rounds numbers beyond 2^64; an id read through
 //! it could be another one than the sender signed.
 
+mod scan;
+
 use std::borrow::Cow;
-use std::fmt;
 use std::ops::Range;
 
-use serde::Deserialize;
-use serde::de::{Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
-use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};
 
 use crate::types::BodyDigest;
+use scan::{Scan, Written};
+
+/// Most members of members that are kept at hand; the others are looked for when somebody asks.
+const INNER_N_MAX: usize = 64;
 
 /// What a pointer led to.
 #[derive(Debug, PartialEq, Eq)]
@@ -28,74 +30,98 @@ pub(crate) enum Found<'a> {
     NotJson,
 }
 
-/// A JSON text, scanned once: the members of its outermost object are at hand for every pointer.
+/// A JSON text, scanned once: the members of its outermost object are at hand for every pointer, and theirs.
 pub(crate) struct Document<'a> {
-    whole: &'a [u8],
+    whole: &'a str,
     /// Empty when the text is no object.
-    members: Vec<(Cow<'a, str>, &'a RawValue)>,
+    members: Vec<Member<'a>>,
+    /// The members of those members that are objects, one after the other.
+    inner: Vec<(&'a str, &'a str)>,
+}
+
+/// A member of the outermost object.
+struct Member<'a> {
+    name: Cow<'a, str>,
+    value: &'a str,
+    /// Which of [`Document::inner`] are its own; `None` when it is no object, or has too many, or names that are escaped.
+    inner: Option<Range<usize>>,
 }
 
 impl<'a> Document<'a> {
     /// `None` when `json` is not JSON.
     pub(crate) fn parse(json: &'a [u8]) -> Option<Self> {
-        let whole = json.trim_ascii();
-        let members = if whole.starts_with(b"{") {
-            let mut parser = serde_json::Deserializer::from_slice(whole);
-            let members = parser.deserialize_map(Members).ok()?;
-            parser.end().ok()?;
-            members
+        let whole = std::str::from_utf8(json.trim_ascii()).ok()?;
+        let mut document = Self { whole, members: Vec::new(), inner: Vec::new() };
+        let mut scan = Scan::new(whole);
+        if whole.starts_with('{') {
+            document.members.reserve(16);
+            scan.members(|scan, name| document.member(scan, name))?;
         } else {
-            serde_json::from_slice::<&RawValue>(whole).ok()?;
-            Vec::new()
-        };
-        Some(Self { whole, members })
+            scan.value()?;
+        }
+        scan.next().is_none().then_some(document)
+    }
+
+    fn member(&mut self, scan: &mut Scan<'a>, name: Written<'a>) -> Option<()> {
+        let name = decoded(name)?;
+        if scan.next()? != b'{' {
+            self.members.push(Member { name, value: scan.value()?, inner: None });
+            return Some(());
+        }
+        let from = self.inner.len();
+        let mut are_kept = true;
+        let value = scan.text_of(|scan| {
+            scan.members(|scan, name| {
+                are_kept &= self.inner.len() < INNER_N_MAX && !name.is_escaped;
+                let value = scan.value()?;
+                if are_kept {
+                    self.inner.push((name.raw, value));
+                }
+                Some(())
+            })
+        })?;
+        let inner = are_kept.then_some(from..self.inner.len());
+        self.members.push(Member { name, value, inner });
+        Some(())
     }
 
     /// Finds what `pointer` (RFC 6901) names.
     pub(crate) fn find(&self, pointer: &str) -> Found<'a> {
         let mut tokens = pointer.split('/').skip(1).map(unescaped);
-        let Some(first) = tokens.next() else { return Found::One(self.whole) };
-        let outermost = if self.whole.starts_with(b"[") {
-            element(self.whole, &first)
-        } else {
-            let mut named = self.members.iter().filter(|(name, _)| *name == first);
-            match (named.next(), named.next()) {
-                (Some((_, value)), None) => Step::One(value),
-                (None, _) => Step::Missing,
-                (Some(_), Some(_)) => Step::Doubled,
+        let Some(first) = tokens.next() else { return Found::One(self.whole.as_bytes()) };
+        let mut step = if self.whole.starts_with('{') {
+            let named = only(self.members.iter().filter(|member| member.name == first));
+            match (named, tokens.next()) {
+                (Step::One(member), Some(second)) => self.inner(member, &second),
+                (named, _) => named.map(|member| member.value),
             }
+        } else {
+            child(self.whole, &first)
         };
-        let found = tokens.fold(outermost, |step, token| match step {
-            Step::One(raw) => child(raw, &token),
-            other => other,
-        });
-        match found {
-            Step::One(raw) => Found::One(raw.get().as_bytes()),
+        for token in tokens {
+            step = match step {
+                Step::One(raw) => child(raw, &token),
+                other => other,
+            };
+        }
+        match step {
+            Step::One(raw) => Found::One(raw.as_bytes()),
             Step::Missing => Found::Missing,
             Step::Doubled => Found::Doubled,
+        }
+    }
+
+    fn inner(&self, member: &Member<'a>, token: &str) -> Step<&'a str> {
+        match member.inner.clone().and_then(|range| self.inner.get(range)) {
+            Some(inner) => only(inner.iter().filter(|(name, _)| *name == token)).map(|(_, value)| *value),
+            None => child(member.value, token),
         }
     }
 
     /// The id-like text that `pointer` names: a string unescaped, or a whole number as it is written. Says
     /// why there is none.
     pub(crate) fn text(&self, pointer: &str) -> Result<String, String> {
-        let raw = match self.find(pointer) {
-            Found::One(raw) => raw,
-            Found::Doubled => return Err(format!("{pointer} is there twice")),
-            Found::Missing | Found::NotJson => return Err(format!("{pointer} is missing")),
-        };
-        match raw.first() {
-            Some(b'"') => match serde_json::from_slice::<String>(raw) {
-                Ok(text) if text.is_empty() => Err(format!("{pointer} is empty")),
-                Ok(text) => Ok(text),
-                Err(_) => Err(format!("{pointer} is not valid text")),
-            },
-            Some(b'-' | b'0'..=b'9') if raw.iter().skip(1).all(u8::is_ascii_digit) => {
-                Ok(String::from_utf8_lossy(raw).into_owned())
-            }
-            Some(b't' | b'f') => Ok(String::from_utf8_lossy(raw).into_owned()),
-            _ => Err(format!("{pointer} is neither a text nor a whole number")),
-        }
+        text(&self.find(pointer), pointer)
     }
 
     /// SHA-256 of the `json` this was parsed from, without the values at `volatile`.
@@ -133,24 +159,77 @@ pub(crate) fn text_of(json: &[u8], pointer: &str) -> Result<String, String> {
     Document::parse(json).ok_or("the body is not JSON")?.text(pointer)
 }
 
+/// The id-like text of what `pointer` led to, or why it has none.
+pub(crate) fn text(found: &Found<'_>, pointer: &str) -> Result<String, String> {
+    let raw = match found {
+        Found::One(raw) => *raw,
+        Found::Doubled => return Err(format!("{pointer} is there twice")),
+        Found::Missing | Found::NotJson => return Err(format!("{pointer} is missing")),
+    };
+    match raw {
+        b"\"\"" => Err(format!("{pointer} is empty")),
+        [b'"', plain @ .., b'"'] if !plain.contains(&b'\\') => {
+            Ok(String::from_utf8_lossy(plain).into_owned())
+        }
+        [b'"', ..] => serde_json::from_slice(raw).map_err(|_| format!("{pointer} is not valid text")),
+        [b'-' | b'0'..=b'9', rest @ ..] if rest.iter().all(u8::is_ascii_digit) => {
+            Ok(String::from_utf8_lossy(raw).into_owned())
+        }
+        [b't' | b'f', ..] => Ok(String::from_utf8_lossy(raw).into_owned()),
+        _ => Err(format!("{pointer} is neither a text nor a whole number")),
+    }
+}
+
+/// Writes `text` behind `out` as JSON has it, with its quotes.
+pub(crate) fn push_text(out: &mut String, text: &str) {
+    if text.bytes().any(|byte| byte < b' ' || byte == b'"' || byte == b'\\') {
+        out.push_str(&serde_json::Value::from(text).to_string());
+        return;
+    }
+    out.push('"');
+    out.push_str(text);
+    out.push('"');
+}
+
 fn unescaped(token: &str) -> Cow<'_, str> {
     if token.contains('~') { token.replace("~1", "/").replace("~0", "~").into() } else { token.into() }
 }
 
-/// What `token` names in an object or array below the outermost one.
-fn child<'a>(raw: &'a RawValue, token: &str) -> Step<'a> {
-    match raw.get().as_bytes().first() {
-        Some(b'{') => serde_json::Deserializer::from_str(raw.get())
-            .deserialize_map(Member(token))
-            .unwrap_or(Step::Missing),
-        Some(b'[') => element(raw.get().as_bytes(), token),
-        _ => Step::Missing,
+/// A name, copied only when it is escaped; `None` when it is no text.
+fn decoded(name: Written<'_>) -> Option<Cow<'_, str>> {
+    if name.is_escaped {
+        return serde_json::from_str(&format!("\"{}\"", name.raw)).ok().map(Cow::Owned);
     }
+    Some(Cow::Borrowed(name.raw))
 }
 
-fn element<'a>(array: &'a [u8], token: &str) -> Step<'a> {
-    let Ok(index) = token.parse() else { return Step::Missing };
-    serde_json::Deserializer::from_slice(array).deserialize_seq(Element(index)).unwrap_or(Step::Missing)
+/// What `token` names in an object or array.
+fn child<'a>(raw: &'a str, token: &str) -> Step<&'a str> {
+    let mut found = Step::Missing;
+    let mut scan = Scan::new(raw);
+    let is_whole = match raw.as_bytes().first() {
+        Some(b'{') => scan.members(|scan, name| {
+            let (name, value) = (decoded(name)?, scan.value()?);
+            if name == token {
+                found = if matches!(found, Step::Missing) { Step::One(value) } else { Step::Doubled };
+            }
+            Some(())
+        }),
+        Some(b'[') => {
+            let Ok(wanted_n) = token.parse::<usize>() else { return Step::Missing };
+            let mut n = 0;
+            scan.elements(|scan| {
+                let value = scan.value()?;
+                if n == wanted_n {
+                    found = Step::One(value);
+                }
+                n += 1;
+                Some(())
+            })
+        }
+        _ => None,
+    };
+    is_whole.map_or(Step::Missing, |()| found)
 }
 
 /// Where the elements of the array `list` are in it; `None` when it is no array.
@@ -161,123 +240,52 @@ pub(crate) fn elements(list: &[u8]) -> Option<Vec<Range<usize>>> {
 /// As [`elements`], the first `n_max` of them and one more, so that whoever asks can
 /// tell that there are more.
 pub(crate) fn first_elements(list: &[u8], n_max: usize) -> Option<Vec<Range<usize>>> {
-    let mut parser = serde_json::Deserializer::from_slice(list);
-    let raw = parser.deserialize_seq(Elements { n_max: n_max.saturating_add(1) }).ok()?;
-    parser.end().ok()?;
-    let start = list.as_ptr() as usize;
-    let range = |one: &RawValue| {
-        let from = (one.get().as_ptr() as usize).checked_sub(start)?;
-        Some(from..from + one.get().len())
-    };
-    raw.into_iter().map(range).collect()
+    let list = std::str::from_utf8(list).ok()?;
+    let mut ranges = Vec::new();
+    let mut scan = Scan::new(list);
+    scan.elements(|scan| {
+        let range = scan.range_of(|scan| scan.value().map(drop))?;
+        if ranges.len() <= n_max {
+            ranges.push(range);
+        }
+        Some(())
+    })?;
+    scan.next().is_none().then_some(ranges)
 }
 
 /// The members of the object `json` with their raw values, in its order; `None` when it is no object.
 pub(crate) fn members(json: &[u8]) -> Option<Vec<(Cow<'_, str>, &[u8])>> {
-    let document = Document::parse(json).filter(|document| document.whole.starts_with(b"{"))?;
-    Some(document.members.into_iter().map(|(name, raw)| (name, raw.get().as_bytes())).collect())
+    let document = Document::parse(json).filter(|document| document.whole.starts_with('{'))?;
+    Some(document.members.into_iter().map(|member| (member.name, member.value.as_bytes())).collect())
 }
 
-enum Step<'a> {
-    One(&'a RawValue),
+enum Step<T> {
+    One(T),
     Missing,
     Doubled,
 }
 
-/// Every member of an object, in its order.
-struct Members;
-
-impl<'de> Visitor<'de> for Members {
-    type Value = Vec<(Cow<'de, str>, &'de RawValue)>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an object")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-        let mut members = Vec::with_capacity(16);
-        while let Some(Key(key)) = map.next_key()? {
-            members.push((key, map.next_value()?));
+impl<T> Step<T> {
+    fn map<U>(self, change: impl FnOnce(T) -> U) -> Step<U> {
+        match self {
+            Self::One(one) => Step::One(change(one)),
+            Self::Missing => Step::Missing,
+            Self::Doubled => Step::Doubled,
         }
-        Ok(members)
     }
 }
 
-/// A key that is copied only when it is escaped.
-#[derive(Deserialize)]
-struct Key<'a>(#[serde(borrow)] Cow<'a, str>);
-
-/// Looks for one key of an object and sees to it that it is there once.
-struct Member<'t>(&'t str);
-
-impl<'de> Visitor<'de> for Member<'_> {
-    type Value = Step<'de>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an object")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Step<'de>, A::Error> {
-        let mut found = Step::Missing;
-        while let Some(Key(key)) = map.next_key()? {
-            if key != self.0 {
-                map.next_value::<IgnoredAny>()?;
-                continue;
-            }
-            let value = map.next_value::<&RawValue>()?;
-            found = match found {
-                Step::Missing => Step::One(value),
-                _ => Step::Doubled,
-            };
-        }
-        Ok(found)
+/// The only one of those that fit a name.
+fn only<T>(mut named: impl Iterator<Item = T>) -> Step<T> {
+    match (named.next(), named.next()) {
+        (Some(one), None) => Step::One(one),
+        (None, _) => Step::Missing,
+        (Some(_), Some(_)) => Step::Doubled,
     }
 }
 
-/// The first `n_max` elements of an array; the others are looked over and not kept.
-struct Elements {
-    n_max: usize,
-}
-
-impl<'de> Visitor<'de> for Elements {
-    type Value = Vec<&'de RawValue>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an array")
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
-        let mut first = Vec::new();
-        while first.len() < self.n_max {
-            let Some(value) = seq.next_element::<&RawValue>()? else { return Ok(first) };
-            first.push(value);
-        }
-        while seq.next_element::<IgnoredAny>()?.is_some() {}
-        Ok(first)
-    }
-}
-
-struct Element(usize);
-
-impl<'de> Visitor<'de> for Element {
-    type Value = Step<'de>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an array")
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Step<'de>, A::Error> {
-        let mut index = 0;
-        let mut found = Step::Missing;
-        while let Some(value) = seq.next_element::<&RawValue>()? {
-            if index == self.0 {
-                found = Step::One(value);
-            }
-            index += 1;
-        }
-        Ok(found)
-    }
-}
+#[cfg(test)]
+mod oracle;
 
 #[cfg(test)]
 mod tests {

@@ -44,6 +44,7 @@ pub mod provider;
 pub mod providers;
 pub mod read;
 mod receive;
+mod retention;
 mod setup;
 pub mod spec;
 pub mod store;

@@ -5,6 +5,7 @@
 //! The check is made on the addresses that the name has just resolved to, and the connection goes to one of
 //! those: a name that is looked up again later is checked again.
 
+use std::error::Error;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 
@@ -12,13 +13,16 @@ use ipnet::IpNet;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use reqwest::{ClientBuilder, Response, Url, redirect};
 
+/// Who calls.
+pub(crate) const AGENT: &str = concat!("hooklatch/", env!("CARGO_PKG_VERSION"));
+
 /// What every HTTP client of ours has in common: no redirects, no retries of its own, no proxies of the
 /// environment.
 pub(crate) fn client_builder() -> ClientBuilder {
     // An error says that one is installed already, which is as good.
     drop(rustls::crypto::ring::default_provider().install_default());
     reqwest::Client::builder()
-        .user_agent(concat!("hooklatch/", env!("CARGO_PKG_VERSION")))
+        .user_agent(AGENT)
         .redirect(redirect::Policy::none())
         .retry(reqwest::retry::never())
         .no_proxy()
@@ -84,7 +88,7 @@ impl Allowed {
 pub(crate) struct PrivateHost;
 
 /// Whether a call failed because its host's addresses may not be called.
-pub(crate) fn is_private_host(error: &(dyn std::error::Error + 'static)) -> bool {
+pub(crate) fn is_private_host(error: &(dyn Error + 'static)) -> bool {
     let mut cause = Some(error);
     while let Some(error) = cause {
         if error.is::<PrivateHost>() {
@@ -110,15 +114,26 @@ impl Resolve for Guard {
     fn resolve(&self, name: Name) -> Resolving {
         let allowed = Arc::clone(&self.allowed);
         Box::pin(async move {
-            let found = tokio::net::lookup_host((name.as_str(), 0)).await?;
-            let fit = permitted(&allowed, name.as_str(), found)?;
+            let fit = lookup(name.as_str(), Some(&allowed)).await?;
             Ok::<Addrs, _>(Box::new(fit.into_iter()))
         })
     }
 }
 
+/// Looks `host` up as the system does. Gives back all of it, or with `allowed` only what may be called; ports are 0.
+pub(crate) async fn lookup(
+    host: &str,
+    allowed: Option<&Allowed>,
+) -> Result<Vec<SocketAddr>, Box<dyn Error + Send + Sync>> {
+    let found = tokio::net::lookup_host((host, 0)).await?;
+    Ok(match allowed {
+        Some(allowed) => permitted(allowed, host, found)?,
+        None => found.collect(),
+    })
+}
+
 /// Of the addresses found for `host`, those that may be called; an error when that leaves none.
-fn permitted(
+pub(crate) fn permitted(
     allowed: &Allowed,
     host: &str,
     found: impl Iterator<Item = SocketAddr>,

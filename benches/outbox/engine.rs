@@ -10,7 +10,7 @@ use hooklatch::config::{
 };
 use hooklatch::outbox::{Handover, Outbox, Waker};
 use hooklatch::store::LeasedMessage;
-use hooklatch::types::{Clock, EventKey, Name};
+use hooklatch::types::{Clock, EventKey, MessageId, Name};
 
 use super::tables::{BODY, Tables, now_ms};
 
@@ -65,7 +65,7 @@ async fn hand_over(handover: &Handover, waker: &Waker, first: u64, wanted_n: usi
 fn leased(event_seq: u64) -> LeasedMessage {
     let now_ms = now_ms();
     LeasedMessage {
-        message_id: (event_seq * 1_024).to_string(),
+        message_id: MessageId::from_column(i64::try_from(event_seq * 1_024).unwrap()),
         key: EventKey { provider: Name::parse("stripe").unwrap(), event_id: format!("evt_{event_seq}") },
         event_type: "invoice.paid".to_owned(),
         effect_name: "far".to_owned(),
@@ -76,7 +76,7 @@ fn leased(event_seq: u64) -> LeasedMessage {
         headers: BTreeMap::new(),
         body: Bytes::from_static(BODY.as_bytes()),
         event_content_type: Some("application/json".to_owned()),
-        has_lane: false,
+        lane: None,
         attempt_n: 1,
         is_previous_unsettled: false,
         is_previous_unknown: false,
@@ -102,6 +102,7 @@ pub(super) fn config(url: &str, concurrency_n: u32) -> DestinationConfig {
         rate_per_s: 0,
         breaker_failures_n: 20,
         breaker_open_ms: 1_000,
+        adaptive: true,
         target: Target::Http,
         format: Format::Raw,
         statuses: BTreeMap::new(),

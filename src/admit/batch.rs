@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
 
 use futures_util::FutureExt;
 use tracing::{error, warn};
@@ -112,7 +113,7 @@ fn cuts(sizes: &[(usize, usize)]) -> Vec<usize> {
 
 impl Admission {
     /// Admits `batch` in as few transactions as its members allow, and answers each of them.
-    pub(super) async fn commit_batch(&self, batch: Vec<Submission>) {
+    pub(super) async fn commit_batch(self: &Arc<Self>, batch: Vec<Submission>) {
         let mut pending = vec![Part { requests: batch, repeats_n: 0, is_suspect: false }];
         while let Some(mut part) = pending.pop() {
             part.requests.retain(|one| !one.is_given_up());
@@ -142,7 +143,7 @@ impl Admission {
     }
 
     /// A panic of one event harms its own batch alone, and in the end itself alone.
-    async fn commit_contained(&self, part: &Part) -> Result<Pass, Setback> {
+    async fn commit_contained(self: &Arc<Self>, part: &Part) -> Result<Pass, Setback> {
         let commit = self.commit_once(&part.requests, part.is_suspect);
         match AssertUnwindSafe(commit).catch_unwind().await {
             Ok(result) => result.map_err(Setback::Store),

@@ -11,17 +11,14 @@ use tokio::sync::mpsc;
 
 use super::batch::{Pass, REQUESTS_N_MAX, bounded};
 use super::failures::is_failure;
-use super::in_hand::InHand;
-use super::plan::{self, Dispatched, Writes};
+use super::in_hand::{InHand, Wrote};
+use super::plan::{self, Dispatched, Fate};
 use super::{Admission, AdmitError, Admitted, Entry, Submission};
-use crate::store::{self, EventUpdate, Latched, NewMessage, StoreError};
+use crate::store::{Candidate, Decide, Latched, NewMessage, Plan, StoreError, Writes};
 use crate::types::{IncomingEvent, Outcome};
 
 /// How long an event of a suspect batch may wait for another node's transaction. Milliseconds.
 const SUSPECT_WAIT_MS: i64 = 50;
-
-/// One event: its request's position in the batch, its provider, itself.
-type Row<'a> = (usize, &'a Entry, &'a IncomingEvent);
 
 /// Commits what waits, together.
 pub(crate) struct Committer {
@@ -45,257 +42,150 @@ impl Committer {
     }
 }
 
+/// One event of a batch.
+struct Row {
+    /// The position of its request in the batch.
+    request_n: usize,
+    entry: Arc<Entry>,
+    event: Arc<IncomingEvent>,
+    event_seq: i64,
+}
+
+/// Decides about one batch, on whatever thread writes it.
+struct Deciding {
+    admission: Arc<Admission>,
+    /// In the order of their numbers.
+    rows: Arc<[Row]>,
+    /// Of each event whether its object has moved on; empty where nobody asked.
+    superseded: Vec<bool>,
+    /// Requests that are to be answered with an error, and why.
+    rejected: HashMap<usize, String>,
+    in_hand: InHand,
+}
+
+impl Decide for Deciding {
+    /// The messages of events that no handler takes; nothing when anything but messages may follow from one of them.
+    fn known(&mut self) -> Option<Writes> {
+        let mut writes = Writes::default();
+        // Of two copies of one event the second is a duplicate, whatever the database says of the first.
+        let mut seen = HashSet::with_capacity(self.rows.len());
+        for row in self.rows.iter() {
+            if !plan::is_known_beforehand(&row.entry, &row.event) {
+                return None;
+            }
+            let handlers = row.entry.provider.handlers();
+            if seen.insert(&row.event.key) && handlers.wants(&row.event.event_type) {
+                let routed = self.admission.dispatched(&row.entry, &plan::raw_event(&row.event, 1), false);
+                let dispatched = Dispatched::first(&row.event, row.event_seq);
+                self.admission.plan(&row.entry, &dispatched, routed, &mut writes);
+            }
+        }
+        Some(writes)
+    }
+
+    fn decide(&mut self, found: &[(Latched, bool)]) -> Plan {
+        let mut writes = Writes::default();
+        for (row, (latched, is_stale)) in self.rows.iter().zip(found) {
+            let (entry, event) = (&row.entry, &row.event);
+            let fate = plan::fate(entry, event, latched, *is_stale);
+            self.superseded.push(fate == Fate::Superseded);
+            if fate == Fate::Dispatch {
+                let handled = self.admission.dispatched(entry, &plan::raw_event(event, 1), *is_stale);
+                if let Some(why) = plan::rejection(entry, &handled) {
+                    self.rejected.insert(row.request_n, why);
+                }
+                let dispatched = Dispatched::first(event, row.event_seq);
+                self.admission.plan(entry, &dispatched, handled, &mut writes);
+            } else {
+                writes.updates.extend(self.admission.undispatched(&fate, event, row.event_seq));
+            }
+        }
+        if self.rejected.is_empty() { Plan::Write(writes) } else { Plan::RollBack }
+    }
+
+    fn lease(&mut self, messages: &mut [NewMessage]) {
+        self.in_hand = self.admission.take_slots(messages);
+    }
+}
+
 impl Admission {
     /// One transaction: who is new, what their handlers want, commit.
     /// In a suspect batch each statement waits for other nodes but shortly, so that the one event that does is
     /// found before the others' senders have lost patience.
     pub(super) async fn commit_once(
-        &self,
+        self: &Arc<Self>,
         batch: &[Submission],
         is_suspect: bool,
     ) -> Result<Pass, StoreError> {
-        let rows: Vec<Row<'_>> = batch
+        let events_n = batch.iter().map(|one| one.events.len()).sum();
+        let mut numbers = self.store.event_numbers(events_n).await?.into_iter();
+        let mut rows = Vec::with_capacity(events_n);
+        for (request_n, submission) in batch.iter().enumerate() {
+            for (event, event_seq) in submission.events.iter().zip(&mut numbers) {
+                let (entry, event) = (Arc::clone(&submission.entry), Arc::clone(event));
+                rows.push(Row { request_n, entry, event, event_seq });
+            }
+        }
+        let rows: Arc<[Row]> = rows.into();
+        let candidates = rows
             .iter()
-            .enumerate()
-            .flat_map(|(n, one)| one.events.iter().map(move |event| (n, one.entry.as_ref(), event)))
-            .collect();
-        if !is_suspect && let Some(messages) = self.messages_beforehand(&rows) {
-            return self.commit_at_once(batch, &rows, messages).await;
-        }
-        let mut tx = self.store.admission_begin().await?;
-        let found = match self.admit_rows(&mut tx, &rows, is_suspect).await {
-            Ok(found) => found,
-            Err(failure) => {
-                // A failed transaction holds nothing worth waiting for; its own error is the one to report.
-                drop(tx.rollback().await);
-                return Err(failure);
-            }
+            .map(|row| plan::candidate(&row.entry, &row.event, row.event_seq))
+            .collect::<Vec<Candidate>>();
+        let decide = Deciding {
+            admission: Arc::clone(self),
+            rows: Arc::clone(&rows),
+            superseded: Vec::new(),
+            rejected: HashMap::new(),
+            in_hand: InHand::default(),
         };
-        if !found.rejected.is_empty() {
-            tx.rollback().await?;
-            return Ok(Pass::Rejected(found.rejected));
+        let admitted = self.store.admit(candidates, decide, is_suspect.then_some(SUSPECT_WAIT_MS)).await?;
+        let Deciding { rejected, in_hand, superseded, .. } = admitted.decide;
+        if !rejected.is_empty() {
+            return Ok(Pass::Rejected(rejected));
         }
-        tx.commit().await?;
-        self.hand_over(found.wrote, rows.iter().map(|(_, _, event)| *event));
-        self.note_kept(rows.iter().map(|(_, _, event)| *event).zip(&found.outcomes));
-        Ok(Self::committed(batch, &rows, found.outcomes.into_iter().map(Ok)))
-    }
-
-    /// The messages of events that no handler takes, in case the events are new; `None` when anything but
-    /// messages may follow from one of them.
-    fn messages_beforehand(&self, rows: &[Row<'_>]) -> Option<Vec<NewMessage>> {
-        let mut writes = Writes::default();
-        // Of two copies of one event the second is a duplicate, whatever the database says of the first.
-        let mut seen = HashSet::with_capacity(rows.len());
-        for (_, entry, event) in rows {
-            if !plan::is_known_beforehand(entry, event) {
-                return None;
-            }
-            let handlers = entry.provider.handlers();
-            if seen.insert(&event.key) && handlers.wants(&event.event_type) {
-                let event_seen = plan::raw_event(event, 1);
-                let routed = self.dispatched(entry, &event_seen, false);
-                self.plan(entry, &Dispatched::first(event), routed, &mut writes);
-            }
-        }
-        // A lane's row is locked and asked for its numbers: more than one statement.
-        let is_plain =
-            writes.updates.is_empty() && writes.messages.iter().all(|message| message.lane.is_none());
-        is_plain.then_some(writes.messages)
-    }
-
-    /// All in one step for the database: a quarter of the round trips.
-    async fn commit_at_once(
-        &self,
-        batch: &[Submission],
-        rows: &[Row<'_>],
-        mut messages: Vec<NewMessage>,
-    ) -> Result<Pass, StoreError> {
-        let in_hand = self.take_slots(&mut messages);
-        let events: Vec<&IncomingEvent> = rows.iter().map(|(_, _, event)| *event).collect();
-        let states: Vec<_> = rows.iter().map(|(_, entry, event)| plan::initial_state(entry, event)).collect();
-        let at_once = self.store.admit_at_once(&events, &states, &messages).await?;
-        let is_new = |(_, latched): &(&&IncomingEvent, &Option<Latched>)| **latched == Some(Latched::New);
-        let new = events.iter().zip(&at_once.latched).filter(is_new).map(|(event, _)| *event);
-        self.hand_over(Wrote { messages, in_hand, paused: at_once.paused, failed: Vec::new() }, new);
-        let unknown = at_once.failure.map_or_else(String::new, |failure| failure.to_string());
-        let outcomes = at_once.latched.iter().zip(&events).map(|(latched, event)| match latched {
-            Some(latched) => Ok(plan::outcome(latched, event, false)),
-            None => Err(AdmitError::Unavailable(unknown.clone())),
+        let failed = admitted.writes.updates.into_iter().filter(is_failure).collect();
+        let wrote = Wrote { messages: admitted.writes.messages, in_hand, paused: admitted.paused, failed };
+        self.hand_over(wrote, |event_seq| {
+            let found = rows.binary_search_by_key(&event_seq, |row| row.event_seq).ok()?;
+            rows.get(found).map(|row| row.event.as_ref())
         });
-        Ok(Self::committed(batch, rows, outcomes))
+        let unknown = admitted.failure.map_or_else(String::new, |failure| failure.to_string());
+        let outcomes = rows.iter().zip(admitted.latched).enumerate().map(|(position, (row, latched))| {
+            let latched = latched.ok_or_else(|| AdmitError::Unavailable(unknown.clone()))?;
+            let is_superseded = superseded.get(position).copied().unwrap_or_default();
+            Ok(plan::outcome(&latched, &row.event, is_superseded))
+        });
+        Ok(Pass::Committed(self.answers(batch.len(), &rows, outcomes)))
     }
 
     /// What each request hears after the commit: what was found, unless that could not be found out for one of its
     /// events.
-    fn committed(
-        batch: &[Submission],
-        rows: &[Row<'_>],
+    fn answers(
+        &self,
+        requests_n: usize,
+        rows: &[Row],
         outcomes: impl Iterator<Item = Result<Outcome, AdmitError>>,
-    ) -> Pass {
-        metrics::histogram!("hooklatch_batch_events")
-            .record(f64::from(u32::try_from(rows.len()).unwrap_or(u32::MAX)));
-        let mut answers = vec![Ok(Admitted { events: Vec::new() }); batch.len()];
-        for ((n, _, event), outcome) in rows.iter().zip(outcomes) {
-            let Some(answer) = answers.get_mut(*n) else { continue };
+    ) -> Vec<Result<Admitted, AdmitError>> {
+        self.batch_events.record(f64::from(u32::try_from(rows.len()).unwrap_or(u32::MAX)));
+        let mut answers = vec![Ok(Admitted { events: Vec::new() }); requests_n];
+        for (row, outcome) in rows.iter().zip(outcomes) {
+            let Some(answer) = answers.get_mut(row.request_n) else { continue };
             match (outcome, answer) {
-                (Ok(outcome), Ok(admitted)) => admitted.events.push((event.key.event_id.clone(), outcome)),
+                (Ok(outcome), Ok(admitted)) => {
+                    self.note_kept(&row.event, outcome);
+                    admitted.events.push((row.event.key.event_id.clone(), outcome));
+                }
                 (Err(why), answer) => *answer = Err(why),
                 (Ok(_), Err(_)) => {}
             }
         }
-        Pass::Committed(answers)
-    }
-
-    async fn admit_rows(
-        &self,
-        tx: &mut store::Admission,
-        rows: &[Row<'_>],
-        is_suspect: bool,
-    ) -> Result<Found, StoreError> {
-        if is_suspect {
-            tx.lock_wait_set(SUSPECT_WAIT_MS).await?;
-        }
-        let events: Vec<&IncomingEvent> = rows.iter().map(|(_, _, event)| *event).collect();
-        let states: Vec<_> = rows.iter().map(|(_, entry, event)| plan::initial_state(entry, event)).collect();
-        let latched = tx.events_insert(&events, &states).await?;
-        let stale = self.raise_versions(tx, rows, &latched).await?;
-
-        let mut found = Found::default();
-        let mut writes = Writes::default();
-        for (((n, entry, event), latched), is_stale) in rows.iter().zip(&latched).zip(stale) {
-            let handlers = entry.provider.handlers();
-            let is_superseded = is_stale && handlers.wants_latest_only(&event.event_type);
-            found.outcomes.push(plan::outcome(latched, event, is_superseded));
-            let is_dispatched =
-                *latched == Latched::New && event.unreadable.is_none() && handlers.wants(&event.event_type);
-            if !is_dispatched {
-                self.note_unreadable(latched, event, &mut writes);
-                continue;
-            }
-            let dispatched = Dispatched::first(event);
-            if is_superseded {
-                writes.updates.push(self.superseded(&dispatched));
-                continue;
-            }
-            let event_seen = plan::raw_event(event, 1);
-            let handled = self.dispatched(entry, &event_seen, is_stale);
-            if let Some(why) = plan::rejection(entry, &handled) {
-                found.rejected.insert(*n, why);
-            }
-            self.plan(entry, &dispatched, handled, &mut writes);
-        }
-        if found.rejected.is_empty() {
-            found.wrote = writes.store(Some(self), tx).await?;
-        }
-        Ok(found)
-    }
-
-    /// Raises the versions of new events whose provider cares, and says which of `rows` are stale.
-    pub(super) async fn raise_versions(
-        &self,
-        tx: &mut store::Admission,
-        rows: &[Row<'_>],
-        latched: &[Latched],
-    ) -> Result<Vec<bool>, StoreError> {
-        let mut stale = vec![false; rows.len()];
-        let mut raised = Vec::new();
-        let mut positions = Vec::new();
-        for (position, ((_, entry, event), latched)) in rows.iter().zip(latched).enumerate() {
-            if let (Latched::New, true, Some(object)) =
-                (latched, entry.provider.handlers().uses_latest(), &event.object)
-            {
-                raised.push((&event.key.provider, object, event.key.event_id.as_str()));
-                positions.push(position);
-            }
-        }
-        if raised.is_empty() {
-            return Ok(stale);
-        }
-        let is_newest = tx.versions_raise(&raised).await?;
-        for (position, is_newest) in positions.into_iter().zip(is_newest) {
-            if let Some(one) = stale.get_mut(position) {
-                *one = !is_newest;
-            }
-        }
-        Ok(stale)
-    }
-
-    /// Says why an unreadable event is one.
-    pub(super) fn note_unreadable(&self, latched: &Latched, event: &IncomingEvent, writes: &mut Writes) {
-        if let (Latched::New, Some(why)) = (latched, &event.unreadable) {
-            let state = crate::types::EventState::Unreadable;
-            writes.updates.push(self.update(&Dispatched::never(event), state, Some(why.clone())));
-        }
+        answers
     }
 
     /// Counts what is kept of unreadable events, once that is committed.
-    pub(super) fn note_kept<'a>(&self, found: impl Iterator<Item = (&'a IncomingEvent, &'a Outcome)>) {
-        let is_kept = |(_, outcome): &(&IncomingEvent, &Outcome)| **outcome == Outcome::Unreadable;
-        found.filter(is_kept).for_each(|(event, _)| self.unreadable.add(event));
-    }
-
-    /// The row of an event whose object has moved on.
-    pub(super) fn superseded(&self, event: &Dispatched<'_>) -> store::EventUpdate {
-        let why = "a newer version of its object was seen before it".to_owned();
-        self.update(event, crate::types::EventState::Superseded, Some(why))
-    }
-}
-
-/// What a pass found, row by row.
-#[derive(Default)]
-struct Found {
-    outcomes: Vec<Outcome>,
-    rejected: HashMap<usize, String>,
-    wrote: Wrote,
-}
-
-/// Messages that will be there with the commit, and what is to be done about them after it.
-#[derive(Default)]
-pub(super) struct Wrote {
-    pub(super) messages: Vec<NewMessage>,
-    pub(super) in_hand: InHand,
-    pub(super) paused: HashSet<String>,
-    /// Events whose dispatch failed.
-    pub(super) failed: Vec<EventUpdate>,
-}
-
-impl Writes {
-    /// Writes what was planned, messages first, each set in one statement. With `slots`, what there are slots for
-    /// is written as leased, and must be handed over after the commit.
-    pub(super) async fn store(
-        self,
-        slots: Option<&Admission>,
-        tx: &mut store::Admission,
-    ) -> Result<Wrote, StoreError> {
-        let mut wrote = Wrote { messages: self.messages, ..Wrote::default() };
-        if !wrote.messages.is_empty() {
-            wrote.in_hand = slots.map_or_else(InHand::default, |slots| slots.take_slots(&mut wrote.messages));
-            wrote.paused = tx.messages_insert(&wrote.messages).await?;
-        }
-        if !self.updates.is_empty() {
-            tx.events_update(&self.updates).await?;
-            wrote.failed = self.updates.into_iter().filter(is_failure).collect();
-        }
-        Ok(wrote)
-    }
-}
-
-impl<'a> Dispatched<'a> {
-    /// An event that is dispatched for the first time.
-    pub(super) fn first(event: &'a IncomingEvent) -> Self {
-        Self { attempts_n: 1, ..Self::never(event) }
-    }
-
-    /// An event that is not dispatched.
-    pub(super) fn never(event: &'a IncomingEvent) -> Self {
-        Self {
-            key: &event.key,
-            event_type: &event.event_type,
-            received_at_ms: event.received_at_ms,
-            attempts_n: 0,
-            generation: 0,
-            is_again: false,
+    pub(super) fn note_kept(&self, event: &IncomingEvent, outcome: Outcome) {
+        if outcome == Outcome::Unreadable {
+            self.unreadable.add(event);
         }
     }
 }

@@ -7,9 +7,9 @@
 use std::collections::{HashMap, HashSet};
 
 use super::Admission;
-use super::committer::Wrote;
-use crate::store::{BornLease, LeasedMessage, NewMessage};
-use crate::types::{EventKey, IncomingEvent};
+use super::failures::is_failure;
+use crate::store::{self, BornLease, EventUpdate, LeasedMessage, NewMessage, StoreError, Writes};
+use crate::types::{IncomingEvent, MessageId};
 
 /// What hands a message that was committed to the sender whose slot was taken; dropping it frees the slot.
 pub(crate) type Start = Box<dyn FnOnce(LeasedMessage) + Send>;
@@ -17,9 +17,19 @@ pub(crate) type Start = Box<dyn FnOnce(LeasedMessage) + Send>;
 /// Asks the sender for a slot at a destination: the lease a message is to be born with, and what starts it.
 pub(crate) type TakeSlot = Box<dyn Fn(&str) -> Option<(BornLease, Start)> + Send + Sync>;
 
-/// The slots taken for messages that are not yet committed, one place for each message.
+/// The slots taken for messages that are not yet committed.
 #[derive(Default)]
-pub(super) struct InHand(Vec<Option<Start>>);
+pub(super) struct InHand(Vec<(MessageId, Start)>);
+
+/// Messages that are there with the commit, and what is to be done about them after it.
+#[derive(Default)]
+pub(super) struct Wrote {
+    pub(super) messages: Vec<NewMessage>,
+    pub(super) in_hand: InHand,
+    pub(super) paused: HashSet<String>,
+    /// Events whose dispatch failed.
+    pub(super) failed: Vec<EventUpdate>,
+}
 
 impl Admission {
     /// Takes a slot for each message that there is one for, and writes its lease into the message. Those in a
@@ -28,46 +38,45 @@ impl Admission {
         let one = |message: &mut NewMessage| {
             let (lease, start) = message.lane.is_none().then(|| (self.take_slot)(&message.destination))??;
             message.lease = Some(lease);
-            Some(start)
+            Some((message.message_id, start))
         };
-        InHand(messages.iter_mut().map(one).collect())
+        InHand(messages.iter_mut().filter_map(one).collect())
     }
 
-    /// After the commit: starts what has a slot, wakes the sender for the rest, and tells what failed. `new` are the
-    /// events that may be new.
-    pub(super) fn hand_over<'a>(&self, wrote: Wrote, new: impl Iterator<Item = &'a IncomingEvent>) {
+    /// Writes what was planned in an open transaction. With `has_slots`, what there are slots for is written as leased,
+    /// and must be handed over after the commit.
+    pub(super) async fn write(
+        &self,
+        tx: &mut store::Admission,
+        mut writes: Writes,
+        has_slots: bool,
+    ) -> Result<Wrote, StoreError> {
+        let in_hand = if has_slots { self.take_slots(&mut writes.messages) } else { InHand::default() };
+        let paused = tx.write(&writes).await?;
+        let failed = writes.updates.into_iter().filter(is_failure).collect();
+        Ok(Wrote { messages: writes.messages, in_hand, paused, failed })
+    }
+
+    /// After the commit: starts what has a slot, wakes the sender for the rest, and tells what failed. `event_of` finds
+    /// an event of the batch by its number.
+    pub(super) fn hand_over<'a>(&self, wrote: Wrote, event_of: impl Fn(i64) -> Option<&'a IncomingEvent>) {
         let Wrote { messages, in_hand, paused, failed } = wrote;
         self.tell_failed(&failed);
-        let is_any_left = in_hand.0.iter().flatten().count() < messages.len();
-        in_hand.start(&messages, new, &paused);
-        if is_any_left {
-            (self.wake_outbox)();
-        }
-    }
-}
-
-impl InHand {
-    /// Starts those messages whose event was `new`, once they are committed. Those to a `paused` destination were
-    /// written without their lease.
-    fn start<'a>(
-        self,
-        messages: &[NewMessage],
-        new: impl Iterator<Item = &'a IncomingEvent>,
-        paused: &HashSet<String>,
-    ) {
-        if self.0.iter().all(Option::is_none) {
-            return;
-        }
-        let mut events: HashMap<&EventKey, &IncomingEvent> = HashMap::new();
-        for event in new {
-            // Of two copies in one batch the first one is the one that was written.
-            events.entry(&event.key).or_insert(event);
-        }
-        for (message, start) in messages.iter().zip(self.0) {
-            let event = events.get(&message.key).filter(|_| !paused.contains(&message.destination));
-            if let (Some(start), Some(leased)) = (start, event.and_then(|event| message.born_leased(event))) {
+        let is_any_left = in_hand.0.len() < messages.len();
+        let mut starts: HashMap<MessageId, Start> = in_hand.0.into_iter().collect();
+        for message in &messages {
+            let Some(start) = starts.remove(&message.message_id) else { continue };
+            // Those to a paused destination were written without their lease.
+            if paused.contains(&message.destination) {
+                continue;
+            }
+            let event = event_of(message.message_id.event_seq());
+            if let Some(leased) = event.and_then(|event| message.to_leased(event, &self.installation_id)) {
                 start(leased);
             }
+        }
+        if is_any_left {
+            (self.wake_outbox)();
         }
     }
 }

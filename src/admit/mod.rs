@@ -97,7 +97,7 @@ pub(crate) enum AdmitError {
 /// One request's events on their way to a commit.
 struct Submission {
     entry: Arc<Entry>,
-    events: Vec<IncomingEvent>,
+    events: Vec<Arc<IncomingEvent>>,
     answer: oneshot::Sender<Result<Admitted, AdmitError>>,
     since: Instant,
     /// The memory it takes up, whoever still waits for it.
@@ -128,6 +128,8 @@ pub(crate) struct Admission {
     pub(crate) take_slot: TakeSlot,
     /// Called after a commit that wrote messages which no slot was taken for.
     pub(crate) wake_outbox: Box<dyn Fn() + Send + Sync>,
+    /// How many events are in a batch.
+    pub(crate) batch_events: metrics::Histogram,
     /// Told when an event may be due that was not before.
     pub(crate) wake_retries: Notify,
 }
@@ -198,7 +200,7 @@ impl Admitter {
         let (answer, answered) = oneshot::channel();
         let submission = Submission {
             entry: Arc::clone(entry),
-            events,
+            events: events.into_iter().map(Arc::new).collect(),
             answer,
             since: Instant::now(),
             _held: held,

@@ -16,14 +16,14 @@ use tokio::task::{JoinError, JoinSet};
 use tokio::time::Instant;
 use tracing::error;
 
-use super::committer::Wrote;
 use super::failures::{contained, panic_told};
 use super::fair::Fair;
-use super::plan::{self, Dispatched, Writes};
+use super::in_hand::Wrote;
+use super::plan::{self, Dispatched, Fate};
 use super::{Admission, AdmitError, Admitted, Entry, Submission};
 use crate::config::OnHandlerError;
 use crate::handler::{Handled, HandlerError, Handlers, RawEvent, panic_text};
-use crate::store::{self, Latched, StoreError};
+use crate::store::{self, Candidate, Latched, StoreError, Writes};
 use crate::types::{EventState, IncomingEvent};
 
 /// Most requests in a transaction of their own at once.
@@ -100,7 +100,9 @@ impl From<StoreError> for Setback {
 /// One request on its way.
 struct Own<'a> {
     entry: &'a Entry,
-    events: &'a [IncomingEvent],
+    events: &'a [Arc<IncomingEvent>],
+    /// Their numbers.
+    numbers: Vec<i64>,
     /// Events whose handlers failed in an earlier pass.
     failed: HashMap<usize, HandlerError>,
     /// What is left of the time that all handlers of the request have together, over all passes.
@@ -128,9 +130,14 @@ impl Admission {
         if submission.is_given_up() {
             return;
         }
+        let numbers = match self.store.event_numbers(submission.events.len()).await {
+            Ok(numbers) => numbers,
+            Err(failure) => return submission.settle(Err(AdmitError::Unavailable(failure.to_string()))),
+        };
         let mut own = Own {
             entry: &submission.entry,
             events: &submission.events,
+            numbers,
             failed: HashMap::new(),
             left: self.handler_timeout,
             ran: Vec::new(),
@@ -161,8 +168,13 @@ impl Admission {
         match self.own_rows(&mut tx, own).await {
             Ok((admitted, wrote)) => match tx.commit().await {
                 Ok(()) => {
-                    self.hand_over(wrote, own.events.iter());
-                    self.note_kept(own.events.iter().zip(admitted.events.iter().map(|(_, outcome)| outcome)));
+                    self.hand_over(wrote, |event_seq| {
+                        let position = own.numbers.binary_search(&event_seq).ok()?;
+                        own.events.get(position).map(Arc::as_ref)
+                    });
+                    for (event, (_, outcome)) in own.events.iter().zip(&admitted.events) {
+                        self.note_kept(event, *outcome);
+                    }
                     Ok(admitted)
                 }
                 Err(failure) => Err(blame_handlers(failure, &own.ran)),
@@ -183,39 +195,38 @@ impl Admission {
         own: &mut Own<'_>,
     ) -> Result<(Admitted, Wrote), Setback> {
         let (entry, events) = (own.entry, own.events);
-        let rows: Vec<_> = events.iter().enumerate().map(|(n, event)| (n, entry, event)).collect();
-        let all: Vec<&IncomingEvent> = events.iter().collect();
-        let states: Vec<_> = events.iter().map(|event| plan::initial_state(entry, event)).collect();
-        let latched = tx.events_insert(&all, &states).await?;
-        let stale = self.raise_versions(tx, &rows, &latched).await?;
-        let handlers = entry.provider.handlers();
+        let of = |(event, event_seq): (&Arc<IncomingEvent>, &i64)| plan::candidate(entry, event, *event_seq);
+        let candidates: Vec<Candidate> = events.iter().zip(&own.numbers).map(of).collect();
+        let latched = tx.events_insert(&candidates).await?;
+        let stale = tx.versions_raise(&candidates, &latched).await?;
         let mut admitted = Admitted { events: Vec::new() };
         let mut writes = Writes::default();
-        for (((n, _, event), latched), is_stale) in rows.iter().zip(&latched).zip(stale) {
-            let is_superseded = is_stale && handlers.wants_latest_only(&event.event_type);
-            let outcome = plan::outcome(latched, event, is_superseded);
+        for (n, ((candidate, latched), is_stale)) in candidates.iter().zip(&latched).zip(stale).enumerate() {
+            let (event, event_seq) = (&candidate.event, candidate.event_seq);
+            let fate = plan::fate(entry, event, latched, is_stale);
+            let outcome = plan::outcome(latched, event, fate == Fate::Superseded);
             admitted.events.push((event.key.event_id.clone(), outcome));
-            let dispatched = Dispatched::first(event);
-            if let Some(error) = self.committed_by_handler(tx, own, (*n, event), latched).await? {
+            if let Some((event_seq, error)) = self.committed_by_handler(tx, own, (n, event), latched).await? {
+                let dispatched = Dispatched::first(event, event_seq);
                 writes.updates.push(self.failed_update(entry, &dispatched, &error));
-            } else if *latched != Latched::New
-                || event.unreadable.is_some()
-                || !handlers.wants(&event.event_type)
-            {
-                self.note_unreadable(latched, event, &mut writes);
-            } else if is_superseded {
-                writes.updates.push(self.superseded(&dispatched));
-            } else if let Some(error) = own.failed.get(n) {
+                continue;
+            }
+            if fate != Fate::Dispatch {
+                writes.updates.extend(self.undispatched(&fate, event, event_seq));
+                continue;
+            }
+            let dispatched = Dispatched::first(event, event_seq);
+            if let Some(error) = own.failed.get(&n) {
                 if entry.on_handler_error == OnHandlerError::Reject {
                     return Err(Setback::Rejected(error.to_string()));
                 }
                 writes.updates.push(self.failed_update(entry, &dispatched, error));
             } else {
-                let handled = self.own_handled(tx, own, (*n, event), is_stale).await?;
+                let handled = self.own_handled(tx, own, (n, event), is_stale).await?;
                 self.plan(entry, &dispatched, handled, &mut writes);
             }
         }
-        Ok((admitted, writes.store(Some(self), tx).await?))
+        Ok((admitted, self.write(tx, writes, true).await?))
     }
 
     /// Why an event that is known already is to be kept as failed all the same: an earlier pass of this request wrote
@@ -226,20 +237,18 @@ impl Admission {
         own: &Own<'_>,
         (n, event): (usize, &IncomingEvent),
         latched: &Latched,
-    ) -> Result<Option<HandlerError>, StoreError> {
+    ) -> Result<Option<(i64, HandlerError)>, StoreError> {
         let Some(ran) = &own.ended else { return Ok(None) };
         let is_wanted = own.entry.provider.handlers().wants(&event.event_type);
         if *latched != Latched::Duplicate || event.unreadable.is_some() || !is_wanted {
             return Ok(None);
         }
         // Another node's copy of the event would have arrived at another time.
-        let row = tx.event_get(&event.key).await?;
-        if row.is_none_or(|row| {
-            row.received_at_ms != event.received_at_ms || row.state != EventState::Done.as_str()
-        }) {
+        let Some(row) = tx.event_get(&event.key).await? else { return Ok(None) };
+        if row.received_at_ms != event.received_at_ms || row.state != EventState::Done {
             return Ok(None);
         }
-        Ok(Some(if ran.contains(&n) {
+        let why = if ran.contains(&n) {
             // Not again: what it wrote is there.
             let why = "a handler committed the transaction that it was given; what it wrote stands, its effects do not";
             HandlerError::Refused(why.to_owned())
@@ -247,7 +256,8 @@ impl Admission {
             HandlerError::Retry(anyhow::anyhow!(
                 "a handler of its request committed before this event's turn"
             ))
-        }))
+        };
+        Ok(Some((row.event_seq, why)))
     }
 
     /// What the handlers of one event answered, if they did not fail.

@@ -1,23 +1,57 @@
 //! Decides, without I/O, what admission writes: states of events, messages with their keys.
 
-use uuid::{Timestamp, Uuid};
+use std::sync::Arc;
 
 use super::{Admission, Entry};
 use crate::backoff;
 use crate::config::OnHandlerError;
 use crate::handler::{Effects, Handled, HandlerError, RawEvent};
-use crate::store::{EventUpdate, Latched, NewMessage};
-use crate::types::{EventKey, EventState, IncomingEvent, Outcome, UnixMs};
+use crate::store::{Candidate, EventUpdate, Latched, NewMessage, Writes};
+use crate::types::{
+    EventKey, EventState, IncomingEvent, MESSAGES_N_MAX, MessageId, Outcome, UnixMs, idempotency_key,
+};
 
-/// What is to be written about one new event after its dispatch.
-#[derive(Default)]
-pub(super) struct Writes {
-    pub(super) messages: Vec<NewMessage>,
-    pub(super) updates: Vec<EventUpdate>,
+/// What is to be done about an event, once it is known what it met.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Fate {
+    /// Nothing more: it is known already, or nobody wants it.
+    Rest,
+    /// It is kept for a person, who is told why it cannot be read.
+    Unreadable,
+    /// It is kept and not dispatched: its object has moved on.
+    Superseded,
+    /// Handlers and routes say what follows.
+    Dispatch,
+}
+
+/// Decides an event's fate. The one place that does, whoever drives: the shared batch, a transaction of its own.
+pub(super) fn fate(entry: &Entry, event: &IncomingEvent, latched: &Latched, is_stale: bool) -> Fate {
+    let handlers = entry.provider.handlers();
+    if *latched != Latched::New {
+        Fate::Rest
+    } else if event.unreadable.is_some() {
+        Fate::Unreadable
+    } else if is_stale && handlers.wants_latest_only(&event.event_type) {
+        Fate::Superseded
+    } else if handlers.wants(&event.event_type) {
+        Fate::Dispatch
+    } else {
+        Fate::Rest
+    }
+}
+
+/// An event as it asks to be admitted.
+pub(super) fn candidate(entry: &Entry, event: &Arc<IncomingEvent>, event_seq: i64) -> Candidate {
+    Candidate {
+        event: Arc::clone(event),
+        event_seq,
+        state: initial_state(entry, event),
+        is_raising: entry.provider.handlers().uses_latest(),
+    }
 }
 
 /// The state a row is born with, so that the usual case needs no second write.
-pub(super) fn initial_state(entry: &Entry, event: &IncomingEvent) -> EventState {
+fn initial_state(entry: &Entry, event: &IncomingEvent) -> EventState {
     if event.unreadable.is_some() {
         EventState::Unreadable
     } else if entry.provider.handlers().wants(&event.event_type) {
@@ -28,13 +62,10 @@ pub(super) fn initial_state(entry: &Entry, event: &IncomingEvent) -> EventState 
 }
 
 /// Whether everything that follows from an event, if it is new, is known before it is latched: no handler
-/// takes it, no version decides, and it cannot be another event's replay.
+/// takes it, and no version decides.
 pub(super) fn is_known_beforehand(entry: &Entry, event: &IncomingEvent) -> bool {
     let handlers = entry.provider.handlers();
-    event.unreadable.is_none()
-        && event.replay_key.is_none()
-        && !handlers.uses_latest()
-        && handlers.is_only_routed(&event.event_type)
+    event.unreadable.is_none() && !handlers.uses_latest() && handlers.is_only_routed(&event.event_type)
 }
 
 /// What the sender hears about one event.
@@ -72,7 +103,9 @@ pub(super) fn rejection(entry: &Entry, handled: &Handled) -> Option<String> {
 /// Which event was dispatched, and how often.
 pub(super) struct Dispatched<'a> {
     pub(super) key: &'a EventKey,
-    pub(super) event_type: &'a str,
+    pub(super) event_seq: i64,
+    /// The first place that no message of the event has.
+    pub(super) next_place: u16,
     pub(super) received_at_ms: UnixMs,
     /// This dispatch included.
     pub(super) attempts_n: u32,
@@ -82,7 +115,47 @@ pub(super) struct Dispatched<'a> {
     pub(super) is_again: bool,
 }
 
+impl<'a> Dispatched<'a> {
+    /// An event that is dispatched for the first time.
+    pub(super) fn first(event: &'a IncomingEvent, event_seq: i64) -> Self {
+        Self { attempts_n: 1, ..Self::never(event, event_seq) }
+    }
+
+    /// An event that is not dispatched.
+    pub(super) fn never(event: &'a IncomingEvent, event_seq: i64) -> Self {
+        Self {
+            key: &event.key,
+            event_seq,
+            next_place: 0,
+            received_at_ms: event.received_at_ms,
+            attempts_n: 0,
+            generation: 0,
+            is_again: false,
+        }
+    }
+}
+
 impl Admission {
+    /// What a new event's row is to say, when it is not dispatched and its row does not say it yet.
+    pub(super) fn undispatched(
+        &self,
+        fate: &Fate,
+        event: &IncomingEvent,
+        event_seq: i64,
+    ) -> Option<EventUpdate> {
+        match fate {
+            Fate::Rest | Fate::Dispatch => None,
+            Fate::Unreadable => {
+                let event_never = Dispatched::never(event, event_seq);
+                Some(self.update(&event_never, EventState::Unreadable, event.unreadable.clone()))
+            }
+            Fate::Superseded => {
+                let why = "a newer version of its object was seen before it".to_owned();
+                Some(self.update(&Dispatched::first(event, event_seq), EventState::Superseded, Some(why)))
+            }
+        }
+    }
+
     /// What a handler answered, with the templates of its messages' destinations filled in.
     pub(super) fn filled(&self, event: &RawEvent, generation: i32, handled: Handled) -> Handled {
         let handled = self.destined(handled);
@@ -96,9 +169,10 @@ impl Admission {
 
     /// Turns what a handler answered into rows.
     pub(super) fn plan(&self, entry: &Entry, event: &Dispatched<'_>, handled: Handled, writes: &mut Writes) {
-        match handled {
-            Ok(effects) => {
-                writes.messages.extend(self.messages(event, &effects));
+        let planned = handled.and_then(|effects| self.messages(event, &effects));
+        match planned {
+            Ok(messages) => {
+                writes.messages.extend(messages);
                 if event.is_again {
                     writes.updates.push(self.update(event, EventState::Done, None));
                 }
@@ -144,6 +218,7 @@ impl Admission {
         error: Option<String>,
     ) -> EventUpdate {
         EventUpdate {
+            event_seq: event.event_seq,
             key: event.key.clone(),
             state,
             error: error.map(|text| text.chars().filter(|c| *c != '\0').take(500).collect()),
@@ -153,75 +228,30 @@ impl Admission {
         }
     }
 
-    fn messages(&self, event: &Dispatched<'_>, effects: &Effects) -> Vec<NewMessage> {
-        let now_ms = self.clock.now_ms();
-        let one = |message: &crate::handler::Message| NewMessage {
-            message_id: message_id(now_ms),
-            key: event.key.clone(),
-            event_type: event.event_type.to_owned(),
-            generation: event.generation,
-            effect_name: message.name.clone(),
-            idempotency_key: idempotency_key(
-                &self.installation_id,
-                event.key,
-                event.generation,
-                &message.name,
-            ),
-            destination: message.destination.clone(),
-            method: message.method.clone(),
-            path: message.path.clone(),
-            headers: message.headers.clone(),
-            body: message.body.clone(),
-            lane: message.lane.clone(),
-            created_at_ms: now_ms,
-            lease: None,
+    fn messages(&self, event: &Dispatched<'_>, effects: &Effects) -> Result<Vec<NewMessage>, HandlerError> {
+        let (now_ms, shard) = (self.clock.now_ms(), event.key.shard());
+        let one = |(place, message): (u16, &crate::handler::Message)| {
+            Some(NewMessage {
+                message_id: MessageId::of(event.event_seq, place)?,
+                shard,
+                generation: event.generation,
+                effect_name: message.name.clone(),
+                destination: message.destination.clone(),
+                method: message.method.clone(),
+                path: message.path.clone(),
+                headers: message.headers.clone(),
+                body: message.body.clone(),
+                lane: message.lane.clone(),
+                created_at_ms: now_ms,
+                lease: None,
+            })
         };
-        effects.messages().iter().map(one).collect()
-    }
-}
-
-/// A `UUIDv7` of `now_ms`.
-fn message_id(now_ms: UnixMs) -> String {
-    let ms = u64::try_from(now_ms).unwrap_or(0);
-    let nanos = u32::try_from(ms % 1_000).unwrap_or(0) * 1_000_000;
-    Uuid::new_v7(Timestamp::from_unix(uuid::NoContext, ms / 1_000, nanos)).to_string()
-}
-
-/// The key every attempt of a message carries: a `UUIDv5` of what the message follows from. The parts carry
-/// their lengths, so that no two different lists of parts read the same.
-fn idempotency_key(installation_id: &Uuid, key: &EventKey, generation: i32, effect_name: &str) -> String {
-    let provider = key.provider.as_str();
-    let name = format!(
-        "{}:{provider},{}:{},{generation},{}:{effect_name}",
-        provider.len(),
-        key.event_id.len(),
-        key.event_id,
-        effect_name.len(),
-    );
-    Uuid::new_v5(installation_id, name.as_bytes()).to_string()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::types::Name;
-
-    fn key(provider: &str, event_id: &str) -> EventKey {
-        EventKey { provider: Name::parse(provider).expect("a name"), event_id: event_id.to_owned() }
-    }
-
-    #[test]
-    fn idempotency_key_never_changes_because_far_sides_remember_it() {
-        let of = |k: &EventKey, name: &str| idempotency_key(&Uuid::nil(), k, 0, name);
-        let first = of(&key("stripe", "evt_1"), "billing");
-        assert_eq!(first, "d2a4bec6-cea3-515b-abf2-81dbd5fe4791");
-        assert_ne!(first, of(&key("stripe", "evt_1"), "ledger"));
-        assert_ne!(first, of(&key("stripe_test", "evt_1"), "billing"));
-        assert_ne!(of(&key("a", "b,1:c"), "d"), of(&key("a", "b"), "c,1:d"), "parts carry their lengths");
-    }
-
-    #[test]
-    fn message_ids_sort_by_time() {
-        assert!(message_id(1_700_000_000_000) < message_id(1_700_000_000_001));
+        let planned: Vec<NewMessage> = (event.next_place..).zip(effects.messages()).filter_map(one).collect();
+        if planned.len() < effects.messages().len() {
+            let why =
+                format!("an event has {MESSAGES_N_MAX} messages at most, those of its re-runs included");
+            return Err(HandlerError::Refused(why));
+        }
+        Ok(planned)
     }
 }

@@ -15,11 +15,12 @@ use tokio::task::{Id, JoinError, JoinSet};
 use tracing::{info, warn};
 
 use super::failures::{contained, panic_told, panicked};
+use super::in_hand::Wrote;
 use super::own::{handled_in_tx, is_ended};
-use super::plan::{Dispatched, Writes};
+use super::plan::Dispatched;
 use super::{Admission, Entry};
 use crate::handler::{HandlerError, RawEvent};
-use crate::store::{self, DueEvent, StoreError};
+use crate::store::{self, DueEvent, StoreError, Writes};
 use crate::types::{EventState, Name};
 
 /// Most providers whose events are dispatched again at once: each holds a connection.
@@ -143,7 +144,7 @@ impl Retries {
         if wrote.failed.is_empty() {
             info!(provider.name = %due.key.provider, event.id = due.key.event_id, attempts_n = due.attempts_n.saturating_add(1), "dispatched an event again");
         }
-        self.admission.hand_over(wrote, std::iter::empty());
+        self.admission.hand_over(wrote, |_| None);
         Ok(())
     }
 
@@ -152,20 +153,19 @@ impl Retries {
         tx: &mut store::Admission,
         entry: &Entry,
         due: &DueEvent,
-    ) -> Result<super::committer::Wrote, HandlerError> {
+    ) -> Result<Wrote, HandlerError> {
         let admission = &self.admission;
         let event = dispatched(due);
         let mut writes = Writes::default();
         if let Some(why) = &due.broken {
             writes.updates.push(admission.update(&event, EventState::Failed, Some(why.clone())));
-            return writes.store(None, tx).await.map_err(|failure| broken(&failure));
+            return admission.write(tx, writes, false).await.map_err(|failure| broken(&failure));
         }
         let payload = entry.provider.payload_of(&due.headers, &due.body).map_err(HandlerError::Refused)?;
         let is_stale = match &due.object {
             Some(object) if entry.provider.handlers().uses_latest() => {
-                let raised = [(&due.key.provider, object, due.key.event_id.as_str())];
-                let raised = tx.versions_raise(&raised).await.map_err(|failure| broken(&failure))?;
-                !raised.first().copied().unwrap_or(true)
+                let is_stale = tx.version_raise(&due.key.provider, object, due.event_seq).await;
+                is_stale.map_err(|failure| broken(&failure))?
             }
             _ => false,
         };
@@ -177,7 +177,7 @@ impl Retries {
             Err(error) if !matches!(error, HandlerError::Ignore(_)) => return Err(error),
             handled => admission.plan(entry, &event, handled, &mut writes),
         }
-        writes.store(None, tx).await.map_err(|failure| broken(&failure))
+        admission.write(tx, writes, false).await.map_err(|failure| broken(&failure))
     }
 }
 
@@ -203,7 +203,8 @@ fn note_end(busy: &mut HashMap<Id, Name>, ended: Result<(Id, ()), JoinError>) {
 fn dispatched(due: &DueEvent) -> Dispatched<'_> {
     Dispatched {
         key: &due.key,
-        event_type: &due.event_type,
+        event_seq: due.event_seq,
+        next_place: due.next_place,
         received_at_ms: due.received_at_ms,
         attempts_n: due.attempts_n.saturating_add(1),
         generation: due.generation,

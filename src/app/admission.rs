@@ -16,6 +16,7 @@ use crate::admit::{self, Admission, Entry, Start, Templates, Unreadable};
 use crate::logging;
 use crate::outbox::Outbox;
 use crate::receive::Evidence;
+use crate::retention::Pruner;
 use crate::store::Store;
 use crate::types::Name;
 
@@ -45,6 +46,7 @@ impl App {
                 handover.take(destination).map(|(lease, start)| (lease, Box::new(start) as Start))
             }),
             wake_outbox: Box::new(move || waker.wake()),
+            batch_events: metrics::histogram!("hooklatch_batch_events"),
             wake_retries: Notify::new(),
         })
     }
@@ -56,7 +58,7 @@ impl App {
         (admission, entries, evidence): (&Arc<Admission>, &Entries, &Evidence),
         metrics: &PrometheusHandle,
         stopping: &watch::Receiver<bool>,
-    ) -> [JoinHandle<()>; 3] {
+    ) -> Vec<JoinHandle<()>> {
         let poll = Duration::from_millis(self.config.outbox.poll_ms);
         let (shared, entries, stop) = (Arc::clone(admission), Arc::clone(entries), stopping.clone());
         let retries = async move || {
@@ -69,10 +71,18 @@ impl App {
         };
         let (store, evidence, stop) = (admission.store.clone(), evidence.clone(), stopping.clone());
         let noting = async move || evidence.run(&store, stop.clone()).await;
-        [
+        let mut tasks = vec![
             spawn(parts.clone().keep("retry", retries)),
             spawn(parts.clone().keep("counts", counting)),
             spawn(parts.clone().keep("evidence", noting)),
-        ]
+        ];
+        if self.config.retention.every_ms > 0 {
+            let (store, clock) = (admission.store.clone(), self.clock.clone());
+            let mut pruner = Pruner::new(store, clock, self.config.retention.clone(), false);
+            let stop = stopping.clone();
+            let pruning = async move || pruner.run(stop.clone()).await;
+            tasks.push(spawn(parts.clone().keep("retention", pruning)));
+        }
+        tasks
     }
 }

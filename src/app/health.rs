@@ -17,8 +17,6 @@ use crate::store::{SchemaState, Store};
 
 /// How often the database is asked whether it is there.
 const HEALTH_EVERY: Duration = Duration::from_secs(1);
-/// How long the answer to an operator's request is kept for its repetition. Milliseconds.
-const ANSWERS_KEPT_MS: i64 = 24 * 3_600_000;
 /// How often the tables are counted for `/metrics`, at most.
 const COUNT_EVERY: Duration = Duration::from_secs(5);
 /// Counting takes up at most this part of the time, however much there is to count.
@@ -92,7 +90,6 @@ pub(super) async fn count_tables(
     mut stop: watch::Receiver<bool>,
 ) {
     let (store, clock) = (&admission.store, &admission.clock);
-    let mut forget_at_ms = clock.now_ms();
     let mut counted_n: u64 = 0;
     while !*stop.borrow() {
         let since = Instant::now();
@@ -113,13 +110,6 @@ pub(super) async fn count_tables(
         counted_n += 1;
         let pause = COUNT_EVERY.max(since.elapsed().saturating_mul(COUNT_PART));
         metrics.run_upkeep();
-        if clock.now_ms() >= forget_at_ms {
-            forget_at_ms = clock.now_ms().saturating_add(ANSWERS_KEPT_MS / 24);
-            if let Err(error) = store.idempotency_prune(clock.now_ms().saturating_sub(ANSWERS_KEPT_MS)).await
-            {
-                warn!(%error, "could not forget old answers to operators");
-            }
-        }
         drop(tokio::time::timeout(pause, stop.changed()).await);
     }
 }

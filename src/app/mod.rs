@@ -35,7 +35,7 @@ use crate::http::evidence::ProviderFacts;
 use crate::http::guard::{self, Hosts};
 use crate::http::operator::{OperatorState, Readiness};
 use crate::http::receiver::ReceiverState;
-use crate::http::{self, echo};
+use crate::http::{self, Front, echo};
 use crate::outbox::{Outbox, clock_offset_ms_max};
 use crate::provider::Provider;
 use crate::receive::{Evidence, Receiver, fingerprint};
@@ -161,8 +161,7 @@ impl App {
             spawn(health::watch(store.clone(), readiness, running_parts, stopping.clone())),
         ];
         workers.extend(self.helpers(&parts, (&admission, &entries, &evidence), &metrics, &stopping));
-        let receiver =
-            Receiver::new(Arc::clone(&entries), admitter.clone(), evidence, server.events_n_max as usize);
+        let receiver = Receiver::new(&entries, admitter.clone(), evidence, server.events_n_max as usize);
         let running = Running {
             receiver_addr: listener.local_addr()?,
             admin_addr: admin_listener.local_addr()?,
@@ -253,11 +252,12 @@ impl App {
             body_timeout: Duration::from_millis(server.body_timeout_ms),
             room: Room::new(server.inflight_bytes_max as usize),
         });
-        let mut router = http::receiver::router(state);
-        if self.has_echo {
-            router = guard::without_browsers(router);
-        }
-        spawn(http::serve(listener, router, self.limits("receiver"), stop))
+        let front = if self.has_echo {
+            Front::from(guard::without_browsers(http::receiver::router(state)))
+        } else {
+            Front::receiver(state)
+        };
+        spawn(http::serve(listener, front, self.limits("receiver"), stop))
     }
 
     fn serve_operator(
@@ -272,8 +272,8 @@ impl App {
             router = echo::router(echo::EchoState::default()).fallback_service(router);
         }
         let hosts = Hosts::new(self.config.admin.listen, &self.config.admin.hosts);
-        let router = guard::operators(router, hosts);
-        spawn(http::serve(listener, router, self.limits("operator"), stop))
+        let front = Front::from(guard::operators(router, hosts));
+        spawn(http::serve(listener, front, self.limits("operator"), stop))
     }
 
     fn api(&self, admission: &Arc<Admission>, entries: &BTreeMap<Name, Arc<Entry>>) -> ApiState {

@@ -110,7 +110,9 @@ impl Drop for Scratch {
             drop(child.kill());
             drop(child.wait());
             let pids = workers.into_iter().filter_map(|pid| Pid::from_raw(i32::try_from(pid).ok()?));
-            pids.for_each(|pid| drop(kill_process(pid, Signal::KILL)));
+            pids.for_each(|pid| {
+                kill_process(pid, Signal::KILL).ok();
+            });
         }
         drop(std::fs::remove_dir_all(&self.folder));
     }

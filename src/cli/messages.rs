@@ -302,9 +302,22 @@ impl Api {
 
     /// One decision about an event.
     fn decide_event(&self, act: &str, event: &DecideEvent, done: &str) -> anyhow::Result<()> {
-        let url = self.url(&["events", &event.provider, &event.event_id, "decide"], &[])?;
-        self.post(url, &json!({ "act": act, "reason": event.reason }))?;
-        say(format!("{}: {done}", event.event_id));
+        self.decide_events(act, (&event.provider, &[&event.event_id]), &event.reason, done)
+    }
+
+    /// The same decision about several events of a provider, one after the other.
+    pub(super) fn decide_events(
+        &self,
+        act: &str,
+        (provider, event_ids): (&str, &[&String]),
+        reason: &str,
+        done: &str,
+    ) -> anyhow::Result<()> {
+        for event_id in event_ids {
+            let url = self.url(&["events", provider, event_id, "decide"], &[])?;
+            self.post(url, &json!({ "act": act, "reason": reason })).with_context(|| (*event_id).clone())?;
+            say(format!("{event_id}: {done}"));
+        }
         Ok(())
     }
 

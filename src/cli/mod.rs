@@ -6,8 +6,10 @@
 mod bench;
 mod check;
 mod docs;
+mod erase;
 mod explain;
 mod messages;
+mod prune;
 mod retention;
 mod send;
 mod serve;
@@ -74,6 +76,10 @@ enum Command {
     Destinations(messages::DestinationsArgs),
     /// Show the secret that a sender taught a running server while its provider was pairing: once.
     Taught(taught::TaughtArgs),
+    /// Delete the bytes of events, and what was made of them; their ids, digests and outcomes stay.
+    Erase(erase::EraseArgs),
+    /// Delete what is older than `[retention]` says, as a running server does by itself.
+    Prune(prune::PruneArgs),
     /// Ask a running server whether it is ready (for container health checks).
     Health {
         /// The operator side.
@@ -101,6 +107,8 @@ pub fn main(own: Vec<Provider>) -> ExitCode {
         Command::Messages(args) => messages::messages(&args, file, &kinds),
         Command::Destinations(args) => messages::destinations(&args, file, &kinds),
         Command::Taught(args) => taught::taught(&args, file, &kinds),
+        Command::Erase(args) => erase::erase(&args, file, &kinds),
+        Command::Prune(args) => prune::prune(&args, file, &kinds),
         Command::Health { url } => send::health(&url),
     };
     result.unwrap_or_else(|error| {

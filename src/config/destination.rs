@@ -21,6 +21,10 @@ const RETRY: RetryConfig =
 const AFTER_MS: std::ops::RangeInclusive<u64> = 1_000..=86_400_000;
 /// The lease unless it is configured. Milliseconds.
 const LEASE_MS: u64 = 30_000;
+/// Most calls at once unless it is configured, where nothing or a person decides about what is under way.
+const CONCURRENCY_N: u32 = 8;
+/// The same where the far side's answers decide how many there are.
+const CONCURRENCY_N_ADAPTIVE: u32 = 64;
 /// What may be filled into `query.url`.
 const PLACEHOLDERS: [&str; 3] = ["{idempotency_key}", "{event_id}", "{message_id}"];
 /// Headers that the outbox sets itself.
@@ -45,6 +49,7 @@ pub(super) fn destination(
     let heartbeat_place = table.take(checker, "heartbeat");
     let heartbeat = heartbeat_place.as_ref().and_then(|field| field.flag(checker)).unwrap_or(false);
     let timeout_ms = timeout(checker, &mut table, lease_ms.filter(|_| !heartbeat));
+    let (concurrency_n, adaptive) = concurrency(checker, &mut table, &unknown);
     let config = DestinationConfig {
         url,
         target,
@@ -52,7 +57,8 @@ pub(super) fn destination(
         headers,
         unknown,
         timeout_ms,
-        concurrency_n: table.number_u32(checker, "concurrency_n", 1..=1_000).unwrap_or(8),
+        concurrency_n,
+        adaptive,
         retry: retry(checker, &mut table, RETRY),
         retry_after_max_ms: table.number(checker, "retry_after_max_ms", 0..=604_800_000).unwrap_or(3_600_000),
         key_valid_for_ms: table
@@ -91,6 +97,15 @@ pub(super) fn destination(
         );
     }
     Some((name, config))
+}
+
+/// How many calls at once, and whether answers decide about it.
+fn concurrency(checker: &mut Checker<'_>, table: &mut Table, unknown: &UnknownPolicy) -> (u32, bool) {
+    let adaptive = table.take(checker, "adaptive").and_then(|field| field.flag(checker)).unwrap_or(true);
+    let configured = table.number_u32(checker, "concurrency_n", 1..=1_000);
+    // What a dead node had under way is a person's to decide with `hold`: no more of it than somebody said.
+    let may_be_many = adaptive && *unknown != UnknownPolicy::Hold;
+    (configured.unwrap_or(if may_be_many { CONCURRENCY_N_ADAPTIVE } else { CONCURRENCY_N }), adaptive)
 }
 
 fn timeout(checker: &mut Checker<'_>, table: &mut Table, lease_ms: Option<u64>) -> u64 {

@@ -20,7 +20,7 @@ use crate::types::Name;
 /// The defaults, and the manual: every key with its meaning, unit and range.
 pub const DEFAULTS: &str = include_str!("../../config.default.toml");
 /// Named as the source of what the operator left alone.
-const DEFAULTS_ORIGIN: &str = "config.default.toml";
+pub(super) const DEFAULTS_ORIGIN: &str = "config.default.toml";
 /// The file that is read when none is named.
 const USER_FILE: &str = "hooklatch.toml";
 

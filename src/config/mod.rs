@@ -224,8 +224,10 @@ pub struct DestinationConfig {
     pub unknown: UnknownPolicy,
     /// Connect to last byte. Milliseconds; below the lease unless `heartbeat`.
     pub timeout_ms: u64,
-    /// Calls under way at once.
+    /// Most calls under way at once.
     pub concurrency_n: u32,
+    /// Whether the far side's answers decide how many of those there are.
+    pub adaptive: bool,
     /// How failures are tried again.
     pub retry: RetryConfig,
     /// Longest `Retry-After` that is honoured. Milliseconds.

@@ -1,11 +1,11 @@
-//! `[retention]`: how long the ids of a provider's events are remembered, and why so long.
+//! `[retention]`: how long what is kept is kept; and of the ids of a provider's events, why so long.
 //!
 //! An id that is forgotten too early lets the sender's next copy be a new event, so what a kind needs is a floor, and
 //! what is not known of it is counted on the long side.
 
 use std::collections::BTreeMap;
 
-use super::field::{Checker, Table};
+use super::field::{Checker, Field, Table};
 use super::load::{KindFacts, ResendFacts};
 use super::{AgeConfig, ProviderConfig};
 use crate::types::Name;
@@ -19,8 +19,28 @@ const RESEND_UNKNOWN_DAYS: u32 = 30;
 const DAYS_MAX: u32 = 3_650;
 
 /// `[retention]`
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RetentionConfig {
+    /// How often what is old is looked for; 0 for never. Milliseconds.
+    pub every_ms: u64,
+    /// How long bodies are kept, and what was made of them. Days.
+    pub bodies_days: u32,
+    /// How long attempts of finished messages are kept. Days.
+    pub attempts_days: u32,
+    /// How long finished messages are kept. Days; no less than the two above.
+    pub messages_days: u32,
+    /// How long lanes without messages are kept. Days.
+    pub lanes_days: u32,
+    /// How long requests that were not believed are kept. Days.
+    pub rejections_days: u32,
+    /// How long it is kept when a secret matched. Days.
+    pub secret_uses_days: u32,
+    /// How long a secret that a sender taught us waits for somebody to look at it. Days.
+    pub taught_days: u32,
+    /// How long a repeated request of an operator is known. Days.
+    pub answers_days: u32,
+    /// How long it is kept what people decided. Days.
+    pub audit_days: u32,
     /// What the operator set for every provider; as long as its kind needs when absent. Days.
     pub ids_days: Option<u32>,
     /// How long each provider needs its ids, and why.
@@ -48,6 +68,11 @@ impl RetentionConfig {
         self.ids_days.unwrap_or(needed)
     }
 
+    /// The same for providers that are no longer configured.
+    pub fn ids_days_unknown(&self) -> u32 {
+        self.ids_days.unwrap_or(ENDLESS_DAYS)
+    }
+
     /// The provider that decides how long ids are remembered (the first by name of those that need it equally long), for
     /// how many days it needs them, and why: by what its kind needs, or, where the operator said for how long, by the least
     /// that could be said.
@@ -73,12 +98,13 @@ pub(super) fn retention(
     };
     let ids_of: BTreeMap<Name, IdsKept> = providers.iter().filter_map(needed).collect();
     let Some(mut table) = root.table(checker, "retention") else {
-        return RetentionConfig { ids_days: None, ids_of };
+        return RetentionConfig { ids_of, ..RetentionConfig::default() };
     };
+    let windows = windows(checker, &mut table);
     let field = table.take(checker, "ids_days");
     let ids_days = field.as_ref().and_then(|field| field.number(checker, &(1..=u64::from(DAYS_MAX))));
     let ids_days = ids_days.and_then(|days| u32::try_from(days).ok());
-    let config = RetentionConfig { ids_days, ids_of };
+    let config = RetentionConfig { ids_days, ids_of, ..windows };
     if let (Some(field), Some(days), Some((name, floor, why))) = (&field, ids_days, config.deciding())
         && days < floor
     {
@@ -87,6 +113,53 @@ pub(super) fn retention(
     }
     table.finish(checker);
     config
+}
+
+/// Everything but the ids.
+fn windows(checker: &mut Checker<'_>, table: &mut Table) -> RetentionConfig {
+    let mut days = |key: &'static str| {
+        let field = table.take(checker, key);
+        let days = field.as_ref().and_then(|field| field.number(checker, &(1..=u64::from(DAYS_MAX))));
+        (field, days.and_then(|days| u32::try_from(days).ok()).unwrap_or_default())
+    };
+    let (bodies, attempts, messages) = (days("bodies_days"), days("attempts_days"), days("messages_days"));
+    let config = RetentionConfig {
+        bodies_days: bodies.1,
+        attempts_days: attempts.1,
+        messages_days: messages.1,
+        lanes_days: days("lanes_days").1,
+        rejections_days: days("rejections_days").1,
+        secret_uses_days: days("secret_uses_days").1,
+        taught_days: days("taught_days").1,
+        answers_days: days("answers_days").1,
+        audit_days: days("audit_days").1,
+        ..RetentionConfig::default()
+    };
+    let shorter = [(&bodies, "a body"), (&attempts, "an attempt")];
+    if let Some((kept, what)) =
+        shorter.into_iter().filter(|(kept, _)| kept.1 > messages.1).max_by_key(|(kept, _)| kept.1)
+        && messages.1 > 0
+    {
+        told_longer(checker, (kept, what), &messages);
+    }
+    let every_ms = table.number(checker, "every_ms", 0..=86_400_000).unwrap_or_default();
+    RetentionConfig { every_ms, ..config }
+}
+
+/// Says that something is kept for longer than the message that it belongs to, at the one of the two that is not as it is
+/// by default.
+fn told_longer(
+    checker: &mut Checker<'_>,
+    ((field, days), what): (&(Option<Field>, u32), &str),
+    (messages, messages_days): &(Option<Field>, u32),
+) {
+    let (Some(field), Some(messages)) = (field, messages) else { return };
+    let place = if field.source == super::load::DEFAULTS_ORIGIN { messages } else { field };
+    let why = format!(
+        "keeps {what} for {days} days and its message for {messages_days}: a message is kept longest"
+    );
+    let remedy = format!("set retention.messages_days to {days} or more, or {} to less", field.key);
+    checker.problem_shown(place, why, remedy);
 }
 
 /// One reason to keep ids, and for how many hours.

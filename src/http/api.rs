@@ -27,7 +27,7 @@ use crate::plain;
 use crate::store::{
     Act, Chosen, Decided, Decision, Decree, EventRow, Filter, KeptContent, MessageRow, Store, StoreError,
 };
-use crate::types::{Clock, EventKey, EventState, MessageState, Name, stored_text};
+use crate::types::{Clock, EventKey, EventState, MessageId, MessageState, Name, stored_text};
 
 /// Largest body of a decision.
 const BODY_BYTES_MAX: usize = 16 * 1024;
@@ -147,7 +147,7 @@ fn message_json(row: &MessageRow) -> Value {
         "destination": row.destination, "state": row.state, "attempts_n": row.attempts_n,
         "visible_at_ms": row.visible_at_ms, "last_result": row.last_result, "last_error": row.last_error,
         "created_at_ms": row.created_at_ms, "first_sent_at_ms": row.first_sent_at_ms,
-        "lane": row.lane, "key_valid_until_ms": row.key_valid_until_ms, "settled_at_ms": row.settled_at_ms,
+        "lane": row.lane, "key_valid_until_ms": row.key_valid_until_ms, "settled_at_ms": row.finished_at_ms,
     })
 }
 
@@ -189,10 +189,11 @@ async fn message_list(
 ) -> Result<Response, Problem> {
     let values = query(raw.as_deref(), ["state", "destination", "provider", "before", "limit"])?;
     let (filter, limit) = (filter_of(&values)?, limit(&values)?);
-    let before = values.get("before").map(String::as_str);
+    let before = values.get("before").map(|text| text.parse::<MessageId>()).transpose();
+    let before = before.map_err(|_| bad("`before` is the id of a message"))?;
     let rows = state.store.message_list(&filter, before, limit).await?;
     // A full page may have a next one.
-    let next = rows.last().filter(|_| rows.len() == limit as usize).map(|row| row.message_id.clone());
+    let next = rows.last().filter(|_| rows.len() == limit as usize).map(|row| row.message_id);
     let messages: Vec<Value> = rows.iter().map(message_json).collect();
     Ok(answer(StatusCode::OK, &json!({ "messages": messages, "next_before": next })))
 }
@@ -213,11 +214,17 @@ async fn message_get(
     State(state): State<Arc<ApiState>>,
     Path(id): Path<String>,
 ) -> Result<Response, Problem> {
-    let row = state.store.message_get(&id).await?.ok_or(Problem::NOT_FOUND)?;
-    let attempts = state.store.attempt_list(&id).await?;
-    let decisions = state.store.audit_list(&id).await?;
+    let id = message_id(&id)?;
+    let row = state.store.message_get(id).await?.ok_or(Problem::NOT_FOUND)?;
+    let attempts = state.store.attempt_list(id).await?;
+    let decisions = state.store.audit_list(id).await?;
     let body = json!({ "message": message_json(&row), "attempts": attempts, "decisions": decisions });
     Ok(answer(StatusCode::OK, &body))
+}
+
+/// What is not a number is no message's id.
+fn message_id(text: &str) -> Result<MessageId, Problem> {
+    text.parse().map_err(|_| Problem::NOT_FOUND)
 }
 
 /// What a person decides. `state` and `messages_n` belong to a decision about several.
@@ -251,7 +258,7 @@ async fn decide_one(
     let sent = sent(request).await?;
     let order = order(&sent.body)?;
     order.is_about_one()?;
-    decide(&state, &sent, &order, &Chosen::One(id)).await
+    decide(&state, &sent, &order, &Chosen::One(message_id(&id)?)).await
 }
 
 async fn decide_event(
@@ -263,8 +270,8 @@ async fn decide_event(
     let order = order(&sent.body)?;
     order.is_about_one()?;
     let provider = Name::parse(&provider).map_err(|_| Problem::NOT_FOUND)?;
-    if !matches!(order.act.as_str(), "rerun" | "dispatch" | "dismiss") {
-        return Err(bad("`act` is rerun, dispatch or dismiss"));
+    if !matches!(order.act.as_str(), "rerun" | "dispatch" | "dismiss" | "erase" | "erase_and_discard") {
+        return Err(bad("`act` is rerun, dispatch, dismiss, erase or erase_and_discard"));
     }
     decide(&state, &sent, &order, &Chosen::Event(EventKey { provider, event_id })).await
 }
@@ -343,7 +350,9 @@ async fn decide(state: &ApiState, sent: &Sent, order: &Order, chosen: &Chosen) -
     let act = Act::parse(&order.act)
         .filter(|act| match chosen {
             Chosen::Destination(_) => matches!(act, Act::Pause | Act::Resume),
-            Chosen::Event(_) => matches!(act, Act::Rerun | Act::Dispatch | Act::Dismiss),
+            Chosen::Event(_) => {
+                matches!(act, Act::Rerun | Act::Dispatch | Act::Dismiss | Act::Erase | Act::EraseAndDiscard)
+            }
             Chosen::One(_) | Chosen::All(..) => matches!(act, Act::Send | Act::Done | Act::Discard),
         })
         .ok_or_else(|| bad("`act` is send, done or discard"))?;
@@ -369,7 +378,13 @@ async fn decide(state: &ApiState, sent: &Sent, order: &Order, chosen: &Chosen) -
             StatusCode::OK
         }
         Decided::NotFound => return Err(Problem::NOT_FOUND),
-        Decided::NotAllowed { .. } | Decided::OtherCount { .. } => StatusCode::CONFLICT,
+        Decided::BodyGone => {
+            let title = "the event's bytes are no longer kept, so that it cannot be dispatched";
+            return Err(problem(StatusCode::CONFLICT, "body_gone", title));
+        }
+        Decided::NotAllowed { .. } | Decided::OtherCount { .. } | Decided::StillOpen { .. } => {
+            StatusCode::CONFLICT
+        }
     };
     let mut response = answer(status, &json!(decided));
     if is_again {

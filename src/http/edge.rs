@@ -5,7 +5,7 @@ use std::convert::Infallible;
 use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -20,6 +20,7 @@ use tower::ServiceExt;
 
 use super::error::Problem;
 use super::framing;
+use super::receiver::{self, ReceiverState};
 use super::room::{Room, Slot};
 
 /// How long a body may take before its rate is looked at.
@@ -46,9 +47,30 @@ pub(super) struct Neighbours {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Believed;
 
+/// Who answers on a listener.
+#[derive(Clone)]
+pub(crate) struct Front {
+    router: Router,
+    /// Asked before the router, which takes longer to find it.
+    receiver: Option<Arc<ReceiverState>>,
+}
+
+impl Front {
+    /// Webhooks.
+    pub(crate) fn receiver(state: Arc<ReceiverState>) -> Self {
+        Self { router: receiver::router(Arc::clone(&state)), receiver: Some(state) }
+    }
+}
+
+impl From<Router> for Front {
+    fn from(router: Router) -> Self {
+        Self { router, receiver: None }
+    }
+}
+
 /// One connection.
 pub(super) struct Edge {
-    pub(super) router: Router,
+    pub(super) front: Front,
     pub(super) slot: Arc<Slot>,
     pub(super) peer: Peer,
     pub(super) room: Arc<Room>,
@@ -71,29 +93,31 @@ impl Edge {
             tokio::task::yield_now().await;
         }
         let is_whole = request.body().is_end_stream();
-        let has_place = if is_whole { self.slot.busy() } else { self.slot.receiving() };
+        let began = Instant::now();
+        let has_place = if is_whole { self.slot.busy() } else { self.slot.receiving(began) };
         if !has_place {
             return std::future::pending().await;
         }
-        let is_too_slow = Arc::new(AtomicBool::new(false));
+        self.slot.is_too_slow.store(false, Ordering::Relaxed);
         let mut response = match framing::mistake(&request) {
             Some(problem) => closing(problem.into_response()),
-            None => self.routed(request, &is_too_slow).await,
+            None => self.routed(request, began).await,
         };
-        if is_too_slow.load(Ordering::Relaxed) {
+        if self.slot.is_too_slow.load(Ordering::Relaxed) {
             response = closing(Problem::TOO_SLOW.into_response());
         }
-        let is_believed = response.headers().contains_key(&super::receiver::OUTCOME)
+        let is_believed = response.headers().contains_key(&receiver::OUTCOME)
             || response.extensions().get::<Believed>().is_some();
         // Who does not wait for answers gets no second refusal: one write could make us parse thousands of requests.
         if is_pipelined && !is_believed {
             response = closing(response);
         }
         let is_last = self.requests_n_left.fetch_sub(1, Ordering::Relaxed) <= 1;
-        if is_last || Instant::now() >= self.ends_at {
+        let now = Instant::now();
+        if is_last || now >= self.ends_at {
             response = closing(response);
         }
-        self.slot.answered(is_believed);
+        self.slot.answered(is_believed, now);
         if response.status().is_client_error() && !is_believed {
             self.refused().await;
         } else {
@@ -110,24 +134,27 @@ impl Edge {
         tokio::time::sleep_until(Instant::now() + delay).await;
     }
 
-    async fn routed(&self, request: Request<Incoming>, is_too_slow: &Arc<AtomicBool>) -> Response {
+    async fn routed(&self, request: Request<Incoming>, began: Instant) -> Response {
+        let usual = self.front.receiver.as_ref().and_then(|state| Some((state, state.usual(&request)?)));
         let (mut parts, body) = request.into_parts();
-        parts.extensions.insert(self.peer);
-        parts.extensions.insert(Neighbours { room: Arc::clone(&self.room), own: Arc::clone(&self.slot) });
-        let body = if body.is_end_stream() {
-            Body::empty()
-        } else {
-            Body::new(Watched {
-                inner: body,
-                slot: Arc::clone(&self.slot),
-                bytes_per_s_min: self.body_bytes_per_s_min,
-                began: Instant::now(),
-                bytes_n: 0,
-                deadline: None,
-                is_too_slow: Arc::clone(is_too_slow),
-            })
+        let is_whole = body.is_end_stream();
+        let body = Watched {
+            inner: body,
+            slot: Arc::clone(&self.slot),
+            bytes_per_s_min: self.body_bytes_per_s_min,
+            began,
+            bytes_n: 0,
+            deadline: None,
         };
-        let routed = self.router.clone().oneshot(Request::from_parts(parts, body)).await;
+        let neighbours = Neighbours { room: Arc::clone(&self.room), own: Arc::clone(&self.slot) };
+        if let Some((state, entry)) = usual {
+            // In memory of its own: what it needs is large, and most connections have no request most of the time.
+            return Box::pin(state.answer(entry, (parts, body), Some(neighbours))).await;
+        }
+        parts.extensions.insert(self.peer);
+        parts.extensions.insert(neighbours);
+        let body = if is_whole { Body::empty() } else { Body::new(body) };
+        let routed = self.front.router.clone().oneshot(Request::from_parts(parts, body)).await;
         routed.unwrap_or_else(|never| match never {})
     }
 }
@@ -147,7 +174,6 @@ struct Watched {
     began: Instant,
     bytes_n: u64,
     deadline: Option<Pin<Box<Sleep>>>,
-    is_too_slow: Arc<AtomicBool>,
 }
 
 impl Watched {
@@ -164,7 +190,7 @@ impl Watched {
             deadline.as_mut().reset(due_at);
         }
         std::task::ready!(deadline.as_mut().poll(cx));
-        self.is_too_slow.store(true, Ordering::Relaxed);
+        self.slot.is_too_slow.store(true, Ordering::Relaxed);
         Poll::Ready(Some(Err("the body comes in too slowly".into())))
     }
 }

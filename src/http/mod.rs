@@ -14,31 +14,36 @@ pub(crate) mod files;
 mod framing;
 pub(crate) mod guard;
 pub(crate) mod operator;
+mod patience;
 pub(crate) mod receiver;
 mod room;
 mod stream;
 mod throttle;
 
+use std::convert::Infallible;
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
+use std::task::Poll;
 use std::time::Duration;
 
-use axum::Router;
+use axum::body::Body;
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
-use hyper::service::service_fn;
-use hyper_util::rt::TokioTimer;
-use hyper_util::server::graceful::GracefulShutdown;
+use hyper::service::{HttpService, service_fn};
 use ipnet::IpNet;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::watch;
 use tokio::time::Instant;
 use tracing::{debug, warn};
 
+pub(crate) use edge::Front;
 use edge::{Edge, Peer};
-use room::{Place, Room};
+use patience::Patience;
+use room::{Place, Room, Told};
 use stream::Bounded;
 
 /// Largest header block, in bytes; beyond it, or with more than 100 headers, hyper answers 431.
@@ -87,24 +92,19 @@ pub(crate) fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     socket.listen(BACKLOG_N)
 }
 
-/// Serves `router` on `listener` until `stop` turns true, then waits for requests under way.
+/// Serves `front` on `listener` until `stop` turns true, then waits for requests under way.
 ///
 /// `axum::serve` bounds nothing of this, hence a loop of our own. It always accepts: who waits in the kernel's queue
 /// could not be told from who attacks.
 pub(crate) async fn serve(
     listener: TcpListener,
-    router: Router,
+    front: Front,
     limits: Limits,
     mut stop: watch::Receiver<bool>,
 ) {
     let room = Room::new(limits.name, limits.connections_n_max, limits.peer_n_max, limits.proxies.clone());
-    let graceful = GracefulShutdown::new();
     let mut builder = http1::Builder::new();
-    builder
-        .timer(TokioTimer::new())
-        .header_read_timeout(limits.header_timeout)
-        .max_buf_size(HEADER_BYTES_MAX)
-        .half_close(false);
+    builder.header_read_timeout(limits.header_timeout).max_buf_size(HEADER_BYTES_MAX).half_close(false);
     loop {
         let next = tokio::select! {
             next = accept(&listener, &room) => next,
@@ -112,7 +112,7 @@ pub(crate) async fn serve(
         };
         let Some((stream, address, place)) = next else { continue };
         let edge = Arc::new(Edge {
-            router: router.clone(),
+            front: front.clone(),
             slot: Arc::clone(&place.slot),
             peer: Peer(address.ip().to_canonical()),
             room: Arc::clone(&room),
@@ -123,44 +123,63 @@ pub(crate) async fn serve(
         });
         let service = service_fn(move |request| Arc::clone(&edge).answer(request));
         let stream = Bounded::new(stream, Arc::clone(&place.slot), limits.write_timeout);
-        spawn_connection(graceful.watch(builder.serve_connection(stream, service)), place);
+        let mut builder = builder.clone();
+        builder.timer(Patience::new(limits.header_timeout));
+        spawn_connection(builder.serve_connection(stream, service), place);
     }
     drop(listener);
-    if tokio::time::timeout(limits.stop_timeout, graceful.shutdown()).await.is_err() {
+    if tokio::time::timeout(limits.stop_timeout, room.stop()).await.is_err() {
         warn!("stopped with requests still under way");
     }
 }
 
-#[expect(clippy::disallowed_methods, reason = "a connection ends by itself; `GracefulShutdown` waits for it")]
-fn spawn_connection(
-    connection: impl Future<Output = Result<(), hyper::Error>> + Send + 'static,
-    place: Place,
-) {
+#[expect(clippy::disallowed_methods, reason = "a connection ends by itself; `Room::stop` waits for it")]
+fn spawn_connection<S>(connection: http1::Connection<Bounded, S>, place: Place)
+where
+    S: HttpService<Incoming, ResBody = Body, Error = Infallible> + Send + 'static,
+    S::Future: Send,
+{
     tokio::spawn(async move {
-        let mut connection = std::pin::pin!(connection);
-        let ended = loop {
-            tokio::select! {
-                biased;
-                ended = &mut connection => break ended,
-                () = place.slot.asked() => {}
-            }
-            // What has come in already counts, also when we are too busy to have read it: a look at the network, and
-            // one at the connection.
-            tokio::task::yield_now().await;
-            tokio::select! {
-                biased;
-                ended = &mut connection => break ended,
-                () = std::future::ready(()) => {}
-            }
-            if place.is_left() {
-                debug!("connection gave way to another one");
-                break Ok(());
-            }
-        };
-        if let Err(error) = ended {
+        if let Err(error) = served(std::pin::pin!(connection), &place).await {
             debug!(%error, "connection ended early");
         }
     });
+}
+
+/// Serves a connection until it ends, or gives way to another one.
+async fn served<S>(
+    mut connection: Pin<&mut http1::Connection<Bounded, S>>,
+    place: &Place,
+) -> Result<(), hyper::Error>
+where
+    S: HttpService<Incoming, ResBody = Body, Error = Infallible>,
+{
+    let mut is_listening = false;
+    loop {
+        let next = std::future::poll_fn(|cx| match connection.as_mut().poll(cx) {
+            Poll::Ready(ended) => Poll::Ready(Err(ended)),
+            Poll::Pending => place.slot.poll_told(cx, &mut is_listening).map(Ok),
+        });
+        match next.await {
+            Err(ended) => return ended,
+            Ok(Told::Stop) => {
+                connection.as_mut().graceful_shutdown();
+                continue;
+            }
+            Ok(Told::Go) => {}
+        }
+        // What has come in already counts, also when we are too busy to have read it: a look at the network, and
+        // one at the connection.
+        tokio::task::yield_now().await;
+        if let Poll::Ready(ended) = std::future::poll_fn(|cx| Poll::Ready(connection.as_mut().poll(cx))).await
+        {
+            return ended;
+        }
+        if place.is_left() {
+            debug!("connection gave way to another one");
+            return Ok(());
+        }
+    }
 }
 
 /// The next connection and its place; `None` when `accept` failed, or when its peer has its share.

@@ -1,7 +1,9 @@
 //! The receiver: `POST /webhooks/{provider}`, and what a kind's handshake needs. Keeps the raw bytes, caps them in size, time and number, and
 //! leaves everything else to `receive.rs`.
 
+use std::borrow::Cow;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use axum::Router;
@@ -10,12 +12,14 @@ use axum::extract::{Path, Request, State};
 use axum::response::{IntoResponse, Response};
 use axum::routing::any;
 use bytes::Bytes;
+use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use http_body_util::BodyExt;
+use hyper::body::Body as HttpBody;
 
 use super::edge::Neighbours;
 use super::error::Problem;
-use crate::admit::{Held, Room};
+use crate::admit::{Entry, Held, Room};
 use crate::receive::{Answer, ReceiveError, Receiver};
 use crate::types::Clock;
 use crate::verify::RawRequest;
@@ -43,6 +47,31 @@ pub(crate) struct ReceiverState {
     pub(crate) room: Room,
 }
 
+impl ReceiverState {
+    /// Whose webhook it is: a POST to a provider's path as it is registered with senders. None of all else that the
+    /// routes take, such as the same path in other characters.
+    pub(super) fn usual<B>(&self, request: &http::Request<B>) -> Option<&Arc<Entry>> {
+        let name = request.uri().path().strip_prefix("/webhooks/")?;
+        if request.method() == Method::POST { self.receiver.entry(name) } else { None }
+    }
+
+    /// The answer to a request of this provider.
+    pub(super) async fn answer<B>(
+        &self,
+        entry: &Arc<Entry>,
+        (parts, body): (Parts, B),
+        neighbours: Option<Neighbours>,
+    ) -> Response
+    where
+        B: HttpBody<Data = Bytes> + Unpin,
+    {
+        match take(self, entry, (parts, body), neighbours.as_ref()).await {
+            Ok(answer) => response(answer),
+            Err(problem) => problem.into_response(),
+        }
+    }
+}
+
 /// The receiver's routes.
 pub(crate) fn router(state: Arc<ReceiverState>) -> Router {
     Router::new()
@@ -56,24 +85,28 @@ async fn webhook(
     Path(name): Path<String>,
     request: Request,
 ) -> Response {
-    match take(&state, &name, request).await {
-        Ok(answer) => response(answer),
-        Err(problem) => problem.into_response(),
-    }
+    let Some(entry) = state.receiver.entry(&name) else {
+        return Problem::from(&ReceiveError::UnknownProvider).into_response();
+    };
+    let neighbours = request.extensions().get::<Neighbours>().cloned();
+    state.answer(entry, request.into_parts(), neighbours).await
 }
 
-async fn take(state: &ReceiverState, name: &str, request: Request) -> Result<Answer, Problem> {
-    let Some(entry) = state.receiver.entry(name) else {
-        return Err(Problem::from(&ReceiveError::UnknownProvider));
-    };
-    if request.method() != Method::POST && !entry.provider.has_handshake(request.method().as_str()) {
+async fn take<B>(
+    state: &ReceiverState,
+    entry: &Arc<Entry>,
+    (parts, body): (Parts, B),
+    neighbours: Option<&Neighbours>,
+) -> Result<Answer, Problem>
+where
+    B: HttpBody<Data = Bytes> + Unpin,
+{
+    let is_event = parts.method == Method::POST;
+    if !is_event && !entry.provider.has_handshake(parts.method.as_str()) {
         return Err(Problem::METHOD);
     }
-    let is_event = request.method() == Method::POST;
-    let (parts, body) = request.into_parts();
     let path = parts.uri.path_and_query().map_or("", |path| path.as_str());
-    let url = format!("{}{path}", state.public_url);
-    let neighbours = parts.extensions.get::<Neighbours>();
+    let url = [state.public_url.as_str(), path].concat();
     let (body, held) = read_body(state, &parts.headers, body, neighbours).await?;
     let raw = RawRequest {
         method: parts.method,
@@ -89,12 +122,15 @@ async fn take(state: &ReceiverState, name: &str, request: Request) -> Result<Ans
 }
 
 /// The whole body, and the room that its request takes up from here on.
-async fn read_body(
+async fn read_body<B>(
     state: &ReceiverState,
     headers: &HeaderMap,
-    body: Body,
+    body: B,
     neighbours: Option<&Neighbours>,
-) -> Result<(Bytes, Held), Problem> {
+) -> Result<(Bytes, Held), Problem>
+where
+    B: HttpBody<Data = Bytes> + Unpin,
+{
     let declared =
         headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<usize>().ok());
     if declared.is_some_and(|bytes| bytes > state.body_bytes_max) {
@@ -109,11 +145,17 @@ async fn read_body(
         held.is_some()
     };
     with_memory(neighbours, &mut is_held).await;
-    let mut held = held.ok_or(Problem::SATURATED)?;
-    let collect = collected(body, declared, state.body_bytes_max, (&mut held, neighbours));
-    match tokio::time::timeout(state.body_timeout, collect).await {
-        Err(_) => Err(Problem::TOO_SLOW),
-        Ok(collected) => Ok((collected?, held)),
+    let held = held.ok_or(Problem::SATURATED)?;
+    let collect = collected(body, declared, state.body_bytes_max, (held, neighbours));
+    let mut collect = std::pin::pin!(collect);
+    // Most bodies came with their headers, and need nobody who looks at the time.
+    let first = std::future::poll_fn(|cx| Poll::Ready(collect.as_mut().poll(cx))).await;
+    match first {
+        Poll::Ready(collected) => collected,
+        Poll::Pending => {
+            let in_time = tokio::time::timeout(state.body_timeout, collect).await;
+            in_time.unwrap_or(Err(Problem::TOO_SLOW))
+        }
     }
 }
 
@@ -127,12 +169,15 @@ async fn with_memory(neighbours: Option<&Neighbours>, is_held: &mut (dyn FnMut()
 
 /// Reads a body of at most `bytes_max` into memory of its own. Room is taken for what is there and not for what was
 /// announced, so that whoever announces much and sends little keeps nobody else out.
-async fn collected(
-    mut body: Body,
+async fn collected<B>(
+    mut body: B,
     declared: Option<usize>,
     bytes_max: usize,
-    (held, neighbours): (&mut Held, Option<&Neighbours>),
-) -> Result<Bytes, Problem> {
+    (mut held, neighbours): (Held, Option<&Neighbours>),
+) -> Result<(Bytes, Held), Problem>
+where
+    B: HttpBody<Data = Bytes> + Unpin,
+{
     let mut bytes: Vec<u8> = Vec::new();
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|_| Problem::BROKEN_BODY)?;
@@ -154,11 +199,11 @@ async fn collected(
         bytes.extend_from_slice(data);
     }
     bytes.shrink_to_fit();
-    Ok(Bytes::from(bytes))
+    Ok((Bytes::from(bytes), held))
 }
 
 /// Reads a body that is not wanted, up to [`DRAIN_BYTES_MAX`], and keeps nothing of it.
-async fn drain(mut body: Body) {
+async fn drain(mut body: impl HttpBody<Data = Bytes> + Unpin) {
     let mut left = DRAIN_BYTES_MAX;
     while let Some(Ok(frame)) = body.frame().await {
         let bytes = frame.data_ref().map_or(0, Bytes::len);
@@ -175,11 +220,17 @@ fn response(answer: Answer) -> Response {
     } else {
         StatusCode::from_u16(answer.status).unwrap_or(StatusCode::OK)
     };
-    let mut response = (status, answer.body).into_response();
+    let mut response = Response::new(Body::from(answer.body));
+    *response.status_mut() = status;
     let headers = response.headers_mut();
-    if let Ok(value) = HeaderValue::try_from(answer.content_type) {
-        headers.insert(header::CONTENT_TYPE, value);
-    }
+    let content_type = match answer.content_type {
+        Cow::Borrowed(known) => HeaderValue::from_static(known),
+        // What can be none is plain text.
+        Cow::Owned(own) => {
+            HeaderValue::try_from(own).unwrap_or(HeaderValue::from_static("text/plain; charset=utf-8"))
+        }
+    };
+    headers.insert(header::CONTENT_TYPE, content_type);
     for (name, value) in answer.headers {
         // A stranger's text that is no header value is left out, as if it had not been sent.
         if let (Ok(name), Ok(value)) = (HeaderName::try_from(name), HeaderValue::try_from(value)) {

@@ -5,15 +5,19 @@
 //! believed, then those that were not heard yet, last those on which something was believed. Whoever keeps connections,
 //! silent or asking without end, therefore takes nothing from others: they come in, and it loses its own.
 
+mod slot;
+
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use ipnet::IpNet;
-use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
+
+pub(super) use slot::{Slot, Told};
+use slot::{Standing, ms_between};
 
 /// A connection that has waited for less than this is left alone: its peer may be about to go on. Not when it had its
 /// answers already and was never believed.
@@ -34,17 +38,11 @@ const MEMORY_LOOKS_N: usize = 20;
 /// A peer whose own connections were just asked to go may have so many above its share.
 const SHARE_SLACK_N: usize = 8;
 
-/// [`Slot::state`]: busy with our own work.
-const BUSY: u64 = 0;
-/// [`Slot::state`]: asked to go, unless its peer has just done its part.
-const ASKED: u64 = u64::MAX - 1;
-/// [`Slot::state`]: it goes. Every other value is the millisecond since when it waits.
-const GONE: u64 = u64::MAX;
-
 /// The open connections of one listener.
 pub(super) struct Room {
     name: &'static str,
     permits: Arc<Semaphore>,
+    permits_n: u32,
     peer_n_max: usize,
     exempt: Vec<IpNet>,
     opened: Instant,
@@ -56,34 +54,6 @@ struct Inner {
     next_id: u64,
     slots: HashMap<u64, Arc<Slot>>,
     peers: HashMap<IpAddr, usize>,
-}
-
-/// One connection, as others see it.
-pub(super) struct Slot {
-    id: u64,
-    peer: IpAddr,
-    opened: Instant,
-    state: AtomicU64,
-    /// Whether a request on it was answered.
-    has_answered: AtomicBool,
-    /// Whether a request on it was believed.
-    is_proven: AtomicBool,
-    /// Whether something was read since its last request.
-    has_read: AtomicBool,
-    /// Whether it has sent a part of a request, which takes up memory until the rest is there.
-    is_in_request: AtomicBool,
-    asked: Notify,
-}
-
-/// Who goes before whom.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Standing {
-    /// It had answers, and none of its requests was believed.
-    Doubted,
-    /// It had no answer yet.
-    Unheard,
-    /// A request on it was believed.
-    Believed,
 }
 
 /// A place in the room, until it is dropped.
@@ -101,9 +71,11 @@ impl Room {
         peer_n_max: usize,
         exempt: Vec<IpNet>,
     ) -> Arc<Self> {
+        let permits_n = u32::try_from(connections_n_max).unwrap_or(u32::MAX);
         Arc::new(Self {
             name,
-            permits: Arc::new(Semaphore::new(connections_n_max)),
+            permits: Arc::new(Semaphore::new(permits_n as usize)),
+            permits_n,
             peer_n_max: peer_n_max.max(1),
             exempt,
             opened: Instant::now(),
@@ -135,17 +107,7 @@ impl Room {
         };
         let mut inner = self.inner();
         inner.next_id += 1;
-        let slot = Arc::new(Slot {
-            id: inner.next_id,
-            peer,
-            opened: self.opened,
-            state: AtomicU64::new(self.now_ms()),
-            has_answered: AtomicBool::new(false),
-            is_proven: AtomicBool::new(false),
-            has_read: AtomicBool::new(false),
-            is_in_request: AtomicBool::new(false),
-            asked: Notify::new(),
-        });
+        let slot = Arc::new(Slot::new(inner.next_id, peer, self.opened));
         inner.slots.insert(slot.id, Arc::clone(&slot));
         *inner.peers.entry(peer).or_default() += 1;
         Some(Place { slot, room: Arc::clone(self), _permit: permit })
@@ -162,14 +124,14 @@ impl Room {
         if is_done() {
             return true;
         }
-        let is_in_request = own.is_in_request.load(Ordering::Relaxed);
+        let is_in_request = own.is_in_request();
         // It waits for us now, not for its peer.
         if !own.busy() {
             return std::future::pending().await;
         }
         let has_memory = self.has_memory_made(is_done).await;
         if is_in_request {
-            own.receiving();
+            own.receiving(Instant::now());
         }
         has_memory
     }
@@ -178,7 +140,7 @@ impl Room {
         for _ in 0..MEMORY_LOOKS_N {
             let before_ms = self.now_ms().saturating_sub(MEMORY_GRACE_MS);
             let is_held = |slot: &Slot| {
-                slot.is_in_request.load(Ordering::Relaxed) && slot.state.load(Ordering::Relaxed) <= before_ms
+                slot.is_in_request() && slot.waits_since_ms().is_some_and(|since_ms| since_ms <= before_ms)
             };
             if self.give_way_of(MEMORY_BATCH_PART, is_held) == 0 {
                 return false;
@@ -198,10 +160,9 @@ impl Room {
         let slots = inner.slots.values().filter(|slot| is_meant(slot));
         let mut waiting: Vec<(Standing, u64, &Arc<Slot>)> = slots
             .filter_map(|slot| {
-                let (standing, since_ms) = (slot.standing(), slot.state.load(Ordering::Acquire));
-                let is_waiting = since_ms != BUSY && since_ms < ASKED;
+                let (standing, since_ms) = (slot.standing(), slot.waits_since_ms()?);
                 let has_grace = standing != Standing::Doubted && now_ms.saturating_sub(since_ms) < GRACE_MS;
-                (is_waiting && !has_grace).then_some((standing, since_ms, slot))
+                (!has_grace).then_some((standing, since_ms, slot))
             })
             .collect();
         let wanted_n = inner.slots.len() / part + 1;
@@ -210,11 +171,20 @@ impl Room {
             waiting.truncate(wanted_n);
         }
         // It may have become busy meanwhile.
-        waiting.retain(|(_, since_ms, slot)| slot.change(*since_ms, ASKED));
+        waiting.retain(|(_, since_ms, slot)| slot.ask(*since_ms));
         for (_, _, slot) in &waiting {
-            slot.asked.notify_one();
+            slot.tell(Told::Go);
         }
         waiting.len()
+    }
+
+    /// Tells every connection to stop, and waits until none is left. Nobody may enter any more.
+    pub(super) async fn stop(&self) {
+        let slots: Vec<Arc<Slot>> = self.inner().slots.values().map(Arc::clone).collect();
+        for slot in slots {
+            slot.tell(Told::Stop);
+        }
+        drop(self.permits.acquire_many(self.permits_n).await);
     }
 
     fn peer_n(&self, peer: IpAddr) -> usize {
@@ -228,7 +198,7 @@ impl Room {
 
     /// Never [`BUSY`].
     fn now_ms(&self) -> u64 {
-        ms_since(self.opened)
+        ms_between(self.opened, Instant::now())
     }
 
     fn count(&self, reason: &'static str) {
@@ -251,72 +221,6 @@ impl Inner {
     }
 }
 
-impl Slot {
-    /// A part of a request is there, and the rest is waited for. `false` as with [`Slot::busy`].
-    pub(super) fn receiving(&self) -> bool {
-        self.is_in_request.store(true, Ordering::Relaxed);
-        self.waiting()
-    }
-
-    /// The peer has done its part. `false` when the connection goes: then nothing may be begun any more.
-    pub(super) fn busy(&self) -> bool {
-        self.is_in_request.store(false, Ordering::Relaxed);
-        self.become_state(BUSY)
-    }
-
-    /// From now on it waits for its peer. `false` as with [`Slot::busy`].
-    pub(super) fn waiting(&self) -> bool {
-        self.become_state(ms_since(self.opened))
-    }
-
-    /// A request was answered, and whether it was believed.
-    pub(super) fn answered(&self, is_believed: bool) {
-        self.has_answered.store(true, Ordering::Relaxed);
-        self.is_proven.fetch_or(is_believed, Ordering::Relaxed);
-        self.is_in_request.store(false, Ordering::Relaxed);
-        self.waiting();
-    }
-
-    fn standing(&self) -> Standing {
-        match (self.is_proven.load(Ordering::Relaxed), self.has_answered.load(Ordering::Relaxed)) {
-            (true, _) => Standing::Believed,
-            (false, true) => Standing::Doubted,
-            (false, false) => Standing::Unheard,
-        }
-    }
-
-    /// Something came in.
-    pub(super) fn read(&self) {
-        self.has_read.store(true, Ordering::Relaxed);
-    }
-
-    /// Whether the request that begins now was there before: its sender did not wait for the last answer.
-    pub(super) fn is_pipelined(&self) -> bool {
-        !self.has_read.swap(false, Ordering::Relaxed)
-    }
-
-    /// Ends when it is asked to go.
-    pub(super) async fn asked(&self) {
-        self.asked.notified().await;
-    }
-
-    /// Whether it goes: its peer has done nothing since it was asked.
-    fn go(&self) -> bool {
-        self.change(ASKED, GONE)
-    }
-
-    fn change(&self, from: u64, to: u64) -> bool {
-        self.state.compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire).is_ok()
-    }
-
-    fn become_state(&self, state: u64) -> bool {
-        // Who had answers and was not believed cannot save its connection by asking once more.
-        let is_lost = |now: u64| now == GONE || (now == ASKED && self.standing() == Standing::Doubted);
-        let change = |now: u64| (!is_lost(now)).then_some(state);
-        self.state.fetch_update(Ordering::AcqRel, Ordering::Acquire, change).is_ok()
-    }
-}
-
 impl Place {
     /// Whether its connection goes, after it was asked and had another look at what has come in.
     pub(super) fn is_left(&self) -> bool {
@@ -332,10 +236,6 @@ impl Drop for Place {
     fn drop(&mut self) {
         self.room.inner().leave(&self.slot);
     }
-}
-
-fn ms_since(opened: Instant) -> u64 {
-    u64::try_from(opened.elapsed().as_millis()).unwrap_or(ASKED - 2).saturating_add(1)
 }
 
 /// Whom an address belongs to: of IPv6 one has a /64 at least.

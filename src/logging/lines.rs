@@ -2,7 +2,7 @@
 //! and told.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::types::Name;
@@ -12,7 +12,11 @@ const LINES_PER_S: u32 = 10;
 
 /// Decides which lines are written. One flood leaves the lines of others alone.
 #[derive(Default)]
-pub(crate) struct Lines(Mutex<BTreeMap<(Name, &'static str), Second>>);
+pub(crate) struct Lines {
+    sorts: Mutex<BTreeMap<(Name, &'static str), Second>>,
+    /// How many were left out, of all sorts: made once, because a flood leaves out a line with each request.
+    left_out: OnceLock<metrics::Counter>,
+}
 
 /// The second that is running for one sort.
 struct Second {
@@ -24,7 +28,7 @@ struct Second {
 impl Lines {
     /// Whether a line of this sort may be written now; then how many were left out since the last one that was.
     pub(crate) fn may_write(&self, provider: &Name, word: &'static str) -> Option<u64> {
-        let mut sorts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut sorts = self.sorts.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Instant::now();
         let second =
             sorts.entry((provider.clone(), word)).or_insert(Second { since: now, lines_n: 0, left_out_n: 0 });
@@ -33,7 +37,9 @@ impl Lines {
         }
         if second.lines_n >= LINES_PER_S {
             second.left_out_n += 1;
-            metrics::counter!("hooklatch_log_lines_left_out_total").increment(1);
+            self.left_out
+                .get_or_init(|| metrics::counter!("hooklatch_log_lines_left_out_total"))
+                .increment(1);
             return None;
         }
         second.lines_n += 1;
@@ -42,7 +48,7 @@ impl Lines {
 
     /// How many lines of each sort were left out and are not told yet; they count as told from here on.
     pub(crate) fn left_out(&self) -> Vec<(Name, &'static str, u64)> {
-        let mut sorts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut sorts = self.sorts.lock().unwrap_or_else(PoisonError::into_inner);
         let untold = sorts.iter_mut().filter(|(_, second)| second.left_out_n > 0);
         untold
             .map(|((name, word), second)| (name.clone(), *word, std::mem::take(&mut second.left_out_n)))

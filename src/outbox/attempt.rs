@@ -9,8 +9,9 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 use tracing::{debug, warn};
 
-use super::destinations::{Asked, Destination};
+use super::destinations::Asked;
 use super::policy::{self, Answer, Facts, Plan, Step};
+use super::post::Post;
 use crate::store::{LeasedMessage, SettleTo, Settlement};
 use crate::types::{AttemptResult, Clock};
 
@@ -36,10 +37,10 @@ struct Ruling {
 
 /// One message in the hands of one worker.
 pub(super) struct Attempt<'a> {
-    pub(super) destination: &'a Destination,
+    pub(super) post: &'a Post,
     pub(super) message: &'a LeasedMessage,
     pub(super) clock: &'a Clock,
-    pub(super) stops: Stops,
+    pub(super) stops: &'a mut Stops,
     /// How long its call took, once there was one.
     pub(super) call: Option<Duration>,
 }
@@ -50,8 +51,9 @@ impl Attempt<'_> {
         let ruling = self.ruling().await;
         self.report(&ruling);
         let settlement = Settlement {
-            message_id: self.message.message_id.clone(),
-            has_lane: self.message.has_lane,
+            message_id: self.message.message_id,
+            destination: self.message.destination.clone(),
+            lane: self.message.lane.clone(),
             attempt_n: self.message.attempt_n,
             to: ruling.to,
             result: ruling.result,
@@ -90,12 +92,12 @@ impl Attempt<'_> {
     }
 
     fn plan(&self, facts: &Facts) -> Plan {
-        policy::before_send(facts, &self.destination.config, self.clock.steady_ms())
+        policy::before_send(facts, &self.post.destination.config, self.clock.steady_ms())
     }
 
     async fn ask(&mut self) -> Asked {
         tokio::select! {
-            asked = self.destination.ask(self.message) => asked,
+            asked = self.post.destination.ask(self.message) => asked,
             () = is_true(&mut self.stops.cut) => Asked::Unclear { why: "stopped while asking whether it happened".to_owned() },
         }
     }
@@ -104,24 +106,24 @@ impl Attempt<'_> {
         if *self.stops.stopping.borrow() {
             return self.hand_back("the server is stopping");
         }
-        if !self.destination.times.fit(self.message.lease_until_ms, self.clock.steady_ms()) {
+        if !self.post.destination.times.fit(self.message.lease_until_ms, self.clock.steady_ms()) {
             return self.hand_back("too little of the lease was left for a call");
         }
         let started = Instant::now();
         let sent = tokio::select! {
-            sent = self.destination.send(self.message, self.clock.now_ms()) => sent,
+            sent = self.post.destination.send(self.message, self.clock.now_ms()) => sent,
             () = is_true(&mut self.stops.cut) => Answer::Unknown { why: "stopped while waiting for the answer".to_owned() }.into(),
         };
         if !matches!(sent.answer, Answer::Forbidden { .. }) {
             self.call = Some(started.elapsed());
-            self.measure(started.elapsed());
+            self.post.meters.took(self.message.destination.as_str(), started.elapsed());
         }
         Ruling { response: sent.response, ..self.rule(&sent.answer, facts) }
     }
 
     fn rule(&self, answer: &Answer, facts: &Facts) -> Ruling {
         let now_ms = self.clock.steady_ms();
-        let step = policy::next_step(answer, facts, &self.destination.config, now_ms, fastrand::f64());
+        let step = policy::next_step(answer, facts, &self.post.destination.config, now_ms, fastrand::f64());
         let (http_status, what) = match answer {
             Answer::Status { code, .. } => (Some(*code), format!("answered {code}")),
             Answer::Body { code, why, .. } => (Some(*code), format!("answered {code}: {why}")),
@@ -142,7 +144,7 @@ impl Attempt<'_> {
         };
         Ruling {
             to,
-            result: policy::result_of(answer, &self.destination.config),
+            result: policy::result_of(answer, &self.post.destination.config),
             http_status,
             error,
             response: None,
@@ -162,19 +164,9 @@ impl Attempt<'_> {
         }
     }
 
-    fn measure(&self, took: Duration) {
-        let name = self.destination.name.to_string();
-        metrics::histogram!("hooklatch_attempt_seconds", "destination" => name).record(took.as_secs_f64());
-    }
-
     fn report(&self, ruling: &Ruling) {
         let (message, result) = (self.message, ruling.result.as_str());
-        metrics::counter!(
-            "hooklatch_attempts_total",
-            "destination" => self.destination.name.to_string(),
-            "result" => result,
-        )
-        .increment(1);
+        self.post.meters.ended(message.destination.as_str(), ruling.result);
         if ruling.to == SettleTo::Done {
             debug!(
                 message.id = %message.message_id,

@@ -1,5 +1,6 @@
-//! How much of a destination's work may start now: its rate limit and its circuit breaker. Per node, in
-//! memory, by the ticks that callers bring: nobody who sets a clock opens or closes anything.
+//! How much of a destination's work may start now: its rate limit, its circuit breaker and how many calls it bears at
+//! once (`window.rs`). Per node, in memory, by the ticks that callers bring: nobody who sets a clock opens or closes
+//! anything.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -7,6 +8,7 @@ use std::time::Duration;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tracing::{info, warn};
 
+use super::window::Window;
 use crate::config::{DestinationConfig, UnknownPolicy};
 use crate::types::{AttemptResult, Name};
 
@@ -27,16 +29,18 @@ pub(super) struct Gate {
     failures_n_max: u32,
     open_ms: i64,
     state: Arc<Mutex<State>>,
-    /// One permit for each call under way.
+    /// One permit for each call that may be under way.
     calls: Semaphore,
-    concurrency_n: u32,
     /// How many times that many may be in hand. With `hold`, whatever a dead worker had in hand is a person's to
     /// decide, sent or not: so no more than may be under way.
     ahead: u32,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct State {
+    window: Window,
+    /// Permits too many since the window shrank: calls under way have them, and do not give them back.
+    owed_n: u32,
     failures_n: u32,
     /// While the breaker is open: when one call may probe.
     probe_at_ms: Option<i64>,
@@ -51,6 +55,27 @@ struct State {
     is_short: bool,
     /// How long calls take, lately, while they succeed.
     call_ms: Option<i64>,
+    /// What was last told of the breaker and of the window.
+    told: (Option<bool>, Option<u32>),
+}
+
+/// A call's place among those under way, free again when dropped.
+#[must_use]
+pub(super) struct Turn<'a> {
+    gate: &'a Gate,
+    permit: Option<SemaphorePermit<'a>>,
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        let mut state = self.gate.state();
+        if state.owed_n > 0
+            && let Some(permit) = self.permit.take()
+        {
+            state.owed_n -= 1;
+            permit.forget();
+        }
+    }
 }
 
 /// A call that has started. Dropping it, in a panic as well, lets another one probe if this one did.
@@ -68,14 +93,14 @@ impl Drop for Begun {
 
 impl Gate {
     pub(super) fn new(name: Name, config: &DestinationConfig) -> Self {
+        let window = Window::new(config);
         Self {
             name,
             rate_per_s: config.rate_per_s,
             failures_n_max: config.breaker_failures_n,
             open_ms: i64::try_from(config.breaker_open_ms).unwrap_or(i64::MAX),
-            state: Arc::default(),
-            calls: Semaphore::new(config.concurrency_n as usize),
-            concurrency_n: config.concurrency_n,
+            calls: Semaphore::new(window.n() as usize),
+            state: Arc::new(Mutex::new(State::new(window))),
             ahead: if config.unknown == UnknownPolicy::Hold { 1 } else { AHEAD },
         }
     }
@@ -88,13 +113,18 @@ impl Gate {
     /// How many messages may be in hand: as many as calls may be under way, and more where calls are quick, so
     /// that a call need not wait for the lease before it or the settlement after it.
     pub(super) fn in_hand_n(&self) -> u32 {
-        let is_quick = self.state().call_ms.is_some_and(|call_ms| call_ms <= QUICK_MS);
-        self.concurrency_n.saturating_mul(if is_quick { self.ahead } else { 1 })
+        let state = self.state();
+        let is_quick = state.call_ms.is_some_and(|call_ms| call_ms <= QUICK_MS);
+        state.window.n().saturating_mul(if is_quick { self.ahead } else { 1 })
     }
 
-    /// Waits for the turn to call. The permit is for the call alone, not for what is written about it.
-    pub(super) async fn turn(&self) -> Option<SemaphorePermit<'_>> {
-        self.calls.acquire().await.ok()
+    /// Waits for the turn to call. It is for the call alone, not for what is written about it.
+    pub(super) async fn turn(&self) -> Turn<'_> {
+        let turn = Turn { gate: self, permit: self.calls.acquire().await.ok() };
+        if self.calls.available_permits() == 0 {
+            self.state().window.is_used_up();
+        }
+        turn
     }
 
     /// Of `free_n` slots, how many may be used now.
@@ -167,17 +197,47 @@ impl Gate {
         Begun(is_probe.then(|| Arc::clone(&self.state)))
     }
 
-    /// An attempt ended; `took` is how long its call did, `None` when nothing was sent and so nothing was learnt.
-    pub(super) fn ended(&self, result: AttemptResult, took: Option<Duration>, now_ms: i64) {
-        let mut state = self.state();
+    /// An attempt ended, with this status if there was one; `took` is how long its call did, `None` when nothing was
+    /// sent and so nothing was learnt.
+    pub(super) fn ended(
+        &self,
+        result: AttemptResult,
+        http_status: Option<u16>,
+        took: Option<Duration>,
+        now_ms: i64,
+    ) {
         let Some(took) = took else { return };
+        let mut state = self.state();
         let took_ms = i64::try_from(took.as_millis()).unwrap_or(i64::MAX);
         let is_good = result == AttemptResult::Done;
         state.call_ms =
             is_good.then(|| state.call_ms.map_or(took_ms, |lately_ms| (lately_ms * 7 + took_ms) / 8));
-        if self.failures_n_max == 0 {
-            return;
+        self.feel(&mut state, tells_of_too_much(result, http_status), is_good, (took, now_ms));
+        if self.failures_n_max > 0 {
+            self.judge(&mut state, result, now_ms);
         }
+        self.tell(&mut state);
+    }
+
+    /// Lets the window follow what a call came to, and the permits follow the window.
+    fn feel(&self, state: &mut State, is_too_much: bool, is_good: bool, (took, now_ms): (Duration, i64)) {
+        let before_n = state.window.n();
+        if is_too_much {
+            state.window.was_too_much(took, now_ms);
+        } else if is_good {
+            state.window.went_well(took, now_ms);
+        }
+        let now_n = state.window.n();
+        let (more_n, less_n) = (now_n.saturating_sub(before_n), before_n.saturating_sub(now_n));
+        let kept_n = more_n.min(state.owed_n);
+        state.owed_n -= kept_n;
+        self.calls.add_permits((more_n - kept_n) as usize);
+        let taken_n = self.calls.forget_permits(less_n as usize);
+        state.owed_n += less_n.saturating_sub(u32::try_from(taken_n).unwrap_or(u32::MAX));
+    }
+
+    /// Opens the breaker, or closes it.
+    fn judge(&self, state: &mut State, result: AttemptResult, now_ms: i64) {
         match result {
             AttemptResult::Done | AttemptResult::Refused => {
                 if state.probe_at_ms.is_some() {
@@ -199,137 +259,48 @@ impl Gate {
             }
             AttemptResult::Released => {}
         }
-        let is_open = f64::from(u8::from(state.probe_at_ms.is_some()));
-        metrics::gauge!("hooklatch_breaker_open", "destination" => self.name.to_string()).set(is_open);
+    }
+
+    /// Keeps the gauges up to date, and does nothing while they are.
+    fn tell(&self, state: &mut State) {
+        let (is_open, concurrency_n) = (state.probe_at_ms.is_some(), state.window.n());
+        let (told_open, told_n) = state.told;
+        state.told = (Some(is_open), Some(concurrency_n));
+        if told_open != Some(is_open) && self.failures_n_max > 0 {
+            let gauge = metrics::gauge!("hooklatch_breaker_open", "destination" => self.name.to_string());
+            gauge.set(f64::from(u8::from(is_open)));
+        }
+        if told_n != Some(concurrency_n) {
+            let gauge = metrics::gauge!("hooklatch_concurrency", "destination" => self.name.to_string());
+            gauge.set(f64::from(concurrency_n));
+        }
+    }
+}
+
+/// Whether the far side, or what is in front of it, could not bear the call: a status that says so, no answer in
+/// time, no connection.
+fn tells_of_too_much(result: AttemptResult, http_status: Option<u16>) -> bool {
+    matches!(result, AttemptResult::Retry | AttemptResult::Unknown)
+        && matches!(http_status, None | Some(408 | 429 | 503 | 504))
+}
+
+impl State {
+    fn new(window: Window) -> Self {
+        Self {
+            window,
+            owed_n: 0,
+            failures_n: 0,
+            probe_at_ms: None,
+            is_probing: false,
+            is_probe_offered: false,
+            budget: 0,
+            filled_at_ms: 0,
+            is_short: false,
+            call_ms: None,
+            told: (None, None),
+        }
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::outbox::policy::tests::config;
-
-    fn gate(rate_per_s: u32, breaker_failures_n: u32) -> Gate {
-        let config = DestinationConfig {
-            rate_per_s,
-            breaker_failures_n,
-            breaker_open_ms: 500,
-            ..config(UnknownPolicy::Retry)
-        };
-        Gate::new(Name::parse("far").expect("a name"), &config)
-    }
-
-    fn start(gate: &Gate, n: u32) {
-        (0..n).for_each(|_| drop(gate.started()));
-    }
-
-    #[test]
-    fn a_rate_limit_lets_through_a_seconds_worth_at_most() {
-        let gate = gate(10, 0);
-        assert_eq!(gate.allowed_n(100, 1_000_000), 10, "after a long rest");
-        start(&gate, 10);
-        assert_eq!(gate.allowed_n(100, 1_000_000), 0);
-        assert_eq!(gate.allowed_n(100, 1_000_099), 0);
-        assert_eq!(gate.allowed_n(100, 1_000_250), 2);
-        start(&gate, 2);
-        assert_eq!(gate.allowed_n(100, 1_000_200), 0, "a clock that goes back gives nothing");
-        assert_eq!(gate.allowed_n(3, 1_009_000), 3, "never more than slots are free");
-    }
-
-    #[test]
-    fn a_breaker_opens_after_failures_in_a_row_and_probes_with_one_call() {
-        let gate = gate(0, 3);
-        for result in
-            [AttemptResult::Retry, AttemptResult::Unknown, AttemptResult::Done, AttemptResult::Retry]
-        {
-            gate.ended(result, Some(Duration::ZERO), 1_000);
-        }
-        assert_eq!(gate.allowed_n(8, 1_000), 8, "not in a row");
-        gate.ended(AttemptResult::Retry, Some(Duration::ZERO), 1_000);
-        gate.ended(AttemptResult::Unknown, Some(Duration::ZERO), 1_000);
-        assert_eq!(gate.allowed_n(8, 1_499), 0);
-        assert_eq!(gate.allowed_n(8, 1_500), 1, "one probe");
-        let probe = gate.started();
-        assert_eq!(gate.allowed_n(8, 1_600), 0, "and no second one");
-        assert_eq!(gate.opens_in_ms(1_600), None, "its answer decides");
-        gate.ended(AttemptResult::Retry, Some(Duration::ZERO), 1_700);
-        drop(probe);
-        assert_eq!(gate.opens_in_ms(1_700), Some(500));
-        assert_eq!(gate.allowed_n(8, 2_199), 0, "open again");
-        assert_eq!(gate.allowed_n(8, 2_200), 1);
-        let probe = gate.started();
-        gate.ended(AttemptResult::Unknown, None, 2_300);
-        drop(probe);
-        assert_eq!(gate.allowed_n(8, 2_300), 1, "a probe that was handed back is another one's turn");
-        let probe = gate.started();
-        gate.ended(AttemptResult::Refused, Some(Duration::ZERO), 2_400);
-        drop(probe);
-        assert_eq!(gate.allowed_n(8, 2_400), 8, "whoever refuses is there");
-    }
-
-    #[test]
-    fn a_panic_while_probing_is_another_ones_turn() {
-        let gate = gate(0, 1);
-        gate.ended(AttemptResult::Retry, Some(Duration::ZERO), 1_000);
-        assert_eq!(gate.allowed_n(8, 1_500), 1);
-        let begun = gate.started();
-        let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(move || {
-            let _begun = begun;
-            panic!("inside an attempt");
-        }));
-        assert!(panicked.is_err());
-        assert_eq!(gate.allowed_n(8, 1_500), 1, "it probes again");
-        // One that began before the breaker opened is no probe, and its end is not the probe's.
-        let probe = gate.started();
-        drop(gate.started());
-        assert_eq!(gate.allowed_n(8, 1_500), 0);
-        drop(probe);
-        assert_eq!(gate.allowed_n(8, 1_500), 1);
-    }
-
-    #[test]
-    fn it_says_when_more_may_start() {
-        let gate = gate(100, 0);
-        assert_eq!(gate.opens_in_ms(1_000_000), None);
-        assert_eq!(gate.allowed_n(500, 1_000_000), 100);
-        start(&gate, 100);
-        assert_eq!(gate.opens_in_ms(1_000_000), Some(50), "a few together");
-        assert_eq!(gate.opens_in_ms(1_000_060), Some(-10));
-        assert_eq!(gate.allowed_n(500, 1_000_060), 6);
-        start(&gate, 6);
-        assert_eq!(gate.allowed_n(0, 1_000_060), 0);
-        assert_eq!(gate.opens_in_ms(1_000_060), None, "nobody waits for the rate");
-    }
-
-    #[test]
-    fn nobody_looks_again_for_what_was_not_there() {
-        let gate = gate(5, 1);
-        assert_eq!(gate.allowed_n(8, 1_000_000), 5);
-        assert_eq!(gate.opens_in_ms(1_000_000), None, "the look found nothing to use the rate for");
-        start(&gate, 5);
-        assert_eq!(gate.opens_in_ms(1_000_000), Some(200), "it took all that it might");
-        assert_eq!(gate.allowed_n(8, 1_000_200), 1);
-        assert_eq!(gate.opens_in_ms(1_000_200), None);
-        gate.ended(AttemptResult::Retry, Some(Duration::ZERO), 1_000_200);
-        assert_eq!(gate.opens_in_ms(1_000_200), Some(500));
-        assert_eq!(gate.allowed_n(0, 1_000_700), 0);
-        assert_eq!(gate.opens_in_ms(1_000_700), Some(0), "no slot was free to look with");
-        assert_eq!(gate.allowed_n(8, 1_000_700), 1);
-        assert_eq!(gate.opens_in_ms(1_000_700), None, "no message to probe with");
-        let probe = gate.started();
-        drop(probe);
-        assert_eq!(gate.opens_in_ms(1_000_700), Some(0), "it was handed back: another one's turn");
-    }
-
-    #[test]
-    fn more_is_in_hand_only_while_calls_are_quick() {
-        let gate = gate(0, 0);
-        assert_eq!(gate.in_hand_n(), 4, "nobody knows yet");
-        gate.ended(AttemptResult::Done, Some(Duration::from_millis(2)), 1_000);
-        assert_eq!(gate.in_hand_n(), 16);
-        gate.ended(AttemptResult::Unknown, Some(Duration::from_secs(10)), 1_000);
-        assert_eq!(gate.in_hand_n(), 4, "a failure ends it");
-        gate.ended(AttemptResult::Done, Some(Duration::from_millis(200)), 1_000);
-        assert_eq!(gate.in_hand_n(), 4, "slow");
-    }
-}
+mod tests;

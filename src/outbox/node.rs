@@ -2,74 +2,91 @@
 //!
 //! Nothing here decides about a message: see `attempt.rs`; nor when to look for more: see `worker.rs`.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, HashMap};
+use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use futures_util::future::join_all;
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
-use tracing::warn;
+use tracing::{error, warn};
 
 use super::attempt::{Attempt, Stops};
-use super::destinations::{self, Destination, DestinationError};
+use super::destinations::{self, DestinationError};
+use super::due::DueTimes;
 use super::gate::Begun;
-use super::handover::{Handed, Handover, Load};
-use super::settle::{self, Settled, Settler};
+use super::handover::Handover;
+use super::post::{Post, Slot, Work};
+use super::settle::{self, Settler, Waiting, Writer};
 use super::watch::Watch;
 use super::worker::Worker;
 use crate::config::{DestinationConfig, OutboxConfig};
-use crate::store::{LeaseWant, LeasedMessage, Store, StoreError};
-use crate::types::{Clock, Name};
+use crate::store::{LeaseWant, LeasedMessage, SettleTo, Settlement, Store, StoreError};
+use crate::types::{Clock, MessageId, Name};
 
 /// Most messages of one destination that [`Outbox::run_due`] takes.
 const DUE_N_MAX: u32 = 1_000;
-/// What may be lost where times are rounded to milliseconds.
-const ROUNDED_MS: i64 = 2;
-/// Most due times that are remembered; what is due beyond them is found by the next look.
-const DUE_TIMES_N_MAX: usize = 10_000;
 /// How long results may take to be written after the calls were cut off.
 pub(super) const CUT_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Makes the calls of one node.
 pub struct Outbox {
     shared: Arc<Shared>,
-    /// What admission hands over, and its other end.
-    handed: (mpsc::UnboundedSender<Handed>, mpsc::UnboundedReceiver<Handed>),
+    /// What calls came to, on its way to be written.
+    waiting: mpsc::UnboundedReceiver<Waiting>,
 }
 
 pub(super) struct Shared {
     pub(super) store: Store,
     pub(super) clock: Clock,
     pub(super) config: OutboxConfig,
-    pub(super) destinations: BTreeMap<Name, Destination>,
+    pub(super) posts: BTreeMap<Name, Arc<Post>>,
     pub(super) node: Arc<str>,
+    pub(super) settler: Settler,
     pub(super) wake: Arc<Notify>,
-    /// Told when the next look is due sooner than was thought.
-    pub(super) replan: Notify,
-    /// When messages of this node are due again, by its steady clock.
-    due_at_ms: Mutex<BTreeSet<i64>>,
+    /// Told when slots are free again.
+    pub(super) freed: Notify,
+    pub(super) due: DueTimes,
     /// Looks so far: each claims under a name of its own.
     looks_n: AtomicU64,
-    pub(super) loads: BTreeMap<Name, Load>,
-    /// The messages that this node has under way, and their claims.
-    in_hand: Mutex<BTreeMap<String, u32>>,
+    /// The messages that this node has under way, and their claims; where our clock tells the database the time.
+    under_way: Mutex<HashMap<MessageId, u32>>,
     /// False after a part of the outbox has panicked, until it has done something well.
     pub(super) is_well: Arc<AtomicBool>,
+    /// The tasks that make calls.
+    tasks: Mutex<JoinSet<()>>,
+    /// How those are told to stop; there from the start of [`Outbox::run`] on.
+    stops: OnceLock<Stops>,
+    /// Whether nobody works here any more.
+    is_closed: AtomicBool,
 }
 
-/// A message that is under way.
+/// A message that is in hand. Dropping it frees its slot.
 pub(super) struct InHand {
-    shared: Arc<Shared>,
-    message_id: String,
+    _slot: Slot,
+    under_way: Option<(Arc<Shared>, MessageId)>,
 }
 
 impl Drop for InHand {
     fn drop(&mut self) {
-        let mut in_hand = self.shared.in_hand.lock().unwrap_or_else(PoisonError::into_inner);
-        in_hand.remove(&self.message_id);
+        if let Some((shared, message_id)) = &self.under_way {
+            shared.under_way().remove(message_id);
+        }
+    }
+}
+
+/// Ends the tasks that make calls when it is dropped, also with the future that it is in.
+struct Crew(Arc<Shared>);
+
+impl Drop for Crew {
+    fn drop(&mut self) {
+        self.0.is_closed.store(true, Ordering::SeqCst);
+        self.0.tasks().abort_all();
+        self.0.posts.values().for_each(|post| post.clear());
     }
 }
 
@@ -94,31 +111,33 @@ impl Outbox {
         node: String,
     ) -> Result<Self, DestinationError> {
         let destinations = destinations::ready(destinations, &config)?;
-        let wake = Arc::new(Notify::new());
-        let loads = destinations.keys().map(|name| (name.clone(), Load::default())).collect();
-        let node = Arc::from(node);
+        let posts = destinations.into_iter().map(|(name, one)| (name, Arc::new(Post::new(one)))).collect();
+        // Bounded all the same: whatever is in it has a slot.
+        let (settler, waiting) = Settler::new();
         let shared = Arc::new(Shared {
             // Leases must not depend on how well nodes agree about the time.
             store: store.timed_by(&clock),
             clock,
             config,
-            destinations,
-            node,
-            wake,
-            replan: Notify::new(),
-            due_at_ms: Mutex::default(),
+            posts,
+            node: Arc::from(node),
+            settler,
+            wake: Arc::new(Notify::new()),
+            freed: Notify::new(),
+            due: DueTimes::default(),
             looks_n: AtomicU64::new(0),
-            loads,
-            in_hand: Mutex::default(),
+            under_way: Mutex::default(),
             is_well: Arc::new(AtomicBool::new(true)),
+            tasks: Mutex::default(),
+            stops: OnceLock::new(),
+            is_closed: AtomicBool::new(false),
         });
-        // Bounded all the same: whatever is in it has a slot.
-        Ok(Self { shared, handed: mpsc::unbounded_channel() })
+        Ok(Self { shared, waiting })
     }
 
     /// Lets admission hand over what it has just committed.
     pub fn handover(&self) -> Handover {
-        Handover::new(Arc::clone(&self.shared), self.handed.0.clone())
+        Handover::new(Arc::clone(&self.shared))
     }
 
     /// A handle that wakes this outbox.
@@ -134,20 +153,20 @@ impl Outbox {
     /// Works until `stop` turns true or its sender is gone. Then takes nothing more, gives calls under way
     /// `stop_timeout_ms` to end, settles what they came to and hands the rest back.
     pub async fn run(self, stop: watch::Receiver<bool>) {
+        let shared = self.shared;
         let (cut, cut_signal) = watch::channel(false);
-        let shared = &self.shared;
-        let (store, clock) = (shared.store.clone(), shared.clock.clone());
-        let (settler, settling) = Settler::new(store, clock, shared.lease_ms(), Arc::clone(&shared.is_well));
+        shared.stops.get_or_init(|| Stops { stopping: stop.clone(), cut: cut_signal });
+        let crew = Crew(Arc::clone(&shared));
         let (mut writer, mut watcher) = (JoinSet::new(), JoinSet::new());
-        writer.spawn(settling);
-        watcher.spawn(Watch::new(Arc::clone(&self.shared)).run(stop.clone()));
-        self.shared.steady().await;
-        let stops = Stops { stopping: stop, cut: cut_signal };
-        let mut worker = Worker::new(self.shared, stops, self.handed.1, settler);
+        writer.spawn(Writer::new(Arc::clone(&shared)).run(self.waiting));
+        watcher.spawn(Watch::new(Arc::clone(&shared)).run(stop.clone()));
+        shared.steady().await;
+        let mut worker = Worker::new(Arc::clone(&shared), stop);
         worker.work().await;
         worker.finish(&cut).await;
-        drop(worker);
-        // The writer ends with its last sender; a database that is away must not keep the process.
+        drop(crew);
+        shared.settler.close();
+        // It ends when all is written; a database that is away must not keep the process.
         if timeout(CUT_TIMEOUT, writer.join_next()).await.is_err() {
             warn!("stopped before every result was written; those leases will end by themselves");
         }
@@ -159,21 +178,31 @@ impl Outbox {
     /// took.
     pub async fn run_due(&self) -> Result<usize, StoreError> {
         let (_never, quiet) = watch::channel(false);
-        self.shared.steady().await;
-        let wants: Vec<LeaseWant> =
-            self.shared.destinations.values().map(|one| want(one, DUE_N_MAX)).collect();
-        let leased = self.shared.lease(&wants, &self.shared.holder()).await?;
-        let attempts = leased.iter().map(|message| {
-            let stops = Stops { stopping: quiet.clone(), cut: quiet.clone() };
-            self.shared.attempt(message, stops, None)
+        let stops = Stops { stopping: quiet.clone(), cut: quiet };
+        let shared = &self.shared;
+        shared.steady().await;
+        let wants: Vec<LeaseWant> = shared.posts.values().map(|post| want(post, DUE_N_MAX)).collect();
+        let leased = shared.lease(&wants, &shared.holder()).await?;
+        let attempts = leased.iter().filter_map(|message| {
+            let post = shared.posts.get(&message.destination)?;
+            let mut stops = stops.clone();
+            Some(async move { shared.attempt(post, message, &mut stops, None).await })
         });
-        let settled: Vec<Settled> = join_all(attempts).await.into_iter().flatten().collect();
-        settle::write(&self.shared.store, &settled, false).await?;
+        let settlements: Vec<Settlement> = join_all(attempts).await;
+        settle::write(&shared.store, &settlements, false).await?;
         Ok(leased.len())
     }
 }
 
 impl Shared {
+    fn under_way(&self) -> MutexGuard<'_, HashMap<MessageId, u32>> {
+        self.under_way.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn tasks(&self) -> MutexGuard<'_, JoinSet<()>> {
+        self.tasks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// A name for the claims of one look, which tells them from those of any other.
     pub(super) fn holder(&self) -> String {
         format!("{}/{}", self.node, self.looks_n.fetch_add(1, Ordering::Relaxed))
@@ -212,90 +241,123 @@ impl Shared {
         }
     }
 
-    /// `None` for a destination that this node does not know, which it never asks for.
+    /// Messages in hand, of all destinations.
+    pub(super) fn in_hand_n(&self) -> u32 {
+        self.posts.values().map(|post| post.taken_n()).sum()
+    }
+
+    /// Sees to it that a message's call is made, in its turn. Where nobody works any more, its lease ends by itself.
+    pub(super) fn start(self: &Arc<Self>, message: LeasedMessage, slot: Slot) {
+        let Some(stops) = self.stops.get().filter(|_| !self.is_closed.load(Ordering::SeqCst)) else { return };
+        let post = Arc::clone(slot.post());
+        let in_hand = self.hold(&message, slot);
+        if let Some(known) = self.settler.known(message.message_id, message.attempt_n) {
+            self.settler.settle(known, in_hand);
+            return;
+        }
+        // Now, not when the task comes to it: the next look must not count this call's place as free.
+        let begun = post.destination.gate.started();
+        if post.add(Work { message, begun, in_hand }) {
+            let mut tasks = self.tasks();
+            // Those that have ended.
+            while tasks.try_join_next().is_some() {}
+            tasks.spawn(Arc::clone(self).serve(post, stops.clone()));
+        }
+    }
+
+    /// Makes one call after the other, until nothing waits. A panic costs the message that it was about.
+    async fn serve(self: Arc<Self>, post: Arc<Post>, mut stops: Stops) {
+        while let Some(Work { message, begun, in_hand }) = post.next() {
+            let attempt = self.attempt(&post, &message, &mut stops, Some(begun));
+            if let Ok(settlement) = AssertUnwindSafe(attempt).catch_unwind().await {
+                self.settler.settle(settlement, in_hand);
+            } else {
+                settle::panicked("attempt", &self.is_well);
+                let message_id = message.message_id;
+                error!(%message_id, "an attempt ended badly; its lease will end and its outcome count as unknown");
+                drop(in_hand);
+                self.freed.notify_one();
+            }
+        }
+    }
+
+    /// One attempt; says what to write.
     pub(super) async fn attempt(
         &self,
+        post: &Post,
         message: &LeasedMessage,
-        stops: Stops,
+        stops: &mut Stops,
         begun: Option<Begun>,
-    ) -> Option<Settled> {
-        let destination = self.destinations.get(&message.destination)?;
-        let turn = destination.gate.turn().await;
-        let attempt = Attempt { destination, message, clock: &self.clock, stops, call: None };
-        let over = Notify::new();
-        let made = async {
-            let made = attempt.make().await;
-            over.notify_one();
-            made
+    ) -> Settlement {
+        let gate = &post.destination.gate;
+        let turn = gate.turn().await;
+        let attempt = Attempt { post, message, clock: &self.clock, stops, call: None };
+        let (settlement, call) = match post.destination.times.beat_ms {
+            None => attempt.make().await,
+            Some(beat_ms) => {
+                let over = Notify::new();
+                let made = async {
+                    let made = attempt.make().await;
+                    over.notify_one();
+                    made
+                };
+                tokio::join!(made, self.keep(beat_ms, message, &over)).0
+            }
         };
-        let ((settlement, call), ()) = tokio::join!(made, self.keep(destination, message, &over));
         drop(turn);
-        let was_open = destination.gate.is_open();
-        destination.gate.ended(settlement.result, call, self.clock.ticks_ms());
+        let was_open = gate.is_open();
+        gate.ended(settlement.result, settlement.http_status, call, self.clock.ticks_ms());
         drop(begun);
         if was_open {
             // A probe's answer decides what may be taken now.
             self.wake.notify_one();
         }
-        Some(Settled { destination: message.destination.clone(), settlement })
+        settlement
     }
 
     /// Notes that a message is under way, until what comes back is dropped.
-    pub(super) fn hold(self: &Arc<Self>, message: &LeasedMessage) -> InHand {
-        let mut in_hand = self.in_hand.lock().unwrap_or_else(PoisonError::into_inner);
-        in_hand.insert(message.message_id.clone(), message.attempt_n);
-        InHand { shared: Arc::clone(self), message_id: message.message_id.clone() }
+    fn hold(self: &Arc<Self>, message: &LeasedMessage, slot: Slot) -> InHand {
+        let is_noted = !self.store.is_own_clock();
+        if is_noted {
+            self.under_way().insert(message.message_id, message.attempt_n);
+        }
+        InHand { _slot: slot, under_way: is_noted.then(|| (Arc::clone(self), message.message_id)) }
+    }
+
+    /// What a message in hand came to is written: its slot is free.
+    pub(super) fn settled(&self, settlement: &Settlement, in_hand: InHand) {
+        drop(in_hand);
+        if let SettleTo::Ready { visible_at_ms } = settlement.to {
+            let back_for_ms = visible_at_ms.saturating_sub(settlement.settled_at_ms);
+            self.due.remember(self.clock.steady_ms(), back_for_ms);
+        }
+        if settlement.lane.is_some() {
+            // The next of its lane may be due now.
+            self.wake.notify_one();
+        }
     }
 
     /// Prolongs every lease of this node: they would end, though no time has passed, because our clock was set
     /// forward and tells the database the time.
     pub(super) async fn extend_all(&self) -> Result<(), StoreError> {
-        let in_hand = self.in_hand.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let under_way = self.under_way().clone();
         warn!(
-            messages_n = in_hand.len(),
+            messages_n = under_way.len(),
             "clock was set forward; the leases of calls under way are prolonged"
         );
-        for (message_id, attempt_n) in in_hand {
+        for (message_id, attempt_n) in under_way {
             let now_ms = self.clock.steady_ms();
-            self.store.message_extend(&message_id, attempt_n, now_ms, self.lease_ms()).await?;
+            self.store.message_extend(message_id, attempt_n, now_ms, self.lease_ms()).await?;
         }
         Ok(())
-    }
-
-    /// Remembers when a message is due that this node has just put back: as long from now as it was put back for,
-    /// which is no earlier than the database will have it.
-    pub(super) fn remember_due(&self, put_back_for_ms: i64) {
-        let visible_at_ms = self.clock.steady_ms().saturating_add(put_back_for_ms).saturating_add(ROUNDED_MS);
-        let mut due = self.due_at_ms.lock().unwrap_or_else(PoisonError::into_inner);
-        due.insert(visible_at_ms);
-        if due.len() > DUE_TIMES_N_MAX {
-            due.pop_last();
-        }
-        drop(due);
-        self.replan.notify_one();
-    }
-
-    /// How long until the next of those is due.
-    pub(super) fn next_due_in_ms(&self) -> Option<i64> {
-        let now_ms = self.clock.steady_ms();
-        let due = self.due_at_ms.lock().unwrap_or_else(PoisonError::into_inner);
-        due.first().map(|at_ms| at_ms.saturating_sub(now_ms))
-    }
-
-    /// Forgets what is due by now: it is looked for.
-    pub(super) fn forget_due(&self) {
-        let now_ms = self.clock.steady_ms();
-        let mut due = self.due_at_ms.lock().unwrap_or_else(PoisonError::into_inner);
-        *due = due.split_off(&now_ms.saturating_add(1));
     }
 
     /// Prolongs the lease until its call is `over`, where calls may outlast it. A lease that was lost is nothing
     /// that the call could be told, and its settlement will be fenced. What is being written is awaited to its
     /// end: a cancelled statement could leave a connection in the middle of it.
-    async fn keep(&self, destination: &Destination, message: &LeasedMessage, over: &Notify) {
-        let Some(beat_ms) = destination.times.beat_ms else { return };
+    async fn keep(&self, beat_ms: u64, message: &LeasedMessage, over: &Notify) {
         while timeout(Duration::from_millis(beat_ms), over.notified()).await.is_err() {
-            let (id, now_ms) = (&message.message_id, self.clock.steady_ms());
+            let (id, now_ms) = (message.message_id, self.clock.steady_ms());
             match self.store.message_extend(id, message.attempt_n, now_ms, self.lease_ms()).await {
                 Ok(true) => {}
                 Ok(false) => {
@@ -315,10 +377,10 @@ impl Shared {
     }
 }
 
-pub(super) fn want(destination: &Destination, free_n: u32) -> LeaseWant {
+pub(super) fn want(post: &Post, free_n: u32) -> LeaseWant {
     LeaseWant {
-        destination: destination.name.clone(),
+        destination: post.destination.name.clone(),
         free_n,
-        key_valid_for_ms: destination.key_valid_for_ms(),
+        key_valid_for_ms: post.destination.key_valid_for_ms(),
     }
 }

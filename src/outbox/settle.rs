@@ -11,12 +11,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use tokio::sync::{Semaphore, mpsc, oneshot};
+use tokio::sync::{Notify, Semaphore, mpsc};
 use tokio::task::JoinSet;
 use tracing::{error, warn};
 
+use super::node::{InHand, Shared};
 use crate::store::{Settlement, Store, StoreError};
-use crate::types::{Clock, Name};
+use crate::types::MessageId;
 
 /// Most settlements in one transaction.
 const BATCH_N_MAX: usize = 256;
@@ -29,47 +30,42 @@ const ALONE_N_MAX: usize = 2;
 /// A clock that is further from where it should be was set. Milliseconds.
 pub(super) const CLOCK_SET_MS: i64 = 1_000;
 
-/// A settlement and whose it is.
-#[derive(Clone)]
-pub(super) struct Settled {
-    pub(super) destination: Name,
-    pub(super) settlement: Settlement,
+/// What a call came to, and what is in hand until that is written.
+pub(super) struct Waiting {
+    settlement: Settlement,
+    in_hand: InHand,
 }
 
-struct Waiting {
-    settled: Settled,
-    written: oneshot::Sender<()>,
-}
-
-/// Hands settlements to the task that writes them. Cloning shares that task.
-#[derive(Clone)]
+/// Hands settlements to the task that writes them.
 pub(super) struct Settler {
-    // Unbounded, and yet bounded: whoever sends waits for its answer, and there is one sender per slot.
+    // Unbounded, and yet bounded: whatever is in it has a slot.
     sender: mpsc::UnboundedSender<Waiting>,
     behind_n: Arc<AtomicU32>,
     known: Known,
+    /// Told when nothing more will come.
+    closing: Notify,
 }
 
 /// Results that wait apart, by message. One whose lease ended meanwhile may be claimed again before they are written: then
 /// what became of its call is known, and it is neither made again nor left to a person.
 #[derive(Clone, Default)]
-struct Known(Arc<Mutex<HashMap<String, Settled>>>);
+struct Known(Arc<Mutex<HashMap<MessageId, Settlement>>>);
 
 /// A result that is known until it is written.
 struct Noted {
     known: Known,
-    message_id: String,
+    message_id: MessageId,
     attempt_n: u32,
 }
 
 impl Known {
-    fn note(&self, settled: &Settled) -> Noted {
-        let (message_id, attempt_n) = (settled.settlement.message_id.clone(), settled.settlement.attempt_n);
-        self.all().insert(message_id.clone(), settled.clone());
+    fn note(&self, settlement: &Settlement) -> Noted {
+        let (message_id, attempt_n) = (settlement.message_id, settlement.attempt_n);
+        self.all().insert(message_id, settlement.clone());
         Noted { known: self.clone(), message_id, attempt_n }
     }
 
-    fn all(&self) -> MutexGuard<'_, HashMap<String, Settled>> {
+    fn all(&self) -> MutexGuard<'_, HashMap<MessageId, Settlement>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -77,49 +73,36 @@ impl Known {
 impl Drop for Noted {
     fn drop(&mut self) {
         let mut all = self.known.all();
-        if all.get(&self.message_id).is_some_and(|one| one.settlement.attempt_n == self.attempt_n) {
+        if all.get(&self.message_id).is_some_and(|one| one.attempt_n == self.attempt_n) {
             all.remove(&self.message_id);
         }
     }
 }
 
 impl Settler {
-    /// A settler and the task that writes; the task ends when the last clone is dropped and all is written.
-    pub(super) fn new(
-        store: Store,
-        clock: Clock,
-        lease_ms: i64,
-        is_well: Arc<AtomicBool>,
-    ) -> (Self, impl Future<Output = ()> + Send + 'static) {
+    /// A settler, and what a [`Writer`] takes from it.
+    pub(super) fn new() -> (Self, mpsc::UnboundedReceiver<Waiting>) {
         let (sender, waiting) = mpsc::unbounded_channel();
-        let (behind_n, known) = (Arc::new(AtomicU32::new(0)), Known::default());
-        let writer = Writer {
-            known: known.clone(),
-            store,
-            clock,
-            lease_ms,
-            turns: Arc::new(Semaphore::new(ALONE_N_MAX)),
-            turns_of_locked: Arc::new(Semaphore::new(1)),
-            behind_n: Arc::clone(&behind_n),
-            is_well,
-        };
-        (Self { sender, behind_n, known }, writer.run(waiting))
+        let settler =
+            Self { sender, behind_n: Arc::default(), known: Known::default(), closing: Notify::new() };
+        (settler, waiting)
     }
 
-    /// Comes back when the settlement is written or fenced.
-    pub(super) async fn settle(&self, settled: Settled) {
-        let (written, is_written) = oneshot::channel();
-        if self.sender.send(Waiting { settled, written }).is_ok() {
-            // An error means that the writing task is gone: the process is stopping.
-            drop(is_written.await);
-        }
+    /// Has a settlement written or fenced; what is in hand is let go then.
+    pub(super) fn settle(&self, settlement: Settlement, in_hand: InHand) {
+        // An error means that the writing task is gone: the process is stopping.
+        drop(self.sender.send(Waiting { settlement, in_hand }));
+    }
+
+    /// Nothing more will come: the writer ends when all is written.
+    pub(super) fn close(&self) {
+        self.closing.notify_one();
     }
 
     /// What an earlier call for this message came to, while that is not written: it counts for the claim `attempt_n`.
-    pub(super) fn known(&self, message_id: &str, attempt_n: u32) -> Option<Settled> {
-        let mut settled = self.known.all().get(message_id)?.clone();
-        settled.settlement.attempt_n = attempt_n;
-        Some(settled)
+    pub(super) fn known(&self, message_id: MessageId, attempt_n: u32) -> Option<Settlement> {
+        let known = self.known.all().get(&message_id)?.clone();
+        Some(Settlement { attempt_n, ..known })
     }
 
     /// Whether results wait because the database does not take them.
@@ -146,39 +129,56 @@ impl Drop for Behind {
 
 /// What writes.
 #[derive(Clone)]
-struct Writer {
-    store: Store,
-    clock: Clock,
-    lease_ms: i64,
+pub(super) struct Writer {
+    shared: Arc<Shared>,
     turns: Arc<Semaphore>,
     turns_of_locked: Arc<Semaphore>,
-    behind_n: Arc<AtomicU32>,
-    known: Known,
-    is_well: Arc<AtomicBool>,
 }
 
 impl Writer {
-    async fn run(self, mut waiting: mpsc::UnboundedReceiver<Waiting>) {
+    pub(super) fn new(shared: Arc<Shared>) -> Self {
+        let turns = Arc::new(Semaphore::new(ALONE_N_MAX));
+        Self { shared, turns, turns_of_locked: Arc::new(Semaphore::new(1)) }
+    }
+
+    /// Writes until [`Settler::close`], and then what is left.
+    pub(super) async fn run(self, mut waiting: mpsc::UnboundedReceiver<Waiting>) {
+        let (mut settlements, mut in_hands) = (Vec::new(), Vec::new());
         let mut batch = Vec::new();
         let mut apart = JoinSet::new();
-        while waiting.recv_many(&mut batch, BATCH_N_MAX).await > 0 {
-            let (settled, written): (Vec<_>, Vec<_>) =
-                batch.drain(..).map(|one: Waiting| (one.settled, one.written)).unzip();
-            let together = AssertUnwindSafe(self.write_together(&settled)).catch_unwind().await;
-            let is_done = together.unwrap_or_else(|_| {
-                panicked("settler", &self.is_well);
-                false
-            });
-            for (settled, written) in settled.into_iter().zip(written) {
-                if is_done {
-                    // Whoever waited may have been stopped meanwhile.
-                    written.send(()).ok();
-                } else {
-                    // Whichever it was, it must not take the others with it, nor keep those that come after it.
-                    let noted = self.known.note(&settled);
-                    apart.spawn(self.clone().write_apart(settled, written, noted));
+        loop {
+            tokio::select! {
+                biased;
+                taken_n = waiting.recv_many(&mut batch, BATCH_N_MAX) => {
+                    if taken_n == 0 {
+                        break;
+                    }
+                }
+                () = self.shared.settler.closing.notified() => {
+                    waiting.close();
+                    continue;
                 }
             }
+            for one in batch.drain(..) {
+                let Waiting { settlement, in_hand } = one;
+                settlements.push(settlement);
+                in_hands.push(in_hand);
+            }
+            let together = AssertUnwindSafe(self.write_together(&settlements)).catch_unwind().await;
+            let is_done = together.unwrap_or_else(|_| {
+                panicked("settler", &self.shared.is_well);
+                false
+            });
+            for (settlement, in_hand) in settlements.drain(..).zip(in_hands.drain(..)) {
+                if is_done {
+                    self.shared.settled(&settlement, in_hand);
+                } else {
+                    // Whichever it was, it must not take the others with it, nor keep those that come after it.
+                    let noted = self.shared.settler.known.note(&settlement);
+                    apart.spawn(self.clone().write_apart(settlement, in_hand, noted));
+                }
+            }
+            self.shared.freed.notify_one();
             while apart.try_join_next().is_some() {}
         }
         while apart.join_next().await.is_some() {}
@@ -186,10 +186,10 @@ impl Writer {
 
     /// All in one transaction, for as long as the database is away; `false` when something about one of them is in the
     /// way: then nobody knows of whom.
-    async fn write_together(&self, batch: &[Settled]) -> bool {
+    async fn write_together(&self, batch: &[Settlement]) -> bool {
         let (mut failures_n, mut behind) = (0, None);
         loop {
-            match write(&self.store, batch, failures_n > 0).await {
+            match write(&self.shared.store, batch, failures_n > 0).await {
                 Ok(()) => return true,
                 Err(error) if is_away(&error) => {}
                 Err(error) => {
@@ -198,7 +198,7 @@ impl Writer {
                 }
             }
             failures_n += 1;
-            behind.get_or_insert_with(|| Behind::new(&self.behind_n));
+            behind.get_or_insert_with(|| Behind::new(&self.shared.settler.behind_n));
             warn!(
                 failures_n,
                 settlements_n = batch.len(),
@@ -208,40 +208,42 @@ impl Writer {
         }
     }
 
-    async fn write_apart(self, settled: Settled, written: oneshot::Sender<()>, noted: Noted) {
+    async fn write_apart(self, settlement: Settlement, in_hand: InHand, noted: Noted) {
         let is_refused = AtomicBool::new(false);
         let written_alone = async {
             // Operations of the store run to their ends, whoever waits for them.
             tokio::select! {
-                () = self.write_alone(settled.clone(), &is_refused) => {}
-                () = self.keep(&settled, &is_refused) => {}
+                () = self.write_alone(settlement.clone(), &is_refused) => {}
+                () = self.keep(&settlement, &is_refused) => {}
             }
         };
         if AssertUnwindSafe(written_alone).catch_unwind().await.is_err() {
-            panicked("settler", &self.is_well);
+            panicked("settler", &self.shared.is_well);
         }
         drop(noted);
-        written.send(()).ok();
+        self.shared.settled(&settlement, in_hand);
+        self.shared.freed.notify_one();
     }
 
     /// By itself, for as long as the database is away or somebody has its row or lane locked; one that it refuses is
     /// written without the texts that the far side had a hand in: what is known of a call must not be lost to a word.
     /// One that is refused even so is written again until it is taken: the call was made, and must not be made again.
-    async fn write_alone(&self, mut one: Settled, is_refused: &AtomicBool) {
+    async fn write_alone(&self, mut one: Settlement, is_refused: &AtomicBool) {
         let (mut failures_n, mut behind, mut turns) = (0, None, &self.turns);
         loop {
             let turn = turns.acquire().await;
-            let answer = write(&self.store, std::slice::from_ref(&one), true).await;
+            let answer = self.shared.store.message_settle_apart(&one).await;
             drop(turn);
             match answer {
-                Ok(()) => return,
+                // One that is fenced may be one that was written before: nobody knows what the first try did.
+                Ok(_) => return,
                 Err(error) if is_away(&error) => {
-                    behind.get_or_insert_with(|| Behind::new(&self.behind_n));
+                    behind.get_or_insert_with(|| Behind::new(&self.shared.settler.behind_n));
                 }
                 Err(StoreError::Locked { source, .. }) => {
                     if failures_n == 0 {
                         warn!(
-                            message.id = %one.settlement.message_id,
+                            message.id = %one.message_id,
                             destination = %one.destination,
                             error = %source,
                             "somebody keeps a message or its lane locked; its result is written when they let go"
@@ -255,15 +257,15 @@ impl Writer {
                 }
                 Err(refused) => {
                     error!(
-                        message.id = %one.settlement.message_id,
+                        message.id = %one.message_id,
                         destination = %one.destination,
-                        attempt_n = one.settlement.attempt_n,
+                        attempt_n = one.attempt_n,
                         error = %refused,
                         "could not settle: the database refuses it"
                     );
                     behind = None;
-                    if one.settlement.error.is_some() || one.settlement.response.is_some() {
-                        (one.settlement.error, one.settlement.response) = (None, None);
+                    if one.error.is_some() || one.response.is_some() {
+                        (one.error, one.response) = (None, None);
                         continue;
                     }
                     is_refused.store(true, Ordering::Relaxed);
@@ -276,17 +278,18 @@ impl Writer {
 
     /// Prolongs the lease of what waits for its lane or is refused, until it is dropped: nobody may take the message
     /// because its lease ends first. Where its own row is locked, nobody can take it either.
-    async fn keep(&self, one: &Settled, is_refused: &AtomicBool) {
-        let (id, attempt_n) = (&one.settlement.message_id, one.settlement.attempt_n);
+    async fn keep(&self, one: &Settlement, is_refused: &AtomicBool) {
+        let (id, attempt_n) = (one.message_id, one.attempt_n);
+        let lease_ms = self.shared.lease_ms();
         loop {
-            let is_kept = one.settlement.has_lane || is_refused.load(Ordering::Relaxed);
-            let now_ms = self.clock.steady_ms();
+            let is_kept = one.lane.is_some() || is_refused.load(Ordering::Relaxed);
+            let now_ms = self.shared.clock.steady_ms();
             if is_kept
-                && let Err(error) = self.store.message_extend(id, attempt_n, now_ms, self.lease_ms).await
+                && let Err(error) = self.shared.store.message_extend(id, attempt_n, now_ms, lease_ms).await
             {
                 warn!(%error, message.id = %id, "could not prolong a lease");
             }
-            wait(u64::try_from(self.lease_ms / 4).unwrap_or(PAUSE_MS.1)).await;
+            wait(u64::try_from(lease_ms / 4).unwrap_or(PAUSE_MS.1)).await;
         }
     }
 }
@@ -301,17 +304,17 @@ fn is_away(error: &StoreError) -> bool {
 
 /// Writes once. After a failed try nobody knows whether that one was committed, so a settlement that is
 /// fenced then may as well be written.
-pub(super) async fn write(store: &Store, batch: &[Settled], was_tried: bool) -> Result<(), StoreError> {
-    let settlements: Vec<Settlement> = batch.iter().map(|one| one.settlement.clone()).collect();
+pub(super) async fn write(store: &Store, batch: &[Settlement], was_tried: bool) -> Result<(), StoreError> {
+    let settlements: Vec<Settlement> = batch.iter().map(|one| one.clone()).collect();
     let written = store.message_settle(&settlements).await?;
     let fenced = batch.iter().zip(written).filter(|(_, is_written)| !is_written).map(|(one, _)| one);
     for one in fenced.filter(|_| !was_tried) {
         metrics::counter!("hooklatch_fenced_total", "destination" => one.destination.to_string())
             .increment(1);
         warn!(
-            message.id = %one.settlement.message_id,
+            message.id = %one.message_id,
             destination = %one.destination,
-            attempt_n = one.settlement.attempt_n,
+            attempt_n = one.attempt_n,
             "settlement was fenced: the lease had ended and another worker holds the message"
         );
     }

@@ -89,7 +89,7 @@ impl Watch {
     async fn look_for_strays(&mut self) -> Result<(), StoreError> {
         let mut found = BTreeMap::new();
         for count in self.shared.store.message_counts().await? {
-            if !self.shared.destinations.keys().any(|name| name.as_str() == count.destination) {
+            if !self.shared.posts.contains_key(count.destination.as_str()) {
                 *found.entry(count.destination).or_default() += count.messages_n;
             }
         }

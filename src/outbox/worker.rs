@@ -1,5 +1,4 @@
-//! The loop: takes what is due, as much as each destination has free slots for, and lets each message go its
-//! way in a task of its own.
+//! The loop: takes what is due, as much as each destination has free slots for, and has the calls made (`post.rs`).
 //!
 //! A slot is free again when its result is written, so what is held in memory is bounded: by the configured
 //! concurrency, or a few times that where calls are quick (`gate.rs`). It looks when it is told of new messages, when a
@@ -14,17 +13,13 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use tokio::sync::{mpsc, watch};
-use tokio::task::JoinSet;
+use tokio::sync::watch;
 use tokio::time::{Instant, timeout, timeout_at};
-use tracing::{error, info, warn};
+use tracing::{info, warn};
 
-use super::attempt::Stops;
-use super::destinations::Destination;
-use super::handover::{Handed, Load, Slot};
 use super::node::{CUT_TIMEOUT, Shared, want};
-use super::settle::{self, Settler};
-use crate::store::{LeaseWant, LeasedMessage, LostClaims, SettleTo, StoreError};
+use super::settle;
+use crate::store::{LeaseWant, LeasedMessage, LostClaims, StoreError};
 use crate::types::Name;
 
 /// How often a stopping worker looks whether admission has given back its slots. Milliseconds.
@@ -39,10 +34,7 @@ const LOST_N_MAX: usize = 1_000;
 /// The state of [`Outbox::run`].
 pub(super) struct Worker {
     shared: Arc<Shared>,
-    stops: Stops,
-    settler: Settler,
-    handed: mpsc::UnboundedReceiver<Handed>,
-    tasks: JoinSet<()>,
+    stopping: watch::Receiver<bool>,
     failures_n: u32,
     /// Looks whose answer was lost: what they claimed as, and when. By the node's ticks.
     lost: VecDeque<(String, i64)>,
@@ -51,15 +43,9 @@ pub(super) struct Worker {
 }
 
 impl Worker {
-    pub(super) fn new(
-        shared: Arc<Shared>,
-        stops: Stops,
-        handed: mpsc::UnboundedReceiver<Handed>,
-        settler: Settler,
-    ) -> Self {
+    pub(super) fn new(shared: Arc<Shared>, stopping: watch::Receiver<bool>) -> Self {
         let seen_ms = (shared.clock.steady_ms(), shared.clock.ticks_ms());
-        let (tasks, lost) = (JoinSet::new(), VecDeque::new());
-        Self { shared, stops, settler, handed, tasks, failures_n: 0, lost, seen_ms }
+        Self { shared, stopping, failures_n: 0, lost: VecDeque::new(), seen_ms }
     }
 
     /// Works until the stop. A panic in here costs what was being looked for, which is released, and nobody else.
@@ -73,18 +59,15 @@ impl Worker {
     }
 
     async fn work_once(&mut self) {
-        let mut stopping = self.stops.stopping.clone();
+        let mut stopping = self.stopping.clone();
         let (mut is_look_due, mut may_be_more) = (true, false);
         let mut next_look = Instant::now();
         while !*stopping.borrow() {
-            while let Some(ended) = self.tasks.try_join_next() {
-                self.report_panic(ended);
-            }
             // What is known must be written before more is taken: a lease of ours that ended meanwhile would
             // otherwise be taken again and its call repeated.
             if is_look_due || self.look_at(next_look) <= Instant::now() {
                 // Once they are written, slots are free that may find more.
-                may_be_more = self.settler.is_behind() || self.look().await;
+                may_be_more = self.shared.settler.is_behind() || self.look().await;
                 // After a failure, however much admission hands over meanwhile.
                 next_look = Instant::now()
                     + match self.failures_n {
@@ -99,26 +82,21 @@ impl Worker {
                 _ = stopping.wait_for(|is_stopping| *is_stopping) => return,
                 () = shared.wake.notified(), if self.failures_n == 0 => {}
                 // Something is due sooner than was thought: no look before that.
-                () = shared.replan.notified() => is_look_due = false,
-                Some((message, slot)) = self.handed.recv() => {
-                    self.start(message, slot);
-                    self.start_handed();
-                    // Nothing new is in the database: no look.
-                    is_look_due = false;
-                }
+                () = shared.due.replan.notified() => is_look_due = false,
                 () = until(at) => {}
-                Some(ended) = self.tasks.join_next(), if may_be_more => self.report_panic(ended),
+                () = shared.freed.notified(), if may_be_more => {}
             }
         }
     }
 
     /// Takes what is due and starts it. Whether a slot that becomes free may find more.
     async fn look(&mut self) -> bool {
+        let ticks_ms = self.shared.clock.ticks_ms();
         let wants: Vec<LeaseWant> =
-            self.shared.destinations.values().map(|one| want(one, self.free_n(one))).collect();
+            self.shared.posts.values().map(|post| want(post, post.free_n(ticks_ms))).collect();
         let wanted_n: BTreeMap<Name, u32> =
             wants.iter().map(|one| (one.destination.clone(), one.free_n)).collect();
-        self.shared.forget_due();
+        self.shared.due.forget_until(self.shared.clock.steady_ms());
         // Awaited to its end, never inside a `select!`: a cancelled statement could leave leases behind.
         let leased = match self.claim(&wants).await {
             Ok(leased) => leased,
@@ -138,15 +116,15 @@ impl Worker {
             if let Some(left_n) = left_n.get_mut(&message.destination) {
                 *left_n = left_n.saturating_sub(1);
             }
-            let slot = self.shared.loads.get(&message.destination).map(Load::take);
+            let slot = self.shared.posts.get(&message.destination).map(|post| post.take());
             if let Some(slot) = slot {
-                self.start(message, slot);
+                self.shared.start(message, slot);
             }
         }
-        for (name, load) in &self.shared.loads {
+        for (name, post) in &self.shared.posts {
             // One that had no slot was not asked about: what it has waiting is as it was.
             if wanted_n.get(name).is_some_and(|wanted_n| *wanted_n > 0) {
-                load.is_drained.store(left_n.get(name).is_some_and(|left_n| *left_n > 0), Ordering::Relaxed);
+                post.is_drained.store(left_n.get(name).is_some_and(|left_n| *left_n > 0), Ordering::Relaxed);
             }
         }
         left_n.values().any(|left_n| *left_n == 0)
@@ -190,7 +168,7 @@ impl Worker {
         let Some((_, first_ms)) = self.lost.front() else { return Ok(()) };
         let lost = LostClaims {
             holders: self.lost.iter().map(|(holder, _)| holder.clone()).collect(),
-            destinations: self.shared.destinations.keys().cloned().collect(),
+            destinations: self.shared.posts.keys().cloned().collect(),
             age_ms: now_ms.saturating_sub(*first_ms),
         };
         let released_n = self.shared.store.message_release(&lost, self.shared.clock.steady_ms()).await?;
@@ -208,99 +186,36 @@ impl Worker {
             return next_look;
         }
         let ticks_ms = self.shared.clock.ticks_ms();
-        let gates = self.shared.destinations.values().filter_map(|one| one.gate.opens_in_ms(ticks_ms));
-        let Some(wait_ms) = gates.chain(self.shared.next_due_in_ms()).min() else { return next_look };
+        let due = self.shared.due.next_in_ms(self.shared.clock.steady_ms());
+        let gates = self.shared.posts.values().filter_map(|post| post.destination.gate.opens_in_ms(ticks_ms));
+        let Some(wait_ms) = gates.chain(due).min() else { return next_look };
         let wait_ms = u64::try_from(wait_ms.max(LOOK_EVERY_MS)).unwrap_or(u64::MAX);
         Instant::now().checked_add(Duration::from_millis(wait_ms)).map_or(next_look, |at| at.min(next_look))
     }
 
-    fn start_handed(&mut self) {
-        while let Ok((message, slot)) = self.handed.try_recv() {
-            self.start(message, slot);
-        }
-    }
-
-    fn free_n(&self, destination: &Destination) -> u32 {
-        let taken_n =
-            self.shared.loads.get(&destination.name).map_or(0, |load| load.taken_n.load(Ordering::Relaxed));
-        let slots_n = destination.gate.in_hand_n().saturating_sub(taken_n);
-        destination.gate.allowed_n(slots_n, self.shared.clock.ticks_ms())
-    }
-
-    fn start(&mut self, message: LeasedMessage, slot: Slot) {
-        // Now, not when the task first runs: the next look must not count this call's place as free.
-        let begun = self.shared.destinations.get(&message.destination).map(|one| one.gate.started());
-        let in_hand = self.shared.hold(&message);
-        let known = self.settler.known(&message.message_id, message.attempt_n);
-        let (shared, settler, stops) = (Arc::clone(&self.shared), self.settler.clone(), self.stops.clone());
-        self.tasks.spawn(async move {
-            let settled = match known {
-                Some(settled) => {
-                    drop(begun);
-                    Some(settled)
-                }
-                None => shared.attempt(&message, stops, begun).await,
-            };
-            if let Some(settled) = settled {
-                let back_for_ms = match settled.settlement.to {
-                    SettleTo::Ready { visible_at_ms } => {
-                        Some(visible_at_ms.saturating_sub(settled.settlement.settled_at_ms))
-                    }
-                    _ => None,
-                };
-                settler.settle(settled).await;
-                if let Some(back_for_ms) = back_for_ms {
-                    shared.remember_due(back_for_ms);
-                }
-            }
-            drop((in_hand, slot));
-            if message.has_lane {
-                // The next of its lane may be due now.
-                shared.wake.notify_one();
-            }
-        });
-    }
-
     pub(super) async fn finish(&mut self, cut: &watch::Sender<bool>) {
-        for load in self.shared.loads.values() {
-            load.is_drained.store(false, Ordering::Relaxed);
+        for post in self.shared.posts.values() {
+            post.is_drained.store(false, Ordering::Relaxed);
         }
         let patience = Duration::from_millis(self.shared.config.stop_timeout_ms);
-        if timeout(patience, self.join()).await.is_ok() {
+        if timeout(patience, self.let_go()).await.is_ok() {
             return;
         }
-        warn!(calls_n = self.tasks.len(), "cut off calls under way: the server is stopping");
+        warn!(calls_n = self.shared.in_hand_n(), "cut off calls under way: the server is stopping");
         cut.send_replace(true);
-        if timeout(CUT_TIMEOUT, self.join()).await.is_err() {
+        if timeout(CUT_TIMEOUT, self.let_go()).await.is_err() {
             warn!(
-                calls_n = self.tasks.len(),
+                calls_n = self.shared.in_hand_n(),
                 "stopped before every result was written; those leases will end by themselves"
             );
         }
     }
 
-    fn report_panic(&self, ended: Result<(), tokio::task::JoinError>) {
-        if let Err(error) = ended {
-            settle::panicked("attempt", &self.shared.is_well);
-            error!(%error, "an attempt ended badly; its lease will end and its outcome count as unknown");
-        }
-    }
-
-    /// Waits for what is under way; what admission still hands over is handed back.
-    async fn join(&mut self) {
-        loop {
-            self.start_handed();
-            let is_any_taken =
-                self.shared.loads.values().any(|load| load.taken_n.load(Ordering::Relaxed) > 0);
-            if self.tasks.is_empty() && !is_any_taken {
-                return;
-            }
-            tokio::select! {
-                Some(ended) = self.tasks.join_next() => self.report_panic(ended),
-                Some((message, slot)) = self.handed.recv() => self.start(message, slot),
-                // A slot that admission gives back unused tells nobody.
-                () = settle::wait(SLOT_CHECK_MS) => {}
-            }
+    /// Waits until nothing is in hand; what admission still hands over is handed back.
+    async fn let_go(&self) {
+        while self.shared.in_hand_n() > 0 {
+            // A slot that admission gives back unused tells nobody.
+            drop(timeout(settle::jittered(SLOT_CHECK_MS), self.shared.freed.notified()).await);
         }
     }
 }

@@ -2,41 +2,36 @@
 
 use http::HeaderMap;
 
+use crate::json::push_text;
 use crate::spec::{Scheme, Spec};
 use crate::types::media_type;
 
 /// Most bytes of header text that are kept of one request.
 const KEPT_BYTES_MAX: usize = 16 * 1024;
+/// What the headers of most requests take as they are kept. Bytes.
+const USUAL_BYTES: usize = 512;
 /// What stands for a value that must not be kept.
 pub(super) const BLANK: &str = "[redacted]";
 
-/// Parts of the names of headers that carry what opens a door. Rather one too many: nobody needs the value of a header
-/// that is called so.
-const WORDS: [&str; 23] = [
-    "assertion",
-    "auth",
-    "bearer",
-    "cookie",
-    "cred",
-    "csrf",
-    "hmac",
-    "jws",
-    "jwt",
-    "key",
-    "otp",
-    "pass",
-    "private",
-    "pwd",
-    "saml",
-    "secret",
-    "sess",
-    "sign",
-    "sso",
-    "ticket",
-    "token",
-    "verif",
-    "xsrf",
-];
+/// Parts of the names of headers that carry what opens a door, by their first letter. Rather one too many: nobody needs the
+/// value of a header that is called so.
+fn words(first: u8) -> &'static [&'static [u8]] {
+    match first {
+        b'a' => &[b"assertion", b"auth"],
+        b'b' => &[b"bearer"],
+        b'c' => &[b"cookie", b"cred", b"csrf"],
+        b'h' => &[b"hmac"],
+        b'j' => &[b"jws", b"jwt"],
+        b'k' => &[b"key"],
+        b'o' => &[b"otp"],
+        b'p' => &[b"pass", b"private", b"pwd"],
+        b's' => &[b"saml", b"secret", b"sess", b"sign", b"sso"],
+        b't' => &[b"ticket", b"token"],
+        b'v' => &[b"verif"],
+        b'x' => &[b"xsrf"],
+        _ => &[],
+    }
+}
 /// The same, as whole words between hyphens.
 const WHOLE_WORDS: [&str; 5] = ["access", "login", "mac", "pin", "sid"];
 /// Names that nearly every request has, and no such word: these are not searched.
@@ -50,28 +45,33 @@ const OPENERS: [&str; 5] = ["aws4-hmac-sha256 ", "basic ", "bearer ", "digest ",
 /// All headers as a JSON object, until [`KEPT_BYTES_MAX`]: first those that a stored event is read by, then the others in the
 /// order of the request; of a repeated one, the first.
 pub(crate) fn kept_headers(spec: &Spec, headers: &HeaderMap) -> String {
-    let mut kept = serde_json::Map::new();
-    let mut bytes_n = 0;
     let needed = headers.iter().filter(|(name, _)| is_needed(spec, name.as_str()));
     let others = headers.iter().filter(|(name, _)| !is_needed(spec, name.as_str()));
+    let mut kept = String::with_capacity(USUAL_BYTES);
+    let (mut bytes_n, mut before) = (0, None);
     for (name, value) in needed.chain(others) {
-        let name = name.as_str();
         let text = String::from_utf8_lossy(value.as_bytes());
-        let text = match name {
+        let text = match name.as_str() {
             "content-type" => content_type(&text),
-            _ if is_secret(spec, name) || is_opener(&text) => BLANK,
+            other if is_secret(spec, other) || is_opener(&text) => BLANK,
             _ => &text,
         };
-        bytes_n += name.len() + text.len();
+        bytes_n += name.as_str().len() + text.len();
         if bytes_n > KEPT_BYTES_MAX {
             break;
         }
-        if !kept.contains_key(name) {
-            kept.insert(name.to_owned(), text.into());
+        // The values of one name come one after the other.
+        if before.replace(name) == Some(name) {
+            continue;
         }
+        kept.push(if kept.is_empty() { '{' } else { ',' });
+        push_text(&mut kept, name.as_str());
+        kept.push(':');
+        // PostgreSQL takes no NUL in text; HTTP allows none in header values either.
+        push_text(&mut kept, text);
     }
-    // PostgreSQL takes no NUL in text; HTTP allows none in header values either.
-    serde_json::Value::Object(kept).to_string()
+    kept.push_str(if kept.is_empty() { "{}" } else { "}" });
+    kept
 }
 
 /// One kept header, by its lower-case name.
@@ -116,7 +116,7 @@ fn content_type(text: &str) -> &str {
 
 fn is_secret(spec: &Spec, name: &str) -> bool {
     let is_known = |known: &String| match known.strip_suffix(['*', '-']) {
-        Some(stem) => name.starts_with(&stem.to_ascii_lowercase()),
+        Some(stem) => name.get(..stem.len()).is_some_and(|start| start.eq_ignore_ascii_case(stem)),
         None => known.eq_ignore_ascii_case(name),
     };
     let mut signatures = std::iter::once(&spec.signature).chain(&spec.alternative);
@@ -133,9 +133,13 @@ fn is_secret_name(name: &str) -> bool {
         return false;
     }
     let is_public = PUBLIC.contains(&name) || name.ends_with("-key-id");
-    let has_word = WORDS.iter().any(|word| name.contains(word))
-        || name.split(['-', '_']).any(|word| WHOLE_WORDS.contains(&word));
-    has_word && !is_public
+    let has_word = || {
+        let mut rests = (0..name.len()).filter_map(|from| name.as_bytes().get(from..));
+        rests.any(|rest| {
+            rest.first().is_some_and(|first| words(*first).iter().any(|word| rest.starts_with(word)))
+        }) || name.split(['-', '_']).any(|word| WHOLE_WORDS.contains(&word))
+    };
+    !is_public && has_word()
 }
 
 fn is_opener(text: &str) -> bool {
@@ -144,8 +148,8 @@ fn is_opener(text: &str) -> bool {
     };
     // A URL with a password in it opens one too.
     let has_password = || {
-        let rest =
-            text.split_once("://").map(|(_, rest)| rest.split(['/', '?', '#']).next().unwrap_or_default());
+        let behind = text.contains(':').then(|| text.split_once("://")).flatten();
+        let rest = behind.map(|(_, rest)| rest.split(['/', '?', '#']).next().unwrap_or_default());
         rest.is_some_and(|authority| authority.contains('@'))
     };
     OPENERS.iter().any(is_start) || has_password()
@@ -217,6 +221,37 @@ mod tests {
         for value in ["Basically", "https://h/a@b", "application/json", ""] {
             assert!(!is_opener(value), "{value}");
         }
+    }
+
+    #[test]
+    fn headers_are_kept_in_their_order_and_what_they_say_is_text() {
+        let mut headers = HeaderMap::new();
+        let given: [(&str, &[u8]); 8] = [
+            ("host", b"a"),
+            ("x-b", b"1"),
+            ("x-quote", b"a \"b\" \\ c\td"),
+            ("x-a", "caf\u{e9}".as_bytes()),
+            ("x-b", b"2"),
+            ("content-type", b"text/plain"),
+            ("x-odd", b"\xff"),
+            ("cookie", b"c"),
+        ];
+        for (name, value) in given {
+            let value = http::HeaderValue::from_bytes(value).expect("a value");
+            headers.append(http::HeaderName::from_static(name), value);
+        }
+        let spec =
+            crate::spec::Spec::parse(include_str!("../../providers/stripe/provider.toml")).expect("a spec");
+        let kept = kept_headers(&spec, &headers);
+        let want = concat!(
+            r#"{"content-type":"text/plain","host":"a","x-b":"1","x-quote":"a \"b\" \\ c\td","#,
+            r#""x-a":"café","x-odd":"�","cookie":"[redacted]"}"#
+        );
+        assert_eq!(kept, want);
+        assert_eq!(value(&kept, "X-Quote").as_deref(), Some("a \"b\" \\ c\td"));
+        assert_eq!(kept_headers(&spec, &HeaderMap::new()), "{}");
+        headers.insert("x-long", http::HeaderValue::from_bytes(&[b'x'; KEPT_BYTES_MAX]).expect("a value"));
+        assert!(kept_headers(&spec, &headers).ends_with("\"cookie\":\"[redacted]\"}"), "bounded");
     }
 
     #[test]

@@ -40,7 +40,7 @@ impl Reader<'_> {
                 Ok(event_id) => {
                     return Ok(Identified {
                         event_id,
-                        identity: format!("{}/{}", spec.is.as_str(), spec.version),
+                        identity: rule(spec),
                         replay_key: self.replay_key(spec, is_open, read, event_type),
                         window_ms: spec.window_s.map(|window_s| i64::from(window_s) * 1_000),
                         is_window_renewed: spec.window_renews,
@@ -76,6 +76,14 @@ impl Reader<'_> {
         read: Read<'_>,
         event_type: &str,
     ) -> Result<Result<String, String>, String> {
+        // One source is the id as it is.
+        if let (Identity::Sender, [one]) = (spec.is, spec.id.0.as_slice()) {
+            return match self.text(one, read) {
+                Ok(text) => Ok(senders_own(text)),
+                Err(why) if self.is_doubled(one, read) => Err(why),
+                Err(why) => Ok(Err(why)),
+            };
+        }
         let mut parts = Vec::with_capacity(spec.id.0.len());
         for source in &spec.id.0 {
             match self.text(source, read) {
@@ -86,9 +94,7 @@ impl Reader<'_> {
             }
         }
         Ok(match (spec.is, parts.as_slice()) {
-            // One source is the id as it is.
-            (Identity::Sender, [one]) => senders_own(one),
-            (Identity::Sender, several) => senders_own(&joined(several)),
+            (Identity::Sender, several) => senders_own(joined(several)),
             (Identity::Content, parts) => Ok(composed(CONTENT, event_type, parts, read.digest)),
             (Identity::Signal, parts) => Ok(composed(SIGNAL, event_type, parts, read.digest)),
         })
@@ -132,6 +138,15 @@ impl Reader<'_> {
     }
 }
 
+/// The rule that an event was identified by, as its row says it.
+fn rule(spec: &IdentitySpec) -> String {
+    let version = u32::from(spec.version);
+    match char::from_digit(version, 10) {
+        Some(digit) => [spec.is.as_str(), "/", digit.encode_utf8(&mut [0; 4])].concat(),
+        None => format!("{}/{version}", spec.is.as_str()),
+    }
+}
+
 /// Whether `event_type` is a type or one of a beginning and `*`.
 pub(super) fn is_of(pattern: &str, event_type: &str) -> bool {
     match pattern.strip_suffix('*') {
@@ -151,11 +166,11 @@ fn applies(spec: &IdentitySpec, event_type: &str, document: Option<&Document<'_>
 }
 
 /// An id of the sender's, unless it cannot be stored or looks like one of ours.
-fn senders_own(id: &str) -> Result<String, String> {
-    stored_text(id).map_err(|why| format!("the event id {why}"))?;
+fn senders_own(id: String) -> Result<String, String> {
+    stored_text(&id).map_err(|why| format!("the event id {why}"))?;
     match OURS.into_iter().find(|ours| id.starts_with(ours)) {
         Some(ours) => Err(format!("the event id starts with `{ours}`, as only ours do")),
-        None => Ok(id.to_owned()),
+        None => Ok(id),
     }
 }
 

@@ -290,9 +290,12 @@ impl Reader<'_> {
     }
 
     fn event_type(&self, read: Read<'_>) -> String {
-        let parts: Vec<String> =
-            self.spec.event_type.0.iter().filter_map(|one| self.text(one, read).ok()).collect();
-        let joined = parts.join(".");
+        let mut parts = self.spec.event_type.0.iter().filter_map(|one| self.text(one, read).ok());
+        let mut joined = parts.next().unwrap_or_default();
+        for part in parts {
+            joined.push('.');
+            joined.push_str(&part);
+        }
         let is_told = !joined.is_empty() && stored_text(&joined).is_ok() && self.is_subscribed(&joined);
         if is_told { joined } else { TYPE_UNKNOWN.to_owned() }
     }
@@ -312,10 +315,13 @@ impl Reader<'_> {
 
     /// One source as it is; several joined with their lengths.
     fn object_id(&self, sources: &Sources, read: Read<'_>) -> Option<String> {
-        let parts: Result<Vec<String>, String> = sources.0.iter().map(|one| self.text(one, read)).collect();
-        let id = match parts.ok()?.as_slice() {
-            [one] => one.clone(),
-            several => identity::joined(several),
+        let id = match sources.0.as_slice() {
+            [one] => self.text(one, read).ok()?,
+            several => {
+                let parts: Result<Vec<String>, String> =
+                    several.iter().map(|one| self.text(one, read)).collect();
+                identity::joined(&parts.ok()?)
+            }
         };
         stored_text(&id).is_ok().then_some(id)
     }

@@ -1,7 +1,7 @@
 //! The text at one place of a request.
 
 use super::{Read, Reader};
-use crate::json::{Document, Found, members};
+use crate::json::{Document, Found, members, text};
 use crate::spec::Source;
 
 impl Reader<'_> {
@@ -34,10 +34,15 @@ fn signed(text: Option<&str>, what: &str) -> Result<String, String> {
 
 /// The text at the first of the pointers, separated by `|`, that leads anywhere.
 fn first_text(json: &Document<'_>, pointers: &str) -> Result<String, String> {
-    let led = pointers
-        .split('|')
-        .find(|pointer| !matches!(json.find(pointer), Found::Missing | Found::One(b"null")));
-    json.text(led.or(pointers.split('|').next()).unwrap_or_default())
+    let all = pointers.split('|').map(|pointer| (json.find(pointer), pointer));
+    let mut first = None;
+    for (found, pointer) in all {
+        if !matches!(found, Found::Missing | Found::One(b"null")) {
+            return text(&found, pointer);
+        }
+        first = first.or(Some((found, pointer)));
+    }
+    first.map_or_else(|| json.text(""), |(found, pointer)| text(&found, pointer))
 }
 
 /// Which of the members, separated by `|`, is there: a name, or a pointer whose last step counts.

@@ -3,6 +3,8 @@
 //! No HTTP types and no SQL: `http/` turns bytes into a [`RawRequest`] and an [`Answer`] into bytes. After
 //! a valid signature there is no refusal of ours that a sender could act on: what cannot be read is kept.
 
+mod answer;
+mod counts;
 mod diagnose;
 mod evidence;
 mod heavy;
@@ -15,31 +17,14 @@ use tracing::{info, warn};
 use crate::admit::{AdmitError, Admitted, Admitter, Entry, Held};
 use crate::fetch::{FetchError, Fetcher, Recorder, Wanted};
 use crate::provider::ActiveProvider;
-use crate::spec::AnswerSpec;
 use crate::types::{IncomingEvent, Name, Outcome};
-use crate::verify::{KeySource, RawRequest, Reply, Unbelieved, Verified, VerifyError};
+use crate::verify::{KeySource, RawRequest, Unbelieved, Verified, VerifyError};
+pub(crate) use answer::Answer;
+use counts::{Counts, End};
 use diagnose::Diagnosis;
 pub(crate) use diagnose::diagnose;
 pub(crate) use evidence::{Evidence, fingerprint};
 use heavy::Heavy;
-
-/// What the sender hears when its request was believed.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Answer {
-    /// The strongest of the request's events; `None` when there was nothing to admit (a challenge, an
-    /// empty batch).
-    pub outcome: Option<Outcome>,
-    /// Whether the sender is ours and is to hear 409.
-    pub is_conflict_told: bool,
-    /// The status, where it is not told a conflict.
-    pub status: u16,
-    /// Headers besides the content type.
-    pub headers: Vec<(String, String)>,
-    /// The body and its content type.
-    pub body: String,
-    /// The body's content type.
-    pub content_type: String,
-}
 
 /// Why a request was not admitted.
 #[derive(Debug, thiserror::Error)]
@@ -61,7 +46,7 @@ pub(crate) enum ReceiveError {
 /// The receiving side of the app. Cloning is cheap.
 #[derive(Clone)]
 pub(crate) struct Receiver {
-    entries: Arc<BTreeMap<Name, Arc<Entry>>>,
+    entries: Arc<BTreeMap<Name, (Arc<Entry>, Counts)>>,
     admitter: Admitter,
     evidence: Evidence,
     events_n_max: usize,
@@ -71,18 +56,26 @@ pub(crate) struct Receiver {
 impl Receiver {
     /// Receives for `entries`, through `admitter`, requests of at most `events_n_max` events.
     pub(crate) fn new(
-        entries: Arc<BTreeMap<Name, Arc<Entry>>>,
+        entries: &BTreeMap<Name, Arc<Entry>>,
         admitter: Admitter,
         evidence: Evidence,
         events_n_max: usize,
     ) -> Self {
+        let counted =
+            |(name, entry): (&Name, &Arc<Entry>)| (name.clone(), (Arc::clone(entry), Counts::default()));
+        let entries = Arc::new(entries.iter().map(counted).collect());
         Self { entries, admitter, evidence, events_n_max, heavy: Heavy::new() }
     }
 
     /// The provider configured under `name`.
     pub(crate) fn entry(&self, name: &str) -> Option<&Arc<Entry>> {
-        // Names are few and short; parsing keeps odd paths out of logs and labels.
-        Name::parse(name).ok().and_then(|name| self.entries.get(&name))
+        self.entries.get(name).map(|(entry, _)| entry)
+    }
+
+    fn count(&self, provider: &Name, end: End) {
+        if let Some((_, counts)) = self.entries.get(provider) {
+            counts.count(provider, end);
+        }
     }
 
     /// Takes one request to its answer, and writes the one log line about it, unless too many of its sort were
@@ -95,30 +88,31 @@ impl Receiver {
     ) -> Result<Answer, ReceiveError> {
         let name = entry.provider.name();
         let result = self.verify_and_admit(entry, request, held).await;
-        let outcome = match &result {
-            Ok(answer) => answer.outcome.map_or("none", Outcome::as_str),
+        let end = match &result {
+            Ok(answer) => End::of(answer.outcome),
             Err(ReceiveError::Verify(unbelieved)) => {
                 let found = self.looked_into(entry, unbelieved).await;
                 if let Some(left_out_n) = self.may_write(entry, found.reason) {
                     info!(provider.name = %name, reason = found.reason, detail = found.detail, left_out_n, "rejected a request");
                 }
-                "rejected"
+                End::Rejected
             }
             Err(ReceiveError::Admit(why)) => {
                 if let Some(left_out_n) = self.may_write(entry, "unavailable") {
                     warn!(provider.name = %name, reason = %why, left_out_n, "could not admit a request; the sender may send it again");
                 }
-                "unavailable"
+                End::Unavailable
             }
             Err(ReceiveError::Keys(why)) => {
                 if let Some(left_out_n) = self.may_write(entry, "no_keys") {
                     warn!(provider.name = %name, reason = %why, left_out_n, "could not verify a request; the sender may send it again");
                 }
-                "unavailable"
+                End::Unavailable
             }
-            Err(ReceiveError::UnknownProvider) => "unknown",
+            // Told before anything of its request was read.
+            Err(ReceiveError::UnknownProvider) => return result,
         };
-        count(name, outcome);
+        self.count(name, end);
         result
     }
 
@@ -146,7 +140,7 @@ impl Receiver {
     pub(crate) fn answer(&self, entry: &Arc<Entry>, request: &RawRequest) -> Option<Answer> {
         let reply = entry.provider.handshake(request)?;
         self.answered_a_handshake(entry);
-        count(entry.provider.name(), "none");
+        self.count(entry.provider.name(), End::Nothing);
         Some(Answer::to_handshake(reply))
     }
 
@@ -306,47 +300,4 @@ async fn confirm(
         }
     }
     Ok(())
-}
-
-fn count(provider: &Name, outcome: &'static str) {
-    metrics::counter!("hooklatch_requests_total", "provider" => provider.to_string(), "outcome" => outcome)
-        .increment(1);
-}
-
-impl Answer {
-    fn to_handshake(reply: Reply) -> Self {
-        Self {
-            outcome: None,
-            is_conflict_told: false,
-            status: reply.status,
-            headers: reply.headers,
-            body: reply.body,
-            content_type: reply.content_type,
-        }
-    }
-
-    fn of(entry: &Entry, own: Option<&AnswerSpec>, admitted: &Admitted) -> Self {
-        let outcome = Outcome::strongest(admitted.events.iter().map(|(_, outcome)| *outcome));
-        let is_conflict_told = entry.is_first_party && outcome == Some(Outcome::Conflict);
-        let (status, body, content_type) = match own {
-            Some(own) if !is_conflict_told => (own.status, own.body.clone(), own.content_type.clone()),
-            _ => (200, body_of(outcome, admitted), "application/json".to_owned()),
-        };
-        Self { outcome, is_conflict_told, status, headers: Vec::new(), body, content_type }
-    }
-}
-
-fn body_of(outcome: Option<Outcome>, admitted: &Admitted) -> String {
-    let word = outcome.map_or("none", Outcome::as_str);
-    let body = match admitted.events.as_slice() {
-        [(event_id, _)] => serde_json::json!({ "outcome": word, "event_id": event_id }),
-        events => {
-            let each: Vec<_> = events
-                .iter()
-                .map(|(id, outcome)| serde_json::json!({ "outcome": outcome.as_str(), "event_id": id }))
-                .collect();
-            serde_json::json!({ "outcome": word, "events": each })
-        }
-    };
-    body.to_string()
 }

@@ -1,12 +1,15 @@
 //! What is kept beside an event that stands: the same signed text under other ids, and other content under the same id.
 //! Whoever holds one signed request can go on for ever, so only so many have a row; further ones are counted.
 
+use std::sync::Arc;
+
 use sha2::{Digest, Sha256};
 
-use super::admission::{Admission, EventInsert, Holder};
-use super::tx::TxKind;
-use super::{Backend, EventRow, EventUpdate, Latched, Store, StoreError, limit, postgres, sqlite, warnings};
-use crate::types::{BodyDigest, EventKey, EventState, IncomingEvent, OnConflict};
+use super::admission::{Admission, Candidate, EventInsert, Holder};
+use super::db::{DbResult, Door};
+use super::event::{event_content, event_get, events_update, events_with};
+use super::{EventRow, EventUpdate, Latched, Store, StoreError};
+use crate::types::{BodyDigest, EventKey, EventState, IncomingEvent, Name, OnConflict};
 
 /// Most copies under other ids that are kept of the same signed text.
 const REPLAYS_N_MAX: u8 = 16;
@@ -17,7 +20,9 @@ const CONFLICT: &str = "conflict:";
 
 /// Other content under the key of an event.
 pub(super) struct Conflicting<'a> {
-    pub(super) event: &'a IncomingEvent,
+    pub(super) event: &'a Arc<IncomingEvent>,
+    /// Its number: nothing else has it, as it was not admitted under it.
+    pub(super) event_seq: i64,
     /// The id that stands.
     pub(super) first_event_id: String,
     /// What becomes of it.
@@ -25,8 +30,9 @@ pub(super) struct Conflicting<'a> {
 }
 
 impl<'a> Conflicting<'a> {
-    pub(super) fn of(event: &'a IncomingEvent, first_event_id: &str, on_conflict: OnConflict) -> Self {
-        Self { event, first_event_id: first_event_id.to_owned(), on_conflict }
+    pub(super) fn of(candidate: &'a Candidate, first_event_id: &str, on_conflict: OnConflict) -> Self {
+        let first_event_id = first_event_id.to_owned();
+        Self { event: &candidate.event, event_seq: candidate.event_seq, first_event_id, on_conflict }
     }
 
     /// Whether `row` is of this very content.
@@ -34,10 +40,21 @@ impl<'a> Conflicting<'a> {
         row.digest == self.event.digest && row.event_type == self.event.event_type
     }
 
+    /// The row of what is kept.
+    fn row(&self, kept: IncomingEvent) -> EventInsert {
+        let replay_key = kept.replay_key;
+        EventInsert {
+            event: Arc::new(kept),
+            event_seq: self.event_seq,
+            state: EventState::Conflict,
+            replay_key,
+        }
+    }
+
     /// What it is kept as, at the place with this id.
     fn kept_as(&self, event_id: String, replay_key: Option<BodyDigest>) -> IncomingEvent {
         let key = EventKey { provider: self.event.key.provider.clone(), event_id };
-        IncomingEvent { key, replay_key, ..self.event.clone() }
+        IncomingEvent { key, replay_key, ..IncomingEvent::clone(self.event) }
     }
 }
 
@@ -85,10 +102,11 @@ impl Admission {
     /// a replay under an id that is known, too, and other content under it has the room of one signed text only.
     pub(super) async fn met<'a>(
         &mut self,
-        event: &'a IncomingEvent,
+        candidate: &'a Candidate,
         holder: Holder,
         conflicts: &mut Vec<Conflicting<'a>>,
     ) -> Result<Option<Latched>, StoreError> {
+        let event = &candidate.event;
         let own_id = &event.key.event_id;
         let is_known = holder.same_key.is_some();
         let is_anothers = |(id, _): &(String, Vec<u8>)| id != own_id && !(is_known && is_beside(id, own_id));
@@ -96,7 +114,7 @@ impl Admission {
         let (first_event_id, digest, on_conflict) = match (same_text, holder.same_key) {
             (_, Some((digest, _))) if digest == event.digest => return Ok(Some(Latched::Duplicate)),
             (Some((first_event_id, digest)), _) if digest == event.digest => {
-                self.replay_keep(event, is_known).await?;
+                self.replay_keep(candidate, is_known).await?;
                 return Ok(Some(Latched::Replayed { first_event_id }));
             }
             (Some((first_event_id, digest)), _) => (first_event_id, digest, event.on_conflict),
@@ -110,19 +128,26 @@ impl Admission {
         let first = digest
             .try_into()
             .map_err(|_| StoreError::inconsistent("processed_webhook_events", "digest", &first_event_id))?;
-        conflicts.push(Conflicting::of(event, &first_event_id, on_conflict));
+        conflicts.push(Conflicting::of(candidate, &first_event_id, on_conflict));
         Ok(Some(Latched::Conflict { first, first_event_id }))
     }
 
     /// Leaves a row of another copy, unless there are enough of that text, or the id has a row already.
-    async fn replay_keep(&mut self, event: &IncomingEvent, is_known: bool) -> Result<(), StoreError> {
+    async fn replay_keep(&mut self, candidate: &Candidate, is_known: bool) -> Result<(), StoreError> {
+        let event = &candidate.event;
         let places =
             event.replay_key.filter(|_| !is_known).map(|text| replay_places(&text)).unwrap_or_default();
         let taken = in_tx!(self.tx, replay_keys_taken(&event.key.provider, &places))?;
         let is_free = |place: &&BodyDigest| !taken.iter().any(|one| one.as_slice() == place.as_slice());
         for place in places.iter().filter(is_free) {
             // Another node may have taken it meanwhile.
-            if self.is_inserted(event, EventState::Replayed, Some(*place)).await? {
+            let row = EventInsert {
+                event: Arc::clone(event),
+                event_seq: candidate.event_seq,
+                state: EventState::Replayed,
+                replay_key: Some(*place),
+            };
+            if self.is_inserted(row).await? {
                 return Ok(());
             }
         }
@@ -130,14 +155,8 @@ impl Admission {
         Ok(())
     }
 
-    async fn is_inserted(
-        &mut self,
-        event: &IncomingEvent,
-        state: EventState,
-        replay_key: Option<BodyDigest>,
-    ) -> Result<bool, StoreError> {
-        let row = EventInsert { event, state, replay_key };
-        Ok(!in_tx!(self.tx, events_insert(&[row]))?.is_empty())
+    async fn is_inserted(&mut self, row: EventInsert) -> Result<bool, StoreError> {
+        Ok(self.rows_insert(vec![row]).await?.is_empty())
     }
 
     /// Keeps other contents of events that stand, each once, in the one order in which all nodes do.
@@ -164,25 +183,27 @@ impl Admission {
             return Ok(());
         }
         for id in ids.into_iter().filter(|id| rows.iter().all(|row| row.key.event_id != *id)) {
-            let mut kept = conflicting.kept_as(id, replay_key);
-            if self.is_inserted(&kept, EventState::Conflict, kept.replay_key).await? {
-                return self.conflict_kept(conflicting, kept.key).await;
+            let kept = conflicting.kept_as(id, replay_key);
+            let key = kept.key.clone();
+            let row = conflicting.row(kept);
+            if self.is_inserted(row.clone()).await? {
+                return self.conflict_kept(conflicting, key).await;
             }
             // Another node may have taken the place meanwhile, or somebody has the signed text.
-            match in_tx!(self.tx, event_get(&kept.key))? {
+            match in_tx!(self.tx, event_get(&key))? {
                 Some(row) if conflicting.is_kept_as(&row) => return Ok(()),
                 Some(_) => continue,
                 None if replay_key.take().is_none() => continue,
-                None => kept.replay_key = None,
+                None => {}
             }
             if self.is_text_of_equal(event).await? {
                 note_unrecorded(event);
                 return Ok(());
             }
-            if self.is_inserted(&kept, EventState::Conflict, None).await? {
-                return self.conflict_kept(conflicting, kept.key).await;
+            if self.is_inserted(EventInsert { replay_key: None, ..row }).await? {
+                return self.conflict_kept(conflicting, key).await;
             }
-            let row = in_tx!(self.tx, event_get(&kept.key))?;
+            let row = in_tx!(self.tx, event_get(&key))?;
             if row.is_some_and(|row| conflicting.is_kept_as(&row)) {
                 return Ok(());
             }
@@ -195,8 +216,8 @@ impl Admission {
     }
 
     /// Whether the signed text is that of an event with equal content, under whatever id.
-    async fn is_text_of_equal(&mut self, event: &IncomingEvent) -> Result<bool, StoreError> {
-        let holders = in_tx!(self.tx, events_holders(&[event]))?;
+    async fn is_text_of_equal(&mut self, event: &Arc<IncomingEvent>) -> Result<bool, StoreError> {
+        let holders = self.events_holders(&[Arc::clone(event)]).await?;
         Ok(holders.iter().filter_map(|one| one.same_text.as_ref()).any(|(_, digest)| *digest == event.digest))
     }
 
@@ -211,6 +232,7 @@ impl Admission {
         let is_dispatched = conflicting.on_conflict == OnConflict::Dispatch;
         let received_at_ms = conflicting.event.received_at_ms;
         let update = EventUpdate {
+            event_seq: conflicting.event_seq,
             state: if is_dispatched { EventState::Retry } else { EventState::Conflict },
             error: Some(format!("other content under {}", conflicting.first_event_id)),
             attempts_n: 0,
@@ -230,22 +252,60 @@ fn note_unrecorded(event: &IncomingEvent) {
 impl Store {
     /// What else came under the key of this event.
     pub async fn event_conflicts(&self, key: &EventKey) -> Result<Conflicts, StoreError> {
-        let (store, key) = (self.clone(), key.clone());
-        let (provider, ids) = (key.provider.clone(), conflict_ids(&key.event_id));
-        let rows: Vec<EventRow> = alone!(self.people.events_with(&provider, &ids))?;
-        let mut kept = Vec::with_capacity(rows.len());
-        for row in rows {
-            let content = store.event_content(&row.key).await?;
-            kept.push((row, content));
-        }
-        let unkept_n: Option<i64> = alone!(self.people.conflicts_unkept(&key))?;
-        Ok(Conflicts { kept, unkept_n: unkept_n.unwrap_or_default().unsigned_abs() })
+        let key = key.clone();
+        alone!(self.people.event_conflicts(&key))
     }
 
     /// The headers and bytes of an event, as long as they are kept.
     pub async fn event_content(&self, key: &EventKey) -> Result<Option<KeptContent>, StoreError> {
         let key = key.clone();
-        let found: Option<(String, Vec<u8>)> = alone!(self.people.event_content(&key))?;
-        Ok(found.map(|(headers, body)| KeptContent { headers, body }))
+        alone!(self.people.event_content(&key))
     }
+}
+
+async fn event_conflicts(db: &mut Door<'_>, key: &EventKey) -> DbResult<Conflicts> {
+    let rows = events_with(db, &key.provider, &conflict_ids(&key.event_id)).await?;
+    let mut kept = Vec::with_capacity(rows.len());
+    for row in rows {
+        let content = event_content(db, &row.key).await?;
+        kept.push((row, content));
+    }
+    let unkept = db
+        .fetch_optional(
+            "/* event_conflicts */ SELECT unkept_n FROM conflict_counts WHERE provider = $1 AND event_id = $2",
+            &[key.provider.as_str().into(), key.event_id.as_str().into()],
+        )
+        .await?;
+    let unkept_n = unkept.map_or(Ok(0), |row| row.int("unkept_n"))?;
+    Ok(Conflicts { kept, unkept_n: unkept_n.unsigned_abs() })
+}
+
+/// Those of `places` that rows have.
+async fn replay_keys_taken(
+    db: &mut Door<'_>,
+    provider: &Name,
+    places: &[BodyDigest],
+) -> DbResult<Vec<Vec<u8>>> {
+    let mut taken = Vec::new();
+    for place in places {
+        let row = db
+            .fetch_optional(
+                "/* replay_keys_taken */ SELECT replay_key FROM processed_webhook_events
+                 WHERE provider = $1 AND replay_key = $2",
+                &[provider.as_str().into(), place.as_slice().into()],
+            )
+            .await?;
+        taken.extend(row.map(|row| row.bytes("replay_key")).transpose()?);
+    }
+    Ok(taken)
+}
+
+async fn conflict_count(db: &mut Door<'_>, first: &EventKey) -> DbResult<()> {
+    db.execute(
+        "/* conflict_count */ INSERT INTO conflict_counts (provider, event_id, unkept_n) VALUES ($1, $2, 1)
+         ON CONFLICT (provider, event_id) DO UPDATE SET unkept_n = conflict_counts.unkept_n + 1",
+        &[first.provider.as_str().into(), first.event_id.as_str().into()],
+    )
+    .await
+    .map(drop)
 }

@@ -1,7 +1,9 @@
 //! What operators want to know about requests: why some were not believed, and which secrets still match.
 
-use super::tx::TxKind;
-use super::{Backend, Store, StoreError, Tx, limit, postgres, sqlite, warnings};
+use std::collections::BTreeSet;
+
+use super::db::{DbResult, Door, Row};
+use super::{Store, StoreError};
 use crate::types::{Name, UnixMs};
 
 /// Requests that are kept of each provider: the newest.
@@ -60,30 +62,14 @@ impl std::fmt::Debug for Taught {
     }
 }
 
-async fn rejections_keep(tx: &mut Tx, rejections: &[Rejection]) -> Result<(), StoreError> {
-    in_tx!(tx, rejections_insert(rejections))?;
-    let mut providers: Vec<&str> = rejections.iter().map(|one| one.provider.as_str()).collect();
-    providers.sort_unstable();
-    providers.dedup();
-    for provider in providers {
-        in_tx!(tx, rejections_prune(provider, i64::from(REJECTIONS_N_MAX)))?;
-    }
-    Ok(())
-}
-
 impl Store {
     /// Keeps these, and of each of their providers the newest [`REJECTIONS_N_MAX`].
     pub async fn rejections_insert(&self, rejections: &[Rejection]) -> Result<(), StoreError> {
         if rejections.is_empty() {
             return Ok(());
         }
-        let (store, rejections) = (self.clone(), rejections.to_vec());
-        limit::whole("rejections_insert", limit::OPERATION_LIMIT, async move {
-            let mut tx = store.begin("rejections_insert").await?;
-            let answer = rejections_keep(&mut tx, &rejections).await;
-            tx.end(answer).await
-        })
-        .await
+        let rejections = rejections.to_vec();
+        together!(self.rejections_insert(&rejections))
     }
 
     /// The newest requests that were not believed.
@@ -93,7 +79,7 @@ impl Store {
         limit: u32,
     ) -> Result<Vec<Rejection>, StoreError> {
         let provider = provider.cloned();
-        alone!(self.people.rejection_list(provider.as_ref().map(Name::as_str), i64::from(limit)))
+        alone!(self.people.rejection_list(provider.as_ref(), limit))
     }
 
     /// Adds to what is known about secrets: counts are added, the later time stays.
@@ -101,19 +87,8 @@ impl Store {
         if uses.is_empty() {
             return Ok(());
         }
-        let (store, uses) = (self.clone(), uses.to_vec());
-        limit::whole("secret_uses_add", limit::OPERATION_LIMIT, async move {
-            let mut tx = store.begin("secret_uses_add").await?;
-            let mut answer = Ok(());
-            for one in &uses {
-                answer = in_tx!(tx, secret_use_add(one));
-                if answer.is_err() {
-                    break;
-                }
-            }
-            tx.end(answer).await
-        })
-        .await
+        let uses = uses.to_vec();
+        together!(self.secret_uses_add(&uses))
     }
 
     /// What is known about secrets.
@@ -129,6 +104,126 @@ impl Store {
     /// What a sender taught us, which is forgotten with this.
     pub async fn taught_take(&self, provider: &Name) -> Result<Option<Taught>, StoreError> {
         let provider = provider.clone();
-        alone!(self.writer.taught_take(provider.as_str()))
+        alone!(self.writer.taught_take(&provider))
     }
+}
+
+async fn rejections_insert(db: &mut Door<'_>, rejections: &[Rejection]) -> DbResult<()> {
+    for one in rejections {
+        db.execute(
+            "/* rejections_insert */ INSERT INTO rejected_requests
+                 (rejection_id, provider, received_at_ms, step, reason, detail, headers, body_digest, body_bytes_n)
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) ON CONFLICT DO NOTHING",
+            &[
+                one.rejection_id.as_str().into(),
+                one.provider.as_str().into(),
+                one.received_at_ms.into(),
+                one.step.as_str().into(),
+                one.reason.as_str().into(),
+                one.detail.as_str().into(),
+                one.headers.as_str().into(),
+                hex::decode(&one.body_digest).unwrap_or_default().into(),
+                one.body_bytes_n.into(),
+            ],
+        )
+        .await?;
+    }
+    let providers: BTreeSet<&str> = rejections.iter().map(|one| one.provider.as_str()).collect();
+    for provider in providers {
+        db.execute(
+            "/* rejections_insert */ DELETE FROM rejected_requests WHERE provider = $1 AND rejection_id < (
+                 SELECT MIN(rejection_id) FROM (
+                     SELECT rejection_id FROM rejected_requests WHERE provider = $1
+                     ORDER BY rejection_id DESC LIMIT $2) newest)",
+            &[provider.into(), REJECTIONS_N_MAX.into()],
+        )
+        .await?;
+    }
+    Ok(())
+}
+
+async fn rejection_list(db: &mut Door<'_>, provider: Option<&Name>, limit: u32) -> DbResult<Vec<Rejection>> {
+    let rows = db
+        .fetch(
+            "/* rejection_list */ SELECT rejection_id, provider, received_at_ms, step, reason, detail, headers,
+                 body_digest, body_bytes_n
+             FROM rejected_requests WHERE CAST($1 AS TEXT) IS NULL OR provider = $1
+             ORDER BY rejection_id DESC LIMIT $2",
+            &[provider.map(Name::as_str).into(), limit.into()],
+        )
+        .await?;
+    let rejection = |row: &Row| {
+        Ok(Rejection {
+            rejection_id: row.text("rejection_id")?,
+            provider: row.text("provider")?,
+            received_at_ms: row.int("received_at_ms")?,
+            step: row.text("step")?,
+            reason: row.text("reason")?,
+            detail: row.text("detail")?,
+            headers: row.text("headers")?,
+            body_digest: hex::encode(row.bytes("body_digest")?),
+            body_bytes_n: row.int("body_bytes_n")?,
+        })
+    };
+    rows.iter().map(rejection).collect()
+}
+
+async fn secret_uses_add(db: &mut Door<'_>, uses: &[SecretUse]) -> DbResult<()> {
+    for one in uses {
+        db.execute(
+            "/* secret_uses_add */ INSERT INTO secret_uses AS s (provider, fingerprint, matched_n, last_matched_at_ms)
+             VALUES ($1, $2, $3, $4)
+             ON CONFLICT (provider, fingerprint) DO UPDATE SET
+                 matched_n = s.matched_n + excluded.matched_n,
+                 last_matched_at_ms = GREATEST(s.last_matched_at_ms, excluded.last_matched_at_ms)",
+            &[
+                one.provider.as_str().into(),
+                one.fingerprint.as_str().into(),
+                one.matched_n.into(),
+                one.last_matched_at_ms.into(),
+            ],
+        )
+        .await?;
+    }
+    Ok(())
+}
+
+async fn secret_use_list(db: &mut Door<'_>) -> DbResult<Vec<SecretUse>> {
+    let rows = db
+        .fetch(
+            "/* secret_use_list */ SELECT provider, fingerprint, matched_n, last_matched_at_ms FROM secret_uses
+             ORDER BY provider, fingerprint",
+            &[],
+        )
+        .await?;
+    let used = |row: &Row| {
+        Ok(SecretUse {
+            provider: row.text("provider")?,
+            fingerprint: row.text("fingerprint")?,
+            matched_n: row.int("matched_n")?,
+            last_matched_at_ms: row.int("last_matched_at_ms")?,
+        })
+    };
+    rows.iter().map(used).collect()
+}
+
+async fn taught_keep(db: &mut Door<'_>, taught: &Taught) -> DbResult<()> {
+    let sql = "/* taught_keep */ INSERT INTO taught_secrets (provider, secret, taught_at_ms) VALUES ($1, $2, $3)
+               ON CONFLICT (provider) DO UPDATE SET secret = excluded.secret, taught_at_ms = excluded.taught_at_ms";
+    let values = [taught.provider.as_str().into(), taught.secret.as_str().into(), taught.taught_at_ms.into()];
+    db.execute(sql, &values).await.map(drop)
+}
+
+async fn taught_take(db: &mut Door<'_>, provider: &Name) -> DbResult<Option<Taught>> {
+    let sql = "/* taught_take */ DELETE FROM taught_secrets WHERE provider = $1
+               RETURNING provider, secret, taught_at_ms";
+    let row = db.fetch_optional(sql, &[provider.as_str().into()]).await?;
+    let taught = |row: Row| {
+        Ok(Taught {
+            provider: row.text("provider")?,
+            secret: row.text("secret")?,
+            taught_at_ms: row.int("taught_at_ms")?,
+        })
+    };
+    row.map(taught).transpose()
 }

@@ -1,20 +1,28 @@
 //! Messages: claims, settlements, and what is known of them.
 
-use super::tx::TxKind;
-use super::types::{Claimed, Token, laned};
-use super::{
-    Backend, LeaseWant, LeasedMessage, LostClaims, MessageCount, MessageRow, Settlement, Store, StoreError,
-    limit, postgres, sqlite, warnings,
+mod claimed;
+mod postgres;
+mod sqlite;
+mod types;
+
+use std::collections::BTreeSet;
+
+use uuid::Uuid;
+
+use super::db::limit::{OPERATION_LIMIT, limited, whole};
+use super::db::{Backend, DbError, DbResult, Door, Row, Value};
+use super::{Store, StoreError, lane};
+use crate::types::{AttemptResult, EventKey, MessageId, MessageState, Name, UnixMs, idempotency_key};
+
+use claimed::{Claimed, ClaimedRow};
+pub(super) use postgres::STATEMENTS;
+use types::Now;
+pub use types::{
+    BornLease, LeaseWant, LeasedMessage, LostClaims, MessageCount, MessageRow, NewMessage, SettleTo,
+    Settlement,
 };
-use crate::types::{EventKey, UnixMs};
 
 impl Store {
-    /// The messages of one event, by effect name.
-    pub async fn message_list_of_event(&self, key: &EventKey) -> Result<Vec<MessageRow>, StoreError> {
-        let key = key.clone();
-        alone!(self.people.message_list_of_event(&key))
-    }
-
     /// Takes due messages of the wanted destinations, each for `lease_ms`, counting and recording an
     /// attempt before any byte leaves. A lease that ended without a settlement is due like any other. A message
     /// that cannot be read is held, with the reason, and stands in nobody's way. `node` names who claims them; a
@@ -30,18 +38,26 @@ impl Store {
         if wants.is_empty() {
             return Ok(Vec::new());
         }
-        let node = node.to_owned();
-        let now = self.now(now_ms);
-        let claimed: Claimed = if matches!(self.0, Backend::Postgres(_)) {
-            alone!(self.writer.message_lease(&wants, now, lease_ms, &node))?
-        } else if self.message_is_any_due(&wants, now_ms).await? {
-            together!(self.message_lease(&wants, now, lease_ms, &node))?
-        } else {
-            return Ok(Vec::new());
+        let installation_id = self.installation_id().await?;
+        let (node, now) = (node.to_owned(), self.now(now_ms));
+        let rows: Vec<ClaimedRow> = match &self.0.backend {
+            Backend::Postgres(_) => alone!(self.worker.message_lease(&wants, now, lease_ms, &node))?,
+            Backend::Sqlite(_) => {
+                let names: Vec<String> = wants.iter().map(|want| want.destination.to_string()).collect();
+                // Looking costs the only writer nothing, and most looks find nothing.
+                if !alone!(self.reader.message_is_any_due(&names, now_ms))? {
+                    return Ok(Vec::new());
+                }
+                let work = move |db: &mut rusqlite::Connection| {
+                    sqlite::message_lease(db, &wants, now_ms, lease_ms, &node)
+                };
+                self.on_writer("message_lease", work).await?
+            }
         };
+        let claimed = Claimed::of(rows, &installation_id, now_ms);
         if !claimed.unreadable.is_empty() {
             for one in &claimed.unreadable {
-                let (message_id, error) = (&one.message_id, one.error.as_deref().unwrap_or_default());
+                let (message_id, error) = (one.message_id, one.error.as_deref().unwrap_or_default());
                 tracing::error!(message.id = %message_id, error, "message cannot be read; it is held");
             }
             // If this fails, their leases end, and they come here again.
@@ -50,22 +66,6 @@ impl Store {
             }
         }
         Ok(claimed.messages)
-    }
-
-    /// Whether it is worth the writer's time to look; on PostgreSQL, which has no single writer, always.
-    async fn message_is_any_due(&self, wants: &[LeaseWant], now_ms: UnixMs) -> Result<bool, StoreError> {
-        let Backend::Sqlite(db) = self.0.clone() else { return Ok(true) };
-        let wants = wants.to_vec();
-        limit::whole("message_lease", limit::OPERATION_LIMIT, async move {
-            let look = async {
-                let mut held = db.reader().take().await?;
-                let answer = sqlite::message_is_any_due(held.connection()?, &wants, now_ms);
-                let answer = limit::limited(answer).await;
-                held.give_back_after(answer)
-            };
-            look.await.map_err(|source| StoreError::from_sqlx("message_lease", source))
-        })
-        .await
     }
 
     /// Gives back what was claimed by looks whose answer was lost: none of it was sent. Says how many.
@@ -78,13 +78,13 @@ impl Store {
     /// longer this worker's: then nothing was changed.
     pub async fn message_extend(
         &self,
-        message_id: &str,
+        message_id: MessageId,
         attempt_n: u32,
         now_ms: UnixMs,
         lease_ms: i64,
     ) -> Result<bool, StoreError> {
-        let (message_id, now) = (message_id.to_owned(), self.now(now_ms));
-        alone!(self.writer.message_extend(&message_id, attempt_n, now, lease_ms))
+        let now = self.now(now_ms);
+        alone!(self.writer.message_extend(message_id, attempt_n, now, lease_ms))
     }
 
     /// Writes what attempts came to. `false` for each whose token is no longer the message's: then nothing
@@ -94,15 +94,39 @@ impl Store {
             return Ok(Vec::new());
         }
         let (written, is_own_clock) = (settlements.to_vec(), self.is_own_clock());
-        // One statement where it can be.
-        let is_one = matches!(self.0, Backend::Postgres(_)) && laned(settlements).is_empty();
-        let settled: std::collections::HashSet<Token> = if is_one {
-            alone!(self.writer.message_settle(&written, is_own_clock))?
-        } else {
-            together!(self.message_settle(&written, is_own_clock))?
+        match &self.0.backend {
+            // One statement where it can be.
+            Backend::Postgres(_) if postgres::is_one_statement(settlements) => {
+                alone!(self.worker.message_settle(&written, is_own_clock))
+            }
+            Backend::Postgres(_) => together!(self.message_settle(&written, is_own_clock)),
+            Backend::Sqlite(_) => {
+                self.on_writer("message_settle", move |db| sqlite::message_settle(db, &written)).await
+            }
+        }
+    }
+
+    /// The same for what could not be settled together with others: it may wait for somebody's lock, and those who
+    /// wait for nobody do not wait for it.
+    pub async fn message_settle_apart(&self, settlement: &Settlement) -> Result<bool, StoreError> {
+        let (written, is_own_clock) = (vec![settlement.clone()], self.is_own_clock());
+        let settled: Vec<bool> = match &self.0.backend {
+            Backend::Postgres(_) if settlement.lane.is_none() => {
+                alone!(self.writer.message_settle(&written, is_own_clock))?
+            }
+            Backend::Postgres(_) => together!(self.message_settle(&written, is_own_clock))?,
+            Backend::Sqlite(_) => {
+                self.on_writer("message_settle", move |db| sqlite::message_settle(db, &written)).await?
+            }
         };
-        let is_written = |one: &Settlement| settled.contains(&(one.message_id.clone(), one.attempt_n));
-        Ok(settlements.iter().map(is_written).collect())
+        Ok(settled.first().copied().unwrap_or_default())
+    }
+
+    /// The messages of one event, by generation and effect name.
+    pub async fn message_list_of_event(&self, key: &EventKey) -> Result<Vec<MessageRow>, StoreError> {
+        let installation_id = self.installation_id().await?;
+        let key = key.clone();
+        alone!(self.people.message_list_of_event(&key, &installation_id))
     }
 
     /// The latest time that the open messages tell of; below it no clock of ours was when they were written.
@@ -114,4 +138,217 @@ impl Store {
     pub async fn message_counts(&self) -> Result<Vec<MessageCount>, StoreError> {
         alone!(self.reader.message_counts())
     }
+
+    fn now(&self, ms: UnixMs) -> Now {
+        Now { ms, is_theirs: self.is_own_clock() }
+    }
+
+    /// One whole transaction on SQLite's only writer, in one hop.
+    async fn on_writer<T: Send + 'static>(
+        &self,
+        op: &'static str,
+        work: impl FnOnce(&mut rusqlite::Connection) -> DbResult<T> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let backend = self.0.backend.clone();
+        whole(op, OPERATION_LIMIT, async move {
+            let Backend::Sqlite(db) = &backend else {
+                let why = "this is for SQLite, and PostgreSQL is what there is";
+                return Err(StoreError::from_db(op, DbError::unsaid(why)));
+            };
+            let whole = async {
+                let failed = |error| StoreError::from_db(op, error);
+                let mut held = db.writer().take().await.map_err(failed)?;
+                let answer = held.session().map_err(failed)?.transact(op, work).await;
+                held.give_back_after_all(answer)
+            };
+            let answer = whole.await;
+            backend.note(&answer);
+            answer
+        })
+        .await
+    }
+}
+
+/// On PostgreSQL.
+async fn message_lease(
+    db: &mut Door<'_>,
+    wants: &[LeaseWant],
+    now: Now,
+    lease_ms: i64,
+    node: &str,
+) -> DbResult<Vec<ClaimedRow>> {
+    match db {
+        Door::Postgres(db) => limited(postgres::message_lease(db, wants, now, lease_ms, node)).await,
+        Door::Sqlite(_) => Err(DbError::unsaid("on SQLite messages are claimed on the writer's thread")),
+    }
+}
+
+/// On SQLite: whether a claim would find anything.
+async fn message_is_any_due(db: &mut Door<'_>, destinations: &[String], now_ms: UnixMs) -> DbResult<bool> {
+    let values = [Value::Texts(destinations.to_vec()), now_ms.into()];
+    Ok(db.fetch_optional(sqlite::IS_ANY_DUE, &values).await?.is_some())
+}
+
+/// On PostgreSQL; in a transaction, unless one statement is enough.
+async fn message_settle(
+    db: &mut Door<'_>,
+    settlements: &[Settlement],
+    is_own_clock: bool,
+) -> DbResult<Vec<bool>> {
+    let lanes = lanes_of(settlements);
+    lane::lanes_lock(db, &lanes).await?;
+    let settled = match db {
+        Door::Postgres(db) => postgres::message_settle(db, settlements, is_own_clock).await?,
+        Door::Sqlite(_) => {
+            return Err(DbError::unsaid("on SQLite messages are settled on the writer's thread"));
+        }
+    };
+    lane::lanes_advance(db, &lanes, settlements.first().map_or(0, |one| one.settled_at_ms)).await?;
+    Ok(settled)
+}
+
+/// The lanes of these settlements, each once, in the one order in which everybody locks them.
+fn lanes_of(settlements: &[Settlement]) -> Vec<lane::Lane> {
+    let lane = |one: &Settlement| Some((one.destination.to_string(), one.lane.clone()?));
+    settlements.iter().filter_map(lane).collect::<BTreeSet<_>>().into_iter().collect()
+}
+
+const EXTEND: &str = "/* message_extend */ UPDATE outbox_queue
+    SET visible_at_ms = CASE WHEN CAST($4 AS BIGINT) = 1 THEN {clock_ms} ELSE $3 END + CAST($5 AS BIGINT)
+    WHERE message_id = $1 AND attempts_n = $2 AND state IS NOT DISTINCT FROM 'leased'";
+
+async fn message_extend(
+    db: &mut Door<'_>,
+    message_id: MessageId,
+    attempt_n: u32,
+    now: Now,
+    lease_ms: i64,
+) -> DbResult<bool> {
+    let values = [
+        message_id.number().into(),
+        attempt_n.into(),
+        now.ms.into(),
+        i64::from(now.is_theirs).into(),
+        lease_ms.into(),
+    ];
+    Ok(db.execute(EXTEND, &values).await? == 1)
+}
+
+/// Both conditions on the state: the second one lets the index of what is due be used.
+const LOST: &str = "/* message_release */ SELECT message_id,
+        CASE WHEN CAST($4 AS BIGINT) = 1 THEN {clock_ms} ELSE $3 END AS now_ms
+    FROM outbox_queue
+    WHERE destination = ANY($1) AND state = 'leased' AND state IN ('ready', 'leased')
+      AND visible_at_ms >= CASE WHEN CAST($4 AS BIGINT) = 1 THEN {clock_ms} ELSE $3 END - CAST($5 AS BIGINT)
+      AND node = ANY($2)
+    ORDER BY message_id FOR UPDATE";
+const LOST_TOLD: &str =
+    "/* message_release */ INSERT INTO outbox_attempts (message_id, attempt_n, shard, node, started_at_ms,
+        finished_at_ms, result, error)
+    SELECT message_id, attempts_n, shard, COALESCE(node, ''), COALESCE(leased_at_ms, created_at_ms),
+        CAST($2 AS BIGINT), 'released',
+        'the answer to its claim was lost'
+    FROM outbox_queue WHERE message_id = ANY($1)
+    ON CONFLICT (message_id, attempt_n) DO NOTHING";
+const LOST_BACK: &str = "/* message_release */ UPDATE outbox_queue
+    SET state = 'ready', visible_at_ms = $2, attempts_before_n = attempts_before_n + 1,
+        last_result = CASE last_result WHEN 'unknown' THEN 'unknown' ELSE 'released' END,
+        last_error = 'handed back: the answer to its claim was lost',
+        last_ended_at_ms = COALESCE(last_ended_at_ms, $2)
+    WHERE message_id = ANY($1) AND state IS NOT DISTINCT FROM 'leased'";
+
+/// In a transaction: the rows are locked from the first statement on.
+async fn message_release(db: &mut Door<'_>, lost: &LostClaims, now: Now) -> DbResult<u64> {
+    let destinations: Vec<String> = lost.destinations.iter().map(Name::to_string).collect();
+    let values = [
+        destinations.into(),
+        lost.holders.clone().into(),
+        now.ms.into(),
+        i64::from(now.is_theirs).into(),
+        lost.age_ms.into(),
+    ];
+    let rows = db.fetch(LOST, &values).await?;
+    let Some(first) = rows.first() else { return Ok(0) };
+    let now_ms = first.int("now_ms")?;
+    let ids = rows.iter().map(|row| row.int("message_id")).collect::<DbResult<Vec<i64>>>()?;
+    let values = [ids.into(), now_ms.into()];
+    db.execute(LOST_TOLD, &values).await?;
+    db.execute(LOST_BACK, &values).await
+}
+
+async fn message_latest_ms(db: &mut Door<'_>) -> DbResult<Option<UnixMs>> {
+    let sql = "/* message_latest_ms */ SELECT MAX(GREATEST(created_at_ms, COALESCE(last_ended_at_ms, 0),
+            COALESCE(first_sent_at_ms, 0), COALESCE(leased_at_ms, 0))) AS latest_ms
+        FROM outbox_queue WHERE state IN ('ready', 'leased')";
+    db.fetch_one(sql, &[]).await?.int_or_null("latest_ms")
+}
+
+async fn message_counts(db: &mut Door<'_>) -> DbResult<Vec<MessageCount>> {
+    let sql = "/* message_counts */ SELECT destination, state, COUNT(*) AS messages_n, MIN(visible_at_ms) AS oldest_ms
+        FROM outbox_queue GROUP BY destination, state";
+    let count = |row: &Row| {
+        Ok(MessageCount {
+            destination: row.text("destination")?,
+            state: message_state(row)?,
+            messages_n: row.int("messages_n")?.unsigned_abs(),
+            oldest_visible_at_ms: row.int("oldest_ms")?,
+        })
+    };
+    db.fetch(sql, &[]).await?.iter().map(count).collect()
+}
+
+const OF_EVENT: &str = "/* message_list_of_event */ SELECT m.* FROM outbox_messages m
+    WHERE m.message_id >= CAST($1 AS BIGINT) * 1024 AND m.message_id < (CAST($1 AS BIGINT) + 1) * 1024
+    ORDER BY m.generation, m.effect_name, m.message_id";
+
+async fn message_list_of_event(
+    db: &mut Door<'_>,
+    key: &EventKey,
+    installation_id: &Uuid,
+) -> DbResult<Vec<MessageRow>> {
+    let sql = "/* message_list_of_event */ SELECT event_seq FROM processed_webhook_events
+        WHERE provider = $1 AND event_id = $2";
+    let values = [key.provider.as_str().into(), (&key.event_id).into()];
+    let Some(event) = db.fetch_optional(sql, &values).await? else { return Ok(Vec::new()) };
+    let rows = db.fetch(OF_EVENT, &[event.int("event_seq")?.into()]).await?;
+    rows.iter().map(|row| MessageRow::from_row(row, installation_id)).collect()
+}
+
+impl MessageRow {
+    /// A row of the view `outbox_messages`.
+    pub(super) fn from_row(row: &Row, installation_id: &Uuid) -> DbResult<Self> {
+        let provider = row.text("provider")?;
+        let provider = Name::parse(&provider)
+            .map_err(|_| DbError::decode("provider", format_args!("`{provider}`, which is no name")))?;
+        let key = EventKey { provider, event_id: row.text("event_id")? };
+        let generation = i32::try_from(row.int("generation")?).unwrap_or(i32::MAX);
+        let effect_name = row.text("effect_name")?;
+        let last_result = row.text_or_null("last_result")?;
+        Ok(Self {
+            lane: row.text_or_null("lane")?,
+            message_id: MessageId::from_column(row.int("message_id")?),
+            event_type: row.text("event_type")?,
+            idempotency_key: idempotency_key(installation_id, &key, generation, &effect_name),
+            key,
+            effect_name,
+            destination: row.text("destination")?,
+            state: message_state(row)?,
+            attempts_n: row.count("attempts_n")?,
+            visible_at_ms: row.int("visible_at_ms")?,
+            generation,
+            last_result: last_result.as_deref().and_then(AttemptResult::parse),
+            last_error: row.text_or_null("last_error")?,
+            created_at_ms: row.int("created_at_ms")?,
+            first_sent_at_ms: row.int_or_null("first_sent_at_ms")?,
+            key_valid_until_ms: row.int_or_null("key_valid_until_ms")?,
+            finished_at_ms: row.int_or_null("finished_at_ms")?,
+        })
+    }
+}
+
+/// Where a message stands, in the column `state`.
+pub(super) fn message_state(row: &Row) -> DbResult<MessageState> {
+    let state = row.text("state")?;
+    MessageState::parse(&state)
+        .ok_or_else(|| DbError::decode("state", format_args!("`{state}`, which is none of a message")))
 }

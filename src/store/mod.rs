@@ -1,37 +1,17 @@
-//! The only SQL. One [`Store`] over two databases: `sqlite/` and `postgres/` hold the same functions in the
-//! same order, each with its own statements; one conformance suite (`tests/it/store.rs`) runs on both.
+//! The store: everything that is kept, one file for each noun. Its unit is a whole operation.
 //!
-//! Every operation is whole and runs to its end in a task of its own, within a limit (`limit.rs`): it may be asked
-//! for by a future that is dropped. Those of [`Admission`], which is one transaction by itself, run where they are
-//! called. A connection whose state is not known is closed (`pool.rs`).
+//! What is hot (admission, claims, settlements) has a twin for each database, `NOUN/postgres.rs` and `NOUN/sqlite.rs`. All
+//! else is written once, over a [`db::Door`], in PostgreSQL's words. `db/` alone knows a driver; one conformance suite
+//! (`tests/it/store/`) runs on both databases.
+//!
+//! Every operation runs to its end in a task of its own, within a limit (`db/limit.rs`): it may be asked for by a future
+//! that is dropped. Those of [`Admission`], which is one transaction by itself, run where they are called.
 
-/// One statement by itself, of the same name and with the same arguments in both dialects, on a connection that
-/// reads or one that writes. What it is given must be its own.
+/// One operation by itself, on a connection for a `Place`. What it is given must be its own.
 macro_rules! alone {
     ($self:ident . $place:ident . $op:ident ( $($arg:expr),* )) => {
-        limit::whole(stringify!($op), limit::OPERATION_LIMIT, {
-            let backend = $self.0.clone();
-            async move {
-                let work = async {
-                    match &backend {
-                        Backend::Sqlite(db) => {
-                            let mut held = db.$place().take().await?;
-                            let work = sqlite::$op(held.connection()?, $($arg),*);
-                            let answer = limit::limited(work).await;
-                            held.give_back_after(answer)
-                        }
-                        Backend::Postgres(db) => {
-                            let mut held = db.$place().take().await?;
-                            let work = postgres::$op(held.connection()?, $($arg),*);
-                            let answer = warnings::refused_with_warning(limit::limited(work)).await;
-                            held.give_back_after(answer)
-                        }
-                    }
-                };
-                let answer = work.await.map_err(|source| StoreError::from_sqlx(stringify!($op), source));
-                backend.note(&answer);
-                answer
-            }
+        $self.0.backend.alone(stringify!($op), place!($place), move |mut door| {
+            Box::pin(async move { $op(&mut door, $($arg),*).await })
         })
         .await
     };
@@ -39,16 +19,10 @@ macro_rules! alone {
 
 /// Statements that belong together, the same way: one transaction.
 macro_rules! together {
-    ($self:ident . $op:ident ( $($arg:expr),* )) => {
-        limit::whole(stringify!($op), limit::OPERATION_LIMIT, {
-            let store = $self.clone();
-            async move {
-                let mut tx = store.begin(stringify!($op)).await?;
-                let answer = in_tx!(tx, $op($($arg),*));
-                let answer = tx.end(answer).await;
-                store.0.note(&answer);
-                answer
-            }
+    ($self:ident . $op:ident ( $($arg:expr),* )) => { together!($self.writer.$op($($arg),*)) };
+    ($self:ident . $place:ident . $op:ident ( $($arg:expr),* )) => {
+        $self.0.backend.together(stringify!($op), place!($place), move |mut door| {
+            Box::pin(async move { $op(&mut door, $($arg),*).await })
         })
         .await
     };
@@ -57,263 +31,187 @@ macro_rules! together {
 /// The same inside an open transaction.
 macro_rules! in_tx {
     ($tx:expr, $op:ident ( $($arg:expr),* )) => {{
-        let answer = match &mut $tx.kind {
-            TxKind::Sqlite(db) => match db.connection() {
-                Ok(db) => limit::limited(sqlite::$op(db, $($arg),*)).await,
-                Err(error) => Err(error),
-            },
-            TxKind::Postgres(db, _) => match db.connection() {
-                Ok(db) => limit::limited(postgres::$op(db, $($arg),*)).await,
-                Err(error) => Err(error),
-            },
+        let answer = match $tx.door() {
+            Ok(mut door) => $op(&mut door, $($arg),*).await,
+            Err(error) => Err(error),
         };
         $tx.noted(stringify!($op), answer)
     }};
 }
 
+macro_rules! place {
+    (reader) => {
+        crate::store::db::Place::Reader
+    };
+    (writer) => {
+        crate::store::db::Place::Writer
+    };
+    (worker) => {
+        crate::store::db::Place::Worker
+    };
+    (people) => {
+        crate::store::db::Place::People
+    };
+    (deciding) => {
+        crate::store::db::Place::Deciding
+    };
+}
+
 mod admission;
 mod apart;
-mod error;
+mod db;
+mod decision;
+mod event;
 mod evidence;
-mod limit;
+mod lane;
+mod look;
 mod message;
 mod migrations;
-mod open_events;
-mod opening;
-mod operator;
-mod pool;
-mod postgres;
-mod rows;
+mod numbers;
+mod retention;
 mod signal;
-mod sqlite;
-mod tx;
-mod types;
-mod warnings;
 
-use std::time::Duration;
+use std::sync::{Arc, OnceLock};
 
 use uuid::Uuid;
 
-pub use admission::{Admission, AtOnce};
+pub use admission::{Admission, Admitted, Candidate, Decide, Plan, Writes};
 pub use apart::{Conflicts, KeptContent};
-pub use error::StoreError;
+pub(crate) use db::waiting;
+pub use db::{DbError, Pooling, PostgresSettings, Row, SchemaState, StoreError, StoreSettings, Tx, Value};
+pub use decision::{Act, Chosen, DECISION_N_MAX, Decided, Decision, Decree};
+pub use event::{DueEvent, EventCount, EventRow, EventUpdate, Latched};
 pub use evidence::{REJECTIONS_N_MAX, Rejection, SecretUse, Taught};
-pub use migrations::SchemaState;
-pub use open_events::{DueEvent, EventCount};
-pub(crate) use opening::waiting;
-pub use opening::{Pooling, PostgresSettings, StoreSettings};
-pub use operator::{
-    Act, AttemptRow, AuditRow, Chosen, DECISION_N_MAX, Decided, Decision, Decree, Filter, PauseRow,
+pub use look::{AttemptRow, AuditRow, Filter, PauseRow};
+pub use message::{
+    BornLease, LeaseWant, LeasedMessage, LostClaims, MessageCount, MessageRow, NewMessage, SettleTo,
+    Settlement,
 };
-use pool::Trust;
-use tx::TxKind;
-pub use tx::{Tx, TxConnection, Value};
-use types::Now;
-pub use types::{
-    BornLease, EventRow, EventUpdate, Latched, LeaseWant, LeasedMessage, LostClaims, MessageCount,
-    MessageRow, NewMessage, SettleTo, Settlement,
-};
+pub use retention::{Cuts, Found, Kind as PrunedKind, PRUNED_N_MAX, Place};
 
-use crate::types::{Clock, EventKey, EventState, UnixMs};
+use crate::types::{Clock, UnixMs};
+use db::{Backend, DbResult, Door};
+use numbers::Numbers;
 
-/// How long operations under way have to end when the store is closed.
-const CLOSE_LIMIT: Duration = Duration::from_secs(3);
-
-/// The database. Cloning is cheap and shares the connections. The second part: whether it tells the time itself.
+/// The database. Cloning is cheap and shares the connections.
 #[derive(Clone)]
-pub struct Store(Backend, bool);
+pub struct Store(Arc<Shared>, Clocked);
 
-#[derive(Clone)]
-enum Backend {
-    Sqlite(sqlite::Sqlite),
-    Postgres(postgres::Postgres),
+struct Shared {
+    backend: Backend,
+    numbers: Numbers,
+    installation: OnceLock<Uuid>,
 }
 
-impl Backend {
-    /// What is known of the database by all its connections.
-    fn trust(&self) -> &Trust {
-        match self {
-            Self::Sqlite(db) => db.writer().trust(),
-            Self::Postgres(db) => db.writer().trust(),
-        }
-    }
-
-    /// An operation that the database was not there for makes the next [`Store::probe`] look closer.
-    fn note<T>(&self, answer: &Result<T, StoreError>) {
-        if matches!(answer, Err(StoreError::Unavailable { .. } | StoreError::CommitUnknown { .. })) {
-            self.trust().doubt();
-        }
-    }
-}
+/// Whether leases and due times go by the database's own clock, where it has one.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Clocked(bool);
 
 impl Store {
-    fn new(backend: Backend) -> Self {
-        Self(backend, false)
+    /// Connects, and refuses a database that could lose what it confirmed.
+    pub async fn open(settings: &StoreSettings) -> Result<Self, StoreError> {
+        Self::open_with(settings, &PostgresSettings::default()).await
+    }
+
+    /// The same, knowing what stands between us and PostgreSQL.
+    pub async fn open_with(
+        settings: &StoreSettings,
+        postgres: &PostgresSettings,
+    ) -> Result<Self, StoreError> {
+        let backend = Backend::open(settings, postgres).await?;
+        let shared = Shared { backend, numbers: Numbers::default(), installation: OnceLock::new() };
+        Ok(Self(Arc::new(shared), Clocked(false)))
     }
 
     /// The same database, whose leases and due times go by its own clock where it has one, not by those of the
     /// nodes: clocks that differ then cost nobody his lease. A clock that tests set by hand goes before.
     #[must_use]
     pub fn timed_by(self, clock: &Clock) -> Self {
-        Self(self.0, !clock.is_manual())
+        Self(self.0, Clocked(!clock.is_manual()))
     }
 
     /// Whether leases and due times go by the database's own clock.
     pub fn is_own_clock(&self) -> bool {
-        self.1 && matches!(self.0, Backend::Postgres(_))
-    }
-
-    fn now(&self, ms: UnixMs) -> Now {
-        Now { ms, is_theirs: self.is_own_clock() }
+        self.1 == Clocked(true) && matches!(self.0.backend, Backend::Postgres(_))
     }
 
     /// How many transactions of handlers there may be at once, so that connections are left for everything else.
     pub(crate) fn handlers_n(&self) -> usize {
-        match &self.0 {
-            Backend::Sqlite(_) => 1,
-            Backend::Postgres(db) => db.handlers_n(),
-        }
+        self.0.backend.handlers_n()
     }
 
     /// `sqlite` or `postgres`.
     pub fn dialect(&self) -> &'static str {
-        match &self.0 {
-            Backend::Sqlite(_) => "sqlite",
-            Backend::Postgres(_) => "postgres",
-        }
+        self.0.backend.dialect()
     }
 
     /// Brings the schema up to date; gives back the versions that were applied now.
     pub async fn migrate(&self) -> Result<Vec<i64>, StoreError> {
-        let before = self.schema_version().await?;
-        match &self.0 {
-            Backend::Sqlite(db) => sqlite::migrate(db).await,
-            Backend::Postgres(db) => postgres::migrate(db).await,
-        }
-        .map_err(|source| StoreError::from_sqlx("migrate", source))?;
-        let after = self.schema_version().await?;
+        let applied = self.0.backend.migrate(migrations::ALL).await?;
         let id = Uuid::new_v4().to_string();
         alone!(self.writer.installation_create(&id))?;
-        Ok((before + 1..=after).collect())
+        Ok(applied)
     }
 
     /// Whether this binary may run on the schema.
     pub async fn schema_state(&self) -> Result<SchemaState, StoreError> {
-        let found = self.schema_version().await?;
-        // Before there was a floor, no binary could run on a schema newer than its own.
-        let floor: Option<i64> = alone!(self.writer.schema_floor())?;
-        Ok(SchemaState::of(found, floor.unwrap_or(found), migrations::latest()))
-    }
-
-    async fn schema_version(&self) -> Result<i64, StoreError> {
-        alone!(self.writer.schema_version())
+        self.0.backend.schema_state(migrations::ALL).await
     }
 
     /// What this installation is called in idempotency keys; made by the first migration.
     pub async fn installation_id(&self) -> Result<Uuid, StoreError> {
-        let text: String = alone!(self.reader.installation_id())?;
-        Uuid::parse_str(&text).map_err(|_| StoreError::inconsistent("installation", "installation_id", "1"))
+        if let Some(id) = self.0.installation.get() {
+            return Ok(*id);
+        }
+        let text: String = alone!(self.reader.installation_text())?;
+        let id = Uuid::parse_str(&text)
+            .map_err(|_| StoreError::inconsistent("installation", "installation_id", "1"))?;
+        Ok(*self.0.installation.get_or_init(|| id))
     }
 
     /// Whether admission would work: a transaction that may write can be opened where admission opens its own. After
     /// anything went wrong a row is written, and its commit awaited, before the answer is yes again. Answers within 2 s.
     pub async fn probe(&self) -> Result<(), StoreError> {
-        let store = self.clone();
-        limit::whole("probe", limit::PROBE_LIMIT, async move {
-            let is_doubted = store.0.trust().is_doubted();
-            let mut tx = store.begin("probe").await?;
-            let answer = in_tx!(tx, probe(is_doubted));
-            if is_doubted {
-                tx.end(answer).await?;
-                store.0.trust().restore();
-                return Ok(());
-            }
-            answer?;
-            tx.roll_back().await
-        })
-        .await
+        self.0.backend.probe().await
     }
 
     /// The database's clock minus ours; 0 where they are the same clock. Milliseconds.
     pub async fn clock_offset_ms(&self, now_ms: UnixMs) -> Result<i64, StoreError> {
-        alone!(self.reader.clock_offset_ms(now_ms))
+        self.0.backend.clock_offset_ms(now_ms).await
     }
 
     /// Closes every connection, after what runs on them; within seconds, whatever the database does.
     pub async fn close(&self) {
-        match &self.0 {
-            Backend::Sqlite(db) => sqlite::close(db, CLOSE_LIMIT).await,
-            Backend::Postgres(db) => postgres::close(db, CLOSE_LIMIT).await,
-        }
+        self.0.backend.close().await;
     }
 
     /// Opens the transaction of one batch. To be called where nobody drops it: it is rolled back then, with its
     /// connection.
     pub async fn admission_begin(&self) -> Result<Admission, StoreError> {
-        let tx = self.begin("admission_begin").await;
-        self.0.note(&tx);
+        let tx = self.0.backend.begin("admission_begin", place!(writer)).await;
+        self.0.backend.note(&tx);
         tx.map(Admission::new)
     }
+}
 
-    async fn begin(&self, op: &'static str) -> Result<Tx, StoreError> {
-        self.begin_in(op, postgres::Postgres::writer).await
-    }
+async fn installation_create(db: &mut Door<'_>, id: &str) -> DbResult<()> {
+    let now_ms = Clock::system().now_ms();
+    db.execute(
+        "/* installation_create */ INSERT INTO installation (one, installation_id, created_at_ms) VALUES (1, $1, $2)
+         ON CONFLICT DO NOTHING",
+        &[id.into(), now_ms.into()],
+    )
+    .await
+    .map(drop)
+}
 
-    /// The same for what a person decides.
-    async fn begin_deciding(&self, op: &'static str) -> Result<Tx, StoreError> {
-        self.begin_in(op, postgres::Postgres::people).await
-    }
+async fn installation_text(db: &mut Door<'_>) -> DbResult<String> {
+    let sql = "/* installation_id */ SELECT installation_id FROM installation";
+    db.fetch_one(sql, &[]).await?.text("installation_id")
+}
 
-    /// SQLite has one place to write; of PostgreSQL's it is `place`.
-    async fn begin_in(
-        &self,
-        op: &'static str,
-        place: fn(&postgres::Postgres) -> &pool::Pool<sqlx::Postgres>,
-    ) -> Result<Tx, StoreError> {
-        let kind = match &self.0 {
-            // IMMEDIATE: a deferred transaction that writes later fails at once when another wrote meanwhile.
-            Backend::Sqlite(db) => db.writer().begin(Some("BEGIN IMMEDIATE")).await.map(TxKind::Sqlite),
-            Backend::Postgres(db) => {
-                place(db).begin(None).await.map(|held| TxKind::Postgres(held, db.tidy()))
-            }
-        };
-        kind.map(Tx::new).map_err(|source| StoreError::from_sqlx(op, source))
-    }
-
-    /// Writes that an event failed again, while it still is in `retry` with `attempts_before`; `false` when
-    /// it no longer is.
-    pub async fn event_retry_later(
-        &self,
-        update: &EventUpdate,
-        attempts_before: u32,
-    ) -> Result<bool, StoreError> {
-        let update = update.clone();
-        alone!(self.writer.event_retry_later(&update, i64::from(attempts_before)))
-    }
-
-    /// One event's row.
-    pub async fn event_get(&self, key: &EventKey) -> Result<Option<EventRow>, StoreError> {
-        let key = key.clone();
-        alone!(self.people.event_get(&key))
-    }
-
-    /// The newest events, at most `limit`, of one state or of all.
-    pub async fn event_list(
-        &self,
-        state: Option<EventState>,
-        limit: u32,
-    ) -> Result<Vec<EventRow>, StoreError> {
-        alone!(self.people.event_list(state.map(EventState::as_str), i64::from(limit)))
-    }
-
-    /// How many events of each provider wait for a retry, have failed, or could not be read.
-    pub async fn event_counts_open(&self) -> Result<Vec<EventCount>, StoreError> {
-        alone!(self.reader.event_counts_open())
-    }
-
-    /// How many bytes are kept of events that could not be read, by provider.
-    pub async fn unreadable_bytes(&self) -> Result<Vec<(String, u64)>, StoreError> {
-        let found: Vec<(String, i64)> = alone!(self.reader.unreadable_bytes())?;
-        Ok(found.into_iter().map(|(provider, bytes_n)| (provider, bytes_n.unsigned_abs())).collect())
-    }
+/// The statements of the hot operations on PostgreSQL, by name, for tests that look at their plans.
+#[doc(hidden)]
+pub fn statements() -> Vec<(&'static str, &'static str)> {
+    [admission::STATEMENTS, message::STATEMENTS].concat()
 }

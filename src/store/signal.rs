@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::tx::TxKind;
-use super::{Store, StoreError, limit, postgres, sqlite};
+use super::db::{DbResult, Door};
+use super::{Store, StoreError};
 use crate::types::{IncomingEvent, UnixMs};
 
 /// One copy of a signal.
@@ -38,12 +38,14 @@ impl Store {
         }
         // Sorted, so that two nodes with the same signals cannot wait for each other.
         let copies: Vec<SignalCopy> = copies.into_values().collect();
-        let found: Vec<(String, String, i64)> = together!(self.signals_number(&copies))?;
+        let asked = copies.clone();
+        let firings: Vec<i64> = together!(self.signals_number(&asked))?;
+        let found: Vec<(SignalCopy, i64)> = copies.into_iter().zip(firings).collect();
         for event in events.iter_mut().filter(|event| event.window_ms.is_some()) {
-            let is_its = |(provider, signal, _): &&(String, String, i64)| {
-                provider == event.key.provider.as_str() && *signal == event.key.event_id
+            let is_its = |(copy, _): &&(SignalCopy, i64)| {
+                copy.provider == event.key.provider.as_str() && copy.signal == event.key.event_id
             };
-            let (_, _, firing_n) = found
+            let (_, firing_n) = found
                 .iter()
                 .find(is_its)
                 .ok_or_else(|| StoreError::inconsistent("signal_firings", "firing_n", &event.key.event_id))?;
@@ -52,4 +54,34 @@ impl Store {
         }
         Ok(())
     }
+}
+
+/// The number of the firing that each copy belongs to.
+async fn signals_number(db: &mut Door<'_>, copies: &[SignalCopy]) -> DbResult<Vec<i64>> {
+    let mut firings = Vec::with_capacity(copies.len());
+    for copy in copies {
+        let row = db
+            .fetch_one(
+                "/* signals_number */ INSERT INTO signal_firings AS f (provider, signal, firing_n, counted_from_ms)
+                 VALUES ($1, $2, 1, $3)
+                 ON CONFLICT (provider, signal) DO UPDATE SET
+                     firing_n = f.firing_n
+                         + CASE WHEN ABS(excluded.counted_from_ms - f.counted_from_ms) > $4 THEN 1 ELSE 0 END,
+                     counted_from_ms = CASE
+                         WHEN ABS(excluded.counted_from_ms - f.counted_from_ms) > $4 THEN excluded.counted_from_ms
+                         WHEN $5 = 1 THEN GREATEST(f.counted_from_ms, excluded.counted_from_ms)
+                         ELSE f.counted_from_ms END
+                 RETURNING firing_n",
+                &[
+                    copy.provider.as_str().into(),
+                    copy.signal.as_str().into(),
+                    copy.at_ms.into(),
+                    copy.window_ms.into(),
+                    i64::from(copy.is_renewed).into(),
+                ],
+            )
+            .await?;
+        firings.push(row.int("firing_n")?);
+    }
+    Ok(firings)
 }

@@ -14,27 +14,118 @@ use crate::spec::Encoding;
 /// Longest signature text that is looked at: RSA-4096 in base64 fits four times.
 const TEXT_BYTES_MAX: usize = 4_096;
 
+/// Bytes of the longest MAC.
+const SHORT_BYTES: usize = 64;
+/// No digit has it.
+const NO_DIGIT: u8 = 0x80;
+
 /// Secrets that people copy lose their padding.
 const UNPADDED: GeneralPurpose = GeneralPurpose::new(
     &base64::alphabet::STANDARD,
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
 );
 
+/// Bytes of a signature: those of every MAC take no memory of their own.
+pub(super) enum Short {
+    /// So many of these.
+    Here([u8; SHORT_BYTES], usize),
+    /// More than fit.
+    Elsewhere(Vec<u8>),
+}
+
+impl Short {
+    /// A copy.
+    pub(super) fn of(bytes: &[u8]) -> Self {
+        let mut here = [0; SHORT_BYTES];
+        match here.get_mut(..bytes.len()) {
+            Some(place) => {
+                place.copy_from_slice(bytes);
+                Self::Here(here, bytes.len())
+            }
+            None => Self::Elsewhere(bytes.to_vec()),
+        }
+    }
+
+    /// Room for `bytes_n`, filled by `fill`; `None` when that says so.
+    fn filled(bytes_n: usize, fill: impl FnOnce(&mut [u8]) -> Option<usize>) -> Option<Self> {
+        let mut here = [0; SHORT_BYTES];
+        if let Some(place) = here.get_mut(..bytes_n) {
+            let filled_n = fill(place)?;
+            return Some(Self::Here(here, filled_n));
+        }
+        let mut elsewhere = vec![0; bytes_n];
+        let filled_n = fill(&mut elsewhere)?;
+        elsewhere.truncate(filled_n);
+        Some(Self::Elsewhere(elsewhere))
+    }
+}
+
+impl std::ops::Deref for Short {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match self {
+            Self::Here(bytes, n) => bytes.get(..*n).unwrap_or_default(),
+            Self::Elsewhere(bytes) => bytes,
+        }
+    }
+}
+
 /// Signature bytes; `None` for anything but the canonical text of the encoding.
-pub(super) fn decoded(encoding: Encoding, text: &str) -> Option<Vec<u8>> {
+pub(super) fn decoded(encoding: Encoding, text: &str) -> Option<Short> {
     if text.is_empty() || text.len() > TEXT_BYTES_MAX {
         return None;
     }
+    let of_base64 = |engine: &GeneralPurpose| {
+        let bytes_n = base64::decoded_len_estimate(text.len());
+        Short::filled(bytes_n, |place| engine.decode_slice(text, place).ok())
+    };
     match encoding {
-        // Senders write lower case; two texts for one signature would be one too many.
-        Encoding::Hex if text.bytes().any(|b| b.is_ascii_uppercase()) => None,
-        Encoding::Hex | Encoding::HexAny => hex::decode(text).ok(),
-        Encoding::Base64 => STANDARD.decode(text).ok(),
-        Encoding::Base64Url => URL_SAFE_NO_PAD.decode(text).ok(),
+        Encoding::Hex => of_hex(text, &LOWER),
+        Encoding::HexAny => of_hex(text, &EITHER),
+        Encoding::Base64 => of_base64(&STANDARD),
+        Encoding::Base64Url => of_base64(&URL_SAFE_NO_PAD),
         Encoding::Base64Hex => {
             decoded(Encoding::Hex, std::str::from_utf8(&STANDARD.decode(text).ok()?).ok()?)
         }
     }
+}
+
+/// What each byte stands for as a digit; those that are none have a high bit.
+type Digits = [u8; 256];
+
+/// Senders write lower case; two texts for one signature would be one too many.
+static LOWER: Digits = digits(false);
+/// Of senders that are known to write either.
+static EITHER: Digits = digits(true);
+
+const fn digits(is_upper_too: bool) -> Digits {
+    let mut digits = [NO_DIGIT; 256];
+    let mut n: u8 = 0;
+    #[expect(clippy::indexing_slicing, reason = "while it is compiled")]
+    while n < 16 {
+        digits[b"0123456789abcdef"[n as usize] as usize] = n;
+        if is_upper_too {
+            digits[b"0123456789ABCDEF"[n as usize] as usize] = n;
+        }
+        n += 1;
+    }
+    digits
+}
+
+/// All of it is read before anything is said, without a branch for each digit.
+fn of_hex(text: &str, digits: &Digits) -> Option<Short> {
+    let (pairs, []) = text.as_bytes().as_chunks::<2>() else { return None };
+    let digit = |byte: u8| digits.get(usize::from(byte)).copied().unwrap_or(NO_DIGIT);
+    Short::filled(pairs.len(), |place| {
+        let mut all = 0;
+        for ([high, low], byte) in pairs.iter().zip(place) {
+            let (high, low) = (digit(*high), digit(*low));
+            all |= high | low;
+            *byte = (high << 4) | (low & 0x0f);
+        }
+        (all & NO_DIGIT == 0).then_some(pairs.len())
+    })
 }
 
 /// The canonical text of signature bytes.
@@ -54,7 +145,7 @@ pub(super) fn key_base64(text: &str) -> Option<Vec<u8>> {
 
 /// Standard base64 with padding, canonical; `None` for anything else.
 pub fn decode_base64(text: &str) -> Option<Vec<u8>> {
-    decoded(Encoding::Base64, text)
+    decoded(Encoding::Base64, text).map(|bytes| bytes.to_vec())
 }
 
 /// As [`decode_base64`], of a content instead of a signature: of any length, and with line breaks in it.
@@ -65,7 +156,7 @@ pub fn decode_base64_long(text: &str) -> Option<Vec<u8>> {
 
 /// URL-safe base64 without padding, canonical, as in JWS; `None` for anything else.
 pub fn decode_base64url(text: &str) -> Option<Vec<u8>> {
-    decoded(Encoding::Base64Url, text)
+    decoded(Encoding::Base64Url, text).map(|bytes| bytes.to_vec())
 }
 
 /// As [`decode_base64url`], of a content instead of a signature: of any length.
@@ -75,7 +166,7 @@ pub fn decode_base64url_long(text: &str) -> Option<Vec<u8>> {
 
 /// Hexadecimal of either case; `None` for anything else.
 pub fn decode_hex(text: &str) -> Option<Vec<u8>> {
-    decoded(Encoding::HexAny, text)
+    decoded(Encoding::HexAny, text).map(|bytes| bytes.to_vec())
 }
 
 /// Standard base64 with padding.
@@ -154,4 +245,39 @@ pub fn crc32(bytes: &[u8]) -> u32 {
 /// nothing: an empty secret or signature never matches.
 pub fn same(one: &[u8], other: &[u8]) -> bool {
     !one.is_empty() && bool::from(one.ct_eq(other))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_text_stands_for_one_signature() {
+        #[track_caller]
+        fn check(encoding: Encoding, text: &str, want: Option<&[u8]>) {
+            assert_eq!(decoded(encoding, text).as_deref(), want, "{encoding:?} {text}");
+        }
+        check(Encoding::Hex, "00ff7a", Some(&[0, 255, 0x7a]));
+        check(Encoding::HexAny, "00Ff7A", Some(&[0, 255, 0x7a]));
+        for bad in ["", "0", "0g", "FF", "fF", " 00", "0x00", "00 ", "é0", "/0", ":0", "`0"] {
+            check(Encoding::Hex, bad, None);
+        }
+        for bad in ["0G", "@0", "000"] {
+            check(Encoding::HexAny, bad, None);
+        }
+        check(Encoding::Base64, "AP96", Some(&[0, 255, 0x7a]));
+        check(Encoding::Base64, "AA==", Some(&[0]));
+        check(Encoding::Base64Url, "AA", Some(&[0]));
+        for bad in ["AA", "AB==", "A===", "AP9\n", "-_=="] {
+            check(Encoding::Base64, bad, None);
+        }
+        check(Encoding::Base64Hex, "MDBmZg==", Some(&[0, 255]));
+        for bytes_n in [1, 20, 32, 47, 48, 49, 63, 64, 65, 256, 512] {
+            let bytes: Vec<u8> = (0..bytes_n).map(|n| u8::try_from(n % 251).unwrap_or_default()).collect();
+            for encoding in [Encoding::Hex, Encoding::HexAny, Encoding::Base64, Encoding::Base64Url] {
+                check(encoding, &encoded(encoding, &bytes), Some(&bytes));
+            }
+            assert_eq!(*Short::of(&bytes), bytes);
+        }
+    }
 }

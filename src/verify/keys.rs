@@ -8,7 +8,7 @@ use hmac::{Hmac, KeyInit, Mac};
 use sha1::Sha1;
 use sha2::{Sha256, Sha384, Sha512};
 
-use super::encoding::{key_base64, same};
+use super::encoding::{Short, key_base64, same};
 use super::private::SigningKey;
 use super::public::{PublicKey, PublicScheme};
 use super::sign::SignError;
@@ -282,7 +282,7 @@ impl Keys {
 
     /// The signature of `parts` by the newest key that can sign.
     pub fn mac<P: AsRef<[u8]>>(&self, parts: &[P]) -> Option<Vec<u8>> {
-        self.list.iter().find_map(|named| mac_by(&named.key, parts))
+        self.list.iter().find_map(|named| mac_by(&named.key, parts)).map(|mac| mac.to_vec())
     }
 
     /// The signature of `message` by the private key, where there is one of that kind.
@@ -320,7 +320,7 @@ fn is_asked(named: &NamedKey, id: Option<&str>) -> bool {
 }
 
 /// The MACs of one text by every key that makes them.
-pub(super) struct Macs<'a>(Vec<(&'a NamedKey, Option<Vec<u8>>)>);
+pub(super) struct Macs<'a>(Vec<(&'a NamedKey, Option<Short>)>);
 
 impl Macs<'_> {
     /// Which key made `signature`, of those with this id; one without an id always counts. Constant-time for each.
@@ -331,12 +331,12 @@ impl Macs<'_> {
     }
 }
 
-fn mac_by<P: AsRef<[u8]>>(key: &Key, parts: &[P]) -> Option<Vec<u8>> {
+fn mac_by<P: AsRef<[u8]>>(key: &Key, parts: &[P]) -> Option<Short> {
     match key {
-        Key::Sha1(mac, _) => Some(fed(mac.clone(), parts).finalize().into_bytes().to_vec()),
-        Key::Sha256(mac, _) => Some(fed(mac.clone(), parts).finalize().into_bytes().to_vec()),
-        Key::Sha384(mac, _) => Some(fed(mac.clone(), parts).finalize().into_bytes().to_vec()),
-        Key::Sha512(mac, _) => Some(fed(mac.clone(), parts).finalize().into_bytes().to_vec()),
+        Key::Sha1(mac, _) => Some(Short::of(&fed(mac.clone(), parts).finalize().into_bytes())),
+        Key::Sha256(mac, _) => Some(Short::of(&fed(mac.clone(), parts).finalize().into_bytes())),
+        Key::Sha384(mac, _) => Some(Short::of(&fed(mac.clone(), parts).finalize().into_bytes())),
+        Key::Sha512(mac, _) => Some(Short::of(&fed(mac.clone(), parts).finalize().into_bytes())),
         Key::Public(_) => None,
     }
 }

@@ -247,9 +247,8 @@ fn believed(
 /// The Standard Webhooks scheme under one header prefix, for kinds that verify with code.
 pub fn standard_webhooks(request: &RawRequest, keys: &Keys, prefix: &str) -> Result<Believed, VerifyError> {
     let (past_s, future_s) = keys.tolerance_s();
-    standard::verify_family(&standard::Family::of(prefix), keys, request, |at, received_at_ms| {
-        time::check_age(at, received_at_ms, past_s, future_s)
-    })
+    let check = |at, received_at_ms| time::check_age(at, received_at_ms, past_s, future_s);
+    standard::verify_family(&standard::Family::of(prefix), keys, request, (true, check))
 }
 
 /// The value of a header that decides: present once, and text.

@@ -37,15 +37,17 @@ pub(super) fn verify(
     let Some(family) = present.or(families.first()) else {
         return Err(VerifyError::HeaderMissing("webhook-signature".to_owned()));
     };
-    verify_family(family, keys, request, |at, received_at_ms| check_time(spec, at, received_at_ms))
+    let check = |at, received_at_ms| check_time(spec, at, received_at_ms);
+    verify_family(family, keys, request, (spec.is_signed_text_needed, check))
 }
 
-/// The scheme under one family of names, with the caller's bounds for its time.
+/// The scheme under one family of names, with the caller's bounds for its time; and with the signed text where that
+/// tells replays, which is one more digest of all of it.
 pub(super) fn verify_family(
     family: &Family,
     keys: &Keys,
     request: &RawRequest,
-    check: impl Fn(SignedAt, UnixMs) -> Result<(), VerifyError>,
+    (is_text_needed, check): (bool, impl Fn(SignedAt, UnixMs) -> Result<(), VerifyError>),
 ) -> Result<Believed, VerifyError> {
     let signatures = deciding_header(&request.headers, &family.signature)?;
     let id = deciding_header(&request.headers, &family.id)?;
@@ -72,7 +74,9 @@ pub(super) fn verify_family(
         };
         is_any_ours = true;
         if let Some(secret_n) = matched {
-            return Ok(Believed::of(secret_n, &parts).at(timestamp).id(id));
+            let believed =
+                if is_text_needed { Believed::of(secret_n, &parts) } else { Believed::plain(secret_n) };
+            return Ok(believed.at(timestamp).id(id));
         }
     }
     if is_any_ours {

@@ -5,8 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use hooklatch::prelude::*;
-use hooklatch::store::{EventRow, Store, StoreSettings};
-use hooklatch::types::{EventKey, Name};
+use hooklatch::store::{Store, StoreSettings};
 
 use crate::app::{TestApp, event_body, stripe_kind};
 use crate::database::{Database, on_both};
@@ -34,27 +33,16 @@ on_both!(
     a_template_makes_the_call_and_one_that_does_not_fit_fails_its_event_alone,
 );
 
-/// The row of an event, read beside the app.
-async fn row(database: &Database, id: &str) -> Option<EventRow> {
+/// State, dispatches and error of an event, read beside the app.
+async fn row(database: &Database, id: &str) -> Option<(String, u32, String)> {
     let state = database.text("SELECT state || '|' || attempts_n || '|' || COALESCE(error, '') FROM processed_webhook_events WHERE event_id = $1", id).await?;
     let mut parts = state.splitn(3, '|');
     let mut next = || parts.next().unwrap().to_owned();
-    Some(EventRow {
-        key: EventKey { provider: Name::parse("stripe").unwrap(), event_id: id.to_owned() },
-        event_type: String::new(),
-        digest: Vec::new(),
-        state: next(),
-        attempts_n: next().parse().unwrap(),
-        due_at_ms: None,
-        error: Some(next()),
-        received_at_ms: 0,
-        identity: String::new(),
-    })
+    Some((next(), next().parse().unwrap(), next()))
 }
 
 async fn state(database: &Database, id: &str) -> (String, u32, String) {
-    let row = row(database, id).await.unwrap_or_else(|| panic!("{id} is not there"));
-    (row.state, row.attempts_n, row.error.unwrap_or_default())
+    row(database, id).await.unwrap_or_else(|| panic!("{id} is not there"))
 }
 
 async fn calls_n(app: &TestApp, n: usize) {

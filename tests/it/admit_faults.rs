@@ -5,14 +5,14 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use hooklatch::prelude::*;
-use hooklatch::store::{EventUpdate, Latched};
+use hooklatch::store::{EventUpdate, Latched, Writes};
 use hooklatch::types::{EventState, IncomingEvent};
 use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection, SqliteConnection};
 
 use crate::app::{TestApp, event_body, stripe_kind};
 use crate::database::{Database, on_both};
 use crate::process::{SECRET, Server, client, now_s, stripe_header, until};
-use crate::store::{event, key, message};
+use crate::store::{candidates, event, key, message, numbered};
 
 on_both!(
     a_dispatch_that_failed_is_told_counted_and_shown,
@@ -94,13 +94,13 @@ async fn a_dispatch_that_failed_is_told_counted_and_shown(database: &Database) {
 
 async fn what_waits_for_names_that_are_gone_is_told_and_shown(database: &Database) {
     let store = database.store().await;
-    let mut tx = store.admission_begin().await.unwrap();
     let gone = IncomingEvent {
         key: hooklatch::types::EventKey { provider: crate::store::name("gone"), ..key("evt_1") },
         ..event("evt_1", "{}")
     };
-    tx.events_insert(&[&gone, &event("evt_2", "{}")], &[EventState::Retry, EventState::Done]).await.unwrap();
+    let candidates = candidates(&store, &[&gone, &event("evt_2", "{}")], EventState::Done).await;
     let retry = EventUpdate {
+        event_seq: candidates[0].event_seq,
         key: gone.key.clone(),
         state: EventState::Retry,
         error: None,
@@ -108,8 +108,10 @@ async fn what_waits_for_names_that_are_gone_is_told_and_shown(database: &Databas
         due_at_ms: Some(1),
         processed_at_ms: 1,
     };
-    tx.events_update(&[retry]).await.unwrap();
-    tx.messages_insert(&[message("evt_2", "away")]).await.unwrap();
+    let messages = numbered(candidates[1].event_seq, &[message("away")]);
+    let mut tx = store.admission_begin().await.unwrap();
+    tx.events_insert(&candidates).await.unwrap();
+    tx.write(&Writes { messages, updates: vec![retry] }).await.unwrap();
     tx.commit().await.unwrap();
     store.close().await;
     drop(store);
@@ -228,7 +230,7 @@ async fn an_event_whose_body_is_gone_is_put_aside_with_the_reason(database: &Dat
     for id in ["gone", "there"] {
         assert_eq!(app.event(id, "x", 1).await, "accepted");
     }
-    execute(database, "DELETE FROM webhook_payloads WHERE event_id = 'gone'").await;
+    execute(database, "DELETE FROM webhook_payloads WHERE event_seq = (SELECT event_seq FROM processed_webhook_events WHERE event_id = 'gone')").await;
     app.clock.advance(5_000);
     stands(database, "there", "done 2").await;
     stands(database, "gone", "failed 2 its body is no longer kept").await;
@@ -328,8 +330,9 @@ async fn of_two_copies_in_one_batch_the_second_is_judged_by_what_stands(database
     let store = database.store().await;
     let (stands, other) = (event("evt_1", "a"), event("evt_1", "b"));
     let insert = async |events: &[&IncomingEvent]| {
+        let candidates = candidates(&store, events, EventState::Done).await;
         let mut tx = store.admission_begin().await.unwrap();
-        let found = tx.events_insert(events, &vec![EventState::Done; events.len()]).await.unwrap();
+        let found = tx.events_insert(&candidates).await.unwrap();
         tx.commit().await.unwrap();
         found
     };

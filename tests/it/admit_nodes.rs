@@ -11,7 +11,7 @@ use crate::admit_faults::{Invoice, execute};
 use crate::app::{TestApp, stripe_kind};
 use crate::database::{Database, On};
 use crate::process::until;
-use crate::store::event;
+use crate::store::{candidates, event};
 
 /// Two nodes' admissions of equal bodies under ids of their own.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -28,8 +28,9 @@ async fn equal_bodies_under_new_ids_at_two_nodes_do_not_deadlock() {
             };
             let events: Vec<IncomingEvent> = (0..50).map(unsigned).collect();
             let borrowed: Vec<&IncomingEvent> = events.iter().collect();
+            let candidates = candidates(store, &borrowed, EventState::Done).await;
             let mut tx = store.admission_begin().await.unwrap();
-            let found = tx.events_insert(&borrowed, &vec![EventState::Done; events.len()]).await.unwrap();
+            let found = tx.events_insert(&candidates).await.unwrap();
             tx.commit().await.unwrap();
             found.iter().filter(|one| **one == Latched::New).count()
         };
@@ -49,9 +50,10 @@ async fn only_the_event_that_waits_for_another_node_is_refused() {
         let app = Arc::new(TestApp::start(&database, kind, "").await);
         let run = app.clock.now_ms();
         let other = database.store().await;
-        let mut tx = other.admission_begin().await.unwrap();
         let held = event(&format!("held_{run}"), "{}");
-        tx.events_insert(&[&held], &[EventState::Done]).await.unwrap();
+        let held = candidates(&other, &[&held], EventState::Done).await;
+        let mut tx = other.admission_begin().await.unwrap();
+        tx.events_insert(&held).await.unwrap();
         let all = (0..40).map(|n| {
             let id = if n == 17 { format!("held_{run}") } else { format!("evt_{run}_{n}") };
             let app = Arc::clone(&app);

@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
-use hooklatch::types::EventKey;
+use hooklatch::types::{EventKey, EventState};
 use reqwest::header::{HeaderMap, HeaderValue};
 
 use crate::database::{Database, On};
@@ -72,7 +72,7 @@ impl Case {
         self.server.kill();
         let store = self.database.store().await;
         let rows = store.event_list(None, 1_000).await.unwrap();
-        rows.into_iter().map(|row| (row.key.event_id, row.state)).collect()
+        rows.into_iter().map(|row| (row.key.event_id, row.state.to_string())).collect()
     }
 }
 
@@ -179,7 +179,7 @@ async fn after_a_good_signature_what_cannot_be_read_is_kept_and_shown() {
     let rows = store.event_list(None, 100).await.unwrap();
     assert_eq!(rows.len(), bodies.len());
     for row in rows {
-        assert_eq!(row.state, "unreadable");
+        assert_eq!(row.state, EventState::Unreadable);
         assert!(row.error.is_some_and(|why| !why.is_empty()), "it says why");
         assert!(row.key.event_id.starts_with("unreadable:"));
         assert!(store.event_get(&EventKey { ..row.key }).await.unwrap().is_some());

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use hooklatch::prelude::*;
-use hooklatch::store::{Store, StoreSettings, TxConnection};
+use hooklatch::store::{Store, StoreSettings};
 use serde_json::Value as Json;
 
 use crate::app::{TestApp, stripe_kind};
@@ -14,7 +14,7 @@ use crate::process::until;
 on_both!(
     an_event_whose_handler_swallows_a_failing_statement_is_kept,
     an_event_whose_handler_ends_its_transaction_is_kept_as_failed_for_now,
-    a_transaction_that_a_handler_opened_inside_and_forgot_is_not_taken_for_ours,
+    a_savepoint_that_a_handler_forgot_ends_with_what_it_did_before_it,
     a_statement_that_rolls_everything_back_stops_nobody_else,
     a_broken_deferred_rule_is_its_events_alone,
     a_handler_that_is_given_up_in_the_middle_of_a_statement_holds_up_nobody,
@@ -99,22 +99,23 @@ async fn an_event_whose_handler_ends_its_transaction_is_kept_as_failed_for_now(d
 }
 
 async fn forgets(tx: &mut Tx, _: Event<Json>) -> Handled {
-    match tx.connection().map_err(anyhow::Error::from)? {
-        TxConnection::Sqlite(db) => std::mem::forget(sqlx::Connection::begin(db).await.unwrap()),
-        TxConnection::Postgres(db) => std::mem::forget(sqlx::Connection::begin(db).await.unwrap()),
-    }
+    tx.batch("SAVEPOINT mine; INSERT INTO ledger (invoice) VALUES ('forgotten')")
+        .await
+        .map_err(anyhow::Error::from)?;
     Ok(Effects::new())
 }
 
-async fn a_transaction_that_a_handler_opened_inside_and_forgot_is_not_taken_for_ours(database: &Database) {
+async fn a_savepoint_that_a_handler_forgot_ends_with_what_it_did_before_it(database: &Database) {
     check(database, stripe_kind().on_tx("broken", forgets), "forgotten").await;
-    assert_eq!(state(database, "forgotten").await, "retry");
+    assert_eq!(state(database, "forgotten").await, "done");
+    let sql = "SELECT COUNT(*) FROM ledger WHERE invoice = 'forgotten'";
+    assert_eq!(database.count(sql).await, 1, "it is there with its event, once");
 }
 
 async fn rolls_back(tx: &mut Tx, _: Event<Json>) -> Handled {
-    let sql = match tx.connection().map_err(anyhow::Error::from)? {
-        TxConnection::Sqlite(_) => "INSERT OR ROLLBACK INTO ledger (invoice) VALUES ('booked')",
-        TxConnection::Postgres(_) => "DO $$ BEGIN RAISE EXCEPTION 'no'; END $$",
+    let sql = match tx.dialect() {
+        "sqlite" => "INSERT OR ROLLBACK INTO ledger (invoice) VALUES ('booked')",
+        _ => "DO $$ BEGIN RAISE EXCEPTION 'no'; END $$",
     };
     drop(tx.execute(sql, &[]).await);
     Ok(Effects::new().forward("billing"))
@@ -136,12 +137,11 @@ async fn a_broken_deferred_rule_is_its_events_alone(database: &Database) {
 }
 
 async fn stalls(tx: &mut Tx, _: Event<Json>) -> Handled {
-    match tx.connection().map_err(anyhow::Error::from)? {
-        TxConnection::Postgres(_) => {
-            tx.execute("SELECT pg_sleep(60)", &[]).await.map_err(anyhow::Error::from)?;
-        }
+    if tx.dialect() == "postgres" {
+        tx.execute("SELECT pg_sleep(60)", &[]).await.map_err(anyhow::Error::from)?;
+    } else {
         // It has no statement that waits; what it does holds the only writer.
-        TxConnection::Sqlite(_) => std::future::pending().await,
+        std::future::pending::<()>().await;
     }
     Ok(Effects::new())
 }

@@ -112,9 +112,7 @@ async fn an_event_whose_commit_was_confirmed_to_nobody_is_there_once() {
     let done = "SELECT COUNT(*) FROM outbox_messages WHERE state = 'done'";
     until("each is done", Duration::from_secs(20), || server.log(), async || database.count(done).await == 3)
         .await;
-    let mut db = PgConnection::connect(&database.url).await.unwrap();
-    let keys: Vec<String> =
-        sqlx::query_scalar("SELECT idempotency_key FROM outbox_messages").fetch_all(&mut db).await.unwrap();
+    let keys = database.call_keys().await;
     assert_eq!(keys.len(), 3);
     assert!(keys.iter().all(|key| far_side.call(key).effects_n == 1), "one effect each");
 }

@@ -5,26 +5,20 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use hooklatch::store::{Act, Chosen, Decision, Store, StoreSettings};
-use hooklatch::types::EventState;
+use hooklatch::types::{EventState, MessageId};
 use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection};
 use tokio::time::timeout;
 
 use crate::database::{Database, On, on_both};
 use crate::process::{Server, client, post_stripe, until};
-use crate::store::{event, message};
+use crate::store::{candidates, event, message};
 use crate::stub::Stub;
 
 on_both!(an_operation_whose_caller_goes_away_runs_to_its_end, a_batch_that_is_dropped_leaves_nothing_open);
 
 /// Admits an event with a message, whose id it gives back.
-async fn admit(store: &Store, id: &str) -> String {
-    let mut tx = store.admission_begin().await.unwrap();
-    tx.events_insert(&[&event(id, "{}")], &[EventState::Done]).await.unwrap();
-    let message = message(id, "bank");
-    let message_id = message.message_id.clone();
-    tx.messages_insert(&[message]).await.unwrap();
-    tx.commit().await.unwrap();
-    message_id
+async fn admit(store: &Store, id: &str) -> MessageId {
+    crate::store::admit(store, &event(id, "{}"), &[message("bank")]).await[0]
 }
 
 async fn an_operation_whose_caller_goes_away_runs_to_its_end(database: &Database) {
@@ -58,10 +52,10 @@ async fn an_operation_whose_caller_goes_away_runs_to_its_end(database: &Database
 async fn a_batch_that_is_dropped_leaves_nothing_open(database: &Database) {
     let store = database.store().await;
     for n in 0..20 {
-        let mut tx = store.admission_begin().await.unwrap();
         let lost = event(&format!("lost_{n}"), "{}");
-        let events = [&lost];
-        let insert = tx.events_insert(&events, &[EventState::Done]);
+        let lost = candidates(&store, &[&lost], EventState::Done).await;
+        let mut tx = store.admission_begin().await.unwrap();
+        let insert = tx.events_insert(&lost);
         // In the middle of a statement, or just after it.
         drop(timeout(Duration::from_micros(n * 200), insert).await);
         drop(tx);
@@ -155,9 +149,7 @@ async fn an_operators_request_that_hangs_up_makes_no_call_happen_twice() {
     let idle = "SELECT COUNT(*) FROM pg_stat_activity WHERE datname = current_database() AND application_name = \
                 'hooklatch' AND state LIKE 'idle in transaction%' AND state_change < clock_timestamp() - interval '1 s'";
     assert_eq!(database.count(idle).await, 0);
-    let keys: Vec<String> =
-        sqlx::query_scalar("SELECT idempotency_key FROM outbox_messages").fetch_all(&mut db).await.unwrap();
-    for key in keys {
+    for key in database.call_keys().await {
         assert_eq!(far_side.call(&key).requests_n, 1, "each call was made once");
     }
 }

@@ -4,6 +4,7 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use hooklatch::store::{Store, StoreSettings};
+use hooklatch::types::{EventKey, Name, idempotency_key};
 use sqlx::{AssertSqlSafe, Connection, PgConnection, SqliteConnection};
 use tempfile::TempDir;
 
@@ -70,6 +71,32 @@ impl Database {
         }
         let mut db = SqliteConnection::connect(&self.url).await.unwrap();
         sqlx::query_scalar(sql).bind(value).fetch_optional(&mut db).await.unwrap()
+    }
+
+    /// The first column of all rows that `sql` finds, as text, beside whatever process has the database.
+    pub async fn texts(&self, sql: &'static str) -> Vec<String> {
+        if self.dropped.is_some() {
+            let mut db = PgConnection::connect(&self.url).await.unwrap();
+            return sqlx::query_scalar(sql).fetch_all(&mut db).await.unwrap();
+        }
+        let mut db = SqliteConnection::connect(&self.url).await.unwrap();
+        sqlx::query_scalar(sql).fetch_all(&mut db).await.unwrap()
+    }
+
+    /// The keys that the calls of all messages carry.
+    pub async fn call_keys(&self) -> Vec<String> {
+        let installation_id = self.texts("SELECT installation_id FROM installation").await.remove(0);
+        let installation_id = uuid::Uuid::parse_str(&installation_id).unwrap();
+        let sql = "SELECT provider || '|' || event_id || '|' || generation || '|' || effect_name FROM outbox_messages";
+        let key = |row: String| {
+            let [provider, event_id, generation, effect_name] = row.split('|').collect::<Vec<_>>()[..] else {
+                panic!("{row}")
+            };
+            let provider = Name::parse(provider).unwrap();
+            let key = EventKey { provider, event_id: event_id.to_owned() };
+            idempotency_key(&installation_id, &key, generation.parse().unwrap(), effect_name)
+        };
+        self.texts(sql).await.into_iter().map(key).collect()
     }
 
     /// Opened and migrated.

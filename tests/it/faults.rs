@@ -8,13 +8,13 @@ use std::time::Duration;
 use axum::Router;
 use axum::extract::{Path, State};
 use axum::routing::{get, post};
-use hooklatch::store::Store;
-use hooklatch::types::{EventState, IncomingEvent};
+use hooklatch::store::{Store, Writes};
+use hooklatch::types::{EventState, IncomingEvent, MessageState};
 use http::{HeaderMap, StatusCode};
 
 use crate::database::{Database, On, on_both};
 use crate::process::{Server, until};
-use crate::store::{event, message};
+use crate::store::{call_key, candidates, event, message, numbered};
 use crate::stub::{Mode, Stub};
 
 /// How many messages wait when the first server starts.
@@ -77,11 +77,12 @@ async fn fill(store: &Store) {
     let all: Vec<usize> = (0..MESSAGES_N).collect();
     for ns in all.chunks(500) {
         let events: Vec<IncomingEvent> = ns.iter().map(|n| event(&format!("evt_{n}"), "{}")).collect();
-        let messages: Vec<_> = ns.iter().map(|n| message(&format!("evt_{n}"), "bank")).collect();
+        let candidates = candidates(store, &events.iter().collect::<Vec<_>>(), EventState::Done).await;
+        let messages =
+            candidates.iter().flat_map(|one| numbered(one.event_seq, &[message("bank")])).collect();
         let mut tx = store.admission_begin().await.unwrap();
-        let borrowed: Vec<&IncomingEvent> = events.iter().collect();
-        tx.events_insert(&borrowed, &vec![EventState::Done; events.len()]).await.unwrap();
-        tx.messages_insert(&messages).await.unwrap();
+        tx.events_insert(&candidates).await.unwrap();
+        tx.write(&Writes { messages, updates: Vec::new() }).await.unwrap();
         tx.commit().await.unwrap();
     }
 }
@@ -155,7 +156,8 @@ fn signal(server: &Server, name: &str) {
 async fn a_crashed_nodes_calls_are_on_their_way_again_within_the_lease_and_a_second() {
     let Some(database) = Database::create(On::Postgres).await else { return };
     let (store, stub) = (database.store().await, Stub::start().await);
-    crate::store::admit(&store, &event("evt_1", "{}"), &[message("evt_1", "bank")]).await;
+    crate::store::admit(&store, &event("evt_1", "{}"), &[message("bank")]).await;
+    let key = call_key(&store, "evt_1", "bank").await;
     stub.next(&[Mode::ActThenHang]);
     let more = TO_STUB.replace("URL", &stub.url());
     let mut first = Server::start(&database.url, &more).await;
@@ -163,7 +165,7 @@ async fn a_crashed_nodes_calls_are_on_their_way_again_within_the_lease_and_a_sec
         "the call is under way",
         Duration::from_secs(20),
         || first.log(),
-        async || stub.counts("key-evt_1-bank").0 == 1,
+        async || stub.counts(&key).0 == 1,
     )
     .await;
     first.kill();
@@ -171,12 +173,12 @@ async fn a_crashed_nodes_calls_are_on_their_way_again_within_the_lease_and_a_sec
     until("it is done", Duration::from_secs(20), || second.log(), async || done_n(&database).await == 1)
         .await;
     let row = store.message_list_of_event(&crate::store::key("evt_1")).await.unwrap().remove(0);
-    let attempts = store.attempt_list(&row.message_id).await.unwrap();
+    let attempts = store.attempt_list(row.message_id).await.unwrap();
     assert_eq!(attempts.len(), 2);
     assert_eq!(attempts[1].result.as_deref(), Some("unknown"), "nobody knows what became of the first");
     let gap_ms = attempts[0].started_at_ms - attempts[1].started_at_ms;
     assert!((2_000..=3_000).contains(&gap_ms), "{gap_ms} ms");
-    assert_eq!(stub.counts("key-evt_1-bank"), (2, 1));
+    assert_eq!(stub.counts(&key), (2, 1));
 }
 
 #[tokio::test]
@@ -188,7 +190,8 @@ async fn a_node_that_was_stopped_and_comes_back_changes_nothing() {
 pub(crate) async fn stopped_for(pause: Duration, policy: &str) {
     let Some(database) = Database::create(On::Postgres).await else { return };
     let (store, stub) = (database.store().await, Stub::start().await);
-    crate::store::admit(&store, &event("evt_1", "{}"), &[message("evt_1", "bank")]).await;
+    crate::store::admit(&store, &event("evt_1", "{}"), &[message("bank")]).await;
+    let key = call_key(&store, "evt_1", "bank").await;
     stub.next(&[Mode::WhenTold, Mode::Status(400)]);
     let more = TO_STUB.replace("URL", &stub.url()) + policy;
     let first = Server::start(&database.url, &more).await;
@@ -196,7 +199,7 @@ pub(crate) async fn stopped_for(pause: Duration, policy: &str) {
         "the call is under way",
         Duration::from_secs(20),
         || first.log(),
-        async || stub.counts("key-evt_1-bank").0 == 1,
+        async || stub.counts(&key).0 == 1,
     )
     .await;
     signal(&first, "-STOP");
@@ -209,7 +212,7 @@ pub(crate) async fn stopped_for(pause: Duration, policy: &str) {
         "the other node has settled it",
         Duration::from_secs(20),
         || second.log(),
-        async || state().await.0 == "dead",
+        async || state().await.0 == MessageState::Dead,
     )
     .await;
     tokio::time::timeout(pause, std::future::pending::<()>()).await.ok();
@@ -224,5 +227,5 @@ pub(crate) async fn stopped_for(pause: Duration, policy: &str) {
         },
     )
     .await;
-    assert_eq!(state().await, ("dead".to_owned(), 2), "what the newer holder wrote stands");
+    assert_eq!(state().await, (MessageState::Dead, 2), "what the newer holder wrote stands");
 }

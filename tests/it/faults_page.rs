@@ -5,12 +5,13 @@ use std::fs;
 use std::path::Path;
 
 /// The families of rows: letter, first number, last number.
-const FAMILIES: [(char, u32, u32); 9] = [
+const FAMILIES: [(char, u32, u32); 10] = [
     ('A', 1, 5),
     ('B', 1, 6),
     ('C', 1, 8),
     ('D', 1, 8),
     ('F', 1, 60),
+    ('H', 1, 4),
     ('I', 1, 10),
     ('L', 1, 14),
     ('N', 1, 16),

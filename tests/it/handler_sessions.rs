@@ -228,7 +228,7 @@ async fn a_server_that_warns_of_its_tables_with_each_write_refuses_nobody() {
         &[
             function,
             "CREATE TRIGGER warns AFTER INSERT ON processed_webhook_events EXECUTE FUNCTION warns()",
-            "CREATE TRIGGER warns AFTER UPDATE ON outbox_messages EXECUTE FUNCTION warns()",
+            "CREATE TRIGGER warns AFTER DELETE ON outbox_queue EXECUTE FUNCTION warns()",
         ],
     )
     .await;

@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 
 use crate::database::{Database, on_both};
 use crate::providers::dev;
+use crate::store::candidates;
 
 on_both!(every_pair_of_every_kind_meets_as_it_says);
 
@@ -33,11 +34,9 @@ async fn admitted(store: &Store, name: &Name, mut events: Vec<IncomingEvent>) ->
         event.key.provider = name.clone();
     }
     store.signals_number(&mut events).await.unwrap();
+    let candidates = candidates(store, &events.iter().collect::<Vec<_>>(), EventState::Done).await;
     let mut tx = store.admission_begin().await.unwrap();
-    let found = tx
-        .events_insert(&events.iter().collect::<Vec<_>>(), &vec![EventState::Done; events.len()])
-        .await
-        .unwrap();
+    let found = tx.events_insert(&candidates).await.unwrap();
     tx.commit().await.unwrap();
     let met = |latched: Latched| match latched {
         Latched::New => Met::Two,

@@ -6,8 +6,14 @@ fn ip(text: &str) -> IpAddr {
     text.parse().expect("an address")
 }
 
+async fn asked(place: &Place) {
+    let mut is_listening = false;
+    let told = std::future::poll_fn(|cx| place.slot.poll_told(cx, &mut is_listening)).await;
+    assert_eq!(told, Told::Go);
+}
+
 async fn is_asked(place: &Place) -> bool {
-    tokio::time::timeout(Duration::ZERO, place.slot.asked()).await.is_ok()
+    tokio::time::timeout(Duration::ZERO, asked(place)).await.is_ok()
 }
 
 #[tokio::test(start_paused = true)]
@@ -23,9 +29,9 @@ async fn the_one_that_has_waited_longest_gives_way_and_a_busy_one_never() {
     assert!(is_asked(&places[1]).await, "the oldest that is not busy");
     assert!(!is_asked(&places[0]).await && !is_asked(&places[2]).await);
     assert!(places[1].is_left() && !places[1].slot.busy(), "nothing begins on it any more");
-    places[2].slot.answered(true);
+    places[2].slot.answered(true, Instant::now());
     tokio::time::advance(Duration::from_millis(2 * GRACE_MS)).await;
-    places[0].slot.waiting();
+    places[0].slot.waiting(Instant::now());
     tokio::time::advance(Duration::from_millis(GRACE_MS)).await;
     assert_eq!(room.give_way(None), 1);
     assert!(is_asked(&places[0]).await, "a believed one goes last, although it has waited longer");
@@ -39,7 +45,7 @@ async fn who_asks_without_end_and_is_never_believed_goes_first_and_at_once() {
     tokio::time::advance(Duration::from_secs(9)).await;
     let asking = room.enter(ip("192.0.2.2")).await.expect("room");
     assert!(asking.slot.busy());
-    asking.slot.answered(false);
+    asking.slot.answered(false, Instant::now());
     assert_eq!(room.give_way(None), 1);
     assert!(is_asked(&asking).await && !is_asked(&silent).await);
     assert!(!asking.slot.busy() && asking.is_left(), "asking once more does not save it");
@@ -52,10 +58,10 @@ async fn a_newcomer_gets_the_place_of_who_waits_and_waits_for_who_is_busy() {
     assert!(first.slot.busy());
     let late = Duration::from_secs(5);
     assert!(tokio::time::timeout(late, room.enter(ip("192.0.2.2"))).await.is_err());
-    assert!(first.slot.waiting());
+    assert!(first.slot.waiting(Instant::now()));
     let second = {
         let leaves = async {
-            first.slot.asked().await;
+            asked(&first).await;
             assert!(first.is_left());
             drop(first);
         };
@@ -80,7 +86,7 @@ async fn one_peer_has_its_share_and_who_is_exempt_has_all() {
         assert!(place.slot.busy());
         places.push(place);
     }
-    assert!(places[0].slot.waiting());
+    assert!(places[0].slot.waiting(Instant::now()));
     tokio::time::advance(Duration::from_millis(GRACE_MS)).await;
     assert_eq!(room.give_way(Some(peer_of(ip("2001:db8::9")))), 1);
     assert!(is_asked(&places[0]).await, "its own give way to it");
@@ -96,10 +102,12 @@ async fn memory_comes_from_who_keeps_a_part_of_a_request_the_longest_and_from_no
         places.push(room.enter(ip(&format!("192.0.2.{n}"))).await.expect("room"));
     }
     let [keeping, idle, working, proven, asking] = &places[..] else { panic!("five") };
-    assert!(keeping.slot.receiving() && idle.slot.waiting() && working.slot.busy());
-    proven.slot.answered(true);
-    assert!(proven.slot.receiving());
-    assert!(asking.slot.receiving());
+    assert!(
+        keeping.slot.receiving(Instant::now()) && idle.slot.waiting(Instant::now()) && working.slot.busy()
+    );
+    proven.slot.answered(true, Instant::now());
+    assert!(proven.slot.receiving(Instant::now()));
+    assert!(asking.slot.receiving(Instant::now()));
     tokio::time::advance(Duration::from_millis(MEMORY_GRACE_MS - 50)).await;
     assert!(!room.with_memory(&asking.slot, &mut || false).await, "the others have only begun");
     assert!(!is_asked(keeping).await && !is_asked(proven).await);
@@ -117,7 +125,31 @@ async fn memory_comes_from_who_keeps_a_part_of_a_request_the_longest_and_from_no
     }
     assert!(keeping.is_left());
     // What our own work holds comes back when that is done: nobody goes for it, and the newcomer hears 503.
-    assert!(working.slot.receiving() && working.slot.busy() && proven.slot.busy());
+    assert!(working.slot.receiving(Instant::now()) && working.slot.busy() && proven.slot.busy());
     assert!(!room.with_memory(&asking.slot, &mut || false).await);
     assert!(!is_asked(asking).await && asking.slot.busy());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stop_is_told_to_all_and_waits_for_the_last_one() {
+    let room = Room::new("test", 3, 3, Vec::new());
+    let heard = room.enter(ip("192.0.2.1")).await.expect("room");
+    tokio::time::advance(Duration::from_millis(1)).await;
+    let late = room.enter(ip("192.0.2.2")).await.expect("room");
+    let told = async |place: &Place, is_listening: &mut bool| {
+        std::future::poll_fn(|cx| place.slot.poll_told(cx, is_listening)).await
+    };
+    let connections = async {
+        let mut is_listening = false;
+        assert_eq!(told(&heard, &mut is_listening).await, Told::Stop);
+        let silence = tokio::time::timeout(Duration::from_secs(1), told(&heard, &mut is_listening)).await;
+        assert!(silence.is_err(), "it is told once");
+        tokio::time::advance(Duration::from_secs(1)).await;
+        assert_eq!(room.give_way(None), 1);
+        assert_eq!(told(&heard, &mut is_listening).await, Told::Go, "and hears what comes after it");
+        drop(heard);
+        assert_eq!(told(&late, &mut false).await, Told::Stop, "it was told before it listened");
+        drop(late);
+    };
+    futures_util::join!(room.stop(), connections);
 }

@@ -86,9 +86,10 @@ pub(super) fn content_type(message: &LeasedMessage) -> Option<&str> {
 /// What goes beside the body: ours first, then the content type, then the message's own headers, in lower case.
 #[cfg(any(feature = "nats", feature = "rabbitmq", feature = "redis", feature = "kafka"))]
 pub(super) fn metadata(message: &LeasedMessage) -> Vec<(String, String)> {
+    let message_id = message.message_id.to_string();
     let ours = [
         ("idempotency-key", message.idempotency_key.as_str()),
-        ("hooklatch-message-id", &message.message_id),
+        ("hooklatch-message-id", &message_id),
         ("hooklatch-provider", message.key.provider.as_str()),
         ("hooklatch-event-id", &message.key.event_id),
         ("hooklatch-event-type", &message.event_type),

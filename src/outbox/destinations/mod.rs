@@ -28,6 +28,7 @@ use crate::types::{Name, UnixMs};
 use super::gate::Gate;
 use super::policy::Answer;
 use broker::Broker;
+pub use http::BareCalls;
 use http::HttpDestination;
 pub(crate) use http::http_client;
 use query::Query;
@@ -224,7 +225,7 @@ mod tests {
     /// The first attempt of `key-1`.
     pub(super) fn message() -> LeasedMessage {
         LeasedMessage {
-            message_id: "m-1".to_owned(),
+            message_id: crate::types::MessageId::from_column(7),
             key: crate::types::EventKey {
                 provider: Name::parse("stripe").expect("a name"),
                 event_id: "evt_1".to_owned(),
@@ -238,7 +239,7 @@ mod tests {
             headers: BTreeMap::new(),
             body: bytes::Bytes::from_static(b"{}"),
             event_content_type: None,
-            has_lane: false,
+            lane: None,
             attempt_n: 1,
             is_previous_unsettled: false,
             is_previous_unknown: false,

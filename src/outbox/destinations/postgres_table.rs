@@ -63,7 +63,7 @@ impl FarSide for PostgresTable {
         };
         let inserted = sqlx::query(AssertSqlSafe(self.insert.as_str()))
             .bind(&message.idempotency_key)
-            .bind(&message.message_id)
+            .bind(message.message_id.to_string())
             .bind(message.key.provider.as_str())
             .bind(&message.key.event_id)
             .bind(&message.event_type)

@@ -22,10 +22,11 @@ impl Query {
     /// The address that is asked about `message`. Values are put in once: what looks like a placeholder
     /// inside a value stays a value.
     pub(super) fn url_of(&self, message: &LeasedMessage) -> String {
+        let message_id = message.message_id.to_string();
         let values = [
             ("{idempotency_key}", message.idempotency_key.as_str()),
             ("{event_id}", message.key.event_id.as_str()),
-            ("{message_id}", message.message_id.as_str()),
+            ("{message_id}", message_id.as_str()),
         ];
         // An escaped value has no braces, so no replacement makes a new placeholder.
         values.iter().fold(self.0.url.clone(), |url, (placeholder, value)| {
@@ -87,7 +88,7 @@ mod tests {
     #[test]
     fn values_in_the_address_are_escaped() {
         let message = LeasedMessage {
-            message_id: "m-1".to_owned(),
+            message_id: crate::types::MessageId::from_column(7),
             key: EventKey {
                 provider: Name::parse("stripe").unwrap(),
                 event_id: "a b&c={message_id}/é".to_owned(),
@@ -103,7 +104,7 @@ mod tests {
             event_content_type: None,
             attempt_n: 1,
             attempts_before_n: 0,
-            has_lane: false,
+            lane: None,
             is_previous_unsettled: false,
             is_previous_unknown: false,
             previous_ended_at_ms: None,
@@ -114,7 +115,7 @@ mod tests {
         };
         assert_eq!(
             query(None).url_of(&message),
-            "http://far/effects?key=k_1.~&e=a%20b%26c%3D%7Bmessage_id%7D%2F%C3%A9&m=m-1"
+            "http://far/effects?key=k_1.~&e=a%20b%26c%3D%7Bmessage_id%7D%2F%C3%A9&m=7"
         );
     }
 

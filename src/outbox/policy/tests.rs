@@ -15,6 +15,7 @@ pub(in crate::outbox) fn config(unknown: UnknownPolicy) -> DestinationConfig {
         unknown,
         timeout_ms: 10_000,
         concurrency_n: 4,
+        adaptive: false,
         retry: RetryConfig { first_ms: 1_000, max_ms: 3_600_000, attempts_n: 20, age_max_ms: 79_200_000 },
         retry_after_max_ms: 3_600_000,
         key_valid_for_ms: 86_400_000,

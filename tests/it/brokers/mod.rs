@@ -16,10 +16,12 @@ use std::collections::BTreeMap;
 
 use hooklatch::config::{DestinationConfig, Format, Secret, Target, UnknownPolicy};
 use hooklatch::outbox::Outbox;
+use hooklatch::types::MessageState;
 use serde_json::json;
 
 use crate::database::{Database, On};
 use crate::outbox::Fixture;
+use crate::store::call_key;
 use proxy::{Mode, Proxy};
 
 /// In the body of every message, and in nothing else that is sent.
@@ -93,6 +95,11 @@ impl<'a, F: FarSide> Bench<'a, F> {
         self.fixture.row(event_id).await.last_error.unwrap_or_default()
     }
 
+    /// The key that the calls for this event carry.
+    async fn key(&self, event_id: &str) -> String {
+        call_key(&self.fixture.store, event_id, "billing").await
+    }
+
     async fn keys(&self) -> Vec<String> {
         self.far_side.received().await.into_iter().map(|received| received.key).collect()
     }
@@ -113,9 +120,10 @@ impl<'a, F: FarSide> Bench<'a, F> {
         assert_eq!(self.fixture.state("evt_1").await, "done", "{}", self.error("evt_1").await);
         let received = self.far_side.received().await;
         let [received] = received.as_slice() else { panic!("{received:?}") };
-        assert_eq!((received.key.as_str(), received.body.as_slice()), ("key-evt_1-billing", NEEDLE));
+        let key = self.key("evt_1").await;
+        assert_eq!((received.key.as_str(), received.body.as_slice()), (key.as_str(), NEEDLE));
         let wanted = [
-            ("idempotency-key", "key-evt_1-billing"),
+            ("idempotency-key", key.as_str()),
             ("hooklatch-provider", "stripe"),
             ("hooklatch-event-id", "evt_1"),
             ("hooklatch-event-type", "invoice.paid"),
@@ -138,8 +146,8 @@ impl<'a, F: FarSide> Bench<'a, F> {
         self.proxy.is(Mode::Pass);
         self.fixture.step_to_the_end(&outbox).await;
         let row = self.fixture.row("evt_2").await;
-        assert_eq!((row.state.as_str(), row.attempts_n), ("done", 2), "{row:?}");
-        self.copies("key-evt_2-billing").await;
+        assert_eq!((row.state, row.attempts_n), (MessageState::Done, 2), "{row:?}");
+        self.copies("evt_2").await;
     }
 
     async fn a_lost_answer_is_held_where_a_person_decides(&self) {
@@ -148,7 +156,7 @@ impl<'a, F: FarSide> Bench<'a, F> {
         self.outbox(UnknownPolicy::Hold).run_due().await.unwrap();
         self.proxy.is(Mode::Pass);
         assert_eq!(self.fixture.state("evt_3").await, "held", "{}", self.error("evt_3").await);
-        assert_eq!(self.keys().await.last().unwrap(), "key-evt_3-billing", "it was there all the same");
+        assert_eq!(*self.keys().await.last().unwrap(), self.key("evt_3").await, "it was there all the same");
     }
 
     async fn a_worker_that_dies_between_sending_and_settling_sends_again_under_the_same_key(&self) {
@@ -165,8 +173,8 @@ impl<'a, F: FarSide> Bench<'a, F> {
         self.fixture.clock.advance(30_000);
         self.fixture.step_to_the_end(&self.outbox(UnknownPolicy::Retry)).await;
         let row = self.fixture.row("evt_4").await;
-        assert_eq!((row.state.as_str(), row.attempts_n), ("done", 2), "{row:?}");
-        self.copies("key-evt_4-billing").await;
+        assert_eq!((row.state, row.attempts_n), (MessageState::Done, 2), "{row:?}");
+        self.copies("evt_4").await;
     }
 
     async fn what_is_sent_at_once_arrives_once_each(&self) {
@@ -179,7 +187,8 @@ impl<'a, F: FarSide> Bench<'a, F> {
         let keys = self.keys().await;
         for id in &ids {
             assert_eq!(self.fixture.state(id).await, "done", "{}", self.error(id).await);
-            let copies_n = keys.iter().filter(|key| **key == format!("key-{id}-billing")).count();
+            let own = self.key(id).await;
+            let copies_n = keys.iter().filter(|key| **key == own).count();
             assert_eq!(copies_n, 1, "{id}");
         }
     }
@@ -218,9 +227,10 @@ impl<'a, F: FarSide> Bench<'a, F> {
     }
 
     /// What is there of a message that was sent twice.
-    async fn copies(&self, key: &str) {
-        let copies_n = self.keys().await.iter().filter(|received| *received == key).count();
-        assert_eq!(copies_n, if F::DROPS_COPIES { 1 } else { 2 }, "{key}");
+    async fn copies(&self, event_id: &str) {
+        let key = self.key(event_id).await;
+        let copies_n = self.keys().await.iter().filter(|received| **received == key).count();
+        assert_eq!(copies_n, if F::DROPS_COPIES { 1 } else { 2 }, "{event_id}");
     }
 }
 
@@ -241,10 +251,11 @@ async fn an_http_call_can_carry_a_cloud_event() {
         ..fixture.config(UnknownPolicy::Retry)
     };
     fixture.outbox(config).run_due().await.unwrap();
-    let call = fixture.stub.call("key-evt_1-billing");
+    let key = call_key(&fixture.store, "evt_1", "billing").await;
+    let call = fixture.stub.call(&key);
     assert_eq!(call.headers["content-type"], "application/cloudevents+json; charset=UTF-8");
     let event: serde_json::Value = serde_json::from_slice(&call.bodies[0]).unwrap();
-    assert_eq!(event["id"], "key-evt_1-billing");
+    assert_eq!(event["id"], key);
     assert_eq!((&event["specversion"], &event["source"]), (&json!("1.0"), &json!("/webhooks/stripe")));
     assert_eq!((&event["eventid"], &event["data"]), (&json!("evt_1"), &json!({ "a": 1 })));
 }
@@ -277,7 +288,7 @@ async fn a_password_in_a_url_is_never_shown() {
         fixture.outbox(config).run_due().await.unwrap();
         let row = fixture.row(&id).await;
         let error = row.last_error.unwrap();
-        assert_eq!(row.state, "ready", "{error}");
+        assert_eq!(row.state, MessageState::Ready, "{error}");
         assert!(error.starts_with("not sent") && !error.contains("canary"), "{error}");
     }
 }

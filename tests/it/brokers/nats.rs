@@ -75,7 +75,7 @@ async fn a_subject_that_no_stream_takes_is_tried_again_until_one_does() {
     let outbox = fixture.outbox(config);
     outbox.run_due().await.unwrap();
     let row = fixture.row("evt_1").await;
-    assert_eq!(row.state, "ready");
+    assert_eq!(row.state, hooklatch::types::MessageState::Ready);
     assert_eq!(row.last_error.unwrap(), format!("no stream takes the subject `{name}`"));
     let wanted =
         stream::Config { name: name.clone(), subjects: vec![name.clone()], ..stream::Config::default() };
@@ -85,7 +85,8 @@ async fn a_subject_that_no_stream_takes_is_tried_again_until_one_does() {
     let nats = Nats { context, subject: name, stream };
     let received = nats.received().await.pop().unwrap();
     let event: serde_json::Value = serde_json::from_slice(&received.body).unwrap();
-    assert_eq!((&event["id"], &event["data"]["a"]), (&"key-evt_1-billing".into(), &1.into()));
+    let key = crate::store::call_key(&fixture.store, "evt_1", "billing").await;
+    assert_eq!((&event["id"], &event["data"]["a"]), (&key.into(), &1.into()));
     assert_eq!(received.metadata["content-type"], "application/cloudevents+json; charset=UTF-8");
     drop(nats.context);
 }

@@ -1,6 +1,6 @@
 //! One mistake each: which key is named, and what the operator is told to do.
 
-use super::{BILLING, STRIPE, loaded};
+use super::{BILLING, STRIPE, loaded, name, right};
 
 #[test]
 fn each_mistake_names_its_key_and_the_remedy() {
@@ -325,4 +325,20 @@ fn a_template_of_an_address_is_an_address_around_its_values() {
     let right = format!("[destinations.billing]\nurl = \"https://far/{{{{ payload.id }}}}\"\n{proxied}");
     loaded(&right, &[]).expect("the host is fixed");
     loaded(&format!("{BILLING}heartbeat = true\ntimeout_ms = 600000"), &[]).expect("longer than the lease");
+}
+
+#[test]
+fn how_many_calls_at_once_follows_from_who_decides_about_them() {
+    for (keys, want) in [
+        ("", (64, true)),
+        ("adaptive = true", (64, true)),
+        ("adaptive = false", (8, false)),
+        ("unknown = \"hold\"", (8, true)),
+        ("unknown = \"hold\"\nconcurrency_n = 30", (30, true)),
+        ("adaptive = false\nconcurrency_n = 3", (3, false)),
+    ] {
+        let config = right(&format!("[destinations.far]\nurl = \"http://far\"\n{keys}"), &[]);
+        let far = &config.destinations[&name("far")];
+        assert_eq!((far.concurrency_n, far.adaptive), want, "{keys}");
+    }
 }

@@ -15,7 +15,7 @@ use tokio::task::JoinSet;
 use super::{Fixture, HOUR_MS};
 use crate::database::{Database, On, on_both};
 use crate::process::{Server, until};
-use crate::store::{admit, event, message, name};
+use crate::store::{admit, admit_at_once, event, message, name};
 use crate::stub::{Mode, Stub};
 
 on_both!(
@@ -56,7 +56,7 @@ async fn a_node_whose_clock_is_ahead_steals_no_call_under_way() {
             fixture.stub.next(&[Mode::WhenTold]);
             let config = fixture.config(policy.clone());
             let (mut running, stop) = run(outbox(&fixture.store, honest, config.clone(), "node-1"));
-            let key = format!("key-{id}-billing");
+            let key = fixture.key(&id, "billing");
             fixture.until_called(&key).await;
             let thief = outbox(&fixture.store, Clock::system_ahead(other), config, "node-2");
             assert_eq!(thief.run_due().await.unwrap(), 0, "{id}: it is held");
@@ -77,7 +77,7 @@ async fn what_a_node_with_a_wrong_clock_writes_is_due_when_it_should_be() {
     for off_ms in [AHEAD_MS, -AHEAD_MS] {
         let clock = Clock::system_ahead(off_ms);
         let (ready, again) = (format!("evt_new_{off_ms}"), format!("evt_again_{off_ms}"));
-        let mut new = message(&ready, "billing");
+        let mut new = message("billing");
         new.created_at_ms = clock.now_ms();
         admit(&fixture.store, &event(&ready, "{}"), &[new]).await;
         let honest = outbox(&fixture.store, right.clone(), fixture.config(UnknownPolicy::Hold), "node-1");
@@ -118,20 +118,20 @@ async fn a_message_that_is_born_leased_at_a_node_with_a_wrong_clock_is_held_for_
         };
         let (lease, start) = tokio::time::timeout(std::time::Duration::from_secs(20), taken).await.unwrap();
         let id = format!("evt_{off_ms}_{is_at_once}");
-        let mut new = message(&id, "billing");
+        let mut new = message("billing");
         (new.created_at_ms, new.lease) = (clock.now_ms(), Some(lease));
         let sent = event(&id, "{}");
         if is_at_once {
-            let states = [hooklatch::types::EventState::Done];
-            fixture.store.admit_at_once(&[&sent], &states, std::slice::from_ref(&new)).await.unwrap();
+            let admitted = admit_at_once(&fixture.store, &sent, std::slice::from_ref(&new)).await;
+            new.message_id = admitted.writes.messages[0].message_id;
         } else {
-            admit(&fixture.store, &sent, std::slice::from_ref(&new)).await;
+            new.message_id = admit(&fixture.store, &sent, std::slice::from_ref(&new)).await[0];
         }
         let row = fixture.row(&id).await;
         let (left_ms, now_ms) = (row.visible_at_ms - Clock::system().now_ms(), Clock::system().now_ms());
         assert!((20_000..=30_100).contains(&left_ms), "{left_ms} ms of its lease are left");
         assert!((now_ms - row.first_sent_at_ms.unwrap()).abs() < 10_000);
-        start(new.born_leased(&sent).unwrap());
+        start(new.to_leased(&sent, &fixture.installation_id).unwrap());
         fixture.until(&id, "done").await;
         assert_eq!(fixture.row(&id).await.attempts_n, 1);
         stop.send_replace(true);
@@ -155,12 +155,12 @@ async fn a_message_that_is_born_leased_after_the_clock_was_set_back_is_not_old(d
         }
     };
     let (lease, start) = tokio::time::timeout(std::time::Duration::from_secs(20), taken).await.unwrap();
-    let mut new = message("evt_1", "billing");
+    let mut new = message("billing");
     (new.created_at_ms, new.lease) = (fixture.clock.now_ms(), Some(lease));
     let sent = event("evt_1", "{}");
-    admit(&fixture.store, &sent, std::slice::from_ref(&new)).await;
+    new.message_id = admit(&fixture.store, &sent, std::slice::from_ref(&new)).await[0];
     fixture.stub.next(&[Mode::Status(503)]);
-    start(new.born_leased(&sent).unwrap());
+    start(new.to_leased(&sent, &fixture.installation_id).unwrap());
     fixture.until("evt_1", "ready").await;
     fixture.clock.advance(70_000);
     fixture.until("evt_1", "done").await;
@@ -198,7 +198,7 @@ async fn a_clock_that_is_set_back_by_an_hour_does_not_keep_a_breaker_open(databa
         ..fixture.config(UnknownPolicy::Retry)
     };
     let (mut running, stop) = run(fixture.outbox(config));
-    fixture.until_called("key-evt_0-billing").await;
+    fixture.until_called(&fixture.key("evt_0", "billing")).await;
     fixture.until("evt_0", "ready").await;
     fixture.clock.advance(-HOUR_MS);
     fixture.clock.advance(1_000);
@@ -246,7 +246,7 @@ async fn a_clock_that_is_set_forward_does_not_end_the_leases_of_calls_under_way(
     fixture.message("evt_1", &["billing"]).await;
     fixture.stub.next(&[Mode::WhenTold]);
     let (mut running, stop) = run(fixture.outbox(fixture.config(UnknownPolicy::Hold)));
-    fixture.until_called("key-evt_1-billing").await;
+    fixture.until_called(&fixture.key("evt_1", "billing")).await;
     fixture.clock.set_by(2 * HOUR_MS);
     // Looks pass: this one was not there when the clock was set.
     fixture.message("evt_2", &["billing"]).await;
@@ -254,7 +254,7 @@ async fn a_clock_that_is_set_forward_does_not_end_the_leases_of_calls_under_way(
     assert_eq!(fixture.row("evt_1").await.attempts_n, 1, "nobody else took it");
     fixture.stub.tell();
     fixture.until("evt_1", "done").await;
-    assert_eq!(fixture.stub.counts("key-evt_1-billing"), (1, 1));
+    assert_eq!(fixture.stub.counts(&fixture.key("evt_1", "billing")), (1, 1));
     stop.send_replace(true);
     running.join_next().await.unwrap().unwrap();
 }
@@ -274,7 +274,7 @@ async fn each_lease_and_due_time_is_told_by_one_clock(database: &Database) {
     assert!(near(told.key_valid_until_ms, clock.now_ms() + HOUR_MS));
     let row = fixture.row("evt_1").await;
     assert!(near(row.visible_at_ms, right.now_ms() + 30_000), "and kept in those of the database");
-    let id = &told.message_id;
+    let id = told.message_id;
     assert!(store.message_extend(id, told.attempt_n, clock.now_ms(), 90_000).await.unwrap());
     assert!(near(fixture.row("evt_1").await.visible_at_ms, right.now_ms() + 90_000));
 }

@@ -2,6 +2,7 @@
 
 use hooklatch::config::{DestinationConfig, UnknownPolicy};
 use hooklatch::store::{LeasedMessage, NewMessage};
+use hooklatch::types::AttemptResult;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
@@ -21,9 +22,9 @@ on_both!(
 /// Commits a message that is born with `lease`, as admission does.
 async fn born(fixture: &Fixture, id: &str, lease: hooklatch::store::BornLease) -> LeasedMessage {
     let sent = event(id, "{\"a\":1}");
-    let born = NewMessage { lease: Some(lease), ..message(id, "billing") };
-    admit(&fixture.store, &sent, std::slice::from_ref(&born)).await;
-    born.born_leased(&sent).unwrap()
+    let mut born = NewMessage { lease: Some(lease), ..message("billing") };
+    born.message_id = admit(&fixture.store, &sent, std::slice::from_ref(&born)).await[0];
+    born.to_leased(&sent, &fixture.installation_id).unwrap()
 }
 
 /// Polls so seldom that only what is handed over or woken for is sent.
@@ -55,7 +56,7 @@ async fn what_is_handed_over_is_sent_and_settled(database: &Database) {
         start(born(&fixture, &id, lease).await);
         fixture.until(&id, "done").await;
         assert_eq!(fixture.row(&id).await.attempts_n, 1);
-        assert_eq!(fixture.stub.counts(&format!("key-{id}-billing")), (1, 1));
+        assert_eq!(fixture.stub.counts(&fixture.key(&id, "billing")), (1, 1));
     }
     assert!(handover.take("nowhere").is_none());
     stop.send_replace(true);
@@ -74,7 +75,7 @@ async fn nothing_is_handed_over_while_older_messages_wait(database: &Database) {
     let (stop, stopping) = watch::channel(false);
     let mut running = JoinSet::new();
     running.spawn(outbox.run(stopping));
-    fixture.until_called("key-evt_3-billing").await;
+    fixture.until_called(&fixture.key("evt_3", "billing")).await;
     assert!(handover.take("billing").is_none(), "two are waiting");
     for n in 0..6 {
         let told = async {
@@ -141,7 +142,11 @@ async fn what_is_handed_over_while_stopping_is_handed_back(database: &Database) 
     start(born(&fixture, "evt_1", lease).await);
     running.join_next().await.unwrap().unwrap();
     let row = fixture.row("evt_1").await;
-    assert_eq!((row.state.as_str(), row.last_result.as_deref()), ("ready", Some("released")), "{row:?}");
-    assert_eq!(fixture.stub.counts("key-evt_1-billing"), (0, 0));
+    assert_eq!(
+        (row.state.as_str(), row.last_result.map(AttemptResult::as_str)),
+        ("ready", Some("released")),
+        "{row:?}"
+    );
+    assert_eq!(fixture.stub.counts(&fixture.key("evt_1", "billing")), (0, 0));
     assert!(handover.take("billing").is_none(), "no more");
 }

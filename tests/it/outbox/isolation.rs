@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use hooklatch::config::{DestinationConfig, UnknownPolicy};
 use hooklatch::store::{LostClaims, NewMessage};
+use hooklatch::types::AttemptResult;
 use sqlx::{AssertSqlSafe, Connection, PgConnection, SqliteConnection};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -23,6 +24,9 @@ on_both!(
     a_claim_whose_answer_was_lost_is_given_back_as_it_was,
     messages_to_destinations_that_nobody_knows_are_seen,
 );
+
+/// The number of an event, in SQL.
+const OF_EVT_1: &str = "(SELECT event_seq FROM processed_webhook_events WHERE event_id = 'evt_1')";
 
 /// Does what nobody should, beside whatever has the database.
 pub(super) async fn meddle(database: &Database, sql: &str) {
@@ -44,7 +48,7 @@ async fn a_message_whose_body_is_gone_is_held_and_stops_nobody(database: &Databa
         fixture.message(id, &["billing", "ledger"]).await;
     }
     fixture.message("evt_3", &["ledger"]).await;
-    meddle(database, "DELETE FROM webhook_payloads WHERE event_id = 'evt_1'").await;
+    meddle(database, &format!("DELETE FROM webhook_payloads WHERE event_seq = {OF_EVT_1}")).await;
     let config = || fixture.config(UnknownPolicy::Hold);
     let outbox = fixture.outbox_to([("billing", config()), ("ledger", config())]);
     assert_eq!(outbox.run_due().await.unwrap(), 3);
@@ -62,10 +66,14 @@ async fn a_message_whose_body_is_gone_is_held_and_stops_nobody(database: &Databa
 async fn a_message_that_cannot_be_read_is_held_and_its_lane_alone_waits(database: &Database) {
     let fixture = Fixture::new(database).await;
     for (id, lane) in [("evt_1", "a"), ("evt_2", "a"), ("evt_3", "b")] {
-        let laned = NewMessage { lane: Some(lane.to_owned()), ..message(id, "billing") };
+        let laned = NewMessage { lane: Some(lane.to_owned()), ..message("billing") };
         admit(&fixture.store, &event(id, "{}"), &[laned]).await;
     }
-    meddle(database, "UPDATE outbox_messages SET headers = 'broken' WHERE event_id = 'evt_1'").await;
+    meddle(
+        database,
+        &format!("UPDATE outbox_contents SET headers = 'broken' WHERE message_id / 1024 = {OF_EVT_1}"),
+    )
+    .await;
     let outbox = fixture.outbox(fixture.config(UnknownPolicy::Retry));
     outbox.run_due().await.unwrap();
     let error = fixture.row("evt_1").await.last_error.unwrap();
@@ -85,7 +93,7 @@ async fn addresses_that_may_not_be_called_are_dead_at_once_and_open_no_breaker(d
     };
     config.http.private_hosts = vec!["127.0.0.2".to_owned()];
     let to = async |id: &str, path: String| {
-        admit(&fixture.store, &event(id, "{}"), &[NewMessage { path, ..message(id, "billing") }]).await;
+        admit(&fixture.store, &event(id, "{}"), &[NewMessage { path, ..message("billing") }]).await;
     };
     for n in 0..25 {
         let host = if n % 2 == 0 { "10.0.0.1" } else { "localhost" };
@@ -129,7 +137,7 @@ async fn a_claim_whose_answer_was_lost_is_given_back_as_it_was(database: &Databa
     assert_eq!(fixture.store.message_release(&lost, now_ms).await.unwrap(), 0);
     let given_back = if kept[0].key.event_id == "evt_1" { "evt_2" } else { "evt_1" };
     let row = fixture.row(given_back).await;
-    assert_eq!((row.state.as_str(), row.last_result.as_deref()), ("ready", Some("released")));
+    assert_eq!((row.state.as_str(), row.last_result.map(AttemptResult::as_str)), ("ready", Some("released")));
     assert_eq!(fixture.state(&kept[0].key.event_id).await, "leased", "what is in hand stays there");
     fixture.outbox(fixture.config(UnknownPolicy::Hold)).run_due().await.unwrap();
     assert_eq!(fixture.state(given_back).await, "done", "nobody has to decide about what was never sent");
@@ -162,7 +170,7 @@ async fn nobody_decides_about_what_was_claimed_and_never_sent() {
     for n in 0..5 {
         let id = format!("evt_{n}");
         direct.until(&id, "done").await;
-        assert_eq!(direct.stub.counts(&format!("key-{id}-billing")), (1, 1));
+        assert_eq!(direct.stub.counts(&fixture.key(&id, "billing")), (1, 1));
     }
     stop.send_replace(true);
     running.join_next().await.unwrap().unwrap();

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use hooklatch::config::{OutboxConfig, UnknownPolicy};
 use hooklatch::outbox::Outbox;
+use hooklatch::store::NewMessage;
 use hooklatch::types::Clock;
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
 use tokio::sync::watch;
@@ -38,12 +39,12 @@ fn run(fixture: &Fixture) -> (JoinSet<()>, watch::Sender<bool>) {
 async fn nobody_waits_for(sql: &str) {
     let Some(database) = Database::create(On::Postgres).await else { return };
     let fixture = Fixture::new(&database).await;
-    let mut first = message("evt_0", "billing");
+    let mut first = message("billing");
     first.lane = Some("customer".to_owned());
     admit(&fixture.store, &event("evt_0", "{}"), &[first]).await;
     fixture.stub.next(&[Mode::WhenTold]);
     let (mut running, stop) = run(&fixture);
-    fixture.until_called("key-evt_0-billing").await;
+    fixture.until_called(&fixture.key("evt_0", "billing")).await;
     let mut somebody = PgConnection::connect(&database.url).await.unwrap();
     let locking = AssertSqlSafe(format!("BEGIN; {sql} FOR UPDATE"));
     sqlx::raw_sql(locking).execute(&mut somebody).await.unwrap();
@@ -67,7 +68,7 @@ async fn nobody_waits_for(sql: &str) {
     sqlx::raw_sql("ROLLBACK").execute(&mut somebody).await.unwrap();
     fixture.until("evt_0", "done").await;
     assert_eq!(
-        (fixture.row("evt_0").await.attempts_n, fixture.stub.counts("key-evt_0-billing")),
+        (fixture.row("evt_0").await.attempts_n, fixture.stub.counts(&fixture.key("evt_0", "billing"))),
         (1, (1, 1))
     );
     stop.send_replace(true);
@@ -78,38 +79,37 @@ async fn a_call_is_not_repeated_while_the_database_refuses_what_it_came_to(datab
     let fixture = Fixture::new(database).await;
     let is_sqlite = database.url.starts_with("sqlite");
     let refuse = if is_sqlite {
-        "CREATE TRIGGER refuse BEFORE UPDATE ON outbox_messages WHEN new.state = 'done' AND new.event_id = 'evt_0'
+        "CREATE TRIGGER refuse BEFORE DELETE ON outbox_queue WHEN old.effect_name = 'evt_0'
          BEGIN SELECT RAISE(ABORT, 'no'); END"
     } else {
         "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS
              $$ BEGIN RAISE EXCEPTION 'no' USING ERRCODE = '42501'; END $$;
-         CREATE TRIGGER refuse BEFORE UPDATE ON outbox_messages FOR EACH ROW
-             WHEN (new.state = 'done' AND new.event_id = 'evt_0') EXECUTE FUNCTION refuse()"
+         CREATE TRIGGER refuse BEFORE DELETE ON outbox_queue FOR EACH ROW
+             WHEN (old.effect_name = 'evt_0') EXECUTE FUNCTION refuse()"
     };
     meddle(database, refuse).await;
-    fixture.message("evt_0", &["billing"]).await;
+    let named = NewMessage { effect_name: "evt_0".to_owned(), ..message("billing") };
+    admit(&fixture.store, &event("evt_0", "{}"), &[named]).await;
+    let key = fixture.row("evt_0").await.idempotency_key;
     let (mut running, stop) = run(&fixture);
-    fixture.until_called("key-evt_0-billing").await;
+    fixture.until_called(&key).await;
     let called_at = Instant::now();
     fixture.message("evt_1", &["billing"]).await;
     fixture.until("evt_1", "done").await;
     // Until well after the lease would have ended.
     let left = (called_at + Duration::from_millis(2 * LEASE_MS)).saturating_duration_since(Instant::now());
     tokio::time::timeout(left, std::future::pending::<()>()).await.ok();
-    let again = if is_sqlite { "DROP TRIGGER refuse" } else { "DROP TRIGGER refuse ON outbox_messages" };
+    let again = if is_sqlite { "DROP TRIGGER refuse" } else { "DROP TRIGGER refuse ON outbox_queue" };
     meddle(database, again).await;
     fixture.until("evt_0", "done").await;
-    assert_eq!(
-        (fixture.row("evt_0").await.attempts_n, fixture.stub.counts("key-evt_0-billing")),
-        (1, (1, 1))
-    );
+    assert_eq!((fixture.row("evt_0").await.attempts_n, fixture.stub.counts(&key)), (1, (1, 1)));
     stop.send_replace(true);
     running.join_next().await.unwrap().unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_message_that_somebody_keeps_locked_is_waited_for_by_nobody_else() {
-    nobody_waits_for("SELECT 1 FROM outbox_messages WHERE event_id = 'evt_0'").await;
+    nobody_waits_for("SELECT 1 FROM outbox_queue WHERE lane = 'customer'").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

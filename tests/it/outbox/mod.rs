@@ -39,16 +39,24 @@ pub(crate) struct Fixture {
     pub(crate) store: Store,
     pub(crate) clock: Clock,
     pub(crate) stub: Stub,
+    pub(crate) installation_id: uuid::Uuid,
 }
 
 impl Fixture {
     pub(crate) async fn new(database: &Database) -> Self {
-        Self { store: database.store().await, clock: Clock::manual(START_MS), stub: Stub::start().await }
+        let store = database.store().await;
+        let installation_id = store.installation_id().await.unwrap();
+        Self { store, clock: Clock::manual(START_MS), stub: Stub::start().await, installation_id }
+    }
+
+    /// The key that the calls of this event's message to `destination` carry.
+    pub(crate) fn key(&self, event_id: &str, destination: &str) -> String {
+        hooklatch::types::idempotency_key(&self.installation_id, &key(event_id), 0, destination)
     }
 
     /// Admits an event with one message to each destination.
     pub(crate) async fn message(&self, event_id: &str, destinations: &[&str]) {
-        let messages: Vec<_> = destinations.iter().map(|to| message(event_id, to)).collect();
+        let messages: Vec<_> = destinations.iter().map(|to| message(to)).collect();
         admit(&self.store, &event(event_id, "{\"a\":1}"), &messages).await;
     }
 
@@ -59,6 +67,7 @@ impl Fixture {
             unknown,
             timeout_ms: 5_000,
             concurrency_n: 4,
+            adaptive: false,
             retry: RetryConfig { first_ms: 1_000, max_ms: 60_000, attempts_n: 3, age_max_ms: 80_000_000 },
             retry_after_max_ms: 600_000,
             key_valid_for_ms: 24 * 3_600_000,
@@ -114,7 +123,7 @@ impl Fixture {
     }
 
     pub(crate) async fn state(&self, event_id: &str) -> String {
-        self.row(event_id).await.state
+        self.row(event_id).await.state.as_str().to_owned()
     }
 
     /// Waits until the message stands there; the test's own time limit ends it otherwise.

@@ -16,10 +16,15 @@ use super::Fixture;
 use crate::database::{Database, on_both};
 use crate::process::until;
 
-on_both!(after_an_outage_no_more_calls_are_under_way_than_there_are_slots);
+on_both!(
+    after_an_outage_no_more_calls_are_under_way_than_there_are_slots,
+    a_far_side_that_bears_more_is_called_more,
+);
 
 /// How many messages wait for it.
 const BACKLOG_N: usize = 60;
+/// How many messages there are for one that bears more.
+const MESSAGES_N: usize = 300;
 /// How many calls may be under way.
 const SLOTS_N: u32 = 3;
 
@@ -77,5 +82,31 @@ async fn after_an_outage_no_more_calls_are_under_way_than_there_are_slots(databa
     .await;
     let peak_n = far_side.peak_n.load(Ordering::SeqCst);
     assert!(peak_n <= SLOTS_N as usize, "{peak_n} at once");
+    stop.send_replace(true);
+}
+
+async fn a_far_side_that_bears_more_is_called_more(database: &Database) {
+    let fixture = Fixture::new(database).await;
+    let far_side = FarSide::default();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/", listener.local_addr().unwrap());
+    let router = Router::new().fallback(call).with_state(far_side.clone());
+    let mut running = JoinSet::new();
+    running.spawn(async move { axum::serve(listener, router).await.unwrap() });
+    for n in 0..MESSAGES_N {
+        fixture.message(&format!("evt_{n}"), &["billing"]).await;
+    }
+    let config =
+        DestinationConfig { url, concurrency_n: 12, adaptive: true, ..fixture.config(UnknownPolicy::Retry) };
+    let (stop, stopping) = watch::channel(false);
+    running.spawn(fixture.outbox(config).run(stopping));
+    let done = "SELECT COUNT(*) FROM outbox_messages WHERE state = 'done'";
+    until("all are done", Duration::from_secs(20), String::new, async || {
+        database.count(done).await == i64::try_from(MESSAGES_N).unwrap()
+    })
+    .await;
+    let peak_n = far_side.peak_n.load(Ordering::SeqCst);
+    assert!((9..=12).contains(&peak_n), "{peak_n} at once: more than it began with, no more than configured");
+    assert_eq!(far_side.requests_n.load(Ordering::SeqCst), MESSAGES_N);
     stop.send_replace(true);
 }

@@ -135,13 +135,14 @@ async fn a_panic_where_results_are_written_stops_no_other_result() {
     fixture.message("evt_1", &[PANICKY]).await;
     fixture.stub.next(&[Mode::WhenTold]);
     let (running, stop) = run(&fixture, fixture.config(UnknownPolicy::Retry));
-    fixture.until_called("key-evt_1-panicky").await;
+    fixture.until_called(&fixture.key("evt_1", "panicky")).await;
     // Somebody else takes and settles it, so the first result is fenced, which is counted.
     let trap = trap("hooklatch_fenced_total");
     let row = fixture.row("evt_1").await;
     let stolen = Settlement {
         message_id: row.message_id,
-        has_lane: false,
+        destination: name(PANICKY),
+        lane: None,
         attempt_n: 1,
         to: SettleTo::Dead,
         result: AttemptResult::Refused,
@@ -177,7 +178,7 @@ async fn the_loop_begins_again_after_a_panic_and_readiness_knows_meanwhile() {
     let outbox =
         hooklatch::outbox::Outbox::new(store, clock, config, destinations, "node-1".to_owned()).unwrap();
     let is_well = outbox.is_well();
-    super::isolation::meddle(&database, "ALTER TABLE outbox_messages RENAME TO gone").await;
+    super::isolation::meddle(&database, "ALTER TABLE outbox_queue RENAME TO gone").await;
     let (stop, stopping) = watch::channel(false);
     let mut running = JoinSet::new();
     running.spawn(outbox.run(stopping));
@@ -185,7 +186,7 @@ async fn the_loop_begins_again_after_a_panic_and_readiness_knows_meanwhile() {
     let counted = async || trap.counted.0.load(Ordering::SeqCst) == 1;
     until("the panic is counted", Duration::from_secs(20), String::new, counted).await;
     assert!(!is_well.load(Ordering::SeqCst));
-    super::isolation::meddle(&database, "ALTER TABLE gone RENAME TO outbox_messages").await;
+    super::isolation::meddle(&database, "ALTER TABLE gone RENAME TO outbox_queue").await;
     fixture.message("evt_1", &["billing"]).await;
     fixture.until("evt_1", "done").await;
     assert!(is_well.load(Ordering::SeqCst));

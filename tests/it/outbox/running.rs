@@ -88,7 +88,7 @@ async fn more_than_the_slots_is_sent_in_turn(database: &Database) {
     let (running, stop) = run(fixture.outbox(fixture.config(UnknownPolicy::Hold)));
     for n in 0..30 {
         fixture.until(&format!("evt_{n}"), "done").await;
-        assert_eq!(fixture.stub.counts(&format!("key-evt_{n}-billing")), (1, 1));
+        assert_eq!(fixture.stub.counts(&fixture.key(&format!("evt_{n}"), "billing")), (1, 1));
     }
     stop.send_replace(true);
     ended(running).await;
@@ -107,7 +107,7 @@ async fn a_stop_hands_back_what_was_not_sent(database: &Database) {
     ended(running).await;
     let row = fixture.row("evt_1").await;
     assert_eq!((row.state.as_str(), row.visible_at_ms), ("ready", fixture.clock.now_ms()));
-    assert_eq!(fixture.stub.counts("key-evt_1-billing"), (0, 0));
+    assert_eq!(fixture.stub.counts(&fixture.key("evt_1", "billing")), (0, 0));
 }
 
 async fn a_stop_settles_what_it_cuts_off(database: &Database) {
@@ -118,7 +118,7 @@ async fn a_stop_settles_what_it_cuts_off(database: &Database) {
         fixture.stub.next(&[Mode::ActThenHang]);
         let config = DestinationConfig { timeout_ms: 25_000, ..fixture.config(policy) };
         let (running, stop) = run(fixture.outbox(config));
-        let key = format!("key-{id}-billing");
+        let key = fixture.key(&id, "billing");
         fixture.until_called(&key).await;
         stop.send_replace(true);
         ended(running).await;
@@ -139,10 +139,7 @@ async fn block(database: &Database, release: Arc<Notify>) {
     tokio::spawn(async move {
         if url.starts_with("postgres") {
             let mut db = PgConnection::connect(&url).await.unwrap();
-            sqlx::raw_sql("BEGIN; LOCK TABLE outbox_messages IN EXCLUSIVE MODE")
-                .execute(&mut db)
-                .await
-                .unwrap();
+            sqlx::raw_sql("BEGIN; LOCK TABLE outbox_queue IN EXCLUSIVE MODE").execute(&mut db).await.unwrap();
             blocked.send(()).unwrap();
             release.notified().await;
             db.close().await.unwrap();
@@ -162,7 +159,7 @@ async fn what_a_call_came_to_is_written_when_the_database_is_back(database: &Dat
     fixture.message("evt_1", &["billing"]).await;
     fixture.stub.next(&[Mode::WhenTold]);
     let (running, stop) = run(fixture.outbox(fixture.config(UnknownPolicy::Hold)));
-    fixture.until_called("key-evt_1-billing").await;
+    fixture.until_called(&fixture.key("evt_1", "billing")).await;
     let release = Arc::new(Notify::new());
     block(database, Arc::clone(&release)).await;
     fixture.stub.tell();
@@ -174,7 +171,11 @@ async fn what_a_call_came_to_is_written_when_the_database_is_back(database: &Dat
     pass(BLOCKED_MS / 4).await;
     release.notify_one();
     fixture.until("evt_1", "done").await;
-    assert_eq!(fixture.stub.counts("key-evt_1-billing"), (1, 1), "the write is repeated, never the call");
+    assert_eq!(
+        fixture.stub.counts(&fixture.key("evt_1", "billing")),
+        (1, 1),
+        "the write is repeated, never the call"
+    );
     stop.send_replace(true);
     ended(running).await;
 }
@@ -188,13 +189,13 @@ async fn while_the_database_is_away_nothing_is_sent_and_then_everything_once(dat
     // The first look has failed by then.
     pass(BLOCKED_MS).await;
     assert_eq!(
-        fixture.stub.counts("key-evt_1-billing"),
+        fixture.stub.counts(&fixture.key("evt_1", "billing")),
         (0, 0),
         "no byte leaves before the claim is written"
     );
     release.notify_one();
     fixture.until("evt_1", "done").await;
-    assert_eq!(fixture.stub.counts("key-evt_1-billing"), (1, 1));
+    assert_eq!(fixture.stub.counts(&fixture.key("evt_1", "billing")), (1, 1));
     stop.send_replace(true);
     ended(running).await;
 }

@@ -1,6 +1,7 @@
 //! What nobody knows is never taken for what did not happen: far sides that work on after the time-out, gateways
 //! that lose answers, questions that are asked too early.
 
+use hooklatch::types::AttemptResult;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -42,7 +43,10 @@ async fn a_call_that_is_still_worked_on_is_not_asked_about_and_not_made_again(da
     fixture.clock.advance(1);
     assert_eq!(outbox.run_due().await.unwrap(), 1);
     assert_eq!(fixture.state("evt_1").await, "done");
-    assert_eq!((fixture.stub.questions_n(), fixture.stub.counts("key-evt_1-billing")), (1, (1, 1)));
+    assert_eq!(
+        (fixture.stub.questions_n(), fixture.stub.counts(&fixture.key("evt_1", "billing"))),
+        (1, (1, 1))
+    );
 }
 
 async fn a_call_of_a_dead_worker_is_not_asked_about_before_it_can_be_over(database: &Database) {
@@ -61,7 +65,10 @@ async fn a_call_of_a_dead_worker_is_not_asked_about_before_it_can_be_over(databa
     fixture.clock.advance(after_ms());
     fixture.step_to_the_end(&outbox).await;
     assert_eq!(fixture.state("evt_1").await, "done");
-    assert_eq!((fixture.stub.questions_n(), fixture.stub.counts("key-evt_1-billing")), (1, (1, 1)));
+    assert_eq!(
+        (fixture.stub.questions_n(), fixture.stub.counts(&fixture.key("evt_1", "billing"))),
+        (1, (1, 1))
+    );
 }
 
 async fn a_value_that_is_not_the_wanted_one_never_leads_to_a_second_call(database: &Database) {
@@ -88,7 +95,7 @@ async fn a_value_that_is_not_the_wanted_one_never_leads_to_a_second_call(databas
         fixture.stub.next_question(&[Mode::Says("{\"state\":\"booked\"}")]);
         outbox.run_due().await.unwrap();
         assert_eq!(fixture.state(id).await, "done");
-        assert_eq!(fixture.stub.counts(&format!("key-{id}-billing")), (1, 1));
+        assert_eq!(fixture.stub.counts(&fixture.key(&id, "billing")), (1, 1));
     }
 }
 
@@ -106,13 +113,13 @@ async fn a_gateway_that_loses_the_answer_leaves_the_outcome_unknown(database: &D
             fixture.clock.advance(after_ms());
             outbox.run_due().await.unwrap();
             let row = fixture.row(&id).await;
-            assert_eq!(row.state, *state, "{id}");
-            assert_eq!(fixture.stub.counts(&format!("key-{id}-billing")), (1, 1), "{id}");
+            assert_eq!(row.state.as_str(), *state, "{id}");
+            assert_eq!(fixture.stub.counts(&fixture.key(&id, "billing")), (1, 1), "{id}");
             assert_eq!(fixture.stub.questions_n() - asked_before_n, *questions_n, "{id}");
         }
     }
     let row = fixture.row("evt_504_hold").await;
-    let told = (row.last_result.as_deref(), row.last_error.as_deref());
+    let told = (row.last_result.map(AttemptResult::as_str), row.last_error.as_deref());
     assert_eq!(told, (Some("unknown"), Some("outcome is unknown; answered 504")));
 }
 
@@ -131,7 +138,7 @@ async fn a_status_may_be_said_to_leave_the_outcome_unknown(database: &Database) 
         let outbox = fixture.outbox(DestinationConfig { statuses, ..fixture.config(unknown) });
         fixture.step_to_the_end(&outbox).await;
         assert_eq!(fixture.state(&id).await, state, "{id}");
-        assert_eq!(fixture.stub.counts(&format!("key-{id}-billing")), (requests_n, 1), "{id}");
+        assert_eq!(fixture.stub.counts(&fixture.key(&id, "billing")), (requests_n, 1), "{id}");
     }
 }
 
@@ -153,7 +160,7 @@ async fn a_longer_wait_that_is_configured_later_holds_for_calls_made_before(data
     fixture.stub.work_ends();
     fixture.clock.advance(HOUR_MS);
     fixture.step_to_the_end(&outbox).await;
-    assert_eq!(fixture.stub.counts("key-evt_1-billing"), (1, 1));
+    assert_eq!(fixture.stub.counts(&fixture.key("evt_1", "billing")), (1, 1));
 }
 
 async fn an_uncertain_message_that_is_handed_back_unsent_costs_no_attempt(database: &Database) {
@@ -170,7 +177,7 @@ async fn an_uncertain_message_that_is_handed_back_unsent_costs_no_attempt(databa
     fixture.stub.on_question(|| {});
     outbox.run_due().await.unwrap();
     assert_eq!(fixture.state("evt_1").await, "done");
-    assert_eq!(fixture.stub.counts("key-evt_1-billing"), (1, 1));
+    assert_eq!(fixture.stub.counts(&fixture.key("evt_1", "billing")), (1, 1));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

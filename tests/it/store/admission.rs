@@ -1,9 +1,9 @@
 //! Who is new, who is not, and what a transaction leaves behind.
 
-use hooklatch::store::{EventCount, EventUpdate, Latched, Store};
+use hooklatch::store::{EventCount, EventUpdate, Latched, Store, Writes};
 use hooklatch::types::{EventState, IncomingEvent, ObjectVersion};
 
-use super::{event, key, message, name};
+use super::{candidates, event, key, message, name, numbered};
 use crate::database::{Database, on_both};
 
 on_both!(
@@ -22,8 +22,9 @@ on_both!(
 );
 
 pub(super) async fn insert(store: &Store, events: &[&IncomingEvent]) -> Vec<Latched> {
+    let candidates = candidates(store, events, EventState::Done).await;
     let mut tx = store.admission_begin().await.unwrap();
-    let found = tx.events_insert(events, &vec![EventState::Done; events.len()]).await.unwrap();
+    let found = tx.events_insert(&candidates).await.unwrap();
     tx.commit().await.unwrap();
     found
 }
@@ -39,7 +40,7 @@ async fn a_second_copy_is_a_duplicate_and_another_body_a_conflict(database: &Dat
     assert_eq!(insert(&store, &[&first, &event("evt_2", "a")]).await, [Latched::Duplicate, Latched::New]);
     assert_eq!(insert(&store, &[&event("evt_1", "b")]).await, [conflict(&first)]);
     let row = store.event_get(&first.key).await.unwrap().unwrap();
-    assert_eq!((row.digest.as_slice(), row.state.as_str()), (first.digest.as_slice(), "done"));
+    assert_eq!((row.digest.as_slice(), row.state), (first.digest.as_slice(), EventState::Done));
 }
 
 async fn the_same_key_twice_in_a_batch_is_one_event(database: &Database) {
@@ -66,7 +67,7 @@ async fn the_same_bytes_under_another_unsigned_id_are_replayed(database: &Databa
         [Latched::Duplicate],
         "it is kept under its own id"
     );
-    assert_eq!(store.event_get(&key("d-2")).await.unwrap().unwrap().state, "replayed");
+    assert_eq!(store.event_get(&key("d-2")).await.unwrap().unwrap().state, EventState::Replayed);
     let both = insert(&store, &[&unsigned("d-5", "c"), &unsigned("d-4", "c")]).await;
     let new_n = both.iter().filter(|found| **found == Latched::New).count();
     assert_eq!(new_n, 1, "within one batch as well: {both:?}");
@@ -117,9 +118,11 @@ async fn of_64_at_once_one_is_new(database: &Database) {
 async fn a_rollback_leaves_nothing(database: &Database) {
     let store = database.store().await;
     let one = event("evt_1", "a");
+    let candidates = candidates(&store, &[&one], EventState::Done).await;
+    let messages = numbered(candidates[0].event_seq, &[message("billing")]);
     let mut tx = store.admission_begin().await.unwrap();
-    tx.events_insert(&[&one], &[EventState::Done]).await.unwrap();
-    tx.messages_insert(&[message("evt_1", "billing")]).await.unwrap();
+    tx.events_insert(&candidates).await.unwrap();
+    tx.write(&Writes { messages, updates: Vec::new() }).await.unwrap();
     tx.rollback().await.unwrap();
     assert_eq!(store.event_get(&one.key).await.unwrap(), None);
     assert_eq!(store.message_list_of_event(&one.key).await.unwrap(), []);
@@ -149,9 +152,10 @@ async fn ids_are_compared_by_bytes(database: &Database) {
 async fn bodies_are_any_bytes(database: &Database) {
     let store = database.store().await;
     let odd = IncomingEvent { body: vec![0, 255, b'\'', 0, 10].into(), ..event("evt_1", "a") };
+    let candidates = candidates(&store, &[&odd], EventState::Retry).await;
     let mut tx = store.admission_begin().await.unwrap();
-    tx.events_insert(&[&odd], &[EventState::Retry]).await.unwrap();
-    tx.events_update(&[retry("evt_1", 1, 500)]).await.unwrap();
+    tx.events_insert(&candidates).await.unwrap();
+    tx.events_update(&[retry(candidates[0].event_seq, 1, 500)]).await.unwrap();
     tx.commit().await.unwrap();
     let mut tx = store.admission_begin().await.unwrap();
     let due = tx.event_take_due(500, &[name("stripe")]).await.unwrap().unwrap();
@@ -170,27 +174,34 @@ async fn a_large_batch_is_latched_whole(database: &Database) {
 async fn versions_only_go_up(database: &Database) {
     let store = database.store().await;
     let stripe = name("stripe");
-    let raise = async |versions: &[(&str, i64, &str)]| {
-        let objects: Vec<ObjectVersion> = versions
-            .iter()
-            .map(|(o, version, _)| ObjectVersion { object: (*o).to_owned(), version: *version })
-            .collect();
-        let given: Vec<_> = objects.iter().zip(versions).map(|(o, (.., id))| (&stripe, o, *id)).collect();
+    let raise = async |versions: &[(&str, i64)]| {
+        let at = |(object, version): &(&str, i64)| IncomingEvent {
+            object: Some(ObjectVersion { object: (*object).to_owned(), version: *version }),
+            ..event("evt", "a")
+        };
+        let events: Vec<IncomingEvent> = versions.iter().map(at).collect();
+        let candidates = candidates(&store, &events.iter().collect::<Vec<_>>(), EventState::Done).await;
         let mut tx = store.admission_begin().await.unwrap();
-        let found = tx.versions_raise(&given).await.unwrap();
+        let stale = tx.versions_raise(&candidates, &vec![Latched::New; candidates.len()]).await.unwrap();
         tx.commit().await.unwrap();
-        found
+        (stale, candidates)
     };
-    assert_eq!(raise(&[("o", 5, "e5")]).await, [true]);
-    assert_eq!(raise(&[("o", 3, "e3"), ("p", 1, "p1")]).await, [false, true]);
-    assert_eq!(raise(&[("o", 5, "other")]).await, [false], "an equal version of another event is not newer");
-    assert_eq!(raise(&[("o", 5, "e5")]).await, [true], "the event that holds the maximum, dispatched again");
-    assert_eq!(raise(&[("o", 7, "e7"), ("o", 9, "e9"), ("o", 8, "e8")]).await, [false, true, false]);
+    let (stale, highest) = raise(&[("o", 5)]).await;
+    assert_eq!(stale, [false]);
+    assert_eq!(raise(&[("o", 3), ("p", 1)]).await.0, [true, false]);
+    assert_eq!(raise(&[("o", 5)]).await.0, [true], "an equal version of another event is not newer");
+    let mut tx = store.admission_begin().await.unwrap();
+    let (object, event_seq) = (highest[0].event.object.as_ref().unwrap(), highest[0].event_seq);
+    let is_stale = tx.version_raise(&stripe, object, event_seq).await.unwrap();
+    tx.commit().await.unwrap();
+    assert!(!is_stale, "the event that holds the maximum, dispatched again");
+    assert_eq!(raise(&[("o", 7), ("o", 9), ("o", 8)]).await.0, [true, false, true]);
 }
 
-fn retry(id: &str, attempts_n: u32, due_at_ms: i64) -> EventUpdate {
+fn retry(event_seq: i64, attempts_n: u32, due_at_ms: i64) -> EventUpdate {
     EventUpdate {
-        key: key(id),
+        event_seq,
+        key: key("evt_1"),
         state: EventState::Retry,
         error: Some("not yet".to_owned()),
         attempts_n,
@@ -202,8 +213,9 @@ fn retry(id: &str, attempts_n: u32, due_at_ms: i64) -> EventUpdate {
 async fn a_due_event_is_taken_once_and_its_retry_is_fenced(database: &Database) {
     let store = database.store().await;
     insert(&store, &[&event("evt_1", "a")]).await;
+    let event_seq = store.event_get(&key("evt_1")).await.unwrap().unwrap().event_seq;
     let mut tx = store.admission_begin().await.unwrap();
-    tx.events_update(&[retry("evt_1", 1, 2_000)]).await.unwrap();
+    tx.events_update(&[retry(event_seq, 1, 2_000)]).await.unwrap();
     tx.commit().await.unwrap();
     let mut tx = store.admission_begin().await.unwrap();
     assert!(tx.event_take_due(1_999, &[name("stripe")]).await.unwrap().is_none(), "not due yet");
@@ -212,7 +224,7 @@ async fn a_due_event_is_taken_once_and_its_retry_is_fenced(database: &Database) 
         "not a provider of this node"
     );
     let due = tx.event_take_due(2_000, &[name("stripe")]).await.unwrap().unwrap();
-    assert_eq!((due.attempts_n, due.event_type.as_str()), (1, "invoice.paid"));
+    assert_eq!((due.attempts_n, due.event_type.as_str(), due.next_place), (1, "invoice.paid", 0));
     if store.dialect() == "postgres" {
         let mut other = store.admission_begin().await.unwrap();
         assert!(
@@ -222,9 +234,9 @@ async fn a_due_event_is_taken_once_and_its_retry_is_fenced(database: &Database) 
         other.rollback().await.unwrap();
     }
     tx.rollback().await.unwrap();
-    assert!(store.event_retry_later(&retry("evt_1", 2, 3_000), 1).await.unwrap());
+    assert!(store.event_retry_later(&retry(event_seq, 2, 3_000), 1).await.unwrap());
     assert!(
-        !store.event_retry_later(&retry("evt_1", 2, 9_000), 1).await.unwrap(),
+        !store.event_retry_later(&retry(event_seq, 2, 9_000), 1).await.unwrap(),
         "somebody counted before us"
     );
     assert_eq!(store.event_get(&key("evt_1")).await.unwrap().unwrap().due_at_ms, Some(3_000));

@@ -1,10 +1,10 @@
 //! What is kept beside an event that stands, what people decide about it, and which firing of a signal a copy is of.
 
 use hooklatch::store::{Act, Chosen, Decided, Decision, Decree, Latched, Store};
-use hooklatch::types::{EventKey, IncomingEvent, OnConflict};
+use hooklatch::types::{EventKey, EventState, IncomingEvent, OnConflict};
 
 use super::admission::insert;
-use super::{event, key};
+use super::{candidates, event, key};
 use crate::database::{Database, on_both};
 
 on_both!(
@@ -32,7 +32,7 @@ fn conflict(first: &IncomingEvent) -> Latched {
 /// Ids of what is kept beside an event, with the states.
 async fn kept(store: &Store, key: &EventKey) -> Vec<(EventKey, String)> {
     let found = store.event_conflicts(key).await.unwrap();
-    found.kept.into_iter().map(|(row, _)| (row.key, row.state)).collect()
+    found.kept.into_iter().map(|(row, _)| (row.key, row.state.to_string())).collect()
 }
 
 async fn act(store: &Store, key: &EventKey, act: Act, request: &str) -> Decided {
@@ -68,7 +68,7 @@ async fn other_content_is_kept_whole_beside_the_event_that_stands(database: &Dat
     );
     assert_eq!(found.unkept_n, 0, "its copies are the same content");
     assert!(row.error.as_ref().unwrap().contains("evt_1"));
-    assert_eq!(store.event_get(&first.key).await.unwrap().unwrap().state, "done");
+    assert_eq!(store.event_get(&first.key).await.unwrap().unwrap().state, EventState::Done);
     let counts = store.event_counts_open().await.unwrap();
     assert_eq!(
         counts.iter().map(|one| (one.state.as_str(), one.events_n)).collect::<Vec<_>>(),
@@ -114,8 +114,9 @@ async fn contents_that_come_at_once_are_each_kept_once(database: &Database) {
             let body = format!("content {}", n % 10);
             let (one, other) = (event("evt_1", &body), event("evt_2", &body));
             let both = if n % 2 == 0 { [&one, &other] } else { [&other, &one] };
+            let both = candidates(&store, &both, EventState::Done).await;
             let mut tx = store.admission_begin().await.unwrap();
-            let found = tx.events_insert(&both, &[hooklatch::types::EventState::Done; 2]).await;
+            let found = tx.events_insert(&both).await;
             match found {
                 Ok(found) => tx.commit().await.map(|()| found),
                 Err(error) => {
@@ -175,7 +176,7 @@ async fn of_many_decisions_about_a_conflict_one_acts(database: &Database) {
         dispatched_n += usize::from(is_changed && n % 2 == 0);
     }
     assert_eq!(dispatched_n, 1, "a dismissal may come before it, but nothing after");
-    assert_eq!(store.event_get(&id).await.unwrap().unwrap().state, "retry");
+    assert_eq!(store.event_get(&id).await.unwrap().unwrap().state, EventState::Retry);
     let audited =
         "SELECT CAST(COUNT(*) AS TEXT) FROM audit_log WHERE action = 'event_dispatch' AND event_id = $1";
     assert_eq!(database.text(audited, &id.event_id).await.as_deref(), Some("1"));

@@ -16,12 +16,12 @@ on_both!(
     nodes_that_add_and_take_at_once_keep_the_order,
 );
 
-fn in_lane(event_id: &str, lane: &str) -> NewMessage {
-    NewMessage { lane: Some(lane.to_owned()), ..message(event_id, "billing") }
+fn in_lane(lane: &str) -> NewMessage {
+    NewMessage { lane: Some(lane.to_owned()), ..message("billing") }
 }
 
 async fn add(store: &Store, event_id: &str, lane: &str) {
-    admit(store, &event(event_id, event_id), &[in_lane(event_id, lane)]).await;
+    admit(store, &event(event_id, event_id), &[in_lane(lane)]).await;
 }
 
 async fn take(store: &Store) -> Vec<LeasedMessage> {
@@ -37,8 +37,9 @@ fn ids(leased: &[LeasedMessage]) -> Vec<&str> {
 
 async fn settle(store: &Store, message: &LeasedMessage, to: SettleTo) {
     let settlement = Settlement {
-        message_id: message.message_id.clone(),
-        has_lane: message.has_lane,
+        message_id: message.message_id,
+        destination: message.destination.clone(),
+        lane: message.lane.clone(),
         attempt_n: message.attempt_n,
         to,
         result: AttemptResult::Done,
@@ -59,18 +60,17 @@ async fn decide(store: &Store, event_id: &str, act: Act) {
     assert_eq!(decided, Decree::New(Decided::Changed { messages_n: 1 }));
 }
 
-async fn state(store: &Store, event_id: &str) -> String {
+async fn state(store: &Store, event_id: &str) -> MessageState {
     store.message_list_of_event(&key(event_id)).await.unwrap().remove(0).state
 }
 
 async fn messages_of_a_lane_come_one_at_a_time_in_order(database: &Database) {
     let store = database.store().await;
-    let both =
-        [in_lane("evt_1", "a"), NewMessage { effect_name: "second".to_owned(), ..in_lane("evt_1", "a") }];
+    let both = [in_lane("a"), NewMessage { effect_name: "second".to_owned(), ..in_lane("a") }];
     admit(&store, &event("evt_1", "1"), &both).await;
     add(&store, "evt_2", "a").await;
     add(&store, "evt_3", "b").await;
-    admit(&store, &event("evt_4", "4"), &[message("evt_4", "billing")]).await;
+    admit(&store, &event("evt_4", "4"), &[message("billing")]).await;
     let first = take(&store).await;
     assert_eq!(ids(&first), ["evt_1", "evt_3", "evt_4"], "the head of each lane, and what is in none");
     assert_eq!(first[0].effect_name, "billing");
@@ -99,7 +99,7 @@ async fn a_stuck_head_blocks_its_own_lane_until_a_person_decides(database: &Data
     assert_eq!(ids(&first), ["evt_1", "evt_9"]);
     settle(&store, &first[0], SettleTo::Held).await;
     assert!(take(&store).await.is_empty());
-    assert_eq!(state(&store, "evt_2").await, "waiting", "seen as such");
+    assert_eq!(state(&store, "evt_2").await, MessageState::Waiting, "seen as such");
     let counts = store.message_counts().await.unwrap();
     let waiting = counts.iter().find(|count| count.state == MessageState::Waiting);
     assert_eq!(waiting.map(|count| count.messages_n), Some(3), "and counted");
@@ -151,7 +151,7 @@ async fn nodes_that_add_and_take_at_once_keep_the_order(database: &Database) {
                 admit(
                     &store,
                     &event(&id, &id),
-                    &[in_lane(&id, "one"), in_lane(&id, "two")].map(|mut message| {
+                    &[in_lane("one"), in_lane("two")].map(|mut message| {
                         message.effect_name = message.lane.clone().unwrap();
                         message
                     }),

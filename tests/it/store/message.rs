@@ -4,9 +4,9 @@ use hooklatch::store::{
     Act, BornLease, Chosen, Decision, Latched, LeaseWant, LeasedMessage, NewMessage, SettleTo, Settlement,
     Store,
 };
-use hooklatch::types::{AttemptResult, EventState, MessageState};
+use hooklatch::types::{AttemptResult, MessageState};
 
-use super::{admit, event, key, message, name};
+use super::{admit, admit_at_once, call_key, event, key, message, name};
 use crate::database::{Database, on_both};
 
 on_both!(
@@ -33,8 +33,9 @@ async fn lease(store: &Store, free_n: u32, now_ms: i64) -> Vec<LeasedMessage> {
 
 fn settlement(message: &LeasedMessage, to: SettleTo, result: AttemptResult) -> Settlement {
     Settlement {
-        message_id: message.message_id.clone(),
-        has_lane: message.has_lane,
+        message_id: message.message_id,
+        destination: message.destination.clone(),
+        lane: message.lane.clone(),
         attempt_n: message.attempt_n,
         to,
         result,
@@ -48,20 +49,21 @@ fn settlement(message: &LeasedMessage, to: SettleTo, result: AttemptResult) -> S
 
 async fn a_message_is_leased_once_with_all_it_needs(database: &Database) {
     let store = database.store().await;
-    admit(&store, &event("evt_1", "{\"a\":1}"), &[message("evt_1", "billing")]).await;
+    admit(&store, &event("evt_1", "{\"a\":1}"), &[message("billing")]).await;
     let leased = lease(&store, 10, 1_000).await;
     let one = &leased[0];
     assert_eq!((leased.len(), one.attempt_n, one.is_previous_unsettled), (1, 1, false));
     assert_eq!(one.body.as_ref(), b"{\"a\":1}", "without a body of its own, the event's bytes");
     assert_eq!(one.event_content_type.as_deref(), Some("application/json"));
-    assert_eq!((one.idempotency_key.as_str(), one.headers["x-a"].as_str()), ("key-evt_1-billing", "b"));
+    assert_eq!(one.headers["x-a"], "b");
+    assert_eq!(one.idempotency_key, call_key(&store, "evt_1", "billing").await);
     assert_eq!((one.lease_until_ms, one.first_sent_at_ms, one.key_valid_until_ms), (31_000, 1_000, 11_000));
     assert!(lease(&store, 10, 1_000).await.is_empty(), "it is held");
 }
 
 async fn an_expired_lease_is_taken_again_and_the_old_holder_loses(database: &Database) {
     let store = database.store().await;
-    admit(&store, &event("evt_1", "a"), &[message("evt_1", "billing")]).await;
+    admit(&store, &event("evt_1", "a"), &[message("billing")]).await;
     let old = lease(&store, 10, 1_000).await.remove(0);
     assert!(lease(&store, 10, 30_999).await.is_empty(), "not before its end");
     let new = lease(&store, 10, 31_000).await.remove(0);
@@ -75,7 +77,7 @@ async fn an_expired_lease_is_taken_again_and_the_old_holder_loses(database: &Dat
         [false, false],
         "a settled message stays settled"
     );
-    assert_eq!(store.message_list_of_event(&key("evt_1")).await.unwrap()[0].state, "done");
+    assert_eq!(store.message_list_of_event(&key("evt_1")).await.unwrap()[0].state.as_str(), "done");
 }
 
 async fn a_settlement_goes_where_it_says(database: &Database) {
@@ -87,14 +89,14 @@ async fn a_settlement_goes_where_it_says(database: &Database) {
         ("evt_4", SettleTo::Held, AttemptResult::Unknown, "held"),
     ];
     for (id, ..) in rows {
-        admit(&store, &event(id, "a"), &[message(id, "billing")]).await;
+        admit(&store, &event(id, "a"), &[message("billing")]).await;
     }
     let leased = lease(&store, 10, 1_000).await;
     let of = |id: &str| leased.iter().find(|message| message.key.event_id == id).unwrap();
     let all: Vec<_> = rows.iter().map(|(id, to, result, _)| settlement(of(id), *to, *result)).collect();
     assert_eq!(store.message_settle(&all).await.unwrap(), [true; 4]);
     for (id, .., state) in rows {
-        assert_eq!(store.message_list_of_event(&key(id)).await.unwrap()[0].state, state, "{id}");
+        assert_eq!(store.message_list_of_event(&key(id)).await.unwrap()[0].state.as_str(), state, "{id}");
     }
     assert!(lease(&store, 10, 8_999).await.is_empty());
     let again = lease(&store, 10, 9_000).await;
@@ -106,7 +108,7 @@ async fn only_wanted_destinations_and_free_slots_are_leased(database: &Database)
     let store = database.store().await;
     for n in 0..5 {
         let id = format!("evt_{n}");
-        admit(&store, &event(&id, "a"), &[message(&id, "billing"), message(&id, "unknown-here")]).await;
+        admit(&store, &event(&id, "a"), &[message("billing"), message("unknown-here")]).await;
     }
     assert_eq!(lease(&store, 2, 1_000).await.len(), 2);
     assert_eq!(lease(&store, 0, 1_000).await.len(), 0);
@@ -120,7 +122,7 @@ async fn workers_at_once_never_share_a_message(database: &Database) {
     let store = database.store().await;
     for n in 0..60 {
         let id = format!("evt_{n}");
-        admit(&store, &event(&id, "a"), &[message(&id, "billing")]).await;
+        admit(&store, &event(&id, "a"), &[message("billing")]).await;
     }
     let worker = |_| {
         let store = store.clone();
@@ -147,7 +149,7 @@ async fn workers_at_once_never_share_a_message(database: &Database) {
 
 async fn first_send_and_key_validity_are_set_once(database: &Database) {
     let store = database.store().await;
-    admit(&store, &event("evt_1", "a"), &[message("evt_1", "billing")]).await;
+    admit(&store, &event("evt_1", "a"), &[message("billing")]).await;
     let first = lease(&store, 1, 1_000).await.remove(0);
     let again = SettleTo::Ready { visible_at_ms: 2_000 };
     store.message_settle(&[settlement(&first, again, AttemptResult::Retry)]).await.unwrap();
@@ -158,7 +160,7 @@ async fn first_send_and_key_validity_are_set_once(database: &Database) {
 async fn open_messages_are_counted_by_state(database: &Database) {
     let store = database.store().await;
     for id in ["evt_1", "evt_2"] {
-        admit(&store, &event(id, "a"), &[message(id, "billing")]).await;
+        admit(&store, &event(id, "a"), &[message("billing")]).await;
     }
     let one = lease(&store, 1, 1_000).await.remove(0);
     store.message_settle(&[settlement(&one, SettleTo::Held, AttemptResult::Unknown)]).await.unwrap();
@@ -170,7 +172,7 @@ async fn open_messages_are_counted_by_state(database: &Database) {
 
 async fn what_is_handed_back_unsent_costs_no_attempt(database: &Database) {
     let store = database.store().await;
-    admit(&store, &event("evt_1", "a"), &[message("evt_1", "billing")]).await;
+    admit(&store, &event("evt_1", "a"), &[message("billing")]).await;
     let ready = SettleTo::Ready { visible_at_ms: 1_000 };
     for (result, before_n) in [
         (AttemptResult::Released, 0),
@@ -186,7 +188,7 @@ async fn what_is_handed_back_unsent_costs_no_attempt(database: &Database) {
 }
 
 /// A message that is written with a lease of node-1 until 31,000.
-fn born_leased(event_id: &str, destination: &str) -> NewMessage {
+fn born_leased(destination: &str) -> NewMessage {
     let lease = BornLease {
         node: "node-1".into(),
         from_ms: 1_000,
@@ -194,7 +196,7 @@ fn born_leased(event_id: &str, destination: &str) -> NewMessage {
         key_valid_until_ms: 11_000,
         taken_at_ms: None,
     };
-    NewMessage { lease: Some(lease), ..message(event_id, destination) }
+    NewMessage { lease: Some(lease), ..message(destination) }
 }
 
 async fn a_message_may_be_born_leased(database: &Database) {
@@ -205,11 +207,11 @@ async fn a_message_may_be_born_leased(database: &Database) {
     // In a transaction of its own, and in one statement where the database can.
     for (way, id) in ["evt_1", "evt_2"].into_iter().enumerate() {
         let sent = event(id, "{\"a\":1}");
-        let messages = [born_leased(id, "billing"), born_leased(id, "paused"), message(id, "later")];
+        let messages = [born_leased("billing"), born_leased("paused"), message("later")];
         if way == 0 {
             admit(&store, &sent, &messages).await;
         } else {
-            let done = store.admit_at_once(&[&sent], &[EventState::Done], &messages).await.unwrap();
+            let done = admit_at_once(&store, &sent, &messages).await;
             assert_eq!((done.latched, done.paused), (vec![Some(Latched::New)], ["paused".to_owned()].into()));
         }
         let rows = store.message_list_of_event(&key(id)).await.unwrap();
@@ -218,11 +220,12 @@ async fn a_message_may_be_born_leased(database: &Database) {
         let row = &rows[0];
         assert_eq!((row.attempts_n, row.visible_at_ms), (1, 31_000));
         assert_eq!((row.first_sent_at_ms, row.key_valid_until_ms), (Some(1_000), Some(11_000)));
-        let attempts = store.attempt_list(&row.message_id).await.unwrap();
+        let attempts = store.attempt_list(row.message_id).await.unwrap();
         assert_eq!((attempts.len(), attempts[0].node.as_str()), (1, "node-1"), "before any byte left");
-        assert!(store.attempt_list(&rows[2].message_id).await.unwrap().is_empty());
+        assert!(store.attempt_list(rows[2].message_id).await.unwrap().is_empty());
         assert!(lease(&store, 10, 30_999).await.is_empty(), "it is held");
-        let held = messages[0].born_leased(&sent).unwrap();
+        let born = NewMessage { message_id: row.message_id, ..messages[0].clone() };
+        let held = born.to_leased(&sent, &store.installation_id().await.unwrap()).unwrap();
         assert_eq!(held.body.as_ref(), b"{\"a\":1}");
         let taken = lease(&store, 10, 31_000).await;
         let again = taken.iter().find(|one| one.message_id == held.message_id).unwrap();
@@ -243,13 +246,13 @@ async fn a_message_may_be_born_leased(database: &Database) {
 
 async fn what_went_well_is_told_of_its_attempt(database: &Database) {
     let store = database.store().await;
-    admit(&store, &event("evt_1", "a"), &[message("evt_1", "billing")]).await;
+    admit(&store, &event("evt_1", "a"), &[message("billing")]).await;
     let first = lease(&store, 1, 1_000).await.remove(0);
     let again = SettleTo::Ready { visible_at_ms: 6_000 };
     store.message_settle(&[settlement(&first, again, AttemptResult::Retry)]).await.unwrap();
     let second = lease(&store, 1, 6_000).await.remove(0);
     store.message_settle(&[settlement(&second, SettleTo::Done, AttemptResult::Done)]).await.unwrap();
-    let attempts = store.attempt_list(&first.message_id).await.unwrap();
+    let attempts = store.attempt_list(first.message_id).await.unwrap();
     let told: Vec<_> =
         attempts.iter().map(|one| (one.result.as_deref(), one.http_status, one.finished_at_ms)).collect();
     assert_eq!(
@@ -261,13 +264,13 @@ async fn what_went_well_is_told_of_its_attempt(database: &Database) {
 
 async fn two_settlements_of_one_message_in_one_write_are_told_apart(database: &Database) {
     let store = database.store().await;
-    admit(&store, &event("evt_1", "a"), &[message("evt_1", "billing")]).await;
+    admit(&store, &event("evt_1", "a"), &[message("billing")]).await;
     let stale = lease(&store, 1, 1_000).await.remove(0);
     let current = lease(&store, 1, 31_000).await.remove(0);
     let late = settlement(&stale, SettleTo::Dead, AttemptResult::Refused);
     let right = settlement(&current, SettleTo::Held, AttemptResult::Retry);
     assert_eq!(store.message_settle(&[late, right]).await.unwrap(), [false, true]);
-    let attempts = store.attempt_list(&stale.message_id).await.unwrap();
+    let attempts = store.attempt_list(stale.message_id).await.unwrap();
     let told: Vec<_> = attempts.iter().map(|one| one.result.as_deref()).collect();
     assert_eq!(told, [Some("retry"), Some("unknown")], "the stale one wrote nothing");
 }

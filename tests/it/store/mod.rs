@@ -8,9 +8,13 @@ mod lifecycle;
 mod message;
 mod operator;
 
+use std::sync::Arc;
+
 use bytes::Bytes;
-use hooklatch::store::{NewMessage, Store, StoreError, StoreSettings};
-use hooklatch::types::{EventKey, EventState, IncomingEvent, Name, OnConflict};
+use hooklatch::store::{
+    Admitted, Candidate, Decide, Latched, NewMessage, Plan, Store, StoreError, StoreSettings, Writes,
+};
+use hooklatch::types::{EventKey, EventState, IncomingEvent, MessageId, Name, OnConflict};
 use sha2::{Digest, Sha256};
 
 use crate::database::{Database, on_both};
@@ -43,14 +47,13 @@ pub(crate) fn event(event_id: &str, body: &str) -> IncomingEvent {
     }
 }
 
-pub(crate) fn message(event_id: &str, destination: &str) -> NewMessage {
+/// A message to `destination`; whoever admits it numbers it.
+pub(crate) fn message(destination: &str) -> NewMessage {
     NewMessage {
-        message_id: uuid::Uuid::now_v7().to_string(),
-        key: key(event_id),
-        event_type: "invoice.paid".to_owned(),
+        message_id: MessageId::from_column(0),
+        shard: 0,
         generation: 0,
         effect_name: destination.to_owned(),
-        idempotency_key: format!("key-{event_id}-{destination}"),
         destination: destination.to_owned(),
         method: "POST".to_owned(),
         path: String::new(),
@@ -62,12 +65,73 @@ pub(crate) fn message(event_id: &str, destination: &str) -> NewMessage {
     }
 }
 
-/// Admits one event with its messages, as `done`.
-pub(crate) async fn admit(store: &Store, event: &IncomingEvent, messages: &[NewMessage]) {
+/// The events as they ask to be admitted, each with a number of its own and with `state`. To be asked for before a
+/// transaction is open.
+pub(crate) async fn candidates(
+    store: &Store,
+    events: &[&IncomingEvent],
+    state: EventState,
+) -> Vec<Candidate> {
+    let numbers = store.event_numbers(events.len()).await.unwrap();
+    let of = |(event, event_seq): (&&IncomingEvent, i64)| Candidate {
+        event: Arc::new((*event).clone()),
+        event_seq,
+        state,
+        is_raising: event.object.is_some(),
+    };
+    events.iter().zip(numbers).map(of).collect()
+}
+
+/// `messages` as those of the event with this number, in their order.
+pub(crate) fn numbered(event_seq: i64, messages: &[NewMessage]) -> Vec<NewMessage> {
+    let of = |(place, message): (u16, &NewMessage)| NewMessage {
+        message_id: MessageId::of(event_seq, place).unwrap(),
+        ..message.clone()
+    };
+    (0..).zip(messages).map(of).collect()
+}
+
+/// The key that the calls of this event's message to `destination` carry.
+pub(crate) async fn call_key(store: &Store, event_id: &str, destination: &str) -> String {
+    let installation_id = store.installation_id().await.unwrap();
+    hooklatch::types::idempotency_key(&installation_id, &key(event_id), 0, destination)
+}
+
+/// Admits one event with its messages, as `done`; their ids.
+pub(crate) async fn admit(store: &Store, event: &IncomingEvent, messages: &[NewMessage]) -> Vec<MessageId> {
+    let candidates = candidates(store, &[event], EventState::Done).await;
+    let messages = numbered(candidates[0].event_seq, messages);
+    let ids = messages.iter().map(|message| message.message_id).collect();
     let mut tx = store.admission_begin().await.unwrap();
-    tx.events_insert(&[event], &[EventState::Done]).await.unwrap();
-    tx.messages_insert(messages).await.unwrap();
+    tx.events_insert(&candidates).await.unwrap();
+    tx.write(&Writes { messages, updates: Vec::new() }).await.unwrap();
     tx.commit().await.unwrap();
+    ids
+}
+
+/// What follows is known before anything is asked.
+pub(crate) struct Known(Option<Writes>);
+
+impl Decide for Known {
+    fn known(&mut self) -> Option<Writes> {
+        self.0.take()
+    }
+    fn decide(&mut self, _: &[(Latched, bool)]) -> Plan {
+        Plan::Write(self.0.take().unwrap())
+    }
+    fn lease(&mut self, _: &mut [NewMessage]) {}
+}
+
+/// The same as the program does it: in one statement, where the database can.
+pub(crate) async fn admit_at_once(
+    store: &Store,
+    event: &IncomingEvent,
+    messages: &[NewMessage],
+) -> Admitted<Known> {
+    let candidates = candidates(store, &[event], EventState::Done).await;
+    let messages = numbered(candidates[0].event_seq, messages);
+    let known = Known(Some(Writes { messages, updates: Vec::new() }));
+    store.admit(candidates, known, None).await.unwrap()
 }
 
 on_both!(migrating_twice_changes_nothing, installation_keeps_its_id, database_answers_and_its_clock_is_near,);
@@ -75,7 +139,7 @@ on_both!(migrating_twice_changes_nothing, installation_keeps_its_id, database_an
 async fn migrating_twice_changes_nothing(database: &Database) {
     let store = Store::open(&StoreSettings { url: database.url.clone(), connections_n: 4 }).await.unwrap();
     assert_ne!(store.schema_state().await.unwrap().to_string(), "current");
-    assert_eq!(store.migrate().await.unwrap(), [1, 2, 3, 4, 5, 6, 7, 8, 9]);
+    assert_eq!(store.migrate().await.unwrap(), [1]);
     assert_eq!(store.migrate().await.unwrap(), Vec::<i64>::new());
     assert_eq!(store.schema_state().await.unwrap().to_string(), "current");
 }

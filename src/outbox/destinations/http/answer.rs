@@ -31,6 +31,11 @@ impl Reader {
         Self { success: http.success.clone(), capture: http.capture.clone(), secrets }
     }
 
+    /// Whether the body has a say, or a piece of it is kept.
+    pub(super) fn wants_body(&self) -> bool {
+        self.success.is_some() || self.capture.is_some()
+    }
+
     /// What a status means once the body was read; `None` stands for a body that was cut off, too long or slow.
     pub(super) fn confirm(&self, code: u16, retry_after: Option<String>, body: Option<&[u8]>) -> Answer {
         let status = Answer::Status { code, retry_after };

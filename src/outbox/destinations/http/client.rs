@@ -1,19 +1,22 @@
-//! The HTTP clients: one for each destination, because connections, certificates, proxy and the addresses that
-//! may be reached are its own.
+//! The clients of one destination, because connections, certificates, proxy and the addresses that may be reached are
+//! its own: the lean one, and `reqwest` for proxies and for HTTP/2.
 
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use reqwest::{Certificate, Client, ClientBuilder, Identity, Proxy};
+use bytes::Bytes;
+use reqwest::{Client, ClientBuilder, Proxy, Response};
+use rustls::ClientConfig;
+use tokio::time::{Instant, timeout_at};
 
-use super::words;
-use crate::config::{DestinationConfig, HttpVersion, TlsConfig, UnknownPolicy};
-use crate::net::{Allowed, Guard, client_builder};
+use super::call::{ANSWER_BYTES_MAX, Answered, Call, Cut, Failed, IDLE, no_answer, retry_after};
+use super::lean::{self, Lean, Stopped};
+use super::tls::tls;
+use crate::config::{DestinationConfig, HttpVersion, UnknownPolicy};
+use crate::net::{Allowed, Guard, client_builder, is_private_host, read_capped};
 use crate::outbox::destinations::DestinationError;
 use crate::template;
-
-/// Idle connections are dropped before common far sides drop them (Node.js: 5 s), because a request written
-/// to a connection that is being closed ends as unknown.
-const IDLE: Duration = Duration::from_secs(4);
 
 fn builder() -> ClientBuilder {
     client_builder().pool_idle_timeout(IDLE)
@@ -24,45 +27,129 @@ pub(crate) fn http_client() -> Result<Client, DestinationError> {
     builder().build().map_err(|error| DestinationError::Client { name: None, why: words(error) })
 }
 
-/// The client of one destination; `timeout` is from connect to last byte.
-pub(super) fn client(config: &DestinationConfig, timeout: Duration) -> reqwest::Result<Client> {
-    let http = &config.http;
-    // A connection that the far side closes while it idles would make a person decide. A new one for each
-    // call costs a handshake and leaves no such doubt.
-    let idle_n = if config.unknown == UnknownPolicy::Hold { 0 } else { config.concurrency_n as usize };
-    let connect_timeout = http.connect_timeout_ms.map_or(timeout / 2, Duration::from_millis).min(timeout);
-    let mut builder = builder().connect_timeout(connect_timeout).pool_max_idle_per_host(idle_n);
-    builder = match http.version {
-        HttpVersion::Auto => builder,
-        HttpVersion::Only11 => builder.http1_only(),
-        HttpVersion::Only2 => builder.http2_prior_knowledge(),
-    };
-    if let Some(proxy) = &http.proxy {
-        builder = builder.proxy(Proxy::all(proxy.reveal())?);
-    }
-    if template::has_host_template(&config.url) {
-        builder = builder.dns_resolver(Guard::new(Allowed::new(&http.private_hosts)));
-    }
-    with_tls(builder, config, &http.tls)?.build()
+/// Makes the calls of one destination.
+pub(super) struct Caller {
+    lean: Lean,
+    /// Whether the far side has said that it would rather have HTTP/2, or a proxy is in between.
+    is_lean: AtomicBool,
+    other: Other,
 }
 
-fn with_tls(
-    mut builder: ClientBuilder,
-    config: &DestinationConfig,
-    tls: &TlsConfig,
-) -> reqwest::Result<ClientBuilder> {
-    let asks_by_tls =
-        matches!(&config.unknown, UnknownPolicy::Query(query) if !query.url.starts_with("http:"));
-    let proxies_by_tls = config.http.proxy.as_ref().is_some_and(|proxy| !proxy.reveal().starts_with("http:"));
-    if let Some(ca) = &tls.ca {
-        builder = builder.tls_certs_only(Certificate::from_pem_bundle(ca.reveal().as_bytes())?);
-    } else if config.url.starts_with("http:") && !asks_by_tls && !proxies_by_tls {
-        // Such a client never speaks TLS: it starts on a machine without certificate authorities, too.
-        builder = builder.tls_certs_only([]);
+/// The client that knows proxies and HTTP/2, made when it is first needed.
+struct Other {
+    client: OnceLock<Result<Client, String>>,
+    options: Options,
+}
+
+struct Options {
+    tls: Option<ClientConfig>,
+    connect_timeout: Duration,
+    idle_n_max: usize,
+    proxy: Option<String>,
+    version: HttpVersion,
+    allowed: Option<Allowed>,
+}
+
+impl Caller {
+    /// `timeout` is from connect to last byte. `Err(why)` for options that cannot be used.
+    pub(super) fn new(config: &DestinationConfig, timeout: Duration) -> Result<Self, String> {
+        let http = &config.http;
+        // A connection that the far side closes while it idles would make a person decide. A new one for each
+        // call costs a handshake and leaves no such doubt.
+        let is_hold = config.unknown == UnknownPolicy::Hold;
+        let options = Options {
+            tls: tls(config)?,
+            connect_timeout: http.connect_timeout_ms.map_or(timeout / 2, Duration::from_millis).min(timeout),
+            idle_n_max: if is_hold { 0 } else { config.concurrency_n as usize },
+            proxy: http.proxy.as_ref().map(|proxy| proxy.reveal().to_owned()),
+            version: http.version,
+            allowed: template::has_host_template(&config.url).then(|| Allowed::new(&http.private_hosts)),
+        };
+        let lean = Lean::new(lean::Options {
+            allowed: options.allowed.clone(),
+            tls: options.tls.clone(),
+            connect_timeout: options.connect_timeout,
+            idle_n_max: options.idle_n_max,
+        });
+        let is_lean = options.proxy.is_none() && options.version != HttpVersion::Only2;
+        let other = Other { client: OnceLock::new(), options };
+        if !is_lean {
+            other.client()?;
+        }
+        Ok(Self { lean, is_lean: AtomicBool::new(is_lean), other })
     }
-    if let (Some(certificate), Some(key)) = (&tls.certificate, &tls.key) {
-        let pem = format!("{}\n{}", certificate.reveal(), key.reveal());
-        builder = builder.identity(Identity::from_pem(pem.as_bytes())?);
+
+    /// Makes one call, once.
+    pub(super) async fn call(&self, mut call: Call<'_>) -> Result<Answered, Failed> {
+        if self.is_lean.load(Ordering::Relaxed) {
+            match self.lean.call(&mut call).await {
+                Ok(answered) => return Ok(answered),
+                Err(Stopped::Failed(failed)) => return Err(failed),
+                // Until the next start.
+                Err(Stopped::Http2) => self.is_lean.store(false, Ordering::Relaxed),
+            }
+        }
+        self.other.call(call).await
     }
-    Ok(builder)
+}
+
+impl Other {
+    fn client(&self) -> Result<&Client, String> {
+        let made = self.client.get_or_init(|| self.options.client().map_err(words));
+        made.as_ref().map_err(String::clone)
+    }
+
+    async fn call(&self, call: Call<'_>) -> Result<Answered, Failed> {
+        let client = self.client().map_err(Failed::NotSent)?;
+        let deadline = Instant::now() + call.timeout;
+        let request = client.request(call.method, call.address.url.clone());
+        let request = request.headers(call.headers).body(call.body);
+        match timeout_at(deadline, request.send()).await {
+            Ok(Ok(response)) => Ok(answered(response, deadline).await),
+            Ok(Err(error)) if is_private_host(&error) => Err(Failed::Private(words(error))),
+            Ok(Err(error)) if error.is_connect() || error.is_builder() => Err(Failed::NotSent(words(error))),
+            Ok(Err(error)) => Err(Failed::Unknown(words(error))),
+            Err(_) => Err(Failed::Unknown(no_answer(call.timeout))),
+        }
+    }
+}
+
+async fn answered(response: Response, deadline: Instant) -> Answered {
+    let code = response.status().as_u16();
+    let retry_after = retry_after(response.headers());
+    let body = match timeout_at(deadline, read_capped(response, ANSWER_BYTES_MAX)).await {
+        Ok(Ok(Some(body))) => Ok(Bytes::from(body)),
+        Ok(Ok(None)) => Err(Cut::TooLong),
+        Ok(Err(error)) => Err(Cut::Broken(words(error))),
+        Err(_) => Err(Cut::TooSlow),
+    };
+    Answered { code, retry_after, body }
+}
+
+impl Options {
+    fn client(&self) -> reqwest::Result<Client> {
+        let mut builder =
+            builder().connect_timeout(self.connect_timeout).pool_max_idle_per_host(self.idle_n_max);
+        builder = match self.version {
+            HttpVersion::Auto => builder,
+            HttpVersion::Only11 => builder.http1_only(),
+            HttpVersion::Only2 => builder.http2_prior_knowledge(),
+        };
+        if let Some(proxy) = &self.proxy {
+            builder = builder.proxy(Proxy::all(proxy)?);
+        }
+        if let Some(allowed) = &self.allowed {
+            builder = builder.dns_resolver(Guard::new(allowed.clone()));
+        }
+        match &self.tls {
+            Some(tls) => builder.tls_backend_preconfigured(tls.clone()),
+            None => builder.tls_certs_only([]),
+        }
+        .build()
+    }
+}
+
+/// An error and its causes in one line, without the address.
+fn words(error: reqwest::Error) -> String {
+    super::call::words(&error.without_url())
 }

@@ -3,10 +3,10 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use hmac::{Hmac, KeyInit, Mac};
-use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
+use http::header::{HeaderMap, HeaderName, HeaderValue};
 use sha2::{Sha256, Sha512};
 
-use super::value;
+use super::headers::value;
 use crate::config::{DestinationConfig, HmacAlgorithm, HmacConfig, HmacEncoding, Secret};
 use crate::store::LeasedMessage;
 

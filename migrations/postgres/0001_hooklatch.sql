@@ -1,0 +1,299 @@
+-- The tables by temperature: keys that outlive the rest, contents written once, a queue of what is not finished, a
+-- history that is only appended to. The same tables, columns and words as on SQLite. Times are unix milliseconds;
+-- states are words. `shard` (0 to 1023, from provider and event id) keeps an event and all that is bound to it together.
+
+CREATE TABLE installation (
+    one             BIGINT NOT NULL PRIMARY KEY CHECK (one = 1),
+    installation_id TEXT COLLATE "C" NOT NULL,
+    created_at_ms   BIGINT NOT NULL
+);
+
+-- Which older binaries may still run on this schema: those that want this version or a later one. A migration that only
+-- expands leaves it alone; one that takes away what an older binary uses raises it in its own text:
+--     UPDATE schema_floor SET version = N;
+CREATE TABLE schema_floor (
+    one     BIGINT NOT NULL PRIMARY KEY CHECK (one = 1),
+    version BIGINT NOT NULL
+);
+INSERT INTO schema_floor (one, version) VALUES (1, 1);
+
+-- Keys and outcomes -----------------------------------------------------------------------------------------------
+
+-- A node draws 4,096 event numbers at once. Gaps are fine; numbers follow time to a few seconds.
+CREATE SEQUENCE event_blocks AS BIGINT MINVALUE 4096 START WITH 4096 INCREMENT BY 4096;
+
+-- What is inserted first: an event is admitted once because its key is here once. Narrow, and remembered longest.
+CREATE TABLE processed_webhook_events (
+    provider        TEXT COLLATE "C" NOT NULL,
+    event_id        TEXT COLLATE "C" NOT NULL CHECK (octet_length(event_id) BETWEEN 1 AND 255),
+    -- Whatever else is kept of the event is found by this number.
+    event_seq       BIGINT   NOT NULL,
+    received_at_ms  BIGINT   NOT NULL,
+    -- When it happened at the sender, where the sender says so.
+    created_at_ms   BIGINT,
+    -- When its state was decided; NULL: at admission.
+    processed_at_ms BIGINT,
+    -- When it is dispatched again; with `retry` alone.
+    due_at_ms       BIGINT,
+    version         BIGINT,
+    attempts_n      INTEGER  NOT NULL,
+    -- Deliberate re-runs.
+    generation      INTEGER  NOT NULL DEFAULT 0,
+    shard           SMALLINT NOT NULL,
+    event_type      TEXT COLLATE "C" NOT NULL,
+    digest          BYTEA    NOT NULL CHECK (octet_length(digest) = 32),
+    -- Which rule told it from the others, with the version of that rule: `sender/1`, `content/1`, `signal/1`.
+    identity        TEXT COLLATE "C" NOT NULL,
+    state           TEXT COLLATE "C" NOT NULL,
+    object          TEXT COLLATE "C",
+    -- For ids that no signature covers: equal for equal signed bytes, whatever id they came under.
+    replay_key      BYTEA,
+    error           TEXT COLLATE "C",
+    PRIMARY KEY (provider, event_id)
+);
+CREATE UNIQUE INDEX processed_webhook_events_seq ON processed_webhook_events (event_seq);
+CREATE UNIQUE INDEX processed_webhook_events_replay ON processed_webhook_events (provider, replay_key)
+    WHERE replay_key IS NOT NULL;
+-- What waits to be dispatched again, or for a person.
+CREATE INDEX processed_webhook_events_open ON processed_webhook_events (state, due_at_ms)
+    WHERE state IN ('retry', 'failed', 'unreadable', 'conflict');
+
+-- Contents of one event beyond those that have a row of their own.
+CREATE TABLE conflict_counts (
+    provider TEXT COLLATE "C" NOT NULL,
+    event_id TEXT COLLATE "C" NOT NULL,
+    unkept_n BIGINT NOT NULL,
+    PRIMARY KEY (provider, event_id)
+);
+
+-- Of signals that nothing tells apart: which firing is the newest, and from when its window counts.
+CREATE TABLE signal_firings (
+    provider        TEXT COLLATE "C" NOT NULL,
+    signal          TEXT COLLATE "C" NOT NULL,
+    firing_n        BIGINT NOT NULL,
+    counted_from_ms BIGINT NOT NULL,
+    PRIMARY KEY (provider, signal)
+);
+
+-- The highest version seen of each object, for handlers that take the latest alone.
+CREATE TABLE object_versions (
+    provider  TEXT COLLATE "C" NOT NULL,
+    object    TEXT COLLATE "C" NOT NULL,
+    version   BIGINT NOT NULL,
+    event_seq BIGINT NOT NULL,
+    PRIMARY KEY (provider, object)
+);
+
+-- Contents: written once, never changed ------------------------------------------------------------------------------
+
+-- What was received: the headers that are kept, and the bytes.
+CREATE TABLE webhook_payloads (
+    event_seq BIGINT   NOT NULL PRIMARY KEY,
+    shard     SMALLINT NOT NULL,
+    headers   TEXT COLLATE "C" NOT NULL,
+    body      BYTEA    NOT NULL
+);
+
+-- What is to be sent, where that is not a POST of the event's own bytes: a message without a row here is one.
+CREATE TABLE outbox_contents (
+    message_id BIGINT   NOT NULL PRIMARY KEY,
+    shard      SMALLINT NOT NULL,
+    method     TEXT COLLATE "C" NOT NULL,
+    path       TEXT COLLATE "C" NOT NULL,
+    headers    TEXT COLLATE "C" NOT NULL,
+    -- NULL: the event's own bytes.
+    body       BYTEA
+);
+
+-- The queue ----------------------------------------------------------------------------------------------------------
+
+-- Messages that are neither done nor discarded: small, changed in place, deleted when they are.
+CREATE TABLE outbox_queue (
+    -- event_seq * 1024 + its place among the event's messages.
+    message_id         BIGINT   NOT NULL PRIMARY KEY,
+    -- Due time when ready, end of the lease when leased.
+    visible_at_ms      BIGINT   NOT NULL,
+    created_at_ms      BIGINT   NOT NULL,
+    -- When the newest claim was made: with `leased`, of the attempt under way.
+    leased_at_ms       BIGINT,
+    first_sent_at_ms   BIGINT,
+    key_valid_until_ms BIGINT,
+    -- When the last call ended.
+    last_ended_at_ms   BIGINT,
+    lane_seq           BIGINT,
+    -- Counts claims; the newest one is the fencing token.
+    attempts_n         INTEGER  NOT NULL DEFAULT 0,
+    -- Claims that do not count against the attempts allowed: handed back unsent, or before a person's word.
+    attempts_before_n  INTEGER  NOT NULL DEFAULT 0,
+    generation         INTEGER  NOT NULL DEFAULT 0,
+    last_http_status   INTEGER,
+    shard              SMALLINT NOT NULL,
+    state              TEXT COLLATE "C" NOT NULL,
+    destination        TEXT COLLATE "C" NOT NULL,
+    -- NULL: as the destination.
+    effect_name        TEXT COLLATE "C",
+    -- Who has it, or had it last.
+    node               TEXT COLLATE "C",
+    lane               TEXT COLLATE "C",
+    last_result        TEXT COLLATE "C",
+    last_error         TEXT COLLATE "C"
+) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000, autovacuum_vacuum_cost_delay = 0,
+        autovacuum_analyze_scale_factor = 0, autovacuum_analyze_threshold = 5000);
+CREATE INDEX outbox_queue_due ON outbox_queue (destination, visible_at_ms, message_id)
+    WHERE state IN ('ready', 'leased');
+CREATE INDEX outbox_queue_stuck ON outbox_queue (destination, state) WHERE state IN ('held', 'dead', 'waiting');
+CREATE UNIQUE INDEX outbox_queue_lane ON outbox_queue (destination, lane, lane_seq) WHERE lane IS NOT NULL;
+-- Never two under way in one lane, whatever the code says.
+CREATE UNIQUE INDEX outbox_queue_lane_leased ON outbox_queue (destination, lane)
+    WHERE lane IS NOT NULL AND state = 'leased';
+
+-- Who adds to a lane and who moves its head lock this row first: numbers are in the order of commits.
+CREATE TABLE outbox_lanes (
+    destination TEXT COLLATE "C" NOT NULL,
+    lane        TEXT COLLATE "C" NOT NULL,
+    head_seq    BIGINT NOT NULL DEFAULT 1,
+    tail_seq    BIGINT NOT NULL DEFAULT 0,
+    used_at_ms  BIGINT NOT NULL,
+    PRIMARY KEY (destination, lane)
+);
+
+-- Destinations that a person has paused: nothing is taken for them until they are resumed.
+CREATE TABLE destination_pauses (
+    destination  TEXT COLLATE "C" NOT NULL PRIMARY KEY,
+    actor        TEXT COLLATE "C" NOT NULL,
+    reason       TEXT COLLATE "C" NOT NULL,
+    paused_at_ms BIGINT NOT NULL
+);
+
+-- History: appended, never changed -----------------------------------------------------------------------------------
+
+-- Messages that are done or discarded.
+CREATE TABLE outbox_finished (
+    message_id       BIGINT   NOT NULL PRIMARY KEY,
+    created_at_ms    BIGINT   NOT NULL,
+    first_sent_at_ms BIGINT,
+    finished_at_ms   BIGINT   NOT NULL,
+    attempts_n       INTEGER  NOT NULL,
+    generation       INTEGER  NOT NULL,
+    http_status      INTEGER,
+    shard            SMALLINT NOT NULL,
+    state            TEXT COLLATE "C" NOT NULL,
+    destination      TEXT COLLATE "C" NOT NULL,
+    effect_name      TEXT COLLATE "C",
+    node             TEXT COLLATE "C",
+    lane             TEXT COLLATE "C",
+    last_result      TEXT COLLATE "C",
+    last_error       TEXT COLLATE "C"
+);
+
+-- Attempts that say more than the message's own row does: those that did not end done, those after them, and those with
+-- a piece of the answer. The one under way is told by the queue, a first one that went well by `outbox_finished`.
+CREATE TABLE outbox_attempts (
+    message_id     BIGINT  NOT NULL,
+    attempt_n      INTEGER NOT NULL,
+    started_at_ms  BIGINT  NOT NULL,
+    finished_at_ms BIGINT  NOT NULL,
+    http_status    INTEGER,
+    shard          SMALLINT NOT NULL,
+    node           TEXT COLLATE "C" NOT NULL,
+    result         TEXT COLLATE "C" NOT NULL,
+    error          TEXT COLLATE "C",
+    response       TEXT COLLATE "C",
+    PRIMARY KEY (message_id, attempt_n)
+);
+
+-- What people decided.
+CREATE TABLE audit_log (
+    audit_id   TEXT COLLATE "C" NOT NULL PRIMARY KEY,
+    at_ms      BIGINT NOT NULL,
+    actor      TEXT COLLATE "C" NOT NULL,
+    action     TEXT COLLATE "C" NOT NULL,
+    provider   TEXT COLLATE "C",
+    event_id   TEXT COLLATE "C",
+    message_id BIGINT,
+    detail     TEXT COLLATE "C" NOT NULL
+);
+CREATE INDEX audit_log_message ON audit_log (message_id) WHERE message_id IS NOT NULL;
+
+-- That a repeated request of an operator decides once.
+CREATE TABLE idempotency_keys (
+    actor           TEXT COLLATE "C" NOT NULL,
+    idempotency_key TEXT COLLATE "C" NOT NULL,
+    digest          BYTEA  NOT NULL,
+    answer          TEXT COLLATE "C" NOT NULL,
+    created_at_ms   BIGINT NOT NULL,
+    PRIMARY KEY (actor, idempotency_key)
+);
+
+-- Requests that were not believed, newest few of each provider, without their bodies; and which secret still matches.
+CREATE TABLE rejected_requests (
+    rejection_id   TEXT COLLATE "C" NOT NULL PRIMARY KEY,
+    provider       TEXT COLLATE "C" NOT NULL,
+    received_at_ms BIGINT NOT NULL,
+    step           TEXT COLLATE "C" NOT NULL,
+    reason         TEXT COLLATE "C" NOT NULL,
+    detail         TEXT COLLATE "C" NOT NULL,
+    headers        TEXT COLLATE "C" NOT NULL,
+    body_digest    BYTEA  NOT NULL,
+    body_bytes_n   BIGINT NOT NULL
+);
+CREATE INDEX rejected_requests_provider ON rejected_requests (provider, rejection_id);
+
+-- A secret goes by a fingerprint that is keyed with the installation's id: it says nothing about the secret.
+CREATE TABLE secret_uses (
+    provider           TEXT COLLATE "C" NOT NULL,
+    fingerprint        TEXT COLLATE "C" NOT NULL,
+    matched_n          BIGINT NOT NULL,
+    last_matched_at_ms BIGINT NOT NULL,
+    PRIMARY KEY (provider, fingerprint)
+);
+
+-- A secret that a sender taught us while a person allowed it: the newest of each provider, until it was shown once.
+CREATE TABLE taught_secrets (
+    provider     TEXT COLLATE "C" NOT NULL PRIMARY KEY,
+    secret       TEXT COLLATE "C" NOT NULL,
+    taught_at_ms BIGINT NOT NULL
+);
+
+-- Which node prunes: one at a time.
+CREATE TABLE retention_lease (
+    one      BIGINT NOT NULL PRIMARY KEY CHECK (one = 1),
+    node     TEXT COLLATE "C" NOT NULL,
+    until_ms BIGINT NOT NULL
+);
+INSERT INTO retention_lease (one, node, until_ms) VALUES (1, '', 0);
+
+-- How far the ids that are kept for so many days have been walked: whoever prunes next goes on there.
+CREATE TABLE retention_marks (
+    days        BIGINT NOT NULL PRIMARY KEY,
+    event_seq   BIGINT NOT NULL,
+    begun_at_ms BIGINT NOT NULL
+);
+
+-- All messages with their events, finished or not, for whoever looks.
+CREATE VIEW outbox_messages AS
+SELECT m.message_id, e.event_seq, e.provider, e.event_id, e.event_type, m.generation,
+       COALESCE(m.effect_name, m.destination) AS effect_name, m.destination, m.lane, m.state, m.attempts_n, m.node,
+       m.visible_at_ms, m.created_at_ms, m.first_sent_at_ms, m.key_valid_until_ms, m.finished_at_ms, m.last_result,
+       m.last_http_status, m.last_error
+FROM (SELECT message_id, generation, effect_name, destination, lane, state, attempts_n, node, visible_at_ms,
+             created_at_ms, first_sent_at_ms, key_valid_until_ms, CAST(NULL AS BIGINT) AS finished_at_ms, last_result,
+             last_http_status, last_error
+      FROM outbox_queue
+      UNION ALL
+      SELECT message_id, generation, effect_name, destination, lane, state, attempts_n, node,
+             finished_at_ms AS visible_at_ms, created_at_ms, first_sent_at_ms, CAST(NULL AS BIGINT), finished_at_ms,
+             last_result, http_status, last_error
+      FROM outbox_finished) m
+JOIN processed_webhook_events e ON e.event_seq = m.message_id / 1024;
+
+-- The default compression (pglz) costs a third of the throughput; a server built without lz4 keeps bodies as they are.
+DO $$
+BEGIN
+    ALTER TABLE webhook_payloads ALTER COLUMN body SET COMPRESSION lz4;
+    ALTER TABLE outbox_contents ALTER COLUMN body SET COMPRESSION lz4;
+EXCEPTION WHEN feature_not_supported THEN
+    ALTER TABLE webhook_payloads ALTER COLUMN body SET STORAGE EXTERNAL;
+    ALTER TABLE outbox_contents ALTER COLUMN body SET STORAGE EXTERNAL;
+END
+$$;

@@ -1,0 +1,290 @@
+-- The tables by temperature: keys that outlive the rest, contents written once, a queue of what is not finished, a
+-- history that is only appended to. The same tables, columns and words as on PostgreSQL. Times are unix milliseconds;
+-- states are words. `shard` (0 to 1023, from provider and event id) keeps an event and all that is bound to it together.
+
+CREATE TABLE installation (
+    one             INTEGER NOT NULL PRIMARY KEY CHECK (one = 1),
+    installation_id TEXT    NOT NULL,
+    created_at_ms   INTEGER NOT NULL
+) STRICT;
+
+-- Which older binaries may still run on this schema: those that want this version or a later one. A migration that only
+-- expands leaves it alone; one that takes away what an older binary uses raises it in its own text:
+--     UPDATE schema_floor SET version = N;
+CREATE TABLE schema_floor (
+    one     INTEGER NOT NULL PRIMARY KEY CHECK (one = 1),
+    version INTEGER NOT NULL
+) STRICT;
+INSERT INTO schema_floor (one, version) VALUES (1, 1);
+
+-- Keys and outcomes -----------------------------------------------------------------------------------------------
+
+-- Events are numbered from blocks of 4,096. Gaps are fine; no number is given twice, whatever was deleted.
+CREATE TABLE event_blocks (
+    one      INTEGER NOT NULL PRIMARY KEY CHECK (one = 1),
+    next_seq INTEGER NOT NULL
+) STRICT;
+INSERT INTO event_blocks (one, next_seq) VALUES (1, 4096);
+
+-- What is inserted first: an event is admitted once because its key is here once. Narrow, and remembered longest.
+CREATE TABLE processed_webhook_events (
+    provider        TEXT    NOT NULL,
+    event_id        TEXT    NOT NULL CHECK (length(CAST(event_id AS BLOB)) BETWEEN 1 AND 255),
+    -- Whatever else is kept of the event is found by this number.
+    event_seq       INTEGER NOT NULL PRIMARY KEY,
+    received_at_ms  INTEGER NOT NULL,
+    -- When it happened at the sender, where the sender says so.
+    created_at_ms   INTEGER,
+    -- When its state was decided; NULL: at admission.
+    processed_at_ms INTEGER,
+    -- When it is dispatched again; with `retry` alone.
+    due_at_ms       INTEGER,
+    version         INTEGER,
+    attempts_n      INTEGER NOT NULL,
+    -- Deliberate re-runs.
+    generation      INTEGER NOT NULL DEFAULT 0,
+    shard           INTEGER NOT NULL,
+    event_type      TEXT    NOT NULL,
+    digest          BLOB    NOT NULL CHECK (length(digest) = 32),
+    -- Which rule told it from the others, with the version of that rule: `sender/1`, `content/1`, `signal/1`.
+    identity        TEXT    NOT NULL,
+    state           TEXT    NOT NULL,
+    object          TEXT,
+    -- For ids that no signature covers: equal for equal signed bytes, whatever id they came under.
+    replay_key      BLOB,
+    error           TEXT,
+    UNIQUE (provider, event_id)
+) STRICT;
+CREATE UNIQUE INDEX processed_webhook_events_replay ON processed_webhook_events (provider, replay_key)
+    WHERE replay_key IS NOT NULL;
+-- What waits to be dispatched again, or for a person.
+CREATE INDEX processed_webhook_events_open ON processed_webhook_events (state, due_at_ms)
+    WHERE state IN ('retry', 'failed', 'unreadable', 'conflict');
+
+-- Contents of one event beyond those that have a row of their own.
+CREATE TABLE conflict_counts (
+    provider TEXT    NOT NULL,
+    event_id TEXT    NOT NULL,
+    unkept_n INTEGER NOT NULL,
+    PRIMARY KEY (provider, event_id)
+) STRICT, WITHOUT ROWID;
+
+-- Of signals that nothing tells apart: which firing is the newest, and from when its window counts.
+CREATE TABLE signal_firings (
+    provider        TEXT    NOT NULL,
+    signal          TEXT    NOT NULL,
+    firing_n        INTEGER NOT NULL,
+    counted_from_ms INTEGER NOT NULL,
+    PRIMARY KEY (provider, signal)
+) STRICT, WITHOUT ROWID;
+
+-- The highest version seen of each object, for handlers that take the latest alone.
+CREATE TABLE object_versions (
+    provider  TEXT    NOT NULL,
+    object    TEXT    NOT NULL,
+    version   INTEGER NOT NULL,
+    event_seq INTEGER NOT NULL,
+    PRIMARY KEY (provider, object)
+) STRICT, WITHOUT ROWID;
+
+-- Contents: written once, never changed ------------------------------------------------------------------------------
+
+-- What was received: the headers that are kept, and the bytes.
+CREATE TABLE webhook_payloads (
+    event_seq INTEGER NOT NULL PRIMARY KEY,
+    shard     INTEGER NOT NULL,
+    headers   TEXT    NOT NULL,
+    body      BLOB    NOT NULL
+) STRICT;
+
+-- What is to be sent, where that is not a POST of the event's own bytes: a message without a row here is one.
+CREATE TABLE outbox_contents (
+    message_id INTEGER NOT NULL PRIMARY KEY,
+    shard      INTEGER NOT NULL,
+    method     TEXT    NOT NULL,
+    path       TEXT    NOT NULL,
+    headers    TEXT    NOT NULL,
+    -- NULL: the event's own bytes.
+    body       BLOB
+) STRICT;
+
+-- The queue ----------------------------------------------------------------------------------------------------------
+
+-- Messages that are neither done nor discarded: small, changed in place, deleted when they are.
+CREATE TABLE outbox_queue (
+    -- event_seq * 1024 + its place among the event's messages.
+    message_id         INTEGER NOT NULL PRIMARY KEY,
+    -- Due time when ready, end of the lease when leased.
+    visible_at_ms      INTEGER NOT NULL,
+    created_at_ms      INTEGER NOT NULL,
+    -- When the newest claim was made: with `leased`, of the attempt under way.
+    leased_at_ms       INTEGER,
+    first_sent_at_ms   INTEGER,
+    key_valid_until_ms INTEGER,
+    -- When the last call ended.
+    last_ended_at_ms   INTEGER,
+    lane_seq           INTEGER,
+    -- Counts claims; the newest one is the fencing token.
+    attempts_n         INTEGER NOT NULL DEFAULT 0,
+    -- Claims that do not count against the attempts allowed: handed back unsent, or before a person's word.
+    attempts_before_n  INTEGER NOT NULL DEFAULT 0,
+    generation         INTEGER NOT NULL DEFAULT 0,
+    last_http_status   INTEGER,
+    shard              INTEGER NOT NULL,
+    state              TEXT    NOT NULL,
+    destination        TEXT    NOT NULL,
+    -- NULL: as the destination.
+    effect_name        TEXT,
+    -- Who has it, or had it last.
+    node               TEXT,
+    lane               TEXT,
+    last_result        TEXT,
+    last_error         TEXT
+) STRICT;
+CREATE INDEX outbox_queue_due ON outbox_queue (destination, visible_at_ms, message_id)
+    WHERE state IN ('ready', 'leased');
+CREATE INDEX outbox_queue_stuck ON outbox_queue (destination, state) WHERE state IN ('held', 'dead', 'waiting');
+CREATE UNIQUE INDEX outbox_queue_lane ON outbox_queue (destination, lane, lane_seq) WHERE lane IS NOT NULL;
+-- Never two under way in one lane, whatever the code says.
+CREATE UNIQUE INDEX outbox_queue_lane_leased ON outbox_queue (destination, lane)
+    WHERE lane IS NOT NULL AND state = 'leased';
+
+-- Who adds to a lane and who moves its head lock this row first: numbers are in the order of commits.
+CREATE TABLE outbox_lanes (
+    destination TEXT    NOT NULL,
+    lane        TEXT    NOT NULL,
+    head_seq    INTEGER NOT NULL DEFAULT 1,
+    tail_seq    INTEGER NOT NULL DEFAULT 0,
+    used_at_ms  INTEGER NOT NULL,
+    PRIMARY KEY (destination, lane)
+) STRICT, WITHOUT ROWID;
+
+-- Destinations that a person has paused: nothing is taken for them until they are resumed.
+CREATE TABLE destination_pauses (
+    destination  TEXT    NOT NULL PRIMARY KEY,
+    actor        TEXT    NOT NULL,
+    reason       TEXT    NOT NULL,
+    paused_at_ms INTEGER NOT NULL
+) STRICT;
+
+-- History: appended, never changed -----------------------------------------------------------------------------------
+
+-- Messages that are done or discarded.
+CREATE TABLE outbox_finished (
+    message_id       INTEGER NOT NULL PRIMARY KEY,
+    created_at_ms    INTEGER NOT NULL,
+    first_sent_at_ms INTEGER,
+    finished_at_ms   INTEGER NOT NULL,
+    attempts_n       INTEGER NOT NULL,
+    generation       INTEGER NOT NULL,
+    http_status      INTEGER,
+    shard            INTEGER NOT NULL,
+    state            TEXT    NOT NULL,
+    destination      TEXT    NOT NULL,
+    effect_name      TEXT,
+    node             TEXT,
+    lane             TEXT,
+    last_result      TEXT,
+    last_error       TEXT
+) STRICT;
+
+-- Attempts that say more than the message's own row does: those that did not end done, those after them, and those with
+-- a piece of the answer. The one under way is told by the queue, a first one that went well by `outbox_finished`.
+CREATE TABLE outbox_attempts (
+    message_id     INTEGER NOT NULL,
+    attempt_n      INTEGER NOT NULL,
+    started_at_ms  INTEGER NOT NULL,
+    finished_at_ms INTEGER NOT NULL,
+    http_status    INTEGER,
+    shard          INTEGER NOT NULL,
+    node           TEXT    NOT NULL,
+    result         TEXT    NOT NULL,
+    error          TEXT,
+    response       TEXT,
+    PRIMARY KEY (message_id, attempt_n)
+) STRICT, WITHOUT ROWID;
+
+-- What people decided.
+CREATE TABLE audit_log (
+    audit_id   TEXT    NOT NULL PRIMARY KEY,
+    at_ms      INTEGER NOT NULL,
+    actor      TEXT    NOT NULL,
+    action     TEXT    NOT NULL,
+    provider   TEXT,
+    event_id   TEXT,
+    message_id INTEGER,
+    detail     TEXT    NOT NULL
+) STRICT;
+CREATE INDEX audit_log_message ON audit_log (message_id) WHERE message_id IS NOT NULL;
+
+-- That a repeated request of an operator decides once.
+CREATE TABLE idempotency_keys (
+    actor           TEXT    NOT NULL,
+    idempotency_key TEXT    NOT NULL,
+    digest          BLOB    NOT NULL,
+    answer          TEXT    NOT NULL,
+    created_at_ms   INTEGER NOT NULL,
+    PRIMARY KEY (actor, idempotency_key)
+) STRICT, WITHOUT ROWID;
+
+-- Requests that were not believed, newest few of each provider, without their bodies; and which secret still matches.
+CREATE TABLE rejected_requests (
+    rejection_id   TEXT    NOT NULL PRIMARY KEY,
+    provider       TEXT    NOT NULL,
+    received_at_ms INTEGER NOT NULL,
+    step           TEXT    NOT NULL,
+    reason         TEXT    NOT NULL,
+    detail         TEXT    NOT NULL,
+    headers        TEXT    NOT NULL,
+    body_digest    BLOB    NOT NULL,
+    body_bytes_n   INTEGER NOT NULL
+) STRICT;
+CREATE INDEX rejected_requests_provider ON rejected_requests (provider, rejection_id);
+
+-- A secret goes by a fingerprint that is keyed with the installation's id: it says nothing about the secret.
+CREATE TABLE secret_uses (
+    provider           TEXT    NOT NULL,
+    fingerprint        TEXT    NOT NULL,
+    matched_n          INTEGER NOT NULL,
+    last_matched_at_ms INTEGER NOT NULL,
+    PRIMARY KEY (provider, fingerprint)
+) STRICT, WITHOUT ROWID;
+
+-- A secret that a sender taught us while a person allowed it: the newest of each provider, until it was shown once.
+CREATE TABLE taught_secrets (
+    provider     TEXT    NOT NULL PRIMARY KEY,
+    secret       TEXT    NOT NULL,
+    taught_at_ms INTEGER NOT NULL
+) STRICT;
+
+-- Which node prunes: one at a time.
+CREATE TABLE retention_lease (
+    one      INTEGER NOT NULL PRIMARY KEY CHECK (one = 1),
+    node     TEXT NOT NULL,
+    until_ms INTEGER NOT NULL
+) STRICT;
+INSERT INTO retention_lease (one, node, until_ms) VALUES (1, '', 0);
+
+-- How far the ids that are kept for so many days have been walked: whoever prunes next goes on there.
+CREATE TABLE retention_marks (
+    days        INTEGER NOT NULL PRIMARY KEY,
+    event_seq   INTEGER NOT NULL,
+    begun_at_ms INTEGER NOT NULL
+) STRICT;
+
+-- All messages with their events, finished or not, for whoever looks.
+CREATE VIEW outbox_messages AS
+SELECT m.message_id, e.event_seq, e.provider, e.event_id, e.event_type, m.generation,
+       COALESCE(m.effect_name, m.destination) AS effect_name, m.destination, m.lane, m.state, m.attempts_n, m.node,
+       m.visible_at_ms, m.created_at_ms, m.first_sent_at_ms, m.key_valid_until_ms, m.finished_at_ms, m.last_result,
+       m.last_http_status, m.last_error
+FROM (SELECT message_id, generation, effect_name, destination, lane, state, attempts_n, node, visible_at_ms,
+             created_at_ms, first_sent_at_ms, key_valid_until_ms, CAST(NULL AS INTEGER) AS finished_at_ms, last_result,
+             last_http_status, last_error
+      FROM outbox_queue
+      UNION ALL
+      SELECT message_id, generation, effect_name, destination, lane, state, attempts_n, node,
+             finished_at_ms AS visible_at_ms, created_at_ms, first_sent_at_ms, CAST(NULL AS INTEGER), finished_at_ms,
+             last_result, http_status, last_error
+      FROM outbox_finished) m
+JOIN processed_webhook_events e ON e.event_seq = m.message_id / 1024;

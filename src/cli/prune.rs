@@ -1,0 +1,68 @@
+//! `hooklatch prune`: what a running server does by itself, once and at once; or how much it would be.
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use anyhow::Context;
+use clap::Args;
+use serde_json::{Value, json};
+use tokio::sync::watch;
+
+use super::{Kinds, complain, loaded, runtime, say};
+use crate::retention::{Pruner, Round};
+use crate::setup;
+use crate::store::PrunedKind;
+use crate::types::Clock;
+
+#[derive(Args)]
+pub(super) struct PruneArgs {
+    /// Only count what would go.
+    #[arg(long)]
+    dry_run: bool,
+    /// One JSON object instead of a table.
+    #[arg(long)]
+    json: bool,
+}
+
+/// After how many rows a line of progress is due.
+const PROGRESS_N: u64 = 100_000;
+
+/// `hooklatch prune`: on PostgreSQL also beside running servers, one at a time.
+pub(super) fn prune(args: &PruneArgs, file: Option<&Path>, kinds: &Kinds) -> anyhow::Result<ExitCode> {
+    let config = loaded(file, false, kinds)?;
+    let round = runtime()?.block_on(async {
+        let opened = setup::store(&config.database, false)
+            .await
+            .context("a running server on SQLite prunes by itself, and nobody else can open its file")?;
+        anyhow::ensure!(opened.schema.is_usable(), "schema of the database is {}", opened.schema);
+        let (_stop, mut stopping) = watch::channel(false);
+        let (mut rows_n, mut told_n) = (0, 0);
+        let mut pruner =
+            Pruner::new(opened.store.clone(), Clock::system(), config.retention.clone(), args.dry_run);
+        let round = pruner
+            .round(&mut stopping, |kind, n| {
+                rows_n += n;
+                if rows_n >= told_n + PROGRESS_N {
+                    told_n = rows_n;
+                    complain(format!("{rows_n} rows so far, now of {}", kind.table()));
+                }
+            })
+            .await;
+        opened.store.close().await;
+        round.context("could not prune")
+    })?;
+    anyhow::ensure!(!round.is_anothers, "a running server prunes at this moment");
+    if args.json {
+        say(as_json(&round, args.dry_run));
+    } else {
+        let rows = |kind: &PrunedKind| format!("{}\t{}", round.rows_n(*kind), kind.table());
+        say(if args.dry_run { "rows that would go\ttable" } else { "rows that went\ttable" });
+        say(PrunedKind::ALL.iter().map(rows).collect::<Vec<_>>().join("\n"));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn as_json(round: &Round, is_dry: bool) -> Value {
+    let rows = PrunedKind::ALL.iter().map(|kind| (kind.table().to_owned(), json!(round.rows_n(*kind))));
+    json!({ "dry_run": is_dry, "rows": rows.collect::<serde_json::Map<_, _>>() })
+}

@@ -1,0 +1,186 @@
+//! One connection as the others in its room see it: what it waits for, how it stands, and what it is told.
+
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::task::{Context, Poll, Waker};
+
+use tokio::time::Instant;
+
+/// [`Slot::state`]: busy with our own work.
+const BUSY: u64 = 0;
+/// [`Slot::state`]: asked to go, unless its peer has just done its part.
+const ASKED: u64 = u64::MAX - 1;
+/// [`Slot::state`]: it goes. Every other value is the millisecond since when it waits.
+const GONE: u64 = u64::MAX;
+
+/// One connection, as others see it.
+pub(in crate::http) struct Slot {
+    pub(in crate::http) id: u64,
+    pub(in crate::http) peer: IpAddr,
+    opened: Instant,
+    state: AtomicU64,
+    /// Whether a request on it was answered.
+    has_answered: AtomicBool,
+    /// Whether a request on it was believed.
+    is_proven: AtomicBool,
+    /// Whether something was read since its last request.
+    has_read: AtomicBool,
+    /// Whether it has sent a part of a request, which takes up memory until the rest is there.
+    is_in_request: AtomicBool,
+    /// Whether the body of its request comes in more slowly than it may.
+    pub(in crate::http) is_too_slow: AtomicBool,
+    /// What others told it, [`GO`] and [`STOP`], and whom to wake for it.
+    told: AtomicU8,
+    task: Mutex<Option<Waker>>,
+}
+
+/// [`Slot::told`]: it is asked to go.
+const GO: u8 = 1;
+/// [`Slot::told`]: the listener stops.
+const STOP: u8 = 2;
+
+/// What a connection is told by others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::http) enum Told {
+    /// It is asked to go, unless its peer has just done its part.
+    Go,
+    /// The listener stops: what is under way is answered, and nothing more is read.
+    Stop,
+}
+
+/// Who goes before whom.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(in crate::http) enum Standing {
+    /// It had answers, and none of its requests was believed.
+    Doubted,
+    /// It had no answer yet.
+    Unheard,
+    /// A request on it was believed.
+    Believed,
+}
+
+impl Slot {
+    /// One that has just come in, and waits.
+    pub(in crate::http) fn new(id: u64, peer: IpAddr, opened: Instant) -> Self {
+        Self {
+            id,
+            peer,
+            opened,
+            state: AtomicU64::new(ms_between(opened, Instant::now())),
+            has_answered: AtomicBool::new(false),
+            is_proven: AtomicBool::new(false),
+            has_read: AtomicBool::new(false),
+            is_in_request: AtomicBool::new(false),
+            is_too_slow: AtomicBool::new(false),
+            told: AtomicU8::new(0),
+            task: Mutex::default(),
+        }
+    }
+
+    /// Since when it waits for its peer, in milliseconds of its room; `None` while it is busy, or was asked to go.
+    pub(in crate::http) fn waits_since_ms(&self) -> Option<u64> {
+        Some(self.state.load(Ordering::Acquire)).filter(|state| *state != BUSY && *state < ASKED)
+    }
+
+    /// Whether it has sent a part of a request.
+    pub(in crate::http) fn is_in_request(&self) -> bool {
+        self.is_in_request.load(Ordering::Relaxed)
+    }
+
+    /// Asks it to go, if it still waits since then.
+    pub(in crate::http) fn ask(&self, since_ms: u64) -> bool {
+        self.change(since_ms, ASKED)
+    }
+
+    /// A part of a request is there, and the rest is waited for. `false` as with [`Slot::busy`].
+    pub(in crate::http) fn receiving(&self, now: Instant) -> bool {
+        self.is_in_request.store(true, Ordering::Relaxed);
+        self.waiting(now)
+    }
+
+    /// The peer has done its part. `false` when the connection goes: then nothing may be begun any more.
+    pub(in crate::http) fn busy(&self) -> bool {
+        self.is_in_request.store(false, Ordering::Relaxed);
+        self.become_state(BUSY)
+    }
+
+    /// From now on it waits for its peer. `false` as with [`Slot::busy`].
+    pub(in crate::http) fn waiting(&self, now: Instant) -> bool {
+        self.become_state(ms_between(self.opened, now))
+    }
+
+    /// A request was answered, and whether it was believed.
+    pub(in crate::http) fn answered(&self, is_believed: bool, now: Instant) {
+        self.has_answered.store(true, Ordering::Relaxed);
+        self.is_proven.fetch_or(is_believed, Ordering::Relaxed);
+        self.is_in_request.store(false, Ordering::Relaxed);
+        self.waiting(now);
+    }
+
+    pub(in crate::http) fn standing(&self) -> Standing {
+        match (self.is_proven.load(Ordering::Relaxed), self.has_answered.load(Ordering::Relaxed)) {
+            (true, _) => Standing::Believed,
+            (false, true) => Standing::Doubted,
+            (false, false) => Standing::Unheard,
+        }
+    }
+
+    /// Something came in.
+    pub(in crate::http) fn read(&self) {
+        self.has_read.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the request that begins now was there before: its sender did not wait for the last answer.
+    pub(in crate::http) fn is_pipelined(&self) -> bool {
+        !self.has_read.swap(false, Ordering::Relaxed)
+    }
+
+    /// What others tell its connection, for the one task that serves it. `is_listening` is that task's own, and false at
+    /// first: it is woken by the same waker for as long as it lives, so that all further looks are one at memory.
+    pub(in crate::http) fn poll_told(&self, cx: &Context<'_>, is_listening: &mut bool) -> Poll<Told> {
+        if !*is_listening {
+            *self.task.lock().unwrap_or_else(PoisonError::into_inner) = Some(cx.waker().clone());
+            *is_listening = true;
+        }
+        if self.told.load(Ordering::Acquire) == 0 {
+            return Poll::Pending;
+        }
+        let is_stop = self.told.fetch_and(!STOP, Ordering::AcqRel) & STOP != 0;
+        if is_stop {
+            return Poll::Ready(Told::Stop);
+        }
+        self.told.fetch_and(!GO, Ordering::AcqRel);
+        Poll::Ready(Told::Go)
+    }
+
+    /// Has its task woken, to hear it.
+    pub(in crate::http) fn tell(&self, what: Told) {
+        let bit = if what == Told::Stop { STOP } else { GO };
+        self.told.fetch_or(bit, Ordering::AcqRel);
+        if let Some(task) = self.task.lock().unwrap_or_else(PoisonError::into_inner).as_ref() {
+            task.wake_by_ref();
+        }
+    }
+
+    /// Whether it goes: its peer has done nothing since it was asked.
+    pub(in crate::http) fn go(&self) -> bool {
+        self.change(ASKED, GONE)
+    }
+
+    fn change(&self, from: u64, to: u64) -> bool {
+        self.state.compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire).is_ok()
+    }
+
+    fn become_state(&self, state: u64) -> bool {
+        // Who had answers and was not believed cannot save its connection by asking once more.
+        let is_lost = |now: u64| now == GONE || (now == ASKED && self.standing() == Standing::Doubted);
+        let change = |now: u64| (!is_lost(now)).then_some(state);
+        self.state.fetch_update(Ordering::AcqRel, Ordering::Acquire, change).is_ok()
+    }
+}
+
+/// Never [`BUSY`].
+pub(in crate::http) fn ms_between(opened: Instant, now: Instant) -> u64 {
+    u64::try_from(now.saturating_duration_since(opened).as_millis()).unwrap_or(ASKED - 2).saturating_add(1)
+}

@@ -1,0 +1,237 @@
+//! One pass over a JSON text (RFC 8259), without a stack of calls however it is nested: says that it is JSON, and where
+//! the values are that somebody asks for. Nothing is decoded or copied on the way.
+
+use std::ops::Range;
+
+/// How many bytes of a text are looked at together.
+const BLOCK_BYTES: usize = 32;
+
+/// A place in a JSON text.
+pub(super) struct Scan<'a> {
+    text: &'a str,
+    at: usize,
+    /// What closes the arrays and objects that are open.
+    open: Vec<u8>,
+}
+
+/// A text as it is written, without its quotes.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Written<'a> {
+    pub(super) raw: &'a str,
+    /// Whether it stands for another text than it looks like.
+    pub(super) is_escaped: bool,
+}
+
+impl<'a> Scan<'a> {
+    pub(super) fn new(text: &'a str) -> Self {
+        Self { text, at: 0, open: Vec::new() }
+    }
+
+    /// The next byte that is no white space; it is not stepped over.
+    pub(super) fn next(&mut self) -> Option<u8> {
+        loop {
+            match self.here()? {
+                b' ' | b'\n' | b'\t' | b'\r' => self.at += 1,
+                byte => return Some(byte),
+            }
+        }
+    }
+
+    /// Steps over one value and gives its text; `None` when it is no value.
+    pub(super) fn value(&mut self) -> Option<&'a str> {
+        let outside = self.open.len();
+        self.text_of(|scan| {
+            while scan.opens()? || scan.goes_on(outside)? {}
+            Some(())
+        })
+    }
+
+    /// The text that `step` steps over.
+    pub(super) fn text_of(&mut self, step: impl FnOnce(&mut Self) -> Option<()>) -> Option<&'a str> {
+        let range = self.range_of(step)?;
+        self.text.get(range)
+    }
+
+    /// Where that text is.
+    pub(super) fn range_of(&mut self, step: impl FnOnce(&mut Self) -> Option<()>) -> Option<Range<usize>> {
+        self.next()?;
+        let from = self.at;
+        step(self)?;
+        Some(from..self.at)
+    }
+
+    /// Steps over the object that is next. Each of its members' names is handed to `take`, which steps over the value.
+    pub(super) fn members(
+        &mut self,
+        mut take: impl FnMut(&mut Self, Written<'a>) -> Option<()>,
+    ) -> Option<()> {
+        self.list(b'{', |scan| {
+            let name = scan.name()?;
+            take(scan, name)
+        })
+    }
+
+    /// Steps over the array that is next; `take` steps over each of its elements.
+    pub(super) fn elements(&mut self, take: impl FnMut(&mut Self) -> Option<()>) -> Option<()> {
+        self.list(b'[', take)
+    }
+
+    fn list(&mut self, open: u8, mut take: impl FnMut(&mut Self) -> Option<()>) -> Option<()> {
+        self.step(open)?;
+        if self.next()? == closing(open) {
+            self.at += 1;
+            return Some(());
+        }
+        loop {
+            take(self)?;
+            match self.next()? {
+                b',' => self.at += 1,
+                byte => return (byte == closing(open)).then(|| self.at += 1),
+            }
+        }
+    }
+
+    /// Steps over what a value begins with. Whether there is more of it: it is an array or an object, and not empty.
+    fn opens(&mut self) -> Option<bool> {
+        match self.next()? {
+            open @ (b'{' | b'[') => {
+                self.at += 1;
+                let close = closing(open);
+                if self.next()? == close {
+                    self.at += 1;
+                    return Some(false);
+                }
+                self.open.push(close);
+                self.name_in(close)?;
+                return Some(true);
+            }
+            b'"' => drop(self.written()?),
+            b'n' => self.word("null")?,
+            b't' => self.word("true")?,
+            b'f' => self.word("false")?,
+            _ => self.number()?,
+        }
+        Some(false)
+    }
+
+    /// Behind a value: closes what ends here, until only `outside` are open. Whether another value follows before that.
+    fn goes_on(&mut self, outside: usize) -> Option<bool> {
+        while self.open.len() > outside {
+            let (close, byte) = (*self.open.last()?, self.next()?);
+            self.at += 1;
+            if byte == close {
+                self.open.pop();
+            } else if byte == b',' {
+                self.name_in(close)?;
+                return Some(true);
+            } else {
+                return None;
+            }
+        }
+        Some(false)
+    }
+
+    /// In an object a name is before each value.
+    fn name_in(&mut self, close: u8) -> Option<()> {
+        if close == b'}' { self.name().map(drop) } else { Some(()) }
+    }
+
+    fn name(&mut self) -> Option<Written<'a>> {
+        let name = self.written()?;
+        self.step(b':')?;
+        Some(name)
+    }
+
+    fn written(&mut self) -> Option<Written<'a>> {
+        self.step(b'"')?;
+        let (from, mut is_escaped) = (self.at, false);
+        loop {
+            self.at += plain_n(self.text.as_bytes().get(self.at..)?);
+            match self.here()? {
+                b'"' => {
+                    let raw = self.text.get(from..self.at)?;
+                    self.at += 1;
+                    return Some(Written { raw, is_escaped });
+                }
+                b'\\' => {
+                    is_escaped = true;
+                    self.escape()?;
+                }
+                _ => return None,
+            }
+        }
+    }
+
+    /// What it stands for is nobody's business here, so half a surrogate pair passes.
+    fn escape(&mut self) -> Option<()> {
+        let rest = self.text.as_bytes().get(self.at + 1..)?;
+        self.at += match rest {
+            [b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't', ..] => 2,
+            [b'u', a, b, c, d, ..] if [a, b, c, d].into_iter().all(u8::is_ascii_hexdigit) => 6,
+            _ => return None,
+        };
+        Some(())
+    }
+
+    fn word(&mut self, word: &str) -> Option<()> {
+        self.text.get(self.at..)?.starts_with(word).then(|| self.at += word.len())
+    }
+
+    fn number(&mut self) -> Option<()> {
+        self.at += usize::from(self.is(b'-'));
+        // A number that goes on behind a leading nought is none, and nothing else may follow a value either.
+        if self.is(b'0') {
+            self.at += 1;
+        } else {
+            self.digits()?;
+        }
+        if self.is(b'.') {
+            self.at += 1;
+            self.digits()?;
+        }
+        if self.is(b'e') || self.is(b'E') {
+            self.at += 1;
+            self.at += usize::from(self.is(b'+') || self.is(b'-'));
+            self.digits()?;
+        }
+        Some(())
+    }
+
+    /// One at least.
+    fn digits(&mut self) -> Option<()> {
+        let from = self.at;
+        while self.here().is_some_and(|byte| byte.is_ascii_digit()) {
+            self.at += 1;
+        }
+        (self.at > from).then_some(())
+    }
+
+    /// Steps over `byte`, which must be next.
+    fn step(&mut self, byte: u8) -> Option<()> {
+        (self.next()? == byte).then(|| self.at += 1)
+    }
+
+    fn is(&self, byte: u8) -> bool {
+        self.here() == Some(byte)
+    }
+
+    fn here(&self) -> Option<u8> {
+        self.text.as_bytes().get(self.at).copied()
+    }
+}
+
+/// In ASCII a brace or bracket is closed by the one two places on.
+fn closing(open: u8) -> u8 {
+    open + 2
+}
+
+/// How many bytes from here on are a text's own: up to a quote, an escape, or what no text may hold.
+fn plain_n(rest: &[u8]) -> usize {
+    let is_other = |byte: &u8| *byte == b'"' || *byte == b'\\' || *byte < b' ';
+    // All of a block at a time and nothing decided between its bytes, so that the compiler looks at them at once.
+    let is_plain = |block: &&[u8; BLOCK_BYTES]| !block.iter().fold(false, |any, byte| any | is_other(byte));
+    let blocks_n = rest.as_chunks::<BLOCK_BYTES>().0.iter().take_while(is_plain).count();
+    let plain_n = blocks_n * BLOCK_BYTES;
+    let tail = rest.get(plain_n..).unwrap_or_default();
+    plain_n + tail.iter().position(is_other).unwrap_or(tail.len())
+}

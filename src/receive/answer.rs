@@ -1,0 +1,113 @@
+//! What the sender hears when its request was believed: our JSON, or what its kind wants to hear.
+
+use std::borrow::Cow;
+
+use crate::admit::{Admitted, Entry};
+use crate::json::push_text;
+use crate::spec::AnswerSpec;
+use crate::types::Outcome;
+use crate::verify::Reply;
+
+/// An answer, before it is HTTP.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Answer {
+    /// The strongest of the request's events; `None` when there was nothing to admit (a challenge, an
+    /// empty batch).
+    pub outcome: Option<Outcome>,
+    /// Whether the sender is ours and is to hear 409.
+    pub is_conflict_told: bool,
+    /// The status, where it is not told a conflict.
+    pub status: u16,
+    /// Headers besides the content type.
+    pub headers: Vec<(String, String)>,
+    /// The body and its content type.
+    pub body: String,
+    /// The body's content type.
+    pub content_type: Cow<'static, str>,
+}
+
+impl Answer {
+    pub(super) fn to_handshake(reply: Reply) -> Self {
+        Self {
+            outcome: None,
+            is_conflict_told: false,
+            status: reply.status,
+            headers: reply.headers,
+            body: reply.body,
+            content_type: Cow::Owned(reply.content_type),
+        }
+    }
+
+    pub(super) fn of(entry: &Entry, own: Option<&AnswerSpec>, admitted: &Admitted) -> Self {
+        let outcome = Outcome::strongest(admitted.events.iter().map(|(_, outcome)| *outcome));
+        let is_conflict_told = entry.is_first_party && outcome == Some(Outcome::Conflict);
+        let (status, body, content_type) = match own {
+            Some(own) if !is_conflict_told => {
+                (own.status, own.body.clone(), Cow::Owned(own.content_type.clone()))
+            }
+            _ => (200, body_of(outcome, admitted), Cow::Borrowed("application/json")),
+        };
+        Self { outcome, is_conflict_told, status, headers: Vec::new(), body, content_type }
+    }
+}
+
+fn body_of(outcome: Option<Outcome>, admitted: &Admitted) -> String {
+    let word = outcome.map_or("none", Outcome::as_str);
+    // The words take less than what is not in the ids.
+    let ids_n: usize = admitted.events.iter().map(|(id, _)| id.len()).sum();
+    let mut body = String::with_capacity(48 * (admitted.events.len() + 1) + ids_n);
+    match admitted.events.as_slice() {
+        [(event_id, _)] => push_event(&mut body, event_id, word),
+        events => {
+            body.push_str("{\"events\":");
+            for (n, (event_id, outcome)) in events.iter().enumerate() {
+                body.push(if n == 0 { '[' } else { ',' });
+                push_event(&mut body, event_id, outcome.as_str());
+            }
+            body.push_str(if events.is_empty() { "[]" } else { "]" });
+            body.push_str(",\"outcome\":\"");
+            body.push_str(word);
+            body.push_str("\"}");
+        }
+    }
+    body
+}
+
+/// `outcome` is one of our words, which needs no escape.
+fn push_event(body: &mut String, event_id: &str, outcome: &str) {
+    body.push_str("{\"event_id\":");
+    push_text(body, event_id);
+    body.push_str(",\"outcome\":\"");
+    body.push_str(outcome);
+    body.push_str("\"}");
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn the_body_is_json_of_what_became_of_each_event() {
+        #[track_caller]
+        fn check(events: &[(&str, Outcome)], want: &serde_json::Value) {
+            let events = events.iter().map(|(id, outcome)| ((*id).to_owned(), *outcome)).collect();
+            let admitted = Admitted { events };
+            let outcome = Outcome::strongest(admitted.events.iter().map(|(_, outcome)| *outcome));
+            assert_eq!(body_of(outcome, &admitted), want.to_string());
+        }
+        check(&[], &json!({ "events": [], "outcome": "none" }));
+        check(&[("a\"b", Outcome::Accepted)], &json!({ "event_id": "a\"b", "outcome": "accepted" }));
+        check(
+            &[("1", Outcome::Duplicate), ("é", Outcome::Accepted)],
+            &json!({
+                "events": [
+                    { "event_id": "1", "outcome": "duplicate" },
+                    { "event_id": "é", "outcome": "accepted" },
+                ],
+                "outcome": "accepted",
+            }),
+        );
+    }
+}

@@ -1,0 +1,76 @@
+//! How many requests of a provider ended how: `hooklatch_requests_total`, by handles that are made once, because looking one
+//! up by its labels costs more than all else that is counted of a request.
+
+use std::sync::OnceLock;
+
+use metrics::Counter;
+
+use crate::types::{Name, Outcome};
+
+/// Number of ways in which a request ends.
+const ENDS_N: usize = Outcome::ALL.len() + 3;
+
+/// How a request ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum End {
+    /// With this outcome.
+    Admitted(Outcome),
+    /// Answered, and nothing was there to admit.
+    Nothing,
+    /// Not believed.
+    Rejected,
+    /// Nobody can say yet; its sender may send it again.
+    Unavailable,
+}
+
+impl End {
+    /// Of an answer.
+    pub(super) fn of(outcome: Option<Outcome>) -> Self {
+        outcome.map_or(Self::Nothing, Self::Admitted)
+    }
+
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Admitted(outcome) => outcome.as_str(),
+            Self::Nothing => "none",
+            Self::Rejected => "rejected",
+            Self::Unavailable => "unavailable",
+        }
+    }
+
+    fn place(self) -> usize {
+        match self {
+            Self::Nothing => 0,
+            Self::Rejected => 1,
+            Self::Unavailable => 2,
+            Self::Admitted(outcome) => 3 + outcome as usize,
+        }
+    }
+}
+
+/// The counters of one provider. One that never counted is not shown.
+#[derive(Default)]
+pub(super) struct Counts([OnceLock<Counter>; ENDS_N]);
+
+impl Counts {
+    /// One more request of `provider` ended so.
+    pub(super) fn count(&self, provider: &Name, end: End) {
+        let Some(counter) = self.0.get(end.place()) else { return };
+        let made = || metrics::counter!("hooklatch_requests_total", "provider" => provider.to_string(), "outcome" => end.as_str());
+        counter.get_or_init(made).increment(1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_end_has_a_place_of_its_own() {
+        let others = [End::Nothing, End::Rejected, End::Unavailable];
+        let ends = others.into_iter().chain(Outcome::ALL.iter().map(|outcome| End::Admitted(*outcome)));
+        let mut places: Vec<usize> = ends.map(End::place).collect();
+        places.sort_unstable();
+        assert_eq!(places, (0..ENDS_N).collect::<Vec<_>>());
+    }
+}

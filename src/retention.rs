@@ -1,0 +1,261 @@
+//! Carries out `[retention]`: rounds over everything that is kept, in small batches whose size follows how long they take,
+//! with pauses between, so that admission hardly notices. One node at a time.
+
+mod pace;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::time::Instant;
+use tracing::{info, warn};
+
+use crate::config::RetentionConfig;
+use crate::store::{Cuts, Place, PrunedKind, Store, StoreError};
+use crate::types::{Clock, UnixMs};
+use pace::Pace;
+
+const DAY_MS: i64 = 86_400_000;
+/// How long this node may go on after its last word before another one may take over. Milliseconds.
+const LEASE_MS: i64 = 60_000;
+/// Tables that have to be looked through to find what is old are, so often. Milliseconds.
+const LOOKED_THROUGH_MS: i64 = DAY_MS;
+/// How often ids are walked from the low end again, for those that something needed when they were passed. Milliseconds.
+const FROM_BELOW_MS: i64 = 7 * DAY_MS;
+/// What is overdue for longer says that pruning does not keep up. Milliseconds.
+const LATE_MS: i64 = DAY_MS;
+
+/// What one round came to.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Round {
+    /// Rows by table, in the order in which they went.
+    pub(crate) pruned: BTreeMap<PrunedKind, u64>,
+    /// Whether another node prunes.
+    pub(crate) is_anothers: bool,
+    /// Whether it was stopped before its end.
+    pub(crate) is_stopped: bool,
+}
+
+impl Round {
+    /// How many rows of a kind of thing went.
+    pub(crate) fn rows_n(&self, kind: PrunedKind) -> u64 {
+        self.pruned.get(&kind).copied().unwrap_or_default()
+    }
+}
+
+/// Prunes, or counts what would go.
+pub(crate) struct Pruner {
+    store: Store,
+    clock: Clock,
+    config: RetentionConfig,
+    /// What this node is called in its lease.
+    node: String,
+    /// Whether nothing is deleted.
+    is_dry: bool,
+    looked_through_at_ms: Option<UnixMs>,
+    pace: Pace,
+}
+
+/// How a walk ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Walked {
+    /// At its end, from where the next one may go on.
+    To(i64),
+    /// Because of the stop.
+    Stopped,
+    /// Because another node prunes.
+    Anothers,
+}
+
+impl Pruner {
+    /// Prunes as `config` says, or, if it is dry, counts.
+    pub(crate) fn new(store: Store, clock: Clock, config: RetentionConfig, is_dry: bool) -> Self {
+        let node = format!("{}-{:08x}", std::process::id(), fastrand::u32(..));
+        Self { store, clock, config, node, is_dry, looked_through_at_ms: None, pace: Pace::default() }
+    }
+
+    /// A round every so often until the stop.
+    pub(crate) async fn run(&mut self, mut stop: watch::Receiver<bool>) {
+        let every = Duration::from_millis(self.config.every_ms);
+        while !*stop.borrow() {
+            drop(tokio::time::timeout(every, stop.changed()).await);
+            if *stop.borrow() {
+                return;
+            }
+            let started = Instant::now();
+            match self.round(&mut stop, |_, _| {}).await {
+                Ok(round) if round.is_anothers => {}
+                Ok(round) => {
+                    let rows_n: u64 = round.pruned.values().sum();
+                    metrics::gauge!("hooklatch_prune_round_seconds").set(started.elapsed().as_secs_f64());
+                    if rows_n > 0 {
+                        info!(rows_n, took_s = started.elapsed().as_secs(), "pruned what is old");
+                    }
+                }
+                Err(error) => warn!(%error, "could not prune what is old; it is tried again"),
+            }
+        }
+    }
+
+    /// One round over everything. `told` hears of each batch that something went of.
+    pub(crate) async fn round(
+        &mut self,
+        stop: &mut watch::Receiver<bool>,
+        mut told: impl FnMut(PrunedKind, u64),
+    ) -> Result<Round, StoreError> {
+        let now_ms = self.clock.now_ms();
+        let mut round = Round::default();
+        if !self.is_dry && !self.store.prune_begin(&self.node, now_ms, LEASE_MS).await? {
+            return Ok(Round { is_anothers: true, ..round });
+        }
+        let cuts = self.cuts(now_ms);
+        let is_looked_through =
+            self.looked_through_at_ms.is_none_or(|at_ms| now_ms.saturating_sub(at_ms) >= LOOKED_THROUGH_MS);
+        for kind in PrunedKind::ALL.iter().copied() {
+            if kind.is_looked_through() && !is_looked_through {
+                continue;
+            }
+            let walked = match kind {
+                PrunedKind::Ids => self.ids(&cuts, now_ms, stop, &mut round, &mut told).await?,
+                _ => self.walk((kind, &cuts, 0), Place::default(), stop, &mut round, &mut told).await?,
+            };
+            match walked {
+                Walked::To(_) => {}
+                Walked::Stopped => return Ok(Round { is_stopped: true, ..round }),
+                Walked::Anothers => return Ok(Round { is_anothers: true, ..round }),
+            }
+        }
+        if is_looked_through {
+            self.looked_through_at_ms = Some(now_ms);
+        }
+        while !self.is_dry && !*stop.borrow() {
+            let started = Instant::now();
+            if !self.store.prune_reclaim().await? {
+                break;
+            }
+            self.pace.rest(started.elapsed(), 0, stop).await;
+        }
+        Ok(round)
+    }
+
+    /// Ids, those that are kept equally long together, each from where the last walk ended.
+    async fn ids(
+        &mut self,
+        cuts: &Cuts,
+        now_ms: UnixMs,
+        stop: &mut watch::Receiver<bool>,
+        round: &mut Round,
+        told: &mut impl FnMut(PrunedKind, u64),
+    ) -> Result<Walked, StoreError> {
+        let all: BTreeSet<UnixMs> = cuts.ids_of.values().copied().chain([cuts.ids_ms]).collect();
+        let mut walked = Walked::To(0);
+        for cut_ms in all {
+            let days = u32::try_from((now_ms - cut_ms) / DAY_MS).unwrap_or(u32::MAX);
+            let mark = if self.is_dry { None } else { self.store.prune_mark(days).await? };
+            let mark = mark.filter(|(_, begun_at_ms)| now_ms.saturating_sub(*begun_at_ms) < FROM_BELOW_MS);
+            let (event_seq, begun_at_ms) = mark.unwrap_or((0, now_ms));
+            let work = (PrunedKind::Ids, cuts, cut_ms);
+            walked = self.walk(work, Place::after(event_seq), stop, round, told).await?;
+            match walked {
+                Walked::To(end) if !self.is_dry => {
+                    self.store.prune_mark_set(days, end, begun_at_ms).await?;
+                }
+                Walked::To(_) => {}
+                Walked::Stopped | Walked::Anothers => break,
+            }
+        }
+        Ok(walked)
+    }
+
+    /// All of one kind of thing that is old, from `from` on.
+    async fn walk(
+        &mut self,
+        (kind, cuts, ids_cut_ms): (PrunedKind, &Cuts, UnixMs),
+        mut from: Place,
+        stop: &mut watch::Receiver<bool>,
+        round: &mut Round,
+        told: &mut impl FnMut(PrunedKind, u64),
+    ) -> Result<Walked, StoreError> {
+        let lag = metrics::gauge!("hooklatch_prune_lag_seconds", "table" => kind.table());
+        let rows = metrics::counter!("hooklatch_pruned_rows_total", "table" => kind.table());
+        loop {
+            if *stop.borrow() {
+                return Ok(Walked::Stopped);
+            }
+            // Tables whose rows are found by their age cannot be counted part by part.
+            let rows_n =
+                if self.is_dry && kind.is_small() { i32::MAX.unsigned_abs() } else { self.pace.rows_n() };
+            let found = self.store.prune_look(kind, cuts, ids_cut_ms, &from, rows_n).await?;
+            let started = Instant::now();
+            let (mut overdue_ms, mut gone_n) = (0, 0);
+            if !found.is_empty() {
+                let gone = if self.is_dry {
+                    Some(self.store.prune_count(kind, &found).await?)
+                } else {
+                    let now_ms = self.clock.now_ms();
+                    self.store.prune_delete(kind, &found, &self.node, now_ms, LEASE_MS).await?
+                };
+                let Some(rows_n) = gone else { return Ok(Walked::Anothers) };
+                gone_n = rows_n;
+                if gone_n > 0 {
+                    *round.pruned.entry(kind).or_default() += gone_n;
+                    overdue_ms = found.overdue_ms();
+                    told(kind, gone_n);
+                }
+                if !self.is_dry {
+                    self.pace.took(started.elapsed());
+                    rows.increment(gone_n);
+                    lag.set(seconds(overdue_ms));
+                }
+            }
+            // Of the small ones a next look begins at the low end again: not if this one was of no use.
+            let is_useless = kind.is_small() && gone_n == 0;
+            let Some(next) = found.next.filter(|_| !is_useless) else { break };
+            from = next;
+            if !self.is_dry {
+                self.late(kind, overdue_ms);
+                self.pace.rest(started.elapsed(), overdue_ms, stop).await;
+            }
+        }
+        if !self.is_dry {
+            lag.set(0.0);
+        }
+        Ok(Walked::To(from.number()))
+    }
+
+    /// Says, once in a while, that it does not keep up.
+    fn late(&mut self, kind: PrunedKind, overdue_ms: i64) {
+        if overdue_ms > LATE_MS && self.pace.is_to_be_told() {
+            warn!(
+                table = kind.table(),
+                overdue_h = overdue_ms / 3_600_000,
+                "pruning is behind: what goes now should have gone long ago"
+            );
+        }
+    }
+
+    /// What is older than its window may go.
+    fn cuts(&self, now_ms: UnixMs) -> Cuts {
+        let config = &self.config;
+        let cut = |days: u32| now_ms.saturating_sub(i64::from(days) * DAY_MS);
+        let of = |name: &crate::types::Name| (name.clone(), cut(config.ids_days_for(name)));
+        Cuts {
+            bodies_ms: cut(config.bodies_days),
+            attempts_ms: cut(config.attempts_days),
+            messages_ms: cut(config.messages_days),
+            ids_ms: cut(config.ids_days_unknown()),
+            ids_of: config.ids_of.keys().map(of).collect(),
+            lanes_ms: cut(config.lanes_days),
+            rejections_ms: cut(config.rejections_days),
+            secret_uses_ms: cut(config.secret_uses_days),
+            taught_ms: cut(config.taught_days),
+            answers_ms: cut(config.answers_days),
+            audit_ms: cut(config.audit_days),
+        }
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a gauge")]
+fn seconds(ms: i64) -> f64 {
+    ms as f64 / 1_000.0
+}

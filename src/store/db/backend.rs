@@ -1,0 +1,306 @@
+//! The database, whichever it is: who gets which connection, and what is asked of it as a whole.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::time::Duration;
+
+use sqlx::PgConnection;
+
+use super::limit::{OPERATION_LIMIT, PROBE_LIMIT, limited, whole};
+use super::migrations::{self, Migration};
+use super::opening::is_postgres;
+use super::pool::{Held, Trust};
+use super::postgres::{self, IS_WRITABLE, Postgres};
+use super::sqlite::{self, Sqlite, SqliteSession};
+use super::tx::TxKind;
+use super::warnings::refused_with_warning;
+use super::{DbError, DbResult, Door, PostgresSettings, SchemaState, StoreError, StoreSettings, Tx};
+use crate::types::UnixMs;
+
+/// How long operations under way have to end when the store is closed.
+const CLOSE_LIMIT: Duration = Duration::from_secs(3);
+
+/// The database. Cloning is cheap and shares the connections.
+#[derive(Clone)]
+pub(in crate::store) enum Backend {
+    /// A file.
+    Sqlite(Sqlite),
+    /// A server.
+    Postgres(Postgres),
+}
+
+/// What a connection is wanted for. SQLite has one writer, whoever it is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::store) enum Place {
+    /// Reading, by the program itself.
+    Reader,
+    /// Writing, and handlers.
+    Writer,
+    /// Claims, extensions and settlements of messages.
+    Worker,
+    /// What people look at.
+    People,
+    /// What people decide: on SQLite the writer.
+    Deciding,
+}
+
+/// A connection of either database in the hands of one operation. Dropping it closes it.
+pub(in crate::store) enum Hand {
+    Sqlite(Held<SqliteSession>),
+    Postgres(Held<PgConnection>),
+}
+
+impl Hand {
+    pub(in crate::store) fn door(&mut self) -> DbResult<Door<'_>> {
+        match self {
+            Self::Sqlite(held) => held.door(),
+            Self::Postgres(held) => held.door(),
+        }
+    }
+
+    /// Gives it back after a statement by itself, unless its answer says nothing about the state it is in.
+    pub(in crate::store) fn give_back_after<T>(self, answer: DbResult<T>) -> DbResult<T> {
+        match self {
+            Self::Sqlite(held) => held.give_back_after(answer),
+            Self::Postgres(held) => held.give_back_after(answer),
+        }
+    }
+}
+
+/// Work that borrows what it works with.
+pub(in crate::store) type Working<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+impl Backend {
+    /// Connects, and refuses a database that could lose what it confirmed.
+    pub(in crate::store) async fn open(
+        settings: &StoreSettings,
+        more: &PostgresSettings,
+    ) -> Result<Self, StoreError> {
+        let url = &settings.url;
+        if is_postgres(url) {
+            return postgres::open(url, settings.connections_n, more).await.map(Self::Postgres);
+        }
+        if url.starts_with("sqlite:") {
+            return sqlite::open(url, settings.connections_n).await.map(Self::Sqlite);
+        }
+        Err(StoreError::Refused("database url must start with `sqlite:` or `postgres:`".to_owned()))
+    }
+
+    /// What is known of the database by all its connections.
+    pub(in crate::store) fn trust(&self) -> &Trust {
+        match self {
+            Self::Sqlite(db) => db.writer().trust(),
+            Self::Postgres(db) => db.writer().trust(),
+        }
+    }
+
+    /// An operation that the database was not there for makes the next [`Backend::probe`] look closer.
+    pub(in crate::store) fn note<T>(&self, answer: &Result<T, StoreError>) {
+        if matches!(answer, Err(StoreError::Unavailable { .. } | StoreError::CommitUnknown { .. })) {
+            self.trust().doubt();
+        }
+    }
+
+    /// How many transactions of handlers there may be at once, so that connections are left for everything else.
+    pub(in crate::store) fn handlers_n(&self) -> usize {
+        match self {
+            Self::Sqlite(_) => 1,
+            Self::Postgres(db) => db.handlers_n(),
+        }
+    }
+
+    /// `sqlite` or `postgres`.
+    pub(in crate::store) fn dialect(&self) -> &'static str {
+        match self {
+            Self::Sqlite(_) => "sqlite",
+            Self::Postgres(_) => "postgres",
+        }
+    }
+
+    /// A connection for one operation.
+    pub(in crate::store) async fn take(&self, place: Place) -> DbResult<Hand> {
+        match self {
+            Self::Sqlite(db) => {
+                let pool = match place {
+                    Place::Reader => db.reader(),
+                    Place::People => db.people(),
+                    Place::Writer | Place::Worker | Place::Deciding => db.writer(),
+                };
+                pool.take().await.map(Hand::Sqlite)
+            }
+            Self::Postgres(db) => pool_of(db, place).take().await.map(Hand::Postgres),
+        }
+    }
+
+    /// Opens a transaction that writes. To be called where nobody drops it: it is rolled back then, with its
+    /// connection.
+    pub(in crate::store) async fn begin(&self, op: &'static str, place: Place) -> Result<Tx, StoreError> {
+        let kind = match self {
+            Self::Sqlite(db) => db.writer().begin().await.map(TxKind::Sqlite),
+            Self::Postgres(db) => {
+                pool_of(db, place).begin().await.map(|held| TxKind::Postgres(held, db.tidy()))
+            }
+        };
+        kind.map(Tx::new).map_err(|source| StoreError::from_db(op, source))
+    }
+
+    /// One statement by itself, or several that only read: to its end, whoever asked, within a limit.
+    pub(in crate::store) async fn alone<T: Send + 'static>(
+        &self,
+        op: &'static str,
+        place: Place,
+        work: impl for<'a> FnOnce(Door<'a>) -> Working<'a, DbResult<T>> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let backend = self.clone();
+        whole(op, OPERATION_LIMIT, async move {
+            let answer = async {
+                let mut hand = backend.take(place).await?;
+                let answer = refused_with_warning(work(hand.door()?)).await;
+                hand.give_back_after(answer)
+            };
+            let answer = answer.await.map_err(|source| StoreError::from_db(op, source));
+            backend.note(&answer);
+            answer
+        })
+        .await
+    }
+
+    /// Statements that belong together, the same way: one transaction.
+    pub(in crate::store) async fn together<T: Send + 'static>(
+        &self,
+        op: &'static str,
+        place: Place,
+        work: impl for<'a> FnOnce(Door<'a>) -> Working<'a, DbResult<T>> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        self.within(op, place, move |tx| {
+            Box::pin(async move {
+                let answer = match tx.door() {
+                    Ok(door) => work(door).await,
+                    Err(error) => Err(error),
+                };
+                tx.noted(op, answer)
+            })
+        })
+        .await
+    }
+
+    /// The same with the transaction in hand.
+    pub(in crate::store) async fn within<T: Send + 'static>(
+        &self,
+        op: &'static str,
+        place: Place,
+        work: impl for<'a> FnOnce(&'a mut Tx) -> Working<'a, Result<T, StoreError>> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let backend = self.clone();
+        whole(op, OPERATION_LIMIT, async move {
+            let mut tx = backend.begin(op, place).await?;
+            let answer = work(&mut tx).await;
+            let answer = tx.end(answer).await;
+            backend.note(&answer);
+            answer
+        })
+        .await
+    }
+
+    /// Brings the schema up to date; gives back the versions that were applied now.
+    pub(in crate::store) async fn migrate(&self, all: &[Migration]) -> Result<Vec<i64>, StoreError> {
+        let before = self.schema_version().await?;
+        match self {
+            Self::Sqlite(db) => migrations::on_sqlite(db, all).await,
+            Self::Postgres(db) => migrations::on_postgres(db, all).await,
+        }
+        .map_err(|source| StoreError::from_db("migrate", source))?;
+        let after = self.schema_version().await?;
+        Ok((before + 1..=after).collect())
+    }
+
+    /// Whether a binary that wants `all` may run on the schema.
+    pub(in crate::store) async fn schema_state(&self, all: &[Migration]) -> Result<SchemaState, StoreError> {
+        let found = self.schema_version().await?;
+        let floor = self
+            .alone("schema_floor", Place::Writer, |mut door| {
+                Box::pin(async move { migrations::schema_floor(&mut door).await })
+            })
+            .await?;
+        Ok(SchemaState::of(found, floor.unwrap_or(found), migrations::latest(all)))
+    }
+
+    async fn schema_version(&self) -> Result<i64, StoreError> {
+        self.alone("schema_version", Place::Writer, |mut door| {
+            Box::pin(async move { migrations::schema_version(&mut door).await })
+        })
+        .await
+    }
+
+    /// Whether admission would work: a transaction that may write can be opened where admission opens its own. After
+    /// anything went wrong a row is written, and its commit awaited, before the answer is yes again. Answers within 2 s.
+    pub(in crate::store) async fn probe(&self) -> Result<(), StoreError> {
+        let backend = self.clone();
+        whole("probe", PROBE_LIMIT, async move {
+            let is_doubted = backend.trust().is_doubted();
+            let mut tx = backend.begin("probe", Place::Writer).await?;
+            let answer = match tx.door() {
+                Ok(mut door) => probe(&mut door, is_doubted).await,
+                Err(error) => Err(error),
+            };
+            let answer = tx.noted("probe", answer);
+            if is_doubted {
+                tx.end(answer).await?;
+                backend.trust().restore();
+                return Ok(());
+            }
+            answer?;
+            tx.roll_back().await
+        })
+        .await
+    }
+
+    /// The database's clock minus ours; 0 where they are the same clock. Milliseconds.
+    pub(in crate::store) async fn clock_offset_ms(&self, now_ms: UnixMs) -> Result<i64, StoreError> {
+        if matches!(self, Self::Sqlite(_)) {
+            return Ok(0);
+        }
+        let there_ms = self
+            .alone("clock_offset_ms", Place::Reader, |mut door| {
+                Box::pin(
+                    async move { door.fetch_one("SELECT {clock_ms} AS now_ms", &[]).await?.int("now_ms") },
+                )
+            })
+            .await?;
+        Ok(there_ms.saturating_sub(now_ms))
+    }
+
+    /// Closes every connection, after what runs on them; within seconds, whatever the database does.
+    pub(in crate::store) async fn close(&self) {
+        match self {
+            Self::Sqlite(db) => db.close(CLOSE_LIMIT).await,
+            Self::Postgres(db) => db.close(CLOSE_LIMIT).await,
+        }
+    }
+}
+
+fn pool_of(db: &Postgres, place: Place) -> &super::pool::Pool<PgConnection> {
+    match place {
+        Place::Reader => db.reader(),
+        Place::Writer => db.writer(),
+        Place::Worker => db.worker(),
+        Place::People | Place::Deciding => db.people(),
+    }
+}
+
+/// Whether this transaction may write; with `is_written`, something is, as it was.
+async fn probe(door: &mut Door<'_>, is_written: bool) -> DbResult<()> {
+    if !door.is_postgres() {
+        // That the transaction could be opened says that it may write. A row that stays as it was is not written, and
+        // nobody else uses this number of the file's header.
+        let sql = format!("PRAGMA user_version = {}", fastrand::i32(1..));
+        return if is_written { limited(door.batch(sql)).await } else { Ok(()) };
+    }
+    if !door.fetch_one(IS_WRITABLE, &[]).await?.is_true("is_writable")? {
+        return Err(DbError::lost("this server takes no writes, or waits for no standby"));
+    }
+    if is_written {
+        door.execute("UPDATE installation SET created_at_ms = created_at_ms", &[]).await?;
+    }
+    Ok(())
+}

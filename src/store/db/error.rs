@@ -1,0 +1,256 @@
+//! What a database or its driver says, in words that name no driver.
+
+use std::error::Error;
+use std::fmt;
+use std::time::Duration;
+
+/// Why a statement, or a connection, did not do what it was asked. `Display` is what the database or its driver says.
+#[derive(Debug)]
+pub struct DbError {
+    kind: Kind,
+    /// SQLSTATE, or SQLite's extended result code as a number.
+    code: Option<String>,
+    source: Box<dyn Error + Send + Sync>,
+}
+
+/// Sorted by what is known of the connection, and by whether the same may work later.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// The database's own word on a statement; its code says what.
+    Answer,
+    /// A row that must be there is not.
+    Vanished,
+    /// What it answered is not what was expected.
+    Odd,
+    /// What it was to be asked could not be said.
+    Unsaid,
+    /// A transaction that must be open is not.
+    NoTransaction,
+    /// Nobody knows what state the connection is in, or there is none.
+    Lost,
+}
+
+/// What an error says about the statement.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::store) enum Verdict {
+    /// The database refused this very statement.
+    Refused,
+    /// It was given up for another transaction.
+    Conflict,
+    /// It waited too long for another transaction.
+    Locked,
+    /// A row that must be there is not: somebody deleted it in between.
+    Vanished,
+    /// It may work later, and nobody can say when.
+    Away,
+}
+
+impl DbError {
+    /// Nothing came within `limit`.
+    pub(crate) fn no_answer(limit: Duration) -> Self {
+        Self::lost(format!("no answer within {} s", limit.as_secs()))
+    }
+
+    /// The row that must be there is not.
+    pub(crate) fn vanished() -> Self {
+        Self::of(Kind::Vanished, "a row that must be there is not")
+    }
+
+    /// A cell holds what nobody writes there, or is not there at all.
+    pub(crate) fn decode(column: &str, value: impl fmt::Display) -> Self {
+        Self::of(Kind::Odd, format!("column `{column}` holds {value}"))
+    }
+
+    /// The connection can only be closed, or there is none.
+    pub(in crate::store) fn lost(why: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        Self::of(Kind::Lost, why)
+    }
+
+    /// No transaction is open where one must be.
+    pub(in crate::store) fn no_transaction() -> Self {
+        Self::of(Kind::NoTransaction, "the transaction has ended already")
+    }
+
+    /// The statement is none for this database, or its values are none for the statement.
+    pub(in crate::store) fn unsaid(why: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        Self::of(Kind::Unsaid, why)
+    }
+
+    fn of(kind: Kind, source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        Self { kind, code: None, source: source.into() }
+    }
+
+    /// SQLSTATE of PostgreSQL (five characters), or SQLite's extended result code (one to four digits); `None` when it
+    /// was not the database that spoke.
+    pub fn code(&self) -> Option<&str> {
+        self.code.as_deref()
+    }
+
+    /// Whether it is about a transaction that has ended, or a savepoint of one.
+    pub(in crate::store) fn is_of_no_transaction(&self) -> bool {
+        // SQLite has one code for every statement that makes no sense.
+        self.kind == Kind::NoTransaction || matches!(self.code(), Some("25P01" | "3B001" | "1"))
+    }
+
+    /// Whether it is the database's verdict on a statement, or on what it answered, after which its connection is as
+    /// good as before. Not so: no answer, a server that stops or only reads, a disk that fails.
+    pub(in crate::store) fn is_verdict(&self) -> bool {
+        let Some(code) = self.code() else {
+            return matches!(self.kind, Kind::Vanished | Kind::Odd | Kind::NoTransaction);
+        };
+        if let Some(number) = of_sqlite(code) {
+            // NOMEM, READONLY, INTERRUPT, IOERR, CORRUPT, FULL, CANTOPEN, PROTOCOL, NOTADB.
+            return !matches!(number & 0xff, 7..=11 | 13..=15 | 26);
+        }
+        // PostgreSQL: connection, the operator's doing, its system, a bug of its own; read-only; time-outs that end a
+        // session.
+        let classes = ["08", "57", "58", "XX"];
+        // The last two: the session knows other prepared statements than the driver thinks.
+        let codes = ["25006", "25P03", "40003", "26000", "42P05"];
+        !classes.iter().any(|class| code.starts_with(class)) && !codes.contains(&code)
+    }
+
+    pub(in crate::store) fn verdict(&self) -> Verdict {
+        let Some(code) = self.code() else {
+            return match self.kind {
+                Kind::Vanished => Verdict::Vanished,
+                Kind::Odd | Kind::Unsaid | Kind::NoTransaction => Verdict::Refused,
+                Kind::Answer | Kind::Lost => Verdict::Away,
+            };
+        };
+        match of_sqlite(code) {
+            // The primary code: BUSY, LOCKED, READONLY, INTERRUPT, IOERR, FULL, CANTOPEN.
+            Some(number) => match number & 0xff {
+                5 | 6 | 8 | 9 | 10 | 13 | 14 => Verdict::Away,
+                _ => Verdict::Refused,
+            },
+            None => of_sqlstate(code),
+        }
+    }
+}
+
+/// SQLite's codes have at most four digits; PostgreSQL's have five characters.
+fn of_sqlite(code: &str) -> Option<u32> {
+    code.parse().ok().filter(|_| code.len() < 5)
+}
+
+/// PostgreSQL's five characters.
+fn of_sqlstate(code: &str) -> Verdict {
+    match code {
+        "40001" | "40P01" => Verdict::Conflict,
+        "55P03" => Verdict::Locked,
+        // A message beyond what the protocol takes: too large, whatever the class says.
+        "08P01" => Verdict::Refused,
+        "25006" | "25P03" | "40003" => Verdict::Away,
+        _ if ["08", "53", "57", "58"].iter().any(|class| code.starts_with(class)) => Verdict::Away,
+        _ => Verdict::Refused,
+    }
+}
+
+impl fmt::Display for DbError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.source, f)
+    }
+}
+
+impl Error for DbError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        self.source.source()
+    }
+}
+
+impl From<sqlx::Error> for DbError {
+    fn from(error: sqlx::Error) -> Self {
+        let code = error.as_database_error().and_then(sqlx::error::DatabaseError::code);
+        if let Some(code) = code.map(std::borrow::Cow::into_owned) {
+            return Self { kind: Kind::Answer, code: Some(code), source: error.into() };
+        }
+        let kind = match &error {
+            sqlx::Error::RowNotFound => Kind::Vanished,
+            sqlx::Error::ColumnDecode { .. }
+            | sqlx::Error::ColumnIndexOutOfBounds { .. }
+            | sqlx::Error::ColumnNotFound(_)
+            | sqlx::Error::Decode(_) => Kind::Odd,
+            sqlx::Error::Encode(_) | sqlx::Error::InvalidArgument(_) => Kind::Unsaid,
+            _ => Kind::Lost,
+        };
+        Self::of(kind, error)
+    }
+}
+
+impl From<rusqlite::Error> for DbError {
+    fn from(error: rusqlite::Error) -> Self {
+        use rusqlite::Error as E;
+        let kind = match &error {
+            E::SqliteFailure(code, _) | E::SqlInputError { error: code, .. } => {
+                let code = Some(code.extended_code.to_string());
+                return Self { kind: Kind::Answer, code, source: error.into() };
+            }
+            E::QueryReturnedNoRows => Kind::Vanished,
+            E::FromSqlConversionFailure(..)
+            | E::IntegralValueOutOfRange(..)
+            | E::Utf8Error(..)
+            | E::InvalidColumnIndex(_)
+            | E::InvalidColumnName(_)
+            | E::InvalidColumnType(..)
+            | E::QueryReturnedMoreThanOneRow
+            | E::StatementChangedRows(_)
+            | E::ExecuteReturnedResults => Kind::Odd,
+            E::NulError(_)
+            | E::InvalidParameterName(_)
+            | E::ToSqlConversionFailure(_)
+            | E::InvalidQuery
+            | E::MultipleStatement
+            | E::InvalidParameterCount(..) => Kind::Unsaid,
+            _ => Kind::Lost,
+        };
+        Self::of(kind, error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn coded(code: &str) -> DbError {
+        DbError { kind: Kind::Answer, code: Some(code.to_owned()), source: "x".into() }
+    }
+
+    #[test]
+    fn an_error_is_sorted_by_what_it_says_of_statement_and_connection() {
+        for (code, verdict, is_verdict) in [
+            ("1", Verdict::Refused, true),
+            ("5", Verdict::Away, true),
+            ("8", Verdict::Away, false),
+            ("9", Verdict::Away, false),
+            ("13", Verdict::Away, false),
+            ("2067", Verdict::Refused, true),
+            ("266", Verdict::Away, false),
+            ("23505", Verdict::Refused, true),
+            ("40001", Verdict::Conflict, true),
+            ("40P01", Verdict::Conflict, true),
+            ("55P03", Verdict::Locked, true),
+            ("08006", Verdict::Away, false),
+            ("57P01", Verdict::Away, false),
+            ("53300", Verdict::Away, true),
+            ("25006", Verdict::Away, false),
+            ("26000", Verdict::Refused, false),
+            ("08P01", Verdict::Refused, false),
+        ] {
+            let error = coded(code);
+            assert_eq!((error.verdict(), error.is_verdict()), (verdict, is_verdict), "{code}");
+        }
+        let wordless = [
+            (DbError::vanished(), Verdict::Vanished, true),
+            (DbError::decode("state", "`x`"), Verdict::Refused, true),
+            (DbError::no_answer(Duration::from_secs(5)), Verdict::Away, false),
+            (DbError::no_transaction(), Verdict::Refused, true),
+            (sqlx::Error::RowNotFound.into(), Verdict::Vanished, true),
+            (sqlx::Error::PoolClosed.into(), Verdict::Away, false),
+            (rusqlite::Error::QueryReturnedNoRows.into(), Verdict::Vanished, true),
+        ];
+        for (error, verdict, is_verdict) in wordless {
+            assert_eq!((error.verdict(), error.is_verdict()), (verdict, is_verdict), "{error}");
+        }
+    }
+}

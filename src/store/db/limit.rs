@@ -1,0 +1,42 @@
+//! Each operation runs to its end in a task of its own, and not for ever.
+//!
+//! Whoever asks may go away at any time: a stranger who hangs up, an operator's curl that gives up, a time-out. The
+//! operation does not notice. What the database does not answer in time is given up here, in one place, and its
+//! connection with it (`pool.rs`).
+
+use std::future::Future;
+use std::time::Duration;
+
+use tokio::time::timeout;
+
+use super::{DbError, DbResult, StoreError};
+
+/// How long a statement may take: above PostgreSQL's `lock_timeout` and SQLite's `busy_timeout` (2 s each), below a
+/// third of the 15 s within which a database that fell silent has to be found again.
+pub(in crate::store) const STATEMENT_LIMIT: Duration = Duration::from_secs(5);
+/// How long a whole operation may take: a place, a connection and its statements.
+pub(in crate::store) const OPERATION_LIMIT: Duration = Duration::from_secs(12);
+/// How long the question may take whether writes work; a node is told apart from a healthy one within 5 s.
+pub(in crate::store) const PROBE_LIMIT: Duration = Duration::from_secs(2);
+
+/// Runs `work` in a task of its own, for `limit` at most.
+#[expect(clippy::disallowed_methods, reason = "ends by itself within its limit, whoever asked for it")]
+pub(in crate::store) async fn whole<T: Send + 'static>(
+    op: &'static str,
+    limit: Duration,
+    work: impl Future<Output = Result<T, StoreError>> + Send + 'static,
+) -> Result<T, StoreError> {
+    match tokio::spawn(timeout(limit, work)).await {
+        Ok(Ok(answer)) => answer,
+        Ok(Err(_)) => Err(StoreError::silent(op, limit)),
+        Err(error) => {
+            let why = format!("operation ended badly: {error}");
+            Err(StoreError::Unavailable { op, source: DbError::lost(why) })
+        }
+    }
+}
+
+/// One statement, for [`STATEMENT_LIMIT`] at most. Its connection must be closed after a time-out.
+pub(in crate::store) async fn limited<T>(work: impl Future<Output = DbResult<T>>) -> DbResult<T> {
+    timeout(STATEMENT_LIMIT, work).await.unwrap_or_else(|_| Err(DbError::no_answer(STATEMENT_LIMIT)))
+}

@@ -1,0 +1,336 @@
+//! Migrations: equal numbers and names in both databases, forward only, and how they are applied.
+//!
+//! To add one: a file of the next number in both folders of `migrations/`, and one line here. One that only expands
+//! (new tables, columns that are null or have a default) lets older binaries run beside it. One that takes away what an
+//! older binary uses says so in its own text: `UPDATE schema_floor SET version = N`.
+//!
+//! Each is one transaction, all or nothing. What a transaction cannot do (`CREATE INDEX CONCURRENTLY`) is a migration of
+//! its own, [`Migration::outside`]. What has to be done to every row of a large table is a [`Migration::filling`] after a
+//! migration that expands: a statement for some rows at a time, each in a transaction of its own, while others write.
+
+use std::time::{Duration, Instant};
+
+use tracing::info;
+
+use super::postgres::Postgres;
+use super::sqlite::Sqlite;
+use super::{DbError, DbResult, Door, Session};
+
+/// One step of the schema.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::store) struct Migration {
+    version: i64,
+    name: &'static str,
+    sqlite: &'static str,
+    postgres: &'static str,
+    is_outside: bool,
+    filling: Option<&'static str>,
+}
+
+/// In the order of their numbers.
+pub(in crate::store) const ALL: &[Migration] = &[];
+
+/// Held by the node that migrates, until its transaction ends. Any number that nobody else uses in this database.
+const LOCK: i64 = 0x686f_6f6b_6c61_7463;
+/// How long a node waits for another one's migration, or for a table that somebody holds. Each try waits as long as
+/// the session's `lock_timeout` lets it.
+const WAIT_MAX: Duration = Duration::from_mins(5);
+/// Most rows of one transaction of a filling.
+const FILLED_N_MAX: i64 = 1_000;
+
+const TABLE: &str = "CREATE TABLE IF NOT EXISTS schema_migrations (
+    version BIGINT PRIMARY KEY,
+    name TEXT NOT NULL,
+    applied_at_ms BIGINT NOT NULL,
+    filled_at_ms BIGINT
+)";
+
+impl Migration {
+    /// `version` is one more than that of the one before.
+    pub(in crate::store) const fn new(
+        version: i64,
+        name: &'static str,
+        sqlite: &'static str,
+        postgres: &'static str,
+    ) -> Self {
+        Self { version, name, sqlite, postgres, is_outside: false, filling: None }
+    }
+
+    /// Outside of any transaction, statement by statement; each ends with `;` at the end of a line. Whatever happens in the
+    /// middle, all of it is done again, so each has to bear that: `DROP INDEX CONCURRENTLY IF EXISTS` comes before
+    /// `CREATE INDEX CONCURRENTLY`.
+    #[must_use]
+    pub(in crate::store) const fn outside(mut self) -> Self {
+        self.is_outside = true;
+        self
+    }
+
+    /// After it, `sql` (for both databases, `$1` is how many rows at most) is repeated until it changes nothing, each time
+    /// in a transaction of its own.
+    #[must_use]
+    pub(in crate::store) const fn filling(mut self, sql: &'static str) -> Self {
+        self.filling = Some(sql);
+        self
+    }
+}
+
+/// The version that `all` comes to; 0 is an empty database.
+pub(in crate::store) fn latest(all: &[Migration]) -> i64 {
+    all.last().map_or(0, |last| last.version)
+}
+
+/// Applies what is missing. Takes as long as it takes.
+pub(super) async fn on_sqlite(db: &Sqlite, all: &[Migration]) -> DbResult<()> {
+    let mut held = db.writer().take().await?;
+    let answer = match held.session() {
+        Ok(session) => apply_all(session, None, all).await,
+        Err(error) => Err(error),
+    };
+    held.give_back_after(answer)
+}
+
+/// Applies what is missing. One node does it; the others wait and find it done.
+pub(super) async fn on_postgres(db: &Postgres, all: &[Migration]) -> DbResult<()> {
+    let started = Instant::now();
+    loop {
+        match on_postgres_once(db, all).await {
+            // Somebody else held what we wanted.
+            Err(error) if matches!(error.code(), Some("55P03" | "40P01")) && started.elapsed() < WAIT_MAX => {
+                info!(
+                    waited_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or_default(),
+                    waits_max_ms = u64::try_from(WAIT_MAX.as_millis()).unwrap_or_default(),
+                    "another node migrates the database, or somebody holds its tables; waiting"
+                );
+            }
+            done => return done,
+        }
+    }
+}
+
+async fn on_postgres_once(db: &Postgres, all: &[Migration]) -> DbResult<()> {
+    // A connection of its own, which ends whatever happened: a migration takes longer than any other statement.
+    let mut session = db.alone().await?;
+    let found = schema_version(&mut session.door()).await?;
+    let is_guarded = all.iter().any(|one| one.is_outside && one.version > found);
+    let mut guard = if is_guarded { Some(db.alone().await?) } else { None };
+    apply_all(&mut session, guard.as_mut(), all).await?;
+    Session::close(session).await;
+    Ok(())
+}
+
+/// With `guard`, a second session that holds the lock where `session` is outside of a transaction; SQLite's only writer
+/// needs none.
+async fn apply_all<S: Session>(
+    session: &mut S,
+    mut guard: Option<&mut S>,
+    all: &[Migration],
+) -> DbResult<()> {
+    for one in all {
+        let state = state(&mut session.door(), one).await?;
+        if state == State::Missing {
+            match (&mut guard, one.is_outside) {
+                (_, false) => in_transaction(session, async |door| within(door, one).await).await?,
+                (None, true) => outside(&mut session.door(), one).await?,
+                (Some(guard), true) => {
+                    let work = async |door: &mut Door<'_>| {
+                        // It idles for as long as the other works.
+                        door.batch("SET LOCAL idle_in_transaction_session_timeout = 0").await?;
+                        match self::state(door, one).await? {
+                            State::Missing => outside(&mut session.door(), one).await,
+                            State::Unfilled | State::Done => Ok(()),
+                        }
+                    };
+                    in_transaction(*guard, work).await?;
+                }
+            }
+        }
+        if let (Some(sql), State::Missing | State::Unfilled) = (one.filling, state) {
+            fill(session, one, sql).await?;
+        }
+    }
+    Ok(())
+}
+
+/// Runs `work` in a transaction that nobody else migrates beside.
+async fn in_transaction<S: Session, T>(
+    session: &mut S,
+    work: impl AsyncFnOnce(&mut Door<'_>) -> DbResult<T>,
+) -> DbResult<T> {
+    session.begin().await?;
+    let mut door = session.door();
+    let locked = if door.is_postgres() {
+        door.fetch("SELECT pg_advisory_xact_lock($1)", &[LOCK.into()]).await.map(drop)
+    } else {
+        Ok(())
+    };
+    let answer = match locked {
+        Ok(()) => work(&mut door).await,
+        Err(error) => Err(error),
+    };
+    match answer {
+        Ok(value) => session.commit().await.map(|()| value),
+        Err(error) => {
+            // Its own error is the one to report.
+            drop(session.roll_back().await);
+            Err(error)
+        }
+    }
+}
+
+async fn within(door: &mut Door<'_>, one: &Migration) -> DbResult<()> {
+    // Another node may have been first.
+    if state(door, one).await? != State::Missing {
+        return Ok(());
+    }
+    door.batch(one.text(door)).await?;
+    note(door, one).await
+}
+
+async fn outside(door: &mut Door<'_>, one: &Migration) -> DbResult<()> {
+    for statement in one.text(door).split(";\n") {
+        door.batch(statement).await?;
+    }
+    note(door, one).await
+}
+
+async fn fill<S: Session>(session: &mut S, one: &Migration, sql: &'static str) -> DbResult<()> {
+    let (mut filled_n, started) = (0, Instant::now());
+    loop {
+        let changed_n =
+            in_transaction(session, async |door| door.execute(sql, &[FILLED_N_MAX.into()]).await).await?;
+        filled_n += changed_n;
+        if changed_n == 0 {
+            break;
+        }
+    }
+    let mut door = session.door();
+    door.execute(
+        "UPDATE schema_migrations SET filled_at_ms = applied_at_ms WHERE version = $1",
+        &[one.version.into()],
+    )
+    .await?;
+    let took_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or_default();
+    info!(version = one.version, rows = filled_n, took_ms, "filled the rows of a migration");
+    Ok(())
+}
+
+impl Migration {
+    fn text(&self, door: &Door<'_>) -> &'static str {
+        if door.is_postgres() { self.postgres } else { self.sqlite }
+    }
+}
+
+/// Keeps in mind that it was applied.
+async fn note(door: &mut Door<'_>, one: &Migration) -> DbResult<()> {
+    let now = if door.is_postgres() {
+        "SELECT {clock_ms} AS now_ms"
+    } else {
+        "SELECT CAST(strftime('%s', 'now') AS INTEGER) * 1000 AS now_ms"
+    };
+    let now_ms = door.fetch_one(now, &[]).await?.int("now_ms")?;
+    let filled_at_ms = one.filling.is_none().then_some(now_ms);
+    let values = [one.version.into(), one.name.into(), now_ms.into(), filled_at_ms.into()];
+    let sql = "INSERT INTO schema_migrations (version, name, applied_at_ms, filled_at_ms)
+               VALUES ($1, $2, $3, $4) ON CONFLICT (version) DO NOTHING";
+    door.batch(TABLE).await?;
+    door.execute(sql, &values).await.map(drop)
+}
+
+/// How far one migration is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    Missing,
+    Unfilled,
+    Done,
+}
+
+async fn state(door: &mut Door<'_>, one: &Migration) -> DbResult<State> {
+    if !is_there(door, "schema_migrations").await? {
+        return Ok(State::Missing);
+    }
+    let sql = "SELECT filled_at_ms FROM schema_migrations WHERE version = $1";
+    Ok(match door.fetch_optional(sql, &[one.version.into()]).await? {
+        None => State::Missing,
+        Some(row) if one.filling.is_some() && row.int_or_null("filled_at_ms")?.is_none() => State::Unfilled,
+        Some(_) => State::Done,
+    })
+}
+
+async fn is_there(door: &mut Door<'_>, table: &'static str) -> DbResult<bool> {
+    let sql = if door.is_postgres() {
+        "SELECT to_regclass($1) IS NOT NULL AS is_there"
+    } else {
+        "SELECT COUNT(*) AS is_there FROM sqlite_schema WHERE name = $1"
+    };
+    door.fetch_one(sql, &[table.into()]).await?.is_true("is_there")
+}
+
+/// The newest migration that was applied; 0 when there is none.
+pub(super) async fn schema_version(door: &mut Door<'_>) -> DbResult<i64> {
+    if !is_there(door, "schema_migrations").await? {
+        return Ok(0);
+    }
+    let sql = "SELECT COALESCE(MAX(version), 0) AS version FROM schema_migrations";
+    door.fetch_one(sql, &[]).await?.int("version")
+}
+
+/// The oldest version that a binary may want; `None` in an empty database.
+pub(super) async fn schema_floor(door: &mut Door<'_>) -> DbResult<Option<i64>> {
+    if !is_there(door, "schema_floor").await? {
+        return Ok(None);
+    }
+    let row = door.fetch_optional("SELECT version FROM schema_floor", &[]).await?;
+    row.map(|row| row.int("version")).transpose()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::db::sqlite::opened;
+
+    const TABLE: &str = "CREATE TABLE t (n BIGINT, doubled BIGINT);
+        WITH RECURSIVE c (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c WHERE n < 2500) INSERT INTO t (n) SELECT n FROM c;";
+    const FIRST: Migration = Migration::new(1, "first", TABLE, "");
+    const SECOND: Migration =
+        Migration::new(2, "second", "CREATE INDEX i ON t (n);\n-- done\n", "").outside();
+    const THIRD: Migration = Migration::new(3, "third", "SELECT 1", "")
+        .filling("UPDATE t SET doubled = 2 * n WHERE n IN (SELECT n FROM t WHERE doubled IS NULL LIMIT $1)");
+    const BROKEN: Migration = Migration::new(4, "broken", "CREATE TABLE u (n BIGINT); NONSENSE", "");
+
+    async fn number(db: &Sqlite, sql: &'static str) -> i64 {
+        let mut held = db.reader().take().await.unwrap();
+        let row = held.door().unwrap().fetch_one(sql, &[]).await;
+        held.give_back_after(row).unwrap().int("n").unwrap()
+    }
+
+    #[tokio::test]
+    async fn what_is_missing_is_applied_once_and_all_or_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let db = opened(&folder).await;
+        for all in [&[FIRST][..], &[FIRST, SECOND, THIRD], &[FIRST, SECOND, THIRD]] {
+            on_sqlite(&db, all).await.unwrap();
+            assert_eq!(number(&db, "SELECT MAX(version) AS n FROM schema_migrations").await, latest(all));
+        }
+        assert_eq!(number(&db, "SELECT COUNT(*) AS n FROM t WHERE doubled = 2 * n").await, 2_500);
+        assert_eq!(
+            number(&db, "SELECT COUNT(*) AS n FROM schema_migrations WHERE filled_at_ms IS NULL").await,
+            0
+        );
+        on_sqlite(&db, &[FIRST, SECOND, THIRD, BROKEN]).await.unwrap_err();
+        assert_eq!(number(&db, "SELECT COUNT(*) AS n FROM sqlite_schema WHERE name = 'u'").await, 0);
+        assert_eq!(number(&db, "SELECT COUNT(*) AS n FROM schema_migrations").await, 3);
+    }
+
+    #[tokio::test]
+    async fn a_filling_that_was_cut_off_goes_on() {
+        let folder = tempfile::tempdir().unwrap();
+        let db = opened(&folder).await;
+        on_sqlite(&db, &[FIRST, SECOND, THIRD]).await.unwrap();
+        let mut held = db.writer().take().await.unwrap();
+        let cut = "UPDATE t SET doubled = NULL WHERE n > 2000; UPDATE schema_migrations SET filled_at_ms = NULL WHERE version = 3";
+        held.door().unwrap().batch(cut).await.unwrap();
+        held.give_back();
+        on_sqlite(&db, &[FIRST, SECOND, THIRD]).await.unwrap();
+        assert_eq!(number(&db, "SELECT COUNT(*) AS n FROM t WHERE doubled IS NULL").await, 0);
+    }
+}

@@ -1,0 +1,80 @@
+//! What there is to know of a database before it is opened, and how a start waits for it.
+
+use std::time::{Duration, Instant};
+
+use tracing::warn;
+
+use super::StoreError;
+
+/// How often a start tries again, and how often it says what it sees.
+const OPEN_EVERY: Duration = Duration::from_millis(500);
+const SAY_EVERY: Duration = Duration::from_secs(5);
+
+/// Where the database is.
+#[derive(Debug, Clone)]
+pub struct StoreSettings {
+    /// `sqlite://PATH` or `postgres://…`.
+    pub url: String,
+    /// Most connections; SQLite has one writer and this many readers.
+    pub connections_n: u32,
+}
+
+/// What stands between us and PostgreSQL.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Pooling {
+    /// Every connection is a session of its own: no pooler, or one in session mode.
+    #[default]
+    Session,
+    /// A pooler gives every transaction another session: prepared statements have to survive that, and the role
+    /// brings the settings.
+    Transaction,
+}
+
+/// What else is to be known of PostgreSQL; of no matter to SQLite.
+#[derive(Debug, Clone, Default)]
+pub struct PostgresSettings {
+    /// What stands between us and the server.
+    pub pooling: Pooling,
+    /// Whether a server that waits for no standby is refused.
+    pub is_replicated: bool,
+}
+
+impl StoreSettings {
+    /// Whether it is PostgreSQL, which may be away for a while.
+    pub fn is_postgres(&self) -> bool {
+        is_postgres(&self.url)
+    }
+}
+
+/// What `attempt` comes to, tried again for up to `wait` while the database is not available: a start may fall into a
+/// fail-over.
+pub(crate) async fn waiting<T>(
+    wait: Duration,
+    mut attempt: impl AsyncFnMut() -> Result<T, StoreError>,
+) -> Result<T, StoreError> {
+    let started = Instant::now();
+    let mut tries = tokio::time::interval(OPEN_EVERY);
+    let mut said: Option<Instant> = None;
+    loop {
+        tries.tick().await;
+        match attempt().await {
+            Err(StoreError::Unavailable { op, source }) if started.elapsed() < wait => {
+                if said.is_none_or(|at| at.elapsed() >= SAY_EVERY) {
+                    said = Some(Instant::now());
+                    warn!(
+                        op,
+                        error = %source,
+                        waited_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or_default(),
+                        waits_max_ms = u64::try_from(wait.as_millis()).unwrap_or_default(),
+                        "no PostgreSQL takes writes yet; waiting"
+                    );
+                }
+            }
+            done => return done,
+        }
+    }
+}
+
+pub(super) fn is_postgres(url: &str) -> bool {
+    url.starts_with("postgres://") || url.starts_with("postgresql://")
+}

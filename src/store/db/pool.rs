@@ -1,0 +1,258 @@
+//! The connections to one database, and the one rule about them: a connection is given back only by an operation that
+//! knows its state. Whatever else happens to it (a limit, a failed COMMIT or ROLLBACK, a caller that goes away), it is
+//! closed, and so is every other one that is older: what one of them met, they will meet.
+//!
+//! Why not the driver's pool: it asks each connection that comes back whether it is well, without a limit, and keeps
+//! its place meanwhile, so that a server which falls silent takes the places one after another
+//! (`docs/adr/0034-a-connection-belongs-to-one-operation.md`).
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::{Instant, timeout};
+
+use super::limit::limited;
+use super::{DbError, DbResult, Door, Session, StoreError};
+
+/// How long an operation waits for a place, and then for a new connection.
+const TAKE_LIMIT: Duration = Duration::from_secs(5);
+/// How long a connection that ends has for its goodbye.
+const GOODBYE_LIMIT: Duration = Duration::from_secs(1);
+/// Older connections are closed instead of used, so that a server's new settings and addresses are found.
+const AGE_MAX: Duration = Duration::from_mins(30);
+
+type Connecting<S> = Pin<Box<dyn Future<Output = DbResult<S>> + Send>>;
+
+/// Opens one connection, ready to be used.
+pub(super) type Connect<S> = Box<dyn Fn() -> Connecting<S> + Send + Sync>;
+
+/// What is known of a database by all its connections.
+#[derive(Default)]
+pub(in crate::store) struct Trust {
+    /// Raised when a connection had to be closed: those of earlier generations are no longer trusted.
+    generation: AtomicU64,
+    /// Whether something went wrong since a write was last seen to work.
+    is_doubted: AtomicBool,
+}
+
+impl Trust {
+    /// No connection that is open now is to be used again.
+    pub(in crate::store) fn withdraw(&self) {
+        self.generation.fetch_add(1, Ordering::Relaxed);
+        self.is_doubted.store(true, Ordering::Relaxed);
+    }
+
+    /// A write did not work.
+    pub(in crate::store) fn doubt(&self) {
+        self.is_doubted.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether a write has to be seen to work before it is said that writes work.
+    pub(in crate::store) fn is_doubted(&self) -> bool {
+        self.is_doubted.load(Ordering::Relaxed)
+    }
+
+    /// A write was seen to work.
+    pub(in crate::store) fn restore(&self) {
+        self.is_doubted.store(false, Ordering::Relaxed);
+    }
+}
+
+/// Connections to one database, at most so many. Cloning is cheap and shares them.
+pub(in crate::store) struct Pool<S: Session>(Arc<Shared<S>>);
+
+impl<S: Session> Clone for Pool<S> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+struct Shared<S> {
+    connect: Connect<S>,
+    places: Arc<Semaphore>,
+    places_n: u32,
+    idle: Mutex<Vec<Open<S>>>,
+    trust: Arc<Trust>,
+}
+
+struct Open<S> {
+    session: S,
+    generation: u64,
+    opened: Instant,
+}
+
+impl<S: Session> Pool<S> {
+    /// Opens nothing yet.
+    pub(super) fn new(places_n: u32, trust: Arc<Trust>, connect: Connect<S>) -> Self {
+        let places = Arc::new(Semaphore::new(places_n as usize));
+        Self(Arc::new(Shared { connect, places, places_n, idle: Mutex::default(), trust }))
+    }
+
+    pub(in crate::store) fn trust(&self) -> &Trust {
+        &self.0.trust
+    }
+
+    /// A connection for one operation, the one that was used last or a new one.
+    pub(in crate::store) async fn take(&self) -> DbResult<Held<S>> {
+        let place = timeout(TAKE_LIMIT, Arc::clone(&self.0.places).acquire_owned()).await;
+        let place = place.map_err(|_| DbError::lost("every connection is taken, for seconds"))?;
+        let place = place.map_err(|_| DbError::lost("the store is closed"))?;
+        let generation = self.0.trust.generation.load(Ordering::Relaxed);
+        loop {
+            let Some(open) = self.idle().pop() else { break };
+            if open.generation == generation && open.opened.elapsed() < AGE_MAX {
+                return Ok(Held { open: Some(open), shared: Arc::clone(&self.0), _place: place });
+            }
+            // Its place is already ours, and what it has to say interests nobody.
+            drop(open);
+        }
+        let session = timeout(TAKE_LIMIT, (self.0.connect)()).await;
+        let session = session.unwrap_or_else(|_| Err(DbError::no_answer(TAKE_LIMIT)));
+        let open = session.map(|session| Open { session, generation, opened: Instant::now() });
+        let open = open.inspect_err(|_| self.0.trust.doubt())?;
+        Ok(Held { open: Some(open), shared: Arc::clone(&self.0), _place: place })
+    }
+
+    /// Takes a connection and opens a transaction in it. A connection that cannot even begin is closed, and another
+    /// one tried: nothing has been asked yet, so nothing can happen twice.
+    pub(in crate::store) async fn begin(&self) -> DbResult<Held<S>> {
+        let mut held = self.take().await?;
+        match held.begin().await {
+            Ok(()) => return Ok(held),
+            // Another connection writes just now, say: this one is as good as before.
+            Err(error) if error.is_verdict() => {
+                held.give_back();
+                return Err(error);
+            }
+            Err(_) => drop(held),
+        }
+        let mut held = self.take().await?;
+        held.begin().await?;
+        Ok(held)
+    }
+
+    /// Gives no more connections, waits for those that are out, and closes all; not for longer than `bound`.
+    pub(super) async fn close(&self, bound: Duration) {
+        // An error means that the time is over: whoever still has one will close it.
+        drop(timeout(bound, self.0.places.acquire_many(self.0.places_n)).await);
+        self.0.places.close();
+        let idle = std::mem::take(&mut *self.idle());
+        for open in idle {
+            drop(timeout(GOODBYE_LIMIT, open.session.close()).await);
+        }
+    }
+
+    fn idle(&self) -> std::sync::MutexGuard<'_, Vec<Open<S>>> {
+        self.0.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A connection in the hands of one operation. Dropping it closes it.
+pub(in crate::store) struct Held<S: Session> {
+    /// `None` once it was given back.
+    open: Option<Open<S>>,
+    shared: Arc<Shared<S>>,
+    _place: OwnedSemaphorePermit,
+}
+
+impl<S: Session> Held<S> {
+    pub(in crate::store) fn session(&mut self) -> DbResult<&mut S> {
+        // Taken out by those functions alone that take `self`.
+        self.open
+            .as_mut()
+            .map(|open| &mut open.session)
+            .ok_or_else(|| DbError::lost("the connection is closed"))
+    }
+
+    /// For statements that both databases know.
+    pub(in crate::store) fn door(&mut self) -> DbResult<Door<'_>> {
+        self.session().map(S::door)
+    }
+
+    /// Gives it back: no answer is awaited in it. Where a transaction is open all the same, it is closed.
+    pub(in crate::store) fn give_back(mut self) {
+        let Some(open) = self.open.take() else { return };
+        if !open.session.is_in_transaction() && !open.session.is_lost() {
+            self.shared.idle.lock().unwrap_or_else(PoisonError::into_inner).push(open);
+        }
+    }
+
+    /// Gives it back after a statement by itself, unless its answer says nothing about the state it is in.
+    pub(in crate::store) fn give_back_after<T>(self, answer: DbResult<T>) -> DbResult<T> {
+        if answer.as_ref().err().is_none_or(DbError::is_verdict) {
+            self.give_back();
+        }
+        answer
+    }
+
+    /// The same after a whole operation.
+    pub(in crate::store) fn give_back_after_all<T>(
+        self,
+        answer: Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        if answer.as_ref().err().is_none_or(StoreError::is_verdict) {
+            self.give_back();
+        }
+        answer
+    }
+
+    pub(in crate::store) async fn begin(&mut self) -> DbResult<()> {
+        limited(self.session()?.begin()).await
+    }
+
+    /// Whether a transaction is open in it, as far as is known.
+    pub(in crate::store) fn is_in_transaction(&self) -> bool {
+        self.open.as_ref().is_some_and(|open| open.session.is_in_transaction())
+    }
+
+    /// Commits; [`Held::end`] must follow.
+    pub(in crate::store) async fn commit(&mut self) -> DbResult<()> {
+        limited(self.session()?.commit()).await
+    }
+
+    /// Rolls back; [`Held::end`] must follow.
+    pub(in crate::store) async fn roll_back(&mut self) -> DbResult<()> {
+        limited(self.session()?.roll_back()).await
+    }
+
+    /// Rolls back, so that nobody waits for its locks, and closes the connection.
+    pub(in crate::store) async fn roll_back_and_close(mut self) -> DbResult<()> {
+        let answer = self.roll_back().await;
+        self.close();
+        answer
+    }
+
+    /// Closes it; this says nothing about other connections.
+    pub(in crate::store) fn close(&mut self) {
+        drop(self.open.take());
+    }
+
+    /// After a commit or a rollback that came to `answer`. Whatever went wrong, the connection is closed, and the
+    /// transaction with it.
+    pub(in crate::store) fn end(mut self, answer: DbResult<()>) -> DbResult<()> {
+        match &answer {
+            Ok(()) if self.is_in_transaction() => {
+                self.close();
+                return Err(DbError::lost("another transaction than ours has ended"));
+            }
+            Ok(()) => self.give_back(),
+            // The driver may count a transaction that the database has ended, so this one is of no use any more; what
+            // is said of the transaction says nothing about other connections.
+            Err(error) if error.is_verdict() => self.close(),
+            Err(_) => drop(self),
+        }
+        answer
+    }
+}
+
+impl<S: Session> Drop for Held<S> {
+    fn drop(&mut self) {
+        if self.open.is_some() {
+            self.shared.trust.withdraw();
+        }
+    }
+}

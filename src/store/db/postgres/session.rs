@@ -1,0 +1,324 @@
+//! What a session must be like before anything is written through it: set by statements, because a pooler swallows
+//! what is asked for when connecting, and read back on every new connection, because a pooler, a role or a restart
+//! may have it otherwise.
+
+use std::time::Duration;
+
+use sqlx::postgres::PgConnectOptions;
+use sqlx::{Connection, PgConnection, Row};
+
+use super::plans::Role;
+use crate::store::db::{DbError, DbResult, Pooling, PostgresSettings};
+
+/// Longest wait for a lock. Ours is 2 s: below any sender's patience, so a wait for another node's uncommitted twin
+/// ends in 503. Milliseconds.
+const LOCK_TIMEOUT_MS_MAX: i64 = 3_000;
+/// Longest idle time inside a transaction. Ours is 30 s. Milliseconds.
+const IDLE_TIMEOUT_MS_MAX: i64 = 60_000;
+/// How long a second session may take to come about when we ask whether sessions are our own.
+const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// What we need of a session. The warning with which a commit is confirmed that no standby has must reach us.
+macro_rules! set {
+    () => {
+        "SET lock_timeout = '2s';
+SET default_transaction_isolation = 'read committed';
+SET idle_in_transaction_session_timeout = '30s';
+SET statement_timeout = 0;
+SET client_min_messages = 'warning';
+SET jit = off;"
+    };
+}
+
+/// Where the session keeps whether its server has to wait for a standby.
+macro_rules! set_replicated {
+    () => {
+        "SET hooklatch.replicated = 'on';"
+    };
+}
+
+/// Undoes, within the transaction, whatever a handler has set for it or for the session: what follows is ours. A
+/// transaction that it made read-only cannot be undone and is refused by the last one.
+macro_rules! undo {
+    () => {
+        "RESET SESSION AUTHORIZATION; RESET ROLE; RESET ALL; SET LOCAL transaction_read_only = off;
+SELECT set_config('synchronous_commit', 'on', true) WHERE current_setting('synchronous_commit') <> 'remote_apply';"
+    };
+}
+
+/// The same, and keeps it for the session, whatever the server's file says by then.
+macro_rules! redo {
+    () => {
+        concat!(
+            undo!(),
+            set!(),
+            "SELECT set_config('synchronous_commit', current_setting('synchronous_commit'), false);"
+        )
+    };
+}
+
+/// One round trip, as a simple query: it is right on any connection, whoever stands between. The last one keeps what is
+/// read back: the server's file may say something else a minute later.
+const SET: &str =
+    concat!(set!(), "SELECT set_config('synchronous_commit', current_setting('synchronous_commit'), false)");
+const SET_REPLICATED: &str = set_replicated!();
+
+/// What outlives a transaction that a handler had, committed or not: locks that it took for the session, tables and cursors
+/// of the session, channels. The last one is what servers from version 14 on were given at first.
+const LEFT: &str = "SELECT pg_advisory_unlock_all();
+DISCARD TEMP;
+CLOSE ALL;
+UNLISTEN *;
+SELECT set_config('client_connection_check_interval', '2s', false)
+    WHERE current_setting('client_connection_check_interval', true) IS NOT NULL";
+
+/// How a session is put right after a handler had it.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::store) struct Tidy {
+    /// Statements inside the handler's transaction, when it has ended well.
+    pub(in crate::store) settings: &'static str,
+    /// Statements after the transaction.
+    pub(in crate::store) session: &'static str,
+}
+
+impl Tidy {
+    pub(super) fn of(settings: &PostgresSettings) -> Self {
+        match (settings.pooling, settings.is_replicated) {
+            (Pooling::Session, false) => Self { settings: redo!(), session: LEFT },
+            (Pooling::Session, true) => Self { settings: concat!(redo!(), set_replicated!()), session: LEFT },
+            // After the transaction another session may answer, which is none of ours.
+            (Pooling::Transaction, _) => Self { settings: undo!(), session: "" },
+        }
+    }
+}
+
+/// Whether a session may write: not on a standby, not where somebody has forbidden it, and not where nobody waits for
+/// a standby any more although somebody has to.
+pub(in crate::store::db) const IS_WRITABLE: &str = "SELECT NOT pg_is_in_recovery()
+    AND NOT current_setting('transaction_read_only')::boolean
+    AND (current_setting('hooklatch.replicated', true) IS DISTINCT FROM 'on'
+         OR current_setting('synchronous_standby_names') <> '') AS is_writable";
+
+/// Every column is text, as simple queries give it; times are milliseconds.
+const READ: &str = "SELECT
+    pg_is_in_recovery()::text AS standby,
+    current_setting('transaction_read_only') AS read_only,
+    current_setting('fsync') AS fsync,
+    current_setting('full_page_writes') AS full_page_writes,
+    current_setting('synchronous_commit') AS synchronous_commit,
+    current_setting('synchronous_standby_names') AS synchronous_standby_names,
+    current_setting('client_min_messages') AS messages,
+    current_setting('default_transaction_isolation') AS isolation,
+    (extract(epoch FROM current_setting('lock_timeout')::interval) * 1000)::bigint::text AS lock_ms,
+    (extract(epoch FROM current_setting('idle_in_transaction_session_timeout')::interval) * 1000)::bigint::text
+        AS idle_ms,
+    (extract(epoch FROM current_setting('statement_timeout')::interval) * 1000)::bigint::text AS statement_ms";
+
+const NOT_KEPT: &str = "something between us and PostgreSQL does not keep what a session sets: give us a pool in session \
+    mode or none at all, or set database.pooling = \"transaction\" and read docs/postgres.md";
+
+/// What a new connection turned out to be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// To be used.
+    Fit,
+    /// A standby, or a server that takes no writes now: another host may, or this one later.
+    ReadOnly(String),
+    /// Its settings could lose or block what is written; what to do about it.
+    Unfit(String),
+}
+
+/// Sets what can be set and reads back what matters.
+pub(super) async fn prepare(
+    connection: &mut PgConnection,
+    settings: &PostgresSettings,
+    role: Role,
+) -> DbResult<Verdict> {
+    if settings.pooling == Pooling::Session {
+        sqlx::raw_sql(SET).execute(&mut *connection).await?;
+        if settings.is_replicated {
+            sqlx::raw_sql(SET_REPLICATED).execute(&mut *connection).await?;
+        }
+        // What nobody waits for any more ends soon. Servers before version 14 do not know how.
+        drop(sqlx::raw_sql("SET client_connection_check_interval = '2s'").execute(&mut *connection).await);
+    }
+    let odd_plans = role.set(&mut *connection, settings.pooling).await?;
+    let row = sqlx::raw_sql(READ).fetch_one(connection).await?;
+    let get = |name: &str| row.try_get::<String, _>(name).map_err(DbError::from);
+    let session = Session {
+        is_standby: get("standby")? == "true",
+        is_read_only: get("read_only")? == "on",
+        fsync: get("fsync")?,
+        full_page_writes: get("full_page_writes")?,
+        synchronous_commit: get("synchronous_commit")?,
+        synchronous_standby_names: get("synchronous_standby_names")?,
+        messages: get("messages")?,
+        isolation: get("isolation")?,
+        lock_ms: get("lock_ms")?.parse().unwrap_or_default(),
+        idle_ms: get("idle_ms")?.parse().unwrap_or_default(),
+        statement_ms: get("statement_ms")?.parse().unwrap_or(-1),
+    };
+    Ok(match (session.verdict(settings), odd_plans) {
+        (Verdict::Fit, Some(why)) => Verdict::Unfit(format!("{why}: {NOT_KEPT}")),
+        (verdict, _) => verdict,
+    })
+}
+
+/// What was read back.
+struct Session {
+    is_standby: bool,
+    is_read_only: bool,
+    fsync: String,
+    full_page_writes: String,
+    synchronous_commit: String,
+    synchronous_standby_names: String,
+    messages: String,
+    isolation: String,
+    lock_ms: i64,
+    idle_ms: i64,
+    statement_ms: i64,
+}
+
+impl Session {
+    fn verdict(&self, settings: &PostgresSettings) -> Verdict {
+        if self.is_standby {
+            return Verdict::ReadOnly("PostgreSQL is in recovery: a standby takes no writes".to_owned());
+        }
+        if self.is_read_only {
+            return Verdict::ReadOnly("PostgreSQL takes no writes: transaction_read_only is on".to_owned());
+        }
+        match self.loses(settings).or_else(|| self.blocks(settings.pooling)) {
+            Some(why) => Verdict::Unfit(why),
+            None => Verdict::Fit,
+        }
+    }
+
+    /// Why a confirmed commit could be lost.
+    fn loses(&self, settings: &PostgresSettings) -> Option<String> {
+        for (name, value) in [("fsync", &self.fsync), ("full_page_writes", &self.full_page_writes)] {
+            if value != "on" {
+                return Some(format!(
+                    "PostgreSQL runs with {name} = {value} and could lose confirmed events: turn it on"
+                ));
+            }
+        }
+        if !matches!(self.synchronous_commit.as_str(), "on" | "remote_apply") {
+            return Some(format!(
+                "PostgreSQL runs with synchronous_commit = {} and could lose confirmed events: set it to on, or \
+                 remote_apply, for the server, the database and the role",
+                self.synchronous_commit
+            ));
+        }
+        if self.messages == "error" {
+            return Some(
+                "client_min_messages of the session is error, and a commit that no standby has is told by a warning: \
+                 set it to warning or notice for the role"
+                    .to_owned(),
+            );
+        }
+        (settings.is_replicated && self.synchronous_standby_names.trim().is_empty()).then(|| {
+            "PostgreSQL waits for no standby: database.replicated = true wants synchronous_standby_names, because \
+             a fail-over to an asynchronous standby loses confirmed events; name a standby there, or set \
+             database.replicated = false"
+                .to_owned()
+        })
+    }
+
+    /// Which setting is not the one that we need, and who is to blame.
+    fn blocks(&self, pooling: Pooling) -> Option<String> {
+        let wrong = if !(1..=LOCK_TIMEOUT_MS_MAX).contains(&self.lock_ms) {
+            ("lock_timeout", format!("{} ms", self.lock_ms), "2s")
+        } else if self.isolation != "read committed" {
+            ("default_transaction_isolation", self.isolation.clone(), "read committed")
+        } else if !(1..=IDLE_TIMEOUT_MS_MAX).contains(&self.idle_ms) {
+            ("idle_in_transaction_session_timeout", format!("{} ms", self.idle_ms), "30s")
+        } else if self.statement_ms != 0 {
+            // It would end the wait for a synchronous standby, and the commit would be confirmed all the same.
+            ("statement_timeout", format!("{} ms", self.statement_ms), "0")
+        } else {
+            return None;
+        };
+        let (name, value, wanted) = wrong;
+        let remedy = match pooling {
+            Pooling::Session => NOT_KEPT.to_owned(),
+            Pooling::Transaction => {
+                format!(
+                    "with database.pooling = \"transaction\" the role brings it: ALTER ROLE … SET {name} = '{wanted}'"
+                )
+            }
+        };
+        Some(format!("{name} of the session is {value}, and {wanted} is needed: {remedy}"))
+    }
+}
+
+/// What is wrong with the sessions that we get, as opposed to what the config says: whether one keeps its backend
+/// while another works, and whether statements that were prepared are still there afterwards.
+///
+/// Two connections: the second one opens a transaction on the backend that the first one has just used, if it can;
+/// then the first one asks again.
+pub(super) async fn pooling_mistake(
+    first: &mut PgConnection,
+    options: &PgConnectOptions,
+    pooling: Pooling,
+) -> DbResult<Option<String>> {
+    let probe = tokio::time::timeout(PROBE_TIMEOUT, probe(first, options)).await;
+    let Ok(probe) = probe else {
+        return Ok(Some(
+            "a second session did not come about within 5 s: the pooler before PostgreSQL must hold \
+             database.connections_n sessions for each node"
+                .to_owned(),
+        ));
+    };
+    let backends = match probe {
+        Ok(backends) => backends,
+        Err(error) if is_lost_statement(&error) => {
+            return Ok(Some(
+                "the pooler before PostgreSQL shares sessions and loses prepared statements: put it into session \
+                 mode, or use PgBouncer 1.21 or later with max_prepared_statements above 0, and set \
+                 database.pooling = \"transaction\""
+                    .to_owned(),
+            ));
+        }
+        Err(error) if has_code(&error, &["08P01"]) => {
+            return Ok(Some(format!(
+                "the pooler before PostgreSQL gives us no transactions: put it into session mode ({error})"
+            )));
+        }
+        Err(error) => return Err(error),
+    };
+    let is_shared = backends.before != backends.after || backends.before == backends.other;
+    Ok((is_shared && pooling == Pooling::Session).then(|| {
+        "the pooler before PostgreSQL shares sessions (transaction mode): put it into session mode, or set \
+         database.pooling = \"transaction\" and read docs/postgres.md"
+            .to_owned()
+    }))
+}
+
+/// Which backends answered: the first connection before and during the other's transaction, and the other.
+struct Backends {
+    before: i32,
+    other: i32,
+    after: i32,
+}
+
+async fn probe(first: &mut PgConnection, options: &PgConnectOptions) -> DbResult<Backends> {
+    // Prepared under a name, as everything of ours is.
+    const WHO: &str = "SELECT pg_backend_pid()";
+    let before = sqlx::query_scalar(WHO).fetch_one(&mut *first).await?;
+    let mut second = PgConnection::connect_with(options).await?;
+    let mut tx = second.begin().await?;
+    let other = sqlx::query_scalar(WHO).fetch_one(&mut *tx).await?;
+    let after = sqlx::query_scalar(WHO).fetch_one(&mut *first).await?;
+    tx.rollback().await?;
+    second.close().await?;
+    Ok(Backends { before, other, after })
+}
+
+/// `prepared statement does not exist` or `already exists`.
+fn is_lost_statement(error: &DbError) -> bool {
+    has_code(error, &["26000", "42P05"])
+}
+
+fn has_code(error: &DbError, codes: &[&str]) -> bool {
+    error.code().is_some_and(|code| codes.contains(&code))
+}

@@ -1,0 +1,68 @@
+//! Whether a binary and a schema fit.
+
+/// Whether this binary and the database's schema fit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SchemaState {
+    /// As this binary wants it.
+    Current,
+    /// Older: migrate.
+    Behind {
+        /// What is there.
+        found: i64,
+        /// What this binary wants.
+        wanted: i64,
+    },
+    /// Newer than this binary knows, and it may run on it: everything it uses is still there.
+    Expanded {
+        /// What is there.
+        found: i64,
+        /// What this binary wants.
+        wanted: i64,
+    },
+    /// Newer than this binary knows, and not for it any more.
+    Ahead {
+        /// What is there.
+        found: i64,
+        /// What this binary wants.
+        wanted: i64,
+        /// The oldest version that a binary may want there.
+        floor: i64,
+    },
+}
+
+impl SchemaState {
+    /// Compares version numbers; 0 is an empty database. `floor` is the oldest version that a binary may want.
+    pub(in crate::store) fn of(found: i64, floor: i64, wanted: i64) -> Self {
+        match found.cmp(&wanted) {
+            std::cmp::Ordering::Equal => Self::Current,
+            std::cmp::Ordering::Less => Self::Behind { found, wanted },
+            std::cmp::Ordering::Greater if wanted >= floor => Self::Expanded { found, wanted },
+            std::cmp::Ordering::Greater => Self::Ahead { found, wanted, floor },
+        }
+    }
+
+    /// Whether this binary may run on it.
+    pub fn is_usable(self) -> bool {
+        matches!(self, Self::Current | Self::Expanded { .. })
+    }
+}
+
+impl std::fmt::Display for SchemaState {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Current => f.write_str("current"),
+            Self::Behind { found, wanted } => write!(
+                f,
+                "at version {found}, older than {wanted}: run `hooklatch migrate`, or set database.migrate = true"
+            ),
+            Self::Expanded { found, wanted } => {
+                write!(f, "at version {found}, newer than {wanted} and still fit for it")
+            }
+            Self::Ahead { found, wanted, floor } => write!(
+                f,
+                "at version {found}, which takes binaries from version {floor} on, and this one wants {wanted}: \
+                 start the Hooklatch that brought the schema there, or a later one"
+            ),
+        }
+    }
+}

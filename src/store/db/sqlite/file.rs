@@ -1,0 +1,99 @@
+//! The database's file: where it is, and that nobody else has it.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+use percent_encoding::percent_decode_str;
+
+use super::private;
+use crate::store::db::StoreError;
+
+/// File systems whose locks cannot be trusted.
+const NETWORK_FILE_SYSTEMS: [&str; 7] = ["nfs", "nfs4", "cifs", "smb3", "9p", "fuse.sshfs", "ceph"];
+
+/// The path in `sqlite://PATH` or `sqlite:PATH`, of which `%` spells what a URL cannot. An error says what is wrong.
+pub(super) fn path(url: &str) -> Result<PathBuf, String> {
+    let wrong = |why: &str| format!("database url is not an SQLite url: {why}");
+    let rest = url.strip_prefix("sqlite:").ok_or_else(|| wrong("it does not start with `sqlite:`"))?;
+    let rest = rest.strip_prefix("//").unwrap_or(rest);
+    let (name, query) = rest.split_once('?').unwrap_or((rest, ""));
+    for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+        match pair {
+            "mode=rw" | "mode=rwc" | "cache=private" => {}
+            "mode=memory" => return Err(in_memory()),
+            other => {
+                return Err(wrong(&format!("`{other}` is not for a file that is written, with one process")));
+            }
+        }
+    }
+    let name = percent_decode_str(name).decode_utf8().map_err(|_| wrong("its path is not UTF-8"))?;
+    match name.as_ref() {
+        "" => Err(wrong("it names no file")),
+        name if name.contains(":memory:") => Err(in_memory()),
+        name => Ok(PathBuf::from(name)),
+    }
+}
+
+fn in_memory() -> String {
+    "database is in memory and would lose everything: name a file".to_owned()
+}
+
+/// One process for one file: a second one would find leases of the first that it takes for dead. The lock is held until
+/// what this gives back is dropped.
+pub(super) fn locked(path: &Path) -> Result<File, StoreError> {
+    let refused = |why: String| StoreError::Refused(format!("database `{}` {why}", path.display()));
+    if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+        std::fs::create_dir_all(folder).map_err(|error| refused(format!("has no usable folder: {error}")))?;
+    }
+    if let Some(kind) = network_file_system(path) {
+        return Err(refused(format!("is on a network file system ({kind}), whose locks cannot be trusted")));
+    }
+    let file = private::options().open(private::beside(path, ".lock"));
+    let file = file.map_err(|error| refused(format!("cannot be locked: {error}")))?;
+    file.try_lock().map_err(|_| refused("is held by another process: stop that one first".to_owned()))?;
+    Ok(file)
+}
+
+/// The kind of file system `path` is on, when it is one of [`NETWORK_FILE_SYSTEMS`]. Linux only.
+fn network_file_system(path: &Path) -> Option<String> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let folder = folder.canonicalize().ok()?;
+    let mounts = std::fs::read_to_string("/proc/self/mounts").ok()?;
+    let mut best = (0, "");
+    for line in mounts.lines() {
+        let mut words = line.split(' ').skip(1);
+        let (Some(point), Some(kind)) = (words.next(), words.next()) else { continue };
+        if folder.starts_with(point) && point.len() >= best.0 {
+            best = (point.len(), kind);
+        }
+    }
+    NETWORK_FILE_SYSTEMS.contains(&best.1).then(|| best.1.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_url_names_a_file_that_stays() {
+        for (url, wanted) in [
+            ("sqlite://hooklatch.db", "hooklatch.db"),
+            ("sqlite:hooklatch.db", "hooklatch.db"),
+            ("sqlite:///var/lib/x.db", "/var/lib/x.db"),
+            ("sqlite:///a%20b%3F.db?mode=rwc", "/a b?.db"),
+        ] {
+            assert_eq!(path(url).unwrap(), Path::new(wanted), "{url}");
+        }
+        for (url, wanted) in [
+            ("sqlite://", "names no file"),
+            ("sqlite::memory:", "in memory"),
+            ("sqlite://x.db?mode=memory", "in memory"),
+            ("sqlite://x.db?mode=ro", "mode=ro"),
+            ("sqlite://x.db?cache=shared", "cache=shared"),
+            ("sqlite://%ff", "UTF-8"),
+        ] {
+            let said = path(url).unwrap_err();
+            assert!(said.contains(wanted), "{url}: {said}");
+        }
+    }
+}

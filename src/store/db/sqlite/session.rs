@@ -1,0 +1,295 @@
+//! One connection to SQLite on a thread of its own: whoever wants something of it sends work there and awaits the answer,
+//! one hop for all of it. Work that nobody waits for any more is interrupted, and its connection closed, so that it
+//! never keeps the writer's lock; a panic in it ends the connection and nothing else.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+
+use rusqlite::{Connection, InterruptHandle};
+use tokio::sync::oneshot;
+use tokio::time::timeout;
+
+use crate::store::db::limit::STATEMENT_LIMIT;
+use crate::store::db::{DbError, DbResult, Door, Session, StoreError};
+
+/// After how many steps of a statement it is asked whether somebody still waits for it: some tens of microseconds.
+const STEPS_N: i32 = 5_000;
+
+/// What a connection's thread is sent.
+enum Job {
+    /// Gives back whether the thread goes on.
+    Work(Box<dyn FnOnce(&mut Connection) -> bool + Send>),
+    /// Close the connection; drop this then.
+    Close(oneshot::Sender<()>),
+}
+
+/// One connection. Dropping it closes it.
+pub(in crate::store) struct SqliteSession {
+    jobs: Sender<Job>,
+    shared: Arc<Shared>,
+    begin: &'static str,
+}
+
+/// What both sides know.
+struct Shared {
+    interrupt: InterruptHandle,
+    /// Whether work was given up: nobody knows what it did, and what follows is not to be done.
+    is_lost: AtomicBool,
+    /// Whether a transaction was open after the last work.
+    is_in_transaction: AtomicBool,
+}
+
+impl Shared {
+    /// What runs is of no use to anybody.
+    fn lose(&self) {
+        self.is_lost.store(true, Ordering::SeqCst);
+        self.interrupt.interrupt();
+    }
+
+    fn is_lost(&self) -> bool {
+        self.is_lost.load(Ordering::SeqCst)
+    }
+}
+
+/// Loses the connection unless its answer came.
+struct Underway<'a> {
+    shared: &'a Shared,
+    is_answered: bool,
+}
+
+impl Drop for Underway<'_> {
+    fn drop(&mut self) {
+        if !self.is_answered {
+            self.shared.lose();
+        }
+    }
+}
+
+/// How far a whole transaction is: whoever leaves the first one first decides what becomes of it.
+const WORKING: u8 = 0;
+const COMMITTING: u8 = 1;
+const GIVEN_UP: u8 = 2;
+
+/// Whether a transaction under way was given up before its COMMIT; its thread asks too, just before.
+struct Stage(AtomicU8);
+
+impl Stage {
+    fn turns(&self, to: u8) -> bool {
+        self.0.compare_exchange(WORKING, to, Ordering::SeqCst, Ordering::SeqCst).is_ok()
+    }
+}
+
+/// Gives a transaction up when nobody waits for it any more.
+struct Waits(Arc<Stage>);
+
+impl Drop for Waits {
+    fn drop(&mut self) {
+        self.0.turns(GIVEN_UP);
+    }
+}
+
+impl SqliteSession {
+    /// A connection as `open` makes it, on its own thread, called `name`; `begin` is how its transactions begin.
+    pub(super) async fn open(
+        name: &str,
+        begin: &'static str,
+        open: impl FnOnce() -> DbResult<Connection> + Send + 'static,
+    ) -> DbResult<Self> {
+        let (jobs, work) = channel::<Job>();
+        let (tell, told) = oneshot::channel();
+        let body = move || {
+            let opened = catch_unwind(AssertUnwindSafe(|| {
+                open().and_then(|db| watched(&db).map(|shared| (db, shared)))
+            }));
+            match opened {
+                Ok(Ok((db, shared))) => {
+                    if tell.send(Ok(shared)).is_ok() {
+                        serve(db, &work);
+                    }
+                }
+                Ok(Err(error)) => drop(tell.send(Err(error))),
+                Err(_) => {}
+            }
+        };
+        std::thread::Builder::new().name(name.to_owned()).spawn(body).map_err(DbError::lost)?;
+        let shared = told.await.unwrap_or_else(|_| Err(ended()))?;
+        Ok(Self { jobs, shared, begin })
+    }
+
+    /// Runs `work` on the connection's thread: one hop, whatever it does there. It must not leave a statement open; a
+    /// transaction that it leaves open is seen by [`Session::is_in_transaction`].
+    ///
+    /// When this is dropped, or its time is over, before the answer is there, what runs is interrupted and the
+    /// connection lost: nothing else will be done in it, and its transaction is rolled back with it.
+    pub(in crate::store) async fn run<T: Send + 'static>(
+        &mut self,
+        work: impl FnOnce(&mut Connection) -> DbResult<T> + Send + 'static,
+    ) -> DbResult<T> {
+        if self.shared.is_lost() {
+            return Err(DbError::lost("a statement was given up in the middle, and its connection with it"));
+        }
+        self.hop(work).await
+    }
+
+    /// One whole transaction in one hop, for [`STATEMENT_LIMIT`] at most: BEGIN IMMEDIATE, `work`, COMMIT, or ROLLBACK
+    /// when `work` fails. Given up before its COMMIT it leaves nothing, and its error says so; after that it is
+    /// [`StoreError::CommitUnknown`].
+    pub(in crate::store) async fn transact<T: Send + 'static>(
+        &mut self,
+        op: &'static str,
+        work: impl FnOnce(&mut Connection) -> DbResult<T> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let stage = Arc::new(Stage(AtomicU8::new(WORKING)));
+        let waits = Waits(Arc::clone(&stage));
+        let begin = self.begin;
+        let whole = self.run(move |db| Ok(transaction(db, op, begin, &stage, work)));
+        match timeout(STATEMENT_LIMIT, whole).await {
+            Ok(Ok(answer)) => answer,
+            // Its thread is gone; perhaps in the middle of the COMMIT.
+            Ok(Err(error)) if waits.0.turns(GIVEN_UP) => Err(StoreError::from_db(op, error)),
+            Ok(Err(error)) => Err(StoreError::from_commit(error)),
+            Err(_) if waits.0.turns(GIVEN_UP) => Err(StoreError::silent(op, STATEMENT_LIMIT)),
+            Err(_) => Err(StoreError::CommitUnknown { source: DbError::no_answer(STATEMENT_LIMIT) }),
+        }
+    }
+
+    async fn hop<T: Send + 'static>(
+        &mut self,
+        work: impl FnOnce(&mut Connection) -> DbResult<T> + Send + 'static,
+    ) -> DbResult<T> {
+        let (answer, awaited) = oneshot::channel();
+        let shared = Arc::clone(&self.shared);
+        let job = Job::Work(Box::new(move |db| {
+            let done = catch_unwind(AssertUnwindSafe(|| work(db)));
+            shared.is_in_transaction.store(!db.is_autocommit(), Ordering::SeqCst);
+            let goes_on = done.is_ok();
+            if !goes_on {
+                shared.is_lost.store(true, Ordering::SeqCst);
+            }
+            // Whoever asked may have gone.
+            drop(answer.send(done.unwrap_or_else(|_| Err(DbError::lost("work on a connection panicked")))));
+            goes_on
+        }));
+        self.jobs.send(job).map_err(|_| ended())?;
+        let mut underway = Underway { shared: &self.shared, is_answered: false };
+        let done = awaited.await;
+        underway.is_answered = true;
+        done.unwrap_or_else(|_| Err(ended()))
+    }
+}
+
+fn ended() -> DbError {
+    DbError::lost("the thread of a connection has ended")
+}
+
+/// On the connection's thread, until nobody wants anything of it.
+fn serve(mut db: Connection, jobs: &Receiver<Job>) {
+    let mut goodbye = None;
+    while let Ok(job) = jobs.recv() {
+        match job {
+            Job::Work(work) => {
+                if !work(&mut db) {
+                    break;
+                }
+            }
+            Job::Close(tell) => {
+                goodbye = Some(tell);
+                break;
+            }
+        }
+    }
+    // What is open in it is rolled back.
+    drop(db);
+    drop(goodbye);
+}
+
+/// Has statements of a connection end that nobody waits for any more.
+fn watched(db: &Connection) -> DbResult<Arc<Shared>> {
+    let shared = Arc::new(Shared {
+        interrupt: db.get_interrupt_handle(),
+        is_lost: AtomicBool::new(false),
+        is_in_transaction: AtomicBool::new(false),
+    });
+    // An interrupt between two statements of one piece of work reaches neither: this one does.
+    let watch = Arc::clone(&shared);
+    db.progress_handler(STEPS_N, Some(move || watch.is_lost()))?;
+    Ok(shared)
+}
+
+/// On the connection's thread.
+fn transaction<T>(
+    db: &mut Connection,
+    op: &'static str,
+    begin: &'static str,
+    stage: &Stage,
+    work: impl FnOnce(&mut Connection) -> DbResult<T>,
+) -> Result<T, StoreError> {
+    let failed = |error: DbError| StoreError::from_db(op, error);
+    db.execute_batch(begin).map_err(|error| failed(error.into()))?;
+    let answer = catch_unwind(AssertUnwindSafe(|| work(db)));
+    let answer = answer.unwrap_or_else(|_| Err(DbError::lost("work on a connection panicked")));
+    let answer = match answer {
+        Ok(value) if stage.turns(COMMITTING) => {
+            let committed =
+                db.execute_batch("COMMIT").map_err(DbError::from).map_err(StoreError::from_commit);
+            committed.map(|()| value)
+        }
+        Ok(_) => Err(StoreError::silent(op, STATEMENT_LIMIT)),
+        Err(error) => Err(failed(error)),
+    };
+    if answer.is_err() && !db.is_autocommit() {
+        // Where that fails, the transaction is seen to be open, and its connection is closed.
+        drop(db.execute_batch("ROLLBACK"));
+    }
+    answer
+}
+
+impl Session for SqliteSession {
+    async fn begin(&mut self) -> DbResult<()> {
+        let begin = self.begin;
+        self.run(move |db| Ok(db.execute_batch(begin)?)).await
+    }
+
+    async fn commit(&mut self) -> DbResult<()> {
+        self.run(|db| {
+            if db.is_autocommit() {
+                return Err(DbError::no_transaction());
+            }
+            Ok(db.execute_batch("COMMIT")?)
+        })
+        .await
+    }
+
+    async fn roll_back(&mut self) -> DbResult<()> {
+        // Work that was given up goes before: it has been interrupted.
+        self.hop(|db| {
+            if db.is_autocommit() {
+                return Err(DbError::no_transaction());
+            }
+            Ok(db.execute_batch("ROLLBACK")?)
+        })
+        .await
+    }
+
+    fn is_in_transaction(&self) -> bool {
+        self.shared.is_in_transaction.load(Ordering::SeqCst)
+    }
+
+    fn is_lost(&self) -> bool {
+        self.shared.is_lost()
+    }
+
+    async fn close(self) {
+        let (tell, told) = oneshot::channel();
+        if self.jobs.send(Job::Close(tell)).is_ok() {
+            // An error by its nature: nothing is sent, the other end is dropped.
+            drop(told.await);
+        }
+    }
+
+    fn door(&mut self) -> Door<'_> {
+        Door::Sqlite(self)
+    }
+}

@@ -1,0 +1,76 @@
+//! Statements on SQLite: values bound by their number, rows with the names of their columns.
+
+use std::sync::Arc;
+
+use rusqlite::types::ValueRef;
+use rusqlite::{Connection, Statement};
+
+use crate::store::db::value::Cell;
+use crate::store::db::{DbError, DbResult, Row, Value};
+
+/// All rows that `sql` gives back.
+pub(in crate::store::db) fn fetch(db: &Connection, sql: &str, values: &[Value]) -> DbResult<Vec<Row>> {
+    let mut statement = db.prepare_cached(sql)?;
+    bind(&mut statement, values)?;
+    let columns: Arc<[String]> = statement.column_names().into_iter().map(str::to_owned).collect();
+    let mut found = Vec::new();
+    let mut rows = statement.raw_query();
+    while let Some(row) = rows.next()? {
+        let cells = (0..columns.len()).map(|n| row.get_ref(n).map_err(DbError::from).and_then(cell));
+        found.push(Row::new(Arc::clone(&columns), cells.collect::<DbResult<_>>()?));
+    }
+    Ok(found)
+}
+
+/// How many rows `sql` changed. Rows that it gives back are left.
+pub(in crate::store::db) fn execute(db: &Connection, sql: &str, values: &[Value]) -> DbResult<u64> {
+    let mut statement = db.prepare_cached(sql)?;
+    bind(&mut statement, values)?;
+    let before = db.total_changes();
+    let mut rows = statement.raw_query();
+    while rows.next()?.is_some() {}
+    // Those of triggers and foreign keys are none of the statement's own.
+    Ok(if db.total_changes() == before { 0 } else { db.changes() })
+}
+
+/// `$3` and `?3` are the third value, whatever comes first in the text; `?` is the next one.
+fn bind(statement: &mut Statement<'_>, values: &[Value]) -> DbResult<()> {
+    for place in 1..=statement.parameter_count() {
+        let number = match statement.parameter_name(place) {
+            Some(name) => name.get(1..).and_then(|number| number.parse().ok()),
+            None => Some(place),
+        };
+        let value = number.and_then(|number: usize| values.get(number.checked_sub(1)?));
+        let Some(value) = value else {
+            let name = statement.parameter_name(place).unwrap_or("?").to_owned();
+            return Err(DbError::unsaid(format!("`{name}` has no value: {} are given", values.len())));
+        };
+        match value {
+            Value::Int(number) => statement.raw_bind_parameter(place, number)?,
+            Value::Text(text) => statement.raw_bind_parameter(place, text)?,
+            Value::Bytes(bytes) => statement.raw_bind_parameter(place, bytes)?,
+            Value::Texts(texts) => statement.raw_bind_parameter(place, list(texts)?)?,
+            Value::Ints(numbers) => statement.raw_bind_parameter(place, list(numbers)?)?,
+        }
+    }
+    Ok(())
+}
+
+/// As `json_each` reads it.
+fn list<T: serde::Serialize>(all: &[T]) -> DbResult<String> {
+    serde_json::to_string(all).map_err(DbError::unsaid)
+}
+
+fn cell(value: ValueRef<'_>) -> DbResult<Cell> {
+    Ok(match value {
+        ValueRef::Null => Cell::Null,
+        ValueRef::Integer(number) => Cell::Int(number),
+        ValueRef::Text(bytes) => Cell::Text(
+            std::str::from_utf8(bytes)
+                .map_err(|_| DbError::decode("?", "a text that is not UTF-8"))?
+                .to_owned(),
+        ),
+        ValueRef::Blob(bytes) => Cell::Bytes(bytes.to_vec()),
+        ValueRef::Real(_) => Cell::Other("REAL".to_owned()),
+    })
+}

@@ -1,0 +1,149 @@
+//! SQL is written in PostgreSQL's words; this says it in those of each database. What SQLite says otherwise is little, and
+//! all of it is here:
+//!
+//! | PostgreSQL | SQLite |
+//! |---|---|
+//! | `= ANY($1)`, a list | `IN (SELECT value FROM json_each($1))` |
+//! | `<> ALL($1)`, a list | `NOT IN (SELECT value FROM json_each($1))` |
+//! | `LEAST(`, `GREATEST(` | `MIN(`, `MAX(` |
+//! | `FOR UPDATE`, also with `OF x` and `SKIP LOCKED` | nothing: there is one writer |
+//! | `{clock_ms}`: the database's clock, in milliseconds | the end of all time: the node's own clock goes first |
+//!
+//! Nothing inside of quotes or comments is touched. Casts are written `CAST(x AS BIGINT)`, which both know.
+
+use std::collections::HashMap;
+use std::sync::{LazyLock, PoisonError, RwLock};
+
+/// The database's own clock. In Unix milliseconds.
+const CLOCK_MS: &str = "{clock_ms}";
+const CLOCK_MS_POSTGRES: &str = "CAST(extract(epoch FROM clock_timestamp()) * 1000 AS BIGINT)";
+const CLOCK_MS_SQLITE: &str = "9223372036854775807";
+
+/// Texts by the place of the text they were made from, which never goes away.
+type Texts = RwLock<HashMap<(usize, usize), &'static str>>;
+static OF_POSTGRES: LazyLock<Texts> = LazyLock::new(Texts::default);
+static OF_SQLITE: LazyLock<Texts> = LazyLock::new(Texts::default);
+
+/// As PostgreSQL wants it.
+pub(super) fn postgres(sql: &'static str) -> &'static str {
+    if sql.contains(CLOCK_MS) { kept(&OF_POSTGRES, sql, to_postgres) } else { sql }
+}
+
+/// As SQLite wants it.
+pub(super) fn sqlite(sql: &'static str) -> &'static str {
+    kept(&OF_SQLITE, sql, to_sqlite)
+}
+
+/// Each text of the program is translated once, and its translation kept for good: there are but so many.
+fn kept(texts: &Texts, sql: &'static str, make: fn(&str) -> String) -> &'static str {
+    let place = (sql.as_ptr() as usize, sql.len());
+    if let Some(made) = texts.read().unwrap_or_else(PoisonError::into_inner).get(&place) {
+        return made;
+    }
+    let mut texts = texts.write().unwrap_or_else(PoisonError::into_inner);
+    texts.entry(place).or_insert_with(|| {
+        let made = make(sql);
+        if made == sql { sql } else { made.leak() }
+    })
+}
+
+fn to_postgres(sql: &str) -> String {
+    sql.replace(CLOCK_MS, CLOCK_MS_POSTGRES)
+}
+
+fn to_sqlite(sql: &str) -> String {
+    let mut out = String::with_capacity(sql.len() + 64);
+    let mut rest = sql;
+    // Whether a word begins here.
+    let mut is_start = true;
+    while let Some(first) = rest.chars().next() {
+        let (text, after) = untouched(rest).or_else(|| replaced(rest, is_start)).unwrap_or_else(|| {
+            let (text, after) = rest.split_at_checked(first.len_utf8()).unwrap_or((rest, ""));
+            (text.to_owned(), after)
+        });
+        is_start = !text.ends_with(is_of_word);
+        if text.is_empty() {
+            out.truncate(out.trim_end().len());
+        }
+        out.push_str(&text);
+        rest = after;
+    }
+    out
+}
+
+/// A quoted text or a comment at the beginning of `sql`, and what comes after it.
+fn untouched(sql: &str) -> Option<(String, &str)> {
+    let (open, close) = [("'", "'"), ("\"", "\""), ("/*", "*/"), ("--", "\n")]
+        .into_iter()
+        .find(|(open, _)| sql.starts_with(open))?;
+    let inside = sql.strip_prefix(open)?;
+    let (inside, after) = inside.split_once(close).unwrap_or((inside, ""));
+    Some((format!("{open}{inside}{close}"), after))
+}
+
+/// What SQLite says for the beginning of `sql`, and what comes after it.
+fn replaced(sql: &str, is_start: bool) -> Option<(String, &str)> {
+    if let Some(after) = sql.strip_prefix(CLOCK_MS) {
+        return Some((CLOCK_MS_SQLITE.to_owned(), after));
+    }
+    for (list, membership) in [("= ANY(", "IN"), ("<> ALL(", "NOT IN")] {
+        if let Some((value, after)) = sql.strip_prefix(list).and_then(|rest| rest.split_once(')')) {
+            return Some((format!("{membership} (SELECT value FROM json_each({value}))"), after));
+        }
+    }
+    if !is_start {
+        return None;
+    }
+    if let Some(after) = sql.strip_prefix("FOR UPDATE") {
+        let after = after.strip_prefix(" OF ").map_or(after, |table| table.trim_start_matches(is_of_word));
+        return Some((String::new(), after.strip_prefix(" SKIP LOCKED").unwrap_or(after)));
+    }
+    let names = [("LEAST(", "MIN("), ("GREATEST(", "MAX(")];
+    let (name, other) = names.into_iter().find(|(name, _)| sql.starts_with(name))?;
+    Some((other.to_owned(), sql.strip_prefix(name)?))
+}
+
+fn is_of_word(c: char) -> bool {
+    c.is_alphanumeric() || c == '_'
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sqlite_says_these_otherwise() {
+        for (sql, wanted) in [
+            ("SELECT 1", "SELECT 1"),
+            ("WHERE a = ANY($1) AND b = $2", "WHERE a IN (SELECT value FROM json_each($1)) AND b = $2"),
+            ("WHERE a <> ALL($12)", "WHERE a NOT IN (SELECT value FROM json_each($12))"),
+            ("LEAST(a, GREATEST(b, 1))", "MIN(a, MAX(b, 1))"),
+            ("AT_LEAST(a)", "AT_LEAST(a)"),
+            ("LIMIT $1 FOR UPDATE SKIP LOCKED)", "LIMIT $1)"),
+            ("LIMIT 1 FOR UPDATE", "LIMIT 1"),
+            ("LIMIT 1\n    FOR UPDATE SKIP LOCKED\n), x", "LIMIT 1\n), x"),
+            ("BEFORE UPDATE ON", "BEFORE UPDATE ON"),
+            ("LIMIT 1 FOR UPDATE OF q SKIP LOCKED", "LIMIT 1"),
+            ("MIN($1, {clock_ms})", "MIN($1, 9223372036854775807)"),
+            ("/* LEAST( */ 'LEAST(' \"LEAST(\" LEAST(1)", "/* LEAST( */ 'LEAST(' \"LEAST(\" MIN(1)"),
+            ("'it''s LEAST(' || é", "'it''s LEAST(' || é"),
+            ("CAST($1 AS BIGINT) -- FOR UPDATE\n", "CAST($1 AS BIGINT) -- FOR UPDATE\n"),
+        ] {
+            assert_eq!(to_sqlite(sql), wanted);
+        }
+    }
+
+    #[test]
+    fn postgres_is_told_its_clock_and_nothing_else() {
+        assert_eq!(postgres("SELECT 1 FOR UPDATE"), "SELECT 1 FOR UPDATE");
+        let wanted = "SELECT CAST(extract(epoch FROM clock_timestamp()) * 1000 AS BIGINT)";
+        assert_eq!(postgres("SELECT {clock_ms}"), wanted);
+    }
+
+    #[test]
+    fn a_text_is_translated_once() {
+        let sql = "SELECT GREATEST(1, 2)";
+        assert_eq!(sqlite(sql), "SELECT MAX(1, 2)");
+        assert_eq!(sqlite(sql).as_ptr(), sqlite(sql).as_ptr());
+    }
+}

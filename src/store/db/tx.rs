@@ -1,0 +1,285 @@
+//! The open transaction, as a transactional handler gets it: the same one that admits its event.
+
+use sqlx::PgConnection;
+
+use super::limit::limited;
+use super::pool::Held;
+use super::postgres::Tidy;
+use super::sqlite::SqliteSession;
+use super::{DbError, DbResult, Door, Row, StoreError, Value};
+
+/// An open transaction on either database. Whoever made it commits it; a handler writes through it. Dropping it rolls
+/// it back, with its connection.
+///
+/// Statements of a handler are sent as they stand, with `$1`, `$2`, … for values, which both databases understand. Do
+/// not `COMMIT` or `ROLLBACK` through it: the event's own rows are in it, and an event whose handler ended its
+/// transaction counts as failed. A statement that is given up (a time-out of the handler's own, say) ends the
+/// transaction on SQLite.
+pub struct Tx {
+    kind: TxKind,
+    /// Whether nobody knows what state the connection is in: it can only be closed.
+    is_lost: bool,
+    /// Whether a handler had it, and may have left something in its session.
+    is_used: bool,
+    /// Whether a handler was given up in the middle of what it did.
+    is_abandoned: bool,
+}
+
+pub(in crate::store) enum TxKind {
+    Sqlite(Held<SqliteSession>),
+    /// With what puts its session right after a handler.
+    Postgres(Held<PgConnection>, Tidy),
+}
+
+/// What a handler's statements stand behind. It is gone when the handler ended the transaction, on purpose or by
+/// a statement that rolls back (`INSERT OR ROLLBACK`), and cannot be released when a statement of it failed and
+/// PostgreSQL aborted the transaction, whose COMMIT would be answered with success all the same.
+const BEFORE_HANDLER: &str = "SAVEPOINT hooklatch_handler";
+const AFTER_HANDLER: &str = "RELEASE SAVEPOINT hooklatch_handler";
+
+impl Tx {
+    pub(in crate::store) fn new(kind: TxKind) -> Self {
+        Self { kind, is_lost: false, is_used: false, is_abandoned: false }
+    }
+
+    /// For statements that both databases know, each within seconds.
+    pub(in crate::store) fn door(&mut self) -> DbResult<Door<'_>> {
+        match &mut self.kind {
+            TxKind::Sqlite(held) => held.door(),
+            TxKind::Postgres(held, _) => held.door(),
+        }
+    }
+
+    pub(in crate::store) fn is_postgres(&self) -> bool {
+        matches!(self.kind, TxKind::Postgres(..))
+    }
+
+    /// Runs `work` on SQLite's thread, within seconds; an error on PostgreSQL.
+    pub(in crate::store) async fn run_sqlite<T: Send + 'static>(
+        &mut self,
+        work: impl FnOnce(&mut rusqlite::Connection) -> DbResult<T> + Send + 'static,
+    ) -> DbResult<T> {
+        match &mut self.kind {
+            TxKind::Sqlite(held) => limited(held.session()?.run(work)).await,
+            TxKind::Postgres(..) => {
+                Err(DbError::unsaid("this is for SQLite, and PostgreSQL is what there is"))
+            }
+        }
+    }
+
+    /// PostgreSQL's session; an error on SQLite. Whoever uses it sees to a limit.
+    pub(in crate::store) fn pg(&mut self) -> DbResult<&mut PgConnection> {
+        match &mut self.kind {
+            TxKind::Postgres(held, _) => held.session(),
+            TxKind::Sqlite(_) => Err(DbError::unsaid("this is for PostgreSQL, and SQLite is what there is")),
+        }
+    }
+
+    /// Passes on what a statement came to, and keeps in mind what it says of the connection.
+    pub(in crate::store) fn noted<T>(
+        &mut self,
+        op: &'static str,
+        answer: DbResult<T>,
+    ) -> Result<T, StoreError> {
+        self.is_lost |= answer.as_ref().is_err_and(|error| !error.is_verdict());
+        answer.map_err(|source| StoreError::from_db(op, source))
+    }
+
+    /// Commits; says apart what the database refused and what nobody knows.
+    pub(in crate::store) async fn commit(self) -> Result<(), StoreError> {
+        if self.is_lost || self.is_abandoned {
+            let source = DbError::lost("a statement was given up in the middle of the transaction");
+            return Err(StoreError::Unavailable { op: "commit", source });
+        }
+        match self.kind {
+            TxKind::Sqlite(mut held) => {
+                let answer = held.commit().await;
+                ended_on_sqlite(held, self.is_used, answer).await
+            }
+            TxKind::Postgres(mut held, tidy) => {
+                let answer = held.commit().await;
+                ended(held, tidy, self.is_used, answer).await
+            }
+        }
+        .map_err(StoreError::from_commit)
+    }
+
+    /// Leaves nothing behind.
+    pub(in crate::store) async fn roll_back(self) -> Result<(), StoreError> {
+        if self.is_lost {
+            return Ok(());
+        }
+        match (self.kind, self.is_abandoned) {
+            (TxKind::Sqlite(mut held), false) => {
+                let answer = held.roll_back().await;
+                ended_on_sqlite(held, self.is_used, answer).await
+            }
+            (TxKind::Postgres(mut held, tidy), false) => {
+                let answer = held.roll_back().await;
+                ended(held, tidy, self.is_used, answer).await
+            }
+            (TxKind::Sqlite(held), true) => held.roll_back_and_close().await,
+            (TxKind::Postgres(held, _), true) => held.roll_back_and_close().await,
+        }
+        .map_err(|source| StoreError::from_db("rollback", source))
+    }
+
+    /// Commits what went well and rolls back what did not.
+    pub(in crate::store) async fn end<T>(self, answer: Result<T, StoreError>) -> Result<T, StoreError> {
+        match answer {
+            Ok(value) => self.commit().await.map(|()| value),
+            Err(error) => {
+                // Its own error is the one to report.
+                drop(self.roll_back().await);
+                Err(error)
+            }
+        }
+    }
+
+    /// To be called before a handler gets this transaction.
+    pub(crate) async fn handler_begins(&mut self) -> Result<(), StoreError> {
+        self.is_used = true;
+        self.marked("handler_begins", BEFORE_HANDLER.to_owned()).await
+    }
+
+    /// To be called when a handler had this transaction, before anything else is written: an error when what the
+    /// handler left is not the transaction that it was given.
+    pub(crate) async fn handler_ended(&mut self) -> Result<(), StoreError> {
+        // One round trip for both.
+        let sql = match &self.kind {
+            TxKind::Sqlite(_) => AFTER_HANDLER.to_owned(),
+            TxKind::Postgres(_, tidy) => format!("{AFTER_HANDLER};{}", tidy.settings),
+        };
+        self.marked("handler_ended", sql).await
+    }
+
+    async fn marked(&mut self, op: &'static str, sql: String) -> Result<(), StoreError> {
+        let answer = match self.door() {
+            Ok(mut door) => limited(door.batch(sql)).await,
+            Err(error) => Err(error),
+        };
+        self.noted(op, answer)
+    }
+
+    /// To be called when a handler was given up in the middle of what it did: this is rolled back, and its connection
+    /// closed.
+    pub(crate) fn abandon(&mut self) {
+        self.is_abandoned = true;
+    }
+
+    /// Runs a statement with `$1`, `$2`, … taken from `values`; both databases understand these. Gives back
+    /// how many rows it changed.
+    pub async fn execute(&mut self, sql: &'static str, values: &[Value]) -> Result<u64, DbError> {
+        self.door()?.execute_as_is(sql, values).await
+    }
+
+    /// The same for a statement that gives back rows: all of them, in its order.
+    pub async fn fetch(&mut self, sql: &'static str, values: &[Value]) -> Result<Vec<Row>, DbError> {
+        self.door()?.fetch_as_is(sql, values).await
+    }
+
+    /// The whole number in the first column of the first row; `None` when there is no row or it is NULL.
+    pub async fn fetch_i64(&mut self, sql: &'static str, values: &[Value]) -> Result<Option<i64>, DbError> {
+        self.fetch(sql, values).await?.first().map_or(Ok(None), Row::first_int)
+    }
+
+    /// Runs several statements without values, one after the other, with a `;` between them.
+    pub async fn batch(&mut self, sql: &'static str) -> Result<(), DbError> {
+        self.door()?.batch(sql).await
+    }
+
+    /// `sqlite` or `postgres`: for statements that one of them alone has.
+    pub fn dialect(&self) -> &'static str {
+        if self.is_postgres() { "postgres" } else { "sqlite" }
+    }
+}
+
+/// Gives a session back after its transaction came to `answer`. What a handler left in it outside of the transaction goes
+/// first; a session that cannot be put right is closed, whatever became of the transaction stands.
+async fn ended(
+    mut held: Held<PgConnection>,
+    tidy: Tidy,
+    is_used: bool,
+    answer: DbResult<()>,
+) -> DbResult<()> {
+    if is_used && answer.is_ok() && !tidy.session.is_empty() {
+        let tidied = match held.door() {
+            Ok(mut door) => limited(door.batch(tidy.session)).await,
+            Err(error) => Err(error),
+        };
+        if tidied.is_err() {
+            held.close();
+        }
+    }
+    held.end(answer)
+}
+
+/// The same for SQLite, whose connections keep nothing but tables of their own.
+async fn ended_on_sqlite(mut held: Held<SqliteSession>, is_used: bool, answer: DbResult<()>) -> DbResult<()> {
+    if is_used && answer.is_ok() {
+        let left = match held.door() {
+            Ok(mut door) => door.fetch_one("SELECT COUNT(*) AS n FROM temp.sqlite_schema", &[]).await,
+            Err(error) => Err(error),
+        };
+        if !matches!(left.and_then(|row| row.int("n")), Ok(0)) {
+            held.close();
+        }
+    }
+    held.end(answer)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::db::sqlite::{Sqlite, opened};
+
+    async fn begun(db: &Sqlite) -> Tx {
+        Tx::new(TxKind::Sqlite(db.writer().begin().await.unwrap()))
+    }
+
+    #[tokio::test]
+    async fn a_handler_that_ends_its_transaction_is_found_out_and_its_connection_closed() {
+        for ends in
+            ["COMMIT", "ROLLBACK", "INSERT OR ROLLBACK INTO t (n) VALUES (1)", "RELEASE hooklatch_handler"]
+        {
+            let folder = tempfile::tempdir().unwrap();
+            let db = opened(&folder).await;
+            let mut tx = begun(&db).await;
+            tx.batch("CREATE TABLE t (n INTEGER PRIMARY KEY); INSERT INTO t (n) VALUES (1);").await.unwrap();
+            tx.commit().await.unwrap();
+            let mut tx = begun(&db).await;
+            tx.handler_begins().await.unwrap();
+            drop(tx.execute(ends, &[]).await);
+            let broken = tx.handler_ended().await.unwrap_err();
+            assert!(broken.is_of_no_transaction(), "{ends}: {broken}");
+            drop(tx.roll_back().await);
+            let mut tx = begun(&db).await;
+            assert_eq!(tx.fetch_i64("SELECT COUNT(*) FROM t", &[]).await.unwrap(), Some(1), "{ends}");
+            tx.roll_back().await.unwrap();
+        }
+    }
+
+    #[tokio::test]
+    async fn tables_that_a_handler_leaves_for_its_session_are_gone() {
+        let folder = tempfile::tempdir().unwrap();
+        let db = opened(&folder).await;
+        for _ in 0..2 {
+            let mut tx = begun(&db).await;
+            tx.handler_begins().await.unwrap();
+            tx.execute("CREATE TEMP TABLE scratch (n BIGINT)", &[]).await.unwrap();
+            tx.handler_ended().await.unwrap();
+            tx.commit().await.unwrap();
+        }
+    }
+
+    #[tokio::test]
+    async fn a_transaction_after_a_broken_connection_is_not_committed() {
+        let folder = tempfile::tempdir().unwrap();
+        let db = opened(&folder).await;
+        let mut tx = begun(&db).await;
+        let lost = tx.run_sqlite(|_| -> DbResult<()> { panic!("as it may") }).await;
+        tx.noted("test", lost).unwrap_err();
+        assert!(matches!(tx.commit().await, Err(StoreError::Unavailable { op: "commit", .. })));
+        begun(&db).await.roll_back().await.unwrap();
+    }
+}

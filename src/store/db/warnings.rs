@@ -1,0 +1,147 @@
+//! Hears the warnings with which PostgreSQL answers a COMMIT.
+//!
+//! A commit whose wait for the synchronous standby is cancelled is answered with success and a warning
+//! (postgresql.org/docs/current/warm-standby.html, "Synchronous Replication"): a failover would lose it. A COMMIT where
+//! no transaction is open is answered likewise. The driver gives warnings to the log alone, so that is where they are
+//! listened for, for the length of one commit (`docs/adr/0034-a-connection-belongs-to-one-operation.md`).
+//!
+//! A statement that commits by itself may be warned for other reasons, and be as good as any: that there are but so many
+//! transactions left until the tables must be vacuumed, say, which each one says that writes, for days. Those tell
+//! numbers, in whatever language the server speaks; the two above never do.
+
+use std::cell::RefCell;
+use std::fmt::Debug;
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::sync::LazyLock;
+
+use tracing::field::{Field, Visit};
+use tracing::span::{Attributes, Id, Record};
+use tracing::subscriber::Interest;
+use tracing::{Dispatch, Event, Level, Metadata, Subscriber, dispatcher};
+
+use super::{DbError, DbResult};
+
+/// What the driver calls its messages about notices.
+const NOTICES: &str = "sqlx::postgres::notice";
+
+thread_local! {
+    static HEARD: RefCell<Option<String>> = const { RefCell::new(None) };
+}
+
+/// One for the process: a second one would make every log line ask twice.
+static EAR: LazyLock<Dispatch> = LazyLock::new(|| Dispatch::new(Ear));
+
+/// Makes the ear known before it is needed: that takes a look at every log line of the program.
+pub(in crate::store) fn listen() {
+    LazyLock::force(&EAR);
+}
+
+/// Awaits `work`; an error when a warning came with its success.
+pub(in crate::store) async fn refused_with_warning<T>(
+    work: impl Future<Output = DbResult<T>>,
+) -> DbResult<T> {
+    let mut work = pin!(work);
+    let mut warned: Option<String> = None;
+    let answer = poll_fn(|cx| {
+        HEARD.take();
+        let polled = dispatcher::with_default(&EAR, || work.as_mut().poll(cx));
+        if let Some(heard) = HEARD.take() {
+            warned = Some(heard);
+        }
+        polled
+    })
+    .await?;
+    match warned {
+        Some(heard) => Err(DbError::lost(format!("the database confirmed with a warning: {heard}"))),
+        None => Ok(answer),
+    }
+}
+
+struct Ear;
+
+impl Ear {
+    fn is_wanted(metadata: &Metadata<'_>) -> bool {
+        metadata.target() == NOTICES && *metadata.level() <= Level::WARN
+    }
+}
+
+impl Subscriber for Ear {
+    fn register_callsite(&self, metadata: &'static Metadata<'static>) -> Interest {
+        if Self::is_wanted(metadata) { Interest::always() } else { Interest::never() }
+    }
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        Self::is_wanted(metadata)
+    }
+    fn max_level_hint(&self) -> Option<tracing::level_filters::LevelFilter> {
+        Some(tracing::level_filters::LevelFilter::WARN)
+    }
+    fn event(&self, event: &Event<'_>) {
+        if Self::is_wanted(event.metadata()) {
+            let mut said = Said::default();
+            event.record(&mut said);
+            if !said.0.bytes().any(|byte| byte.is_ascii_digit()) {
+                HEARD.set(Some(said.0));
+            }
+        }
+    }
+    fn new_span(&self, _: &Attributes<'_>) -> Id {
+        Id::from_u64(1)
+    }
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+    fn enter(&self, _: &Id) {}
+    fn exit(&self, _: &Id) {}
+}
+
+/// The text of a message.
+#[derive(Default)]
+struct Said(String);
+
+impl Visit for Said {
+    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
+        if field.name() == "message" {
+            self.0 = format!("{value:?}");
+        }
+    }
+
+    fn record_str(&mut self, field: &Field, value: &str) {
+        if field.name() == "message" {
+            value.clone_into(&mut self.0);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_success_with_a_warning_is_none() {
+        let warned = async {
+            tracing::warn!(target: "sqlx::postgres::notice", "canceling wait for synchronous replication");
+            tokio::task::yield_now().await;
+            Ok(7)
+        };
+        assert!(refused_with_warning(warned).await.is_err());
+    }
+
+    #[tokio::test]
+    async fn a_warning_about_the_tables_is_no_word_about_the_commit() {
+        let warned = async {
+            tracing::warn!(target: "sqlx::postgres::notice", "database \"hooks\" must be vacuumed within 39999999 transactions");
+            Ok(7)
+        };
+        assert_eq!(refused_with_warning(warned).await.unwrap(), 7);
+    }
+
+    #[tokio::test]
+    async fn other_log_lines_and_notices_change_nothing() {
+        let plain = async {
+            tracing::warn!("something else");
+            tracing::info!(target: "sqlx::postgres::notice", "relation exists, skipping");
+            Ok(7)
+        };
+        assert_eq!(refused_with_warning(plain).await.unwrap(), 7);
+    }
+}

@@ -1,0 +1,130 @@
+//! Decisions about events: dispatched once more, dispatched at last, dismissed, erased.
+
+use super::{Act, Decided, KeptDecision, audit_id, event_state, messages, stands};
+use crate::store::db::{DbResult, Door};
+use crate::types::{EventKey, EventState, MESSAGES_N_MAX};
+
+/// What stands of an event, its row and its bytes locked until the end: who prunes goes past them.
+struct Found {
+    event_seq: i64,
+    state: EventState,
+    has_body: bool,
+}
+
+/// Decides about one event, and records who did it.
+pub(super) async fn decide(
+    db: &mut Door<'_>,
+    key: &EventKey,
+    act: Act,
+    decision: &KeptDecision,
+) -> DbResult<Decided> {
+    let Some(found) = found(db, key).await? else { return Ok(Decided::NotFound) };
+    let (event_seq, state) = (found.event_seq, found.state);
+    let is_allowed = match act {
+        Act::Rerun => matches!(
+            state,
+            EventState::Done | EventState::Ignored | EventState::Failed | EventState::Superseded
+        ),
+        // What was kept beside another event is one of its own.
+        Act::Dispatch => {
+            matches!(state, EventState::Conflict | EventState::Dismissed | EventState::Replayed)
+        }
+        Act::Dismiss => state == EventState::Conflict,
+        Act::Erase | Act::EraseAndDiscard => return erase(db, &found, act, decision).await,
+        _ => false,
+    };
+    if !is_allowed {
+        return Ok(stands(state));
+    }
+    if act != Act::Dismiss && !found.has_body {
+        return Ok(Decided::BodyGone);
+    }
+    let sql = match act {
+        // Under the next generation.
+        Act::Rerun => {
+            "/* event_decide */ UPDATE processed_webhook_events
+             SET state = 'retry', due_at_ms = $2, attempts_n = 0, error = NULL, generation = generation + 1
+             WHERE event_seq = $1"
+        }
+        // Its attempts begin now, which its generation says.
+        Act::Dispatch => {
+            "/* event_decide */ UPDATE processed_webhook_events
+             SET state = 'retry', due_at_ms = $2, attempts_n = 0, generation = generation + 1 WHERE event_seq = $1"
+        }
+        _ => {
+            "/* event_decide */ UPDATE processed_webhook_events SET state = 'dismissed', processed_at_ms = $2
+             WHERE event_seq = $1"
+        }
+    };
+    db.execute(sql, &[event_seq.into(), decision.now_ms.into()]).await?;
+    audit(db, event_seq, act, decision).await?;
+    Ok(Decided::Changed { messages_n: 0 })
+}
+
+async fn found(db: &mut Door<'_>, key: &EventKey) -> DbResult<Option<Found>> {
+    let sql = "/* event_decide */ SELECT event_seq, state FROM processed_webhook_events
+               WHERE provider = $1 AND event_id = $2 FOR UPDATE";
+    let values = [key.provider.as_str().into(), key.event_id.as_str().into()];
+    let Some(row) = db.fetch_optional(sql, &values).await? else { return Ok(None) };
+    let event_seq = row.int("event_seq")?;
+    let sql = "/* event_decide */ SELECT event_seq FROM webhook_payloads WHERE event_seq = $1 FOR UPDATE";
+    let has_body = db.fetch_optional(sql, &[event_seq.into()]).await?.is_some();
+    Ok(Some(Found { event_seq, state: event_state(&row.text("state")?)?, has_body }))
+}
+
+async fn audit(db: &mut Door<'_>, event_seq: i64, act: Act, decision: &KeptDecision) -> DbResult<()> {
+    db.execute(
+        "/* audit */ INSERT INTO audit_log (audit_id, at_ms, actor, action, provider, event_id, detail)
+         SELECT $2, $3, $4, $5, provider, event_id, 'generation ' || CAST(generation AS TEXT) || ': ' || $6
+         FROM processed_webhook_events WHERE event_seq = $1",
+        &[
+            event_seq.into(),
+            audit_id().into(),
+            decision.now_ms.into(),
+            decision.actor.as_str().into(),
+            act.audited().into(),
+            decision.reason.as_str().into(),
+        ],
+    )
+    .await
+    .map(drop)
+}
+
+/// Deletes what was received and what was made of it, and the pieces of answers that were kept. What is left says that the
+/// event was here and what became of it.
+async fn erase(db: &mut Door<'_>, found: &Found, act: Act, decision: &KeptDecision) -> DbResult<Decided> {
+    let first = found.event_seq.saturating_mul(i64::from(MESSAGES_N_MAX));
+    let range = [first.into(), first.saturating_add(i64::from(MESSAGES_N_MAX)).into()];
+    let is_discarding = act == Act::EraseAndDiscard;
+    let is_waiting = matches!(
+        found.state,
+        EventState::Retry | EventState::Failed | EventState::Unreadable | EventState::Conflict
+    );
+    if is_waiting && !is_discarding {
+        return Ok(stands(found.state));
+    }
+    let sql =
+        "/* event_erase */ SELECT message_id FROM outbox_queue WHERE message_id >= $1 AND message_id < $2";
+    let rows = db.fetch(sql, &range).await?;
+    let open: Vec<i64> = rows.iter().map(|row| row.int("message_id")).collect::<DbResult<_>>()?;
+    let open_n = u64::try_from(open.len()).unwrap_or(u64::MAX);
+    let discarded_n = if is_discarding { messages::act_on(db, &open, act, decision).await? } else { 0 };
+    // A worker has one under way: it needs the bytes to the end.
+    if discarded_n != open_n {
+        return Ok(Decided::StillOpen { messages_n: open_n.saturating_sub(discarded_n) });
+    }
+    if is_waiting {
+        let sql = "/* event_erase */ UPDATE processed_webhook_events
+                   SET state = 'dismissed', due_at_ms = NULL, processed_at_ms = $2 WHERE event_seq = $1";
+        db.execute(sql, &[found.event_seq.into(), decision.now_ms.into()]).await?;
+    }
+    let sql = "/* event_erase */ DELETE FROM webhook_payloads WHERE event_seq = $1";
+    db.execute(sql, &[found.event_seq.into()]).await?;
+    let sql = "/* event_erase */ DELETE FROM outbox_contents WHERE message_id >= $1 AND message_id < $2";
+    db.execute(sql, &range).await?;
+    let sql = "/* event_erase */ UPDATE outbox_attempts SET response = NULL
+               WHERE message_id >= $1 AND message_id < $2 AND response IS NOT NULL";
+    db.execute(sql, &range).await?;
+    audit(db, found.event_seq, act, decision).await?;
+    Ok(Decided::Changed { messages_n: discarded_n })
+}

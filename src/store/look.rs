@@ -1,0 +1,270 @@
+//! What people look at: messages, their attempts, what was decided about them. Newest first, by number: numbers are in the
+//! order of time.
+
+use std::collections::BTreeMap;
+
+use uuid::Uuid;
+
+use super::db::{DbResult, Door, Row};
+use super::message::MessageRow;
+use super::{Store, StoreError};
+use crate::types::{MessageId, MessageState, Name, UnixMs};
+
+/// Which messages; what is `None` does not matter.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Filter {
+    /// Where they stand.
+    pub state: Option<MessageState>,
+    /// Where they go.
+    pub destination: Option<Name>,
+    /// Where their event came from.
+    pub provider: Option<Name>,
+}
+
+/// One attempt of a message, for people.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct AttemptRow {
+    /// 1 for the first.
+    pub attempt_n: u32,
+    /// Who made it.
+    pub node: String,
+    /// When it was claimed.
+    pub started_at_ms: UnixMs,
+    /// When it was settled; `None`: it is under way, or nobody has taken over from the one who had it.
+    pub finished_at_ms: Option<UnixMs>,
+    /// How it ended.
+    pub result: Option<String>,
+    /// The HTTP status, if one came.
+    pub http_status: Option<i64>,
+    /// Why it did not end done.
+    pub error: Option<String>,
+    /// The piece of the answer that was kept.
+    pub response: Option<String>,
+}
+
+/// A paused destination, for people.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct PauseRow {
+    /// Which.
+    pub destination: String,
+    /// Who paused it.
+    pub actor: String,
+    /// Why.
+    pub reason: String,
+    /// When.
+    pub paused_at_ms: UnixMs,
+}
+
+/// One decision about a message, for people.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct AuditRow {
+    /// When.
+    pub at_ms: UnixMs,
+    /// Who.
+    pub actor: String,
+    /// What.
+    pub action: String,
+    /// Why.
+    pub detail: String,
+}
+
+/// Rows like those of the view `outbox_messages`, of one of its two tables, limited before their events are looked up.
+macro_rules! newest {
+    ($own:literal, $table:literal) => {
+        concat!(
+            "/* message_list */ SELECT m.*, e.provider, e.event_id, e.event_type
+             FROM (SELECT q.message_id, q.generation, COALESCE(q.effect_name, q.destination) AS effect_name,
+                          q.destination, q.lane, q.state, q.attempts_n, q.created_at_ms, q.first_sent_at_ms,
+                          q.last_result, q.last_error, ",
+            $own,
+            " FROM ",
+            $table,
+            " q WHERE q.message_id < $1 AND (CAST($2 AS TEXT) IS NULL OR q.state = $2)
+                AND (CAST($3 AS TEXT) IS NULL OR q.destination = $3)
+                AND (CAST($4 AS TEXT) IS NULL OR EXISTS (SELECT 1 FROM processed_webhook_events p
+                     WHERE p.event_seq = q.message_id / 1024 AND p.provider = $4))
+              ORDER BY q.message_id DESC LIMIT $5) m
+             JOIN processed_webhook_events e ON e.event_seq = m.message_id / 1024 ORDER BY m.message_id DESC"
+        )
+    };
+}
+const NEWEST_OPEN: &str =
+    newest!("q.visible_at_ms, q.key_valid_until_ms, CAST(NULL AS BIGINT) AS finished_at_ms", "outbox_queue");
+const NEWEST_FINISHED: &str = newest!(
+    "q.finished_at_ms AS visible_at_ms, CAST(NULL AS BIGINT) AS key_valid_until_ms, q.finished_at_ms",
+    "outbox_finished"
+);
+
+impl Store {
+    /// One message.
+    pub async fn message_get(&self, message_id: MessageId) -> Result<Option<MessageRow>, StoreError> {
+        let installation_id = self.installation_id().await?;
+        alone!(self.people.message_get(message_id, &installation_id))
+    }
+
+    /// The newest messages that `filter` finds, older than the one with the id `before`.
+    pub async fn message_list(
+        &self,
+        filter: &Filter,
+        before: Option<MessageId>,
+        limit: u32,
+    ) -> Result<Vec<MessageRow>, StoreError> {
+        let (filter, installation_id) = (filter.clone(), self.installation_id().await?);
+        alone!(self.people.message_list(&filter, before, limit, &installation_id))
+    }
+
+    /// How many messages `filter` finds; its state must be set.
+    pub async fn message_count(&self, filter: &Filter) -> Result<u64, StoreError> {
+        let filter = filter.clone();
+        alone!(self.people.message_count(&filter)).map(i64::unsigned_abs)
+    }
+
+    /// The newest attempts of a message, at most 100: those that history holds, the one under way, and a first one that
+    /// went well.
+    pub async fn attempt_list(&self, message_id: MessageId) -> Result<Vec<AttemptRow>, StoreError> {
+        alone!(self.people.attempt_list(message_id))
+    }
+
+    /// The newest decisions about a message, at most 100.
+    pub async fn audit_list(&self, message_id: MessageId) -> Result<Vec<AuditRow>, StoreError> {
+        alone!(self.people.audit_list(message_id))
+    }
+
+    /// The destinations that are paused.
+    pub async fn pause_list(&self) -> Result<Vec<PauseRow>, StoreError> {
+        alone!(self.people.pause_list())
+    }
+}
+
+async fn message_get(
+    db: &mut Door<'_>,
+    message_id: MessageId,
+    installation_id: &Uuid,
+) -> DbResult<Option<MessageRow>> {
+    let sql = "/* message_get */ SELECT m.* FROM outbox_messages m WHERE m.message_id = $1";
+    let row = db.fetch_optional(sql, &[message_id.number().into()]).await?;
+    row.map(|row| MessageRow::from_row(&row, installation_id)).transpose()
+}
+
+/// Each table by its own key, downwards, until there are enough. The queue first: what is finished meanwhile is found in
+/// history, and shown as that.
+async fn message_list(
+    db: &mut Door<'_>,
+    filter: &Filter,
+    before: Option<MessageId>,
+    limit: u32,
+    installation_id: &Uuid,
+) -> DbResult<Vec<MessageRow>> {
+    let values = [
+        before.map_or(i64::MAX, MessageId::number).into(),
+        filter.state.map(MessageState::as_str).into(),
+        filter.destination.as_ref().map(Name::as_str).into(),
+        filter.provider.as_ref().map(Name::as_str).into(),
+        limit.into(),
+    ];
+    let is_finished = filter.state.map(|state| matches!(state, MessageState::Done | MessageState::Discarded));
+    let mut found = BTreeMap::new();
+    for (sql, is_of_history) in [(NEWEST_OPEN, false), (NEWEST_FINISHED, true)] {
+        if is_finished.is_some_and(|wanted| wanted != is_of_history) {
+            continue;
+        }
+        for row in db.fetch(sql, &values).await? {
+            let row = MessageRow::from_row(&row, installation_id)?;
+            found.insert(row.message_id, row);
+        }
+    }
+    Ok(found.into_values().rev().take(limit as usize).collect())
+}
+
+async fn attempt_list(db: &mut Door<'_>, message_id: MessageId) -> DbResult<Vec<AttemptRow>> {
+    let rows = db
+        .fetch(
+            "/* attempt_list */ SELECT attempt_n, node, started_at_ms, finished_at_ms, result, http_status, error, response
+             FROM outbox_attempts WHERE message_id = $1
+             UNION ALL
+             SELECT attempts_n, node, leased_at_ms, NULL, NULL, NULL, NULL, NULL
+             FROM outbox_queue WHERE message_id = $1 AND state = 'leased'
+             UNION ALL
+             SELECT attempts_n, node, COALESCE(first_sent_at_ms, created_at_ms), finished_at_ms, last_result, http_status,
+                    NULL, NULL
+             FROM outbox_finished f
+             WHERE message_id = $1 AND attempts_n = 1 AND last_result = 'done'
+               AND NOT EXISTS (SELECT 1 FROM outbox_attempts a WHERE a.message_id = f.message_id AND a.attempt_n = 1)
+             ORDER BY attempt_n DESC LIMIT 100",
+            &[message_id.number().into()],
+        )
+        .await?;
+    let attempt = |row: &Row| {
+        Ok(AttemptRow {
+            attempt_n: row.count("attempt_n")?,
+            node: row.text_or_null("node")?.unwrap_or_default(),
+            started_at_ms: row.int_or_null("started_at_ms")?.unwrap_or_default(),
+            finished_at_ms: row.int_or_null("finished_at_ms")?,
+            result: row.text_or_null("result")?,
+            http_status: row.int_or_null("http_status")?,
+            error: row.text_or_null("error")?,
+            response: row.text_or_null("response")?,
+        })
+    };
+    rows.iter().map(attempt).collect()
+}
+
+async fn audit_list(db: &mut Door<'_>, message_id: MessageId) -> DbResult<Vec<AuditRow>> {
+    let rows = db
+        .fetch(
+            "/* audit_list */ SELECT at_ms, actor, action, detail FROM audit_log WHERE message_id = $1
+             ORDER BY at_ms DESC, audit_id DESC LIMIT 100",
+            &[message_id.number().into()],
+        )
+        .await?;
+    let decision = |row: &Row| {
+        Ok(AuditRow {
+            at_ms: row.int("at_ms")?,
+            actor: row.text("actor")?,
+            action: row.text("action")?,
+            detail: row.text("detail")?,
+        })
+    };
+    rows.iter().map(decision).collect()
+}
+
+async fn pause_list(db: &mut Door<'_>) -> DbResult<Vec<PauseRow>> {
+    let rows = db
+        .fetch(
+            "/* pause_list */ SELECT destination, actor, reason, paused_at_ms FROM destination_pauses
+             ORDER BY destination",
+            &[],
+        )
+        .await?;
+    let pause = |row: &Row| {
+        Ok(PauseRow {
+            destination: row.text("destination")?,
+            actor: row.text("actor")?,
+            reason: row.text("reason")?,
+            paused_at_ms: row.int("paused_at_ms")?,
+        })
+    };
+    rows.iter().map(pause).collect()
+}
+
+async fn message_count(db: &mut Door<'_>, filter: &Filter) -> DbResult<i64> {
+    macro_rules! counted {
+        ($table:literal) => {
+            concat!(
+                "/* message_count */ SELECT COUNT(*) AS n FROM ",
+                $table,
+                " m WHERE m.state = $1 AND (CAST($2 AS TEXT) IS NULL OR m.destination = $2)
+                   AND (CAST($3 AS TEXT) IS NULL OR EXISTS (SELECT 1 FROM processed_webhook_events e
+                        WHERE e.event_seq = m.message_id / 1024 AND e.provider = $3))"
+            )
+        };
+    }
+    let is_finished = matches!(filter.state, Some(MessageState::Done | MessageState::Discarded));
+    let sql = if is_finished { counted!("outbox_finished") } else { counted!("outbox_queue") };
+    let values = [
+        filter.state.map(MessageState::as_str).into(),
+        filter.destination.as_ref().map(Name::as_str).into(),
+        filter.provider.as_ref().map(Name::as_str).into(),
+    ];
+    db.fetch_one(sql, &values).await?.int("n")
+}

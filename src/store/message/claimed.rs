@@ -1,0 +1,217 @@
+//! From what the tables have of a claimed message to what a worker takes in hand.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use serde::Deserialize;
+use uuid::Uuid;
+
+use super::types::{LeaseWant, LeasedMessage, NewMessage, SettleTo, Settlement};
+use crate::types::{
+    AttemptResult, EventKey, IncomingEvent, MessageId, Name, UnixMs, idempotency_key, media_type,
+};
+
+/// A claimed message as the tables have it; times are the caller's.
+#[derive(Debug)]
+pub(super) struct ClaimedRow {
+    pub(super) message_id: MessageId,
+    pub(super) generation: i32,
+    pub(super) effect_name: Option<String>,
+    pub(super) destination: Name,
+    pub(super) lane: Option<String>,
+    pub(super) attempt_n: u32,
+    pub(super) attempts_before_n: u32,
+    pub(super) is_lapsed: bool,
+    pub(super) last_result: Option<String>,
+    pub(super) created_at_ms: UnixMs,
+    pub(super) lease_until_ms: UnixMs,
+    pub(super) first_sent_at_ms: UnixMs,
+    pub(super) key_valid_until_ms: UnixMs,
+    pub(super) last_ended_at_ms: Option<UnixMs>,
+    pub(super) event: Option<ClaimedEvent>,
+    pub(super) content: Option<ClaimedContent>,
+    /// Headers and bytes of its event, where those are to be sent.
+    pub(super) payload: Option<(String, Vec<u8>)>,
+}
+
+/// Whose message it is.
+#[derive(Debug)]
+pub(super) struct ClaimedEvent {
+    pub(super) provider: String,
+    pub(super) event_id: String,
+    pub(super) event_type: String,
+}
+
+/// What is to be sent, where that is not a POST of the event's own bytes.
+#[derive(Debug)]
+pub(super) struct ClaimedContent {
+    pub(super) method: String,
+    pub(super) path: String,
+    pub(super) headers: String,
+    pub(super) body: Option<Vec<u8>>,
+}
+
+/// What a look for due messages took.
+#[derive(Debug, Default)]
+pub(super) struct Claimed {
+    pub(super) messages: Vec<LeasedMessage>,
+    /// What settles those that cannot be read, so that they stand in nobody's way.
+    pub(super) unreadable: Vec<Settlement>,
+}
+
+impl Claimed {
+    pub(super) fn of(rows: Vec<ClaimedRow>, installation_id: &Uuid, now_ms: UnixMs) -> Self {
+        let mut claimed = Self { messages: Vec::with_capacity(rows.len()), unreadable: Vec::new() };
+        for row in rows {
+            let unreadable = row.unreadable(now_ms);
+            match row.leased(installation_id) {
+                Ok(message) => claimed.messages.push(message),
+                Err(why) => claimed.unreadable.push(Settlement { error: Some(why), ..unreadable }),
+            }
+        }
+        claimed
+    }
+}
+
+/// The destination of a claimed row, which is one of those that were asked for.
+pub(super) fn destination_of(wants: &[LeaseWant], destination: &str) -> Option<Name> {
+    wants.iter().find(|want| want.destination.as_str() == destination).map(|want| want.destination.clone())
+}
+
+impl ClaimedRow {
+    fn is_previous_unknown(&self) -> bool {
+        self.last_result.as_deref() == Some(AttemptResult::Unknown.as_str())
+    }
+
+    /// What holds it, until a person decides.
+    fn unreadable(&self, now_ms: UnixMs) -> Settlement {
+        let result =
+            if self.is_previous_unknown() { AttemptResult::Unknown } else { AttemptResult::Released };
+        Settlement {
+            message_id: self.message_id,
+            destination: self.destination.clone(),
+            lane: self.lane.clone(),
+            attempt_n: self.attempt_n,
+            to: SettleTo::Held,
+            result,
+            http_status: None,
+            error: None,
+            response: None,
+            is_unsent: true,
+            settled_at_ms: now_ms,
+        }
+    }
+
+    /// The message; or why it cannot be read.
+    fn leased(self, installation_id: &Uuid) -> Result<LeasedMessage, String> {
+        let is_previous_unknown = self.is_previous_unknown();
+        let event = self.event.ok_or("its event is no longer kept")?;
+        let provider = Name::parse(&event.provider)
+            .map_err(|_| format!("it cannot be read: its provider is called `{}`", event.provider))?;
+        let key = EventKey { provider, event_id: event.event_id };
+        let effect_name = self.effect_name.unwrap_or_else(|| self.destination.to_string());
+        let (method, path, headers, own_body) = match self.content {
+            Some(content) => {
+                let headers = serde_json::from_str(&content.headers)
+                    .map_err(|_| "it cannot be read: its headers are no JSON object of texts")?;
+                (content.method, content.path, headers, content.body)
+            }
+            None => ("POST".to_owned(), String::new(), BTreeMap::new(), None),
+        };
+        let (body, event_content_type) = match (own_body, self.payload) {
+            (Some(body), _) => (body, None),
+            (None, Some((kept, body))) => (body, kept_content_type(&kept)),
+            (None, None) => return Err("its body is no longer kept".to_owned()),
+        };
+        Ok(LeasedMessage {
+            message_id: self.message_id,
+            idempotency_key: idempotency_key(installation_id, &key, self.generation, &effect_name),
+            key,
+            event_type: event.event_type,
+            effect_name,
+            destination: self.destination,
+            method,
+            path,
+            headers,
+            body: Bytes::from(body),
+            event_content_type,
+            lane: self.lane,
+            attempt_n: self.attempt_n,
+            is_previous_unsettled: self.is_lapsed,
+            is_previous_unknown,
+            previous_ended_at_ms: self.last_ended_at_ms,
+            attempts_before_n: self.attempts_before_n,
+            created_at_ms: self.created_at_ms,
+            first_sent_at_ms: self.first_sent_at_ms,
+            key_valid_until_ms: self.key_valid_until_ms,
+            lease_until_ms: self.lease_until_ms,
+        })
+    }
+}
+
+impl NewMessage {
+    /// The message in the hands of the worker it was born to; `None` when it was born free, or to a destination
+    /// that has no name.
+    pub fn to_leased(&self, event: &IncomingEvent, installation_id: &Uuid) -> Option<LeasedMessage> {
+        let lease = self.lease.as_ref()?;
+        let (body, event_content_type) = match &self.body {
+            Some(body) => (body.clone(), None),
+            None => (event.body.clone(), kept_content_type(&event.headers)),
+        };
+        Some(LeasedMessage {
+            message_id: self.message_id,
+            idempotency_key: idempotency_key(installation_id, &event.key, self.generation, &self.effect_name),
+            key: event.key.clone(),
+            event_type: event.event_type.clone(),
+            effect_name: self.effect_name.clone(),
+            destination: Name::parse(&self.destination).ok()?,
+            method: self.method.clone(),
+            path: self.path.clone(),
+            headers: self.headers.clone(),
+            body,
+            event_content_type,
+            lane: self.lane.clone(),
+            attempt_n: 1,
+            attempts_before_n: 0,
+            is_previous_unsettled: false,
+            is_previous_unknown: false,
+            previous_ended_at_ms: None,
+            created_at_ms: self.created_at_ms,
+            first_sent_at_ms: lease.from_ms,
+            key_valid_until_ms: lease.key_valid_until_ms,
+            lease_until_ms: lease.until_ms,
+        })
+    }
+}
+
+/// Of kept headers, a JSON object, the one that is wanted here.
+#[derive(Deserialize)]
+struct Kept<'a> {
+    #[serde(rename = "content-type", borrow)]
+    content_type: Option<Cow<'a, str>>,
+}
+
+/// The content type among kept headers.
+fn kept_content_type(kept: &str) -> Option<String> {
+    let kept: Kept<'_> = serde_json::from_str(kept).ok()?;
+    kept.content_type.map(|text| media_type(&text).to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_content_type_is_found_among_kept_headers() {
+        for (kept, wanted) in [
+            (r#"{"content-type":"application/json"}"#, Some("application/json")),
+            (r#"{"a":"b","content-type":"text\/xml","c":["d"]}"#, Some("text/xml")),
+            (r#"{"a":"b"}"#, None),
+            (r#"{"content-type":["a","b"]}"#, None),
+            ("broken", None),
+        ] {
+            assert_eq!(kept_content_type(kept).as_deref(), wanted, "{kept}");
+        }
+    }
+}

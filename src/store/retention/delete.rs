@@ -1,0 +1,271 @@
+//! Deleting what was found old, as far as nothing needs it: asked again in the transaction that deletes. Where somebody
+//! may begin to need a row meanwhile, it is locked first, and the question asked after that.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{Found, Kind};
+use crate::store::db::{DbResult, Door, Row};
+use crate::types::UnixMs;
+
+/// Events in these states wait for somebody, with everything that is kept of them.
+macro_rules! waiting {
+    () => {
+        "('retry', 'failed', 'unreadable', 'conflict')"
+    };
+}
+/// Whether an event, by the expression of its number, has a message that is neither done nor discarded.
+macro_rules! no_open_message {
+    ($event_seq:literal) => {
+        concat!(
+            "NOT EXISTS (SELECT 1 FROM outbox_queue q WHERE q.message_id >= ",
+            $event_seq,
+            " * 1024 AND q.message_id < (",
+            $event_seq,
+            " + 1) * 1024)"
+        )
+    };
+}
+macro_rules! no_body {
+    ($event_seq:literal) => {
+        concat!("NOT EXISTS (SELECT 1 FROM webhook_payloads p WHERE p.event_seq = ", $event_seq, ")")
+    };
+}
+macro_rules! not_waiting {
+    ($event_seq:literal) => {
+        concat!(
+            "NOT EXISTS (SELECT 1 FROM processed_webhook_events e WHERE e.event_seq = ",
+            $event_seq,
+            " AND e.state IN ",
+            waiting!(),
+            ")"
+        )
+    };
+}
+/// How many would go, and the statement by which they do.
+macro_rules! both {
+    ($table:literal, $common:expr, $counted:expr, $gone:expr) => {
+        (
+            concat!("/* prune_count */ SELECT COUNT(*) AS n FROM ", $table, " WHERE ", $common, $counted),
+            concat!("/* prune_delete */ DELETE FROM ", $table, " WHERE ", $common, $gone),
+        )
+    };
+}
+type Both = (&'static str, &'static str);
+
+/// From here on: `$1` their numbers, `$2` what is older.
+const BODIES: Both = both!(
+    "webhook_payloads",
+    concat!(
+        "event_seq = ANY($1) AND EXISTS (SELECT 1 FROM processed_webhook_events e
+             WHERE e.event_seq = webhook_payloads.event_seq AND e.state NOT IN ",
+        waiting!(),
+        " AND COALESCE(e.processed_at_ms, e.received_at_ms) < $2) AND ",
+        no_open_message!("webhook_payloads.event_seq"),
+        // As long as the last word about a message of theirs is young.
+        " AND NOT EXISTS (SELECT 1 FROM outbox_finished f WHERE f.message_id >= webhook_payloads.event_seq * 1024
+             AND f.message_id < (webhook_payloads.event_seq + 1) * 1024 AND f.finished_at_ms >= $2)"
+    ),
+    "",
+    ""
+);
+const BODIES_LOCK: &str = "/* prune_delete */ SELECT event_seq AS id FROM webhook_payloads
+    WHERE event_seq = ANY($1) ORDER BY event_seq FOR UPDATE SKIP LOCKED";
+const CONTENTS: Both = both!(
+    "outbox_contents",
+    concat!(
+        "message_id = ANY($1) AND CAST($2 AS BIGINT) IS NOT NULL AND ",
+        no_open_message!("(outbox_contents.message_id / 1024)")
+    ),
+    concat!(" AND ", not_waiting!("outbox_contents.message_id / 1024")),
+    concat!(" AND ", no_body!("outbox_contents.message_id / 1024"))
+);
+const ATTEMPTS: Both = both!(
+    "outbox_attempts",
+    "message_id = ANY($1) AND finished_at_ms < $2
+         AND NOT EXISTS (SELECT 1 FROM outbox_queue q WHERE q.message_id = outbox_attempts.message_id)",
+    "",
+    ""
+);
+const MESSAGES: Both = both!(
+    "outbox_finished",
+    "message_id = ANY($1) AND finished_at_ms < $2",
+    concat!(
+        " AND ",
+        no_open_message!("(outbox_finished.message_id / 1024)"),
+        " AND ",
+        not_waiting!("outbox_finished.message_id / 1024")
+    ),
+    // With the body there may be re-runs, which number their messages after those that are there.
+    concat!(" AND ", no_body!("outbox_finished.message_id / 1024"), " RETURNING message_id AS id")
+);
+const ATTEMPTS_OF: &str = "/* prune_delete */ DELETE FROM outbox_attempts WHERE message_id = ANY($1)";
+const IDS: Both = both!(
+    "processed_webhook_events",
+    concat!(
+        "event_seq = ANY($1) AND CAST($2 AS BIGINT) IS NOT NULL AND state NOT IN ",
+        waiting!(),
+        " AND ",
+        no_open_message!("processed_webhook_events.event_seq")
+    ),
+    "",
+    concat!(
+        " AND ",
+        no_body!("processed_webhook_events.event_seq"),
+        " AND NOT EXISTS (SELECT 1 FROM outbox_finished f
+             WHERE f.message_id >= processed_webhook_events.event_seq * 1024
+               AND f.message_id < (processed_webhook_events.event_seq + 1) * 1024)"
+    )
+);
+
+/// From here on: `$1` and `$2` the two parts of their keys, many of the second, `$3` what is older.
+const CONFLICT_COUNTS: Both = both!(
+    "conflict_counts",
+    "provider = $1 AND event_id = ANY($2) AND CAST($3 AS BIGINT) IS NOT NULL
+         AND NOT EXISTS (SELECT 1 FROM processed_webhook_events e
+             WHERE e.provider = conflict_counts.provider AND e.event_id = conflict_counts.event_id)",
+    "",
+    ""
+);
+/// A signal that begins anew begins with its first firing: none of those that were may be remembered then.
+const SIGNAL_FIRINGS: Both = both!(
+    "signal_firings",
+    "provider = $1 AND signal = ANY($2) AND counted_from_ms < $3
+         AND NOT EXISTS (SELECT 1 FROM processed_webhook_events e WHERE e.provider = signal_firings.provider
+             AND e.event_id >= signal_firings.signal || '#' AND e.event_id < signal_firings.signal || '$')",
+    "",
+    ""
+);
+const SIGNAL_FIRINGS_LOCK: &str = "/* prune_delete */ SELECT signal AS two FROM signal_firings
+    WHERE provider = $1 AND signal = ANY($2) ORDER BY signal FOR UPDATE SKIP LOCKED";
+const OBJECT_VERSIONS: Both = both!(
+    "object_versions",
+    "provider = $1 AND object = ANY($2) AND CAST($3 AS BIGINT) IS NOT NULL
+         AND NOT EXISTS (SELECT 1 FROM processed_webhook_events e WHERE e.event_seq = object_versions.event_seq)",
+    "",
+    ""
+);
+const OBJECT_VERSIONS_LOCK: &str = "/* prune_delete */ SELECT object AS two FROM object_versions
+    WHERE provider = $1 AND object = ANY($2) ORDER BY object FOR UPDATE SKIP LOCKED";
+const LANES: Both = both!(
+    "outbox_lanes",
+    "destination = $1 AND lane = ANY($2) AND used_at_ms < $3
+         AND NOT EXISTS (SELECT 1 FROM outbox_queue q
+             WHERE q.destination = outbox_lanes.destination AND q.lane = outbox_lanes.lane)",
+    "",
+    ""
+);
+const LANES_LOCK: &str = "/* prune_delete */ SELECT lane AS two FROM outbox_lanes
+    WHERE destination = $1 AND lane = ANY($2) ORDER BY lane FOR UPDATE SKIP LOCKED";
+const REJECTIONS: Both =
+    both!("rejected_requests", "provider = $1 AND rejection_id = ANY($2) AND received_at_ms < $3", "", "");
+const SECRET_USES: Both =
+    both!("secret_uses", "provider = $1 AND fingerprint = ANY($2) AND last_matched_at_ms < $3", "", "");
+const TAUGHT: Both =
+    both!("taught_secrets", "provider = $1 AND provider = ANY($2) AND taught_at_ms < $3", "", "");
+const ANSWERS: Both =
+    both!("idempotency_keys", "actor = $1 AND idempotency_key = ANY($2) AND created_at_ms < $3", "", "");
+const AUDIT: Both = both!("audit_log", "CAST($1 AS TEXT) = '' AND audit_id = ANY($2) AND at_ms < $3", "", "");
+
+/// How a kind of thing is deleted.
+enum Way {
+    /// By numbers.
+    Numbers(Both),
+    /// By two texts, with the statement that locks them first where one is needed.
+    Texts(Both, Option<&'static str>),
+}
+
+fn way(kind: Kind) -> Way {
+    match kind {
+        Kind::Bodies => Way::Numbers(BODIES),
+        Kind::Contents => Way::Numbers(CONTENTS),
+        Kind::Attempts => Way::Numbers(ATTEMPTS),
+        Kind::Messages => Way::Numbers(MESSAGES),
+        Kind::Ids => Way::Numbers(IDS),
+        Kind::ConflictCounts => Way::Texts(CONFLICT_COUNTS, None),
+        Kind::SignalFirings => Way::Texts(SIGNAL_FIRINGS, Some(SIGNAL_FIRINGS_LOCK)),
+        Kind::ObjectVersions => Way::Texts(OBJECT_VERSIONS, Some(OBJECT_VERSIONS_LOCK)),
+        Kind::Lanes => Way::Texts(LANES, Some(LANES_LOCK)),
+        Kind::Rejections => Way::Texts(REJECTIONS, None),
+        Kind::SecretUses => Way::Texts(SECRET_USES, None),
+        Kind::Taught => Way::Texts(TAUGHT, None),
+        Kind::Answers => Way::Texts(ANSWERS, None),
+        Kind::Audit => Way::Texts(AUDIT, None),
+    }
+}
+
+impl Found {
+    /// Their numbers, each once.
+    fn numbers(&self) -> Vec<i64> {
+        self.old.iter().map(|one| one.key.number).collect::<BTreeSet<_>>().into_iter().collect()
+    }
+
+    /// What is older may go: the same for all that are found together by number.
+    fn cut_ms(&self) -> UnixMs {
+        self.old.iter().map(|one| one.cut_ms).min().unwrap_or_default()
+    }
+
+    /// The second parts of their keys by the first, which has one cut.
+    fn texts(&self) -> BTreeMap<(&str, UnixMs), Vec<String>> {
+        let mut by_first: BTreeMap<_, Vec<String>> = BTreeMap::new();
+        for one in &self.old {
+            let (first, second) = &one.key.texts;
+            by_first.entry((first.as_str(), one.cut_ms)).or_default().push(second.clone());
+        }
+        by_first
+    }
+}
+
+pub(super) async fn delete(db: &mut Door<'_>, kind: Kind, found: &Found) -> DbResult<u64> {
+    let (both, lock) = match way(kind) {
+        Way::Numbers(both) => return delete_numbers(db, kind, both.1, found).await,
+        Way::Texts(both, lock) => (both, lock),
+    };
+    let mut deleted_n = 0;
+    for ((first, cut_ms), mut seconds) in found.texts() {
+        if let Some(lock) = lock.filter(|_| db.is_postgres()) {
+            let rows = db.fetch(lock, &[first.into(), seconds.into()]).await?;
+            seconds = rows.iter().map(|row| row.text("two")).collect::<DbResult<_>>()?;
+        }
+        deleted_n += db.execute(both.1, &[first.into(), seconds.into(), cut_ms.into()]).await?;
+    }
+    Ok(deleted_n)
+}
+
+async fn delete_numbers(db: &mut Door<'_>, kind: Kind, sql: &'static str, found: &Found) -> DbResult<u64> {
+    let mut numbers = found.numbers();
+    if kind == Kind::Bodies && db.is_postgres() {
+        // Those that a person decides about now are left out; whoever comes later finds that they are gone.
+        numbers = ids(&db.fetch(BODIES_LOCK, &[numbers.into()]).await?)?;
+    }
+    let values = [numbers.into(), found.cut_ms().into()];
+    if kind != Kind::Messages {
+        return db.execute(sql, &values).await;
+    }
+    let gone = ids(&db.fetch(sql, &values).await?)?;
+    let gone_n = u64::try_from(gone.len()).unwrap_or(u64::MAX);
+    if gone_n > 0 {
+        db.execute(ATTEMPTS_OF, &[gone.into()]).await?;
+    }
+    Ok(gone_n)
+}
+
+fn ids(rows: &[Row]) -> DbResult<Vec<i64>> {
+    rows.iter().map(|row| row.int("id")).collect()
+}
+
+/// How many would go.
+pub(super) async fn count(db: &mut Door<'_>, kind: Kind, found: &Found) -> DbResult<u64> {
+    let both = match way(kind) {
+        Way::Numbers(both) => {
+            let values = [found.numbers().into(), found.cut_ms().into()];
+            return Ok(db.fetch_one(both.0, &values).await?.int("n")?.unsigned_abs());
+        }
+        Way::Texts(both, _) => both,
+    };
+    let mut counted_n = 0;
+    for ((first, cut_ms), seconds) in found.texts() {
+        let values = [first.into(), seconds.into(), cut_ms.into()];
+        counted_n += db.fetch_one(both.0, &values).await?.int("n")?.unsigned_abs();
+    }
+    Ok(counted_n)
+}

@@ -1,0 +1,114 @@
+//! Looking for what is old, on a connection that only reads.
+
+use super::{Cuts, Found, Kind, Old, Place};
+use crate::store::db::{DbResult, Door, Row};
+use crate::types::UnixMs;
+
+/// By number: `id`, and `at_ms`, when the event came that it belongs to.
+const BODIES: &str =
+    "/* prune_look */ SELECT p.event_seq AS id, e.received_at_ms AS at_ms FROM webhook_payloads p
+    JOIN processed_webhook_events e ON e.event_seq = p.event_seq
+    WHERE p.event_seq > $1 AND e.event_seq > $1 ORDER BY p.event_seq LIMIT $2";
+macro_rules! of_messages {
+    ($table:literal) => {
+        concat!(
+            "/* prune_look */ SELECT m.message_id AS id, COALESCE(e.received_at_ms, 0) AS at_ms FROM (
+                 SELECT message_id FROM ",
+            $table,
+            " WHERE message_id > $1 ORDER BY message_id LIMIT $2) m
+             LEFT JOIN processed_webhook_events e ON e.event_seq = m.message_id / 1024 ORDER BY m.message_id"
+        )
+    };
+}
+const CONTENTS: &str = of_messages!("outbox_contents");
+const ATTEMPTS: &str = of_messages!("outbox_attempts");
+const MESSAGES: &str = of_messages!("outbox_finished");
+const IDS: &str = "/* prune_look */ SELECT event_seq AS id, received_at_ms AS at_ms, provider
+    FROM processed_webhook_events WHERE event_seq > $1 ORDER BY event_seq LIMIT $2";
+/// By two texts: `one` and `two`.
+const CONFLICT_COUNTS: &str =
+    "/* prune_look */ SELECT provider AS one, event_id AS two, CAST(0 AS BIGINT) AS at_ms
+    FROM conflict_counts WHERE (provider, event_id) > ($1, $2) ORDER BY provider, event_id LIMIT $3";
+const SIGNAL_FIRINGS: &str =
+    "/* prune_look */ SELECT provider AS one, signal AS two, counted_from_ms AS at_ms
+    FROM signal_firings WHERE (provider, signal) > ($1, $2) ORDER BY provider, signal LIMIT $3";
+const OBJECT_VERSIONS: &str =
+    "/* prune_look */ SELECT provider AS one, object AS two, CAST(0 AS BIGINT) AS at_ms
+    FROM object_versions WHERE (provider, object) > ($1, $2) ORDER BY provider, object LIMIT $3";
+const LANES: &str = "/* prune_look */ SELECT destination AS one, lane AS two, used_at_ms AS at_ms
+    FROM outbox_lanes WHERE (destination, lane) > ($1, $2) ORDER BY destination, lane LIMIT $3";
+const AUDIT: &str = "/* prune_look */ SELECT '' AS one, audit_id AS two, at_ms
+    FROM audit_log WHERE audit_id > $1 ORDER BY audit_id LIMIT $2";
+/// Small tables, all that is old at once.
+const REJECTIONS: &str =
+    "/* prune_look */ SELECT provider AS one, rejection_id AS two, received_at_ms AS at_ms
+    FROM rejected_requests WHERE received_at_ms < $1 LIMIT $2";
+const SECRET_USES: &str =
+    "/* prune_look */ SELECT provider AS one, fingerprint AS two, last_matched_at_ms AS at_ms
+    FROM secret_uses WHERE last_matched_at_ms < $1 LIMIT $2";
+const TAUGHT: &str = "/* prune_look */ SELECT provider AS one, provider AS two, taught_at_ms AS at_ms
+    FROM taught_secrets WHERE taught_at_ms < $1 LIMIT $2";
+const ANSWERS: &str = "/* prune_look */ SELECT actor AS one, idempotency_key AS two, created_at_ms AS at_ms
+    FROM idempotency_keys WHERE created_at_ms < $1 LIMIT $2";
+
+pub(super) async fn look(
+    db: &mut Door<'_>,
+    kind: Kind,
+    cuts: &Cuts,
+    ids_cut_ms: UnixMs,
+    from: &Place,
+    rows_n: u32,
+) -> DbResult<Found> {
+    let number = [from.number.into(), rows_n.into()];
+    let texts = [from.texts.0.as_str().into(), from.texts.1.as_str().into(), rows_n.into()];
+    let cut = [cuts.of(kind).into(), rows_n.into()];
+    let rows = match kind {
+        Kind::Bodies => db.fetch(BODIES, &number).await?,
+        Kind::Contents => db.fetch(CONTENTS, &number).await?,
+        Kind::Attempts => db.fetch(ATTEMPTS, &number).await?,
+        Kind::Messages => db.fetch(MESSAGES, &number).await?,
+        Kind::Ids => db.fetch(IDS, &number).await?,
+        Kind::ConflictCounts => db.fetch(CONFLICT_COUNTS, &texts).await?,
+        Kind::SignalFirings => db.fetch(SIGNAL_FIRINGS, &texts).await?,
+        Kind::ObjectVersions => db.fetch(OBJECT_VERSIONS, &texts).await?,
+        Kind::Lanes => db.fetch(LANES, &texts).await?,
+        Kind::Audit => db.fetch(AUDIT, &[from.texts.1.as_str().into(), rows_n.into()]).await?,
+        Kind::Rejections => db.fetch(REJECTIONS, &cut).await?,
+        Kind::SecretUses => db.fetch(SECRET_USES, &cut).await?,
+        Kind::Taught => db.fetch(TAUGHT, &cut).await?,
+        Kind::Answers => db.fetch(ANSWERS, &cut).await?,
+    };
+    let mut found = Found::default();
+    let (mut last, mut is_any_old) = (None, false);
+    for row in &rows {
+        let (key, at_ms) = (key(kind, row)?, row.int("at_ms")?);
+        let cut_ms = match kind {
+            Kind::Ids => cuts.ids_of(&row.text("provider")?),
+            Kind::SignalFirings => cuts.ids_of(&key.texts.0),
+            _ => cuts.of(kind),
+        };
+        // Of ids, those that are kept longer or shorter have a walk of their own.
+        let is_of_walk = kind != Kind::Ids || cut_ms == ids_cut_ms;
+        is_any_old |= at_ms < if kind == Kind::Ids { ids_cut_ms } else { cut_ms };
+        last = Some(key.clone());
+        if is_of_walk && at_ms < cut_ms {
+            found.old.push(Old { key, at_ms, cut_ms });
+        }
+    }
+    // A few rows of a clock that was ahead are not the end: only where all of a full look is young.
+    let is_full = rows.len() >= rows_n as usize;
+    let is_in_time_order = !kind.is_looked_through() || kind == Kind::Audit;
+    if is_full && (is_any_old || !is_in_time_order) {
+        found.next = last;
+    }
+    Ok(found)
+}
+
+fn key(kind: Kind, row: &Row) -> DbResult<Place> {
+    match kind {
+        Kind::Bodies | Kind::Contents | Kind::Attempts | Kind::Messages | Kind::Ids => {
+            Ok(Place::after(row.int("id")?))
+        }
+        _ => Ok(Place { number: 0, texts: (row.text("one")?, row.text("two")?) }),
+    }
+}
