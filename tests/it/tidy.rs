@@ -54,8 +54,16 @@ const PLACES: [(&str, &[&str], &str); 12] = [
         "SQL stays in `store`",
     ),
     ("PgPool", &[], "connections are taken from `store/db/pool.rs`, which closes those of an unknown state"),
-    ("SqlitePool", &[], "connections are taken from `store/db/pool.rs`, which closes those of an unknown state"),
-    ("TransactionManager", &["src/store/db/postgres/mod.rs"], "transactions are begun and ended by `store/db`"),
+    (
+        "SqlitePool",
+        &[],
+        "connections are taken from `store/db/pool.rs`, which closes those of an unknown state",
+    ),
+    (
+        "TransactionManager",
+        &["src/store/db/postgres/mod.rs"],
+        "transactions are begun and ended by `store/db`",
+    ),
     ("StatusCode", &["src/http"], "statuses are decided in `http`"),
     ("SystemTime::now", &["src/types/clock.rs"], "times come from `types::Clock`"),
     ("env::var", &["src/config"], "only `config` reads the environment"),

@@ -70,7 +70,10 @@ impl Admission {
     }
 
     /// The numbers of those rows that were not inserted, because somebody had them.
-    pub(in crate::store) async fn rows_insert(&mut self, rows: Vec<EventInsert>) -> Result<Vec<i64>, StoreError> {
+    pub(in crate::store) async fn rows_insert(
+        &mut self,
+        rows: Vec<EventInsert>,
+    ) -> Result<Vec<i64>, StoreError> {
         let answer = match self.tx.is_postgres() {
             true => match self.tx.pg() {
                 Ok(db) => limited(postgres::events_insert(db, &rows)).await,
@@ -82,7 +85,10 @@ impl Admission {
     }
 
     /// What stands where these events would have been, by their position.
-    pub(in crate::store) async fn events_holders(&mut self, events: &[Arc<IncomingEvent>]) -> Result<Vec<Holder>, StoreError> {
+    pub(in crate::store) async fn events_holders(
+        &mut self,
+        events: &[Arc<IncomingEvent>],
+    ) -> Result<Vec<Holder>, StoreError> {
         let answer = match self.tx.is_postgres() {
             true => match self.tx.pg() {
                 Ok(db) => limited(postgres::events_holders(db, events)).await,
@@ -97,7 +103,11 @@ impl Admission {
     }
 
     /// Says of each event what was found, once `inserted` are in.
-    pub(super) async fn judge(&mut self, batch: &Batch<'_>, inserted: &batch::Inserted) -> Result<Vec<Latched>, StoreError> {
+    pub(super) async fn judge(
+        &mut self,
+        batch: &Batch<'_>,
+        inserted: &batch::Inserted,
+    ) -> Result<Vec<Latched>, StoreError> {
         let mut conflicts = Vec::new();
         let found = self.events_lost(batch, &batch.lost(inserted), &mut conflicts).await?;
         let mut all: Vec<Latched> = Vec::with_capacity(batch.candidates.len());
@@ -147,7 +157,8 @@ impl Admission {
         }
         let events: Vec<Arc<IncomingEvent>> = candidates.iter().map(|one| Arc::clone(&one.event)).collect();
         for holder in self.events_holders(&events).await? {
-            let (Some(candidate), Some(position)) = (candidates.get(holder.position), lost.get(holder.position))
+            let (Some(candidate), Some(position)) =
+                (candidates.get(holder.position), lost.get(holder.position))
             else {
                 continue;
             };

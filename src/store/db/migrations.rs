@@ -27,7 +27,6 @@ pub(in crate::store) struct Migration {
     filling: Option<&'static str>,
 }
 
-
 /// Held by the node that migrates, until its transaction ends. Any number that nobody else uses in this database.
 const LOCK: i64 = 0x686f_6f6b_6c61_7463;
 /// How long a node waits for another one's migration, or for a table that somebody holds. Each try waits as long as

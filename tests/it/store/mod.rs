@@ -7,8 +7,8 @@ mod lane;
 mod large;
 mod lifecycle;
 mod message;
-mod plans;
 mod operator;
+mod plans;
 mod retention;
 
 use std::sync::Arc;
