@@ -204,13 +204,13 @@ fn decoded(name: Written<'_>) -> Option<Cow<'_, str>> {
 }
 
 /// What `token` names in an object or array.
-fn child<'a>(raw: &'a str, token: &str) -> Step<&'a str> {
+fn child<'a>(raw: &'a str, step: &str) -> Step<&'a str> {
     let mut found = Step::Missing;
     let mut scan = Scan::new(raw);
     let is_whole = match raw.as_bytes().first() {
         Some(b'{') => scan.members(|scan, name| {
             let (name, value) = (decoded(name)?, scan.value()?);
-            if name == token {
+            if name == step {
                 found = if matches!(found, Step::Missing) { Step::One(value) } else { Step::Doubled };
             }
             Some(())

@@ -97,7 +97,7 @@ impl Decide for Deciding {
                 let dispatched = Dispatched::first(event, row.event_seq);
                 self.admission.plan(entry, &dispatched, handled, &mut writes);
             } else {
-                writes.updates.extend(self.admission.undispatched(&fate, event, row.event_seq));
+                writes.updates.extend(self.admission.undispatched(fate, event, row.event_seq));
             }
         }
         if self.rejected.is_empty() { Plan::Write(writes) } else { Plan::RollBack }

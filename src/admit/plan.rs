@@ -139,7 +139,7 @@ impl Admission {
     /// What a new event's row is to say, when it is not dispatched and its row does not say it yet.
     pub(super) fn undispatched(
         &self,
-        fate: &Fate,
+        fate: Fate,
         event: &IncomingEvent,
         event_seq: i64,
     ) -> Option<EventUpdate> {
