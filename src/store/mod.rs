@@ -85,7 +85,7 @@ pub use evidence::{REJECTIONS_N_MAX, Rejection, SecretUse, Taught};
 pub use look::{AttemptRow, AuditRow, Filter, PauseRow};
 #[doc(hidden)]
 pub use migrations::FurtherStep;
-pub use retention::{Cuts, Found, Kind as PrunedKind, PRUNED_N_MAX, Place};
+pub use retention::{Cuts, Found, Kind as PrunedKind, PRUNED_N_MAX, Place, PruneLease, Walk};
 pub use message::{
     BornLease, LeaseWant, LeasedMessage, LostClaims, MessageCount, MessageRow, NewMessage, SettleTo,
     Settlement,

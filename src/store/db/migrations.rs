@@ -140,7 +140,7 @@ async fn apply_all<S: Session>(
     all: &[Migration],
 ) -> DbResult<()> {
     for one in all {
-        let state = apply(session, guard.as_mut().map(|guard| &mut **guard), one).await?;
+        let state = apply(session, guard.as_deref_mut(), one).await?;
         if let (Some(sql), State::Missing | State::Unfilled) = (one.filling, state) {
             fill(session, one, sql).await?;
         }
