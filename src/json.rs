@@ -14,6 +14,8 @@ use sha2::{Digest, Sha256};
 use crate::types::BodyDigest;
 use scan::{Scan, Written};
 
+/// How many members the objects of most bodies have.
+const USUAL_N: usize = 16;
 /// Most members of members that are kept at hand; the others are looked for when somebody asks.
 const INNER_N_MAX: usize = 64;
 
@@ -54,7 +56,7 @@ impl<'a> Document<'a> {
         let mut document = Self { whole, members: Vec::new(), inner: Vec::new() };
         let mut scan = Scan::new(whole);
         if whole.starts_with('{') {
-            document.members.reserve(16);
+            document.members.reserve(USUAL_N);
             scan.members(|scan, name| document.member(scan, name))?;
         } else {
             scan.value()?;
@@ -68,6 +70,7 @@ impl<'a> Document<'a> {
             self.members.push(Member { name, value: scan.value()?, inner: None });
             return Some(());
         }
+        self.inner.reserve(USUAL_N);
         let from = self.inner.len();
         let mut are_kept = true;
         let value = scan.text_of(|scan| {
@@ -204,13 +207,13 @@ fn decoded(name: Written<'_>) -> Option<Cow<'_, str>> {
 }
 
 /// What `token` names in an object or array.
-fn child<'a>(raw: &'a str, token: &str) -> Step<&'a str> {
+fn child<'a>(raw: &'a str, step: &str) -> Step<&'a str> {
     let mut found = Step::Missing;
     let mut scan = Scan::new(raw);
     let is_whole = match raw.as_bytes().first() {
         Some(b'{') => scan.members(|scan, name| {
             let (name, value) = (decoded(name)?, scan.value()?);
-            if name == token {
+            if name == step {
                 found = if matches!(found, Step::Missing) { Step::One(value) } else { Step::Doubled };
             }
             Some(())

@@ -128,6 +128,10 @@ pub struct IncomingEvent {
 impl IncomingEvent {
     /// Why it goes by its content although its kind looks for something else.
     pub fn unidentified(&self) -> Option<&str> {
+        // Most say their rule alone, which is shorter.
+        if self.identity.len() < WANTING.len() {
+            return None;
+        }
         self.identity.split_once(WANTING).map(|(_, why)| why)
     }
 }
@@ -276,6 +280,9 @@ pub fn stored_text(text: &str) -> Result<(), String> {
     }
     if text.len() > TEXT_BYTES_MAX {
         return Err(format!("is {} bytes long, the limit is {TEXT_BYTES_MAX}", text.len()));
+    }
+    if text.bytes().all(|byte| matches!(byte, b' '..=b'~')) {
+        return Ok(());
     }
     if let Some(control) = text.chars().find(|c| c.is_control()) {
         return Err(format!("contains the control character U+{:04X}", u32::from(control)));

@@ -64,6 +64,17 @@ impl Database {
         connection.close().await.unwrap();
     }
 
+    /// The number that `sql` counts.
+    pub(crate) async fn count(&self, sql: String) -> i64 {
+        let sql = AssertSqlSafe(sql);
+        if self.db == Db::Postgres {
+            let mut connection = PgConnection::connect(&self.url).await.unwrap();
+            return sqlx::query_scalar(sql).fetch_one(&mut connection).await.unwrap();
+        }
+        let mut connection = SqliteConnection::connect(&self.url).await.unwrap();
+        sqlx::query_scalar(sql).fetch_one(&mut connection).await.unwrap()
+    }
+
     pub(crate) async fn drop(self) {
         if self.db == Db::Postgres {
             admin(format!("DROP DATABASE {} WITH (FORCE)", self.name)).await;

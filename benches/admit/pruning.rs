@@ -1,4 +1,5 @@
-//! What honest events notice while as much is pruned as arrives: p99 with and without, at one rate, in turns.
+//! What arriving events notice while old ones are pruned: p99 with and without, at one rate, in turns; and how much is
+//! pruned meanwhile, which must not be less than what arrives.
 
 use hooklatch::bench::{Bar, Chart, Pace, Scratch, Spread};
 
@@ -8,44 +9,54 @@ use crate::database::{Database, Db};
 use crate::plan::Plan;
 use crate::remembered;
 
-/// Events a second that arrive, and that are pruned: less than half of what either database takes here.
+/// Events a second that arrive, unless `--rate` says otherwise: less than half of what either database takes here.
 const PER_SECOND: u64 = 4_000;
 const CONNECTIONS_N: usize = 64;
 
-/// Configuration of Hooklatch that keeps everything, and that prunes whatever is old at the rate of arrival.
-const KEEPS: &str = "";
-const PRUNES: &str = "";
+/// Events that are old: more than are pruned before the window ends, so that pruning goes on throughout.
+const OLD_N: u64 = 300_000;
 
-/// Measures both in rounds, each on a database with as much that is old as is pruned in one window.
+/// Configuration of Hooklatch that keeps everything, and that prunes whatever is old as fast as it allows itself.
+const KEEPS: &str = "[retention]\nevery_ms = 0\n";
+const PRUNES: &str = "[retention]\nevery_ms = 100\n";
+
+/// Measures both in rounds, each on a database of its own with old events.
 pub(crate) async fn measure(db: Db, plan: &mut Plan) {
     let connections_n =
         plan.connections.as_ref().and_then(|all| all.first().copied()).unwrap_or(CONNECTIONS_N);
-    let heading = format!("{db:?}, {PER_SECOND} events/s");
+    let per_second = plan.rate.unwrap_or(PER_SECOND);
+    let heading = format!("{db:?}, {per_second} events/s");
     println!("\n{heading}, {} rounds", plan.rounds_n);
     let how = How {
         connections_n,
-        #[expect(clippy::cast_precision_loss, reason = "small")]
-        pace: Pace::Open(PER_SECOND as f64),
+        pace: Pace::Open(per_second as f64),
         warm_up: plan.warm_up,
         window: plan.window * 3,
     };
-    let old_n = PER_SECOND * (how.warm_up + how.window).as_secs().max(1) * 2;
+    let arrived_n = 3.0 * per_second as f64 * (how.warm_up + how.window).as_secs_f64();
+    let mut pruned = Vec::new();
     let mut rounds: Vec<[Figures; 2]> = Vec::new();
     for _ in 0..plan.rounds_n {
         let mut round = Vec::new();
         for more in [KEEPS, PRUNES] {
             let home = Scratch::new().unwrap();
             let database = Database::migrated(db, &home).await;
-            database.execute(&remembered::fill(db, old_n)).await;
-            database.execute(&contents(db, old_n)).await;
+            database.execute(&remembered::fill(db, OLD_N)).await;
+            database.execute(&contents(db, OLD_N)).await;
             let scratch = Scratch::new().unwrap();
             round.push(Figures::of(&Contestant::Hooklatch.measure_on(&database, scratch, &how, more).await));
+            if more == PRUNES {
+                pruned.push((3 * OLD_N) as f64 - left(&database).await);
+            }
             database.drop().await;
         }
         rounds.push([round[0], round[1]]);
     }
+    // A key, a payload and a message each, old or new.
+    let kept_up = Spread::of(pruned.iter().map(|pruned_n| pruned_n / arrived_n));
+    plan.tell_ratio(&heading, "rows pruned / rows arrived (must not be below 1)", kept_up);
     let mut bars = Vec::new();
-    for (n, title) in ["nothing is pruned", "as much is pruned as arrives"].into_iter().enumerate() {
+    for (n, title) in ["nothing is pruned", "old events are pruned"].into_iter().enumerate() {
         let p99 = Spread::of(rounds.iter().map(|round| round[n].p99_ms));
         let cpu = Spread::of(rounds.iter().map(|round| round[n].cpu_us));
         println!("{title:<30} p99 {p99} ms, CPU {cpu} µs");
@@ -56,6 +67,19 @@ pub(crate) async fn measure(db: Db, plan: &mut Plan) {
     let ratio = Spread::of(rounds.iter().map(|[keeps, prunes]| prunes.cpu_us / keeps.cpu_us));
     plan.tell_ratio(&heading, "CPU for an event, pruned / not", ratio);
     plan.draw(Chart::bars(&format!("{heading}: p99, ms"), bars));
+}
+
+/// Rows of old events that are still there.
+async fn left(database: &Database) -> f64 {
+    let mut rows_n = 0;
+    for sql in [
+        format!("SELECT COUNT(*) FROM processed_webhook_events WHERE event_seq <= {OLD_N}"),
+        format!("SELECT COUNT(*) FROM webhook_payloads WHERE event_seq <= {OLD_N}"),
+        format!("SELECT COUNT(*) FROM outbox_finished WHERE message_id <= {OLD_N} * 1024"),
+    ] {
+        rows_n += database.count(sql).await;
+    }
+    rows_n as f64
 }
 
 /// The bytes of the events that `remembered::fill` wrote, and their finished messages.

@@ -14,7 +14,7 @@ use super::failures::is_failure;
 use super::in_hand::{InHand, Wrote};
 use super::plan::{self, Dispatched, Fate};
 use super::{Admission, AdmitError, Admitted, Entry, Submission};
-use crate::store::{Candidate, Decide, Plan, Latched, NewMessage, StoreError, Writes};
+use crate::store::{Candidate, Decide, Latched, NewMessage, Plan, StoreError, Writes};
 use crate::types::{IncomingEvent, Outcome};
 
 /// How long an event of a suspect batch may wait for another node's transaction. Milliseconds.
@@ -97,7 +97,7 @@ impl Decide for Deciding {
                 let dispatched = Dispatched::first(event, row.event_seq);
                 self.admission.plan(entry, &dispatched, handled, &mut writes);
             } else {
-                writes.updates.extend(self.admission.undispatched(&fate, event, row.event_seq));
+                writes.updates.extend(self.admission.undispatched(fate, event, row.event_seq));
             }
         }
         if self.rejected.is_empty() { Plan::Write(writes) } else { Plan::RollBack }
@@ -127,8 +127,10 @@ impl Admission {
             }
         }
         let rows: Arc<[Row]> = rows.into();
-        let candidates =
-            rows.iter().map(|row| plan::candidate(&row.entry, &row.event, row.event_seq)).collect::<Vec<Candidate>>();
+        let candidates = rows
+            .iter()
+            .map(|row| plan::candidate(&row.entry, &row.event, row.event_seq))
+            .collect::<Vec<Candidate>>();
         let decide = Deciding {
             admission: Arc::clone(self),
             rows: Arc::clone(&rows),

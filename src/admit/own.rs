@@ -212,7 +212,7 @@ impl Admission {
                 continue;
             }
             if fate != Fate::Dispatch {
-                writes.updates.extend(self.undispatched(&fate, event, event_seq));
+                writes.updates.extend(self.undispatched(fate, event, event_seq));
                 continue;
             }
             let dispatched = Dispatched::first(event, event_seq);

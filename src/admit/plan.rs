@@ -65,9 +65,7 @@ fn initial_state(entry: &Entry, event: &IncomingEvent) -> EventState {
 /// takes it, and no version decides.
 pub(super) fn is_known_beforehand(entry: &Entry, event: &IncomingEvent) -> bool {
     let handlers = entry.provider.handlers();
-    event.unreadable.is_none()
-        && !handlers.uses_latest()
-        && handlers.is_only_routed(&event.event_type)
+    event.unreadable.is_none() && !handlers.uses_latest() && handlers.is_only_routed(&event.event_type)
 }
 
 /// What the sender hears about one event.
@@ -139,7 +137,12 @@ impl<'a> Dispatched<'a> {
 
 impl Admission {
     /// What a new event's row is to say, when it is not dispatched and its row does not say it yet.
-    pub(super) fn undispatched(&self, fate: &Fate, event: &IncomingEvent, event_seq: i64) -> Option<EventUpdate> {
+    pub(super) fn undispatched(
+        &self,
+        fate: Fate,
+        event: &IncomingEvent,
+        event_seq: i64,
+    ) -> Option<EventUpdate> {
         match fate {
             Fate::Rest | Fate::Dispatch => None,
             Fate::Unreadable => {
@@ -245,7 +248,8 @@ impl Admission {
         };
         let planned: Vec<NewMessage> = (event.next_place..).zip(effects.messages()).filter_map(one).collect();
         if planned.len() < effects.messages().len() {
-            let why = format!("an event has {MESSAGES_N_MAX} messages at most, those of its re-runs included");
+            let why =
+                format!("an event has {MESSAGES_N_MAX} messages at most, those of its re-runs included");
             return Err(HandlerError::Refused(why));
         }
         Ok(planned)

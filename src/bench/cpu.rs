@@ -52,19 +52,29 @@ impl Watched {
     pub fn read(&self) -> CpuUs {
         let all = processes();
         let of = |root: u32| {
-            let mut family = vec![root];
-            let mut n = 0;
-            // Whoever has a parent in the family belongs to it.
-            while let Some(parent) = family.get(n).copied() {
-                family.extend(all.iter().filter(|(_, one)| one.parent == parent).map(|(pid, _)| *pid));
-                n += 1;
-            }
-            let ticks = family.iter().filter_map(|pid| Some(all.get(pid)?.ticks)).sum::<u64>();
+            let ticks = family(&all, root).iter().filter_map(|pid| Some(all.get(pid)?.ticks)).sum::<u64>();
             all.contains_key(&root).then_some(ticks * TICK_US)
         };
         let own = all.get(&std::process::id()).map(|own| own.own_ticks * TICK_US);
         CpuUs { server: self.server.and_then(of), database: self.database.and_then(of), generator: own }
     }
+}
+
+/// The processes below this one, as far as they can be seen.
+pub(super) fn below(root: u32) -> Vec<u32> {
+    family(&processes(), root).split_off(1)
+}
+
+/// This one and those below it.
+fn family(all: &BTreeMap<u32, Process>, root: u32) -> Vec<u32> {
+    let mut family = vec![root];
+    let mut n = 0;
+    // Whoever has a parent in the family belongs to it.
+    while let Some(parent) = family.get(n).copied() {
+        family.extend(all.iter().filter(|(_, one)| one.parent == parent).map(|(pid, _)| *pid));
+        n += 1;
+    }
+    family
 }
 
 /// What `/proc/PID/stat` says.

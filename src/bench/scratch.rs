@@ -1,10 +1,15 @@
 //! A receiver of one's own for one load: a process in a folder that goes away with it.
 
-use std::io;
+use std::io::{self, Write};
 use std::net::{SocketAddr, TcpListener};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::cpu::below;
 
 /// How long it may take until it listens.
 const STARTS: Duration = Duration::from_secs(30);
@@ -56,9 +61,9 @@ impl Scratch {
         let url = serde_json::Value::from(database_url);
         Ok(format!(
             "[server]\nlisten = \"{}\"\npublic_url = \"http://{}\"\nconnections_n_max = 4096\n\
-             [admin]\nlisten = \"{}\"\n[database]\nurl = {url}\n[log]\nfilter = \"warn\"\n\
+             [admin]\nlisten = \"{}\"\n[database]\nurl = {url}\n[log]\nfilter = \"error\"\n\
              [outbox]\nlease_ms = 600000\n\
-             [destinations.silent]\nurl = \"http://{}\"\ntimeout_ms = 590000\nconcurrency_n = 1\n\
+             [destinations.silent]\nurl = \"http://{}\"\ntimeout_ms = 540000\nconcurrency_n = 1\n\
              [providers.{name}]\nroutes = [{{ on = [\"*\"], to = \"silent\" }}]\n{more}",
             self.addr,
             self.addr,
@@ -70,7 +75,9 @@ impl Scratch {
     /// Writes a configuration into the folder.
     pub fn write_config(&self, text: &str) -> io::Result<PathBuf> {
         let file = self.folder.join("hooklatch.toml");
-        std::fs::write(&file, text)?;
+        // It holds secrets.
+        let mut open = std::fs::File::options().write(true).create_new(true).mode(0o600).open(&file)?;
+        open.write_all(text.as_bytes())?;
         Ok(file)
     }
 
@@ -100,9 +107,15 @@ impl Scratch {
 impl Drop for Scratch {
     fn drop(&mut self) {
         if let Some(child) = &mut self.child {
-            // One that ended by itself cannot be killed, which is as good.
+            // Workers that it started would outlive it.
+            let workers = below(child.id());
+            // Who ended by itself cannot be killed, which is as good.
             drop(child.kill());
             drop(child.wait());
+            let pids = workers.into_iter().filter_map(|pid| Pid::from_raw(i32::try_from(pid).ok()?));
+            pids.for_each(|pid| {
+                kill_process(pid, Signal::KILL).ok();
+            });
         }
         drop(std::fs::remove_dir_all(&self.folder));
     }

@@ -124,7 +124,14 @@ async fn measure(
     let maker = SignedMaker::new(signer.provider.clone(), target, sample, &sizes)
         .map_err(|why| Usage(format!("--body-bytes: {why}")))?;
     let (copies, forgeries) = (args.duplicates / 100.0, args.forgeries / 100.0);
-    Ok(run(load, |_| Mix::new(Box::new(maker.clone()), copies, forgeries)).await?)
+    tokio::select! {
+        measured = run(load, |_| Mix::new(Box::new(maker.clone()), copies, forgeries)) => Ok(measured?),
+        // A server of its own and its folder are to go away with us.
+        interrupted = tokio::signal::ctrl_c() => {
+            interrupted?;
+            anyhow::bail!("interrupted");
+        }
+    }
 }
 
 fn load(args: &BenchArgs, target: &Target, watched: Watched) -> Load {

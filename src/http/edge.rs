@@ -71,9 +71,8 @@ impl From<Router> for Front {
 /// One connection.
 pub(super) struct Edge {
     pub(super) front: Front,
-    pub(super) slot: Arc<Slot>,
     pub(super) peer: Peer,
-    pub(super) room: Arc<Room>,
+    pub(super) neighbours: Neighbours,
     /// Bytes a second; 0 for any.
     pub(super) body_bytes_per_s_min: u64,
     /// How many of its requests were refused since the last one that was not.
@@ -88,22 +87,22 @@ impl Edge {
     /// The answer to one request.
     pub(super) async fn answer(self: Arc<Self>, request: Request<Incoming>) -> Result<Response, Infallible> {
         // One after the other, and others in between.
-        let is_pipelined = self.slot.is_pipelined();
+        let is_pipelined = self.slot().is_pipelined();
         if is_pipelined {
             tokio::task::yield_now().await;
         }
         let is_whole = request.body().is_end_stream();
         let began = Instant::now();
-        let has_place = if is_whole { self.slot.busy() } else { self.slot.receiving(began) };
+        let has_place = if is_whole { self.slot().busy() } else { self.slot().receiving(began) };
         if !has_place {
             return std::future::pending().await;
         }
-        self.slot.is_too_slow.store(false, Ordering::Relaxed);
+        self.slot().is_too_slow.store(false, Ordering::Relaxed);
         let mut response = match framing::mistake(&request) {
             Some(problem) => closing(problem.into_response()),
             None => self.routed(request, began).await,
         };
-        if self.slot.is_too_slow.load(Ordering::Relaxed) {
+        if self.slot().is_too_slow.load(Ordering::Relaxed) {
             response = closing(Problem::TOO_SLOW.into_response());
         }
         let is_believed = response.headers().contains_key(&receiver::OUTCOME)
@@ -117,13 +116,17 @@ impl Edge {
         if is_last || now >= self.ends_at {
             response = closing(response);
         }
-        self.slot.answered(is_believed, now);
+        self.slot().answered(is_believed, now);
         if response.status().is_client_error() && !is_believed {
             self.refused().await;
         } else {
             self.refusals_n.store(0, Ordering::Relaxed);
         }
         Ok(response)
+    }
+
+    fn slot(&self) -> &Arc<Slot> {
+        &self.neighbours.own
     }
 
     /// Holds a refusal back, while its connection may be closed for another one.
@@ -140,19 +143,18 @@ impl Edge {
         let is_whole = body.is_end_stream();
         let body = Watched {
             inner: body,
-            slot: Arc::clone(&self.slot),
+            slot: Arc::clone(self.slot()),
             bytes_per_s_min: self.body_bytes_per_s_min,
             began,
             bytes_n: 0,
             deadline: None,
         };
-        let neighbours = Neighbours { room: Arc::clone(&self.room), own: Arc::clone(&self.slot) };
         if let Some((state, entry)) = usual {
             // In memory of its own: what it needs is large, and most connections have no request most of the time.
-            return Box::pin(state.answer(entry, (parts, body), Some(neighbours))).await;
+            return Box::pin(state.answer(entry, (parts, body), Some(&self.neighbours))).await;
         }
         parts.extensions.insert(self.peer);
-        parts.extensions.insert(neighbours);
+        parts.extensions.insert(self.neighbours.clone());
         let body = if is_whole { Body::empty() } else { Body::new(body) };
         let routed = self.front.router.clone().oneshot(Request::from_parts(parts, body)).await;
         routed.unwrap_or_else(|never| match never {})

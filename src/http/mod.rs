@@ -41,7 +41,7 @@ use tokio::time::Instant;
 use tracing::{debug, warn};
 
 pub(crate) use edge::Front;
-use edge::{Edge, Peer};
+use edge::{Edge, Neighbours, Peer};
 use patience::Patience;
 use room::{Place, Room, Told};
 use stream::Bounded;
@@ -104,7 +104,11 @@ pub(crate) async fn serve(
 ) {
     let room = Room::new(limits.name, limits.connections_n_max, limits.peer_n_max, limits.proxies.clone());
     let mut builder = http1::Builder::new();
-    builder.header_read_timeout(limits.header_timeout).max_buf_size(HEADER_BYTES_MAX).half_close(false);
+    builder
+        .header_read_timeout(limits.header_timeout)
+        .max_buf_size(HEADER_BYTES_MAX)
+        .half_close(false)
+        .writev(false);
     loop {
         let next = tokio::select! {
             next = accept(&listener, &room) => next,
@@ -113,9 +117,8 @@ pub(crate) async fn serve(
         let Some((stream, address, place)) = next else { continue };
         let edge = Arc::new(Edge {
             front: front.clone(),
-            slot: Arc::clone(&place.slot),
             peer: Peer(address.ip().to_canonical()),
-            room: Arc::clone(&room),
+            neighbours: Neighbours { room: Arc::clone(&room), own: Arc::clone(&place.slot) },
             body_bytes_per_s_min: limits.body_bytes_per_s_min,
             refusals_n: AtomicU32::new(0),
             requests_n_left: AtomicU32::new(limits.requests_n_max),

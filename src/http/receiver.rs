@@ -60,12 +60,12 @@ impl ReceiverState {
         &self,
         entry: &Arc<Entry>,
         (parts, body): (Parts, B),
-        neighbours: Option<Neighbours>,
+        neighbours: Option<&Neighbours>,
     ) -> Response
     where
         B: HttpBody<Data = Bytes> + Unpin,
     {
-        match take(self, entry, (parts, body), neighbours.as_ref()).await {
+        match take(self, entry, (parts, body), neighbours).await {
             Ok(answer) => response(answer),
             Err(problem) => problem.into_response(),
         }
@@ -89,7 +89,7 @@ async fn webhook(
         return Problem::from(&ReceiveError::UnknownProvider).into_response();
     };
     let neighbours = request.extensions().get::<Neighbours>().cloned();
-    state.answer(entry, request.into_parts(), neighbours).await
+    state.answer(entry, request.into_parts(), neighbours.as_ref()).await
 }
 
 async fn take<B>(

@@ -305,8 +305,7 @@ fn is_away(error: &StoreError) -> bool {
 /// Writes once. After a failed try nobody knows whether that one was committed, so a settlement that is
 /// fenced then may as well be written.
 pub(super) async fn write(store: &Store, batch: &[Settlement], was_tried: bool) -> Result<(), StoreError> {
-    let settlements: Vec<Settlement> = batch.iter().map(|one| one.clone()).collect();
-    let written = store.message_settle(&settlements).await?;
+    let written = store.message_settle(batch).await?;
     let fenced = batch.iter().zip(written).filter(|(_, is_written)| !is_written).map(|(one, _)| one);
     for one in fenced.filter(|_| !was_tried) {
         metrics::counter!("hooklatch_fenced_total", "destination" => one.destination.to_string())

@@ -18,6 +18,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 use tracing::{info, warn};
 
 use super::node::{CUT_TIMEOUT, Shared, want};
+use super::post::Post;
 use super::settle;
 use crate::store::{LeaseWant, LeasedMessage, LostClaims, StoreError};
 use crate::types::Name;
@@ -116,7 +117,7 @@ impl Worker {
             if let Some(left_n) = left_n.get_mut(&message.destination) {
                 *left_n = left_n.saturating_sub(1);
             }
-            let slot = self.shared.posts.get(&message.destination).map(|post| post.take());
+            let slot = self.shared.posts.get(&message.destination).map(Post::take);
             if let Some(slot) = slot {
                 self.shared.start(message, slot);
             }

@@ -86,7 +86,10 @@ pub(crate) fn read(by: ReadAs<'_>, verified: &Verified, open: Opener<'_>) -> Vec
         Err(why) => return vec![reader.unreadable(body, why)],
     };
     let (json, is_opened) = match open(&json) {
-        Ok(opened) => (opened.clone(), opened.as_ptr() != json.as_ptr()),
+        Ok(opened) => {
+            let is_opened = opened.as_ptr() != json.as_ptr();
+            (opened, is_opened)
+        }
         Err(why) => return vec![reader.closed(body, &json, why)],
     };
     let reader = Reader { is_opened, ..reader };

@@ -17,6 +17,11 @@ impl Heavy {
         Self(Arc::new(Semaphore::new(processors_n.saturating_sub(1).max(1))))
     }
 
+    /// Whether a body of so many bytes is verified where it arrived.
+    pub(super) fn is_light(bytes_n: usize) -> bool {
+        bytes_n <= BYTES_MAX
+    }
+
     /// What `work` gives back; `None` when it broke off. Its place is taken until it is done, whether or not anybody
     /// still waits for it.
     pub(super) async fn done<T: Send + 'static>(
@@ -24,7 +29,7 @@ impl Heavy {
         bytes_n: usize,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Option<T> {
-        if bytes_n <= BYTES_MAX {
+        if Self::is_light(bytes_n) {
             return Some(work());
         }
         let place = Arc::clone(&self.0).acquire_owned().await.ok()?;

@@ -43,7 +43,12 @@ impl<'a> Conflicting<'a> {
     /// The row of what is kept.
     fn row(&self, kept: IncomingEvent) -> EventInsert {
         let replay_key = kept.replay_key;
-        EventInsert { event: Arc::new(kept), event_seq: self.event_seq, state: EventState::Conflict, replay_key }
+        EventInsert {
+            event: Arc::new(kept),
+            event_seq: self.event_seq,
+            state: EventState::Conflict,
+            replay_key,
+        }
     }
 
     /// What it is kept as, at the place with this id.
@@ -276,7 +281,11 @@ async fn event_conflicts(db: &mut Door<'_>, key: &EventKey) -> DbResult<Conflict
 }
 
 /// Those of `places` that rows have.
-async fn replay_keys_taken(db: &mut Door<'_>, provider: &Name, places: &[BodyDigest]) -> DbResult<Vec<Vec<u8>>> {
+async fn replay_keys_taken(
+    db: &mut Door<'_>,
+    provider: &Name,
+    places: &[BodyDigest],
+) -> DbResult<Vec<Vec<u8>>> {
     let mut taken = Vec::new();
     for place in places {
         let row = db

@@ -72,7 +72,6 @@ pub struct EventRow {
     pub identity: String,
 }
 
-
 /// An event taken out to be dispatched again, its row locked until the transaction ends.
 #[derive(Debug, Clone)]
 pub struct DueEvent {
@@ -116,7 +115,11 @@ pub struct EventCount {
 impl Store {
     /// Writes that an event failed again, while it still is in `retry` with `attempts_before`; `false` when
     /// it no longer is.
-    pub async fn event_retry_later(&self, update: &EventUpdate, attempts_before: u32) -> Result<bool, StoreError> {
+    pub async fn event_retry_later(
+        &self,
+        update: &EventUpdate,
+        attempts_before: u32,
+    ) -> Result<bool, StoreError> {
         let update = update.clone();
         alone!(self.writer.event_retry_later(&update, attempts_before))
     }
@@ -128,7 +131,11 @@ impl Store {
     }
 
     /// The newest events, at most `limit`, of one state or of all.
-    pub async fn event_list(&self, state: Option<EventState>, limit: u32) -> Result<Vec<EventRow>, StoreError> {
+    pub async fn event_list(
+        &self,
+        state: Option<EventState>,
+        limit: u32,
+    ) -> Result<Vec<EventRow>, StoreError> {
         alone!(self.people.event_list(state, limit))
     }
 

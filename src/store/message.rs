@@ -99,7 +99,7 @@ impl Store {
             Backend::Postgres(_) if postgres::is_one_statement(settlements) => {
                 alone!(self.worker.message_settle(&written, is_own_clock))
             }
-            Backend::Postgres(_) => together!(self.message_settle(&written, is_own_clock)),
+            Backend::Postgres(_) => together!(self.worker.message_settle(&written, is_own_clock)),
             Backend::Sqlite(_) => {
                 self.on_writer("message_settle", move |db| sqlite::message_settle(db, &written)).await
             }

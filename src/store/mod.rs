@@ -83,13 +83,13 @@ pub use decision::{Act, Chosen, DECISION_N_MAX, Decided, Decision, Decree};
 pub use event::{DueEvent, EventCount, EventRow, EventUpdate, Latched};
 pub use evidence::{REJECTIONS_N_MAX, Rejection, SecretUse, Taught};
 pub use look::{AttemptRow, AuditRow, Filter, PauseRow};
-#[doc(hidden)]
-pub use migrations::FurtherStep;
-pub use retention::{Cuts, Found, Kind as PrunedKind, PRUNED_N_MAX, Place, PruneLease, Walk};
 pub use message::{
     BornLease, LeaseWant, LeasedMessage, LostClaims, MessageCount, MessageRow, NewMessage, SettleTo,
     Settlement,
 };
+#[doc(hidden)]
+pub use migrations::FurtherStep;
+pub use retention::{Cuts, Found, Kind as PrunedKind, PRUNED_N_MAX, Place, PruneLease, Walk};
 
 use crate::types::{Clock, UnixMs};
 use db::{Backend, DbResult, Door};

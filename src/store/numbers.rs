@@ -69,7 +69,8 @@ async fn event_block_draw(db: &mut Door<'_>, is_first: bool) -> DbResult<i64> {
     if !is_first {
         return Ok(first);
     }
-    let sql = "/* event_block_draw */ SELECT COALESCE(MAX(event_seq), 0) AS highest FROM processed_webhook_events";
+    let sql =
+        "/* event_block_draw */ SELECT COALESCE(MAX(event_seq), 0) AS highest FROM processed_webhook_events";
     let highest = db.fetch_one(sql, &[]).await?.int("highest")?;
     if first > highest {
         return Ok(first);

@@ -99,7 +99,9 @@ async fn an_event_whose_handler_ends_its_transaction_is_kept_as_failed_for_now(d
 }
 
 async fn forgets(tx: &mut Tx, _: Event<Json>) -> Handled {
-    tx.batch("SAVEPOINT mine; INSERT INTO ledger (invoice) VALUES ('forgotten')").await.map_err(anyhow::Error::from)?;
+    tx.batch("SAVEPOINT mine; INSERT INTO ledger (invoice) VALUES ('forgotten')")
+        .await
+        .map_err(anyhow::Error::from)?;
     Ok(Effects::new())
 }
 

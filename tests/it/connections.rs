@@ -125,7 +125,7 @@ async fn an_operators_request_that_hangs_up_makes_no_call_happen_twice() {
     for round in 0..3 {
         let stopped = Stopped::new(sessions(&mut db).await);
         let given_up = client
-            .post(format!("http://{}/v1/messages/x/decide", server.admin))
+            .post(format!("http://{}/v1/messages/1024/decide", server.admin))
             .bearer_auth(TOKEN)
             .header("idempotency-key", format!("key-{round}"))
             .body(r#"{"act":"send","reason":"try again"}"#)

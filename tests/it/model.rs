@@ -1,7 +1,8 @@
 //! The lease protocol, checked in every order of events: crashes, pauses, lost answers, clocks that differ, a far
 //! side that works on after the time-out, and a gateway that says "it failed" of what was done.
 //!
-//! One message, two workers. What the model does is what `message_lease`, `message_settle`, `attempt.rs` and
+//! One message, two workers. The queue's row, while it is leased, is the attempt under way; a settlement that finds the
+//! message done deletes it and appends the history. What the model does is what `message_lease`, `message_settle`, `attempt.rs` and
 //! `policy.rs` do; times are whole units. Variants that are broken on purpose show that the model would see it.
 
 mod checks;
@@ -46,6 +47,10 @@ struct Protocol {
     remembers_lapse: bool,
     /// Whether it waits before it asks, until a call can no longer be under way over there.
     waits_to_ask: bool,
+    /// Whether that claim also tells of it in the history.
+    tells_lapse: bool,
+    /// Whether the history gets its row from what was deleted, and not from what was to be.
+    appends_what_it_deleted: bool,
     /// Whether what a gateway says of a lost answer is taken for the far side's own word.
     believes_gateways: bool,
 }
@@ -115,6 +120,12 @@ struct World {
     effects_n: u8,
     /// The first end the message came to.
     ended: Option<At>,
+    /// Claims of which the history tells how they ended, a bit for each.
+    told: u16,
+    /// Rows of the message among those that are done.
+    finished_n: u8,
+    /// Whether a settlement ever took away the row of a claim that was not its own.
+    is_robbed: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -198,9 +209,16 @@ impl Protocol {
     fn settle(self, world: &mut World, n: usize) {
         let Worker::Knows { token, to, is_unknown, ended_at, visible_at } = world.workers[n] else { return };
         world.workers[n] = Worker::Idle;
-        if self.is_fenced && (world.at != At::Leased || world.token != token) {
+        let is_own = world.at == At::Leased && world.token == token;
+        let is_there = world.at != At::Done;
+        if to == At::Done && ((is_there && (is_own || !self.is_fenced)) || !self.appends_what_it_deleted) {
+            world.finished_n += 1;
+        }
+        if !is_there || (self.is_fenced && !is_own) {
             return;
         }
+        world.is_robbed |= !is_own;
+        world.told |= 1 << token;
         world.at = to;
         world.visible_at = visible_at;
         world.is_unknown = is_unknown;
@@ -216,7 +234,7 @@ impl Model for Protocol {
     type Action = Step;
 
     fn init_states(&self) -> Vec<World> {
-        vec![World {
+        let ready = World {
             now: 0,
             at: At::Ready,
             visible_at: 0,
@@ -227,7 +245,15 @@ impl Model for Protocol {
             orphans: Vec::new(),
             effects_n: 0,
             ended: None,
-        }]
+            told: 0,
+            finished_n: 0,
+            is_robbed: false,
+        };
+        // Handed over by admission: the first claim was written with the message.
+        let handed = Worker::Claimed { token: 1, until: LEASE, is_uncertain: false, ended_at: 0 };
+        let workers = [handed, Worker::Idle];
+        let born = World { at: At::Leased, visible_at: LEASE, token: 1, workers, ..ready.clone() };
+        vec![ready, born]
     }
 
     fn actions(&self, world: &World, steps: &mut Vec<Step>) {
@@ -276,6 +302,9 @@ impl Model for Protocol {
                     return None;
                 }
                 let is_lapsed = world.at == At::Leased && self.remembers_lapse;
+                if world.at == At::Leased && self.tells_lapse {
+                    next.told |= 1 << world.token;
+                }
                 next.at = At::Leased;
                 next.token += 1;
                 next.visible_at = now + LEASE;
@@ -367,6 +396,13 @@ impl Model for Protocol {
             }),
             Property::always("query repeats nothing", |model: &Self, world: &World| {
                 model.unknown != Unknown::Query || world.effects_n <= 1
+            }),
+            Property::always("what is done is told once", |_, world: &World| {
+                world.finished_n == u8::from(world.at == At::Done)
+            }),
+            Property::always("nobody's row is taken away by another", |_, world: &World| !world.is_robbed),
+            Property::always("how each claim ended is told", |_, world: &World| {
+                (1..world.token).all(|token| world.told & (1 << token) != 0)
             }),
             Property::sometimes("it gets done", |_, world: &World| world.at == At::Done),
         ]

@@ -90,7 +90,12 @@ impl<'a> Batch<'a> {
         order.sort_by_cached_key(|position| {
             candidates.get(*position).map(|one| {
                 let event = &one.event;
-                (event.key.provider.clone(), event.replay_key.is_none(), event.replay_key, event.key.event_id.clone())
+                (
+                    event.key.provider.clone(),
+                    event.replay_key.is_none(),
+                    event.replay_key,
+                    event.key.event_id.clone(),
+                )
             })
         });
         Self { candidates, firsts, order }
@@ -121,7 +126,9 @@ impl<'a> Batch<'a> {
     /// there twice.
     pub(super) fn lost(&self, inserted: &Inserted) -> Vec<usize> {
         let is_lost = |(position, one): &(usize, &Candidate)| match self.first_of(*position) {
-            first if first != *position => self.candidates.get(first).is_none_or(|it| it.event.digest != one.event.digest),
+            first if first != *position => {
+                self.candidates.get(first).is_none_or(|it| it.event.digest != one.event.digest)
+            }
             _ => !inserted.has(one.event_seq),
         };
         self.candidates.iter().enumerate().filter(is_lost).map(|(position, _)| position).collect()
@@ -130,16 +137,26 @@ impl<'a> Batch<'a> {
     /// What is known of each event without another question: `inserted` are new, and their equal copies are not.
     pub(super) fn surely(&self, inserted: &Inserted) -> Vec<Option<Latched>> {
         let one = |(position, one): (usize, &Candidate)| {
-            let first = self.candidates.get(self.first_of(position)).filter(|it| inserted.has(it.event_seq))?;
+            let first =
+                self.candidates.get(self.first_of(position)).filter(|it| inserted.has(it.event_seq))?;
             let is_equal = first.event.digest == one.event.digest;
-            if self.first_of(position) == position { Some(Latched::New) } else { is_equal.then_some(Latched::Duplicate) }
+            if self.first_of(position) == position {
+                Some(Latched::New)
+            } else {
+                is_equal.then_some(Latched::Duplicate)
+            }
         };
         self.candidates.iter().enumerate().map(one).collect()
     }
 
     /// What was found, where every event that was not inserted is a plain copy of what is there under its own key; `None`
     /// when one of them takes a closer look. `holders` go with [`Batch::lost`].
-    pub(super) fn plainly(&self, inserted: &Inserted, lost: &[usize], holders: &[Holder]) -> Option<Vec<Latched>> {
+    pub(super) fn plainly(
+        &self,
+        inserted: &Inserted,
+        lost: &[usize],
+        holders: &[Holder],
+    ) -> Option<Vec<Latched>> {
         let is_copy = |holder: &Holder| {
             let one = lost.get(holder.position).and_then(|position| self.candidates.get(*position));
             let digest = holder.same_key.as_ref().map(|(digest, _)| digest.as_slice());

@@ -107,7 +107,8 @@ const MESSAGES: &str = "/* messages_insert */ INSERT INTO outbox_queue (message_
          AS t (message_id, created_at_ms, generation, shard, destination, effect_name, node, until_ms,
                key_valid_until_ms, taken_at_ms, state, lane, lane_seq)";
 
-const CONTENTS: &str = "/* messages_insert */ INSERT INTO outbox_contents (message_id, shard, method, path, headers, body)
+const CONTENTS: &str =
+    "/* messages_insert */ INSERT INTO outbox_contents (message_id, shard, method, path, headers, body)
      SELECT * FROM unnest($1::bigint[], $2::smallint[], $3::text[], $4::text[], $5::text[], $6::bytea[])";
 
 /// A statement of its own: in the one that inserts, the loser neither inserts nor sees the row.
@@ -122,7 +123,8 @@ const HOLDERS: &str = "/* events_holders */ WITH waiting AS MATERIALIZED (
      LEFT JOIN processed_webhook_events e ON e.provider = i.provider AND e.event_id = i.event_id
      LEFT JOIN processed_webhook_events r ON r.provider = i.provider AND r.replay_key = i.replay_key";
 
-const VERSIONS: &str = "/* versions_raise */ INSERT INTO object_versions (provider, object, version, event_seq)
+const VERSIONS: &str =
+    "/* versions_raise */ INSERT INTO object_versions (provider, object, version, event_seq)
      SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[], $4::bigint[])
      ON CONFLICT (provider, object) DO UPDATE SET version = excluded.version, event_seq = excluded.event_seq
      WHERE object_versions.version < excluded.version
@@ -140,7 +142,8 @@ pub(in crate::store) const STATEMENTS: &[(&str, &str)] = &[
 ];
 
 fn bind_events<'q>(sql: &'static str, rows: &[&'q EventInsert]) -> PgQuery<'q> {
-    let text = |of: fn(&'q IncomingEvent) -> &'q str| rows.iter().map(|row| of(&row.event)).collect::<Vec<_>>();
+    let text =
+        |of: fn(&'q IncomingEvent) -> &'q str| rows.iter().map(|row| of(&row.event)).collect::<Vec<_>>();
     let object = |row: &&'q EventInsert| row.event.object.as_ref();
     sqlx::query(sql)
         .bind(text(|event| event.key.provider.as_str()))
@@ -148,7 +151,9 @@ fn bind_events<'q>(sql: &'static str, rows: &[&'q EventInsert]) -> PgQuery<'q> {
         .bind(rows.iter().map(|row| row.event_seq).collect::<Vec<_>>())
         .bind(rows.iter().map(|row| row.event.received_at_ms).collect::<Vec<_>>())
         .bind(rows.iter().map(|row| row.event.created_at_ms).collect::<Vec<_>>())
-        .bind(rows.iter().map(|row| row.event.object.as_ref().map(|object| object.version)).collect::<Vec<_>>())
+        .bind(
+            rows.iter().map(|row| row.event.object.as_ref().map(|object| object.version)).collect::<Vec<_>>(),
+        )
         .bind(rows.iter().map(|row| row.attempts_n()).collect::<Vec<_>>())
         .bind(rows.iter().map(|row| row.event.key.shard()).collect::<Vec<_>>())
         .bind(text(|event| &event.event_type))
@@ -233,18 +238,27 @@ pub(super) async fn admitted_at_once(
     Ok((batch.inserted(&lost(&row)?), paused.into_iter().flatten().collect()))
 }
 
-pub(super) async fn events_holders(db: &mut PgConnection, events: &[Arc<IncomingEvent>]) -> DbResult<Vec<Holder>> {
+pub(super) async fn events_holders(
+    db: &mut PgConnection,
+    events: &[Arc<IncomingEvent>],
+) -> DbResult<Vec<Holder>> {
     let rows = sqlx::query(HOLDERS)
         .bind((0_i64..).take(events.len()).collect::<Vec<_>>())
         .bind(events.iter().map(|event| event.key.provider.as_str()).collect::<Vec<_>>())
         .bind(events.iter().map(|event| event.key.event_id.as_str()).collect::<Vec<_>>())
-        .bind(events.iter().map(|event| event.replay_key.as_ref().map(<[u8; 32]>::as_slice)).collect::<Vec<_>>())
+        .bind(
+            events
+                .iter()
+                .map(|event| event.replay_key.as_ref().map(<[u8; 32]>::as_slice))
+                .collect::<Vec<_>>(),
+        )
         .fetch_all(db)
         .await?;
     let one = |row: &PgRow| {
         let position = usize::try_from(row.try_get::<i64, _>("position")?).unwrap_or(usize::MAX);
         let same_key: (Option<Vec<u8>>, Option<String>) = (row.try_get("digest")?, row.try_get("state")?);
-        let same_text: (Option<String>, Option<Vec<u8>>) = (row.try_get("event_id")?, row.try_get("text_digest")?);
+        let same_text: (Option<String>, Option<Vec<u8>>) =
+            (row.try_get("event_id")?, row.try_get("text_digest")?);
         Ok(Holder { position, same_key: same_key.0.zip(same_key.1), same_text: same_text.0.zip(same_text.1) })
     };
     rows.iter().map(one).collect()

@@ -8,7 +8,8 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use super::batch::{self, Batch, Raise};
 use super::{
-    Admitted, Candidate, Decide, EventInsert, Holder, MessageInsert, Plan, Quick, Writes, lanes_wanted, message_rows,
+    Admitted, Candidate, Decide, EventInsert, Holder, MessageInsert, Plan, Quick, Writes, lanes_wanted,
+    message_rows,
 };
 use crate::store::db::sqlite::Sqlite;
 use crate::store::db::{DbError, DbResult};
@@ -16,16 +17,17 @@ use crate::store::lane;
 use crate::store::{Latched, NewMessage, StoreError};
 use crate::types::IncomingEvent;
 
-const EVENT: &str = "INSERT INTO processed_webhook_events (provider, event_id, event_seq, received_at_ms, created_at_ms,
+const EVENT: &str =
+    "INSERT INTO processed_webhook_events (provider, event_id, event_seq, received_at_ms, created_at_ms,
          version, attempts_n, shard, event_type, digest, identity, state, object, replay_key)
      VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14) ON CONFLICT DO NOTHING";
-const PAYLOAD: &str = "INSERT INTO webhook_payloads (event_seq, shard, headers, body) VALUES (?1, ?2, ?3, ?4)";
+const PAYLOAD: &str =
+    "INSERT INTO webhook_payloads (event_seq, shard, headers, body) VALUES (?1, ?2, ?3, ?4)";
 const MESSAGE: &str = "INSERT INTO outbox_queue (message_id, visible_at_ms, created_at_ms, leased_at_ms,
          first_sent_at_ms, key_valid_until_ms, attempts_n, generation, shard, state, destination, effect_name, node,
          lane, lane_seq)
      VALUES (?1, ?2, ?3, ?4, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)";
-const CONTENTS: &str =
-    "INSERT INTO outbox_contents (message_id, shard, method, path, headers, body) VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
+const CONTENTS: &str = "INSERT INTO outbox_contents (message_id, shard, method, path, headers, body) VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
 const SAME_KEY: &str =
     "SELECT digest, state FROM processed_webhook_events WHERE provider = ?1 AND event_id = ?2";
 const SAME_TEXT: &str =
@@ -83,7 +85,8 @@ fn write(db: &Connection, writes: &Writes) -> DbResult<HashSet<String>> {
     let paused = if has_leases { paused_names(db)? } else { HashSet::new() };
     let lanes = lanes_wanted(messages);
     let used_at_ms = messages.first().map_or(0, |message| message.created_at_ms);
-    let places = if lanes.is_empty() { Vec::new() } else { lane::sqlite::lanes_extend(db, &lanes, used_at_ms)? };
+    let places =
+        if lanes.is_empty() { Vec::new() } else { lane::sqlite::lanes_extend(db, &lanes, used_at_ms)? };
     messages_insert(db, &message_rows(messages, &paused, &lanes, &places))?;
     for update in &writes.updates {
         db.prepare_cached(
@@ -142,11 +145,15 @@ pub(super) fn events_holders(db: &Connection, events: &[Arc<IncomingEvent>]) -> 
     for (position, event) in events.iter().enumerate() {
         let provider = event.key.provider.as_str();
         let by_key = same_key
-            .query_row(params![provider, event.key.event_id], |row| Ok((row.get("digest")?, row.get("state")?)))
+            .query_row(params![provider, event.key.event_id], |row| {
+                Ok((row.get("digest")?, row.get("state")?))
+            })
             .optional()?;
         let by_text = match &event.replay_key {
             Some(text) => same_text
-                .query_row(params![provider, text.as_slice()], |row| Ok((row.get("event_id")?, row.get("digest")?)))
+                .query_row(params![provider, text.as_slice()], |row| {
+                    Ok((row.get("event_id")?, row.get("digest")?))
+                })
                 .optional()?,
             None => None,
         };

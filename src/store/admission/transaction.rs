@@ -70,34 +70,44 @@ impl Admission {
     }
 
     /// The numbers of those rows that were not inserted, because somebody had them.
-    pub(in crate::store) async fn rows_insert(&mut self, rows: Vec<EventInsert>) -> Result<Vec<i64>, StoreError> {
-        let answer = match self.tx.is_postgres() {
-            true => match self.tx.pg() {
+    pub(in crate::store) async fn rows_insert(
+        &mut self,
+        rows: Vec<EventInsert>,
+    ) -> Result<Vec<i64>, StoreError> {
+        let answer = if self.tx.is_postgres() {
+            match self.tx.pg() {
                 Ok(db) => limited(postgres::events_insert(db, &rows)).await,
                 Err(error) => Err(error),
-            },
-            false => self.tx.run_sqlite(move |db| sqlite::events_insert(db, &rows)).await,
+            }
+        } else {
+            self.tx.run_sqlite(move |db| sqlite::events_insert(db, &rows)).await
         };
         self.tx.noted("events_insert", answer)
     }
 
     /// What stands where these events would have been, by their position.
-    pub(in crate::store) async fn events_holders(&mut self, events: &[Arc<IncomingEvent>]) -> Result<Vec<Holder>, StoreError> {
-        let answer = match self.tx.is_postgres() {
-            true => match self.tx.pg() {
+    pub(in crate::store) async fn events_holders(
+        &mut self,
+        events: &[Arc<IncomingEvent>],
+    ) -> Result<Vec<Holder>, StoreError> {
+        let answer = if self.tx.is_postgres() {
+            match self.tx.pg() {
                 Ok(db) => limited(postgres::events_holders(db, events)).await,
                 Err(error) => Err(error),
-            },
-            false => {
-                let events = events.to_vec();
-                self.tx.run_sqlite(move |db| sqlite::events_holders(db, &events)).await
             }
+        } else {
+            let events = events.to_vec();
+            self.tx.run_sqlite(move |db| sqlite::events_holders(db, &events)).await
         };
         self.tx.noted("events_holders", answer)
     }
 
     /// Says of each event what was found, once `inserted` are in.
-    pub(super) async fn judge(&mut self, batch: &Batch<'_>, inserted: &batch::Inserted) -> Result<Vec<Latched>, StoreError> {
+    pub(super) async fn judge(
+        &mut self,
+        batch: &Batch<'_>,
+        inserted: &batch::Inserted,
+    ) -> Result<Vec<Latched>, StoreError> {
         let mut conflicts = Vec::new();
         let found = self.events_lost(batch, &batch.lost(inserted), &mut conflicts).await?;
         let mut all: Vec<Latched> = Vec::with_capacity(batch.candidates.len());
@@ -147,7 +157,8 @@ impl Admission {
         }
         let events: Vec<Arc<IncomingEvent>> = candidates.iter().map(|one| Arc::clone(&one.event)).collect();
         for holder in self.events_holders(&events).await? {
-            let (Some(candidate), Some(position)) = (candidates.get(holder.position), lost.get(holder.position))
+            let (Some(candidate), Some(position)) =
+                (candidates.get(holder.position), lost.get(holder.position))
             else {
                 continue;
             };
@@ -213,22 +224,19 @@ impl Admission {
         let used_at_ms = messages.first().map_or(0, |message| message.created_at_ms);
         let places =
             if lanes.is_empty() { Vec::new() } else { in_tx!(self.tx, lanes_extend(&lanes, used_at_ms))? };
-        let answer = match self.tx.is_postgres() {
-            true => {
-                let rows = message_rows(messages, &paused, &lanes, &places);
-                match self.tx.pg() {
-                    Ok(db) => limited(postgres::messages_insert(db, &rows)).await,
-                    Err(error) => Err(error),
-                }
+        let answer = if self.tx.is_postgres() {
+            let rows = message_rows(messages, &paused, &lanes, &places);
+            match self.tx.pg() {
+                Ok(db) => limited(postgres::messages_insert(db, &rows)).await,
+                Err(error) => Err(error),
             }
-            false => {
-                let (messages, paused) = (messages.to_vec(), paused.clone());
-                let insert = move |db: &mut rusqlite::Connection| {
-                    let lanes = lanes_wanted(&messages);
-                    sqlite::messages_insert(db, &message_rows(&messages, &paused, &lanes, &places))
-                };
-                self.tx.run_sqlite(insert).await
-            }
+        } else {
+            let (messages, paused) = (messages.to_vec(), paused.clone());
+            let insert = move |db: &mut rusqlite::Connection| {
+                let lanes = lanes_wanted(&messages);
+                sqlite::messages_insert(db, &message_rows(&messages, &paused, &lanes, &places))
+            };
+            self.tx.run_sqlite(insert).await
         };
         self.tx.noted("messages_insert", answer)?;
         Ok(paused)

@@ -27,7 +27,6 @@ pub(in crate::store) struct Migration {
     filling: Option<&'static str>,
 }
 
-
 /// Held by the node that migrates, until its transaction ends. Any number that nobody else uses in this database.
 const LOCK: i64 = 0x686f_6f6b_6c61_7463;
 /// How long a node waits for another one's migration, or for a table that somebody holds. Each try waits as long as
@@ -291,7 +290,9 @@ async fn state(door: &mut Door<'_>, one: &Migration) -> DbResult<State> {
 
 async fn is_there(door: &mut Door<'_>, table: &'static str) -> DbResult<bool> {
     let sql = if door.is_postgres() {
-        "SELECT to_regclass($1) IS NOT NULL AS is_there"
+        // Not `to_regclass`: it may still remember from before the lock that there was no such table.
+        "SELECT COUNT(*) AS is_there FROM pg_catalog.pg_tables
+         WHERE tablename = $1 AND schemaname = ANY (current_schemas(false))"
     } else {
         "SELECT COUNT(*) AS is_there FROM sqlite_schema WHERE name = $1"
     };

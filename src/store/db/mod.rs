@@ -35,4 +35,4 @@ pub use tx::Tx;
 pub use value::{Row, Value};
 
 /// What a database comes to.
-pub type DbResult<T> = Result<T, DbError>;
+pub(in crate::store) type DbResult<T> = Result<T, DbError>;

@@ -58,7 +58,7 @@ async fn what_is_sent_twice_is_there_once_and_a_lost_answer_is_unknown() {
     let bench = Bench::new(&redis, port, false).await;
     bench.shows().await;
     let mut markers = redis::cmd("PTTL");
-    markers.arg(format!("{{{}}}:hooklatch:key-evt_1-billing", redis.stream));
+    markers.arg(format!("{{{}}}:hooklatch:{}", redis.stream, bench.key("evt_1").await));
     let Value::Int(left_ms) = redis.ask(&mut markers).await else { panic!("no number") };
     assert!(
         (86_000_000..=86_400_000).contains(&left_ms),

@@ -70,7 +70,11 @@ fn each_mistake_names_its_key_and_the_remedy() {
     check("[retention]\nids_days = 0", "retention.ids_days", "from 1 to 3650");
     check("[retention]\naudit_days = 4000", "retention.audit_days", "from 1 to 3650");
     check("[retention]\nevery_ms = 86400001", "retention.every_ms", "from 0 to 86400000");
-    check("[retention]\nbodies_days = 91", "retention.bodies_days", "set retention.messages_days to 91 or more");
+    check(
+        "[retention]\nbodies_days = 91",
+        "retention.bodies_days",
+        "set retention.messages_days to 91 or more",
+    );
     check("[retention]\nmessages_days = 20", "retention.messages_days", "a message is kept longest");
     check("[retention]\nbodies_day = 9", "retention.bodies_day", "did you mean `retention.bodies_days`?");
     check(

@@ -21,6 +21,8 @@ on_both!(
     a_message_may_be_born_leased,
     what_went_well_is_told_of_its_attempt,
     two_settlements_of_one_message_in_one_write_are_told_apart,
+    what_is_done_leaves_the_queue_and_is_told_once,
+    a_claim_that_takes_over_tells_of_the_one_before,
 );
 
 fn want(destination: &str, free_n: u32) -> LeaseWant {
@@ -273,4 +275,44 @@ async fn two_settlements_of_one_message_in_one_write_are_told_apart(database: &D
     let attempts = store.attempt_list(stale.message_id).await.unwrap();
     let told: Vec<_> = attempts.iter().map(|one| one.result.as_deref()).collect();
     assert_eq!(told, [Some("retry"), Some("unknown")], "the stale one wrote nothing");
+}
+
+async fn what_is_done_leaves_the_queue_and_is_told_once(database: &Database) {
+    let store = database.store().await;
+    for id in ["evt_1", "evt_2", "evt_3"] {
+        admit(&store, &event(id, "a"), &[message("billing")]).await;
+    }
+    let leased = lease(&store, 10, 1_000).await;
+    let done = |one: &LeasedMessage| settlement(one, SettleTo::Done, AttemptResult::Done);
+    let with_answer = Settlement { response: Some("{}".to_owned()), ..done(&leased[1]) };
+    let held = settlement(&leased[2], SettleTo::Held, AttemptResult::Unknown);
+    let all = [held, done(&leased[0]), with_answer];
+    assert_eq!(store.message_settle(&all).await.unwrap(), [true; 3]);
+    assert_eq!(store.message_settle(&all).await.unwrap(), [false; 3], "nothing is told twice");
+    for (sql, wanted) in [
+        ("SELECT COUNT(*) FROM outbox_queue WHERE state = 'held' AND node = 'node-1'", 1),
+        ("SELECT COUNT(*) FROM outbox_queue", 1),
+        ("SELECT COUNT(*) FROM outbox_finished WHERE http_status = 200 AND finished_at_ms = 5000", 2),
+        // A first attempt that went well, and left no answer, is told by the message alone.
+        ("SELECT COUNT(*) FROM outbox_attempts WHERE started_at_ms = 1000 AND finished_at_ms = 5000", 2),
+        ("SELECT COUNT(*) FROM outbox_attempts", 2),
+    ] {
+        assert_eq!(database.count(sql).await, wanted, "{sql}");
+    }
+}
+
+async fn a_claim_that_takes_over_tells_of_the_one_before(database: &Database) {
+    let store = database.store().await;
+    admit(&store, &event("evt_1", "a"), &[message("billing")]).await;
+    lease(&store, 1, 1_000).await;
+    let again = lease(&store, 1, 31_000).await.remove(0);
+    assert_eq!((again.previous_ended_at_ms, again.is_previous_unknown), (Some(31_000), true));
+    let told = "SELECT COUNT(*) FROM outbox_attempts WHERE attempt_n = 1 AND result = 'unknown' AND started_at_ms = 1000
+        AND finished_at_ms = 31000 AND node = 'node-1'";
+    assert_eq!(database.count(told).await, 1);
+    assert_eq!(
+        database.count("SELECT COUNT(*) FROM outbox_attempts").await,
+        1,
+        "the one under way is in the queue"
+    );
 }

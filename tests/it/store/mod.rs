@@ -8,6 +8,7 @@ mod large;
 mod lifecycle;
 mod message;
 mod operator;
+mod plans;
 mod retention;
 
 use std::sync::Arc;
@@ -191,7 +192,7 @@ fn migrations_have_equal_numbers_names_tables_and_columns() {
             for line in before.lines().chain(after.lines()) {
                 let first = line.split_whitespace().next().unwrap_or_default();
                 let is_column =
-                    line.starts_with("    ") && first.chars().all(|c| c.is_ascii_lowercase() || c == '_');
+                    line.starts_with("    ") && !line.starts_with("     ") && first.chars().all(|c| c.is_ascii_lowercase() || c == '_');
                 if is_column && !first.is_empty() {
                     found.push(first.to_owned());
                 } else if line.starts_with("CREATE TABLE") {

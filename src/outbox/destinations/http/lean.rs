@@ -11,6 +11,8 @@ mod link;
 mod pool;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod tls_tests;
 mod wire;
 
 use std::sync::Arc;
@@ -96,6 +98,7 @@ impl Lean {
         deadline: Instant,
     ) -> Result<(Link, Response<Incoming>), Stopped> {
         let origin = &call.address.origin;
+        let has_own_host = call.headers.contains_key(HOST);
         let mut request = request(call);
         while let Some(mut link) = self.pool.take(origin) {
             match sent_on(&mut link, request, deadline, call.timeout).await {
@@ -109,6 +112,9 @@ impl Lean {
             Ok(link) => link,
             Err(stopped) => {
                 call.headers = std::mem::take(request.headers_mut());
+                if !has_own_host {
+                    call.headers.remove(HOST);
+                }
                 return Err(stopped);
             }
         };
@@ -159,7 +165,7 @@ async fn sent_on(
     }
 }
 
-/// The call as a request, without its headers.
+/// The call as a request, which takes its headers.
 fn request(call: &mut Call<'_>) -> Request<Full<Bytes>> {
     let mut request = Request::new(Full::new(call.body.clone()));
     request.method_mut().clone_from(&call.method);
