@@ -206,7 +206,7 @@ fn decoded(name: Written<'_>) -> Option<Cow<'_, str>> {
     Some(Cow::Borrowed(name.raw))
 }
 
-/// What `token` names in an object or array.
+/// What one step of a pointer names in an object or array.
 fn child<'a>(raw: &'a str, step: &str) -> Step<&'a str> {
     let mut found = Step::Missing;
     let mut scan = Scan::new(raw);
@@ -219,7 +219,7 @@ fn child<'a>(raw: &'a str, step: &str) -> Step<&'a str> {
             Some(())
         }),
         Some(b'[') => {
-            let Ok(wanted_n) = token.parse::<usize>() else { return Step::Missing };
+            let Ok(wanted_n) = step.parse::<usize>() else { return Step::Missing };
             let mut n = 0;
             scan.elements(|scan| {
                 let value = scan.value()?;

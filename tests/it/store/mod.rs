@@ -191,8 +191,9 @@ fn migrations_have_equal_numbers_names_tables_and_columns() {
             let after = blocks.split_once("STRICT;").map_or("", |(_, after)| after);
             for line in before.lines().chain(after.lines()) {
                 let first = line.split_whitespace().next().unwrap_or_default();
-                let is_column =
-                    line.starts_with("    ") && !line.starts_with("     ") && first.chars().all(|c| c.is_ascii_lowercase() || c == '_');
+                let is_column = line.starts_with("    ")
+                    && !line.starts_with("     ")
+                    && first.chars().all(|c| c.is_ascii_lowercase() || c == '_');
                 if is_column && !first.is_empty() {
                     found.push(first.to_owned());
                 } else if line.starts_with("CREATE TABLE") {
