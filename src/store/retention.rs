@@ -158,6 +158,38 @@ impl Cuts {
     }
 }
 
+/// What is walked at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Walk {
+    /// All of one kind of thing.
+    pub kind: Kind,
+    /// Of ids, those alone that have this cut: what is kept equally long is walked together.
+    pub ids_cut_ms: UnixMs,
+}
+
+impl Walk {
+    /// All of one kind of thing but ids.
+    pub fn of(kind: Kind) -> Self {
+        Self { kind, ids_cut_ms: 0 }
+    }
+
+    /// The ids that have this cut.
+    pub fn of_ids(ids_cut_ms: UnixMs) -> Self {
+        Self { kind: Kind::Ids, ids_cut_ms }
+    }
+}
+
+/// A node's claim to be the only one that prunes, from `now_ms` on for `for_ms`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PruneLease {
+    /// What it is called.
+    pub node: String,
+    /// When it asks.
+    pub now_ms: UnixMs,
+    /// How long nobody else may prune when it is not heard of. Milliseconds.
+    pub for_ms: i64,
+}
+
 /// A key to go on from; the first of all is [`Place::default`].
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Place {
@@ -206,32 +238,28 @@ impl Found {
 }
 
 impl Store {
-    /// Looks at up to `rows_n` rows of a kind of thing behind `from`, for those that are old enough to go. Ids only of
-    /// providers whose cut is `ids_cut_ms`: those that are kept equally long are walked together.
+    /// Looks at up to `rows_n` rows behind `from`, for those that are old enough to go.
     pub async fn prune_look(
         &self,
-        kind: Kind,
+        walk: Walk,
         cuts: &Cuts,
-        ids_cut_ms: UnixMs,
         from: &Place,
         rows_n: u32,
     ) -> Result<Found, StoreError> {
         let (cuts, from) = (cuts.clone(), from.clone());
-        alone!(self.reader.prune_look(kind, &cuts, ids_cut_ms, &from, rows_n))
+        alone!(self.reader.prune_look(walk, &cuts, &from, rows_n))
     }
 
     /// Deletes what was found, as far as nothing needs it; says how many rows. Nothing, and `None`, if another node
-    /// prunes: this one may go on until `lease_ms` from `now_ms`.
+    /// prunes.
     pub async fn prune_delete(
         &self,
         kind: Kind,
         found: &Found,
-        node: &str,
-        now_ms: UnixMs,
-        lease_ms: i64,
+        lease: &PruneLease,
     ) -> Result<Option<u64>, StoreError> {
-        let (found, node) = (found.clone(), node.to_owned());
-        together!(self.prune_delete(kind, &found, &node, now_ms, lease_ms))
+        let (found, lease) = (found.clone(), lease.clone());
+        together!(self.prune_delete(kind, &found, &lease))
     }
 
     /// How many of what was found would go, if what is to go before it were gone.
@@ -240,10 +268,10 @@ impl Store {
         alone!(self.reader.prune_count(kind, &found))
     }
 
-    /// Whether this node may prune from now on, for `lease_ms`.
-    pub async fn prune_begin(&self, node: &str, now_ms: UnixMs, lease_ms: i64) -> Result<bool, StoreError> {
-        let node = node.to_owned();
-        alone!(self.writer.lease(&node, now_ms, lease_ms))
+    /// Whether this node may prune from now on.
+    pub async fn prune_begin(&self, lease: &PruneLease) -> Result<bool, StoreError> {
+        let claim = lease.clone();
+        alone!(self.writer.lease_take(&claim))
     }
 
     /// Lets another node prune from now on.
@@ -276,28 +304,25 @@ impl Store {
 
 async fn prune_look(
     db: &mut Door<'_>,
-    kind: Kind,
+    walk: Walk,
     cuts: &Cuts,
-    ids_cut_ms: UnixMs,
     from: &Place,
     rows_n: u32,
 ) -> DbResult<Found> {
-    walk::look(db, kind, cuts, ids_cut_ms, from, rows_n).await
+    walk::look(db, walk, cuts, from, rows_n).await
 }
 
 async fn prune_delete(
     db: &mut Door<'_>,
     kind: Kind,
     found: &Found,
-    node: &str,
-    now_ms: UnixMs,
-    lease_ms: i64,
+    claim: &PruneLease,
 ) -> DbResult<Option<u64>> {
-    if !lease(db, node, now_ms, lease_ms).await? {
+    if !lease_take(db, claim).await? {
         return Ok(None);
     }
     if db.is_postgres() {
-        // Tables grow and shrink faster than they are counted: by their keys alone. What a crash brings back goes again.
+        // Tables grow and shrink faster than they are counted: by their keys alone.
         db.batch(
             "SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off; SET LOCAL enable_hashjoin = off;
              SET LOCAL enable_mergejoin = off; SET LOCAL plan_cache_mode = force_generic_plan",
@@ -311,15 +336,16 @@ async fn prune_count(db: &mut Door<'_>, kind: Kind, found: &Found) -> DbResult<u
     delete::count(db, kind, found).await
 }
 
-async fn lease(db: &mut Door<'_>, node: &str, now_ms: UnixMs, lease_ms: i64) -> DbResult<bool> {
+async fn lease_take(db: &mut Door<'_>, claim: &PruneLease) -> DbResult<bool> {
     // A file has one process, and whoever had it before is gone.
     if !db.is_postgres() {
         return Ok(true);
     }
     let sql = "/* prune_lease */ UPDATE retention_lease SET node = $1, until_ms = $3
                WHERE one = 1 AND (node = $1 OR until_ms < $2)";
-    let until_ms = now_ms.saturating_add(lease_ms);
-    Ok(db.execute(sql, &[node.into(), now_ms.into(), until_ms.into()]).await? == 1)
+    let until_ms = claim.now_ms.saturating_add(claim.for_ms);
+    let values = [claim.node.as_str().into(), claim.now_ms.into(), until_ms.into()];
+    Ok(db.execute(sql, &values).await? == 1)
 }
 
 async fn lease_end(db: &mut Door<'_>, node: &str) -> DbResult<()> {

@@ -1,8 +1,7 @@
 //! Looking for what is old, on a connection that only reads.
 
-use super::{Cuts, Found, Kind, Old, Place};
+use super::{Cuts, Found, Kind, Old, Place, Walk};
 use crate::store::db::{DbResult, Door, Row};
-use crate::types::UnixMs;
 
 /// By number: `id`, and `at_ms`, when the event came that it belongs to.
 const BODIES: &str =
@@ -53,9 +52,8 @@ const ANSWERS: &str = "/* prune_look */ SELECT actor AS one, idempotency_key AS 
 
 pub(super) async fn look(
     db: &mut Door<'_>,
-    kind: Kind,
+    Walk { kind, ids_cut_ms }: Walk,
     cuts: &Cuts,
-    ids_cut_ms: UnixMs,
     from: &Place,
     rows_n: u32,
 ) -> DbResult<Found> {

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use hooklatch::store::{
-    Act, Chosen, Cuts, Decision, LeaseWant, PRUNED_N_MAX, Place, PrunedKind, SettleTo, Settlement, Store,
+    Act, Chosen, Cuts, Decision, LeaseWant, PRUNED_N_MAX, Place, PruneLease, PrunedKind, SettleTo,
+    Settlement, Store, Walk,
 };
 use hooklatch::types::{AttemptResult, EventState, IncomingEvent, ObjectVersion};
 use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection, SqliteConnection};
@@ -40,6 +41,10 @@ pub(super) fn cuts(ms: i64) -> Cuts {
     }
 }
 
+pub(super) fn lease(node: &str, now_ms: i64) -> PruneLease {
+    PruneLease { node: node.to_owned(), now_ms, for_ms: 60_000 }
+}
+
 /// One round over everything, `rows_n` at a time; the rows that went, by table.
 pub(super) async fn round(
     store: &Store,
@@ -54,14 +59,15 @@ pub(super) async fn round(
             _ => vec![0],
         };
         for ids_cut_ms in walks {
+            let walk = Walk { kind, ids_cut_ms };
             let mut from = Place::default();
             loop {
-                let found = store.prune_look(kind, cuts, ids_cut_ms, &from, rows_n).await.unwrap();
+                let found = store.prune_look(walk, cuts, &from, rows_n).await.unwrap();
                 if !found.is_empty() {
                     let n = if is_dry {
                         store.prune_count(kind, &found).await.unwrap()
                     } else {
-                        store.prune_delete(kind, &found, "node-1", 1_000, 60_000).await.unwrap().unwrap()
+                        store.prune_delete(kind, &found, &lease("node-1", 1_000)).await.unwrap().unwrap()
                     };
                     *gone.entry(kind.table()).or_default() += n;
                 }
@@ -229,13 +235,13 @@ async fn one_node_prunes_at_a_time() {
     let Some(database) = Database::create(On::Postgres).await else { return };
     let store = database.store().await;
     admit(&store, &received("evt_1", 1_000), &[]).await;
-    assert!(store.prune_begin("a", 10_000, 60_000).await.unwrap());
-    assert!(!store.prune_begin("b", 70_000, 60_000).await.unwrap());
-    assert!(store.prune_begin("a", 20_000, 60_000).await.unwrap(), "it may go on");
+    assert!(store.prune_begin(&lease("a", 10_000)).await.unwrap());
+    assert!(!store.prune_begin(&lease("b", 70_000)).await.unwrap());
+    assert!(store.prune_begin(&lease("a", 20_000)).await.unwrap(), "it may go on");
     let cuts = cuts(50_000);
-    let found = store.prune_look(PrunedKind::Bodies, &cuts, 0, &Place::default(), 10).await.unwrap();
+    let found = store.prune_look(Walk::of(PrunedKind::Bodies), &cuts, &Place::default(), 10).await.unwrap();
     let prune = async |node: &str, now_ms| {
-        store.prune_delete(PrunedKind::Bodies, &found, node, now_ms, 60_000).await.unwrap()
+        store.prune_delete(PrunedKind::Bodies, &found, &lease(node, now_ms)).await.unwrap()
     };
     assert_eq!(prune("b", 80_000).await, None);
     assert_eq!(counts(&database).await, [1, 1, 0, 0]);
