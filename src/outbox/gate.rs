@@ -46,7 +46,7 @@ struct State {
     probe_at_ms: Option<i64>,
     /// One call probes now: [`Begun`] takes it back, however that call ends.
     is_probing: bool,
-    /// A look might have taken a call to probe with, and found none: time alone brings no other.
+    /// A look might have taken a call to probe with, and found none or no free slot: time alone brings no other.
     is_probe_offered: bool,
     /// Calls that the rate allows now, in thousandths.
     budget: i64,
@@ -130,13 +130,15 @@ impl Gate {
     /// Of `free_n` slots, how many may be used now.
     pub(super) fn allowed_n(&self, free_n: u32, now_ms: i64) -> u32 {
         let mut state = self.state();
+        let is_probe_due = state.probe_at_ms.is_some_and(|at_ms| now_ms >= at_ms) && !state.is_probing;
         let allowed_n = match state.probe_at_ms {
-            Some(probe_at_ms) if now_ms < probe_at_ms || state.is_probing => 0,
+            Some(_) if !is_probe_due => 0,
             Some(_) => free_n.min(1),
             None => free_n,
         };
         let allowed_n = self.allowed_by_rate_n(&mut state, allowed_n, now_ms);
-        state.is_probe_offered |= state.probe_at_ms.is_some() && allowed_n > 0;
+        // Where no slot is free it is not time that is missing: whoever gives one back tells.
+        state.is_probe_offered |= is_probe_due && (allowed_n > 0 || free_n == 0);
         allowed_n
     }
 

@@ -30,8 +30,9 @@ impl Handover {
         if !post.is_drained.load(Ordering::Relaxed) {
             return None;
         }
-        let slot = post.take();
-        if post.taken_n() > destination.gate.in_hand_n() {
+        let (bearable_n, slot) = (post.bearable_n(), post.take());
+        let taken_n = post.taken_n();
+        if taken_n > destination.gate.in_hand_n() || (bearable_n == 0 && taken_n > 1) {
             // Others will have to wait in the database; whoever comes later waits behind them.
             post.is_drained.store(false, Ordering::Relaxed);
             return None;

@@ -316,7 +316,8 @@ impl Shared {
     }
 
     /// Notes that a message is under way, until what comes back is dropped.
-    fn hold(self: &Arc<Self>, message: &LeasedMessage, slot: Slot) -> InHand {
+    fn hold(self: &Arc<Self>, message: &LeasedMessage, mut slot: Slot) -> InHand {
+        slot.weigh(message.body.len());
         let is_noted = !self.store.is_own_clock();
         if is_noted {
             self.under_way().insert(message.message_id, message.attempt_n);

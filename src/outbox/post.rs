@@ -6,7 +6,7 @@
 //! nobody waits for what is written.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -18,11 +18,23 @@ use super::node::InHand;
 use crate::store::LeasedMessage;
 use crate::types::AttemptResult;
 
+/// About how many bytes of bodies one destination may have in hand: what waits for its turn, where bodies are large, waits
+/// in the database. One message is always let through, whatever its size.
+const BYTES_IN_HAND_MAX: u64 = 64 * 1024 * 1024;
+/// What the next body counts for before any was seen: so the first look takes few.
+const LARGE_AT_FIRST: u64 = BYTES_IN_HAND_MAX / 8;
+/// The part of a large body by which each one after it is believed to be smaller, unless it is not.
+const FORGOTTEN: u64 = 16;
+
 /// One destination on this node.
 pub(super) struct Post {
     pub(super) destination: Destination,
     /// Messages in hand.
     taken_n: AtomicU32,
+    /// Bytes of their bodies.
+    bytes_n: AtomicU64,
+    /// How large bodies are lately, at most.
+    large: AtomicU64,
     /// Whether the last look found less than there were slots for: then nothing older waits, and new messages
     /// may be taken over from admission.
     pub(super) is_drained: AtomicBool,
@@ -45,17 +57,31 @@ pub(super) struct Work {
 }
 
 /// A message's place among those that its destination may have in hand; free again when dropped, panics included.
-pub(super) struct Slot(Arc<Post>);
+pub(super) struct Slot {
+    post: Arc<Post>,
+    /// Bytes of the body that is in it.
+    bytes_n: u64,
+}
 
 impl Slot {
     pub(super) fn post(&self) -> &Arc<Post> {
-        &self.0
+        &self.post
+    }
+
+    /// Counts a message's body, of so many bytes, once.
+    pub(super) fn weigh(&mut self, body_bytes_n: usize) {
+        self.bytes_n = u64::try_from(body_bytes_n).unwrap_or(u64::MAX);
+        self.post.bytes_n.fetch_add(self.bytes_n, Ordering::Relaxed);
+        let large = self.post.large.load(Ordering::Relaxed);
+        // Two at once may forget a little less: it is an estimate.
+        self.post.large.store(self.bytes_n.max(large - large / FORGOTTEN), Ordering::Relaxed);
     }
 }
 
 impl Drop for Slot {
     fn drop(&mut self) {
-        self.0.taken_n.fetch_sub(1, Ordering::Relaxed);
+        self.post.bytes_n.fetch_sub(self.bytes_n, Ordering::Relaxed);
+        self.post.taken_n.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -64,6 +90,8 @@ impl Post {
         Self {
             destination,
             taken_n: AtomicU32::new(0),
+            bytes_n: AtomicU64::new(0),
+            large: AtomicU64::new(LARGE_AT_FIRST),
             is_drained: AtomicBool::new(false),
             queue: Mutex::default(),
             meters: Meters::default(),
@@ -72,7 +100,7 @@ impl Post {
 
     pub(super) fn take(self: &Arc<Self>) -> Slot {
         self.taken_n.fetch_add(1, Ordering::Relaxed);
-        Slot(Arc::clone(self))
+        Slot { post: Arc::clone(self), bytes_n: 0 }
     }
 
     /// Messages in hand.
@@ -82,8 +110,16 @@ impl Post {
 
     /// How many more may be taken now.
     pub(super) fn free_n(&self, ticks_ms: i64) -> u32 {
-        let slots_n = self.destination.gate.in_hand_n().saturating_sub(self.taken_n());
-        self.destination.gate.allowed_n(slots_n, ticks_ms)
+        let taken_n = self.taken_n();
+        let slots_n = self.destination.gate.in_hand_n().saturating_sub(taken_n);
+        let bearable_n = self.bearable_n().max(u32::from(taken_n == 0));
+        self.destination.gate.allowed_n(slots_n.min(bearable_n), ticks_ms)
+    }
+
+    /// How many more bodies, as large as they are lately, would stay within what may be in hand.
+    pub(super) fn bearable_n(&self) -> u32 {
+        let left = BYTES_IN_HAND_MAX.saturating_sub(self.bytes_n.load(Ordering::Relaxed));
+        u32::try_from(left / self.large.load(Ordering::Relaxed).max(1)).unwrap_or(u32::MAX)
     }
 
     fn queue(&self) -> MutexGuard<'_, Queue> {
@@ -147,5 +183,51 @@ impl Meters {
         if let Some(counter) = place.and_then(|place| self.ended.get(place)) {
             counter.get_or_init(meter).increment(1);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{DestinationConfig, UnknownPolicy};
+    use crate::outbox::policy::tests::config;
+    use crate::types::Name;
+
+    const MIB: usize = 1024 * 1024;
+
+    fn post() -> Arc<Post> {
+        let config = DestinationConfig { concurrency_n: 1_000, ..config(UnknownPolicy::Retry) };
+        let name = Name::parse("far").unwrap();
+        Arc::new(Post::new(Destination::new(name, config, 30_000).unwrap()))
+    }
+
+    fn taken(post: &Arc<Post>, n: u32, body_bytes_n: usize) -> Vec<Slot> {
+        let taken = |_| {
+            let mut slot = post.take();
+            slot.weigh(body_bytes_n);
+            slot
+        };
+        (0..n).map(taken).collect()
+    }
+
+    #[test]
+    fn what_a_destination_has_in_hand_is_bounded_by_the_bytes_of_bodies_too() {
+        let post = post();
+        assert_eq!(post.free_n(0), 8, "nobody knows yet how large they are");
+        let small = taken(&post, 200, 1_000);
+        assert_eq!(post.free_n(0), 800, "small ones are bounded by their number");
+        drop(small);
+        drop(taken(&post, 1, 20 * MIB));
+        assert_eq!(post.free_n(0), 3);
+        let large = taken(&post, 3, 20 * MIB);
+        assert_eq!(post.free_n(0), 0);
+        drop(large);
+        let huge = taken(&post, 1, 100 * MIB);
+        assert_eq!(post.free_n(0), 0);
+        drop(huge);
+        assert_eq!(post.free_n(0), 1, "one is always let through");
+        drop(taken(&post, 200, 1_000));
+        assert_eq!(post.free_n(0), 1_000, "and what was large once is forgotten");
+        assert_eq!(post.bytes_n.load(Ordering::Relaxed), 0);
     }
 }

@@ -1,9 +1,10 @@
 //! The loop: takes what is due, as much as each destination has free slots for, and has the calls made (`post.rs`).
 //!
 //! A slot is free again when its result is written, so what is held in memory is bounded: by the configured
-//! concurrency, or a few times that where calls are quick (`gate.rs`). It looks when it is told of new messages, when a
-//! slot is free that may find more, when a message it put back is due, when a rate or a breaker lets through more, and
-//! every `poll_ms` for what it cannot know of. Nothing here decides about a message: see `attempt.rs`.
+//! concurrency, or a few times that where calls are quick (`gate.rs`), and by the bytes of bodies (`post.rs`). It looks
+//! when it is told of new messages, when a slot is free that may find more, when a message it put back is due, when a
+//! rate or a breaker lets through more, and every `poll_ms` for what it cannot know of. Nothing here decides about a
+//! message: see `attempt.rs`.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::future::pending;

@@ -150,7 +150,11 @@ enum Far {
 }
 
 impl Destination {
-    fn new(name: Name, config: DestinationConfig, lease_ms: u64) -> Result<Self, DestinationError> {
+    pub(super) fn new(
+        name: Name,
+        config: DestinationConfig,
+        lease_ms: u64,
+    ) -> Result<Self, DestinationError> {
         let times = if config.heartbeat {
             Times::with_heartbeat(lease_ms, config.timeout_ms)
         } else {

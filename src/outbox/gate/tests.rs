@@ -105,7 +105,7 @@ fn nobody_looks_again_for_what_was_not_there() {
     gate.ended(AttemptResult::Retry, None, Some(Duration::ZERO), 1_000_200);
     assert_eq!(gate.opens_in_ms(1_000_200), Some(500));
     assert_eq!(gate.allowed_n(0, 1_000_700), 0);
-    assert_eq!(gate.opens_in_ms(1_000_700), Some(0), "no slot was free to look with");
+    assert_eq!(gate.opens_in_ms(1_000_700), None, "no slot was free: time brings none");
     assert_eq!(gate.allowed_n(8, 1_000_700), 1);
     assert_eq!(gate.opens_in_ms(1_000_700), None, "no message to probe with");
     let probe = gate.started();
@@ -190,4 +190,17 @@ fn with_hold_no_more_is_in_hand_than_may_be_under_way() {
         gate.ended(AttemptResult::Done, Some(200), Some(Duration::from_millis(1)), 1_000);
         assert_eq!(gate.in_hand_n(), want_n);
     }
+}
+
+/// The window shrinks and the breaker opens while calls hang that have every slot.
+#[test]
+fn a_probe_that_waits_for_a_slot_waits_for_no_time() {
+    let gate = gate(0, 1);
+    gate.ended(AttemptResult::Retry, None, Some(Duration::ZERO), 1_000);
+    assert_eq!(gate.opens_in_ms(1_000), Some(500));
+    assert_eq!(gate.allowed_n(0, 1_400), 0);
+    assert_eq!(gate.opens_in_ms(1_400), Some(100), "it was not due then");
+    assert_eq!(gate.allowed_n(0, 1_500), 0, "due, and every slot is taken");
+    assert_eq!(gate.opens_in_ms(1_505), None, "another look would find no slot either");
+    assert_eq!(gate.allowed_n(1, 1_600), 1, "once there is one, it probes");
 }
