@@ -22,7 +22,8 @@ const LEASE_MS: i64 = 60_000;
 const LOOKED_THROUGH_MS: i64 = DAY_MS;
 /// How often ids are walked from the low end again, for those that something needed when they were passed. Milliseconds.
 const FROM_BELOW_MS: i64 = 7 * DAY_MS;
-/// What is overdue for longer says that pruning does not keep up. Milliseconds.
+/// What is overdue for longer says that pruning does not keep up; ids, some of which are passed by until they are walked from
+/// the low end again, by so much more. Milliseconds.
 const LATE_MS: i64 = DAY_MS;
 
 /// What one round came to.
@@ -101,11 +102,11 @@ impl Pruner {
         stop: &mut watch::Receiver<bool>,
         told: impl FnMut(PrunedKind, u64),
     ) -> Result<Round, StoreError> {
-        let now_ms = self.clock.now_ms();
+        let now_ms = self.store.prune_now(self.clock.now_ms()).await?;
         if self.is_dry {
             return self.pruned(now_ms, stop, told).await;
         }
-        if !self.store.prune_begin(&self.node, now_ms, LEASE_MS).await? {
+        if !self.store.prune_begin(&self.node, LEASE_MS).await? {
             return Ok(Round { is_anothers: true, ..Round::default() });
         }
         let mut round = self.pruned(now_ms, stop, told).await;
@@ -210,10 +211,9 @@ impl Pruner {
             let (mut overdue_ms, mut gone_n) = (0, 0);
             if !found.is_empty() {
                 let gone = if self.is_dry {
-                    Some(self.store.prune_count(kind, &found).await?)
+                    Some(self.store.prune_count(kind, &found, cuts).await?)
                 } else {
-                    let now_ms = self.clock.now_ms();
-                    self.store.prune_delete(kind, &found, &self.node, now_ms, LEASE_MS).await?
+                    self.store.prune_delete(kind, &found, &self.node, LEASE_MS).await?
                 };
                 let Some(rows_n) = gone else { return Ok(Walked::Anothers) };
                 gone_n = rows_n;
@@ -245,7 +245,8 @@ impl Pruner {
 
     /// Says, once in a while, that it does not keep up.
     fn late(&mut self, kind: PrunedKind, overdue_ms: i64) {
-        if overdue_ms > LATE_MS && self.pace.is_to_be_told() {
+        let late_ms = if kind == PrunedKind::Ids { FROM_BELOW_MS + LATE_MS } else { LATE_MS };
+        if overdue_ms > late_ms && self.pace.is_to_be_told() {
             warn!(
                 table = kind.table(),
                 overdue_h = overdue_ms / 3_600_000,

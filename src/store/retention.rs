@@ -183,6 +183,8 @@ struct Old {
     key: Place,
     at_ms: UnixMs,
     cut_ms: UnixMs,
+    /// What is older should be gone: later than `cut_ms` says where something else goes first.
+    due_ms: UnixMs,
 }
 
 /// What a look at some rows found.
@@ -199,9 +201,10 @@ impl Found {
         self.old.is_empty()
     }
 
-    /// How much too old the oldest of them is. Milliseconds.
+    /// For how long all of them should have been gone; 0 where their age is not known. Not the oldest alone: one that
+    /// something needed for months is no backlog. Milliseconds.
     pub fn overdue_ms(&self) -> i64 {
-        self.old.iter().map(|one| one.cut_ms.saturating_sub(one.at_ms)).max().unwrap_or_default().max(0)
+        self.old.iter().map(|one| one.due_ms.saturating_sub(one.at_ms)).min().unwrap_or_default().max(0)
     }
 }
 
@@ -220,30 +223,35 @@ impl Store {
         alone!(self.reader.prune_look(kind, &cuts, ids_cut_ms, &from, rows_n))
     }
 
+    /// What counts as now for whatever goes by its age: `now_ms`, or what the clock of PostgreSQL says if that is less. A
+    /// node whose clock is ahead must not delete what all others still need.
+    pub async fn prune_now(&self, now_ms: UnixMs) -> Result<UnixMs, StoreError> {
+        alone!(self.reader.prune_now(now_ms))
+    }
+
     /// Deletes what was found, as far as nothing needs it; says how many rows. Nothing, and `None`, if another node
-    /// prunes: this one may go on until `lease_ms` from `now_ms`.
+    /// prunes: this one may go on for `lease_ms`.
     pub async fn prune_delete(
         &self,
         kind: Kind,
         found: &Found,
         node: &str,
-        now_ms: UnixMs,
         lease_ms: i64,
     ) -> Result<Option<u64>, StoreError> {
         let (found, node) = (found.clone(), node.to_owned());
-        together!(self.prune_delete(kind, &found, &node, now_ms, lease_ms))
+        together!(self.prune_delete(kind, &found, &node, lease_ms))
     }
 
-    /// How many of what was found would go, if what is to go before it were gone.
-    pub async fn prune_count(&self, kind: Kind, found: &Found) -> Result<u64, StoreError> {
-        let found = found.clone();
-        alone!(self.reader.prune_count(kind, &found))
+    /// How many of what was found would go with a round of these `cuts`, with what goes before it in that round gone.
+    pub async fn prune_count(&self, kind: Kind, found: &Found, cuts: &Cuts) -> Result<u64, StoreError> {
+        let (found, cuts) = (found.clone(), cuts.clone());
+        alone!(self.reader.prune_count(kind, &found, &cuts))
     }
 
     /// Whether this node may prune from now on, for `lease_ms`.
-    pub async fn prune_begin(&self, node: &str, now_ms: UnixMs, lease_ms: i64) -> Result<bool, StoreError> {
+    pub async fn prune_begin(&self, node: &str, lease_ms: i64) -> Result<bool, StoreError> {
         let node = node.to_owned();
-        alone!(self.writer.lease(&node, now_ms, lease_ms))
+        alone!(self.writer.lease(&node, lease_ms))
     }
 
     /// Lets another node prune from now on.
@@ -285,15 +293,19 @@ async fn prune_look(
     walk::look(db, kind, cuts, ids_cut_ms, from, rows_n).await
 }
 
+async fn prune_now(db: &mut Door<'_>, now_ms: UnixMs) -> DbResult<UnixMs> {
+    let sql = "/* prune_now */ SELECT LEAST(CAST($1 AS BIGINT), {clock_ms}) AS now_ms";
+    db.fetch_one(sql, &[now_ms.into()]).await?.int("now_ms")
+}
+
 async fn prune_delete(
     db: &mut Door<'_>,
     kind: Kind,
     found: &Found,
     node: &str,
-    now_ms: UnixMs,
     lease_ms: i64,
 ) -> DbResult<Option<u64>> {
-    if !lease(db, node, now_ms, lease_ms).await? {
+    if !lease(db, node, lease_ms).await? {
         return Ok(None);
     }
     if db.is_postgres() {
@@ -307,19 +319,19 @@ async fn prune_delete(
     delete::delete(db, kind, found).await.map(Some)
 }
 
-async fn prune_count(db: &mut Door<'_>, kind: Kind, found: &Found) -> DbResult<u64> {
-    delete::count(db, kind, found).await
+async fn prune_count(db: &mut Door<'_>, kind: Kind, found: &Found, cuts: &Cuts) -> DbResult<u64> {
+    delete::count(db, kind, found, cuts).await
 }
 
-async fn lease(db: &mut Door<'_>, node: &str, now_ms: UnixMs, lease_ms: i64) -> DbResult<bool> {
+/// By the clock that all nodes share. A lease that ends later than any can was given by a clock that was ahead: nobody's.
+async fn lease(db: &mut Door<'_>, node: &str, lease_ms: i64) -> DbResult<bool> {
     // A file has one process, and whoever had it before is gone.
     if !db.is_postgres() {
         return Ok(true);
     }
-    let sql = "/* prune_lease */ UPDATE retention_lease SET node = $1, until_ms = $3
-               WHERE one = 1 AND (node = $1 OR until_ms < $2)";
-    let until_ms = now_ms.saturating_add(lease_ms);
-    Ok(db.execute(sql, &[node.into(), now_ms.into(), until_ms.into()]).await? == 1)
+    let sql = "/* prune_lease */ UPDATE retention_lease SET node = $1, until_ms = {clock_ms} + $2
+               WHERE one = 1 AND (node = $1 OR until_ms < {clock_ms} OR until_ms > {clock_ms} + $2)";
+    Ok(db.execute(sql, &[node.into(), lease_ms.into()]).await? == 1)
 }
 
 async fn lease_end(db: &mut Door<'_>, node: &str) -> DbResult<()> {

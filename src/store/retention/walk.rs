@@ -84,7 +84,7 @@ pub(super) async fn look(
         let (key, at_ms) = (key(kind, row)?, row.int("at_ms")?);
         let cut_ms = match kind {
             Kind::Ids => cuts.ids_of(&row.text("provider")?),
-            Kind::SignalFirings => cuts.ids_of(&key.texts.0),
+            Kind::SignalFirings | Kind::ConflictCounts | Kind::ObjectVersions => cuts.ids_of(&key.texts.0),
             _ => cuts.of(kind),
         };
         // Of ids, those that are kept longer or shorter have a walk of their own.
@@ -92,7 +92,14 @@ pub(super) async fn look(
         is_any_old |= at_ms < if kind == Kind::Ids { ids_cut_ms } else { cut_ms };
         last = Some(key.clone());
         if is_of_walk && at_ms < cut_ms {
-            found.old.push(Old { key, at_ms, cut_ms });
+            let due_ms = match kind {
+                // They go with their event, whose age is not looked at here.
+                Kind::ConflictCounts | Kind::ObjectVersions => at_ms,
+                // After the messages of their event.
+                Kind::Ids | Kind::SignalFirings => cut_ms.min(cuts.messages_ms),
+                _ => cut_ms,
+            };
+            found.old.push(Old { key, at_ms, cut_ms, due_ms });
         }
     }
     // A few rows of a clock that was ahead are not the end: only where all of a full look is young.
