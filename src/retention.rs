@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use tracing::{info, warn};
 
 use crate::config::RetentionConfig;
-use crate::store::{Cuts, Place, PrunedKind, Store, StoreError};
+use crate::store::{Cuts, Place, PruneLease, PrunedKind, Store, StoreError, Walk};
 use crate::types::{Clock, UnixMs};
 use pace::Pace;
 
@@ -66,6 +66,16 @@ enum Walked {
     Anothers,
 }
 
+/// A round that is under way.
+struct Run<'a> {
+    now_ms: UnixMs,
+    cuts: Cuts,
+    round: Round,
+    stop: &'a mut watch::Receiver<bool>,
+    /// Hears of each batch that something went of.
+    told: &'a mut (dyn FnMut(PrunedKind, u64) + Send),
+}
+
 impl Pruner {
     /// Prunes as `config` says, or, if it is dry, counts.
     pub(crate) fn new(store: Store, clock: Clock, config: RetentionConfig, is_dry: bool) -> Self {
@@ -100,31 +110,27 @@ impl Pruner {
     pub(crate) async fn round(
         &mut self,
         stop: &mut watch::Receiver<bool>,
-        told: impl FnMut(PrunedKind, u64),
+        mut told: impl FnMut(PrunedKind, u64) + Send,
     ) -> Result<Round, StoreError> {
         let now_ms = self.store.prune_now(self.clock.now_ms()).await?;
+        let (cuts, round) = (self.cuts(now_ms), Round::default());
+        let mut run = Run { now_ms, cuts, round, stop, told: &mut told };
         if self.is_dry {
-            return self.pruned(now_ms, stop, told).await;
+            self.prune(&mut run).await?;
+            return Ok(run.round);
         }
-        if !self.store.prune_begin(&self.node, LEASE_MS).await? {
-            return Ok(Round { is_anothers: true, ..Round::default() });
+        if !self.store.prune_begin(&self.lease()).await? {
+            run.round.is_anothers = true;
+            return Ok(run.round);
         }
-        let mut round = self.pruned(now_ms, stop, told).await;
-        if let Err(error) = self.give_back(stop).await {
-            round = round.and(Err(error));
-        }
+        let pruned = self.prune(&mut run).await;
+        let given = self.give_back(run.stop).await;
         self.store.prune_end(&self.node).await?;
-        round
+        pruned.and(given).map(|()| run.round)
     }
 
-    async fn pruned(
-        &mut self,
-        now_ms: UnixMs,
-        stop: &mut watch::Receiver<bool>,
-        mut told: impl FnMut(PrunedKind, u64),
-    ) -> Result<Round, StoreError> {
-        let mut round = Round::default();
-        let cuts = self.cuts(now_ms);
+    async fn prune(&mut self, run: &mut Run<'_>) -> Result<(), StoreError> {
+        let now_ms = run.now_ms;
         let is_looked_through =
             self.looked_through_at_ms.is_none_or(|at_ms| now_ms.saturating_sub(at_ms) >= LOOKED_THROUGH_MS);
         for kind in PrunedKind::ALL.iter().copied() {
@@ -132,19 +138,22 @@ impl Pruner {
                 continue;
             }
             let walked = match kind {
-                PrunedKind::Ids => self.ids(&cuts, now_ms, stop, &mut round, &mut told).await?,
-                _ => self.walk((kind, &cuts, 0), Place::default(), stop, &mut round, &mut told).await?,
+                PrunedKind::Ids => self.ids(run).await?,
+                _ => self.walk(Walk::of(kind), Place::default(), run).await?,
             };
-            match walked {
-                Walked::To(_) => {}
-                Walked::Stopped => return Ok(round),
-                Walked::Anothers => return Ok(Round { is_anothers: true, ..round }),
+            if !matches!(walked, Walked::To(_)) {
+                run.round.is_anothers = walked == Walked::Anothers;
+                return Ok(());
             }
         }
         if is_looked_through {
             self.looked_through_at_ms = Some(now_ms);
         }
-        Ok(round)
+        Ok(())
+    }
+
+    fn lease(&self) -> PruneLease {
+        PruneLease { node: self.node.clone(), for_ms: LEASE_MS }
     }
 
     /// Gives what is free back to the file system, a little at a time.
@@ -160,23 +169,16 @@ impl Pruner {
     }
 
     /// Ids, those that are kept equally long together, each from where the last walk ended.
-    async fn ids(
-        &mut self,
-        cuts: &Cuts,
-        now_ms: UnixMs,
-        stop: &mut watch::Receiver<bool>,
-        round: &mut Round,
-        told: &mut impl FnMut(PrunedKind, u64),
-    ) -> Result<Walked, StoreError> {
-        let all: BTreeSet<UnixMs> = cuts.ids_of.values().copied().chain([cuts.ids_ms]).collect();
+    async fn ids(&mut self, run: &mut Run<'_>) -> Result<Walked, StoreError> {
+        let now_ms = run.now_ms;
+        let all: BTreeSet<UnixMs> = run.cuts.ids_of.values().copied().chain([run.cuts.ids_ms]).collect();
         let mut walked = Walked::To(0);
         for cut_ms in all {
             let days = u32::try_from((now_ms - cut_ms) / DAY_MS).unwrap_or(u32::MAX);
             let mark = if self.is_dry { None } else { self.store.prune_mark(days).await? };
             let mark = mark.filter(|(_, begun_at_ms)| now_ms.saturating_sub(*begun_at_ms) < FROM_BELOW_MS);
             let (event_seq, begun_at_ms) = mark.unwrap_or((0, now_ms));
-            let work = (PrunedKind::Ids, cuts, cut_ms);
-            walked = self.walk(work, Place::after(event_seq), stop, round, told).await?;
+            walked = self.walk(Walk::of_ids(cut_ms), Place::after(event_seq), run).await?;
             match walked {
                 Walked::To(end) if !self.is_dry => {
                     self.store.prune_mark_set(days, end, begun_at_ms).await?;
@@ -189,38 +191,32 @@ impl Pruner {
     }
 
     /// All of one kind of thing that is old, from `from` on.
-    async fn walk(
-        &mut self,
-        (kind, cuts, ids_cut_ms): (PrunedKind, &Cuts, UnixMs),
-        mut from: Place,
-        stop: &mut watch::Receiver<bool>,
-        round: &mut Round,
-        told: &mut impl FnMut(PrunedKind, u64),
-    ) -> Result<Walked, StoreError> {
+    async fn walk(&mut self, walk: Walk, mut from: Place, run: &mut Run<'_>) -> Result<Walked, StoreError> {
+        let kind = walk.kind;
         let lag = metrics::gauge!("hooklatch_prune_lag_seconds", "table" => kind.table());
         let rows = metrics::counter!("hooklatch_pruned_rows_total", "table" => kind.table());
         loop {
-            if *stop.borrow() {
+            if *run.stop.borrow() {
                 return Ok(Walked::Stopped);
             }
             // Tables whose rows are found by their age cannot be counted part by part.
             let rows_n =
                 if self.is_dry && kind.is_small() { i32::MAX.unsigned_abs() } else { self.pace.rows_n() };
-            let found = self.store.prune_look(kind, cuts, ids_cut_ms, &from, rows_n).await?;
+            let found = self.store.prune_look(walk, &run.cuts, &from, rows_n).await?;
             let started = Instant::now();
             let (mut overdue_ms, mut gone_n) = (0, 0);
             if !found.is_empty() {
                 let gone = if self.is_dry {
-                    Some(self.store.prune_count(kind, &found, cuts).await?)
+                    Some(self.store.prune_count(kind, &found, &run.cuts).await?)
                 } else {
-                    self.store.prune_delete(kind, &found, &self.node, LEASE_MS).await?
+                    self.store.prune_delete(kind, &found, &self.lease()).await?
                 };
                 let Some(rows_n) = gone else { return Ok(Walked::Anothers) };
                 gone_n = rows_n;
                 if gone_n > 0 {
-                    *round.pruned.entry(kind).or_default() += gone_n;
+                    *run.round.pruned.entry(kind).or_default() += gone_n;
                     overdue_ms = found.overdue_ms();
-                    told(kind, gone_n);
+                    (run.told)(kind, gone_n);
                 }
                 if !self.is_dry {
                     self.pace.took(started.elapsed());
@@ -234,7 +230,7 @@ impl Pruner {
             from = next;
             if !self.is_dry {
                 self.late(kind, overdue_ms);
-                self.pace.rest(started.elapsed(), overdue_ms, stop).await;
+                self.pace.rest(started.elapsed(), overdue_ms, run.stop).await;
             }
         }
         if !self.is_dry {
@@ -261,6 +257,7 @@ impl Pruner {
         let cut = |days: u32| now_ms.saturating_sub(i64::from(days) * DAY_MS);
         let of = |name: &crate::types::Name| (name.clone(), cut(config.ids_days_for(name)));
         Cuts {
+            now_ms,
             bodies_ms: cut(config.bodies_days),
             attempts_ms: cut(config.attempts_days),
             messages_ms: cut(config.messages_days),

@@ -89,7 +89,7 @@ pub use message::{
 };
 #[doc(hidden)]
 pub use migrations::FurtherStep;
-pub use retention::{Cuts, Found, Kind as PrunedKind, PRUNED_N_MAX, Place};
+pub use retention::{Cuts, Found, Kind as PrunedKind, PRUNED_N_MAX, Place, PruneLease, Walk};
 
 use crate::types::{Clock, UnixMs};
 use db::{Backend, DbResult, Door};

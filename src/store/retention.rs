@@ -94,6 +94,11 @@ impl Kind {
         }
     }
 
+    /// Whether it is walked by numbers, which are in the order of time.
+    fn is_numbered(self) -> bool {
+        matches!(self, Self::Bodies | Self::Contents | Self::Attempts | Self::Messages | Self::Ids)
+    }
+
     /// Whether its rows are few, and found by their age.
     pub fn is_small(self) -> bool {
         matches!(self, Self::Rejections | Self::SecretUses | Self::Taught | Self::Answers)
@@ -111,6 +116,8 @@ impl Kind {
 /// What is older may go: a time for each kind of thing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cuts {
+    /// Now: who says to have come later had a clock that was ahead.
+    pub now_ms: UnixMs,
     /// Bodies, and what was made of them.
     pub bodies_ms: UnixMs,
     /// Attempts.
@@ -158,11 +165,43 @@ impl Cuts {
     }
 }
 
+/// What is walked at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Walk {
+    /// All of one kind of thing.
+    pub kind: Kind,
+    /// Of ids, those alone that have this cut: what is kept equally long is walked together.
+    pub ids_cut_ms: UnixMs,
+}
+
+impl Walk {
+    /// All of one kind of thing but ids.
+    pub fn of(kind: Kind) -> Self {
+        Self { kind, ids_cut_ms: 0 }
+    }
+
+    /// The ids that have this cut.
+    pub fn of_ids(ids_cut_ms: UnixMs) -> Self {
+        Self { kind: Kind::Ids, ids_cut_ms }
+    }
+}
+
+/// A node's claim to be the only one that prunes, from now on for `for_ms`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PruneLease {
+    /// What it is called.
+    pub node: String,
+    /// How long nobody else may prune when it is not heard of. Milliseconds.
+    pub for_ms: i64,
+}
+
 /// A key to go on from; the first of all is [`Place::default`].
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Place {
     number: i64,
     texts: (String, String),
+    /// Of what is walked by number: when the newest that was passed came.
+    newest_ms: UnixMs,
 }
 
 impl Place {
@@ -201,26 +240,23 @@ impl Found {
         self.old.is_empty()
     }
 
-    /// For how long all of them should have been gone; 0 where their age is not known. Not the oldest alone: one that
-    /// something needed for months is no backlog. Milliseconds.
+    /// For how long all of them should have been gone: not the oldest, which something may have needed. Milliseconds.
     pub fn overdue_ms(&self) -> i64 {
         self.old.iter().map(|one| one.due_ms.saturating_sub(one.at_ms)).min().unwrap_or_default().max(0)
     }
 }
 
 impl Store {
-    /// Looks at up to `rows_n` rows of a kind of thing behind `from`, for those that are old enough to go. Ids only of
-    /// providers whose cut is `ids_cut_ms`: those that are kept equally long are walked together.
+    /// Looks at up to `rows_n` rows behind `from`, for those that are old enough to go.
     pub async fn prune_look(
         &self,
-        kind: Kind,
+        walk: Walk,
         cuts: &Cuts,
-        ids_cut_ms: UnixMs,
         from: &Place,
         rows_n: u32,
     ) -> Result<Found, StoreError> {
         let (cuts, from) = (cuts.clone(), from.clone());
-        alone!(self.reader.prune_look(kind, &cuts, ids_cut_ms, &from, rows_n))
+        alone!(self.reader.prune_look(walk, &cuts, &from, rows_n))
     }
 
     /// What counts as now for whatever goes by its age: `now_ms`, or what the clock of PostgreSQL says if that is less. A
@@ -230,16 +266,15 @@ impl Store {
     }
 
     /// Deletes what was found, as far as nothing needs it; says how many rows. Nothing, and `None`, if another node
-    /// prunes: this one may go on for `lease_ms`.
+    /// prunes.
     pub async fn prune_delete(
         &self,
         kind: Kind,
         found: &Found,
-        node: &str,
-        lease_ms: i64,
+        lease: &PruneLease,
     ) -> Result<Option<u64>, StoreError> {
-        let (found, node) = (found.clone(), node.to_owned());
-        together!(self.prune_delete(kind, &found, &node, lease_ms))
+        let (found, lease) = (found.clone(), lease.clone());
+        together!(self.prune_delete(kind, &found, &lease))
     }
 
     /// How many of what was found would go with a round of these `cuts`, with what goes before it in that round gone.
@@ -248,10 +283,10 @@ impl Store {
         alone!(self.reader.prune_count(kind, &found, &cuts))
     }
 
-    /// Whether this node may prune from now on, for `lease_ms`.
-    pub async fn prune_begin(&self, node: &str, lease_ms: i64) -> Result<bool, StoreError> {
-        let node = node.to_owned();
-        alone!(self.writer.lease(&node, lease_ms))
+    /// Whether this node may prune from now on.
+    pub async fn prune_begin(&self, lease: &PruneLease) -> Result<bool, StoreError> {
+        let claim = lease.clone();
+        alone!(self.writer.lease_take(&claim))
     }
 
     /// Lets another node prune from now on.
@@ -284,13 +319,12 @@ impl Store {
 
 async fn prune_look(
     db: &mut Door<'_>,
-    kind: Kind,
+    walk: Walk,
     cuts: &Cuts,
-    ids_cut_ms: UnixMs,
     from: &Place,
     rows_n: u32,
 ) -> DbResult<Found> {
-    walk::look(db, kind, cuts, ids_cut_ms, from, rows_n).await
+    walk::look(db, walk, cuts, from, rows_n).await
 }
 
 async fn prune_now(db: &mut Door<'_>, now_ms: UnixMs) -> DbResult<UnixMs> {
@@ -302,14 +336,13 @@ async fn prune_delete(
     db: &mut Door<'_>,
     kind: Kind,
     found: &Found,
-    node: &str,
-    lease_ms: i64,
+    claim: &PruneLease,
 ) -> DbResult<Option<u64>> {
-    if !lease(db, node, lease_ms).await? {
+    if !lease_take(db, claim).await? {
         return Ok(None);
     }
     if db.is_postgres() {
-        // Tables grow and shrink faster than they are counted: by their keys alone. What a crash brings back goes again.
+        // Tables grow and shrink faster than they are counted: by their keys alone.
         db.batch(
             "SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off; SET LOCAL enable_hashjoin = off;
              SET LOCAL enable_mergejoin = off; SET LOCAL plan_cache_mode = force_generic_plan",
@@ -324,14 +357,14 @@ async fn prune_count(db: &mut Door<'_>, kind: Kind, found: &Found, cuts: &Cuts) 
 }
 
 /// By the clock that all nodes share. A lease that ends later than any can was given by a clock that was ahead: nobody's.
-async fn lease(db: &mut Door<'_>, node: &str, lease_ms: i64) -> DbResult<bool> {
+async fn lease_take(db: &mut Door<'_>, claim: &PruneLease) -> DbResult<bool> {
     // A file has one process, and whoever had it before is gone.
     if !db.is_postgres() {
         return Ok(true);
     }
     let sql = "/* prune_lease */ UPDATE retention_lease SET node = $1, until_ms = {clock_ms} + $2
                WHERE one = 1 AND (node = $1 OR until_ms < {clock_ms} OR until_ms > {clock_ms} + $2)";
-    Ok(db.execute(sql, &[node.into(), lease_ms.into()]).await? == 1)
+    Ok(db.execute(sql, &[claim.node.as_str().into(), claim.for_ms.into()]).await? == 1)
 }
 
 async fn lease_end(db: &mut Door<'_>, node: &str) -> DbResult<()> {

@@ -6,8 +6,10 @@
 //! `policy.rs` do; times are whole units. Variants that are broken on purpose show that the model would see it.
 
 mod checks;
+mod states;
 
 use stateright::{Model, Property};
+use states::{At, Call, Step, Worker, World};
 
 /// How long a lease lasts, how long a call may take, and what must be left after it.
 const LEASE: u8 = 4;
@@ -53,103 +55,6 @@ struct Protocol {
     appends_what_it_deleted: bool,
     /// Whether what a gateway says of a lost answer is taken for the far side's own word.
     believes_gateways: bool,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum At {
-    Ready,
-    Leased,
-    Done,
-    Held,
-    Dead,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum Worker {
-    Idle,
-    Claimed {
-        token: u8,
-        until: u8,
-        is_uncertain: bool,
-        /// When the attempt before this one ended.
-        ended_at: u8,
-    },
-    /// Has looked at the lease; the first byte has not left.
-    Sending {
-        token: u8,
-        until: u8,
-    },
-    Sent {
-        token: u8,
-        call: Call,
-    },
-    Knows {
-        token: u8,
-        to: At,
-        is_unknown: bool,
-        /// For the next one that claims it.
-        ended_at: u8,
-        /// Not before this.
-        visible_at: u8,
-    },
-}
-
-/// What the far side makes of a call.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum Call {
-    /// Works on it, and is over with it before this.
-    AtWork {
-        until: u8,
-    },
-    Acted,
-    /// It said "not now" before it did anything.
-    Declined,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct World {
-    now: u8,
-    at: At,
-    visible_at: u8,
-    token: u8,
-    is_unknown: bool,
-    ended_at: u8,
-    workers: [Worker; 2],
-    /// Calls that nobody listens to any more and that are still worked on; when each is over.
-    orphans: Vec<u8>,
-    effects_n: u8,
-    /// The first end the message came to.
-    ended: Option<At>,
-    /// Claims of which the history tells how they ended, a bit for each.
-    told: u16,
-    /// Rows of the message among those that are done.
-    finished_n: u8,
-    /// Whether a settlement ever took away the row of a claim that was not its own.
-    is_robbed: bool,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum Step {
-    Tick,
-    Claim(usize),
-    Decide(usize),
-    Send(usize),
-    /// The connection never stood.
-    Refused(usize),
-    /// The far side does what it was called for.
-    Act(usize),
-    Decline(usize),
-    OrphanActs,
-    OrphanDeclines,
-    /// The far side's own word.
-    Answer(usize),
-    /// A gateway's word that it failed, whatever became of it.
-    GatewayAnswers(usize),
-    Timeout(usize),
-    Settle(usize),
-    /// Prolongs the lease.
-    Beat(usize),
-    Crash(usize),
 }
 
 impl Protocol {

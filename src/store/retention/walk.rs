@@ -1,8 +1,7 @@
 //! Looking for what is old, on a connection that only reads.
 
-use super::{Cuts, Found, Kind, Old, Place};
+use super::{Cuts, Found, Kind, Old, Place, Walk};
 use crate::store::db::{DbResult, Door, Row};
-use crate::types::UnixMs;
 
 /// By number: `id`, and `at_ms`, when the event came that it belongs to.
 const BODIES: &str =
@@ -53,9 +52,8 @@ const ANSWERS: &str = "/* prune_look */ SELECT actor AS one, idempotency_key AS 
 
 pub(super) async fn look(
     db: &mut Door<'_>,
-    kind: Kind,
+    Walk { kind, ids_cut_ms }: Walk,
     cuts: &Cuts,
-    ids_cut_ms: UnixMs,
     from: &Place,
     rows_n: u32,
 ) -> DbResult<Found> {
@@ -80,8 +78,15 @@ pub(super) async fn look(
     };
     let mut found = Found::default();
     let (mut last, mut is_any_old) = (None, false);
+    let mut newest_ms = from.newest_ms;
     for row in &rows {
-        let (key, at_ms) = (key(kind, row)?, row.int("at_ms")?);
+        let (mut key, mut at_ms) = (key(kind, row)?, row.int("at_ms")?);
+        if kind.is_numbered() {
+            // Numbers rise with time: what says to be older than what came before it had a clock that was behind.
+            newest_ms = newest_ms.max(if at_ms <= cuts.now_ms { at_ms } else { 0 });
+            at_ms = at_ms.max(newest_ms);
+            key.newest_ms = newest_ms;
+        }
         let cut_ms = match kind {
             Kind::Ids => cuts.ids_of(&row.text("provider")?),
             Kind::SignalFirings | Kind::ConflictCounts | Kind::ObjectVersions => cuts.ids_of(&key.texts.0),
@@ -112,10 +117,9 @@ pub(super) async fn look(
 }
 
 fn key(kind: Kind, row: &Row) -> DbResult<Place> {
-    match kind {
-        Kind::Bodies | Kind::Contents | Kind::Attempts | Kind::Messages | Kind::Ids => {
-            Ok(Place::after(row.int("id")?))
-        }
-        _ => Ok(Place { number: 0, texts: (row.text("one")?, row.text("two")?) }),
+    if kind.is_numbered() {
+        Ok(Place::after(row.int("id")?))
+    } else {
+        Ok(Place { texts: (row.text("one")?, row.text("two")?), ..Place::default() })
     }
 }

@@ -2,11 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-use hooklatch::store::{Cuts, Filter, PRUNED_N_MAX, Place, PrunedKind};
+use hooklatch::store::{Cuts, Filter, PRUNED_N_MAX, Place, PrunedKind, Walk};
 use hooklatch::types::MessageState;
 use sqlx::{AssertSqlSafe, Connection, PgConnection, Row, SqliteConnection};
 
-use super::retention::{counts, cuts, round, run};
+use super::retention::{counts, cuts, lease, round, run};
 use crate::database::{Database, on_both};
 
 on_both!(space_comes_back, lists_and_pruning_go_by_keys_however_much_there_is,);
@@ -140,12 +140,13 @@ async fn lists_and_pruning_go_by_keys_however_much_there_is(database: &Database)
     let mut from = Place::default();
     let mut slowest = Duration::ZERO;
     loop {
-        let found = store.prune_look(PrunedKind::Bodies, &only_bodies, 0, &from, PRUNED_N_MAX).await.unwrap();
+        let found =
+            store.prune_look(Walk::of(PrunedKind::Bodies), &only_bodies, &from, PRUNED_N_MAX).await.unwrap();
         if found.is_empty() {
             break;
         }
         let started = Instant::now();
-        let gone_n = store.prune_delete(PrunedKind::Bodies, &found, "n", 60_000).await.unwrap();
+        let gone_n = store.prune_delete(PrunedKind::Bodies, &found, &lease("n")).await.unwrap();
         slowest = slowest.max(started.elapsed());
         assert_eq!(gone_n, Some(u64::from(PRUNED_N_MAX)));
         let Some(next) = found.next else { break };

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use hooklatch::store::{
-    Act, Chosen, Cuts, Decision, LeaseWant, PRUNED_N_MAX, Place, PrunedKind, SettleTo, Settlement, Store,
+    Act, Chosen, Cuts, Decision, LeaseWant, PRUNED_N_MAX, Place, PruneLease, PrunedKind, SettleTo,
+    Settlement, Store, Walk,
 };
 use hooklatch::types::{AttemptResult, EventState, IncomingEvent, ObjectVersion};
 use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection, SqliteConnection};
@@ -16,8 +17,6 @@ on_both!(
     an_id_goes_after_its_own_window_and_after_all_else_of_its_event,
     a_body_stays_for_its_window_after_the_last_word_about_its_messages,
     what_would_go_is_counted_as_it_goes,
-    what_waits_for_something_else_is_not_counted_before_it,
-    only_what_could_have_gone_is_overdue,
     a_clock_that_was_ahead_is_in_nobodys_way,
     a_signal_is_forgotten_after_its_firings_alone,
     versions_go_with_their_events_and_counts_with_their_keys,
@@ -28,6 +27,7 @@ on_both!(
 /// Everything before `ms` may go.
 pub(super) fn cuts(ms: i64) -> Cuts {
     Cuts {
+        now_ms: ms + 50_000,
         bodies_ms: ms,
         attempts_ms: ms,
         messages_ms: ms,
@@ -40,6 +40,10 @@ pub(super) fn cuts(ms: i64) -> Cuts {
         answers_ms: ms,
         audit_ms: ms,
     }
+}
+
+pub(super) fn lease(node: &str) -> PruneLease {
+    PruneLease { node: node.to_owned(), for_ms: 60_000 }
 }
 
 /// One round over everything, `rows_n` at a time; the rows that went, by table.
@@ -56,14 +60,15 @@ pub(super) async fn round(
             _ => vec![0],
         };
         for ids_cut_ms in walks {
+            let walk = Walk { kind, ids_cut_ms };
             let mut from = Place::default();
             loop {
-                let found = store.prune_look(kind, cuts, ids_cut_ms, &from, rows_n).await.unwrap();
+                let found = store.prune_look(walk, cuts, &from, rows_n).await.unwrap();
                 if !found.is_empty() {
                     let n = if is_dry {
                         store.prune_count(kind, &found, cuts).await.unwrap()
                     } else {
-                        store.prune_delete(kind, &found, "node-1", 60_000).await.unwrap().unwrap()
+                        store.prune_delete(kind, &found, &lease("node-1")).await.unwrap().unwrap()
                     };
                     *gone.entry(kind.table()).or_default() += n;
                 }
@@ -76,12 +81,12 @@ pub(super) async fn round(
     gone
 }
 
-fn received(event_id: &str, received_at_ms: i64) -> IncomingEvent {
+pub(super) fn received(event_id: &str, received_at_ms: i64) -> IncomingEvent {
     IncomingEvent { received_at_ms, ..event(event_id, event_id) }
 }
 
 /// Takes what is due for `billing`, and settles all of it.
-async fn settle(store: &Store, to: SettleTo, settled_at_ms: i64) {
+pub(super) async fn settle(store: &Store, to: SettleTo, settled_at_ms: i64) {
     let want = LeaseWant { destination: name("billing"), free_n: 100, key_valid_for_ms: 10_000 };
     let leased = store.message_lease(&[want], settled_at_ms - 1, 30_000, "node-1").await.unwrap();
     let result = if to == SettleTo::Done { AttemptResult::Done } else { AttemptResult::Refused };
@@ -214,79 +219,6 @@ async fn what_would_go_is_counted_as_it_goes(database: &Database) {
     assert!(round(&store, &cuts(50_000), 7, false).await.is_empty());
 }
 
-/// Keys wait for their messages, messages for the bytes, and what goes with a key goes with it: of each window one that is
-/// shorter and one that is longer than the one before.
-async fn what_waits_for_something_else_is_not_counted_before_it(database: &Database) {
-    let store = database.store().await;
-    let object = ObjectVersion { object: "in_1".to_owned(), version: 7 };
-    for (event_id, received_at_ms, settled_at_ms) in [
-        ("evt_a", 1_000, 2_000),
-        ("evt_b", 1_000, 20_000),
-        ("evt_c", 1_000, 60_000),
-        ("evt_d", 30_000, 40_000),
-    ] {
-        let object = (event_id == "evt_a").then(|| object.clone());
-        admit(&store, &IncomingEvent { object, ..received(event_id, received_at_ms) }, &[message("billing")])
-            .await;
-        settle(&store, SettleTo::Done, settled_at_ms).await;
-    }
-    admit(&store, &received("evt_quiet", 1_000), &[]).await;
-    // Dispatched again not long ago, without a message this time.
-    admit(&store, &received("evt_again", 1_000), &[]).await;
-    run(
-        database,
-        "UPDATE processed_webhook_events SET processed_at_ms = 45000 WHERE event_id = 'evt_again';
-         INSERT INTO object_versions (provider, object, version, event_seq)
-             SELECT provider, 'of ' || event_id, 1, event_seq FROM processed_webhook_events;
-         INSERT INTO conflict_counts (provider, event_id, unkept_n)
-             SELECT provider, event_id, 1 FROM processed_webhook_events;
-         INSERT INTO signal_firings (provider, signal, firing_n, counted_from_ms) VALUES ('stripe', 'sig', 1, 1000)",
-    )
-    .await;
-    let (ids, messages, bodies) = (50_000, 10_000, 30_000);
-    let windows = [
-        Cuts { messages_ms: messages, bodies_ms: bodies, ..cuts(ids) },
-        Cuts { ids_of: BTreeMap::from([(name("stripe"), 500)]), ..cuts(ids) },
-        Cuts { messages_ms: 30_000, ..cuts(ids) },
-        cuts(ids),
-        cuts(100_000),
-    ];
-    for windows in windows {
-        let counted = round(&store, &windows, 3, true).await;
-        let gone = round(&store, &windows, 3, false).await;
-        assert_eq!(counted, gone, "{windows:?}");
-    }
-    assert_eq!(counts(database).await, [0, 0, 0, 0]);
-}
-
-/// What something needed for long goes late, and says nothing about how pruning keeps up.
-async fn only_what_could_have_gone_is_overdue(database: &Database) {
-    let store = database.store().await;
-    for n in 0..20 {
-        admit(&store, &received(&format!("evt_{n}"), 1_000), &[message("billing")]).await;
-    }
-    run(
-        database,
-        "INSERT INTO conflict_counts (provider, event_id, unkept_n) SELECT provider, event_id, 1
-             FROM processed_webhook_events;
-         INSERT INTO object_versions (provider, object, version, event_seq) SELECT provider, event_id, 1, event_seq
-             FROM processed_webhook_events",
-    )
-    .await;
-    let windows = Cuts { messages_ms: 1_500, ..cuts(90_000_000) };
-    let overdue = async |kind| {
-        let from = Place::default();
-        store.prune_look(kind, &windows, windows.ids_ms, &from, 10).await.unwrap().overdue_ms()
-    };
-    assert_eq!(overdue(PrunedKind::Bodies).await, 90_000_000 - 1_000);
-    assert_eq!(overdue(PrunedKind::Ids).await, 500, "messages go first");
-    assert_eq!(overdue(PrunedKind::ConflictCounts).await, 0);
-    assert_eq!(overdue(PrunedKind::ObjectVersions).await, 0);
-    run(database, "UPDATE processed_webhook_events SET received_at_ms = 89999000 WHERE event_id = 'evt_3'")
-        .await;
-    assert_eq!(overdue(PrunedKind::Bodies).await, 1_000, "the others waited for something");
-}
-
 async fn a_clock_that_was_ahead_is_in_nobodys_way(database: &Database) {
     let store = database.store().await;
     for n in 0..5 {
@@ -304,31 +236,20 @@ async fn one_node_prunes_at_a_time() {
     let Some(database) = Database::create(On::Postgres).await else { return };
     let store = database.store().await;
     admit(&store, &received("evt_1", 1_000), &[]).await;
-    assert!(store.prune_begin("a", 60_000).await.unwrap());
-    assert!(!store.prune_begin("b", 60_000).await.unwrap());
-    assert!(store.prune_begin("a", 60_000).await.unwrap(), "it may go on");
+    assert!(store.prune_begin(&lease("a")).await.unwrap());
+    assert!(!store.prune_begin(&lease("b")).await.unwrap());
+    assert!(store.prune_begin(&lease("a")).await.unwrap(), "it may go on");
     let cuts = cuts(50_000);
-    let found = store.prune_look(PrunedKind::Bodies, &cuts, 0, &Place::default(), 10).await.unwrap();
+    let found = store.prune_look(Walk::of(PrunedKind::Bodies), &cuts, &Place::default(), 10).await.unwrap();
     let prune =
-        async |node: &str| store.prune_delete(PrunedKind::Bodies, &found, node, 60_000).await.unwrap();
+        async |node: &str| store.prune_delete(PrunedKind::Bodies, &found, &lease(node)).await.unwrap();
     assert_eq!(prune("b").await, None);
     assert_eq!(counts(&database).await, [1, 1, 0, 0]);
     run(&database, "UPDATE retention_lease SET until_ms = until_ms - 60001").await;
     assert_eq!(prune("b").await, Some(1), "the other one has not been heard of for long enough");
     assert_eq!(prune("a").await, None);
     run(&database, "UPDATE retention_lease SET until_ms = until_ms + 31536000000").await;
-    assert!(store.prune_begin("a", 60_000).await.unwrap(), "a clock that was ahead reserves nothing");
-}
-
-#[tokio::test]
-async fn of_two_clocks_the_one_behind_says_what_is_old() {
-    let Some(database) = Database::create(On::Postgres).await else { return };
-    let store = database.store().await;
-    assert_eq!(store.prune_now(1_000).await.unwrap(), 1_000, "that of the node");
-    let year_ms = 365 * 86_400_000;
-    let now_ms = hooklatch::types::Clock::system().now_ms();
-    let used_ms = store.prune_now(now_ms + year_ms).await.unwrap();
-    assert!(used_ms.abs_diff(now_ms) < 60_000, "that of the database, not a year ahead");
+    assert!(store.prune_begin(&lease("a")).await.unwrap(), "a clock that was ahead reserves nothing");
 }
 
 async fn a_signal_is_forgotten_after_its_firings_alone(database: &Database) {

@@ -1,0 +1,98 @@
+//! What the model knows of the message, its workers and their calls, and what may happen next.
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum At {
+    Ready,
+    Leased,
+    Done,
+    Held,
+    Dead,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Worker {
+    Idle,
+    Claimed {
+        token: u8,
+        until: u8,
+        is_uncertain: bool,
+        /// When the attempt before this one ended.
+        ended_at: u8,
+    },
+    /// Has looked at the lease; the first byte has not left.
+    Sending {
+        token: u8,
+        until: u8,
+    },
+    Sent {
+        token: u8,
+        call: Call,
+    },
+    Knows {
+        token: u8,
+        to: At,
+        is_unknown: bool,
+        /// For the next one that claims it.
+        ended_at: u8,
+        /// Not before this.
+        visible_at: u8,
+    },
+}
+
+/// What the far side makes of a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Call {
+    /// Works on it, and is over with it before this.
+    AtWork {
+        until: u8,
+    },
+    Acted,
+    /// It said "not now" before it did anything.
+    Declined,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct World {
+    pub(super) now: u8,
+    pub(super) at: At,
+    pub(super) visible_at: u8,
+    pub(super) token: u8,
+    pub(super) is_unknown: bool,
+    pub(super) ended_at: u8,
+    pub(super) workers: [Worker; 2],
+    /// Calls that nobody listens to any more and that are still worked on; when each is over.
+    pub(super) orphans: Vec<u8>,
+    pub(super) effects_n: u8,
+    /// The first end the message came to.
+    pub(super) ended: Option<At>,
+    /// Claims of which the history tells how they ended, a bit for each.
+    pub(super) told: u16,
+    /// Rows of the message among those that are done.
+    pub(super) finished_n: u8,
+    /// Whether a settlement ever took away the row of a claim that was not its own.
+    pub(super) is_robbed: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Step {
+    Tick,
+    Claim(usize),
+    Decide(usize),
+    Send(usize),
+    /// The connection never stood.
+    Refused(usize),
+    /// The far side does what it was called for.
+    Act(usize),
+    Decline(usize),
+    OrphanActs,
+    OrphanDeclines,
+    /// The far side's own word.
+    Answer(usize),
+    /// A gateway's word that it failed, whatever became of it.
+    GatewayAnswers(usize),
+    Timeout(usize),
+    Settle(usize),
+    /// Prolongs the lease.
+    Beat(usize),
+    Crash(usize),
+}
