@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::{Admission, Entry};
 use crate::backoff;
 use crate::config::OnHandlerError;
-use crate::handler::{Effects, Handled, HandlerError, RawEvent};
+use crate::handler::{Effects, Handled, HandlerError, Message, RawEvent};
 use crate::store::{Candidate, EventUpdate, Latched, NewMessage, Writes};
 use crate::types::{
     EventKey, EventState, IncomingEvent, MESSAGES_N_MAX, MessageId, Outcome, UnixMs, idempotency_key,
@@ -169,7 +169,7 @@ impl Admission {
 
     /// Turns what a handler answered into rows.
     pub(super) fn plan(&self, entry: &Entry, event: &Dispatched<'_>, handled: Handled, writes: &mut Writes) {
-        let planned = handled.and_then(|effects| self.messages(event, &effects));
+        let planned = handled.and_then(|effects| self.messages(event, effects));
         match planned {
             Ok(messages) => {
                 writes.messages.extend(messages);
@@ -228,26 +228,28 @@ impl Admission {
         }
     }
 
-    fn messages(&self, event: &Dispatched<'_>, effects: &Effects) -> Result<Vec<NewMessage>, HandlerError> {
+    fn messages(&self, event: &Dispatched<'_>, effects: Effects) -> Result<Vec<NewMessage>, HandlerError> {
         let (now_ms, shard) = (self.clock.now_ms(), event.key.shard());
-        let one = |(place, message): (u16, &crate::handler::Message)| {
+        let wanted_n = effects.messages().len();
+        let one = |(place, message): (u16, Message)| {
             Some(NewMessage {
                 message_id: MessageId::of(event.event_seq, place)?,
                 shard,
                 generation: event.generation,
-                effect_name: message.name.clone(),
-                destination: message.destination.clone(),
-                method: message.method.clone(),
-                path: message.path.clone(),
-                headers: message.headers.clone(),
-                body: message.body.clone(),
-                lane: message.lane.clone(),
+                effect_name: message.name,
+                destination: message.destination,
+                method: message.method,
+                path: message.path,
+                headers: message.headers,
+                body: message.body,
+                lane: message.lane,
                 created_at_ms: now_ms,
                 lease: None,
             })
         };
-        let planned: Vec<NewMessage> = (event.next_place..).zip(effects.messages()).filter_map(one).collect();
-        if planned.len() < effects.messages().len() {
+        let planned: Vec<NewMessage> =
+            (event.next_place..).zip(effects.into_messages()).filter_map(one).collect();
+        if planned.len() < wanted_n {
             let why =
                 format!("an event has {MESSAGES_N_MAX} messages at most, those of its re-runs included");
             return Err(HandlerError::Refused(why));

@@ -43,6 +43,11 @@ impl Effects {
         &mut self.messages
     }
 
+    /// The messages in the order they were added, to be written.
+    pub(crate) fn into_messages(self) -> Vec<Message> {
+        self.messages
+    }
+
     /// The messages in the order they were added.
     pub fn messages(&self) -> &[Message] {
         &self.messages

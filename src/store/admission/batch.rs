@@ -87,17 +87,13 @@ impl<'a> Batch<'a> {
         let mut order: Vec<usize> = (0..candidates.len()).filter(is_first).collect();
         // The one order in which all nodes insert: whoever shares bytes under other ids, or ids, meets the others at the
         // same row first. Without a replay key: last, by id.
-        order.sort_by_cached_key(|position| {
+        let place = |position: &usize| {
             candidates.get(*position).map(|one| {
                 let event = &one.event;
-                (
-                    event.key.provider.clone(),
-                    event.replay_key.is_none(),
-                    event.replay_key,
-                    event.key.event_id.clone(),
-                )
+                (&event.key.provider, event.replay_key.is_none(), &event.replay_key, &event.key.event_id)
             })
-        });
+        };
+        order.sort_unstable_by(|a, b| place(a).cmp(&place(b)));
         Self { candidates, firsts, order }
     }
 

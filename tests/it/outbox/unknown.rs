@@ -95,7 +95,7 @@ async fn a_value_that_is_not_the_wanted_one_never_leads_to_a_second_call(databas
         fixture.stub.next_question(&[Mode::Says("{\"state\":\"booked\"}")]);
         outbox.run_due().await.unwrap();
         assert_eq!(fixture.state(id).await, "done");
-        assert_eq!(fixture.stub.counts(&fixture.key(&id, "billing")), (1, 1));
+        assert_eq!(fixture.stub.counts(&fixture.key(id, "billing")), (1, 1));
     }
 }
 
