@@ -27,7 +27,7 @@ on_both!(
 /// Everything before `ms` may go.
 pub(super) fn cuts(ms: i64) -> Cuts {
     Cuts {
-        now_ms: ms + 50_000,
+        now_ms: ms + 20_000,
         bodies_ms: ms,
         attempts_ms: ms,
         messages_ms: ms,

@@ -19,6 +19,9 @@ on_both!(
 /// shorter and one that is longer than the one before.
 async fn what_waits_for_something_else_is_not_counted_before_it(database: &Database) {
     let store = database.store().await;
+    admit(&store, &received("evt_quiet", 1_000), &[]).await;
+    // Dispatched again not long ago, without a message this time.
+    admit(&store, &received("evt_again", 1_000), &[]).await;
     let object = ObjectVersion { object: "in_1".to_owned(), version: 7 };
     for (event_id, received_at_ms, settled_at_ms) in [
         ("evt_a", 1_000, 2_000),
@@ -31,9 +34,6 @@ async fn what_waits_for_something_else_is_not_counted_before_it(database: &Datab
             .await;
         settle(&store, SettleTo::Done, settled_at_ms).await;
     }
-    admit(&store, &received("evt_quiet", 1_000), &[]).await;
-    // Dispatched again not long ago, without a message this time.
-    admit(&store, &received("evt_again", 1_000), &[]).await;
     run(
         database,
         "UPDATE processed_webhook_events SET processed_at_ms = 45000 WHERE event_id = 'evt_again';
