@@ -22,7 +22,8 @@ const LEASE_MS: i64 = 60_000;
 const LOOKED_THROUGH_MS: i64 = DAY_MS;
 /// How often ids are walked from the low end again, for those that something needed when they were passed. Milliseconds.
 const FROM_BELOW_MS: i64 = 7 * DAY_MS;
-/// What is overdue for longer says that pruning does not keep up. Milliseconds.
+/// What is overdue for longer says that pruning does not keep up; ids, some of which are passed by until they are walked from
+/// the low end again, by so much more. Milliseconds.
 const LATE_MS: i64 = DAY_MS;
 
 /// What one round came to.
@@ -111,7 +112,7 @@ impl Pruner {
         stop: &mut watch::Receiver<bool>,
         mut told: impl FnMut(PrunedKind, u64) + Send,
     ) -> Result<Round, StoreError> {
-        let now_ms = self.clock.now_ms();
+        let now_ms = self.store.prune_now(self.clock.now_ms()).await?;
         let (cuts, round) = (self.cuts(now_ms), Round::default());
         let mut run = Run { now_ms, cuts, round, stop, told: &mut told };
         if self.is_dry {
@@ -152,7 +153,7 @@ impl Pruner {
     }
 
     fn lease(&self) -> PruneLease {
-        PruneLease { node: self.node.clone(), now_ms: self.clock.now_ms(), for_ms: LEASE_MS }
+        PruneLease { node: self.node.clone(), for_ms: LEASE_MS }
     }
 
     /// Gives what is free back to the file system, a little at a time.
@@ -206,7 +207,7 @@ impl Pruner {
             let (mut overdue_ms, mut gone_n) = (0, 0);
             if !found.is_empty() {
                 let gone = if self.is_dry {
-                    Some(self.store.prune_count(kind, &found).await?)
+                    Some(self.store.prune_count(kind, &found, &run.cuts).await?)
                 } else {
                     self.store.prune_delete(kind, &found, &self.lease()).await?
                 };
@@ -240,7 +241,8 @@ impl Pruner {
 
     /// Says, once in a while, that it does not keep up.
     fn late(&mut self, kind: PrunedKind, overdue_ms: i64) {
-        if overdue_ms > LATE_MS && self.pace.is_to_be_told() {
+        let late_ms = if kind == PrunedKind::Ids { FROM_BELOW_MS + LATE_MS } else { LATE_MS };
+        if overdue_ms > late_ms && self.pace.is_to_be_told() {
             warn!(
                 table = kind.table(),
                 overdue_h = overdue_ms / 3_600_000,
@@ -255,6 +257,7 @@ impl Pruner {
         let cut = |days: u32| now_ms.saturating_sub(i64::from(days) * DAY_MS);
         let of = |name: &crate::types::Name| (name.clone(), cut(config.ids_days_for(name)));
         Cuts {
+            now_ms,
             bodies_ms: cut(config.bodies_days),
             attempts_ms: cut(config.attempts_days),
             messages_ms: cut(config.messages_days),

@@ -94,6 +94,11 @@ impl Kind {
         }
     }
 
+    /// Whether it is walked by numbers, which are in the order of time.
+    fn is_numbered(self) -> bool {
+        matches!(self, Self::Bodies | Self::Contents | Self::Attempts | Self::Messages | Self::Ids)
+    }
+
     /// Whether its rows are few, and found by their age.
     pub fn is_small(self) -> bool {
         matches!(self, Self::Rejections | Self::SecretUses | Self::Taught | Self::Answers)
@@ -111,6 +116,8 @@ impl Kind {
 /// What is older may go: a time for each kind of thing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cuts {
+    /// Now: who says to have come later had a clock that was ahead.
+    pub now_ms: UnixMs,
     /// Bodies, and what was made of them.
     pub bodies_ms: UnixMs,
     /// Attempts.
@@ -179,13 +186,11 @@ impl Walk {
     }
 }
 
-/// A node's claim to be the only one that prunes, from `now_ms` on for `for_ms`.
+/// A node's claim to be the only one that prunes, from now on for `for_ms`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PruneLease {
     /// What it is called.
     pub node: String,
-    /// When it asks.
-    pub now_ms: UnixMs,
     /// How long nobody else may prune when it is not heard of. Milliseconds.
     pub for_ms: i64,
 }
@@ -195,6 +200,8 @@ pub struct PruneLease {
 pub struct Place {
     number: i64,
     texts: (String, String),
+    /// Of what is walked by number: when the newest that was passed came.
+    newest_ms: UnixMs,
 }
 
 impl Place {
@@ -215,6 +222,8 @@ struct Old {
     key: Place,
     at_ms: UnixMs,
     cut_ms: UnixMs,
+    /// What is older should be gone: later than `cut_ms` says where something else goes first.
+    due_ms: UnixMs,
 }
 
 /// What a look at some rows found.
@@ -231,9 +240,9 @@ impl Found {
         self.old.is_empty()
     }
 
-    /// How much too old the oldest of them is. Milliseconds.
+    /// For how long all of them should have been gone: not the oldest, which something may have needed. Milliseconds.
     pub fn overdue_ms(&self) -> i64 {
-        self.old.iter().map(|one| one.cut_ms.saturating_sub(one.at_ms)).max().unwrap_or_default().max(0)
+        self.old.iter().map(|one| one.due_ms.saturating_sub(one.at_ms)).min().unwrap_or_default().max(0)
     }
 }
 
@@ -250,6 +259,12 @@ impl Store {
         alone!(self.reader.prune_look(walk, &cuts, &from, rows_n))
     }
 
+    /// What counts as now for whatever goes by its age: `now_ms`, or what the clock of PostgreSQL says if that is less. A
+    /// node whose clock is ahead must not delete what all others still need.
+    pub async fn prune_now(&self, now_ms: UnixMs) -> Result<UnixMs, StoreError> {
+        alone!(self.reader.prune_now(now_ms))
+    }
+
     /// Deletes what was found, as far as nothing needs it; says how many rows. Nothing, and `None`, if another node
     /// prunes.
     pub async fn prune_delete(
@@ -262,10 +277,10 @@ impl Store {
         together!(self.prune_delete(kind, &found, &lease))
     }
 
-    /// How many of what was found would go, if what is to go before it were gone.
-    pub async fn prune_count(&self, kind: Kind, found: &Found) -> Result<u64, StoreError> {
-        let found = found.clone();
-        alone!(self.reader.prune_count(kind, &found))
+    /// How many of what was found would go with a round of these `cuts`, with what goes before it in that round gone.
+    pub async fn prune_count(&self, kind: Kind, found: &Found, cuts: &Cuts) -> Result<u64, StoreError> {
+        let (found, cuts) = (found.clone(), cuts.clone());
+        alone!(self.reader.prune_count(kind, &found, &cuts))
     }
 
     /// Whether this node may prune from now on.
@@ -312,6 +327,11 @@ async fn prune_look(
     walk::look(db, walk, cuts, from, rows_n).await
 }
 
+async fn prune_now(db: &mut Door<'_>, now_ms: UnixMs) -> DbResult<UnixMs> {
+    let sql = "/* prune_now */ SELECT LEAST(CAST($1 AS BIGINT), {clock_ms}) AS now_ms";
+    db.fetch_one(sql, &[now_ms.into()]).await?.int("now_ms")
+}
+
 async fn prune_delete(
     db: &mut Door<'_>,
     kind: Kind,
@@ -332,20 +352,19 @@ async fn prune_delete(
     delete::delete(db, kind, found).await.map(Some)
 }
 
-async fn prune_count(db: &mut Door<'_>, kind: Kind, found: &Found) -> DbResult<u64> {
-    delete::count(db, kind, found).await
+async fn prune_count(db: &mut Door<'_>, kind: Kind, found: &Found, cuts: &Cuts) -> DbResult<u64> {
+    delete::count(db, kind, found, cuts).await
 }
 
+/// By the clock that all nodes share. A lease that ends later than any can was given by a clock that was ahead: nobody's.
 async fn lease_take(db: &mut Door<'_>, claim: &PruneLease) -> DbResult<bool> {
     // A file has one process, and whoever had it before is gone.
     if !db.is_postgres() {
         return Ok(true);
     }
-    let sql = "/* prune_lease */ UPDATE retention_lease SET node = $1, until_ms = $3
-               WHERE one = 1 AND (node = $1 OR until_ms < $2)";
-    let until_ms = claim.now_ms.saturating_add(claim.for_ms);
-    let values = [claim.node.as_str().into(), claim.now_ms.into(), until_ms.into()];
-    Ok(db.execute(sql, &values).await? == 1)
+    let sql = "/* prune_lease */ UPDATE retention_lease SET node = $1, until_ms = {clock_ms} + $2
+               WHERE one = 1 AND (node = $1 OR until_ms < {clock_ms} OR until_ms > {clock_ms} + $2)";
+    Ok(db.execute(sql, &[claim.node.as_str().into(), claim.for_ms.into()]).await? == 1)
 }
 
 async fn lease_end(db: &mut Door<'_>, node: &str) -> DbResult<()> {

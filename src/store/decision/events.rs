@@ -135,8 +135,8 @@ async fn beside(db: &mut Door<'_>, key: &EventKey, event_seq: i64) -> DbResult<V
     rows.iter().map(found).collect()
 }
 
-/// Deletes what was received and what was made of it, and the pieces of answers that were kept. What is left says that the
-/// event was here and what became of it.
+/// Deletes what was received and what was made of it, the pieces of answers that were kept, and the texts of errors. What is
+/// left says that the event was here and what became of it.
 async fn erase_one(db: &mut Door<'_>, found: &Found, act: Act, decision: &KeptDecision) -> DbResult<Decided> {
     let first = found.event_seq.saturating_mul(i64::from(MESSAGES_N_MAX));
     let range = [first.into(), first.saturating_add(i64::from(MESSAGES_N_MAX)).into()];
@@ -167,9 +167,18 @@ async fn erase_one(db: &mut Door<'_>, found: &Found, act: Act, decision: &KeptDe
     db.execute(sql, &[found.event_seq.into()]).await?;
     let sql = "/* event_erase */ DELETE FROM outbox_contents WHERE message_id >= $1 AND message_id < $2";
     db.execute(sql, &range).await?;
-    let sql = "/* event_erase */ UPDATE outbox_attempts SET response = NULL
-               WHERE message_id >= $1 AND message_id < $2 AND response IS NOT NULL";
-    db.execute(sql, &range).await?;
+    // Texts of errors quote what did not fit, and what a far side said of it.
+    for sql in [
+        "/* event_erase */ UPDATE outbox_attempts SET response = NULL, error = NULL
+         WHERE message_id >= $1 AND message_id < $2 AND (response IS NOT NULL OR error IS NOT NULL)",
+        "/* event_erase */ UPDATE outbox_finished SET last_error = NULL
+         WHERE message_id >= $1 AND message_id < $2 AND last_error IS NOT NULL",
+    ] {
+        db.execute(sql, &range).await?;
+    }
+    let sql = "/* event_erase */ UPDATE processed_webhook_events SET error = NULL
+               WHERE event_seq = $1 AND error IS NOT NULL";
+    db.execute(sql, &[found.event_seq.into()]).await?;
     audit(db, found.event_seq, act, decision).await?;
     Ok(Decided::Changed { messages_n: discarded_n })
 }

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Found, Kind};
+use super::{Cuts, Found, Kind};
 use crate::store::db::{DbResult, Door, Row};
 use crate::types::UnixMs;
 
@@ -41,11 +41,78 @@ macro_rules! not_waiting {
         )
     };
 }
-/// How many would go, and the statement by which they do.
+/// Whether an event that is old enough goes with the round, by the expressions of its table and of the cuts of bodies and
+/// messages: for who counts before any of it is gone.
+macro_rules! event_goes {
+    ($e:literal, $bodies:literal, $messages:literal) => {
+        concat!(
+            $e,
+            ".state NOT IN ",
+            waiting!(),
+            " AND NOT EXISTS (SELECT 1 FROM outbox_queue q WHERE q.message_id >= ",
+            $e,
+            ".event_seq * 1024 AND q.message_id < (",
+            $e,
+            ".event_seq + 1) * 1024) AND NOT EXISTS (SELECT 1 FROM outbox_finished f WHERE f.message_id >= ",
+            $e,
+            ".event_seq * 1024 AND f.message_id < (",
+            $e,
+            ".event_seq + 1) * 1024 AND f.finished_at_ms >= ",
+            $messages,
+            ") AND (COALESCE(",
+            $e,
+            ".processed_at_ms, ",
+            $e,
+            ".received_at_ms) < ",
+            $bodies,
+            " OR NOT EXISTS (SELECT 1 FROM webhook_payloads p WHERE p.event_seq = ",
+            $e,
+            ".event_seq))"
+        )
+    };
+}
+/// Whether the bytes of an event, by the expression of its number, are gone or go with the round.
+macro_rules! body_goes {
+    ($event_seq:literal) => {
+        concat!(
+            " AND NOT EXISTS (SELECT 1 FROM webhook_payloads p
+                 JOIN processed_webhook_events e ON e.event_seq = p.event_seq WHERE p.event_seq = ",
+            $event_seq,
+            " AND (e.state IN ",
+            waiting!(),
+            " OR COALESCE(e.processed_at_ms, e.received_at_ms) >= $3
+                 OR EXISTS (SELECT 1 FROM outbox_finished f WHERE f.message_id >= p.event_seq * 1024
+                     AND f.message_id < (p.event_seq + 1) * 1024 AND f.finished_at_ms >= $3)))"
+        )
+    };
+}
+/// How many would go, and the statement by which they do. Who counts also says before when bodies (`$3`) and messages
+/// (`$4`) go.
 macro_rules! both {
     ($table:literal, $common:expr, $counted:expr, $gone:expr) => {
         (
-            concat!("/* prune_count */ SELECT COUNT(*) AS n FROM ", $table, " WHERE ", $common, $counted),
+            concat!(
+                "/* prune_count */ SELECT COUNT(*) AS n FROM ",
+                $table,
+                " WHERE CAST($3 AS BIGINT) IS NOT NULL AND CAST($4 AS BIGINT) IS NOT NULL AND ",
+                $common,
+                $counted
+            ),
+            concat!("/* prune_delete */ DELETE FROM ", $table, " WHERE ", $common, $gone),
+        )
+    };
+}
+/// The same by two texts: who counts says when bodies (`$4`) and messages (`$5`) go.
+macro_rules! both_by_texts {
+    ($table:literal, $common:expr, $counted:expr, $gone:expr) => {
+        (
+            concat!(
+                "/* prune_count */ SELECT COUNT(*) AS n FROM ",
+                $table,
+                " WHERE CAST($4 AS BIGINT) IS NOT NULL AND CAST($5 AS BIGINT) IS NOT NULL AND ",
+                $common,
+                $counted
+            ),
             concat!("/* prune_delete */ DELETE FROM ", $table, " WHERE ", $common, $gone),
         )
     };
@@ -76,7 +143,11 @@ const CONTENTS: Both = both!(
         "message_id = ANY($1) AND CAST($2 AS BIGINT) IS NOT NULL AND ",
         no_open_message!("(outbox_contents.message_id / 1024)")
     ),
-    concat!(" AND ", not_waiting!("outbox_contents.message_id / 1024")),
+    concat!(
+        " AND ",
+        not_waiting!("outbox_contents.message_id / 1024"),
+        body_goes!("outbox_contents.message_id / 1024")
+    ),
     concat!(" AND ", no_body!("outbox_contents.message_id / 1024"))
 );
 const ATTEMPTS: Both = both!(
@@ -93,7 +164,8 @@ const MESSAGES: Both = both!(
         " AND ",
         no_open_message!("(outbox_finished.message_id / 1024)"),
         " AND ",
-        not_waiting!("outbox_finished.message_id / 1024")
+        not_waiting!("outbox_finished.message_id / 1024"),
+        body_goes!("outbox_finished.message_id / 1024")
     ),
     // With the body there may be re-runs, which number their messages after those that are there.
     concat!(" AND ", no_body!("outbox_finished.message_id / 1024"), " RETURNING message_id AS id")
@@ -107,7 +179,7 @@ const IDS: Both = both!(
         " AND ",
         no_open_message!("processed_webhook_events.event_seq")
     ),
-    "",
+    concat!(" AND ", event_goes!("processed_webhook_events", "$3", "$4")),
     concat!(
         " AND ",
         no_body!("processed_webhook_events.event_seq"),
@@ -118,35 +190,48 @@ const IDS: Both = both!(
 );
 
 /// From here on: `$1` and `$2` the two parts of their keys, many of the second, `$3` what is older.
-const CONFLICT_COUNTS: Both = both!(
+const CONFLICT_COUNTS: Both = both_by_texts!(
     "conflict_counts",
-    "provider = $1 AND event_id = ANY($2) AND CAST($3 AS BIGINT) IS NOT NULL
-         AND NOT EXISTS (SELECT 1 FROM processed_webhook_events e
-             WHERE e.provider = conflict_counts.provider AND e.event_id = conflict_counts.event_id)",
-    "",
-    ""
+    "provider = $1 AND event_id = ANY($2) AND CAST($3 AS BIGINT) IS NOT NULL",
+    concat!(
+        " AND NOT EXISTS (SELECT 1 FROM processed_webhook_events e WHERE e.provider = conflict_counts.provider
+             AND e.event_id = conflict_counts.event_id AND NOT (e.received_at_ms < $3 AND ",
+        event_goes!("e", "$4", "$5"),
+        "))"
+    ),
+    " AND NOT EXISTS (SELECT 1 FROM processed_webhook_events e
+         WHERE e.provider = conflict_counts.provider AND e.event_id = conflict_counts.event_id)"
 );
 /// A signal that begins anew begins with its first firing: none of those that were may be remembered then.
-const SIGNAL_FIRINGS: Both = both!(
+const SIGNAL_FIRINGS: Both = both_by_texts!(
     "signal_firings",
-    "provider = $1 AND signal = ANY($2) AND counted_from_ms < $3
-         AND NOT EXISTS (SELECT 1 FROM processed_webhook_events e WHERE e.provider = signal_firings.provider
-             AND e.event_id >= signal_firings.signal || '#' AND e.event_id < signal_firings.signal || '$')",
-    "",
-    ""
+    "provider = $1 AND signal = ANY($2) AND counted_from_ms < $3",
+    concat!(
+        " AND NOT EXISTS (SELECT 1 FROM processed_webhook_events e WHERE e.provider = signal_firings.provider
+             AND e.event_id >= signal_firings.signal || '#' AND e.event_id < signal_firings.signal || '$'
+             AND NOT (e.received_at_ms < $3 AND ",
+        event_goes!("e", "$4", "$5"),
+        "))"
+    ),
+    " AND NOT EXISTS (SELECT 1 FROM processed_webhook_events e WHERE e.provider = signal_firings.provider
+         AND e.event_id >= signal_firings.signal || '#' AND e.event_id < signal_firings.signal || '$')"
 );
 const SIGNAL_FIRINGS_LOCK: &str = "/* prune_delete */ SELECT signal AS two FROM signal_firings
     WHERE provider = $1 AND signal = ANY($2) ORDER BY signal FOR UPDATE SKIP LOCKED";
-const OBJECT_VERSIONS: Both = both!(
+const OBJECT_VERSIONS: Both = both_by_texts!(
     "object_versions",
-    "provider = $1 AND object = ANY($2) AND CAST($3 AS BIGINT) IS NOT NULL
-         AND NOT EXISTS (SELECT 1 FROM processed_webhook_events e WHERE e.event_seq = object_versions.event_seq)",
-    "",
-    ""
+    "provider = $1 AND object = ANY($2) AND CAST($3 AS BIGINT) IS NOT NULL",
+    concat!(
+        " AND NOT EXISTS (SELECT 1 FROM processed_webhook_events e WHERE e.event_seq = object_versions.event_seq
+             AND NOT (e.received_at_ms < $3 AND ",
+        event_goes!("e", "$4", "$5"),
+        "))"
+    ),
+    " AND NOT EXISTS (SELECT 1 FROM processed_webhook_events e WHERE e.event_seq = object_versions.event_seq)"
 );
 const OBJECT_VERSIONS_LOCK: &str = "/* prune_delete */ SELECT object AS two FROM object_versions
     WHERE provider = $1 AND object = ANY($2) ORDER BY object FOR UPDATE SKIP LOCKED";
-const LANES: Both = both!(
+const LANES: Both = both_by_texts!(
     "outbox_lanes",
     "destination = $1 AND lane = ANY($2) AND used_at_ms < $3
          AND NOT EXISTS (SELECT 1 FROM outbox_queue q
@@ -156,15 +241,28 @@ const LANES: Both = both!(
 );
 const LANES_LOCK: &str = "/* prune_delete */ SELECT lane AS two FROM outbox_lanes
     WHERE destination = $1 AND lane = ANY($2) ORDER BY lane FOR UPDATE SKIP LOCKED";
-const REJECTIONS: Both =
-    both!("rejected_requests", "provider = $1 AND rejection_id = ANY($2) AND received_at_ms < $3", "", "");
-const SECRET_USES: Both =
-    both!("secret_uses", "provider = $1 AND fingerprint = ANY($2) AND last_matched_at_ms < $3", "", "");
+const REJECTIONS: Both = both_by_texts!(
+    "rejected_requests",
+    "provider = $1 AND rejection_id = ANY($2) AND received_at_ms < $3",
+    "",
+    ""
+);
+const SECRET_USES: Both = both_by_texts!(
+    "secret_uses",
+    "provider = $1 AND fingerprint = ANY($2) AND last_matched_at_ms < $3",
+    "",
+    ""
+);
 const TAUGHT: Both =
-    both!("taught_secrets", "provider = $1 AND provider = ANY($2) AND taught_at_ms < $3", "", "");
-const ANSWERS: Both =
-    both!("idempotency_keys", "actor = $1 AND idempotency_key = ANY($2) AND created_at_ms < $3", "", "");
-const AUDIT: Both = both!("audit_log", "CAST($1 AS TEXT) = '' AND audit_id = ANY($2) AND at_ms < $3", "", "");
+    both_by_texts!("taught_secrets", "provider = $1 AND provider = ANY($2) AND taught_at_ms < $3", "", "");
+const ANSWERS: Both = both_by_texts!(
+    "idempotency_keys",
+    "actor = $1 AND idempotency_key = ANY($2) AND created_at_ms < $3",
+    "",
+    ""
+);
+const AUDIT: Both =
+    both_by_texts!("audit_log", "CAST($1 AS TEXT) = '' AND audit_id = ANY($2) AND at_ms < $3", "", "");
 
 /// How a kind of thing is deleted.
 enum Way {
@@ -253,18 +351,20 @@ fn ids(rows: &[Row]) -> DbResult<Vec<i64>> {
     rows.iter().map(|row| row.int("id")).collect()
 }
 
-/// How many would go.
-pub(super) async fn count(db: &mut Door<'_>, kind: Kind, found: &Found) -> DbResult<u64> {
+/// How many would go with a round that takes what is older than `cuts`.
+pub(super) async fn count(db: &mut Door<'_>, kind: Kind, found: &Found, cuts: &Cuts) -> DbResult<u64> {
+    let (bodies_ms, messages_ms) = (cuts.bodies_ms, cuts.messages_ms);
     let both = match way(kind) {
         Way::Numbers(both) => {
-            let values = [found.numbers().into(), found.cut_ms().into()];
+            let values =
+                [found.numbers().into(), found.cut_ms().into(), bodies_ms.into(), messages_ms.into()];
             return Ok(db.fetch_one(both.0, &values).await?.int("n")?.unsigned_abs());
         }
         Way::Texts(both, _) => both,
     };
     let mut counted_n = 0;
     for ((first, cut_ms), seconds) in found.texts() {
-        let values = [first.into(), seconds.into(), cut_ms.into()];
+        let values = [first.into(), seconds.into(), cut_ms.into(), bodies_ms.into(), messages_ms.into()];
         counted_n += db.fetch_one(both.0, &values).await?.int("n")?.unsigned_abs();
     }
     Ok(counted_n)

@@ -78,11 +78,18 @@ pub(super) async fn look(
     };
     let mut found = Found::default();
     let (mut last, mut is_any_old) = (None, false);
+    let mut newest_ms = from.newest_ms;
     for row in &rows {
-        let (key, at_ms) = (key(kind, row)?, row.int("at_ms")?);
+        let (mut key, mut at_ms) = (key(kind, row)?, row.int("at_ms")?);
+        if kind.is_numbered() {
+            // Numbers rise with time: what says to be older than what came before it had a clock that was behind.
+            newest_ms = newest_ms.max(if at_ms <= cuts.now_ms { at_ms } else { 0 });
+            at_ms = at_ms.max(newest_ms);
+            key.newest_ms = newest_ms;
+        }
         let cut_ms = match kind {
             Kind::Ids => cuts.ids_of(&row.text("provider")?),
-            Kind::SignalFirings => cuts.ids_of(&key.texts.0),
+            Kind::SignalFirings | Kind::ConflictCounts | Kind::ObjectVersions => cuts.ids_of(&key.texts.0),
             _ => cuts.of(kind),
         };
         // Of ids, those that are kept longer or shorter have a walk of their own.
@@ -90,7 +97,14 @@ pub(super) async fn look(
         is_any_old |= at_ms < if kind == Kind::Ids { ids_cut_ms } else { cut_ms };
         last = Some(key.clone());
         if is_of_walk && at_ms < cut_ms {
-            found.old.push(Old { key, at_ms, cut_ms });
+            let due_ms = match kind {
+                // They go with their event, whose age is not looked at here.
+                Kind::ConflictCounts | Kind::ObjectVersions => at_ms,
+                // After the messages of their event.
+                Kind::Ids | Kind::SignalFirings => cut_ms.min(cuts.messages_ms),
+                _ => cut_ms,
+            };
+            found.old.push(Old { key, at_ms, cut_ms, due_ms });
         }
     }
     // A few rows of a clock that was ahead are not the end: only where all of a full look is young.
@@ -103,10 +117,9 @@ pub(super) async fn look(
 }
 
 fn key(kind: Kind, row: &Row) -> DbResult<Place> {
-    match kind {
-        Kind::Bodies | Kind::Contents | Kind::Attempts | Kind::Messages | Kind::Ids => {
-            Ok(Place::after(row.int("id")?))
-        }
-        _ => Ok(Place { number: 0, texts: (row.text("one")?, row.text("two")?) }),
+    if kind.is_numbered() {
+        Ok(Place::after(row.int("id")?))
+    } else {
+        Ok(Place { texts: (row.text("one")?, row.text("two")?), ..Place::default() })
     }
 }

@@ -10,6 +10,7 @@ mod message;
 mod operator;
 mod plans;
 mod retention;
+mod retention_age;
 
 use std::sync::Arc;
 

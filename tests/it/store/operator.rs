@@ -330,9 +330,26 @@ async fn the_bytes_of_an_event_are_erased_and_what_became_of_it_stays(database: 
     assert!(store.event_content(&key("evt_1")).await.unwrap().is_some());
     let id = settle_some(&store, 1).await.remove(0);
     assert_eq!(decide(Act::Erase, "k2").await, Decree::New(Decided::StillOpen { messages_n: 1 }));
+    // What a database or a handler says of a failure quotes what it failed of.
+    for sql in [
+        "UPDATE processed_webhook_events SET error = 'invalid type: string \"ann@example.com\"'",
+        "UPDATE outbox_queue SET last_error = 'Key (email)=(ann@example.com) already exists'",
+        "UPDATE outbox_finished SET last_error = 'Key (email)=(ann@example.com) already exists'",
+        "INSERT INTO outbox_attempts (message_id, attempt_n, started_at_ms, finished_at_ms, shard, node, result, error)
+             SELECT message_id, 9, 1, 2, shard, 'n', 'refused', 'ann@example.com' FROM outbox_finished",
+    ] {
+        super::retention::run(database, sql).await;
+    }
     assert_eq!(decide(Act::EraseAndDiscard, "k3").await, Decree::New(Decided::Changed { messages_n: 1 }));
     assert!(store.event_content(&key("evt_1")).await.unwrap().is_none());
     assert_eq!(database.count("SELECT COUNT(*) FROM outbox_contents").await, 0);
+    for sql in [
+        "SELECT COUNT(*) FROM processed_webhook_events WHERE error LIKE '%ann@%'",
+        "SELECT COUNT(*) FROM outbox_finished WHERE last_error LIKE '%ann@%'",
+        "SELECT COUNT(*) FROM outbox_attempts WHERE error LIKE '%ann@%' OR response IS NOT NULL",
+    ] {
+        assert_eq!(database.count(sql).await, 0, "{sql}");
+    }
     assert_eq!(store.message_get(id).await.unwrap().unwrap().state, MessageState::Done);
     let sql = "SELECT COUNT(*) FROM audit_log WHERE action IN ('event_erase', 'message_discard')";
     assert_eq!(database.count(sql).await, 2);
