@@ -1,7 +1,7 @@
 //! Plain handlers that do not come back: nobody can end them, so readiness tells, and all is well again once they do.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use hooklatch::prelude::*;
@@ -14,6 +14,7 @@ use crate::process::{client, until};
 on_both!(
     a_plain_handler_that_does_not_come_back_is_told_and_over_when_it_does,
     a_burst_of_events_whose_handlers_are_slow_is_admitted,
+    a_plain_handler_that_blocks_when_it_runs_again_keeps_nothing_else_from_running,
 );
 
 /// Frees the thread however the test ends.
@@ -81,4 +82,36 @@ async fn a_burst_of_events_whose_handlers_are_slow_is_admitted(database: &Databa
     }
     let done = "SELECT COUNT(*) FROM processed_webhook_events WHERE state = 'done'";
     assert_eq!(database.count(done).await, 100);
+}
+
+async fn a_plain_handler_that_blocks_when_it_runs_again_keeps_nothing_else_from_running(database: &Database) {
+    let (release, runs_n) = (Release(Arc::default()), Arc::new(AtomicUsize::new(0)));
+    let (is_released, runs) = (Arc::clone(&release.0), Arc::clone(&runs_n));
+    let kind = stripe_kind().on("blocks", move |_: Event<Json>| {
+        if runs.fetch_add(1, Ordering::SeqCst) == 0 {
+            return Err(anyhow::anyhow!("not yet").into());
+        }
+        while !is_released.load(Ordering::SeqCst) {
+            std::thread::park_timeout(Duration::from_millis(20));
+        }
+        Ok(Effects::new().forward("billing"))
+    });
+    let app = TestApp::start(database, kind, "").await;
+    assert_eq!(app.event("evt_1", "blocks", 1).await, "accepted");
+    until("it runs again", Duration::from_secs(20), String::new, async || {
+        app.clock.advance(3_600_000);
+        runs_n.load(Ordering::SeqCst) > 1
+    })
+    .await;
+    for n in 0..20 {
+        // On SQLite its transaction has the only writer: what is asked is whether anybody answers.
+        let asked = client().get(format!("http://{}/readyz", app.running.admin_addr)).send();
+        let answer = tokio::time::timeout(Duration::from_secs(5), asked).await;
+        assert!(matches!(answer, Ok(Ok(_))), "{n}: {answer:?}");
+    }
+    drop(release);
+    until("it is sent", Duration::from_secs(20), String::new, async || !app.far_side.calls().is_empty())
+        .await;
+    app.running.stop().await;
+    assert_eq!(app.far_side.calls().len(), 1, "once");
 }
