@@ -6,6 +6,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use futures_util::FutureExt;
+use tokio::time::Instant;
 use tracing::{error, warn};
 
 use super::failures::panic_told;
@@ -28,6 +29,8 @@ pub(super) enum Pass {
     Committed(Vec<Result<Admitted, AdmitError>>),
     /// These positions asked for a rejection; nothing was written.
     Rejected(HashMap<usize, String>),
+    /// Handlers took too long: from this position on it is to be another transaction; nothing was written.
+    Cut(usize),
 }
 
 /// Why a pass ended without a commit.
@@ -137,6 +140,11 @@ impl Admission {
                     }
                     pending.push(Part { requests: others, ..part });
                 }
+                Ok(Pass::Cut(requests_n)) => {
+                    let second = part.requests.split_off(requests_n);
+                    pending.push(Part { requests: second, repeats_n: 0, is_suspect: part.is_suspect });
+                    pending.push(part);
+                }
                 Err(setback) => after(&setback, part, &mut pending),
             }
         }
@@ -145,7 +153,10 @@ impl Admission {
     /// A panic of one event harms its own batch alone, and in the end itself alone.
     async fn commit_contained(self: &Arc<Self>, part: &Part) -> Result<Pass, Setback> {
         let commit = self.commit_once(&part.requests, part.is_suspect);
-        match AssertUnwindSafe(commit).catch_unwind().await {
+        self.under_way.note(Some(Instant::now()));
+        let ended = AssertUnwindSafe(commit).catch_unwind().await;
+        self.under_way.note(None);
+        match ended {
             Ok(result) => result.map_err(Setback::Store),
             Err(panic) => Err(Setback::Panic(panic_told("committer", panic.as_ref()))),
         }

@@ -5,9 +5,11 @@
 //! is gone and the queue is empty.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 
 use super::batch::{Pass, REQUESTS_N_MAX, bounded};
 use super::failures::is_failure;
@@ -19,6 +21,31 @@ use crate::types::{IncomingEvent, Outcome};
 
 /// How long an event of a suspect batch may wait for another node's transaction. Milliseconds.
 const SUSPECT_WAIT_MS: i64 = 50;
+/// After how long a batch is one that does not end: every sender in it, and behind it, has long been told to come again.
+const STUCK_AFTER: Duration = Duration::from_secs(10);
+
+/// How long plain handlers may hold up one transaction: it has locks, on SQLite that of the only writer. Those that are left
+/// then go into one of their own.
+const DECIDING_MAX: Duration = Duration::from_secs(1);
+
+/// Since when the shared batch is under way. A plain handler that does not come back keeps everybody behind it out, and
+/// nobody can end it: it can only be told.
+#[derive(Default)]
+pub(crate) struct UnderWay(Mutex<Option<Instant>>);
+
+impl UnderWay {
+    /// Whether a batch is under way that should have ended long ago.
+    pub(crate) fn is_stuck(&self) -> bool {
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .is_some_and(|since| since.elapsed() > STUCK_AFTER)
+    }
+
+    pub(super) fn note(&self, since: Option<Instant>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = since;
+    }
+}
 
 /// Commits what waits, together.
 pub(crate) struct Committer {
@@ -60,6 +87,8 @@ struct Deciding {
     superseded: Vec<bool>,
     /// Requests that are to be answered with an error, and why.
     rejected: HashMap<usize, String>,
+    /// The first request that is to go into another transaction, as handlers took too long before it.
+    cut: Option<usize>,
     in_hand: InHand,
 }
 
@@ -84,8 +113,12 @@ impl Decide for Deciding {
     }
 
     fn decide(&mut self, found: &[(Latched, bool)]) -> Plan {
-        let mut writes = Writes::default();
+        let (mut writes, since) = (Writes::default(), Instant::now());
         for (row, (latched, is_stale)) in self.rows.iter().zip(found) {
+            if row.request_n > 0 && since.elapsed() > DECIDING_MAX {
+                self.cut = Some(row.request_n);
+                return Plan::RollBack;
+            }
             let (entry, event) = (&row.entry, &row.event);
             let fate = plan::fate(entry, event, latched, *is_stale);
             self.superseded.push(fate == Fate::Superseded);
@@ -136,10 +169,14 @@ impl Admission {
             rows: Arc::clone(&rows),
             superseded: Vec::new(),
             rejected: HashMap::new(),
+            cut: None,
             in_hand: InHand::default(),
         };
         let admitted = self.store.admit(candidates, decide, is_suspect.then_some(SUSPECT_WAIT_MS)).await?;
-        let Deciding { rejected, in_hand, superseded, .. } = admitted.decide;
+        let Deciding { rejected, cut, in_hand, superseded, .. } = admitted.decide;
+        if let Some(request_n) = cut {
+            return Ok(Pass::Cut(request_n));
+        }
         if !rejected.is_empty() {
             return Ok(Pass::Rejected(rejected));
         }

@@ -62,8 +62,9 @@ impl Admission {
     pub(super) fn hand_over<'a>(&self, wrote: Wrote, event_of: impl Fn(i64) -> Option<&'a IncomingEvent>) {
         let Wrote { messages, in_hand, paused, failed } = wrote;
         self.tell_failed(&failed);
-        let is_any_left = in_hand.0.len() < messages.len();
         let mut starts: HashMap<MessageId, Start> = in_hand.0.into_iter().collect();
+        // Not by counts: slots may have been taken for messages of events that were not new.
+        let is_any_left = messages.iter().any(|message| !starts.contains_key(&message.message_id));
         for message in &messages {
             let Some(start) = starts.remove(&message.message_id) else { continue };
             // Those to a paused destination were written without their lease.

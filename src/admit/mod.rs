@@ -31,6 +31,7 @@ use crate::logging::Lines;
 use crate::provider::ActiveProvider;
 use crate::store::Store;
 use crate::types::{Clock, IncomingEvent, Name, Outcome};
+pub(crate) use committer::UnderWay;
 pub(crate) use failures::Destinations;
 pub(crate) use in_hand::{Start, TakeSlot};
 pub(crate) use room::{Held, Room};
@@ -128,6 +129,8 @@ pub(crate) struct Admission {
     pub(crate) take_slot: TakeSlot,
     /// Called after a commit that wrote messages which no slot was taken for.
     pub(crate) wake_outbox: Box<dyn Fn() + Send + Sync>,
+    /// How long the shared batch takes.
+    pub(crate) under_way: UnderWay,
     /// How many events are in a batch.
     pub(crate) batch_events: metrics::Histogram,
     /// Told when an event may be due that was not before.

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
+use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::mpsc;
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::Instant;
@@ -321,6 +322,14 @@ fn is_broken(handled: &Handled) -> bool {
     matches!(handled, Err(HandlerError::Retry(error)) if error.is::<Broken>())
 }
 
+/// Plain handlers may block, and one that blocks a worker of the runtime can keep everything else from running.
+fn off_the_workers<T>(run: impl FnOnce() -> T) -> T {
+    match Handle::try_current().map(|runtime| runtime.runtime_flavor()) {
+        Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(run),
+        _ => run(),
+    }
+}
+
 /// Runs the handlers of one event inside `tx`; a panic or a time-out is an error of this event alone.
 pub(super) async fn handled_in_tx(
     (handlers, limit): (&Handlers, Duration),
@@ -329,7 +338,7 @@ pub(super) async fn handled_in_tx(
     is_stale: bool,
 ) -> Handled {
     if !handlers.needs_transaction(&event.event_type) {
-        return handlers.dispatch(event, is_stale);
+        return off_the_workers(|| handlers.dispatch(event, is_stale));
     }
     let broken = |error: StoreError| HandlerError::Retry(anyhow::Error::new(Broken(error)));
     tx.handler_begins().await.map_err(broken)?;

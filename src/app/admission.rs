@@ -12,7 +12,7 @@ use uuid::Uuid;
 use super::counts::Counts;
 use super::parts::Parts;
 use super::{App, health, spawn};
-use crate::admit::{self, Admission, Entry, Start, Templates, Unreadable};
+use crate::admit::{self, Admission, Entry, Start, Templates, UnderWay, Unreadable};
 use crate::logging;
 use crate::outbox::Outbox;
 use crate::receive::Evidence;
@@ -46,6 +46,7 @@ impl App {
                 handover.take(destination).map(|(lease, start)| (lease, Box::new(start) as Start))
             }),
             wake_outbox: Box::new(move || waker.wake()),
+            under_way: UnderWay::default(),
             batch_events: metrics::histogram!("hooklatch_batch_events"),
             wake_retries: Notify::new(),
         })

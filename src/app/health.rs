@@ -13,7 +13,7 @@ use super::counts::Counts;
 use super::parts::Parts;
 use crate::admit::Admission;
 use crate::http::operator::Readiness;
-use crate::store::{SchemaState, Store};
+use crate::store::SchemaState;
 
 /// How often the database is asked whether it is there.
 const HEALTH_EVERY: Duration = Duration::from_secs(1);
@@ -59,11 +59,12 @@ pub(super) async fn noted(task: impl Future<Output = ()>, is_running: Arc<Atomic
 
 /// Keeps `readiness` up to date until the stop.
 pub(super) async fn watch(
-    store: Store,
+    admission: Arc<Admission>,
     readiness: watch::Sender<Readiness>,
     (is_outbox_running, parts): (Arc<AtomicBool>, Parts),
     mut stop: watch::Receiver<bool>,
 ) {
+    let store = &admission.store;
     let mut is_schema_current = false;
     while !*stop.borrow() {
         let is_database_there = store.probe().await.is_ok();
@@ -74,7 +75,7 @@ pub(super) async fn watch(
             is_database_there,
             is_schema_current,
             is_outbox_running: is_outbox_running.load(Ordering::Relaxed),
-            are_parts_running: parts.are_running(),
+            are_parts_running: parts.are_running() && !admission.under_way.is_stuck(),
             is_accepting: true,
         });
         drop(tokio::time::timeout(HEALTH_EVERY, stop.changed()).await);

@@ -158,7 +158,7 @@ impl App {
         let running_parts = (Arc::clone(&is_outbox_running), parts.clone());
         let mut workers = vec![
             spawn(health::noted(outbox.run(stopping.clone()), is_outbox_running)),
-            spawn(health::watch(store.clone(), readiness, running_parts, stopping.clone())),
+            spawn(health::watch(Arc::clone(&admission), readiness, running_parts, stopping.clone())),
         ];
         workers.extend(self.helpers(&parts, (&admission, &entries, &evidence), &metrics, &stopping));
         let receiver = Receiver::new(&entries, admitter.clone(), evidence, server.events_n_max as usize);

@@ -24,7 +24,7 @@ pub(crate) struct Readiness {
     pub(crate) is_schema_current: bool,
     /// The outbox loop runs.
     pub(crate) is_outbox_running: bool,
-    /// No other long-lived part is away after a panic.
+    /// No other long-lived part is away after a panic, or hangs in a handler that does not come back.
     pub(crate) are_parts_running: bool,
     /// The app is not stopping.
     pub(crate) is_accepting: bool,

@@ -26,20 +26,32 @@ struct Block {
     drawn: Instant,
 }
 
+impl Block {
+    /// Whether numbers are left of it that may still be given.
+    fn is_in_use(&self) -> bool {
+        self.next < self.end && self.drawn.elapsed() < BLOCK_LIFE
+    }
+}
+
 impl Numbers {
     /// Moves up to `n` numbers of the block in use into `taken`.
     fn take(&self, n: usize, taken: &mut Vec<i64>) {
         let mut block = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(block) = block.as_mut().filter(|block| block.drawn.elapsed() < BLOCK_LIFE) else { return };
+        let Some(block) = block.as_mut().filter(|block| block.is_in_use()) else { return };
         while taken.len() < n && block.next < block.end {
             taken.push(block.next);
             block.next += 1;
         }
     }
 
+    /// A block that was drawn. Where two were drawn at once the later one is used, in whatever order their answers came,
+    /// so that the numbers of one batch rise.
     fn add(&self, first: i64) {
-        let block = Block { next: first, end: first.saturating_add(BLOCK_N), drawn: Instant::now() };
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(block);
+        let mut block = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_later = |block: &Block| block.next > first && block.is_in_use();
+        if !block.as_ref().is_some_and(is_later) {
+            *block = Some(Block { next: first, end: first.saturating_add(BLOCK_N), drawn: Instant::now() });
+        }
     }
 
     fn is_unused(&self) -> bool {
@@ -91,4 +103,24 @@ async fn event_blocks_draw(db: &mut Door<'_>, n: i64) -> DbResult<i64> {
          RETURNING next_seq - 4096 AS first"
     };
     db.fetch_one(sql, &[n.into()]).await?.int("first")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_rise_in_whatever_order_blocks_arrive_that_were_drawn_at_once() {
+        let (numbers, mut taken) = (Numbers::default(), Vec::new());
+        numbers.add(2 * BLOCK_N);
+        numbers.take(2, &mut taken);
+        numbers.add(BLOCK_N);
+        numbers.take(5_000, &mut taken);
+        assert_eq!(taken.len(), 4_096, "the earlier block is left out");
+        // Used up, it is in nobody's way: a counter that was set back is followed.
+        numbers.add(BLOCK_N);
+        numbers.take(4_097, &mut taken);
+        assert_eq!((taken.first(), taken.last()), (Some(&(2 * BLOCK_N)), Some(&BLOCK_N)));
+        assert!(taken[..4_096].is_sorted());
+    }
 }

@@ -40,6 +40,7 @@ mod floors;
 mod fuzz;
 mod guard;
 mod handler_sessions;
+mod handlers_blocked;
 mod handshakes;
 mod identity;
 mod identity_banks;

@@ -41,8 +41,9 @@ impl Admission {
         let latched = self.events_insert(candidates).await?;
         let stale = self.versions_raise(candidates, &latched).await?;
         let found: Vec<(Latched, bool)> = latched.iter().cloned().zip(stale).collect();
+        let (decide, plan) = decided(decide, found).await;
         let mut admitted = Admitted::of(decide);
-        match admitted.decide.decide(&found) {
+        match plan {
             Plan::Write(writes) => admitted.writes = writes,
             Plan::RollBack => return Ok(admitted),
         }
@@ -156,7 +157,14 @@ impl Admission {
             return Ok(found);
         }
         let events: Vec<Arc<IncomingEvent>> = candidates.iter().map(|one| Arc::clone(&one.event)).collect();
-        for holder in self.events_holders(&events).await? {
+        let mut holders = self.events_holders(&events).await?;
+        // What is kept of replays takes places of their signed texts: in the one order in which all nodes insert.
+        holders.sort_by_cached_key(|holder| {
+            events.get(holder.position).map(|event| {
+                (event.key.provider.clone(), event.replay_key, event.key.event_id.clone(), holder.position)
+            })
+        });
+        for holder in holders {
             let (Some(candidate), Some(position)) =
                 (candidates.get(holder.position), lost.get(holder.position))
             else {
@@ -272,6 +280,24 @@ impl Admission {
     /// Leaves nothing behind.
     pub async fn rollback(self) -> Result<(), StoreError> {
         self.tx.roll_back().await
+    }
+}
+
+/// Asks on a thread where handlers may take their time: one that blocks a worker of the runtime can keep everything else
+/// from running, the timers included that would give it up.
+async fn decided<D: Decide>(mut decide: D, found: Vec<(Latched, bool)>) -> (D, Plan) {
+    let asked = tokio::task::spawn_blocking(move || {
+        let plan = decide.decide(&found);
+        (decide, plan)
+    });
+    match asked.await {
+        Ok(answer) => answer,
+        // It is never cancelled, so it panicked: whoever contains that is above.
+        Err(ended) => match ended.try_into_panic() {
+            Ok(panic) => std::panic::resume_unwind(panic),
+            // The runtime is being shut down, and everything with it.
+            Err(_) => std::future::pending().await,
+        },
     }
 }
 

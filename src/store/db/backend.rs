@@ -20,6 +20,11 @@ use crate::types::UnixMs;
 /// How long operations under way have to end when the store is closed.
 const CLOSE_LIMIT: Duration = Duration::from_secs(3);
 
+/// What is said of a database that another layout of ours lives in.
+const ANOTHER_LAYOUT: &str = "this database holds tables of an earlier Hooklatch, in a layout that this one does not read; nothing was changed in \
+     it. Let the Hooklatch that made it finish what is in it, and give this one a database, a file or a schema of its \
+     own in database.url";
+
 /// The database. Cloning is cheap and shares the connections.
 #[derive(Clone)]
 pub(in crate::store) enum Backend {
@@ -225,11 +230,18 @@ impl Backend {
         Ok(SchemaState::of(found, floor.unwrap_or(found), migrations::latest(all)))
     }
 
+    /// 0 is an empty database. Refuses one that holds tables of another layout, before anything in it is touched.
     async fn schema_version(&self) -> Result<i64, StoreError> {
-        self.alone("schema_version", Place::Writer, |mut door| {
-            Box::pin(async move { migrations::schema_version(&mut door).await })
-        })
-        .await
+        let found = self
+            .alone("schema_version", Place::Writer, |mut door| {
+                Box::pin(async move {
+                    let version = migrations::schema_version(&mut door).await?;
+                    let is_ours = version > 0 || !migrations::is_of_another_layout(&mut door).await?;
+                    Ok(is_ours.then_some(version))
+                })
+            })
+            .await?;
+        found.ok_or_else(|| StoreError::Refused(ANOTHER_LAYOUT.to_owned()))
     }
 
     /// Whether admission would work: a transaction that may write can be opened where admission opens its own. After

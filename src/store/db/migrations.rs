@@ -35,7 +35,7 @@ const WAIT_MAX: Duration = Duration::from_mins(5);
 /// Most rows of one transaction of a filling.
 const FILLED_N_MAX: i64 = 1_000;
 
-const TABLE: &str = "CREATE TABLE IF NOT EXISTS schema_migrations (
+const TABLE: &str = "CREATE TABLE IF NOT EXISTS hooklatch_migrations (
     version BIGINT PRIMARY KEY,
     name TEXT NOT NULL,
     applied_at_ms BIGINT NOT NULL,
@@ -237,7 +237,7 @@ fn is_filled(changed_n: u64) -> bool {
 
 async fn filled(door: &mut Door<'_>, one: &Migration, filled_n: u64, started: Instant) -> DbResult<()> {
     door.execute(
-        "UPDATE schema_migrations SET filled_at_ms = applied_at_ms WHERE version = $1",
+        "UPDATE hooklatch_migrations SET filled_at_ms = applied_at_ms WHERE version = $1",
         &[one.version.into()],
     )
     .await?;
@@ -262,7 +262,7 @@ async fn note(door: &mut Door<'_>, one: &Migration) -> DbResult<()> {
     let now_ms = door.fetch_one(now, &[]).await?.int("now_ms")?;
     let filled_at_ms = one.filling.is_none().then_some(now_ms);
     let values = [one.version.into(), one.name.into(), now_ms.into(), filled_at_ms.into()];
-    let sql = "INSERT INTO schema_migrations (version, name, applied_at_ms, filled_at_ms)
+    let sql = "INSERT INTO hooklatch_migrations (version, name, applied_at_ms, filled_at_ms)
                VALUES ($1, $2, $3, $4) ON CONFLICT (version) DO NOTHING";
     door.batch(TABLE).await?;
     door.execute(sql, &values).await.map(drop)
@@ -277,10 +277,10 @@ enum State {
 }
 
 async fn state(door: &mut Door<'_>, one: &Migration) -> DbResult<State> {
-    if !is_there(door, "schema_migrations").await? {
+    if !is_there(door, "hooklatch_migrations").await? {
         return Ok(State::Missing);
     }
-    let sql = "SELECT filled_at_ms FROM schema_migrations WHERE version = $1";
+    let sql = "SELECT filled_at_ms FROM hooklatch_migrations WHERE version = $1";
     Ok(match door.fetch_optional(sql, &[one.version.into()]).await? {
         None => State::Missing,
         Some(row) if one.filling.is_some() && row.int_or_null("filled_at_ms")?.is_none() => State::Unfilled,
@@ -299,12 +299,18 @@ async fn is_there(door: &mut Door<'_>, table: &'static str) -> DbResult<bool> {
     door.fetch_one(sql, &[table.into()]).await?.is_true("is_there")
 }
 
+/// Whether tables of ours are there that these migrations did not make: those of another layout.
+pub(super) async fn is_of_another_layout(door: &mut Door<'_>) -> DbResult<bool> {
+    // In this order: a node that migrates at this moment commits both at once.
+    Ok(is_there(door, "processed_webhook_events").await? && !is_there(door, "hooklatch_migrations").await?)
+}
+
 /// The newest migration that was applied; 0 when there is none.
 pub(super) async fn schema_version(door: &mut Door<'_>) -> DbResult<i64> {
-    if !is_there(door, "schema_migrations").await? {
+    if !is_there(door, "hooklatch_migrations").await? {
         return Ok(0);
     }
-    let sql = "SELECT COALESCE(MAX(version), 0) AS version FROM schema_migrations";
+    let sql = "SELECT COALESCE(MAX(version), 0) AS version FROM hooklatch_migrations";
     door.fetch_one(sql, &[]).await?.int("version")
 }
 
@@ -343,16 +349,16 @@ mod tests {
         let db = opened(&folder).await;
         for all in [&[FIRST][..], &[FIRST, SECOND, THIRD], &[FIRST, SECOND, THIRD]] {
             on_sqlite(&db, all).await.unwrap();
-            assert_eq!(number(&db, "SELECT MAX(version) AS n FROM schema_migrations").await, latest(all));
+            assert_eq!(number(&db, "SELECT MAX(version) AS n FROM hooklatch_migrations").await, latest(all));
         }
         assert_eq!(number(&db, "SELECT COUNT(*) AS n FROM t WHERE doubled = 2 * n").await, 2_500);
         assert_eq!(
-            number(&db, "SELECT COUNT(*) AS n FROM schema_migrations WHERE filled_at_ms IS NULL").await,
+            number(&db, "SELECT COUNT(*) AS n FROM hooklatch_migrations WHERE filled_at_ms IS NULL").await,
             0
         );
         on_sqlite(&db, &[FIRST, SECOND, THIRD, BROKEN]).await.unwrap_err();
         assert_eq!(number(&db, "SELECT COUNT(*) AS n FROM sqlite_schema WHERE name = 'u'").await, 0);
-        assert_eq!(number(&db, "SELECT COUNT(*) AS n FROM schema_migrations").await, 3);
+        assert_eq!(number(&db, "SELECT COUNT(*) AS n FROM hooklatch_migrations").await, 3);
     }
 
     #[tokio::test]
@@ -361,7 +367,7 @@ mod tests {
         let db = opened(&folder).await;
         on_sqlite(&db, &[FIRST, SECOND, THIRD]).await.unwrap();
         let mut held = db.writer().take().await.unwrap();
-        let cut = "UPDATE t SET doubled = NULL WHERE n > 2000; UPDATE schema_migrations SET filled_at_ms = NULL WHERE version = 3";
+        let cut = "UPDATE t SET doubled = NULL WHERE n > 2000; UPDATE hooklatch_migrations SET filled_at_ms = NULL WHERE version = 3";
         held.door().unwrap().batch(cut).await.unwrap();
         held.give_back();
         on_sqlite(&db, &[FIRST, SECOND, THIRD]).await.unwrap();

@@ -27,7 +27,7 @@ async fn run(database: &Database, sql: &str) {
 async fn newer_migration(database: &Database, and: &str) {
     drop(database.store().await);
     let sql = format!(
-        "INSERT INTO schema_migrations (version, name, applied_at_ms) VALUES (99, 'later', 0); CREATE TABLE later (one INTEGER); {and}"
+        "INSERT INTO hooklatch_migrations (version, name, applied_at_ms) VALUES (99, 'later', 0); CREATE TABLE later (one INTEGER); {and}"
     );
     run(database, &sql).await;
 }
@@ -75,7 +75,7 @@ async fn a_node_that_starts_while_another_one_migrates_waits() {
         tx.rollback().await.unwrap();
     };
     tokio::join!(server.spawn(), waits());
-    assert_eq!(database.count("SELECT MAX(version) FROM schema_migrations").await, 1);
+    assert_eq!(database.count("SELECT MAX(version) FROM hooklatch_migrations").await, 1);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

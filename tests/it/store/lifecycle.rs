@@ -10,6 +10,8 @@ use crate::database::{Database, On, on_both};
 on_both!(
     nodes_may_migrate_at_once,
     a_newer_schema_is_said_to_be_ahead,
+    a_database_of_an_earlier_layout_is_refused_with_the_remedy_and_left_as_it_is,
+    a_table_of_somebody_elses_migrations_is_in_nobodys_way,
     what_was_committed_is_there_after_a_restart,
 );
 
@@ -43,7 +45,7 @@ async fn nodes_may_migrate_at_once(database: &Database) {
 
 async fn a_newer_schema_is_said_to_be_ahead(database: &Database) {
     let store = database.store().await;
-    let sql = "INSERT INTO schema_migrations (version, name, applied_at_ms) VALUES (99, 'later', 0)";
+    let sql = "INSERT INTO hooklatch_migrations (version, name, applied_at_ms) VALUES (99, 'later', 0)";
     run(database, sql.to_owned()).await;
     assert_eq!(store.migrate().await.unwrap(), Vec::<i64>::new(), "the old binary runs beside the new one");
     let state = store.schema_state().await.unwrap();
@@ -54,6 +56,35 @@ async fn a_newer_schema_is_said_to_be_ahead(database: &Database) {
         matches!(state, SchemaState::Ahead { found: 99, floor: 98, .. }) && !state.is_usable(),
         "{state}"
     );
+}
+
+async fn a_database_of_an_earlier_layout_is_refused_with_the_remedy_and_left_as_it_is(database: &Database) {
+    let store = open(database).await.unwrap();
+    let sql =
+        "CREATE TABLE _sqlx_migrations (version BIGINT); CREATE TABLE processed_webhook_events (n BIGINT)";
+    run(database, sql.to_owned()).await;
+    for refused in [store.migrate().await.map(drop), store.schema_state().await.map(drop)] {
+        let why = refused.unwrap_err();
+        assert!(matches!(why, StoreError::Refused(_)), "{why:?}");
+        let why = why.to_string();
+        assert!(why.contains("earlier Hooklatch") && why.contains("database.url"), "{why}");
+    }
+    let tables = if database.url.starts_with("postgres") {
+        "SELECT COUNT(*) FROM pg_tables WHERE schemaname = 'public'"
+    } else {
+        "SELECT COUNT(*) FROM sqlite_schema WHERE type = 'table'"
+    };
+    assert_eq!(database.count(tables).await, 2);
+}
+
+async fn a_table_of_somebody_elses_migrations_is_in_nobodys_way(database: &Database) {
+    let store = open(database).await.unwrap();
+    let sql = "CREATE TABLE schema_migrations (version BIGINT PRIMARY KEY, dirty BOOLEAN NOT NULL);
+               INSERT INTO schema_migrations VALUES (1, false)";
+    run(database, sql.to_owned()).await;
+    store.migrate().await.unwrap();
+    assert_eq!(store.schema_state().await.unwrap(), SchemaState::Current);
+    assert_eq!(database.count("SELECT COUNT(*) FROM installation").await, 1);
 }
 
 async fn what_was_committed_is_there_after_a_restart(database: &Database) {

@@ -1,6 +1,7 @@
 //! The conformance suite of the store: each behaviour written once, run on both databases.
 
 mod admission;
+mod admission_ways;
 mod apart;
 mod evidence;
 mod lane;
