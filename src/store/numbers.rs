@@ -70,8 +70,6 @@ impl Store {
             self.0.numbers.add(first);
             self.0.numbers.take(n, &mut taken);
         }
-        // Somebody else may have drawn a block meanwhile, an earlier one than ours.
-        taken.sort_unstable();
         Ok(taken)
     }
 }
