@@ -1,6 +1,8 @@
 //! The house rules that no lint knows: layers, sizes, words that belong in one place, lists that must agree.
 //! Every rule says what to do about it.
 
+mod store;
+
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -294,33 +296,6 @@ fn every_migration_is_there_for_both_databases() {
         files(&format!("migrations/{dialect}"), ".sql").into_iter().map(of).collect()
     };
     assert_eq!(names("sqlite"), names("postgres"), "write each migration twice, under one name");
-}
-
-#[test]
-fn what_is_hot_has_a_twin_for_each_database_and_nothing_else_has() {
-    let of = |dialect: &str| -> BTreeSet<String> {
-        let ending = format!("/{dialect}.rs");
-        let names = files("src/store", ".rs").into_iter().map(|(name, _)| name);
-        names.filter_map(|name| name.strip_suffix(&ending).map(str::to_owned)).collect()
-    };
-    let lanes = "src/store/lane".to_owned();
-    let wanted: BTreeSet<String> = of("postgres").into_iter().chain([lanes]).collect();
-    assert_eq!(of("sqlite"), wanted, "lanes are hot on SQLite alone");
-}
-
-#[test]
-fn each_statement_says_which_operation_it_is_of() {
-    let mut nameless = Vec::new();
-    let is_driver = |name: &str| name.starts_with("src/store/db/") || name.ends_with("/sqlite.rs");
-    for (name, text) in files("src/store", ".rs").into_iter().filter(|(name, _)| !is_driver(name)) {
-        for (n, line) in text.lines().enumerate() {
-            let starts = ["\"SELECT ", "\"INSERT INTO", "\"UPDATE ", "\"DELETE FROM", "\"WITH "];
-            if starts.iter().any(|start| line.contains(start)) {
-                nameless.push(format!("{name}:{}", n + 1));
-            }
-        }
-    }
-    nothing("begin these with `/* operation */`, as `pg_stat_statements` shows it", &nameless);
 }
 
 /// What `hooklatch providers` says away from any configuration.

@@ -1,0 +1,56 @@
+//! The rules of `src/store`: what has a twin, and what each statement says.
+
+use std::collections::BTreeSet;
+use std::fs;
+
+use super::{files, nothing, root};
+
+#[test]
+fn what_is_hot_has_a_twin_for_each_database_and_nothing_else_has() {
+    let of = |dialect: &str| -> BTreeSet<String> {
+        let ending = format!("/{dialect}.rs");
+        let names = files("src/store", ".rs").into_iter().map(|(name, _)| name);
+        names.filter_map(|name| name.strip_suffix(&ending).map(str::to_owned)).collect()
+    };
+    let lanes = "src/store/lane".to_owned();
+    let wanted: BTreeSet<String> = of("postgres").into_iter().chain([lanes]).collect();
+    assert_eq!(of("sqlite"), wanted, "lanes are hot on SQLite alone");
+}
+
+#[test]
+fn each_statement_says_which_operation_it_is_of() {
+    let mut nameless = Vec::new();
+    let is_driver = |name: &str| name.starts_with("src/store/db/") || name.ends_with("/sqlite.rs");
+    for (name, text) in files("src/store", ".rs").into_iter().filter(|(name, _)| !is_driver(name)) {
+        for (n, line) in text.lines().enumerate() {
+            let starts = ["\"SELECT ", "\"INSERT INTO", "\"UPDATE ", "\"DELETE FROM", "\"WITH "];
+            if starts.iter().any(|start| line.contains(start)) {
+                nameless.push(format!("{name}:{}", n + 1));
+            }
+        }
+    }
+    nothing("begin these with `/* operation */`, as `pg_stat_statements` shows it", &nameless);
+}
+
+#[test]
+fn what_looks_for_open_events_repeats_the_words_of_their_index() {
+    let words = "state IN ('retry', 'failed', 'unreadable', 'conflict')";
+    let index = fs::read_to_string(root().join("migrations/sqlite/0001_hooklatch.sql")).unwrap();
+    assert!(
+        index.contains(&format!("WHERE {words};")),
+        "SQLite takes a partial index for its own words alone"
+    );
+    let mut strays = Vec::new();
+    for (name, text) in files("src/store", ".rs") {
+        for statement in text.split("\"/* ").skip(1).filter_map(|rest| rest.split("\",").next()) {
+            let is_open = ["retry", "failed", "unreadable", "conflict"]
+                .iter()
+                .any(|state| statement.contains(&format!("state = '{state}'")));
+            let is_by_key = statement.contains("event_seq = $") || statement.contains("event_id = $");
+            if is_open && !is_by_key && !statement.contains(words) {
+                strays.push(format!("{name}: {}", statement.split(" */").next().unwrap()));
+            }
+        }
+    }
+    nothing("these read every event that there ever was", &strays);
+}
