@@ -1,6 +1,6 @@
 //! Loads a receiver with requests and says what came of it: the engine of `hooklatch bench` and of this package's own
 //! benches. It knows HTTP/1.1 on plain TCP and nothing of databases; who may be loaded is the caller's to decide
-//! ([`target`]).
+//! (`target.rs`).
 //!
 //! Everything runs on one thread, so that the machine is left to whoever is measured. `load.rs` drives, `mix.rs` decides
 //! what is sent (fresh, a copy, a forgery), `tally.rs` counts, `report.rs` and `chart.rs` tell people. Start at [`run`].
