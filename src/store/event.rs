@@ -3,7 +3,7 @@
 use bytes::Bytes;
 
 use super::apart::KeptContent;
-use super::db::{DbError, DbResult, Door, Row};
+use super::db::{DbError, DbResult, Door, Row, Value};
 use super::{Store, StoreError};
 use crate::types::{BodyDigest, EventKey, EventState, MessageId, Name, ObjectVersion, UnixMs};
 
@@ -219,21 +219,27 @@ impl DueEvent {
     }
 }
 
+/// The values of a statement that writes where an event stands: `$1` its number, `$2` to `$6` what its row is to say.
+fn update_values(update: &EventUpdate) -> Vec<Value> {
+    vec![
+        update.event_seq.into(),
+        update.state.as_str().into(),
+        update.error.clone().into(),
+        update.attempts_n.into(),
+        update.due_at_ms.into(),
+        update.processed_at_ms.into(),
+    ]
+}
+
 async fn event_retry_later(db: &mut Door<'_>, update: &EventUpdate, attempts_before: u32) -> DbResult<bool> {
+    let mut values = update_values(update);
+    values.push(attempts_before.into());
     let changed_n = db
         .execute(
             "/* event_retry_later */ UPDATE processed_webhook_events
              SET state = $2, error = $3, attempts_n = $4, due_at_ms = $5, processed_at_ms = $6
              WHERE event_seq = $1 AND state = 'retry' AND attempts_n = $7",
-            &[
-                update.event_seq.into(),
-                update.state.as_str().into(),
-                update.error.clone().into(),
-                update.attempts_n.into(),
-                update.due_at_ms.into(),
-                update.processed_at_ms.into(),
-                attempts_before.into(),
-            ],
+            &values,
         )
         .await?;
     Ok(changed_n == 1)
@@ -244,14 +250,7 @@ pub(super) async fn events_update(db: &mut Door<'_>, updates: &[&EventUpdate]) -
         db.execute(
             "/* events_update */ UPDATE processed_webhook_events
              SET state = $2, error = $3, attempts_n = $4, due_at_ms = $5, processed_at_ms = $6 WHERE event_seq = $1",
-            &[
-                update.event_seq.into(),
-                update.state.as_str().into(),
-                update.error.clone().into(),
-                update.attempts_n.into(),
-                update.due_at_ms.into(),
-                update.processed_at_ms.into(),
-            ],
+            &update_values(update),
         )
         .await?;
     }
