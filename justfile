@@ -8,7 +8,7 @@ check:
 test *WORDS:
     scripts/postgres -- scripts/brokers -- cargo nextest run {{WORDS}}
 
-# A server to play with: loopback, SQLite in .hooklatch/, published secrets, a far side called echo.
+# A server to play with: loopback, SQLite in .hooklatch/, published secrets, a destination called echo.
 dev:
     cargo run -- serve --dev
 

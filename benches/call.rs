@@ -1,4 +1,4 @@
-//! What a call costs: `reqwest` against the client of destinations, to one far side in a process of its own, in rounds
+//! What a call costs: `reqwest` against the client of destinations, to one destination in a process of its own, in rounds
 //! that take turns. Calls a second, and CPU of the callers alone (Linux).
 //!
 //!   cargo bench --bench call
@@ -24,33 +24,33 @@ use hyper_util::rt::TokioIo;
 
 const CALLS_N: usize = 20_000;
 const ROUNDS_N: usize = 5;
-/// Says that this process is the far side.
-const FAR_SIDE: &str = "HOOKLATCH_BENCH_FAR_SIDE";
+/// Says that this process is the destination.
+const DESTINATION: &str = "HOOKLATCH_BENCH_DESTINATION";
 
 #[tokio::main]
 async fn main() {
-    if std::env::var(FAR_SIDE).is_ok() {
+    if std::env::var(DESTINATION).is_ok() {
         // Until whoever started it is gone, however that ends.
         std::thread::spawn(|| {
             drop(std::io::stdin().read_to_end(&mut Vec::new()));
             std::process::exit(0);
         });
-        return far_side().await;
+        return destination().await;
     }
-    let mut far_side = Command::new(std::env::current_exe().unwrap())
-        .env(FAR_SIDE, "1")
+    let mut destination = Command::new(std::env::current_exe().unwrap())
+        .env(DESTINATION, "1")
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
     let mut url = String::new();
-    BufReader::new(far_side.stdout.take().unwrap()).read_line(&mut url).unwrap();
+    BufReader::new(destination.stdout.take().unwrap()).read_line(&mut url).unwrap();
     let url: &'static str = url.trim().to_owned().leak();
     for callers_n in [1, 8, 64] {
         compare(url, callers_n).await;
     }
-    far_side.kill().unwrap();
-    far_side.wait().unwrap();
+    destination.kill().unwrap();
+    destination.wait().unwrap();
 }
 
 async fn compare(url: &'static str, callers_n: u32) {
@@ -122,7 +122,7 @@ fn spread(mut ratios: Vec<f64>) -> String {
     format!("{:.2} [{:.2}..{:.2}]", at(ROUNDS_N / 2), at(0), at(ROUNDS_N - 1))
 }
 
-async fn far_side() {
+async fn destination() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     println!("http://{}/calls", listener.local_addr().unwrap());
     loop {

@@ -4,8 +4,8 @@
 //! reads and dispatches. Neither does I/O.
 
 mod dev;
-mod ready;
 mod sample;
+mod verifier;
 
 use std::sync::Arc;
 
@@ -25,8 +25,8 @@ use crate::verify::{
     self, DevKeys, KeyError, KeySource, Keys, RawRequest, Reply, SignAt, SignError, Signed, Unbelieved,
     Unverified, Verified, VerifyError, VerifyFn,
 };
-use ready::{Chosen, Ready};
 use sample::Samples;
+use verifier::{ActiveOptions, Verifier};
 
 /// Signing that no spec can say; `None` in [`Provider::sign_with`] means the spec's scheme.
 pub type SignFn = fn(&Keys, &[u8], &SignAt) -> Result<Signed, SignError>;
@@ -180,8 +180,9 @@ impl Provider {
                 }
             }
         }
-        let ready = Ready::new(spec, &config.secrets, &config.settings, config.is_unverified_accepted);
-        let strong = ready.as_ref().map_err(Clone::clone).and_then(|ready| ready.keys.check_strength(spec));
+        let verifier = Verifier::new(spec, &config.secrets, &config.settings, config.is_unverified_accepted);
+        let strong =
+            verifier.as_ref().map_err(Clone::clone).and_then(|verifier| verifier.keys.check_strength(spec));
         mistakes.extend(strong.err().map(|error| match error {
             KeyError::NoSetting(_) => error.to_string(),
             KeyError::SettingTooShort { ref name, .. } => format!("settings.{name}: {error}"),
@@ -191,14 +192,14 @@ impl Provider {
             },
             _ => format!("secrets: {error}"),
         }));
-        let chosen = Chosen::of(config).unwrap_or_else(|more| {
+        let options = ActiveOptions::of(config).unwrap_or_else(|more| {
             mistakes.extend(more);
-            Chosen::default()
+            ActiveOptions::default()
         });
-        match ready {
-            Ok(ready) if mistakes.is_empty() => {
-                let active = self.active(name, spec, (handlers, ready), public_url);
-                Ok(ActiveProvider { chosen, ..active.with_age(config.age) })
+        match verifier {
+            Ok(verifier) if mistakes.is_empty() => {
+                let active = self.active(name, spec, (handlers, verifier), public_url);
+                Ok(ActiveProvider { options, ..active.with_age(config.age) })
             }
             _ => Err(mistakes),
         }
@@ -214,9 +215,9 @@ impl Provider {
                 settings.push(&setting.name, None, dev);
             }
         }
-        let ready = Ready::new(spec, secrets, &settings, false).map_err(|error| error.to_string())?;
+        let verifier = Verifier::new(spec, secrets, &settings, false).map_err(|error| error.to_string())?;
         let name = Name::parse(&spec.kind).map_err(|error| error.to_string())?;
-        Ok(self.active(&name, spec, (self.handlers.clone(), ready), "http://127.0.0.1:8080"))
+        Ok(self.active(&name, spec, (self.handlers.clone(), verifier), "http://127.0.0.1:8080"))
     }
 
     /// As `serve --dev` has it: with the published secret and settings, and with `keys` where the kind's sender
@@ -226,19 +227,19 @@ impl Provider {
         let secrets = if spec.takes_secrets() { vec![Secret::new(dev_secret(spec))] } else { Vec::new() };
         let settings = dev_settings(spec, keys);
         let is_accepted = secrets.is_empty() && spec.signature.may_be_unsigned;
-        let mut ready =
-            Ready::new(spec, &secrets, &settings, is_accepted).map_err(|error| error.to_string())?;
+        let mut verifier =
+            Verifier::new(spec, &secrets, &settings, is_accepted).map_err(|error| error.to_string())?;
         let sort = spec.setting.iter().find_map(|setting| setting.dev_key);
-        ready.keys = ready.keys.with_signer(sort.and_then(|sort| keys.signing(sort)));
+        verifier.keys = verifier.keys.with_signer(sort.and_then(|sort| keys.signing(sort)));
         let name = Name::parse(&spec.kind).map_err(|error| error.to_string())?;
-        Ok(self.active(&name, spec, (self.handlers.clone(), ready), "http://127.0.0.1:8080"))
+        Ok(self.active(&name, spec, (self.handlers.clone(), verifier), "http://127.0.0.1:8080"))
     }
 
     fn active(
         &self,
         name: &Name,
         spec: &Arc<Spec>,
-        (handlers, ready): (Handlers, Ready),
+        (handlers, verifier): (Handlers, Verifier),
         public_url: &str,
     ) -> ActiveProvider {
         ActiveProvider {
@@ -246,8 +247,8 @@ impl Provider {
             url: format!("{public_url}/webhooks/{name}"),
             spec: Arc::clone(spec),
             handlers,
-            ready,
-            chosen: Chosen::default(),
+            verifier,
+            options: ActiveOptions::default(),
             verify_with: self.verify_with,
             sign_with: self.sign_with,
             handshake_with: self.handshake_with,
@@ -264,15 +265,15 @@ impl Provider {
     }
 }
 
-/// One `[providers.NAME]`, ready.
+/// One `[providers.NAME]`, verifier.
 #[derive(Clone)]
 pub struct ActiveProvider {
     name: Name,
     url: String,
     spec: Arc<Spec>,
     handlers: Handlers,
-    ready: Ready,
-    chosen: Chosen,
+    verifier: Verifier,
+    options: ActiveOptions,
     verify_with: Option<VerifyFn>,
     sign_with: Option<SignFn>,
     handshake_with: Option<HandshakeFn>,
@@ -307,19 +308,19 @@ impl ActiveProvider {
 
     /// As [`ActiveProvider::verify`]; a request that is not believed comes back with the reason.
     pub fn believe(&self, request: RawRequest) -> Result<Verified, Box<Unbelieved>> {
-        if let (Some(spec), Some(keys)) = (&self.spec.alternative, &self.ready.alternative)
+        if let (Some(spec), Some(keys)) = (&self.spec.alternative, &self.verifier.alternative)
             && (spec.when_header.as_ref().is_some_and(|name| request.headers.contains_key(name))
                 || spec.required_by.as_ref().is_some_and(|name| keys.settings().has(name)))
         {
             return verify::verify(spec, None, (keys, Unverified::Refuse), request);
         }
-        let keys = (&self.ready.keys, self.ready.unverified);
+        let keys = (&self.verifier.keys, self.verifier.unverified);
         verify::verify(&self.spec.signature, self.verify_with, keys, request)
     }
 
     /// Its configured secrets, newest first.
     pub(crate) fn secrets(&self) -> impl Iterator<Item = &str> {
-        self.ready.keys.secrets()
+        self.verifier.keys.secrets()
     }
 
     /// The headers of a request as they may be kept: a JSON object, secrets and signatures blanked.
@@ -330,13 +331,13 @@ impl ActiveProvider {
     /// Asks `source` for keys that no setting holds.
     #[must_use]
     pub fn with_key_source(mut self, source: Arc<dyn KeySource>) -> Self {
-        self.ready.keys = self.ready.keys.with_source(source);
+        self.verifier.keys = self.verifier.keys.with_source(source);
         self
     }
 
     /// The answer to a request that is a handshake and has no signature.
     pub fn handshake(&self, request: &RawRequest) -> Option<Reply> {
-        let keys = &self.ready.keys;
+        let keys = &self.verifier.keys;
         let mut unsigned = self.spec.handshake.iter().filter(|handshake| !handshake.signed);
         let by_code = || self.handshake_with.and_then(|answer| answer(request, keys));
         unsigned.find_map(|handshake| verify::reply(handshake, keys, request)).or_else(by_code)
@@ -351,7 +352,7 @@ impl ActiveProvider {
     /// The answer, when the believed request is the kind's challenge and nothing else.
     pub fn challenge(&self, verified: &Verified) -> Option<Reply> {
         let mut signed = self.spec.handshake.iter().filter(|handshake| handshake.signed);
-        signed.find_map(|handshake| verify::reply(handshake, &self.ready.keys, verified.request()))
+        signed.find_map(|handshake| verify::reply(handshake, &self.verifier.keys, verified.request()))
     }
 
     /// The events of the request.
@@ -364,8 +365,8 @@ impl ActiveProvider {
         let by = read::ReadAs {
             name: &self.name,
             spec: &self.spec,
-            types: &self.chosen.types,
-            on_conflict: self.chosen.on_conflict,
+            types: &self.options.types,
+            on_conflict: self.options.on_conflict,
             n_max,
         };
         read::read(by, verified, &|json| self.opened(json))
@@ -383,7 +384,7 @@ impl ActiveProvider {
 
     fn opened(&self, json: &Bytes) -> Result<Bytes, String> {
         match self.open_with {
-            Some(open) => open(&self.ready.keys, json).map(Bytes::from),
+            Some(open) => open(&self.verifier.keys, json).map(Bytes::from),
             None => Ok(json.clone()),
         }
     }
@@ -391,8 +392,8 @@ impl ActiveProvider {
     /// Signs `body` as the sender would, with the newest secret.
     pub fn sign(&self, body: &[u8], at: &SignAt) -> Result<Signed, SignError> {
         match self.sign_with {
-            Some(sign) => sign(&self.ready.keys, body, at),
-            None => verify::sign(&self.spec, &self.ready.keys, body, at),
+            Some(sign) => sign(&self.verifier.keys, body, at),
+            None => verify::sign(&self.spec, &self.verifier.keys, body, at),
         }
     }
 }

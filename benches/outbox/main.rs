@@ -1,4 +1,4 @@
-//! Messages a second through the outbox against the same far side called directly with the same concurrency: ratios
+//! Messages a second through the outbox against the same destination called directly with the same concurrency: ratios
 //! within one run, on SQLite and (with `HOOKLATCH_TEST_POSTGRES_URL`) PostgreSQL. Through a claim, HTTP and settlement;
 //! and handed over in memory by admission, which saves the claim.
 //!
@@ -15,8 +15,8 @@
     reason = "a bench"
 )]
 
+mod destination;
 mod engine;
-mod far_side;
 mod history;
 mod peers;
 mod tables;
@@ -28,8 +28,8 @@ use std::time::{Duration, Instant};
 use hooklatch::bench::{CpuUs, Spread, Watched, listener_of};
 use hooklatch::types::Name;
 
+use destination::{Client, call_directly};
 use engine::{config, drain};
-use far_side::{Client, call_directly};
 use tables::{Tables, Written};
 
 const MESSAGES_N: usize = 20_000;
@@ -52,7 +52,7 @@ fn main() {
     let server = std::env::var("HOOKLATCH_TEST_POSTGRES_URL").ok();
     let runtime = tokio::runtime::Runtime::new().unwrap();
     runtime.block_on(async {
-        let (url, calls_n) = far_side::start().await;
+        let (url, calls_n) = destination::start().await;
         for db in ["sqlite", "postgres"] {
             let server = (db == "postgres").then_some(server.as_deref());
             if after("--db").is_some_and(|wanted| wanted != db) {
@@ -128,7 +128,7 @@ async fn against_peers(url: &str, calls_n: &AtomicUsize, server: Option<&str>, r
     }
 }
 
-/// Eight good far sides, with a dead and a slow one beside them or alone: calls a second of the good ones.
+/// Eight good destinations, with a dead and a slow one beside them or alone: calls a second of the good ones.
 async fn beside_bad_ones(url: &str, calls_n: &AtomicUsize, server: Option<&str>, rounds_n: usize) {
     let mut ratios = Vec::new();
     for _ in 0..rounds_n {
@@ -149,7 +149,7 @@ fn per_second(n: usize, took: Duration) -> f64 {
     n as f64 / took.as_secs_f64()
 }
 
-/// This process, in which the far side is as well, and PostgreSQL.
+/// This process, in which the destination is as well, and PostgreSQL.
 fn cpu(server: Option<&str>) -> CpuUs {
     let port = server.and_then(|url| url.rsplit_once('/')?.0.rsplit_once(':')?.1.parse().ok());
     Watched { server: None, database: port.and_then(listener_of) }.read()

@@ -20,7 +20,7 @@ pub(super) async fn graphile_worker(server: &str, url: &str, is_tuned: bool) -> 
     let run = tokio::task::spawn_blocking(move || {
         let mut command = Command::new("node");
         command.arg("graphile_worker.mjs").current_dir(folder);
-        command.envs([("DATABASE", database), ("FAR_SIDE", url), ("BODY", BODY.to_owned())]);
+        command.envs([("DATABASE", database), ("DESTINATION", url), ("BODY", BODY.to_owned())]);
         command.env("MESSAGES_N", MESSAGES_N.to_string()).env("CONCURRENCY_N", CONCURRENCY_N.to_string());
         if is_tuned {
             command.env("TUNED", "1");

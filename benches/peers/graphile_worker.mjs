@@ -1,11 +1,11 @@
 // graphile-worker making the same calls as `benches/outbox`: prints calls a second. Driven by environment variables:
-// DATABASE, FAR_SIDE, BODY, MESSAGES_N, CONCURRENCY_N, and TUNED=1 for its documented settings for throughput
+// DATABASE, DESTINATION, BODY, MESSAGES_N, CONCURRENCY_N, and TUNED=1 for its documented settings for throughput
 // (a local queue, completions in batches), which give up part of what its default protects.
 import { makeWorkerUtils, run, Logger } from "graphile-worker";
 import { Agent, request } from "undici";
 import pg from "pg";
 
-const { DATABASE, FAR_SIDE, BODY, TUNED } = process.env;
+const { DATABASE, DESTINATION, BODY, TUNED } = process.env;
 const [messagesN, concurrency] = [Number(process.env.MESSAGES_N), Number(process.env.CONCURRENCY_N)];
 const dispatcher = new Agent({ connections: concurrency, pipelining: 1 });
 const pgPool = new pg.Pool({ connectionString: DATABASE, max: 10 });
@@ -27,7 +27,7 @@ await run({
   taskList: {
     call: async ({ n }) => {
       const headers = { "idempotency-key": `k-${n}`, "content-type": "application/json" };
-      const answer = await request(FAR_SIDE, { method: "POST", dispatcher, headers, body: BODY });
+      const answer = await request(DESTINATION, { method: "POST", dispatcher, headers, body: BODY });
       await answer.body.dump();
       if (++doneN === messagesN) {
         const seconds = Number(process.hrtime.bigint() - started) / 1e9;

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use tracing::{error, warn};
 
 use super::failures::panic_told;
-use super::{Admission, AdmitError, Admitted, Submission};
+use super::{AdmitContext, AdmitError, Admitted, Submission};
 use crate::store::StoreError;
 
 /// Most requests in one transaction; nothing is gained above (`docs/benchmarks.md`).
@@ -34,12 +34,12 @@ pub(super) enum Pass {
 }
 
 /// Why a pass ended without a commit.
-enum Setback {
+enum PassError {
     Store(StoreError),
     Panic(String),
 }
 
-impl std::fmt::Display for Setback {
+impl std::fmt::Display for PassError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Store(failure) => failure.fmt(f),
@@ -48,7 +48,7 @@ impl std::fmt::Display for Setback {
     }
 }
 
-/// What is to be done about a batch after a setback.
+/// What is to be done about a batch after a failure.
 #[derive(Debug, PartialEq, Eq)]
 enum Remedy {
     /// The same once more.
@@ -59,7 +59,7 @@ enum Remedy {
     GiveBack,
 }
 
-impl Setback {
+impl PassError {
     fn remedy(&self, requests_n: usize, repeats_n: u32) -> Remedy {
         match self {
             Self::Store(StoreError::Conflict { .. }) if repeats_n < REPEATS_N_MAX => Remedy::Repeat,
@@ -114,7 +114,7 @@ fn cuts(sizes: &[(usize, usize)]) -> Vec<usize> {
     cuts
 }
 
-impl Admission {
+impl AdmitContext {
     /// Admits `batch` in as few transactions as its members allow, and answers each of them.
     pub(super) async fn commit_batch(self: &Arc<Self>, batch: Vec<Submission>) {
         let mut pending = vec![Part { requests: batch, repeats_n: 0, is_suspect: false }];
@@ -145,44 +145,45 @@ impl Admission {
                     pending.push(Part { requests: second, repeats_n: 0, is_suspect: part.is_suspect });
                     pending.push(part);
                 }
-                Err(setback) => after(&setback, part, &mut pending),
+                Err(failure) => after(&failure, part, &mut pending),
             }
         }
     }
 
     /// A panic of one event harms its own batch alone, and in the end itself alone.
-    async fn commit_contained(self: &Arc<Self>, part: &Part) -> Result<Pass, Setback> {
+    async fn commit_contained(self: &Arc<Self>, part: &Part) -> Result<Pass, PassError> {
         let commit = self.commit_once(&part.requests, part.is_suspect);
         self.under_way.note(Some(Instant::now()));
         let ended = AssertUnwindSafe(commit).catch_unwind().await;
         self.under_way.note(None);
         match ended {
-            Ok(result) => result.map_err(Setback::Store),
-            Err(panic) => Err(Setback::Panic(panic_told("committer", panic.as_ref()))),
+            Ok(result) => result.map_err(PassError::Store),
+            Err(panic) => Err(PassError::Panic(panic_told("committer", panic.as_ref()))),
         }
     }
 }
 
 /// What is tried next.
-fn after(setback: &Setback, mut part: Part, pending: &mut Vec<Part>) {
+fn after(failure: &PassError, mut part: Part, pending: &mut Vec<Part>) {
     let requests_n = part.requests.len();
-    match setback.remedy(requests_n, part.repeats_n) {
+    match failure.remedy(requests_n, part.repeats_n) {
         Remedy::Repeat => {
-            warn!(reason = %setback, requests_n, "repeated a batch that the database gave up for another's sake");
+            warn!(reason = %failure, requests_n, "repeated a batch that the database gave up for another's sake");
             pending.push(Part { repeats_n: part.repeats_n + 1, ..part });
         }
         Remedy::Halve => {
-            warn!(reason = %setback, requests_n, "halved a batch that could not be committed");
-            let is_suspect = part.is_suspect || matches!(setback, Setback::Store(StoreError::Locked { .. }));
+            warn!(reason = %failure, requests_n, "halved a batch that could not be committed");
+            let is_suspect =
+                part.is_suspect || matches!(failure, PassError::Store(StoreError::Locked { .. }));
             let second = part.requests.split_off(requests_n / 2);
             for requests in [second, part.requests] {
                 pending.push(Part { requests, repeats_n: 0, is_suspect });
             }
         }
         Remedy::GiveBack => {
-            error!(reason = %setback, requests_n, "could not commit; senders were told to try again");
+            error!(reason = %failure, requests_n, "could not commit; senders were told to try again");
             for submission in part.requests {
-                submission.settle(Err(AdmitError::Unavailable(setback.to_string())));
+                submission.settle(Err(AdmitError::Unavailable(failure.to_string())));
             }
         }
     }
@@ -204,13 +205,13 @@ mod tests {
 
     #[test]
     fn a_setback_of_one_never_refuses_the_others() {
-        let [conflict, locked, query, away] = StoreError::examples().map(Setback::Store);
+        let [conflict, locked, query, away] = StoreError::examples().map(PassError::Store);
         assert_eq!(conflict.remedy(2, 0), Remedy::Repeat);
         assert_eq!(conflict.remedy(1, 2), Remedy::Repeat);
         assert_eq!(conflict.remedy(2, 3), Remedy::Halve);
         assert_eq!(conflict.remedy(1, 3), Remedy::GiveBack);
         let odd = StoreError::Inconsistent { table: "t", column: "c", id: "1".to_owned() };
-        for one in [locked, query, Setback::Store(odd), Setback::Panic("x".to_owned())] {
+        for one in [locked, query, PassError::Store(odd), PassError::Panic("x".to_owned())] {
             assert_eq!((one.remedy(2, 0), one.remedy(1, 0)), (Remedy::Halve, Remedy::GiveBack), "{one}");
         }
         assert_eq!(away.remedy(2, 0), Remedy::GiveBack, "nobody's fault");

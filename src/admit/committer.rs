@@ -13,9 +13,9 @@ use tokio::time::Instant;
 
 use super::batch::{Pass, REQUESTS_N_MAX, bounded};
 use super::failures::is_failure;
-use super::in_hand::{InHand, Wrote};
+use super::handover::{Reserved, Written};
 use super::plan::{self, Dispatched, Fate};
-use super::{Admission, AdmitError, Admitted, Entry, Submission};
+use super::{AdmitContext, AdmitError, Admitted, ProviderEntry, Submission};
 use crate::store::{Candidate, Decide, Latched, NewMessage, Plan, StoreError, Writes};
 use crate::types::{IncomingEvent, Outcome};
 
@@ -49,12 +49,12 @@ impl UnderWay {
 
 /// Commits what waits, together.
 pub(crate) struct Committer {
-    admission: Arc<Admission>,
+    admission: Arc<AdmitContext>,
     waiting: mpsc::Receiver<Submission>,
 }
 
 impl Committer {
-    pub(super) fn new(admission: Arc<Admission>, waiting: mpsc::Receiver<Submission>) -> Self {
+    pub(super) fn new(admission: Arc<AdmitContext>, waiting: mpsc::Receiver<Submission>) -> Self {
         Self { admission, waiting }
     }
 
@@ -73,14 +73,14 @@ impl Committer {
 struct Row {
     /// The position of its request in the batch.
     request_n: usize,
-    entry: Arc<Entry>,
+    entry: Arc<ProviderEntry>,
     event: Arc<IncomingEvent>,
     event_seq: i64,
 }
 
 /// Decides about one batch, on whatever thread writes it.
 struct Deciding {
-    admission: Arc<Admission>,
+    admission: Arc<AdmitContext>,
     /// In the order of their numbers.
     rows: Arc<[Row]>,
     /// Of each event whether its object has moved on; empty where nobody asked.
@@ -89,7 +89,7 @@ struct Deciding {
     rejected: HashMap<usize, String>,
     /// The first request that is to go into another transaction, as handlers took too long before it.
     cut: Option<usize>,
-    in_hand: InHand,
+    reserved: Reserved,
 }
 
 impl Decide for Deciding {
@@ -137,11 +137,11 @@ impl Decide for Deciding {
     }
 
     fn lease(&mut self, messages: &mut [NewMessage]) {
-        self.in_hand = self.admission.take_slots(messages);
+        self.reserved = self.admission.take_slots(messages);
     }
 }
 
-impl Admission {
+impl AdmitContext {
     /// One transaction: who is new, what their handlers want, commit.
     /// In a suspect batch each statement waits for other nodes but shortly, so that the one event that does is
     /// found before the others' senders have lost patience.
@@ -170,10 +170,10 @@ impl Admission {
             superseded: Vec::new(),
             rejected: HashMap::new(),
             cut: None,
-            in_hand: InHand::default(),
+            reserved: Reserved::default(),
         };
         let admitted = self.store.admit(candidates, decide, is_suspect.then_some(SUSPECT_WAIT_MS)).await?;
-        let Deciding { rejected, cut, in_hand, superseded, .. } = admitted.decide;
+        let Deciding { rejected, cut, reserved, superseded, .. } = admitted.decide;
         if let Some(request_n) = cut {
             return Ok(Pass::Cut(request_n));
         }
@@ -181,8 +181,9 @@ impl Admission {
             return Ok(Pass::Rejected(rejected));
         }
         let failed = admitted.writes.updates.into_iter().filter(is_failure).collect();
-        let wrote = Wrote { messages: admitted.writes.messages, in_hand, paused: admitted.paused, failed };
-        self.hand_over(wrote, |event_seq| {
+        let written =
+            Written { messages: admitted.writes.messages, reserved, paused: admitted.paused, failed };
+        self.hand_over(written, |event_seq| {
             let found = rows.binary_search_by_key(&event_seq, |row| row.event_seq).ok()?;
             rows.get(found).map(|row| row.event.as_ref())
         });

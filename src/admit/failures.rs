@@ -7,12 +7,12 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use tracing::{error, warn};
 
-use super::{Admission, Entry};
+use super::{AdmitContext, ProviderEntry};
 use crate::handler::{Handled, HandlerError, RawEvent, panic_text};
 use crate::store::EventUpdate;
 use crate::types::EventState;
 
-impl Admission {
+impl AdmitContext {
     /// Tells of committed rows of events that were not dispatched as they should have been.
     pub(super) fn tell_failed(&self, updates: &[EventUpdate]) {
         for update in updates.iter().filter(|update| is_failure(update)) {
@@ -39,7 +39,7 @@ impl Admission {
 
     /// Runs the plain handlers and routes of an event, and fills in what its messages need: all that may panic for
     /// one event is contained here.
-    pub(super) fn dispatched(&self, entry: &Entry, event: &RawEvent, is_stale: bool) -> Handled {
+    pub(super) fn dispatched(&self, entry: &ProviderEntry, event: &RawEvent, is_stale: bool) -> Handled {
         contained("dispatch", || self.filled(event, 0, entry.provider.handlers().dispatch(event, is_stale)))
     }
 

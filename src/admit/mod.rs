@@ -2,19 +2,19 @@
 //!
 //! A request hands its events to a queue and awaits a one-shot answer; it never touches the database
 //! itself, because a client that hangs up cancels it. `committer.rs` takes what waits and commits it
-//! together; events with a transactional handler go through `own.rs`, each request in a transaction of its
+//! together; events with a transactional handler go through `transactional.rs`, each request in a transaction of its
 //! own; `retry.rs` dispatches again what failed for now. `plan.rs` decides, without I/O, what is written.
 
 mod batch;
 mod committer;
 mod failures;
 mod fair;
-mod in_hand;
-mod own;
+mod handover;
 mod plan;
 mod retry;
 mod room;
 mod templates;
+mod transactional;
 mod unreadable;
 
 use std::sync::Arc;
@@ -33,13 +33,13 @@ use crate::store::Store;
 use crate::types::{Clock, IncomingEvent, Name, Outcome};
 pub(crate) use committer::UnderWay;
 pub(crate) use failures::Destinations;
-pub(crate) use in_hand::{Start, TakeSlot};
+pub(crate) use handover::{Start, TakeSlot};
 pub(crate) use room::{Held, Room};
 pub(crate) use templates::Templates;
 pub(crate) use unreadable::Unreadable;
 
 /// One `[providers.NAME]`, ready: how it is believed and what a failing handler means.
-pub(crate) struct Entry {
+pub(crate) struct ProviderEntry {
     /// Verifies, reads and dispatches.
     pub provider: ActiveProvider,
     /// What a failing handler means for its event.
@@ -57,11 +57,11 @@ pub(crate) struct Entry {
 }
 
 /// The place of one request among those of its provider that wait; dropping it gives it back.
-struct Place(Arc<Entry>);
+struct Place(Arc<ProviderEntry>);
 
 impl Place {
     /// `None` when the provider has taken up its share of the queue.
-    fn take(entry: &Arc<Entry>, share_n: usize) -> Option<Self> {
+    fn take(entry: &Arc<ProviderEntry>, share_n: usize) -> Option<Self> {
         let place = Self(Arc::clone(entry));
         // Counted first, so that the drop below and this are one.
         (entry.waiting_n.fetch_add(1, Ordering::Relaxed) < share_n).then_some(place)
@@ -97,7 +97,7 @@ pub(crate) enum AdmitError {
 
 /// One request's events on their way to a commit.
 struct Submission {
-    entry: Arc<Entry>,
+    entry: Arc<ProviderEntry>,
     events: Vec<Arc<IncomingEvent>>,
     answer: oneshot::Sender<Result<Admitted, AdmitError>>,
     since: Instant,
@@ -107,7 +107,7 @@ struct Submission {
 }
 
 /// What every part of admission shares.
-pub(crate) struct Admission {
+pub(crate) struct AdmitContext {
     pub(crate) store: Store,
     pub(crate) clock: Clock,
     /// Part of every idempotency key.
@@ -141,7 +141,7 @@ pub(crate) struct Admission {
 /// waits and end.
 #[derive(Clone)]
 pub(crate) struct Admitter {
-    admission: Arc<Admission>,
+    admission: Arc<AdmitContext>,
     shared_queue: mpsc::Sender<Submission>,
     own_queue: mpsc::Sender<Submission>,
     answer_timeout: Duration,
@@ -152,13 +152,13 @@ pub(crate) struct Admitter {
 /// The tasks behind an [`Admitter`]; the app spawns and awaits them.
 pub(crate) struct AdmitTasks {
     pub(crate) committer: committer::Committer,
-    pub(crate) own: own::OwnAdmission,
+    pub(crate) own: transactional::TransactionalAdmission,
 }
 
 /// Makes the entrance and its tasks. `queue_n` requests may wait in each queue; of several providers each leaves a
 /// quarter of that to the others.
 pub(crate) fn admitter(
-    admission: Arc<Admission>,
+    admission: Arc<AdmitContext>,
     queue_n: usize,
     answer_timeout: Duration,
     has_several_providers: bool,
@@ -170,7 +170,7 @@ pub(crate) fn admitter(
     let (own_queue, own_waiting) = mpsc::channel(queue_n.div_ceil(2));
     let tasks = AdmitTasks {
         committer: committer::Committer::new(Arc::clone(&admission), shared_waiting),
-        own: own::OwnAdmission::new(Arc::clone(&admission), own_waiting, queue_n / 2),
+        own: transactional::TransactionalAdmission::new(Arc::clone(&admission), own_waiting, queue_n / 2),
     };
     (Admitter { admission, shared_queue, own_queue, answer_timeout, share_n }, tasks)
 }
@@ -180,7 +180,7 @@ impl Admitter {
     /// was submitted is committed or not, and the sender's next copy finds out. `held` goes with the events.
     pub(crate) async fn admit(
         &self,
-        entry: &Arc<Entry>,
+        entry: &Arc<ProviderEntry>,
         mut events: Vec<IncomingEvent>,
         mut held: Held,
     ) -> Result<Admitted, AdmitError> {
@@ -223,15 +223,15 @@ impl Admitter {
 
 /// Dispatches events in `retry` again when they are due, until the returned future is dropped by `stop`.
 pub(crate) async fn run_retries(
-    admission: Arc<Admission>,
-    entries: Arc<std::collections::BTreeMap<Name, Arc<Entry>>>,
+    admission: Arc<AdmitContext>,
+    entries: Arc<std::collections::BTreeMap<Name, Arc<ProviderEntry>>>,
     poll: Duration,
     stop: tokio::sync::watch::Receiver<bool>,
 ) {
     retry::Retries { admission, entries }.run(poll, stop).await;
 }
 
-impl Admission {
+impl AdmitContext {
     /// Waits for the turn to run handlers in a transaction.
     async fn turn(&self) -> Option<OwnedSemaphorePermit> {
         Arc::clone(&self.turns).acquire_owned().await.ok()

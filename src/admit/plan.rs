@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Admission, Entry};
+use super::{AdmitContext, ProviderEntry};
 use crate::backoff;
 use crate::config::OnHandlerError;
 use crate::handler::{Effects, Handled, HandlerError, Message, RawEvent};
@@ -25,7 +25,7 @@ pub(super) enum Fate {
 }
 
 /// Decides an event's fate. The one place that does, whoever drives: the shared batch, a transaction of its own.
-pub(super) fn fate(entry: &Entry, event: &IncomingEvent, latched: &Latched, is_stale: bool) -> Fate {
+pub(super) fn fate(entry: &ProviderEntry, event: &IncomingEvent, latched: &Latched, is_stale: bool) -> Fate {
     let handlers = entry.provider.handlers();
     if *latched != Latched::New {
         Fate::Rest
@@ -41,7 +41,7 @@ pub(super) fn fate(entry: &Entry, event: &IncomingEvent, latched: &Latched, is_s
 }
 
 /// An event as it asks to be admitted.
-pub(super) fn candidate(entry: &Entry, event: &Arc<IncomingEvent>, event_seq: i64) -> Candidate {
+pub(super) fn candidate(entry: &ProviderEntry, event: &Arc<IncomingEvent>, event_seq: i64) -> Candidate {
     Candidate {
         event: Arc::clone(event),
         event_seq,
@@ -51,7 +51,7 @@ pub(super) fn candidate(entry: &Entry, event: &Arc<IncomingEvent>, event_seq: i6
 }
 
 /// The state a row is born with, so that the usual case needs no second write.
-fn initial_state(entry: &Entry, event: &IncomingEvent) -> EventState {
+fn initial_state(entry: &ProviderEntry, event: &IncomingEvent) -> EventState {
     if event.unreadable.is_some() {
         EventState::Unreadable
     } else if entry.provider.handlers().wants(&event.event_type) {
@@ -63,7 +63,7 @@ fn initial_state(entry: &Entry, event: &IncomingEvent) -> EventState {
 
 /// Whether everything that follows from an event, if it is new, is known before it is latched: no handler
 /// takes it, and no version decides.
-pub(super) fn is_known_beforehand(entry: &Entry, event: &IncomingEvent) -> bool {
+pub(super) fn is_known_beforehand(entry: &ProviderEntry, event: &IncomingEvent) -> bool {
     let handlers = entry.provider.handlers();
     event.unreadable.is_none() && !handlers.uses_latest() && handlers.is_only_routed(&event.event_type)
 }
@@ -93,7 +93,7 @@ pub(super) fn raw_event(event: &IncomingEvent, attempt_n: u32) -> RawEvent {
 }
 
 /// Why a whole request is to be answered 500, when its provider asks for that.
-pub(super) fn rejection(entry: &Entry, handled: &Handled) -> Option<String> {
+pub(super) fn rejection(entry: &ProviderEntry, handled: &Handled) -> Option<String> {
     match (entry.on_handler_error, handled) {
         (_, Ok(_) | Err(HandlerError::Ignore(_))) | (OnHandlerError::Keep, Err(_)) => None,
         (OnHandlerError::Reject, Err(error)) => Some(error.to_string()),
@@ -135,7 +135,7 @@ impl<'a> Dispatched<'a> {
     }
 }
 
-impl Admission {
+impl AdmitContext {
     /// What a new event's row is to say, when it is not dispatched and its row does not say it yet.
     pub(super) fn undispatched(
         &self,
@@ -168,7 +168,13 @@ impl Admission {
     }
 
     /// Turns what a handler answered into rows.
-    pub(super) fn plan(&self, entry: &Entry, event: &Dispatched<'_>, handled: Handled, writes: &mut Writes) {
+    pub(super) fn plan(
+        &self,
+        entry: &ProviderEntry,
+        event: &Dispatched<'_>,
+        handled: Handled,
+        writes: &mut Writes,
+    ) {
         let planned = handled.and_then(|effects| self.messages(event, effects));
         match planned {
             Ok(messages) => {
@@ -192,7 +198,7 @@ impl Admission {
     /// The row of an event that failed for now: again later, or `failed` when it was the last time.
     pub(super) fn retry_update(
         &self,
-        entry: &Entry,
+        entry: &ProviderEntry,
         event: &Dispatched<'_>,
         error: &HandlerError,
     ) -> EventUpdate {

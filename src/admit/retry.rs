@@ -15,10 +15,10 @@ use tokio::task::{Id, JoinError, JoinSet};
 use tracing::{info, warn};
 
 use super::failures::{contained, panic_told, panicked};
-use super::in_hand::Wrote;
-use super::own::{handled_in_tx, is_ended};
+use super::handover::Written;
 use super::plan::Dispatched;
-use super::{Admission, Entry};
+use super::transactional::{handled_in_tx, is_ended};
+use super::{AdmitContext, ProviderEntry};
 use crate::handler::{HandlerError, RawEvent};
 use crate::store::{self, DueEvent, StoreError, Writes};
 use crate::types::{EventState, Name};
@@ -29,13 +29,13 @@ const LINES_N_MAX: usize = 3;
 /// Dispatches due events.
 #[derive(Clone)]
 pub(super) struct Retries {
-    pub(super) admission: Arc<Admission>,
-    pub(super) entries: Arc<BTreeMap<Name, Arc<Entry>>>,
+    pub(super) admission: Arc<AdmitContext>,
+    pub(super) entries: Arc<BTreeMap<Name, Arc<ProviderEntry>>>,
 }
 
 /// An event taken out, with the transaction that has its row locked.
 struct Taken {
-    tx: store::Admission,
+    tx: store::AdmissionTx,
     due: DueEvent,
     _turn: Option<OwnedSemaphorePermit>,
 }
@@ -129,31 +129,31 @@ impl Retries {
     /// In one transaction; nothing of it is left when it fails.
     async fn dispatch_once(
         &self,
-        mut tx: store::Admission,
-        entry: &Entry,
+        mut tx: store::AdmissionTx,
+        entry: &ProviderEntry,
         due: &DueEvent,
     ) -> Result<(), HandlerError> {
         let written = self.written(&mut tx, entry, due).await;
-        let wrote = match written {
-            Ok(wrote) => tx.commit().await.map_err(|failure| broken(&failure)).map(|()| wrote),
+        let written = match written {
+            Ok(written) => tx.commit().await.map_err(|failure| broken(&failure)).map(|()| written),
             Err(error) => {
                 drop(tx.rollback().await);
                 Err(error)
             }
         }?;
-        if wrote.failed.is_empty() {
+        if written.failed.is_empty() {
             info!(provider.name = %due.key.provider, event.id = due.key.event_id, attempts_n = due.attempts_n.saturating_add(1), "dispatched an event again");
         }
-        self.admission.hand_over(wrote, |_| None);
+        self.admission.hand_over(written, |_| None);
         Ok(())
     }
 
     async fn written(
         &self,
-        tx: &mut store::Admission,
-        entry: &Entry,
+        tx: &mut store::AdmissionTx,
+        entry: &ProviderEntry,
         due: &DueEvent,
-    ) -> Result<Wrote, HandlerError> {
+    ) -> Result<Written, HandlerError> {
         let admission = &self.admission;
         let event = dispatched(due);
         let mut writes = Writes::default();

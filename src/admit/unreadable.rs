@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 use bytes::Bytes;
 use tracing::warn;
 
-use super::Admission;
+use super::AdmitContext;
 use crate::types::{IncomingEvent, Name};
 
 /// The bytes of unreadable events that are kept, by provider.
@@ -44,7 +44,7 @@ fn bytes_n(event: &IncomingEvent) -> u64 {
     u64::try_from(event.body.len().saturating_add(event.headers.len())).unwrap_or(u64::MAX)
 }
 
-impl Admission {
+impl AdmitContext {
     /// Takes the bytes from those events that could not be read and have no room any more.
     pub(super) fn cut_unreadable(&self, events: &mut [IncomingEvent]) {
         for event in events {

@@ -12,15 +12,15 @@ use uuid::Uuid;
 use super::counts::Counts;
 use super::parts::Parts;
 use super::{App, health, spawn};
-use crate::admit::{self, Admission, Entry, Start, Templates, UnderWay, Unreadable};
+use crate::admit::{self, AdmitContext, ProviderEntry, Start, Templates, UnderWay, Unreadable};
 use crate::logging;
 use crate::outbox::Outbox;
-use crate::receive::Evidence;
+use crate::receive::RequestNotes;
 use crate::retention::Pruner;
 use crate::store::Store;
 use crate::types::Name;
 
-type Entries = Arc<BTreeMap<Name, Arc<Entry>>>;
+type Entries = Arc<BTreeMap<Name, Arc<ProviderEntry>>>;
 
 impl App {
     /// What the parts of admission share.
@@ -30,9 +30,9 @@ impl App {
         installation_id: &Uuid,
         outbox: &Outbox,
         lines: &Arc<logging::Lines>,
-    ) -> anyhow::Result<Admission> {
+    ) -> anyhow::Result<AdmitContext> {
         let (waker, handover) = (outbox.waker(), outbox.handover());
-        Ok(Admission {
+        Ok(AdmitContext {
             store: store.clone(),
             clock: self.clock.clone(),
             installation_id: *installation_id,
@@ -56,7 +56,7 @@ impl App {
     pub(super) fn helpers(
         &self,
         parts: &Parts,
-        (admission, entries, evidence): (&Arc<Admission>, &Entries, &Evidence),
+        (admission, entries, notes): (&Arc<AdmitContext>, &Entries, &RequestNotes),
         metrics: &PrometheusHandle,
         stopping: &watch::Receiver<bool>,
     ) -> Vec<JoinHandle<()>> {
@@ -70,8 +70,8 @@ impl App {
         let counting = async move || {
             health::count_tables(&shared, &mut counts, &metrics, stop.clone()).await;
         };
-        let (store, evidence, stop) = (admission.store.clone(), evidence.clone(), stopping.clone());
-        let noting = async move || evidence.run(&store, stop.clone()).await;
+        let (store, notes, stop) = (admission.store.clone(), notes.clone(), stopping.clone());
+        let noting = async move || notes.run(&store, stop.clone()).await;
         let mut tasks = vec![
             spawn(parts.clone().keep("retry", retries)),
             spawn(parts.clone().keep("counts", counting)),

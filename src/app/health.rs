@@ -11,7 +11,7 @@ use tracing::warn;
 
 use super::counts::Counts;
 use super::parts::Parts;
-use crate::admit::Admission;
+use crate::admit::AdmitContext;
 use crate::http::operator::Readiness;
 use crate::store::SchemaState;
 
@@ -59,7 +59,7 @@ pub(super) async fn noted(task: impl Future<Output = ()>, is_running: Arc<Atomic
 
 /// Keeps `readiness` up to date until the stop.
 pub(super) async fn watch(
-    admission: Arc<Admission>,
+    admission: Arc<AdmitContext>,
     readiness: watch::Sender<Readiness>,
     (is_outbox_running, parts): (Arc<AtomicBool>, Parts),
     mut stop: watch::Receiver<bool>,
@@ -85,7 +85,7 @@ pub(super) async fn watch(
 
 /// Counts what stands where, for `/metrics`, and folds histograms so that they stay small.
 pub(super) async fn count_tables(
-    admission: &Admission,
+    admission: &AdmitContext,
     counts: &mut Counts,
     metrics: &PrometheusHandle,
     mut stop: watch::Receiver<bool>,

@@ -26,19 +26,19 @@ use tracing::{info, warn};
 
 use parts::Parts;
 
-use crate::admit::{self, Admission, AdmitTasks, Admitter, Entry, Room};
+use crate::admit::{self, AdmitContext, AdmitTasks, Admitter, ProviderEntry, Room};
 use crate::config::{Config, ProviderConfig};
 use crate::fetch::Fetcher;
 use crate::http::api::ApiState;
 use crate::http::auth::Gate;
-use crate::http::evidence::ProviderFacts;
 use crate::http::guard::{self, Hosts};
 use crate::http::operator::{OperatorState, Readiness};
 use crate::http::receiver::ReceiverState;
+use crate::http::rejected::ProviderFacts;
 use crate::http::{self, Front, echo};
 use crate::outbox::{Outbox, clock_offset_ms_max};
 use crate::provider::Provider;
-use crate::receive::{Evidence, Receiver, fingerprint};
+use crate::receive::{Receiver, RequestNotes, fingerprint};
 use crate::setup::Opened;
 use crate::store::{SchemaState, Store};
 use crate::types::{Clock, Name};
@@ -111,7 +111,7 @@ impl App {
         self
     }
 
-    /// Serves the built-in `echo` far side on the operator's listener, for `serve --dev`.
+    /// Serves the built-in `echo` destination on the operator's listener, for `serve --dev`.
     #[must_use]
     pub fn echo(mut self) -> Self {
         self.has_echo = true;
@@ -153,15 +153,15 @@ impl App {
         );
         let (readiness, ready) = watch::channel(Readiness::default());
         let is_outbox_running = outbox.is_well();
-        let evidence = Evidence::new(Arc::clone(&entries), &installation_id, lines);
+        let notes = RequestNotes::new(Arc::clone(&entries), &installation_id, lines);
         let parts = Parts::default();
         let running_parts = (Arc::clone(&is_outbox_running), parts.clone());
         let mut workers = vec![
             spawn(health::noted(outbox.run(stopping.clone()), is_outbox_running)),
             spawn(health::watch(Arc::clone(&admission), readiness, running_parts, stopping.clone())),
         ];
-        workers.extend(self.helpers(&parts, (&admission, &entries, &evidence), &metrics, &stopping));
-        let receiver = Receiver::new(&entries, admitter.clone(), evidence, server.events_n_max as usize);
+        workers.extend(self.helpers(&parts, (&admission, &entries, &notes), &metrics, &stopping));
+        let receiver = Receiver::new(&entries, admitter.clone(), notes, server.events_n_max as usize);
         let running = Running {
             receiver_addr: listener.local_addr()?,
             admin_addr: admin_listener.local_addr()?,
@@ -194,7 +194,7 @@ impl App {
     }
 
     /// Every configured provider, ready; or all that is wrong with them.
-    fn entries(&self) -> anyhow::Result<BTreeMap<Name, Arc<Entry>>> {
+    fn entries(&self) -> anyhow::Result<BTreeMap<Name, Arc<ProviderEntry>>> {
         let mut entries = BTreeMap::new();
         let mut mistakes = Vec::new();
         for (name, config) in &self.config.providers {
@@ -207,7 +207,7 @@ impl App {
         Ok(entries)
     }
 
-    fn entry(&self, name: &Name, config: &ProviderConfig) -> Result<Entry, Vec<String>> {
+    fn entry(&self, name: &Name, config: &ProviderConfig) -> Result<ProviderEntry, Vec<String>> {
         let Some(kind) = self.kinds.iter().find(|kind| kind.kind() == config.kind.as_str()) else {
             return Err(vec![format!("no provider kind is called `{}`", config.kind)]);
         };
@@ -216,7 +216,7 @@ impl App {
         if let Some(fetcher) = &fetcher {
             provider = provider.with_key_source(Arc::clone(fetcher) as Arc<dyn KeySource>);
         }
-        Ok(Entry {
+        Ok(ProviderEntry {
             provider,
             fetcher,
             on_handler_error: config.on_handler_error,
@@ -276,8 +276,8 @@ impl App {
         spawn(http::serve(listener, front, self.limits("operator"), stop))
     }
 
-    fn api(&self, admission: &Arc<Admission>, entries: &BTreeMap<Name, Arc<Entry>>) -> ApiState {
-        let facts = |(name, entry): (&Name, &Arc<Entry>)| ProviderFacts {
+    fn api(&self, admission: &Arc<AdmitContext>, entries: &BTreeMap<Name, Arc<ProviderEntry>>) -> ApiState {
+        let facts = |(name, entry): (&Name, &Arc<ProviderEntry>)| ProviderFacts {
             name: name.clone(),
             kind: entry.provider.spec().kind.clone(),
             horizon_h: entry.provider.spec().horizon_h,

@@ -20,7 +20,7 @@ pub struct Scratch {
     folder: PathBuf,
     addr: SocketAddr,
     admin: SocketAddr,
-    /// A far side that takes connections and never answers.
+    /// A destination that takes connections and never answers.
     silent: TcpListener,
     child: Option<Child>,
 }
@@ -54,7 +54,7 @@ impl Scratch {
     }
 
     /// The configuration of a Hooklatch that listens here, keeps its events in this database and routes those of
-    /// provider `name` to the far side that never answers, one call at a time: messages are written, and calls stay out
+    /// provider `name` to the destination that never answers, one call at a time: messages are written, and calls stay out
     /// of the way. `more` is what else stands in that provider's table, and after it.
     pub fn config(&self, database_url: &str, name: &str, more: &str) -> io::Result<String> {
         // A text of JSON is one of TOML.

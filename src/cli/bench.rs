@@ -33,7 +33,7 @@ pub(super) struct BenchArgs {
     #[arg(long)]
     secret: Option<String>,
     /// Start a server for this load alone, on a database of its own: SQLite in a temporary folder, or an empty
-    /// PostgreSQL database. It has the published secrets, and a far side that never answers.
+    /// PostgreSQL database. It has the published secrets, and a destination that never answers.
     #[arg(long, value_name = "POSTGRES_URL", num_args = 0..=1, default_missing_value = "",
         conflicts_with_all = ["url", "secret", "pid", "yes_this_host"])]
     start: Option<String>,

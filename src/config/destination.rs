@@ -23,7 +23,7 @@ const AFTER_MS: std::ops::RangeInclusive<u64> = 1_000..=86_400_000;
 const LEASE_MS: u64 = 30_000;
 /// Most calls at once unless it is configured, where nothing or a person decides about what is under way.
 const CONCURRENCY_N: u32 = 8;
-/// The same where the far side's answers decide how many there are.
+/// The same where the destination's answers decide how many there are.
 const CONCURRENCY_N_ADAPTIVE: u32 = 64;
 /// What may be filled into `query.url`.
 const PLACEHOLDERS: [&str; 3] = ["{idempotency_key}", "{event_id}", "{message_id}"];

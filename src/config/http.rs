@@ -104,7 +104,7 @@ pub struct TlsConfig {
 /// `http_version`
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum HttpVersion {
-    /// What the far side prefers over TLS (ALPN); 1.1 without TLS.
+    /// What the destination prefers over TLS (ALPN); 1.1 without TLS.
     #[default]
     Auto,
     /// 1.1 only.

@@ -214,7 +214,7 @@ pub struct DestinationConfig {
     /// Where calls go: an address, or a template of one. With `serve --dev`, the built-in echo. Empty for what is
     /// not HTTP.
     pub url: String,
-    /// What kind of far side it is.
+    /// What kind of destination it is.
     pub target: Target,
     /// In which form messages reach it.
     pub format: Format,
@@ -226,13 +226,13 @@ pub struct DestinationConfig {
     pub timeout_ms: u64,
     /// Most calls under way at once.
     pub concurrency_n: u32,
-    /// Whether the far side's answers decide how many of those there are.
+    /// Whether the destination's answers decide how many of those there are.
     pub adaptive: bool,
     /// How failures are tried again.
     pub retry: RetryConfig,
     /// Longest `Retry-After` that is honoured. Milliseconds.
     pub retry_after_max_ms: u64,
-    /// How long the far side remembers a key. Milliseconds.
+    /// How long the destination remembers a key. Milliseconds.
     pub key_valid_for_ms: u64,
     /// Most calls a second, on each node; 0 for no limit.
     pub rate_per_s: u32,
@@ -242,7 +242,7 @@ pub struct DestinationConfig {
     pub breaker_open_ms: u64,
     /// Statuses that mean something else here than they usually do.
     pub statuses: BTreeMap<u16, StatusMeaning>,
-    /// Signs each call by Standard Webhooks (v1), so that the far side can believe it.
+    /// Signs each call by Standard Webhooks (v1), so that the destination can believe it.
     pub sign_secret: Option<Secret>,
     /// Whether a call may take longer than the lease, which is then prolonged while it is under way.
     pub heartbeat: bool,
@@ -266,7 +266,7 @@ pub enum StatusMeaning {
 /// What to do when a call was sent and nobody knows whether it took effect.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum UnknownPolicy {
-    /// Send again under the same key: the far side honours it.
+    /// Send again under the same key: the destination honours it.
     Retry,
     /// Ask first, and send again only when the effect did not happen.
     Query(QueryConfig),

@@ -1,4 +1,4 @@
-//! What kind of far side a destination is, by the scheme of its url; the keys that kind needs; and the format
+//! What kind of destination a destination is, by the scheme of its url; the keys that kind needs; and the format
 //! in which messages reach it. No url of a broker is ever shown: it may hold a password.
 
 use config::ValueKind;
@@ -55,7 +55,7 @@ pub enum Target {
 /// In which form a message reaches its destination.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
-    /// The body as it is; what else is known of it in headers, where the far side has them.
+    /// The body as it is; what else is known of it in headers, where the destination has them.
     Raw,
     /// `CloudEvents` 1.0, structured: one JSON document.
     CloudEvents,
@@ -324,7 +324,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_checked_by_the_rules_of_their_far_side() {
+    fn names_are_checked_by_the_rules_of_their_destination() {
         #[track_caller]
         fn check(is_right: fn(&str) -> bool, right: &[&str], wrong: &[&str]) {
             assert!(right.iter().all(|text| is_right(text)), "{right:?}");

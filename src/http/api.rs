@@ -21,11 +21,12 @@ use tracing::{info, warn};
 
 use super::auth::{Actor, Gate, authenticated};
 use super::error::Problem;
-use super::evidence::{self, ProviderFacts};
+use super::rejected::{self, ProviderFacts};
 use crate::config::AdminRole;
 use crate::plain;
 use crate::store::{
-    Act, Chosen, Decided, Decision, Decree, EventRow, Filter, KeptContent, MessageRow, Store, StoreError,
+    Act, Decided, Decision, DecisionReply, DecisionTarget, EventRow, Filter, KeptContent, MessageRow, Store,
+    StoreError,
 };
 use crate::types::{Clock, EventKey, EventState, MessageId, MessageState, Name, stored_text};
 
@@ -64,7 +65,7 @@ pub(crate) fn router(state: Arc<ApiState>) -> Router {
         .route("/messages/{id}/decide", post(decide_one))
         .route("/destinations/paused", get(pause_list))
         .route("/destinations/{name}/decide", post(decide_destination))
-        .merge(evidence::router())
+        .merge(rejected::router())
         .fallback(|| async { Problem::NOT_FOUND })
         .layer(middleware::from_fn_with_state(Arc::clone(&state.gate), authenticated))
         .with_state(state)
@@ -260,7 +261,7 @@ async fn decide_one(
     order.is_about_one()?;
     // What else is wrong with the request is said first; no message has this number.
     let id = id.parse().unwrap_or(MessageId::from_column(0));
-    decide(&state, &sent, &order, &Chosen::One(id)).await
+    decide(&state, &sent, &order, &DecisionTarget::One(id)).await
 }
 
 async fn decide_event(
@@ -275,7 +276,7 @@ async fn decide_event(
     if !matches!(order.act.as_str(), "rerun" | "dispatch" | "dismiss" | "erase" | "erase_and_discard") {
         return Err(bad("`act` is rerun, dispatch, dismiss, erase or erase_and_discard"));
     }
-    decide(&state, &sent, &order, &Chosen::Event(EventKey { provider, event_id })).await
+    decide(&state, &sent, &order, &DecisionTarget::Event(EventKey { provider, event_id })).await
 }
 
 async fn decide_destination(
@@ -291,7 +292,7 @@ async fn decide_destination(
     if !matches!(order.act.as_str(), "pause" | "resume") {
         return Err(bad("`act` is pause or resume"));
     }
-    decide(&state, &sent, &order, &Chosen::Destination(name)).await
+    decide(&state, &sent, &order, &DecisionTarget::Destination(name)).await
 }
 
 async fn pause_list(State(state): State<Arc<ApiState>>) -> Result<Response, Problem> {
@@ -306,7 +307,7 @@ async fn decide_all(State(state): State<Arc<ApiState>>, request: Request) -> Res
     let (Some(_), Some(counted_n)) = (filter.state, order.messages_n) else {
         return Err(bad("say which `state`, and with `messages_n` how many you counted"));
     };
-    decide(&state, &sent, &order, &Chosen::All(filter, counted_n)).await
+    decide(&state, &sent, &order, &DecisionTarget::All(filter, counted_n)).await
 }
 
 /// A request to decide: who asks, what was sent.
@@ -343,7 +344,12 @@ fn order(body: &[u8]) -> Result<Order, Problem> {
     if is_plain { Ok(order) } else { Err(bad("`reason` is a text of 1 to 255 bytes on one line")) }
 }
 
-async fn decide(state: &ApiState, sent: &Sent, order: &Order, chosen: &Chosen) -> Result<Response, Problem> {
+async fn decide(
+    state: &ApiState,
+    sent: &Sent,
+    order: &Order,
+    chosen: &DecisionTarget,
+) -> Result<Response, Problem> {
     let key = sent.headers.get("idempotency-key").and_then(|value| value.to_str().ok()).unwrap_or_default();
     if key.is_empty() || key.len() > 255 {
         let title = "send an `Idempotency-Key` of 1 to 255 characters, the same when you repeat the request";
@@ -351,11 +357,13 @@ async fn decide(state: &ApiState, sent: &Sent, order: &Order, chosen: &Chosen) -
     }
     let act = Act::parse(&order.act)
         .filter(|act| match chosen {
-            Chosen::Destination(_) => matches!(act, Act::Pause | Act::Resume),
-            Chosen::Event(_) => {
+            DecisionTarget::Destination(_) => matches!(act, Act::Pause | Act::Resume),
+            DecisionTarget::Event(_) => {
                 matches!(act, Act::Rerun | Act::Dispatch | Act::Dismiss | Act::Erase | Act::EraseAndDiscard)
             }
-            Chosen::One(_) | Chosen::All(..) => matches!(act, Act::Send | Act::Done | Act::Discard),
+            DecisionTarget::One(_) | DecisionTarget::All(..) => {
+                matches!(act, Act::Send | Act::Done | Act::Discard)
+            }
         })
         .ok_or_else(|| bad("`act` is send, done or discard"))?;
     let decision = Decision {
@@ -366,9 +374,9 @@ async fn decide(state: &ApiState, sent: &Sent, order: &Order, chosen: &Chosen) -
         now_ms: state.clock.now_ms(),
     };
     let (decided, is_again) = match state.store.message_decide(chosen, act, &decision).await? {
-        Decree::New(decided) => (decided, false),
-        Decree::Again(decided) => (decided, true),
-        Decree::KeyReused => {
+        DecisionReply::New(decided) => (decided, false),
+        DecisionReply::Again(decided) => (decided, true),
+        DecisionReply::KeyReused => {
             let title = "this `Idempotency-Key` was used for another request";
             return Err(problem(StatusCode::CONFLICT, "idempotency_key_reused", title));
         }

@@ -1,4 +1,4 @@
-//! The far side of `serve --dev`: honours idempotency keys, lists the calls it got, and can be told to fail.
+//! The destination of `serve --dev`: honours idempotency keys, lists the calls it got, and can be told to fail.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -19,7 +19,7 @@ use hyper::body::Body as HttpBody;
 
 use super::edge::Neighbours;
 use super::error::Problem;
-use crate::admit::{Entry, Held, Room};
+use crate::admit::{Held, ProviderEntry, Room};
 use crate::receive::{Answer, ReceiveError, Receiver};
 use crate::types::Clock;
 use crate::verify::RawRequest;
@@ -50,7 +50,7 @@ pub(crate) struct ReceiverState {
 impl ReceiverState {
     /// Whose webhook it is: a POST to a provider's path as it is registered with senders. None of all else that the
     /// routes take, such as the same path in other characters.
-    pub(super) fn usual<B>(&self, request: &http::Request<B>) -> Option<&Arc<Entry>> {
+    pub(super) fn usual<B>(&self, request: &http::Request<B>) -> Option<&Arc<ProviderEntry>> {
         let name = request.uri().path().strip_prefix("/webhooks/")?;
         if request.method() == Method::POST { self.receiver.entry(name) } else { None }
     }
@@ -58,7 +58,7 @@ impl ReceiverState {
     /// The answer to a request of this provider.
     pub(super) async fn answer<B>(
         &self,
-        entry: &Arc<Entry>,
+        entry: &Arc<ProviderEntry>,
         (parts, body): (Parts, B),
         neighbours: Option<&Neighbours>,
     ) -> Response
@@ -94,7 +94,7 @@ async fn webhook(
 
 async fn take<B>(
     state: &ReceiverState,
-    entry: &Arc<Entry>,
+    entry: &Arc<ProviderEntry>,
     (parts, body): (Parts, B),
     neighbours: Option<&Neighbours>,
 ) -> Result<Answer, Problem>

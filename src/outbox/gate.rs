@@ -243,7 +243,7 @@ impl Gate {
         match result {
             AttemptResult::Done | AttemptResult::Refused => {
                 if state.probe_at_ms.is_some() {
-                    info!(destination = %self.name, "far side answers again; its breaker is closed");
+                    info!(destination = %self.name, "destination answers again; its breaker is closed");
                 }
                 state.failures_n = 0;
                 state.probe_at_ms = None;
@@ -279,7 +279,7 @@ impl Gate {
     }
 }
 
-/// Whether the far side, or what is in front of it, could not bear the call: a status that says so, no answer in
+/// Whether the destination, or what is in front of it, could not bear the call: a status that says so, no answer in
 /// time, no connection.
 fn tells_of_too_much(result: AttemptResult, http_status: Option<u16>) -> bool {
     matches!(result, AttemptResult::Retry | AttemptResult::Unknown)

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 
 use super::node::Shared;
 use crate::config::UnknownPolicy;
-use crate::store::{BornLease, LeasedMessage};
+use crate::store::{InitialLease, LeasedMessage};
 
 /// Takes over new messages from admission, without a look at the database.
 pub struct Handover(Arc<Shared>);
@@ -20,7 +20,10 @@ impl Handover {
     /// starts its call once that is committed. Dropping the latter gives the slot back.
     ///
     /// None with `hold`: a commit whose answer is lost would leave a person to decide about what was never sent.
-    pub fn take(&self, destination: &str) -> Option<(BornLease, impl FnOnce(LeasedMessage) + Send + use<>)> {
+    pub fn take(
+        &self,
+        destination: &str,
+    ) -> Option<(InitialLease, impl FnOnce(LeasedMessage) + Send + use<>)> {
         let shared = &self.0;
         let post = shared.posts.get(destination)?;
         let destination = &post.destination;
@@ -38,7 +41,7 @@ impl Handover {
             return None;
         }
         let now_ms = shared.clock.steady_ms();
-        let lease = BornLease {
+        let lease = InitialLease {
             node: Arc::clone(&shared.node),
             from_ms: now_ms,
             until_ms: now_ms.saturating_add(shared.lease_ms()),

@@ -1,7 +1,7 @@
 //! What an answer means and what follows from it: pure decisions, no clock, no database, no randomness.
 //!
 //! [`before_send`] decides whether anything may leave at all, [`next_step`] what one attempt leads to. Both
-//! keep to two rules: what is unknown is never treated as refused or as done, and past the time a far side
+//! keep to two rules: what is unknown is never treated as refused or as done, and past the time a destination
 //! remembers a key nothing is sent by itself.
 
 use crate::backoff;
@@ -31,13 +31,13 @@ pub(super) enum Answer {
         /// In words without URLs, bodies or secrets.
         why: String,
     },
-    /// The far side has it, now or from an earlier attempt.
+    /// The destination has it, now or from an earlier attempt.
     #[cfg_attr(
         all(not(test), not(feature = "brokers")),
         expect(dead_code, reason = "HTTP answers with statuses")
     )]
     Done,
-    /// The far side answered: not now. Surely not executed.
+    /// The destination answered: not now. Surely not executed.
     #[cfg_attr(
         all(not(test), not(feature = "brokers")),
         expect(dead_code, reason = "HTTP answers with statuses")
@@ -46,13 +46,13 @@ pub(super) enum Answer {
         /// In words without URLs, bodies or secrets.
         why: String,
     },
-    /// The far side answered: never. Surely not executed.
+    /// The destination answered: never. Surely not executed.
     Refused {
         /// In words without URLs, bodies or secrets.
         why: String,
     },
     /// We do not send this, now or later: its address is not one that may be called, or it cannot be written as a
-    /// call. The far side was not asked.
+    /// call. The destination was not asked.
     Forbidden {
         /// In words without URLs, bodies or secrets.
         why: String,
@@ -100,7 +100,7 @@ impl From<&LeasedMessage> for Facts {
 }
 
 impl Facts {
-    /// The same message after the far side said that the effect did not happen.
+    /// The same message after the destination said that the effect did not happen.
     #[must_use]
     pub(super) fn certain(self) -> Self {
         Self { is_uncertain: false, ..self }
@@ -112,7 +112,7 @@ impl Facts {
 pub(super) enum Plan {
     /// Send it.
     Send,
-    /// Ask the far side whether it happened, and send only if it did not.
+    /// Ask the destination whether it happened, and send only if it did not.
     Ask,
     /// Too early to ask: the call before this one may still be under way over there.
     Wait {
@@ -141,7 +141,7 @@ pub(super) enum Step {
         /// Not before this.
         at_ms: UnixMs,
     },
-    /// Ask the far side whether it happened, before anything is sent again.
+    /// Ask the destination whether it happened, before anything is sent again.
     AskFirst {
         /// Not before this.
         at_ms: UnixMs,
@@ -189,7 +189,7 @@ pub(super) fn before_send(facts: &Facts, config: &DestinationConfig, now_ms: Uni
 }
 
 /// What happens to a message after one attempt. `jitter` is 0.0 to 1.0 and shortens the delay: full jitter.
-/// An answer of [`Answer::Unknown`] also stands for a question the far side did not settle.
+/// An answer of [`Answer::Unknown`] also stands for a question the destination did not settle.
 pub(super) fn next_step(
     answer: &Answer,
     facts: &Facts,
@@ -276,7 +276,7 @@ fn meaning(code: u16, config: &DestinationConfig) -> StatusMeaning {
         200..=299 => StatusMeaning::Done,
         // "Not now": the effect did not happen, and may happen later.
         425 | 429 | 503 => StatusMeaning::Retry,
-        // Whoever stands between says so of work that was done, too, and so does a far side that fails in the
+        // Whoever stands between says so of work that was done, too, and so does a destination that fails in the
         // middle of it. Under a key that is honoured it may be repeated.
         408 | 499..=599 if is_repeated => StatusMeaning::Retry,
         408 | 499.. if !is_repeated => StatusMeaning::Unknown,
@@ -331,7 +331,7 @@ fn again(
     Step::RetryAt { at_ms }
 }
 
-/// The later of the back-off and of what the far side asked for.
+/// The later of the back-off and of what the destination asked for.
 fn due_ms(
     asked_ms: Option<i64>,
     facts: &Facts,
@@ -346,7 +346,7 @@ fn due_ms(
 }
 
 fn key_is_old() -> String {
-    "far side may have forgotten the key: sending again needs a person's word".to_owned()
+    "destination may have forgotten the key: sending again needs a person's word".to_owned()
 }
 
 #[cfg(test)]

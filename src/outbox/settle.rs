@@ -226,7 +226,7 @@ impl Writer {
     }
 
     /// By itself, for as long as the database is away or somebody has its row or lane locked; one that it refuses is
-    /// written without the texts that the far side had a hand in: what is known of a call must not be lost to a word.
+    /// written without the texts that the destination had a hand in: what is known of a call must not be lost to a word.
     /// One that is refused even so is written again until it is taken: the call was made, and must not be made again.
     async fn write_alone(&self, mut one: Settlement, is_refused: &AtomicBool) {
         let (mut failures_n, mut behind, mut turns) = (0, None, &self.turns);

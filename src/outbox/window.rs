@@ -1,5 +1,5 @@
 //! How many calls of one destination may be under way at once, felt out call by call: one more after every round of
-//! calls that went well and needed all there were, half after a sign that the far side has too many.
+//! calls that went well and needed all there were, half after a sign that the destination has too many.
 //!
 //! Pure: the caller brings the times. What the number means for permits and leases: `gate.rs`.
 
@@ -8,13 +8,13 @@ use std::time::Duration;
 use crate::config::DestinationConfig;
 use crate::template;
 
-/// Where it begins, and what slowness alone does not go below: far sides may have calls that differ.
+/// Where it begins, and what slowness alone does not go below: destinations may have calls that differ.
 const START_N: u32 = 8;
 /// A round is slow when its calls took more than so many times what they take at best,
 const SLOWER: u64 = 2;
 /// and this much more, in microseconds: below it nobody waits for anything.
 const SLACK_US: u64 = 10_000;
-/// The part of a slower round by which the best one is forgotten: far sides change for good.
+/// The part of a slower round by which the best one is forgotten: destinations change for good.
 const FORGOTTEN: u64 = 8;
 
 /// The number, and what it is made of.

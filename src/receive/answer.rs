@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use crate::admit::{Admitted, Entry};
+use crate::admit::{Admitted, ProviderEntry};
 use crate::json::push_text;
 use crate::spec::AnswerSpec;
 use crate::types::Outcome;
@@ -38,7 +38,7 @@ impl Answer {
         }
     }
 
-    pub(super) fn of(entry: &Entry, own: Option<&AnswerSpec>, admitted: &Admitted) -> Self {
+    pub(super) fn of(entry: &ProviderEntry, own: Option<&AnswerSpec>, admitted: &Admitted) -> Self {
         let outcome = Outcome::strongest(admitted.events.iter().map(|(_, outcome)| *outcome));
         let is_conflict_told = entry.is_first_party && outcome == Some(Outcome::Conflict);
         let (status, body, content_type) = match own {

@@ -6,15 +6,15 @@
 mod answer;
 mod counts;
 mod diagnose;
-mod evidence;
 mod heavy;
+mod notes;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tracing::{info, warn};
 
-use crate::admit::{AdmitError, Admitted, Admitter, Entry, Held};
+use crate::admit::{AdmitError, Admitted, Admitter, Held, ProviderEntry};
 use crate::fetch::{FetchError, Fetcher, Recorder, Wanted};
 use crate::provider::ActiveProvider;
 use crate::types::{IncomingEvent, Name, Outcome};
@@ -23,8 +23,8 @@ pub(crate) use answer::Answer;
 use counts::{Counts, End};
 use diagnose::Diagnosis;
 pub(crate) use diagnose::diagnose;
-pub(crate) use evidence::{Evidence, fingerprint};
 use heavy::Heavy;
+pub(crate) use notes::{RequestNotes, fingerprint};
 
 /// Why a request was not admitted.
 #[derive(Debug, thiserror::Error)]
@@ -46,9 +46,9 @@ pub(crate) enum ReceiveError {
 /// The receiving side of the app. Cloning is cheap.
 #[derive(Clone)]
 pub(crate) struct Receiver {
-    entries: Arc<BTreeMap<Name, (Arc<Entry>, Counts)>>,
+    entries: Arc<BTreeMap<Name, (Arc<ProviderEntry>, Counts)>>,
     admitter: Admitter,
-    evidence: Evidence,
+    notes: RequestNotes,
     events_n_max: usize,
     heavy: Heavy,
 }
@@ -56,19 +56,20 @@ pub(crate) struct Receiver {
 impl Receiver {
     /// Receives for `entries`, through `admitter`, requests of at most `events_n_max` events.
     pub(crate) fn new(
-        entries: &BTreeMap<Name, Arc<Entry>>,
+        entries: &BTreeMap<Name, Arc<ProviderEntry>>,
         admitter: Admitter,
-        evidence: Evidence,
+        notes: RequestNotes,
         events_n_max: usize,
     ) -> Self {
-        let counted =
-            |(name, entry): (&Name, &Arc<Entry>)| (name.clone(), (Arc::clone(entry), Counts::default()));
+        let counted = |(name, entry): (&Name, &Arc<ProviderEntry>)| {
+            (name.clone(), (Arc::clone(entry), Counts::default()))
+        };
         let entries = Arc::new(entries.iter().map(counted).collect());
-        Self { entries, admitter, evidence, events_n_max, heavy: Heavy::new() }
+        Self { entries, admitter, notes, events_n_max, heavy: Heavy::new() }
     }
 
     /// The provider configured under `name`.
-    pub(crate) fn entry(&self, name: &str) -> Option<&Arc<Entry>> {
+    pub(crate) fn entry(&self, name: &str) -> Option<&Arc<ProviderEntry>> {
         self.entries.get(name).map(|(entry, _)| entry)
     }
 
@@ -82,7 +83,7 @@ impl Receiver {
     /// written. `held` is the memory it takes up.
     pub(crate) async fn receive(
         &self,
-        entry: &Arc<Entry>,
+        entry: &Arc<ProviderEntry>,
         request: RawRequest,
         held: Held,
     ) -> Result<Answer, ReceiveError> {
@@ -117,27 +118,27 @@ impl Receiver {
     }
 
     /// Whether a line of this sort may be written, and how many were not.
-    fn may_write(&self, entry: &Entry, word: &'static str) -> Option<u64> {
-        self.evidence.lines.may_write(entry.provider.name(), word)
+    fn may_write(&self, entry: &ProviderEntry, word: &'static str) -> Option<u64> {
+        self.notes.lines.may_write(entry.provider.name(), word)
     }
 
     /// The same of a request that was believed. What is new has its line, beside its row; what is not, anybody who has
     /// seen one request can send without end.
-    fn may_tell(&self, entry: &Entry, outcome: Option<Outcome>) -> Option<u64> {
+    fn may_tell(&self, entry: &ProviderEntry, outcome: Option<Outcome>) -> Option<u64> {
         match outcome {
             Some(Outcome::Accepted) => Some(0),
             other => self.may_write(entry, other.map_or("none", Outcome::as_str)),
         }
     }
 
-    fn answered_a_handshake(&self, entry: &Entry) {
+    fn answered_a_handshake(&self, entry: &ProviderEntry) {
         if let Some(left_out_n) = self.may_write(entry, "handshake") {
             info!(provider.name = %entry.provider.name(), left_out_n, "answered a handshake");
         }
     }
 
     /// The answer to a handshake by another method than POST; events never come by those.
-    pub(crate) fn answer(&self, entry: &Arc<Entry>, request: &RawRequest) -> Option<Answer> {
+    pub(crate) fn answer(&self, entry: &Arc<ProviderEntry>, request: &RawRequest) -> Option<Answer> {
         let reply = entry.provider.handshake(request)?;
         self.answered_a_handshake(entry);
         self.count(entry.provider.name(), End::Nothing);
@@ -146,7 +147,7 @@ impl Receiver {
 
     async fn verify_and_admit(
         &self,
-        entry: &Arc<Entry>,
+        entry: &Arc<ProviderEntry>,
         request: RawRequest,
         held: Held,
     ) -> Result<Answer, ReceiveError> {
@@ -154,7 +155,7 @@ impl Receiver {
         if let Some(reply) = provider.handshake(&request) {
             self.answered_a_handshake(entry);
             if let Some(secret) = &reply.taught {
-                self.evidence.taught(provider.name(), secret, request.received_at_ms);
+                self.notes.taught(provider.name(), secret, request.received_at_ms);
             }
             return Ok(Answer::to_handshake(reply));
         }
@@ -169,7 +170,7 @@ impl Receiver {
             return Ok(Answer::to_handshake(reply));
         }
         let received_at_ms = verified.request().received_at_ms;
-        self.evidence.matched(provider.name(), verified.secret_n(), received_at_ms);
+        self.notes.matched(provider.name(), verified.secret_n(), received_at_ms);
         let events = provider.read_at_most(&verified, self.events_n_max);
         if events.is_empty() {
             if let Some(left_out_n) = self.may_write(entry, "no_events") {
@@ -208,7 +209,7 @@ impl Receiver {
     }
 
     /// Counts what goes by its content for want of what its kind looks for: the sender has changed, or the kind is wrong.
-    fn tell_unidentified(&self, entry: &Entry, events: &[IncomingEvent]) {
+    fn tell_unidentified(&self, entry: &ProviderEntry, events: &[IncomingEvent]) {
         for (event, why) in events.iter().filter_map(|event| Some((event, event.unidentified()?))) {
             let name = entry.provider.name();
             metrics::counter!("hooklatch_unidentified_total", "provider" => name.to_string()).increment(1);
@@ -224,7 +225,11 @@ impl Receiver {
         }
     }
 
-    async fn believed(&self, entry: &Arc<Entry>, request: RawRequest) -> Result<Verified, ReceiveError> {
+    async fn believed(
+        &self,
+        entry: &Arc<ProviderEntry>,
+        request: RawRequest,
+    ) -> Result<Verified, ReceiveError> {
         let bytes_n = request.body.len();
         if Heavy::is_light(bytes_n) {
             return Ok(entry.provider.believe(request)?);
@@ -234,17 +239,17 @@ impl Receiver {
         Ok(believed.ok_or_else(interrupted)??)
     }
 
-    async fn looked_into(&self, entry: &Arc<Entry>, unbelieved: &Unbelieved) -> Diagnosis {
-        let (evidence, entry, looked) = (self.evidence.clone(), Arc::clone(entry), unbelieved.clone());
+    async fn looked_into(&self, entry: &Arc<ProviderEntry>, unbelieved: &Unbelieved) -> Diagnosis {
+        let (notes, entry, looked) = (self.notes.clone(), Arc::clone(entry), unbelieved.clone());
         let bytes_n = unbelieved.request.body.len();
-        let found = self.heavy.done(bytes_n, move || evidence.refused(&entry, &looked)).await;
+        let found = self.heavy.done(bytes_n, move || notes.refused(&entry, &looked)).await;
         found.unwrap_or_else(|| Diagnosis::plain(&unbelieved.why))
     }
 
     /// Verifies, fetching keys that the request names and nobody has yet; and confirms what wants to be confirmed.
     async fn verify_fetching(
         &self,
-        entry: &Arc<Entry>,
+        entry: &Arc<ProviderEntry>,
         fetcher: &Arc<Fetcher>,
         request: RawRequest,
     ) -> Result<Verified, ReceiveError> {
@@ -272,7 +277,7 @@ impl Receiver {
     /// Verifies once more, to see which keys it asks for in vain.
     async fn missing(
         &self,
-        entry: &Arc<Entry>,
+        entry: &Arc<ProviderEntry>,
         fetcher: &Arc<Fetcher>,
         request: &RawRequest,
     ) -> Result<Vec<Wanted>, ReceiveError> {

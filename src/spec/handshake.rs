@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use super::{Chars, Encoding, Piece, Scheme, Spec, Template};
+use super::{Chars, Encoding, Pattern, Piece, Scheme, Spec};
 
 /// When every condition that is written holds, the answer is sent and nothing is admitted.
 #[derive(Debug, Clone, Deserialize)]
@@ -45,15 +45,15 @@ pub struct HandshakeSpec {
     pub status: u16,
     /// The answer's body.
     #[serde(default = "empty")]
-    pub body: Template,
+    pub body: Pattern,
     /// The answer's body as a JSON object of texts, instead of `body`.
     #[serde(default)]
-    pub json: BTreeMap<String, Template>,
+    pub json: BTreeMap<String, Pattern>,
     /// The body's content type; `application/json` for `json`, else `text/plain`.
     pub content_type: Option<String>,
     /// Headers of the answer; one whose places are not in the request is left out.
     #[serde(default)]
-    pub headers: BTreeMap<String, Template>,
+    pub headers: BTreeMap<String, Pattern>,
 }
 
 /// A value of the query that must be a token of ours. Never a secret: a query stands in the log of every proxy.
@@ -71,7 +71,7 @@ pub struct TokenSpec {
 #[serde(deny_unknown_fields)]
 pub struct MacSpec {
     /// The text.
-    pub of: Template,
+    pub of: Pattern,
     /// What it is made of; a text with anything else in it is not answered.
     pub chars: Chars,
     /// Its most characters.
@@ -121,7 +121,7 @@ impl HandshakeSpec {
     }
 
     /// An unsigned handshake is anybody's: what it answers may hold what was asked, and nothing of ours.
-    fn may_say(&self, text: &Template) -> bool {
+    fn may_say(&self, text: &Pattern) -> bool {
         let is_asked = |piece: &Piece| {
             matches!(
                 piece,
@@ -167,8 +167,8 @@ fn ok() -> u16 {
 fn sha256() -> Scheme {
     Scheme::HmacSha256
 }
-fn empty() -> Template {
-    Template::empty()
+fn empty() -> Pattern {
+    Pattern::empty()
 }
 
 #[cfg(test)]

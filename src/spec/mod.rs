@@ -11,10 +11,10 @@ mod hosts;
 mod identity;
 mod layout;
 mod mistakes;
+mod pattern;
 mod resend;
 mod setting;
 mod signature;
-mod template;
 
 use serde::Deserialize;
 
@@ -26,10 +26,10 @@ pub use hosts::is_host_of;
 pub use identity::{Identity, IdentitySpec};
 pub use layout::{Layout, Slot};
 pub use mistakes::Mistake;
+pub use pattern::{Pattern, Piece};
 pub use resend::Resend;
 pub use setting::{DevKey, SettingForm, SettingSpec};
 pub use signature::{Encoding, Scheme, SecretFormat, SignatureSpec, TimeUnit, Weakness};
-pub use template::{Piece, Template};
 
 use crate::types::Name;
 

@@ -6,7 +6,7 @@ use serde::Deserialize;
 
 use super::event::Source;
 use super::layout::{Layout, Slot};
-use super::template::{Piece, Template};
+use super::pattern::{Pattern, Piece};
 
 /// How a request is signed.
 #[derive(Debug, Clone, Deserialize)]
@@ -35,7 +35,7 @@ pub struct SignatureSpec {
     pub layout: Layout,
     /// What is signed, such as `{timestamp}.{body}`; the places are those of [`Piece`].
     #[serde(default)]
-    pub signed: Template,
+    pub signed: Pattern,
     /// How the signature is written.
     #[serde(default)]
     pub encoding: Encoding,

@@ -5,7 +5,7 @@
 //!
 //! - on SQLite one closure does everything on the writer's thread, decisions included;
 //! - on PostgreSQL one statement does, where no decision depends on what is new;
-//! - otherwise an open transaction ([`Admission`]) does it step by step: where handlers decide on PostgreSQL, where a
+//! - otherwise an open transaction ([`AdmissionTx`]) does it step by step: where handlers decide on PostgreSQL, where a
 //!   handler writes in the same transaction, and where an event met something else than its own copy.
 
 mod batch;
@@ -21,7 +21,7 @@ use batch::{Batch, Inserted};
 pub(super) use batch::{EventInsert, Holder};
 pub(super) use postgres::STATEMENTS;
 use rows::{MessageInsert, lanes_wanted, message_rows};
-pub use transaction::Admission;
+pub use transaction::AdmissionTx;
 
 use super::db::Backend;
 use super::db::postgres::Postgres;

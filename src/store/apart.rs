@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
 
-use super::admission::{Admission, Candidate, EventInsert, Holder};
+use super::admission::{AdmissionTx, Candidate, EventInsert, Holder};
 use super::db::{DbResult, Door};
 use super::event::{event_content, event_get, events_update, events_with};
 use super::{EventRow, EventUpdate, Latched, Store, StoreError};
@@ -97,7 +97,7 @@ fn is_beside(event_id: &str, first_event_id: &str) -> bool {
     event_id.starts_with(CONFLICT) && conflict_ids(first_event_id).iter().any(|one| one == event_id)
 }
 
-impl Admission {
+impl AdmissionTx {
     /// What one event met. The signed text counts before the id, which anybody may have written: what was sent before is
     /// a replay under an id that is known, too, and other content under it has the room of one signed text only.
     pub(super) async fn met<'a>(

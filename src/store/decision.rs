@@ -75,7 +75,7 @@ impl Act {
 
 /// What a decision is about.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Chosen {
+pub enum DecisionTarget {
     /// One message, for [`Act::Send`], [`Act::Done`] and [`Act::Discard`] alone.
     One(MessageId),
     /// Those that a filter finds, which must be as many as were counted before; at most
@@ -141,7 +141,7 @@ pub enum Decided {
 
 /// A decision's answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Decree {
+pub enum DecisionReply {
     /// Decided now.
     New(Decided),
     /// Decided before, by the same request.
@@ -176,15 +176,15 @@ impl Store {
     /// Carries out a decision once, records it, and keeps its answer, all in one transaction.
     pub async fn message_decide(
         &self,
-        chosen: &Chosen,
+        chosen: &DecisionTarget,
         act: Act,
         decision: &Decision<'_>,
-    ) -> Result<Decree, StoreError> {
+    ) -> Result<DecisionReply, StoreError> {
         let (store, chosen, decision) = (self.clone(), chosen.clone(), KeptDecision::of(decision));
         limit::whole("message_decide", limit::OPERATION_LIMIT, async move {
             let mut tx = store.0.backend.begin("message_decide", place!(deciding)).await?;
             match in_tx!(tx, message_decide(&chosen, act, &decision)) {
-                Ok(decree @ Decree::New(Decided::Changed { .. })) => tx.end(Ok(decree)).await,
+                Ok(decree @ DecisionReply::New(Decided::Changed { .. })) => tx.end(Ok(decree)).await,
                 // What changed nothing leaves no trace, and its key may be used again.
                 other => {
                     tx.roll_back().await?;
@@ -198,29 +198,33 @@ impl Store {
 
 async fn message_decide(
     db: &mut Door<'_>,
-    chosen: &Chosen,
+    chosen: &DecisionTarget,
     act: Act,
     decision: &KeptDecision,
-) -> DbResult<Decree> {
+) -> DbResult<DecisionReply> {
     if let Some((digest, answer)) = idempotency_take(db, decision).await? {
         if digest != decision.digest {
-            return Ok(Decree::KeyReused);
+            return Ok(DecisionReply::KeyReused);
         }
         let decided =
             serde_json::from_str(&answer).map_err(|_| DbError::decode("answer", "what no version writes"))?;
-        return Ok(Decree::Again(decided));
+        return Ok(DecisionReply::Again(decided));
     }
     let decided = match chosen {
-        Chosen::One(id) => messages::decide_one(db, *id, act, decision).await?,
-        Chosen::All(filter, counted_n) => messages::decide_all(db, filter, *counted_n, act, decision).await?,
-        Chosen::Destination(name) => destination_decide(db, name, act == Act::Pause, decision).await?,
-        Chosen::Event(key) => events::decide(db, key, act, decision).await?,
+        DecisionTarget::One(id) => messages::decide_one(db, *id, act, decision).await?,
+        DecisionTarget::All(filter, counted_n) => {
+            messages::decide_all(db, filter, *counted_n, act, decision).await?
+        }
+        DecisionTarget::Destination(name) => {
+            destination_decide(db, name, act == Act::Pause, decision).await?
+        }
+        DecisionTarget::Event(key) => events::decide(db, key, act, decision).await?,
     };
     if matches!(decided, Decided::Changed { .. }) {
         let answer = serde_json::to_string(&decided).unwrap_or_default();
         idempotency_answer(db, decision, &answer).await?;
     }
-    Ok(Decree::New(decided))
+    Ok(DecisionReply::New(decided))
 }
 
 /// Takes the key for this request; what the same key was answered before, and to which request. Another request under

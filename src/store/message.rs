@@ -18,7 +18,7 @@ use claimed::{Claimed, ClaimedRow};
 pub(super) use postgres::STATEMENTS;
 use types::Now;
 pub use types::{
-    BornLease, LeaseWant, LeasedMessage, LostClaims, MessageCount, MessageRow, NewMessage, SettleTo,
+    InitialLease, LeaseWant, LeasedMessage, LostClaims, MessageCount, MessageRow, NewMessage, SettleTo,
     Settlement,
 };
 

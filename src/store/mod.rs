@@ -5,7 +5,7 @@
 //! (`tests/it/store/`) runs on both databases.
 //!
 //! Every operation runs to its end in a task of its own, within a limit (`db/limit.rs`): it may be asked for by a future
-//! that is dropped. Those of [`Admission`], which is one transaction by itself, run where they are called.
+//! that is dropped. Those of [`AdmissionTx`], which is one transaction by itself, run where they are called.
 
 /// One operation by itself, on a connection for a `Place`. What it is given must be its own.
 macro_rules! alone {
@@ -62,12 +62,12 @@ mod apart;
 mod db;
 mod decision;
 mod event;
-mod evidence;
 mod lane;
 mod look;
 mod message;
 mod migrations;
 mod numbers;
+mod rejection;
 mod retention;
 mod signal;
 
@@ -75,20 +75,20 @@ use std::sync::{Arc, OnceLock};
 
 use uuid::Uuid;
 
-pub use admission::{Admission, Admitted, Candidate, Decide, Plan, Writes};
+pub use admission::{AdmissionTx, Admitted, Candidate, Decide, Plan, Writes};
 pub use apart::{Conflicts, KeptContent};
 pub(crate) use db::waiting;
 pub use db::{DbError, Pooling, PostgresSettings, Row, SchemaState, StoreError, StoreSettings, Tx, Value};
-pub use decision::{Act, Chosen, DECISION_N_MAX, Decided, Decision, Decree};
+pub use decision::{Act, DECISION_N_MAX, Decided, Decision, DecisionReply, DecisionTarget};
 pub use event::{DueEvent, EventCount, EventRow, EventUpdate, Latched};
-pub use evidence::{REJECTIONS_N_MAX, Rejection, SecretUse, Taught};
 pub use look::{AttemptRow, AuditRow, Filter, PauseRow};
 pub use message::{
-    BornLease, LeaseWant, LeasedMessage, LostClaims, MessageCount, MessageRow, NewMessage, SettleTo,
+    InitialLease, LeaseWant, LeasedMessage, LostClaims, MessageCount, MessageRow, NewMessage, SettleTo,
     Settlement,
 };
 #[doc(hidden)]
 pub use migrations::FurtherStep;
+pub use rejection::{REJECTIONS_N_MAX, Rejection, SecretUse, Taught};
 pub use retention::{Cuts, Found, Kind as PrunedKind, PRUNED_N_MAX, Place, PruneLease, Walk};
 
 use crate::types::{Clock, UnixMs};
@@ -189,10 +189,10 @@ impl Store {
 
     /// Opens the transaction of one batch. To be called where nobody drops it: it is rolled back then, with its
     /// connection.
-    pub async fn admission_begin(&self) -> Result<Admission, StoreError> {
+    pub async fn admission_begin(&self) -> Result<AdmissionTx, StoreError> {
         let tx = self.0.backend.begin("admission_begin", place!(writer)).await;
         self.0.backend.note(&tx);
-        tx.map(Admission::new)
+        tx.map(AdmissionTx::new)
     }
 }
 

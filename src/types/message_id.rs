@@ -90,7 +90,7 @@ mod tests {
     use crate::types::Name;
 
     #[test]
-    fn idempotency_key_never_changes_because_far_sides_remember_it() {
+    fn idempotency_key_never_changes_because_destinations_remember_it() {
         let key = |provider: &str, event_id: &str| EventKey {
             provider: Name::parse(provider).expect("a name"),
             event_id: event_id.to_owned(),

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use super::{Keys, RawRequest, VerifyError, deciding_header};
 use crate::json::text_of;
-use crate::spec::{Piece, Template};
+use crate::spec::{Pattern, Piece};
 
 /// Most headers that a signature may name.
 const HEADERS_N_MAX: usize = 64;
@@ -20,7 +20,7 @@ pub(super) struct Caught<'a> {
 
 /// The template's text piece by piece, so that a body is not copied.
 pub(super) fn parts<'a>(
-    template: &'a Template,
+    template: &'a Pattern,
     request: &'a RawRequest,
     keys: &'a Keys,
     caught: &Caught<'a>,

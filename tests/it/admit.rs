@@ -46,12 +46,12 @@ async fn state(database: &Database, id: &str) -> (String, u32, String) {
 }
 
 async fn calls_n(app: &TestApp, n: usize) {
-    let what = format!("{n} calls came to the far side");
+    let what = format!("{n} calls came to the destination");
     until(
         &what,
         Duration::from_secs(10),
-        || format!("{:?}", app.far_side.calls()),
-        async || app.far_side.calls().len() == n,
+        || format!("{:?}", app.destination.calls()),
+        async || app.destination.calls().len() == n,
     )
     .await;
 }
@@ -67,7 +67,7 @@ async fn a_handlers_effects_are_sent_once_under_a_stable_key(database: &Database
     assert_eq!(app.event("evt_1", "invoice.paid", 5).await, "duplicate");
     assert_eq!(app.event("evt_2", "charge.refunded", 5).await, "accepted");
     calls_n(&app, 2).await;
-    let mut calls = app.far_side.calls();
+    let mut calls = app.destination.calls();
     calls.sort_by(|a, b| a.1.cmp(&b.1));
     assert_eq!(
         calls.iter().map(|(_, body)| body.as_str()).collect::<Vec<_>>(),
@@ -109,7 +109,7 @@ async fn each_answer_of_a_handler_is_a_state_of_its_event(database: &Database) {
     check("header", ("failed", 1, "idempotency-key")).await;
     check("panic", ("retry", 1, "on panic")).await;
     check("other", ("ignored", 0, "")).await;
-    assert_eq!(app.far_side.calls(), []);
+    assert_eq!(app.destination.calls(), []);
 }
 
 async fn a_failing_handler_harms_its_own_event_alone(database: &Database) {
@@ -156,7 +156,7 @@ async fn a_failed_event_is_dispatched_again_until_it_works(database: &Database) 
     calls_n(&app, 1).await;
     assert_eq!(app.event("evt_1", "invoice.paid", 1).await, "duplicate");
     app.running.stop().await;
-    assert_eq!(app.far_side.calls()[0].1, r#"{"attempt":3}"#);
+    assert_eq!(app.destination.calls()[0].1, r#"{"attempt":3}"#);
     assert_eq!(state(database, "evt_1").await, ("done".to_owned(), 3, String::new()));
 }
 
@@ -210,7 +210,7 @@ async fn with_reject_nothing_is_kept_and_the_sender_is_told(database: &Database)
     is_broken.store(0, Ordering::SeqCst);
     assert_eq!(app.event("evt_1", "x", 1).await, "accepted");
     calls_n(&app, 1).await;
-    assert_eq!(app.far_side.calls()[0].1, event_body("evt_1", "x", 1), "the event's own bytes");
+    assert_eq!(app.destination.calls()[0].1, event_body("evt_1", "x", 1), "the event's own bytes");
     app.running.stop().await;
 }
 
@@ -283,7 +283,7 @@ async fn a_transactional_handler_leaves_all_or_nothing(database: &Database) {
     assert_eq!(app.event("good", "invoice.paid", 5).await, "duplicate");
     assert_eq!(app.event("bad", "invoice.paid", 500).await, "accepted");
     calls_n(&app, 1).await;
-    assert_eq!(app.far_side.calls()[0].1, r#"{"entries":2}"#);
+    assert_eq!(app.destination.calls()[0].1, r#"{"entries":2}"#);
     app.running.stop().await;
     assert_eq!(database.count("SELECT COUNT(*) FROM ledger WHERE invoice = 'in_good'").await, 2);
     assert_eq!(database.count("SELECT COUNT(*) FROM ledger WHERE invoice = 'in_bad'").await, 0);
@@ -332,7 +332,7 @@ async fn a_template_makes_the_call_and_one_that_does_not_fit_fails_its_event_alo
     let odd = r#"{"id":"evt_2","type":"invoice.paid","data":{"object":{"id":"in_2"}}}"#;
     assert_eq!(app.post(odd).await.1, "accepted", "the sender did nothing wrong");
     calls_n(&app, 1).await;
-    let (key, body) = app.far_side.calls().remove(0);
+    let (key, body) = app.destination.calls().remove(0);
     assert_eq!(body, format!("{{\"paid\":7,\"who\":\"in_evt_1\",\"key\":\"{key}\"}}"));
     let (state, _, error) = state(database, "evt_2").await;
     assert_eq!(state, "failed");

@@ -115,7 +115,7 @@ async fn what_is_committed_is_answered_so_though_the_rest_could_not_be_judged() 
         assert_eq!(outcome, if n % 10 == 3 { "" } else { "accepted" }, "{n}");
     }
     until("the calls of the new ones are made at once", Duration::from_secs(10), String::new, async || {
-        app.far_side.calls().len() == 37
+        app.destination.calls().len() == 37
     })
     .await;
 }

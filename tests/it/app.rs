@@ -14,25 +14,25 @@ use http::{HeaderMap, StatusCode};
 use crate::database::Database;
 use crate::process::{SECRET, client, stripe_header};
 
-/// A running app with a `stripe` provider and a far side called `billing`.
+/// A running app with a `stripe` provider and a destination called `billing`.
 pub struct TestApp {
     pub running: Running,
     pub clock: Clock,
-    pub far_side: FarSide,
+    pub destination: TestDestination,
     client: reqwest::Client,
 }
 
 /// What came to `billing`: key and body, in order.
 #[derive(Clone, Default)]
-pub struct FarSide(Arc<Mutex<Vec<(String, String)>>>);
+pub struct TestDestination(Arc<Mutex<Vec<(String, String)>>>);
 
-impl FarSide {
+impl TestDestination {
     pub fn calls(&self) -> Vec<(String, String)> {
         self.0.lock().unwrap().clone()
     }
 
     async fn serve(&self) -> String {
-        async fn call(State(calls): State<FarSide>, headers: HeaderMap, body: String) -> StatusCode {
+        async fn call(State(calls): State<TestDestination>, headers: HeaderMap, body: String) -> StatusCode {
             let key = headers["idempotency-key"].to_str().unwrap().to_owned();
             calls.0.lock().unwrap().push((key, body));
             StatusCode::OK
@@ -55,8 +55,8 @@ impl TestApp {
     /// `[destinations.billing]` in it there.
     pub async fn start(database: &Database, kind: Provider, more: &str) -> Self {
         let (more, billing) = more.split_once("[destinations.billing]\n").unwrap_or((more, ""));
-        let far_side = FarSide::default();
-        let url = far_side.serve().await;
+        let destination = TestDestination::default();
+        let url = destination.serve().await;
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("hooklatch.toml");
         let toml = format!(
@@ -85,7 +85,7 @@ impl TestApp {
         let config = hooklatch::config::load(&settings, &[facts]).unwrap_or_else(|why| panic!("{why:?}"));
         let clock = Clock::manual(Clock::system().now_ms());
         let running = App::new(config).provider(kind).clock(clock.clone()).start().await.unwrap();
-        Self { running, clock, far_side, client: client() }
+        Self { running, clock, destination, client: client() }
     }
 
     /// Sends a signed body; status, outcome and text of the answer.

@@ -53,7 +53,7 @@ async fn check(database: &Database, kind: Provider, id: &str) {
         assert_eq!(app.event(&format!("plain_{n}"), "plain", 1).await, "accepted", "others are not hindered");
     }
     until("the plain ones are sent", Duration::from_secs(10), String::new, async || {
-        app.far_side.calls().len() == 6
+        app.destination.calls().len() == 6
     })
     .await;
     app.running.stop().await;

@@ -94,11 +94,11 @@ async fn an_event_whose_commit_was_confirmed_to_nobody_is_there_once() {
     let (before, after) = database.url.rsplit_once(':').unwrap();
     let (port, name) = after.split_once('/').unwrap();
     let proxy = Proxy::before(port.parse().unwrap(), b"evt_lost", false).await;
-    let far_side = Stub::start().await;
+    let destination = Stub::start().await;
     let more = format!(
         "[[providers.stripe.routes]]\non = [\"*\"]\nto = \"bank\"\n[outbox]\nlease_ms = 2000\npoll_ms = 50\n\
          [destinations.bank]\nurl = \"{}\"\ntimeout_ms = 1000\n",
-        far_side.url()
+        destination.url()
     );
     let server = Server::start(&format!("{before}:{}/{name}", proxy.port), &more).await;
     let (client, url) = (client(), server.url("/webhooks/stripe"));
@@ -114,7 +114,7 @@ async fn an_event_whose_commit_was_confirmed_to_nobody_is_there_once() {
         .await;
     let keys = database.call_keys().await;
     assert_eq!(keys.len(), 3);
-    assert!(keys.iter().all(|key| far_side.call(key).effects_n == 1), "one effect each");
+    assert!(keys.iter().all(|key| destination.call(key).effects_n == 1), "one effect each");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -23,7 +23,7 @@ fn counting() -> Provider {
 }
 
 async fn calls_n(app: &TestApp, n: usize) {
-    let (seen, asked) = (app.far_side.clone(), app.far_side.clone());
+    let (seen, asked) = (app.destination.clone(), app.destination.clone());
     until(
         &format!("{n} calls are made"),
         Duration::from_secs(20),
@@ -44,7 +44,7 @@ async fn with_dispatch_every_content_is_handled_once_under_keys_of_its_own(datab
     calls_n(&app, 3).await;
     assert_eq!(app.event("evt_2", "x", 9).await, "accepted");
     calls_n(&app, 4).await;
-    let (keys, bodies): (Vec<String>, Vec<String>) = app.far_side.calls().into_iter().unzip();
+    let (keys, bodies): (Vec<String>, Vec<String>) = app.destination.calls().into_iter().unzip();
     let mut paid: Vec<i64> = bodies
         .iter()
         .map(|body| serde_json::from_str::<Value>(body).unwrap()["paid"].as_i64().unwrap())

@@ -4,7 +4,7 @@
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use hooklatch::store::{Act, Chosen, Decision, Store, StoreSettings};
+use hooklatch::store::{Act, Decision, DecisionTarget, Store, StoreSettings};
 use hooklatch::types::{EventState, MessageId};
 use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection};
 use tokio::time::timeout;
@@ -24,7 +24,7 @@ async fn admit(store: &Store, id: &str) -> MessageId {
 async fn an_operation_whose_caller_goes_away_runs_to_its_end(database: &Database) {
     let store = database.store().await;
     for n in 0..20 {
-        let chosen = Chosen::One(admit(&store, &format!("evt_{n}")).await);
+        let chosen = DecisionTarget::One(admit(&store, &format!("evt_{n}")).await);
         let key = format!("key_{n}");
         let decision = Decision {
             actor: "ops",
@@ -97,12 +97,12 @@ impl Drop for Stopped {
 
 const TOKEN: &str = "0123456789abcdef0123456789abcdef";
 
-/// A server whose events go to `far_side`, where keys are ignored and a person has to decide about what is unknown.
-async fn holding(database: &Database, far_side: &Stub) -> Server {
+/// A server whose events go to `destination`, where keys are ignored and a person has to decide about what is unknown.
+async fn holding(database: &Database, destination: &Stub) -> Server {
     let more = format!(
         "routes = [{{ on = [\"*\"], to = \"bank\" }}]\n[outbox]\nlease_ms = 3000\n[destinations.bank]\nurl = \"{}\"\n\
          unknown = \"hold\"\ntimeout_ms = 1000\n",
-        far_side.url()
+        destination.url()
     );
     let server = Server::prepare(&database.url, &more);
     let file = server.config();
@@ -118,8 +118,8 @@ async fn holding(database: &Database, far_side: &Stub) -> Server {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_operators_request_that_hangs_up_makes_no_call_happen_twice() {
     let Some(database) = Database::create(On::Postgres).await else { return };
-    let far_side = Stub::start().await;
-    let server = holding(&database, &far_side).await;
+    let destination = Stub::start().await;
+    let server = holding(&database, &destination).await;
     let (client, url) = (client(), server.url("/webhooks/stripe"));
     let mut db = PgConnection::connect(&database.url).await.unwrap();
     for round in 0..3 {
@@ -150,7 +150,7 @@ async fn an_operators_request_that_hangs_up_makes_no_call_happen_twice() {
                 'hooklatch' AND state LIKE 'idle in transaction%' AND state_change < clock_timestamp() - interval '1 s'";
     assert_eq!(database.count(idle).await, 0);
     for key in database.call_keys().await {
-        assert_eq!(far_side.call(&key).requests_n, 1, "each call was made once");
+        assert_eq!(destination.call(&key).requests_n, 1, "each call was made once");
     }
 }
 

@@ -23,7 +23,7 @@ on_both!(
     killed_under_load_it_repeats_no_call_that_is_a_persons_to_decide,
 );
 
-/// A far side that keeps a ledger by idempotency key, and is unpleasant at times.
+/// A destination that keeps a ledger by idempotency key, and is unpleasant at times.
 #[derive(Clone, Default)]
 struct Ledger {
     /// Key: event id and requests. The effect happens with the first request that is not refused.
@@ -173,7 +173,7 @@ async fn killed_under_load_it_repeats_no_call_that_is_a_persons_to_decide(databa
         0
     );
     let held_n = database.count("SELECT COUNT(*) FROM outbox_messages WHERE state = 'held'").await;
-    assert!(held_n > 0, "the far side was silent at times");
+    assert!(held_n > 0, "the destination was silent at times");
     let keys = ledger.keys.lock().unwrap();
     let repeated: Vec<_> = keys.iter().filter(|(_, (_, requests_n))| *requests_n > 1).collect();
     assert!(repeated.is_empty(), "requested more than once: {repeated:?}");

@@ -37,7 +37,7 @@ async fn connect(from: Ipv4Addr, to: SocketAddr) -> std::io::Result<TcpStream> {
     stream.into_std()
 }
 
-/// Writes as much as is taken now, never waits; whether the far side has closed it.
+/// Writes as much as is taken now, never waits; whether the destination has closed it.
 fn push(mut stream: &TcpStream, bytes: &[u8]) -> bool {
     loop {
         match stream.write(bytes) {
@@ -48,7 +48,7 @@ fn push(mut stream: &TcpStream, bytes: &[u8]) -> bool {
     }
 }
 
-/// Whether the far side has closed it, as far as one can see without waiting.
+/// Whether the destination has closed it, as far as one can see without waiting.
 fn is_closed(mut stream: &TcpStream) -> bool {
     let mut chunk = [0; 4_096];
     loop {

@@ -42,8 +42,8 @@ async fn started(command: &mut Command, admin: &str) -> Running {
     running
 }
 
-/// A far side that gives every path it is asked for, and its body, to a channel.
-async fn far_side() -> (String, tokio::sync::mpsc::UnboundedReceiver<(String, String)>) {
+/// A destination that gives every path it is asked for, and its body, to a channel.
+async fn destination() -> (String, tokio::sync::mpsc::UnboundedReceiver<(String, String)>) {
     type Calls = tokio::sync::mpsc::UnboundedSender<(String, String)>;
     async fn call(State(calls): State<Calls>, uri: Uri, headers: HeaderMap, body: String) {
         assert!(headers.contains_key("idempotency-key"));
@@ -57,7 +57,7 @@ async fn far_side() -> (String, tokio::sync::mpsc::UnboundedReceiver<(String, St
 }
 
 async fn the_ledger_has_all_of_an_event_or_nothing(database: &Database) {
-    let (url, mut called) = far_side().await;
+    let (url, mut called) = destination().await;
     let (receiver, admin) = (free_port().to_string(), free_port().to_string());
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("ledger.toml");
@@ -96,7 +96,7 @@ async fn the_ledger_has_all_of_an_event_or_nothing(database: &Database) {
 }
 
 async fn routes_alone_need_no_rust(database: &Database) {
-    let (url, mut called) = far_side().await;
+    let (url, mut called) = destination().await;
     let (receiver, admin) = (free_port().to_string(), free_port().to_string());
     let mut command = Command::new(env!("CARGO_BIN_EXE_hooklatch"));
     command

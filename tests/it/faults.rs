@@ -1,4 +1,4 @@
-//! The outbox of the real binary under kills and pauses, against a far side that answers badly.
+//! The outbox of the real binary under kills and pauses, against a destination that answers badly.
 
 use std::collections::HashMap;
 use std::process::Command;
@@ -24,10 +24,10 @@ const KILLS_N: usize = 20;
 
 on_both!(
     of_10_000_messages_each_takes_effect_once_under_its_key,
-    a_far_side_that_ignores_keys_but_can_be_asked_is_never_called_twice,
+    a_destination_that_ignores_keys_but_can_be_asked_is_never_called_twice,
 );
 
-/// A far side that loses 5 % of its answers, refuses 5 % and is slow in 2 %. Effects by key.
+/// A destination that loses 5 % of its answers, refuses 5 % and is slow in 2 %. Effects by key.
 #[derive(Clone, Default)]
 struct Bank {
     effects: Arc<Mutex<HashMap<String, u32>>>,
@@ -92,7 +92,7 @@ async fn done_n(database: &Database) -> usize {
     usize::try_from(done_n).unwrap()
 }
 
-/// Sends all of them with kills in between; the far side's effects by key.
+/// Sends all of them with kills in between; the destination's effects by key.
 async fn send_with_kills(database: &Database, bank: &Bank, unknown: &str) -> HashMap<String, u32> {
     let store = database.store().await;
     fill(&store).await;
@@ -135,7 +135,7 @@ async fn of_10_000_messages_each_takes_effect_once_under_its_key(database: &Data
     assert_eq!(effects.values().sum::<u32>() as usize, MESSAGES_N);
 }
 
-async fn a_far_side_that_ignores_keys_but_can_be_asked_is_never_called_twice(database: &Database) {
+async fn a_destination_that_ignores_keys_but_can_be_asked_is_never_called_twice(database: &Database) {
     let bank = Bank { ignores_keys: true, ..Bank::default() };
     let query = "unknown = \"query\"\nquery = { url = \"BANK/{idempotency_key}\", pointer = \"\" }";
     let effects = send_with_kills(database, &bank, query).await;

@@ -53,10 +53,10 @@ async fn a_plain_handler_that_does_not_come_back_is_told_and_over_when_it_does(d
     })
     .await;
     assert_eq!(app.post(&blocked).await.0, 200);
-    until("it is sent", Duration::from_secs(10), String::new, async || !app.far_side.calls().is_empty())
+    until("it is sent", Duration::from_secs(10), String::new, async || !app.destination.calls().is_empty())
         .await;
     app.running.stop().await;
-    assert_eq!(app.far_side.calls().len(), 1, "once");
+    assert_eq!(app.destination.calls().len(), 1, "once");
     assert_eq!(database.count("SELECT COUNT(*) FROM processed_webhook_events").await, 2);
 }
 
@@ -110,8 +110,8 @@ async fn a_plain_handler_that_blocks_when_it_runs_again_keeps_nothing_else_from_
         assert!(matches!(answer, Ok(Ok(_))), "{n}: {answer:?}");
     }
     drop(release);
-    until("it is sent", Duration::from_secs(20), String::new, async || !app.far_side.calls().is_empty())
+    until("it is sent", Duration::from_secs(20), String::new, async || !app.destination.calls().is_empty())
         .await;
     app.running.stop().await;
-    assert_eq!(app.far_side.calls().len(), 1, "once");
+    assert_eq!(app.destination.calls().len(), 1, "once");
 }

@@ -15,7 +15,7 @@ use states::{At, Call, Step, Worker, World};
 const LEASE: u8 = 4;
 const TIMEOUT: u8 = 1;
 const MARGIN: u8 = 1;
-/// How long the far side may work on a call, from its first byte; shorter than what is waited before it is asked.
+/// How long the destination may work on a call, from its first byte; shorter than what is waited before it is asked.
 const WORK: u8 = 2;
 /// How long after an attempt's end nobody asks, and no "no" is believed.
 const AFTER: u8 = WORK;
@@ -53,7 +53,7 @@ struct Protocol {
     tells_lapse: bool,
     /// Whether the history gets its row from what was deleted, and not from what was to be.
     appends_what_it_deleted: bool,
-    /// Whether what a gateway says of a lost answer is taken for the far side's own word.
+    /// Whether what a gateway says of a lost answer is taken for the destination's own word.
     believes_gateways: bool,
 }
 
@@ -293,7 +293,7 @@ impl Model for Protocol {
             Property::always("an end is never undone", |_, world: &World| {
                 world.ended.is_none_or(|ended| world.at == ended)
             }),
-            Property::always("a far side that honours keys acts once", |model: &Self, world: &World| {
+            Property::always("a destination that honours keys acts once", |model: &Self, world: &World| {
                 !model.honours_keys || world.effects_n <= 1
             }),
             Property::always("hold repeats nothing", |model: &Self, world: &World| {

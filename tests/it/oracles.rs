@@ -61,7 +61,7 @@ fn places(provider: &ActiveProvider) -> (Vec<String>, Vec<String>) {
         let templates = handshake.json.values().chain(handshake.headers.values()).chain([&handshake.body]);
         for piece in templates
             .chain(handshake.mac.iter().map(|mac| &mac.of))
-            .flat_map(hooklatch::spec::Template::pieces)
+            .flat_map(hooklatch::spec::Pattern::pieces)
         {
             match piece {
                 Piece::Query(name) => queries.push(name.clone()),

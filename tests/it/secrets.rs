@@ -49,13 +49,13 @@ const TOKEN: &str = "canary-token-0123456789abcdef";
 #[tokio::test]
 async fn no_secret_signature_or_body_is_in_logs_or_metrics_or_answers() {
     let database = Database::create(On::Sqlite).await.unwrap();
-    let far_side = Stub::start().await;
-    far_side.next(&[Mode::Status(500), Mode::Status(400)]);
+    let destination = Stub::start().await;
+    destination.next(&[Mode::Status(500), Mode::Status(400)]);
     let more = format!(
         "[[providers.stripe.routes]]\non = [\"*\"]\nto = \"bank\"\n[destinations.bank]\nurl = \"{}?k=canary-url\"\n\
          headers = {{ authorization = \"Bearer canary-header\" }}\nsign_secret = \"whsec_Y2FuYXJ5LXNpZ25lci0wMTIzNDU2Nzg5\"\n\
          retry = {{ first_ms = 1 }}\n",
-        far_side.url()
+        destination.url()
     );
     let mut server = Server::prepare(&database.url, &more);
     let tokens =

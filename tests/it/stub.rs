@@ -1,4 +1,4 @@
-//! A far side that a test controls: it honours idempotency keys, remembers what came, and misbehaves as told.
+//! A destination that a test controls: it honours idempotency keys, remembers what came, and misbehaves as told.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::convert::Infallible;
@@ -238,7 +238,7 @@ fn effect(memory: &Mutex<Memory>, head: &http::request::Parts, body: Bytes) -> M
     let call = memory.calls.entry(key.to_owned()).or_default();
     call.requests_n += 1;
     if matches!(&mode, Mode::ActThenStatus(_)) {
-        // A far side that ignores keys.
+        // A destination that ignores keys.
         call.effects_n += 1;
     } else if !matches!(&mode, Mode::Status(300..) | Mode::With(..) | Mode::Drop | Mode::WorkUntilTold)
         && call.effects_n == 0

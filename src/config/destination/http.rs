@@ -153,7 +153,7 @@ fn hmac(checker: &mut Checker<'_>, field: Field) -> Option<HmacConfig> {
             checker.problem_shown(field, "does not say what is signed", remedy);
         }
         if text.contains("{timestamp}") && timestamp_header.is_none() {
-            checker.missing(table.path("timestamp_header"), "the far side has to be told the signed time");
+            checker.missing(table.path("timestamp_header"), "the destination has to be told the signed time");
         }
     }
     let signed = signed.map_or_else(|| "{body}".to_owned(), |(_, text)| text);

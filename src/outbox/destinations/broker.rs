@@ -1,11 +1,11 @@
-//! Which far side a destination is that is not called by HTTP. What they have in common: `line.rs`.
+//! Which destination a destination is that is not called by HTTP. What they have in common: `pooled.rs`.
 
 use std::pin::Pin;
 use std::time::Duration;
 
 use super::DestinationError;
 #[cfg(feature = "brokers")]
-use super::line::line;
+use super::pooled::line;
 use crate::config::{DestinationConfig, Target};
 use crate::outbox::policy::Answer;
 use crate::store::LeasedMessage;

@@ -35,7 +35,7 @@ use crate::config::DestinationConfig;
 use crate::store::LeasedMessage;
 use crate::types::{Name, UnixMs};
 
-/// One far side, its headers and its connections.
+/// One destination, its headers and its connections.
 pub(super) struct HttpDestination {
     caller: Caller,
     base: Base,
@@ -63,7 +63,7 @@ impl HttpDestination {
 
     /// Sends the message once and says what came back.
     pub(super) async fn send(&self, message: &LeasedMessage, now_ms: UnixMs) -> Sent {
-        // No attempt of it can end better, and the far side has no part in it.
+        // No attempt of it can end better, and the destination has no part in it.
         let forbidden = |why: String| Sent::from(Answer::Forbidden { why });
         let address = match self.base.address_of(message) {
             Ok(address) => address,

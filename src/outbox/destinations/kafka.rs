@@ -19,7 +19,7 @@ use tokio::sync::OnceCell;
 use tokio::time::Instant;
 
 use super::envelope::metadata;
-use super::line::{FarSide, words};
+use super::pooled::{PooledClient, words};
 use crate::config::Secret;
 use crate::outbox::policy::Answer;
 use crate::store::LeasedMessage;
@@ -84,7 +84,7 @@ fn partition_of(idempotency_key: &str, partitions_n: usize) -> usize {
     number % partitions_n.max(1)
 }
 
-impl FarSide for Kafka {
+impl PooledClient for Kafka {
     type Connection = Arc<Cluster>;
     const KNOWS_ITS_END: bool = false;
 

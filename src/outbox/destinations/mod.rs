@@ -1,4 +1,4 @@
-//! Where messages go. A destination sends one message and says what came back; it may also ask the far side
+//! Where messages go. A destination sends one message and says what came back; it may also ask the destination
 //! whether an earlier attempt took effect. It never retries, never stores and never decides.
 
 mod broker;
@@ -6,10 +6,10 @@ mod envelope;
 mod http;
 #[cfg(feature = "kafka")]
 mod kafka;
-#[cfg(feature = "brokers")]
-mod line;
 #[cfg(feature = "nats")]
 mod nats;
+#[cfg(feature = "brokers")]
+mod pooled;
 #[cfg(feature = "postgres-table")]
 mod postgres_table;
 mod query;
@@ -46,7 +46,7 @@ impl From<Answer> for Sent {
     }
 }
 
-/// What the far side says about an earlier attempt.
+/// What the destination says about an earlier attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Asked {
     /// The effect is there.
@@ -181,7 +181,7 @@ impl Destination {
         Ok(Self { name, config, times, gate, far, query })
     }
 
-    /// How long, from the first send, a key may be used: what the far side promises, less a twentieth for
+    /// How long, from the first send, a key may be used: what the destination promises, less a twentieth for
     /// clocks that differ and calls under way.
     pub(super) fn key_valid_for_ms(&self) -> i64 {
         let for_ms = self.config.key_valid_for_ms;

@@ -14,7 +14,7 @@ use percent_encoding::percent_decode_str;
 use tokio::time::Instant;
 
 use super::envelope::metadata;
-use super::line::{FarSide, words};
+use super::pooled::{PooledClient, words};
 use crate::config::Secret;
 use crate::outbox::policy::Answer;
 use crate::store::LeasedMessage;
@@ -129,7 +129,7 @@ fn value(name: &str, text: &str) -> Result<HeaderValue, String> {
     text.parse().map_err(|_| format!("value of header `{name}` has characters a header cannot carry"))
 }
 
-impl FarSide for Nats {
+impl PooledClient for Nats {
     type Connection = (Client, Context);
     const KNOWS_ITS_END: bool = true;
 

@@ -9,7 +9,7 @@ use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout_at};
 
 use super::envelope::content_type;
-use super::line::{FarSide, words};
+use super::pooled::{PooledClient, words};
 use crate::config::Secret;
 use crate::outbox::policy::Answer;
 use crate::store::LeasedMessage;
@@ -39,7 +39,7 @@ impl PostgresTable {
     }
 }
 
-impl FarSide for PostgresTable {
+impl PooledClient for PostgresTable {
     /// Empty while somebody uses it, and for ever once somebody stopped waiting in the middle of a statement.
     type Connection = Arc<Mutex<Option<PgConnection>>>;
     const KNOWS_ITS_END: bool = false;

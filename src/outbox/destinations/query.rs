@@ -56,7 +56,7 @@ impl Query {
             return Asked::Unclear { why: "asked whether it happened: it is still under way".to_owned() };
         }
         match &self.0.equals {
-            // Begun, refused, taken back: a value is no absence, and the words are the far side's own.
+            // Begun, refused, taken back: a value is no absence, and the words are the destination's own.
             Some(wanted) if *wanted != found => Asked::Unclear {
                 why: "asked whether it happened: the value is neither `equals` nor one of `pending`"
                     .to_owned(),

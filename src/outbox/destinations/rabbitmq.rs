@@ -13,7 +13,7 @@ use lapin::{
 use tokio::time::{Instant, timeout_at};
 
 use super::envelope::{content_type, metadata};
-use super::line::{FarSide, words};
+use super::pooled::{PooledClient, words};
 use crate::config::Secret;
 use crate::outbox::policy::Answer;
 use crate::store::LeasedMessage;
@@ -87,7 +87,7 @@ fn short(what: &str, text: &str) -> Result<ShortString, String> {
     ShortString::try_new(text).map_err(|_| format!("{what} is longer than 255 bytes"))
 }
 
-impl FarSide for Rabbitmq {
+impl PooledClient for Rabbitmq {
     type Connection = Arc<Confirming>;
     const KNOWS_ITS_END: bool = true;
 

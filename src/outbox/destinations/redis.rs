@@ -8,7 +8,7 @@ use redis::{AsyncConnectionConfig, Client, ErrorKind, RedisError, Script};
 use tokio::time::Instant;
 
 use super::envelope::metadata;
-use super::line::{FarSide, words};
+use super::pooled::{PooledClient, words};
 use crate::config::Secret;
 use crate::outbox::policy::Answer;
 use crate::store::LeasedMessage;
@@ -64,7 +64,7 @@ impl Redis {
     }
 }
 
-impl FarSide for Redis {
+impl PooledClient for Redis {
     type Connection = MultiplexedConnection;
     const KNOWS_ITS_END: bool = false;
 

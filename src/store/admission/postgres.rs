@@ -14,7 +14,7 @@ use crate::store::db::DbResult;
 use crate::store::db::limit::limited;
 use crate::store::db::postgres::Postgres;
 use crate::store::db::warnings::refused_with_warning;
-use crate::store::{BornLease, NewMessage};
+use crate::store::{InitialLease, NewMessage};
 use crate::types::IncomingEvent;
 
 type PgQuery<'q> = Query<'q, sqlx::Postgres, PgArguments>;
@@ -170,7 +170,7 @@ fn bind_events<'q>(sql: &'static str, rows: &[&'q EventInsert]) -> PgQuery<'q> {
 fn bind_messages<'q>(
     query: PgQuery<'q>,
     messages: &[&'q NewMessage],
-    leases: &[Option<&'q BornLease>],
+    leases: &[Option<&'q InitialLease>],
 ) -> PgQuery<'q> {
     query
         .bind(messages.iter().map(|message| message.message_id.number()).collect::<Vec<_>>())
@@ -224,7 +224,7 @@ pub(super) async fn admitted_at_once(
     };
     let mut query = bind_events(sql, &rows);
     if !messages.is_empty() {
-        let leases: Vec<Option<&BornLease>> = messages.iter().map(|one| one.lease.as_ref()).collect();
+        let leases: Vec<Option<&InitialLease>> = messages.iter().map(|one| one.lease.as_ref()).collect();
         query = bind_messages(query, &messages, &leases);
     }
     if !contents.is_empty() {
@@ -280,7 +280,7 @@ pub(super) async fn versions_raise(db: &mut PgConnection, versions: &[Raise<'_>]
 
 pub(super) async fn messages_insert(db: &mut PgConnection, rows: &[MessageInsert<'_>]) -> DbResult<()> {
     let messages: Vec<&NewMessage> = rows.iter().map(|row| row.message).collect();
-    let leases: Vec<Option<&BornLease>> = rows.iter().map(MessageInsert::lease).collect();
+    let leases: Vec<Option<&InitialLease>> = rows.iter().map(MessageInsert::lease).collect();
     bind_messages(sqlx::query(MESSAGES), &messages, &leases)
         .bind(rows.iter().map(|row| row.state.as_str()).collect::<Vec<_>>())
         .bind(messages.iter().map(|message| message.lane.as_deref()).collect::<Vec<_>>())

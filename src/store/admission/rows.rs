@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use crate::store::{BornLease, NewMessage};
+use crate::store::{InitialLease, NewMessage};
 use crate::types::MessageState;
 
 /// One message to insert, with its place in its lane.
@@ -14,7 +14,7 @@ pub(super) struct MessageInsert<'a> {
 
 impl MessageInsert<'_> {
     /// The lease it is written with.
-    pub(super) fn lease(&self) -> Option<&BornLease> {
+    pub(super) fn lease(&self) -> Option<&InitialLease> {
         self.message.lease.as_ref().filter(|_| self.state == MessageState::Leased)
     }
 }

@@ -15,11 +15,11 @@ use crate::store::{DueEvent, EventRow, EventUpdate, Latched, NewMessage, StoreEr
 use crate::types::{EventKey, IncomingEvent, Name, ObjectVersion, UnixMs};
 
 /// One open transaction. Dropping it rolls back.
-pub struct Admission {
+pub struct AdmissionTx {
     pub(in crate::store) tx: Tx,
 }
 
-impl Admission {
+impl AdmissionTx {
     pub(in crate::store) fn new(tx: Tx) -> Self {
         Self { tx }
     }

@@ -167,7 +167,7 @@ async fn erase_one(db: &mut Door<'_>, found: &Found, act: Act, decision: &KeptDe
     db.execute(sql, &[found.event_seq.into()]).await?;
     let sql = "/* event_erase */ DELETE FROM outbox_contents WHERE message_id >= $1 AND message_id < $2";
     db.execute(sql, &range).await?;
-    // Texts of errors quote what did not fit, and what a far side said of it.
+    // Texts of errors quote what did not fit, and what a destination said of it.
     for sql in [
         "/* event_erase */ UPDATE outbox_attempts SET response = NULL, error = NULL
          WHERE message_id >= $1 AND message_id < $2 AND (response IS NOT NULL OR error IS NOT NULL)",

@@ -33,7 +33,7 @@ pub struct NewMessage {
     /// Due at once, from here.
     pub created_at_ms: UnixMs,
     /// Its first lease, when its sender takes it over right after the commit.
-    pub lease: Option<BornLease>,
+    pub lease: Option<InitialLease>,
 }
 
 impl NewMessage {
@@ -77,7 +77,7 @@ pub struct LostClaims {
 
 /// The lease a message is written with: its first claim, made before it is there for anybody else to see.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct BornLease {
+pub struct InitialLease {
     /// Whose it is.
     pub node: Arc<str>,
     /// When it began, by the clock that the sender counts attempts and ages by.
@@ -98,7 +98,7 @@ pub struct LeaseWant {
     pub destination: Name,
     /// At most this many messages.
     pub free_n: u32,
-    /// How long the far side remembers a key, from the first send. Milliseconds.
+    /// How long the destination remembers a key, from the first send. Milliseconds.
     pub key_valid_for_ms: i64,
 }
 

@@ -4,7 +4,7 @@ use hooklatch::config::{Secret, Target, UnknownPolicy};
 use rskafka::client::ClientBuilder;
 use rskafka::client::partition::{OffsetAt, UnknownTopicHandling};
 
-use super::{Bench, FarSide, Received, server, unique};
+use super::{Bench, Received, TestDestination, server, unique};
 
 struct Kafka {
     client: rskafka::client::Client,
@@ -25,7 +25,7 @@ impl Kafka {
     }
 }
 
-impl FarSide for Kafka {
+impl TestDestination for Kafka {
     const DROPS_COPIES: bool = false;
     const NOTICES: bool = false;
 

@@ -27,7 +27,7 @@ use proxy::{Mode, Proxy};
 /// In the body of every message, and in nothing else that is sent.
 const NEEDLE: &[u8] = b"{\"a\":1}";
 
-/// What a far side holds of one message.
+/// What a destination holds of one message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Received {
     key: String,
@@ -35,8 +35,8 @@ struct Received {
     metadata: BTreeMap<String, String>,
 }
 
-/// A far side that can be asked what it got.
-trait FarSide {
+/// A destination that can be asked what it got.
+trait TestDestination {
     /// Whether it drops what comes again under a key; otherwise its consumers have to.
     const DROPS_COPIES: bool;
 
@@ -67,24 +67,24 @@ fn unique(what: &str) -> String {
     format!("{what}_{:016x}", fastrand::u64(..))
 }
 
-/// A store, an outbox to be made, a far side and what stands before it.
+/// A store, an outbox to be made, a destination and what stands before it.
 struct Bench<'a, F> {
     fixture: Fixture,
-    far_side: &'a F,
+    destination: &'a F,
     proxy: Proxy,
     _database: Database,
 }
 
-impl<'a, F: FarSide> Bench<'a, F> {
-    async fn new(far_side: &'a F, server_port: u16, tells_its_port: bool) -> Self {
+impl<'a, F: TestDestination> Bench<'a, F> {
+    async fn new(destination: &'a F, server_port: u16, tells_its_port: bool) -> Self {
         let database = Database::create(On::Sqlite).await.unwrap();
         let fixture = Fixture::new(&database).await;
         let proxy = Proxy::before(server_port, NEEDLE, tells_its_port).await;
-        Self { fixture, far_side, proxy, _database: database }
+        Self { fixture, destination, proxy, _database: database }
     }
 
     fn config(&self, unknown: UnknownPolicy) -> DestinationConfig {
-        config(&self.fixture, self.far_side.target(self.proxy.port), unknown)
+        config(&self.fixture, self.destination.target(self.proxy.port), unknown)
     }
 
     fn outbox(&self, unknown: UnknownPolicy) -> Outbox {
@@ -101,24 +101,24 @@ impl<'a, F: FarSide> Bench<'a, F> {
     }
 
     async fn keys(&self) -> Vec<String> {
-        self.far_side.received().await.into_iter().map(|received| received.key).collect()
+        self.destination.received().await.into_iter().map(|received| received.key).collect()
     }
 
-    /// What every far side has to show.
+    /// What every destination has to show.
     async fn shows(&self) {
         self.what_arrives_has_its_key_and_says_what_it_is().await;
         self.a_lost_answer_is_unknown_and_the_next_attempt_has_the_same_key().await;
         self.a_lost_answer_is_held_where_a_person_decides().await;
         self.a_worker_that_dies_between_sending_and_settling_sends_again_under_the_same_key().await;
         self.what_is_sent_at_once_arrives_once_each().await;
-        self.a_far_side_that_is_away_gets_it_when_it_is_back().await;
+        self.a_destination_that_is_away_gets_it_when_it_is_back().await;
     }
 
     async fn what_arrives_has_its_key_and_says_what_it_is(&self) {
         self.fixture.message("evt_1", &["billing"]).await;
         assert_eq!(self.outbox(UnknownPolicy::Retry).run_due().await.unwrap(), 1);
         assert_eq!(self.fixture.state("evt_1").await, "done", "{}", self.error("evt_1").await);
-        let received = self.far_side.received().await;
+        let received = self.destination.received().await;
         let [received] = received.as_slice() else { panic!("{received:?}") };
         let key = self.key("evt_1").await;
         assert_eq!((received.key.as_str(), received.body.as_slice()), (key.as_str(), NEEDLE));
@@ -193,7 +193,7 @@ impl<'a, F: FarSide> Bench<'a, F> {
         }
     }
 
-    async fn a_far_side_that_is_away_gets_it_when_it_is_back(&self) {
+    async fn a_destination_that_is_away_gets_it_when_it_is_back(&self) {
         let outbox = self.outbox(UnknownPolicy::Hold);
         // The connection stands when it goes away.
         self.fixture.message("evt_5", &["billing"]).await;

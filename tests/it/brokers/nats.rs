@@ -3,7 +3,7 @@
 use async_nats::jetstream::{self, stream};
 use hooklatch::config::{Format, Secret, Target, UnknownPolicy};
 
-use super::{Bench, FarSide, Received, config, server, unique};
+use super::{Bench, Received, TestDestination, config, server, unique};
 
 struct Nats {
     context: jetstream::Context,
@@ -34,7 +34,7 @@ fn target(port: u16, subject: &str) -> Target {
     Target::Nats { url: Secret::new(format!("nats://127.0.0.1:{port}")), subject: subject.to_owned() }
 }
 
-impl FarSide for Nats {
+impl TestDestination for Nats {
     const DROPS_COPIES: bool = true;
     const NOTICES: bool = true;
 

@@ -3,7 +3,7 @@
 use hooklatch::config::{Secret, Target, UnknownPolicy};
 use sqlx::{Connection, PgConnection, Row};
 
-use super::{Bench, FarSide, Received};
+use super::{Bench, Received, TestDestination};
 use crate::database::{Database, On};
 
 /// As docs/destinations.md has it.
@@ -32,7 +32,7 @@ impl Table {
     }
 }
 
-impl FarSide for Table {
+impl TestDestination for Table {
     const DROPS_COPIES: bool = true;
     const NOTICES: bool = false;
 

@@ -21,7 +21,7 @@ pub(crate) enum Mode {
     KeepAnswer,
 }
 
-/// A far side's other address.
+/// A destination's other address.
 pub(crate) struct Proxy {
     pub(crate) port: u16,
     mode: watch::Sender<Mode>,

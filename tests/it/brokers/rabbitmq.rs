@@ -8,7 +8,7 @@ use lapin::types::FieldTable;
 use lapin::{Channel, Connection, ConnectionProperties};
 use tokio::sync::Mutex;
 
-use super::{Bench, FarSide, Received, server, unique};
+use super::{Bench, Received, TestDestination, server, unique};
 use crate::database::{Database, On};
 use crate::process::{Server, client, post_stripe, until};
 
@@ -37,7 +37,7 @@ impl Rabbitmq {
     }
 }
 
-impl FarSide for Rabbitmq {
+impl TestDestination for Rabbitmq {
     const DROPS_COPIES: bool = false;
     const NOTICES: bool = true;
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use hooklatch::config::{Secret, Target, UnknownPolicy};
 use redis::Value;
 
-use super::{Bench, FarSide, Received, config, server, unique};
+use super::{Bench, Received, TestDestination, config, server, unique};
 
 struct Redis {
     client: redis::Client,
@@ -25,7 +25,7 @@ impl Redis {
     }
 }
 
-impl FarSide for Redis {
+impl TestDestination for Redis {
     const DROPS_COPIES: bool = true;
     const NOTICES: bool = false;
 
@@ -82,7 +82,7 @@ async fn what_could_not_be_added_is_not_taken_for_a_copy_later() {
     assert_eq!(bench.keys().await, [bench.key("evt_1").await]);
 }
 
-/// A user who may do everything but what is taken away, and the far side as that user.
+/// A user who may do everything but what is taken away, and the destination as that user.
 async fn forbidden(redis: &Redis, port: u16, rules: &[&str]) -> Target {
     let mut user = redis::cmd("ACL");
     user.arg("SETUSER").arg(&redis.stream).arg("on").arg(">pass").arg("~*").arg("+@all").arg(rules);

@@ -39,7 +39,7 @@ pub(super) enum Worker {
     },
 }
 
-/// What the far side makes of a call.
+/// What the destination makes of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Call {
     /// Works on it, and is over with it before this.
@@ -81,12 +81,12 @@ pub(super) enum Step {
     Send(usize),
     /// The connection never stood.
     Refused(usize),
-    /// The far side does what it was called for.
+    /// The destination does what it was called for.
     Act(usize),
     Decline(usize),
     OrphanActs,
     OrphanDeclines,
-    /// The far side's own word.
+    /// The destination's own word.
     Answer(usize),
     /// A gateway's word that it failed, whatever became of it.
     GatewayAnswers(usize),

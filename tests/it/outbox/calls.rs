@@ -16,16 +16,16 @@ on_both!(
     a_call_carries_its_key_and_the_events_own_bytes,
     a_failure_is_tried_again_under_the_same_key_with_the_same_bytes,
     what_is_refused_or_redirected_is_dead_and_not_followed,
-    a_far_side_that_is_down_is_tried_again_and_then_given_up,
+    a_destination_that_is_down_is_tried_again_and_then_given_up,
     an_unknown_outcome_is_treated_as_configured,
     a_connection_that_hangs_before_it_stands_was_not_sent,
-    a_far_side_that_cannot_say_is_asked_again_and_never_called,
+    a_destination_that_cannot_say_is_asked_again_and_never_called,
     retry_after_is_honoured_and_capped,
     a_body_that_never_ends_costs_no_more_than_the_timeout,
     a_worker_that_died_leaves_an_unknown_outcome,
     a_stale_settlement_is_fenced,
     a_message_whose_lease_runs_out_before_the_call_is_handed_back,
-    nothing_is_sent_when_the_far_side_may_have_forgotten_the_key,
+    nothing_is_sent_when_the_destination_may_have_forgotten_the_key,
     a_signed_call_is_believed_by_whoever_knows_the_secret,
     an_open_breaker_sends_one_probe_and_then_the_rest,
     headers_that_never_end_leave_the_outcome_unknown,
@@ -97,7 +97,7 @@ async fn what_is_refused_or_redirected_is_dead_and_not_followed(database: &Datab
     assert_eq!(elsewhere.questions_n(), 0, "a redirected POST may become a GET");
 }
 
-async fn a_far_side_that_is_down_is_tried_again_and_then_given_up(database: &Database) {
+async fn a_destination_that_is_down_is_tried_again_and_then_given_up(database: &Database) {
     let fixture = Fixture::new(database).await;
     fixture.message("evt_1", &["billing"]).await;
     let port = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().port();
@@ -155,7 +155,7 @@ async fn a_connection_that_hangs_before_it_stands_was_not_sent(database: &Databa
     assert!(row.last_error.unwrap().starts_with("not sent"));
 }
 
-async fn a_far_side_that_cannot_say_is_asked_again_and_never_called(database: &Database) {
+async fn a_destination_that_cannot_say_is_asked_again_and_never_called(database: &Database) {
     let fixture = Fixture::new(database).await;
     fixture.message("evt_1", &["billing"]).await;
     fixture.stub.next(&[Mode::ActThenDrop]);
@@ -264,7 +264,7 @@ async fn a_message_whose_lease_runs_out_before_the_call_is_handed_back(database:
     assert_eq!(fixture.stub.questions_n(), 2, "what was unknown before is asked again");
 }
 
-async fn nothing_is_sent_when_the_far_side_may_have_forgotten_the_key(database: &Database) {
+async fn nothing_is_sent_when_the_destination_may_have_forgotten_the_key(database: &Database) {
     let fixture = Fixture::new(database).await;
     for unknown in [UnknownPolicy::Retry, UnknownPolicy::Hold, fixture.query()] {
         let id = format!("evt_{}", fastrand::u32(..));
@@ -291,7 +291,7 @@ async fn a_signed_call_is_believed_by_whoever_knows_the_secret(database: &Databa
     fixture.outbox(config).run_due().await.unwrap();
     let call = fixture.stub.call(&fixture.key("evt_1", "billing"));
     assert_eq!(call.headers["webhook-id"], fixture.key("evt_1", "billing"));
-    // As the far side would: with the kind that believes Standard Webhooks.
+    // As the destination would: with the kind that believes Standard Webhooks.
     let kinds = hooklatch::providers::builtin();
     let kind = kinds.iter().find(|kind| kind.kind() == "standard_webhooks").unwrap();
     let request = hooklatch::verify::RawRequest {

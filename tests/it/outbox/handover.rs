@@ -20,7 +20,7 @@ on_both!(
 );
 
 /// Commits a message that is born with `lease`, as admission does.
-async fn born(fixture: &Fixture, id: &str, lease: hooklatch::store::BornLease) -> LeasedMessage {
+async fn born(fixture: &Fixture, id: &str, lease: hooklatch::store::InitialLease) -> LeasedMessage {
     let sent = event(id, "{\"a\":1}");
     let mut born = NewMessage { lease: Some(lease), ..message("billing") };
     born.message_id = admit(&fixture.store, &sent, std::slice::from_ref(&born)).await[0];

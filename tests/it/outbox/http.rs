@@ -15,7 +15,7 @@ use crate::store::{admit, event, message, name};
 use crate::stub::{Mode, Stub};
 
 on_both!(
-    a_call_says_who_we_are_as_the_far_side_wants_it,
+    a_call_says_who_we_are_as_the_destination_wants_it,
     a_signature_in_a_header_is_over_what_was_agreed,
     an_answer_has_to_say_success_where_that_is_asked,
     a_piece_of_the_answer_is_kept_without_secrets,
@@ -40,7 +40,7 @@ fn with(fixture: &Fixture, http: HttpConfig) -> DestinationConfig {
     DestinationConfig { http, ..fixture.config(UnknownPolicy::Retry) }
 }
 
-async fn a_call_says_who_we_are_as_the_far_side_wants_it(database: &Database) {
+async fn a_call_says_who_we_are_as_the_destination_wants_it(database: &Database) {
     let fixture = Fixture::new(database).await;
     let basic = AuthConfig::Basic { user: "hook".to_owned(), password: Secret::new("p:w") };
     for (auth, want) in

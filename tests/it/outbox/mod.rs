@@ -1,4 +1,4 @@
-//! The outbox against a far side that misbehaves, on both databases, on a clock that stands until told.
+//! The outbox against a destination that misbehaves, on both databases, on a clock that stands until told.
 
 mod calls;
 mod clocks;
@@ -31,10 +31,10 @@ use crate::stub::Stub;
 
 const START_MS: i64 = 1_000;
 const HOUR_MS: i64 = 3_600_000;
-/// How long after an attempt the far side may still be at work.
+/// How long after an attempt the destination may still be at work.
 const AFTER_MS: u64 = 30_000;
 
-/// One store, one clock, one far side called `billing`.
+/// One store, one clock, one destination called `billing`.
 pub(crate) struct Fixture {
     pub(crate) store: Store,
     pub(crate) clock: Clock,

@@ -1,4 +1,4 @@
-//! A far side that comes back to a backlog.
+//! A destination that comes back to a backlog.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -18,7 +18,7 @@ use crate::process::until;
 
 on_both!(
     after_an_outage_no_more_calls_are_under_way_than_there_are_slots,
-    a_far_side_that_bears_more_is_called_more,
+    a_destination_that_bears_more_is_called_more,
 );
 
 /// How many messages wait for it.
@@ -30,30 +30,30 @@ const SLOTS_N: u32 = 3;
 
 /// Counts who is inside.
 #[derive(Clone, Default)]
-struct FarSide {
+struct TestDestination {
     is_away: Arc<AtomicBool>,
     inside_n: Arc<AtomicUsize>,
     peak_n: Arc<AtomicUsize>,
     requests_n: Arc<AtomicUsize>,
 }
 
-async fn call(State(far_side): State<FarSide>) -> StatusCode {
-    far_side.requests_n.fetch_add(1, Ordering::SeqCst);
-    let inside_n = far_side.inside_n.fetch_add(1, Ordering::SeqCst) + 1;
-    far_side.peak_n.fetch_max(inside_n, Ordering::SeqCst);
+async fn call(State(destination): State<TestDestination>) -> StatusCode {
+    destination.requests_n.fetch_add(1, Ordering::SeqCst);
+    let inside_n = destination.inside_n.fetch_add(1, Ordering::SeqCst) + 1;
+    destination.peak_n.fetch_max(inside_n, Ordering::SeqCst);
     // Long enough for others to come in, if they may.
     tokio::time::sleep(Duration::from_millis(5)).await;
-    far_side.inside_n.fetch_sub(1, Ordering::SeqCst);
-    if far_side.is_away.load(Ordering::SeqCst) { StatusCode::SERVICE_UNAVAILABLE } else { StatusCode::OK }
+    destination.inside_n.fetch_sub(1, Ordering::SeqCst);
+    if destination.is_away.load(Ordering::SeqCst) { StatusCode::SERVICE_UNAVAILABLE } else { StatusCode::OK }
 }
 
 async fn after_an_outage_no_more_calls_are_under_way_than_there_are_slots(database: &Database) {
     let fixture = Fixture::new(database).await;
-    let far_side = FarSide::default();
-    far_side.is_away.store(true, Ordering::SeqCst);
+    let destination = TestDestination::default();
+    destination.is_away.store(true, Ordering::SeqCst);
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/", listener.local_addr().unwrap());
-    let router = Router::new().fallback(call).with_state(far_side.clone());
+    let router = Router::new().fallback(call).with_state(destination.clone());
     let mut running = JoinSet::new();
     running.spawn(async move { axum::serve(listener, router).await.unwrap() });
     for n in 0..BACKLOG_N {
@@ -66,13 +66,13 @@ async fn after_an_outage_no_more_calls_are_under_way_than_there_are_slots(databa
     let (stop, stopping) = watch::channel(false);
     running.spawn(outbox.run(stopping));
     let called = async |n: usize| {
-        while far_side.requests_n.load(Ordering::SeqCst) < n {
+        while destination.requests_n.load(Ordering::SeqCst) < n {
             tokio::task::yield_now().await;
         }
     };
     let bound = Duration::from_secs(20);
     tokio::time::timeout(bound, called(BACKLOG_N)).await.expect("each was tried while it was away");
-    far_side.is_away.store(false, Ordering::SeqCst);
+    destination.is_away.store(false, Ordering::SeqCst);
     let done = "SELECT COUNT(*) FROM outbox_messages WHERE state = 'done'";
     until("the backlog is worked off", bound, String::new, async || {
         // Whatever their back-off spread is due at once.
@@ -80,17 +80,17 @@ async fn after_an_outage_no_more_calls_are_under_way_than_there_are_slots(databa
         database.count(done).await == i64::try_from(BACKLOG_N).unwrap()
     })
     .await;
-    let peak_n = far_side.peak_n.load(Ordering::SeqCst);
+    let peak_n = destination.peak_n.load(Ordering::SeqCst);
     assert!(peak_n <= SLOTS_N as usize, "{peak_n} at once");
     stop.send_replace(true);
 }
 
-async fn a_far_side_that_bears_more_is_called_more(database: &Database) {
+async fn a_destination_that_bears_more_is_called_more(database: &Database) {
     let fixture = Fixture::new(database).await;
-    let far_side = FarSide::default();
+    let destination = TestDestination::default();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/", listener.local_addr().unwrap());
-    let router = Router::new().fallback(call).with_state(far_side.clone());
+    let router = Router::new().fallback(call).with_state(destination.clone());
     let mut running = JoinSet::new();
     running.spawn(async move { axum::serve(listener, router).await.unwrap() });
     for n in 0..MESSAGES_N {
@@ -105,8 +105,8 @@ async fn a_far_side_that_bears_more_is_called_more(database: &Database) {
         database.count(done).await == i64::try_from(MESSAGES_N).unwrap()
     })
     .await;
-    let peak_n = far_side.peak_n.load(Ordering::SeqCst);
+    let peak_n = destination.peak_n.load(Ordering::SeqCst);
     assert!((9..=12).contains(&peak_n), "{peak_n} at once: more than it began with, no more than configured");
-    assert_eq!(far_side.requests_n.load(Ordering::SeqCst), MESSAGES_N);
+    assert_eq!(destination.requests_n.load(Ordering::SeqCst), MESSAGES_N);
     stop.send_replace(true);
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use hooklatch::config::UnknownPolicy;
 use hooklatch::prelude::{Effects, Event};
-use hooklatch::store::{Act, Chosen, Decision};
+use hooklatch::store::{Act, Decision, DecisionTarget};
 
 use super::isolation::meddle;
 use super::{Fixture, HOUR_MS};
@@ -69,7 +69,7 @@ async fn an_old_message_that_is_sent_once_more_is_tried_as_often_as_a_new_one(da
     fixture.clock.advance(30 * 24 * HOUR_MS);
     let now_ms = fixture.clock.now_ms();
     let decision = Decision { actor: "ops", idempotency_key: "k", digest: [0; 32], reason: "r", now_ms };
-    let chosen = Chosen::One(fixture.row("evt_1").await.message_id);
+    let chosen = DecisionTarget::One(fixture.row("evt_1").await.message_id);
     fixture.store.message_decide(&chosen, Act::Send, &decision).await.unwrap();
     fixture.stub.next(&[Mode::Status(503), Mode::Status(503)]);
     fixture.step_to_the_end(&outbox).await;

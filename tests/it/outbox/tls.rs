@@ -1,4 +1,4 @@
-//! TLS with far sides of our own: whom we believe, and who we say we are.
+//! TLS with destinations of our own: whom we believe, and who we say we are.
 
 use std::sync::Arc;
 
@@ -14,8 +14,8 @@ use crate::database::{Database, on_both};
 use crate::stub::Stub;
 
 on_both!(
-    only_a_far_side_with_a_believed_certificate_is_called,
-    a_far_side_that_wants_to_know_us_is_shown_our_certificate
+    only_a_destination_with_a_believed_certificate_is_called,
+    a_destination_that_wants_to_know_us_is_shown_our_certificate
 );
 
 /// An authority and what it vouches for.
@@ -41,8 +41,8 @@ impl Authority {
         (certificate.pem(), key.serialize_pem(), certificate.der().clone(), der)
     }
 
-    /// A far side at `localhost`; with `clients`, only for those that it vouches for.
-    async fn far_side(&self, clients: Option<&Self>) -> Stub {
+    /// A destination at `localhost`; with `clients`, only for those that it vouches for.
+    async fn destination(&self, clients: Option<&Self>) -> Stub {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let builder = rustls::ServerConfig::builder_with_provider(Arc::clone(&provider))
             .with_safe_default_protocol_versions()
@@ -72,10 +72,10 @@ async fn called(fixture: &Fixture, stub: &Stub, http: HttpConfig) -> hooklatch::
     fixture.row(&id).await
 }
 
-async fn only_a_far_side_with_a_believed_certificate_is_called(database: &Database) {
+async fn only_a_destination_with_a_believed_certificate_is_called(database: &Database) {
     let fixture = Fixture::new(database).await;
     let (ours, other) = (Authority::new(), Authority::new());
-    let stub = ours.far_side(None).await;
+    let stub = ours.destination(None).await;
     let believing = |authority: &Authority, version| {
         let tls = TlsConfig { ca: Some(authority.pem()), ..TlsConfig::default() };
         HttpConfig { tls, version, ..HttpConfig::default() }
@@ -94,10 +94,10 @@ async fn only_a_far_side_with_a_believed_certificate_is_called(database: &Databa
     assert_eq!(stub.versions(), [Version::HTTP_2, Version::HTTP_11], "what both sides can is spoken");
 }
 
-async fn a_far_side_that_wants_to_know_us_is_shown_our_certificate(database: &Database) {
+async fn a_destination_that_wants_to_know_us_is_shown_our_certificate(database: &Database) {
     let fixture = Fixture::new(database).await;
     let (servers, clients, strangers) = (Authority::new(), Authority::new(), Authority::new());
-    let stub = servers.far_side(Some(&clients)).await;
+    let stub = servers.destination(Some(&clients)).await;
     let showing = |authority: &Authority| {
         let (certificate, key, ..) = authority.certify("hooklatch");
         let tls = TlsConfig {

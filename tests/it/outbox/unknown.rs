@@ -1,4 +1,4 @@
-//! What nobody knows is never taken for what did not happen: far sides that work on after the time-out, gateways
+//! What nobody knows is never taken for what did not happen: destinations that work on after the time-out, gateways
 //! that lose answers, questions that are asked too early.
 
 use hooklatch::types::AttemptResult;
@@ -22,7 +22,7 @@ on_both!(
     an_uncertain_message_that_is_handed_back_unsent_costs_no_attempt,
 );
 
-/// What gateways, and far sides that fail in the middle of their work, answer.
+/// What gateways, and destinations that fail in the middle of their work, answer.
 const LOST: [u16; 11] = [408, 499, 500, 502, 504, 520, 521, 522, 523, 524, 599];
 
 fn after_ms() -> i64 {
@@ -181,7 +181,7 @@ async fn an_uncertain_message_that_is_handed_back_unsent_costs_no_attempt(databa
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_program_calls_a_slow_far_side_once() {
+async fn the_program_calls_a_slow_destination_once() {
     let database = Database::create(On::Sqlite).await.unwrap();
     let stub = Stub::start().await;
     stub.next(&[Mode::WorkUntilTold, Mode::ActThenStatus(504)]);

@@ -1,6 +1,6 @@
 //! What is kept beside an event that stands, what people decide about it, and which firing of a signal a copy is of.
 
-use hooklatch::store::{Act, Chosen, Decided, Decision, Decree, Latched, Store};
+use hooklatch::store::{Act, Decided, Decision, DecisionReply, DecisionTarget, Latched, Store};
 use hooklatch::types::{EventKey, EventState, IncomingEvent, OnConflict};
 
 use super::admission::insert;
@@ -39,9 +39,9 @@ async fn act(store: &Store, key: &EventKey, act: Act, request: &str) -> Decided 
     let digest = Decision::digest_of(request, b"");
     let decision =
         Decision { actor: "ann", idempotency_key: request, digest, reason: "looked at it", now_ms: 5_000 };
-    match store.message_decide(&Chosen::Event(key.clone()), act, &decision).await.unwrap() {
-        Decree::New(decided) | Decree::Again(decided) => decided,
-        Decree::KeyReused => panic!("the key is another request's"),
+    match store.message_decide(&DecisionTarget::Event(key.clone()), act, &decision).await.unwrap() {
+        DecisionReply::New(decided) | DecisionReply::Again(decided) => decided,
+        DecisionReply::KeyReused => panic!("the key is another request's"),
     }
 }
 

@@ -1,7 +1,8 @@
 //! Lanes: strict order, one under way, each blocked by its own head alone.
 
 use hooklatch::store::{
-    Act, Chosen, Decided, Decision, Decree, LeaseWant, LeasedMessage, NewMessage, SettleTo, Settlement, Store,
+    Act, Decided, Decision, DecisionReply, DecisionTarget, LeaseWant, LeasedMessage, NewMessage, SettleTo,
+    Settlement, Store,
 };
 use hooklatch::types::{AttemptResult, MessageState};
 
@@ -56,8 +57,8 @@ async fn decide(store: &Store, event_id: &str, act: Act) {
     let row = store.message_list_of_event(&key(event_id)).await.unwrap().remove(0);
     let decision =
         Decision { actor: "ops", idempotency_key: event_id, digest: [0; 32], reason: "r", now_ms: 6_000 };
-    let decided = store.message_decide(&Chosen::One(row.message_id), act, &decision).await.unwrap();
-    assert_eq!(decided, Decree::New(Decided::Changed { messages_n: 1 }));
+    let decided = store.message_decide(&DecisionTarget::One(row.message_id), act, &decision).await.unwrap();
+    assert_eq!(decided, DecisionReply::New(Decided::Changed { messages_n: 1 }));
 }
 
 async fn state(store: &Store, event_id: &str) -> MessageState {

@@ -1,8 +1,8 @@
 //! Leases, fencing tokens, settlements.
 
 use hooklatch::store::{
-    Act, BornLease, Chosen, Decision, Latched, LeaseWant, LeasedMessage, NewMessage, SettleTo, Settlement,
-    Store,
+    Act, Decision, DecisionTarget, InitialLease, Latched, LeaseWant, LeasedMessage, NewMessage, SettleTo,
+    Settlement, Store,
 };
 use hooklatch::types::{AttemptResult, MessageState};
 
@@ -191,7 +191,7 @@ async fn what_is_handed_back_unsent_costs_no_attempt(database: &Database) {
 
 /// A message that is written with a lease of node-1 until 31,000.
 fn born_leased(destination: &str) -> NewMessage {
-    let lease = BornLease {
+    let lease = InitialLease {
         node: "node-1".into(),
         from_ms: 1_000,
         until_ms: 31_000,
@@ -204,7 +204,7 @@ fn born_leased(destination: &str) -> NewMessage {
 async fn a_message_may_be_born_leased(database: &Database) {
     let store = database.store().await;
     let pause = Decision { actor: "ops", idempotency_key: "k", digest: [0; 32], reason: "r", now_ms: 1 };
-    let chosen = Chosen::Destination(name("paused"));
+    let chosen = DecisionTarget::Destination(name("paused"));
     store.message_decide(&chosen, Act::Pause, &pause).await.unwrap();
     // In a transaction of its own, and in one statement where the database can.
     for (way, id) in ["evt_1", "evt_2"].into_iter().enumerate() {

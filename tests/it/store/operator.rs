@@ -1,7 +1,7 @@
 //! What people decide: once, recorded, and never over a worker's head.
 
 use hooklatch::store::{
-    Act, Chosen, Decided, Decision, Decree, Filter, LeaseWant, SettleTo, Settlement, Store,
+    Act, Decided, Decision, DecisionReply, DecisionTarget, Filter, LeaseWant, SettleTo, Settlement, Store,
 };
 use hooklatch::types::{AttemptResult, EventState, MessageId, MessageState};
 
@@ -53,15 +53,18 @@ async fn settled(store: &Store, event_id: &str, to: SettleTo) -> MessageId {
 async fn a_decision_is_made_once_and_recorded(database: &Database) {
     let store = database.store().await;
     let id = settled(&store, "evt_1", SettleTo::Held).await;
-    let one = Chosen::One(id);
+    let one = DecisionTarget::One(id);
     let changed = Decided::Changed { messages_n: 1 };
     let decided = store.message_decide(&one, Act::Done, &decision("k1")).await.unwrap();
-    assert_eq!(decided, Decree::New(changed.clone()));
+    assert_eq!(decided, DecisionReply::New(changed.clone()));
     let row = store.message_get(id).await.unwrap().unwrap();
     assert_eq!((row.state.as_str(), row.finished_at_ms, row.attempts_n), ("done", Some(9_000), 1));
-    assert_eq!(store.message_decide(&one, Act::Done, &decision("k1")).await.unwrap(), Decree::Again(changed));
+    assert_eq!(
+        store.message_decide(&one, Act::Done, &decision("k1")).await.unwrap(),
+        DecisionReply::Again(changed)
+    );
     let other = Decision { digest: [7; 32], ..decision("k1") };
-    assert_eq!(store.message_decide(&one, Act::Send, &other).await.unwrap(), Decree::KeyReused);
+    assert_eq!(store.message_decide(&one, Act::Send, &other).await.unwrap(), DecisionReply::KeyReused);
     let audit = store.audit_list(id).await.unwrap();
     assert_eq!(audit.len(), 1, "{audit:?}");
     let said = (audit[0].actor.as_str(), audit[0].action.as_str(), audit[0].detail.as_str(), audit[0].at_ms);
@@ -78,15 +81,19 @@ async fn what_a_worker_holds_or_is_done_is_not_decided_about(database: &Database
     let leased = store.message_lease(&[want], 1_000, 30_000, "node-1").await.unwrap().remove(0).message_id;
     for (id, state) in [(done, "done"), (leased, "leased")] {
         for act in [Act::Send, Act::Done, Act::Discard] {
-            let decided = store.message_decide(&Chosen::One(id), act, &decision("k")).await.unwrap();
-            assert_eq!(decided, Decree::New(Decided::NotAllowed { state: state.to_owned() }), "{act:?}");
+            let decided = store.message_decide(&DecisionTarget::One(id), act, &decision("k")).await.unwrap();
+            assert_eq!(
+                decided,
+                DecisionReply::New(Decided::NotAllowed { state: state.to_owned() }),
+                "{act:?}"
+            );
         }
         assert_eq!(store.message_get(id).await.unwrap().unwrap().state.as_str(), state);
         assert_eq!(store.audit_list(id).await.unwrap(), []);
     }
-    let nobody = Chosen::One(MessageId::from_column(7));
+    let nobody = DecisionTarget::One(MessageId::from_column(7));
     let decided = store.message_decide(&nobody, Act::Send, &decision("k")).await.unwrap();
-    assert_eq!(decided, Decree::New(Decided::NotFound));
+    assert_eq!(decided, DecisionReply::New(Decided::NotFound));
 }
 
 async fn what_a_dead_worker_held_is_decided_about_when_its_lease_has_ended(database: &Database) {
@@ -98,11 +105,11 @@ async fn what_a_dead_worker_held_is_decided_about_when_its_lease_has_ended(datab
         let one = store.message_lease(&[want], 1_000, 7_999, "node-1").await.unwrap().remove(0);
         let decided = async |now_ms: i64| {
             let decision = Decision { now_ms, ..decision(&event_id) };
-            store.message_decide(&Chosen::One(one.message_id), act, &decision).await.unwrap()
+            store.message_decide(&DecisionTarget::One(one.message_id), act, &decision).await.unwrap()
         };
         let state_before = Decided::NotAllowed { state: "leased".to_owned() };
-        assert_eq!(decided(8_999).await, Decree::New(state_before), "it may be under way");
-        assert_eq!(decided(9_000).await, Decree::New(Decided::Changed { messages_n: 1 }));
+        assert_eq!(decided(8_999).await, DecisionReply::New(state_before), "it may be under way");
+        assert_eq!(decided(9_000).await, DecisionReply::New(Decided::Changed { messages_n: 1 }));
         let late = Settlement {
             message_id: one.message_id,
             destination: one.destination.clone(),
@@ -125,8 +132,8 @@ async fn a_message_sent_again_starts_anew_under_its_key(database: &Database) {
     let store = database.store().await;
     for (event_id, to) in [("evt_1", SettleTo::Held), ("evt_2", SettleTo::Dead)] {
         let id = settled(&store, event_id, to).await;
-        let decided = store.message_decide(&Chosen::One(id), Act::Send, &decision(event_id)).await;
-        assert_eq!(decided.unwrap(), Decree::New(Decided::Changed { messages_n: 1 }));
+        let decided = store.message_decide(&DecisionTarget::One(id), Act::Send, &decision(event_id)).await;
+        assert_eq!(decided.unwrap(), DecisionReply::New(Decided::Changed { messages_n: 1 }));
         let want = LeaseWant { destination: name("billing"), free_n: 9, key_valid_for_ms: 10_000 };
         assert!(store.message_lease(std::slice::from_ref(&want), 8_999, 1, "n").await.unwrap().is_empty());
         let again = store.message_lease(&[want], 100_000, 30_000, "node-2").await.unwrap().remove(0);
@@ -151,12 +158,12 @@ async fn several_are_decided_about_only_if_as_many_as_were_counted(database: &Da
     assert_eq!(store.message_count(&filter).await.unwrap(), 3);
     let other = Filter { provider: Some(name("adyen")), ..filter.clone() };
     assert_eq!(store.message_count(&other).await.unwrap(), 0);
-    let wrong = Chosen::All(filter.clone(), 2);
+    let wrong = DecisionTarget::All(filter.clone(), 2);
     let decided = store.message_decide(&wrong, Act::Discard, &decision("k")).await.unwrap();
-    assert_eq!(decided, Decree::New(Decided::OtherCount { messages_n: 3 }));
-    let right = Chosen::All(filter.clone(), 3);
+    assert_eq!(decided, DecisionReply::New(Decided::OtherCount { messages_n: 3 }));
+    let right = DecisionTarget::All(filter.clone(), 3);
     let decided = store.message_decide(&right, Act::Discard, &decision("k")).await.unwrap();
-    assert_eq!(decided, Decree::New(Decided::Changed { messages_n: 3 }));
+    assert_eq!(decided, DecisionReply::New(Decided::Changed { messages_n: 3 }));
     let discarded = Filter { state: Some(MessageState::Discarded), ..Filter::default() };
     assert_eq!(store.message_count(&discarded).await.unwrap(), 3);
     assert_eq!(store.message_get(held).await.unwrap().unwrap().state, MessageState::Held);
@@ -189,11 +196,11 @@ async fn nothing_is_taken_for_a_paused_destination(database: &Database) {
     let store = database.store().await;
     let both = [message("billing"), message("mail")];
     admit(&store, &event("evt_1", "a"), &both).await;
-    let billing = Chosen::Destination(name("billing"));
+    let billing = DecisionTarget::Destination(name("billing"));
     let decide = async |act, key| store.message_decide(&billing, act, &decision(key)).await.unwrap();
-    let changed = Decree::New(Decided::Changed { messages_n: 0 });
+    let changed = DecisionReply::New(Decided::Changed { messages_n: 0 });
     assert_eq!(decide(Act::Pause, "k1").await, changed);
-    let again = Decree::New(Decided::NotAllowed { state: "paused".to_owned() });
+    let again = DecisionReply::New(Decided::NotAllowed { state: "paused".to_owned() });
     assert_eq!(decide(Act::Pause, "k2").await, again);
     let paused = store.pause_list().await.unwrap();
     assert_eq!(paused.len(), 1);
@@ -260,8 +267,9 @@ async fn what_a_person_ends_leaves_the_queue_with_its_last_words(database: &Data
     for (n, act, state) in [(1, Act::Done, MessageState::Done), (2, Act::Discard, MessageState::Discarded)] {
         let event_id = format!("evt_{n}");
         let id = settled(&store, &event_id, SettleTo::Held).await;
-        let decided = store.message_decide(&Chosen::One(id), act, &decision(&event_id)).await.unwrap();
-        assert_eq!(decided, Decree::New(Decided::Changed { messages_n: 1 }));
+        let decided =
+            store.message_decide(&DecisionTarget::One(id), act, &decision(&event_id)).await.unwrap();
+        assert_eq!(decided, DecisionReply::New(Decided::Changed { messages_n: 1 }));
         let row = store.message_get(id).await.unwrap().unwrap();
         assert_eq!((row.state, row.finished_at_ms, row.attempts_n), (state, Some(9_000), 1));
         assert_eq!(
@@ -274,7 +282,7 @@ async fn what_a_person_ends_leaves_the_queue_with_its_last_words(database: &Data
     admit(&store, &event("evt_3", "c"), &[message("billing")]).await;
     let want = LeaseWant { destination: name("billing"), free_n: 1, key_valid_for_ms: 10_000 };
     let id = store.message_lease(&[want], 1_000, 1_000, "node-1").await.unwrap().remove(0).message_id;
-    store.message_decide(&Chosen::One(id), Act::Discard, &decision("k3")).await.unwrap();
+    store.message_decide(&DecisionTarget::One(id), Act::Discard, &decision("k3")).await.unwrap();
     let told = store.attempt_list(id).await.unwrap();
     assert_eq!((told.len(), told[0].result.as_deref()), (1, Some("unknown")), "{told:?}");
     let row = store.message_get(id).await.unwrap().unwrap();
@@ -284,19 +292,19 @@ async fn what_a_person_ends_leaves_the_queue_with_its_last_words(database: &Data
 async fn an_event_without_its_bytes_is_not_dispatched_again(database: &Database) {
     let store = database.store().await;
     admit(&store, &event("evt_1", "a"), &[]).await;
-    let one = Chosen::Event(key("evt_1"));
+    let one = DecisionTarget::Event(key("evt_1"));
     let decide = async |act, key| store.message_decide(&one, act, &decision(key)).await.unwrap();
     assert_eq!(
         decide(Act::Dispatch, "k1").await,
-        Decree::New(Decided::NotAllowed { state: "done".to_owned() })
+        DecisionReply::New(Decided::NotAllowed { state: "done".to_owned() })
     );
-    assert_eq!(decide(Act::Erase, "k2").await, Decree::New(Decided::Changed { messages_n: 0 }));
-    assert_eq!(decide(Act::Rerun, "k3").await, Decree::New(Decided::BodyGone));
+    assert_eq!(decide(Act::Erase, "k2").await, DecisionReply::New(Decided::Changed { messages_n: 0 }));
+    assert_eq!(decide(Act::Rerun, "k3").await, DecisionReply::New(Decided::BodyGone));
     let row = store.event_get(&key("evt_1")).await.unwrap().unwrap();
     assert_eq!(row.state, EventState::Done, "nothing waits for what cannot happen");
-    let nobody = Chosen::Event(key("evt_2"));
+    let nobody = DecisionTarget::Event(key("evt_2"));
     let decided = store.message_decide(&nobody, Act::Rerun, &decision("k4")).await.unwrap();
-    assert_eq!(decided, Decree::New(Decided::NotFound));
+    assert_eq!(decided, DecisionReply::New(Decided::NotFound));
 }
 
 async fn what_is_kept_beside_an_event_is_erased_with_it(database: &Database) {
@@ -311,12 +319,15 @@ async fn what_is_kept_beside_an_event_is_erased_with_it(database: &Database) {
     admit(&store, &event("evt_1", "b"), &[]).await;
     let bodies = "SELECT COUNT(*) FROM webhook_payloads";
     assert_eq!(database.count(bodies).await, 3);
-    let one = Chosen::Event(key("evt_1"));
+    let one = DecisionTarget::Event(key("evt_1"));
     let decide = async |act, key| store.message_decide(&one, act, &decision(key)).await.unwrap();
     let waits = Decided::NotAllowed { state: "conflict".to_owned() };
-    assert_eq!(decide(Act::Erase, "k1").await, Decree::New(waits));
+    assert_eq!(decide(Act::Erase, "k1").await, DecisionReply::New(waits));
     assert_eq!(database.count(bodies).await, 3, "all of it or nothing");
-    assert_eq!(decide(Act::EraseAndDiscard, "k2").await, Decree::New(Decided::Changed { messages_n: 0 }));
+    assert_eq!(
+        decide(Act::EraseAndDiscard, "k2").await,
+        DecisionReply::New(Decided::Changed { messages_n: 0 })
+    );
     assert_eq!(database.count(bodies).await, 0);
     assert_eq!(database.count("SELECT COUNT(*) FROM processed_webhook_events").await, 3);
 }
@@ -324,12 +335,12 @@ async fn what_is_kept_beside_an_event_is_erased_with_it(database: &Database) {
 async fn the_bytes_of_an_event_are_erased_and_what_became_of_it_stays(database: &Database) {
     let store = database.store().await;
     admit(&store, &event("evt_1", "a"), &[message("billing"), message("mail")]).await;
-    let one = Chosen::Event(key("evt_1"));
+    let one = DecisionTarget::Event(key("evt_1"));
     let decide = async |act, key| store.message_decide(&one, act, &decision(key)).await.unwrap();
-    assert_eq!(decide(Act::Erase, "k1").await, Decree::New(Decided::StillOpen { messages_n: 2 }));
+    assert_eq!(decide(Act::Erase, "k1").await, DecisionReply::New(Decided::StillOpen { messages_n: 2 }));
     assert!(store.event_content(&key("evt_1")).await.unwrap().is_some());
     let id = settle_some(&store, 1).await.remove(0);
-    assert_eq!(decide(Act::Erase, "k2").await, Decree::New(Decided::StillOpen { messages_n: 1 }));
+    assert_eq!(decide(Act::Erase, "k2").await, DecisionReply::New(Decided::StillOpen { messages_n: 1 }));
     // What a database or a handler says of a failure quotes what it failed of.
     for sql in [
         "UPDATE processed_webhook_events SET error = 'invalid type: string \"ann@example.com\"'",
@@ -340,7 +351,10 @@ async fn the_bytes_of_an_event_are_erased_and_what_became_of_it_stays(database: 
     ] {
         super::retention::run(database, sql).await;
     }
-    assert_eq!(decide(Act::EraseAndDiscard, "k3").await, Decree::New(Decided::Changed { messages_n: 1 }));
+    assert_eq!(
+        decide(Act::EraseAndDiscard, "k3").await,
+        DecisionReply::New(Decided::Changed { messages_n: 1 })
+    );
     assert!(store.event_content(&key("evt_1")).await.unwrap().is_none());
     assert_eq!(database.count("SELECT COUNT(*) FROM outbox_contents").await, 0);
     for sql in [

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use hooklatch::store::{
-    Act, Chosen, Cuts, Decision, LeaseWant, PRUNED_N_MAX, Place, PruneLease, PrunedKind, SettleTo,
+    Act, Cuts, Decision, DecisionTarget, LeaseWant, PRUNED_N_MAX, Place, PruneLease, PrunedKind, SettleTo,
     Settlement, Store, Walk,
 };
 use hooklatch::types::{AttemptResult, EventState, IncomingEvent, ObjectVersion};
@@ -163,7 +163,7 @@ async fn what_is_old_goes_and_what_somebody_needs_stays(database: &Database) {
     let open = store.message_list_of_event(&key("evt_open")).await.unwrap().remove(0);
     let decision =
         Decision { actor: "ops", idempotency_key: "k", digest: [0; 32], reason: "why", now_ms: 3_000 };
-    store.message_decide(&Chosen::One(open.message_id), Act::Discard, &decision).await.unwrap();
+    store.message_decide(&DecisionTarget::One(open.message_id), Act::Discard, &decision).await.unwrap();
     round(&store, &cuts(50_000), 10, false).await;
     assert_eq!(counts(database).await, [2, 2, 0, 0]);
     assert_eq!(database.count("SELECT COUNT(*) FROM outbox_attempts").await, 0);

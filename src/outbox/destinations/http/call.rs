@@ -11,7 +11,7 @@ use super::address::Address;
 
 /// Most bytes of an answer that are read: of its headers, and of its body.
 pub(super) const ANSWER_BYTES_MAX: usize = 64 * 1024;
-/// Idle connections are dropped before common far sides drop them (Node.js: 5 s), because a request written
+/// Idle connections are dropped before common destinations drop them (Node.js: 5 s), because a request written
 /// to a connection that is being closed ends as unknown.
 pub(super) const IDLE: Duration = Duration::from_secs(4);
 /// Longest words kept of an error, in characters.
@@ -51,7 +51,7 @@ pub(super) enum Failed {
     Private(String),
     /// No byte of the request has left.
     NotSent(String),
-    /// The far side may have it.
+    /// The destination may have it.
     Unknown(String),
 }
 

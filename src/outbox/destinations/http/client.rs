@@ -30,7 +30,7 @@ pub(crate) fn http_client() -> Result<Client, DestinationError> {
 /// Makes the calls of one destination.
 pub(super) struct Caller {
     lean: Lean,
-    /// Whether the far side has said that it would rather have HTTP/2, or a proxy is in between.
+    /// Whether the destination has said that it would rather have HTTP/2, or a proxy is in between.
     is_lean: AtomicBool,
     other: Other,
 }
@@ -54,7 +54,7 @@ impl Caller {
     /// `timeout` is from connect to last byte. `Err(why)` for options that cannot be used.
     pub(super) fn new(config: &DestinationConfig, timeout: Duration) -> Result<Self, String> {
         let http = &config.http;
-        // A connection that the far side closes while it idles would make a person decide. A new one for each
+        // A connection that the destination closes while it idles would make a person decide. A new one for each
         // call costs a handshake and leaves no such doubt.
         let is_hold = config.unknown == UnknownPolicy::Hold;
         let options = Options {

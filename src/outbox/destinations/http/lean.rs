@@ -5,10 +5,10 @@
 //! left goes to another one, any other ends here. It follows nothing, inflates nothing and repeats nothing.
 
 mod connect;
-#[cfg(test)]
-mod far_side_of_tests;
 mod link;
 mod pool;
+#[cfg(test)]
+mod test_destination;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]
@@ -52,7 +52,7 @@ pub(super) struct Options {
 
 /// Why a call was not made to its end.
 pub(super) enum Stopped {
-    /// The far side would rather have HTTP/2; nothing was sent, and the call is as it was.
+    /// The destination would rather have HTTP/2; nothing was sent, and the call is as it was.
     Http2,
     Failed(Failed),
 }

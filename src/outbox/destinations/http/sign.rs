@@ -1,4 +1,4 @@
-//! What vouches for a call: Standard Webhooks, or an HMAC in a header of the far side's choosing.
+//! What vouches for a call: Standard Webhooks, or an HMAC in a header of the destination's choosing.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;

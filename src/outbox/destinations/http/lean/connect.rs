@@ -41,7 +41,7 @@ pub(super) struct Connector {
 pub(super) enum Connected {
     /// A connection that speaks HTTP/1.1, and what its socket knows.
     Http1(Stream, Arc<Seen>),
-    /// The far side would rather have HTTP/2.
+    /// The destination would rather have HTTP/2.
     Http2,
 }
 

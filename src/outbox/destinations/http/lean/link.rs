@@ -21,7 +21,7 @@ use super::wire::Seen;
 use crate::outbox::destinations::http::address::Origin;
 use crate::outbox::destinations::http::call::{ANSWER_BYTES_MAX, Cut, IDLE, words};
 
-/// How much sooner than the far side says it is dropped.
+/// How much sooner than the destination says it is dropped.
 const BEFORE: Duration = Duration::from_secs(1);
 
 static KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
@@ -43,7 +43,7 @@ pub(super) enum Lost {
     Unsent(Box<Request<Full<Bytes>>>, String),
     /// No byte of it left.
     NotSent(String),
-    /// The far side may have it.
+    /// The destination may have it.
     Unknown(String),
 }
 
@@ -71,7 +71,7 @@ impl Link {
         })
     }
 
-    /// Whether the far side may have any byte of the request.
+    /// Whether the destination may have any byte of the request.
     pub(super) fn is_sent(&self) -> bool {
         self.seen.is_sent()
     }
@@ -97,7 +97,7 @@ impl Link {
         Ok(kept.into())
     }
 
-    /// After the whole answer was read: whether another request may follow. Not when the far side said otherwise,
+    /// After the whole answer was read: whether another request may follow. Not when the destination said otherwise,
     /// when it did not take the whole request, or when it said more than it had announced.
     pub(super) async fn can_be_used_again(&mut self) -> bool {
         poll_fn(|cx| {
@@ -153,7 +153,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_connection_idles_no_longer_than_the_far_side_says() {
+    fn a_connection_idles_no_longer_than_the_destination_says() {
         #[track_caller]
         fn check(said: Option<&'static str>, want_s: u64) {
             let said = said.map(|said| (KEEP_ALIVE.clone(), said.parse().unwrap()));

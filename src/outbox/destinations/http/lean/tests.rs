@@ -1,4 +1,4 @@
-//! The lean client against far sides that misbehave byte by byte.
+//! The lean client against destinations that misbehave byte by byte.
 
 use std::net::SocketAddr;
 use std::sync::{Mutex, PoisonError};
@@ -8,8 +8,8 @@ use reqwest::Url;
 use tokio::net::TcpListener;
 use tokio::time::timeout;
 
-use super::far_side_of_tests::Act::{self, Close, Reset, Say, SayOften, Take, TakeHead, Tell, Wait};
-use super::far_side_of_tests::FarSide;
+use super::test_destination::Act::{self, Close, Reset, Say, SayOften, Take, TakeHead, Tell, Wait};
+use super::test_destination::TestDestination;
 use super::*;
 use crate::outbox::destinations::http::address::Address;
 
@@ -42,8 +42,8 @@ async fn called_with(lean: &Lean, url: &str, method: Method, body: Bytes, timeou
     }
 }
 
-async fn called(lean: &Lean, far_side: &FarSide) -> String {
-    let url = format!("http://{}/calls", far_side.addr);
+async fn called(lean: &Lean, destination: &TestDestination) -> String {
+    let url = format!("http://{}/calls", destination.addr);
     called_with(lean, &url, Method::POST, Bytes::from_static(b"{\"a\":1}"), 5_000).await
 }
 
@@ -84,12 +84,12 @@ async fn a_connection_is_used_again_only_after_a_whole_answer_and_nothing_more()
         ),
     ];
     for (what, answer, connections_n) in cases {
-        let far_side = FarSide::start(&[&[Take, Say(answer), Take, Say(OK), Wait]]).await;
+        let destination = TestDestination::start(&[&[Take, Say(answer), Take, Say(OK), Wait]]).await;
         let lean = lean();
-        let first = called(&lean, &far_side).await;
+        let first = called(&lean, &destination).await;
         assert!(first.starts_with(['1', '2']), "{what}: {first}");
-        assert_eq!(called(&lean, &far_side).await.get(..1), first.get(..1), "{what}");
-        assert_eq!(far_side.counts(), (connections_n, 2), "{what}");
+        assert_eq!(called(&lean, &destination).await.get(..1), first.get(..1), "{what}");
+        assert_eq!(destination.counts(), (connections_n, 2), "{what}");
     }
 }
 
@@ -102,13 +102,13 @@ async fn what_comes_while_a_connection_idles_is_nobodys_answer() {
         &[Take, Say(OK), Reset],
     ];
     for script in scripts {
-        let far_side = FarSide::start(&[script, &[Take, Say(OK), Wait]]).await;
+        let destination = TestDestination::start(&[script, &[Take, Say(OK), Wait]]).await;
         let lean = lean();
-        assert_eq!(called(&lean, &far_side).await, "200 {}");
-        // Whatever the far side did is known to our system, if not yet to our runtime.
-        far_side.ended().await;
-        assert_eq!(called(&lean, &far_side).await, "200 {}");
-        assert_eq!(far_side.counts(), (2, 2), "the request went out once, on a new connection");
+        assert_eq!(called(&lean, &destination).await, "200 {}");
+        // Whatever the destination did is known to our system, if not yet to our runtime.
+        destination.ended().await;
+        assert_eq!(called(&lean, &destination).await, "200 {}");
+        assert_eq!(destination.counts(), (2, 2), "the request went out once, on a new connection");
     }
 }
 
@@ -120,7 +120,7 @@ async fn a_connection_that_was_closed_a_moment_ago_is_not_written_to() {
     let url = format!("http://{}/", listener.local_addr().unwrap());
     let (close, closing) = std::sync::mpsc::channel::<()>();
     let (closed, is_closed) = std::sync::mpsc::channel::<()>();
-    let far_side = std::thread::spawn(move || {
+    let destination = std::thread::spawn(move || {
         for _ in 0..2 {
             let (mut stream, _) = listener.accept().unwrap();
             assert!(
@@ -139,17 +139,18 @@ async fn a_connection_that_was_closed_a_moment_ago_is_not_written_to() {
         close.send(()).unwrap();
         is_closed.recv().unwrap();
     }
-    far_side.join().unwrap();
+    destination.join().unwrap();
 }
 
 #[tokio::test]
 async fn a_request_that_went_out_on_a_dying_connection_is_unknown_and_not_repeated() {
     for end in [Close, Reset] {
-        let far_side = FarSide::start(&[&[Take, Say(OK), Take, end], &[Take, Say(OK), Wait]]).await;
+        let destination =
+            TestDestination::start(&[&[Take, Say(OK), Take, end], &[Take, Say(OK), Wait]]).await;
         let lean = lean();
-        assert_eq!(called(&lean, &far_side).await, "200 {}");
-        assert_eq!(called(&lean, &far_side).await, "unknown");
-        assert_eq!(far_side.counts(), (1, 2));
+        assert_eq!(called(&lean, &destination).await, "200 {}");
+        assert_eq!(called(&lean, &destination).await, "unknown");
+        assert_eq!(destination.counts(), (1, 2));
     }
 }
 
@@ -179,20 +180,21 @@ async fn half_an_answer_is_unknown_and_half_a_body_leaves_the_status() {
         ("stalls", vec![Take, Say("HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\n{}"), Wait], "200 TooSlow"),
     ];
     for (what, script, want) in cases {
-        let far_side = FarSide::start(&[&script]).await;
-        let (lean, url) = (lean(), format!("http://{}/", far_side.addr));
+        let destination = TestDestination::start(&[&script]).await;
+        let (lean, url) = (lean(), format!("http://{}/", destination.addr));
         let got = called_with(&lean, &url, Method::POST, Bytes::from_static(b"1"), 400).await;
         assert_eq!(got, want, "{what}");
-        assert_eq!((far_side.counts().0, lean.pool.idle_n()), (1, 0), "{what}: neither repeated nor kept");
+        assert_eq!((destination.counts().0, lean.pool.idle_n()), (1, 0), "{what}: neither repeated nor kept");
     }
 }
 
 #[tokio::test]
 async fn an_endless_body_is_read_up_to_its_bound() {
-    let far_side = FarSide::start(&[&[Take, Say("HTTP/1.1 200 OK\r\n\r\n"), SayOften("and more")]]).await;
+    let destination =
+        TestDestination::start(&[&[Take, Say("HTTP/1.1 200 OK\r\n\r\n"), SayOften("and more")]]).await;
     let lean = lean();
-    assert_eq!(called(&lean, &far_side).await, "200 TooLong");
-    far_side.ended().await;
+    assert_eq!(called(&lean, &destination).await, "200 TooLong");
+    destination.ended().await;
 }
 
 #[tokio::test]
@@ -201,13 +203,14 @@ async fn an_answer_before_the_request_was_read_is_its_answer() {
     for end in [Close, Wait] {
         // It is closed with most of the request unread, so the system resets it.
         let is_read = matches!(end, Wait);
-        let far_side = FarSide::start(&[&[TakeHead, Say(full), end], &[Take, Say(OK), Wait]]).await;
-        let (lean, url) = (lean(), format!("http://{}/", far_side.addr));
+        let destination =
+            TestDestination::start(&[&[TakeHead, Say(full), end], &[Take, Say(OK), Wait]]).await;
+        let (lean, url) = (lean(), format!("http://{}/", destination.addr));
         let body = Bytes::from(vec![b'x'; 16 * 1024 * 1024]);
         assert_eq!(called_with(&lean, &url, Method::POST, body, 5_000).await, "413 {}");
-        assert!(is_read || lean.pool.idle_n() == 0, "the far side did not take all of it");
-        assert_eq!(called(&lean, &far_side).await, "200 {}");
-        assert_eq!(far_side.counts().0, 2);
+        assert!(is_read || lean.pool.idle_n() == 0, "the destination did not take all of it");
+        assert_eq!(called(&lean, &destination).await, "200 {}");
+        assert_eq!(destination.counts().0, 2);
     }
 }
 
@@ -223,12 +226,12 @@ async fn answers_without_a_body_leave_the_connection_usable() {
             "302 ",
         ),
     ] {
-        let far_side = FarSide::start(&[&[Take, Say(answer), Take, Say(answer), Wait]]).await;
-        let (lean, url) = (lean(), format!("http://{}/", far_side.addr));
+        let destination = TestDestination::start(&[&[Take, Say(answer), Take, Say(answer), Wait]]).await;
+        let (lean, url) = (lean(), format!("http://{}/", destination.addr));
         for _ in 0..2 {
             assert_eq!(called_with(&lean, &url, method.clone(), Bytes::new(), 5_000).await, want, "{method}");
         }
-        assert_eq!(far_side.counts().0, 1, "{method}");
+        assert_eq!(destination.counts().0, 1, "{method}");
     }
 }
 
@@ -245,27 +248,28 @@ async fn what_cannot_be_connected_to_was_not_sent() {
 #[tokio::test]
 async fn a_name_that_turns_private_between_two_calls_is_not_called() {
     let close = "HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 2\r\n\r\n{}";
-    let far_side = FarSide::start(&[&[Take, Say(close)], &[Take, Say(OK), Take, Say(OK), Wait]]).await;
+    let destination =
+        TestDestination::start(&[&[Take, Say(close)], &[Take, Say(OK), Take, Say(OK), Wait]]).await;
     // The address stands for a public one. Told from the last to the first.
     let (public, private) = (SocketAddr::from(([127, 0, 0, 1], 0)), SocketAddr::from(([127, 0, 0, 2], 0)));
     let told = Arc::new(Mutex::new(vec![private, public, private, public]));
     let allowed = Arc::new(Allowed::new(&["127.0.0.1".to_owned()]));
     let lookup = Lookup::Told(allowed, Arc::clone(&told));
     let lean = Lean::looking_up(lookup, None, Duration::from_secs(2), 4);
-    let url = format!("http://far.test:{}/", far_side.addr.port());
+    let url = format!("http://far.test:{}/", destination.addr.port());
     let call = || called_with(&lean, &url, Method::POST, Bytes::new(), 5_000);
     assert_eq!(call().await, "200 {}");
     assert_eq!(call().await, "private", "looked up anew for the new connection");
     assert_eq!(call().await, "200 {}");
     assert_eq!(call().await, "200 {}", "on the connection to the address that was checked");
     assert_eq!(told.lock().unwrap_or_else(PoisonError::into_inner).len(), 1);
-    assert_eq!(far_side.counts(), (2, 3));
+    assert_eq!(destination.counts(), (2, 3));
 }
 
 #[tokio::test]
 async fn no_more_connections_are_kept_than_configured_and_each_only_for_its_origin() {
     let script: &[Act] = &[Take, Say(OK), Take, Say(OK), Wait];
-    let (one, other) = (FarSide::start(&[script]).await, FarSide::start(&[script]).await);
+    let (one, other) = (TestDestination::start(&[script]).await, TestDestination::start(&[script]).await);
     for (idle_n_max, want) in [(0, 0), (1, 1), (2, 2), (4, 3)] {
         let lean = lean_keeping(idle_n_max);
         tokio::join!(called(&lean, &one), called(&lean, &one), called(&lean, &other));
@@ -273,8 +277,8 @@ async fn no_more_connections_are_kept_than_configured_and_each_only_for_its_orig
     }
     let lean = lean_keeping(2);
     let before_n = one.counts().0;
-    for far_side in [&one, &other, &one, &other] {
-        assert_eq!(called(&lean, far_side).await, "200 {}");
+    for destination in [&one, &other, &one, &other] {
+        assert_eq!(called(&lean, destination).await, "200 {}");
     }
     assert_eq!(one.counts().0 - before_n, 1);
 }
@@ -282,22 +286,22 @@ async fn no_more_connections_are_kept_than_configured_and_each_only_for_its_orig
 #[tokio::test]
 async fn a_connection_is_closed_when_it_has_been_idle_for_long_enough() {
     let soon = "HTTP/1.1 200 OK\r\nkeep-alive: timeout=2\r\ncontent-length: 2\r\n\r\n{}";
-    let far_side = FarSide::start(&[&[Take, Say(soon), Wait]]).await;
+    let destination = TestDestination::start(&[&[Take, Say(soon), Wait]]).await;
     let lean = lean();
-    assert_eq!(called(&lean, &far_side).await, "200 {}");
+    assert_eq!(called(&lean, &destination).await, "200 {}");
     assert_eq!(lean.pool.idle_n(), 1);
-    far_side.ended().await;
+    destination.ended().await;
     assert_eq!(lean.pool.idle_n(), 0);
-    assert_eq!(called(&lean, &far_side).await, "200 {}", "and kept again");
+    assert_eq!(called(&lean, &destination).await, "200 {}", "and kept again");
     assert_eq!(lean.pool.idle_n(), 1);
 }
 
 #[tokio::test]
 async fn a_call_that_is_cut_off_closes_its_connection() {
-    let far_side = FarSide::start(&[&[Take, Wait]]).await;
+    let destination = TestDestination::start(&[&[Take, Wait]]).await;
     let lean = lean();
-    let cut = timeout(Duration::from_millis(200), called(&lean, &far_side)).await;
+    let cut = timeout(Duration::from_millis(200), called(&lean, &destination)).await;
     assert!(cut.is_err());
-    far_side.ended().await;
-    assert_eq!((far_side.counts(), lean.pool.idle_n()), ((1, 1), 0));
+    destination.ended().await;
+    assert_eq!((destination.counts(), lean.pool.idle_n()), ((1, 1), 0));
 }

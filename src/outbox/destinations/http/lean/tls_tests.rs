@@ -1,4 +1,4 @@
-//! The lean client over TLS: whom it believes, and that what is below HTTP does not hide what the far side does.
+//! The lean client over TLS: whom it believes, and that what is below HTTP does not hide what the destination does.
 
 use http::{HeaderMap, Method};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
@@ -10,8 +10,8 @@ use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 
-use super::far_side_of_tests::Act::{Close, Say, Take, Wait};
-use super::far_side_of_tests::{Act, FarSide};
+use super::test_destination::Act::{Close, Say, Take, Wait};
+use super::test_destination::{Act, TestDestination};
 use super::*;
 use crate::config::{DestinationConfig, Secret, UnknownPolicy};
 use crate::outbox::destinations::http::address::Address;
@@ -20,12 +20,12 @@ use crate::outbox::policy::tests::config;
 
 const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}";
 
-/// A far side with TLS in front of it. Runs until dropped.
+/// A destination with TLS in front of it. Runs until dropped.
 struct Front {
     url: String,
     ca_pem: String,
-    far_side: FarSide,
-    /// A connection of the far side was closed, and whoever called has been told.
+    destination: TestDestination,
+    /// A connection of the destination was closed, and whoever called has been told.
     closed: Arc<Notify>,
     _running: JoinSet<()>,
 }
@@ -49,8 +49,8 @@ impl Front {
         server.alpn_protocols = protocols.iter().map(|name| name.as_bytes().to_vec()).collect();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("https://localhost:{}/", listener.local_addr().unwrap().port());
-        let (far_side, closed) = (FarSide::start(scripts).await, Arc::<Notify>::default());
-        let (behind, tell) = (far_side.addr, Arc::clone(&closed));
+        let (destination, closed) = (TestDestination::start(scripts).await, Arc::<Notify>::default());
+        let (behind, tell) = (destination.addr, Arc::clone(&closed));
         let (acceptor, mut running) = (TlsAcceptor::from(Arc::new(server)), JoinSet::new());
         running.spawn(async move {
             let mut connections = JoinSet::new();
@@ -71,7 +71,7 @@ impl Front {
                 });
             }
         });
-        Self { url, ca_pem: ca.pem(), far_side, closed, _running: running }
+        Self { url, ca_pem: ca.pem(), destination, closed, _running: running }
     }
 
     fn lean(&self, ca_pem: &str) -> Lean {
@@ -106,17 +106,17 @@ async fn a_kept_connection_is_used_again_and_one_that_was_closed_is_not() {
     for _ in 0..2 {
         assert_eq!(front.called(&lean).await, Ok(200));
     }
-    assert_eq!(front.far_side.counts(), (1, 2), "whatever TLS itself had to say meanwhile");
+    assert_eq!(front.destination.counts(), (1, 2), "whatever TLS itself had to say meanwhile");
     front.closed.notified().await;
     assert_eq!(front.called(&lean).await, Ok(200));
-    assert_eq!(front.far_side.counts(), (2, 3));
+    assert_eq!(front.destination.counts(), (2, 3));
 }
 
 #[tokio::test]
-async fn a_far_side_that_would_rather_have_http_2_is_told_nothing() {
+async fn a_destination_that_would_rather_have_http_2_is_told_nothing() {
     let front = Front::start(&["h2", "http/1.1"], &[&[Wait]]).await;
     assert_eq!(front.called(&front.lean(&front.ca_pem)).await, Err("http2"));
-    assert_eq!(front.far_side.counts().1, 0);
+    assert_eq!(front.destination.counts().1, 0);
 }
 
 #[tokio::test]
@@ -126,5 +126,5 @@ async fn a_certificate_that_is_not_believed_or_of_another_name_leaves_the_call_u
     assert_eq!(front.called(&front.lean(&other.ca_pem)).await, Err("not sent"));
     let by_address = Front { url: front.url.replace("localhost", "127.0.0.1"), ..front };
     assert_eq!(by_address.called(&by_address.lean(&by_address.ca_pem)).await, Err("not sent"));
-    assert_eq!(by_address.far_side.counts(), (0, 0));
+    assert_eq!(by_address.destination.counts(), (0, 0));
 }

@@ -1,5 +1,5 @@
 //! The socket below a connection. It knows whether any byte of the current request has left, and looks once more
-//! whether the far side is still there before one does.
+//! whether the destination is still there before one does.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -29,7 +29,7 @@ impl Seen {
         self.is_look.store(true, Ordering::Relaxed);
     }
 
-    /// Whether the far side may have any byte of the request.
+    /// Whether the destination may have any byte of the request.
     pub(super) fn is_sent(&self) -> bool {
         self.is_sent.load(Ordering::Relaxed)
     }
@@ -65,7 +65,7 @@ impl AsyncRead for Wire {
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         if self.seen.is_look.swap(false, Ordering::Relaxed) {
-            // Of the system itself: the runtime may not have been told yet that the far side has closed it.
+            // Of the system itself: the runtime may not have been told yet that the destination has closed it.
             let look = buf.initialize_unfilled_to(LOOK_BYTES.min(buf.remaining()));
             match rustix::io::read(&self.tcp, look) {
                 Ok(read_n) => {

@@ -14,7 +14,7 @@ use tracing::{info, warn};
 use uuid::Uuid;
 
 use super::diagnose::{Diagnosis, diagnose};
-use crate::admit::Entry;
+use crate::admit::ProviderEntry;
 use crate::logging::Lines;
 use crate::store::{Rejection, SecretUse, Store, Taught};
 use crate::types::{Name, UnixMs};
@@ -35,8 +35,8 @@ const WRITE_EVERY: Duration = Duration::from_secs(1);
 
 /// Takes notes. Cloning shares them.
 #[derive(Clone)]
-pub(crate) struct Evidence {
-    entries: Arc<BTreeMap<Name, Arc<Entry>>>,
+pub(crate) struct RequestNotes {
+    entries: Arc<BTreeMap<Name, Arc<ProviderEntry>>>,
     notes: Arc<Mutex<BTreeMap<Name, Vec<Rejection>>>>,
     taught: Arc<Mutex<BTreeMap<Name, Taught>>>,
     uses: Arc<Uses>,
@@ -70,10 +70,10 @@ pub(crate) fn fingerprint(installation_id: &Uuid, provider: &Name, secret: &str)
     text
 }
 
-impl Evidence {
+impl RequestNotes {
     /// Nothing noted yet. `lines` decides which lines about requests are written, here and elsewhere.
     pub(crate) fn new(
-        entries: Arc<BTreeMap<Name, Arc<Entry>>>,
+        entries: Arc<BTreeMap<Name, Arc<ProviderEntry>>>,
         installation_id: &Uuid,
         lines: Arc<Lines>,
     ) -> Self {
@@ -107,10 +107,10 @@ impl Evidence {
     }
 
     /// A request was not believed: looks into it, if there is time, and notes it. Gives back why.
-    pub(super) fn refused(&self, entry: &Entry, unbelieved: &Unbelieved) -> Diagnosis {
+    pub(super) fn refused(&self, entry: &ProviderEntry, unbelieved: &Unbelieved) -> Diagnosis {
         let Unbelieved { why, request } = unbelieved;
         let provider = &entry.provider;
-        let is_same_kind = |other: &&Arc<Entry>| {
+        let is_same_kind = |other: &&Arc<ProviderEntry>| {
             other.provider.name() != provider.name() && other.provider.spec().kind == provider.spec().kind
         };
         let diagnosis = if self.may_diagnose(provider.name(), request.received_at_ms) {
@@ -132,7 +132,7 @@ impl Evidence {
     }
 
     /// Leaves a note, if the provider's share is not used up.
-    fn note(&self, entry: &Entry, request: &RawRequest, step: &str, diagnosis: &Diagnosis) -> bool {
+    fn note(&self, entry: &ProviderEntry, request: &RawRequest, step: &str, diagnosis: &Diagnosis) -> bool {
         let notes = || self.notes.lock().unwrap_or_else(PoisonError::into_inner);
         let name = entry.provider.name();
         let is_full = |noted: &Vec<Rejection>| noted.len() >= NOTES_N_MAX;
@@ -210,7 +210,7 @@ impl Evidence {
     }
 }
 
-fn rejection(entry: &Entry, request: &RawRequest, step: &str, diagnosis: &Diagnosis) -> Rejection {
+fn rejection(entry: &ProviderEntry, request: &RawRequest, step: &str, diagnosis: &Diagnosis) -> Rejection {
     let detail = diagnosis.detail.chars().filter(|c| !c.is_control()).take(DETAIL_CHARS_MAX).collect();
     Rejection {
         rejection_id: Uuid::now_v7().to_string(),

@@ -1,4 +1,4 @@
-//! A far side that does with each connection what a script says, byte by byte.
+//! A destination that does with each connection what a script says, byte by byte.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use tokio::time::timeout;
 /// How long a test waits for what must come.
 const BOUND: Duration = Duration::from_secs(20);
 
-/// What a far side does with a connection, one after the other. At the end it is closed.
+/// What a destination does with a connection, one after the other. At the end it is closed.
 #[derive(Clone)]
 pub(super) enum Act {
     /// Takes one request.
@@ -35,18 +35,18 @@ pub(super) enum Act {
 struct Counts {
     connections_n: AtomicUsize,
     requests_n: AtomicUsize,
-    /// Connections that the far side is done with.
+    /// Connections that the destination is done with.
     ended: Notify,
 }
 
 /// Runs until dropped. The first connection goes by the first script and so on; the last one is for all others.
-pub(super) struct FarSide {
+pub(super) struct TestDestination {
     pub(super) addr: SocketAddr,
     counts: Arc<Counts>,
     _running: JoinSet<()>,
 }
 
-impl FarSide {
+impl TestDestination {
     pub(super) async fn start(scripts: &[&[Act]]) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let (addr, counts) = (listener.local_addr().unwrap(), Arc::<Counts>::default());
@@ -73,7 +73,9 @@ impl FarSide {
 
     /// Waits until it is done with a connection.
     pub(super) async fn ended(&self) {
-        timeout(BOUND, self.counts.ended.notified()).await.expect("the far side is done with a connection");
+        timeout(BOUND, self.counts.ended.notified())
+            .await
+            .expect("the destination is done with a connection");
     }
 }
 

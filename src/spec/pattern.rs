@@ -5,12 +5,12 @@ use serde::Deserialize;
 /// What is signed, or answered, with its places.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
-pub struct Template {
+pub struct Pattern {
     text: String,
     pieces: Vec<Piece>,
 }
 
-/// One part of a [`Template`].
+/// One part of a [`Pattern`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Piece {
     /// As it is.
@@ -41,7 +41,7 @@ pub enum Piece {
     Mac,
 }
 
-impl Template {
+impl Pattern {
     /// As it is written in the spec.
     pub fn as_str(&self) -> &str {
         &self.text
@@ -63,13 +63,13 @@ impl Template {
     }
 }
 
-impl Default for Template {
+impl Default for Pattern {
     fn default() -> Self {
         Self { text: "{body}".to_owned(), pieces: vec![Piece::Body] }
     }
 }
 
-impl TryFrom<String> for Template {
+impl TryFrom<String> for Pattern {
     type Error = String;
 
     fn try_from(text: String) -> Result<Self, String> {
@@ -121,7 +121,7 @@ mod tests {
 
     #[test]
     fn a_template_is_taken_apart_once_and_unknown_places_are_refused() {
-        let template = Template::try_from("v0:{timestamp}:{header:X-Id}{json:/a}".to_owned()).expect("good");
+        let template = Pattern::try_from("v0:{timestamp}:{header:X-Id}{json:/a}".to_owned()).expect("good");
         let want = [
             Piece::Literal("v0:".to_owned()),
             Piece::Timestamp,
@@ -131,7 +131,7 @@ mod tests {
         ];
         assert_eq!(template.pieces(), want);
         for bad in ["{nothing}", "{json:a}", "{body", "{}"] {
-            assert!(Template::try_from(bad.to_owned()).is_err(), "{bad}");
+            assert!(Pattern::try_from(bad.to_owned()).is_err(), "{bad}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! In-memory hand-over: messages that this node's own sender has free slots for are born leased to it, and reach it
+//! In-memory hand-over: messages that this node's own sender has free slots for are written as leased to it, and reach it
 //! right after the commit, without a question to the database.
 //!
 //! A slot is taken before the commit and given back by dropping it, so whatever goes wrong in between, nothing is
@@ -6,63 +6,67 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::Admission;
+use super::AdmitContext;
 use super::failures::is_failure;
-use crate::store::{self, BornLease, EventUpdate, LeasedMessage, NewMessage, StoreError, Writes};
+use crate::store::{self, EventUpdate, InitialLease, LeasedMessage, NewMessage, StoreError, Writes};
 use crate::types::{IncomingEvent, MessageId};
 
 /// What hands a message that was committed to the sender whose slot was taken; dropping it frees the slot.
 pub(crate) type Start = Box<dyn FnOnce(LeasedMessage) + Send>;
 
 /// Asks the sender for a slot at a destination: the lease a message is to be born with, and what starts it.
-pub(crate) type TakeSlot = Box<dyn Fn(&str) -> Option<(BornLease, Start)> + Send + Sync>;
+pub(crate) type TakeSlot = Box<dyn Fn(&str) -> Option<(InitialLease, Start)> + Send + Sync>;
 
 /// The slots taken for messages that are not yet committed.
 #[derive(Default)]
-pub(super) struct InHand(Vec<(MessageId, Start)>);
+pub(super) struct Reserved(Vec<(MessageId, Start)>);
 
 /// Messages that are there with the commit, and what is to be done about them after it.
 #[derive(Default)]
-pub(super) struct Wrote {
+pub(super) struct Written {
     pub(super) messages: Vec<NewMessage>,
-    pub(super) in_hand: InHand,
+    pub(super) reserved: Reserved,
     pub(super) paused: HashSet<String>,
     /// Events whose dispatch failed.
     pub(super) failed: Vec<EventUpdate>,
 }
 
-impl Admission {
+impl AdmitContext {
     /// Takes a slot for each message that there is one for, and writes its lease into the message. Those in a
     /// lane wait for their turn in the database.
-    pub(super) fn take_slots(&self, messages: &mut [NewMessage]) -> InHand {
+    pub(super) fn take_slots(&self, messages: &mut [NewMessage]) -> Reserved {
         let one = |message: &mut NewMessage| {
             let (lease, start) = message.lane.is_none().then(|| (self.take_slot)(&message.destination))??;
             message.lease = Some(lease);
             Some((message.message_id, start))
         };
-        InHand(messages.iter_mut().filter_map(one).collect())
+        Reserved(messages.iter_mut().filter_map(one).collect())
     }
 
     /// Writes what was planned in an open transaction. With `has_slots`, what there are slots for is written as leased,
     /// and must be handed over after the commit.
     pub(super) async fn write(
         &self,
-        tx: &mut store::Admission,
+        tx: &mut store::AdmissionTx,
         mut writes: Writes,
         has_slots: bool,
-    ) -> Result<Wrote, StoreError> {
-        let in_hand = if has_slots { self.take_slots(&mut writes.messages) } else { InHand::default() };
+    ) -> Result<Written, StoreError> {
+        let reserved = if has_slots { self.take_slots(&mut writes.messages) } else { Reserved::default() };
         let paused = tx.write(&writes).await?;
         let failed = writes.updates.into_iter().filter(is_failure).collect();
-        Ok(Wrote { messages: writes.messages, in_hand, paused, failed })
+        Ok(Written { messages: writes.messages, reserved, paused, failed })
     }
 
     /// After the commit: starts what has a slot, wakes the sender for the rest, and tells what failed. `event_of` finds
     /// an event of the batch by its number.
-    pub(super) fn hand_over<'a>(&self, wrote: Wrote, event_of: impl Fn(i64) -> Option<&'a IncomingEvent>) {
-        let Wrote { messages, in_hand, paused, failed } = wrote;
+    pub(super) fn hand_over<'a>(
+        &self,
+        written: Written,
+        event_of: impl Fn(i64) -> Option<&'a IncomingEvent>,
+    ) {
+        let Written { messages, reserved, paused, failed } = written;
         self.tell_failed(&failed);
-        let mut starts: HashMap<MessageId, Start> = in_hand.0.into_iter().collect();
+        let mut starts: HashMap<MessageId, Start> = reserved.0.into_iter().collect();
         // Not by counts: slots may have been taken for messages of events that were not new.
         let is_any_left = messages.iter().any(|message| !starts.contains_key(&message.message_id));
         for message in &messages {

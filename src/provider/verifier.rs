@@ -11,13 +11,13 @@ use crate::verify::{KeyError, Keys, Unverified};
 
 /// Keys for the kind's signature, and for its alternative.
 #[derive(Clone)]
-pub(super) struct Ready {
+pub(super) struct Verifier {
     pub(super) keys: Keys,
     pub(super) alternative: Option<Keys>,
     pub(super) unverified: Unverified,
 }
 
-impl Ready {
+impl Verifier {
     pub(super) fn new(
         spec: &Spec,
         secrets: &[Secret],
@@ -42,20 +42,20 @@ impl Ready {
 
 /// What `[providers.NAME]` says of events; nothing where no operator was asked.
 #[derive(Clone, Default)]
-pub(super) struct Chosen {
+pub(super) struct ActiveOptions {
     /// What becomes of other content under an event's key; the kind's own where it is absent.
     pub(super) on_conflict: Option<OnConflict>,
     /// The types that its sender was told to send, as patterns; any where it is empty.
     pub(super) types: Vec<String>,
 }
 
-impl Chosen {
+impl ActiveOptions {
     /// What the operator wrote, or which of its types are no patterns.
     pub(super) fn of(config: &ProviderConfig) -> Result<Self, Vec<String>> {
         let parsed = config.types.iter().map(|text| TypePattern::parse(text));
         let mistakes: Vec<String> = parsed.filter_map(Result::err).collect();
-        let chosen = Self { on_conflict: config.on_conflict, types: config.types.clone() };
-        if mistakes.is_empty() { Ok(chosen) } else { Err(mistakes) }
+        let options = Self { on_conflict: config.on_conflict, types: config.types.clone() };
+        if mistakes.is_empty() { Ok(options) } else { Err(mistakes) }
     }
 }
 
@@ -83,11 +83,12 @@ impl ActiveProvider {
         }
         let spec = Arc::make_mut(&mut self.spec);
         bounded(&mut spec.signature, age);
-        self.ready.keys = self.ready.keys.with_tolerance_s(spec.signature.tolerances_s());
+        self.verifier.keys = self.verifier.keys.with_tolerance_s(spec.signature.tolerances_s());
         if let Some(other) = &mut spec.alternative {
             bounded(other, age);
             let tolerance_s = other.tolerances_s();
-            self.ready.alternative = self.ready.alternative.map(|keys| keys.with_tolerance_s(tolerance_s));
+            self.verifier.alternative =
+                self.verifier.alternative.map(|keys| keys.with_tolerance_s(tolerance_s));
         }
         self
     }

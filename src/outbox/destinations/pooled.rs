@@ -1,4 +1,4 @@
-//! What every far side that is not HTTP has in common: one connection, made when it is first needed, kept while
+//! What every destination that is not HTTP has in common: one connection, made when it is first needed, kept while
 //! it works and made anew after it did not; and one time limit for everything.
 //!
 //! What fails before anything was handed to the connection was surely not sent. Later, silence is unknown.
@@ -14,18 +14,18 @@ use crate::config::{DestinationConfig, UnknownPolicy};
 use crate::outbox::policy::Answer;
 use crate::store::LeasedMessage;
 
-/// How long a connection may idle that does not tell when it was closed. Far sides and what is between drop them
+/// How long a connection may idle that does not tell when it was closed. Destinations and what is between drop them
 /// after a while, and then the next message's outcome would be unknown.
 const IDLE: Duration = Duration::from_secs(4);
 /// Longest words kept of an error, in characters.
 const WHY_CHARS_MAX: usize = 300;
 
 /// How one protocol connects and publishes. Neither tries anything twice.
-pub(super) trait FarSide: Send + Sync {
+pub(super) trait PooledClient: Send + Sync {
     /// Clones share what is behind it.
     type Connection: Clone + Send + Sync;
 
-    /// Whether [`FarSide::is_alive`] tells that the far side closed an idle connection. Where it does not, that is
+    /// Whether [`PooledClient::is_alive`] tells that the destination closed an idle connection. Where it does not, that is
     /// found out by writing to it, and then nobody knows what became of the message.
     const KNOWS_ITS_END: bool;
 
@@ -35,7 +35,7 @@ pub(super) trait FarSide: Send + Sync {
     /// Whether it is worth trying.
     fn is_alive(connection: &Self::Connection) -> bool;
 
-    /// Publishes and waits for the far side's word. Whoever calls stops waiting at the deadline and takes that for
+    /// Publishes and waits for the destination's word. Whoever calls stops waiting at the deadline and takes that for
     /// unknown.
     fn publish(
         &self,
@@ -45,9 +45,9 @@ pub(super) trait FarSide: Send + Sync {
     ) -> impl Future<Output = Answer> + Send;
 }
 
-/// One far side and the connection to it.
-struct Line<F: FarSide> {
-    far_side: F,
+/// One destination and the connection to it.
+struct PooledConnection<F: PooledClient> {
+    destination: F,
     timeout: Duration,
     /// A connection that nobody used for longer is made anew.
     idle_max: Duration,
@@ -64,7 +64,7 @@ struct Numbered<C> {
     used_at: Instant,
 }
 
-impl<F: FarSide> Line<F> {
+impl<F: PooledClient> PooledConnection<F> {
     fn current(&self) -> MutexGuard<'_, Option<Numbered<F::Connection>>> {
         self.current.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -87,7 +87,7 @@ impl<F: FarSide> Line<F> {
         if let Some(living) = self.living() {
             return Ok(living);
         }
-        let connection = self.far_side.connect().await?;
+        let connection = self.destination.connect().await?;
         let mut current = self.current();
         let n = current.as_ref().map_or(0, |old| old.n.wrapping_add(1));
         let new = Numbered { n, connection, used_at: Instant::now() };
@@ -110,7 +110,7 @@ impl<F: FarSide> Line<F> {
             Err(_) => return Answer::NotSent { why: format!("no connection within {} ms", ms / 2) },
         };
         let deadline = start + self.timeout;
-        let publishing = self.far_side.publish(&current.connection, message, deadline);
+        let publishing = self.destination.publish(&current.connection, message, deadline);
         let answer = timeout_at(deadline, publishing)
             .await
             .unwrap_or_else(|_| Answer::Unknown { why: format!("no answer within {ms} ms") });
@@ -121,22 +121,22 @@ impl<F: FarSide> Line<F> {
     }
 }
 
-impl<F: FarSide> Broker for Line<F> {
+impl<F: PooledClient> Broker for PooledConnection<F> {
     fn send<'a>(&'a self, message: &'a LeasedMessage) -> Pin<Box<dyn Future<Output = Answer> + Send + 'a>> {
         Box::pin(self.send_once(message))
     }
 }
 
-/// A broker out of a far side that is right.
-pub(super) fn line<F: FarSide + 'static>(
-    far_side: Result<F, String>,
+/// A broker out of a destination that is right.
+pub(super) fn line<F: PooledClient + 'static>(
+    destination: Result<F, String>,
     timeout: Duration,
     config: &DestinationConfig,
 ) -> Result<Box<dyn Broker>, String> {
     // As with HTTP: where a person would have to decide, no message is trusted to a connection that idled.
     let idle_max = if config.unknown == UnknownPolicy::Hold { Duration::ZERO } else { IDLE };
     let (current, connecting) = (Mutex::default(), tokio::sync::Mutex::default());
-    Ok(Box::new(Line { far_side: far_side?, timeout, idle_max, current, connecting }))
+    Ok(Box::new(PooledConnection { destination: destination?, timeout, idle_max, current, connecting }))
 }
 
 /// What a library says, in one line that is not too long.

@@ -1,4 +1,4 @@
-//! The far side, in this process, and calls made to it without an outbox.
+//! The destination, in this process, and calls made to it without an outbox.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

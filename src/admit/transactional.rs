@@ -19,9 +19,9 @@ use tracing::error;
 
 use super::failures::{contained, panic_told};
 use super::fair::Fair;
-use super::in_hand::Wrote;
+use super::handover::Written;
 use super::plan::{self, Dispatched, Fate};
-use super::{Admission, AdmitError, Admitted, Entry, Submission};
+use super::{AdmitContext, AdmitError, Admitted, ProviderEntry, Submission};
 use crate::config::OnHandlerError;
 use crate::handler::{Handled, HandlerError, Handlers, RawEvent, panic_text};
 use crate::store::{self, Candidate, Latched, StoreError, Writes};
@@ -33,16 +33,16 @@ const CONCURRENT_N: usize = 4;
 const REPEATS_N_MAX: u32 = 3;
 
 /// Admits requests whose events have transactional handlers.
-pub(crate) struct OwnAdmission {
-    admission: Arc<Admission>,
+pub(crate) struct TransactionalAdmission {
+    admission: Arc<AdmitContext>,
     waiting: mpsc::Receiver<Submission>,
     /// Most requests that wait here in their providers' lines; more wait in the queue.
     lines_n_max: usize,
 }
 
-impl OwnAdmission {
+impl TransactionalAdmission {
     pub(super) fn new(
-        admission: Arc<Admission>,
+        admission: Arc<AdmitContext>,
         waiting: mpsc::Receiver<Submission>,
         lines_n_max: usize,
     ) -> Self {
@@ -85,14 +85,14 @@ fn note_end(ended: Result<(), JoinError>) {
 }
 
 /// How one pass ended without a commit.
-enum Setback {
+enum AttemptError {
     /// The handlers of these events failed; they are kept, without what the handlers did.
     Handlers(HashMap<usize, HandlerError>),
     Rejected(String),
     Store(StoreError),
 }
 
-impl From<StoreError> for Setback {
+impl From<StoreError> for AttemptError {
     fn from(error: StoreError) -> Self {
         Self::Store(error)
     }
@@ -100,7 +100,7 @@ impl From<StoreError> for Setback {
 
 /// One request on its way.
 struct Own<'a> {
-    entry: &'a Entry,
+    entry: &'a ProviderEntry,
     events: &'a [Arc<IncomingEvent>],
     /// Their numbers.
     numbers: Vec<i64>,
@@ -117,15 +117,15 @@ struct Own<'a> {
 
 impl Own<'_> {
     /// Every event that has not failed yet, when the time is up: those that ran would have to run again.
-    fn out_of_time(&self, limit: Duration) -> Setback {
+    fn out_of_time(&self, limit: Duration) -> AttemptError {
         let late =
             || HandlerError::Retry(anyhow::anyhow!("handlers of its request took longer than {limit:?}"));
         let others = (0..self.events.len()).filter(|n| !self.failed.contains_key(n));
-        Setback::Handlers(others.map(|n| (n, late())).collect())
+        AttemptError::Handlers(others.map(|n| (n, late())).collect())
     }
 }
 
-impl Admission {
+impl AdmitContext {
     async fn admit_own(&self, submission: Submission) {
         let _turn = self.turn().await;
         if submission.is_given_up() {
@@ -149,12 +149,12 @@ impl Admission {
         let result = loop {
             match self.own_pass(&mut own).await {
                 Ok(admitted) => break Ok(admitted),
-                Err(Setback::Handlers(more)) => own.failed.extend(more),
-                Err(Setback::Rejected(why)) => break Err(AdmitError::Rejected(why)),
-                Err(Setback::Store(StoreError::Conflict { .. })) if repeats_n < REPEATS_N_MAX => {
+                Err(AttemptError::Handlers(more)) => own.failed.extend(more),
+                Err(AttemptError::Rejected(why)) => break Err(AdmitError::Rejected(why)),
+                Err(AttemptError::Store(StoreError::Conflict { .. })) if repeats_n < REPEATS_N_MAX => {
                     repeats_n += 1;
                 }
-                Err(Setback::Store(failure)) => {
+                Err(AttemptError::Store(failure)) => {
                     error!(error = %failure, "could not commit; the sender was told to try again");
                     break Err(AdmitError::Unavailable(failure.to_string()));
                 }
@@ -163,13 +163,13 @@ impl Admission {
         submission.settle(result);
     }
 
-    async fn own_pass(&self, own: &mut Own<'_>) -> Result<Admitted, Setback> {
+    async fn own_pass(&self, own: &mut Own<'_>) -> Result<Admitted, AttemptError> {
         let mut tx = self.store.admission_begin().await?;
         own.ran.clear();
         match self.own_rows(&mut tx, own).await {
-            Ok((admitted, wrote)) => match tx.commit().await {
+            Ok((admitted, written)) => match tx.commit().await {
                 Ok(()) => {
-                    self.hand_over(wrote, |event_seq| {
+                    self.hand_over(written, |event_seq| {
                         let position = own.numbers.binary_search(&event_seq).ok()?;
                         own.events.get(position).map(Arc::as_ref)
                     });
@@ -183,7 +183,7 @@ impl Admission {
             Err(setback) => {
                 drop(tx.rollback().await);
                 match setback {
-                    Setback::Store(failure) => Err(blame_handlers(failure, &own.ran)),
+                    AttemptError::Store(failure) => Err(blame_handlers(failure, &own.ran)),
                     other => Err(other),
                 }
             }
@@ -192,9 +192,9 @@ impl Admission {
 
     async fn own_rows(
         &self,
-        tx: &mut store::Admission,
+        tx: &mut store::AdmissionTx,
         own: &mut Own<'_>,
-    ) -> Result<(Admitted, Wrote), Setback> {
+    ) -> Result<(Admitted, Written), AttemptError> {
         let (entry, events) = (own.entry, own.events);
         let of = |(event, event_seq): (&Arc<IncomingEvent>, &i64)| plan::candidate(entry, event, *event_seq);
         let candidates: Vec<Candidate> = events.iter().zip(&own.numbers).map(of).collect();
@@ -219,7 +219,7 @@ impl Admission {
             let dispatched = Dispatched::first(event, event_seq);
             if let Some(error) = own.failed.get(&n) {
                 if entry.on_handler_error == OnHandlerError::Reject {
-                    return Err(Setback::Rejected(error.to_string()));
+                    return Err(AttemptError::Rejected(error.to_string()));
                 }
                 writes.updates.push(self.failed_update(entry, &dispatched, error));
             } else {
@@ -234,7 +234,7 @@ impl Admission {
     /// its row, and a handler committed that, although nothing of what was to follow was there yet.
     async fn committed_by_handler(
         &self,
-        tx: &mut store::Admission,
+        tx: &mut store::AdmissionTx,
         own: &Own<'_>,
         (n, event): (usize, &IncomingEvent),
         latched: &Latched,
@@ -264,11 +264,11 @@ impl Admission {
     /// What the handlers of one event answered, if they did not fail.
     async fn own_handled(
         &self,
-        tx: &mut store::Admission,
+        tx: &mut store::AdmissionTx,
         own: &mut Own<'_>,
         (n, event): (usize, &IncomingEvent),
         is_stale: bool,
-    ) -> Result<Handled, Setback> {
+    ) -> Result<Handled, AttemptError> {
         if own.left.is_zero() {
             return Err(own.out_of_time(self.handler_timeout));
         }
@@ -282,11 +282,11 @@ impl Admission {
         if is_broken(&handled) {
             own.ended = Some(own.ran.clone());
         } else if let Some(why) = plan::rejection(own.entry, &handled) {
-            return Err(Setback::Rejected(why));
+            return Err(AttemptError::Rejected(why));
         }
         match handled {
             Err(error) if !matches!(error, HandlerError::Ignore(_)) => {
-                Err(Setback::Handlers(HashMap::from([(n, error)])))
+                Err(AttemptError::Handlers(HashMap::from([(n, error)])))
             }
             handled => Ok(handled),
         }
@@ -295,7 +295,7 @@ impl Admission {
     /// The row of an event whose handler failed, whatever the handler had done rolled back.
     pub(super) fn failed_update(
         &self,
-        entry: &Entry,
+        entry: &ProviderEntry,
         event: &Dispatched<'_>,
         error: &HandlerError,
     ) -> store::EventUpdate {
@@ -360,14 +360,14 @@ pub(super) async fn handled_in_tx(
 
 /// A statement refused after handlers ran is theirs: they may have swallowed an error that aborted the
 /// transaction, or left a deferred constraint broken.
-fn blame_handlers(failure: StoreError, ran: &[usize]) -> Setback {
+fn blame_handlers(failure: StoreError, ran: &[usize]) -> AttemptError {
     match failure {
         StoreError::Query { source, .. } if !ran.is_empty() => {
             let of = |n: &usize| {
                 (*n, HandlerError::Retry(anyhow::anyhow!("handler left its transaction broken: {source}")))
             };
-            Setback::Handlers(ran.iter().map(of).collect())
+            AttemptError::Handlers(ran.iter().map(of).collect())
         }
-        failure => Setback::Store(failure),
+        failure => AttemptError::Store(failure),
     }
 }
