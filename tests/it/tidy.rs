@@ -1,7 +1,10 @@
 //! The house rules that no lint knows: layers, sizes, words that belong in one place, lists that must agree.
 //! Every rule says what to do about it.
 
+mod arrows;
+mod doors;
 mod store;
+mod words;
 
 use std::collections::BTreeSet;
 use std::fs;
