@@ -34,6 +34,8 @@ pub mod handler;
 mod http;
 mod json;
 mod kinds;
+#[doc(hidden)]
+pub mod load;
 mod logging;
 mod net;
 pub mod outbox;

@@ -27,7 +27,7 @@ use clap::{Parser, Subcommand};
 
 use crate::plain;
 use crate::provider::Provider;
-use crate::setup::{Kinds, kinds, load, load_for_tools, loaded, unusable};
+use crate::load::{Kinds, Settings, kinds, load, load_for_tools, loaded, unusable};
 
 /// A webhook receiver that a team can trust with money.
 #[derive(Parser)]

@@ -41,7 +41,7 @@ impl fmt::Display for ConfigProblem {
 }
 
 /// `text` without control characters and cut to what fits a line.
-pub(super) fn shown(text: &str) -> String {
+pub(crate) fn shown(text: &str) -> String {
     let mut shown: String =
         text.chars().take(SHOWN_CHARS_MAX).map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect();
     if text.chars().nth(SHOWN_CHARS_MAX).is_some() {

@@ -10,7 +10,7 @@ mod handshake;
 mod hosts;
 mod identity;
 mod layout;
-mod mistakes;
+mod parse;
 mod pattern;
 mod resend;
 mod setting;
@@ -25,7 +25,7 @@ pub use handshake::{HandshakeSpec, MacSpec, TokenSpec};
 pub use hosts::is_host_of;
 pub use identity::{Identity, IdentitySpec};
 pub use layout::{Layout, Slot};
-pub use mistakes::Mistake;
+pub use parse::Mistake;
 pub use pattern::{Pattern, Piece};
 pub use resend::Resend;
 pub use setting::{DevKey, SettingForm, SettingSpec};
@@ -137,6 +137,21 @@ impl Spec {
     /// Whether the signature covers a time, so that an old request stops being believed.
     pub fn has_signed_time(&self) -> bool {
         self.signature.tolerance_s.is_some()
+    }
+
+    /// True when every signature covers a time whose age is bounded; else a recorded request can be sent again for ever.
+    pub fn bounds_signed_time(&self) -> bool {
+        self.has_signed_time() && !self.signature.time_optional
+    }
+
+    /// How old a signed time may be by the kind's own rule, be it in one of two schemes. Seconds.
+    pub fn tolerance_s(&self) -> Option<u32> {
+        self.signatures().find_map(|one| one.tolerance_s)
+    }
+
+    /// True when it signs a time whose age nobody bounds.
+    pub fn is_age_unchecked(&self) -> bool {
+        self.signatures().any(|one| one.age_unchecked)
     }
 
     /// The kind's signature, and its alternative where it has one.

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 const LINES_N_MAX: usize = 400;
 
 /// Who may import whom: a module imports only from lower ranks. Modules of one rank do not know each other.
-const RANKS: [(&str, u8); 32] = [
+const RANKS: [(&str, u8); 33] = [
     ("types", 0),
     ("template", 0),
     ("database_url", 0),
@@ -40,6 +40,8 @@ const RANKS: [(&str, u8); 32] = [
     ("kinds", 7),
     ("bench", 6),
     ("setup", 8),
+    // Reads a configuration, and asks the kinds about it.
+    ("load", 8),
     ("http", 8),
     ("app", 9),
     ("cli", 10),
