@@ -195,14 +195,13 @@ const SECRET_OPERANDS: [&str; 10] = [
 ];
 
 /// Comparisons of such words that no stranger can measure: file, text, why.
-const COMPARED_OPENLY: [(&str, &str, &str); 3] = [
+const COMPARED_OPENLY: [(&str, &str, &str); 2] = [
     (
         "src/config/destination/http.rs",
         "secret.reveal().contains(label)",
         "the operator's own PEM file is asked for a label that everybody knows, when the program starts",
     ),
-    ("src/config/section.rs", ".contains(&secret.reveal().len())", "a length, when the program starts"),
-    ("src/config/provider.rs", "facts.secrets == SecretsNeed::", "a fact about a kind"),
+    ("src/load/admin.rs", ".contains(&secret.reveal().len())", "a length, when the program starts"),
 ];
 
 /// Does not compile once [`Secret`](hooklatch::config::Secret) can be compared with `==`: `SAYS` would be two things.
