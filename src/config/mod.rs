@@ -52,7 +52,7 @@ pub use log::{LogConfig, LogFormat};
 pub(crate) use origin::{ENV_PREFIX, origin_of};
 pub use outbox::OutboxConfig;
 pub use problem::ConfigProblem;
-pub(crate) use problem::{nearest, shown};
+
 pub use provider::{AgeConfig, OnHandlerError, ProviderConfig, RouteConfig};
 pub(crate) use retention::ENDLESS_DAYS;
 pub use retention::{IdsKept, RetentionConfig};
