@@ -36,8 +36,9 @@ use crate::http::operator::{OperatorState, Readiness};
 use crate::http::receiver::ReceiverState;
 use crate::http::rejected::ProviderFacts;
 use crate::http::{self, Front, echo};
-use crate::outbox::{Outbox, clock_offset_ms_max};
 use crate::load::{Kinds, Loaded};
+use crate::mistakes::Mistake;
+use crate::outbox::{Outbox, clock_offset_ms_max};
 use crate::provider::{ActiveProvider, Provider};
 use crate::receive::{Receiver, RequestNotes, fingerprint};
 use crate::setup::Opened;
@@ -215,22 +216,22 @@ impl App {
         for (name, config) in &self.config.providers {
             match self.entry(name, config) {
                 Ok(entry) => drop(entries.insert(name.clone(), Arc::new(entry))),
-                Err(more) => mistakes.extend(more.into_iter().map(|why| format!("providers.{name}: {why}"))),
+                Err(more) => mistakes.extend(more.into_iter().map(|one| format!("providers.{name}: {one}"))),
             }
         }
         anyhow::ensure!(mistakes.is_empty(), "{}", mistakes.join("\n"));
         Ok(entries)
     }
 
-    fn entry(&self, name: &Name, config: &ProviderConfig) -> Result<ProviderEntry, Vec<String>> {
+    fn entry(&self, name: &Name, config: &ProviderConfig) -> Result<ProviderEntry, Vec<Mistake>> {
         let Some(kind) = self.kinds.iter().find(|kind| kind.kind() == config.kind.as_str()) else {
-            return Err(vec![format!("no provider kind is called `{}`", config.kind)]);
+            return Err(vec![Mistake::said("", format!("no provider kind is called `{}`", config.kind), "")]);
         };
         let mut provider = match self.active.get(name) {
             Some(active) => active.clone(),
             None => kind.activate(name, config, &self.config.server.public_url)?,
         };
-        let fetcher = self.fetcher(kind, config).map_err(|why| vec![format!("[fetch]: {why}")])?;
+        let fetcher = self.fetcher(kind, config).map_err(|why| vec![Mistake::said("[fetch]", why, "")])?;
         if let Some(fetcher) = &fetcher {
             provider = provider.with_key_source(Arc::clone(fetcher) as Arc<dyn KeySource>);
         }

@@ -11,7 +11,8 @@ use ::config::{Map, Value, ValueKind};
 
 use super::environment::Environment;
 use super::origin::{ENV_PREFIX, origin_of, toml_value};
-use super::problem::{ConfigProblem, nearest, shown};
+use super::problem::ConfigProblem;
+use crate::mistakes::{Mistake, nearest, shown};
 
 /// Collects problems, and every key that was asked for.
 #[derive(Debug)]
@@ -49,20 +50,11 @@ impl Checker<'_> {
         self.push(self.default_source.clone(), key, None, ("is missing".to_owned(), remedy.into()));
     }
 
-    /// Records what a kind says about a provider whose keys are right one by one. `secrets: …` is about its
-    /// secrets, `settings.NAME: …` about one of its settings.
-    pub(crate) fn judged(&mut self, place: &Field, mistake: &str) {
-        let remedy = if mistake.ends_with("can be guessed") {
-            "have the sender make a longer one, or choose one: `openssl rand -hex 32`"
-        } else {
-            "correct it; `hooklatch providers KIND` says what this kind needs"
-        };
-        let is_key = |key: &str| key == "secrets" || key.starts_with("settings.");
-        let (key, why) = match mistake.split_once(": ").filter(|(key, _)| is_key(key)) {
-            Some((key, why)) => (format!("{}.{key}", place.key), why),
-            None => (place.key.clone(), mistake),
-        };
-        self.push(place.source.clone(), key, None, (why.to_owned(), remedy.to_owned()));
+    /// Records a mistake that was found below `place`, whose keys are right one by one.
+    pub(crate) fn judged(&mut self, place: &Field, mistake: &Mistake) {
+        let dot = if mistake.key.is_empty() { "" } else { "." };
+        let key = format!("{}{dot}{}", place.key, mistake.key);
+        self.problems.push(ConfigProblem { key, ..ConfigProblem::of(place.source.clone(), mistake) });
     }
 
     fn push(&mut self, source: String, key: String, value: Option<String>, words: (String, String)) {

@@ -53,7 +53,8 @@ fn checked(settings: &Settings, kinds: &Kinds, is_activated: bool) -> Result<Loa
     problems.dedup();
     match loaded {
         Some(mut loaded) if problems.is_empty() => {
-            loaded.config.warnings = checker.secret_files.iter().filter_map(|path| open_to_all(path)).collect();
+            loaded.config.warnings =
+                checker.secret_files.iter().filter_map(|path| open_to_all(path)).collect();
             Ok(loaded)
         }
         _ => Err(problems),
@@ -79,10 +80,8 @@ fn whole(
     let senders = root.table(checker, "providers").map_or_else(Vec::new, |table| table.entries(checker));
     let names: Vec<String> = places.iter().map(|(name, _)| name.clone()).collect();
     let lease_ms = outbox.as_ref().and_then(|(_, lease_ms)| *lease_ms);
-    let destinations = places
-        .into_iter()
-        .filter_map(|(name, field)| destination(checker, &name, field, lease_ms))
-        .collect();
+    let destinations =
+        places.into_iter().filter_map(|(name, field)| destination(checker, &name, field, lease_ms)).collect();
     let known = Known { kinds, broken_kinds: &kinds.broken, destinations: &names };
     let public_url = server.as_ref().map_or("", |(server, _)| server.public_url.as_str());
     let (mut providers, mut active) = (BTreeMap::new(), BTreeMap::new());

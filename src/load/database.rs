@@ -1,7 +1,8 @@
 //! `[database]`: where events are kept, and how that is reached.
 
-use crate::config::{Checker, DatabaseConfig, PoolingConfig, Table, shown};
+use crate::config::{Checker, DatabaseConfig, PoolingConfig, Table};
 use crate::database_url;
+use crate::mistakes::shown;
 
 /// `[database]`
 pub(super) fn database(checker: &mut Checker<'_>, root: &mut Table) -> Option<DatabaseConfig> {
@@ -56,10 +57,9 @@ fn database_url_mistake(url: &str) -> Option<String> {
                 Ok(_) => Some("is not a PostgreSQL URL".to_owned()),
             }
         }
-        _ if scheme.bytes().all(|byte| byte.is_ascii_alphanumeric()) => Some(format!(
-            "has the scheme `{}`, which is no database that Hooklatch knows",
-            shown(scheme)
-        )),
+        _ if scheme.bytes().all(|byte| byte.is_ascii_alphanumeric()) => {
+            Some(format!("has the scheme `{}`, which is no database that Hooklatch knows", shown(scheme)))
+        }
         _ => Some("is not a database URL".to_owned()),
     }
 }

@@ -141,4 +141,3 @@ fn insert(table: &mut Map<String, Value>, parts: &[&str], value: Value) -> bool 
         }
     }
 }
-

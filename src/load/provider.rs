@@ -3,9 +3,10 @@
 use super::{age, kind_settings};
 use crate::config::{
     Checker, Field, OnHandlerError, ProviderConfig, RetryConfig, RouteConfig, Secret, Table, entry_name,
-    nearest, retry, shown,
+    retry,
 };
 use crate::handler::TypePattern;
+use crate::mistakes::{nearest, shown};
 use crate::provider::Provider;
 use crate::spec::Spec;
 use crate::types::{Name, OnConflict, stored_text};

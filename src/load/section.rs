@@ -3,9 +3,7 @@
 //! The defaults are those of `config.default.toml`, so a key is always there unless it was spoilt; then a
 //! problem is recorded and the value given back here is of no matter.
 
-use crate::config::{
-    Checker, FetchConfig, LogConfig, LogFormat, OutboxConfig, Table, private_hosts, proxy,
-};
+use crate::config::{Checker, FetchConfig, LogConfig, LogFormat, OutboxConfig, Table, private_hosts, proxy};
 
 /// `[kinds]`; its folder is read before the rest is checked, because the kinds in it say what is right.
 pub(super) fn kinds(checker: &mut Checker<'_>, root: &mut Table) {

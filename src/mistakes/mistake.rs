@@ -71,7 +71,9 @@ impl fmt::Display for Flaw {
         match self {
             Self::Missing => f.write_str("is missing"),
             Self::UnknownKey { name, known: [] } => write!(f, "unknown field `{name}`, there are no fields"),
-            Self::UnknownKey { name, known } => write!(f, "unknown field `{name}`, expected {}", one_of(known)),
+            Self::UnknownKey { name, known } => {
+                write!(f, "unknown field `{name}`, expected {}", one_of(known))
+            }
             Self::WrongValue { found, expected } => write!(f, "{found}, expected {expected}"),
             Self::Said(why) => f.write_str(why),
         }
@@ -96,18 +98,29 @@ mod tests {
         #[track_caller]
         fn check(flaw: Flaw, full: &str, brief: &str) {
             let mistake = Mistake { key: "a.b".to_owned(), line: Some(3), flaw, remedy: String::new() };
-            assert_eq!((mistake.to_string(), mistake.flaw.brief()), (format!("a.b: {full}"), brief.to_owned()));
+            assert_eq!(
+                (mistake.to_string(), mistake.flaw.brief()),
+                (format!("a.b: {full}"), brief.to_owned())
+            );
         }
         let unknown = |known| Flaw::UnknownKey { name: "x".to_owned(), known };
         check(Flaw::Missing, "is missing", "is missing");
         check(unknown(&[]), "unknown field `x`, there are no fields", "unknown field `x`");
         check(unknown(&["a"]), "unknown field `x`, expected `a`", "unknown field `x`");
         check(unknown(&["a", "b"]), "unknown field `x`, expected `a` or `b`", "unknown field `x`");
-        check(unknown(&["a", "b", "c"]), "unknown field `x`, expected one of `a`, `b`, `c`", "unknown field `x`");
+        check(
+            unknown(&["a", "b", "c"]),
+            "unknown field `x`, expected one of `a`, `b`, `c`",
+            "unknown field `x`",
+        );
         let found = "invalid type: string \"1\"".to_owned();
         let wrong = Flaw::WrongValue { found: found.clone(), expected: "u32".to_owned() };
         check(wrong, "invalid type: string \"1\", expected u32", &found);
-        check(Flaw::Said("is odd, expected or not".to_owned()), "is odd, expected or not", "is odd, expected or not");
+        check(
+            Flaw::Said("is odd, expected or not".to_owned()),
+            "is odd, expected or not",
+            "is odd, expected or not",
+        );
         assert_eq!(Mistake::said("", "is odd", "").to_string(), "is odd");
     }
 }

@@ -135,7 +135,8 @@ fn a_broken_file_is_told_with_its_lines_and_without_its_text() {
 #[test]
 fn a_file_that_cannot_be_read_is_a_problem_of_that_file() {
     let file = Some("/nonexistent/hooklatch.toml".into());
-    let problems = load_for_tools(&Settings { file, ..Settings::default() }, &kinds()).expect_err("not there");
+    let problems =
+        load_for_tools(&Settings { file, ..Settings::default() }, &kinds()).expect_err("not there");
     assert_eq!(problems.len(), 1);
     assert_eq!(problems[0].source, "/nonexistent/hooklatch.toml");
     assert!(problems[0].why.starts_with("cannot be read"), "{problems:?}");
