@@ -34,7 +34,11 @@ pub mod handler;
 mod http;
 mod json;
 mod kinds;
+#[doc(hidden)]
+pub mod load;
 mod logging;
+#[doc(hidden)]
+pub mod mistakes;
 mod net;
 pub mod outbox;
 pub mod pairs;

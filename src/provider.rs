@@ -18,6 +18,7 @@ pub use dev::{dev_secret, filled_sample};
 pub(crate) use dev::{dev_settings, published_mistakes};
 
 use crate::handler::{Event, Handled, Handlers, TxHandler, TypePattern};
+use crate::mistakes::Mistake;
 use crate::read;
 use crate::spec::{AnswerSpec, Spec, SpecError};
 use crate::types::{IncomingEvent, Name};
@@ -48,7 +49,7 @@ pub struct Provider {
     handshake_with: Option<HandshakeFn>,
     open_with: Option<OpenFn>,
     samples: Samples,
-    mistakes: Vec<String>,
+    mistakes: Vec<Mistake>,
 }
 
 impl Provider {
@@ -168,30 +169,22 @@ impl Provider {
         name: &Name,
         config: &ProviderConfig,
         public_url: &str,
-    ) -> Result<ActiveProvider, Vec<String>> {
-        let spec = self.spec.as_ref().map_err(|error| vec![error.to_string()])?;
+    ) -> Result<ActiveProvider, Vec<Mistake>> {
+        let spec = self.spec.as_ref().map_err(|error| vec![said("", error)])?;
         let mut mistakes = self.mistakes.clone();
         let mut handlers = self.handlers.clone();
         for route in &config.routes {
             for pattern in &route.on {
                 match TypePattern::parse(pattern) {
                     Ok(pattern) => handlers.add_route(pattern, route),
-                    Err(mistake) => mistakes.push(mistake),
+                    Err(why) => mistakes.push(said("", why)),
                 }
             }
         }
         let verifier = Verifier::new(spec, &config.secrets, &config.settings, config.is_unverified_accepted);
         let strong =
             verifier.as_ref().map_err(Clone::clone).and_then(|verifier| verifier.keys.check_strength(spec));
-        mistakes.extend(strong.err().map(|error| match error {
-            KeyError::NoSetting(_) => error.to_string(),
-            KeyError::SettingTooShort { ref name, .. } => format!("settings.{name}: {error}"),
-            KeyError::TooShort { .. } => match &spec.signature.keys {
-                Some(name) => format!("settings.{name}: {error}"),
-                None => format!("secrets: {error}"),
-            },
-            _ => format!("secrets: {error}"),
-        }));
+        mistakes.extend(strong.err().map(|error| of_key(spec, &error)));
         let options = ActiveOptions::of(config).unwrap_or_else(|more| {
             mistakes.extend(more);
             ActiveOptions::default()
@@ -259,9 +252,29 @@ impl Provider {
     fn with(mut self, pattern: &str, add: impl FnOnce(&mut Handlers, TypePattern)) -> Self {
         match TypePattern::parse(pattern) {
             Ok(pattern) => add(&mut self.handlers, pattern),
-            Err(mistake) => self.mistakes.push(mistake),
+            Err(why) => self.mistakes.push(said("", why)),
         }
         self
+    }
+}
+
+/// What to do about a key or secret of another form than its kind wants.
+const CORRECT_IT: &str = "correct it; `hooklatch providers KIND` says what this kind needs";
+
+fn said(key: &str, why: impl ToString) -> Mistake {
+    Mistake::said(key, why.to_string(), CORRECT_IT)
+}
+
+/// Where the key is that cannot be used, and what to do about it.
+fn of_key(spec: &Spec, error: &KeyError) -> Mistake {
+    const MAKE_LONGER: &str = "have the sender make a longer one, or choose one: `openssl rand -hex 32`";
+    match (error, &spec.signature.keys) {
+        (KeyError::NoSetting(_), _) => said("", error),
+        (KeyError::SettingTooShort { name, .. }, _) | (KeyError::TooShort { .. }, Some(name)) => {
+            Mistake::said(format!("settings.{name}"), error.to_string(), MAKE_LONGER)
+        }
+        (KeyError::TooShort { .. }, None) => Mistake::said("secrets", error.to_string(), MAKE_LONGER),
+        _ => said("secrets", error),
     }
 }
 

@@ -36,14 +36,16 @@ use crate::http::operator::{OperatorState, Readiness};
 use crate::http::receiver::ReceiverState;
 use crate::http::rejected::ProviderFacts;
 use crate::http::{self, Front, echo};
+use crate::load::{Kinds, Loaded};
+use crate::mistakes::Mistake;
 use crate::outbox::{Outbox, clock_offset_ms_max};
-use crate::provider::Provider;
+use crate::provider::{ActiveProvider, Provider};
 use crate::receive::{Receiver, RequestNotes, fingerprint};
 use crate::setup::Opened;
 use crate::store::{SchemaState, Store};
 use crate::types::{Clock, Name};
 use crate::verify::KeySource;
-use crate::{logging, setup};
+use crate::{load, logging, setup};
 use listeners::bind;
 
 /// How long a stop may take beyond `stop_timeout_ms`: results that are written, commits that are confirmed.
@@ -52,6 +54,8 @@ const STOP_MARGIN: Duration = Duration::from_secs(5);
 /// A Hooklatch before it runs: a configuration and the kinds it may use.
 pub struct App {
     config: Config,
+    /// The providers that were made while the configuration was checked; the others are made when it starts.
+    active: BTreeMap<Name, ActiveProvider>,
     kinds: Vec<Provider>,
     clock: Clock,
     has_echo: bool,
@@ -75,20 +79,31 @@ pub struct Running {
 impl App {
     /// Starts from a checked configuration and the built-in kinds.
     pub fn new(config: Config) -> Self {
-        Self { config, kinds: crate::providers::builtin(), clock: Clock::system(), has_echo: false }
+        Self {
+            config,
+            active: BTreeMap::new(),
+            kinds: crate::providers::builtin(),
+            clock: Clock::system(),
+            has_echo: false,
+        }
     }
 
     /// Reads `file` (else `hooklatch.toml`, else the defaults) and the environment, knowing the built-in
     /// kinds, those of its `[kinds] folder` and `own` ones, and installs the log as configured, unless the process has one.
     pub fn load(file: Option<&std::path::Path>, own: Vec<Provider>) -> anyhow::Result<Self> {
-        let kinds = setup::kinds(file, own);
-        let config = setup::loaded(file, false, &kinds)?;
+        let kinds = load::kinds(file, own);
+        let loaded = load::loaded(file, false, &kinds)?;
         // Another subscriber is the user's own choice.
-        drop(logging::install(&config.log));
-        for warning in setup::warnings(&config, &kinds) {
+        drop(logging::install(&loaded.config.log));
+        for warning in load::warnings(&loaded.config, &kinds) {
             warn!("{warning}");
         }
-        Ok(kinds.all.into_iter().fold(Self::new(config), Self::provider))
+        Ok(Self::of_loaded(loaded, kinds))
+    }
+
+    /// Starts from a configuration whose providers are made already, of these kinds.
+    pub(crate) fn of_loaded(loaded: Loaded, kinds: Kinds) -> Self {
+        Self { active: loaded.active, kinds: kinds.all, ..Self::new(loaded.config) }
     }
 
     /// The configuration it will run with.
@@ -100,6 +115,7 @@ impl App {
     #[must_use]
     pub fn provider(mut self, provider: Provider) -> Self {
         self.kinds.retain(|kind| kind.kind() != provider.kind());
+        self.active.retain(|_, active| active.spec().kind != provider.kind());
         self.kinds.push(provider);
         self
     }
@@ -200,19 +216,22 @@ impl App {
         for (name, config) in &self.config.providers {
             match self.entry(name, config) {
                 Ok(entry) => drop(entries.insert(name.clone(), Arc::new(entry))),
-                Err(more) => mistakes.extend(more.into_iter().map(|why| format!("providers.{name}: {why}"))),
+                Err(more) => mistakes.extend(more.into_iter().map(|one| format!("providers.{name}: {one}"))),
             }
         }
         anyhow::ensure!(mistakes.is_empty(), "{}", mistakes.join("\n"));
         Ok(entries)
     }
 
-    fn entry(&self, name: &Name, config: &ProviderConfig) -> Result<ProviderEntry, Vec<String>> {
+    fn entry(&self, name: &Name, config: &ProviderConfig) -> Result<ProviderEntry, Vec<Mistake>> {
         let Some(kind) = self.kinds.iter().find(|kind| kind.kind() == config.kind.as_str()) else {
-            return Err(vec![format!("no provider kind is called `{}`", config.kind)]);
+            return Err(vec![Mistake::said("", format!("no provider kind is called `{}`", config.kind), "")]);
         };
-        let mut provider = kind.activate(name, config, &self.config.server.public_url)?;
-        let fetcher = self.fetcher(kind, config).map_err(|why| vec![format!("[fetch]: {why}")])?;
+        let mut provider = match self.active.get(name) {
+            Some(active) => active.clone(),
+            None => kind.activate(name, config, &self.config.server.public_url)?,
+        };
+        let fetcher = self.fetcher(kind, config).map_err(|why| vec![Mistake::said("[fetch]", why, "")])?;
         if let Some(fetcher) = &fetcher {
             provider = provider.with_key_source(Arc::clone(fetcher) as Arc<dyn KeySource>);
         }

@@ -11,7 +11,7 @@ use anyhow::Context;
 use clap::Args;
 
 use super::sign::{Signer, signer};
-use super::{Kinds, Usage, complain, load_for_tools, say};
+use super::{Kinds, Settings, Usage, complain, load_for_tools, say};
 use crate::bench::{
     Load, Measured, Mix, Pace, Report, SignedMaker, Target, Until, Watched, listener_of, run,
 };
@@ -152,7 +152,7 @@ fn load(args: &BenchArgs, target: &Target, watched: Watched) -> Load {
 /// Whose CPU time counts: who listens at the target, and the local PostgreSQL of the configuration, if it has one.
 fn watched(args: &BenchArgs, target: &Target, file: Option<&Path>, kinds: &Kinds) -> Watched {
     let server = args.pid.or_else(|| listener_of(target.addr.port()).filter(|_| target.is_here()));
-    let url = load_for_tools(file, kinds).ok().map(|config| config.database.url);
+    let url = load_for_tools(&Settings::of_process(file), kinds).ok().map(|config| config.database.url);
     Watched { server, database: url.and_then(|url| postmaster(&url)) }
 }
 

@@ -7,8 +7,9 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use super::messages::{Api, Reach};
-use super::{Kinds, complain, docs, find_kind, load, retention, say, tell_problems, words};
+use super::{Kinds, Settings, complain, docs, find_kind, load, retention, say, tell_problems, words};
 use crate::kinds::{judge_pairs, judge_vectors};
+use crate::load::Loaded;
 use crate::provider::Provider;
 use crate::spec::{Confidence, Scheme, SettingSpec, Spec, Weakness};
 
@@ -40,11 +41,11 @@ pub(super) struct ProvidersArgs {
 /// Everything that is wrong, or that nothing is; the signed requests beside kinds of a folder included.
 pub(super) fn check(file: Option<&Path>, is_json: bool, kinds: &Kinds) -> ExitCode {
     let (mut warnings, mut ids) = (Vec::new(), None);
-    let (mut problems, mut summary) = match load(file, false, kinds) {
+    let (mut problems, mut summary) = match load(&Settings::of_process(file), kinds) {
         Err(problems) => (problems, String::new()),
-        Ok(config) => {
+        Ok(Loaded { config, .. }) => {
             warnings.extend(config.warnings.iter().map(ToString::to_string));
-            warnings.extend(crate::setup::warnings(&config, kinds));
+            warnings.extend(crate::load::warnings(&config, kinds));
             ids = Some(config.retention.clone());
             let (providers_n, destinations_n) = (config.providers.len(), config.destinations.len());
             (

@@ -8,7 +8,7 @@ use anyhow::Context;
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
-use super::{Kinds, Usage, load_for_tools, runtime, say};
+use super::{Kinds, Settings, Usage, load_for_tools, runtime, say};
 use crate::config::{AdminRole, DEV_TOKEN};
 use crate::plain;
 
@@ -244,7 +244,7 @@ pub(super) struct Api {
 impl Api {
     pub(super) fn new(reach: &Reach, file: Option<&Path>, kinds: &Kinds) -> anyhow::Result<Self> {
         // Without a usable configuration the arguments may still say all that is needed.
-        let admin = load_for_tools(file, kinds).ok().map(|config| config.admin);
+        let admin = load_for_tools(&Settings::of_process(file), kinds).ok().map(|config| config.admin);
         let listen =
             admin.as_ref().map_or_else(|| "127.0.0.1:8081".to_owned(), |admin| admin.listen.to_string());
         let url = reach.url.clone().unwrap_or_else(|| format!("http://{listen}"));

@@ -29,7 +29,7 @@ const PROGRESS_N: u64 = 100_000;
 
 /// `hooklatch prune`: on PostgreSQL also beside running servers, one at a time.
 pub(super) fn prune(args: &PruneArgs, file: Option<&Path>, kinds: &Kinds) -> anyhow::Result<ExitCode> {
-    let config = loaded(file, false, kinds)?;
+    let config = loaded(file, false, kinds)?.config;
     let round = runtime()?.block_on(async {
         let opened = setup::store(&config.database, false)
             .await

@@ -10,13 +10,13 @@ use crate::{App, logging, setup};
 
 /// Runs until SIGTERM or SIGINT.
 pub(super) fn serve(file: Option<&Path>, is_dev: bool, kinds: Kinds) -> anyhow::Result<ExitCode> {
-    let config = loaded(file, is_dev, &kinds)?;
-    logging::install(&config.log)?;
-    let banner = if is_dev { Some(banner(&config, &kinds)?) } else { None };
-    if config.providers.is_empty() {
+    let loaded = loaded(file, is_dev, &kinds)?;
+    logging::install(&loaded.config.log)?;
+    let banner = if is_dev { Some(banner(&loaded.config, &kinds)?) } else { None };
+    if loaded.config.providers.is_empty() {
         complain("hooklatch: no [providers.NAME] is configured, so every request will be answered 404");
     }
-    let mut app = kinds.all.into_iter().fold(App::new(config), App::provider);
+    let mut app = App::of_loaded(loaded, kinds);
     if is_dev {
         app = app.echo();
     }
@@ -46,7 +46,7 @@ fn banner(config: &Config, kinds: &Kinds) -> anyhow::Result<String> {
 
 /// Applies what is missing and says what it was.
 pub(super) fn migrate(file: Option<&Path>, kinds: &Kinds) -> anyhow::Result<ExitCode> {
-    let config = loaded(file, false, kinds)?;
+    let config = loaded(file, false, kinds)?.config;
     runtime()?.block_on(async {
         let Opened { store, applied, .. } = setup::store(&config.database, true).await?;
         store.close().await;

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use anyhow::Context;
 use clap::Args;
 
-use super::{Kinds, Usage, complain, find_kind, load_for_tools, say, unusable};
+use super::{Kinds, Settings, Usage, complain, find_kind, load_for_tools, say, unusable};
 use crate::config::Secret;
 use crate::plain;
 use crate::provider::{ActiveProvider, Provider, filled_sample};
@@ -64,7 +64,7 @@ pub(super) fn signer<'a>(
     file: Option<&Path>,
     kinds: &'a Kinds,
 ) -> anyhow::Result<Signer<'a>> {
-    let config = match load_for_tools(file, kinds) {
+    let config = match load_for_tools(&Settings::of_process(file), kinds) {
         Ok(config) => Some(config),
         Err(problems) if secret.is_none() => return Err(unusable(&problems)),
         Err(_) => {
@@ -177,7 +177,7 @@ fn carries_id(signed: &Signed, id: &str) -> bool {
 }
 
 fn dev_keys(kind: &Provider) -> anyhow::Result<DevKeys> {
-    crate::setup::dev_keys::of_folder(std::slice::from_ref(kind))
+    crate::load::dev_keys_of_folder(std::slice::from_ref(kind))
         .context("could not read or make development keys")
 }
 

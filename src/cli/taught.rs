@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::messages::{Api, Reach};
 use super::{complain, say};
-use crate::setup::Kinds;
+use crate::load::Kinds;
 
 #[derive(Args)]
 pub(super) struct TaughtArgs {

@@ -3,16 +3,16 @@
 use std::collections::BTreeMap;
 
 use super::field::{Checker, Field, Table};
-use super::provider::{entry_name, retry};
-use super::section::{UrlRule, http_url};
+use super::retry::retry;
 use super::target::{self, Target};
+use super::value::{UrlRule, entry_name, http_url};
 use super::{DestinationConfig, QueryConfig, RetryConfig, Secret, StatusMeaning, UnknownPolicy};
 use crate::template;
 use crate::types::Name;
 
 mod http;
 
-pub(super) use http::{call_url, private_hosts, proxy};
+pub(super) use http::call_url;
 
 /// How failed calls are tried again unless `retry` says otherwise.
 const RETRY: RetryConfig =
@@ -32,7 +32,7 @@ const OUR_HEADERS: [&str; 6] =
     ["connection", "content-length", "content-type", "host", "idempotency-key", "transfer-encoding"];
 
 /// One destination; what is wrong with it is recorded.
-pub(super) fn destination(
+pub(crate) fn destination(
     checker: &mut Checker<'_>,
     name: &str,
     field: Field,

@@ -9,13 +9,14 @@ use std::path::PathBuf;
 
 use ::config::{Map, Value, ValueKind};
 
-use super::layers::{ENV_PREFIX, origin_of, toml_value};
-use super::load::Environment;
-use super::problem::{ConfigProblem, nearest, shown};
+use super::environment::Environment;
+use super::origin::{ENV_PREFIX, origin_of, toml_value};
+use super::problem::ConfigProblem;
+use crate::mistakes::{Mistake, nearest, shown};
 
 /// Collects problems, and every key that was asked for.
 #[derive(Debug)]
-pub(super) struct Checker<'a> {
+pub(crate) struct Checker<'a> {
     /// Variables that secrets may name.
     pub env: &'a Environment,
     /// Secret files are relative to this folder.
@@ -34,35 +35,26 @@ pub(super) struct Checker<'a> {
 
 impl Checker<'_> {
     /// Records a problem of `field`, without showing its value.
-    pub(super) fn problem(&mut self, field: &Field, why: impl Into<String>, remedy: impl Into<String>) {
+    pub(crate) fn problem(&mut self, field: &Field, why: impl Into<String>, remedy: impl Into<String>) {
         self.push(field.source.clone(), field.key.clone(), None, (why.into(), remedy.into()));
     }
 
     /// Records a problem of `field` and shows its value, which is no secret.
-    pub(super) fn problem_shown(&mut self, field: &Field, why: impl Into<String>, remedy: impl Into<String>) {
+    pub(crate) fn problem_shown(&mut self, field: &Field, why: impl Into<String>, remedy: impl Into<String>) {
         let value = plain_text(&field.value).map(|text| shown(&text));
         self.push(field.source.clone(), field.key.clone(), value, (why.into(), remedy.into()));
     }
 
     /// Records a problem of a key that is not there.
-    pub(super) fn missing(&mut self, key: String, remedy: impl Into<String>) {
+    pub(crate) fn missing(&mut self, key: String, remedy: impl Into<String>) {
         self.push(self.default_source.clone(), key, None, ("is missing".to_owned(), remedy.into()));
     }
 
-    /// Records what a kind says about a provider whose keys are right one by one. `secrets: …` is about its
-    /// secrets, `settings.NAME: …` about one of its settings.
-    pub(super) fn judged(&mut self, place: &Field, mistake: &str) {
-        let remedy = if mistake.ends_with("can be guessed") {
-            "have the sender make a longer one, or choose one: `openssl rand -hex 32`"
-        } else {
-            "correct it; `hooklatch providers KIND` says what this kind needs"
-        };
-        let is_key = |key: &str| key == "secrets" || key.starts_with("settings.");
-        let (key, why) = match mistake.split_once(": ").filter(|(key, _)| is_key(key)) {
-            Some((key, why)) => (format!("{}.{key}", place.key), why),
-            None => (place.key.clone(), mistake),
-        };
-        self.push(place.source.clone(), key, None, (why.to_owned(), remedy.to_owned()));
+    /// Records a mistake that was found below `place`, whose keys are right one by one.
+    pub(crate) fn judged(&mut self, place: &Field, mistake: &Mistake) {
+        let dot = if mistake.key.is_empty() { "" } else { "." };
+        let key = format!("{}{dot}{}", place.key, mistake.key);
+        self.problems.push(ConfigProblem { key, ..ConfigProblem::of(place.source.clone(), mistake) });
     }
 
     fn push(&mut self, source: String, key: String, value: Option<String>, words: (String, String)) {
@@ -73,7 +65,7 @@ impl Checker<'_> {
 
 /// A value with its place.
 #[derive(Debug, Clone)]
-pub(super) struct Field {
+pub(crate) struct Field {
     /// Dotted path.
     pub key: String,
     /// File or variable.
@@ -91,7 +83,7 @@ impl Field {
     }
 
     /// The same source, at another key.
-    pub(super) fn at(&self, key: String) -> Self {
+    pub(crate) fn at(&self, key: String) -> Self {
         Self { key, ..self.clone() }
     }
 
@@ -101,7 +93,7 @@ impl Field {
     }
 
     /// A text; numbers are not taken for one, except from the environment.
-    pub(super) fn text(&self, checker: &mut Checker<'_>) -> Option<String> {
+    pub(crate) fn text(&self, checker: &mut Checker<'_>) -> Option<String> {
         if let ValueKind::String(text) = &self.value.kind {
             return Some(text.clone());
         }
@@ -110,7 +102,7 @@ impl Field {
     }
 
     /// A whole number within `range`.
-    pub(super) fn number(&self, checker: &mut Checker<'_>, range: &RangeInclusive<u64>) -> Option<u64> {
+    pub(crate) fn number(&self, checker: &mut Checker<'_>, range: &RangeInclusive<u64>) -> Option<u64> {
         let wanted = format!("write a whole number from {} to {}", range.start(), range.end());
         let number = match &self.value.kind {
             ValueKind::I64(number) => i128::from(*number),
@@ -133,7 +125,7 @@ impl Field {
     }
 
     /// `true` or `false`.
-    pub(super) fn flag(&self, checker: &mut Checker<'_>) -> Option<bool> {
+    pub(crate) fn flag(&self, checker: &mut Checker<'_>) -> Option<bool> {
         match &self.value.kind {
             ValueKind::Boolean(flag) => return Some(*flag),
             ValueKind::String(text) if self.is_env_text() => match text.trim() {
@@ -149,7 +141,7 @@ impl Field {
     }
 
     /// One value, or a list of them.
-    pub(super) fn one_or_more(&self, checker: &mut Checker<'_>) -> Option<Vec<Self>> {
+    pub(crate) fn one_or_more(&self, checker: &mut Checker<'_>) -> Option<Vec<Self>> {
         match self.value.kind {
             ValueKind::String(_) if !self.is_env_text() => Some(vec![self.clone()]),
             _ => self.list(checker),
@@ -157,7 +149,7 @@ impl Field {
     }
 
     /// The elements of a list. A plain text from the environment is a list of one.
-    pub(super) fn list(&self, checker: &mut Checker<'_>) -> Option<Vec<Self>> {
+    pub(crate) fn list(&self, checker: &mut Checker<'_>) -> Option<Vec<Self>> {
         let list = match &self.value.kind {
             ValueKind::Array(list) => list.clone(),
             ValueKind::String(text) if self.is_env_text() && !text.trim_start().starts_with('[') => {
@@ -183,7 +175,7 @@ impl Field {
     }
 
     /// A table.
-    pub(super) fn table(self, checker: &mut Checker<'_>) -> Option<Table> {
+    pub(crate) fn table(self, checker: &mut Checker<'_>) -> Option<Table> {
         let map = match self.value.kind {
             ValueKind::Table(map) => map,
             ValueKind::String(ref text) if self.is_env_text() && text.trim_start().starts_with('{') => {
@@ -205,7 +197,7 @@ impl Field {
 
 /// The keys of one table that nobody took yet.
 #[derive(Debug)]
-pub(super) struct Table {
+pub(crate) struct Table {
     /// Dotted path; empty for the whole configuration.
     pub key: String,
     pattern: String,
@@ -215,17 +207,17 @@ pub(super) struct Table {
 
 impl Table {
     /// The whole configuration.
-    pub(super) fn root(map: Map<String, Value>) -> Self {
+    pub(crate) fn root(map: Map<String, Value>) -> Self {
         Self { key: String::new(), pattern: String::new(), map, known: Vec::new() }
     }
 
     /// The dotted path of a key in here.
-    pub(super) fn path(&self, key: &str) -> String {
+    pub(crate) fn path(&self, key: &str) -> String {
         join(&self.key, key)
     }
 
     /// Takes a key out, present or not; from now on it is known.
-    pub(super) fn take(&mut self, checker: &mut Checker<'_>, key: &'static str) -> Option<Field> {
+    pub(crate) fn take(&mut self, checker: &mut Checker<'_>, key: &'static str) -> Option<Field> {
         self.known.push(key);
         let pattern = join(&self.pattern, key);
         checker.asked.insert(pattern.clone());
@@ -234,13 +226,13 @@ impl Table {
     }
 
     /// What a key says, if it is there; it still has to be taken.
-    pub(super) fn peek(&self, checker: &Checker<'_>, key: &str) -> Option<Field> {
+    pub(crate) fn peek(&self, checker: &Checker<'_>, key: &str) -> Option<Field> {
         let value = self.map.get(key)?.clone();
         Some(Field::new(checker, self.path(key), join(&self.pattern, key), value))
     }
 
     /// As [`Table::take`], for a key that must be there.
-    pub(super) fn needed(
+    pub(crate) fn needed(
         &mut self,
         checker: &mut Checker<'_>,
         key: &'static str,
@@ -254,7 +246,7 @@ impl Table {
     }
 
     /// Takes a table out; an absent one is empty.
-    pub(super) fn table(&mut self, checker: &mut Checker<'_>, key: &'static str) -> Option<Self> {
+    pub(crate) fn table(&mut self, checker: &mut Checker<'_>, key: &'static str) -> Option<Self> {
         match self.take(checker, key) {
             Some(field) => field.table(checker),
             None => Some(Self {
@@ -267,7 +259,7 @@ impl Table {
     }
 
     /// Everything in here, by name: for tables whose keys are the user's own.
-    pub(super) fn entries(self, checker: &Checker<'_>) -> Vec<(String, Field)> {
+    pub(crate) fn entries(self, checker: &Checker<'_>) -> Vec<(String, Field)> {
         let (key, pattern) = (self.key, join(&self.pattern, "NAME"));
         let mut entries: Vec<(String, Field)> = self
             .map
@@ -282,14 +274,14 @@ impl Table {
     }
 
     /// A text, when the key is there.
-    pub(super) fn text(&mut self, checker: &mut Checker<'_>, key: &'static str) -> Option<(Field, String)> {
+    pub(crate) fn text(&mut self, checker: &mut Checker<'_>, key: &'static str) -> Option<(Field, String)> {
         let field = self.take(checker, key)?;
         let text = field.text(checker)?;
         Some((field, text))
     }
 
     /// A whole number within `range`, when the key is there.
-    pub(super) fn number(
+    pub(crate) fn number(
         &mut self,
         checker: &mut Checker<'_>,
         key: &'static str,
@@ -299,7 +291,7 @@ impl Table {
     }
 
     /// As [`Table::number`], for what fits 32 bits; `range` must.
-    pub(super) fn number_u32(
+    pub(crate) fn number_u32(
         &mut self,
         checker: &mut Checker<'_>,
         key: &'static str,
@@ -309,12 +301,12 @@ impl Table {
     }
 
     /// `true` or `false`, when the key is there.
-    pub(super) fn flag(&mut self, checker: &mut Checker<'_>, key: &'static str) -> Option<bool> {
+    pub(crate) fn flag(&mut self, checker: &mut Checker<'_>, key: &'static str) -> Option<bool> {
         self.take(checker, key)?.flag(checker)
     }
 
     /// One of a few words, when the key is there.
-    pub(super) fn word<T: Copy>(
+    pub(crate) fn word<T: Copy>(
         &mut self,
         checker: &mut Checker<'_>,
         key: &'static str,
@@ -334,7 +326,7 @@ impl Table {
     }
 
     /// Records every key that nobody knows.
-    pub(super) fn finish(self, checker: &mut Checker<'_>) {
+    pub(crate) fn finish(self, checker: &mut Checker<'_>) {
         let (known, key, pattern) = (self.known.clone(), self.key.clone(), self.pattern.clone());
         for (name, value) in self.map {
             let field = Field::new(checker, join(&key, &shown(&name)), pattern.clone(), value);

@@ -1,245 +1,65 @@
 //! `[providers.NAME]`: who may send, how it signs, and where its events go.
 
-use super::field::{Checker, Field, Table};
-use super::kind_settings;
-use super::load::{KindFacts, SecretsNeed};
-use super::problem::nearest;
-use super::{OnHandlerError, ProviderConfig, RetryConfig, RouteConfig, Secret, age};
-use crate::types::{Name, OnConflict, stored_text};
+use super::kind_settings::KindSettings;
+use super::retry::RetryConfig;
+use super::secret::Secret;
+use crate::types::{Name, OnConflict};
 
-/// How failing handlers are tried again unless `retry` says otherwise.
-const RETRY: RetryConfig =
-    RetryConfig { first_ms: 1_000, max_ms: 3_600_000, attempts_n: 30, age_max_ms: 259_200_000 };
-/// Most patterns in `types`.
-const TYPES_N_MAX: usize = 256;
-
-/// What a provider's keys are checked against.
-pub(super) struct Known<'a> {
-    /// The kinds there are.
-    pub kinds: &'a [KindFacts],
-    /// Kinds that are there and cannot be used, which is told elsewhere.
-    pub broken_kinds: &'a [String],
-    /// The names under `[destinations]`, right or wrong.
-    pub destinations: &'a [String],
+/// `[providers.NAME]`
+#[derive(Debug, Clone)]
+pub struct ProviderConfig {
+    /// The provider kind; the name unless set.
+    pub kind: Name,
+    /// Newest first; all are tried.
+    pub secrets: Vec<Secret>,
+    /// What else the kind's scheme needs.
+    pub settings: KindSettings,
+    /// Whether requests that nothing signs are taken.
+    pub is_unverified_accepted: bool,
+    /// What a failing plain handler means.
+    pub on_handler_error: OnHandlerError,
+    /// How old a signed time may be.
+    pub age: AgeConfig,
+    /// What becomes of another content under an event's key; as its kind says when absent.
+    pub on_conflict: Option<OnConflict>,
+    /// The only types that are believed where the type stands in an unsigned header: patterns, checked by
+    /// `TypePattern::parse`. Empty for any.
+    pub types: Vec<String>,
+    /// Whether the sender is ours and can act on 409 for `conflict`.
+    pub is_first_party: bool,
+    /// Type patterns to destinations.
+    pub routes: Vec<RouteConfig>,
+    /// How failing handlers are tried again.
+    pub retry: RetryConfig,
 }
 
-/// One provider; what is wrong with it is recorded.
-pub(super) fn provider(
-    checker: &mut Checker<'_>,
-    name: &str,
-    field: Field,
-    known: &Known<'_>,
-) -> Option<(Name, ProviderConfig)> {
-    let name = entry_name(checker, name, &field)?;
-    let place = field.clone();
-    let mut table = field.table(checker)?;
-    if known.broken_kinds.contains(&kind_text(checker, &table, &name)) {
-        return None;
-    }
-    let kind = kind(checker, &mut table, &name, (&place, known.kinds));
-    let facts = known.kinds.iter().find(|facts| Some(&facts.kind) == kind.as_ref());
-    let settings =
-        kind_settings::settings(checker, &mut table, facts.map_or(&[], |facts| facts.settings.as_slice()));
-    let is_unverified_accepted = unverified(checker, &mut table, facts);
-    let need = facts.map_or(SecretsNeed::Needed, |facts| facts.secrets);
-    let needs_secrets = !is_unverified_accepted && need != SecretsNeed::Optional;
-    let secrets = secrets(checker, &mut table, (needs_secrets, is_unverified_accepted));
-    let words = [("keep", OnHandlerError::Keep), ("reject", OnHandlerError::Reject)];
-    let on_handler_error = table.word(checker, "on_handler_error", &words).unwrap_or(OnHandlerError::Keep);
-    let age = age::age(checker, &mut table, facts);
-    let words = [("keep", OnConflict::Keep), ("dispatch", OnConflict::Dispatch)];
-    let on_conflict = table.word(checker, "on_conflict", &words);
-    let types = table.take(checker, "types").map_or_else(Vec::new, |field| types(checker, &field));
-    let is_first_party = table.flag(checker, "first_party").unwrap_or(false);
-    let retry = retry(checker, &mut table, RETRY);
-    let routes = match table.take(checker, "routes") {
-        Some(field) => field.list(checker).unwrap_or_default(),
-        None => Vec::new(),
-    };
-    let routes = routes.into_iter().filter_map(|field| route(checker, field, known.destinations)).collect();
-    table.finish(checker);
-    let config = ProviderConfig {
-        kind: kind?,
-        secrets,
-        settings,
-        is_unverified_accepted,
-        on_handler_error,
-        age,
-        on_conflict,
-        types,
-        is_first_party,
-        routes,
-        retry,
-    };
-    Some((name, config))
+/// `[[providers.NAME.routes]]`
+#[derive(Debug, Clone)]
+pub struct RouteConfig {
+    /// Type patterns, checked by `TypePattern::parse`.
+    pub on: Vec<String>,
+    /// A configured destination.
+    pub to: Name,
+    /// Only the newest version of an object.
+    pub latest: bool,
+    /// Where in the payload the lane's name is: a JSON pointer.
+    pub lane: Option<String>,
 }
 
-/// The name of an entry of `[providers]` or `[destinations]`.
-pub(super) fn entry_name(checker: &mut Checker<'_>, name: &str, field: &Field) -> Option<Name> {
-    match Name::parse(name) {
-        Ok(name) => Some(name),
-        Err(error) => {
-            checker.problem(field, error.to_string(), "rename the table");
-            None
-        }
-    }
+/// What a failing plain handler means for its event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OnHandlerError {
+    /// Kept as `retry`; the sender gets 200.
+    Keep,
+    /// Nothing is kept; the sender gets 500 and sends it again.
+    Reject,
 }
 
-/// The kind as it is written, right or wrong.
-fn kind_text(checker: &Checker<'_>, table: &Table, name: &Name) -> String {
-    let written = table.peek(checker, "kind").map(|field| field.value.kind);
-    if let Some(::config::ValueKind::String(text)) = written { text } else { name.to_string() }
-}
-
-fn kind(
-    checker: &mut Checker<'_>,
-    table: &mut Table,
-    name: &Name,
-    (place, kinds): (&Field, &[KindFacts]),
-) -> Option<Name> {
-    let written = table.take(checker, "kind");
-    let (field, text) = match written {
-        Some(field) => {
-            let text = field.text(checker)?;
-            (field, text)
-        }
-        None => (place.clone(), name.to_string()),
-    };
-    if let Some(facts) = kinds.iter().find(|facts| facts.kind.as_str() == text) {
-        return Some(facts.kind.clone());
-    }
-    let names: Vec<&str> = kinds.iter().map(|facts| facts.kind.as_str()).collect();
-    let remedy = match nearest(&text, names.iter().copied()) {
-        Some(near) => format!("did you mean kind = \"{near}\"?"),
-        None => format!("set `kind` to one of {}", names.join(", ")),
-    };
-    let field = field.at(table.path("kind"));
-    checker.problem(&field, format!("there is no provider kind `{}`", super::problem::shown(&text)), remedy);
-    None
-}
-
-/// `unverified = "accept"`, which only a kind may say whose sender signs nothing.
-fn unverified(checker: &mut Checker<'_>, table: &mut Table, facts: Option<&KindFacts>) -> bool {
-    let Some(field) = table.take(checker, "unverified") else { return false };
-    let Some(text) = field.text(checker) else { return false };
-    let may_be = facts.is_some_and(|facts| facts.secrets == SecretsNeed::OrUnverified);
-    match text.as_str() {
-        "refuse" => false,
-        "accept" if may_be => true,
-        "accept" => {
-            checker.problem(
-                &field,
-                "this kind's sender signs its requests",
-                "leave it out and write secrets",
-            );
-            false
-        }
-        _ => {
-            let remedy = "write \"accept\" or \"refuse\"";
-            checker.problem_shown(&field, "is not one of the words for this key", remedy);
-            false
-        }
-    }
-}
-
-fn secrets(
-    checker: &mut Checker<'_>,
-    table: &mut Table,
-    (is_needed, is_unverified_accepted): (bool, bool),
-) -> Vec<Secret> {
-    let remedy = "write secrets = [{ env = \"NAME\" }]; without one anybody could sign";
-    let field =
-        if is_needed { table.needed(checker, "secrets", remedy) } else { table.take(checker, "secrets") };
-    let Some(field) = field else { return Vec::new() };
-    let Some(list) = field.list(checker) else { return Vec::new() };
-    if !list.is_empty() && is_unverified_accepted {
-        let remedy = "leave one of them out: with a secret, what is not signed is refused";
-        checker.problem(&field, "stands beside unverified = \"accept\"", remedy);
-    }
-    if list.is_empty() && is_needed {
-        checker.problem(&field, "is an empty list", remedy);
-    }
-    list.into_iter().filter_map(|field| field.secret(checker)).collect()
-}
-
-/// `retry = { … }` of a provider or a destination; what is not written is as in `default`.
-pub(super) fn retry(checker: &mut Checker<'_>, table: &mut Table, default: RetryConfig) -> RetryConfig {
-    let Some(mut table) = table.table(checker, "retry") else { return default };
-    let first_ms = table.number(checker, "first_ms", 1..=86_400_000).unwrap_or(default.first_ms);
-    let max_field = table.take(checker, "max_ms");
-    let max_ms = match &max_field {
-        Some(field) => field.number(checker, &(1..=604_800_000)).unwrap_or(u64::MAX),
-        None => default.max_ms.max(first_ms),
-    };
-    if let Some(field) = max_field.filter(|_| max_ms < first_ms) {
-        let remedy = format!("make it at least first_ms, {first_ms}");
-        checker.problem_shown(&field, "is below the first delay", remedy);
-    }
-    let attempts_n = table.number_u32(checker, "attempts_n", 1..=1_000).unwrap_or(default.attempts_n);
-    let age_max_ms = table.number(checker, "age_max_ms", 1..=31_536_000_000).unwrap_or(default.age_max_ms);
-    table.finish(checker);
-    RetryConfig { first_ms, max_ms, attempts_n, age_max_ms }
-}
-
-fn route(checker: &mut Checker<'_>, field: Field, destinations: &[String]) -> Option<RouteConfig> {
-    let mut table = field.table(checker)?;
-    let on = table.needed(checker, "on", "write on = [\"*\"] for every type");
-    let on = on.map_or_else(Vec::new, |field| patterns(checker, &field, "write on = [\"*\"] for every type"));
-    let to = table.needed(checker, "to", "name a destination");
-    let to = to.and_then(|field| target(checker, &field, destinations));
-    let latest = table.flag(checker, "latest").unwrap_or(false);
-    let lane = table.text(checker, "lane").and_then(|(field, text)| {
-        if text.is_empty() || text.starts_with('/') {
-            return Some(text).filter(|text| !text.is_empty());
-        }
-        checker.problem_shown(&field, "is not a JSON pointer", "start it with `/`, as in \"/customer\"");
-        None
-    });
-    table.finish(checker);
-    Some(RouteConfig { on, to: to?, latest, lane })
-}
-
-/// `types = [ … ]`: what the sender was told to send.
-fn types(checker: &mut Checker<'_>, field: &Field) -> Vec<String> {
-    let types = patterns(checker, field, "name the types that the sender was told to send, or leave it out");
-    if types.len() > TYPES_N_MAX {
-        let why = format!("has {} entries, the limit is {TYPES_N_MAX}", types.len());
-        checker.problem(field, why, "write a beginning and `*` where several types have it in common");
-    }
-    types
-}
-
-fn patterns(checker: &mut Checker<'_>, field: &Field, when_empty: &str) -> Vec<String> {
-    let list = field.list(checker).unwrap_or_default();
-    if list.is_empty() && matches!(field.value.kind, config::ValueKind::Array(_)) {
-        checker.problem(field, "is an empty list", when_empty);
-    }
-    let mut patterns = Vec::new();
-    for field in list {
-        let Some(text) = field.text(checker) else { continue };
-        // The rule of `TypePattern`, which lives in a layer above this one: `*` only as the last character.
-        let stem = text.strip_suffix('*').unwrap_or(&text);
-        if text.is_empty() || stem.contains('*') {
-            let remedy = "write a type, `prefix.*` or `*`: the only `*` is the last character";
-            checker.problem_shown(&field, "is not a type pattern", remedy);
-        } else if let Err(why) = stored_text(&text) {
-            checker.problem_shown(&field, why, "no event has such a type: write it as the sender does");
-        }
-        patterns.push(text);
-    }
-    patterns
-}
-
-fn target(checker: &mut Checker<'_>, field: &Field, destinations: &[String]) -> Option<Name> {
-    let text = field.text(checker)?;
-    if destinations.contains(&text) {
-        // A bad name is reported where the destination is.
-        return Name::parse(&text).ok();
-    }
-    let remedy = match nearest(&text, destinations.iter().map(String::as_str)) {
-        Some(near) => format!("did you mean \"{near}\"?"),
-        None => format!("add a table [destinations.{}]", super::problem::shown(&text)),
-    };
-    checker.problem_shown(field, "is not a destination", remedy);
-    None
+/// How old a signed time may be where the operator says so. Seconds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct AgeConfig {
+    /// Instead of the kind's own tolerance.
+    pub tolerance_s: Option<u32>,
+    /// Where the sender signs a time and bounds its age nowhere.
+    pub max_age_s: Option<u32>,
 }

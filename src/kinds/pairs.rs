@@ -6,7 +6,7 @@ use crate::provider::Provider;
 use crate::spec::Spec;
 use crate::verify::DevKeys;
 
-use super::{beside, problem};
+use super::files::{beside, problem};
 
 /// Judges the `identity.json` of every kind in `folder` that has one, but for `broken` ones: how many pairs were judged,
 /// and what differs.

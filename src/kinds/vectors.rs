@@ -4,7 +4,7 @@ use crate::config::{ConfigProblem, KindsFolder};
 use crate::provider::Provider;
 use crate::vectors::judge;
 
-use super::{beside, problem};
+use super::files::{beside, problem};
 
 /// Judges the `vectors.json` of every kind in `folder` that has one, but for `broken` ones: how many were judged, and
 /// what differs.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::ActiveProvider;
 use crate::config::{AgeConfig, KindSettings, ProviderConfig, Secret};
 use crate::handler::TypePattern;
+use crate::mistakes::Mistake;
 use crate::spec::{SignatureSpec, Spec};
 use crate::types::OnConflict;
 use crate::verify::{KeyError, Keys, Unverified};
@@ -51,9 +52,10 @@ pub(super) struct ActiveOptions {
 
 impl ActiveOptions {
     /// What the operator wrote, or which of its types are no patterns.
-    pub(super) fn of(config: &ProviderConfig) -> Result<Self, Vec<String>> {
+    pub(super) fn of(config: &ProviderConfig) -> Result<Self, Vec<Mistake>> {
         let parsed = config.types.iter().map(|text| TypePattern::parse(text));
-        let mistakes: Vec<String> = parsed.filter_map(Result::err).collect();
+        let mistakes: Vec<Mistake> =
+            parsed.filter_map(Result::err).map(|why| Mistake::said("types", why, "")).collect();
         let options = Self { on_conflict: config.on_conflict, types: config.types.clone() };
         if mistakes.is_empty() { Ok(options) } else { Err(mistakes) }
     }

@@ -2,7 +2,11 @@
 
 use serde::Deserialize;
 
-use super::{AnswerSpec, Identity, IdentitySpec, pointer};
+use super::answer::AnswerSpec;
+use super::check::{misfit, pointer};
+use super::identity::{Identity, IdentitySpec};
+use super::source::{Source, Sources};
+use crate::mistakes::Mistake;
 
 /// How the events of a request are read.
 #[derive(Debug, Clone, Deserialize)]
@@ -56,48 +60,6 @@ pub enum BodyFormat {
     Lines,
 }
 
-/// One or several places, in the order they are joined.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
-#[serde(transparent)]
-pub struct Sources(pub Vec<Source>);
-
-/// One place in a request.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "snake_case", deny_unknown_fields)]
-pub enum Source {
-    /// A JSON pointer into the event; the first of several separated by `|` that is there.
-    Json(String),
-    /// A JSON pointer into the whole body of a batch.
-    Outer(String),
-    /// A header; the first of several separated by `|` that is present.
-    Header(String),
-    /// The first of these names, separated by `|`, that the event has as a member; a name that starts with `/` is a
-    /// pointer, whose last step is the text.
-    Member(String),
-    /// The name of the event's only member; the text is for people.
-    OnlyMember(String),
-    /// The id that the signature covers, of the header family that was verified; the text is for people.
-    SignedId(String),
-    /// The signed time as it was written; the text is for people.
-    SignedTime(String),
-    /// The name of the list that the event is in, with `each = "/*"`; the text is for people.
-    List(String),
-    /// The event's place in its batch, from 0: where equal elements of one request are events of their own, and a request
-    /// that is sent again has them in the same order. The text is for people.
-    Place(String),
-    /// Always this text.
-    Text(String),
-}
-
-impl Source {
-    pub(super) fn check(&self, key: &str) -> Result<(), String> {
-        match self {
-            Self::Json(text) | Self::Outer(text) => pointer(key, text),
-            _ => Ok(()),
-        }
-    }
-}
-
 impl EventSpec {
     /// Whether an unsigned header has a say in the type: whoever holds one signed request can have it read as any.
     pub fn is_type_unsigned(&self) -> bool {
@@ -105,37 +67,41 @@ impl EventSpec {
         self.event_type.0.iter().any(is_header) && self.identity.iter().any(|one| !one.signed)
     }
 
-    pub(super) fn check(&self) -> Result<(), String> {
+    pub(super) fn check(&self) -> Result<(), Mistake> {
         if self.event_type.0.is_empty() {
-            return Err("event.type: name at least one source".to_owned());
+            return Err(misfit("event.type", "name at least one source"));
         }
         if self.identity.is_empty() {
-            return Err(
-                "event.identity: say what two copies of an event are, in an [[event.identity]]".to_owned()
-            );
+            return Err(misfit(
+                "event.identity",
+                "say what two copies of an event are, in an [[event.identity]]",
+            ));
         }
         self.identity.iter().try_for_each(IdentitySpec::check)?;
         let before = self.identity.split_last().map_or(&[][..], |(_, before)| before);
         if before.iter().any(IdentitySpec::is_for_all) {
-            return Err(
-                "event.identity: one that every event has comes last, the others behind it would never count"
-                    .to_owned(),
-            );
+            return Err(misfit(
+                "event.identity",
+                "one that every event has comes last, the others behind it would never count",
+            ));
         }
         // Or whoever holds one signed request would have it read as a signal, which may repeat without end.
         let is_open =
             |one: &IdentitySpec| one.is == Identity::Signal && !one.types.is_empty() && one.has.is_empty();
         if self.is_type_unsigned() && self.identity.iter().any(is_open) {
-            return Err("event.identity.has: the type of this kind is in an unsigned header, so say what such signals have in their bodies".to_owned());
+            return Err(misfit(
+                "event.identity.has",
+                "the type of this kind is in an unsigned header, so say what such signals have in their bodies",
+            ));
         }
         let object = self.object.iter().flat_map(|sources| &sources.0);
         let sources = self.event_type.0.iter().chain(object).chain(&self.version).chain(&self.created);
         sources.into_iter().try_for_each(|source| source.check("event"))?;
         if self.object.is_some() != self.version.is_some() {
-            return Err("event: object and version go together".to_owned());
+            return Err(misfit("event", "object and version go together"));
         }
         if self.or_one && self.each.is_none() {
-            return Err("event.or_one: name the array that may be missing with `each`".to_owned());
+            return Err(misfit("event.or_one", "name the array that may be missing with `each`"));
         }
         if let Some(each) = &self.each {
             one_place("event.each", each)?;
@@ -144,9 +110,10 @@ impl EventSpec {
         for text in &self.volatile {
             one_place("event.volatile", text)?;
             if text.is_empty() {
-                return Err(
-                    "event.volatile: the whole body cannot be, or no two events would differ".to_owned()
-                );
+                return Err(misfit(
+                    "event.volatile",
+                    "the whole body cannot be, or no two events would differ",
+                ));
             }
         }
         Ok(())
@@ -154,9 +121,9 @@ impl EventSpec {
 }
 
 /// A pointer to one place: of several only the sources of types and ids know.
-fn one_place(key: &str, text: &str) -> Result<(), String> {
+fn one_place(key: &str, text: &str) -> Result<(), Mistake> {
     match text.split_once('|') {
-        Some(_) => Err(format!("{key}: `{text}` is not one JSON pointer: write each by itself")),
+        Some(_) => Err(misfit(key, format!("`{text}` is not one JSON pointer: write each by itself"))),
         None => pointer(key, text),
     }
 }

@@ -4,8 +4,10 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use super::SettingSpec;
+use super::check::misfit;
 use super::hosts::{is_name_of, is_path_of, mistake_of};
+use super::setting::SettingSpec;
+use crate::mistakes::Mistake;
 
 /// Where the keys of a setting come from, when the operator wrote none: fetched when a request first names one.
 #[derive(Debug, Clone, Deserialize)]
@@ -83,12 +85,12 @@ fn grace_h() -> u32 {
 }
 
 impl FetchSpec {
-    pub(super) fn check(&self, settings: &[SettingSpec]) -> Result<(), String> {
+    pub(super) fn check(&self, settings: &[SettingSpec]) -> Result<(), Mistake> {
         if !settings.iter().any(|one| one.name == self.setting) {
-            return Err(format!("fetch.setting: `{}` is no [[setting]]", self.setting));
+            return Err(misfit("fetch.setting", format!("`{}` is no [[setting]]", self.setting)));
         }
         if self.url != "{id}" && !self.url.starts_with("https://") {
-            return Err("fetch.url: it must be https:// or {id}".to_owned());
+            return Err(misfit("fetch.url", "it must be https:// or {id}"));
         }
         check_hosts("fetch.hosts", &self.hosts)?;
         if self.url == "{id}" {
@@ -96,13 +98,13 @@ impl FetchSpec {
             check_path("fetch.path", self.path.as_deref().unwrap_or_default(), why)?;
         }
         if !self.names.is_empty() && self.form != FetchForm::Pem {
-            return Err("fetch.names: they are for certificates, form = \"pem\"".to_owned());
+            return Err(misfit("fetch.names", "they are for certificates, form = \"pem\""));
         }
         if (self.form == FetchForm::Json) != self.pointer.is_some() {
-            return Err("fetch.pointer: it belongs to form = \"json\"".to_owned());
+            return Err(misfit("fetch.pointer", "it belongs to form = \"json\""));
         }
         if !matches!(self.method.as_str(), "GET" | "POST") {
-            return Err(format!("fetch.method: `{}` is neither GET nor POST", self.method));
+            return Err(misfit("fetch.method", format!("`{}` is neither GET nor POST", self.method)));
         }
         Ok(())
     }
@@ -120,26 +122,26 @@ impl FetchSpec {
     }
 }
 
-fn check_hosts(key: &str, hosts: &[String]) -> Result<(), String> {
+fn check_hosts(key: &str, hosts: &[String]) -> Result<(), Mistake> {
     if hosts.is_empty() {
-        return Err(format!("{key}: name the sender's hosts"));
+        return Err(misfit(key, "name the sender's hosts"));
     }
     let found = hosts.iter().find_map(|host| Some((host, mistake_of(host)?)));
-    found.map_or(Ok(()), |(host, why)| Err(format!("{key}: `{host}`: {why}")))
+    found.map_or(Ok(()), |(host, why)| Err(misfit(key, format!("`{host}`: {why}"))))
 }
 
-fn check_path(key: &str, path: &str, why: &str) -> Result<(), String> {
+fn check_path(key: &str, path: &str, why: &str) -> Result<(), Mistake> {
     let is_plain =
         path.starts_with('/') && !path.contains(['*', '?', '#', '%', '\\']) && !path.contains("..");
-    if is_plain { Ok(()) } else { Err(format!("{key}: {why}")) }
+    if is_plain { Ok(()) } else { Err(misfit(key, why)) }
 }
 
 impl ConfirmSpec {
-    pub(super) fn check(&self) -> Result<(), String> {
+    pub(super) fn check(&self) -> Result<(), Mistake> {
         check_hosts("confirm.hosts", &self.hosts)?;
         check_path("confirm.path", &self.path, "say which path the address must have, from `/` on")?;
         if self.when.is_empty() {
-            return Err("confirm.when: say which requests".to_owned());
+            return Err(misfit("confirm.when", "say which requests"));
         }
         Ok(())
     }

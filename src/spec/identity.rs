@@ -5,8 +5,9 @@
 
 use serde::Deserialize;
 
-use super::event::{Source, Sources};
-use super::pointer;
+use super::check::{misfit, pointer};
+use super::source::{Source, Sources};
+use crate::mistakes::Mistake;
 use crate::types::OnConflict;
 
 /// Longest time for which equal content is taken for a copy. Seconds.
@@ -91,8 +92,8 @@ impl IdentitySpec {
         self.types.is_empty() && self.has.is_empty() && !self.needs_all()
     }
 
-    pub(super) fn check(&self) -> Result<(), String> {
-        let wrong = |key: &str, why: &str| Err(format!("event.identity.{key}: {why}"));
+    pub(super) fn check(&self) -> Result<(), Mistake> {
+        let wrong = |key: &str, why: &str| Err(misfit(&format!("event.identity.{key}"), why));
         if self.is == Identity::Sender && self.id.0.is_empty() {
             return wrong("id", "name at least one source of the sender's id");
         }

@@ -4,9 +4,11 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use super::event::Source;
+use super::check::misfit;
 use super::layout::{Layout, Slot};
 use super::pattern::{Pattern, Piece};
+use super::source::Source;
+use crate::mistakes::Mistake;
 
 /// How a request is signed.
 #[derive(Debug, Clone, Deserialize)]
@@ -261,30 +263,32 @@ impl SignatureSpec {
         (past_s, self.tolerance_future_s.unwrap_or(past_s))
     }
 
-    pub(super) fn check(&self) -> Result<(), String> {
+    pub(super) fn check(&self) -> Result<(), Mistake> {
         let is_name = |name: &str| name.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b));
         if let Some(name) = self.headers.iter().find(|name| !is_name(name.trim_end_matches('*'))) {
-            return Err(format!("signature.headers: `{name}` is not the name of a header"));
+            return Err(misfit("signature.headers", format!("`{name}` is not the name of a header")));
         }
         if self.secret_bytes_min < SECRET_BYTES_MIN {
-            return Err(format!("signature.secret_bytes_min: write {SECRET_BYTES_MIN} or more"));
+            return Err(misfit("signature.secret_bytes_min", format!("write {SECRET_BYTES_MIN} or more")));
         }
         match self.scheme {
             Scheme::Unsigned if !self.may_be_unsigned => {
-                return Err("signature.may_be_unsigned: an unsigned scheme is nothing else".to_owned());
+                return Err(misfit("signature.may_be_unsigned", "an unsigned scheme is nothing else"));
             }
             Scheme::Unsigned | Scheme::Basic | Scheme::Token if self.weak.is_none() => {
-                return Err("signature.weak: say what this scheme leaves open".to_owned());
+                return Err(misfit("signature.weak", "say what this scheme leaves open"));
             }
             Scheme::Code | Scheme::Unsigned | Scheme::Basic => return Ok(()),
             Scheme::StandardWebhooks if self.tolerance_s.is_none() => {
-                return Err("signature.tolerance_s: standard-webhooks signs a time, so it needs a tolerance"
-                    .to_owned());
+                return Err(misfit(
+                    "signature.tolerance_s",
+                    "standard-webhooks signs a time, so it needs a tolerance",
+                ));
             }
             _ => {}
         }
         if self.headers.is_empty() && self.json.is_none() {
-            return Err("signature.headers: name at least one header".to_owned());
+            return Err(misfit("signature.headers", "name at least one header"));
         }
         if matches!(self.scheme, Scheme::StandardWebhooks | Scheme::Token) {
             return Ok(());
@@ -292,28 +296,32 @@ impl SignatureSpec {
         self.check_signed()
     }
 
-    fn check_signed(&self) -> Result<(), String> {
+    fn check_signed(&self) -> Result<(), Mistake> {
         if !self.signed.has(&Piece::Body) && self.weak.is_none() {
-            return Err(format!("signature.signed: `{}` does not cover {{body}}", self.signed.as_str()));
+            return Err(misfit(
+                "signature.signed",
+                format!("`{}` does not cover {{body}}", self.signed.as_str()),
+            ));
         }
         let has_time = self.layout.has(Slot::Timestamp) || self.timestamp_header.is_some();
         if self.tolerance_s.is_some() && !has_time && self.timestamp_json.is_none() {
-            return Err(
-                "signature.tolerance_s: no {timestamp} in the layout and no timestamp_header".to_owned()
-            );
+            return Err(misfit(
+                "signature.tolerance_s",
+                "no {timestamp} in the layout and no timestamp_header",
+            ));
         }
         if self.age_unchecked && self.tolerance_s.is_some() {
-            return Err("signature.age_unchecked: there is a tolerance_s: leave one of them out".to_owned());
+            return Err(misfit("signature.age_unchecked", "there is a tolerance_s: leave one of them out"));
         }
         if self.tolerance_s == Some(0) {
-            return Err("signature.tolerance_s: 0 refuses every request: write seconds".to_owned());
+            return Err(misfit("signature.tolerance_s", "0 refuses every request: write seconds"));
         }
         let is_bounded = self.tolerance_s.is_some() || self.age_unchecked;
         if has_time && !(is_bounded && self.signed.has(&Piece::Timestamp)) {
-            return Err("signature: a timestamp must be in `signed` and have a tolerance_s".to_owned());
+            return Err(misfit("signature", "a timestamp must be in `signed` and have a tolerance_s"));
         }
         if self.signed.has(&Piece::Timestamp) && !has_time && self.timestamp_json.is_none() {
-            return Err("signature.signed: {timestamp} is nowhere to be found".to_owned());
+            return Err(misfit("signature.signed", "{timestamp} is nowhere to be found"));
         }
         Ok(())
     }

@@ -1,13 +1,12 @@
 //! The app inside the test's process: handlers of the test's own, a clock that the test moves.
 
-use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use axum::Router;
 use axum::extract::State;
-use hooklatch::config::{ConfigSource, Environment, KindFacts, ResendFacts, SecretsNeed, Settings};
+use hooklatch::load::{Kinds, Settings};
 use hooklatch::provider::Provider;
-use hooklatch::types::{Clock, Name};
+use hooklatch::types::Clock;
 use hooklatch::{App, Running};
 use http::{HeaderMap, StatusCode};
 
@@ -66,23 +65,9 @@ impl TestApp {
             database.url
         );
         std::fs::write(&file, toml).unwrap();
-        let settings = Settings {
-            source: ConfigSource { file: Some(file) },
-            env: BTreeMap::<String, String>::new().into_iter().collect::<Environment>(),
-            ..Settings::default()
-        };
-        let facts = KindFacts {
-            kind: Name::parse("stripe").unwrap(),
-            horizon_h: 720,
-            resend: ResendFacts::Unknown,
-            has_signed_time: true,
-            tolerance_s: Some(300),
-            is_age_unchecked: false,
-            has_signed_url: false,
-            secrets: SecretsNeed::Needed,
-            settings: Vec::new(),
-        };
-        let config = hooklatch::config::load(&settings, &[facts]).unwrap_or_else(|why| panic!("{why:?}"));
+        let settings = Settings { file: Some(file), ..Settings::default() };
+        let config = hooklatch::load::load_for_tools(&settings, &Kinds::of(vec![stripe_kind()]));
+        let config = config.unwrap_or_else(|why| panic!("{why:?}"));
         let clock = Clock::manual(Clock::system().now_ms());
         let running = App::new(config).provider(kind).clock(clock.clone()).start().await.unwrap();
         Self { running, clock, destination, client: client() }

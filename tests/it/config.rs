@@ -5,50 +5,51 @@ mod target;
 
 use std::path::Path;
 
-use hooklatch::config::{
-    AgeConfig, Config, ConfigProblem, ConfigSource, DevKind, KindFacts, KindSettings, OnHandlerError,
-    ResendFacts, Secret, SecretsNeed, SettingFacts, SettingShape, Settings, UnknownPolicy, load,
-};
+use hooklatch::config::{AgeConfig, Config, ConfigProblem, OnHandlerError, Secret, UnknownPolicy};
+use hooklatch::load::{Kinds, Settings, load_for_tools};
+use hooklatch::provider::{Provider, dev_secret};
 use hooklatch::types::{Name, OnConflict};
+use hooklatch::verify::DevKeys;
 
-fn kinds() -> Vec<KindFacts> {
-    let kind = |name: &str, horizon_h, has_signed_time, has_signed_url| KindFacts {
-        kind: Name::parse(name).expect("a name"),
-        horizon_h,
-        resend: match name {
-            "paypal" => ResendFacts::Hours(720),
-            "square" => ResendFacts::Unbounded,
-            _ => ResendFacts::Unknown,
-        },
-        has_signed_time,
-        tolerance_s: has_signed_time.then_some(300),
-        is_age_unchecked: name == "dlocal",
-        has_signed_url,
-        secrets: SecretsNeed::Needed,
-        settings: Vec::new(),
+/// A kind: `more` keys of its file, those of its signature, and its settings.
+fn kind(name: &str, more: &str, signature: &str, settings: &str) -> Provider {
+    let kind = Provider::from_spec(&format!(
+        "kind = \"{name}\"\ntitle = \"A sender\"\nconfidence = \"official\"\ndocs = \"-\"\nsecret_hint = \"-\"\n\
+         answer_within_ms = 10000\n{more}\n[signature]\nscheme = \"hmac-sha256\"\nheaders = [\"x\"]\n{signature}\n\
+         [[event]]\ntype = [{{ json = \"/type\" }}]\n[[event.identity]]\nis = \"sender\"\nid = [{{ json = \"/id\" }}]\n\
+         signed = true\n{settings}"
+    ));
+    assert_eq!(kind.spec().map(drop), Ok(()));
+    kind
+}
+
+fn kinds() -> Kinds {
+    let timed = "layout = \"t={timestamp},v1={signature}\"\nsigned = \"{timestamp}.{body}\"\n";
+    let bounded = format!("{timed}tolerance_s = 300");
+    let with_url = bounded.replace(".{body}", "{url}{body}");
+    let setting = |name: &str, more: &str| {
+        format!("[[setting]]\nname = \"{name}\"\nhint = \"{name} is in the dashboard\"\n{more}\n")
     };
-    let mut paypal = kind("paypal", 72, true, false);
-    paypal.secrets = SecretsNeed::Optional;
-    let setting = |name: &str, shape, is_needed| SettingFacts {
-        name: name.to_owned(),
-        shape,
-        is_needed,
-        hint: format!("{name} is in the dashboard"),
-    };
-    paypal.settings = vec![
-        setting("webhook_id", SettingShape::Text, true),
-        setting("certificate_pem", SettingShape::List, false),
-        setting("keys", SettingShape::Named, false),
+    let settings = [
+        setting("webhook_id", "needed = true"),
+        setting("certificate_pem", "form = \"list\""),
+        setting("keys", "form = \"named\""),
     ];
-    let mut bitpay = kind("bitpay", 72, false, false);
-    bitpay.secrets = SecretsNeed::OrUnverified;
-    let known = [
-        kind("stripe", 720, true, false),
-        kind("github", 72, false, false),
-        kind("square", 72, true, true),
-        kind("dlocal", 72, false, false),
-    ];
-    known.into_iter().chain([paypal, bitpay]).collect()
+    let month = "horizon_h = 720";
+    let days = "horizon_h = 72";
+    Kinds::of(vec![
+        kind("stripe", month, &bounded, ""),
+        kind("github", days, "", ""),
+        kind("square", &format!("{days}\nresend_h = \"unbounded\""), &with_url, ""),
+        kind("dlocal", days, &format!("{timed}age_unchecked = true"), ""),
+        kind(
+            "paypal",
+            &format!("{days}\nresend_h = 720"),
+            &format!("{bounded}\nsecrets_needed = false"),
+            &settings.concat(),
+        ),
+        kind("bitpay", days, "may_be_unsigned = true", ""),
+    ])
 }
 
 fn name(text: &str) -> Name {
@@ -60,10 +61,7 @@ fn load_in(folder: &Path, text: &str, env: &[(&str, &str)]) -> Result<Config, Ve
     let path = folder.join("hooklatch.toml");
     std::fs::write(&path, text).expect("a file");
     let env = env.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-    load(
-        &Settings { source: ConfigSource { file: Some(path) }, env, dev: None, ..Settings::default() },
-        &kinds(),
-    )
+    load_for_tools(&Settings { file: Some(path), env, dev: None }, &kinds())
 }
 
 fn loaded(text: &str, env: &[(&str, &str)]) -> Result<Config, Vec<ConfigProblem>> {
@@ -136,8 +134,9 @@ fn a_broken_file_is_told_with_its_lines_and_without_its_text() {
 
 #[test]
 fn a_file_that_cannot_be_read_is_a_problem_of_that_file() {
-    let source = ConfigSource { file: Some("/nonexistent/hooklatch.toml".into()) };
-    let problems = load(&Settings { source, ..Settings::default() }, &kinds()).expect_err("not there");
+    let file = Some("/nonexistent/hooklatch.toml".into());
+    let problems =
+        load_for_tools(&Settings { file, ..Settings::default() }, &kinds()).expect_err("not there");
     assert_eq!(problems.len(), 1);
     assert_eq!(problems[0].source, "/nonexistent/hooklatch.toml");
     assert!(problems[0].why.starts_with("cannot be read"), "{problems:?}");
@@ -362,14 +361,9 @@ fn dev(text: &str) -> Result<Config, Vec<ConfigProblem>> {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("hooklatch.toml");
     std::fs::write(&path, text).expect("a file");
-    let dev = ["stripe", "github"].map(|kind| DevKind {
-        kind: name(kind),
-        secret: Some(Secret::new(format!("dev-{kind}"))),
-        settings: KindSettings::default(),
-        is_unsigned: false,
-    });
-    let source = ConfigSource { file: Some(path) };
-    load(&Settings { source, dev: Some(dev.to_vec()), ..Settings::default() }, &kinds())
+    let kinds = kinds().iter().filter(|kind| ["stripe", "github"].contains(&kind.kind())).cloned().collect();
+    let settings = Settings { file: Some(path), dev: Some(DevKeys::default()), ..Settings::default() };
+    load_for_tools(&settings, &Kinds::of(kinds))
 }
 
 #[test]
@@ -378,7 +372,8 @@ fn dev_config_has_every_kind_and_an_echo() {
     assert_eq!(config.database.url, "sqlite://.hooklatch/dev.db");
     assert_eq!(config.destinations[&name("echo")].url, "http://127.0.0.1:8081/dev/echo");
     for (kind, provider) in &config.providers {
-        assert_eq!(provider.secrets[0].reveal(), format!("dev-{kind}"));
+        let of_kind = kinds().iter().find(|one| one.kind() == kind.as_str()).cloned().expect("a kind");
+        assert_eq!(provider.secrets[0].reveal(), dev_secret(of_kind.spec().expect("a spec")));
         assert_eq!((provider.routes[0].on[0].as_str(), provider.routes[0].to.as_str()), ("*", "echo"));
     }
     assert_eq!(config.providers.len(), 2);

@@ -1,10 +1,8 @@
 //! The keys of a destination that only calls over HTTP have: what a call looks like, who vouches for it, which
 //! way it takes, and what its answer is kept for.
 
-use ipnet::IpNet;
-
 use super::super::field::{Checker, Field, Table};
-use super::super::section::{UrlRule, http_url};
+use super::super::value::{UrlRule, http_url, private_hosts, proxy};
 use super::super::{
     AuthConfig, BodyConfig, CaptureConfig, HmacAlgorithm, HmacConfig, HmacEncoding, HttpConfig, HttpVersion,
     Secret, StatusMeaning, SuccessConfig, TlsConfig,
@@ -78,22 +76,6 @@ fn body(checker: &mut Checker<'_>, table: &mut Table) -> Option<BodyConfig> {
     let content_type = content_type.map_or_else(|| "application/json".to_owned(), |(_, text)| text);
     parse(checker, &field, &text, Escape::of_content_type(&content_type))?;
     Some(BodyConfig { template: text, content_type })
-}
-
-pub(in crate::config) fn private_hosts(checker: &mut Checker<'_>, table: &mut Table) -> Vec<String> {
-    let Some(field) = table.take(checker, "private_hosts") else { return Vec::new() };
-    let mut hosts = Vec::new();
-    for field in field.list(checker).unwrap_or_default() {
-        let Some(text) = field.text(checker) else { continue };
-        let is_net = text.parse::<IpNet>().is_ok() || text.parse::<std::net::IpAddr>().is_ok();
-        let is_host = text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._".contains(&byte));
-        if text.is_empty() || !(is_net || is_host) {
-            let remedy = "write an address range such as 10.1.0.0/16, or the name of a host";
-            checker.problem_shown(&field, "is neither", remedy);
-        }
-        hosts.push(text.to_ascii_lowercase());
-    }
-    hosts
 }
 
 fn needed_secret(checker: &mut Checker<'_>, table: &mut Table, key: &'static str) -> Option<Secret> {
@@ -211,19 +193,6 @@ fn tls(checker: &mut Checker<'_>, table: &mut Table) -> TlsConfig {
     }
     table.finish(checker);
     config
-}
-
-pub(in crate::config) fn proxy(checker: &mut Checker<'_>, field: Field) -> Option<Secret> {
-    let place = field.clone();
-    let secret = field.secret(checker)?;
-    let is_proxy = reqwest::Url::parse(secret.reveal())
-        .is_ok_and(|url| matches!(url.scheme(), "http" | "https") && url.has_host());
-    if !is_proxy {
-        // Not shown: it may hold a password.
-        checker.problem(&place, "is not the URL of a proxy", "write http://[USER:PASSWORD@]HOST:PORT");
-        return None;
-    }
-    Some(secret)
 }
 
 /// A JSON pointer, or a problem that shows how to write it.

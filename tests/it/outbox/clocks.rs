@@ -3,9 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use hooklatch::config::{
-    ConfigSource, DestinationConfig, OutboxConfig, RetryConfig, Settings, UnknownPolicy,
-};
+use hooklatch::config::{DestinationConfig, OutboxConfig, RetryConfig, UnknownPolicy};
+use hooklatch::load::{Kinds, Settings, load_for_tools};
 use hooklatch::outbox::Outbox;
 use hooklatch::store::Store;
 use hooklatch::types::Clock;
@@ -314,8 +313,8 @@ async fn the_app_does_not_start_a_lease_away_from_the_databases_clock() {
     let listen = "listen = \"127.0.0.1:0\"";
     let toml = format!("[server]\n{listen}\n[admin]\n{listen}\n[database]\nurl = \"{}\"\n", database.url);
     std::fs::write(&file, toml).unwrap();
-    let settings = Settings { source: ConfigSource { file: Some(file) }, ..Settings::default() };
-    let config = hooklatch::config::load(&settings, &[]).unwrap_or_else(|why| panic!("{why:?}"));
+    let settings = Settings { file: Some(file), ..Settings::default() };
+    let config = load_for_tools(&settings, &Kinds::default()).unwrap_or_else(|why| panic!("{why:?}"));
     for off_ms in [40_000, -40_000] {
         let app = hooklatch::App::new(config.clone()).clock(Clock::system_ahead(off_ms));
         let refused = app.start().await.map(drop).unwrap_err().to_string();

@@ -7,10 +7,7 @@ use std::collections::BTreeMap;
 
 use ::config::{FileFormat, Format, Map, Source, Value, ValueKind};
 
-use super::problem::ConfigProblem;
-
-/// What every variable that overrides a key begins with.
-pub(super) const ENV_PREFIX: &str = "HOOKLATCH__";
+use crate::config::{ConfigProblem, ENV_PREFIX};
 
 /// One layer, parsed.
 #[derive(Debug, Clone, Default)]
@@ -102,14 +99,6 @@ fn syntax_problem(origin: &str, text: &str, mistake: &toml::de::Error) -> Config
     }
 }
 
-/// One value of TOML, as written in an environment variable.
-pub(super) fn toml_value(origin: &str, text: &str) -> Option<Value> {
-    let document = format!("value = {text}\n");
-    let mut map = FileFormat::Toml.parse(Some(&origin.to_owned()), &document).ok()?;
-    let value = map.remove("value")?;
-    map.is_empty().then_some(value)
-}
-
 /// Variables that begin with [`ENV_PREFIX`] as a layer: `A__B` is the key `b` of the table `a`.
 pub(super) fn env_layer(variables: &BTreeMap<String, String>) -> Result<Layer, Vec<ConfigProblem>> {
     let mut root = Map::new();
@@ -150,20 +139,5 @@ fn insert(table: &mut Map<String, Value>, parts: &[&str], value: Value) -> bool 
                 _ => false,
             }
         }
-    }
-}
-
-/// Where `value` was written: its own origin, or that of the first key inside it.
-pub(super) fn origin_of(value: &Value) -> Option<String> {
-    if let Some(origin) = value.origin() {
-        return Some(origin.to_owned());
-    }
-    match &value.kind {
-        ValueKind::Table(table) => {
-            let keys: BTreeMap<&String, &Value> = table.iter().collect();
-            keys.into_values().find_map(origin_of)
-        }
-        ValueKind::Array(list) => list.iter().find_map(origin_of),
-        _ => None,
     }
 }

@@ -1,35 +1,10 @@
-//! The part of `[server]` that bounds what one connection, and one peer, may take; and the names of `[admin]`.
+//! The keys of `[server]` that bound what one connection, and one peer, may take.
 
 use std::net::IpAddr;
 
 use ipnet::IpNet;
 
-use super::ServerConfig;
-use super::field::{Checker, Table};
-
-/// The part of `[server]` that bounds what one connection, and one peer, may take.
-#[derive(Debug, Clone)]
-pub struct EdgeConfig {
-    /// From the first byte of an answer that waits for its peer to the last. Milliseconds.
-    pub write_timeout_ms: u64,
-    /// Slowest body after its first 2 s. Bytes a second; 0 for any.
-    pub body_bytes_per_s_min: u32,
-    /// Longest life of a connection. Milliseconds.
-    pub connection_life_ms: u64,
-    /// Most requests on a connection.
-    pub connection_requests_n_max: u32,
-    /// Most of `connections_n_max` for one peer. Percent.
-    pub peer_share_percent: u32,
-    /// Addresses and ranges that stand for many peers and have no share.
-    pub proxies: Vec<IpNet>,
-}
-
-impl ServerConfig {
-    /// Most of these open connections for one peer, one at least.
-    pub fn peer_connections_n_max(&self, connections_n_max: usize) -> usize {
-        (connections_n_max * self.edge.peer_share_percent as usize / 100).max(1)
-    }
-}
+use crate::config::{Checker, EdgeConfig, Table};
 
 /// Reads it out of `[server]`.
 pub(super) fn edge(checker: &mut Checker<'_>, table: &mut Table) -> EdgeConfig {

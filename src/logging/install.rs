@@ -1,10 +1,6 @@
-//! Log lines: for people in a terminal, one JSON object a line otherwise.
-
-mod lines;
+//! The process's log: for people in a terminal, one JSON object a line otherwise.
 
 use std::io::IsTerminal;
-use std::sync::{Mutex, OnceLock, PoisonError};
-use std::time::Instant;
 
 use anyhow::Context;
 use tracing_subscriber::EnvFilter;
@@ -14,7 +10,6 @@ use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::config::{LogConfig, LogFormat};
 use crate::plain::Plain;
-pub(crate) use lines::Lines;
 
 /// Libraries that log what they carry: a message that RabbitMQ returns, with its body, is a warning of `lapin`.
 /// What matters of it is in our own lines, so whatever `log.filter` says, theirs are not written.
@@ -23,49 +18,6 @@ const SILENT: [&str; 5] = ["amq_protocol", "async_nats", "lapin", "redis", "rska
 fn is_written(target: &str) -> bool {
     let library = target.split("::").next().unwrap_or_default();
     !SILENT.iter().any(|silent| library.starts_with(silent))
-}
-
-/// Bounds the lines that strangers can cause: so many a second, and with the next one how many were left out. A request
-/// costs them nothing, and its line fills our disk.
-pub(crate) struct Sampler {
-    lines_per_s: u64,
-    state: Mutex<Sampled>,
-}
-
-struct Sampled {
-    /// Which second, counted from the process's first line; and what became of its lines.
-    second: u64,
-    taken_n: u64,
-    left_out_n: u64,
-}
-
-impl Sampler {
-    /// For one kind of line.
-    pub(crate) const fn new(lines_per_s: u64) -> Self {
-        let state = Mutex::new(Sampled { second: 0, taken_n: 0, left_out_n: 0 });
-        Self { lines_per_s, state }
-    }
-
-    /// Whether to write one now, and how many were left out since the last one.
-    pub(crate) fn take(&self) -> Option<u64> {
-        static FIRST: OnceLock<Instant> = OnceLock::new();
-        self.take_at(FIRST.get_or_init(Instant::now).elapsed().as_secs())
-    }
-
-    fn take_at(&self, second: u64) -> Option<u64> {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        if state.second != second {
-            state.second = second;
-            state.taken_n = 0;
-        }
-        if state.taken_n >= self.lines_per_s {
-            state.left_out_n += 1;
-            metrics::counter!("hooklatch_log_lines_left_out_total").increment(1);
-            return None;
-        }
-        state.taken_n += 1;
-        Some(std::mem::take(&mut state.left_out_n))
-    }
 }
 
 /// Installs the process's log.
@@ -96,7 +48,7 @@ pub(crate) fn install(config: &LogConfig) -> anyhow::Result<()> {
 #[cfg(test)]
 mod tests {
     use std::io;
-    use std::sync::Arc;
+    use std::sync::{Arc, Mutex};
 
     use super::*;
 
@@ -112,14 +64,6 @@ mod tests {
         fn flush(&mut self) -> io::Result<()> {
             Ok(())
         }
-    }
-
-    #[test]
-    fn of_a_flood_of_lines_some_a_second_are_written_and_the_others_counted() {
-        let lines = Sampler::new(3);
-        let taken: Vec<_> = (0..1_000).filter_map(|_| lines.take_at(7)).collect();
-        assert_eq!(taken, [0, 0, 0]);
-        assert_eq!((lines.take_at(8), lines.take_at(8)), (Some(997), Some(0)));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! `tolerance_s` and `max_age_s` of `[providers.NAME]`: how old a signed time may be.
 
-use super::field::{Checker, Table};
-use super::load::KindFacts;
+use crate::config::{AgeConfig, Checker, Table};
+use crate::spec::Spec;
 
 /// Longest that a request may have been under way. Seconds; no longer than the shortest retention of ids.
 const TOLERANCE_S_MAX: u64 = 86_400;
@@ -10,23 +10,15 @@ const AGE_S_MIN: u64 = 60;
 /// Longest. Seconds; what a kind without a bound counts as.
 const AGE_S_MAX: u64 = 400 * 86_400;
 
-/// How old a signed time may be where the operator says so. Seconds.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct AgeConfig {
-    /// Instead of the kind's own tolerance.
-    pub tolerance_s: Option<u32>,
-    /// Where the sender signs a time and bounds its age nowhere.
-    pub max_age_s: Option<u32>,
-}
-
 /// The two keys, of which a kind has one at most.
-pub(super) fn age(checker: &mut Checker<'_>, table: &mut Table, facts: Option<&KindFacts>) -> AgeConfig {
+pub(super) fn age(checker: &mut Checker<'_>, table: &mut Table, spec: Option<&Spec>) -> AgeConfig {
     let (tolerance, max_age) = (table.take(checker, "tolerance_s"), table.take(checker, "max_age_s"));
     // What is wrong with the kind is told already.
-    let Some(facts) = facts else { return AgeConfig::default() };
+    let Some(spec) = spec else { return AgeConfig::default() };
+    let (kinds_own_s, is_unbounded) = (spec.tolerance_s(), spec.is_age_unchecked());
     let mut age = AgeConfig::default();
     if let Some(field) = tolerance {
-        match (facts.tolerance_s, facts.is_age_unchecked) {
+        match (kinds_own_s, is_unbounded) {
             (Some(_), _) => {
                 let tolerance_s = field.number(checker, &(1..=TOLERANCE_S_MAX));
                 age.tolerance_s = tolerance_s.and_then(|s| u32::try_from(s).ok());
@@ -42,7 +34,7 @@ pub(super) fn age(checker: &mut Checker<'_>, table: &mut Table, facts: Option<&K
         }
     }
     if let Some(field) = max_age {
-        match (facts.is_age_unchecked, facts.tolerance_s) {
+        match (is_unbounded, kinds_own_s) {
             (true, None) => {
                 let max_age_s = field.number(checker, &(AGE_S_MIN..=AGE_S_MAX));
                 age.max_age_s = max_age_s.and_then(|s| u32::try_from(s).ok());

@@ -1,6 +1,13 @@
 //! The manual is complete: what it documents is what the program asks for, and the defaults it shows are real.
 
-use super::*;
+use std::collections::BTreeSet;
+
+use super::configuration::{asked, load_for_tools};
+use super::kind_list::Kinds;
+use super::settings::Settings;
+use super::sources::DEFAULTS;
+use crate::config::Config;
+use crate::provider::Provider;
 
 /// Keys whose examples are no defaults.
 const WITHOUT_DEFAULT: [&str; 21] = [
@@ -27,19 +34,8 @@ const WITHOUT_DEFAULT: [&str; 21] = [
     "capture",
 ];
 
-fn kinds() -> Vec<KindFacts> {
-    let kind = Name::parse("stripe").expect("a name");
-    vec![KindFacts {
-        kind,
-        horizon_h: 720,
-        resend: ResendFacts::Unknown,
-        has_signed_time: true,
-        tolerance_s: Some(300),
-        is_age_unchecked: false,
-        has_signed_url: false,
-        secrets: SecretsNeed::Needed,
-        settings: Vec::new(),
-    }]
+fn kinds() -> Kinds {
+    Kinds::of(vec![Provider::from_spec(include_str!("../../providers/stripe/provider.toml"))])
 }
 
 /// The manual with its examples uncommented.
@@ -91,8 +87,7 @@ fn with_file(text: &str, name: &str) -> (tempfile::TempDir, Settings) {
         "BILLING_HMAC",
     ]
     .map(|name| (name.to_owned(), "0123456789abcdef".to_owned()));
-    let source = ConfigSource { file: Some(path) };
-    (folder, Settings { source, env: env.into_iter().collect(), dev: None, ..Settings::default() })
+    (folder, Settings { file: Some(path), env: env.into_iter().collect(), dev: None })
 }
 
 #[test]
@@ -111,7 +106,7 @@ fn every_key_of_the_program_is_in_the_manual_and_the_other_way_round() {
     let text = uncommented().replace("unknown = \"retry\"", "unknown = \"query\"");
     // A kind has one of the two keys about age at most.
     let (_folder, settings) = with_file(&text.replace("max_age_s = 604800", ""), "manual.toml");
-    load(&settings, &kinds()).expect("the manual's examples are right");
+    load_for_tools(&settings, &kinds()).expect("the manual's examples are right");
     let mut documented = BTreeSet::new();
     keys("", &toml::Value::Table(text.parse().expect("TOML")), &mut documented);
     assert_eq!(asked(&settings, &kinds()), documented);
@@ -135,7 +130,7 @@ fn defaults_that_the_manual_shows_are_those_of_the_program() {
         .filter(|line| !WITHOUT_DEFAULT.iter().any(|key| line.starts_with(key)))
         .fold(String::new(), |all, line| all + line + "\n");
     let (_folder, settings) = with_file(&shown, "shown.toml");
-    let shown = Config { warnings: Vec::new(), ..load(&settings, &kinds()).expect("right") };
+    let shown = Config { warnings: Vec::new(), ..load_for_tools(&settings, &kinds()).expect("right") };
     let least = "[admin]\ntokens = [{ name = \"ops\", role = \"operator\", token = { env = \"HOOKLATCH_OPS_TOKEN\" } }]\n\
         [providers.stripe]\nsecrets = [\"s\"]\nroutes = [{ on = [\"invoice.*\", \"charge.refunded\"], to = \"billing\" }]\n\
         [destinations.billing]\nurl = \"https://billing.internal/events\"\nheaders = { authorization = \"x\" }\n\
@@ -145,6 +140,6 @@ fn defaults_that_the_manual_shows_are_those_of_the_program() {
         [destinations.lake]\nurl = \"kafka://127.0.0.1:9092\"\ntopic = \"webhooks\"\n\
         [destinations.inbox]\nurl = \"postgres://hooklatch@127.0.0.1:5432/billing\"\ntable = \"hooklatch_messages\"\n";
     let (_folder, settings) = with_file(least, "least.toml");
-    let least = Config { warnings: Vec::new(), ..load(&settings, &kinds()).expect("right") };
+    let least = Config { warnings: Vec::new(), ..load_for_tools(&settings, &kinds()).expect("right") };
     assert_eq!(format!("{shown:#?}"), format!("{least:#?}"));
 }

@@ -7,10 +7,12 @@ use std::net::SocketAddr;
 
 use ::config::{Map, Value};
 
-use super::DevKind;
-use super::field::{Checker, Field};
 use super::layers::Layer;
-use super::section::reachable;
+use super::listen::reachable;
+use crate::config::DEV_TOKEN;
+use crate::provider::{Provider, dev_secret, dev_settings};
+use crate::spec::Spec;
+use crate::verify::DevKeys;
 
 /// Named as the source of what this layer says.
 const ORIGIN: &str = "serve --dev";
@@ -20,9 +22,12 @@ const DATABASE_URL: &str = "sqlite://.hooklatch/dev.db";
 const ECHO_PATH: &str = "/dev/echo";
 
 /// The layer, for these kinds. `admin_listen` is where `echo` will be reached.
-pub(super) fn layer(kinds: &[DevKind], admin_listen: Option<SocketAddr>) -> Layer {
+pub(super) fn layer(kinds: &[Provider], keys: &DevKeys, admin_listen: Option<SocketAddr>) -> Layer {
     let route = table([("on", list([text("*")])), ("to", text("echo"))]);
-    let providers = kinds.iter().map(|dev| (dev.kind.to_string(), provider(dev, &route)));
+    let providers = kinds.iter().filter_map(|kind| {
+        let spec = kind.spec().ok()?;
+        Some((spec.kind.clone(), provider(spec, keys, &route)?))
+    });
     // Fast, so that a newcomer sees a failing call being repeated while looking.
     let retry = table([("first_ms", number(200)), ("max_ms", number(5_000)), ("attempts_n", number(50))]);
     let echo_at =
@@ -30,47 +35,39 @@ pub(super) fn layer(kinds: &[DevKind], admin_listen: Option<SocketAddr>) -> Laye
     let echo = table([("url", text(&format!("http://{echo_at}{ECHO_PATH}"))), ("retry", retry)]);
     let mut root = Map::new();
     root.insert("database".to_owned(), table([("url", text(DATABASE_URL))]));
-    let token = table([("name", text("dev")), ("role", text("operator")), ("token", text(super::DEV_TOKEN))]);
+    let token = table([("name", text("dev")), ("role", text("operator")), ("token", text(DEV_TOKEN))]);
     root.insert("admin".to_owned(), table([("tokens", list([token]))]));
     root.insert("providers".to_owned(), Value::new(None, providers.collect::<Map<String, Value>>()));
     root.insert("destinations".to_owned(), table([("echo", echo)]));
     Layer::new(root)
 }
 
-fn provider(dev: &DevKind, route: &Value) -> Value {
+/// One kind, with what is published for it; `None` where only the sender's own keys would do.
+fn provider(spec: &Spec, keys: &DevKeys, route: &Value) -> Option<Value> {
+    let settings = dev_settings(spec, keys);
+    let wanted = spec.signature.keys.as_ref();
+    let mut needed = spec.setting.iter().filter(|setting| setting.needed || Some(&setting.name) == wanted);
+    if !needed.all(|setting| settings.has(&setting.name)) {
+        return None;
+    }
     let mut provider = Map::new();
     provider.insert("routes".to_owned(), list([route.clone()]));
-    if let Some(secret) = &dev.secret {
-        provider.insert("secrets".to_owned(), list([text(secret.reveal())]));
-    }
-    if dev.is_unsigned {
+    if spec.takes_secrets() {
+        provider.insert("secrets".to_owned(), list([text(&dev_secret(spec))]));
+    } else if spec.signature.may_be_unsigned {
         provider.insert("unverified".to_owned(), text("accept"));
     }
-    let mut settings: Map<String, Value> = Map::new();
-    for setting in dev.settings.iter() {
+    let mut values: Map<String, Value> = Map::new();
+    for setting in settings.iter() {
         let value = text(setting.value.reveal());
         let value = match &setting.id {
             Some(id) => list([table([("id", text(id)), ("key", value)])]),
             None => value,
         };
-        settings.insert(setting.name.clone(), value);
+        values.insert(setting.name.clone(), value);
     }
-    provider.insert("settings".to_owned(), Value::new(None, settings));
-    Value::new(None, provider)
-}
-
-/// With `--dev`, refuses a listener that others can reach: anyone may know the dev secrets.
-pub(super) fn check_loopback(checker: &mut Checker<'_>, field: &Field) {
-    let is_open = match &field.value.kind {
-        config::ValueKind::String(text) => {
-            text.parse::<SocketAddr>().is_ok_and(|listen| !listen.ip().is_loopback())
-        }
-        _ => false,
-    };
-    if is_open && checker.is_dev {
-        let why = "can be reached from other machines, and the dev secrets are public";
-        checker.problem_shown(field, why, "use 127.0.0.1 or [::1] with --dev, or serve without --dev");
-    }
+    provider.insert("settings".to_owned(), Value::new(None, values));
+    Some(Value::new(None, provider))
 }
 
 fn text(text: &str) -> Value {

@@ -43,7 +43,7 @@ fn settings(warnings: &mut Vec<String>, (name, provider): (&Name, &ProviderConfi
 
 /// Bounds of a signed time that are not the sender's.
 fn age(warnings: &mut Vec<String>, (name, provider): (&Name, &ProviderConfig), spec: &Spec) {
-    let kinds_own = spec.signatures().find_map(|one| one.tolerance_s);
+    let kinds_own = spec.tolerance_s();
     if let (Some(own_s), Some(tolerance_s)) = (kinds_own, provider.age.tolerance_s) {
         let key = format!("providers.{name}.tolerance_s: {tolerance_s} s is");
         if tolerance_s > own_s {

@@ -1,0 +1,31 @@
+//! Where a value was written: each keeps the file or variable that says it.
+
+use std::collections::BTreeMap;
+
+use ::config::{FileFormat, Format, Value, ValueKind};
+
+/// What every variable that overrides a key begins with.
+pub(crate) const ENV_PREFIX: &str = "HOOKLATCH__";
+
+/// One value of TOML, as written in an environment variable.
+pub(crate) fn toml_value(origin: &str, text: &str) -> Option<Value> {
+    let document = format!("value = {text}\n");
+    let mut map = FileFormat::Toml.parse(Some(&origin.to_owned()), &document).ok()?;
+    let value = map.remove("value")?;
+    map.is_empty().then_some(value)
+}
+
+/// Where `value` was written: its own origin, or that of the first key inside it.
+pub(crate) fn origin_of(value: &Value) -> Option<String> {
+    if let Some(origin) = value.origin() {
+        return Some(origin.to_owned());
+    }
+    match &value.kind {
+        ValueKind::Table(table) => {
+            let keys: BTreeMap<&String, &Value> = table.iter().collect();
+            keys.into_values().find_map(origin_of)
+        }
+        ValueKind::Array(list) => list.iter().find_map(origin_of),
+        _ => None,
+    }
+}

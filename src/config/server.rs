@@ -1,0 +1,60 @@
+//! `[server]`: the receiver's listener and its bounds.
+
+use std::net::SocketAddr;
+
+use ipnet::IpNet;
+
+/// `[server]`: the receiver.
+#[derive(Debug, Clone)]
+pub struct ServerConfig {
+    /// Where providers reach us.
+    pub listen: SocketAddr,
+    /// What providers call; part of what some of them sign. No trailing slash.
+    pub public_url: String,
+    /// Largest body. Bytes, 1 KiB to 64 MiB.
+    pub body_bytes_max: u32,
+    /// From connection (or last answer) to the last header byte. Milliseconds.
+    pub header_timeout_ms: u64,
+    /// From the headers to the last body byte. Milliseconds.
+    pub body_timeout_ms: u64,
+    /// From the last body byte to our answer; then 503. Milliseconds.
+    pub answer_timeout_ms: u64,
+    /// Most open connections.
+    pub connections_n_max: u32,
+    /// Most requests that wait for a commit; then 503.
+    pub queue_n_max: u32,
+    /// Most memory that requests take up at once, until their events are written; then 503. Bytes.
+    pub inflight_bytes_max: u32,
+    /// Most events in one request; one with more is kept as a single `unreadable` event.
+    pub events_n_max: u32,
+    /// Longest that the transactional handlers of one request may take together. Milliseconds.
+    pub handler_timeout_ms: u64,
+    /// Most bytes of `unreadable` events that are kept of one provider.
+    pub unreadable_bytes_max: u32,
+    /// What bounds a connection besides these.
+    pub edge: EdgeConfig,
+}
+
+/// The part of `[server]` that bounds what one connection, and one peer, may take.
+#[derive(Debug, Clone)]
+pub struct EdgeConfig {
+    /// From the first byte of an answer that waits for its peer to the last. Milliseconds.
+    pub write_timeout_ms: u64,
+    /// Slowest body after its first 2 s. Bytes a second; 0 for any.
+    pub body_bytes_per_s_min: u32,
+    /// Longest life of a connection. Milliseconds.
+    pub connection_life_ms: u64,
+    /// Most requests on a connection.
+    pub connection_requests_n_max: u32,
+    /// Most of `connections_n_max` for one peer. Percent.
+    pub peer_share_percent: u32,
+    /// Addresses and ranges that stand for many peers and have no share.
+    pub proxies: Vec<IpNet>,
+}
+
+impl ServerConfig {
+    /// Most of these open connections for one peer, one at least.
+    pub fn peer_connections_n_max(&self, connections_n_max: usize) -> usize {
+        (connections_n_max * self.edge.peer_share_percent as usize / 100).max(1)
+    }
+}

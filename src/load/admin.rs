@@ -1,0 +1,93 @@
+//! `[admin]`: the operators' listener and who may use it.
+
+use std::net::{Ipv4Addr, SocketAddr};
+
+use super::edge::hosts;
+use super::listen::check_loopback;
+use crate::config::{AdminConfig, AdminRole, AdminToken, Checker, Field, Table};
+use crate::types::Name;
+
+/// `[admin]`
+pub(super) fn admin(
+    checker: &mut Checker<'_>,
+    root: &mut Table,
+    server: Option<SocketAddr>,
+) -> Option<AdminConfig> {
+    let mut table = root.table(checker, "admin")?;
+    let field = table.take(checker, "listen");
+    let mut listen = None;
+    if let Some(field) = field {
+        let text = field.text(checker);
+        check_loopback(checker, &field);
+        listen = text.as_ref().and_then(|text| text.parse::<SocketAddr>().ok());
+        if text.is_some() && listen.is_none() {
+            checker.problem_shown(&field, "is not an address with a port", "write it as 127.0.0.1:8081");
+        }
+        if listen.is_some_and(|listen| listen.port() != 0) && listen == server {
+            checker.problem_shown(
+                &field,
+                "is where the receiver listens",
+                "use another port than server.listen",
+            );
+        }
+    }
+    let list = match table.take(checker, "tokens") {
+        Some(field) => field.list(checker).unwrap_or_default(),
+        None => Vec::new(),
+    };
+    let mut tokens: Vec<AdminToken> = Vec::new();
+    for field in list {
+        let place = field.at(format!("{}.name", field.key));
+        let Some(token) = admin_token(checker, field) else { continue };
+        if tokens.iter().any(|other| other.name == token.name) {
+            checker.problem(
+                &place,
+                format!("`{}` is the name of two tokens", token.name),
+                "rename one of them",
+            );
+        }
+        if tokens.iter().any(|other| other.token.is(token.token.reveal())) {
+            checker.problem(&place, "has the token of another entry", "make a token for each");
+        }
+        tokens.push(token);
+    }
+    let hosts = hosts(checker, &mut table);
+    table.finish(checker);
+    Some(AdminConfig { listen: listen.unwrap_or(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))), tokens, hosts })
+}
+
+fn admin_token(checker: &mut Checker<'_>, field: Field) -> Option<AdminToken> {
+    let mut table = field.table(checker)?;
+    let problems_before = checker.problems.len();
+    let name = table.text(checker, "name").and_then(|(field, text)| match Name::parse(&text) {
+        Ok(name) => Some(name),
+        Err(error) => {
+            checker.problem(&field, error.to_string(), "choose another name");
+            None
+        }
+    });
+    let role =
+        table.word(checker, "role", &[("viewer", AdminRole::Viewer), ("operator", AdminRole::Operator)]);
+    let token = table.take(checker, "token").and_then(|field| {
+        let place = field.clone();
+        let secret = field.secret(checker)?;
+        let is_fit = (16..=1_024).contains(&secret.reveal().len())
+            && secret.reveal().bytes().all(|byte| byte.is_ascii_graphic());
+        if !is_fit {
+            let remedy = "make one with `openssl rand -hex 32`";
+            checker.problem(&place, "is not 16 to 1024 visible ASCII characters", remedy);
+        }
+        is_fit.then_some(secret)
+    });
+    if checker.problems.len() == problems_before {
+        for (key, is_there) in
+            [("name", name.is_some()), ("role", role.is_some()), ("token", token.is_some())]
+        {
+            if !is_there {
+                checker.missing(table.path(key), "a token is { name = …, role = …, token = … }");
+            }
+        }
+    }
+    table.finish(checker);
+    Some(AdminToken { name: name?, role: role?, token: token? })
+}

@@ -1,0 +1,71 @@
+//! The kinds that a configuration may name: built-in ones, those of the caller, those of `[kinds] folder`.
+
+use std::path::Path;
+
+use ::config::ValueKind;
+
+use super::settings::Settings;
+use super::sources::Sources;
+use crate::config::{ConfigProblem, KindsFolder, ProviderConfig, origin_of};
+use crate::kinds::{self, Taken};
+use crate::provider::Provider;
+
+/// The kinds there are, and what is wrong with those that cannot be used.
+#[derive(Default)]
+pub struct Kinds {
+    /// The kinds that can be used.
+    pub(crate) all: Vec<Provider>,
+    /// The folder that some of them were read from, if one is configured.
+    pub(crate) folder: Option<KindsFolder>,
+    /// Everything that is wrong with the kinds of that folder.
+    pub(crate) problems: Vec<ConfigProblem>,
+    /// Names of the kinds that cannot be used, which is told already: nothing is said about their providers.
+    pub(crate) broken: Vec<String>,
+}
+
+impl Kinds {
+    /// These kinds, and no folder of others.
+    pub fn of(all: Vec<Provider>) -> Self {
+        Self { all, ..Self::default() }
+    }
+}
+
+impl std::ops::Deref for Kinds {
+    type Target = [Provider];
+
+    fn deref(&self) -> &[Provider] {
+        &self.all
+    }
+}
+
+/// The built-in kinds, with those of the configured folder and of `own` added or put in their place.
+pub(crate) fn kinds(file: Option<&Path>, own: Vec<Provider>) -> Kinds {
+    let mut all = crate::providers::builtin();
+    all.retain(|kind| own.iter().all(|one| one.kind() != kind.kind()));
+    let names = |kinds: &[Provider]| kinds.iter().map(|kind| kind.kind().to_owned()).collect::<Vec<_>>();
+    let folder = kinds_folder(&Settings::of_process(file));
+    let taken = Taken { builtin: &names(&all), own: &names(&own) };
+    let found = folder.as_ref().map(|folder| kinds::read(folder, &taken)).unwrap_or_default();
+    all.extend(own);
+    all.retain(|kind| found.kinds.iter().all(|one| one.kind() != kind.kind()));
+    all.extend(found.kinds);
+    Kinds { all, folder, problems: found.problems, broken: found.broken }
+}
+
+/// The folder of kinds that are read when the program starts, if there is one. It is looked up before everything else
+/// is checked; what is wrong with the layers, or with the key, is told by the load itself.
+fn kinds_folder(settings: &Settings) -> Option<KindsFolder> {
+    let sources = Sources::of(settings);
+    let root = sources.merged(&[]).ok()?;
+    let ValueKind::Table(kinds) = &root.get("kinds")?.kind else { return None };
+    let folder = kinds.get("folder")?;
+    let ValueKind::String(text) = &folder.kind else { return None };
+    let checker = sources.checker();
+    let source = origin_of(folder).unwrap_or_else(|| checker.default_source.clone());
+    (!text.is_empty()).then(|| KindsFolder { path: checker.folder.join(text), source })
+}
+
+/// The kind that `provider` is of.
+pub(super) fn kind_of<'a>(kinds: &'a [Provider], provider: &ProviderConfig) -> Option<&'a Provider> {
+    kinds.iter().find(|kind| kind.kind() == provider.kind.as_str())
+}

@@ -1,0 +1,42 @@
+//! From what an operator wrote to a configuration with its providers ready, or to everything that is wrong with it.
+//!
+//! It stands above the kinds and asks them what they need, so that a provider is made once, and making it is its check.
+//! What a configuration is, key by key, is `config`. In reading order:
+//!
+//! 1. `configuration`: the way as a whole. Start at [`load`].
+//! 2. `settings`, `sources`, `layers`, `dev` (with `dev_keys`): where the keys come from, as one table.
+//! 3. `kind_list`: the kinds that a configuration may name.
+//! 4. A file for each section: `server` (with `listen` and `edge`), `admin`, `database`, `provider` (with `age` and
+//!    `kind_settings`), `retention`; `section` has the small ones.
+//! 5. `warnings`: what is allowed and most likely not meant. `refusal`: all problems as one error.
+
+mod admin;
+mod age;
+mod configuration;
+mod database;
+mod dev;
+mod dev_keys;
+mod edge;
+mod kind_list;
+mod kind_settings;
+mod layers;
+mod listen;
+mod provider;
+mod refusal;
+mod retention;
+mod section;
+mod server;
+mod settings;
+mod sources;
+#[cfg(test)]
+mod tests;
+mod warnings;
+
+pub use configuration::{Loaded, load, load_for_tools};
+pub(crate) use dev_keys::of_folder as dev_keys_of_folder;
+pub use kind_list::Kinds;
+pub(crate) use kind_list::kinds;
+pub(crate) use refusal::{loaded, unusable};
+pub use settings::Settings;
+pub use sources::DEFAULTS;
+pub(crate) use warnings::warnings;

@@ -1,0 +1,221 @@
+//! `[providers.NAME]`: who may send, how it signs, and where its events go.
+
+use super::{age, kind_settings};
+use crate::config::{
+    Checker, Field, OnHandlerError, ProviderConfig, RetryConfig, RouteConfig, Secret, Table, entry_name,
+    retry,
+};
+use crate::handler::TypePattern;
+use crate::mistakes::{nearest, shown};
+use crate::provider::Provider;
+use crate::spec::Spec;
+use crate::types::{Name, OnConflict, stored_text};
+
+/// How failing handlers are tried again unless `retry` says otherwise.
+const RETRY: RetryConfig =
+    RetryConfig { first_ms: 1_000, max_ms: 3_600_000, attempts_n: 30, age_max_ms: 259_200_000 };
+/// Most patterns in `types`.
+const TYPES_N_MAX: usize = 256;
+
+/// What a provider's keys are checked against.
+pub(super) struct Known<'a> {
+    /// The kinds there are.
+    pub kinds: &'a [Provider],
+    /// Kinds that are there and cannot be used, which is told elsewhere.
+    pub broken_kinds: &'a [String],
+    /// The names under `[destinations]`, right or wrong.
+    pub destinations: &'a [String],
+}
+
+/// One provider; what is wrong with it is recorded.
+pub(super) fn provider(
+    checker: &mut Checker<'_>,
+    name: &str,
+    field: Field,
+    known: &Known<'_>,
+) -> Option<(Name, ProviderConfig)> {
+    let name = entry_name(checker, name, &field)?;
+    let place = field.clone();
+    let mut table = field.table(checker)?;
+    if known.broken_kinds.contains(&kind_text(checker, &table, &name)) {
+        return None;
+    }
+    let spec = spec(checker, &mut table, &place, &name, known.kinds);
+    let settings =
+        kind_settings::settings(checker, &mut table, spec.map_or(&[], |spec| spec.setting.as_slice()));
+    let is_unverified_accepted = unverified(checker, &mut table, spec);
+    let secrets = secrets(checker, &mut table, spec, is_unverified_accepted);
+    let words = [("keep", OnHandlerError::Keep), ("reject", OnHandlerError::Reject)];
+    let on_handler_error = table.word(checker, "on_handler_error", &words).unwrap_or(OnHandlerError::Keep);
+    let age = age::age(checker, &mut table, spec);
+    let words = [("keep", OnConflict::Keep), ("dispatch", OnConflict::Dispatch)];
+    let on_conflict = table.word(checker, "on_conflict", &words);
+    let types = table.take(checker, "types").map_or_else(Vec::new, |field| types(checker, &field));
+    let is_first_party = table.flag(checker, "first_party").unwrap_or(false);
+    let retry = retry(checker, &mut table, RETRY);
+    let routes = match table.take(checker, "routes") {
+        Some(field) => field.list(checker).unwrap_or_default(),
+        None => Vec::new(),
+    };
+    let routes = routes.into_iter().filter_map(|field| route(checker, field, known.destinations)).collect();
+    table.finish(checker);
+    let config = ProviderConfig {
+        kind: Name::parse(&spec?.kind).ok()?,
+        secrets,
+        settings,
+        is_unverified_accepted,
+        on_handler_error,
+        age,
+        on_conflict,
+        types,
+        is_first_party,
+        routes,
+        retry,
+    };
+    Some((name, config))
+}
+
+/// The kind as it is written, right or wrong.
+fn kind_text(checker: &Checker<'_>, table: &Table, name: &Name) -> String {
+    let written = table.peek(checker, "kind").map(|field| field.value.kind);
+    if let Some(::config::ValueKind::String(text)) = written { text } else { name.to_string() }
+}
+
+/// What the kind's file says; `None` after a problem.
+fn spec<'a>(
+    checker: &mut Checker<'_>,
+    table: &mut Table,
+    place: &Field,
+    name: &Name,
+    kinds: &'a [Provider],
+) -> Option<&'a Spec> {
+    let (field, text) = match table.take(checker, "kind") {
+        Some(field) => {
+            let text = field.text(checker)?;
+            (field, text)
+        }
+        None => (place.clone(), name.to_string()),
+    };
+    // A kind of a program's own whose file is no spec is told when the app is built; here it is not known.
+    let specs = || kinds.iter().filter_map(|kind| kind.spec().ok());
+    if let Some(spec) = specs().find(|spec| spec.kind == text) {
+        return Some(spec);
+    }
+    let names: Vec<&str> = specs().map(|spec| spec.kind.as_str()).collect();
+    let remedy = match nearest(&text, names.iter().copied()) {
+        Some(near) => format!("did you mean kind = \"{near}\"?"),
+        None => format!("set `kind` to one of {}", names.join(", ")),
+    };
+    let field = field.at(table.path("kind"));
+    checker.problem(&field, format!("there is no provider kind `{}`", shown(&text)), remedy);
+    None
+}
+
+/// `unverified = "accept"`, which only a kind may say whose sender signs nothing.
+fn unverified(checker: &mut Checker<'_>, table: &mut Table, spec: Option<&Spec>) -> bool {
+    let Some(field) = table.take(checker, "unverified") else { return false };
+    let Some(text) = field.text(checker) else { return false };
+    let may_be = spec.is_some_and(|spec| spec.signature.may_be_unsigned);
+    match text.as_str() {
+        "refuse" => false,
+        "accept" if may_be => true,
+        "accept" => {
+            checker.problem(
+                &field,
+                "this kind's sender signs its requests",
+                "leave it out and write secrets",
+            );
+            false
+        }
+        _ => {
+            let remedy = "write \"accept\" or \"refuse\"";
+            checker.problem_shown(&field, "is not one of the words for this key", remedy);
+            false
+        }
+    }
+}
+
+/// `secrets = [ … ]`, newest first. A kind that verifies with its settings may have none.
+fn secrets(
+    checker: &mut Checker<'_>,
+    table: &mut Table,
+    spec: Option<&Spec>,
+    is_unverified_accepted: bool,
+) -> Vec<Secret> {
+    let is_by_kind = spec.is_none_or(|spec| spec.signature.may_be_unsigned || spec.needs_secrets());
+    let is_needed = is_by_kind && !is_unverified_accepted;
+    let remedy = "write secrets = [{ env = \"NAME\" }]; without one anybody could sign";
+    let field =
+        if is_needed { table.needed(checker, "secrets", remedy) } else { table.take(checker, "secrets") };
+    let Some(field) = field else { return Vec::new() };
+    let Some(list) = field.list(checker) else { return Vec::new() };
+    if !list.is_empty() && is_unverified_accepted {
+        let remedy = "leave one of them out: with a secret, what is not signed is refused";
+        checker.problem(&field, "stands beside unverified = \"accept\"", remedy);
+    }
+    if list.is_empty() && is_needed {
+        checker.problem(&field, "is an empty list", remedy);
+    }
+    list.into_iter().filter_map(|field| field.secret(checker)).collect()
+}
+
+fn route(checker: &mut Checker<'_>, field: Field, destinations: &[String]) -> Option<RouteConfig> {
+    let mut table = field.table(checker)?;
+    let on = table.needed(checker, "on", "write on = [\"*\"] for every type");
+    let on = on.map_or_else(Vec::new, |field| patterns(checker, &field, "write on = [\"*\"] for every type"));
+    let to = table.needed(checker, "to", "name a destination");
+    let to = to.and_then(|field| target(checker, &field, destinations));
+    let latest = table.flag(checker, "latest").unwrap_or(false);
+    let lane = table.text(checker, "lane").and_then(|(field, text)| {
+        if text.is_empty() || text.starts_with('/') {
+            return Some(text).filter(|text| !text.is_empty());
+        }
+        checker.problem_shown(&field, "is not a JSON pointer", "start it with `/`, as in \"/customer\"");
+        None
+    });
+    table.finish(checker);
+    Some(RouteConfig { on, to: to?, latest, lane })
+}
+
+/// `types = [ … ]`: what the sender was told to send.
+fn types(checker: &mut Checker<'_>, field: &Field) -> Vec<String> {
+    let types = patterns(checker, field, "name the types that the sender was told to send, or leave it out");
+    if types.len() > TYPES_N_MAX {
+        let why = format!("has {} entries, the limit is {TYPES_N_MAX}", types.len());
+        checker.problem(field, why, "write a beginning and `*` where several types have it in common");
+    }
+    types
+}
+
+fn patterns(checker: &mut Checker<'_>, field: &Field, when_empty: &str) -> Vec<String> {
+    let list = field.list(checker).unwrap_or_default();
+    if list.is_empty() && matches!(field.value.kind, config::ValueKind::Array(_)) {
+        checker.problem(field, "is an empty list", when_empty);
+    }
+    let mut patterns = Vec::new();
+    for field in list {
+        let Some(text) = field.text(checker) else { continue };
+        if TypePattern::parse(&text).is_err() {
+            let remedy = "write a type, `prefix.*` or `*`: the only `*` is the last character";
+            checker.problem_shown(&field, "is not a type pattern", remedy);
+        } else if let Err(why) = stored_text(&text) {
+            checker.problem_shown(&field, why, "no event has such a type: write it as the sender does");
+        }
+        patterns.push(text);
+    }
+    patterns
+}
+
+fn target(checker: &mut Checker<'_>, field: &Field, destinations: &[String]) -> Option<Name> {
+    let text = field.text(checker)?;
+    if destinations.contains(&text) {
+        // A bad name is reported where the destination is.
+        return Name::parse(&text).ok();
+    }
+    let remedy = match nearest(&text, destinations.iter().map(String::as_str)) {
+        Some(near) => format!("did you mean \"{near}\"?"),
+        None => format!("add a table [destinations.{}]", shown(&text)),
+    };
+    checker.problem_shown(field, "is not a destination", remedy);
+    None
+}

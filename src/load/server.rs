@@ -1,0 +1,43 @@
+//! `[server]`: the receiver's listener and its bounds.
+
+use super::edge::edge;
+use super::listen::{listen, reachable};
+use crate::config::{Checker, ServerConfig, Table, UrlRule, http_url};
+
+/// `[server]`. The second value is whether the operator set `public_url`.
+pub(super) fn server(checker: &mut Checker<'_>, root: &mut Table) -> Option<(ServerConfig, bool)> {
+    let mut table = root.table(checker, "server")?;
+    let listen = listen(checker, &mut table);
+    let written = table.text(checker, "public_url").filter(|(_, text)| !text.is_empty());
+    let has_public_url = written.is_some();
+    let public_url = match written {
+        Some((field, text)) => http_url(checker, &field, &text, UrlRule::Public),
+        None => Some(format!("http://{}", reachable(listen))),
+    };
+    let body_bytes_max = table.number_u32(checker, "body_bytes_max", 1_024..=67_108_864).unwrap_or_default();
+    let inflight_range = u64::from(body_bytes_max)..=u64::from(u32::MAX);
+    let answer_timeout_ms = table.number(checker, "answer_timeout_ms", 100..=60_000).unwrap_or_default();
+    let handler_timeout_ms = table.number(checker, "handler_timeout_ms", 10..=30_000).unwrap_or_default();
+    let config = ServerConfig {
+        listen,
+        public_url: public_url.unwrap_or_default(),
+        body_bytes_max,
+        header_timeout_ms: table.number(checker, "header_timeout_ms", 100..=300_000).unwrap_or_default(),
+        body_timeout_ms: table.number(checker, "body_timeout_ms", 100..=300_000).unwrap_or_default(),
+        answer_timeout_ms,
+        connections_n_max: table.number_u32(checker, "connections_n_max", 1..=100_000).unwrap_or_default(),
+        queue_n_max: table.number_u32(checker, "queue_n_max", 1..=100_000).unwrap_or_default(),
+        inflight_bytes_max: table
+            .number_u32(checker, "inflight_bytes_max", inflight_range)
+            .unwrap_or_default(),
+        events_n_max: table.number_u32(checker, "events_n_max", 1..=100_000).unwrap_or_default(),
+        // Whoever waits behind a handler on SQLite is to have its answer in time.
+        handler_timeout_ms: handler_timeout_ms.min(answer_timeout_ms / 2),
+        unreadable_bytes_max: table
+            .number_u32(checker, "unreadable_bytes_max", 0..=u64::from(u32::MAX))
+            .unwrap_or_default(),
+        edge: edge(checker, &mut table),
+    };
+    table.finish(checker);
+    Some((config, has_public_url))
+}
