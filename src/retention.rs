@@ -6,11 +6,11 @@ mod pace;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use tokio::sync::watch;
 use tokio::time::Instant;
 use tracing::{info, warn};
 
 use crate::config::RetentionConfig;
+use crate::stop::Stop;
 use crate::store::{Cuts, Place, PruneLease, PrunedKind, Store, StoreError, Walk};
 use crate::types::{Clock, UnixMs};
 use pace::Pace;
@@ -71,7 +71,7 @@ struct Run<'a> {
     now_ms: UnixMs,
     cuts: Cuts,
     round: Round,
-    stop: &'a mut watch::Receiver<bool>,
+    stop: &'a mut Stop,
     /// Hears of each batch that something went of.
     told: &'a mut (dyn FnMut(PrunedKind, u64) + Send),
 }
@@ -84,13 +84,9 @@ impl Pruner {
     }
 
     /// A round every so often until the stop.
-    pub(crate) async fn run(&mut self, mut stop: watch::Receiver<bool>) {
+    pub(crate) async fn run(&mut self, mut stop: Stop) {
         let every = Duration::from_millis(self.config.every_ms);
-        while !*stop.borrow() {
-            drop(tokio::time::timeout(every, stop.changed()).await);
-            if *stop.borrow() {
-                return;
-            }
+        while !stop.pause(every).await {
             let started = Instant::now();
             match self.round(&mut stop, |_, _| {}).await {
                 Ok(round) if round.is_anothers => {}
@@ -109,7 +105,7 @@ impl Pruner {
     /// One round over everything. `told` hears of each batch that something went of.
     pub(crate) async fn round(
         &mut self,
-        stop: &mut watch::Receiver<bool>,
+        stop: &mut Stop,
         mut told: impl FnMut(PrunedKind, u64) + Send,
     ) -> Result<Round, StoreError> {
         let now_ms = self.store.prune_now(self.clock.now_ms()).await?;
@@ -157,8 +153,8 @@ impl Pruner {
     }
 
     /// Gives what is free back to the file system, a little at a time.
-    async fn give_back(&self, stop: &mut watch::Receiver<bool>) -> Result<(), StoreError> {
-        while !*stop.borrow() {
+    async fn give_back(&self, stop: &mut Stop) -> Result<(), StoreError> {
+        while !stop.is_set() {
             let started = Instant::now();
             if !self.store.prune_reclaim().await? {
                 break;
@@ -196,7 +192,7 @@ impl Pruner {
         let lag = metrics::gauge!("hooklatch_prune_lag_seconds", "table" => kind.table());
         let rows = metrics::counter!("hooklatch_pruned_rows_total", "table" => kind.table());
         loop {
-            if *run.stop.borrow() {
+            if run.stop.is_set() {
                 return Ok(Walked::Stopped);
             }
             // Tables whose rows are found by their age cannot be counted part by part.

@@ -5,13 +5,13 @@
 
 use std::time::Duration;
 
-use tokio::sync::watch;
 use tokio::time::Instant;
 use tracing::{debug, warn};
 
 use super::destinations::Asked;
 use super::policy::{self, Answer, Facts, Plan, Step};
 use super::post::Post;
+use crate::stop::Stop;
 use crate::store::{LeasedMessage, SettleTo, Settlement};
 use crate::types::{AttemptResult, Clock};
 
@@ -19,9 +19,9 @@ use crate::types::{AttemptResult, Clock};
 #[derive(Clone)]
 pub(super) struct Stops {
     /// True: start no more calls.
-    pub(super) stopping: watch::Receiver<bool>,
+    pub(super) stopping: Stop,
     /// True: wait no longer for calls under way; what they lead to is unknown.
-    pub(super) cut: watch::Receiver<bool>,
+    pub(super) cut: Stop,
 }
 
 /// What one attempt came to, before it is a settlement.
@@ -70,7 +70,7 @@ impl Attempt<'_> {
         let facts = Facts::from(self.message);
         match self.plan(&facts) {
             Plan::Send => self.send(&facts).await,
-            Plan::Ask if *self.stops.stopping.borrow() => self.hand_back("the server is stopping"),
+            Plan::Ask if self.stops.stopping.is_set() => self.hand_back("the server is stopping"),
             Plan::Ask => match self.ask().await {
                 Asked::Happened => Ruling {
                     to: SettleTo::Done,
@@ -98,12 +98,12 @@ impl Attempt<'_> {
     async fn ask(&mut self) -> Asked {
         tokio::select! {
             asked = self.post.destination.ask(self.message) => asked,
-            () = is_true(&mut self.stops.cut) => Asked::Unclear { why: "stopped while asking whether it happened".to_owned() },
+            () = self.stops.cut.wait() => Asked::Unclear { why: "stopped while asking whether it happened".to_owned() },
         }
     }
 
     async fn send(&mut self, facts: &Facts) -> Ruling {
-        if *self.stops.stopping.borrow() {
+        if self.stops.stopping.is_set() {
             return self.hand_back("the server is stopping");
         }
         if !self.post.destination.times.fit(self.message.lease_until_ms, self.clock.steady_ms()) {
@@ -112,7 +112,7 @@ impl Attempt<'_> {
         let started = Instant::now();
         let sent = tokio::select! {
             sent = self.post.destination.send(self.message, self.clock.now_ms()) => sent,
-            () = is_true(&mut self.stops.cut) => Answer::Unknown { why: "stopped while waiting for the answer".to_owned() }.into(),
+            () = self.stops.cut.wait() => Answer::Unknown { why: "stopped while waiting for the answer".to_owned() }.into(),
         };
         if !matches!(sent.answer, Answer::Forbidden { .. }) {
             self.call = Some(started.elapsed());
@@ -221,11 +221,4 @@ fn unsent(plan: Plan, facts: &Facts) -> Ruling {
 
 fn unsent_result(facts: &Facts) -> AttemptResult {
     if facts.is_uncertain { AttemptResult::Unknown } else { AttemptResult::Released }
-}
-
-/// Ends when the flag is raised; never, when nobody can raise it any more.
-async fn is_true(flag: &mut watch::Receiver<bool>) {
-    if flag.wait_for(|is_raised| *is_raised).await.is_err() {
-        std::future::pending::<()>().await;
-    }
 }

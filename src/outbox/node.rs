@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::join_all;
-use tokio::sync::{Notify, mpsc, watch};
+use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tracing::{error, warn};
@@ -25,6 +25,7 @@ use super::settle::{self, Settler, Waiting, Writer};
 use super::watch::Watch;
 use super::worker::Worker;
 use crate::config::{DestinationConfig, OutboxConfig};
+use crate::stop::{Stop, to_end};
 use crate::store::{LeaseWant, LeasedMessage, SettleTo, Settlement, Store, StoreError};
 use crate::types::{Clock, MessageId, Name};
 
@@ -150,11 +151,11 @@ impl Outbox {
         Arc::clone(&self.shared.is_well)
     }
 
-    /// Works until `stop` turns true or its sender is gone. Then takes nothing more, gives calls under way
+    /// Works until `stop` is set. Then takes nothing more, gives calls under way
     /// `stop_timeout_ms` to end, settles what they came to and hands the rest back.
-    pub async fn run(self, stop: watch::Receiver<bool>) {
+    pub async fn run(self, stop: Stop) {
         let shared = self.shared;
-        let (cut, cut_signal) = watch::channel(false);
+        let (cut, cut_signal) = Stop::channel();
         shared.stops.get_or_init(|| Stops { stopping: stop.clone(), cut: cut_signal });
         let crew = Crew(Arc::clone(&shared));
         let (mut writer, mut watcher) = (JoinSet::new(), JoinSet::new());
@@ -171,13 +172,13 @@ impl Outbox {
             warn!("stopped before every result was written; those leases will end by themselves");
         }
         // It is between two looks at the database, or in one that is bounded by whoever owns it.
-        drop(timeout(CUT_TIMEOUT, watcher.join_next()).await);
+        to_end(timeout(CUT_TIMEOUT, watcher.join_next())).await;
     }
 
     /// One step, for tests: takes what is due now, makes the calls, settles, and says how many messages it
     /// took.
     pub async fn run_due(&self) -> Result<usize, StoreError> {
-        let (_never, quiet) = watch::channel(false);
+        let (_never, quiet) = Stop::channel();
         let stops = Stops { stopping: quiet.clone(), cut: quiet };
         let shared = &self.shared;
         shared.steady().await;

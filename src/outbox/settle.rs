@@ -16,6 +16,7 @@ use tokio::task::JoinSet;
 use tracing::{error, warn};
 
 use super::node::{InHand, Shared};
+use crate::stop::pass;
 use crate::store::{Settlement, Store, StoreError};
 use crate::types::MessageId;
 
@@ -329,7 +330,7 @@ pub(super) fn panicked(part: &'static str, is_well: &AtomicBool) {
 
 /// Waits after the `failures_n`th failure in a row: exponential.
 pub(super) async fn pause(failures_n: u32) {
-    drop(tokio::time::timeout(pause_for(failures_n), std::future::pending::<()>()).await);
+    pass(pause_for(failures_n)).await;
 }
 
 /// How long that is.
@@ -346,5 +347,5 @@ pub(super) fn jittered(bound_ms: u64) -> Duration {
 
 /// Waits between half and all of `bound_ms`.
 pub(super) async fn wait(bound_ms: u64) {
-    drop(tokio::time::timeout(jittered(bound_ms), std::future::pending::<()>()).await);
+    pass(jittered(bound_ms)).await;
 }

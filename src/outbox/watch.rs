@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use std::panic::AssertUnwindSafe;
-use tokio::sync::watch;
 use tracing::{info, warn};
 
 use super::node::Shared;
 use super::settle;
+use crate::stop::Stop;
 use crate::store::StoreError;
 
 /// How often it looks. Milliseconds; between half of it and all.
@@ -44,16 +44,12 @@ impl Watch {
     }
 
     /// Looks until the stop. What is being asked of the database is awaited to its end.
-    pub(super) async fn run(mut self, mut stop: watch::Receiver<bool>) {
-        while !*stop.borrow() {
+    pub(super) async fn run(mut self, mut stop: Stop) {
+        while !stop.is_set() {
             if AssertUnwindSafe(self.look()).catch_unwind().await.is_err() {
                 settle::panicked("watch", &self.shared.is_well);
             }
-            // Ends when the stop comes, or when nobody is left who could raise it: then at the next look.
-            let stopped = stop.wait_for(|is_stopping| *is_stopping);
-            if tokio::time::timeout(settle::jittered(WATCH_MS), stopped).await.is_ok() {
-                return;
-            }
+            stop.pause(settle::jittered(WATCH_MS)).await;
         }
     }
 

@@ -7,20 +7,19 @@
 //! message: see `attempt.rs`.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::future::pending;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use tokio::sync::watch;
-use tokio::time::{Instant, timeout, timeout_at};
+use tokio::time::{Instant, sleep_until, timeout};
 use tracing::{info, warn};
 
 use super::node::{CUT_TIMEOUT, Shared, want};
 use super::post::Post;
 use super::settle;
+use crate::stop::{Stop, Stopper, to_end};
 use crate::store::{LeaseWant, LeasedMessage, LostClaims, StoreError};
 use crate::types::Name;
 
@@ -36,7 +35,7 @@ const LOST_N_MAX: usize = 1_000;
 /// The state of [`Outbox::run`].
 pub(super) struct Worker {
     shared: Arc<Shared>,
-    stopping: watch::Receiver<bool>,
+    stopping: Stop,
     failures_n: u32,
     /// Looks whose answer was lost: what they claimed as, and when. By the node's ticks.
     lost: VecDeque<(String, i64)>,
@@ -45,7 +44,7 @@ pub(super) struct Worker {
 }
 
 impl Worker {
-    pub(super) fn new(shared: Arc<Shared>, stopping: watch::Receiver<bool>) -> Self {
+    pub(super) fn new(shared: Arc<Shared>, stopping: Stop) -> Self {
         let seen_ms = (shared.clock.steady_ms(), shared.clock.ticks_ms());
         Self { shared, stopping, failures_n: 0, lost: VecDeque::new(), seen_ms }
     }
@@ -64,7 +63,7 @@ impl Worker {
         let mut stopping = self.stopping.clone();
         let (mut is_look_due, mut may_be_more) = (true, false);
         let mut next_look = Instant::now();
-        while !*stopping.borrow() {
+        while !stopping.is_set() {
             // What is known must be written before more is taken: a lease of ours that ended meanwhile would
             // otherwise be taken again and its call repeated.
             if is_look_due || self.look_at(next_look) <= Instant::now() {
@@ -81,11 +80,11 @@ impl Worker {
             let at = self.look_at(next_look);
             let shared = Arc::clone(&self.shared);
             tokio::select! {
-                _ = stopping.wait_for(|is_stopping| *is_stopping) => return,
+                () = stopping.wait() => return,
                 () = shared.wake.notified(), if self.failures_n == 0 => {}
                 // Something is due sooner than was thought: no look before that.
                 () = shared.due.replan.notified() => is_look_due = false,
-                () = until(at) => {}
+                () = sleep_until(at) => {}
                 () = shared.freed.notified(), if may_be_more => {}
             }
         }
@@ -195,7 +194,7 @@ impl Worker {
         Instant::now().checked_add(Duration::from_millis(wait_ms)).map_or(next_look, |at| at.min(next_look))
     }
 
-    pub(super) async fn finish(&mut self, cut: &watch::Sender<bool>) {
+    pub(super) async fn finish(&mut self, cut: &Stopper) {
         for post in self.shared.posts.values() {
             post.is_drained.store(false, Ordering::Relaxed);
         }
@@ -204,7 +203,7 @@ impl Worker {
             return;
         }
         warn!(calls_n = self.shared.in_hand_n(), "cut off calls under way: the server is stopping");
-        cut.send_replace(true);
+        cut.stop();
         if timeout(CUT_TIMEOUT, self.let_go()).await.is_err() {
             warn!(
                 calls_n = self.shared.in_hand_n(),
@@ -217,11 +216,7 @@ impl Worker {
     async fn let_go(&self) {
         while self.shared.in_hand_n() > 0 {
             // A slot that admission gives back unused tells nobody.
-            drop(timeout(settle::jittered(SLOT_CHECK_MS), self.shared.freed.notified()).await);
+            to_end(timeout(settle::jittered(SLOT_CHECK_MS), self.shared.freed.notified())).await;
         }
     }
-}
-
-async fn until(at: Instant) {
-    drop(timeout_at(at, pending::<()>()).await);
 }

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use tokio::sync::watch;
-use tokio::time::{Instant, timeout};
+use tokio::time::Instant;
 
+use crate::stop::Stop;
 use crate::store::PRUNED_N_MAX;
 
 /// Batches that take longer get smaller; those that take less than the other get larger.
@@ -49,9 +49,9 @@ impl Pace {
     }
 
     /// Lets others work for as long as the last batch took; a quarter of it when a lot is overdue.
-    pub(super) async fn rest(&self, elapsed: Duration, overdue_ms: i64, stop: &mut watch::Receiver<bool>) {
+    pub(super) async fn rest(&self, elapsed: Duration, overdue_ms: i64, stop: &mut Stop) {
         let pause = if overdue_ms > OVERDUE_MS { elapsed / 4 } else { elapsed };
-        drop(timeout(pause.clamp(PAUSE_MIN, PAUSE_MAX), stop.changed()).await);
+        stop.pause(pause.clamp(PAUSE_MIN, PAUSE_MAX)).await;
     }
 
     /// Whether it is time to say again that pruning is behind.

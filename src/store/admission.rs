@@ -26,6 +26,7 @@ pub use transaction::AdmissionTx;
 use super::db::Backend;
 use super::db::postgres::Postgres;
 use super::{EventUpdate, Latched, NewMessage, Store, StoreError};
+use crate::stop::to_end;
 use crate::types::{EventState, IncomingEvent};
 
 /// An event that asks to be admitted.
@@ -162,7 +163,7 @@ impl Store {
         match tx.judge(batch, inserted).await {
             Ok(latched) => tx.commit().await.map(|()| latched),
             Err(failure) => {
-                drop(tx.rollback().await);
+                to_end(tx.rollback()).await;
                 Err(failure)
             }
         }
@@ -183,7 +184,7 @@ impl Store {
             Ok(admitted) => tx.commit().await.map(|()| admitted),
             Err(failure) => {
                 // A failed transaction holds nothing worth waiting for; its own error is the one to report.
-                drop(tx.rollback().await);
+                to_end(tx.rollback()).await;
                 Err(failure)
             }
         }

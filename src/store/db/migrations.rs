@@ -15,6 +15,7 @@ use tracing::info;
 use super::postgres::Postgres;
 use super::sqlite::{Sqlite, SqliteSession};
 use super::{DbResult, Door, Session};
+use crate::stop::to_end;
 
 /// One step of the schema.
 #[derive(Debug, Clone, Copy)]
@@ -192,7 +193,7 @@ async fn in_transaction<S: Session, T>(
         Ok(value) => session.commit().await.map(|()| value),
         Err(error) => {
             // Its own error is the one to report.
-            drop(session.roll_back().await);
+            to_end(session.roll_back()).await;
             Err(error)
         }
     }

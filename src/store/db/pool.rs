@@ -17,6 +17,7 @@ use tokio::time::{Instant, timeout};
 
 use super::limit::limited;
 use super::{DbError, DbResult, Door, Session, StoreError};
+use crate::stop::to_end;
 
 /// How long an operation waits for a place, and then for a new connection.
 const TAKE_LIMIT: Duration = Duration::from_secs(5);
@@ -138,11 +139,11 @@ impl<S: Session> Pool<S> {
     /// Gives no more connections, waits for those that are out, and closes all; not for longer than `bound`.
     pub(super) async fn close(&self, bound: Duration) {
         // An error means that the time is over: whoever still has one will close it.
-        drop(timeout(bound, self.0.places.acquire_many(self.0.places_n)).await);
+        to_end(timeout(bound, self.0.places.acquire_many(self.0.places_n))).await;
         self.0.places.close();
         let idle = std::mem::take(&mut *self.idle());
         for open in idle {
-            drop(timeout(GOODBYE_LIMIT, open.session.close()).await);
+            to_end(timeout(GOODBYE_LIMIT, open.session.close())).await;
         }
     }
 

@@ -7,6 +7,7 @@ use super::pool::Held;
 use super::postgres::Tidy;
 use super::sqlite::SqliteSession;
 use super::{DbError, DbResult, Door, Row, StoreError, Value};
+use crate::stop::to_end;
 
 /// An open transaction on either database. Whoever made it commits it; a handler writes through it. Dropping it rolls
 /// it back, with its connection.
@@ -130,7 +131,7 @@ impl Tx {
             Ok(value) => self.commit().await.map(|()| value),
             Err(error) => {
                 // Its own error is the one to report.
-                drop(self.roll_back().await);
+                to_end(self.roll_back()).await;
                 Err(error)
             }
         }
@@ -249,10 +250,10 @@ mod tests {
             tx.commit().await.unwrap();
             let mut tx = begun(&db).await;
             tx.handler_begins().await.unwrap();
-            drop(tx.execute(ends, &[]).await);
+            to_end(tx.execute(ends, &[])).await;
             let broken = tx.handler_ended().await.unwrap_err();
             assert!(broken.is_of_no_transaction(), "{ends}: {broken}");
-            drop(tx.roll_back().await);
+            to_end(tx.roll_back()).await;
             let mut tx = begun(&db).await;
             assert_eq!(tx.fetch_i64("SELECT COUNT(*) FROM t", &[]).await.unwrap(), Some(1), "{ends}");
             tx.roll_back().await.unwrap();

@@ -21,6 +21,7 @@ use super::limit::limited;
 use super::pool::{Pool, Trust};
 use super::warnings::{listen, refused_with_warning};
 use super::{DbResult, Door, PostgresSettings, Session, StoreError};
+use crate::stop::to_end;
 use hosts::Hosts;
 
 /// The connections to one server.
@@ -116,7 +117,7 @@ pub(super) async fn open(
     let mut first = hosts.found(Role::Plain).await?;
     let mistake = session::pooling_mistake(&mut first, &hosts.current(), settings.pooling).await;
     // An error means that it is closed already.
-    drop(limited(async { Ok(Connection::close(first).await?) }).await);
+    to_end(limited(async { Ok(Connection::close(first).await?) })).await;
     if let Some(why) = mistake.map_err(unavailable)? {
         return Err(StoreError::Refused(why));
     }
@@ -168,7 +169,7 @@ impl Session for PgConnection {
 
     async fn close(self) {
         // An error means that it is closed already.
-        drop(Connection::close(self).await);
+        to_end(Connection::close(self)).await;
     }
 
     fn door(&mut self) -> Door<'_> {

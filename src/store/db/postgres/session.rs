@@ -8,6 +8,7 @@ use sqlx::postgres::PgConnectOptions;
 use sqlx::{Connection, PgConnection, Row};
 
 use super::plans::Role;
+use crate::stop::to_end;
 use crate::store::db::{DbError, DbResult, Pooling, PostgresSettings};
 
 /// Longest wait for a lock. Ours is 2 s: below any sender's patience, so a wait for another node's uncommitted twin
@@ -140,7 +141,7 @@ pub(super) async fn prepare(
             sqlx::raw_sql(SET_REPLICATED).execute(&mut *connection).await?;
         }
         // What nobody waits for any more ends soon. Servers before version 14 do not know how.
-        drop(sqlx::raw_sql("SET client_connection_check_interval = '2s'").execute(&mut *connection).await);
+        to_end(sqlx::raw_sql("SET client_connection_check_interval = '2s'").execute(&mut *connection)).await;
     }
     let odd_plans = role.set(&mut *connection, settings.pooling).await?;
     let row = sqlx::raw_sql(READ).fetch_one(connection).await?;

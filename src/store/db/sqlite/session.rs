@@ -11,6 +11,7 @@ use rusqlite::{Connection, InterruptHandle};
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
+use crate::stop::to_end;
 use crate::store::db::limit::STATEMENT_LIMIT;
 use crate::store::db::{DbError, DbResult, Door, Session, StoreError};
 
@@ -285,7 +286,7 @@ impl Session for SqliteSession {
         let (tell, told) = oneshot::channel();
         if self.jobs.send(Job::Close(tell)).is_ok() {
             // An error by its nature: nothing is sent, the other end is dropped.
-            drop(told.await);
+            to_end(told).await;
         }
     }
 
