@@ -8,7 +8,7 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use super::{Kinds, complain, loaded, runtime, say};
-use crate::retention::{Pruner, Round};
+use crate::retention::{PruneRound, Pruner};
 use crate::setup;
 use crate::stop::Stop;
 use crate::store::PrunedKind;
@@ -62,7 +62,7 @@ pub(super) fn prune(args: &PruneArgs, file: Option<&Path>, kinds: &Kinds) -> any
     Ok(ExitCode::SUCCESS)
 }
 
-fn as_json(round: &Round, is_dry: bool) -> Value {
+fn as_json(round: &PruneRound, is_dry: bool) -> Value {
     let rows = PrunedKind::ALL.iter().map(|kind| (kind.table().to_owned(), json!(round.rows_n(*kind))));
     json!({ "dry_run": is_dry, "rows": rows.collect::<serde_json::Map<_, _>>() })
 }

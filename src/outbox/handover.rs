@@ -4,15 +4,15 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::node::Shared;
+use super::state::OutboxState;
 use crate::config::UnknownPolicy;
 use crate::store::{InitialLease, LeasedMessage};
 
 /// Takes over new messages from admission, without a look at the database.
-pub struct Handover(Arc<Shared>);
+pub struct Handover(Arc<OutboxState>);
 
 impl Handover {
-    pub(super) fn new(shared: Arc<Shared>) -> Self {
+    pub(super) fn new(shared: Arc<OutboxState>) -> Self {
         Self(shared)
     }
 
@@ -35,7 +35,7 @@ impl Handover {
         }
         let (bearable_n, slot) = (post.bearable_n(), post.take());
         let taken_n = post.taken_n();
-        if taken_n > destination.gate.in_hand_n() || (bearable_n == 0 && taken_n > 1) {
+        if taken_n > destination.gate.slots_n() || (bearable_n == 0 && taken_n > 1) {
             // Others will have to wait in the database; whoever comes later waits behind them.
             post.is_drained.store(false, Ordering::Relaxed);
             return None;

@@ -9,8 +9,8 @@ use futures_util::FutureExt;
 use std::panic::AssertUnwindSafe;
 use tracing::{info, warn};
 
-use super::node::Shared;
-use super::settle;
+use super::pause::jittered;
+use super::state::OutboxState;
 use crate::stop::Stop;
 use crate::store::StoreError;
 
@@ -32,14 +32,14 @@ pub fn clock_offset_ms_max(lease_ms: u64) -> i64 {
 
 /// What was seen last, so that it is not said at every look.
 pub(super) struct Watch {
-    shared: Arc<Shared>,
+    shared: Arc<OutboxState>,
     unknown: BTreeMap<String, u64>,
     unsaid_n: u32,
     is_far: bool,
 }
 
 impl Watch {
-    pub(super) fn new(shared: Arc<Shared>) -> Self {
+    pub(super) fn new(shared: Arc<OutboxState>) -> Self {
         Self { shared, unknown: BTreeMap::new(), unsaid_n: 0, is_far: false }
     }
 
@@ -47,9 +47,9 @@ impl Watch {
     pub(super) async fn run(mut self, mut stop: Stop) {
         while !stop.is_set() {
             if AssertUnwindSafe(self.look()).catch_unwind().await.is_err() {
-                settle::panicked("watch", &self.shared.is_well);
+                self.shared.panicked("watch");
             }
-            stop.pause(settle::jittered(WATCH_MS)).await;
+            stop.pause(jittered(WATCH_MS)).await;
         }
     }
 

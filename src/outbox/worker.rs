@@ -16,9 +16,9 @@ use futures_util::FutureExt;
 use tokio::time::{Instant, sleep_until, timeout};
 use tracing::{info, warn};
 
-use super::node::{CUT_TIMEOUT, Shared, want};
+use super::pause::{jittered, pause, pause_for};
 use super::post::Post;
-use super::settle;
+use super::state::{CLOCK_SET_MS, OutboxState};
 use crate::stop::{Stop, Stopper, to_end};
 use crate::store::{LeaseWant, LeasedMessage, LostClaims, StoreError};
 use crate::types::Name;
@@ -32,9 +32,12 @@ const LOST_FOR_MS: i64 = 60_000;
 /// Most looks whose claims are looked for.
 const LOST_N_MAX: usize = 1_000;
 
+/// How long results may take to be written after the calls were cut off.
+pub(super) const CUT_TIMEOUT: Duration = Duration::from_secs(2);
+
 /// The state of [`Outbox::run`].
 pub(super) struct Worker {
-    shared: Arc<Shared>,
+    shared: Arc<OutboxState>,
     stopping: Stop,
     failures_n: u32,
     /// Looks whose answer was lost: what they claimed as, and when. By the node's ticks.
@@ -44,7 +47,7 @@ pub(super) struct Worker {
 }
 
 impl Worker {
-    pub(super) fn new(shared: Arc<Shared>, stopping: Stop) -> Self {
+    pub(super) fn new(shared: Arc<OutboxState>, stopping: Stop) -> Self {
         let seen_ms = (shared.clock.steady_ms(), shared.clock.ticks_ms());
         Self { shared, stopping, failures_n: 0, lost: VecDeque::new(), seen_ms }
     }
@@ -53,9 +56,9 @@ impl Worker {
     pub(super) async fn work(&mut self) {
         let mut panics_n = 0;
         while AssertUnwindSafe(self.work_once()).catch_unwind().await.is_err() {
-            settle::panicked("worker", &self.shared.is_well);
+            self.shared.panicked("worker");
             panics_n += 1;
-            settle::pause(panics_n).await;
+            pause(panics_n).await;
         }
     }
 
@@ -72,8 +75,8 @@ impl Worker {
                 // After a failure, however much admission hands over meanwhile.
                 next_look = Instant::now()
                     + match self.failures_n {
-                        0 => settle::jittered(self.shared.config.poll_ms),
-                        failures_n => settle::pause_for(failures_n),
+                        0 => jittered(self.shared.config.poll_ms),
+                        failures_n => pause_for(failures_n),
                     };
             }
             is_look_due = true;
@@ -94,7 +97,7 @@ impl Worker {
     async fn look(&mut self) -> bool {
         let ticks_ms = self.shared.clock.ticks_ms();
         let wants: Vec<LeaseWant> =
-            self.shared.posts.values().map(|post| want(post, post.free_n(ticks_ms))).collect();
+            self.shared.posts.values().map(|post| post.want(post.free_n(ticks_ms))).collect();
         let wanted_n: BTreeMap<Name, u32> =
             wants.iter().map(|one| (one.destination.clone(), one.free_n)).collect();
         self.shared.due.forget_until(self.shared.clock.steady_ms());
@@ -157,7 +160,7 @@ impl Worker {
         let clock = &self.shared.clock;
         let now_ms = (clock.steady_ms(), clock.ticks_ms());
         let set_ms = (now_ms.0 - self.seen_ms.0).saturating_sub(now_ms.1 - self.seen_ms.1);
-        if set_ms > settle::CLOCK_SET_MS && !self.shared.store.is_own_clock() {
+        if set_ms > CLOCK_SET_MS && !self.shared.store.is_own_clock() {
             self.shared.extend_all().await?;
         }
         self.seen_ms = now_ms;
@@ -202,11 +205,11 @@ impl Worker {
         if timeout(patience, self.let_go()).await.is_ok() {
             return;
         }
-        warn!(calls_n = self.shared.in_hand_n(), "cut off calls under way: the server is stopping");
+        warn!(calls_n = self.shared.taken_n(), "cut off calls under way: the server is stopping");
         cut.stop();
         if timeout(CUT_TIMEOUT, self.let_go()).await.is_err() {
             warn!(
-                calls_n = self.shared.in_hand_n(),
+                calls_n = self.shared.taken_n(),
                 "stopped before every result was written; those leases will end by themselves"
             );
         }
@@ -214,9 +217,9 @@ impl Worker {
 
     /// Waits until nothing is in hand; what admission still hands over is handed back.
     async fn let_go(&self) {
-        while self.shared.in_hand_n() > 0 {
+        while self.shared.taken_n() > 0 {
             // A slot that admission gives back unused tells nobody.
-            to_end(timeout(settle::jittered(SLOT_CHECK_MS), self.shared.freed.notified())).await;
+            to_end(timeout(jittered(SLOT_CHECK_MS), self.shared.freed.notified())).await;
         }
     }
 }

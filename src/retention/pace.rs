@@ -22,18 +22,18 @@ const TOLD_EVERY: Duration = Duration::from_hours(1);
 
 /// The pace of one node.
 #[derive(Debug)]
-pub(super) struct Pace {
+pub(super) struct PrunePace {
     rows_n: u32,
     told: Option<Instant>,
 }
 
-impl Default for Pace {
+impl Default for PrunePace {
     fn default() -> Self {
         Self { rows_n: 200, told: None }
     }
 }
 
-impl Pace {
+impl PrunePace {
     /// How many rows the next batch looks at.
     pub(super) fn rows_n(&self) -> u32 {
         self.rows_n
@@ -70,7 +70,7 @@ mod tests {
 
     #[test]
     fn batches_shrink_when_they_are_slow_and_grow_when_they_are_fast_within_bounds() {
-        let mut pace = Pace::default();
+        let mut pace = PrunePace::default();
         let mut after = |ms: u64, times: u32| {
             (0..times).for_each(|_| pace.took(Duration::from_millis(ms)));
             pace.rows_n()
@@ -84,7 +84,7 @@ mod tests {
 
     #[test]
     fn that_it_is_behind_is_said_once_in_a_while() {
-        let mut pace = Pace::default();
+        let mut pace = PrunePace::default();
         assert_eq!([pace.is_to_be_told(), pace.is_to_be_told()], [true, false]);
     }
 }

@@ -2,9 +2,8 @@
 
 use bytes::Bytes;
 
-use super::apart::KeptContent;
-use super::db::{DbError, DbResult, Door, Row, Value};
-use super::{Store, StoreError};
+use super::db::{DbError, DbResult, Door, Row, StoreError, Value};
+use super::handle::Store;
 use crate::types::{BodyDigest, EventKey, EventState, MessageId, Name, ObjectVersion, UnixMs};
 
 /// What one insert of an event found.
@@ -349,17 +348,6 @@ async fn unreadable_bytes(db: &mut Door<'_>) -> DbResult<Vec<(String, u64)>> {
         )
         .await?;
     rows.iter().map(|row| Ok((row.text("provider")?, row.int("bytes_n")?.unsigned_abs()))).collect()
-}
-
-pub(super) async fn event_content(db: &mut Door<'_>, key: &EventKey) -> DbResult<Option<KeptContent>> {
-    let row = db
-        .fetch_optional(
-            "/* event_content */ SELECT p.headers, p.body FROM processed_webhook_events e
-             JOIN webhook_payloads p ON p.event_seq = e.event_seq WHERE e.provider = $1 AND e.event_id = $2",
-            &[key.provider.as_str().into(), key.event_id.as_str().into()],
-        )
-        .await?;
-    row.map(|row| Ok(KeptContent { headers: row.text("headers")?, body: row.bytes("body")? })).transpose()
 }
 
 pub(super) async fn event_take_due(

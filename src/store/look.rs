@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 
 use uuid::Uuid;
 
-use super::db::{DbResult, Door, Row};
+use super::db::{DbResult, Door, Row, StoreError};
+use super::handle::Store;
 use super::message::MessageRow;
-use super::{Store, StoreError};
 use crate::types::{MessageId, MessageState, Name, UnixMs};
 
 /// Which messages; what is `None` does not matter.

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use super::db::{DbResult, Door, Row};
-use super::{Store, StoreError};
+use super::db::{DbResult, Door, Row, StoreError};
+use super::handle::Store;
 use crate::types::{Name, UnixMs};
 
 /// Requests that are kept of each provider: the newest.

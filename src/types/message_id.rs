@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use uuid::Uuid;
 
-use super::EventKey;
+use super::event::EventKey;
 
 /// Most messages of one event, those of its re-runs included.
 pub const MESSAGES_N_MAX: u16 = 1_024;

@@ -64,7 +64,7 @@ const PLACES: [(&str, &[&str], &str); 12] = [
     ),
     (
         "TransactionManager",
-        &["src/store/db/postgres/mod.rs"],
+        &["src/store/db/postgres/transactions.rs"],
         "transactions are begun and ended by `store/db`",
     ),
     ("StatusCode", &["src/http"], "statuses are decided in `http`"),

@@ -4,8 +4,8 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use super::super::Latched;
-use super::Candidate;
+use super::types::Candidate;
+use crate::store::event::Latched;
 use crate::types::{BodyDigest, EventKey, EventState, IncomingEvent};
 
 /// One row to insert.

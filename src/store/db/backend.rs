@@ -6,15 +6,20 @@ use std::time::Duration;
 
 use sqlx::PgConnection;
 
+use super::door::Door;
+use super::error::{DbError, DbResult};
 use super::limit::{OPERATION_LIMIT, PROBE_LIMIT, limited, whole};
 use super::migrations::{self, Migration};
 use super::opening::is_postgres;
-use super::pool::{Held, Trust};
+use super::opening::{PostgresSettings, StoreSettings};
+use super::pool::{HeldSession, Trust};
 use super::postgres::{self, IS_WRITABLE, Postgres};
+use super::schema_state::SchemaState;
 use super::sqlite::{self, Sqlite, SqliteSession};
+use super::store_error::StoreError;
+use super::tx::Tx;
 use super::tx::TxKind;
 use super::warnings::refused_with_warning;
-use super::{DbError, DbResult, Door, PostgresSettings, SchemaState, StoreError, StoreSettings, Tx};
 use crate::types::UnixMs;
 
 /// How long operations under way have to end when the store is closed.
@@ -36,7 +41,7 @@ pub(in crate::store) enum Backend {
 
 /// What a connection is wanted for. SQLite has one writer, whoever it is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::store) enum Place {
+pub(in crate::store) enum Purpose {
     /// Reading, by the program itself.
     Reader,
     /// Writing, and handlers.
@@ -51,8 +56,8 @@ pub(in crate::store) enum Place {
 
 /// A connection of either database in the hands of one operation. Dropping it closes it.
 pub(in crate::store) enum Hand {
-    Sqlite(Held<SqliteSession>),
-    Postgres(Held<PgConnection>),
+    Sqlite(HeldSession<SqliteSession>),
+    Postgres(HeldSession<PgConnection>),
 }
 
 impl Hand {
@@ -123,27 +128,27 @@ impl Backend {
     }
 
     /// A connection for one operation.
-    pub(in crate::store) async fn take(&self, place: Place) -> DbResult<Hand> {
+    pub(in crate::store) async fn take(&self, purpose: Purpose) -> DbResult<Hand> {
         match self {
             Self::Sqlite(db) => {
-                let pool = match place {
-                    Place::Reader => db.reader(),
-                    Place::People => db.people(),
-                    Place::Writer | Place::Worker | Place::Deciding => db.writer(),
+                let pool = match purpose {
+                    Purpose::Reader => db.reader(),
+                    Purpose::People => db.people(),
+                    Purpose::Writer | Purpose::Worker | Purpose::Deciding => db.writer(),
                 };
                 pool.take().await.map(Hand::Sqlite)
             }
-            Self::Postgres(db) => pool_of(db, place).take().await.map(Hand::Postgres),
+            Self::Postgres(db) => pool_of(db, purpose).take().await.map(Hand::Postgres),
         }
     }
 
     /// Opens a transaction that writes. To be called where nobody drops it: it is rolled back then, with its
     /// connection.
-    pub(in crate::store) async fn begin(&self, op: &'static str, place: Place) -> Result<Tx, StoreError> {
+    pub(in crate::store) async fn begin(&self, op: &'static str, purpose: Purpose) -> Result<Tx, StoreError> {
         let kind = match self {
             Self::Sqlite(db) => db.writer().begin().await.map(TxKind::Sqlite),
             Self::Postgres(db) => {
-                pool_of(db, place).begin().await.map(|held| TxKind::Postgres(held, db.tidy()))
+                pool_of(db, purpose).begin().await.map(|held| TxKind::Postgres(held, db.tidy()))
             }
         };
         kind.map(Tx::new).map_err(|source| StoreError::from_db(op, source))
@@ -153,13 +158,13 @@ impl Backend {
     pub(in crate::store) async fn alone<T: Send + 'static>(
         &self,
         op: &'static str,
-        place: Place,
+        purpose: Purpose,
         work: impl for<'a> FnOnce(Door<'a>) -> Working<'a, DbResult<T>> + Send + 'static,
     ) -> Result<T, StoreError> {
         let backend = self.clone();
         whole(op, OPERATION_LIMIT, async move {
             let answer = async {
-                let mut hand = backend.take(place).await?;
+                let mut hand = backend.take(purpose).await?;
                 let answer = refused_with_warning(work(hand.door()?)).await;
                 hand.give_back_after(answer)
             };
@@ -174,10 +179,10 @@ impl Backend {
     pub(in crate::store) async fn together<T: Send + 'static>(
         &self,
         op: &'static str,
-        place: Place,
+        purpose: Purpose,
         work: impl for<'a> FnOnce(Door<'a>) -> Working<'a, DbResult<T>> + Send + 'static,
     ) -> Result<T, StoreError> {
-        self.within(op, place, move |tx| {
+        self.within(op, purpose, move |tx| {
             Box::pin(async move {
                 let answer = match tx.door() {
                     Ok(door) => work(door).await,
@@ -193,12 +198,12 @@ impl Backend {
     pub(in crate::store) async fn within<T: Send + 'static>(
         &self,
         op: &'static str,
-        place: Place,
+        purpose: Purpose,
         work: impl for<'a> FnOnce(&'a mut Tx) -> Working<'a, Result<T, StoreError>> + Send + 'static,
     ) -> Result<T, StoreError> {
         let backend = self.clone();
         whole(op, OPERATION_LIMIT, async move {
-            let mut tx = backend.begin(op, place).await?;
+            let mut tx = backend.begin(op, purpose).await?;
             let answer = work(&mut tx).await;
             let answer = tx.end(answer).await;
             backend.note(&answer);
@@ -223,7 +228,7 @@ impl Backend {
     pub(in crate::store) async fn schema_state(&self, all: &[Migration]) -> Result<SchemaState, StoreError> {
         let found = self.schema_version().await?;
         let floor = self
-            .alone("schema_floor", Place::Writer, |mut door| {
+            .alone("schema_floor", Purpose::Writer, |mut door| {
                 Box::pin(async move { migrations::schema_floor(&mut door).await })
             })
             .await?;
@@ -233,7 +238,7 @@ impl Backend {
     /// 0 is an empty database. Refuses one that holds tables of another layout, before anything in it is touched.
     async fn schema_version(&self) -> Result<i64, StoreError> {
         let found = self
-            .alone("schema_version", Place::Writer, |mut door| {
+            .alone("schema_version", Purpose::Writer, |mut door| {
                 Box::pin(async move {
                     let version = migrations::schema_version(&mut door).await?;
                     let is_ours = version > 0 || !migrations::is_of_another_layout(&mut door).await?;
@@ -250,7 +255,7 @@ impl Backend {
         let backend = self.clone();
         whole("probe", PROBE_LIMIT, async move {
             let is_doubted = backend.trust().is_doubted();
-            let mut tx = backend.begin("probe", Place::Writer).await?;
+            let mut tx = backend.begin("probe", Purpose::Writer).await?;
             let answer = match tx.door() {
                 Ok(mut door) => probe(&mut door, is_doubted).await,
                 Err(error) => Err(error),
@@ -273,7 +278,7 @@ impl Backend {
             return Ok(0);
         }
         let there_ms = self
-            .alone("clock_offset_ms", Place::Reader, |mut door| {
+            .alone("clock_offset_ms", Purpose::Reader, |mut door| {
                 Box::pin(
                     async move { door.fetch_one("SELECT {clock_ms} AS now_ms", &[]).await?.int("now_ms") },
                 )
@@ -291,12 +296,12 @@ impl Backend {
     }
 }
 
-fn pool_of(db: &Postgres, place: Place) -> &super::pool::Pool<PgConnection> {
-    match place {
-        Place::Reader => db.reader(),
-        Place::Writer => db.writer(),
-        Place::Worker => db.worker(),
-        Place::People | Place::Deciding => db.people(),
+fn pool_of(db: &Postgres, purpose: Purpose) -> &super::pool::SessionPool<PgConnection> {
+    match purpose {
+        Purpose::Reader => db.reader(),
+        Purpose::Writer => db.writer(),
+        Purpose::Worker => db.worker(),
+        Purpose::People | Purpose::Deciding => db.people(),
     }
 }
 

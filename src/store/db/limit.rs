@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 
-use super::{DbError, DbResult, StoreError};
+use super::error::{DbError, DbResult};
+use super::store_error::StoreError;
 
 /// How long a statement may take: above PostgreSQL's `lock_timeout` and SQLite's `busy_timeout` (2 s each), below a
 /// third of the 15 s within which a database that fell silent has to be found again.

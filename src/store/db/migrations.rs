@@ -12,9 +12,11 @@ use std::time::{Duration, Instant};
 
 use tracing::info;
 
+use super::door::Door;
+use super::error::DbResult;
 use super::postgres::Postgres;
+use super::session::Session;
 use super::sqlite::{Sqlite, SqliteSession};
-use super::{DbResult, Door, Session};
 use crate::stop::to_end;
 
 /// One step of the schema.
@@ -82,7 +84,7 @@ pub(in crate::store) fn latest(all: &[Migration]) -> i64 {
 pub(super) async fn on_sqlite(db: &Sqlite, all: &[Migration]) -> DbResult<()> {
     for one in all {
         let state = on_writer(db, async |session| apply(session, None, one).await).await?;
-        let Some(sql) = one.filling.filter(|_| state != State::Done) else { continue };
+        let Some(sql) = one.filling.filter(|_| state != MigrationState::Done) else { continue };
         let (mut filled_n, started) = (0, Instant::now());
         loop {
             let changed_n = on_writer(db, async |session| fill_some(session, sql).await).await?;
@@ -141,7 +143,7 @@ async fn apply_all<S: Session>(
 ) -> DbResult<()> {
     for one in all {
         let state = apply(session, guard.as_deref_mut(), one).await?;
-        if let (Some(sql), State::Missing | State::Unfilled) = (one.filling, state) {
+        if let (Some(sql), MigrationState::Missing | MigrationState::Unfilled) = (one.filling, state) {
             fill(session, one, sql).await?;
         }
     }
@@ -150,9 +152,13 @@ async fn apply_all<S: Session>(
 
 /// Says how far it was before. With `guard`, a second session that holds the lock where `session` is outside of a
 /// transaction; SQLite's only writer needs none.
-async fn apply<S: Session>(session: &mut S, guard: Option<&mut S>, one: &Migration) -> DbResult<State> {
+async fn apply<S: Session>(
+    session: &mut S,
+    guard: Option<&mut S>,
+    one: &Migration,
+) -> DbResult<MigrationState> {
     let state = state(&mut session.door(), one).await?;
-    if state != State::Missing {
+    if state != MigrationState::Missing {
         return Ok(state);
     }
     match (guard, one.is_outside) {
@@ -163,8 +169,8 @@ async fn apply<S: Session>(session: &mut S, guard: Option<&mut S>, one: &Migrati
                 // It idles for as long as the other works.
                 door.batch("SET LOCAL idle_in_transaction_session_timeout = 0").await?;
                 match self::state(door, one).await? {
-                    State::Missing => outside(&mut session.door(), one).await,
-                    State::Unfilled | State::Done => Ok(()),
+                    MigrationState::Missing => outside(&mut session.door(), one).await,
+                    MigrationState::Unfilled | MigrationState::Done => Ok(()),
                 }
             };
             in_transaction(guard, work).await?;
@@ -201,7 +207,7 @@ async fn in_transaction<S: Session, T>(
 
 async fn within(door: &mut Door<'_>, one: &Migration) -> DbResult<()> {
     // Another node may have been first.
-    if state(door, one).await? != State::Missing {
+    if state(door, one).await? != MigrationState::Missing {
         return Ok(());
     }
     door.batch(one.text(door)).await?;
@@ -271,21 +277,23 @@ async fn note(door: &mut Door<'_>, one: &Migration) -> DbResult<()> {
 
 /// How far one migration is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
+enum MigrationState {
     Missing,
     Unfilled,
     Done,
 }
 
-async fn state(door: &mut Door<'_>, one: &Migration) -> DbResult<State> {
+async fn state(door: &mut Door<'_>, one: &Migration) -> DbResult<MigrationState> {
     if !is_there(door, "hooklatch_migrations").await? {
-        return Ok(State::Missing);
+        return Ok(MigrationState::Missing);
     }
     let sql = "SELECT filled_at_ms FROM hooklatch_migrations WHERE version = $1";
     Ok(match door.fetch_optional(sql, &[one.version.into()]).await? {
-        None => State::Missing,
-        Some(row) if one.filling.is_some() && row.int_or_null("filled_at_ms")?.is_none() => State::Unfilled,
-        Some(_) => State::Done,
+        None => MigrationState::Missing,
+        Some(row) if one.filling.is_some() && row.int_or_null("filled_at_ms")?.is_none() => {
+            MigrationState::Unfilled
+        }
+        Some(_) => MigrationState::Done,
     })
 }
 

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use tracing::warn;
 
-use super::StoreError;
+use super::store_error::StoreError;
 
 /// How often a start tries again, and how often it says what it sees.
 const OPEN_EVERY: Duration = Duration::from_millis(500);

@@ -2,7 +2,8 @@
 
 use std::future::Future;
 
-use super::{DbResult, Door};
+use super::door::Door;
+use super::error::DbResult;
 
 /// One connection to a database. Dropping it closes it, and interrupts what still runs in it.
 pub(in crate::store) trait Session: Sized + Send + 'static {

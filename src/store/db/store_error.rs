@@ -1,6 +1,6 @@
 //! Why the store did not do what it was asked, sorted by what the caller can do about it.
 
-use super::DbError;
+use super::error::DbError;
 use super::error::Verdict;
 
 /// Why an operation failed.

@@ -2,11 +2,14 @@
 
 use sqlx::PgConnection;
 
+use super::door::Door;
+use super::error::{DbError, DbResult};
 use super::limit::limited;
-use super::pool::Held;
+use super::pool::HeldSession;
 use super::postgres::Tidy;
 use super::sqlite::SqliteSession;
-use super::{DbError, DbResult, Door, Row, StoreError, Value};
+use super::store_error::StoreError;
+use super::value::{Row, Value};
 use crate::stop::to_end;
 
 /// An open transaction on either database. Whoever made it commits it; a handler writes through it. Dropping it rolls
@@ -27,9 +30,9 @@ pub struct Tx {
 }
 
 pub(in crate::store) enum TxKind {
-    Sqlite(Held<SqliteSession>),
+    Sqlite(HeldSession<SqliteSession>),
     /// With what puts its session right after a handler.
-    Postgres(Held<PgConnection>, Tidy),
+    Postgres(HeldSession<PgConnection>, Tidy),
 }
 
 /// What a handler's statements stand behind. It is gone when the handler ended the transaction, on purpose or by
@@ -198,7 +201,7 @@ impl Tx {
 /// Gives a session back after its transaction came to `answer`. What a handler left in it outside of the transaction goes
 /// first; a session that cannot be put right is closed, whatever became of the transaction stands.
 async fn ended(
-    mut held: Held<PgConnection>,
+    mut held: HeldSession<PgConnection>,
     tidy: Tidy,
     is_used: bool,
     answer: DbResult<()>,
@@ -216,7 +219,11 @@ async fn ended(
 }
 
 /// The same for SQLite, whose connections keep nothing but tables of their own.
-async fn ended_on_sqlite(mut held: Held<SqliteSession>, is_used: bool, answer: DbResult<()>) -> DbResult<()> {
+async fn ended_on_sqlite(
+    mut held: HeldSession<SqliteSession>,
+    is_used: bool,
+    answer: DbResult<()>,
+) -> DbResult<()> {
     if is_used && answer.is_ok() {
         let left = match held.door() {
             Ok(mut door) => door.fetch_one("SELECT COUNT(*) AS n FROM temp.sqlite_schema", &[]).await,

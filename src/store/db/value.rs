@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{DbError, DbResult};
+use super::error::{DbError, DbResult};
 
 /// A value for a `$1` of a statement; `None` is NULL of that type.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -20,7 +20,7 @@ use tracing::span::{Attributes, Id, Record};
 use tracing::subscriber::Interest;
 use tracing::{Dispatch, Event, Level, Metadata, Subscriber, dispatcher};
 
-use super::{DbError, DbResult};
+use super::error::{DbError, DbResult};
 
 /// What the driver calls its messages about notices.
 const NOTICES: &str = "sqlx::postgres::notice";

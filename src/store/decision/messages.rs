@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Act, DECISION_N_MAX, Decided, KeptDecision, audit_id, stands};
+use super::types::{Act, DECISION_N_MAX, Decided, KeptDecision, audit_id, stands};
 use crate::store::db::{DbResult, Door};
 use crate::store::lane;
 use crate::store::look::Filter;

@@ -4,7 +4,7 @@
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::claimed::{ClaimedContent, ClaimedEvent, ClaimedRow};
-use super::types::{LeaseWant, SettleTo, Settlement};
+use super::types::{LeaseWant, SettleTo, Settlement, lanes_of};
 use crate::store::db::DbResult;
 use crate::store::lane;
 use crate::types::{AttemptResult, MessageId, UnixMs};
@@ -166,7 +166,7 @@ pub(super) fn message_settle(db: &Connection, settlements: &[Settlement]) -> DbR
         }
         written.push(ended.is_some());
     }
-    let lanes = super::lanes_of(settlements);
+    let lanes = lanes_of(settlements);
     lane::sqlite::lanes_advance(db, &lanes, settlements.first().map_or(0, |one| one.settled_at_ms))?;
     Ok(written)
 }

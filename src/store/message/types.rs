@@ -1,10 +1,11 @@
 //! What messages are while they are planned, claimed, settled and looked at.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use bytes::Bytes;
 
+use crate::store::lane::Lane;
 use crate::types::{AttemptResult, EventKey, MessageId, MessageState, Name, UnixMs};
 
 /// A message to write: one call to make, frozen.
@@ -280,4 +281,10 @@ pub struct MessageRow {
     pub key_valid_until_ms: Option<UnixMs>,
     /// When it was done or discarded.
     pub finished_at_ms: Option<UnixMs>,
+}
+
+/// The lanes of these settlements, each once, in the one order in which everybody locks them.
+pub(super) fn lanes_of(settlements: &[Settlement]) -> Vec<Lane> {
+    let lane = |one: &Settlement| Some((one.destination.to_string(), one.lane.clone()?));
+    settlements.iter().filter_map(lane).collect::<BTreeSet<_>>().into_iter().collect()
 }

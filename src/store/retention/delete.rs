@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Cuts, Found, Kind};
+use super::types::{Cuts, OldRows, PrunedKind};
 use crate::store::db::{DbResult, Door, Row};
 use crate::types::UnixMs;
 
@@ -272,26 +272,26 @@ enum Way {
     Texts(Both, Option<&'static str>),
 }
 
-fn way(kind: Kind) -> Way {
+fn way(kind: PrunedKind) -> Way {
     match kind {
-        Kind::Bodies => Way::Numbers(BODIES),
-        Kind::Contents => Way::Numbers(CONTENTS),
-        Kind::Attempts => Way::Numbers(ATTEMPTS),
-        Kind::Messages => Way::Numbers(MESSAGES),
-        Kind::Ids => Way::Numbers(IDS),
-        Kind::ConflictCounts => Way::Texts(CONFLICT_COUNTS, None),
-        Kind::SignalFirings => Way::Texts(SIGNAL_FIRINGS, Some(SIGNAL_FIRINGS_LOCK)),
-        Kind::ObjectVersions => Way::Texts(OBJECT_VERSIONS, Some(OBJECT_VERSIONS_LOCK)),
-        Kind::Lanes => Way::Texts(LANES, Some(LANES_LOCK)),
-        Kind::Rejections => Way::Texts(REJECTIONS, None),
-        Kind::SecretUses => Way::Texts(SECRET_USES, None),
-        Kind::Taught => Way::Texts(TAUGHT, None),
-        Kind::Answers => Way::Texts(ANSWERS, None),
-        Kind::Audit => Way::Texts(AUDIT, None),
+        PrunedKind::Bodies => Way::Numbers(BODIES),
+        PrunedKind::Contents => Way::Numbers(CONTENTS),
+        PrunedKind::Attempts => Way::Numbers(ATTEMPTS),
+        PrunedKind::Messages => Way::Numbers(MESSAGES),
+        PrunedKind::Ids => Way::Numbers(IDS),
+        PrunedKind::ConflictCounts => Way::Texts(CONFLICT_COUNTS, None),
+        PrunedKind::SignalFirings => Way::Texts(SIGNAL_FIRINGS, Some(SIGNAL_FIRINGS_LOCK)),
+        PrunedKind::ObjectVersions => Way::Texts(OBJECT_VERSIONS, Some(OBJECT_VERSIONS_LOCK)),
+        PrunedKind::Lanes => Way::Texts(LANES, Some(LANES_LOCK)),
+        PrunedKind::Rejections => Way::Texts(REJECTIONS, None),
+        PrunedKind::SecretUses => Way::Texts(SECRET_USES, None),
+        PrunedKind::Taught => Way::Texts(TAUGHT, None),
+        PrunedKind::Answers => Way::Texts(ANSWERS, None),
+        PrunedKind::Audit => Way::Texts(AUDIT, None),
     }
 }
 
-impl Found {
+impl OldRows {
     /// Their numbers, each once.
     fn numbers(&self) -> Vec<i64> {
         self.old.iter().map(|one| one.key.number).collect::<BTreeSet<_>>().into_iter().collect()
@@ -313,7 +313,7 @@ impl Found {
     }
 }
 
-pub(super) async fn delete(db: &mut Door<'_>, kind: Kind, found: &Found) -> DbResult<u64> {
+pub(super) async fn delete(db: &mut Door<'_>, kind: PrunedKind, found: &OldRows) -> DbResult<u64> {
     let (both, lock) = match way(kind) {
         Way::Numbers(both) => return delete_numbers(db, kind, both.1, found).await,
         Way::Texts(both, lock) => (both, lock),
@@ -329,14 +329,19 @@ pub(super) async fn delete(db: &mut Door<'_>, kind: Kind, found: &Found) -> DbRe
     Ok(deleted_n)
 }
 
-async fn delete_numbers(db: &mut Door<'_>, kind: Kind, sql: &'static str, found: &Found) -> DbResult<u64> {
+async fn delete_numbers(
+    db: &mut Door<'_>,
+    kind: PrunedKind,
+    sql: &'static str,
+    found: &OldRows,
+) -> DbResult<u64> {
     let mut numbers = found.numbers();
-    if kind == Kind::Bodies && db.is_postgres() {
+    if kind == PrunedKind::Bodies && db.is_postgres() {
         // Those that a person decides about now are left out; whoever comes later finds that they are gone.
         numbers = ids(&db.fetch(BODIES_LOCK, &[numbers.into()]).await?)?;
     }
     let values = [numbers.into(), found.cut_ms().into()];
-    if kind != Kind::Messages {
+    if kind != PrunedKind::Messages {
         return db.execute(sql, &values).await;
     }
     let gone = ids(&db.fetch(sql, &values).await?)?;
@@ -352,7 +357,12 @@ fn ids(rows: &[Row]) -> DbResult<Vec<i64>> {
 }
 
 /// How many would go with a round that takes what is older than `cuts`.
-pub(super) async fn count(db: &mut Door<'_>, kind: Kind, found: &Found, cuts: &Cuts) -> DbResult<u64> {
+pub(super) async fn count(
+    db: &mut Door<'_>,
+    kind: PrunedKind,
+    found: &OldRows,
+    cuts: &Cuts,
+) -> DbResult<u64> {
     let (bodies_ms, messages_ms) = (cuts.bodies_ms, cuts.messages_ms);
     let both = match way(kind) {
         Way::Numbers(both) => {

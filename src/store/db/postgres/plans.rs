@@ -6,7 +6,8 @@
 
 use sqlx::{PgConnection, Row};
 
-use crate::store::db::{DbResult, Pooling};
+use crate::store::db::error::DbResult;
+use crate::store::db::opening::Pooling;
 
 /// What a session is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -9,7 +9,8 @@ use sqlx::{Connection, PgConnection, Row};
 
 use super::plans::Role;
 use crate::stop::to_end;
-use crate::store::db::{DbError, DbResult, Pooling, PostgresSettings};
+use crate::store::db::error::{DbError, DbResult};
+use crate::store::db::opening::{Pooling, PostgresSettings};
 
 /// Longest wait for a lock. Ours is 2 s: below any sender's patience, so a wait for another node's uncommitted twin
 /// ends in 503. Milliseconds.
@@ -120,7 +121,7 @@ const NOT_KEPT: &str = "something between us and PostgreSQL does not keep what a
 
 /// What a new connection turned out to be.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum SessionVerdict {
     /// To be used.
     Fit,
     /// A standby, or a server that takes no writes now: another host may, or this one later.
@@ -134,7 +135,7 @@ pub(super) async fn prepare(
     connection: &mut PgConnection,
     settings: &PostgresSettings,
     role: Role,
-) -> DbResult<Verdict> {
+) -> DbResult<SessionVerdict> {
     if settings.pooling == Pooling::Session {
         sqlx::raw_sql(SET).execute(&mut *connection).await?;
         if settings.is_replicated {
@@ -146,7 +147,7 @@ pub(super) async fn prepare(
     let odd_plans = role.set(&mut *connection, settings.pooling).await?;
     let row = sqlx::raw_sql(READ).fetch_one(connection).await?;
     let get = |name: &str| row.try_get::<String, _>(name).map_err(DbError::from);
-    let session = Session {
+    let session = SessionSettings {
         is_standby: get("standby")? == "true",
         is_read_only: get("read_only")? == "on",
         fsync: get("fsync")?,
@@ -160,13 +161,13 @@ pub(super) async fn prepare(
         statement_ms: get("statement_ms")?.parse().unwrap_or(-1),
     };
     Ok(match (session.verdict(settings), odd_plans) {
-        (Verdict::Fit, Some(why)) => Verdict::Unfit(format!("{why}: {NOT_KEPT}")),
+        (SessionVerdict::Fit, Some(why)) => SessionVerdict::Unfit(format!("{why}: {NOT_KEPT}")),
         (verdict, _) => verdict,
     })
 }
 
 /// What was read back.
-struct Session {
+struct SessionSettings {
     is_standby: bool,
     is_read_only: bool,
     fsync: String,
@@ -180,17 +181,21 @@ struct Session {
     statement_ms: i64,
 }
 
-impl Session {
-    fn verdict(&self, settings: &PostgresSettings) -> Verdict {
+impl SessionSettings {
+    fn verdict(&self, settings: &PostgresSettings) -> SessionVerdict {
         if self.is_standby {
-            return Verdict::ReadOnly("PostgreSQL is in recovery: a standby takes no writes".to_owned());
+            return SessionVerdict::ReadOnly(
+                "PostgreSQL is in recovery: a standby takes no writes".to_owned(),
+            );
         }
         if self.is_read_only {
-            return Verdict::ReadOnly("PostgreSQL takes no writes: transaction_read_only is on".to_owned());
+            return SessionVerdict::ReadOnly(
+                "PostgreSQL takes no writes: transaction_read_only is on".to_owned(),
+            );
         }
         match self.loses(settings).or_else(|| self.blocks(settings.pooling)) {
-            Some(why) => Verdict::Unfit(why),
-            None => Verdict::Fit,
+            Some(why) => SessionVerdict::Unfit(why),
+            None => SessionVerdict::Fit,
         }
     }
 

@@ -6,8 +6,9 @@ use sqlx::postgres::{PgArguments, PgRow};
 use sqlx::query::Query;
 use sqlx::{Column, PgConnection, Postgres, Row as _, TypeInfo, ValueRef};
 
+use crate::store::db::error::{DbError, DbResult};
 use crate::store::db::value::Cell;
-use crate::store::db::{DbError, DbResult, Row, Value};
+use crate::store::db::value::{Row, Value};
 
 fn bound<'q>(sql: &'static str, values: &'q [Value]) -> Query<'q, Postgres, PgArguments> {
     values.iter().fold(sqlx::query(sql), |query, value| match value {

@@ -11,15 +11,15 @@ use rusqlite::{Connection, InterruptHandle};
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
-use crate::stop::to_end;
+use crate::store::db::error::{DbError, DbResult};
 use crate::store::db::limit::STATEMENT_LIMIT;
-use crate::store::db::{DbError, DbResult, Door, Session, StoreError};
+use crate::store::db::store_error::StoreError;
 
 /// After how many steps of a statement it is asked whether somebody still waits for it: some tens of microseconds.
 const STEPS_N: i32 = 5_000;
 
 /// What a connection's thread is sent.
-enum Job {
+pub(super) enum Errand {
     /// Gives back whether the thread goes on.
     Work(Box<dyn FnOnce(&mut Connection) -> bool + Send>),
     /// Close the connection; drop this then.
@@ -28,35 +28,35 @@ enum Job {
 
 /// One connection. Dropping it closes it.
 pub(in crate::store) struct SqliteSession {
-    jobs: Sender<Job>,
-    shared: Arc<Shared>,
-    begin: &'static str,
+    pub(super) errands: Sender<Errand>,
+    pub(super) shared: Arc<SessionShared>,
+    pub(super) begin: &'static str,
 }
 
 /// What both sides know.
-struct Shared {
+pub(super) struct SessionShared {
     interrupt: InterruptHandle,
     /// Whether work was given up: nobody knows what it did, and what follows is not to be done.
     is_lost: AtomicBool,
     /// Whether a transaction was open after the last work.
-    is_in_transaction: AtomicBool,
+    pub(super) is_in_transaction: AtomicBool,
 }
 
-impl Shared {
+impl SessionShared {
     /// What runs is of no use to anybody.
     fn lose(&self) {
         self.is_lost.store(true, Ordering::SeqCst);
         self.interrupt.interrupt();
     }
 
-    fn is_lost(&self) -> bool {
+    pub(super) fn is_lost(&self) -> bool {
         self.is_lost.load(Ordering::SeqCst)
     }
 }
 
 /// Loses the connection unless its answer came.
 struct Underway<'a> {
-    shared: &'a Shared,
+    shared: &'a SessionShared,
     is_answered: bool,
 }
 
@@ -98,7 +98,7 @@ impl SqliteSession {
         begin: &'static str,
         open: impl FnOnce() -> DbResult<Connection> + Send + 'static,
     ) -> DbResult<Self> {
-        let (jobs, work) = channel::<Job>();
+        let (errands, work) = channel::<Errand>();
         let (tell, told) = oneshot::channel();
         let body = move || {
             let opened = catch_unwind(AssertUnwindSafe(|| {
@@ -116,7 +116,7 @@ impl SqliteSession {
         };
         std::thread::Builder::new().name(name.to_owned()).spawn(body).map_err(DbError::lost)?;
         let shared = told.await.unwrap_or_else(|_| Err(ended()))?;
-        Ok(Self { jobs, shared, begin })
+        Ok(Self { errands, shared, begin })
     }
 
     /// Runs `work` on the connection's thread: one hop, whatever it does there. It must not leave a statement open; a
@@ -156,13 +156,13 @@ impl SqliteSession {
         }
     }
 
-    async fn hop<T: Send + 'static>(
+    pub(super) async fn hop<T: Send + 'static>(
         &mut self,
         work: impl FnOnce(&mut Connection) -> DbResult<T> + Send + 'static,
     ) -> DbResult<T> {
         let (answer, awaited) = oneshot::channel();
         let shared = Arc::clone(&self.shared);
-        let job = Job::Work(Box::new(move |db| {
+        let errand = Errand::Work(Box::new(move |db| {
             let done = catch_unwind(AssertUnwindSafe(|| work(db)));
             shared.is_in_transaction.store(!db.is_autocommit(), Ordering::SeqCst);
             let goes_on = done.is_ok();
@@ -173,7 +173,7 @@ impl SqliteSession {
             drop(answer.send(done.unwrap_or_else(|_| Err(DbError::lost("work on a connection panicked")))));
             goes_on
         }));
-        self.jobs.send(job).map_err(|_| ended())?;
+        self.errands.send(errand).map_err(|_| ended())?;
         let mut underway = Underway { shared: &self.shared, is_answered: false };
         let done = awaited.await;
         underway.is_answered = true;
@@ -186,16 +186,16 @@ fn ended() -> DbError {
 }
 
 /// On the connection's thread, until nobody wants anything of it.
-fn serve(mut db: Connection, jobs: &Receiver<Job>) {
+fn serve(mut db: Connection, errands: &Receiver<Errand>) {
     let mut goodbye = None;
-    while let Ok(job) = jobs.recv() {
-        match job {
-            Job::Work(work) => {
+    while let Ok(errand) = errands.recv() {
+        match errand {
+            Errand::Work(work) => {
                 if !work(&mut db) {
                     break;
                 }
             }
-            Job::Close(tell) => {
+            Errand::Close(tell) => {
                 goodbye = Some(tell);
                 break;
             }
@@ -207,8 +207,8 @@ fn serve(mut db: Connection, jobs: &Receiver<Job>) {
 }
 
 /// Has statements of a connection end that nobody waits for any more.
-fn watched(db: &Connection) -> DbResult<Arc<Shared>> {
-    let shared = Arc::new(Shared {
+fn watched(db: &Connection) -> DbResult<Arc<SessionShared>> {
+    let shared = Arc::new(SessionShared {
         interrupt: db.get_interrupt_handle(),
         is_lost: AtomicBool::new(false),
         is_in_transaction: AtomicBool::new(false),
@@ -245,52 +245,4 @@ fn transaction<T>(
         drop(db.execute_batch("ROLLBACK"));
     }
     answer
-}
-
-impl Session for SqliteSession {
-    async fn begin(&mut self) -> DbResult<()> {
-        let begin = self.begin;
-        self.run(move |db| Ok(db.execute_batch(begin)?)).await
-    }
-
-    async fn commit(&mut self) -> DbResult<()> {
-        self.run(|db| {
-            if db.is_autocommit() {
-                return Err(DbError::no_transaction());
-            }
-            Ok(db.execute_batch("COMMIT")?)
-        })
-        .await
-    }
-
-    async fn roll_back(&mut self) -> DbResult<()> {
-        // Work that was given up goes before: it has been interrupted.
-        self.hop(|db| {
-            if db.is_autocommit() {
-                return Err(DbError::no_transaction());
-            }
-            Ok(db.execute_batch("ROLLBACK")?)
-        })
-        .await
-    }
-
-    fn is_in_transaction(&self) -> bool {
-        self.shared.is_in_transaction.load(Ordering::SeqCst)
-    }
-
-    fn is_lost(&self) -> bool {
-        self.shared.is_lost()
-    }
-
-    async fn close(self) {
-        let (tell, told) = oneshot::channel();
-        if self.jobs.send(Job::Close(tell)).is_ok() {
-            // An error by its nature: nothing is sent, the other end is dropped.
-            to_end(told).await;
-        }
-    }
-
-    fn door(&mut self) -> Door<'_> {
-        Door::Sqlite(self)
-    }
 }

@@ -1,7 +1,4 @@
-//! Carries out `[retention]`: rounds over everything that is kept, in small batches whose size follows how long they take,
-//! with pauses between, so that admission hardly notices. One node at a time.
-
-mod pace;
+//! Rounds over everything that is kept: when they begin, in what order they go, where they go on.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -9,11 +6,11 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tracing::{info, warn};
 
+use super::pace::PrunePace;
 use crate::config::RetentionConfig;
 use crate::stop::Stop;
-use crate::store::{Cuts, Place, PruneLease, PrunedKind, Store, StoreError, Walk};
+use crate::store::{Cuts, PruneLease, PrunePlace, PruneWalk, PrunedKind, Store, StoreError};
 use crate::types::{Clock, UnixMs};
-use pace::Pace;
 
 const DAY_MS: i64 = 86_400_000;
 /// How long this node may go on after its last word before another one may take over. Milliseconds.
@@ -28,14 +25,14 @@ const LATE_MS: i64 = DAY_MS;
 
 /// What one round came to.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Round {
+pub(crate) struct PruneRound {
     /// Rows by table, in the order in which they went.
     pub(crate) pruned: BTreeMap<PrunedKind, u64>,
     /// Whether another node prunes.
     pub(crate) is_anothers: bool,
 }
 
-impl Round {
+impl PruneRound {
     /// How many rows of a kind of thing went.
     pub(crate) fn rows_n(&self, kind: PrunedKind) -> u64 {
         self.pruned.get(&kind).copied().unwrap_or_default()
@@ -52,7 +49,7 @@ pub(crate) struct Pruner {
     /// Whether nothing is deleted.
     is_dry: bool,
     looked_through_at_ms: Option<UnixMs>,
-    pace: Pace,
+    pace: PrunePace,
 }
 
 /// How a walk ended.
@@ -70,7 +67,7 @@ enum Walked {
 struct Run<'a> {
     now_ms: UnixMs,
     cuts: Cuts,
-    round: Round,
+    round: PruneRound,
     stop: &'a mut Stop,
     /// Hears of each batch that something went of.
     told: &'a mut (dyn FnMut(PrunedKind, u64) + Send),
@@ -80,7 +77,7 @@ impl Pruner {
     /// Prunes as `config` says, or, if it is dry, counts.
     pub(crate) fn new(store: Store, clock: Clock, config: RetentionConfig, is_dry: bool) -> Self {
         let node = format!("{}-{:08x}", std::process::id(), fastrand::u32(..));
-        Self { store, clock, config, node, is_dry, looked_through_at_ms: None, pace: Pace::default() }
+        Self { store, clock, config, node, is_dry, looked_through_at_ms: None, pace: PrunePace::default() }
     }
 
     /// A round every so often until the stop.
@@ -107,9 +104,9 @@ impl Pruner {
         &mut self,
         stop: &mut Stop,
         mut told: impl FnMut(PrunedKind, u64) + Send,
-    ) -> Result<Round, StoreError> {
+    ) -> Result<PruneRound, StoreError> {
         let now_ms = self.store.prune_now(self.clock.now_ms()).await?;
-        let (cuts, round) = (self.cuts(now_ms), Round::default());
+        let (cuts, round) = (self.cuts(now_ms), PruneRound::default());
         let mut run = Run { now_ms, cuts, round, stop, told: &mut told };
         if self.is_dry {
             self.prune(&mut run).await?;
@@ -135,7 +132,7 @@ impl Pruner {
             }
             let walked = match kind {
                 PrunedKind::Ids => self.ids(run).await?,
-                _ => self.walk(Walk::of(kind), Place::default(), run).await?,
+                _ => self.walk(PruneWalk::of(kind), PrunePlace::default(), run).await?,
             };
             if !matches!(walked, Walked::To(_)) {
                 run.round.is_anothers = walked == Walked::Anothers;
@@ -174,7 +171,7 @@ impl Pruner {
             let mark = if self.is_dry { None } else { self.store.prune_mark(days).await? };
             let mark = mark.filter(|(_, begun_at_ms)| now_ms.saturating_sub(*begun_at_ms) < FROM_BELOW_MS);
             let (event_seq, begun_at_ms) = mark.unwrap_or((0, now_ms));
-            walked = self.walk(Walk::of_ids(cut_ms), Place::after(event_seq), run).await?;
+            walked = self.walk(PruneWalk::of_ids(cut_ms), PrunePlace::after(event_seq), run).await?;
             match walked {
                 Walked::To(end) if !self.is_dry => {
                     self.store.prune_mark_set(days, end, begun_at_ms).await?;
@@ -187,7 +184,12 @@ impl Pruner {
     }
 
     /// All of one kind of thing that is old, from `from` on.
-    async fn walk(&mut self, walk: Walk, mut from: Place, run: &mut Run<'_>) -> Result<Walked, StoreError> {
+    async fn walk(
+        &mut self,
+        walk: PruneWalk,
+        mut from: PrunePlace,
+        run: &mut Run<'_>,
+    ) -> Result<Walked, StoreError> {
         let kind = walk.kind;
         let lag = metrics::gauge!("hooklatch_prune_lag_seconds", "table" => kind.table());
         let rows = metrics::counter!("hooklatch_pruned_rows_total", "table" => kind.table());

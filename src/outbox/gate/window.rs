@@ -23,7 +23,7 @@ pub(super) struct Window {
     n: u32,
     /// Between which bounds it moves; `None`: not at all.
     bounds: Option<Bounds>,
-    round: Round,
+    round: CallRound,
     /// What the calls of the best round took on average, lately. Microseconds.
     best_us: Option<u64>,
     /// When it last shrank: calls that began before say nothing about it as it is now.
@@ -42,7 +42,7 @@ struct Bounds {
 
 /// As many good calls as may be under way.
 #[derive(Debug, Default)]
-struct Round {
+struct CallRound {
     calls_n: u32,
     sum_us: u64,
     /// Whether all of the window was used at some time in it.
@@ -57,7 +57,7 @@ impl Window {
         let min_n = if template::has_host_template(&config.url) { start_n } else { 1 };
         let bounds = config.adaptive.then_some(Bounds { min_n, slow_min_n: start_n, max_n });
         let n = if bounds.is_some() { start_n } else { max_n };
-        Self { n, bounds, round: Round::default(), best_us: None, shrank_at_ms: i64::MIN }
+        Self { n, bounds, round: CallRound::default(), best_us: None, shrank_at_ms: i64::MIN }
     }
 
     /// How many calls may be under way now. At least 1.
@@ -107,7 +107,7 @@ impl Window {
     fn shrink(&mut self, min_n: u32, now_ms: i64) {
         self.n = (self.n / 2).max(min_n).min(self.n);
         self.shrank_at_ms = now_ms;
-        self.round = Round::default();
+        self.round = CallRound::default();
     }
 
     fn is_of_before(&self, took: Duration, now_ms: i64) -> bool {

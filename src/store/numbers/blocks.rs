@@ -7,18 +7,15 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::db::{DbResult, Door};
-use super::{Store, StoreError};
-
 /// How many numbers are drawn at once: the step of the sequence `event_blocks`.
-const BLOCK_N: i64 = 4_096;
+pub(super) const BLOCK_N: i64 = 4_096;
 /// How long a block is used. Numbers of several nodes are in the order of time to within this, so that whoever lists by
 /// number lists by time.
 const BLOCK_LIFE: Duration = Duration::from_secs(10);
 
 /// What is left of the newest block of this process.
 #[derive(Default)]
-pub(super) struct Numbers(Mutex<Option<Block>>);
+pub(in crate::store) struct EventNumbers(Mutex<Option<Block>>);
 
 struct Block {
     next: i64,
@@ -33,9 +30,9 @@ impl Block {
     }
 }
 
-impl Numbers {
+impl EventNumbers {
     /// Moves up to `n` numbers of the block in use into `taken`.
-    fn take(&self, n: usize, taken: &mut Vec<i64>) {
+    pub(super) fn take(&self, n: usize, taken: &mut Vec<i64>) {
         let mut block = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(block) = block.as_mut().filter(|block| block.is_in_use()) else { return };
         while taken.len() < n && block.next < block.end {
@@ -46,7 +43,7 @@ impl Numbers {
 
     /// A block that was drawn. Where two were drawn at once the later one is used, in whatever order their answers came,
     /// so that the numbers of one batch rise.
-    fn add(&self, first: i64) {
+    pub(super) fn add(&self, first: i64) {
         let mut block = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let is_later = |block: &Block| block.next > first && block.is_in_use();
         if !block.as_ref().is_some_and(is_later) {
@@ -54,53 +51,9 @@ impl Numbers {
         }
     }
 
-    fn is_unused(&self) -> bool {
+    pub(super) fn is_unused(&self) -> bool {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).is_none()
     }
-}
-
-impl Store {
-    /// `n` numbers that no event has, rising.
-    pub async fn event_numbers(&self, n: usize) -> Result<Vec<i64>, StoreError> {
-        let mut taken = Vec::with_capacity(n);
-        self.0.numbers.take(n, &mut taken);
-        while taken.len() < n {
-            let is_first = self.0.numbers.is_unused();
-            let first: i64 = together!(self.event_block_draw(is_first))?;
-            self.0.numbers.add(first);
-            self.0.numbers.take(n, &mut taken);
-        }
-        Ok(taken)
-    }
-}
-
-/// The first number of a block that nobody else has. The first one of a process is compared with what is there: whoever
-/// restored the tables without their counter must not have to guess why nothing is admitted.
-async fn event_block_draw(db: &mut Door<'_>, is_first: bool) -> DbResult<i64> {
-    let first = event_blocks_draw(db, 1).await?;
-    if !is_first {
-        return Ok(first);
-    }
-    let sql =
-        "/* event_block_draw */ SELECT COALESCE(MAX(event_seq), 0) AS highest FROM processed_webhook_events";
-    let highest = db.fetch_one(sql, &[]).await?.int("highest")?;
-    if first > highest {
-        return Ok(first);
-    }
-    // Forwards alone, block by block: other nodes may draw meanwhile.
-    event_blocks_draw(db, (highest - first) / BLOCK_N + 1).await
-}
-
-/// Draws `n` blocks; the first number of the last one.
-async fn event_blocks_draw(db: &mut Door<'_>, n: i64) -> DbResult<i64> {
-    let sql = if db.is_postgres() {
-        "/* event_block_draw */ SELECT MAX(nextval('event_blocks')) AS first
-         FROM generate_series(1, CAST($1 AS BIGINT))"
-    } else {
-        "/* event_block_draw */ UPDATE event_blocks SET next_seq = next_seq + 4096 * $1
-         RETURNING next_seq - 4096 AS first"
-    };
-    db.fetch_one(sql, &[n.into()]).await?.int("first")
 }
 
 #[cfg(test)]
@@ -109,7 +62,7 @@ mod tests {
 
     #[test]
     fn numbers_rise_in_whatever_order_blocks_arrive_that_were_drawn_at_once() {
-        let (numbers, mut taken) = (Numbers::default(), Vec::new());
+        let (numbers, mut taken) = (EventNumbers::default(), Vec::new());
         numbers.add(2 * BLOCK_N);
         numbers.take(2, &mut taken);
         numbers.add(BLOCK_N);
