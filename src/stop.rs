@@ -13,7 +13,7 @@ use tokio::time::timeout;
 #[derive(Debug, Clone)]
 pub struct Stopper(watch::Sender<bool>);
 
-/// What one part of the program hears of a stop.
+/// The ear of one part of the program for a stop.
 ///
 /// It is set once its [`Stopper`] has said so or is gone: a part that nobody can stop any more must not run on. Clones
 /// hear the same.

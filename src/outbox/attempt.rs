@@ -15,7 +15,7 @@ use crate::stop::Stop;
 use crate::store::{LeasedMessage, SettleTo, Settlement};
 use crate::types::{AttemptResult, Clock};
 
-/// How a worker is told to stop.
+/// The two stops that a call listens to.
 #[derive(Clone)]
 pub(super) struct Stops {
     /// True: start no more calls.
@@ -24,7 +24,7 @@ pub(super) struct Stops {
     pub(super) cut: Stop,
 }
 
-/// What one attempt came to, before it is a settlement.
+/// Result of one attempt, before it is a settlement.
 struct Ruling {
     to: SettleTo,
     result: AttemptResult,
@@ -41,7 +41,7 @@ pub(super) struct Attempt<'a> {
     pub(super) message: &'a LeasedMessage,
     pub(super) clock: &'a Clock,
     pub(super) stops: &'a mut Stops,
-    /// How long its call took, once there was one.
+    /// Time for which its call took, once there was one.
     pub(super) call: Option<Duration>,
 }
 

@@ -33,7 +33,7 @@ const DUE_N_MAX: u32 = 1_000;
 /// Makes the calls of one node.
 pub struct Outbox {
     shared: Arc<OutboxState>,
-    /// What calls came to, on its way to be written.
+    /// Results of calls on their way to be written.
     waiting: mpsc::UnboundedReceiver<Waiting>,
 }
 
@@ -103,7 +103,8 @@ impl Outbox {
         Waker(Arc::clone(&self.shared.wake))
     }
 
-    /// Whether its parts work: false from a panic until the part that was started again has done something well.
+    /// True when its parts work: false from a panic until the part that was started again has done something
+    /// well.
     pub fn is_well(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.shared.is_well)
     }

@@ -11,7 +11,7 @@ pub(super) async fn pause(failures_n: u32) {
     pass(pause_for(failures_n)).await;
 }
 
-/// How long that is.
+/// Returns how long to wait after the `failures_n`th failure in a row.
 pub(super) fn pause_for(failures_n: u32) -> Duration {
     let (first_ms, max_ms) = PAUSE_MS;
     jittered(first_ms.saturating_mul(1 << failures_n.saturating_sub(1).min(20)).min(max_ms))

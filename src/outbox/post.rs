@@ -1,4 +1,4 @@
-//! One destination on one node: its slots, the messages in hand that wait for their turn, the tasks that make the calls,
+//! One destination on one node: its slots, the messages in them that wait for their turn, the tasks that make the calls,
 //! and what is counted of them.
 //!
 //! There are as many tasks as calls may be under way, and no more than there is work for: a task makes one call after the
@@ -18,10 +18,10 @@ use super::under_way::CallsUnderWay;
 use crate::store::{LeaseWant, LeasedMessage};
 use crate::types::{AttemptResult, MessageId};
 
-/// About how many bytes of bodies one destination may have in hand: what waits for its turn, where bodies are large, waits
-/// in the database. One message is always let through, whatever its size.
+/// Bytes of bodies that the slots of one destination may hold, about: what waits for its turn, where bodies are large,
+/// waits in the database. One message is always let through, whatever its size.
 const BODY_BYTES_MAX: u64 = 64 * 1024 * 1024;
-/// What the next body counts for before any was seen: so the first look takes few.
+/// Bytes that the next body counts for before any was seen, so that the first look takes few.
 const LARGE_AT_FIRST: u64 = BODY_BYTES_MAX / 8;
 /// The part of a large body by which each one after it is believed to be smaller, unless it is not.
 const FORGOTTEN: u64 = 16;
@@ -29,14 +29,14 @@ const FORGOTTEN: u64 = 16;
 /// One destination on this node.
 pub(super) struct Post {
     pub(super) destination: Destination,
-    /// Messages in hand.
+    /// Number of slots that are taken.
     taken_n: AtomicU32,
     /// Bytes of their bodies.
     bytes_n: AtomicU64,
-    /// How large bodies are lately, at most.
+    /// Size of bodies lately, at most. Bytes.
     large: AtomicU64,
-    /// Whether the last look found less than there were slots for: then nothing older waits, and new messages
-    /// may be taken over from admission.
+    /// True when the last look found less than there were slots for: then nothing older waits, and new
+    /// messages may be taken over from admission.
     pub(super) is_drained: AtomicBool,
     queue: Mutex<Queue>,
     pub(super) meters: Meters,
@@ -49,14 +49,15 @@ struct Queue {
     tasks_n: u32,
 }
 
-/// A message in hand, before its call.
+/// A message in its slot, before its call.
 pub(super) struct Work {
     pub(super) message: LeasedMessage,
     pub(super) begun: Begun,
     pub(super) slot: OccupiedSlot,
 }
 
-/// A message's place among those that its destination may have in hand; free again when dropped, panics included.
+/// A message's place among those that this node may have taken for its destination. Free again when dropped, panics
+/// included.
 pub(super) struct MessageSlot {
     post: Arc<Post>,
     /// Bytes of the body that is in it.
@@ -102,7 +103,7 @@ impl Drop for MessageSlot {
 /// A slot with a message in it, until the result of its call is written. Dropping it frees the slot.
 pub(super) struct OccupiedSlot {
     _slot: MessageSlot,
-    /// Where the message is noted as under way.
+    /// The list in which the message is noted as under way, and its number there.
     under_way: Option<(Arc<CallsUnderWay>, MessageId)>,
 }
 
@@ -132,12 +133,12 @@ impl Post {
         MessageSlot { post: Arc::clone(self), bytes_n: 0 }
     }
 
-    /// Messages in hand.
+    /// Number of slots that are taken.
     pub(super) fn taken_n(&self) -> u32 {
         self.taken_n.load(Ordering::Relaxed)
     }
 
-    /// How many more may be taken now.
+    /// Returns how many more may be taken now.
     pub(super) fn free_n(&self, ticks_ms: i64) -> u32 {
         let taken_n = self.taken_n();
         let slots_n = self.destination.gate.slots_n().saturating_sub(taken_n);
@@ -145,13 +146,13 @@ impl Post {
         self.destination.gate.allowed_n(slots_n.min(bearable_n), ticks_ms)
     }
 
-    /// How many more bodies, as large as they are lately, would stay within what may be in hand.
+    /// Returns how many more bodies, as large as they are lately, would stay within the bytes that the slots may hold.
     pub(super) fn bearable_n(&self) -> u32 {
         let left = BODY_BYTES_MAX.saturating_sub(self.bytes_n.load(Ordering::Relaxed));
         u32::try_from(left / self.large.load(Ordering::Relaxed).max(1)).unwrap_or(u32::MAX)
     }
 
-    /// What a look asks for: at most `free_n` messages of this destination.
+    /// Returns what a look asks for: at most `free_n` messages of this destination.
     pub(super) fn want(&self, free_n: u32) -> LeaseWant {
         LeaseWant {
             destination: self.destination.name.clone(),
@@ -192,7 +193,7 @@ impl Post {
     }
 }
 
-/// What is counted of a destination's calls. A meter is looked up once.
+/// Meters of a destination's calls. Each is looked up once.
 #[derive(Default)]
 pub(super) struct Meters {
     took: OnceLock<Histogram>,

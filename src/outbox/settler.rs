@@ -10,7 +10,7 @@ use super::post::OccupiedSlot;
 use crate::store::Settlement;
 use crate::types::MessageId;
 
-/// What a call came to, and what is in hand until that is written.
+/// The result of a call, and the slot that is taken until it is written.
 pub(super) struct Waiting {
     pub(super) settlement: Settlement,
     pub(super) slot: OccupiedSlot,
@@ -19,7 +19,7 @@ pub(super) struct Waiting {
 /// Hands settlements to the task that writes them.
 pub(super) struct Settler {
     // Unbounded, and yet bounded: whatever is in it has a slot.
-    sender: mpsc::UnboundedSender<Waiting>,
+    results: mpsc::UnboundedSender<Waiting>,
     pub(super) behind_n: Arc<AtomicU32>,
     pub(super) known: UnwrittenResults,
     /// Told when nothing more will come.
@@ -62,9 +62,9 @@ impl Drop for NotedResult {
 impl Settler {
     /// A settler, and what a [`Writer`] takes from it.
     pub(super) fn new() -> (Self, mpsc::UnboundedReceiver<Waiting>) {
-        let (sender, waiting) = mpsc::unbounded_channel();
+        let (results, waiting) = mpsc::unbounded_channel();
         let settler = Self {
-            sender,
+            results,
             behind_n: Arc::default(),
             known: UnwrittenResults::default(),
             closing: Notify::new(),
@@ -72,10 +72,10 @@ impl Settler {
         (settler, waiting)
     }
 
-    /// Has a settlement written or fenced; what is in hand is let go then.
+    /// Has a settlement written or fenced; its slot is free then.
     pub(super) fn settle(&self, settlement: Settlement, slot: OccupiedSlot) {
         // An error means that the writing task is gone: the process is stopping.
-        drop(self.sender.send(Waiting { settlement, slot }));
+        drop(self.results.send(Waiting { settlement, slot }));
     }
 
     /// Nothing more will come: the writer ends when all is written.
@@ -83,13 +83,14 @@ impl Settler {
         self.closing.notify_one();
     }
 
-    /// What an earlier call for this message came to, while that is not written: it counts for the claim `attempt_n`.
+    /// Returns what an earlier call for this message came to, while that is not written: it counts for the
+    /// claim `attempt_n`.
     pub(super) fn known(&self, message_id: MessageId, attempt_n: u32) -> Option<Settlement> {
         let known = self.known.all().get(&message_id)?.clone();
         Some(Settlement { attempt_n, ..known })
     }
 
-    /// Whether results wait because the database does not take them.
+    /// True when results wait because the database does not take them.
     pub(super) fn is_behind(&self) -> bool {
         self.behind_n.load(Ordering::Relaxed) > 0
     }

@@ -39,9 +39,9 @@ pub(super) struct OutboxState {
     pub(super) is_well: Arc<AtomicBool>,
     /// The tasks that make calls.
     pub(super) tasks: Mutex<JoinSet<()>>,
-    /// How those are told to stop; there from the start of [`Outbox::run`] on.
+    /// The stops that those listen to; there from the start of [`Outbox::run`](super::Outbox::run) on.
     pub(super) stops: OnceLock<Stops>,
-    /// Whether nobody works here any more.
+    /// True when nobody works here any more.
     pub(super) is_closed: AtomicBool,
 }
 
@@ -67,8 +67,8 @@ impl OutboxState {
         self.store.message_lease(wants, self.clock.steady_ms(), self.lease_ms(), holder).await
     }
 
-    /// Where the database has no clock of its own, ours goes on from the latest time that it tells of: what was
-    /// written before the clock was set back must not wait until it is as late again.
+    /// Lets our clock go on from the latest time that the database tells of, where the database has no clock
+    /// of its own: what was written before our clock was set back must not wait until it is as late again.
     pub(super) async fn steady(&self) {
         if self.store.is_own_clock() {
             return;
@@ -88,12 +88,12 @@ impl OutboxState {
         }
     }
 
-    /// Messages in hand, of all destinations.
+    /// Slots that are taken, of all destinations.
     pub(super) fn taken_n(&self) -> u32 {
         self.posts.values().map(|post| post.taken_n()).sum()
     }
 
-    /// What a message in hand came to is written: its slot is free.
+    /// Frees the slot of a message whose result is written, and says what may be due sooner now.
     pub(super) fn settled(&self, settlement: &Settlement, slot: OccupiedSlot) {
         drop(slot);
         if let SettleTo::Ready { visible_at_ms } = settlement.to {

@@ -1,10 +1,25 @@
-//! The loop: takes what is due, as much as each destination has free slots for, and has the calls made (`post.rs`).
+//! The loop: takes what is due, as much as each destination has free slots for, and has the calls made (`calls.rs`).
 //!
-//! A slot is free again when its result is written, so what is held in memory is bounded: by the configured
-//! concurrency, or a few times that where calls are quick (`gate.rs`), and by the bytes of bodies (`post.rs`). It looks
-//! when it is told of new messages, when a slot is free that may find more, when a message it put back is due, when a
-//! rate or a breaker lets through more, and every `poll_ms` for what it cannot know of. Nothing here decides about a
-//! message: see `attempt.rs`.
+//! One task looks for all destinations, and each destination has tasks of its own that call (`post.rs`): a look is one
+//! statement however many there are, and a slow destination fills its own slots and delays nobody else. A slot is free
+//! again when the result of its call is *written*, so what is held in memory is bounded: by the configured concurrency, or a
+//! few times that where calls are quick (`gate/`), and by the bytes of bodies.
+//!
+//! A look asks each destination for as many messages as it has free slots. It is made when one of these may find something:
+//!
+//! - somebody told of new messages, or the head of a lane is done (`wake`);
+//! - a message that this node put back is due, or a rate or a breaker lets through more ([`Worker::look_at`]);
+//! - a slot became free *and* the last look found all that it asked for (`may_be_more`): otherwise nothing is left there, and
+//!   a look for each call that ends would be one statement for each message;
+//! - `poll_ms` are over (`next_look`): for what no one here can know of, such as another node's messages and leases that
+//!   ended. Polling is the truth; everything else is only sooner.
+//!
+//! When `replan` wakes the loop, something is due sooner than was thought: the time of the next look is worked out again,
+//! and no look is made (`is_look_due` is false). After a failure nothing but the pause counts, however much admission wakes
+//! it. While results cannot be written (`is_behind`) nothing is taken: a lease of ours that ended meanwhile would be taken
+//! again, and its call repeated.
+//!
+//! Nothing here decides about a message: see `attempt.rs`.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::panic::AssertUnwindSafe;
@@ -23,16 +38,17 @@ use crate::stop::{Stop, Stopper, to_end};
 use crate::store::{LeaseWant, LeasedMessage, LostClaims, StoreError};
 use crate::types::Name;
 
-/// How often a stopping worker looks whether admission has given back its slots. Milliseconds.
+/// Time between two looks of a stopping worker whether admission has given back its slots. Milliseconds.
 const SLOT_CHECK_MS: u64 = 20;
 /// Shortest wait before a look that a due time asks for: what is due together is taken together. Milliseconds.
 const LOOK_EVERY_MS: i64 = 5;
-/// How long claims are looked for whose answer was lost: the database may still be at work on them. Milliseconds.
+/// Time for which claims are looked for whose answer was lost: the database may still be at work on them.
+/// Milliseconds.
 const LOST_FOR_MS: i64 = 60_000;
 /// Most looks whose claims are looked for.
 const LOST_N_MAX: usize = 1_000;
 
-/// How long results may take to be written after the calls were cut off.
+/// Time that results may take to be written after the calls were cut off.
 pub(super) const CUT_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The state of [`Outbox::run`].
@@ -155,7 +171,8 @@ impl Worker {
         leased
     }
 
-    /// Where our clock tells the database the time: keeps what is under way when somebody sets it forward.
+    /// Keeps what is under way when somebody sets our clock forward, where that clock tells the database the
+    /// time.
     async fn notice_clock(&mut self) -> Result<(), StoreError> {
         let clock = &self.shared.clock;
         let now_ms = (clock.steady_ms(), clock.ticks_ms());
@@ -215,7 +232,7 @@ impl Worker {
         }
     }
 
-    /// Waits until nothing is in hand; what admission still hands over is handed back.
+    /// Waits until no slot is taken; what admission still hands over is handed back.
     async fn let_go(&self) {
         while self.shared.taken_n() > 0 {
             // A slot that admission gives back unused tells nobody.

@@ -15,9 +15,9 @@ const ROWS_N_MIN: u32 = 50;
 /// Longest and shortest pause between two batches.
 const PAUSE_MAX: Duration = Duration::from_millis(500);
 const PAUSE_MIN: Duration = Duration::from_millis(2);
-/// What is overdue for longer is worth shorter pauses. Milliseconds.
+/// Time overdue beyond which pauses get shorter. Milliseconds.
 const OVERDUE_MS: i64 = 3_600_000;
-/// How often it is said that pruning is behind.
+/// Least time between two lines of the log that say that pruning is behind.
 const TOLD_EVERY: Duration = Duration::from_hours(1);
 
 /// The pace of one node.
@@ -34,7 +34,7 @@ impl Default for PrunePace {
 }
 
 impl PrunePace {
-    /// How many rows the next batch looks at.
+    /// Returns how many rows the next batch looks at.
     pub(super) fn rows_n(&self) -> u32 {
         self.rows_n
     }
@@ -54,7 +54,7 @@ impl PrunePace {
         stop.pause(pause.clamp(PAUSE_MIN, PAUSE_MAX)).await;
     }
 
-    /// Whether it is time to say again that pruning is behind.
+    /// True when it is time to say again that pruning is behind.
     pub(super) fn is_to_be_told(&mut self) -> bool {
         let is_due = self.told.is_none_or(|told| told.elapsed() >= TOLD_EVERY);
         if is_due {

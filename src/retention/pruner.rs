@@ -13,27 +13,28 @@ use crate::store::{Cuts, PruneLease, PrunePlace, PruneWalk, PrunedKind, Store, S
 use crate::types::{Clock, UnixMs};
 
 const DAY_MS: i64 = 86_400_000;
-/// How long this node may go on after its last word before another one may take over. Milliseconds.
+/// Time for which this node may go on after its last word before another one may take over. Milliseconds.
 const LEASE_MS: i64 = 60_000;
 /// Tables that have to be looked through to find what is old are, so often. Milliseconds.
 const LOOKED_THROUGH_MS: i64 = DAY_MS;
-/// How often ids are walked from the low end again, for those that something needed when they were passed. Milliseconds.
+/// Time after which ids are walked from the low end again, for those that something needed when they were
+/// passed. Milliseconds.
 const FROM_BELOW_MS: i64 = 7 * DAY_MS;
-/// What is overdue for longer says that pruning does not keep up; ids, some of which are passed by until they are walked from
-/// the low end again, by so much more. Milliseconds.
+/// Time overdue beyond which pruning does not keep up; longer by [`FROM_BELOW_MS`] for ids, some of which
+/// are passed by until they are walked from the low end again. Milliseconds.
 const LATE_MS: i64 = DAY_MS;
 
-/// What one round came to.
+/// Result of one round.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct PruneRound {
     /// Rows by table, in the order in which they went.
     pub(crate) pruned: BTreeMap<PrunedKind, u64>,
-    /// Whether another node prunes.
+    /// True when another node prunes.
     pub(crate) is_anothers: bool,
 }
 
 impl PruneRound {
-    /// How many rows of a kind of thing went.
+    /// Returns how many rows of a kind of thing went.
     pub(crate) fn rows_n(&self, kind: PrunedKind) -> u64 {
         self.pruned.get(&kind).copied().unwrap_or_default()
     }
@@ -44,15 +45,15 @@ pub(crate) struct Pruner {
     store: Store,
     clock: Clock,
     config: RetentionConfig,
-    /// What this node is called in its lease.
+    /// Name of this node in its lease.
     node: String,
-    /// Whether nothing is deleted.
+    /// True when nothing is deleted.
     is_dry: bool,
     looked_through_at_ms: Option<UnixMs>,
     pace: PrunePace,
 }
 
-/// How a walk ended.
+/// End of a walk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Walked {
     /// At its end, from where the next one may go on.
@@ -249,7 +250,7 @@ impl Pruner {
         }
     }
 
-    /// What is older than its window may go.
+    /// Returns what is older than its window may go.
     fn cuts(&self, now_ms: UnixMs) -> Cuts {
         let config = &self.config;
         let cut = |days: u32| now_ms.saturating_sub(i64::from(days) * DAY_MS);

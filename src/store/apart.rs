@@ -13,7 +13,7 @@ use crate::types::{BodyDigest, EventKey};
 const REPLAYS_N_MAX: u8 = 16;
 /// Most other contents that are kept of one event.
 const CONFLICTS_N_MAX: u8 = 16;
-/// What the ids of kept conflicts start with: no sender's own id does.
+/// Beginning of the ids of kept conflicts: no id that a sender gave begins so.
 const CONFLICT: &str = "conflict:";
 
 /// A content that was kept beside an event, for people.
@@ -21,16 +21,16 @@ const CONFLICT: &str = "conflict:";
 pub struct KeptContent {
     /// Its headers as a JSON object, secrets and signatures blanked.
     pub headers: String,
-    /// Its bytes.
+    /// Bytes of its body, as they came.
     pub body: Vec<u8>,
 }
 
-/// What is kept of other contents of an event, for people.
+/// Other contents of an event that are kept, for people.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Conflicts {
     /// Each under an id of its own, the oldest first.
     pub kept: Vec<(EventRow, Option<KeptContent>)>,
-    /// How many more came that were not kept, copies included.
+    /// Number of further ones that came and were not kept, copies included.
     pub unkept_n: u64,
 }
 
@@ -50,13 +50,13 @@ pub(super) fn conflict_ids(first_event_id: &str) -> Vec<String> {
     (0..CONFLICTS_N_MAX).map(|n| format!("{CONFLICT}{}", hex::encode(id(n)))).collect()
 }
 
-/// Whether `event_id` is of a content that is kept beside an event.
+/// True when `event_id` is of a content that is kept beside an event.
 pub(super) fn is_beside(event_id: &str, first_event_id: &str) -> bool {
     event_id.starts_with(CONFLICT) && conflict_ids(first_event_id).iter().any(|one| one == event_id)
 }
 
 impl Store {
-    /// What else came under the key of this event.
+    /// Returns what else came under the key of this event.
     pub async fn event_conflicts(&self, key: &EventKey) -> Result<Conflicts, StoreError> {
         let key = key.clone();
         alone!(self.people.event_conflicts(&key))

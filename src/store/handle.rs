@@ -16,7 +16,7 @@ pub struct Store {
     is_timed_by_database: bool,
 }
 
-/// What all clones of a [`Store`] share.
+/// State that all clones of a [`Store`] share.
 pub(super) struct StoreParts {
     pub(super) backend: Backend,
     pub(super) numbers: EventNumbers,
@@ -47,23 +47,25 @@ impl Store {
         Self { is_timed_by_database: !clock.is_manual(), ..self }
     }
 
-    /// Whether leases and due times go by the database's own clock.
+    /// True when leases and due times go by the database's own clock.
     pub fn is_own_clock(&self) -> bool {
         self.is_timed_by_database && matches!(self.parts.backend, Backend::Postgres(_))
     }
 
-    /// How many transactions of handlers there may be at once, so that connections are left for everything else.
+    /// Returns how many transactions of handlers there may be at once, so that connections are left for
+    /// everything else.
     pub(crate) fn handlers_n(&self) -> usize {
         self.parts.backend.handlers_n()
     }
 
-    /// `sqlite` or `postgres`.
+    /// Name of the database's dialect: `sqlite` or `postgres`.
     pub fn dialect(&self) -> &'static str {
         self.parts.backend.dialect()
     }
 
-    /// Whether admission would work: a transaction that may write can be opened where admission opens its own. After
-    /// anything went wrong a row is written, and its commit awaited, before the answer is yes again. Answers within 2 s.
+    /// True when admission would work: a transaction that may write can be opened where admission opens its
+    /// own. After anything went wrong a row is written, and its commit awaited, before the answer is yes
+    /// again. Answers within 2 s.
     pub async fn probe(&self) -> Result<(), StoreError> {
         self.parts.backend.probe().await
     }

@@ -7,7 +7,7 @@ use super::handle::Store;
 use crate::types::Clock;
 
 impl Store {
-    /// What this installation is called in idempotency keys; made by the first migration.
+    /// Returns what this installation is called in idempotency keys; made by the first migration.
     pub async fn installation_id(&self) -> Result<Uuid, StoreError> {
         if let Some(id) = self.parts.installation.get() {
             return Ok(*id);

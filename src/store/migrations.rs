@@ -24,13 +24,13 @@ pub(super) const ALL: &[Migration] = &[Migration::new(
 pub struct FurtherStep {
     /// Number; one more than that of the one before.
     pub version: i64,
-    /// Text for SQLite.
+    /// Text of the step for SQLite.
     pub sqlite: &'static str,
-    /// Text for PostgreSQL.
+    /// Text of the step for PostgreSQL.
     pub postgres: &'static str,
-    /// Whether it is outside of any transaction.
+    /// True when it is outside of any transaction.
     pub is_outside: bool,
-    /// What is done to some rows at a time after it.
+    /// Statement that is repeated for some rows at a time after the step.
     pub filling: Option<&'static str>,
 }
 
@@ -43,7 +43,7 @@ impl Store {
         Ok(applied)
     }
 
-    /// Whether this binary may run on the schema.
+    /// True when this binary may run on the schema.
     pub async fn schema_state(&self) -> Result<SchemaState, StoreError> {
         self.parts.backend.schema_state(ALL).await
     }

@@ -8,7 +8,8 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 /// Milliseconds since 1970-01-01 UTC. Columns of this type end in `_at_ms`.
 pub type UnixMs = i64;
 
-/// Where times come from. The system's clock in production; a hand-set one in tests. Clones tell the same time.
+/// The source of all times: the system's clock in production, a hand-set one in tests. Clones tell the same
+/// time.
 #[derive(Debug, Clone)]
 pub struct Clock {
     source: ClockSource,
@@ -20,7 +21,7 @@ pub struct Clock {
 enum ClockSource {
     /// With how far it is ahead of the machine's. Milliseconds.
     System(i64),
-    /// What it shows, and how long it has gone forward.
+    /// Time that it shows, and milliseconds that it has gone forward.
     Manual(Arc<(AtomicI64, AtomicI64)>),
 }
 
@@ -41,7 +42,8 @@ impl Clock {
         Self { source: ClockSource::Manual(shown), steady: Arc::default() }
     }
 
-    /// Whether it is one that tests set by hand: then everything goes by it, also what a database could tell.
+    /// True when it is one that tests set by hand: then everything goes by it, also what a database could
+    /// tell.
     pub fn is_manual(&self) -> bool {
         matches!(self.source, ClockSource::Manual(_))
     }

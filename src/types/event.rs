@@ -13,7 +13,7 @@ pub const SHARDS_N: u16 = 1_024;
 /// SHA-256 of the signed bytes of one event, without the fields its kind names volatile.
 pub type BodyDigest = [u8; 32];
 
-/// What identifies an event: the configured provider and the provider's own id, byte for byte.
+/// Identity of an event: the configured provider and the provider's own id, byte for byte.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct EventKey {
     /// The configured provider (`[providers.NAME]`).
@@ -37,27 +37,28 @@ impl EventKey {
 /// One event of a believed request, read and ready to be admitted.
 #[derive(Debug, Clone)]
 pub struct IncomingEvent {
-    /// Who it is.
+    /// Provider and id of the event.
     pub key: EventKey,
     /// The sender's word for what happened; `unknown` when it could not be read.
     pub event_type: String,
-    /// What the copy is compared by.
+    /// Digest that copies are compared by.
     pub digest: BodyDigest,
     /// For ids that no signature covers: equal for equal signed texts, whatever id they come under.
     pub replay_key: Option<BodyDigest>,
-    /// How it was identified, for its row: `sender/1`, and why where nothing was where the kind looks.
+    /// Rule that identified it, for its row: `sender/1`, and the reason where nothing was where the kind
+    /// looks.
     pub identity: String,
     /// Of a signal that nothing tells apart: for how long after its firing it is a copy. Milliseconds.
     pub window_ms: Option<i64>,
-    /// Whether each copy begins that time anew.
+    /// True when each copy begins that time anew.
     pub is_window_renewed: bool,
-    /// What becomes of it should its key be taken by other content.
+    /// The provider's rule for it, should its key be taken by other content.
     pub on_conflict: OnConflict,
-    /// What it is about and which state of it, when the kind says so.
+    /// Object that it is about and which state of it, when the kind says so.
     pub object: Option<ObjectVersion>,
-    /// When it happened at the sender.
+    /// Time when it happened at the sender.
     pub created_at_ms: Option<UnixMs>,
-    /// When it reached us.
+    /// Time when it reached us.
     pub received_at_ms: UnixMs,
     /// The bytes that are kept: the body, or this event's part of a batch.
     pub body: Bytes,
@@ -65,12 +66,12 @@ pub struct IncomingEvent {
     pub payload: Bytes,
     /// The request's headers as a JSON object, secrets and signatures blanked.
     pub headers: Arc<str>,
-    /// Why it cannot be read; such an event is kept and shown, never dispatched.
+    /// Reason why it cannot be read; such an event is kept and shown, never dispatched.
     pub unreadable: Option<String>,
 }
 
 impl IncomingEvent {
-    /// Why it goes by its content although its kind looks for something else.
+    /// Returns why it goes by its content although its kind looks for something else.
     pub fn unidentified(&self) -> Option<&str> {
         // Most say their rule alone, which is shorter.
         if self.identity.len() < WANTING.len() {
@@ -80,10 +81,10 @@ impl IncomingEvent {
     }
 }
 
-/// What stands between the rule that an event was identified by and why none of its kind's did.
+/// Words between the rule that identified an event and the reason why none of its kind's did.
 pub(crate) const WANTING: &str = " for want of another: ";
 
-/// What becomes of other content under a key that is taken.
+/// A provider's rule for other content under a key that is taken.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum OnConflict {

@@ -15,7 +15,7 @@ pub const MESSAGES_N_MAX: u16 = 1_024;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct MessageId(i64);
 
-/// Why a text is not a [`MessageId`].
+/// Reason why a text is not a [`MessageId`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("a message's id is a whole number in decimal digits")]
 pub struct InvalidMessageId;

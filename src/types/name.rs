@@ -8,7 +8,7 @@ use std::sync::Arc;
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Name(Arc<str>);
 
-/// Why a text is not a [`Name`].
+/// Reason why a text is not a [`Name`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not a name: use 1 to 64 characters out of a-z, 0-9, `_` and `-`")]
 pub struct InvalidName(String);

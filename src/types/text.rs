@@ -23,7 +23,7 @@ pub fn stored_text(text: &str) -> Result<(), String> {
 
 /// Longest content type that is kept and sent on, in bytes.
 const MEDIA_TYPE_BYTES_MAX: usize = 128;
-/// What is said of bytes whose own content type says nothing that can be relied on.
+/// Media type of bytes whose own content type says nothing that can be relied on.
 const MEDIA_TYPE_UNKNOWN: &str = "application/octet-stream";
 
 /// A `Content-Type` of a stranger as it may be kept and sent on: as it is when it is a media type with or without

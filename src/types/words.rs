@@ -31,7 +31,7 @@ macro_rules! words {
 }
 
 words! {
-    /// What admission found for one event.
+    /// Finding of admission about one event.
     Outcome {
         /// New: its effects' intents are on disk.
         Accepted = "accepted",
@@ -43,7 +43,7 @@ words! {
         Replayed = "replayed",
         /// Older than what was already seen of the same object; kept, not dispatched.
         Superseded = "superseded",
-        /// Known: nothing changed.
+        /// Known already: nothing changed.
         Duplicate = "duplicate",
     }
 }
@@ -56,7 +56,7 @@ impl Outcome {
 }
 
 words! {
-    /// Where an event stands (`processed_webhook_events.state`).
+    /// State in which an event stands (`processed_webhook_events.state`).
     EventState {
         /// Handled; its effects are in the outbox.
         Done = "done",
@@ -80,9 +80,10 @@ words! {
 }
 
 words! {
-    /// Where a message stands (`outbox_queue.state`, and `outbox_finished.state` once it is done or discarded).
+    /// State in which a message stands (`outbox_queue.state`, and `outbox_finished.state` once it is done or
+    /// discarded).
     MessageState {
-        /// Waits until `visible_at_ms`.
+        /// It waits until `visible_at_ms`.
         Ready = "ready",
         /// Behind another message of its lane.
         Waiting = "waiting",
@@ -100,13 +101,13 @@ words! {
 }
 
 words! {
-    /// How one attempt of a message ended (`outbox_attempts.result`).
+    /// Result of one attempt of a message (`outbox_attempts.result`).
     AttemptResult {
         /// The destination confirmed it.
         Done = "done",
         /// Surely not done; may be tried again.
         Retry = "retry",
-        /// Refused for good.
+        /// The destination refused it for good.
         Refused = "refused",
         /// Sent, but nobody knows whether it took effect.
         Unknown = "unknown",

@@ -14,7 +14,7 @@ use crate::types::{AttemptResult, Name};
 
 /// Calls that take no longer than this are quick, in milliseconds: far below any lease.
 const QUICK_MS: i64 = 100;
-/// How many times the calls under way may be in hand when calls are quick.
+/// Slots for each call that may be under way, when calls are quick.
 const AHEAD: u32 = 4;
 
 /// Part of a second whose calls are let through together, where a rate holds them back.
@@ -31,8 +31,8 @@ pub(in crate::outbox) struct CallGate {
     state: Arc<Mutex<GateState>>,
     /// One permit for each call that may be under way.
     pub(super) calls: Semaphore,
-    /// How many times that many may be in hand. With `hold`, whatever a dead worker had in hand is a person's to
-    /// decide, sent or not: so no more than may be under way.
+    /// Slots for each permit when calls are quick. With `hold` it is 1: a person has to decide about every
+    /// message that a dead worker had taken, sent or not, so no more are taken than may be under way.
     ahead: u32,
 }
 
@@ -53,9 +53,9 @@ pub(super) struct GateState {
     filled_at_ms: i64,
     /// The last look might have taken more, had the rate allowed it.
     is_short: bool,
-    /// How long calls take, lately, while they succeed.
+    /// Time for which calls take, lately, while they succeed.
     call_ms: Option<i64>,
-    /// What was last told of the breaker and of the window.
+    /// State of the breaker and size of the window that the gauges show.
     told: (Option<bool>, Option<u32>),
 }
 
@@ -110,8 +110,8 @@ impl CallGate {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How many messages may be in hand: as many as calls may be under way, and more where calls are quick, so
-    /// that a call need not wait for the lease before it or the settlement after it.
+    /// Returns how many slots there are: as many as calls may be under way, and more where calls are
+    /// quick, so that a call need not wait for the lease before it or the settlement after it.
     pub(in crate::outbox) fn slots_n(&self) -> u32 {
         let state = self.state();
         let is_quick = state.call_ms.is_some_and(|call_ms| call_ms <= QUICK_MS);
@@ -157,8 +157,9 @@ impl CallGate {
         allowed_n.min(budget_n)
     }
 
-    /// How long until more may start than now: a breaker's probe, or what the rate lets through. `None`: it does
-    /// not depend on time, or what there was has been looked for. Milliseconds; not above 0 when it is so already.
+    /// Returns how long until more may start than now: a breaker's probe, or what the rate lets through.
+    /// `None`: it does not depend on time, or what there was has been looked for. Milliseconds; not above 0
+    /// when it is so already.
     pub(in crate::outbox) fn opens_in_ms(&self, now_ms: i64) -> Option<i64> {
         let state = self.state();
         // While one probes, its answer decides.
@@ -178,17 +179,17 @@ impl CallGate {
         probe_in_ms.max(filled_in_ms)
     }
 
-    /// Whether its breaker is open.
+    /// True when its breaker is open.
     pub(in crate::outbox) fn is_open(&self) -> bool {
         self.state().probe_at_ms.is_some()
     }
 
-    /// Whether calls may start without being counted first: no rate, no open breaker.
+    /// True when calls may start without being counted first: no rate, no open breaker.
     pub(in crate::outbox) fn is_wide_open(&self) -> bool {
         self.rate_per_s == 0 && self.state().probe_at_ms.is_none()
     }
 
-    /// A call starts.
+    /// Notes that a call starts.
     pub(in crate::outbox) fn started(&self) -> Begun {
         let mut state = self.state();
         if self.rate_per_s > 0 {
@@ -279,8 +280,8 @@ impl CallGate {
     }
 }
 
-/// Whether the destination, or what is in front of it, could not bear the call: a status that says so, no answer in
-/// time, no connection.
+/// True when the destination, or what is in front of it, could not bear the call: a status that says so, no
+/// answer in time, no connection.
 fn tells_of_too_much(result: AttemptResult, http_status: Option<u16>) -> bool {
     matches!(result, AttemptResult::Retry | AttemptResult::Unknown)
         && matches!(http_status, None | Some(408 | 429 | 503 | 504))

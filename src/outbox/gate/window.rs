@@ -1,14 +1,15 @@
 //! How many calls of one destination may be under way at once, felt out call by call: one more after every round of
 //! calls that went well and needed all there were, half after a sign that the destination has too many.
 //!
-//! Pure: the caller brings the times. What the number means for permits and leases: `gate.rs`.
+//! Pure: the caller brings the times. What the number means for permits and slots: `call_gate.rs`.
 
 use std::time::Duration;
 
 use crate::config::DestinationConfig;
 use crate::template;
 
-/// Where it begins, and what slowness alone does not go below: destinations may have calls that differ.
+/// Number at the beginning, below which slowness alone does not take it: destinations may have calls that
+/// differ.
 const START_N: u32 = 8;
 /// A round is slow when its calls took more than so many times what they take at best,
 const SLOWER: u64 = 2;
@@ -24,18 +25,18 @@ pub(super) struct Window {
     /// Between which bounds it moves; `None`: not at all.
     bounds: Option<Bounds>,
     round: CallRound,
-    /// What the calls of the best round took on average, lately. Microseconds.
+    /// Time that the calls of the best round took on average, lately. Microseconds.
     best_us: Option<u64>,
-    /// When it last shrank: calls that began before say nothing about it as it is now.
+    /// Time when it last shrank: calls that began before say nothing about it as it is now.
     shrank_at_ms: i64,
 }
 
 #[expect(clippy::struct_field_names, reason = "quantities end in their unit")]
 #[derive(Debug, Clone, Copy)]
 struct Bounds {
-    /// After failures.
+    /// Least number after failures.
     min_n: u32,
-    /// After slow rounds.
+    /// Least number after slow rounds.
     slow_min_n: u32,
     max_n: u32,
 }
@@ -45,7 +46,7 @@ struct Bounds {
 struct CallRound {
     calls_n: u32,
     sum_us: u64,
-    /// Whether all of the window was used at some time in it.
+    /// True when all of the window was used at some time in it.
     is_full: bool,
 }
 
@@ -60,7 +61,7 @@ impl Window {
         Self { n, bounds, round: CallRound::default(), best_us: None, shrank_at_ms: i64::MIN }
     }
 
-    /// How many calls may be under way now. At least 1.
+    /// Returns how many calls may be under way now. At least 1.
     pub(super) fn n(&self) -> u32 {
         self.n
     }

@@ -3,21 +3,21 @@
 use crate::config::StatusMeaning;
 use crate::types::UnixMs;
 
-/// What came back from one attempt.
+/// Answer of a destination to one call, or what is known without one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::outbox) enum CallAnswer {
     /// An HTTP status, by which the answer is judged.
     Status {
-        /// The status.
+        /// The HTTP status that came.
         code: u16,
         /// The `Retry-After` header, as it came.
         retry_after: Option<String>,
     },
     /// A good status whose body says that the effect did not happen.
     Body {
-        /// The status.
+        /// The HTTP status that came.
         code: u16,
-        /// What that means here: `Retry`, `Dead` or `Unknown`.
+        /// Meaning of the body: `Retry`, `Dead` or `Unknown`.
         meaning: StatusMeaning,
         /// In words without URLs, bodies or secrets.
         why: String,
@@ -60,8 +60,8 @@ pub(in crate::outbox) enum CallAnswer {
     },
 }
 
-/// How far in the future a `Retry-After` lies: whole seconds, or one of the three forms of an HTTP date.
-/// `None` for what is past or neither.
+/// Returns how far in the future a `Retry-After` lies: whole seconds, or one of the three forms of an HTTP
+/// date. `None` for what is past or neither.
 pub(in crate::outbox) fn retry_after_ms(text: &str, now_ms: UnixMs) -> Option<i64> {
     let text = text.trim();
     if !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit()) {

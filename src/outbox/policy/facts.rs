@@ -3,12 +3,12 @@
 use crate::store::LeasedMessage;
 use crate::types::UnixMs;
 
-/// What the decisions need to know of a message.
+/// Facts about a message that the decisions need.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::outbox) struct Facts {
     /// Claims so far, this one included, since the first or since a person's last word to send it again.
     pub(in crate::outbox) attempt_n: u32,
-    /// When the first attempt was claimed.
+    /// Time when the first attempt was claimed.
     pub(in crate::outbox) first_sent_at_ms: UnixMs,
     /// Past this nothing is sent by itself.
     pub(in crate::outbox) key_valid_until_ms: UnixMs,
@@ -16,7 +16,7 @@ pub(in crate::outbox) struct Facts {
     pub(in crate::outbox) is_uncertain: bool,
     /// Nobody knew when it was claimed; a question may have settled that since.
     pub(in crate::outbox) was_uncertain: bool,
-    /// When the attempt before this one ended.
+    /// Time when the attempt before this one ended.
     pub(in crate::outbox) previous_ended_at_ms: Option<UnixMs>,
 }
 

@@ -9,58 +9,58 @@ use crate::types::{AttemptResult, UnixMs};
 /// Shortest `Retry-After` that is honoured as such, in milliseconds; a shorter one counts as this.
 const RETRY_AFTER_MS_MIN: i64 = 1_000;
 
-/// What may be done with a message that was just leased.
+/// Plan for a message that was just leased.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::outbox) enum SendPlan {
-    /// Send it.
+    /// It may be sent.
     Send,
     /// Ask the destination whether it happened, and send only if it did not.
     Ask,
     /// Too early to ask: the call before this one may still be under way over there.
     Wait {
-        /// Not before this.
+        /// Time before which it is not asked.
         until_ms: UnixMs,
     },
-    /// A person decides.
+    /// A person has to decide.
     Hold {
-        /// For that person.
+        /// Reason, for that person.
         why: String,
     },
-    /// Given up.
+    /// It is given up.
     Dead {
-        /// For whoever looks.
+        /// Reason, for whoever looks.
         why: String,
     },
 }
 
-/// What follows from one attempt.
+/// The step that follows from one attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::outbox) enum NextStep {
     /// The destination confirmed it.
     Done,
     /// Send again, under the same key.
     RetryAt {
-        /// Not before this.
+        /// Time before which it is not sent.
         at_ms: UnixMs,
     },
     /// Ask the destination whether it happened, before anything is sent again.
     AskFirst {
-        /// Not before this.
+        /// Time before which it is not asked.
         at_ms: UnixMs,
     },
-    /// Given up.
+    /// It is given up.
     Dead {
-        /// For whoever looks.
+        /// Reason, for whoever looks.
         why: String,
     },
-    /// A person decides.
+    /// A person has to decide.
     Hold {
-        /// For that person.
+        /// Reason, for that person.
         why: String,
     },
 }
 
-/// Whether a leased message may be sent.
+/// True when a leased message may be sent.
 pub(in crate::outbox) fn before_send(facts: &Facts, config: &DestinationConfig, now_ms: UnixMs) -> SendPlan {
     if facts.is_uncertain {
         match &config.unknown {
@@ -90,8 +90,8 @@ pub(in crate::outbox) fn before_send(facts: &Facts, config: &DestinationConfig, 
     SendPlan::Send
 }
 
-/// What happens to a message after one attempt. `jitter` is 0.0 to 1.0 and shortens the delay: full jitter.
-/// An answer of [`CallAnswer::Unknown`] also stands for a question the destination did not settle.
+/// Returns what happens to a message after one attempt. `jitter` is 0.0 to 1.0 and shortens the delay: full
+/// jitter. An answer of [`CallAnswer::Unknown`] also stands for a question the destination did not settle.
 pub(in crate::outbox) fn next_step(
     answer: &CallAnswer,
     facts: &Facts,
@@ -130,7 +130,7 @@ pub(in crate::outbox) fn next_step(
     }
 }
 
-/// What follows when nobody knows whether a call took effect.
+/// Returns what follows when nobody knows whether a call took effect.
 fn unknown(
     asked_ms: Option<i64>,
     facts: &Facts,
@@ -173,7 +173,7 @@ fn result(meaning: StatusMeaning) -> AttemptResult {
     }
 }
 
-/// What a status says, by the destination's own word or by the usual one.
+/// Returns what a status says, by the destination's own word or by the usual one.
 fn meaning(code: u16, config: &DestinationConfig) -> StatusMeaning {
     let is_repeated = config.unknown == UnknownPolicy::Retry;
     let usual = match code {

@@ -77,7 +77,7 @@ impl Store {
         }
     }
 
-    /// Step by step.
+    /// Admits step by step in an open transaction.
     async fn admit_slowly<D: Decide>(
         &self,
         candidates: &[Candidate],

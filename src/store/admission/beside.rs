@@ -17,7 +17,7 @@ pub(super) struct Conflicting<'a> {
     pub(super) event_seq: i64,
     /// The id that stands.
     pub(super) first_event_id: String,
-    /// What becomes of it.
+    /// The provider's rule for it: keep it, or dispatch it too.
     pub(super) on_conflict: OnConflict,
 }
 
@@ -27,7 +27,7 @@ impl<'a> Conflicting<'a> {
         Self { event: &candidate.event, event_seq: candidate.event_seq, first_event_id, on_conflict }
     }
 
-    /// Whether `row` is of this very content.
+    /// True when `row` is of this very content.
     fn is_kept_as(&self, row: &EventRow) -> bool {
         row.digest == self.event.digest && row.event_type == self.event.event_type
     }
@@ -43,7 +43,7 @@ impl<'a> Conflicting<'a> {
         }
     }
 
-    /// What it is kept as, at the place with this id.
+    /// Returns what it is kept as, at the place with this id.
     fn kept_as(&self, event_id: String, replay_key: Option<BodyDigest>) -> IncomingEvent {
         let key = EventKey { provider: self.event.key.provider.clone(), event_id };
         IncomingEvent { key, replay_key, ..IncomingEvent::clone(self.event) }
@@ -51,8 +51,9 @@ impl<'a> Conflicting<'a> {
 }
 
 impl AdmissionTx {
-    /// What one event met. The signed text counts before the id, which anybody may have written: what was sent before is
-    /// a replay under an id that is known, too, and other content under it has the room of one signed text only.
+    /// Returns what one event met. The signed text counts before the id, which anybody may have written:
+    /// what was sent before is a replay under an id that is known, too, and other content under it has the
+    /// room of one signed text only.
     pub(super) async fn met<'a>(
         &mut self,
         candidate: &'a Candidate,
@@ -168,7 +169,7 @@ impl AdmissionTx {
         Ok(())
     }
 
-    /// Whether the signed text is that of an event with equal content, under whatever id.
+    /// True when the signed text is that of an event with equal content, under whatever id.
     async fn is_text_of_equal(&mut self, event: &Arc<IncomingEvent>) -> Result<bool, StoreError> {
         let holders = self.events_holders(&[Arc::clone(event)]).await?;
         Ok(holders.iter().filter_map(|one| one.same_text.as_ref()).any(|(_, digest)| *digest == event.digest))

@@ -84,7 +84,8 @@ impl AdmissionTx {
         Ok(all)
     }
 
-    /// What is there instead of those at the positions `lost`; what is to be kept of it is added to `conflicts`.
+    /// Returns what is there instead of those at the positions `lost`; what is to be kept of it is added to
+    /// `conflicts`.
     async fn events_lost<'a>(
         &mut self,
         batch: &Batch<'a>,

@@ -67,7 +67,7 @@ impl AdmissionTx {
         self.tx.noted("events_insert", answer)
     }
 
-    /// What stands where these events would have been, by their position.
+    /// Returns what stands where these events would have been, by their position.
     pub(in crate::store) async fn events_holders(
         &mut self,
         events: &[Arc<IncomingEvent>],
@@ -185,7 +185,7 @@ impl AdmissionTx {
         self.tx.commit().await
     }
 
-    /// Leaves nothing behind.
+    /// Rolls back, so that nothing is left of it.
     pub async fn rollback(self) -> Result<(), StoreError> {
         self.tx.roll_back().await
     }

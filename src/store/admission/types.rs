@@ -11,26 +11,26 @@ use crate::types::{EventState, IncomingEvent};
 /// An event that asks to be admitted.
 #[derive(Debug, Clone)]
 pub struct Candidate {
-    /// The event.
+    /// The event itself, verified and read.
     pub event: Arc<IncomingEvent>,
     /// Its number, should it be new.
     pub event_seq: i64,
-    /// The state its row is born with, so that the usual case needs no second write.
+    /// The state its row is inserted with, so that the usual case needs no second write.
     pub state: EventState,
-    /// Whether it raises the highest version that was seen of its object, should it be new.
+    /// True when it raises the highest version that was seen of its object, should it be new.
     pub is_raising: bool,
 }
 
-/// What is to be written of new events.
+/// The rows that are to be written for new events.
 #[derive(Debug, Default)]
 pub struct Writes {
-    /// Calls to make.
+    /// Messages to insert: the calls to make.
     pub messages: Vec<NewMessage>,
-    /// Rows that are to say something else than what they were born with.
+    /// Rows that are to say something else than what they were inserted with.
     pub updates: Vec<EventUpdate>,
 }
 
-/// What was decided about a batch.
+/// The decision about a batch.
 #[derive(Debug)]
 pub enum Plan {
     /// This is to be there with the commit.
@@ -41,41 +41,43 @@ pub enum Plan {
 
 /// Decides what follows from events. Pure: it may be asked on any thread, in the middle of a transaction.
 pub trait Decide: Send + Sized + 'static {
-    /// What follows from those events that are new, where that does not depend on which they are. Asked once, first.
+    /// Returns what follows from those events that are new, where that does not depend on which they are.
+    /// Asked once, first.
     fn known(&mut self) -> Option<Writes>;
 
-    /// What follows, event by event: what was found, and whether a newer version of its object had been seen.
+    /// Returns what follows, event by event: what was found, and whether a newer version of its object had
+    /// been seen.
     fn decide(&mut self, found: &[(Latched, bool)]) -> Plan;
 
     /// Called with messages that are about to be written: those that are to be handed over get their lease.
     fn lease(&mut self, messages: &mut [NewMessage]);
 }
 
-/// What [`Store::admit`] did.
+/// A batch after [`Store::admit`](crate::store::Store::admit).
 #[derive(Debug)]
 pub struct AdmittedBatch<D> {
-    /// Who decided.
+    /// The decider, which is given back.
     pub decide: D,
-    /// What was found, event by event; `None` where that could not be asked any more. What is new is committed, whatever
-    /// became of the rest. Empty: it was decided that nothing be written.
+    /// Findings, event by event; `None` where that could not be asked any more. New events are committed,
+    /// whatever became of the rest. Empty: it was decided that nothing be written.
     pub latched: Vec<Option<Latched>>,
-    /// What was written; of messages known beforehand only those of events that were new.
+    /// Rows that were written; of messages known beforehand only those of events that were new.
     pub writes: Writes,
     /// The destinations that are paused: messages to those were written without their lease.
     pub paused: HashSet<String>,
-    /// Why the rest could not be asked.
+    /// Reason why the rest could not be asked.
     pub failure: Option<StoreError>,
 }
 
 impl<D> AdmittedBatch<D> {
-    /// Nothing so far.
+    /// A batch of which nothing is known so far.
     pub(super) fn of(decide: D) -> Self {
         let writes = Writes::default();
         Self { decide, latched: Vec::new(), writes, paused: HashSet::new(), failure: None }
     }
 }
 
-/// What a dialect's quick way came to.
+/// Result of a dialect's quick way.
 pub(super) enum Quick<D> {
     Done(Box<AdmittedBatch<D>>),
     /// Nothing was written: an event met something that takes more than one look.
@@ -83,7 +85,7 @@ pub(super) enum Quick<D> {
 }
 
 impl Writes {
-    /// Whether one statement can write it: a lane's row is locked and asked for its numbers.
+    /// True when one statement can write it: a lane's row is locked and asked for its numbers.
     pub(super) fn is_plain(&self) -> bool {
         self.updates.is_empty() && self.messages.iter().all(|message| message.lane.is_none())
     }

@@ -22,10 +22,10 @@ use super::tx::TxKind;
 use super::warnings::refused_with_warning;
 use crate::types::UnixMs;
 
-/// How long operations under way have to end when the store is closed.
+/// Time that operations under way have to end when the store is closed.
 const CLOSE_LIMIT: Duration = Duration::from_secs(3);
 
-/// What is said of a database that another layout of ours lives in.
+/// Refusal of a database that another layout of ours lives in.
 const ANOTHER_LAYOUT: &str = "this database holds tables of an earlier Hooklatch, in a layout that this one does not read; nothing was changed in \
      it. Let the Hooklatch that made it finish what is in it, and give this one a database, a file or a schema of its \
      own in database.url";
@@ -33,24 +33,24 @@ const ANOTHER_LAYOUT: &str = "this database holds tables of an earlier Hooklatch
 /// The database. Cloning is cheap and shares the connections.
 #[derive(Clone)]
 pub(in crate::store) enum Backend {
-    /// A file.
+    /// One file, in this process alone.
     Sqlite(Sqlite),
-    /// A server.
+    /// A server that several nodes share.
     Postgres(Postgres),
 }
 
-/// What a connection is wanted for. SQLite has one writer, whoever it is for.
+/// The purpose that a connection is wanted for. SQLite has one writer, whatever the purpose.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::store) enum Purpose {
     /// Reading, by the program itself.
     Reader,
-    /// Writing, and handlers.
+    /// Writing, by the program and by handlers.
     Writer,
     /// Claims, extensions and settlements of messages.
     Worker,
-    /// What people look at.
+    /// Reading what people look at.
     People,
-    /// What people decide: on SQLite the writer.
+    /// Writing what people decide: on SQLite by the writer.
     Deciding,
 }
 
@@ -96,7 +96,7 @@ impl Backend {
         Err(StoreError::Refused("database url must start with `sqlite:` or `postgres:`".to_owned()))
     }
 
-    /// What is known of the database by all its connections.
+    /// Returns what is known of the database by all its connections.
     pub(in crate::store) fn trust(&self) -> &Trust {
         match self {
             Self::Sqlite(db) => db.writer().trust(),
@@ -111,7 +111,8 @@ impl Backend {
         }
     }
 
-    /// How many transactions of handlers there may be at once, so that connections are left for everything else.
+    /// Returns how many transactions of handlers there may be at once, so that connections are left for
+    /// everything else.
     pub(in crate::store) fn handlers_n(&self) -> usize {
         match self {
             Self::Sqlite(_) => 1,
@@ -119,7 +120,7 @@ impl Backend {
         }
     }
 
-    /// `sqlite` or `postgres`.
+    /// Name of the database's dialect: `sqlite` or `postgres`.
     pub(in crate::store) fn dialect(&self) -> &'static str {
         match self {
             Self::Sqlite(_) => "sqlite",
@@ -194,7 +195,7 @@ impl Backend {
         .await
     }
 
-    /// The same with the transaction in hand.
+    /// The same for work that needs the transaction itself.
     pub(in crate::store) async fn within<T: Send + 'static>(
         &self,
         op: &'static str,
@@ -224,7 +225,7 @@ impl Backend {
         Ok((before + 1..=after).collect())
     }
 
-    /// Whether a binary that wants `all` may run on the schema.
+    /// True when a binary that wants `all` may run on the schema.
     pub(in crate::store) async fn schema_state(&self, all: &[Migration]) -> Result<SchemaState, StoreError> {
         let found = self.schema_version().await?;
         let floor = self
@@ -249,8 +250,9 @@ impl Backend {
         found.ok_or_else(|| StoreError::Refused(ANOTHER_LAYOUT.to_owned()))
     }
 
-    /// Whether admission would work: a transaction that may write can be opened where admission opens its own. After
-    /// anything went wrong a row is written, and its commit awaited, before the answer is yes again. Answers within 2 s.
+    /// True when admission would work: a transaction that may write can be opened where admission opens its
+    /// own. After anything went wrong a row is written, and its commit awaited, before the answer is yes
+    /// again. Answers within 2 s.
     pub(in crate::store) async fn probe(&self) -> Result<(), StoreError> {
         let backend = self.clone();
         whole("probe", PROBE_LIMIT, async move {
@@ -305,7 +307,7 @@ fn pool_of(db: &Postgres, purpose: Purpose) -> &super::pool::SessionPool<PgConne
     }
 }
 
-/// Whether this transaction may write; with `is_written`, something is, as it was.
+/// True when this transaction may write; with `is_written`, something is, as it was.
 async fn probe(door: &mut Door<'_>, is_written: bool) -> DbResult<()> {
     if !door.is_postgres() {
         // That the transaction could be opened says that it may write. A row that stays as it was is not written, and

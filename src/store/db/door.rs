@@ -50,7 +50,7 @@ impl Door<'_> {
         self.fetch_optional(sql, values).await?.ok_or_else(DbError::vanished)
     }
 
-    /// How many rows a statement changed.
+    /// Returns how many rows a statement changed.
     pub(in crate::store) async fn execute(&mut self, sql: &'static str, values: &[Value]) -> DbResult<u64> {
         match self {
             Self::Sqlite(db) => limited(execute_on_sqlite(db, translate::sqlite(sql), values)).await,

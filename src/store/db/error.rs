@@ -4,7 +4,8 @@ use std::error::Error;
 use std::fmt;
 use std::time::Duration;
 
-/// Why a statement, or a connection, did not do what it was asked. `Display` is what the database or its driver says.
+/// Reason why a statement, or a connection, did not do what it was asked. `Display` is what the database or
+/// its driver says.
 #[derive(Debug)]
 pub struct DbError {
     kind: ErrorKind,
@@ -13,7 +14,7 @@ pub struct DbError {
     source: Box<dyn Error + Send + Sync>,
 }
 
-/// What a statement, or a connection, came to.
+/// Result of what a database was asked.
 pub(in crate::store) type DbResult<T> = Result<T, DbError>;
 
 /// Sorted by what is known of the connection, and by whether the same may work later.
@@ -23,9 +24,9 @@ enum ErrorKind {
     Answer,
     /// A row that must be there is not.
     Vanished,
-    /// What it answered is not what was expected.
+    /// The answer is not the one that was expected.
     Odd,
-    /// What it was to be asked could not be said.
+    /// The question could not be put to it.
     Unsaid,
     /// A transaction that must be open is not.
     NoTransaction,
@@ -33,7 +34,7 @@ enum ErrorKind {
     Lost,
 }
 
-/// What an error says about the statement.
+/// Meaning of an error for the statement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::store) enum Verdict {
     /// The database refused this very statement.
@@ -89,14 +90,15 @@ impl DbError {
         self.code.as_deref()
     }
 
-    /// Whether it is about a transaction that has ended, or a savepoint of one.
+    /// True when it is about a transaction that has ended, or a savepoint of one.
     pub(in crate::store) fn is_of_no_transaction(&self) -> bool {
         // SQLite has one code for every statement that makes no sense.
         self.kind == ErrorKind::NoTransaction || matches!(self.code(), Some("25P01" | "3B001" | "1"))
     }
 
-    /// Whether it is the database's verdict on a statement, or on what it answered, after which its connection is as
-    /// good as before. Not so: no answer, a server that stops or only reads, a disk that fails.
+    /// True when it is the database's verdict on a statement, or on what it answered, after which its
+    /// connection is as good as before. Not so: no answer, a server that stops or only reads, a disk that
+    /// fails.
     pub(in crate::store) fn is_verdict(&self) -> bool {
         let Some(code) = self.code() else {
             return matches!(self.kind, ErrorKind::Vanished | ErrorKind::Odd | ErrorKind::NoTransaction);
@@ -137,7 +139,7 @@ fn of_sqlite(code: &str) -> Option<u32> {
     code.parse().ok().filter(|_| code.len() < 5)
 }
 
-/// PostgreSQL's five characters.
+/// Sorts PostgreSQL's codes, which have five characters.
 fn of_sqlstate(code: &str) -> Verdict {
     match code {
         "40001" | "40P01" => Verdict::Conflict,

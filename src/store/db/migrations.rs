@@ -32,8 +32,8 @@ pub(in crate::store) struct Migration {
 
 /// Held by the node that migrates, until its transaction ends. Any number that nobody else uses in this database.
 const LOCK: i64 = 0x686f_6f6b_6c61_7463;
-/// How long a node waits for another one's migration, or for a table that somebody holds. Each try waits as long as
-/// the session's `lock_timeout` lets it.
+/// Time for which a node waits for another one's migration, or for a table that somebody holds. Each try
+/// waits as long as the session's `lock_timeout` lets it.
 const WAIT_MAX: Duration = Duration::from_mins(5);
 /// Most rows of one transaction of a filling.
 const FILLED_N_MAX: i64 = 1_000;
@@ -237,7 +237,8 @@ async fn fill_some<S: Session>(session: &mut S, sql: &'static str) -> DbResult<u
     in_transaction(session, async |door| door.execute(sql, &[FILLED_N_MAX.into()]).await).await
 }
 
-/// What older binaries write meanwhile comes in ones and twos, without end.
+/// True when so few rows changed that older binaries may have written them meanwhile: those come in ones and
+/// twos, without end.
 fn is_filled(changed_n: u64) -> bool {
     changed_n < FILLED_N_MAX.unsigned_abs()
 }
@@ -275,7 +276,7 @@ async fn note(door: &mut Door<'_>, one: &Migration) -> DbResult<()> {
     door.execute(sql, &values).await.map(drop)
 }
 
-/// How far one migration is.
+/// Progress of one migration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum MigrationState {
     Missing,
@@ -308,7 +309,7 @@ async fn is_there(door: &mut Door<'_>, table: &'static str) -> DbResult<bool> {
     door.fetch_one(sql, &[table.into()]).await?.is_true("is_there")
 }
 
-/// Whether tables of ours are there that these migrations did not make: those of another layout.
+/// True when tables of ours are there that these migrations did not make: those of another layout.
 pub(super) async fn is_of_another_layout(door: &mut Door<'_>) -> DbResult<bool> {
     // In this order: a node that migrates at this moment commits both at once.
     Ok(is_there(door, "processed_webhook_events").await? && !is_there(door, "hooklatch_migrations").await?)

@@ -22,9 +22,9 @@ use super::session::Session;
 use super::store_error::StoreError;
 use crate::stop::to_end;
 
-/// How long an operation waits for a place, and then for a new connection.
+/// Time for which an operation waits for a place, and then for a new connection.
 const TAKE_LIMIT: Duration = Duration::from_secs(5);
-/// How long a connection that ends has for its goodbye.
+/// Time that a connection has for its goodbye.
 const GOODBYE_LIMIT: Duration = Duration::from_secs(1);
 /// Older connections are closed instead of used, so that a server's new settings and addresses are found.
 const AGE_MAX: Duration = Duration::from_mins(30);
@@ -34,12 +34,12 @@ type Connecting<S> = Pin<Box<dyn Future<Output = DbResult<S>> + Send>>;
 /// Opens one connection, ready to be used.
 pub(super) type Connect<S> = Box<dyn Fn() -> Connecting<S> + Send + Sync>;
 
-/// What is known of a database by all its connections.
+/// The state of a database as far as all its connections know it together.
 #[derive(Default)]
 pub(in crate::store) struct Trust {
     /// Raised when a connection had to be closed: those of earlier generations are no longer trusted.
     generation: AtomicU64,
-    /// Whether something went wrong since a write was last seen to work.
+    /// True when something went wrong since a write was last seen to work.
     is_doubted: AtomicBool,
 }
 
@@ -55,7 +55,7 @@ impl Trust {
         self.is_doubted.store(true, Ordering::Relaxed);
     }
 
-    /// Whether a write has to be seen to work before it is said that writes work.
+    /// True when a write has to be seen to work before it is said that writes work.
     pub(in crate::store) fn is_doubted(&self) -> bool {
         self.is_doubted.load(Ordering::Relaxed)
     }
@@ -90,7 +90,7 @@ struct OpenConnection<S> {
 }
 
 impl<S: Session> SessionPool<S> {
-    /// Opens nothing yet.
+    /// Makes a pool, which opens nothing yet.
     pub(super) fn new(places_n: u32, trust: Arc<Trust>, connect: Connect<S>) -> Self {
         let places = Arc::new(Semaphore::new(places_n as usize));
         Self(Arc::new(PoolShared { connect, places, places_n, idle: Mutex::default(), trust }))
@@ -208,7 +208,7 @@ impl<S: Session> HeldSession<S> {
         limited(self.session()?.begin()).await
     }
 
-    /// Whether a transaction is open in it, as far as is known.
+    /// True when a transaction is open in it, as far as is known.
     pub(in crate::store) fn is_in_transaction(&self) -> bool {
         self.open.as_ref().is_some_and(|open| open.session.is_in_transaction())
     }

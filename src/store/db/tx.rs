@@ -21,11 +21,11 @@ use crate::stop::to_end;
 /// transaction on SQLite.
 pub struct Tx {
     kind: TxKind,
-    /// Whether nobody knows what state the connection is in: it can only be closed.
+    /// True when nobody knows what state the connection is in: it can only be closed.
     is_lost: bool,
-    /// Whether a handler had it, and may have left something in its session.
+    /// True when a handler had it, and may have left something in its session.
     is_used: bool,
-    /// Whether a handler was given up in the middle of what it did.
+    /// True when a handler was given up in the middle of what it did.
     is_abandoned: bool,
 }
 
@@ -35,9 +35,10 @@ pub(in crate::store) enum TxKind {
     Postgres(HeldSession<PgConnection>, Tidy),
 }
 
-/// What a handler's statements stand behind. It is gone when the handler ended the transaction, on purpose or by
-/// a statement that rolls back (`INSERT OR ROLLBACK`), and cannot be released when a statement of it failed and
-/// PostgreSQL aborted the transaction, whose COMMIT would be answered with success all the same.
+/// The mark that a handler's statements stand behind. It is gone when the handler ended the transaction, on
+/// purpose or by a statement that rolls back (`INSERT OR ROLLBACK`), and cannot be released when a statement
+/// of it failed and PostgreSQL aborted the transaction, whose COMMIT would be answered with success all the
+/// same.
 const BEFORE_HANDLER: &str = "SAVEPOINT hooklatch_handler";
 const AFTER_HANDLER: &str = "RELEASE SAVEPOINT hooklatch_handler";
 
@@ -108,7 +109,7 @@ impl Tx {
         .map_err(StoreError::from_commit)
     }
 
-    /// Leaves nothing behind.
+    /// Rolls back, so that nothing is left of it.
     pub(in crate::store) async fn roll_back(self) -> Result<(), StoreError> {
         if self.is_lost {
             return Ok(());

@@ -22,7 +22,7 @@ use tracing::{Dispatch, Event, Level, Metadata, Subscriber, dispatcher};
 
 use super::error::{DbError, DbResult};
 
-/// What the driver calls its messages about notices.
+/// Target under which the driver logs notices of the server.
 const NOTICES: &str = "sqlx::postgres::notice";
 
 thread_local! {

@@ -6,7 +6,7 @@ use crate::store::apart::{conflict_ids, replay_places};
 use crate::store::db::{DbResult, Door, Row};
 use crate::types::{EventKey, EventState, MESSAGES_N_MAX};
 
-/// What stands of an event, its row and its bytes locked until the end: who prunes goes past them.
+/// An event whose row and bytes are locked until the end of the transaction: pruning goes past them.
 struct LockedEvent {
     event_seq: i64,
     state: EventState,

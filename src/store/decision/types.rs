@@ -9,7 +9,7 @@ use crate::types::{EventKey, EventState, MessageId, Name, UnixMs};
 /// Most messages that one decision changes.
 pub const DECISION_N_MAX: u32 = 1_000;
 
-/// What a person wants done.
+/// An act that a person wants done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Act {
     /// Send it again, under the same key, now; attempts and age count from here.
@@ -20,7 +20,7 @@ pub enum Act {
     Discard,
     /// Take nothing for this destination until it is resumed; what is under way ends as it does.
     Pause,
-    /// Go on.
+    /// Resume a paused destination.
     Resume,
     /// Dispatch an event once more: its messages are new ones, under new keys.
     Rerun,
@@ -68,7 +68,7 @@ impl Act {
     }
 }
 
-/// What a decision is about.
+/// The message, destination or event that a decision is about.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DecisionTarget {
     /// One message, for [`Act::Send`], [`Act::Done`] and [`Act::Discard`] alone.
@@ -85,15 +85,15 @@ pub enum DecisionTarget {
 /// A person's decision, and the request that carries it.
 #[derive(Debug, Clone, Copy)]
 pub struct Decision<'a> {
-    /// The token's name.
+    /// Name of the token that decides.
     pub actor: &'a str,
-    /// Names the request.
+    /// The request's own `Idempotency-Key`.
     pub idempotency_key: &'a str,
     /// Digest of the request: the same key with another one is refused.
     pub digest: [u8; 32],
     /// For whoever reads the audit log.
     pub reason: &'a str,
-    /// When.
+    /// Time of the decision.
     pub now_ms: UnixMs,
 }
 
@@ -104,40 +104,40 @@ impl Decision<'_> {
     }
 }
 
-/// What a decision came to. Stored with its idempotency key and given again.
+/// Outcome of a decision. Stored with its idempotency key and given again.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case", tag = "outcome")]
 pub enum Decided {
     /// So many messages were changed.
     Changed {
-        /// How many.
+        /// Number of messages that were changed.
         messages_n: u64,
     },
     /// There is no such message or event.
     NotFound,
     /// A message or event in this state cannot be decided about so.
     NotAllowed {
-        /// Where it stands.
+        /// State in which it stands.
         state: String,
     },
     /// The filter finds another number than was said.
     OtherCount {
-        /// How many it finds.
+        /// Number of messages that it finds.
         messages_n: u64,
     },
     /// The event cannot be dispatched: its bytes are no longer kept.
     BodyGone,
     /// The event's bytes are still needed: so many of its messages are neither done nor discarded.
     StillOpen {
-        /// How many.
+        /// Number of messages that are neither done nor discarded.
         messages_n: u64,
     },
 }
 
-/// A decision's answer.
+/// Answer to the request that carried a decision.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DecisionReply {
-    /// Decided now.
+    /// It was decided now.
     New(Decided),
     /// Decided before, by the same request.
     Again(Decided),
@@ -172,7 +172,7 @@ pub(super) fn audit_id() -> String {
     uuid::Uuid::now_v7().to_string()
 }
 
-/// Where a message or an event stands, as its column says it.
+/// Returns where a message or an event stands, as its column says it.
 pub(super) fn stands(state: impl std::fmt::Display) -> Decided {
     Decided::NotAllowed { state: state.to_string() }
 }

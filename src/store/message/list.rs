@@ -20,7 +20,7 @@ impl Store {
         alone!(self.reader.message_latest_ms())
     }
 
-    /// How many unfinished messages stand where.
+    /// Returns how many unfinished messages stand where.
     pub async fn message_counts(&self) -> Result<Vec<MessageCount>, StoreError> {
         alone!(self.reader.message_counts())
     }
@@ -96,7 +96,7 @@ impl MessageRow {
     }
 }
 
-/// Where a message stands, in the column `state`.
+/// Returns where a message stands, in the column `state`.
 pub(in crate::store) fn message_state(row: &Row) -> DbResult<MessageState> {
     let state = row.text("state")?;
     MessageState::parse(&state)

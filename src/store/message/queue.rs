@@ -139,7 +139,7 @@ impl Store {
     }
 }
 
-/// On PostgreSQL.
+/// Claims messages on PostgreSQL; SQLite claims them on the writer's thread.
 async fn message_lease(
     db: &mut Door<'_>,
     wants: &[LeaseWant],

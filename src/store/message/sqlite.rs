@@ -9,7 +9,7 @@ use crate::store::db::DbResult;
 use crate::store::lane;
 use crate::types::{AttemptResult, MessageId, UnixMs};
 
-/// Whether a claim would find anything, for whoever only reads.
+/// True when a claim would find anything, for whoever only reads.
 pub(super) const IS_ANY_DUE: &str = "/* message_lease */ SELECT 1 FROM json_each($1) AS want
     WHERE EXISTS (SELECT 1 FROM outbox_queue q WHERE q.destination = want.value AND q.state IN ('ready', 'leased')
                     AND q.visible_at_ms <= $2)
@@ -57,7 +57,7 @@ const TOLD: &str =
         finished_at_ms, http_status, result, error, response)
     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)";
 
-/// What a lease is given.
+/// The times and the holder that a lease is written with.
 struct Lease<'a> {
     now_ms: UnixMs,
     until_ms: UnixMs,

@@ -1,5 +1,14 @@
-//! The numbers that events get: drawn from the database a block at a time, so that a number costs no question, and no two
-//! nodes ever give the same one.
+//! The numbers that events get, drawn from the database a block at a time.
+//!
+//! Why numbers, and why not the database's own per row: an event's number must be known before its row is inserted, because
+//! its messages carry it (`MessageId`) and one statement writes all of them. A question for each number would be a round
+//! trip for each request; a block of 4,096 is one for thousands. Blocks never overlap, so no two nodes give the same number,
+//! and a node that dies with half a block leaves a gap, which nobody minds.
+//!
+//! The price is order: two nodes hand out numbers of different blocks at the same time. A block is therefore used for ten
+//! seconds at most, so that numbers are in the order of time to within that: whoever lists by number lists by time, and
+//! pruning may stop where all is young. Within one process numbers rise, in whatever order two blocks arrive that were drawn
+//! at once: the earlier one is left out.
 
 use std::sync::Mutex;
 use std::sync::PoisonError;
@@ -7,13 +16,13 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// How many numbers are drawn at once: the step of the sequence `event_blocks`.
+/// Numbers in a block: the step of the sequence `event_blocks`.
 pub(super) const BLOCK_N: i64 = 4_096;
-/// How long a block is used. Numbers of several nodes are in the order of time to within this, so that whoever lists by
-/// number lists by time.
+/// Time for which a block is used. Numbers of several nodes are in the order of time to within this, so that
+/// whoever lists by number lists by time.
 const BLOCK_LIFE: Duration = Duration::from_secs(10);
 
-/// What is left of the newest block of this process.
+/// Numbers that are left of the newest block of this process.
 #[derive(Default)]
 pub(in crate::store) struct EventNumbers(Mutex<Option<Block>>);
 
@@ -24,7 +33,7 @@ struct Block {
 }
 
 impl Block {
-    /// Whether numbers are left of it that may still be given.
+    /// True when numbers are left of it that may still be given.
     fn is_in_use(&self) -> bool {
         self.next < self.end && self.drawn.elapsed() < BLOCK_LIFE
     }

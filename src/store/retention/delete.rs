@@ -13,7 +13,7 @@ macro_rules! waiting {
         "('retry', 'failed', 'unreadable', 'conflict')"
     };
 }
-/// Whether an event, by the expression of its number, has a message that is neither done nor discarded.
+/// True when an event, by the expression of its number, has a message that is neither done nor discarded.
 macro_rules! no_open_message {
     ($event_seq:literal) => {
         concat!(
@@ -41,8 +41,8 @@ macro_rules! not_waiting {
         )
     };
 }
-/// Whether an event that is old enough goes with the round, by the expressions of its table and of the cuts of bodies and
-/// messages: for who counts before any of it is gone.
+/// True when an event that is old enough goes with the round, by the expressions of its table and of the
+/// cuts of bodies and messages: for who counts before any of it is gone.
 macro_rules! event_goes {
     ($e:literal, $bodies:literal, $messages:literal) => {
         concat!(
@@ -71,7 +71,7 @@ macro_rules! event_goes {
         )
     };
 }
-/// Whether the bytes of an event, by the expression of its number, are gone or go with the round.
+/// True when the bytes of an event, by the expression of its number, are gone or go with the round.
 macro_rules! body_goes {
     ($event_seq:literal) => {
         concat!(
@@ -86,8 +86,8 @@ macro_rules! body_goes {
         )
     };
 }
-/// How many would go, and the statement by which they do. Who counts also says before when bodies (`$3`) and messages
-/// (`$4`) go.
+/// Two statements: one that counts what would go, and one by which it goes. Who counts also says before when
+/// bodies (`$3`) and messages (`$4`) go.
 macro_rules! both {
     ($table:literal, $common:expr, $counted:expr, $gone:expr) => {
         (
@@ -264,9 +264,9 @@ const ANSWERS: Both = both_by_texts!(
 const AUDIT: Both =
     both_by_texts!("audit_log", "CAST($1 AS TEXT) = '' AND audit_id = ANY($2) AND at_ms < $3", "", "");
 
-/// How a kind of thing is deleted.
+/// Way in which a kind of thing is deleted.
 enum Way {
-    /// By numbers.
+    /// Its rows are found by their numbers.
     Numbers(Both),
     /// By two texts, with the statement that locks them first where one is needed.
     Texts(Both, Option<&'static str>),
@@ -297,7 +297,7 @@ impl OldRows {
         self.old.iter().map(|one| one.key.number).collect::<BTreeSet<_>>().into_iter().collect()
     }
 
-    /// What is older may go: the same for all that are found together by number.
+    /// Time before which they may go: the same for all that are found together by number.
     fn cut_ms(&self) -> UnixMs {
         self.old.iter().map(|one| one.cut_ms).min().unwrap_or_default()
     }
@@ -356,7 +356,7 @@ fn ids(rows: &[Row]) -> DbResult<Vec<i64>> {
     rows.iter().map(|row| row.int("id")).collect()
 }
 
-/// How many would go with a round that takes what is older than `cuts`.
+/// Returns how many would go with a round that takes what is older than `cuts`.
 pub(super) async fn count(
     db: &mut Door<'_>,
     kind: PrunedKind,

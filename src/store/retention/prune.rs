@@ -23,8 +23,8 @@ impl Store {
         alone!(self.reader.prune_look(walk, &cuts, &from, rows_n))
     }
 
-    /// What counts as now for whatever goes by its age: `now_ms`, or what the clock of PostgreSQL says if that is less. A
-    /// node whose clock is ahead must not delete what all others still need.
+    /// Returns what counts as now for whatever goes by its age: `now_ms`, or what the clock of PostgreSQL
+    /// says if that is less. A node whose clock is ahead must not delete what all others still need.
     pub async fn prune_now(&self, now_ms: UnixMs) -> Result<UnixMs, StoreError> {
         alone!(self.reader.prune_now(now_ms))
     }
@@ -41,7 +41,8 @@ impl Store {
         together!(self.prune_delete(kind, &found, &lease))
     }
 
-    /// How many of what was found would go with a round of these `cuts`, with what goes before it in that round gone.
+    /// Returns how many of what was found would go with a round of these `cuts`, with what goes before it in
+    /// that round gone.
     pub async fn prune_count(
         &self,
         kind: PrunedKind,
@@ -52,7 +53,7 @@ impl Store {
         alone!(self.reader.prune_count(kind, &found, &cuts))
     }
 
-    /// Whether this node may prune from now on.
+    /// True when this node may prune from now on.
     pub async fn prune_begin(&self, lease: &PruneLease) -> Result<bool, StoreError> {
         let claim = lease.clone();
         alone!(self.writer.lease_take(&claim))
@@ -64,7 +65,8 @@ impl Store {
         alone!(self.writer.lease_end(&node))
     }
 
-    /// How far ids that are kept for so many days have been walked, and when that began at the low end.
+    /// Returns how far ids that are kept for so many days have been walked, and when that began at the low
+    /// end.
     pub async fn prune_mark(&self, days: u32) -> Result<Option<(i64, UnixMs)>, StoreError> {
         alone!(self.reader.mark_get(days))
     }

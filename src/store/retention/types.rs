@@ -7,13 +7,13 @@ use crate::types::{Name, UnixMs};
 /// Most rows of one batch.
 pub const PRUNED_N_MAX: u32 = 1_000;
 
-/// What is pruned, in the order of a round: a body goes before what is known of its messages, and that before its event's
-/// key.
+/// The kinds of things that are pruned, in the order of a round: a body goes before what is known of its
+/// messages, and that before its event's key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum PrunedKind {
-    /// What was received.
+    /// Bodies of requests, as they were received.
     Bodies,
-    /// What was made of it to be sent.
+    /// Bodies of messages that were made to be sent.
     Contents,
     /// Attempts of messages that are finished.
     Attempts,
@@ -21,23 +21,23 @@ pub enum PrunedKind {
     Messages,
     /// Events: key, digest and outcome.
     Ids,
-    /// How many further contents came under an event's key.
+    /// Counts of further contents that came under an event's key.
     ConflictCounts,
-    /// Firings of signals.
+    /// Numbers of the firings of signals.
     SignalFirings,
     /// The newest versions of objects.
     ObjectVersions,
-    /// Lanes without messages.
+    /// Lanes in which no message is left.
     Lanes,
     /// Requests that were not believed.
     Rejections,
-    /// When secrets matched.
+    /// Counts of the requests that secrets matched.
     SecretUses,
     /// Secrets that senders taught us.
     Taught,
     /// Answers to operators' requests.
     Answers,
-    /// What people decided.
+    /// Records of what people decided.
     Audit,
 }
 
@@ -80,17 +80,17 @@ impl PrunedKind {
         }
     }
 
-    /// Whether it is walked by numbers, which are in the order of time.
+    /// True when it is walked by numbers, which are in the order of time.
     pub(super) fn is_numbered(self) -> bool {
         matches!(self, Self::Bodies | Self::Contents | Self::Attempts | Self::Messages | Self::Ids)
     }
 
-    /// Whether its rows are few, and found by their age.
+    /// True when its rows are few, and found by their age.
     pub fn is_small(self) -> bool {
         matches!(self, Self::Rejections | Self::SecretUses | Self::Taught | Self::Answers)
     }
 
-    /// Whether all of the table has to be looked through to find what is old.
+    /// True when all of the table has to be looked through to find what is old.
     pub fn is_looked_through(self) -> bool {
         matches!(
             self,
@@ -99,32 +99,32 @@ impl PrunedKind {
     }
 }
 
-/// What is older may go: a time for each kind of thing.
+/// Times before which things may go, one for each kind of thing. Unix milliseconds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cuts {
     /// Now: who says to have come later had a clock that was ahead.
     pub now_ms: UnixMs,
     /// Bodies, and what was made of them.
     pub bodies_ms: UnixMs,
-    /// Attempts.
+    /// Attempts of messages that are finished.
     pub attempts_ms: UnixMs,
-    /// Finished messages.
+    /// Messages that are finished.
     pub messages_ms: UnixMs,
     /// Ids of the providers that are not in `ids_of`.
     pub ids_ms: UnixMs,
-    /// Ids, by provider.
+    /// Ids of the providers that have a time of their own.
     pub ids_of: BTreeMap<Name, UnixMs>,
-    /// Lanes.
+    /// Lanes in which no message is left.
     pub lanes_ms: UnixMs,
     /// Requests that were not believed.
     pub rejections_ms: UnixMs,
-    /// When secrets matched last.
+    /// Time when secrets matched last.
     pub secret_uses_ms: UnixMs,
     /// Secrets that senders taught us.
     pub taught_ms: UnixMs,
     /// Answers to operators' requests.
     pub answers_ms: UnixMs,
-    /// What people decided.
+    /// Records of what people decided.
     pub audit_ms: UnixMs,
 }
 
@@ -154,7 +154,7 @@ impl Cuts {
     }
 }
 
-/// What is walked at once.
+/// The rows that one walk goes through.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PruneWalk {
     /// All of one kind of thing.
@@ -178,9 +178,9 @@ impl PruneWalk {
 /// A node's claim to be the only one that prunes, from now on for `for_ms`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PruneLease {
-    /// What it is called.
+    /// Name of the node that prunes.
     pub node: String,
-    /// How long nobody else may prune when it is not heard of. Milliseconds.
+    /// Time for which nobody else may prune when it is not heard of. Milliseconds.
     pub for_ms: i64,
 }
 
@@ -194,7 +194,7 @@ pub struct PrunePlace {
 }
 
 impl PrunePlace {
-    /// Behind this number.
+    /// The place right behind this number.
     pub fn after(number: i64) -> Self {
         Self { number, ..Self::default() }
     }
@@ -211,20 +211,20 @@ pub(super) struct Old {
     pub(super) key: PrunePlace,
     pub(super) at_ms: UnixMs,
     pub(super) cut_ms: UnixMs,
-    /// What is older should be gone: later than `cut_ms` says where something else goes first.
+    /// Time before which it should be gone: later than `cut_ms` where something else goes first.
     pub(super) due_ms: UnixMs,
 }
 
-/// What a look at some rows found.
+/// Rows that a look found to be old enough.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct OldRows {
     pub(super) old: Vec<Old>,
-    /// Where to go on; `None`: there is nothing behind it, or all of it is young.
+    /// Place to go on from; `None`: there is nothing behind it, or all of it is young.
     pub next: Option<PrunePlace>,
 }
 
 impl OldRows {
-    /// Whether nothing of it may go.
+    /// True when nothing of it may go.
     pub fn is_empty(&self) -> bool {
         self.old.is_empty()
     }

@@ -17,22 +17,23 @@ use crate::store::db::error::{DbError, DbResult};
 use crate::store::db::opening::PostgresSettings;
 use crate::store::db::store_error::StoreError;
 
-/// How long the host that took writes last is asked alone, when there are others.
+/// Time for which the host that took writes last is asked alone, when there are others.
 const CURRENT_TIMEOUT: Duration = Duration::from_millis(500);
-/// How long a host may take to say what it is: with the one above less than the pool waits for a connection.
+/// Time that a host may take to say what it is: with the one above less than the pool waits for a
+/// connection.
 const HOST_TIMEOUT: Duration = Duration::from_secs(4);
-/// How much longer those before it in the URL may take, once one is found: all nodes choose the same.
+/// Further time for the hosts before it in the URL, once one is found: all nodes choose the same.
 const EARLIER_TIMEOUT: Duration = Duration::from_millis(250);
 
 /// All hosts of the URL, in its order; never none.
 pub(super) struct DatabaseHosts {
     all: Vec<Arc<PgConnectOptions>>,
     settings: PostgresSettings,
-    /// Which of them took writes last.
+    /// The host that took writes last.
     current: Mutex<Arc<PgConnectOptions>>,
 }
 
-/// What became of one host.
+/// Result of asking one host.
 enum HostAnswer {
     Fit(PgConnection),
     /// It takes no writes, or cannot be reached: another one may, or this one later.

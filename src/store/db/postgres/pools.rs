@@ -54,12 +54,12 @@ impl Postgres {
         &self.worker
     }
 
-    /// How many sessions of the pool handlers may take up.
+    /// Returns how many sessions of the pool handlers may take up.
     pub(in crate::store) fn handlers_n(&self) -> usize {
         self.handlers_n
     }
 
-    /// How a session is put right after a handler had it.
+    /// Returns how a session is put right after a handler had it.
     pub(in crate::store) fn tidy(&self) -> Tidy {
         self.tidy
     }
@@ -75,7 +75,7 @@ impl Postgres {
     }
 }
 
-/// How many connections of a node are for what.
+/// Numbers of connections of a node, by purpose.
 #[derive(Debug, PartialEq, Eq)]
 struct Shares {
     worker: u32,
@@ -83,7 +83,7 @@ struct Shares {
     handlers: u32,
 }
 
-/// For whole admissions.
+/// Connections for whole admissions.
 const COMMITTER_N: u32 = 1;
 /// For what people look at and decide.
 const PEOPLE_N: u32 = 2;

@@ -32,7 +32,7 @@ pub(in crate::store::db) async fn fetch(
     rows.iter().map(|found| row(found, &columns)).collect()
 }
 
-/// How many rows `sql` changed.
+/// Returns how many rows `sql` changed.
 pub(in crate::store::db) async fn execute(
     db: &mut PgConnection,
     sql: &'static str,
@@ -41,7 +41,7 @@ pub(in crate::store::db) async fn execute(
     Ok(bound(sql, values).execute(db).await?.rows_affected())
 }
 
-/// What a statement gave back, for whoever has run it.
+/// Returns what a statement gave back, for whoever has run it.
 pub(in crate::store) fn row(found: &PgRow, columns: &Arc<[String]>) -> DbResult<Row> {
     let cells = (0..columns.len()).map(|n| cell(found, n)).collect::<DbResult<_>>()?;
     Ok(Row::new(Arc::clone(columns), cells))

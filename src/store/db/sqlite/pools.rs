@@ -17,7 +17,7 @@ use crate::store::db::store_error::StoreError;
 const VERSION_MIN: (u32, u32, u32) = (3, 51, 3);
 /// Connections for what people look at.
 const PEOPLE_N: u32 = 2;
-/// How long a statement waits for another connection's lock.
+/// Time for which a statement waits for another connection's lock.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(2);
 /// Prepared statements that each connection keeps.
 const STATEMENTS_N: usize = 512;
@@ -34,7 +34,7 @@ PRAGMA journal_mode = WAL;
 PRAGMA wal_autocheckpoint = 4000;
 PRAGMA journal_size_limit = 268435456;";
 const READING: &str = "PRAGMA query_only = ON;";
-/// For every connection.
+/// Settings for every connection.
 const EVERY: &str = "PRAGMA synchronous = FULL;
 PRAGMA foreign_keys = ON;
 PRAGMA cache_size = -65536;
@@ -45,7 +45,7 @@ PRAGMA temp_store = MEMORY;";
 pub(in crate::store) struct Sqlite {
     /// The only connection that writes.
     writer: SessionPool<SqliteSession>,
-    /// Read only.
+    /// Connections that only read.
     reader: SessionPool<SqliteSession>,
     /// Read only, for what people look at: their questions may be long, and nothing else waits behind them.
     people: SessionPool<SqliteSession>,
@@ -113,7 +113,7 @@ fn connected(path: &Path, is_writing: bool) -> DbResult<Connection> {
     Ok(db)
 }
 
-/// What the library and the file turned out to be.
+/// Facts about the library and the file.
 struct SqliteFacts {
     version: String,
     mode: String,

@@ -1,6 +1,16 @@
-//! One connection to SQLite on a thread of its own: whoever wants something of it sends work there and awaits the answer,
-//! one hop for all of it. Work that nobody waits for any more is interrupted, and its connection closed, so that it
-//! never keeps the writer's lock; a panic in it ends the connection and nothing else.
+//! One connection to SQLite on a thread of its own: whoever wants something of it sends work there and awaits the answer.
+//!
+//! SQLite's library blocks the thread that calls it: for a statement, for another connection's lock, for the disk at each
+//! COMMIT. On the runtime's own threads that would stop everything else, so each connection has its thread, and only one of
+//! them writes. Whoever writes sends a closure that holds a whole transaction; it runs from `BEGIN IMMEDIATE` to `COMMIT`
+//! without coming back, so the only writer is never held while somebody decides what to do next. One hop there and one back,
+//! for a batch of any size. (An open transaction, for handlers that write, is the exception: a hop for each statement.)
+//!
+//! Whoever waits may go away. Work that nobody waits for any more is interrupted (`lose`: an interrupt for the statement that
+//! runs, and a question in the progress handler for those that follow), and its connection is closed, so it never keeps the
+//! writer's lock. Just before COMMIT both sides ask the same [`Stage`]: either the one who waits gave up first, and the
+//! thread rolls back, or the thread went first, and whether the commit happened is unknown. A panic in the work ends the
+//! connection and nothing else.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -18,7 +28,7 @@ use crate::store::db::store_error::StoreError;
 /// After how many steps of a statement it is asked whether somebody still waits for it: some tens of microseconds.
 const STEPS_N: i32 = 5_000;
 
-/// What a connection's thread is sent.
+/// An order to a connection's thread.
 pub(super) enum Errand {
     /// Gives back whether the thread goes on.
     Work(Box<dyn FnOnce(&mut Connection) -> bool + Send>),
@@ -33,17 +43,17 @@ pub(in crate::store) struct SqliteSession {
     pub(super) begin: &'static str,
 }
 
-/// What both sides know.
+/// State that both sides know: who asks, and the thread.
 pub(super) struct SessionShared {
     interrupt: InterruptHandle,
-    /// Whether work was given up: nobody knows what it did, and what follows is not to be done.
+    /// True when work was given up: nobody knows what it did, and what follows is not to be done.
     is_lost: AtomicBool,
-    /// Whether a transaction was open after the last work.
+    /// True when a transaction was open after the last work.
     pub(super) is_in_transaction: AtomicBool,
 }
 
 impl SessionShared {
-    /// What runs is of no use to anybody.
+    /// Gives up what runs: it is of no use to anybody.
     fn lose(&self) {
         self.is_lost.store(true, Ordering::SeqCst);
         self.interrupt.interrupt();
@@ -68,12 +78,12 @@ impl Drop for Underway<'_> {
     }
 }
 
-/// How far a whole transaction is: whoever leaves the first one first decides what becomes of it.
+/// Progress of a whole transaction: whoever leaves the first one first decides what becomes of it.
 const WORKING: u8 = 0;
 const COMMITTING: u8 = 1;
 const GIVEN_UP: u8 = 2;
 
-/// Whether a transaction under way was given up before its COMMIT; its thread asks too, just before.
+/// True when a transaction under way was given up before its COMMIT; its thread asks too, just before.
 struct Stage(AtomicU8);
 
 impl Stage {

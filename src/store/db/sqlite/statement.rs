@@ -23,7 +23,7 @@ pub(in crate::store::db) fn fetch(db: &Connection, sql: &str, values: &[Value]) 
     Ok(found)
 }
 
-/// How many rows `sql` changed. Rows that it gives back are left.
+/// Returns how many rows `sql` changed. Rows that it gives back are left.
 pub(in crate::store::db) fn execute(db: &Connection, sql: &str, values: &[Value]) -> DbResult<u64> {
     let mut statement = db.prepare_cached(sql)?;
     bind(&mut statement, values)?;
