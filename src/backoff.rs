@@ -17,7 +17,7 @@ pub(crate) fn delay_ms(retry: &RetryConfig, attempts_n: u32, jitter: f64) -> i64
     delay.max(1)
 }
 
-/// Whether `attempts_n` attempts since `first_at_ms` are all there will be.
+/// True when `attempts_n` attempts since `first_at_ms` are all there will be.
 pub(crate) fn is_exhausted(
     retry: &RetryConfig,
     attempts_n: u32,

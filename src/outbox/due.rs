@@ -5,7 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
 
-/// What may be lost where times are rounded to milliseconds.
+/// Time that may be lost where times are rounded. Milliseconds.
 const ROUNDED_MS: i64 = 2;
 /// Most due times that are remembered; what is due beyond them is found by the next look.
 const DUE_TIMES_N_MAX: usize = 10_000;
@@ -35,7 +35,7 @@ impl DueTimes {
         self.replan.notify_one();
     }
 
-    /// How long until the next of those is due.
+    /// Returns how long until the next of those is due.
     pub(super) fn next_in_ms(&self, now_ms: i64) -> Option<i64> {
         self.at_ms().first().map(|at_ms| at_ms.saturating_sub(now_ms))
     }

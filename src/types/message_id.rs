@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use uuid::Uuid;
 
-use super::EventKey;
+use super::event::EventKey;
 
 /// Most messages of one event, those of its re-runs included.
 pub const MESSAGES_N_MAX: u16 = 1_024;
@@ -15,7 +15,7 @@ pub const MESSAGES_N_MAX: u16 = 1_024;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct MessageId(i64);
 
-/// Why a text is not a [`MessageId`].
+/// Reason why a text is not a [`MessageId`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("a message's id is a whole number in decimal digits")]
 pub struct InvalidMessageId;

@@ -7,14 +7,17 @@ use super::DestinationError;
 #[cfg(feature = "brokers")]
 use super::pooled::line;
 use crate::config::{DestinationConfig, Target};
-use crate::outbox::policy::Answer;
+use crate::outbox::policy::CallAnswer;
 use crate::store::LeasedMessage;
 use crate::types::Name;
 
 /// Sends one message, once.
 pub(super) trait Broker: Send + Sync {
     /// Never takes longer than the destination's timeout.
-    fn send<'a>(&'a self, message: &'a LeasedMessage) -> Pin<Box<dyn Future<Output = Answer> + Send + 'a>>;
+    fn send<'a>(
+        &'a self,
+        message: &'a LeasedMessage,
+    ) -> Pin<Box<dyn Future<Output = CallAnswer> + Send + 'a>>;
 }
 
 /// The broker of a destination; `None` when it is called by HTTP. Connects to nothing yet.

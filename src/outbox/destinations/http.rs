@@ -30,7 +30,7 @@ pub(crate) use self::client::http_client;
 use self::headers::Headers;
 use self::sign::Signers;
 use super::query::Query;
-use super::{Answer, Asked, DestinationError, Sent};
+use super::{Asked, CallAnswer, DestinationError, Sent};
 use crate::config::DestinationConfig;
 use crate::store::LeasedMessage;
 use crate::types::{Name, UnixMs};
@@ -64,7 +64,7 @@ impl HttpDestination {
     /// Sends the message once and says what came back.
     pub(super) async fn send(&self, message: &LeasedMessage, now_ms: UnixMs) -> Sent {
         // No attempt of it can end better, and the destination has no part in it.
-        let forbidden = |why: String| Sent::from(Answer::Forbidden { why });
+        let forbidden = |why: String| Sent::from(CallAnswer::Forbidden { why });
         let address = match self.base.address_of(message) {
             Ok(address) => address,
             Err(why) => return forbidden(why),
@@ -76,8 +76,8 @@ impl HttpDestination {
         match self.caller.call(call).await {
             Ok(answered) => self.read(answered),
             Err(Failed::Private(why)) => forbidden(why),
-            Err(Failed::NotSent(why)) => Answer::NotSent { why }.into(),
-            Err(Failed::Unknown(why)) => Answer::Unknown { why }.into(),
+            Err(Failed::NotSent(why)) => CallAnswer::NotSent { why }.into(),
+            Err(Failed::Unknown(why)) => CallAnswer::Unknown { why }.into(),
         }
     }
 

@@ -21,7 +21,7 @@ use tokio::time::Instant;
 use super::envelope::metadata;
 use super::pooled::{PooledClient, words};
 use crate::config::Secret;
-use crate::outbox::policy::Answer;
+use crate::outbox::policy::CallAnswer;
 use crate::store::LeasedMessage;
 
 /// A topic, and where the cluster is.
@@ -123,20 +123,20 @@ impl PooledClient for Kafka {
         cluster: &Self::Connection,
         message: &LeasedMessage,
         _deadline: Instant,
-    ) -> Answer {
+    ) -> CallAnswer {
         let n = partition_of(&message.idempotency_key, cluster.partitions.len());
         let Some((partition, cell)) = cluster.partitions.iter().nth(n) else {
-            return Answer::NotSent { why: "the topic has no partitions".to_owned() };
+            return CallAnswer::NotSent { why: "the topic has no partitions".to_owned() };
         };
         let leader = cell.get_or_try_init(|| {
             cluster.client.partition_client(self.topic.as_str(), *partition, UnknownTopicHandling::Error)
         });
         let leader = match leader.await {
             Ok(leader) => leader,
-            Err(error) => return Answer::NotSent { why: said(&error) },
+            Err(error) => return CallAnswer::NotSent { why: said(&error) },
         };
         let Some(timestamp) = chrono::DateTime::from_timestamp_millis(message.created_at_ms) else {
-            return Answer::Forbidden { why: "time of the message is out of range".to_owned() };
+            return CallAnswer::Forbidden { why: "time of the message is out of range".to_owned() };
         };
         let record = Record {
             key: Some(message.idempotency_key.clone().into_bytes()),
@@ -145,7 +145,7 @@ impl PooledClient for Kafka {
             timestamp,
         };
         match leader.produce(vec![record], Compression::NoCompression).await {
-            Ok(_) => Answer::Done,
+            Ok(_) => CallAnswer::Done,
             Err(error) => failed(&error),
         }
     }
@@ -158,7 +158,7 @@ fn said(error: &Error) -> String {
 }
 
 /// What the library calls retries, of which there are none, is wrapped around the error of the one try.
-fn failed(error: &Error) -> Answer {
+fn failed(error: &Error) -> CallAnswer {
     if let Error::RetryFailed(BackoffError::DeadlineExceded { source, .. }) = error
         && let Some(inner) = source.downcast_ref::<Error>()
     {
@@ -172,21 +172,21 @@ fn failed(error: &Error) -> Answer {
             RequestError::NoVersionMatch { .. }
             | RequestError::WriteError(_)
             | RequestError::WriteMessageError(_),
-        ) => Answer::NotSent { why },
+        ) => CallAnswer::NotSent { why },
         Error::ServerError { protocol_error, .. } => refused(*protocol_error),
-        _ => Answer::Unknown { why },
+        _ => CallAnswer::Unknown { why },
     }
 }
 
 /// The broker's own word, of which only the name is kept: the library's text repeats the request.
-fn refused(error: ProtocolError) -> Answer {
+fn refused(error: ProtocolError) -> CallAnswer {
     let why = words(&error);
     match error {
         ProtocolError::MessageTooLarge
         | ProtocolError::RecordListTooLarge
         | ProtocolError::InvalidRecord
         | ProtocolError::InvalidTimestamp
-        | ProtocolError::PolicyViolation => Answer::Refused { why },
+        | ProtocolError::PolicyViolation => CallAnswer::Refused { why },
         ProtocolError::UnknownTopicOrPartition
         | ProtocolError::LeaderNotAvailable
         | ProtocolError::NotLeaderOrFollower
@@ -199,9 +199,9 @@ fn refused(error: ProtocolError) -> Answer {
         | ProtocolError::ClusterAuthorizationFailed
         | ProtocolError::InvalidTopicException
         | ProtocolError::ThrottlingQuotaExceeded
-        | ProtocolError::UnsupportedVersion => Answer::NotNow { why },
+        | ProtocolError::UnsupportedVersion => CallAnswer::NotNow { why },
         // Written by some, or timed out, or something of which we do not know what it leaves behind.
-        _ => Answer::Unknown { why },
+        _ => CallAnswer::Unknown { why },
     }
 }
 
@@ -220,10 +220,10 @@ mod tests {
 
     #[test]
     fn an_error_is_unknown_unless_it_says_that_nothing_was_written() {
-        assert!(matches!(refused(ProtocolError::NotEnoughReplicas), Answer::NotNow { .. }));
-        assert!(matches!(refused(ProtocolError::MessageTooLarge), Answer::Refused { .. }));
+        assert!(matches!(refused(ProtocolError::NotEnoughReplicas), CallAnswer::NotNow { .. }));
+        assert!(matches!(refused(ProtocolError::MessageTooLarge), CallAnswer::Refused { .. }));
         for error in [ProtocolError::NotEnoughReplicasAfterAppend, ProtocolError::RequestTimedOut] {
-            assert!(matches!(refused(error), Answer::Unknown { .. }), "{error}");
+            assert!(matches!(refused(error), CallAnswer::Unknown { .. }), "{error}");
         }
     }
 }

@@ -25,8 +25,8 @@ use crate::config::{DestinationConfig, OutboxConfig, UnknownPolicy};
 use crate::store::LeasedMessage;
 use crate::types::{Name, UnixMs};
 
-use super::gate::Gate;
-use super::policy::Answer;
+use super::gate::CallGate;
+use super::policy::CallAnswer;
 use broker::Broker;
 pub use http::BareCalls;
 use http::HttpDestination;
@@ -35,13 +35,13 @@ use query::Query;
 
 /// What came of one call.
 pub(super) struct Sent {
-    pub(super) answer: Answer,
+    pub(super) answer: CallAnswer,
     /// The piece of the answer that is kept, when the destination keeps any.
     pub(super) response: Option<String>,
 }
 
-impl From<Answer> for Sent {
-    fn from(answer: Answer) -> Self {
+impl From<CallAnswer> for Sent {
+    fn from(answer: CallAnswer) -> Self {
         Self { answer, response: None }
     }
 }
@@ -138,7 +138,7 @@ pub(super) struct Destination {
     pub(super) name: Name,
     pub(super) config: DestinationConfig,
     pub(super) times: Times,
-    pub(super) gate: Gate,
+    pub(super) gate: CallGate,
     far: Far,
     query: Option<Query>,
 }
@@ -177,7 +177,7 @@ impl Destination {
             Some(broker) => Far::Broker(broker),
             None => Far::Http(Box::new(HttpDestination::new(&name, &config, timeout)?)),
         };
-        let gate = Gate::new(name.clone(), &config);
+        let gate = CallGate::new(name.clone(), &config);
         Ok(Self { name, config, times, gate, far, query })
     }
 
@@ -192,7 +192,7 @@ impl Destination {
     pub(super) async fn send(&self, message: &LeasedMessage, now_ms: UnixMs) -> Sent {
         let message = match envelope::shaped(self.config.format, message) {
             Ok(message) => message,
-            Err(why) => return Answer::Forbidden { why }.into(),
+            Err(why) => return CallAnswer::Forbidden { why }.into(),
         };
         match &self.far {
             Far::Http(http) => http.send(&message, now_ms).await,

@@ -2,8 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use super::*;
-use crate::config::{Format, HttpConfig, QueryConfig, RetryConfig, Target};
+use super::answer::*;
+use super::facts::Facts;
+use super::rules::*;
+use crate::config::{
+    DestinationConfig, Format, HttpConfig, QueryConfig, RetryConfig, StatusMeaning, Target, UnknownPolicy,
+};
+use crate::types::{AttemptResult, UnixMs};
 
 const NOW: UnixMs = 1_700_000_000_000;
 const HOUR: i64 = 3_600_000;
@@ -52,16 +57,16 @@ fn facts(attempt_n: u32) -> Facts {
     }
 }
 
-fn status(code: u16) -> Answer {
-    Answer::Status { code, retry_after: None }
+fn status(code: u16) -> CallAnswer {
+    CallAnswer::Status { code, retry_after: None }
 }
 
-fn unknown() -> Answer {
-    Answer::Unknown { why: "no answer".to_owned() }
+fn unknown() -> CallAnswer {
+    CallAnswer::Unknown { why: "no answer".to_owned() }
 }
 
-fn not_sent() -> Answer {
-    Answer::NotSent { why: "connection refused".to_owned() }
+fn not_sent() -> CallAnswer {
+    CallAnswer::NotSent { why: "connection refused".to_owned() }
 }
 
 /// A step without its words and relative to now.
@@ -74,20 +79,20 @@ enum Short {
     Hold,
 }
 
-fn short(step: &Step) -> Short {
+fn short(step: &NextStep) -> Short {
     match step {
-        Step::Done => Short::Done,
-        Step::RetryAt { at_ms } => Short::Retry(at_ms - NOW),
-        Step::AskFirst { at_ms } => Short::Ask(at_ms - NOW),
-        Step::Dead { .. } => Short::Dead,
-        Step::Hold { .. } => Short::Hold,
+        NextStep::Done => Short::Done,
+        NextStep::RetryAt { at_ms } => Short::Retry(at_ms - NOW),
+        NextStep::AskFirst { at_ms } => Short::Ask(at_ms - NOW),
+        NextStep::Dead { .. } => Short::Dead,
+        NextStep::Hold { .. } => Short::Hold,
     }
 }
 
 #[test]
 fn each_answer_has_one_meaning() {
     #[track_caller]
-    fn check(answer: &Answer, unknown: UnknownPolicy, want: Short) {
+    fn check(answer: &CallAnswer, unknown: UnknownPolicy, want: Short) {
         assert_eq!(short(&next_step(answer, &facts(1), &config(unknown), NOW, 1.0)), want, "{answer:?}");
     }
     for code in [200, 201, 202, 204, 299] {
@@ -114,9 +119,9 @@ fn each_answer_has_one_meaning() {
     }
     for policy in [UnknownPolicy::Retry, query(), UnknownPolicy::Hold] {
         check(&not_sent(), policy.clone(), Short::Retry(1_000));
-        check(&Answer::NotNow { why: "full".to_owned() }, policy.clone(), Short::Retry(1_000));
-        check(&Answer::Refused { why: "too large".to_owned() }, policy.clone(), Short::Dead);
-        check(&Answer::Done, policy, Short::Done);
+        check(&CallAnswer::NotNow { why: "full".to_owned() }, policy.clone(), Short::Retry(1_000));
+        check(&CallAnswer::Refused { why: "too large".to_owned() }, policy.clone(), Short::Dead);
+        check(&CallAnswer::Done, policy, Short::Done);
     }
     check(&unknown(), UnknownPolicy::Retry, Short::Retry(1_000));
     check(&unknown(), query(), Short::Ask(30_000));
@@ -126,7 +131,7 @@ fn each_answer_has_one_meaning() {
 #[test]
 fn attempts_and_age_run_out_and_the_old_key_is_never_sent_again() {
     #[track_caller]
-    fn check(answer: &Answer, policy: UnknownPolicy, (attempt_n, age_ms): (u32, i64), want: Short) {
+    fn check(answer: &CallAnswer, policy: UnknownPolicy, (attempt_n, age_ms): (u32, i64), want: Short) {
         let facts = Facts {
             first_sent_at_ms: NOW - age_ms,
             key_valid_until_ms: NOW - age_ms + 24 * HOUR,
@@ -156,7 +161,7 @@ fn extremes_saturate() {
         RetryConfig { first_ms: u64::MAX, max_ms: u64::MAX, attempts_n: u32::MAX, age_max_ms: u64::MAX };
     wild.retry_after_max_ms = u64::MAX;
     let wild_facts = Facts { first_sent_at_ms: i64::MIN, key_valid_until_ms: i64::MAX, ..facts(7) };
-    let forever = Answer::Status { code: 429, retry_after: Some("9".repeat(60)) };
+    let forever = CallAnswer::Status { code: 429, retry_after: Some("9".repeat(60)) };
     for (answer, now_ms) in
         [(&forever, i64::MAX), (&forever, i64::MIN), (&unknown(), i64::MAX), (&unknown(), 0)]
     {
@@ -174,7 +179,7 @@ fn extremes_saturate() {
 fn retry_after_is_a_floor_between_one_second_and_the_cap() {
     #[track_caller]
     fn check(text: &str, attempt_n: u32, want_ms: i64) {
-        let answer = Answer::Status { code: 429, retry_after: Some(text.to_owned()) };
+        let answer = CallAnswer::Status { code: 429, retry_after: Some(text.to_owned()) };
         let step = next_step(&answer, &facts(attempt_n), &config(UnknownPolicy::Retry), NOW, 0.5);
         assert_eq!(short(&step), Short::Retry(want_ms), "{text:?}");
     }
@@ -200,11 +205,11 @@ fn nothing_leaves_while_the_outcome_or_the_key_is_in_doubt() {
     fn check(policy: UnknownPolicy, facts: Facts, now_ms: UnixMs, want: &str) {
         let plan = before_send(&facts, &config(policy), now_ms);
         let word = match &plan {
-            Plan::Send => "send",
-            Plan::Ask => "ask",
-            Plan::Wait { .. } => "wait",
-            Plan::Hold { .. } => "hold",
-            Plan::Dead { .. } => "dead",
+            SendPlan::Send => "send",
+            SendPlan::Ask => "ask",
+            SendPlan::Wait { .. } => "wait",
+            SendPlan::Hold { .. } => "hold",
+            SendPlan::Dead { .. } => "dead",
         };
         assert_eq!(word, want, "{facts:?}");
     }
@@ -246,9 +251,9 @@ fn every_status_has_a_word() {
     assert_eq!(result_of(&unknown(), &config(UnknownPolicy::Retry)), AttemptResult::Unknown);
     assert_eq!(result_of(&not_sent(), &config(UnknownPolicy::Retry)), AttemptResult::Retry);
     for (answer, want) in [
-        (Answer::Done, AttemptResult::Done),
-        (Answer::NotNow { why: String::new() }, AttemptResult::Retry),
-        (Answer::Refused { why: String::new() }, AttemptResult::Refused),
+        (CallAnswer::Done, AttemptResult::Done),
+        (CallAnswer::NotNow { why: String::new() }, AttemptResult::Retry),
+        (CallAnswer::Refused { why: String::new() }, AttemptResult::Refused),
     ] {
         assert_eq!(result_of(&answer, &config(UnknownPolicy::Hold)), want);
     }
@@ -259,7 +264,7 @@ fn a_destinations_own_word_on_a_status_stands() {
     #[track_caller]
     fn check(config: &DestinationConfig, code: u16, want: AttemptResult) {
         assert_eq!(result_of(&status(code), config), want, "{code}");
-        let is_done = next_step(&status(code), &facts(1), config, NOW, 0.5) == Step::Done;
+        let is_done = next_step(&status(code), &facts(1), config, NOW, 0.5) == NextStep::Done;
         assert_eq!(is_done, want == AttemptResult::Done, "{code}");
     }
     let statuses = BTreeMap::from([

@@ -4,22 +4,22 @@ use std::time::{Duration, Instant};
 
 use tracing::warn;
 
-use super::StoreError;
+use super::store_error::StoreError;
 
-/// How often a start tries again, and how often it says what it sees.
+/// Time between two tries of a start, and between two lines of the log about them.
 const OPEN_EVERY: Duration = Duration::from_millis(500);
 const SAY_EVERY: Duration = Duration::from_secs(5);
 
-/// Where the database is.
+/// Address of the database, and the number of connections to it.
 #[derive(Debug, Clone)]
 pub struct StoreSettings {
-    /// `sqlite://PATH` or `postgres://…`.
+    /// Address of the database: `sqlite://PATH` or `postgres://…`.
     pub url: String,
     /// Most connections; SQLite has one writer and this many readers.
     pub connections_n: u32,
 }
 
-/// What stands between us and PostgreSQL.
+/// The kind of pooler that stands between us and PostgreSQL, if any.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Pooling {
     /// Every connection is a session of its own: no pooler, or one in session mode.
@@ -30,24 +30,24 @@ pub enum Pooling {
     Transaction,
 }
 
-/// What else is to be known of PostgreSQL; of no matter to SQLite.
+/// Settings for PostgreSQL alone; SQLite does not look at them.
 #[derive(Debug, Clone, Default)]
 pub struct PostgresSettings {
-    /// What stands between us and the server.
+    /// The kind of pooler that stands between us and the server, if any.
     pub pooling: Pooling,
-    /// Whether a server that waits for no standby is refused.
+    /// True when a server that waits for no standby is refused.
     pub is_replicated: bool,
 }
 
 impl StoreSettings {
-    /// Whether it is PostgreSQL, which may be away for a while.
+    /// True when it is PostgreSQL, which may be away for a while.
     pub fn is_postgres(&self) -> bool {
         is_postgres(&self.url)
     }
 }
 
-/// What `attempt` comes to, tried again for up to `wait` while the database is not available: a start may fall into a
-/// fail-over.
+/// Returns what `attempt` comes to, tried again for up to `wait` while the database is not available: a
+/// start may fall into a fail-over.
 pub(crate) async fn waiting<T>(
     wait: Duration,
     mut attempt: impl AsyncFnMut() -> Result<T, StoreError>,

@@ -1,29 +1,29 @@
 //! Whether a binary and a schema fit.
 
-/// Whether this binary and the database's schema fit.
+/// True when this binary and the database's schema fit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SchemaState {
     /// As this binary wants it.
     Current,
-    /// Older: migrate.
+    /// Older than this binary wants it: it has to be migrated.
     Behind {
-        /// What is there.
+        /// Version that is there.
         found: i64,
-        /// What this binary wants.
+        /// Version that this binary wants.
         wanted: i64,
     },
     /// Newer than this binary knows, and it may run on it: everything it uses is still there.
     Expanded {
-        /// What is there.
+        /// Version that is there.
         found: i64,
-        /// What this binary wants.
+        /// Version that this binary wants.
         wanted: i64,
     },
     /// Newer than this binary knows, and not for it any more.
     Ahead {
-        /// What is there.
+        /// Version that is there.
         found: i64,
-        /// What this binary wants.
+        /// Version that this binary wants.
         wanted: i64,
         /// The oldest version that a binary may want there.
         floor: i64,
@@ -41,7 +41,7 @@ impl SchemaState {
         }
     }
 
-    /// Whether this binary may run on it.
+    /// True when this binary may run on it.
     pub fn is_usable(self) -> bool {
         matches!(self, Self::Current | Self::Expanded { .. })
     }

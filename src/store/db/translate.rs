@@ -81,7 +81,7 @@ fn untouched(sql: &str) -> Option<(String, &str)> {
     Some((format!("{open}{inside}{close}"), after))
 }
 
-/// What SQLite says for the beginning of `sql`, and what comes after it.
+/// Returns what SQLite says for the beginning of `sql`, and what comes after it.
 fn replaced(sql: &str, is_start: bool) -> Option<(String, &str)> {
     if let Some(after) = sql.strip_prefix(CLOCK_MS) {
         return Some((CLOCK_MS_SQLITE.to_owned(), after));

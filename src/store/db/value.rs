@@ -2,16 +2,16 @@
 
 use std::sync::Arc;
 
-use super::{DbError, DbResult};
+use super::error::{DbError, DbResult};
 
 /// A value for a `$1` of a statement; `None` is NULL of that type.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Value {
     /// A 64-bit whole number.
     Int(Option<i64>),
-    /// Text without NUL.
+    /// A text without the character NUL.
     Text(Option<String>),
-    /// Any bytes.
+    /// Bytes of any value.
     Bytes(Option<Vec<u8>>),
     /// A list of texts: an array on PostgreSQL, a JSON array on SQLite.
     Texts(Vec<String>),
@@ -56,7 +56,7 @@ impl From<Vec<i64>> for Value {
     }
 }
 
-/// One cell.
+/// One cell of a row.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Cell {
     Null,
@@ -129,12 +129,12 @@ impl Row {
             .map_err(|_| DbError::decode(column, format_args!("{number}, which counts nothing")))
     }
 
-    /// Whether a whole number, or a boolean, is not 0.
+    /// True when a whole number, or a boolean, is not 0.
     pub fn is_true(&self, column: &str) -> DbResult<bool> {
         self.int(column).map(|number| number != 0)
     }
 
-    /// A text.
+    /// Returns the text in a column.
     pub fn text(&self, column: &str) -> DbResult<String> {
         self.text_or_null(column)?.ok_or_else(|| null(column))
     }
@@ -148,7 +148,7 @@ impl Row {
         }
     }
 
-    /// Bytes.
+    /// Returns the bytes in a column.
     pub fn bytes(&self, column: &str) -> DbResult<Vec<u8>> {
         self.bytes_or_null(column)?.ok_or_else(|| null(column))
     }

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use hooklatch::store::{Cuts, Filter, PRUNED_N_MAX, Place, PrunedKind, Walk};
+use hooklatch::store::{Cuts, Filter, PRUNED_N_MAX, PrunePlace, PruneWalk, PrunedKind};
 use hooklatch::types::MessageState;
 use sqlx::{AssertSqlSafe, Connection, PgConnection, Row, SqliteConnection};
 
@@ -137,11 +137,13 @@ async fn lists_and_pruning_go_by_keys_however_much_there_is(database: &Database)
     assert_eq!((listed.len(), listed[0].message_id.place()), (50, 39));
 
     let only_bodies = Cuts { ids_ms: 500, messages_ms: 500, ..cuts(50_000) };
-    let mut from = Place::default();
+    let mut from = PrunePlace::default();
     let mut slowest = Duration::ZERO;
     loop {
-        let found =
-            store.prune_look(Walk::of(PrunedKind::Bodies), &only_bodies, &from, PRUNED_N_MAX).await.unwrap();
+        let found = store
+            .prune_look(PruneWalk::of(PrunedKind::Bodies), &only_bodies, &from, PRUNED_N_MAX)
+            .await
+            .unwrap();
         if found.is_empty() {
             break;
         }
