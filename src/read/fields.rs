@@ -1,6 +1,6 @@
 //! A body's JSON for kinds that verify with code: taken apart once, however many fields are looked at.
 
-use crate::json::{Document, Found};
+use crate::json::{Document, Lookup};
 
 /// A JSON text, scanned once.
 pub struct Json<'a>(Document<'a>);
@@ -14,7 +14,7 @@ impl<'a> Json<'a> {
     /// The raw text that `pointer` names; `None` when it is missing or there twice.
     pub fn raw(&self, pointer: &str) -> Option<&'a [u8]> {
         match self.0.find(pointer) {
-            Found::One(raw) => Some(raw),
+            Lookup::One(raw) => Some(raw),
             _ => None,
         }
     }
@@ -26,16 +26,16 @@ impl<'a> Json<'a> {
 
     /// Whether nothing is at `pointer`.
     pub fn is_missing(&self, pointer: &str) -> bool {
-        self.0.find(pointer) == Found::Missing
+        self.0.find(pointer) == Lookup::Missing
     }
 
     /// As [`Json::text`], where a field that is missing, `null` or empty is as good as empty; `None` when it is there
     /// twice or no text.
     pub fn text_or_empty(&self, pointer: &str) -> Option<String> {
         match self.0.find(pointer) {
-            Found::One(b"null" | b"\"\"") | Found::Missing => Some(String::new()),
-            Found::One(_) => self.text(pointer).ok(),
-            Found::Doubled | Found::NotJson => None,
+            Lookup::One(b"null" | b"\"\"") | Lookup::Missing => Some(String::new()),
+            Lookup::One(_) => self.text(pointer).ok(),
+            Lookup::Doubled | Lookup::NotJson => None,
         }
     }
 }

@@ -3,7 +3,7 @@
 use sha2::{Digest, Sha256};
 
 use super::{Read, Reader, TYPE_UNKNOWN, UNREADABLE};
-use crate::json::{Document, Found};
+use crate::json::{Document, Lookup};
 use crate::spec::{Identity, IdentitySpec, Source, Sources};
 use crate::types::{BodyDigest, OnConflict, TEXT_BYTES_MAX, WANTING, stored_text};
 use crate::verify::base64url_text;
@@ -134,7 +134,7 @@ impl Reader<'_> {
             Source::Outer(pointers) => (self.outer, pointers),
             _ => return false,
         };
-        document.is_some_and(|json| pointers.split('|').any(|one| json.find(one) == Found::Doubled))
+        document.is_some_and(|json| pointers.split('|').any(|one| json.find(one) == Lookup::Doubled))
     }
 }
 
@@ -159,7 +159,7 @@ pub(super) fn is_of(pattern: &str, event_type: &str) -> bool {
 fn applies(spec: &IdentitySpec, event_type: &str, document: Option<&Document<'_>>) -> bool {
     let is_type = |pattern: &String| is_of(pattern, event_type);
     let is_there =
-        |json: &Document<'_>, pointer: &str| matches!(json.find(pointer), Found::One(raw) if raw != b"null");
+        |json: &Document<'_>, pointer: &str| matches!(json.find(pointer), Lookup::One(raw) if raw != b"null");
     let has =
         |pointers: &String| document.is_some_and(|json| pointers.split('|').any(|one| is_there(json, one)));
     (spec.types.is_empty() || spec.types.iter().any(is_type)) && spec.has.iter().all(has)

@@ -19,7 +19,7 @@ use bytes::Bytes;
 use http::HeaderMap;
 use sha2::{Digest, Sha256};
 
-use crate::json::{self, Document, Found, find, text_of};
+use crate::json::{self, Document, Lookup, find, text_of};
 use crate::spec::{AnswerSpec, BodyFormat, EventSpec, Source, Sources, Spec};
 use crate::types::{
     BodyDigest, EventKey, IncomingEvent, Name, ObjectVersion, OnConflict, UnixMs, stored_text,
@@ -104,15 +104,15 @@ pub(crate) fn read(by: ReadAs<'_>, verified: &Verified, open: Opener<'_>) -> Vec
     let outer = Document::parse(&json);
     let reader = Reader { outer: outer.as_ref(), ..reader };
     match find(&json, each) {
-        Found::One(list) => match json::first_elements(list, n_max) {
+        Lookup::One(list) => match json::first_elements(list, n_max) {
             Some(elements) => reader.elements(body, &json, list, elements),
             None if event.or_one => vec![reader.one(0, body, &json)],
             None => vec![reader.unreadable(body, format!("{each} is not an array"))],
         },
-        Found::Missing if event.or_one => vec![reader.one(0, body, &json)],
-        Found::Missing => vec![reader.unreadable(body, format!("{each} is missing"))],
-        Found::Doubled => vec![reader.unreadable(body, format!("{each} is there twice"))],
-        Found::NotJson => vec![reader.unreadable(body, "the body is not JSON".to_owned())],
+        Lookup::Missing if event.or_one => vec![reader.one(0, body, &json)],
+        Lookup::Missing => vec![reader.unreadable(body, format!("{each} is missing"))],
+        Lookup::Doubled => vec![reader.unreadable(body, format!("{each} is there twice"))],
+        Lookup::NotJson => vec![reader.unreadable(body, "the body is not JSON".to_owned())],
     }
 }
 
@@ -176,7 +176,7 @@ fn form_object(body: &[u8]) -> Bytes {
 
 fn payload(event: &EventSpec, json: &Bytes, document: Option<&Document<'_>>) -> Bytes {
     match document.map(|document| document.find(&event.payload)) {
-        Some(Found::One(text)) => json.slice_ref(text),
+        Some(Lookup::One(text)) => json.slice_ref(text),
         _ => json.clone(),
     }
 }
@@ -349,7 +349,7 @@ struct Read<'a> {
 /// JSON. For kinds that verify with code.
 pub fn json_raw<'a>(json: &'a [u8], pointer: &str) -> Option<&'a [u8]> {
     match find(json, pointer) {
-        Found::One(raw) => Some(raw),
+        Lookup::One(raw) => Some(raw),
         _ => None,
     }
 }
@@ -370,7 +370,7 @@ pub fn json_with(json: &[u8], pointer: &str, text: &[u8]) -> Option<Vec<u8>> {
 
 /// Whether `json` is JSON and nothing is at `pointer`.
 pub fn json_is_missing(json: &[u8], pointer: &str) -> bool {
-    find(json, pointer) == Found::Missing
+    find(json, pointer) == Lookup::Missing
 }
 
 /// The raw text of each element of the array at `pointer`.

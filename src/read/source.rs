@@ -1,7 +1,7 @@
 //! The text at one place of a request.
 
 use super::{Read, Reader};
-use crate::json::{Document, Found, members, text};
+use crate::json::{Document, Lookup, members, text};
 use crate::spec::Source;
 
 impl Reader<'_> {
@@ -37,7 +37,7 @@ fn first_text(json: &Document<'_>, pointers: &str) -> Result<String, String> {
     let all = pointers.split('|').map(|pointer| (json.find(pointer), pointer));
     let mut first = None;
     for (found, pointer) in all {
-        if !matches!(found, Found::Missing | Found::One(b"null")) {
+        if !matches!(found, Lookup::Missing | Lookup::One(b"null")) {
             return text(&found, pointer);
         }
         first = first.or(Some((found, pointer)));
@@ -49,7 +49,7 @@ fn first_text(json: &Document<'_>, pointers: &str) -> Result<String, String> {
 fn member(json: &Document<'_>, names: &str) -> Result<String, String> {
     let is_there = |name: &&str| {
         let pointer = if name.starts_with('/') { (*name).to_owned() } else { format!("/{name}") };
-        matches!(json.find(&pointer), Found::One(_))
+        matches!(json.find(&pointer), Lookup::One(_))
     };
     let found = names.split('|').find(is_there).ok_or_else(|| format!("none of {names} is there"))?;
     Ok(found.rsplit('/').next().unwrap_or(found).to_owned())

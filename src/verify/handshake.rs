@@ -7,7 +7,7 @@ use std::cell::LazyCell;
 use super::encoding::{Hash, encoded, hmac, same};
 use super::filled::{Caught, parts, query_value};
 use super::{Keys, RawRequest};
-use crate::json::{Document, Found, text_of};
+use crate::json::{Document, Lookup, text_of};
 use crate::spec::{HandshakeSpec, MacSpec, Scheme, TokenSpec};
 
 /// Longest text of a stranger's that is sent back.
@@ -96,7 +96,7 @@ fn is_meant(spec: &HandshakeSpec, request: &RawRequest) -> bool {
     let says = |pointer: &str, want: &String| {
         json.as_ref().is_some_and(|json| json.text(pointer).as_ref() == Ok(want))
     };
-    let lacks = |pointer: &String| json.as_ref().is_some_and(|json| json.find(pointer) == Found::Missing);
+    let lacks = |pointer: &String| json.as_ref().is_some_and(|json| json.find(pointer) == Lookup::Missing);
     request.method.as_str() == spec.method
         && spec.query.as_deref().is_none_or(|name| query_value(&request.url, name).is_some())
         && spec.header.as_deref().is_none_or(|name| header(name).is_some())

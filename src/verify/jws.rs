@@ -47,7 +47,7 @@ impl Jws {
     }
 
     fn understood(self) -> Option<Self> {
-        (crate::json::find(&self.header, "/crit") == crate::json::Found::Missing).then_some(self)
+        (crate::json::find(&self.header, "/crit") == crate::json::Lookup::Missing).then_some(self)
     }
 
     /// A text of the header, such as `/alg` or `/kid`.

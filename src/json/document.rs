@@ -1,10 +1,4 @@
-//! JSON by raw text: finds what a pointer names without turning numbers into floats, and notices keys that
-//! are there twice.
-//!
-//! `serde_json::Value` keeps the last of two equal keys and rounds numbers beyond 2^64; an id read through
-//! it could be another one than the sender signed.
-
-mod scan;
+//! A JSON text, scanned once, and what pointers name in it.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -12,16 +6,16 @@ use std::ops::Range;
 use sha2::{Digest, Sha256};
 
 use crate::types::BodyDigest;
-use scan::{Scan, Written};
+use super::scan::{Scan, ScannedText};
 
 /// How many members the objects of most bodies have.
 const USUAL_N: usize = 16;
 /// Most members of members that are kept at hand; the others are looked for when somebody asks.
-const INNER_N_MAX: usize = 64;
+pub(super) const INNER_N_MAX: usize = 64;
 
 /// What a pointer led to.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Found<'a> {
+pub(crate) enum Lookup<'a> {
     /// The raw text of one value.
     One(&'a [u8]),
     /// No such key or index.
@@ -64,7 +58,7 @@ impl<'a> Document<'a> {
         scan.next().is_none().then_some(document)
     }
 
-    fn member(&mut self, scan: &mut Scan<'a>, name: Written<'a>) -> Option<()> {
+    fn member(&mut self, scan: &mut Scan<'a>, name: ScannedText<'a>) -> Option<()> {
         let name = decoded(name)?;
         if scan.next()? != b'{' {
             self.members.push(Member { name, value: scan.value()?, inner: None });
@@ -89,9 +83,9 @@ impl<'a> Document<'a> {
     }
 
     /// Finds what `pointer` (RFC 6901) names.
-    pub(crate) fn find(&self, pointer: &str) -> Found<'a> {
+    pub(crate) fn find(&self, pointer: &str) -> Lookup<'a> {
         let mut tokens = pointer.split('/').skip(1).map(unescaped);
-        let Some(first) = tokens.next() else { return Found::One(self.whole.as_bytes()) };
+        let Some(first) = tokens.next() else { return Lookup::One(self.whole.as_bytes()) };
         let mut step = if self.whole.starts_with('{') {
             let named = only(self.members.iter().filter(|member| member.name == first));
             match (named, tokens.next()) {
@@ -108,9 +102,9 @@ impl<'a> Document<'a> {
             };
         }
         match step {
-            Step::One(raw) => Found::One(raw.as_bytes()),
-            Step::Missing => Found::Missing,
-            Step::Doubled => Found::Doubled,
+            Step::One(raw) => Lookup::One(raw.as_bytes()),
+            Step::Missing => Lookup::Missing,
+            Step::Doubled => Lookup::Doubled,
         }
     }
 
@@ -133,7 +127,7 @@ impl<'a> Document<'a> {
         let mut cuts: Vec<Range<usize>> = volatile
             .iter()
             .filter_map(|pointer| match self.find(pointer) {
-                Found::One(raw) => {
+                Lookup::One(raw) => {
                     let from = (raw.as_ptr() as usize).checked_sub(start)?;
                     Some(from..from + raw.len())
                 }
@@ -153,8 +147,8 @@ impl<'a> Document<'a> {
 }
 
 /// [`Document::find`] for a single look.
-pub(crate) fn find<'a>(json: &'a [u8], pointer: &str) -> Found<'a> {
-    Document::parse(json).map_or(Found::NotJson, |document| document.find(pointer))
+pub(crate) fn find<'a>(json: &'a [u8], pointer: &str) -> Lookup<'a> {
+    Document::parse(json).map_or(Lookup::NotJson, |document| document.find(pointer))
 }
 
 /// [`Document::text`] for a single look.
@@ -163,11 +157,11 @@ pub(crate) fn text_of(json: &[u8], pointer: &str) -> Result<String, String> {
 }
 
 /// The id-like text of what `pointer` led to, or why it has none.
-pub(crate) fn text(found: &Found<'_>, pointer: &str) -> Result<String, String> {
+pub(crate) fn text(found: &Lookup<'_>, pointer: &str) -> Result<String, String> {
     let raw = match found {
-        Found::One(raw) => *raw,
-        Found::Doubled => return Err(format!("{pointer} is there twice")),
-        Found::Missing | Found::NotJson => return Err(format!("{pointer} is missing")),
+        Lookup::One(raw) => *raw,
+        Lookup::Doubled => return Err(format!("{pointer} is there twice")),
+        Lookup::Missing | Lookup::NotJson => return Err(format!("{pointer} is missing")),
     };
     match raw {
         b"\"\"" => Err(format!("{pointer} is empty")),
@@ -183,23 +177,12 @@ pub(crate) fn text(found: &Found<'_>, pointer: &str) -> Result<String, String> {
     }
 }
 
-/// Writes `text` behind `out` as JSON has it, with its quotes.
-pub(crate) fn push_text(out: &mut String, text: &str) {
-    if text.bytes().any(|byte| byte < b' ' || byte == b'"' || byte == b'\\') {
-        out.push_str(&serde_json::Value::from(text).to_string());
-        return;
-    }
-    out.push('"');
-    out.push_str(text);
-    out.push('"');
-}
-
 fn unescaped(token: &str) -> Cow<'_, str> {
     if token.contains('~') { token.replace("~1", "/").replace("~0", "~").into() } else { token.into() }
 }
 
 /// A name, copied only when it is escaped; `None` when it is no text.
-fn decoded(name: Written<'_>) -> Option<Cow<'_, str>> {
+fn decoded(name: ScannedText<'_>) -> Option<Cow<'_, str>> {
     if name.is_escaped {
         return serde_json::from_str(&format!("\"{}\"", name.raw)).ok().map(Cow::Owned);
     }
@@ -286,9 +269,6 @@ fn only<T>(mut named: impl Iterator<Item = T>) -> Step<T> {
         (Some(_), Some(_)) => Step::Doubled,
     }
 }
-
-#[cfg(test)]
-mod oracle;
 
 #[cfg(test)]
 mod tests {
