@@ -20,7 +20,7 @@ use hyper::body::Body as HttpBody;
 use super::edge::Neighbours;
 use super::error::Problem;
 use crate::admit::{Held, ProviderEntry, Room};
-use crate::receive::{Answer, ReceiveError, Receiver};
+use crate::receive::{ReceiveError, Receiver, SenderAnswer};
 use crate::types::Clock;
 use crate::verify::RawRequest;
 
@@ -97,7 +97,7 @@ async fn take<B>(
     entry: &Arc<ProviderEntry>,
     (parts, body): (Parts, B),
     neighbours: Option<&Neighbours>,
-) -> Result<Answer, Problem>
+) -> Result<SenderAnswer, Problem>
 where
     B: HttpBody<Data = Bytes> + Unpin,
 {
@@ -214,7 +214,7 @@ async fn drain(mut body: impl HttpBody<Data = Bytes> + Unpin) {
     }
 }
 
-fn response(answer: Answer) -> Response {
+fn response(answer: SenderAnswer) -> Response {
     let status = if answer.is_conflict_told {
         StatusCode::CONFLICT
     } else {

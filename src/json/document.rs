@@ -5,8 +5,8 @@ use std::ops::Range;
 
 use sha2::{Digest, Sha256};
 
-use crate::types::BodyDigest;
 use super::scan::{Scan, ScannedText};
+use crate::types::BodyDigest;
 
 /// How many members the objects of most bodies have.
 const USUAL_N: usize = 16;
@@ -89,7 +89,7 @@ impl<'a> Document<'a> {
         let mut step = if self.whole.starts_with('{') {
             let named = only(self.members.iter().filter(|member| member.name == first));
             match (named, tokens.next()) {
-                (Step::One(member), Some(second)) => self.inner(member, &second),
+                (Named::One(member), Some(second)) => self.inner(member, &second),
                 (named, _) => named.map(|member| member.value),
             }
         } else {
@@ -97,18 +97,18 @@ impl<'a> Document<'a> {
         };
         for token in tokens {
             step = match step {
-                Step::One(raw) => child(raw, &token),
+                Named::One(raw) => child(raw, &token),
                 other => other,
             };
         }
         match step {
-            Step::One(raw) => Lookup::One(raw.as_bytes()),
-            Step::Missing => Lookup::Missing,
-            Step::Doubled => Lookup::Doubled,
+            Named::One(raw) => Lookup::One(raw.as_bytes()),
+            Named::Missing => Lookup::Missing,
+            Named::Doubled => Lookup::Doubled,
         }
     }
 
-    fn inner(&self, member: &Member<'a>, token: &str) -> Step<&'a str> {
+    fn inner(&self, member: &Member<'a>, token: &str) -> Named<&'a str> {
         match member.inner.clone().and_then(|range| self.inner.get(range)) {
             Some(inner) => only(inner.iter().filter(|(name, _)| *name == token)).map(|(_, value)| *value),
             None => child(member.value, token),
@@ -190,24 +190,24 @@ fn decoded(name: ScannedText<'_>) -> Option<Cow<'_, str>> {
 }
 
 /// What one step of a pointer names in an object or array.
-fn child<'a>(raw: &'a str, step: &str) -> Step<&'a str> {
-    let mut found = Step::Missing;
+fn child<'a>(raw: &'a str, step: &str) -> Named<&'a str> {
+    let mut found = Named::Missing;
     let mut scan = Scan::new(raw);
     let is_whole = match raw.as_bytes().first() {
         Some(b'{') => scan.members(|scan, name| {
             let (name, value) = (decoded(name)?, scan.value()?);
             if name == step {
-                found = if matches!(found, Step::Missing) { Step::One(value) } else { Step::Doubled };
+                found = if matches!(found, Named::Missing) { Named::One(value) } else { Named::Doubled };
             }
             Some(())
         }),
         Some(b'[') => {
-            let Ok(wanted_n) = step.parse::<usize>() else { return Step::Missing };
+            let Ok(wanted_n) = step.parse::<usize>() else { return Named::Missing };
             let mut n = 0;
             scan.elements(|scan| {
                 let value = scan.value()?;
                 if n == wanted_n {
-                    found = Step::One(value);
+                    found = Named::One(value);
                 }
                 n += 1;
                 Some(())
@@ -215,7 +215,7 @@ fn child<'a>(raw: &'a str, step: &str) -> Step<&'a str> {
         }
         _ => None,
     };
-    is_whole.map_or(Step::Missing, |()| found)
+    is_whole.map_or(Named::Missing, |()| found)
 }
 
 /// Where the elements of the array `list` are in it; `None` when it is no array.
@@ -245,28 +245,29 @@ pub(crate) fn members(json: &[u8]) -> Option<Vec<(Cow<'_, str>, &[u8])>> {
     Some(document.members.into_iter().map(|member| (member.name, member.value.as_bytes())).collect())
 }
 
-enum Step<T> {
+/// What goes by one name among several.
+enum Named<T> {
     One(T),
     Missing,
     Doubled,
 }
 
-impl<T> Step<T> {
-    fn map<U>(self, change: impl FnOnce(T) -> U) -> Step<U> {
+impl<T> Named<T> {
+    fn map<U>(self, change: impl FnOnce(T) -> U) -> Named<U> {
         match self {
-            Self::One(one) => Step::One(change(one)),
-            Self::Missing => Step::Missing,
-            Self::Doubled => Step::Doubled,
+            Self::One(one) => Named::One(change(one)),
+            Self::Missing => Named::Missing,
+            Self::Doubled => Named::Doubled,
         }
     }
 }
 
 /// The only one of those that fit a name.
-fn only<T>(mut named: impl Iterator<Item = T>) -> Step<T> {
+fn only<T>(mut named: impl Iterator<Item = T>) -> Named<T> {
     match (named.next(), named.next()) {
-        (Some(one), None) => Step::One(one),
-        (None, _) => Step::Missing,
-        (Some(_), Some(_)) => Step::Doubled,
+        (Some(one), None) => Named::One(one),
+        (None, _) => Named::Missing,
+        (Some(_), Some(_)) => Named::Doubled,
     }
 }
 

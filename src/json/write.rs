@@ -17,7 +17,9 @@ mod tests {
 
     #[test]
     fn a_text_is_written_as_serde_json_writes_it() {
-        for text in ["", "plain", "é", "a \"b\"", "back\\slash", "line\nbreak", "\u{0}\u{1f}", "\u{7f} \u{2028}"] {
+        for text in
+            ["", "plain", "é", "a \"b\"", "back\\slash", "line\nbreak", "\u{0}\u{1f}", "\u{7f} \u{2028}"]
+        {
             let mut out = String::from("[");
             push_text(&mut out, text);
             assert_eq!(out, format!("[{}", serde_json::Value::from(text)), "{text:?}");

@@ -1,7 +1,9 @@
 //! Shared tokens and HTTP Basic: they say who sent a request, not what was sent. Compared in constant time.
 
 use super::encoding::{decode_base64, same};
-use super::{Keys, RawRequest, VerifyError, deciding_header, first_present};
+use super::error::VerifyError;
+use super::keys::Keys;
+use super::request::{RawRequest, deciding_header, first_present};
 use crate::json::{Document, Lookup, elements, text_of};
 use crate::spec::{SignatureSpec, Slot};
 
