@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use crate::admit::{Admitted, ProviderEntry};
+use crate::admit::{AdmittedEvents, ProviderEntry};
 use crate::json::push_text;
 use crate::spec::AnswerSpec;
 use crate::types::Outcome;
@@ -40,7 +40,7 @@ impl SenderAnswer {
     }
 
     /// The answer to a request that was admitted; `of_kind` is what its kind wants to hear instead of our JSON.
-    pub(super) fn of(entry: &ProviderEntry, of_kind: Option<&AnswerSpec>, admitted: &Admitted) -> Self {
+    pub(super) fn of(entry: &ProviderEntry, of_kind: Option<&AnswerSpec>, admitted: &AdmittedEvents) -> Self {
         let outcome = Outcome::strongest(admitted.events.iter().map(|(_, outcome)| *outcome));
         let is_conflict_told = entry.is_first_party && outcome == Some(Outcome::Conflict);
         let (status, body, content_type) = match of_kind {
@@ -53,7 +53,7 @@ impl SenderAnswer {
     }
 }
 
-fn body_of(outcome: Option<Outcome>, admitted: &Admitted) -> String {
+fn body_of(outcome: Option<Outcome>, admitted: &AdmittedEvents) -> String {
     let word = outcome.map_or("none", Outcome::as_str);
     // The words take less than what is not in the ids.
     let ids_n: usize = admitted.events.iter().map(|(id, _)| id.len()).sum();
@@ -95,7 +95,7 @@ mod tests {
         #[track_caller]
         fn check(events: &[(&str, Outcome)], want: &serde_json::Value) {
             let events = events.iter().map(|(id, outcome)| ((*id).to_owned(), *outcome)).collect();
-            let admitted = Admitted { events };
+            let admitted = AdmittedEvents { events };
             let outcome = Outcome::strongest(admitted.events.iter().map(|(_, outcome)| *outcome));
             assert_eq!(body_of(outcome, &admitted), want.to_string());
         }

@@ -12,7 +12,7 @@ use super::diagnose::Diagnosis;
 use super::error::ReceiveError;
 use super::heavy::Heavy;
 use super::notes::RequestNotes;
-use crate::admit::{Admitted, Admitter, Held, ProviderEntry};
+use crate::admit::{AdmittedEvents, Admitter, HeldMemory, ProviderEntry};
 use crate::types::{IncomingEvent, Name, Outcome};
 use crate::verify::{RawRequest, Unbelieved};
 
@@ -58,7 +58,7 @@ impl Receiver {
         &self,
         entry: &Arc<ProviderEntry>,
         request: RawRequest,
-        held: Held,
+        held: HeldMemory,
     ) -> Result<SenderAnswer, ReceiveError> {
         let name = entry.provider.name();
         let result = self.verify_and_admit(entry, request, held).await;
@@ -122,7 +122,7 @@ impl Receiver {
         &self,
         entry: &Arc<ProviderEntry>,
         request: RawRequest,
-        held: Held,
+        held: HeldMemory,
     ) -> Result<SenderAnswer, ReceiveError> {
         let provider = &entry.provider;
         if let Some(reply) = provider.handshake(&request) {
@@ -149,7 +149,11 @@ impl Receiver {
             if let Some(left_out_n) = self.may_write(entry, "no_events") {
                 info!(provider.name = %provider.name(), left_out_n, "acknowledged a request without events");
             }
-            return Ok(SenderAnswer::of(entry, provider.answer(&verified), &Admitted { events: Vec::new() }));
+            return Ok(SenderAnswer::of(
+                entry,
+                provider.answer(&verified),
+                &AdmittedEvents { events: Vec::new() },
+            ));
         }
         self.tell_unidentified(entry, &events);
         let event_type = events.first().map(|event| event.event_type.clone()).unwrap_or_default();
