@@ -325,10 +325,10 @@ impl ActiveProvider {
             && (spec.when_header.as_ref().is_some_and(|name| request.headers.contains_key(name))
                 || spec.required_by.as_ref().is_some_and(|name| keys.settings().has(name)))
         {
-            return verify::verify(spec, None, (keys, Unverified::Refuse), request);
+            return verify::verify(spec, None, keys, Unverified::Refuse, request);
         }
-        let keys = (&self.verifier.keys, self.verifier.unverified);
-        verify::verify(&self.spec.signature, self.verify_with, keys, request)
+        let Verifier { keys, unverified, .. } = &self.verifier;
+        verify::verify(&self.spec.signature, self.verify_with, keys, *unverified, request)
     }
 
     /// Its configured secrets, newest first.

@@ -43,7 +43,7 @@ fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
     let json = Json::parse(&claims).ok_or_else(|| VerifyError::malformed(SIGNED, "it is not JSON inside"))?;
     is_ours(keys, &json)?;
     let signed_at = json.text("/signedDate").unwrap_or_default();
-    check_timestamp((TimeUnit::Ms, "signedDate", &signed_at), request.received_at_ms, keys.tolerance_s())?;
+    check_timestamp(keys, TimeUnit::Ms, "signedDate", &signed_at, request.received_at_ms)?;
     Ok(Believed::of(0, &[&claims]).at(signed_at))
 }
 

@@ -55,8 +55,7 @@ fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
         .ok_or_else(|| malformed("body", "a signed field is missing, or not of its form"))?;
     let signature = field("Signature").ok().as_deref().and_then(decode_base64);
     let signature = signature.ok_or_else(|| malformed("Signature", "it is not base64"))?;
-    let key = keys.key_text("public_keys", &url).and_then(|text| PublicKey::parse(&text));
-    let key = key.ok_or_else(|| VerifyError::NoKey("its certificate is not at hand".to_owned()))?;
+    let key = keys.public_key("public_keys", &url)?;
     if key.verifies(scheme, content.as_bytes(), &signature) {
         Ok(Believed::of(0, &[content.as_bytes()]))
     } else {

@@ -24,7 +24,7 @@ fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
         }
     }
     let time = deciding_header(headers, TIME)?;
-    check_timestamp((TimeUnit::Rfc3339, TIME, time), request.received_at_ms, keys.tolerance_s())?;
+    check_timestamp(keys, TimeUnit::Rfc3339, TIME, time, request.received_at_ms)?;
     let is_signed = |(key, header): &(&str, &str)| {
         let secret = keys.settings().of_id("named_secrets", key)?;
         let signature = decode_base64(deciding_header(headers, header).ok()?)?;

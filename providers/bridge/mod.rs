@@ -25,7 +25,7 @@ fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
         .split_once(',')
         .and_then(|(time, rest)| Some((time.strip_prefix("t=")?, rest.trim_start().strip_prefix("v0=")?)))
         .ok_or_else(|| malformed("it is not `t=…,v0=…`"))?;
-    check_timestamp((TimeUnit::Ms, NAME, time), request.received_at_ms, keys.tolerance_s())?;
+    check_timestamp(keys, TimeUnit::Ms, NAME, time, request.received_at_ms)?;
     let signature = decode_base64(signature).ok_or_else(|| malformed("v0 is not base64"))?;
     let parts: [&[u8]; 3] = [time.as_bytes(), b".", &request.body];
     let message = digest(Hash::Sha256, &parts);

@@ -32,11 +32,7 @@ fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
     }
     let time = deciding_header(headers, TIME)?;
     // To the SDK thirty seconds are too old already.
-    check_timestamp(
-        (TimeUnit::Ms, TIME, time),
-        request.received_at_ms.saturating_add(1),
-        keys.tolerance_s(),
-    )?;
+    check_timestamp(keys, TimeUnit::Ms, TIME, time, request.received_at_ms.saturating_add(1))?;
     let mut pairs = Vec::new();
     for name in &names {
         pairs.push(format!("{name}:{}", deciding_header(headers, name)?.trim()));

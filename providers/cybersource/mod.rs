@@ -29,7 +29,7 @@ fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
         return Err(VerifyError::malformed(SIGNATURE, "its time is no number"));
     }
     if keys.is_age_bounded() {
-        check_timestamp((TimeUnit::Ms, SIGNATURE, time), request.received_at_ms, keys.tolerance_s())?;
+        check_timestamp(keys, TimeUnit::Ms, SIGNATURE, time, request.received_at_ms)?;
     }
     let mut key_ids = keys.settings().all(KEY_ID).flat_map(|one| one.value.reveal().split(','));
     if keys.settings().has(KEY_ID) && !key_ids.any(|known| known.trim() == key_id) {

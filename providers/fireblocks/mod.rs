@@ -51,8 +51,7 @@ fn by_jws(request: &RawRequest, keys: &Keys) -> Result<(), VerifyError> {
         return Err(VerifyError::malformed(JWS, "its algorithm is not RS512"));
     }
     let kid = jws.header("/kid").ok_or_else(|| VerifyError::malformed(JWS, "it names no key"))?;
-    let key = keys.key_text("jwks", &kid).and_then(|text| PublicKey::parse(&text));
-    let key = key.ok_or_else(|| VerifyError::NoKey("the key that it names is not at hand".to_owned()))?;
+    let key = keys.public_key("jwks", &kid)?;
     jws.verified(&key).map(|_| ()).ok_or_else(|| VerifyError::mismatch(keys))
 }
 

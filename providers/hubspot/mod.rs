@@ -43,7 +43,7 @@ fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
     let signature = decode_base64(deciding_header(headers, V3)?);
     let signature = signature.ok_or_else(|| VerifyError::malformed(V3, "it is not base64"))?;
     let time = deciding_header(headers, TIME)?;
-    check_timestamp((TimeUnit::Ms, TIME, time), request.received_at_ms, keys.tolerance_s())?;
+    check_timestamp(keys, TimeUnit::Ms, TIME, time, request.received_at_ms)?;
     let url = decoded(&request.url);
     let parts: [&[u8]; 4] =
         [request.method.as_str().as_bytes(), url.as_bytes(), &request.body, time.as_bytes()];

@@ -37,7 +37,7 @@ fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
     }
     // PayPal bounds its age nowhere; the operator may.
     if keys.is_age_bounded() {
-        check_timestamp((TimeUnit::Rfc3339, TIME, time), request.received_at_ms, keys.tolerance_s())?;
+        check_timestamp(keys, TimeUnit::Rfc3339, TIME, time, request.received_at_ms)?;
     }
     let certificate = certificate(request, keys)?;
     let message = format!("{id}|{time}|{}|{}", keys.setting("webhook_id")?, crc32(&request.body));
@@ -55,8 +55,7 @@ fn certificate(request: &RawRequest, keys: &Keys) -> Result<Certificate, VerifyE
         return Err(VerifyError::malformed(CERT_URL, "it is not on a host of PayPal"));
     }
     let pinned = keys.settings().text("certificate_pem").map(std::borrow::Cow::Borrowed);
-    let text = pinned.or_else(|| keys.key_text("certificate_pem", url));
-    let text = text.ok_or_else(|| VerifyError::NoKey("its certificate is not at hand".to_owned()))?;
+    let text = pinned.map_or_else(|| keys.key_text("certificate_pem", url), Ok)?;
     let certificate = Certificate::parse(&text);
     let certificate =
         certificate.ok_or_else(|| VerifyError::NoKey("its certificate cannot be read".to_owned()))?;

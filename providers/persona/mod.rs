@@ -29,7 +29,7 @@ fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
         if let Some(secret_n) = keys.mac_matches(&signed, &mac) {
             // Persona bounds the age nowhere; an operator may.
             if keys.is_age_bounded() {
-                check_timestamp((TimeUnit::S, NAME, time), request.received_at_ms, keys.tolerance_s())?;
+                check_timestamp(keys, TimeUnit::S, NAME, time, request.received_at_ms)?;
             }
             return Ok(Believed::of(secret_n, &signed).at(time));
         }

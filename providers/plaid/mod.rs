@@ -34,8 +34,7 @@ fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
         return Err(VerifyError::malformed(NAME, "its algorithm is not ES256"));
     }
     let kid = jws.header("/kid").ok_or_else(|| VerifyError::malformed(NAME, "it names no key"))?;
-    let key = keys.key_text("jwks", &kid);
-    let key = key.ok_or_else(|| VerifyError::NoKey("the key that it names is not at hand".to_owned()))?;
+    let key = keys.key_text("jwks", &kid)?;
     let expired_at = json_text(key.as_bytes(), "/expired_at").ok().and_then(|text| text.parse::<i64>().ok());
     if expired_at.is_some_and(|at_s| at_s <= request.received_at_ms.div_euclid(1_000)) {
         return Err(VerifyError::NoKey("the key that it names has expired".to_owned()));
@@ -44,7 +43,7 @@ fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
         PublicKey::parse(&key).ok_or_else(|| VerifyError::NoKey("its key cannot be read".to_owned()))?;
     let claims = jws.verified(&key).ok_or_else(|| VerifyError::mismatch(keys))?;
     let iat = json_text(claims, "/iat").map_err(|_| VerifyError::malformed("claims", "iat is missing"))?;
-    check_timestamp((TimeUnit::S, "iat", &iat), request.received_at_ms, keys.tolerance_s())?;
+    check_timestamp(keys, TimeUnit::S, "iat", &iat, request.received_at_ms)?;
     let hash =
         json_text(claims, "/request_body_sha256").ok().as_deref().and_then(decode_hex).unwrap_or_default();
     if same(&digest(Hash::Sha256, &[&request.body]), &hash) {

@@ -18,7 +18,7 @@ fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
     let given = decode_base64(header(NAME)?);
     let given = given.ok_or_else(|| VerifyError::malformed(NAME, "it is not base64"))?;
     let (salt, time) = (header("salt")?, header("timestamp")?);
-    check_timestamp((TimeUnit::S, "timestamp", time), request.received_at_ms, keys.tolerance_s())?;
+    check_timestamp(keys, TimeUnit::S, "timestamp", time, request.received_at_ms)?;
     if header("access_key")? != keys.setting("access_key")? {
         return Err(VerifyError::malformed("access_key", "it is of another account"));
     }

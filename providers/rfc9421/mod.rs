@@ -83,9 +83,7 @@ fn is_signed(keys: &Keys, input: &base::Input, signed: (&str, &str, &[u8])) -> R
         let is_ours = !key.is_empty() && same(&hmac(Hash::Sha256, &key, &[message.as_bytes()]), signature);
         return Ok(is_ours && agrees("hmac-sha256"));
     }
-    let key = keys.key_text("public_keys", id).and_then(|text| PublicKey::parse(&text));
-    let key =
-        key.ok_or_else(|| VerifyError::NoKey("the key that it names is not in the settings".to_owned()))?;
+    let key = keys.public_key("public_keys", id)?;
     let schemes: &[(&str, PublicScheme)] = match &key {
         PublicKey::Ed25519(_) => &[("ed25519", PublicScheme::Ed25519)],
         PublicKey::P256(_) => &[("ecdsa-p256-sha256", PublicScheme::P256Fixed)],
@@ -104,7 +102,7 @@ fn check_times(request: &RawRequest, keys: &Keys, input: &base::Input) -> Result
     let created = input.parameter("created");
     let created =
         created.ok_or_else(|| VerifyError::malformed(INPUT, "it does not say when it was created"))?;
-    check_timestamp((TimeUnit::S, "created", created), request.received_at_ms, keys.tolerance_s())?;
+    check_timestamp(keys, TimeUnit::S, "created", created, request.received_at_ms)?;
     let now_s = request.received_at_ms.div_euclid(1_000);
     match input.parameter("expires").map(str::parse::<i64>) {
         Some(Ok(expires)) if expires < now_s => {

@@ -30,15 +30,14 @@ fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
         return Err(malformed("it is not of version 2, with ES512"));
     }
     let kid = head.header("/kid").ok_or_else(|| malformed("it names no key"))?;
-    let key = keys.key_text("jwks", &kid).and_then(|text| PublicKey::parse(&text));
-    let key = key.ok_or_else(|| VerifyError::NoKey("the key that it names is not at hand".to_owned()))?;
+    let key = keys.public_key("jwks", &kid)?;
     let names = head.header("/tl_headers").unwrap_or_default();
     if keys.is_age_bounded() {
         if !names.split(',').any(|name| name.eq_ignore_ascii_case(TIME)) {
             return Err(malformed("it does not cover the time"));
         }
         let time = deciding_header(&request.headers, TIME)?;
-        check_timestamp((TimeUnit::Rfc3339, TIME, time), request.received_at_ms, keys.tolerance_s())?;
+        check_timestamp(keys, TimeUnit::Rfc3339, TIME, time, request.received_at_ms)?;
     }
     let headers = signed_headers(request, &names)?;
     let (path, query) = path_and_query(&request.url);

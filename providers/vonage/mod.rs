@@ -32,7 +32,7 @@ fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
         json_text(claims, "/iat").map_err(|_| VerifyError::malformed("claims", "they have no iat"))?;
     // Vonage bounds the age nowhere; an operator may.
     if keys.is_age_bounded() {
-        check_timestamp((TimeUnit::S, "iat", &issued), request.received_at_ms, keys.tolerance_s())?;
+        check_timestamp(keys, TimeUnit::S, "iat", &issued, request.received_at_ms)?;
     }
     Ok(Believed::of(secret_n, &[claims]).at(issued))
 }

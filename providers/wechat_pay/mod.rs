@@ -27,11 +27,10 @@ fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
     let signature =
         signature.ok_or_else(|| VerifyError::malformed(SIGNATURE, "it is a probe, or not base64"))?;
     let (time, nonce, serial) = (header(TIME)?, header("wechatpay-nonce")?, header("wechatpay-serial")?);
-    check_timestamp((TimeUnit::S, TIME, time), request.received_at_ms, keys.tolerance_s())?;
+    check_timestamp(keys, TimeUnit::S, TIME, time, request.received_at_ms)?;
     // Ids of public keys have a prefix; serial numbers of certificates have not.
     let setting = if serial.starts_with("PUB_KEY_ID_") { "public_keys" } else { "platform_certificates" };
-    let key = keys.key_text(setting, serial).and_then(|text| PublicKey::parse(&text));
-    let key = key.ok_or_else(|| VerifyError::NoKey("the key that it names is not at hand".to_owned()))?;
+    let key = keys.public_key(setting, serial)?;
     let head = format!("{time}\n{nonce}\n");
     let message = [head.as_bytes(), &request.body, b"\n"].concat();
     if key.verifies(PublicScheme::RsaSha256, &message, &signature) {

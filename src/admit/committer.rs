@@ -1,61 +1,52 @@
 //! The committer: one task, one transaction at a time, shared by everything that waits.
 //!
-//! It never waits for company: when a commit ends, what queued meanwhile is the next batch. What cannot be
-//! committed is `batch.rs`'s matter. This task is never cancelled; it ends when the last [`super::Admitter`]
-//! is gone and the queue is empty.
+//! It never waits for company. When a commit ends, whatever queued meanwhile is the next batch: with little load that is one
+//! request, answered as fast as the disk allows; with much load it is hundreds, and they share the cost of one commit. No
+//! timer would do better, because a timer makes everybody wait who could have gone alone. There is one committer, because a
+//! second transaction at the same time would only wait for the same writer, or latch the same ids in another order.
+//!
+//! A batch that cannot be committed must not refuse those who did nothing wrong. So:
+//!
+//! - the database gave it up for another transaction's sake: the same once more, a few times;
+//! - anything that one event may have caused (a refused statement, a panic, a row that somebody else holds): it is halved,
+//!   and halved again, until the culprit stands alone, and only its sender is told to come again;
+//! - plain handlers took too long: the rest is cut off and becomes the next transaction, so that locks are not held for long;
+//! - a handler asked for a rejection: that request is answered, and the others go again without it. Handlers that run here
+//!   write nothing themselves, so running them twice is harmless;
+//! - the database is away or full, or the answer to the commit was lost: nobody knows more by trying again. All senders are
+//!   told to come again, and for those whose events are there after all the next copy is a duplicate. That is P1 and P2: a
+//!   2xx is answered after a commit that was confirmed, and a copy is found out by its latch.
+//!
+//! This task is never cancelled; it ends when the last [`super::Admitter`] is gone and the queue is empty.
 
-use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
 
+use futures_util::FutureExt;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
+use tracing::{error, warn};
 
-use super::batch::{Pass, REQUESTS_N_MAX, bounded};
-use super::failures::is_failure;
-use super::handover::{Reserved, Written};
-use super::plan::{self, Dispatched, Fate};
-use super::{AdmitContext, AdmitError, Admitted, ProviderEntry, Submission};
-use crate::store::{Candidate, Decide, Latched, NewMessage, Plan, StoreError, Writes};
-use crate::types::{IncomingEvent, Outcome};
+use super::admitted::AdmitError;
+use super::batch::{REQUESTS_N_MAX, bounded};
+use super::commit::{BatchEnd, commit};
+use super::context::AdmitContext;
+use super::failures::panic_told;
+use super::submission::Submission;
+use crate::store::StoreError;
 
-/// How long an event of a suspect batch may wait for another node's transaction. Milliseconds.
-const SUSPECT_WAIT_MS: i64 = 50;
-/// After how long a batch is one that does not end: every sender in it, and behind it, has long been told to come again.
-const STUCK_AFTER: Duration = Duration::from_secs(10);
-
-/// How long plain handlers may hold up one transaction: it has locks, on SQLite that of the only writer. Those that are left
-/// then go into one of their own.
-const DECIDING_MAX: Duration = Duration::from_secs(1);
-
-/// Since when the shared batch is under way. A plain handler that does not come back keeps everybody behind it out, and
-/// nobody can end it: it can only be told.
-#[derive(Default)]
-pub(crate) struct UnderWay(Mutex<Option<Instant>>);
-
-impl UnderWay {
-    /// Whether a batch is under way that should have ended long ago.
-    pub(crate) fn is_stuck(&self) -> bool {
-        self.0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .is_some_and(|since| since.elapsed() > STUCK_AFTER)
-    }
-
-    pub(super) fn note(&self, since: Option<Instant>) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = since;
-    }
-}
+/// How often a batch is tried again whose transaction the database gave up for another one's sake.
+const REPEATS_N_MAX: u32 = 3;
 
 /// Commits what waits, together.
 pub(crate) struct Committer {
-    admission: Arc<AdmitContext>,
+    context: Arc<AdmitContext>,
     waiting: mpsc::Receiver<Submission>,
 }
 
 impl Committer {
-    pub(super) fn new(admission: Arc<AdmitContext>, waiting: mpsc::Receiver<Submission>) -> Self {
-        Self { admission, waiting }
+    pub(super) fn new(context: Arc<AdmitContext>, waiting: mpsc::Receiver<Submission>) -> Self {
+        Self { context, waiting }
     }
 
     /// Runs until the entrance is closed and the queue is empty.
@@ -63,167 +54,149 @@ impl Committer {
         let mut taken = Vec::with_capacity(REQUESTS_N_MAX);
         while self.waiting.recv_many(&mut taken, REQUESTS_N_MAX).await > 0 {
             for batch in bounded(std::mem::take(&mut taken)) {
-                self.admission.commit_batch(batch).await;
+                commit_batch(&self.context, batch).await;
             }
         }
     }
 }
 
-/// One event of a batch.
-struct Row {
-    /// The position of its request in the batch.
-    request_n: usize,
-    entry: Arc<ProviderEntry>,
-    event: Arc<IncomingEvent>,
-    event_seq: i64,
-}
-
-/// Decides about one batch, on whatever thread writes it.
-struct Deciding {
-    admission: Arc<AdmitContext>,
-    /// In the order of their numbers.
-    rows: Arc<[Row]>,
-    /// Of each event whether its object has moved on; empty where nobody asked.
-    superseded: Vec<bool>,
-    /// Requests that are to be answered with an error, and why.
-    rejected: HashMap<usize, String>,
-    /// The first request that is to go into another transaction, as handlers took too long before it.
-    cut: Option<usize>,
-    reserved: Reserved,
-}
-
-impl Decide for Deciding {
-    /// The messages of events that no handler takes; nothing when anything but messages may follow from one of them.
-    fn known(&mut self) -> Option<Writes> {
-        let mut writes = Writes::default();
-        // Of two copies of one event the second is a duplicate, whatever the database says of the first.
-        let mut seen = HashSet::with_capacity(self.rows.len());
-        for row in self.rows.iter() {
-            if !plan::is_known_beforehand(&row.entry, &row.event) {
-                return None;
-            }
-            let handlers = row.entry.provider.handlers();
-            if seen.insert(&row.event.key) && handlers.wants(&row.event.event_type) {
-                let routed = self.admission.dispatched(&row.entry, &plan::raw_event(&row.event, 1), false);
-                let dispatched = Dispatched::first(&row.event, row.event_seq);
-                self.admission.plan(&row.entry, &dispatched, routed, &mut writes);
-            }
+/// Admits `batch` in as few transactions as its members allow, and answers each of them.
+async fn commit_batch(context: &Arc<AdmitContext>, batch: Vec<Submission>) {
+    let mut pending = vec![BatchPart { requests: batch, repeats_n: 0, is_suspect: false }];
+    while let Some(mut part) = pending.pop() {
+        part.requests.retain(|one| !one.is_given_up());
+        if part.requests.is_empty() {
+            continue;
         }
-        Some(writes)
-    }
-
-    fn decide(&mut self, found: &[(Latched, bool)]) -> Plan {
-        let (mut writes, since) = (Writes::default(), Instant::now());
-        for (row, (latched, is_stale)) in self.rows.iter().zip(found) {
-            if row.request_n > 0 && since.elapsed() > DECIDING_MAX {
-                self.cut = Some(row.request_n);
-                return Plan::RollBack;
-            }
-            let (entry, event) = (&row.entry, &row.event);
-            let fate = plan::fate(entry, event, latched, *is_stale);
-            self.superseded.push(fate == Fate::Superseded);
-            if fate == Fate::Dispatch {
-                let handled = self.admission.dispatched(entry, &plan::raw_event(event, 1), *is_stale);
-                if let Some(why) = plan::rejection(entry, &handled) {
-                    self.rejected.insert(row.request_n, why);
+        match commit_contained(context, &part).await {
+            Ok(BatchEnd::Committed(answers)) => {
+                for (submission, answer) in part.requests.into_iter().zip(answers) {
+                    submission.settle(answer);
                 }
-                let dispatched = Dispatched::first(event, row.event_seq);
-                self.admission.plan(entry, &dispatched, handled, &mut writes);
-            } else {
-                writes.updates.extend(self.admission.undispatched(fate, event, row.event_seq));
             }
+            Ok(BatchEnd::Rejected(mut reasons)) => {
+                // Handlers are pure, so the others are simply dispatched again, without these.
+                let mut others = Vec::with_capacity(part.requests.len());
+                for (n, submission) in part.requests.into_iter().enumerate() {
+                    match reasons.remove(&n) {
+                        Some(why) => submission.settle(Err(AdmitError::Rejected(why))),
+                        None => others.push(submission),
+                    }
+                }
+                pending.push(BatchPart { requests: others, ..part });
+            }
+            Ok(BatchEnd::Cut(requests_n)) => {
+                let second = part.requests.split_off(requests_n);
+                pending.push(BatchPart { requests: second, repeats_n: 0, is_suspect: part.is_suspect });
+                pending.push(part);
+            }
+            Err(failure) => after(&failure, part, &mut pending),
         }
-        if self.rejected.is_empty() { Plan::Write(writes) } else { Plan::RollBack }
-    }
-
-    fn lease(&mut self, messages: &mut [NewMessage]) {
-        self.reserved = self.admission.take_slots(messages);
     }
 }
 
-impl AdmitContext {
-    /// One transaction: who is new, what their handlers want, commit.
-    /// In a suspect batch each statement waits for other nodes but shortly, so that the one event that does is
-    /// found before the others' senders have lost patience.
-    pub(super) async fn commit_once(
-        self: &Arc<Self>,
-        batch: &[Submission],
-        is_suspect: bool,
-    ) -> Result<Pass, StoreError> {
-        let events_n = batch.iter().map(|one| one.events.len()).sum();
-        let mut numbers = self.store.event_numbers(events_n).await?.into_iter();
-        let mut rows = Vec::with_capacity(events_n);
-        for (request_n, submission) in batch.iter().enumerate() {
-            for (event, event_seq) in submission.events.iter().zip(&mut numbers) {
-                let (entry, event) = (Arc::clone(&submission.entry), Arc::clone(event));
-                rows.push(Row { request_n, entry, event, event_seq });
+/// A panic of one event harms its own batch alone, and in the end itself alone.
+async fn commit_contained(context: &Arc<AdmitContext>, part: &BatchPart) -> Result<BatchEnd, PassError> {
+    let committing = commit(context, &part.requests, part.is_suspect);
+    context.under_way.note(Some(Instant::now()));
+    let ended = AssertUnwindSafe(committing).catch_unwind().await;
+    context.under_way.note(None);
+    match ended {
+        Ok(result) => result.map_err(PassError::Store),
+        Err(panic) => Err(PassError::Panic(panic_told("committer", panic.as_ref()))),
+    }
+}
+
+/// Why a pass ended without a commit.
+enum PassError {
+    Store(StoreError),
+    Panic(String),
+}
+
+impl std::fmt::Display for PassError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Store(failure) => failure.fmt(f),
+            Self::Panic(what) => f.write_str(what),
+        }
+    }
+}
+
+/// What is to be done about a batch after a failure.
+#[derive(Debug, PartialEq, Eq)]
+enum Remedy {
+    /// The same once more.
+    Repeat,
+    /// In halves, so that the others do not suffer from one.
+    Halve,
+    /// Nothing more: it would end like this again.
+    GiveBack,
+}
+
+impl PassError {
+    fn remedy(&self, requests_n: usize, repeats_n: u32) -> Remedy {
+        match self {
+            Self::Store(StoreError::Conflict { .. }) if repeats_n < REPEATS_N_MAX => Remedy::Repeat,
+            // The database is away or full, or nobody knows what became of the commit.
+            Self::Store(
+                StoreError::Unavailable { .. } | StoreError::CommitUnknown { .. } | StoreError::Refused(_),
+            ) => Remedy::GiveBack,
+            _ if requests_n > 1 => Remedy::Halve,
+            _ => Remedy::GiveBack,
+        }
+    }
+}
+
+/// A batch, or what is left of one.
+struct BatchPart {
+    requests: Vec<Submission>,
+    /// Number of passes that were tried for nothing.
+    repeats_n: u32,
+    /// True when an event in it may wait for another node, as one of a larger batch did.
+    is_suspect: bool,
+}
+
+/// What is tried next.
+fn after(failure: &PassError, mut part: BatchPart, pending: &mut Vec<BatchPart>) {
+    let requests_n = part.requests.len();
+    match failure.remedy(requests_n, part.repeats_n) {
+        Remedy::Repeat => {
+            warn!(reason = %failure, requests_n, "repeated a batch that the database gave up for another's sake");
+            pending.push(BatchPart { repeats_n: part.repeats_n + 1, ..part });
+        }
+        Remedy::Halve => {
+            warn!(reason = %failure, requests_n, "halved a batch that could not be committed");
+            let is_suspect =
+                part.is_suspect || matches!(failure, PassError::Store(StoreError::Locked { .. }));
+            let second = part.requests.split_off(requests_n / 2);
+            for requests in [second, part.requests] {
+                pending.push(BatchPart { requests, repeats_n: 0, is_suspect });
             }
         }
-        let rows: Arc<[Row]> = rows.into();
-        let candidates = rows
-            .iter()
-            .map(|row| plan::candidate(&row.entry, &row.event, row.event_seq))
-            .collect::<Vec<Candidate>>();
-        let decide = Deciding {
-            admission: Arc::clone(self),
-            rows: Arc::clone(&rows),
-            superseded: Vec::new(),
-            rejected: HashMap::new(),
-            cut: None,
-            reserved: Reserved::default(),
-        };
-        let admitted = self.store.admit(candidates, decide, is_suspect.then_some(SUSPECT_WAIT_MS)).await?;
-        let Deciding { rejected, cut, reserved, superseded, .. } = admitted.decide;
-        if let Some(request_n) = cut {
-            return Ok(Pass::Cut(request_n));
-        }
-        if !rejected.is_empty() {
-            return Ok(Pass::Rejected(rejected));
-        }
-        let failed = admitted.writes.updates.into_iter().filter(is_failure).collect();
-        let written =
-            Written { messages: admitted.writes.messages, reserved, paused: admitted.paused, failed };
-        self.hand_over(written, |event_seq| {
-            let found = rows.binary_search_by_key(&event_seq, |row| row.event_seq).ok()?;
-            rows.get(found).map(|row| row.event.as_ref())
-        });
-        let unknown = admitted.failure.map_or_else(String::new, |failure| failure.to_string());
-        let outcomes = rows.iter().zip(admitted.latched).enumerate().map(|(position, (row, latched))| {
-            let latched = latched.ok_or_else(|| AdmitError::Unavailable(unknown.clone()))?;
-            let is_superseded = superseded.get(position).copied().unwrap_or_default();
-            Ok(plan::outcome(&latched, &row.event, is_superseded))
-        });
-        Ok(Pass::Committed(self.answers(batch.len(), &rows, outcomes)))
-    }
-
-    /// What each request hears after the commit: what was found, unless that could not be found out for one of its
-    /// events.
-    fn answers(
-        &self,
-        requests_n: usize,
-        rows: &[Row],
-        outcomes: impl Iterator<Item = Result<Outcome, AdmitError>>,
-    ) -> Vec<Result<Admitted, AdmitError>> {
-        self.batch_events.record(f64::from(u32::try_from(rows.len()).unwrap_or(u32::MAX)));
-        let mut answers = vec![Ok(Admitted { events: Vec::new() }); requests_n];
-        for (row, outcome) in rows.iter().zip(outcomes) {
-            let Some(answer) = answers.get_mut(row.request_n) else { continue };
-            match (outcome, answer) {
-                (Ok(outcome), Ok(admitted)) => {
-                    self.note_kept(&row.event, outcome);
-                    admitted.events.push((row.event.key.event_id.clone(), outcome));
-                }
-                (Err(why), answer) => *answer = Err(why),
-                (Ok(_), Err(_)) => {}
+        Remedy::GiveBack => {
+            error!(reason = %failure, requests_n, "could not commit; senders were told to try again");
+            for submission in part.requests {
+                submission.settle(Err(AdmitError::Unavailable(failure.to_string())));
             }
         }
-        answers
     }
+}
 
-    /// Counts what is kept of unreadable events, once that is committed.
-    pub(super) fn note_kept(&self, event: &IncomingEvent, outcome: Outcome) {
-        if outcome == Outcome::Unreadable {
-            self.unreadable.add(event);
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failure_of_one_never_refuses_the_others() {
+        let [conflict, locked, query, away] = StoreError::examples().map(PassError::Store);
+        assert_eq!(conflict.remedy(2, 0), Remedy::Repeat);
+        assert_eq!(conflict.remedy(1, 2), Remedy::Repeat);
+        assert_eq!(conflict.remedy(2, 3), Remedy::Halve);
+        assert_eq!(conflict.remedy(1, 3), Remedy::GiveBack);
+        let odd = StoreError::Inconsistent { table: "t", column: "c", id: "1".to_owned() };
+        for one in [locked, query, PassError::Store(odd), PassError::Panic("x".to_owned())] {
+            assert_eq!((one.remedy(2, 0), one.remedy(1, 0)), (Remedy::Halve, Remedy::GiveBack), "{one}");
         }
+        assert_eq!(away.remedy(2, 0), Remedy::GiveBack, "nobody's fault");
     }
 }

@@ -1,117 +1,34 @@
-//! Decides, without I/O, what admission writes: states of events, messages with their keys.
+//! Turns what became of an event into rows and messages. No I/O: the clock alone is asked for the time.
 
-use std::sync::Arc;
+use std::collections::BTreeSet;
 
-use super::{AdmitContext, ProviderEntry};
+use bytes::Bytes;
+use uuid::Uuid;
+
+use super::entry::ProviderEntry;
+use super::failures::contained;
+use super::fate::Fate;
+use super::templates::Templates;
 use crate::backoff;
 use crate::config::OnHandlerError;
 use crate::handler::{Effects, Handled, HandlerError, Message, RawEvent};
-use crate::store::{Candidate, EventUpdate, Latched, NewMessage, Writes};
+use crate::store::{EventUpdate, NewMessage, Writes};
 use crate::types::{
-    EventKey, EventState, IncomingEvent, MESSAGES_N_MAX, MessageId, Outcome, UnixMs, idempotency_key,
+    Clock, EventKey, EventState, IncomingEvent, MESSAGES_N_MAX, MessageId, UnixMs, idempotency_key,
 };
 
-/// What is to be done about an event, once it is known what it met.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Fate {
-    /// Nothing more: it is known already, or nobody wants it.
-    Rest,
-    /// It is kept for a person, who is told why it cannot be read.
-    Unreadable,
-    /// It is kept and not dispatched: its object has moved on.
-    Superseded,
-    /// Handlers and routes say what follows.
-    Dispatch,
-}
-
-/// Decides an event's fate. The one place that does, whoever drives: the shared batch, a transaction of its own.
-pub(super) fn fate(entry: &ProviderEntry, event: &IncomingEvent, latched: &Latched, is_stale: bool) -> Fate {
-    let handlers = entry.provider.handlers();
-    if *latched != Latched::New {
-        Fate::Rest
-    } else if event.unreadable.is_some() {
-        Fate::Unreadable
-    } else if is_stale && handlers.wants_latest_only(&event.event_type) {
-        Fate::Superseded
-    } else if handlers.wants(&event.event_type) {
-        Fate::Dispatch
-    } else {
-        Fate::Rest
-    }
-}
-
-/// An event as it asks to be admitted.
-pub(super) fn candidate(entry: &ProviderEntry, event: &Arc<IncomingEvent>, event_seq: i64) -> Candidate {
-    Candidate {
-        event: Arc::clone(event),
-        event_seq,
-        state: initial_state(entry, event),
-        is_raising: entry.provider.handlers().uses_latest(),
-    }
-}
-
-/// The state a row is born with, so that the usual case needs no second write.
-fn initial_state(entry: &ProviderEntry, event: &IncomingEvent) -> EventState {
-    if event.unreadable.is_some() {
-        EventState::Unreadable
-    } else if entry.provider.handlers().wants(&event.event_type) {
-        EventState::Done
-    } else {
-        EventState::Ignored
-    }
-}
-
-/// Whether everything that follows from an event, if it is new, is known before it is latched: no handler
-/// takes it, and no version decides.
-pub(super) fn is_known_beforehand(entry: &ProviderEntry, event: &IncomingEvent) -> bool {
-    let handlers = entry.provider.handlers();
-    event.unreadable.is_none() && !handlers.uses_latest() && handlers.is_only_routed(&event.event_type)
-}
-
-/// What the sender hears about one event.
-pub(super) fn outcome(latched: &Latched, event: &IncomingEvent, is_superseded: bool) -> Outcome {
-    match latched {
-        Latched::New if event.unreadable.is_some() => Outcome::Unreadable,
-        Latched::New if is_superseded => Outcome::Superseded,
-        Latched::New => Outcome::Accepted,
-        Latched::Duplicate => Outcome::Duplicate,
-        Latched::Conflict { .. } => Outcome::Conflict,
-        Latched::Replayed { .. } => Outcome::Replayed,
-    }
-}
-
-/// The event as handlers see it.
-pub(super) fn raw_event(event: &IncomingEvent, attempt_n: u32) -> RawEvent {
-    RawEvent {
-        provider: event.key.provider.clone(),
-        event_id: event.key.event_id.clone(),
-        event_type: event.event_type.clone(),
-        payload: event.payload.clone(),
-        received_at_ms: event.received_at_ms,
-        attempt_n,
-    }
-}
-
-/// Why a whole request is to be answered 500, when its provider asks for that.
-pub(super) fn rejection(entry: &ProviderEntry, handled: &Handled) -> Option<String> {
-    match (entry.on_handler_error, handled) {
-        (_, Ok(_) | Err(HandlerError::Ignore(_))) | (OnHandlerError::Keep, Err(_)) => None,
-        (OnHandlerError::Reject, Err(error)) => Some(error.to_string()),
-    }
-}
-
-/// Which event was dispatched, and how often.
+/// An event that was dispatched, and how often.
 pub(super) struct Dispatched<'a> {
     pub(super) key: &'a EventKey,
     pub(super) event_seq: i64,
-    /// The first place that no message of the event has.
+    /// First place that no message of the event has.
     pub(super) next_place: u16,
     pub(super) received_at_ms: UnixMs,
-    /// This dispatch included.
+    /// Number of dispatches, this one included.
     pub(super) attempts_n: u32,
-    /// 0, and one more for each deliberate re-run: part of every key.
+    /// Number of deliberate re-runs: part of every key.
     pub(super) generation: i32,
-    /// Whether its row says something else than that it was dispatched.
+    /// True when its row says something else than that it was dispatched: an earlier dispatch failed.
     pub(super) is_again: bool,
 }
 
@@ -133,10 +50,110 @@ impl<'a> Dispatched<'a> {
             is_again: false,
         }
     }
+
+    /// The event as its handlers see it.
+    pub(super) fn seen(&self, event_type: &str, payload: Bytes) -> RawEvent {
+        RawEvent {
+            provider: self.key.provider.clone(),
+            event_id: self.key.event_id.clone(),
+            event_type: event_type.to_owned(),
+            payload,
+            received_at_ms: self.received_at_ms,
+            attempt_n: self.attempts_n,
+        }
+    }
 }
 
-impl AdmitContext {
-    /// What a new event's row is to say, when it is not dispatched and its row does not say it yet.
+/// What is to be written of one event whose handlers answered.
+#[derive(Debug)]
+pub(super) struct Planned {
+    messages: Vec<NewMessage>,
+    /// The row, where it is to say something else than it was inserted with.
+    update: Option<EventUpdate>,
+}
+
+impl Planned {
+    /// Adds it to what is to be written of others.
+    pub(super) fn add_to(self, writes: &mut Writes) {
+        writes.messages.extend(self.messages);
+        writes.updates.extend(self.update);
+    }
+}
+
+/// Why nothing was planned for an event: its handlers failed.
+#[derive(Debug)]
+pub(super) enum NotPlanned {
+    /// Its provider answers 500 then, so nothing of its request is to be written.
+    Rejected(String),
+    /// It is to be kept as one that failed ([`Planner::failed`]), without what its handlers wrote.
+    Failed(HandlerError),
+}
+
+/// Plans what is written. One for all providers.
+pub(crate) struct Planner {
+    clock: Clock,
+    /// Part of every idempotency key.
+    installation_id: Uuid,
+    templates: Templates,
+    /// Names of the destinations that there are.
+    destinations: BTreeSet<String>,
+}
+
+impl Planner {
+    /// Plans messages to `destinations`, some of which have `templates`.
+    pub(crate) fn new(
+        clock: Clock,
+        installation_id: Uuid,
+        templates: Templates,
+        destinations: BTreeSet<String>,
+    ) -> Self {
+        Self { clock, installation_id, templates, destinations }
+    }
+
+    /// The end of an event's fate, after its handlers answered: destinations are looked at and templates filled in, a
+    /// provider that wants to reject does, and the rest is planned. In this order, for every driver.
+    pub(super) fn conclude(
+        &self,
+        entry: &ProviderEntry,
+        event: &Dispatched<'_>,
+        seen: &RawEvent,
+        handled: Handled,
+    ) -> Result<Planned, NotPlanned> {
+        let part = if event.is_again { "retry" } else { "dispatch" };
+        match contained(part, || self.filled(event, seen, handled)) {
+            Ok(effects) => Ok(match self.messages(event, effects) {
+                Ok(messages) => {
+                    let update = event.is_again.then(|| self.update(event, EventState::Done, None));
+                    Planned { messages, update }
+                }
+                Err(error) => {
+                    Planned { messages: Vec::new(), update: Some(self.failed(entry, event, &error)) }
+                }
+            }),
+            Err(HandlerError::Ignore(why)) => {
+                let update = Some(self.update(event, EventState::Ignored, Some(why.to_owned())));
+                Ok(Planned { messages: Vec::new(), update })
+            }
+            // Nobody waits for the answer to an event that is tried later.
+            Err(error) if !event.is_again && rejects(entry) => Err(NotPlanned::Rejected(error.to_string())),
+            Err(error) => Err(NotPlanned::Failed(error)),
+        }
+    }
+
+    /// The row of an event whose handlers failed: again later where that may help, else `failed`.
+    pub(super) fn failed(
+        &self,
+        entry: &ProviderEntry,
+        event: &Dispatched<'_>,
+        error: &HandlerError,
+    ) -> EventUpdate {
+        match error {
+            HandlerError::Retry(_) => self.retry_update(entry, event, error),
+            _ => self.update(event, EventState::Failed, Some(error.to_string())),
+        }
+    }
+
+    /// The row of a new event that is not dispatched, where it does not say so yet.
     pub(super) fn undispatched(
         &self,
         fate: Fate,
@@ -156,47 +173,29 @@ impl AdmitContext {
         }
     }
 
-    /// What a handler answered, with the templates of its messages' destinations filled in.
-    pub(super) fn filled(&self, event: &RawEvent, generation: i32, handled: Handled) -> Handled {
-        let handled = self.destined(handled);
+    /// What handlers answered, with the templates of its messages' destinations filled in.
+    fn filled(&self, event: &Dispatched<'_>, seen: &RawEvent, handled: Handled) -> Handled {
+        let effects = self.destined(handled?)?;
         if self.templates.is_empty() {
-            return handled;
+            return Ok(effects);
         }
-        let key = EventKey { provider: event.provider.clone(), event_id: event.event_id.clone() };
-        let key_of = |name: &str| idempotency_key(&self.installation_id, &key, generation, name);
-        self.templates.fill(event, handled?, key_of).map_err(HandlerError::Refused)
+        let key_of = |name: &str| idempotency_key(&self.installation_id, event.key, event.generation, name);
+        self.templates.fill(seen, effects, key_of).map_err(HandlerError::Refused)
     }
 
-    /// Turns what a handler answered into rows.
-    pub(super) fn plan(
-        &self,
-        entry: &ProviderEntry,
-        event: &Dispatched<'_>,
-        handled: Handled,
-        writes: &mut Writes,
-    ) {
-        let planned = handled.and_then(|effects| self.messages(event, effects));
-        match planned {
-            Ok(messages) => {
-                writes.messages.extend(messages);
-                if event.is_again {
-                    writes.updates.push(self.update(event, EventState::Done, None));
-                }
+    /// Refuses messages to destinations that nobody configured: they would wait for ever, unseen.
+    fn destined(&self, effects: Effects) -> Handled {
+        let is_known = |to: &str| self.destinations.contains(to);
+        match effects.messages().iter().find(|message| !is_known(&message.destination)) {
+            Some(message) => {
+                Err(HandlerError::Refused(format!("no destination is called `{}`", message.destination)))
             }
-            Err(HandlerError::Ignore(why)) => {
-                writes.updates.push(self.update(event, EventState::Ignored, Some(why.to_owned())));
-            }
-            Err(error @ HandlerError::Retry(_)) => {
-                writes.updates.push(self.retry_update(entry, event, &error));
-            }
-            Err(error @ (HandlerError::Payload(_) | HandlerError::Refused(_))) => {
-                writes.updates.push(self.update(event, EventState::Failed, Some(error.to_string())));
-            }
+            None => Ok(effects),
         }
     }
 
     /// The row of an event that failed for now: again later, or `failed` when it was the last time.
-    pub(super) fn retry_update(
+    fn retry_update(
         &self,
         entry: &ProviderEntry,
         event: &Dispatched<'_>,
@@ -262,4 +261,9 @@ impl AdmitContext {
         }
         Ok(planned)
     }
+}
+
+/// True when the provider answers 500 for a request whose handlers failed.
+pub(super) fn rejects(entry: &ProviderEntry) -> bool {
+    entry.on_handler_error == OnHandlerError::Reject
 }

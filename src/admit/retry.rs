@@ -14,36 +14,48 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::{Id, JoinError, JoinSet};
 use tracing::{info, warn};
 
-use super::failures::{contained, panic_told, panicked};
-use super::handover::Written;
-use super::plan::Dispatched;
-use super::transactional::{handled_in_tx, is_ended};
-use super::{AdmitContext, ProviderEntry};
-use crate::handler::{HandlerError, RawEvent};
+use super::context::AdmitContext;
+use super::dispatch::{handled_in_tx, is_ended};
+use super::entry::ProviderEntry;
+use super::failures::{panic_told, panicked, tell_failed};
+use super::handover::{Committed, hand_over, write};
+use super::plan::{Dispatched, NotPlanned};
+use crate::handler::HandlerError;
 use crate::stop::{self, Stop};
 use crate::store::{self, DueEvent, StoreError, Writes};
 use crate::types::{EventState, Name};
 
+/// Dispatches events in `retry` again when they are due, until `stop` turns true.
+pub(crate) async fn run_retries(
+    context: Arc<AdmitContext>,
+    entries: Arc<BTreeMap<Name, Arc<ProviderEntry>>>,
+    poll: Duration,
+    stop: Stop,
+) {
+    Retries { context, entries }.run(poll, stop).await;
+}
+
 /// Most providers whose events are dispatched again at once: each holds a connection.
 const LINES_N_MAX: usize = 3;
 
-/// Dispatches due events.
+/// Dispatches events again that are due. Cloning is cheap.
 #[derive(Clone)]
-pub(super) struct Retries {
-    pub(super) admission: Arc<AdmitContext>,
-    pub(super) entries: Arc<BTreeMap<Name, Arc<ProviderEntry>>>,
+struct Retries {
+    context: Arc<AdmitContext>,
+    entries: Arc<BTreeMap<Name, Arc<ProviderEntry>>>,
 }
 
 /// An event taken out, with the transaction that has its row locked.
-struct Taken {
+struct TakenEvent {
     tx: store::AdmissionTx,
     due: DueEvent,
     _turn: Option<OwnedSemaphorePermit>,
 }
 
 impl Retries {
-    /// Looks for due events every `poll`, and when it is told to, takes all there are, a line for each provider, until `stop` turns true.
-    pub(super) async fn run(&self, poll: Duration, mut stop: Stop) {
+    /// Looks for due events every `poll`, and when it is told to. Takes all there are, in a line for each provider, until
+    /// `stop` turns true.
+    async fn run(&self, poll: Duration, mut stop: Stop) {
         let mut lines = JoinSet::new();
         let mut busy: HashMap<Id, Name> = HashMap::new();
         while !stop.is_set() {
@@ -63,7 +75,7 @@ impl Retries {
             }
             tokio::select! {
                 Some(ended) = lines.join_next_with_id() => note_end(&mut busy, ended),
-                () = self.admission.wake_retries.notified() => {}
+                () = self.context.wake_retries.notified() => {}
                 _ = stop.pause(poll) => {}
             }
         }
@@ -73,11 +85,11 @@ impl Retries {
     }
 
     /// Takes the longest due event of these providers; `None` when none is due.
-    async fn take(&self, providers: &[Name]) -> Result<Option<Taken>, StoreError> {
-        let turn = self.admission.turn().await;
-        let mut tx = self.admission.store.admission_begin().await?;
-        match tx.event_take_due(self.admission.clock.steady_ms(), providers).await {
-            Ok(Some(due)) => Ok(Some(Taken { tx, due, _turn: turn })),
+    async fn take(&self, providers: &[Name]) -> Result<Option<TakenEvent>, StoreError> {
+        let turn = self.context.turn().await;
+        let mut tx = self.context.store.admission_begin().await?;
+        match tx.event_take_due(self.context.clock.steady_ms(), providers).await {
+            Ok(Some(due)) => Ok(Some(TakenEvent { tx, due, _turn: turn })),
             Ok(None) => tx.rollback().await.map(|()| None),
             Err(failure) => {
                 stop::to_end(tx.rollback()).await;
@@ -87,7 +99,7 @@ impl Retries {
     }
 
     /// Dispatches one provider's due events, one after the other, until none is due.
-    async fn line(self, mut taken: Taken, stop: Stop) {
+    async fn line(self, mut taken: TakenEvent, stop: Stop) {
         loop {
             let provider = [taken.due.key.provider.clone()];
             if let Err(failure) = self.dispatch(taken).await {
@@ -110,8 +122,8 @@ impl Retries {
     }
 
     /// Dispatches one event; whatever goes wrong puts it off, or aside when it was the last time.
-    async fn dispatch(&self, taken: Taken) -> Result<(), StoreError> {
-        let Taken { tx, due, _turn } = taken;
+    async fn dispatch(&self, taken: TakenEvent) -> Result<(), StoreError> {
+        let TakenEvent { tx, due, _turn } = taken;
         let Some(entry) = self.entries.get(&due.key.provider) else { return tx.rollback().await };
         let once = AssertUnwindSafe(self.dispatch_once(tx, entry, &due)).catch_unwind();
         let error = match once.await {
@@ -120,9 +132,9 @@ impl Retries {
             Ok(Err(error)) => error,
             Err(panic) => panicked("retry", panic.as_ref()),
         };
-        let update = self.admission.failed_update(entry, &dispatched(&due), &error);
-        self.admission.store.event_retry_later(&update, due.attempts_n).await?;
-        self.admission.tell_failed(&[update]);
+        let update = self.context.planner.failed(entry, &dispatched(&due), &error);
+        self.context.store.event_retry_later(&update, due.attempts_n).await?;
+        tell_failed(&self.context.lines, &[update]);
         Ok(())
     }
 
@@ -133,59 +145,60 @@ impl Retries {
         entry: &ProviderEntry,
         due: &DueEvent,
     ) -> Result<(), HandlerError> {
-        let written = self.written(&mut tx, entry, due).await;
-        let written = match written {
-            Ok(written) => tx.commit().await.map_err(|failure| broken(&failure)).map(|()| written),
+        let committed = match self.written(&mut tx, entry, due).await {
+            Ok(committed) => tx.commit().await.map_err(|failure| put_off(&failure)).map(|()| committed),
             Err(error) => {
                 stop::to_end(tx.rollback()).await;
                 Err(error)
             }
         }?;
-        if written.failed.is_empty() {
+        if committed.failed.is_empty() {
             info!(provider.name = %due.key.provider, event.id = due.key.event_id, attempts_n = due.attempts_n.saturating_add(1), "dispatched an event again");
         }
-        self.admission.hand_over(written, |_| None);
+        hand_over(&self.context, committed, |_| None);
         Ok(())
     }
 
+    /// Runs the handlers of the event, and writes what follows.
     async fn written(
         &self,
         tx: &mut store::AdmissionTx,
         entry: &ProviderEntry,
         due: &DueEvent,
-    ) -> Result<Written, HandlerError> {
-        let admission = &self.admission;
+    ) -> Result<Committed, HandlerError> {
+        let context = &*self.context;
         let event = dispatched(due);
         let mut writes = Writes::default();
         if let Some(why) = &due.broken {
-            writes.updates.push(admission.update(&event, EventState::Failed, Some(why.clone())));
-            return admission.write(tx, writes, false).await.map_err(|failure| broken(&failure));
+            writes.updates.push(context.planner.update(&event, EventState::Failed, Some(why.clone())));
+            return write(tx, writes, None).await.map_err(|failure| put_off(&failure));
         }
         let payload = entry.provider.payload_of(&due.headers, &due.body).map_err(HandlerError::Refused)?;
+        let handlers = entry.provider.handlers();
         let is_stale = match &due.object {
-            Some(object) if entry.provider.handlers().uses_latest() => {
+            Some(object) if handlers.uses_latest() => {
                 let is_stale = tx.version_raise(&due.key.provider, object, due.event_seq).await;
-                is_stale.map_err(|failure| broken(&failure))?
+                is_stale.map_err(|failure| put_off(&failure))?
             }
             _ => false,
         };
-        let event_seen = raw_event(due, payload);
-        let handlers = (entry.provider.handlers(), admission.handler_timeout);
-        let handled = handled_in_tx(handlers, tx.tx(), &event_seen, is_stale).await;
-        let handled = contained("retry", || admission.filled(&event_seen, due.generation, handled));
-        match handled {
-            Err(error) if !matches!(error, HandlerError::Ignore(_)) => return Err(error),
-            handled => admission.plan(entry, &event, handled, &mut writes),
+        let seen = event.seen(&due.event_type, payload);
+        let handled = handled_in_tx(handlers, context.handler_timeout, tx.tx(), &seen, is_stale).await;
+        match context.planner.conclude(entry, &event, &seen, handled) {
+            Ok(planned) => planned.add_to(&mut writes),
+            Err(NotPlanned::Failed(error)) => return Err(error),
+            Err(NotPlanned::Rejected(why)) => return Err(HandlerError::Refused(why)),
         }
-        admission.write(tx, writes, false).await.map_err(|failure| broken(&failure))
+        write(tx, writes, None).await.map_err(|failure| put_off(&failure))
     }
 }
 
-/// The event's own, whatever the database says: it is tried again later, like any that failed.
-fn broken(failure: &StoreError) -> HandlerError {
+/// The error of an event whose transaction failed in the database: it is tried again later, like any that failed.
+fn put_off(failure: &StoreError) -> HandlerError {
     HandlerError::Retry(anyhow::anyhow!("its transaction could not be committed: {failure}"))
 }
 
+/// Frees the provider of a line that ended, and tells of a panic in it.
 fn note_end(busy: &mut HashMap<Id, Name>, ended: Result<(Id, ()), JoinError>) {
     let id = match ended {
         Ok((id, ())) => id,
@@ -200,6 +213,7 @@ fn note_end(busy: &mut HashMap<Id, Name>, ended: Result<(Id, ()), JoinError>) {
     busy.remove(&id);
 }
 
+/// The event, counted as dispatched once more.
 fn dispatched(due: &DueEvent) -> Dispatched<'_> {
     Dispatched {
         key: &due.key,
@@ -209,16 +223,5 @@ fn dispatched(due: &DueEvent) -> Dispatched<'_> {
         attempts_n: due.attempts_n.saturating_add(1),
         generation: due.generation,
         is_again: true,
-    }
-}
-
-fn raw_event(due: &DueEvent, payload: bytes::Bytes) -> RawEvent {
-    RawEvent {
-        provider: due.key.provider.clone(),
-        event_id: due.key.event_id.clone(),
-        event_type: due.event_type.clone(),
-        payload,
-        received_at_ms: due.received_at_ms,
-        attempt_n: due.attempts_n.saturating_add(1),
     }
 }

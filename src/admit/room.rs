@@ -5,40 +5,40 @@ use std::sync::Arc;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// What is counted at once, in bytes.
+/// Size of one unit of the count, in bytes.
 const UNIT_BYTES: usize = 1024;
-/// What an event takes besides its bytes: its texts, its row, its messages and their statement.
+/// Memory that an event takes besides its own bytes: its texts, its row, its messages and their statement.
 pub(crate) const EVENT_BYTES: usize = 2_048;
 
 /// A bound on bytes. Cloning shares it.
 #[derive(Clone)]
-pub(crate) struct Room {
+pub(crate) struct MemoryRoom {
     units: Arc<Semaphore>,
     units_n_max: usize,
 }
 
-/// What one request holds of a [`Room`]; dropping it gives it back.
-pub(crate) struct Held {
-    room: Room,
+/// The memory that one request holds of a [`MemoryRoom`]; dropping it gives it back.
+pub(crate) struct HeldMemory {
+    room: MemoryRoom,
     units: Option<OwnedSemaphorePermit>,
     bytes_n: usize,
 }
 
-impl Room {
-    /// Room for `bytes_max`.
+impl MemoryRoom {
+    /// Makes room for `bytes_max` bytes.
     pub(crate) fn new(bytes_max: usize) -> Self {
         let units_n_max = bytes_max.div_ceil(UNIT_BYTES).clamp(1, Semaphore::MAX_PERMITS);
         Self { units: Arc::new(Semaphore::new(units_n_max)), units_n_max }
     }
 
     /// Holds `bytes_n`; `None` when there is no room.
-    pub(crate) fn hold(&self, bytes_n: usize) -> Option<Held> {
-        let mut held = Held { room: self.clone(), units: None, bytes_n: 0 };
+    pub(crate) fn hold(&self, bytes_n: usize) -> Option<HeldMemory> {
+        let mut held = HeldMemory { room: self.clone(), units: None, bytes_n: 0 };
         held.add(bytes_n).then_some(held)
     }
 }
 
-impl Held {
+impl HeldMemory {
     /// Holds `bytes_n` more; `false` when there is no room for them: then nothing has changed. What would not
     /// fit into the empty room may have all of it, so that nobody waits for what never comes.
     #[must_use]
@@ -65,7 +65,7 @@ mod tests {
 
     #[test]
     fn room_is_held_as_it_grows_and_given_back_whole() {
-        let room = Room::new(10 * UNIT_BYTES);
+        let room = MemoryRoom::new(10 * UNIT_BYTES);
         let mut one = room.hold(1).expect("empty");
         assert!(one.add(UNIT_BYTES) && one.add(6 * UNIT_BYTES));
         assert_eq!(room.units.available_permits(), 2);
@@ -79,11 +79,22 @@ mod tests {
 
     #[test]
     fn what_is_larger_than_the_room_passes_alone() {
-        let room = Room::new(4 * UNIT_BYTES);
+        let room = MemoryRoom::new(4 * UNIT_BYTES);
         let large = room.hold(9 * UNIT_BYTES).expect("alone");
         assert!(room.hold(1).is_none());
         drop(large);
         let _small = room.hold(1).expect("empty again");
         assert!(room.hold(9 * UNIT_BYTES).is_none());
+    }
+
+    #[test]
+    fn what_finds_no_room_changes_nothing() {
+        let room = MemoryRoom::new(4 * UNIT_BYTES);
+        let mut held = room.hold(3 * UNIT_BYTES).expect("empty");
+        let other = room.hold(1).expect("one unit is left");
+        assert!(!held.add(1) && held.add(0), "and what it holds it may keep");
+        drop(other);
+        assert!(held.add(UNIT_BYTES), "counted from what it held before");
+        assert_eq!(room.units.available_permits(), 0);
     }
 }

@@ -7,8 +7,8 @@ use std::sync::{Mutex, PoisonError};
 use bytes::Bytes;
 use tracing::warn;
 
-use super::AdmitContext;
-use crate::types::{IncomingEvent, Name};
+use crate::logging::Lines;
+use crate::types::{IncomingEvent, Name, Outcome};
 
 /// The bytes of unreadable events that are kept, by provider.
 pub(crate) struct Unreadable {
@@ -22,7 +22,7 @@ impl Unreadable {
         Self { bytes_max, kept: Mutex::default() }
     }
 
-    /// What the tables say; between two such words this node counts what it adds itself.
+    /// Takes over what the tables say, in bytes by provider; in between this node counts what it adds itself.
     pub(crate) fn set(&self, kept: impl Iterator<Item = (String, u64)>) {
         *self.kept.lock().unwrap_or_else(PoisonError::into_inner) = kept.collect();
     }
@@ -32,30 +32,27 @@ impl Unreadable {
         kept.get(provider.as_str()).copied().unwrap_or(0).saturating_add(bytes_n) <= self.bytes_max
     }
 
-    /// One was written.
-    pub(super) fn add(&self, event: &IncomingEvent) {
+    /// Counts an event that is committed, if it was kept as unreadable.
+    pub(super) fn note(&self, event: &IncomingEvent, outcome: Outcome) {
+        if outcome != Outcome::Unreadable {
+            return;
+        }
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         let one = kept.entry(event.key.provider.to_string()).or_default();
         *one = one.saturating_add(bytes_n(event));
     }
-}
 
-fn bytes_n(event: &IncomingEvent) -> u64 {
-    u64::try_from(event.body.len().saturating_add(event.headers.len())).unwrap_or(u64::MAX)
-}
-
-impl AdmitContext {
     /// Takes the bytes from those events that could not be read and have no room any more.
-    pub(super) fn cut_unreadable(&self, events: &mut [IncomingEvent]) {
+    pub(super) fn cut(&self, lines: &Lines, events: &mut [IncomingEvent]) {
         for event in events {
             let Some(why) = &event.unreadable else { continue };
             let provider = &event.key.provider;
-            if self.unreadable.has_room(provider, bytes_n(event)) {
+            if self.has_room(provider, bytes_n(event)) {
                 continue;
             }
             metrics::counter!("hooklatch_unreadable_cut_total", "provider" => provider.to_string())
                 .increment(1);
-            if let Some(left_out_n) = self.lines.may_write(provider, "unreadable_cut") {
+            if let Some(left_out_n) = lines.may_write(provider, "unreadable_cut") {
                 warn!(
                     provider.name = %provider,
                     event.id = event.key.event_id,
@@ -69,4 +66,8 @@ impl AdmitContext {
             (event.body, event.payload) = (Bytes::new(), Bytes::new());
         }
     }
+}
+
+fn bytes_n(event: &IncomingEvent) -> u64 {
+    u64::try_from(event.body.len().saturating_add(event.headers.len())).unwrap_or(u64::MAX)
 }

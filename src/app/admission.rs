@@ -12,16 +12,28 @@ use uuid::Uuid;
 use super::counts::Counts;
 use super::parts::Parts;
 use super::{App, health, spawn};
-use crate::admit::{self, AdmitContext, ProviderEntry, Start, Templates, UnderWay, Unreadable};
+use crate::admit::{
+    self, AdmitContext, Planner, ProviderEntry, StartCall, TakeSlot, Templates, UnderWay, Unreadable,
+};
 use crate::logging;
-use crate::outbox::Outbox;
+use crate::outbox::{Handover, Outbox};
 use crate::receive::RequestNotes;
 use crate::retention::Pruner;
 use crate::stop::Stop;
-use crate::store::Store;
+use crate::store::{InitialLease, Store};
 use crate::types::Name;
 
 type Entries = Arc<BTreeMap<Name, Arc<ProviderEntry>>>;
+
+/// The outbox as admission asks it for slots.
+struct OutboxSlots(Handover);
+
+impl TakeSlot for OutboxSlots {
+    fn take_slot(&self, destination: &str) -> Option<(InitialLease, Box<dyn StartCall>)> {
+        let (lease, start) = self.0.take(destination)?;
+        Some((lease, Box::new(start)))
+    }
+}
 
 impl App {
     /// What the parts of admission share.
@@ -33,19 +45,18 @@ impl App {
         lines: &Arc<logging::Lines>,
     ) -> anyhow::Result<AdmitContext> {
         let (waker, handover) = (outbox.waker(), outbox.handover());
+        let templates = Templates::new(&self.config.destinations).map_err(anyhow::Error::msg)?;
+        let destinations = self.config.destinations.keys().map(ToString::to_string).collect();
         Ok(AdmitContext {
             store: store.clone(),
             clock: self.clock.clone(),
             installation_id: *installation_id,
-            templates: Templates::new(&self.config.destinations).map_err(anyhow::Error::msg)?,
-            destinations: self.config.destinations.keys().map(ToString::to_string).collect(),
+            planner: Planner::new(self.clock.clone(), *installation_id, templates, destinations),
             unreadable: Unreadable::new(self.config.server.unreadable_bytes_max.into()),
             lines: Arc::clone(lines),
             handler_timeout: Duration::from_millis(self.config.server.handler_timeout_ms),
             turns: Arc::new(Semaphore::new(store.handlers_n())),
-            take_slot: Box::new(move |destination| {
-                handover.take(destination).map(|(lease, start)| (lease, Box::new(start) as Start))
-            }),
+            slots: Box::new(OutboxSlots(handover)),
             wake_outbox: Box::new(move || waker.wake()),
             under_way: UnderWay::default(),
             batch_events: metrics::histogram!("hooklatch_batch_events"),

@@ -26,7 +26,7 @@ use tracing::{info, warn};
 
 use parts::Parts;
 
-use crate::admit::{self, AdmitContext, AdmitTasks, Admitter, ProviderEntry, Room};
+use crate::admit::{self, AdmitContext, AdmitTasks, Admitter, MemoryRoom, ProviderEntry};
 use crate::config::{Config, ProviderConfig};
 use crate::fetch::Fetcher;
 use crate::http::api::ApiState;
@@ -162,7 +162,7 @@ impl App {
         let lines = Arc::new(logging::Lines::default());
         let admission = Arc::new(self.admission(&store, &installation_id, &outbox, &lines)?);
         let server = &self.config.server;
-        let (admitter, AdmitTasks { mut committer, mut own }) = admit::admitter(
+        let (admitter, AdmitTasks { mut committer, mut transactional }) = admit::admitter(
             Arc::clone(&admission),
             server.queue_n_max as usize,
             Duration::from_millis(server.answer_timeout_ms),
@@ -195,7 +195,7 @@ impl App {
             admitter,
             admission: vec![
                 spawn(parts.clone().keep("committer", async move || committer.run().await)),
-                spawn(parts.keep("own", async move || own.run().await)),
+                spawn(parts.keep("own", async move || transactional.run().await)),
             ],
             workers,
             store,
@@ -265,7 +265,7 @@ impl App {
             public_url: server.public_url.clone(),
             body_bytes_max: server.body_bytes_max as usize,
             body_timeout: Duration::from_millis(server.body_timeout_ms),
-            room: Room::new(server.inflight_bytes_max as usize),
+            room: MemoryRoom::new(server.inflight_bytes_max as usize),
         });
         let front = if self.has_echo {
             Front::from(guard::without_browsers(http::receiver::router(state)))

@@ -20,20 +20,21 @@ const DRAW_MS_MAX: u64 = 250;
 pub(super) const WAITING_N_MAX: usize = 64;
 
 /// So many calls at once, and one more every second.
-pub(super) struct Budget {
+pub(super) struct CallBudget {
     calls_n_max: u32,
-    state: Mutex<State>,
+    state: Mutex<CallsLeft>,
     places: Semaphore,
 }
 
-struct State {
+/// Number of calls that are left, as counted last.
+struct CallsLeft {
     calls_n: u32,
     counted_at: Instant,
 }
 
-impl Budget {
+impl CallBudget {
     pub(super) fn new(calls_n_max: u32) -> Self {
-        let state = Mutex::new(State { calls_n: calls_n_max, counted_at: Instant::now() });
+        let state = Mutex::new(CallsLeft { calls_n: calls_n_max, counted_at: Instant::now() });
         Self { calls_n_max, state, places: Semaphore::new(WAITING_N_MAX) }
     }
 

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::budget::Budget;
-use super::{FetchError, Wanted};
+use super::budget::CallBudget;
+use super::error::{FetchError, NOT_LISTED, WantedKey};
 use crate::spec::{FetchForm, FetchSpec};
 use crate::types::UnixMs;
 
@@ -36,32 +36,34 @@ const GRACE_STEP_MS: i64 = 60_000;
 const HOUR_MS: i64 = 3_600_000;
 
 /// The keys of one provider.
-pub(super) struct Cache {
-    state: Mutex<State>,
-    budget: Budget,
+pub(super) struct KeyCache {
+    state: Mutex<CacheState>,
+    budget: CallBudget,
 }
 
+/// What a cache keeps, behind one lock.
 #[derive(Default)]
-struct State {
-    keys: HashMap<Wanted, Key>,
+struct CacheState {
+    keys: HashMap<WantedKey, KeptKey>,
     keys_bytes_n: usize,
     /// Ids that are none, and until when that is believed.
-    unknown: HashMap<Wanted, UnixMs>,
+    unknown: HashMap<WantedKey, UnixMs>,
     /// What was asked for a moment ago, and until when it is not asked for again: a whole set, or a key that nobody
     /// answered about.
-    pauses: HashMap<Wanted, UnixMs>,
+    pauses: HashMap<WantedKey, UnixMs>,
     /// One for each key that is being fetched: whoever comes later waits for it.
-    turns: HashMap<Wanted, Arc<tokio::sync::Mutex<()>>>,
+    turns: HashMap<WantedKey, Arc<tokio::sync::Mutex<()>>>,
 }
 
-struct Key {
+/// A key that is kept.
+struct KeptKey {
     text: String,
     fetched_at_ms: UnixMs,
     good_until_ms: UnixMs,
 }
 
-/// What was known before a call.
-enum Known {
+/// What is known of a key before a call.
+enum KeyKnown {
     Good,
     /// It was good, and may be fetched anew whatever strangers ask for.
     Old,
@@ -72,13 +74,13 @@ enum Known {
 }
 
 /// A place in the line for one key. Whoever leaves last, in whatever way, takes the line away.
-struct Turn<'a> {
-    cache: &'a Cache,
-    wanted: Wanted,
+struct FetchTurn<'a> {
+    cache: &'a KeyCache,
+    wanted: WantedKey,
     line: Arc<tokio::sync::Mutex<()>>,
 }
 
-impl Drop for Turn<'_> {
+impl Drop for FetchTurn<'_> {
     fn drop(&mut self) {
         let mut state = self.cache.state();
         // One is the map's, one is ours.
@@ -88,35 +90,35 @@ impl Drop for Turn<'_> {
     }
 }
 
-impl Default for Cache {
+impl Default for KeyCache {
     fn default() -> Self {
-        Self { state: Mutex::default(), budget: Budget::new(FETCHES_N_MAX) }
+        Self { state: Mutex::default(), budget: CallBudget::new(FETCHES_N_MAX) }
     }
 }
 
-impl Cache {
-    fn state(&self) -> MutexGuard<'_, State> {
+impl KeyCache {
+    fn state(&self) -> MutexGuard<'_, CacheState> {
         // Each change is one insertion: a panic elsewhere cannot leave it half-made.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A key that is good now.
     pub(super) fn get(&self, setting: &str, id: &str, now_ms: UnixMs) -> Option<String> {
-        let wanted = Wanted { setting: setting.to_owned(), id: id.to_owned() };
+        let wanted = WantedKey { setting: setting.to_owned(), id: id.to_owned() };
         let state = self.state();
         state.keys.get(&wanted).filter(|key| now_ms < key.good_until_ms).map(|key| key.text.clone())
     }
 
-    fn turn(&self, wanted: Wanted) -> Turn<'_> {
+    fn turn(&self, wanted: WantedKey) -> FetchTurn<'_> {
         let line = Arc::clone(self.state().turns.entry(wanted.clone()).or_default());
-        Turn { cache: self, wanted, line }
+        FetchTurn { cache: self, wanted, line }
     }
 
     /// Makes a key good, by `fetch` if need be: one at a time for each key, or for each set of them; so many for keys
     /// that nobody has seen. `fetch` gives back all the keys that the answer had, with their ids.
     pub(super) async fn filled<F>(
         &self,
-        wanted: &Wanted,
+        wanted: &WantedKey,
         spec: &FetchSpec,
         now_ms: UnixMs,
         fetch: impl FnOnce() -> F,
@@ -126,14 +128,14 @@ impl Cache {
     {
         let is_set = spec.form == FetchForm::Jwks;
         let id = if is_set { String::new() } else { wanted.id.clone() };
-        let asked = Wanted { setting: wanted.setting.clone(), id };
+        let asked = WantedKey { setting: wanted.setting.clone(), id };
         let began = Instant::now();
         let crowded = || FetchError::Away("too many keys were asked for at once".to_owned());
         let known = self.state().known(wanted, &asked, spec, now_ms);
         // A key that was good has a way of its own: strangers cannot take up its place.
         let _place = match known.told() {
             Some(told) => return told,
-            None if matches!(known, Known::Old) => None,
+            None if matches!(known, KeyKnown::Old) => None,
             None => Some(self.budget.place().ok_or_else(crowded)?),
         };
         let turn = self.turn(asked.clone());
@@ -142,7 +144,7 @@ impl Cache {
         if let Some(told) = known.told() {
             return told;
         }
-        if !matches!(known, Known::Old) && !self.budget.take().await {
+        if !matches!(known, KeyKnown::Old) && !self.budget.take().await {
             return Err(crowded());
         }
         let fetched = fetch().await;
@@ -155,11 +157,11 @@ impl Cache {
                 let is_found = found.iter().any(|(id, _)| *id == wanted.id);
                 state.drop_key(wanted);
                 for (id, text) in found {
-                    let wanted = Wanted { setting: wanted.setting.clone(), id };
+                    let wanted = WantedKey { setting: wanted.setting.clone(), id };
                     let good_until_ms = now_ms.saturating_add(i64::from(spec.cache_h) * HOUR_MS);
-                    state.keep(wanted, Key { text, fetched_at_ms: now_ms, good_until_ms });
+                    state.keep(wanted, KeptKey { text, fetched_at_ms: now_ms, good_until_ms });
                 }
-                if is_found { Ok(()) } else { Err(FetchError::NoSuchKey(super::NOT_LISTED.to_owned())) }
+                if is_found { Ok(()) } else { Err(FetchError::NoSuchKey(NOT_LISTED.to_owned())) }
             }
             Err(FetchError::NoSuchKey(why)) => {
                 state.forget(wanted, now_ms);
@@ -183,11 +185,11 @@ impl Cache {
     }
 }
 
-fn grace_ends_ms(key: &Key, spec: &FetchSpec) -> UnixMs {
+fn grace_ends_ms(key: &KeptKey, spec: &FetchSpec) -> UnixMs {
     key.fetched_at_ms.saturating_add((i64::from(spec.cache_h) + i64::from(spec.grace_h)) * HOUR_MS)
 }
 
-impl Known {
+impl KeyKnown {
     /// What is told without a call.
     fn told(&self) -> Option<Result<(), FetchError>> {
         match self {
@@ -202,31 +204,31 @@ impl Known {
     }
 }
 
-impl State {
+impl CacheState {
     /// `asked` is what would be asked for: the key, or its set.
-    fn known(&self, wanted: &Wanted, asked: &Wanted, spec: &FetchSpec, now_ms: UnixMs) -> Known {
+    fn known(&self, wanted: &WantedKey, asked: &WantedKey, spec: &FetchSpec, now_ms: UnixMs) -> KeyKnown {
         match self.keys.get(wanted) {
-            Some(key) if now_ms < key.good_until_ms => return Known::Good,
-            Some(key) if now_ms < grace_ends_ms(key, spec) => return Known::Old,
+            Some(key) if now_ms < key.good_until_ms => return KeyKnown::Good,
+            Some(key) if now_ms < grace_ends_ms(key, spec) => return KeyKnown::Old,
             _ => {}
         }
         if self.unknown.get(wanted).is_some_and(|until_ms| now_ms < *until_ms) {
-            Known::NoSuchKey
+            KeyKnown::NoSuchKey
         } else if self.pauses.get(asked).is_some_and(|until_ms| now_ms < *until_ms) {
-            Known::NotYet
+            KeyKnown::NotYet
         } else {
-            Known::Nothing
+            KeyKnown::Nothing
         }
     }
 
     /// Calls bound how many of these there are: one a second, and some at once.
-    fn pause(&mut self, asked: &Wanted, now_ms: UnixMs, until_ms: UnixMs) {
+    fn pause(&mut self, asked: &WantedKey, now_ms: UnixMs, until_ms: UnixMs) {
         self.pauses.retain(|_, until_ms| now_ms < *until_ms);
         self.pauses.insert(asked.clone(), until_ms);
     }
 
     /// Uses an old key a little longer while its host is away, within the kind's grace.
-    fn stretched(&mut self, wanted: &Wanted, spec: &FetchSpec, now_ms: UnixMs) -> Option<()> {
+    fn stretched(&mut self, wanted: &WantedKey, spec: &FetchSpec, now_ms: UnixMs) -> Option<()> {
         let key = self.keys.get_mut(wanted)?;
         let until_ms = grace_ends_ms(key, spec);
         if now_ms >= until_ms {
@@ -236,7 +238,7 @@ impl State {
         Some(())
     }
 
-    fn keep(&mut self, wanted: Wanted, key: Key) {
+    fn keep(&mut self, wanted: WantedKey, key: KeptKey) {
         let bytes_n = weight(&wanted, &key);
         self.drop_key(&wanted);
         self.unknown.remove(&wanted);
@@ -249,14 +251,14 @@ impl State {
         self.keys.insert(wanted, key);
     }
 
-    fn drop_key(&mut self, wanted: &Wanted) {
+    fn drop_key(&mut self, wanted: &WantedKey) {
         if let Some(key) = self.keys.remove(wanted) {
             self.keys_bytes_n = self.keys_bytes_n.saturating_sub(weight(wanted, &key));
         }
     }
 
     /// There is no such key, whatever was known before.
-    fn forget(&mut self, wanted: &Wanted, now_ms: UnixMs) {
+    fn forget(&mut self, wanted: &WantedKey, now_ms: UnixMs) {
         self.drop_key(wanted);
         if self.unknown.len() >= UNKNOWN_N_MAX {
             self.unknown.retain(|_, until_ms| now_ms < *until_ms);
@@ -271,7 +273,7 @@ impl State {
     }
 }
 
-fn weight(wanted: &Wanted, key: &Key) -> usize {
+fn weight(wanted: &WantedKey, key: &KeptKey) -> usize {
     wanted.setting.len() + wanted.id.len() + key.text.len()
 }
 
@@ -286,13 +288,13 @@ mod tests {
     use super::*;
     use crate::spec::Spec;
 
-    fn wanted(id: String) -> Wanted {
-        Wanted { setting: "public_keys_spki_b64".to_owned(), id }
+    fn wanted(id: String) -> WantedKey {
+        WantedKey { setting: "public_keys_spki_b64".to_owned(), id }
     }
 
     /// Its host takes all requests and answers none.
     async fn asked(
-        cache: &Cache,
+        cache: &KeyCache,
         calls_n: &AtomicUsize,
         id: String,
         now_ms: UnixMs,
@@ -308,7 +310,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_host_that_does_not_answer_holds_few_requests_and_none_of_them_for_long() {
-        let (cache, calls_n) = (Cache::default(), AtomicUsize::new(0));
+        let (cache, calls_n) = (KeyCache::default(), AtomicUsize::new(0));
         let is_away = |told: &Result<(), FetchError>| matches!(told, Err(FetchError::Away(_)));
         let began = Instant::now();
         let same = (0..1_000).map(|_| asked(&cache, &calls_n, "same".to_owned(), 0));
@@ -326,7 +328,7 @@ mod tests {
             told
         };
         let others = (0..1_000).map(one);
-        let key = Key { text: "k".to_owned(), fetched_at_ms: 0, good_until_ms: 0 };
+        let key = KeptKey { text: "k".to_owned(), fetched_at_ms: 0, good_until_ms: 0 };
         cache.state().keep(wanted("old".to_owned()), key);
         let (others, old) = tokio::join!(join_all(others), asked(&cache, &calls_n, "old".to_owned(), 1));
         assert!(others.iter().all(is_away) && old.is_ok(), "what was good is used meanwhile: {old:?}");
@@ -342,8 +344,8 @@ mod tests {
 
     #[test]
     fn what_is_kept_is_bounded_in_entries_and_bytes_and_no_stranger_takes_the_place_of_a_key() {
-        let mut state = State::default();
-        let key = |bytes_n: usize, at_ms| Key {
+        let mut state = CacheState::default();
+        let key = |bytes_n: usize, at_ms| KeptKey {
             text: "k".repeat(bytes_n),
             fetched_at_ms: at_ms,
             good_until_ms: i64::MAX,

@@ -11,12 +11,12 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use serde_json::Value;
 
-use super::{FetchError, ID_BYTES_MAX, NOT_LISTED};
+use super::error::{FetchError, NOT_LISTED};
 use crate::config::{FetchConfig, KindSettings};
 use crate::net::{Allowed, Guard, client_builder, read_capped};
 use crate::spec::{ConfirmSpec, FetchForm, FetchSpec, is_host_of};
 use crate::template::URL_ESCAPED;
-use crate::verify::{Certificate as Parsed, PublicKey};
+use crate::verify::{Certificate as Parsed, KEY_ID_BYTES_MAX, PublicKey};
 
 /// Longest answer that is read. Bytes.
 const ANSWER_BYTES_MAX: usize = 64 * 1024;
@@ -27,13 +27,14 @@ const SET_N_MAX: usize = 64;
 /// From connecting to the last byte: the sender waits for all of it.
 const TIMEOUT: Duration = Duration::from_secs(3);
 
-pub(super) struct Client {
+/// Calls the hosts of one provider's sender.
+pub(super) struct KeyClient {
     http: reqwest::Client,
     allowed: Allowed,
     chain: Arc<rustls_platform_verifier::Verifier>,
 }
 
-impl Client {
+impl KeyClient {
     pub(super) fn new(options: &FetchConfig) -> Result<Self, String> {
         let allowed = Allowed::new(&options.private_hosts);
         let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -79,7 +80,7 @@ impl Client {
             request = request.header("content-type", "application/json").body(filled(body, in_json)?);
         }
         let answer = self.answer(request).await?;
-        self.keys_in(spec, (id, &host), &answer)
+        self.keys_in(spec, id, &host, &answer)
     }
 
     /// Whatever else it answers, 2xx confirms.
@@ -141,7 +142,8 @@ impl Client {
     fn keys_in(
         &self,
         spec: &FetchSpec,
-        (id, host): (&str, &str),
+        id: &str,
+        host: &str,
         answer: &[u8],
     ) -> Result<Vec<(String, String)>, FetchError> {
         let odd = |why: &str| FetchError::Away(format!("the answer of the sender's host {why}"));
@@ -159,7 +161,7 @@ impl Client {
         if spec.form == FetchForm::Jwks {
             let keys = json.get("keys").and_then(Value::as_array).ok_or_else(|| odd("is no JWK set"))?;
             let named = keys.iter().filter_map(|key| Some((key.get("kid")?.as_str()?, key)));
-            let short = named.filter(|(kid, _)| kid.len() <= ID_BYTES_MAX).take(SET_N_MAX);
+            let short = named.filter(|(kid, _)| kid.len() <= KEY_ID_BYTES_MAX).take(SET_N_MAX);
             return Ok(short.map(|(kid, key)| (kid.to_owned(), key.to_string())).collect());
         }
         match json.pointer(spec.pointer.as_deref().unwrap_or_default()) {

@@ -3,8 +3,8 @@
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 
-use super::FetchError;
-use super::budget::Budget;
+use super::budget::CallBudget;
+use super::error::FetchError;
 use crate::verify::{Hash, digest};
 
 /// Most confirmations that are made at once; see `budget.rs`. Topics are confirmed once in their lives.
@@ -15,12 +15,12 @@ const KNOWN_N_MAX: usize = 1_024;
 /// The confirmations of one provider since the program started.
 pub(super) struct Confirmed {
     known: Mutex<VecDeque<Vec<u8>>>,
-    budget: Budget,
+    budget: CallBudget,
 }
 
 impl Default for Confirmed {
     fn default() -> Self {
-        Self { known: Mutex::default(), budget: Budget::new(CONFIRMS_N_MAX) }
+        Self { known: Mutex::default(), budget: CallBudget::new(CONFIRMS_N_MAX) }
     }
 }
 

@@ -1,7 +1,7 @@
 //! Against a server of our own, by TLS: what is fetched, what is kept, and what is never asked.
 
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 use http_body_util::Full;
@@ -11,8 +11,11 @@ use hyper_util::server::conn::auto;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 
-use super::*;
-use crate::config::Secret;
+use super::{FetchError, Fetcher, WantedKey};
+use crate::config::{FetchConfig, KindSettings, Secret};
+use crate::spec::{ConfirmSpec, Spec};
+use crate::types::Clock;
+use crate::verify::KeySource;
 
 /// The sender's own host: answers as it is told and counts.
 struct Host {
@@ -111,12 +114,12 @@ const JSON: &str = "url = \"HOST/keys/{id}\"\nform = \"json\"\npointer = \"/data
                     headers = { authorization = \"Bearer {setting:api_key}\" }\ncache_h = 1\ngrace_h = 2\n";
 const HOUR_MS: i64 = 3_600_000;
 
-fn wanted(id: &str) -> Wanted {
-    Wanted { setting: "public_keys_spki_b64".to_owned(), id: id.to_owned() }
+fn wanted(id: &str) -> WantedKey {
+    WantedKey { setting: "public_keys_spki_b64".to_owned(), id: id.to_owned() }
 }
 
 fn has(fetcher: &Fetcher, id: &str) -> Option<String> {
-    fetcher.key(&KeyWanted { setting: "public_keys_spki_b64", id })
+    fetcher.key("public_keys_spki_b64", id)
 }
 
 #[tokio::test]
@@ -125,22 +128,22 @@ async fn a_key_is_fetched_once_and_used_until_it_is_old_and_longer_while_its_hos
     let fetcher = host.fetcher(JSON, &clock, &["localhost"]);
     host.says(200, r#"{"data":{"key":"k-1"}}"#);
     assert_eq!(has(&fetcher, "a/b"), None);
-    fetcher.fetch_missing(&[wanted("a/b")]).await.unwrap();
+    fetcher.fetch(&wanted("a/b")).await.unwrap();
     assert_eq!(has(&fetcher, "a/b").as_deref(), Some("k-1"));
     assert_eq!(*host.asked.lock().unwrap(), "GET /keys/a%2Fb Bearer canary", "an id cannot climb");
-    fetcher.fetch_missing(&[wanted("a/b")]).await.unwrap();
+    fetcher.fetch(&wanted("a/b")).await.unwrap();
     assert_eq!(host.requests_n(), 1);
     clock.advance(HOUR_MS);
     assert_eq!(has(&fetcher, "a/b"), None, "old");
     host.says(503, "");
-    fetcher.fetch_missing(&[wanted("a/b")]).await.expect("within its grace");
+    fetcher.fetch(&wanted("a/b")).await.expect("within its grace");
     assert_eq!(has(&fetcher, "a/b").as_deref(), Some("k-1"));
     clock.advance(2 * HOUR_MS);
-    let away = fetcher.fetch_missing(&[wanted("a/b")]).await;
+    let away = fetcher.fetch(&wanted("a/b")).await;
     assert!(matches!(&away, Err(FetchError::Away(why)) if why.contains("503")), "{away:?}");
     host.says(200, r#"{"data":{"key":"k-2"}}"#);
     clock.advance(5_000);
-    fetcher.fetch_missing(&[wanted("a/b")]).await.unwrap();
+    fetcher.fetch(&wanted("a/b")).await.unwrap();
     assert_eq!(has(&fetcher, "a/b").as_deref(), Some("k-2"), "it rotated");
 }
 
@@ -149,8 +152,8 @@ async fn many_who_want_one_key_make_one_call() {
     let (host, clock) = (Host::start().await, Clock::manual(0));
     let fetcher = host.fetcher(JSON, &clock, &["localhost"]);
     host.says(200, r#"{"data":{"key":"k-1"}}"#);
-    let list = [wanted("a")];
-    let all = futures_util::future::join_all((0..50).map(|_| fetcher.fetch_missing(&list))).await;
+    let key = wanted("a");
+    let all = futures_util::future::join_all((0..50).map(|_| fetcher.fetch(&key))).await;
     assert!(all.iter().all(Result::is_ok));
     assert_eq!(host.requests_n(), 1);
 }
@@ -173,15 +176,15 @@ async fn a_key_that_does_not_exist_is_told_from_a_host_that_cannot_say() {
     .enumerate()
     {
         host.says(code, body);
-        let fetched = fetcher.fetch_missing(&[wanted(&format!("k{n}"))]).await;
+        let fetched = fetcher.fetch(&wanted(&format!("k{n}"))).await;
         assert_eq!(matches!(fetched, Err(FetchError::Away(_))), is_away, "{code} {body}: {fetched:?}");
         assert!(fetched.is_err());
     }
     host.says(200, &"x".repeat(70_000));
-    let fetched = fetcher.fetch_missing(&[wanted("large")]).await;
+    let fetched = fetcher.fetch(&wanted("large")).await;
     assert!(matches!(&fetched, Err(FetchError::Away(why)) if why.contains("longer than")), "{fetched:?}");
     let n = host.requests_n();
-    assert!(matches!(fetcher.fetch_missing(&[wanted("k0")]).await, Err(FetchError::NoSuchKey(_))));
+    assert!(matches!(fetcher.fetch(&wanted("k0")).await, Err(FetchError::NoSuchKey(_))));
     assert_eq!(host.requests_n(), n, "it was asked for a moment ago");
 }
 
@@ -199,8 +202,8 @@ async fn a_flood_of_invented_keys_is_no_flood_of_calls() {
 
 /// Many ask at once for keys that there are not.
 async fn invented(fetcher: &Fetcher, n: usize) -> Vec<Result<(), FetchError>> {
-    let lists: Vec<_> = (0..n).map(|n| [wanted(&format!("invented{n}"))]).collect();
-    futures_util::future::join_all(lists.iter().map(|list| fetcher.fetch_missing(list))).await
+    let keys: Vec<_> = (0..n).map(|n| wanted(&format!("invented{n}"))).collect();
+    futures_util::future::join_all(keys.iter().map(|key| fetcher.fetch(key))).await
 }
 
 #[tokio::test]
@@ -208,13 +211,13 @@ async fn who_invents_ids_locks_out_neither_a_new_key_nor_one_that_was_good() {
     let (host, clock) = (Host::start().await, Clock::manual(0));
     let fetcher = host.fetcher(JSON, &clock, &["localhost"]);
     host.says(200, r#"{"data":{"key":"k"}}"#);
-    fetcher.fetch_missing(&[wanted("good")]).await.unwrap();
+    fetcher.fetch(&wanted("good")).await.unwrap();
     clock.advance(HOUR_MS);
     host.says(404, "");
     drop(invented(&fetcher, 31).await);
     host.says(200, r#"{"data":{"key":"k"}}"#);
-    fetcher.fetch_missing(&[wanted("good")]).await.expect("what was good is renewed whatever others ask");
-    fetcher.fetch_missing(&[wanted("new")]).await.expect("it waits for its turn, and for nobody else");
+    fetcher.fetch(&wanted("good")).await.expect("what was good is renewed whatever others ask");
+    fetcher.fetch(&wanted("new")).await.expect("it waits for its turn, and for nobody else");
     assert!(has(&fetcher, "good").is_some() && has(&fetcher, "new").is_some());
 }
 
@@ -224,21 +227,18 @@ async fn nothing_is_kept_of_an_id_that_is_too_long_or_of_a_request_that_went_awa
     let fetcher = Arc::new(host.fetcher(JSON, &clock, &["localhost"]));
     let long = "x".repeat(900_000);
     for _ in 0..2 {
-        let fetched = fetcher.fetch_missing(&[wanted(&long)]).await;
+        let fetched = fetcher.fetch(&wanted(&long)).await;
         assert!(matches!(fetched, Err(FetchError::NoSuchKey(_))));
     }
-    let recorder = Recorder::new(Arc::clone(&fetcher));
-    assert_eq!(recorder.key(&KeyWanted { setting: "public_keys_spki_b64", id: &long }), None);
-    assert!(recorder.missing().is_empty());
     host.says(200, r#"{"data":{"key":"k"}}"#);
     for n in 0..20 {
-        let list = [wanted(&format!("k{n}"))];
-        let gone = futures_util::future::poll_immediate(Box::pin(fetcher.fetch_missing(&list))).await;
+        let key = wanted(&format!("k{n}"));
+        let gone = futures_util::future::poll_immediate(Box::pin(fetcher.fetch(&key))).await;
         assert!(gone.is_none(), "it goes away while its key is fetched");
     }
-    fetcher.fetch_missing(&[wanted("a")]).await.unwrap();
+    fetcher.fetch(&wanted("a")).await.unwrap();
     for _ in 0..2 {
-        fetcher.fetch_missing(&[wanted("a")]).await.unwrap();
+        fetcher.fetch(&wanted("a")).await.unwrap();
     }
     let (keys_n, bytes_n, unknown_n, turns_n) = fetcher.cache.kept();
     assert_eq!((keys_n, unknown_n, turns_n), (1, 0, 0));
@@ -288,19 +288,19 @@ async fn a_certificate_is_taken_at_its_path_and_of_its_name_alone() {
         ("a.test", "/bucket/Service-3.pem"),
     ] {
         host.says(200, &pem(name));
-        let refused = fetcher.fetch_missing(&[url(path)]).await;
+        let refused = fetcher.fetch(&url(path)).await;
         assert!(matches!(&refused, Err(FetchError::NoSuchKey(_))), "{name} {path}: {refused:?}");
     }
     let (.., unknown_n, turns_n) = fetcher.cache.kept();
     assert_eq!((unknown_n, turns_n), (2, 0), "of what may not be asked for nothing is kept");
-    let elsewhere: Vec<_> = (0..60).map(|n| [url(&format!("/bucket/Service-{n}.pem"))]).collect();
-    let asked = elsewhere.iter().map(|list| fetcher.fetch_missing(list));
+    let elsewhere: Vec<_> = (0..60).map(|n| url(&format!("/bucket/Service-{n}.pem"))).collect();
+    let asked = elsewhere.iter().map(|key| fetcher.fetch(key));
     let refused = futures_util::future::join_all(asked).await;
     assert!(refused.iter().all(|one| matches!(one, Err(FetchError::NoSuchKey(_)))), "and it costs no call");
     host.says(200, &pem("a.test"));
-    fetcher.fetch_missing(&[url("/Service-4f.pem")]).await.unwrap();
+    fetcher.fetch(&url("/Service-4f.pem")).await.unwrap();
     host.says(200, "-----BEGIN CERTIFICATE-----");
-    assert!(fetcher.fetch_missing(&[url("/Service-5.pem")]).await.is_err(), "what is no key is not kept");
+    assert!(fetcher.fetch(&url("/Service-5.pem")).await.is_err(), "what is no key is not kept");
     assert_eq!(fetcher.cache.kept().0, 1);
 }
 
@@ -308,7 +308,7 @@ async fn a_certificate_is_taken_at_its_path_and_of_its_name_alone() {
 async fn only_pinned_public_hosts_are_asked() {
     let (host, clock) = (Host::start().await, Clock::manual(0));
     let private = host.fetcher(JSON, &clock, &[]);
-    let refused = private.fetch_missing(&[wanted("a")]).await;
+    let refused = private.fetch(&wanted("a")).await;
     assert!(refused.is_err(), "localhost is not a public address");
     let by_url =
         host.fetcher("url = \"{id}\"\npath = \"/{name}.pem\"\nform = \"pem\"\n", &clock, &["localhost"]);
@@ -322,18 +322,16 @@ async fn only_pinned_public_hosts_are_asked() {
         "file:///etc/passwd",
         "",
     ] {
-        let refused = by_url.fetch_missing(&[wanted(url)]).await;
+        let refused = by_url.fetch(&wanted(url)).await;
         assert!(matches!(&refused, Err(FetchError::NoSuchKey(_))), "{url}: {refused:?}");
     }
     assert_eq!(host.requests_n(), 0);
     host.says(200, &host.ca);
-    by_url.fetch_missing(&[wanted(&format!("https://localhost:{}/x.pem", host.port))]).await.unwrap();
+    by_url.fetch(&wanted(&format!("https://localhost:{}/x.pem", host.port))).await.unwrap();
     let other = Host::start().await;
     let stranger = FetchConfig { ca: Some(Secret::new(other.ca.clone())), ..FetchConfig::default() };
     let fetcher = Fetcher::new(&by_url.spec, &by_url.settings, &stranger, &clock).unwrap();
-    assert!(
-        fetcher.fetch_missing(&[wanted(&format!("https://localhost:{}/x.pem", host.port))]).await.is_err()
-    );
+    assert!(fetcher.fetch(&wanted(&format!("https://localhost:{}/x.pem", host.port))).await.is_err());
 }
 
 #[tokio::test]
@@ -341,19 +339,19 @@ async fn a_key_set_is_searched_by_id_and_a_certificate_needs_its_chain() {
     let (host, clock) = (Host::start().await, Clock::manual(0));
     let fetcher = host.fetcher("url = \"HOST/certs\"\nform = \"jwks\"\n", &clock, &["localhost"]);
     host.says(200, r#"{"keys":[{"kid":"a","kty":"RSA"},{"kid":"b","kty":"EC"}]}"#);
-    fetcher.fetch_missing(&[wanted("b")]).await.unwrap();
+    fetcher.fetch(&wanted("b")).await.unwrap();
     assert_eq!(has(&fetcher, "b").as_deref(), Some(r#"{"kid":"b","kty":"EC"}"#));
-    fetcher.fetch_missing(&[wanted("a")]).await.unwrap();
+    fetcher.fetch(&wanted("a")).await.unwrap();
     let asked = invented(&fetcher, 31).await;
     assert!(asked.iter().all(Result::is_err) && has(&fetcher, "a").is_some());
     assert_eq!(host.requests_n(), 1, "one answer has all the keys, and says which there are not");
     clock.advance(5_000);
-    assert!(matches!(fetcher.fetch_missing(&[wanted("c")]).await, Err(FetchError::NoSuchKey(_))));
+    assert!(matches!(fetcher.fetch(&wanted("c")).await, Err(FetchError::NoSuchKey(_))));
     let chained = host.fetcher("url = \"HOST/c\"\nform = \"pem\"\nchain = true\n", &clock, &["localhost"]);
     let stranger = CertificateParams::new(vec!["a.test".to_owned()]).unwrap();
     let stranger = stranger.self_signed(&KeyPair::generate().unwrap()).unwrap();
     host.says(200, &stranger.pem());
-    let refused = chained.fetch_missing(&[wanted("x")]).await;
+    let refused = chained.fetch(&wanted("x")).await;
     assert!(
         matches!(&refused, Err(FetchError::NoSuchKey(why)) if why.contains("not believed")),
         "{refused:?}"

@@ -19,17 +19,17 @@ use hyper::body::Body as HttpBody;
 
 use super::edge::Neighbours;
 use super::error::Problem;
-use crate::admit::{Held, ProviderEntry, Room};
-use crate::receive::{Answer, ReceiveError, Receiver};
+use crate::admit::{HeldMemory, MemoryRoom, ProviderEntry};
+use crate::receive::{ReceiveError, Receiver, SenderAnswer};
 use crate::stop;
 use crate::types::Clock;
 use crate::verify::RawRequest;
 
 /// What a request takes besides its headers and its body. Bytes.
 const REQUEST_BYTES: usize = 1024;
-/// Room that is taken for a body at first.
+/// MemoryRoom that is taken for a body at first.
 const FIRST_BYTES: usize = 4 << 10;
-/// Room that is taken next; then four times as much again and again. Few steps, because allocators keep what each size
+/// MemoryRoom that is taken next; then four times as much again and again. Few steps, because allocators keep what each size
 /// leaves behind.
 const NEXT_BYTES: usize = 64 << 10;
 
@@ -44,8 +44,8 @@ pub(crate) struct ReceiverState {
     pub(crate) public_url: String,
     pub(crate) body_bytes_max: usize,
     pub(crate) body_timeout: Duration,
-    /// Room for requests, from their headers until their events are written or given up.
-    pub(crate) room: Room,
+    /// MemoryRoom for requests, from their headers until their events are written or given up.
+    pub(crate) room: MemoryRoom,
 }
 
 impl ReceiverState {
@@ -98,7 +98,7 @@ async fn take<B>(
     entry: &Arc<ProviderEntry>,
     (parts, body): (Parts, B),
     neighbours: Option<&Neighbours>,
-) -> Result<Answer, Problem>
+) -> Result<SenderAnswer, Problem>
 where
     B: HttpBody<Data = Bytes> + Unpin,
 {
@@ -128,7 +128,7 @@ async fn read_body<B>(
     headers: &HeaderMap,
     body: B,
     neighbours: Option<&Neighbours>,
-) -> Result<(Bytes, Held), Problem>
+) -> Result<(Bytes, HeldMemory), Problem>
 where
     B: HttpBody<Data = Bytes> + Unpin,
 {
@@ -168,14 +168,14 @@ async fn with_memory(neighbours: Option<&Neighbours>, is_held: &mut (dyn FnMut()
     }
 }
 
-/// Reads a body of at most `bytes_max` into memory of its own. Room is taken for what is there and not for what was
+/// Reads a body of at most `bytes_max` into memory of its own. MemoryRoom is taken for what is there and not for what was
 /// announced, so that whoever announces much and sends little keeps nobody else out.
 async fn collected<B>(
     mut body: B,
     declared: Option<usize>,
     bytes_max: usize,
-    (mut held, neighbours): (Held, Option<&Neighbours>),
-) -> Result<(Bytes, Held), Problem>
+    (mut held, neighbours): (HeldMemory, Option<&Neighbours>),
+) -> Result<(Bytes, HeldMemory), Problem>
 where
     B: HttpBody<Data = Bytes> + Unpin,
 {
@@ -215,7 +215,7 @@ async fn drain(mut body: impl HttpBody<Data = Bytes> + Unpin) {
     }
 }
 
-fn response(answer: Answer) -> Response {
+fn response(answer: SenderAnswer) -> Response {
     let status = if answer.is_conflict_told {
         StatusCode::CONFLICT
     } else {

@@ -1,9 +1,11 @@
 //! What is read here as JSON is what `serde_json` reads, member by member.
 
+use std::borrow::Cow;
+
 use proptest::prelude::*;
 use serde_json::value::RawValue;
 
-use super::*;
+use super::document::{Document, INNER_N_MAX, Lookup, elements, members};
 
 /// An object as `serde_json` has it: names and raw values in their order.
 #[derive(Debug, PartialEq)]
@@ -75,7 +77,7 @@ fn check(json: &[u8]) {
     for outer in ["a", "b"] {
         for inner in ["a", "b"] {
             let own = match document.find(&format!("/{outer}/{inner}")) {
-                Found::One(raw) => Some(String::from_utf8_lossy(raw).into_owned()),
+                Lookup::One(raw) => Some(String::from_utf8_lossy(raw).into_owned()),
                 _ => None,
             };
             assert_eq!(own, found(json, outer, inner), "{shown}");
@@ -163,9 +165,9 @@ fn a_body_with_more_members_than_are_kept_is_searched() {
     let many: Vec<String> = (0..2 * INNER_N_MAX).map(|n| format!("\"m{n}\":{n}")).collect();
     let json = format!("{{\"x\":{{{0}}},\"y\":{{{0},\"m1\":2}},\"z\":{{\"m1\":3}}}}", many.join(","));
     let document = Document::parse(json.as_bytes()).expect("JSON");
-    assert_eq!(document.find("/x/m127"), Found::One(b"127"));
-    assert_eq!(document.find("/x/m128"), Found::Missing);
-    assert_eq!(document.find("/y/m1"), Found::Doubled);
-    assert_eq!(document.find("/z/m1"), Found::One(b"3"));
-    assert_eq!(document.find("/z/m1/x"), Found::Missing);
+    assert_eq!(document.find("/x/m127"), Lookup::One(b"127"));
+    assert_eq!(document.find("/x/m128"), Lookup::Missing);
+    assert_eq!(document.find("/y/m1"), Lookup::Doubled);
+    assert_eq!(document.find("/z/m1"), Lookup::One(b"3"));
+    assert_eq!(document.find("/z/m1/x"), Lookup::Missing);
 }

@@ -13,7 +13,7 @@ pub(super) struct Scan<'a> {
 
 /// A text as it is written, without its quotes.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Written<'a> {
+pub(super) struct ScannedText<'a> {
     pub(super) raw: &'a str,
     /// Whether it stands for another text than it looks like.
     pub(super) is_escaped: bool,
@@ -60,7 +60,7 @@ impl<'a> Scan<'a> {
     /// Steps over the object that is next. Each of its members' names is handed to `take`, which steps over the value.
     pub(super) fn members(
         &mut self,
-        mut take: impl FnMut(&mut Self, Written<'a>) -> Option<()>,
+        mut take: impl FnMut(&mut Self, ScannedText<'a>) -> Option<()>,
     ) -> Option<()> {
         self.list(b'{', |scan| {
             let name = scan.name()?;
@@ -133,13 +133,13 @@ impl<'a> Scan<'a> {
         if close == b'}' { self.name().map(drop) } else { Some(()) }
     }
 
-    fn name(&mut self) -> Option<Written<'a>> {
+    fn name(&mut self) -> Option<ScannedText<'a>> {
         let name = self.written()?;
         self.step(b':')?;
         Some(name)
     }
 
-    fn written(&mut self) -> Option<Written<'a>> {
+    fn written(&mut self) -> Option<ScannedText<'a>> {
         self.step(b'"')?;
         let (from, mut is_escaped) = (self.at, false);
         loop {
@@ -148,7 +148,7 @@ impl<'a> Scan<'a> {
                 b'"' => {
                     let raw = self.text.get(from..self.at)?;
                     self.at += 1;
-                    return Some(Written { raw, is_escaped });
+                    return Some(ScannedText { raw, is_escaped });
                 }
                 b'\\' => {
                     is_escaped = true;
@@ -194,7 +194,7 @@ impl<'a> Scan<'a> {
         Some(())
     }
 
-    /// One at least.
+    /// Steps over decimal digits, of which there must be one at least.
     fn digits(&mut self) -> Option<()> {
         let from = self.at;
         while self.here().is_some_and(|byte| byte.is_ascii_digit()) {

@@ -85,12 +85,13 @@ impl ActiveProvider {
         }
         let spec = Arc::make_mut(&mut self.spec);
         bounded(&mut spec.signature, age);
-        self.verifier.keys = self.verifier.keys.with_tolerance_s(spec.signature.tolerances_s());
+        let (past_s, future_s) = spec.signature.tolerances_s();
+        self.verifier.keys = self.verifier.keys.with_tolerance_s(past_s, future_s);
         if let Some(other) = &mut spec.alternative {
             bounded(other, age);
-            let tolerance_s = other.tolerances_s();
+            let (past_s, future_s) = other.tolerances_s();
             self.verifier.alternative =
-                self.verifier.alternative.map(|keys| keys.with_tolerance_s(tolerance_s));
+                self.verifier.alternative.map(|keys| keys.with_tolerance_s(past_s, future_s));
         }
         self
     }

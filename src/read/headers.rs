@@ -98,7 +98,7 @@ pub(crate) fn without<'a>(kept: &str, secrets: impl Iterator<Item = &'a str>) ->
     serde_json::Value::Object(object).to_string()
 }
 
-/// Whether a stored event is read again by it.
+/// True when a stored event is read again by it.
 fn is_needed(spec: &Spec, name: &str) -> bool {
     let is_this = |other: &String| other.eq_ignore_ascii_case(name);
     name == "content-type" || spec.event.iter().any(|event| event.when_header.as_ref().is_some_and(is_this))

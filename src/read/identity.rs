@@ -2,13 +2,14 @@
 
 use sha2::{Digest, Sha256};
 
-use super::{Read, Reader, TYPE_UNKNOWN, UNREADABLE};
-use crate::json::{Document, Found};
+use super::reader::{EventReader, EventText, TYPE_UNKNOWN, UNREADABLE};
+use super::source::{joined, text_at};
+use crate::json::{Document, Lookup};
 use crate::spec::{Identity, IdentitySpec, Source, Sources};
 use crate::types::{BodyDigest, OnConflict, TEXT_BYTES_MAX, WANTING, stored_text};
 use crate::verify::base64url_text;
 
-/// What the ids start with that are made here or by admission: no sender's own id is taken that does.
+/// Prefixes of the ids that are made here or by admission: no sender's own id that starts so is taken.
 const OURS: [&str; 4] = [UNREADABLE, "conflict:", CONTENT, SIGNAL];
 const CONTENT: &str = "content:";
 const SIGNAL: &str = "signal:";
@@ -29,113 +30,116 @@ pub(super) struct Identified {
     pub(super) on_conflict: OnConflict,
 }
 
-impl Reader<'_> {
-    /// Which event it is; `Err` where a part of its id is there twice, so that two readers may see two events.
-    pub(super) fn identified(&self, read: Read<'_>, event_type: &str) -> Result<Identified, String> {
-        let mut first_why = None;
-        // Whether a part that no signature covers could have led to another identity: who took it out comes here.
-        let mut is_open = false;
-        for spec in self.spec.identity.iter().filter(|spec| applies(spec, event_type, read.document)) {
-            match self.key(spec, read, event_type)? {
-                Ok(event_id) => {
-                    return Ok(Identified {
-                        event_id,
-                        identity: rule(spec),
-                        replay_key: self.replay_key(spec, is_open, read, event_type),
-                        window_ms: spec.window_s.map(|window_s| i64::from(window_s) * 1_000),
-                        is_window_renewed: spec.window_renews,
-                        on_conflict: self.on_conflict.unwrap_or(spec.on_conflict),
-                    });
-                }
-                Err(why) => first_why = first_why.or(Some(why)),
+/// The key of the event, and how it was found; `Err` where a part of its id is there twice, so that two readers may see two events.
+pub(super) fn identified(
+    reader: &EventReader<'_>,
+    event: EventText<'_>,
+    event_type: &str,
+) -> Result<Identified, String> {
+    let mut first_why = None;
+    // Whether a part that no signature covers could have led to another identity: who took it out comes here.
+    let mut is_open = false;
+    for spec in reader.spec.identity.iter().filter(|spec| applies(spec, event_type, event.document)) {
+        match key(reader, spec, event, event_type)? {
+            Ok(event_id) => {
+                return Ok(Identified {
+                    event_id,
+                    identity: rule(spec),
+                    replay_key: replay_key(reader, spec, is_open, event, event_type),
+                    window_ms: spec.window_s.map(|window_s| i64::from(window_s) * 1_000),
+                    is_window_renewed: spec.window_renews,
+                    on_conflict: reader.on_conflict.unwrap_or(spec.on_conflict),
+                });
             }
-            is_open |= !spec.signed;
+            Err(why) => first_why = first_why.or(Some(why)),
         }
-        Ok(self.by_content(read, event_type, first_why.as_deref().unwrap_or("no identity applies")))
+        is_open |= !spec.signed;
     }
+    Ok(by_content(reader, event, event_type, first_why.as_deref().unwrap_or("no identity applies")))
+}
 
-    /// Nothing is where the kind looks: equal content of one type is one event.
-    fn by_content(&self, read: Read<'_>, event_type: &str, why: &str) -> Identified {
-        let is_signed = self.spec.identity.iter().all(|spec| spec.signed);
-        let why: String =
-            why.chars().filter(|c| !c.is_control()).scan(0, |n, c| room(n, c, WHY_BYTES_MAX)).collect();
-        Identified {
-            event_id: composed(CONTENT, event_type, &[], read.digest),
-            identity: format!("content/1{WANTING}{why}"),
-            replay_key: if is_signed { None } else { self.text_key(&Sources::default(), read) },
-            window_ms: None,
-            is_window_renewed: false,
-            on_conflict: self.on_conflict.unwrap_or_default(),
-        }
+/// Nothing is where the kind looks: equal content of one type is one event.
+fn by_content(reader: &EventReader<'_>, event: EventText<'_>, event_type: &str, why: &str) -> Identified {
+    let is_signed = reader.spec.identity.iter().all(|spec| spec.signed);
+    let why: String =
+        why.chars().filter(|c| !c.is_control()).scan(0, |n, c| room(n, c, WHY_BYTES_MAX)).collect();
+    Identified {
+        event_id: composed(CONTENT, event_type, &[], event.digest),
+        identity: format!("content/1{WANTING}{why}"),
+        replay_key: if is_signed { None } else { text_key(reader, &Sources::default(), event) },
+        window_ms: None,
+        is_window_renewed: false,
+        on_conflict: reader.on_conflict.unwrap_or_default(),
     }
+}
 
-    /// The key as `spec` makes it, or why it has none.
-    fn key(
-        &self,
-        spec: &IdentitySpec,
-        read: Read<'_>,
-        event_type: &str,
-    ) -> Result<Result<String, String>, String> {
-        // One source is the id as it is.
-        if let (Identity::Sender, [one]) = (spec.is, spec.id.0.as_slice()) {
-            return match self.text(one, read) {
-                Ok(text) => Ok(senders_own(text)),
-                Err(why) if self.is_doubled(one, read) => Err(why),
-                Err(why) => Ok(Err(why)),
-            };
-        }
-        let mut parts = Vec::with_capacity(spec.id.0.len());
-        for source in &spec.id.0 {
-            match self.text(source, read) {
-                Ok(text) => parts.push(text),
-                Err(why) if self.is_doubled(source, read) => return Err(why),
-                Err(why) if spec.needs_all() => return Ok(Err(why)),
-                Err(_) => parts.push(String::new()),
-            }
-        }
-        Ok(match (spec.is, parts.as_slice()) {
-            (Identity::Sender, several) => senders_own(joined(several)),
-            (Identity::Content, parts) => Ok(composed(CONTENT, event_type, parts, read.digest)),
-            (Identity::Signal, parts) => Ok(composed(SIGNAL, event_type, parts, read.digest)),
-        })
-    }
-
-    /// For ids that no signature covers: what requests with one signed text have in common under any id.
-    fn replay_key(
-        &self,
-        spec: &IdentitySpec,
-        is_open: bool,
-        read: Read<'_>,
-        event_type: &str,
-    ) -> Option<BodyDigest> {
-        // A signal's content repeats by nature: its signed text tells anything only if a time is part of it.
-        let repeats = spec.is == Identity::Signal && self.believed.signed_time().is_none();
-        if (spec.signed && !is_open) || repeats {
-            return None;
-        }
-        // Of types that nobody subscribed to, no two are told apart.
-        let none = Sources::default();
-        let with = if event_type == TYPE_UNKNOWN { &none } else { &spec.signed_with };
-        self.text_key(with, read)
-    }
-
-    fn text_key(&self, with: &Sources, read: Read<'_>) -> Option<BodyDigest> {
-        let text = self.believed.signed_text(read.event_n)?;
-        if with.0.is_empty() {
-            return Some(text);
-        }
-        let with: Vec<String> = with.0.iter().map(|one| self.text(one, read).unwrap_or_default()).collect();
-        Some(Sha256::new().chain_update(text).chain_update(joined(&with)).finalize().into())
-    }
-
-    fn is_doubled(&self, source: &Source, read: Read<'_>) -> bool {
-        let (document, pointers) = match source {
-            Source::Json(pointers) => (read.document, pointers),
-            Source::Outer(pointers) => (self.outer, pointers),
-            _ => return false,
+/// The key as `spec` makes it, or why it has none.
+fn key(
+    reader: &EventReader<'_>,
+    spec: &IdentitySpec,
+    event: EventText<'_>,
+    event_type: &str,
+) -> Result<Result<String, String>, String> {
+    // One source is the id as it is.
+    if let (Identity::Sender, [one]) = (spec.is, spec.id.0.as_slice()) {
+        return match text_at(reader, one, event) {
+            Ok(text) => Ok(senders_own(text)),
+            Err(why) if is_doubled(reader, one, event) => Err(why),
+            Err(why) => Ok(Err(why)),
         };
-        document.is_some_and(|json| pointers.split('|').any(|one| json.find(one) == Found::Doubled))
     }
+    let mut parts = Vec::with_capacity(spec.id.0.len());
+    for source in &spec.id.0 {
+        match text_at(reader, source, event) {
+            Ok(text) => parts.push(text),
+            Err(why) if is_doubled(reader, source, event) => return Err(why),
+            Err(why) if spec.needs_all() => return Ok(Err(why)),
+            Err(_) => parts.push(String::new()),
+        }
+    }
+    Ok(match (spec.is, parts.as_slice()) {
+        (Identity::Sender, several) => senders_own(joined(several)),
+        (Identity::Content, parts) => Ok(composed(CONTENT, event_type, parts, event.digest)),
+        (Identity::Signal, parts) => Ok(composed(SIGNAL, event_type, parts, event.digest)),
+    })
+}
+
+/// For ids that no signature covers: what requests with one signed text have in common under any id.
+fn replay_key(
+    reader: &EventReader<'_>,
+    spec: &IdentitySpec,
+    is_open: bool,
+    event: EventText<'_>,
+    event_type: &str,
+) -> Option<BodyDigest> {
+    // A signal's content repeats by nature: its signed text tells anything only if a time is part of it.
+    let repeats = spec.is == Identity::Signal && reader.believed.signed_time().is_none();
+    if (spec.signed && !is_open) || repeats {
+        return None;
+    }
+    // Of types that nobody subscribed to, no two are told apart.
+    let none = Sources::default();
+    let with = if event_type == TYPE_UNKNOWN { &none } else { &spec.signed_with };
+    text_key(reader, with, event)
+}
+
+fn text_key(reader: &EventReader<'_>, with: &Sources, event: EventText<'_>) -> Option<BodyDigest> {
+    let text = reader.believed.signed_text(event.event_n)?;
+    if with.0.is_empty() {
+        return Some(text);
+    }
+    let with: Vec<String> =
+        with.0.iter().map(|one| text_at(reader, one, event).unwrap_or_default()).collect();
+    Some(Sha256::new().chain_update(text).chain_update(joined(&with)).finalize().into())
+}
+
+fn is_doubled(reader: &EventReader<'_>, source: &Source, event: EventText<'_>) -> bool {
+    let (document, pointers) = match source {
+        Source::Json(pointers) => (event.document, pointers),
+        Source::Outer(pointers) => (reader.outer, pointers),
+        _ => return false,
+    };
+    document.is_some_and(|json| pointers.split('|').any(|one| json.find(one) == Lookup::Doubled))
 }
 
 /// The rule that an event was identified by, as its row says it.
@@ -147,7 +151,7 @@ fn rule(spec: &IdentitySpec) -> String {
     }
 }
 
-/// Whether `event_type` is a type or one of a beginning and `*`.
+/// True when `event_type` is a type or one of a beginning and `*`.
 pub(super) fn is_of(pattern: &str, event_type: &str) -> bool {
     match pattern.strip_suffix('*') {
         Some(stem) => event_type.starts_with(stem),
@@ -155,11 +159,11 @@ pub(super) fn is_of(pattern: &str, event_type: &str) -> bool {
     }
 }
 
-/// Whether an identity counts for an event of this type and content.
+/// True when an identity counts for an event of this type and content.
 fn applies(spec: &IdentitySpec, event_type: &str, document: Option<&Document<'_>>) -> bool {
     let is_type = |pattern: &String| is_of(pattern, event_type);
     let is_there =
-        |json: &Document<'_>, pointer: &str| matches!(json.find(pointer), Found::One(raw) if raw != b"null");
+        |json: &Document<'_>, pointer: &str| matches!(json.find(pointer), Lookup::One(raw) if raw != b"null");
     let has =
         |pointers: &String| document.is_some_and(|json| pointers.split('|').any(|one| is_there(json, one)));
     (spec.types.is_empty() || spec.types.iter().any(is_type)) && spec.has.iter().all(has)
@@ -172,12 +176,6 @@ fn senders_own(id: String) -> Result<String, String> {
         Some(ours) => Err(format!("the event id starts with `{ours}`, as only ours do")),
         None => Ok(id),
     }
-}
-
-/// Several texts as one, with their lengths, so that no two lists of parts make the same.
-pub(super) fn joined(parts: &[String]) -> String {
-    let parts: Vec<String> = parts.iter().map(|text| format!("{}:{text}", text.len())).collect();
-    parts.join(",")
 }
 
 /// A key of ours: the parts, as far as people can read them, and a mark of type and content. It is short, because every

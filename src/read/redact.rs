@@ -7,7 +7,7 @@ use std::ops::Range;
 use bytes::Bytes;
 
 use super::headers::BLANK;
-use crate::json::{self, Found, find};
+use crate::json::{self, Lookup, find};
 use crate::spec::{Scheme, Spec};
 
 /// The body without the token that its kind carries in it.
@@ -21,7 +21,7 @@ pub(super) fn without_token(spec: &Spec, body: &Bytes) -> Bytes {
     match &spec.signature.each {
         None => tokens.extend(place(whole, whole, pointer)),
         Some(each) => {
-            let Found::One(list) = find(whole, each) else { return body.clone() };
+            let Lookup::One(list) = find(whole, each) else { return body.clone() };
             let elements = json::elements(list).unwrap_or_default().into_iter();
             let elements = elements.filter_map(|range| list.get(range));
             tokens.extend(elements.filter_map(|element| place(whole, element, pointer)));
@@ -34,7 +34,7 @@ pub(super) fn without_token(spec: &Spec, body: &Bytes) -> Bytes {
 
 /// Where in `whole` the value is that `pointer` names in `part`, which is a part of it.
 pub(super) fn place(whole: &[u8], part: &[u8], pointer: &str) -> Option<Range<usize>> {
-    let Found::One(raw) = find(part, pointer) else { return None };
+    let Lookup::One(raw) = find(part, pointer) else { return None };
     let start = raw.as_ptr().addr().checked_sub(whole.as_ptr().addr())?;
     Some(start..start + raw.len())
 }

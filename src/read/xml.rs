@@ -16,11 +16,11 @@ const SCHEMA_NIL: &str = "xsi:nil";
 
 /// An element that is not closed yet.
 #[derive(Default)]
-struct Open {
+struct OpenElement {
     name: String,
     form: String,
     is_nil: bool,
-    /// What `xsi:type` says.
+    /// Name of the type that `xsi:type` gives it.
     schema_type: String,
     text: String,
     children: Map<String, Value>,
@@ -34,7 +34,7 @@ struct Open {
 pub fn xml_as_json(xml: &str, root: &str) -> Result<Value, String> {
     let mut reader = Reader::from_str(xml);
     reader.config_mut().expand_empty_elements = true;
-    let mut open: Vec<Open> = Vec::new();
+    let mut open: Vec<OpenElement> = Vec::new();
     let mut whole = None;
     loop {
         match reader.read_event().map_err(|error| format!("it is not XML: {error}"))? {
@@ -68,27 +68,27 @@ pub fn xml_as_json(xml: &str, root: &str) -> Result<Value, String> {
     whole.filter(|_| open.is_empty()).ok_or_else(|| "it ends too early".to_owned())
 }
 
-fn opened(start: &BytesStart<'_>) -> Result<Open, String> {
+fn opened(start: &BytesStart<'_>) -> Result<OpenElement, String> {
     let attribute = |name: &str| {
         let found = start.try_get_attribute(name).map_err(|error| format!("it is not XML: {error}"))?;
         Ok::<_, String>(found.map(|found| found.value.to_string()).unwrap_or_default())
     };
-    Ok(Open {
+    Ok(OpenElement {
         name: start.name().as_ref().to_owned(),
         form: attribute("type")?,
         is_nil: attribute("nil")? == "true" || attribute(SCHEMA_NIL)? == "true",
         schema_type: attribute(SCHEMA_TYPE)?,
-        ..Open::default()
+        ..OpenElement::default()
     })
 }
 
-fn push(open: &mut [Open], text: &str) {
+fn push(open: &mut [OpenElement], text: &str) {
     if let Some(element) = open.last_mut() {
         element.text.push_str(text);
     }
 }
 
-fn put(parent: &mut Open, name: String, value: Value) {
+fn put(parent: &mut OpenElement, name: String, value: Value) {
     if parent.form == "array" {
         parent.list.push(value);
         return;
@@ -100,7 +100,7 @@ fn put(parent: &mut Open, name: String, value: Value) {
     }
 }
 
-fn closed(mut element: Open) -> (String, Value) {
+fn closed(mut element: OpenElement) -> (String, Value) {
     if !element.schema_type.is_empty() && !element.children.is_empty() {
         element.children.insert(SCHEMA_TYPE.to_owned(), element.schema_type.into());
     }

@@ -2,31 +2,32 @@
 
 use std::borrow::Cow;
 
-use crate::admit::{Admitted, ProviderEntry};
+use crate::admit::{AdmittedEvents, ProviderEntry};
 use crate::json::push_text;
 use crate::spec::AnswerSpec;
 use crate::types::Outcome;
 use crate::verify::Reply;
 
-/// An answer, before it is HTTP.
+/// The answer that a sender hears, before it is HTTP.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Answer {
+pub(crate) struct SenderAnswer {
     /// The strongest of the request's events; `None` when there was nothing to admit (a challenge, an
     /// empty batch).
     pub outcome: Option<Outcome>,
-    /// Whether the sender is ours and is to hear 409.
+    /// True when the sender is a program of the operator's and is to hear 409.
     pub is_conflict_told: bool,
-    /// The status, where it is not told a conflict.
+    /// HTTP status, unless a conflict is told.
     pub status: u16,
     /// Headers besides the content type.
     pub headers: Vec<(String, String)>,
-    /// The body and its content type.
+    /// Body of the answer.
     pub body: String,
-    /// The body's content type.
+    /// Content type of the body.
     pub content_type: Cow<'static, str>,
 }
 
-impl Answer {
+impl SenderAnswer {
+    /// The answer to a handshake or a challenge.
     pub(super) fn to_handshake(reply: Reply) -> Self {
         Self {
             outcome: None,
@@ -38,12 +39,13 @@ impl Answer {
         }
     }
 
-    pub(super) fn of(entry: &ProviderEntry, own: Option<&AnswerSpec>, admitted: &Admitted) -> Self {
+    /// The answer to a request that was admitted; `of_kind` is what its kind wants to hear instead of our JSON.
+    pub(super) fn of(entry: &ProviderEntry, of_kind: Option<&AnswerSpec>, admitted: &AdmittedEvents) -> Self {
         let outcome = Outcome::strongest(admitted.events.iter().map(|(_, outcome)| *outcome));
         let is_conflict_told = entry.is_first_party && outcome == Some(Outcome::Conflict);
-        let (status, body, content_type) = match own {
-            Some(own) if !is_conflict_told => {
-                (own.status, own.body.clone(), Cow::Owned(own.content_type.clone()))
+        let (status, body, content_type) = match of_kind {
+            Some(spec) if !is_conflict_told => {
+                (spec.status, spec.body.clone(), Cow::Owned(spec.content_type.clone()))
             }
             _ => (200, body_of(outcome, admitted), Cow::Borrowed("application/json")),
         };
@@ -51,7 +53,7 @@ impl Answer {
     }
 }
 
-fn body_of(outcome: Option<Outcome>, admitted: &Admitted) -> String {
+fn body_of(outcome: Option<Outcome>, admitted: &AdmittedEvents) -> String {
     let word = outcome.map_or("none", Outcome::as_str);
     // The words take less than what is not in the ids.
     let ids_n: usize = admitted.events.iter().map(|(id, _)| id.len()).sum();
@@ -93,7 +95,7 @@ mod tests {
         #[track_caller]
         fn check(events: &[(&str, Outcome)], want: &serde_json::Value) {
             let events = events.iter().map(|(id, outcome)| ((*id).to_owned(), *outcome)).collect();
-            let admitted = Admitted { events };
+            let admitted = AdmittedEvents { events };
             let outcome = Outcome::strongest(admitted.events.iter().map(|(_, outcome)| *outcome));
             assert_eq!(body_of(outcome, &admitted), want.to_string());
         }

@@ -12,19 +12,19 @@ const ENDS_N: usize = Outcome::ALL.len() + 3;
 
 /// How a request ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum End {
-    /// With this outcome.
+pub(super) enum RequestEnd {
+    /// Its events were admitted, the strongest of them with this outcome.
     Admitted(Outcome),
     /// Answered, and nothing was there to admit.
     Nothing,
-    /// Not believed.
+    /// The request was not believed.
     Rejected,
     /// Nobody can say yet; its sender may send it again.
     Unavailable,
 }
 
-impl End {
-    /// Of an answer.
+impl RequestEnd {
+    /// How a request ended whose answer has this outcome.
     pub(super) fn of(outcome: Option<Outcome>) -> Self {
         outcome.map_or(Self::Nothing, Self::Admitted)
     }
@@ -50,11 +50,11 @@ impl End {
 
 /// The counters of one provider. One that never counted is not shown.
 #[derive(Default)]
-pub(super) struct Counts([OnceLock<Counter>; ENDS_N]);
+pub(super) struct RequestCounts([OnceLock<Counter>; ENDS_N]);
 
-impl Counts {
+impl RequestCounts {
     /// One more request of `provider` ended so.
-    pub(super) fn count(&self, provider: &Name, end: End) {
+    pub(super) fn count(&self, provider: &Name, end: RequestEnd) {
         let Some(counter) = self.0.get(end.place()) else { return };
         let made = || metrics::counter!("hooklatch_requests_total", "provider" => provider.to_string(), "outcome" => end.as_str());
         counter.get_or_init(made).increment(1);
@@ -67,9 +67,10 @@ mod tests {
 
     #[test]
     fn each_end_has_a_place_of_its_own() {
-        let others = [End::Nothing, End::Rejected, End::Unavailable];
-        let ends = others.into_iter().chain(Outcome::ALL.iter().map(|outcome| End::Admitted(*outcome)));
-        let mut places: Vec<usize> = ends.map(End::place).collect();
+        let others = [RequestEnd::Nothing, RequestEnd::Rejected, RequestEnd::Unavailable];
+        let ends =
+            others.into_iter().chain(Outcome::ALL.iter().map(|outcome| RequestEnd::Admitted(*outcome)));
+        let mut places: Vec<usize> = ends.map(RequestEnd::place).collect();
         places.sort_unstable();
         assert_eq!(places, (0..ENDS_N).collect::<Vec<_>>());
     }

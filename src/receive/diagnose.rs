@@ -12,18 +12,24 @@ const BODY_BYTES_MAX: usize = 256 * 1024;
 pub(crate) struct Diagnosis {
     /// One of the reasons of `VerifyError`, or `other_secret`, `rewritten_body`, `other_url`.
     pub(crate) reason: &'static str,
-    /// For people.
+    /// Sentence for people, with its numbers.
     pub(crate) detail: String,
 }
 
+/// What trying another secret, body or URL showed.
+struct Finding {
+    reason: &'static str,
+    detail: String,
+}
+
 impl Diagnosis {
-    /// What the verification itself says.
+    /// The reason that the verification itself gives.
     pub(crate) fn plain(why: &VerifyError) -> Self {
         Self { reason: why.reason(), detail: why.to_string() }
     }
 }
 
-/// What is behind a refusal. `others` are the other providers of the same kind.
+/// Finds out what is behind a refusal. `others` are the other providers of the same kind.
 pub(crate) fn diagnose<'a>(
     provider: &ActiveProvider,
     others: impl Iterator<Item = &'a ActiveProvider>,
@@ -40,7 +46,9 @@ pub(crate) fn diagnose<'a>(
         _ => None,
     };
     match found {
-        Some((reason, detail)) => Diagnosis { reason, detail: format!("{}; {detail}", plain.detail) },
+        Some(Finding { reason, detail }) => {
+            Diagnosis { reason, detail: format!("{}; {detail}", plain.detail) }
+        }
         None => plain,
     }
 }
@@ -62,17 +70,16 @@ fn at_its_own_time(
     Diagnosis { reason: plain.reason, detail: format!("{}; {more}", plain.detail) }
 }
 
-type Found = (&'static str, String);
-
 fn with_another_secret<'a>(
     mut others: impl Iterator<Item = &'a ActiveProvider>,
     request: &RawRequest,
-) -> Option<Found> {
+) -> Option<Finding> {
     let other = others.find(|other| other.verify(request.clone()).is_ok())?;
-    Some(("other_secret", format!("it matches the secret of provider `{}`", other.name())))
+    let detail = format!("it matches the secret of provider `{}`", other.name());
+    Some(Finding { reason: "other_secret", detail })
 }
 
-fn with_another_body(provider: &ActiveProvider, request: &RawRequest) -> Option<Found> {
+fn with_another_body(provider: &ActiveProvider, request: &RawRequest) -> Option<Finding> {
     let body = &request.body;
     if body.len() > BODY_BYTES_MAX {
         return None;
@@ -92,14 +99,12 @@ fn with_another_body(provider: &ActiveProvider, request: &RawRequest) -> Option<
     variants.into_iter().find_map(|(how, variant)| {
         let variant = variant.filter(|variant| variant.as_slice() != body)?;
         provider.verify(RawRequest { body: variant.into(), ..request.clone() }).ok()?;
-        Some((
-            "rewritten_body",
-            format!("the body {how} is what was signed: something rewrote it on the way"),
-        ))
+        let detail = format!("the body {how} is what was signed: something rewrote it on the way");
+        Some(Finding { reason: "rewritten_body", detail })
     })
 }
 
-fn under_another_url(provider: &ActiveProvider, request: &RawRequest) -> Option<Found> {
+fn under_another_url(provider: &ActiveProvider, request: &RawRequest) -> Option<Finding> {
     if !provider.spec().has_signed_url() {
         return None;
     }
@@ -112,7 +117,8 @@ fn under_another_url(provider: &ActiveProvider, request: &RawRequest) -> Option<
     let bare = url.split_once('?').map(|(url, _)| url.to_owned());
     [swapped, slashed, bare].into_iter().flatten().find_map(|url| {
         provider.verify(RawRequest { url: url.clone(), ..request.clone() }).ok()?;
-        Some(("other_url", format!("it was signed for {url}: see `server.public_url`")))
+        let detail = format!("it was signed for {url}: see `server.public_url`");
+        Some(Finding { reason: "other_url", detail })
     })
 }
 

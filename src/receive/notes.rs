@@ -40,29 +40,29 @@ pub(crate) struct RequestNotes {
     notes: Arc<Mutex<BTreeMap<Name, Vec<Rejection>>>>,
     taught: Arc<Mutex<BTreeMap<Name, Taught>>>,
     uses: Arc<Uses>,
-    budget: Arc<Mutex<Budget>>,
+    budget: Arc<Mutex<DiagnosisBudget>>,
     /// Which lines about requests are written.
     pub(super) lines: Arc<Lines>,
 }
 
 /// How many refusals were looked into in the second that is running.
 #[derive(Default)]
-struct Budget {
+struct DiagnosisBudget {
     second: UnixMs,
     all_n: u32,
     of_provider: BTreeMap<Name, u32>,
 }
 
-type Uses = BTreeMap<Name, Vec<Use>>;
+type Uses = BTreeMap<Name, Vec<SecretMatches>>;
 
 /// One configured secret since the last write.
-struct Use {
+struct SecretMatches {
     fingerprint: String,
     matched_n: AtomicU64,
     last_matched_at_ms: AtomicI64,
 }
 
-/// What a secret goes by where it is not to be known: keyed with the installation's id.
+/// The name that a secret goes by where it is not to be known: a digest that is keyed with the installation's id.
 pub(crate) fn fingerprint(installation_id: &Uuid, provider: &Name, secret: &str) -> String {
     let parts = [provider.as_str().as_bytes(), b"\0", secret.as_bytes()];
     let mut text = hex_text(&hmac(Hash::Sha256, installation_id.as_bytes(), &parts));
@@ -78,7 +78,7 @@ impl RequestNotes {
         lines: Arc<Lines>,
     ) -> Self {
         let uses = entries.iter().map(|(name, entry)| {
-            let one = |secret: &str| Use {
+            let one = |secret: &str| SecretMatches {
                 fingerprint: fingerprint(installation_id, name, secret),
                 matched_n: AtomicU64::new(0),
                 last_matched_at_ms: AtomicI64::new(0),
@@ -106,7 +106,7 @@ impl RequestNotes {
         }
     }
 
-    /// A request was not believed: looks into it, if there is time, and notes it. Gives back why.
+    /// Looks into a request that was not believed, if there is time, and notes it. Returns why it was refused.
     pub(super) fn refused(&self, entry: &ProviderEntry, unbelieved: &Unbelieved) -> Diagnosis {
         let Unbelieved { why, request } = unbelieved;
         let provider = &entry.provider;
@@ -154,7 +154,7 @@ impl RequestNotes {
         let mut budget = self.budget.lock().unwrap_or_else(PoisonError::into_inner);
         let second = now_ms.div_euclid(1_000);
         if budget.second != second {
-            *budget = Budget { second, ..Budget::default() };
+            *budget = DiagnosisBudget { second, ..DiagnosisBudget::default() };
         }
         let all_n = budget.all_n;
         let of_provider_n = budget.of_provider.entry(provider.clone()).or_default();

@@ -4,7 +4,7 @@ use sha2::{Digest, Sha256};
 
 use crate::types::BodyDigest;
 
-/// That a request is to be believed, and what it was believed for.
+/// What a request was believed for: the secret that matched, and the text, time and id that it signs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Believed {
     secret_n: usize,
@@ -53,7 +53,7 @@ impl Believed {
         Self { id: Some(id.into()), ..self }
     }
 
-    /// Which of the configured secrets matched, from 0 (newest).
+    /// Position of the configured secret that matched, from 0 (the newest).
     pub fn secret_n(&self) -> usize {
         self.secret_n
     }

@@ -37,10 +37,10 @@ fn parsed(json: &[u8]) -> Option<Node<'_>> {
         return None;
     }
     let raw: &RawValue = serde_json::from_slice(json).ok()?;
-    Walk { text: raw.get(), at: 0 }.value()
+    JsonWalk { text: raw.get(), at: 0 }.value()
 }
 
-/// Whether it is nested no deeper than [`DEPTH_MAX`] and has no more than [`VALUES_N_MAX`] values, told in one pass.
+/// True when it is nested no deeper than [`DEPTH_MAX`] and has no more than [`VALUES_N_MAX`] values, told in one pass.
 fn is_bounded(json: &[u8]) -> bool {
     let (mut depth, mut values_n, mut is_text, mut is_escaped) = (0_usize, 1_usize, false, false);
     for byte in json {
@@ -64,12 +64,12 @@ fn is_bounded(json: &[u8]) -> bool {
 }
 
 /// Goes through a text that is known to be JSON, once.
-struct Walk<'a> {
+struct JsonWalk<'a> {
     text: &'a str,
     at: usize,
 }
 
-impl<'a> Walk<'a> {
+impl<'a> JsonWalk<'a> {
     fn peek(&mut self) -> Option<u8> {
         let bytes = self.text.as_bytes();
         while bytes.get(self.at).is_some_and(u8::is_ascii_whitespace) {

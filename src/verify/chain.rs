@@ -25,16 +25,16 @@ const CERTIFICATE_BYTES_MAX: usize = 8_192;
 /// The key of a certificate that a root vouches for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Vouched {
-    /// What is vouched for.
+    /// The key that is vouched for.
     pub key: PublicKey,
-    /// From when on every certificate is valid, the root's included. Unix seconds.
+    /// First moment at which every certificate is valid, the root's included. Unix seconds.
     pub from_s: i64,
-    /// Until when. Unix seconds.
+    /// Last moment at which every certificate is valid. Unix seconds.
     pub until_s: i64,
 }
 
 impl Vouched {
-    /// Whether every certificate was valid at this time, or `skew_s` before or after.
+    /// True when every certificate was valid at this time, or `skew_s` before or after.
     pub fn is_valid_at(&self, at_s: i64, skew_s: i64) -> bool {
         (self.from_s.saturating_sub(skew_s)..=self.until_s.saturating_add(skew_s)).contains(&at_s)
     }
@@ -96,7 +96,7 @@ fn is_issued(certificate: &X509Certificate<'_>, issuer: &X509Certificate<'_>) ->
         && certificate.verify_signature(Some(issuer.public_key())).is_ok()
 }
 
-/// Whether it may sign certificates, with `depth` authorities below it.
+/// True when it may sign certificates, with `depth` authorities below it.
 fn is_authority(certificate: &X509Certificate<'_>, depth: usize) -> bool {
     let Ok(Some(constraints)) = certificate.basic_constraints() else { return false };
     let limit = constraints.value.path_len_constraint;
@@ -169,7 +169,7 @@ mod tests {
         assert_eq!(judged(&[LEAF], ROOT).err(), Some("the chain is too short"));
         assert_eq!(judged(&["MA==", INTERMEDIATE], ROOT).err(), Some("a certificate cannot be read"));
         let trailing = [der(LEAF), vec![0]].concat();
-        assert!(judged(&[&super::super::base64_text(&trailing), INTERMEDIATE], ROOT).is_err());
+        assert!(judged(&[&crate::verify::base64_text(&trailing), INTERMEDIATE], ROOT).is_err());
     }
 
     #[test]

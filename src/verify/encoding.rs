@@ -26,15 +26,15 @@ const UNPADDED: GeneralPurpose = GeneralPurpose::new(
 );
 
 /// Bytes of a signature: those of every MAC take no memory of their own.
-pub(super) enum Short {
+pub(super) enum ShortBytes {
     /// So many of these.
     Here([u8; SHORT_BYTES], usize),
-    /// More than fit.
+    /// Bytes that are more than fit.
     Elsewhere(Vec<u8>),
 }
 
-impl Short {
-    /// A copy.
+impl ShortBytes {
+    /// A copy of these bytes.
     pub(super) fn of(bytes: &[u8]) -> Self {
         let mut here = [0; SHORT_BYTES];
         match here.get_mut(..bytes.len()) {
@@ -60,7 +60,7 @@ impl Short {
     }
 }
 
-impl std::ops::Deref for Short {
+impl std::ops::Deref for ShortBytes {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
@@ -72,13 +72,13 @@ impl std::ops::Deref for Short {
 }
 
 /// Signature bytes; `None` for anything but the canonical text of the encoding.
-pub(super) fn decoded(encoding: Encoding, text: &str) -> Option<Short> {
+pub(super) fn decoded(encoding: Encoding, text: &str) -> Option<ShortBytes> {
     if text.is_empty() || text.len() > TEXT_BYTES_MAX {
         return None;
     }
     let of_base64 = |engine: &GeneralPurpose| {
         let bytes_n = base64::decoded_len_estimate(text.len());
-        Short::filled(bytes_n, |place| engine.decode_slice(text, place).ok())
+        ShortBytes::filled(bytes_n, |place| engine.decode_slice(text, place).ok())
     };
     match encoding {
         Encoding::Hex => of_hex(text, &LOWER),
@@ -91,7 +91,7 @@ pub(super) fn decoded(encoding: Encoding, text: &str) -> Option<Short> {
     }
 }
 
-/// What each byte stands for as a digit; those that are none have a high bit.
+/// The digit that each byte stands for as a digit; those that are none have a high bit.
 type Digits = [u8; 256];
 
 /// Senders write lower case; two texts for one signature would be one too many.
@@ -114,10 +114,10 @@ const fn digits(is_upper_too: bool) -> Digits {
 }
 
 /// All of it is read before anything is said, without a branch for each digit.
-fn of_hex(text: &str, digits: &Digits) -> Option<Short> {
+fn of_hex(text: &str, digits: &Digits) -> Option<ShortBytes> {
     let (pairs, []) = text.as_bytes().as_chunks::<2>() else { return None };
     let digit = |byte: u8| digits.get(usize::from(byte)).copied().unwrap_or(NO_DIGIT);
-    Short::filled(pairs.len(), |place| {
+    ShortBytes::filled(pairs.len(), |place| {
         let mut all = 0;
         for ([high, low], byte) in pairs.iter().zip(place) {
             let (high, low) = (digit(*high), digit(*low));
@@ -179,7 +179,7 @@ pub fn base64url_text(bytes: &[u8]) -> String {
     encoded(Encoding::Base64Url, bytes)
 }
 
-/// Lower-case hexadecimal.
+/// Hexadecimal in lower case.
 pub fn hex_text(bytes: &[u8]) -> String {
     hex::encode(bytes)
 }
@@ -191,11 +191,11 @@ pub enum Hash {
     Md5,
     /// SHA-1, only where a sender offers nothing else.
     Sha1,
-    /// SHA-256.
+    /// The SHA-2 digest of 256 bits.
     Sha256,
-    /// SHA-384.
+    /// The SHA-2 digest of 384 bits.
     Sha384,
-    /// SHA-512.
+    /// The SHA-2 digest of 512 bits.
     Sha512,
 }
 
@@ -241,7 +241,7 @@ pub fn crc32(bytes: &[u8]) -> u32 {
     crc32fast::hash(bytes)
 }
 
-/// Whether two texts are the same, in a time that does not depend on where they differ. Nothing equals
+/// True when two texts are the same, in a time that does not depend on where they differ. Nothing equals
 /// nothing: an empty secret or signature never matches.
 pub fn same(one: &[u8], other: &[u8]) -> bool {
     !one.is_empty() && bool::from(one.ct_eq(other))
@@ -277,7 +277,7 @@ mod tests {
             for encoding in [Encoding::Hex, Encoding::HexAny, Encoding::Base64, Encoding::Base64Url] {
                 check(encoding, &encoded(encoding, &bytes), Some(&bytes));
             }
-            assert_eq!(*Short::of(&bytes), bytes);
+            assert_eq!(*ShortBytes::of(&bytes), bytes);
         }
     }
 }

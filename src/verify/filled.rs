@@ -1,58 +1,60 @@
-//! A template with the request's own texts in its places.
+//! A pattern with the request's own texts in its places.
 
 use std::borrow::Cow;
 
-use super::{Keys, RawRequest, VerifyError, deciding_header};
+use super::error::VerifyError;
+use super::keys::Keys;
+use super::request::{RawRequest, deciding_header};
 use crate::json::text_of;
 use crate::spec::{Pattern, Piece};
 
 /// Most headers that a signature may name.
 const HEADERS_N_MAX: usize = 64;
 
-/// What fills a template besides the request.
+/// The values that fill a pattern besides the request.
 #[derive(Default)]
-pub(super) struct Caught<'a> {
+pub(super) struct SignedValues<'a> {
     pub(super) timestamp: &'a str,
     /// Names of headers, separated by blanks.
     pub(super) headers: &'a str,
     pub(super) mac: &'a str,
 }
 
-/// The template's text piece by piece, so that a body is not copied.
+/// The pattern's text piece by piece, so that a body is not copied.
 pub(super) fn parts<'a>(
-    template: &'a Pattern,
+    pattern: &'a Pattern,
     request: &'a RawRequest,
     keys: &'a Keys,
-    caught: &Caught<'a>,
+    values: &SignedValues<'a>,
 ) -> Result<Vec<Cow<'a, [u8]>>, VerifyError> {
-    template.pieces().iter().map(|piece| part(piece, request, keys, caught)).collect()
+    pattern.pieces().iter().map(|piece| part(piece, request, keys, values)).collect()
 }
 
 fn part<'a>(
     piece: &'a Piece,
     request: &'a RawRequest,
     keys: &'a Keys,
-    caught: &Caught<'a>,
+    values: &SignedValues<'a>,
 ) -> Result<Cow<'a, [u8]>, VerifyError> {
     Ok(match piece {
         Piece::Literal(text) => Cow::Borrowed(text.as_bytes()),
-        Piece::Timestamp => Cow::Borrowed(caught.timestamp.as_bytes()),
-        Piece::Headers => Cow::Borrowed(caught.headers.as_bytes()),
-        Piece::Mac => Cow::Borrowed(caught.mac.as_bytes()),
+        Piece::Timestamp => Cow::Borrowed(values.timestamp.as_bytes()),
+        Piece::Headers => Cow::Borrowed(values.headers.as_bytes()),
+        Piece::Mac => Cow::Borrowed(values.mac.as_bytes()),
         Piece::Url => Cow::Borrowed(request.url.as_bytes()),
         Piece::Path => Cow::Borrowed(path_and_query(&request.url).0.as_bytes()),
         Piece::Method => Cow::Borrowed(request.method.as_str().as_bytes()),
         Piece::Body => Cow::Borrowed(&request.body),
         Piece::Header(name) => Cow::Borrowed(deciding_header(&request.headers, name)?.as_bytes()),
         Piece::HeaderValues => {
-            let names: Vec<&str> = caught.headers.split(' ').filter(|name| !name.is_empty()).collect();
+            let names: Vec<&str> = values.headers.split(' ').filter(|name| !name.is_empty()).collect();
             // Each is copied before anybody is believed: a name that is there often would be a header's length often.
             let is_again = |(n, name): (usize, &&str)| names.iter().take(n).any(|other| other == name);
             if names.len() > HEADERS_N_MAX || names.iter().enumerate().any(is_again) {
                 return Err(VerifyError::malformed("headers", "it names more than are sent, or one twice"));
             }
-            let values = names.into_iter().map(|name| deciding_header(&request.headers, name));
-            Cow::Owned(values.collect::<Result<Vec<_>, _>>()?.join(".").into_bytes())
+            let found = names.into_iter().map(|name| deciding_header(&request.headers, name));
+            Cow::Owned(found.collect::<Result<Vec<_>, _>>()?.join(".").into_bytes())
         }
         Piece::Json(pointer) => {
             let text = text_of(&request.body, pointer);

@@ -32,12 +32,12 @@ impl Form {
         std::str::from_utf8(self.one(name)?).ok()
     }
 
-    /// All of them.
+    /// All fields: names and values, decoded, in their order.
     pub fn pairs(&self) -> &[(Vec<u8>, Vec<u8>)] {
         &self.0
     }
 
-    /// All of them, for who sorts or drops some.
+    /// All fields, for who sorts or drops some.
     pub fn into_pairs(self) -> Vec<(Vec<u8>, Vec<u8>)> {
         self.0
     }

@@ -5,9 +5,11 @@ use std::borrow::Cow;
 use std::cell::LazyCell;
 
 use super::encoding::{Hash, encoded, hmac, same};
-use super::filled::{Caught, parts, query_value};
-use super::{Keys, RawRequest};
-use crate::json::{Document, Found, text_of};
+use super::filled::{SignedValues, parts, query_value};
+use super::form::Form;
+use super::keys::Keys;
+use super::request::RawRequest;
+use crate::json::{Document, Lookup, text_of};
 use crate::spec::{HandshakeSpec, MacSpec, Scheme, TokenSpec};
 
 /// Longest text of a stranger's that is sent back.
@@ -20,13 +22,13 @@ const ARMED: &str = "open";
 /// The answer to a handshake.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reply {
-    /// Its status.
+    /// HTTP status, 100 to 599.
     pub status: u16,
-    /// Its headers, besides the content type.
+    /// Headers besides the content type: names and values.
     pub headers: Vec<(String, String)>,
-    /// Its body.
+    /// Body of the answer.
     pub body: String,
-    /// The body's content type.
+    /// Content type of the body.
     pub content_type: String,
     /// The secret that the sender taught us, for a person to see.
     pub taught: Option<String>,
@@ -57,17 +59,17 @@ pub fn reply(spec: &HandshakeSpec, keys: &Keys, request: &RawRequest) -> Option<
         Some(mac) => Some(mac_of(mac, keys, request)?),
         None => None,
     };
-    let caught = Caught { mac: mac.as_deref().unwrap_or_default(), ..Caught::default() };
-    let filled = |template| text(&parts(template, request, keys, &caught).ok()?);
+    let values = SignedValues { mac: mac.as_deref().unwrap_or_default(), ..SignedValues::default() };
+    let filled = |pattern| text(&parts(pattern, request, keys, &values).ok()?);
     let (body, usual) = if spec.json.is_empty() {
         (filled(&spec.body)?, "text/plain; charset=utf-8")
     } else {
-        let pairs = spec.json.iter().map(|(name, template)| Some((name.clone(), filled(template)?.into())));
+        let pairs = spec.json.iter().map(|(name, pattern)| Some((name.clone(), filled(pattern)?.into())));
         let object: serde_json::Map<String, serde_json::Value> = pairs.collect::<Option<_>>()?;
         (serde_json::Value::Object(object).to_string(), "application/json")
     };
     let mut headers: Vec<(String, String)> =
-        spec.headers.iter().filter_map(|(name, template)| Some((name.clone(), filled(template)?))).collect();
+        spec.headers.iter().filter_map(|(name, pattern)| Some((name.clone(), filled(pattern)?))).collect();
     headers.push(nosniff());
     let content_type = spec.content_type.clone().unwrap_or_else(|| usual.to_owned());
     Some(Reply { status: spec.status, headers, body, content_type, taught })
@@ -96,7 +98,7 @@ fn is_meant(spec: &HandshakeSpec, request: &RawRequest) -> bool {
     let says = |pointer: &str, want: &String| {
         json.as_ref().is_some_and(|json| json.text(pointer).as_ref() == Ok(want))
     };
-    let lacks = |pointer: &String| json.as_ref().is_some_and(|json| json.find(pointer) == Found::Missing);
+    let lacks = |pointer: &String| json.as_ref().is_some_and(|json| json.find(pointer) == Lookup::Missing);
     request.method.as_str() == spec.method
         && spec.query.as_deref().is_none_or(|name| query_value(&request.url, name).is_some())
         && spec.header.as_deref().is_none_or(|name| header(name).is_some())
@@ -107,7 +109,7 @@ fn is_meant(spec: &HandshakeSpec, request: &RawRequest) -> bool {
 }
 
 fn is_only_field(body: &[u8], name: &str) -> bool {
-    let form = super::Form::parse(body).unwrap_or_default();
+    let form = Form::parse(body).unwrap_or_default();
     matches!(form.pairs(), [(known, _)] if known == name.as_bytes())
 }
 
@@ -117,7 +119,7 @@ fn knows_token(token: &TokenSpec, keys: &Keys, request: &RawRequest) -> bool {
 }
 
 fn mac_of(spec: &MacSpec, keys: &Keys, request: &RawRequest) -> Option<String> {
-    let text = parts(&spec.of, request, keys, &Caught::default()).ok()?.concat();
+    let text = parts(&spec.of, request, keys, &SignedValues::default()).ok()?.concat();
     std::str::from_utf8(&text).ok().filter(|text| spec.chars.fit(text, spec.length_max))?;
     let hash = match spec.scheme {
         Scheme::HmacSha1 => Hash::Sha1,

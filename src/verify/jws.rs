@@ -2,10 +2,11 @@
 //! `none`, nothing that the message may choose for itself.
 
 use super::encoding::{Hash, base64url_text, decode_base64url, decode_base64url_long, hmac, same};
+use super::error::SignError;
+use super::keys::Keys;
 use super::private::published_chain;
 use super::public::{PublicKey, PublicScheme};
-use super::{Keys, SignError};
-use crate::json::text_of;
+use crate::json::{Lookup, find, text_of};
 
 /// A compact JWS, not believed yet.
 #[derive(Debug, Clone)]
@@ -47,7 +48,7 @@ impl Jws {
     }
 
     fn understood(self) -> Option<Self> {
-        (crate::json::find(&self.header, "/crit") == crate::json::Found::Missing).then_some(self)
+        (find(&self.header, "/crit") == Lookup::Missing).then_some(self)
     }
 
     /// A text of the header, such as `/alg` or `/kid`.

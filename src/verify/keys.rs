@@ -4,76 +4,20 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use hmac::{Hmac, KeyInit, Mac};
-use sha1::Sha1;
-use sha2::{Sha256, Sha384, Sha512};
-
-use super::encoding::{Short, key_base64, same};
+use super::encoding::{base64_text, key_base64, same};
+use super::error::{KeyError, SignError, VerifyError};
+use super::key::{Key, Macs, NamedKey, is_asked, key, mac_by};
 use super::private::SigningKey;
 use super::public::{PublicKey, PublicScheme};
-use super::sign::SignError;
 use crate::config::{KindSettings, Secret};
-use crate::spec::{Scheme, SecretFormat, SignatureSpec, Spec};
-
-/// Why configured secrets are no keys. Never says what they are.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum KeyError {
-    /// Nothing to verify with.
-    #[error("no secret is configured: everything would be refused")]
-    NoSecrets,
-    /// A setting that the scheme cannot do without.
-    #[error("setting `{0}` is missing")]
-    NoSetting(String),
-    /// An empty or blank secret would verify anybody's requests.
-    #[error("secret {0} is empty")]
-    Empty(usize),
-    /// Not in the format its kind uses.
-    #[error("secret {position} is not {wanted}")]
-    Undecodable {
-        /// From 1, as in the config.
-        position: usize,
-        /// What the kind uses.
-        wanted: &'static str,
-    },
-    /// Whoever has it could sign; a receiver needs the public half alone.
-    #[error("a secret is a private key, which only its sender should have: configure the public one")]
-    Private,
-    /// Shorter than its scheme allows.
-    #[error("secret {position} has {bytes_n} bytes of key, and fewer than {min_n} can be guessed")]
-    TooShort {
-        /// From 1, as in the config.
-        position: usize,
-        /// What it has.
-        bytes_n: usize,
-        /// What it needs.
-        min_n: usize,
-    },
-    /// A setting that is a secret, and shorter than it may be.
-    #[error("has {bytes_n} bytes, and fewer than {min_n} can be guessed")]
-    SettingTooShort {
-        /// Its name.
-        name: String,
-        /// What it has.
-        bytes_n: usize,
-        /// What it needs.
-        min_n: usize,
-    },
-}
+use crate::spec::{Scheme, SignatureSpec, Spec};
 
 /// Where keys come from that no setting holds, such as a sender's certificate by its URL or a key by its id.
 /// It answers from what it has fetched before: verification waits for nobody.
 pub trait KeySource: Send + Sync {
-    /// The key's text as [`PublicKey::parse`] or [`super::Certificate::parse`] reads it.
-    fn key(&self, wanted: &KeyWanted<'_>) -> Option<String>;
-}
-
-/// Which key a [`KeySource`] is asked for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct KeyWanted<'a> {
-    /// The setting that would hold it.
-    pub setting: &'a str,
-    /// The id or URL that the request names; the kind has checked that it may be asked.
-    pub id: &'a str,
+    /// The text of the key with this id, as [`PublicKey::parse`] or [`super::Certificate::parse`] reads it. `setting` is the
+    /// name of the setting that would hold it; `id` is the id or URL that the request names, which the kind has checked.
+    fn key(&self, setting: &str, id: &str) -> Option<String>;
 }
 
 /// The keys of one provider, newest first, and its settings.
@@ -87,21 +31,6 @@ pub struct Keys {
     signer: Option<SigningKey>,
     /// How old a signed time may be, and how far ahead. Seconds.
     tolerance_s: (u32, u32),
-}
-
-#[derive(Clone)]
-struct NamedKey {
-    id: Option<String>,
-    key: Key,
-}
-
-#[derive(Clone)]
-enum Key {
-    Sha1(Hmac<Sha1>, usize),
-    Sha256(Hmac<Sha256>, usize),
-    Sha384(Hmac<Sha384>, usize),
-    Sha512(Hmac<Sha512>, usize),
-    Public(PublicKey),
 }
 
 impl std::fmt::Debug for Keys {
@@ -144,10 +73,10 @@ impl Keys {
         Ok(Self { list, secrets, settings: settings.clone(), source: None, signer, tolerance_s })
     }
 
-    /// With these bounds of a signed time.
+    /// With these bounds of a signed time, in seconds.
     #[must_use]
-    pub(crate) fn with_tolerance_s(mut self, tolerance_s: (u32, u32)) -> Self {
-        self.tolerance_s = tolerance_s;
+    pub(crate) fn with_tolerance_s(mut self, past_s: u32, future_s: u32) -> Self {
+        self.tolerance_s = (past_s, future_s);
         self
     }
 
@@ -157,7 +86,7 @@ impl Keys {
         self.tolerance_s
     }
 
-    /// Whether anybody bounds the age of a signed time: the kind's `provider.toml`, or the operator.
+    /// True when somebody bounds the age of a signed time: the kind's `provider.toml`, or the operator.
     pub fn is_age_bounded(&self) -> bool {
         self.tolerance_s != (0, 0)
     }
@@ -167,6 +96,11 @@ impl Keys {
     pub fn with_source(mut self, source: Arc<dyn KeySource>) -> Self {
         self.source = Some(source);
         self
+    }
+
+    /// True when keys that no setting holds can be asked for.
+    pub(super) fn has_source(&self) -> bool {
+        self.source.is_some()
     }
 
     /// Signs with `signer`, whose public half is among the keys.
@@ -206,12 +140,12 @@ impl Keys {
         Ok(())
     }
 
-    /// How many there are.
+    /// Number of keys, or of secrets that are no keys.
     pub fn len(&self) -> usize {
         self.list.len().max(self.secrets.len())
     }
 
-    /// Whether there is neither key nor secret.
+    /// True when there is neither key nor secret.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -221,30 +155,38 @@ impl Keys {
         self.secrets.iter().map(Secret::reveal)
     }
 
-    /// What the operator wrote under `settings`.
+    /// The settings that the operator wrote.
     pub fn settings(&self) -> &KindSettings {
         &self.settings
     }
 
     /// The text of a setting, or the error that says it is missing.
-    pub fn setting(&self, name: &str) -> Result<&str, super::VerifyError> {
-        self.settings
-            .text(name)
-            .ok_or_else(|| super::VerifyError::NoKey(format!("setting `{name}` is missing")))
+    pub fn setting(&self, name: &str) -> Result<&str, VerifyError> {
+        self.settings.text(name).ok_or_else(|| VerifyError::NoKey(format!("setting `{name}` is missing")))
     }
 
-    /// The key with this id: from the setting, else from the source.
-    pub fn key_text(&self, setting: &str, id: &str) -> Option<Cow<'_, str>> {
-        let fetched = || self.source.as_ref()?.key(&KeyWanted { setting, id }).map(Cow::Owned);
-        self.settings.of_id(setting, id).map(Cow::Borrowed).or_else(fetched)
+    /// The text of the key with this id, from the setting or else from the source. Where neither has it, the error says
+    /// which key is wanted: give it back, so that the key can be fetched.
+    pub fn key_text(&self, setting: &str, id: &str) -> Result<Cow<'_, str>, VerifyError> {
+        match self.settings.of_id(setting, id) {
+            Some(text) => Ok(Cow::Borrowed(text)),
+            None => self.fetched(setting, id).map(Cow::Owned),
+        }
     }
 
-    /// The key with this id from the source alone.
-    pub(super) fn fetched(&self, setting: &str, id: &str) -> Option<String> {
-        self.source.as_ref()?.key(&KeyWanted { setting, id })
+    /// As [`Keys::key_text`], read as a public key.
+    pub fn public_key(&self, setting: &str, id: &str) -> Result<PublicKey, VerifyError> {
+        let unreadable = || VerifyError::NoKey("the key that it names cannot be read".to_owned());
+        PublicKey::parse(&self.key_text(setting, id)?).ok_or_else(unreadable)
     }
 
-    /// Which key signed `parts`, one after the other, as `signature`. Constant-time for each key.
+    /// The text of the key with this id from the source alone, or the error that says that it is wanted.
+    pub(super) fn fetched(&self, setting: &str, id: &str) -> Result<String, VerifyError> {
+        let fetched = self.source.as_ref().and_then(|source| source.key(setting, id));
+        fetched.ok_or_else(|| VerifyError::wanted(setting, id))
+    }
+
+    /// Position of the key that signed `parts`, one after the other, as `signature`. Constant-time for each key.
     pub fn mac_matches<P: AsRef<[u8]>>(&self, parts: &[P], signature: &[u8]) -> Option<usize> {
         self.macs(parts).matches(None, signature)
     }
@@ -255,7 +197,7 @@ impl Keys {
         Macs(made.collect())
     }
 
-    /// Which public key signed `message` as `signature`.
+    /// Position of the public key that signed `message` as `signature`.
     pub fn public_matches(
         &self,
         scheme: PublicScheme,
@@ -269,7 +211,7 @@ impl Keys {
         })
     }
 
-    /// Which secret `token` is. Every secret is compared, each in constant time.
+    /// Position of the secret that `token` is. Every secret is compared, each in constant time.
     pub fn token_matches(&self, token: &[u8]) -> Option<usize> {
         let matches = self.secrets().map(|secret| same(secret.as_bytes(), token));
         matches.enumerate().filter(|(_, is_same)| *is_same).fold(None, |first, (n, _)| first.or(Some(n)))
@@ -277,7 +219,7 @@ impl Keys {
 
     /// The base64 signature of `message` by the newest key that can sign; for kinds that sign with code.
     pub fn sign_base64(&self, message: &[u8]) -> Option<String> {
-        self.mac(&[message]).map(|mac| super::encoding::base64_text(&mac))
+        self.mac(&[message]).map(|mac| base64_text(&mac))
     }
 
     /// The signature of `parts` by the newest key that can sign.
@@ -303,49 +245,19 @@ impl Keys {
     }
 }
 
+impl VerifyError {
+    /// Signed with none of these keys.
+    pub fn mismatch(keys: &Keys) -> Self {
+        Self::Mismatch { keys_n: keys.len().max(1) }
+    }
+}
+
 /// How many bytes a setting has, which may say that its text is base64.
 fn secret_bytes(text: &str) -> usize {
     match text.strip_prefix("base64:") {
         Some(stem) => key_base64(stem).map_or(0, |bytes| bytes.len()),
         None => text.len(),
     }
-}
-
-/// A key whose id is known is tried only when it is asked for; one without an id always.
-fn is_asked(named: &NamedKey, id: Option<&str>) -> bool {
-    match (&named.id, id) {
-        (Some(own), Some(asked)) => own == asked,
-        _ => true,
-    }
-}
-
-/// The MACs of one text by every key that makes them.
-pub(super) struct Macs<'a>(Vec<(&'a NamedKey, Option<Short>)>);
-
-impl Macs<'_> {
-    /// Which key made `signature`, of those with this id; one without an id always counts. Constant-time for each.
-    pub(super) fn matches(&self, id: Option<&str>, signature: &[u8]) -> Option<usize> {
-        self.0.iter().position(|(named, mac)| {
-            is_asked(named, id) && mac.as_ref().is_some_and(|mac| same(mac, signature))
-        })
-    }
-}
-
-fn mac_by<P: AsRef<[u8]>>(key: &Key, parts: &[P]) -> Option<Short> {
-    match key {
-        Key::Sha1(mac, _) => Some(Short::of(&fed(mac.clone(), parts).finalize().into_bytes())),
-        Key::Sha256(mac, _) => Some(Short::of(&fed(mac.clone(), parts).finalize().into_bytes())),
-        Key::Sha384(mac, _) => Some(Short::of(&fed(mac.clone(), parts).finalize().into_bytes())),
-        Key::Sha512(mac, _) => Some(Short::of(&fed(mac.clone(), parts).finalize().into_bytes())),
-        Key::Public(_) => None,
-    }
-}
-
-fn fed<M: Mac, P: AsRef<[u8]>>(mut mac: M, parts: &[P]) -> M {
-    for part in parts {
-        mac.update(part.as_ref());
-    }
-    mac
 }
 
 /// What a sender shows as one text may be several secrets, each with something before it.
@@ -358,38 +270,4 @@ fn taken_apart(spec: &SignatureSpec, secret: &Secret) -> Vec<Secret> {
         Some(separator) => secret.reveal().split(separator).map(|one| strip(one.trim())).collect(),
         None => vec![strip(secret.reveal())],
     }
-}
-
-fn key(spec: &SignatureSpec, position: usize, text: &str) -> Result<Key, KeyError> {
-    let undecodable = |wanted| KeyError::Undecodable { position, wanted };
-    let is_public = spec.scheme.is_public()
-        || (spec.scheme == Scheme::StandardWebhooks
-            && (text.starts_with("whpk_") || text.starts_with("whsk_")));
-    if is_public {
-        if let Some(own) = SigningKey::parse(text).and_then(|key| PublicKey::parse(&key.public_text()?)) {
-            return Ok(Key::Public(own));
-        }
-        let wanted = "a public key: PEM, base64 of its SPKI, or 32 bytes for Ed25519";
-        return PublicKey::parse(text).map(Key::Public).ok_or(undecodable(wanted));
-    }
-    let bytes = match (spec.secret, text.strip_prefix("whsec_")) {
-        (SecretFormat::Text, _) | (SecretFormat::WhsecOrText, None) => text.as_bytes().to_vec(),
-        (SecretFormat::Hex, _) => hex::decode(text).map_err(|_| undecodable("hexadecimal"))?,
-        (SecretFormat::Base64, _) => key_base64(text).ok_or(undecodable("base64"))?,
-        (SecretFormat::Whsec | SecretFormat::WhsecOrText, stem) => {
-            key_base64(stem.unwrap_or(text)).ok_or(undecodable("base64 behind an optional `whsec_`"))?
-        }
-    };
-    if bytes.is_empty() {
-        return Err(KeyError::Empty(position));
-    }
-    let n = bytes.len();
-    // HMAC takes keys of any length; the error exists for other MACs.
-    let made = match spec.scheme {
-        Scheme::HmacSha1 => Hmac::new_from_slice(&bytes).map(|mac| Key::Sha1(mac, n)),
-        Scheme::HmacSha384 => Hmac::new_from_slice(&bytes).map(|mac| Key::Sha384(mac, n)),
-        Scheme::HmacSha512 => Hmac::new_from_slice(&bytes).map(|mac| Key::Sha512(mac, n)),
-        _ => Hmac::new_from_slice(&bytes).map(|mac| Key::Sha256(mac, n)),
-    };
-    made.map_err(|_| undecodable("a key of this scheme"))
 }

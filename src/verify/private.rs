@@ -12,7 +12,7 @@ use x509_parser::der_parser::der::parse_der;
 use x509_parser::der_parser::num_bigint::BigUint;
 use x509_parser::pem::Pem;
 
-use super::encoding::{Hash, digest, key_base64};
+use super::encoding::{Hash, base64_text, digest, key_base64};
 use super::p521;
 use super::public::{PublicKey, PublicScheme};
 use crate::spec::DevKey;
@@ -38,9 +38,9 @@ const LABEL: &str = "PRIVATE KEY";
 
 /// A private key of one of the kinds that senders use. It does not print itself.
 #[derive(Clone)]
-pub struct SigningKey(Arc<Inner>);
+pub struct SigningKey(Arc<PrivateKey>);
 
-enum Inner {
+enum PrivateKey {
     Ed25519(Ed25519KeyPair),
     /// One key, for either form of its signatures.
     P256(EcdsaKeyPair, Box<EcdsaKeyPair>),
@@ -64,7 +64,7 @@ impl SigningKey {
             let bytes = key_base64(stem)?;
             let (seed, public) = bytes.split_at_checked(32)?;
             let pair = Ed25519KeyPair::from_seed_and_public_key(seed, public).ok()?;
-            return Some(Self(Arc::new(Inner::Ed25519(pair))));
+            return Some(Self(Arc::new(PrivateKey::Ed25519(pair))));
         }
         if !text.contains("-----BEGIN") {
             return None;
@@ -77,13 +77,13 @@ impl SigningKey {
         let random = SystemRandom::new();
         let p256 = |form| EcdsaKeyPair::from_pkcs8(form, der, &random).ok();
         let inner = if let Ok(pair) = Ed25519KeyPair::from_pkcs8_maybe_unchecked(der) {
-            Inner::Ed25519(pair)
+            PrivateKey::Ed25519(pair)
         } else if let Some(pair) = p256(&signature::ECDSA_P256_SHA256_ASN1_SIGNING) {
-            Inner::P256(pair, Box::new(p256(&signature::ECDSA_P256_SHA256_FIXED_SIGNING)?))
+            PrivateKey::P256(pair, Box::new(p256(&signature::ECDSA_P256_SHA256_FIXED_SIGNING)?))
         } else if let Some((number, point)) = p521_parts(der) {
-            Inner::P521(number, point)
+            PrivateKey::P521(number, point)
         } else {
-            Inner::Rsa(RsaKeyPair::from_pkcs8(der).ok()?, der.to_vec())
+            PrivateKey::Rsa(RsaKeyPair::from_pkcs8(der).ok()?, der.to_vec())
         };
         Some(Self(Arc::new(inner)))
     }
@@ -98,25 +98,27 @@ impl SigningKey {
         };
         let by_p256 = |pair: &EcdsaKeyPair| Some(pair.sign(&random, message).ok()?.as_ref().to_vec());
         match (&*self.0, scheme) {
-            (Inner::Ed25519(pair), PublicScheme::Ed25519) => Some(pair.sign(message).as_ref().to_vec()),
-            (Inner::P256(der, _), PublicScheme::P256Der) => by_p256(der),
-            (Inner::P256(_, fixed), PublicScheme::P256Fixed) => by_p256(fixed),
-            (Inner::Rsa(pair, _), PublicScheme::RsaSha256) => by_rsa(pair, &signature::RSA_PKCS1_SHA256),
-            (Inner::P521(number, _), PublicScheme::P521Fixed) => p521::signed(number, message),
-            (Inner::Rsa(pair, _), PublicScheme::RsaSha512) => by_rsa(pair, &signature::RSA_PKCS1_SHA512),
-            (Inner::Rsa(pair, _), PublicScheme::RsaPssSha512) => by_rsa(pair, &signature::RSA_PSS_SHA512),
-            (Inner::Rsa(pair, der), PublicScheme::RsaSha1) => rsa_sha1(pair, der, message),
+            (PrivateKey::Ed25519(pair), PublicScheme::Ed25519) => Some(pair.sign(message).as_ref().to_vec()),
+            (PrivateKey::P256(der, _), PublicScheme::P256Der) => by_p256(der),
+            (PrivateKey::P256(_, fixed), PublicScheme::P256Fixed) => by_p256(fixed),
+            (PrivateKey::Rsa(pair, _), PublicScheme::RsaSha256) => by_rsa(pair, &signature::RSA_PKCS1_SHA256),
+            (PrivateKey::P521(number, _), PublicScheme::P521Fixed) => p521::signed(number, message),
+            (PrivateKey::Rsa(pair, _), PublicScheme::RsaSha512) => by_rsa(pair, &signature::RSA_PKCS1_SHA512),
+            (PrivateKey::Rsa(pair, _), PublicScheme::RsaPssSha512) => {
+                by_rsa(pair, &signature::RSA_PSS_SHA512)
+            }
+            (PrivateKey::Rsa(pair, der), PublicScheme::RsaSha1) => rsa_sha1(pair, der, message),
             _ => None,
         }
     }
 
-    /// Its public half.
+    /// The public half of this key.
     fn public(&self) -> PublicKey {
         match &*self.0 {
-            Inner::Ed25519(pair) => PublicKey::Ed25519(pair.public_key().as_ref().to_vec()),
-            Inner::P256(pair, _) => PublicKey::P256(pair.public_key().as_ref().to_vec()),
-            Inner::P521(_, point) => PublicKey::P521(point.clone()),
-            Inner::Rsa(pair, _) => PublicKey::Rsa(pair.public().as_ref().to_vec()),
+            PrivateKey::Ed25519(pair) => PublicKey::Ed25519(pair.public_key().as_ref().to_vec()),
+            PrivateKey::P256(pair, _) => PublicKey::P256(pair.public_key().as_ref().to_vec()),
+            PrivateKey::P521(_, point) => PublicKey::P521(point.clone()),
+            PrivateKey::Rsa(pair, _) => PublicKey::Rsa(pair.public().as_ref().to_vec()),
         }
     }
 
@@ -125,19 +127,19 @@ impl SigningKey {
     pub fn public_text(&self) -> Option<String> {
         let point = |pair: &EcdsaKeyPair| {
             let head = hex::decode(P256_SPKI_HEAD).unwrap_or_default();
-            super::base64_text(&[head.as_slice(), pair.public_key().as_ref()].concat())
+            base64_text(&[head.as_slice(), pair.public_key().as_ref()].concat())
         };
         match &*self.0 {
-            Inner::Ed25519(pair) => Some(hex::encode(pair.public_key())),
-            Inner::P256(pair, _) => Some(point(pair)),
-            Inner::P521(..) | Inner::Rsa(..) => None,
+            PrivateKey::Ed25519(pair) => Some(hex::encode(pair.public_key())),
+            PrivateKey::P256(pair, _) => Some(point(pair)),
+            PrivateKey::P521(..) | PrivateKey::Rsa(..) => None,
         }
     }
 }
 
 /// Private number and public point of a PKCS#8 key on P-521 (RFC 5915).
 fn p521_parts(pkcs8: &[u8]) -> Option<(Vec<u8>, Vec<u8>)> {
-    /// `secp521r1` in DER.
+    /// The curve `secp521r1` in DER.
     const CURVE: [u8; 7] = [6, 5, 43, 129, 4, 0, 35];
     /// 1 + twice 66.
     const POINT_BYTES: usize = 133;
@@ -187,9 +189,9 @@ impl DevKeys {
         for pem in Pem::iter_from_buffer(text.as_bytes()) {
             let key = SigningKey::of_pkcs8(&pem.ok()?.contents)?;
             match &*key.0 {
-                Inner::Ed25519(_) => keys.ed25519 = Some(key),
-                Inner::P256(..) => keys.p256 = Some(key),
-                Inner::P521(..) | Inner::Rsa(..) => return None,
+                PrivateKey::Ed25519(_) => keys.ed25519 = Some(key),
+                PrivateKey::P256(..) => keys.p256 = Some(key),
+                PrivateKey::P521(..) | PrivateKey::Rsa(..) => return None,
             }
         }
         (keys.ed25519.is_some() && keys.p256.is_some()).then_some(keys)
@@ -206,7 +208,7 @@ impl DevKeys {
         }
     }
 
-    /// What a setting holds of this sort.
+    /// The text that a setting holds of this sort of key.
     pub(crate) fn setting(&self, sort: DevKey) -> Option<String> {
         match sort {
             DevKey::Ed25519 | DevKey::P256 => self.signing(sort)?.public_text(),
@@ -219,16 +221,16 @@ impl DevKeys {
 }
 
 fn pem(der: &[u8]) -> String {
-    format!("-----BEGIN {LABEL}-----\n{}\n-----END {LABEL}-----\n", super::base64_text(der))
+    format!("-----BEGIN {LABEL}-----\n{}\n-----END {LABEL}-----\n", base64_text(der))
 }
 
 /// The published certificates that vouch for each other, base64 of DER, from the one that signs to the root.
 pub(super) fn published_chain() -> Vec<String> {
     let pems = [CHAIN, CHAIN_ROOT].into_iter().flat_map(|text| Pem::iter_from_buffer(text.as_bytes()));
-    pems.filter_map(Result::ok).map(|pem| super::base64_text(&pem.contents)).collect()
+    pems.filter_map(Result::ok).map(|pem| base64_text(&pem.contents)).collect()
 }
 
-/// Whether a published key is in this text, in whatever form: everybody can sign with it.
+/// True when a published key is in this text, in whatever form: everybody can sign with it.
 pub(crate) fn is_published(text: &str) -> bool {
     const BEGIN: &str = "-----BEGIN";
     let ours = [RSA_PUBLIC_KEY, P521_PUBLIC_KEY, CHAIN_ROOT, CHAIN]
@@ -313,7 +315,7 @@ mod tests {
         let seed = "9d61b19deffd5a60ba844af492ec2cc44449c5697b326919703bac031cae7f60";
         let public = "d75a980182b10ab7d54bfed3c964073a0ee172f3daa62325af021a68f707511a";
         let bytes = hex::decode(format!("{seed}{public}")).expect("hex");
-        let key = SigningKey::parse(&format!("whsk_{}", super::super::base64_text(&bytes))).expect("a key");
+        let key = SigningKey::parse(&format!("whsk_{}", base64_text(&bytes))).expect("a key");
         assert_eq!(key.public_text().as_deref(), Some(public));
         assert!(SigningKey::parse("whsk_AAAA").is_none());
     }

@@ -18,7 +18,7 @@ const ED25519_BYTES: usize = 32;
 /// How a signature by a public key is made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PublicScheme {
-    /// Ed25519.
+    /// Ed25519 as of RFC 8032.
     Ed25519,
     /// ECDSA on P-256 with SHA-256; the signature in DER.
     P256Der,
@@ -34,7 +34,7 @@ pub enum PublicScheme {
     RsaSha512,
     /// RSA PKCS#1 v1.5 with SHA-1.
     RsaSha1,
-    /// RSA-PSS with SHA-512.
+    /// RSA with the padding PSS and SHA-512.
     RsaPssSha512,
 }
 
@@ -54,13 +54,13 @@ impl Scheme {
 /// A public key, of a kind that decides which schemes it can verify.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PublicKey {
-    /// 32 bytes.
+    /// The 32 bytes of the key.
     Ed25519(Vec<u8>),
-    /// An uncompressed point.
+    /// An uncompressed point on P-256.
     P256(Vec<u8>),
-    /// An uncompressed point.
+    /// An uncompressed point on P-384.
     P384(Vec<u8>),
-    /// An uncompressed point.
+    /// An uncompressed point on P-521.
     P521(Vec<u8>),
     /// A PKCS#1 `RSAPublicKey` in DER.
     Rsa(Vec<u8>),
@@ -136,7 +136,7 @@ impl PublicKey {
         }
     }
 
-    /// Whether `signature` over `message` was made by the owner of this key. The key's kind decides: a scheme
+    /// True when `signature` over `message` was made by the owner of this key. The key's kind decides: a scheme
     /// of another kind never matches.
     pub fn verifies(&self, scheme: PublicScheme, message: &[u8], signature: &[u8]) -> bool {
         let by = |algorithm: &'static dyn VerificationAlgorithm, key: &[u8]| {
@@ -167,16 +167,16 @@ fn rsa(scheme: PublicScheme) -> Option<&'static signature::RsaParameters> {
     }
 }
 
-/// Whose certificate this is, and when it counts.
+/// A certificate: for whom it is, when it counts, and its key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Certificate {
     /// The subject's common name and its alternative DNS names.
     pub names: Vec<String>,
-    /// Unix seconds.
+    /// First moment at which it counts. Unix seconds.
     pub not_before_s: i64,
-    /// Unix seconds.
+    /// Last moment at which it counts. Unix seconds.
     pub not_after_s: i64,
-    /// What it certifies.
+    /// The key that it certifies.
     pub key: PublicKey,
 }
 
@@ -205,7 +205,7 @@ impl Certificate {
         })
     }
 
-    /// Whether it counts at this time.
+    /// True when it counts at this time.
     pub fn is_valid_at(&self, now_s: i64) -> bool {
         (self.not_before_s..=self.not_after_s).contains(&now_s)
     }

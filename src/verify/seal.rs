@@ -73,7 +73,7 @@ mod tests {
         // openssl enc -aes-128-cbc -K 30313233343536373839616263646566 -iv 40404040262626262323232324242424
         let (key, iv) = (b"0123456789abcdef", b"@@@@&&&&####$$$$");
         let sealed =
-            super::super::decode_base64("vOyni+dT0Gvb2bc3kXSiDUexx79tH0/dUAer++sJN6M=").expect("base64");
+            crate::verify::decode_base64("vOyni+dT0Gvb2bc3kXSiDUexx79tH0/dUAer++sJN6M=").expect("base64");
         assert_eq!(seal_aes_128_cbc(key, iv, b"which event is it?").as_ref(), Some(&sealed));
         assert_eq!(open_aes_128_cbc(key, iv, &sealed).as_deref(), Some(b"which event is it?".as_slice()));
         assert_eq!(open_aes_128_cbc(b"0123456789abcdeg", iv, &sealed), None);

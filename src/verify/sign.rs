@@ -5,15 +5,19 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 
 use super::encoding::{base64_text, encoded};
-use super::filled::{Caught, parts};
+use super::error::SignError;
+use super::filled::{SignedValues, parts};
+use super::keys::Keys;
+use super::public::PublicScheme;
+use super::request::RawRequest;
 use super::standard::Family;
-use super::{Keys, PublicScheme, RawRequest};
+use super::time::rfc3339_text;
 use crate::spec::{Piece, Scheme, SignatureSpec, Slot, Source, Spec, TimeUnit};
 
 /// When and as what a request is signed.
 #[derive(Debug, Clone)]
 pub struct SignAt {
-    /// Unix seconds.
+    /// Time of the signature. Unix seconds.
     pub now_s: i64,
     /// The URL the request goes to, as the sender knows it.
     pub url: String,
@@ -30,20 +34,6 @@ pub struct Signed {
     pub headers: Vec<(String, String)>,
     /// The bytes to send; other than what was given only where the signature is inside.
     pub body: Vec<u8>,
-}
-
-/// Why nothing was signed.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum SignError {
-    /// Only public keys are configured.
-    #[error("none of the configured secrets can sign")]
-    NoSigningKey,
-    /// The kind signs fields that this body does not have.
-    #[error("body cannot be signed: {0}")]
-    Body(String),
-    /// The kind's code verifies but does not sign.
-    #[error("kind `{0}` cannot be signed offline")]
-    Unsupported(String),
 }
 
 /// Signs `body` as the sender of `spec` would.
@@ -115,9 +105,9 @@ fn signature_of(
         }
     }
     let request = signed.request(at)?;
-    let caught = Caught { timestamp: &timestamp, headers: SIGNED_HEADERS, mac: "" };
+    let values = SignedValues { timestamp: &timestamp, headers: SIGNED_HEADERS, mac: "" };
     let parts =
-        parts(&spec.signed, &request, keys, &caught).map_err(|why| SignError::Body(why.to_string()))?;
+        parts(&spec.signed, &request, keys, &values).map_err(|why| SignError::Body(why.to_string()))?;
     let bytes = match spec.scheme.public() {
         Some(scheme) => keys.sign_public(scheme, &parts.concat())?,
         None => keys.mac(&parts).ok_or(SignError::NoSigningKey)?,
@@ -139,7 +129,7 @@ fn written_time(unit: TimeUnit, now_s: i64) -> String {
     match unit {
         TimeUnit::S | TimeUnit::SOrMs => now_s.to_string(),
         TimeUnit::Ms => now_s.saturating_mul(1_000).to_string(),
-        TimeUnit::Rfc3339 => super::rfc3339_text(now_s),
+        TimeUnit::Rfc3339 => rfc3339_text(now_s),
     }
 }
 

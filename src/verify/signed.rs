@@ -5,12 +5,15 @@ use std::borrow::Cow;
 
 use http::HeaderMap;
 
+use super::believed::Believed;
 use super::encoding::decoded;
-use super::filled::{Caught, parts};
-use super::keys::Macs;
+use super::error::VerifyError;
+use super::filled::{SignedValues, parts};
+use super::key::Macs;
+use super::keys::Keys;
 use super::public::{PublicKey, PublicScheme};
+use super::request::{RawRequest, SIGNATURES_N_MAX, deciding_header, first_present};
 use super::time::{check_time, signed_at};
-use super::{Believed, Keys, RawRequest, SIGNATURES_N_MAX, VerifyError, deciding_header};
 use crate::json::text_of;
 use crate::spec::{Layout, SignatureSpec, Slot};
 
@@ -24,12 +27,19 @@ struct Carried<'a> {
     key_ids: Vec<((usize, usize), &'a str)>,
 }
 
+/// A signature by a public key, and what it is of.
+struct Signature<'a> {
+    message: &'a [u8],
+    bytes: &'a [u8],
+}
+
 /// What signatures are compared with: made once, however many there are.
 enum Made<'a> {
     Macs(Macs<'a>),
     Message(PublicScheme, Vec<u8>),
 }
 
+/// Believes a request by the scheme of `spec`, or says why not.
 pub(super) fn verify(
     spec: &SignatureSpec,
     keys: &Keys,
@@ -70,11 +80,12 @@ pub(super) fn verify(
         Some(name) => Some(deciding_header(&request.headers, name)?),
         None => None,
     };
-    let caught =
-        Caught { timestamp: timestamp.map_or("", |(_, text)| text), headers: carried.headers, mac: "" };
-    let parts = parts(&spec.signed, request, keys, &caught)?;
+    let values =
+        SignedValues { timestamp: timestamp.map_or("", |(_, text)| text), headers: carried.headers, mac: "" };
+    let parts = parts(&spec.signed, request, keys, &values)?;
     let mut made = None;
     let mut is_any_decodable = false;
+    let mut wanted = None;
     for (at, text) in carried.signatures.iter().take(SIGNATURES_N_MAX) {
         let Some(signature) = decoded(spec.encoding, text) else { continue };
         is_any_decodable = true;
@@ -83,11 +94,24 @@ pub(super) fn verify(
             Some(scheme) => Made::Message(scheme, parts.concat()),
             None => Made::Macs(keys.macs(&parts)),
         });
-        if let Some(secret_n) = matched(spec, keys, id, made, &signature) {
+        let matched = match made {
+            Made::Macs(macs) => macs.matches(id, &signature),
+            Made::Message(scheme, message) => {
+                let matched =
+                    public_matched(spec, keys, id, *scheme, Signature { message, bytes: &signature });
+                matched.unwrap_or_else(|why| {
+                    wanted.get_or_insert(why);
+                    None
+                })
+            }
+        };
+        if let Some(secret_n) = matched {
             return Ok(believed(spec, secret_n, &parts, timestamp.map(|(_, text)| text)));
         }
     }
-    if is_any_decodable {
+    if let Some(wanted) = wanted {
+        Err(wanted)
+    } else if is_any_decodable {
         Err(VerifyError::Mismatch { keys_n: keys.len() })
     } else {
         Err(VerifyError::malformed(place, "it holds no signature of the kind's encoding"))
@@ -118,24 +142,24 @@ fn is_object(body: &[u8]) -> bool {
     body.starts_with(b"{") && body.ends_with(b"}")
 }
 
-fn matched(
+/// The position of the public key that made `signature`; or the error that says which key is to be fetched first.
+fn public_matched(
     spec: &SignatureSpec,
     keys: &Keys,
     id: Option<&str>,
-    made: &Made<'_>,
-    signature: &[u8],
-) -> Option<usize> {
-    let (public, message) = match made {
-        Made::Macs(macs) => return macs.matches(id, signature),
-        Made::Message(public, message) => (*public, message),
-    };
-    keys.public_matches(public, id, message, signature).or_else(|| {
-        // A key that the settings hold is that key: whoever names it and did not sign with it is not believed.
-        let is_unknown = |(setting, id): &(&str, &str)| keys.settings().of_id(setting, id).is_none();
-        let key = spec.keys.as_deref().filter(|_| spec.keys_fetched).zip(id).filter(is_unknown);
-        let key = key.and_then(|(setting, id)| PublicKey::parse(&keys.fetched(setting, id)?))?;
-        key.verifies(public, message, signature).then_some(0)
-    })
+    scheme: PublicScheme,
+    signature: Signature<'_>,
+) -> Result<Option<usize>, VerifyError> {
+    let Signature { message, bytes } = signature;
+    if let Some(secret_n) = keys.public_matches(scheme, id, message, bytes) {
+        return Ok(Some(secret_n));
+    }
+    // A key that the settings hold is that key: whoever names it and did not sign with it is not believed.
+    let is_unknown = |(setting, id): &(&str, &str)| keys.settings().of_id(setting, id).is_none();
+    let setting = spec.keys.as_deref().filter(|_| spec.keys_fetched && keys.has_source());
+    let Some((setting, id)) = setting.zip(id).filter(is_unknown) else { return Ok(None) };
+    let key = PublicKey::parse(&keys.fetched(setting, id)?);
+    Ok(key.filter(|key| key.verifies(scheme, message, bytes)).map(|_| 0))
 }
 
 /// The texts that carry signatures, and what to call their place.
@@ -153,7 +177,7 @@ fn texts<'a>(
         let texts = family(headers, stem)?;
         return Ok((stem, texts));
     }
-    let name = super::first_present(headers, &spec.headers)?;
+    let name = first_present(headers, &spec.headers)?;
     if spec.repeated {
         let all = headers.get_all(name).iter();
         let text = |value: &'a http::HeaderValue| value.to_str().map(Cow::Borrowed);

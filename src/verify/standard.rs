@@ -6,9 +6,12 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
+use super::believed::Believed;
+use super::error::VerifyError;
+use super::keys::Keys;
 use super::public::PublicScheme;
-use super::time::{SignedAt, check_time, signed_at};
-use super::{Believed, Keys, RawRequest, SIGNATURES_N_MAX, VerifyError, deciding_header};
+use super::request::{RawRequest, SIGNATURES_N_MAX, deciding_header};
+use super::time::{SignedAt, check_age, check_time, signed_at};
 use crate::spec::{SignatureSpec, TimeUnit};
 use crate::types::UnixMs;
 
@@ -27,6 +30,7 @@ impl Family {
     }
 }
 
+/// The scheme under the family of names that the request carries, of those that the kind knows.
 pub(super) fn verify(
     spec: &SignatureSpec,
     keys: &Keys,
@@ -38,16 +42,24 @@ pub(super) fn verify(
         return Err(VerifyError::HeaderMissing("webhook-signature".to_owned()));
     };
     let check = |at, received_at_ms| check_time(spec, at, received_at_ms);
-    verify_family(family, keys, request, (spec.is_signed_text_needed, check))
+    verify_family(family, keys, request, spec.is_signed_text_needed, check)
+}
+
+/// The Standard Webhooks scheme under one header prefix, for kinds that verify with code.
+pub fn standard_webhooks(request: &RawRequest, keys: &Keys, prefix: &str) -> Result<Believed, VerifyError> {
+    let (past_s, future_s) = keys.tolerance_s();
+    let check = |at, received_at_ms| check_age(at, received_at_ms, past_s, future_s);
+    verify_family(&Family::of(prefix), keys, request, true, check)
 }
 
 /// The scheme under one family of names, with the caller's bounds for its time; and with the signed text where that
 /// tells replays, which is one more digest of all of it.
-pub(super) fn verify_family(
+fn verify_family(
     family: &Family,
     keys: &Keys,
     request: &RawRequest,
-    (is_text_needed, check): (bool, impl Fn(SignedAt, UnixMs) -> Result<(), VerifyError>),
+    is_text_needed: bool,
+    check: impl Fn(SignedAt, UnixMs) -> Result<(), VerifyError>,
 ) -> Result<Believed, VerifyError> {
     let signatures = deciding_header(&request.headers, &family.signature)?;
     let id = deciding_header(&request.headers, &family.id)?;

@@ -1,6 +1,7 @@
 //! Signed times as senders write them, and whether they are near enough.
 
-use super::VerifyError;
+use super::error::VerifyError;
+use super::keys::Keys;
 use crate::spec::{SignatureSpec, TimeUnit};
 use crate::types::UnixMs;
 
@@ -10,9 +11,9 @@ const MS_DIGITS: usize = 13;
 /// A signed time; how finely it was written decides how finely its age is taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SignedAt {
-    /// Unix seconds.
+    /// A time in whole Unix seconds.
     S(i64),
-    /// Unix milliseconds.
+    /// A time in Unix milliseconds.
     Ms(i64),
 }
 
@@ -35,7 +36,7 @@ pub(super) fn signed_at(unit: TimeUnit, place: &str, text: &str) -> Result<Signe
     read.ok_or_else(|| VerifyError::malformed(place, why))
 }
 
-/// Whether `at` is near enough to the request's arrival; both ends belong to the tolerance.
+/// Checks that `at` is near enough to the request's arrival; both ends belong to the tolerance.
 pub(super) fn check_time(
     spec: &SignatureSpec,
     at: SignedAt,
@@ -76,13 +77,16 @@ pub(super) fn check_age(
     Ok(())
 }
 
-/// For kinds that verify with code: reads a time of this unit and sees that it is near enough. The bounds are those of
-/// [`Keys::tolerance_s`](super::Keys::tolerance_s), which an operator can change.
+/// For kinds that verify with code: reads a time of this unit, which stands at `place`, and checks that it is near enough
+/// to the arrival of the request. The bounds are those of [`Keys::tolerance_s`], which an operator can change.
 pub fn check_timestamp(
-    (unit, place, text): (TimeUnit, &str, &str),
+    keys: &Keys,
+    unit: TimeUnit,
+    place: &str,
+    text: &str,
     received_at_ms: UnixMs,
-    (past_s, future_s): (u32, u32),
 ) -> Result<(), VerifyError> {
+    let (past_s, future_s) = keys.tolerance_s();
     check_age(signed_at(unit, place, text)?, received_at_ms, past_s, future_s)
 }
 

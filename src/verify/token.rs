@@ -1,8 +1,10 @@
 //! Shared tokens and HTTP Basic: they say who sent a request, not what was sent. Compared in constant time.
 
 use super::encoding::{decode_base64, same};
-use super::{Keys, RawRequest, VerifyError, deciding_header, first_present};
-use crate::json::{Document, Found, elements, text_of};
+use super::error::VerifyError;
+use super::keys::Keys;
+use super::request::{RawRequest, deciding_header, first_present};
+use crate::json::{Document, Lookup, elements, text_of};
 use crate::spec::{SignatureSpec, Slot};
 
 /// One of the secrets, in a header, at a JSON pointer, or in every element of a batch.
@@ -22,7 +24,7 @@ pub(super) fn verify(spec: &SignatureSpec, keys: &Keys, request: &RawRequest) ->
         return matched(keys, &text_of(&request.body, pointer).map_err(|_| missing())?);
     };
     let document = Document::parse(&request.body).ok_or_else(missing)?;
-    let Found::One(list) = document.find(each) else { return Err(missing()) };
+    let Lookup::One(list) = document.find(each) else { return Err(missing()) };
     let mut oldest = None;
     for range in elements(list).ok_or_else(missing)? {
         let element = list.get(range).unwrap_or_default();

@@ -6,7 +6,7 @@ use hooklatch::config::{KindSettings, Secret};
 use hooklatch::provider::{ActiveProvider, Provider, filled_sample};
 use hooklatch::providers::builtin;
 use hooklatch::spec::Weakness;
-use hooklatch::verify::{KeySource, KeyWanted, SignAt, Signed};
+use hooklatch::verify::{KeySource, SignAt, Signed};
 use proptest::prelude::*;
 
 use crate::providers::{NOW_S, dev, request, sign_at};
@@ -178,8 +178,8 @@ fn a_way_of_signing_that_is_not_the_samples_is_played_too() {
 struct Nobody;
 
 impl KeySource for Nobody {
-    fn key(&self, wanted: &KeyWanted<'_>) -> Option<String> {
-        panic!("asked for {wanted:?}")
+    fn key(&self, setting: &str, id: &str) -> Option<String> {
+        panic!("asked for {setting} {id}")
     }
 }
 

@@ -11,7 +11,7 @@ use hooklatch::providers::builtin;
 use hooklatch::spec::Scheme;
 use hooklatch::types::IncomingEvent;
 use hooklatch::vectors::{Vector, judge};
-use hooklatch::verify::{DevKeys, KeySource, KeyWanted, RawRequest, SignAt, VerifyError};
+use hooklatch::verify::{DevKeys, KeySource, RawRequest, SignAt, VerifyError};
 use http::{HeaderMap, HeaderName, HeaderValue};
 
 pub const NOW_S: i64 = 1_767_225_600;
@@ -274,9 +274,8 @@ fn what_nobody_signs_is_believed_at_the_operators_word_alone() {
 struct Fetched(String);
 
 impl KeySource for Fetched {
-    fn key(&self, wanted: &KeyWanted<'_>) -> Option<String> {
-        (wanted.setting == "jwks" && wanted.id == "bfbd5111-8e33-4643-8ced-b2e642a72f3c")
-            .then(|| self.0.clone())
+    fn key(&self, setting: &str, id: &str) -> Option<String> {
+        (setting == "jwks" && id == "bfbd5111-8e33-4643-8ced-b2e642a72f3c").then(|| self.0.clone())
     }
 }
 

@@ -1,27 +1,21 @@
-//! JSON by raw text: finds what a pointer names without turning numbers into floats, and notices keys that
-//! are there twice.
-//!
-//! `serde_json::Value` keeps the last of two equal keys and rounds numbers beyond 2^64; an id read through
-//! it could be another one than the sender signed.
-
-mod scan;
+//! A JSON text, scanned once, and what pointers name in it.
 
 use std::borrow::Cow;
 use std::ops::Range;
 
 use sha2::{Digest, Sha256};
 
+use super::scan::{Scan, ScannedText};
 use crate::types::BodyDigest;
-use scan::{Scan, Written};
 
 /// How many members the objects of most bodies have.
 const USUAL_N: usize = 16;
 /// Most members of members that are kept at hand; the others are looked for when somebody asks.
-const INNER_N_MAX: usize = 64;
+pub(super) const INNER_N_MAX: usize = 64;
 
 /// What a pointer led to.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Found<'a> {
+pub(crate) enum Lookup<'a> {
     /// The raw text of one value.
     One(&'a [u8]),
     /// No such key or index.
@@ -64,7 +58,7 @@ impl<'a> Document<'a> {
         scan.next().is_none().then_some(document)
     }
 
-    fn member(&mut self, scan: &mut Scan<'a>, name: Written<'a>) -> Option<()> {
+    fn member(&mut self, scan: &mut Scan<'a>, name: ScannedText<'a>) -> Option<()> {
         let name = decoded(name)?;
         if scan.next()? != b'{' {
             self.members.push(Member { name, value: scan.value()?, inner: None });
@@ -89,13 +83,13 @@ impl<'a> Document<'a> {
     }
 
     /// Finds what `pointer` (RFC 6901) names.
-    pub(crate) fn find(&self, pointer: &str) -> Found<'a> {
+    pub(crate) fn find(&self, pointer: &str) -> Lookup<'a> {
         let mut tokens = pointer.split('/').skip(1).map(unescaped);
-        let Some(first) = tokens.next() else { return Found::One(self.whole.as_bytes()) };
+        let Some(first) = tokens.next() else { return Lookup::One(self.whole.as_bytes()) };
         let mut step = if self.whole.starts_with('{') {
             let named = only(self.members.iter().filter(|member| member.name == first));
             match (named, tokens.next()) {
-                (Step::One(member), Some(second)) => self.inner(member, &second),
+                (Named::One(member), Some(second)) => self.inner(member, &second),
                 (named, _) => named.map(|member| member.value),
             }
         } else {
@@ -103,18 +97,18 @@ impl<'a> Document<'a> {
         };
         for token in tokens {
             step = match step {
-                Step::One(raw) => child(raw, &token),
+                Named::One(raw) => child(raw, &token),
                 other => other,
             };
         }
         match step {
-            Step::One(raw) => Found::One(raw.as_bytes()),
-            Step::Missing => Found::Missing,
-            Step::Doubled => Found::Doubled,
+            Named::One(raw) => Lookup::One(raw.as_bytes()),
+            Named::Missing => Lookup::Missing,
+            Named::Doubled => Lookup::Doubled,
         }
     }
 
-    fn inner(&self, member: &Member<'a>, token: &str) -> Step<&'a str> {
+    fn inner(&self, member: &Member<'a>, token: &str) -> Named<&'a str> {
         match member.inner.clone().and_then(|range| self.inner.get(range)) {
             Some(inner) => only(inner.iter().filter(|(name, _)| *name == token)).map(|(_, value)| *value),
             None => child(member.value, token),
@@ -133,7 +127,7 @@ impl<'a> Document<'a> {
         let mut cuts: Vec<Range<usize>> = volatile
             .iter()
             .filter_map(|pointer| match self.find(pointer) {
-                Found::One(raw) => {
+                Lookup::One(raw) => {
                     let from = (raw.as_ptr() as usize).checked_sub(start)?;
                     Some(from..from + raw.len())
                 }
@@ -153,8 +147,8 @@ impl<'a> Document<'a> {
 }
 
 /// [`Document::find`] for a single look.
-pub(crate) fn find<'a>(json: &'a [u8], pointer: &str) -> Found<'a> {
-    Document::parse(json).map_or(Found::NotJson, |document| document.find(pointer))
+pub(crate) fn find<'a>(json: &'a [u8], pointer: &str) -> Lookup<'a> {
+    Document::parse(json).map_or(Lookup::NotJson, |document| document.find(pointer))
 }
 
 /// [`Document::text`] for a single look.
@@ -163,11 +157,11 @@ pub(crate) fn text_of(json: &[u8], pointer: &str) -> Result<String, String> {
 }
 
 /// The id-like text of what `pointer` led to, or why it has none.
-pub(crate) fn text(found: &Found<'_>, pointer: &str) -> Result<String, String> {
+pub(crate) fn text(found: &Lookup<'_>, pointer: &str) -> Result<String, String> {
     let raw = match found {
-        Found::One(raw) => *raw,
-        Found::Doubled => return Err(format!("{pointer} is there twice")),
-        Found::Missing | Found::NotJson => return Err(format!("{pointer} is missing")),
+        Lookup::One(raw) => *raw,
+        Lookup::Doubled => return Err(format!("{pointer} is there twice")),
+        Lookup::Missing | Lookup::NotJson => return Err(format!("{pointer} is missing")),
     };
     match raw {
         b"\"\"" => Err(format!("{pointer} is empty")),
@@ -183,23 +177,12 @@ pub(crate) fn text(found: &Found<'_>, pointer: &str) -> Result<String, String> {
     }
 }
 
-/// Writes `text` behind `out` as JSON has it, with its quotes.
-pub(crate) fn push_text(out: &mut String, text: &str) {
-    if text.bytes().any(|byte| byte < b' ' || byte == b'"' || byte == b'\\') {
-        out.push_str(&serde_json::Value::from(text).to_string());
-        return;
-    }
-    out.push('"');
-    out.push_str(text);
-    out.push('"');
-}
-
 fn unescaped(token: &str) -> Cow<'_, str> {
     if token.contains('~') { token.replace("~1", "/").replace("~0", "~").into() } else { token.into() }
 }
 
 /// A name, copied only when it is escaped; `None` when it is no text.
-fn decoded(name: Written<'_>) -> Option<Cow<'_, str>> {
+fn decoded(name: ScannedText<'_>) -> Option<Cow<'_, str>> {
     if name.is_escaped {
         return serde_json::from_str(&format!("\"{}\"", name.raw)).ok().map(Cow::Owned);
     }
@@ -207,24 +190,24 @@ fn decoded(name: Written<'_>) -> Option<Cow<'_, str>> {
 }
 
 /// What one step of a pointer names in an object or array.
-fn child<'a>(raw: &'a str, step: &str) -> Step<&'a str> {
-    let mut found = Step::Missing;
+fn child<'a>(raw: &'a str, step: &str) -> Named<&'a str> {
+    let mut found = Named::Missing;
     let mut scan = Scan::new(raw);
     let is_whole = match raw.as_bytes().first() {
         Some(b'{') => scan.members(|scan, name| {
             let (name, value) = (decoded(name)?, scan.value()?);
             if name == step {
-                found = if matches!(found, Step::Missing) { Step::One(value) } else { Step::Doubled };
+                found = if matches!(found, Named::Missing) { Named::One(value) } else { Named::Doubled };
             }
             Some(())
         }),
         Some(b'[') => {
-            let Ok(wanted_n) = step.parse::<usize>() else { return Step::Missing };
+            let Ok(wanted_n) = step.parse::<usize>() else { return Named::Missing };
             let mut n = 0;
             scan.elements(|scan| {
                 let value = scan.value()?;
                 if n == wanted_n {
-                    found = Step::One(value);
+                    found = Named::One(value);
                 }
                 n += 1;
                 Some(())
@@ -232,7 +215,7 @@ fn child<'a>(raw: &'a str, step: &str) -> Step<&'a str> {
         }
         _ => None,
     };
-    is_whole.map_or(Step::Missing, |()| found)
+    is_whole.map_or(Named::Missing, |()| found)
 }
 
 /// Where the elements of the array `list` are in it; `None` when it is no array.
@@ -262,33 +245,31 @@ pub(crate) fn members(json: &[u8]) -> Option<Vec<(Cow<'_, str>, &[u8])>> {
     Some(document.members.into_iter().map(|member| (member.name, member.value.as_bytes())).collect())
 }
 
-enum Step<T> {
+/// What goes by one name among several.
+enum Named<T> {
     One(T),
     Missing,
     Doubled,
 }
 
-impl<T> Step<T> {
-    fn map<U>(self, change: impl FnOnce(T) -> U) -> Step<U> {
+impl<T> Named<T> {
+    fn map<U>(self, change: impl FnOnce(T) -> U) -> Named<U> {
         match self {
-            Self::One(one) => Step::One(change(one)),
-            Self::Missing => Step::Missing,
-            Self::Doubled => Step::Doubled,
+            Self::One(one) => Named::One(change(one)),
+            Self::Missing => Named::Missing,
+            Self::Doubled => Named::Doubled,
         }
     }
 }
 
 /// The only one of those that fit a name.
-fn only<T>(mut named: impl Iterator<Item = T>) -> Step<T> {
+fn only<T>(mut named: impl Iterator<Item = T>) -> Named<T> {
     match (named.next(), named.next()) {
-        (Some(one), None) => Step::One(one),
-        (None, _) => Step::Missing,
-        (Some(_), Some(_)) => Step::Doubled,
+        (Some(one), None) => Named::One(one),
+        (None, _) => Named::Missing,
+        (Some(_), Some(_)) => Named::Doubled,
     }
 }
-
-#[cfg(test)]
-mod oracle;
 
 #[cfg(test)]
 mod tests {

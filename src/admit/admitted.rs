@@ -1,0 +1,24 @@
+//! What admission answers: what was found of each event, or why nothing was admitted.
+
+use crate::types::Outcome;
+
+/// The outcome of a request that was admitted, event by event, in the order of the request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct AdmittedEvents {
+    /// Id of the event, as the sender or we gave it, and what was found.
+    pub events: Vec<(String, Outcome)>,
+}
+
+/// Why nothing was admitted. The sender may send all of it again.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum AdmitError {
+    /// The queue is full, or the provider has taken up its share of it.
+    #[error("queue of requests waiting for a commit is full")]
+    Saturated,
+    /// The database did not confirm in time.
+    #[error("database did not confirm: {0}")]
+    Unavailable(String),
+    /// A handler failed and its provider asks for a rejection then.
+    #[error("handler failed and the provider is set to reject: {0}")]
+    Rejected(String),
+}

@@ -1,0 +1,100 @@
+//! The entrance: a request hands its events to a queue and awaits a one-shot answer.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::Instant;
+
+use super::admitted::{AdmitError, AdmittedEvents};
+use super::committer::Committer;
+use super::context::AdmitContext;
+use super::entry::{ProviderEntry, WaitingPlace};
+use super::room::{EVENT_BYTES, HeldMemory};
+use super::submission::Submission;
+use super::transactional::TransactionalAdmission;
+use crate::types::IncomingEvent;
+
+/// The entrance to admission. Cloning is cheap; when the last clone is dropped, the tasks finish what
+/// waits and end.
+#[derive(Clone)]
+pub(crate) struct Admitter {
+    context: Arc<AdmitContext>,
+    shared_queue: mpsc::Sender<Submission>,
+    transactional_queue: mpsc::Sender<Submission>,
+    answer_timeout: Duration,
+    /// Most requests of one provider that may wait at once.
+    share_n: usize,
+}
+
+/// The tasks behind an [`Admitter`]; the app spawns and awaits them.
+pub(crate) struct AdmitTasks {
+    pub(crate) committer: Committer,
+    pub(crate) transactional: TransactionalAdmission,
+}
+
+/// Makes the entrance and its tasks. `queue_n` requests may wait in each queue; of several providers each leaves a
+/// quarter of that to the others.
+pub(crate) fn admitter(
+    context: Arc<AdmitContext>,
+    queue_n: usize,
+    answer_timeout: Duration,
+    has_several_providers: bool,
+) -> (Admitter, AdmitTasks) {
+    let queue_n = queue_n.max(1);
+    let share_n = if has_several_providers { queue_n - queue_n / 4 } else { queue_n };
+    let (shared_queue, shared_waiting) = mpsc::channel(queue_n);
+    // The other half waits in the providers' lines.
+    let (transactional_queue, transactional_waiting) = mpsc::channel(queue_n.div_ceil(2));
+    let tasks = AdmitTasks {
+        committer: Committer::new(Arc::clone(&context), shared_waiting),
+        transactional: TransactionalAdmission::new(Arc::clone(&context), transactional_waiting, queue_n / 2),
+    };
+    (Admitter { context, shared_queue, transactional_queue, answer_timeout, share_n }, tasks)
+}
+
+impl Admitter {
+    /// Admits the events of one request atomically. Cancelling this future cancels only the waiting: what
+    /// was submitted is committed or not, and the sender's next copy finds out. `held` goes with the events.
+    pub(crate) async fn admit(
+        &self,
+        entry: &Arc<ProviderEntry>,
+        mut events: Vec<IncomingEvent>,
+        mut held: HeldMemory,
+    ) -> Result<AdmittedEvents, AdmitError> {
+        self.context.unreadable.cut(&self.context.lines, &mut events);
+        if !held.add(events.len().saturating_mul(EVENT_BYTES)) {
+            return Err(AdmitError::Saturated);
+        }
+        let handlers = entry.provider.handlers();
+        let is_transactional =
+            events.iter().any(|e| e.unreadable.is_none() && handlers.needs_transaction(&e.event_type));
+        let queue = if is_transactional { &self.transactional_queue } else { &self.shared_queue };
+        let place = WaitingPlace::take(entry, self.share_n).ok_or(AdmitError::Saturated)?;
+        if events.iter().any(|event| event.window_ms.is_some()) {
+            let numbered = self.context.store.signals_number(&mut events);
+            let numbered = tokio::time::timeout(self.answer_timeout, numbered).await;
+            numbered
+                .map_err(|_| AdmitError::Unavailable("no answer about a signal in time".to_owned()))?
+                .map_err(|why| AdmitError::Unavailable(why.to_string()))?;
+        }
+        let (answer, answered) = oneshot::channel();
+        let submission = Submission {
+            entry: Arc::clone(entry),
+            events: events.into_iter().map(Arc::new).collect(),
+            answer,
+            since: Instant::now(),
+            _held: held,
+            _place: place,
+        };
+        queue.try_send(submission).map_err(|refused| match refused {
+            mpsc::error::TrySendError::Full(_) => AdmitError::Saturated,
+            mpsc::error::TrySendError::Closed(_) => AdmitError::Unavailable("stopping".to_owned()),
+        })?;
+        match tokio::time::timeout(self.answer_timeout, answered).await {
+            Ok(Ok(result)) => result,
+            Ok(Err(_)) => Err(AdmitError::Unavailable("admission ended without an answer".to_owned())),
+            Err(_) => Err(AdmitError::Unavailable("no commit within the answer timeout".to_owned())),
+        }
+    }
+}

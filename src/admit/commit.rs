@@ -1,0 +1,193 @@
+//! One pass over a batch: latch its events, decide what follows from those that are new, commit, hand over, answer.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::admitted::{AdmitError, AdmittedEvents};
+use super::context::AdmitContext;
+use super::dispatch::dispatched;
+use super::entry::ProviderEntry;
+use super::failures::is_failure;
+use super::fate::{Fate, candidate, fate, is_known_beforehand, outcome};
+use super::handover::{Committed, hand_over};
+use super::plan::{Dispatched, NotPlanned, Planned};
+use super::slots::Reserved;
+use super::submission::Submission;
+use crate::store::{Candidate, Decide, Latched, NewMessage, Plan, StoreError, Writes};
+use crate::types::{IncomingEvent, Outcome};
+
+/// How long an event of a suspect batch may wait for another node's transaction. Milliseconds.
+const SUSPECT_WAIT_MS: i64 = 50;
+/// How long plain handlers may hold up one transaction: it has locks, on SQLite that of the only writer. Those that are left
+/// then go into one of their own.
+const DECIDING_MAX: Duration = Duration::from_secs(1);
+
+/// How one pass over a batch ended.
+pub(super) enum BatchEnd {
+    /// It is committed: the answer to each request.
+    Committed(Vec<Result<AdmittedEvents, AdmitError>>),
+    /// These positions asked for a rejection; nothing was written.
+    Rejected(HashMap<usize, String>),
+    /// Handlers took too long: from this position on it is to be another transaction; nothing was written.
+    Cut(usize),
+}
+
+/// One event of a batch.
+struct BatchRow {
+    /// Position of its request in the batch.
+    request_n: usize,
+    entry: Arc<ProviderEntry>,
+    event: Arc<IncomingEvent>,
+    event_seq: i64,
+}
+
+/// Decides about one batch, on whatever thread writes it.
+struct DecideBatch {
+    context: Arc<AdmitContext>,
+    /// Events of the batch, in the order of their numbers.
+    rows: Arc<[BatchRow]>,
+    /// For each event, true when a newer version of its object was seen; empty where nobody asked.
+    superseded: Vec<bool>,
+    /// Positions of the requests that are to be answered with an error, and why.
+    rejected: HashMap<usize, String>,
+    /// Position of the first request that is to go into another transaction, as handlers took too long before it.
+    cut: Option<usize>,
+    reserved: Reserved,
+}
+
+impl Decide for DecideBatch {
+    /// The messages of events that no handler takes; nothing when anything but messages may follow from one of them.
+    fn known(&mut self) -> Option<Writes> {
+        let mut writes = Writes::default();
+        // Of two copies of one event the second is a duplicate, whatever the database says of the first.
+        let mut seen = HashSet::with_capacity(self.rows.len());
+        for row in self.rows.iter() {
+            if !is_known_beforehand(&row.entry, &row.event) {
+                return None;
+            }
+            let handlers = row.entry.provider.handlers();
+            if seen.insert(&row.event.key) && handlers.wants(&row.event.event_type) {
+                self.follow(row, false).ok()?.add_to(&mut writes);
+            }
+        }
+        Some(writes)
+    }
+
+    fn decide(&mut self, found: &[(Latched, bool)]) -> Plan {
+        let (mut writes, since) = (Writes::default(), Instant::now());
+        for (row, (latched, is_stale)) in self.rows.iter().zip(found) {
+            if row.request_n > 0 && since.elapsed() > DECIDING_MAX {
+                self.cut = Some(row.request_n);
+                return Plan::RollBack;
+            }
+            let (entry, event) = (&row.entry, &row.event);
+            let fate = fate(entry, event, latched, *is_stale);
+            self.superseded.push(fate == Fate::Superseded);
+            if fate == Fate::Dispatch {
+                match self.follow(row, *is_stale) {
+                    Ok(planned) => planned.add_to(&mut writes),
+                    Err(NotPlanned::Rejected(why)) => drop(self.rejected.insert(row.request_n, why)),
+                    Err(NotPlanned::Failed(error)) => {
+                        let dispatched = Dispatched::first(event, row.event_seq);
+                        writes.updates.push(self.context.planner.failed(entry, &dispatched, &error));
+                    }
+                }
+            } else {
+                writes.updates.extend(self.context.planner.undispatched(fate, event, row.event_seq));
+            }
+        }
+        if self.rejected.is_empty() { Plan::Write(writes) } else { Plan::RollBack }
+    }
+
+    fn lease(&mut self, messages: &mut [NewMessage]) {
+        self.reserved = Reserved::take(&*self.context.slots, messages);
+    }
+}
+
+impl DecideBatch {
+    /// Dispatches one new event, and plans what follows.
+    fn follow(&self, row: &BatchRow, is_stale: bool) -> Result<Planned, NotPlanned> {
+        let event = Dispatched::first(&row.event, row.event_seq);
+        let seen = event.seen(&row.event.event_type, row.event.payload.clone());
+        let handled = dispatched(row.entry.provider.handlers(), &seen, is_stale);
+        self.context.planner.conclude(&row.entry, &event, &seen, handled)
+    }
+}
+
+/// One transaction: which events are new, what their handlers want, commit.
+/// In a suspect batch each statement waits for other nodes but shortly, so that the one event that does is
+/// found before the others' senders have lost patience.
+pub(super) async fn commit(
+    context: &Arc<AdmitContext>,
+    batch: &[Submission],
+    is_suspect: bool,
+) -> Result<BatchEnd, StoreError> {
+    let events_n = batch.iter().map(|one| one.events.len()).sum();
+    let mut numbers = context.store.event_numbers(events_n).await?.into_iter();
+    let mut rows = Vec::with_capacity(events_n);
+    for (request_n, submission) in batch.iter().enumerate() {
+        for (event, event_seq) in submission.events.iter().zip(&mut numbers) {
+            let (entry, event) = (Arc::clone(&submission.entry), Arc::clone(event));
+            rows.push(BatchRow { request_n, entry, event, event_seq });
+        }
+    }
+    let rows: Arc<[BatchRow]> = rows.into();
+    let candidates =
+        rows.iter().map(|row| candidate(&row.entry, &row.event, row.event_seq)).collect::<Vec<Candidate>>();
+    let decide = DecideBatch {
+        context: Arc::clone(context),
+        rows: Arc::clone(&rows),
+        superseded: Vec::new(),
+        rejected: HashMap::new(),
+        cut: None,
+        reserved: Reserved::default(),
+    };
+    let admitted = context.store.admit(candidates, decide, is_suspect.then_some(SUSPECT_WAIT_MS)).await?;
+    let DecideBatch { rejected, cut, reserved, superseded, .. } = admitted.decide;
+    if let Some(request_n) = cut {
+        return Ok(BatchEnd::Cut(request_n));
+    }
+    if !rejected.is_empty() {
+        return Ok(BatchEnd::Rejected(rejected));
+    }
+    let failed = admitted.writes.updates.into_iter().filter(is_failure).collect();
+    let committed =
+        Committed { messages: admitted.writes.messages, reserved, paused: admitted.paused, failed };
+    hand_over(context, committed, |event_seq| {
+        let found = rows.binary_search_by_key(&event_seq, |row| row.event_seq).ok()?;
+        rows.get(found).map(|row| row.event.as_ref())
+    });
+    let unknown = admitted.failure.map_or_else(String::new, |failure| failure.to_string());
+    let outcomes = rows.iter().zip(admitted.latched).enumerate().map(|(position, (row, latched))| {
+        let latched = latched.ok_or_else(|| AdmitError::Unavailable(unknown.clone()))?;
+        let is_superseded = superseded.get(position).copied().unwrap_or_default();
+        Ok(outcome(&latched, &row.event, is_superseded))
+    });
+    Ok(BatchEnd::Committed(answers(context, batch.len(), &rows, outcomes)))
+}
+
+/// What each request hears after the commit: the outcomes of its events, unless one of them could not be found out.
+fn answers(
+    context: &AdmitContext,
+    requests_n: usize,
+    rows: &[BatchRow],
+    outcomes: impl Iterator<Item = Result<Outcome, AdmitError>>,
+) -> Vec<Result<AdmittedEvents, AdmitError>> {
+    context.batch_events.record(f64::from(u32::try_from(rows.len()).unwrap_or(u32::MAX)));
+    let mut answers = vec![Ok(AdmittedEvents { events: Vec::new() }); requests_n];
+    for (row, outcome) in rows.iter().zip(outcomes) {
+        let Some(answer) = answers.get_mut(row.request_n) else { continue };
+        match (outcome, answer) {
+            (Ok(outcome), Ok(admitted)) => {
+                context.unreadable.note(&row.event, outcome);
+                admitted.events.push((row.event.key.event_id.clone(), outcome));
+            }
+            (Err(why), answer) => *answer = Err(why),
+            (Ok(_), Err(_)) => {}
+        }
+    }
+    answers
+}

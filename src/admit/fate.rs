@@ -1,0 +1,134 @@
+//! One event's fate: decided without I/O, in one order, whoever drives.
+//!
+//! Three drivers admit or dispatch events: the shared batch (`commit.rs`), a transaction of its own (`transactional.rs`),
+//! and a later try (`retry.rs`). They differ in how handlers run, and in nothing else. Each goes through the same steps:
+//!
+//! 1. latched: an event that is known already rests, whatever it says;
+//! 2. unreadable: it is kept for a person;
+//! 3. superseded: it is kept, but a newer version of its object was seen, and its handlers want the latest alone;
+//! 4. wanted by nobody: it rests, as `ignored`;
+//! 5. dispatch: the driver runs the handlers;
+//! 6. fill in, reject, plan: `Planner::conclude` in `plan.rs` turns their answer into rows and messages.
+//!
+//! Steps 1 to 4 are [`fate`]. An event that is tried later was new and readable once; its driver starts at step 5.
+
+use std::sync::Arc;
+
+use super::entry::ProviderEntry;
+use crate::store::{Candidate, Latched};
+use crate::types::{EventState, IncomingEvent, Outcome};
+
+/// What is to be done about an event, once it is known whether it is new.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Fate {
+    /// Nothing more: it is known already, or nobody wants it.
+    Rest,
+    /// It is kept for a person, who is told why it cannot be read.
+    Unreadable,
+    /// It is kept and not dispatched: its object has moved on.
+    Superseded,
+    /// Handlers and routes say what follows.
+    Dispatch,
+}
+
+/// Decides the fate of one event. `is_stale` says that a newer version of its object was seen before.
+pub(super) fn fate(entry: &ProviderEntry, event: &IncomingEvent, latched: &Latched, is_stale: bool) -> Fate {
+    let handlers = entry.provider.handlers();
+    if *latched != Latched::New {
+        Fate::Rest
+    } else if event.unreadable.is_some() {
+        Fate::Unreadable
+    } else if is_stale && handlers.wants_latest_only(&event.event_type) {
+        Fate::Superseded
+    } else if handlers.wants(&event.event_type) {
+        Fate::Dispatch
+    } else {
+        Fate::Rest
+    }
+}
+
+/// An event as it asks to be admitted.
+pub(super) fn candidate(entry: &ProviderEntry, event: &Arc<IncomingEvent>, event_seq: i64) -> Candidate {
+    Candidate {
+        event: Arc::clone(event),
+        event_seq,
+        state: initial_state(entry, event),
+        is_raising: entry.provider.handlers().uses_latest(),
+    }
+}
+
+/// The state that a row is inserted with, so that the usual case needs no second write.
+fn initial_state(entry: &ProviderEntry, event: &IncomingEvent) -> EventState {
+    if event.unreadable.is_some() {
+        EventState::Unreadable
+    } else if entry.provider.handlers().wants(&event.event_type) {
+        EventState::Done
+    } else {
+        EventState::Ignored
+    }
+}
+
+/// True when everything that follows from an event, if it is new, is known before it is latched: no handler
+/// takes it, and no version decides.
+pub(super) fn is_known_beforehand(entry: &ProviderEntry, event: &IncomingEvent) -> bool {
+    let handlers = entry.provider.handlers();
+    event.unreadable.is_none() && !handlers.uses_latest() && handlers.is_only_routed(&event.event_type)
+}
+
+/// The outcome that the sender hears about one event.
+pub(super) fn outcome(latched: &Latched, event: &IncomingEvent, is_superseded: bool) -> Outcome {
+    match latched {
+        Latched::New if event.unreadable.is_some() => Outcome::Unreadable,
+        Latched::New if is_superseded => Outcome::Superseded,
+        Latched::New => Outcome::Accepted,
+        Latched::Duplicate => Outcome::Duplicate,
+        Latched::Conflict { .. } => Outcome::Conflict,
+        Latched::Replayed { .. } => Outcome::Replayed,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use bytes::Bytes;
+
+    use super::*;
+    use crate::types::{EventKey, Name, OnConflict};
+
+    fn event() -> IncomingEvent {
+        IncomingEvent {
+            key: EventKey { provider: Name::parse("p").expect("a name"), event_id: "e".to_owned() },
+            event_type: "t".to_owned(),
+            digest: [0; 32],
+            replay_key: None,
+            identity: "sender/1".to_owned(),
+            window_ms: None,
+            is_window_renewed: false,
+            on_conflict: OnConflict::Keep,
+            object: None,
+            created_at_ms: None,
+            received_at_ms: 0,
+            body: Bytes::new(),
+            payload: Bytes::new(),
+            headers: Arc::from("{}"),
+            unreadable: None,
+        }
+    }
+
+    #[test]
+    fn what_the_sender_hears_follows_from_what_the_event_met() {
+        let readable = event();
+        let unreadable = IncomingEvent { unreadable: Some("it is not JSON".to_owned()), ..readable.clone() };
+        let (duplicate, new) = (Latched::Duplicate, Latched::New);
+        for (latched, event, is_superseded, want) in [
+            (&new, &readable, false, Outcome::Accepted),
+            (&new, &readable, true, Outcome::Superseded),
+            (&new, &unreadable, false, Outcome::Unreadable),
+            (&duplicate, &readable, false, Outcome::Duplicate),
+            (&duplicate, &unreadable, false, Outcome::Duplicate),
+        ] {
+            assert_eq!(outcome(latched, event, is_superseded), want, "{latched:?}");
+        }
+    }
+}

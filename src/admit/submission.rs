@@ -1,0 +1,48 @@
+//! One request's events on their way to a commit.
+
+use std::sync::Arc;
+
+use tokio::sync::oneshot;
+use tokio::time::Instant;
+
+use super::admitted::{AdmitError, AdmittedEvents};
+use super::entry::{ProviderEntry, WaitingPlace};
+use super::room::HeldMemory;
+use crate::types::IncomingEvent;
+
+/// One request's events on their way to a commit.
+pub(super) struct Submission {
+    pub(super) entry: Arc<ProviderEntry>,
+    pub(super) events: Vec<Arc<IncomingEvent>>,
+    pub(super) answer: oneshot::Sender<Result<AdmittedEvents, AdmitError>>,
+    pub(super) since: Instant,
+    /// The memory that it takes up, whoever still waits for it.
+    pub(super) _held: HeldMemory,
+    /// Its place among the requests of its provider that wait.
+    pub(super) _place: WaitingPlace,
+}
+
+impl Submission {
+    /// True when nobody waits for the answer any more: the sender hung up or was told to come again, so what is not
+    /// written yet need not be.
+    pub(super) fn is_given_up(&self) -> bool {
+        let is_given_up = self.answer.is_closed();
+        if is_given_up {
+            let provider = self.entry.provider.name().to_string();
+            metrics::counter!("hooklatch_requests_given_up_total", "provider" => provider).increment(1);
+        }
+        is_given_up
+    }
+
+    /// Size of its events in a statement. Bytes.
+    pub(super) fn bytes_n(&self) -> usize {
+        self.events.iter().map(|event| event.body.len() + event.headers.len()).sum()
+    }
+
+    /// Answers the request that waits.
+    pub(super) fn settle(self, result: Result<AdmittedEvents, AdmitError>) {
+        self.entry.admit_seconds.record(self.since.elapsed().as_secs_f64());
+        // The request may have gone; what was committed stands, and its next copy is a duplicate.
+        drop(self.answer.send(result));
+    }
+}

@@ -1,0 +1,24 @@
+//! Why a key could not be had, and which key it was.
+
+/// Why a key is none that a whole answer would have had.
+pub(super) const NOT_LISTED: &str = "the sender's host does not list it";
+
+/// Why a key could not be had.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum FetchError {
+    /// The sender's host says that there is no such key, or it may not be asked: whoever named it is not believed.
+    #[error("the sender has no such key: {0}")]
+    NoSuchKey(String),
+    /// Nobody knows: the sender tries again.
+    #[error("the sender's keys are out of reach: {0}")]
+    Away(String),
+}
+
+/// A key that was asked for by its setting and id.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct WantedKey {
+    /// Name of the setting that would hold it.
+    pub(crate) setting: String,
+    /// Id of the key, or its URL.
+    pub(crate) id: String,
+}

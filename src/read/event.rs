@@ -1,0 +1,162 @@
+//! One event of a request: its id, type, digest and payload.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use sha2::{Digest, Sha256};
+
+use super::identity::{identified, is_of};
+use super::reader::{EventReader, EventText, TYPE_UNKNOWN, UNREADABLE};
+use super::source::{joined, text_at};
+use crate::json::{Document, Lookup};
+use crate::spec::{EventSpec, Source, Sources};
+use crate::types::{BodyDigest, EventKey, IncomingEvent, ObjectVersion, OnConflict, stored_text};
+use crate::verify::rfc3339_ms;
+
+/// One element of a batch: its own bytes are the event's body.
+pub(super) fn element(
+    reader: &EventReader<'_>,
+    event_n: usize,
+    json: &Bytes,
+    list: &[u8],
+    range: Range<usize>,
+) -> IncomingEvent {
+    let text = json.slice_ref(list.get(range).unwrap_or_default());
+    one(reader, event_n, &text, &text)
+}
+
+/// The `event_n`th event of its request, whose signed bytes are `body` and whose JSON text is `json`.
+pub(super) fn one(reader: &EventReader<'_>, event_n: usize, body: &Bytes, json: &Bytes) -> IncomingEvent {
+    let document = Document::parse(json);
+    if needs_json(reader) && document.is_none() {
+        return unreadable(reader, body, "the body is not JSON".to_owned());
+    }
+    let document = document.as_ref();
+    let digest = match document {
+        // A form counts by its fields where one of them may change, else by its text; what was opened by what is inside:
+        // how it was wrapped or written nothing may sign.
+        Some(document)
+            if body.as_ptr() == json.as_ptr() || reader.is_opened || !reader.spec.volatile.is_empty() =>
+        {
+            document.digest_without(json, &reader.spec.volatile)
+        }
+        _ => Sha256::digest(body).into(),
+    };
+    let event = EventText { document, text: json, digest: &digest, event_n };
+    let event_type = event_type(reader, event);
+    let identified = match identified(reader, event, &event_type) {
+        Ok(identified) => identified,
+        Err(why) => return IncomingEvent { event_type, ..unreadable(reader, body, why) },
+    };
+    IncomingEvent {
+        key: EventKey { provider: reader.provider.clone(), event_id: identified.event_id },
+        replay_key: identified.replay_key,
+        identity: identified.identity,
+        window_ms: identified.window_ms,
+        is_window_renewed: identified.is_window_renewed,
+        on_conflict: identified.on_conflict,
+        object: object(reader, event),
+        created_at_ms: reader.spec.created.as_ref().and_then(|source| number(reader, source, event)),
+        received_at_ms: reader.received_at_ms,
+        payload: payload(reader.spec, json, document),
+        headers: Arc::clone(&reader.kept),
+        body: body.clone(),
+        event_type,
+        digest,
+        unreadable: None,
+    }
+}
+
+/// True when nothing can be told of a body that is no JSON: not its type, or not which event it is.
+fn needs_json(reader: &EventReader<'_>) -> bool {
+    let needs =
+        |source: &Source| matches!(source, Source::Json(_) | Source::Member(_) | Source::OnlyMember(_));
+    let mut identities = reader.spec.identity.iter();
+    reader.spec.event_type.0.iter().any(needs) || identities.all(|one| one.id.0.iter().any(needs))
+}
+
+/// An event whose JSON text could not be opened. Its type may be told; its id is not taken from what nobody
+/// could check.
+pub(super) fn closed(reader: &EventReader<'_>, body: &Bytes, json: &Bytes, why: String) -> IncomingEvent {
+    let unreadable = unreadable(reader, body, why);
+    let document = Document::parse(json);
+    let event = EventText { document: document.as_ref(), text: json, digest: &unreadable.digest, event_n: 0 };
+    IncomingEvent { event_type: event_type(reader, event), ..unreadable }
+}
+
+/// An event that is kept under the digest of its bytes, because it has no id that we can event.
+pub(super) fn unreadable(reader: &EventReader<'_>, body: &Bytes, why: String) -> IncomingEvent {
+    let digest: BodyDigest = Sha256::digest(body).into();
+    IncomingEvent {
+        key: EventKey {
+            provider: reader.provider.clone(),
+            event_id: format!("{UNREADABLE}{}", hex::encode(digest)),
+        },
+        event_type: TYPE_UNKNOWN.to_owned(),
+        digest,
+        replay_key: None,
+        identity: "unreadable/1".to_owned(),
+        window_ms: None,
+        is_window_renewed: false,
+        on_conflict: OnConflict::Keep,
+        object: None,
+        created_at_ms: None,
+        received_at_ms: reader.received_at_ms,
+        body: body.clone(),
+        payload: body.clone(),
+        headers: Arc::clone(&reader.kept),
+        unreadable: Some(why),
+    }
+}
+
+fn event_type(reader: &EventReader<'_>, event: EventText<'_>) -> String {
+    let mut parts = reader.spec.event_type.0.iter().filter_map(|one| text_at(reader, one, event).ok());
+    let mut joined = parts.next().unwrap_or_default();
+    for part in parts {
+        joined.push('.');
+        joined.push_str(&part);
+    }
+    let is_told = !joined.is_empty() && stored_text(&joined).is_ok() && is_subscribed(reader, &joined);
+    if is_told { joined } else { TYPE_UNKNOWN.to_owned() }
+}
+
+/// True when a type that anybody could have written is one that the operator knows of.
+fn is_subscribed(reader: &EventReader<'_>, event_type: &str) -> bool {
+    reader.types.is_empty()
+        || !reader.spec.is_type_unsigned()
+        || reader.types.iter().any(|one| is_of(one, event_type))
+}
+
+fn object(reader: &EventReader<'_>, event: EventText<'_>) -> Option<ObjectVersion> {
+    let object = object_id(reader, reader.spec.object.as_ref()?, event)?;
+    let version = number(reader, reader.spec.version.as_ref()?, event)?;
+    Some(ObjectVersion { object, version })
+}
+
+/// One source as it is; several joined with their lengths.
+fn object_id(reader: &EventReader<'_>, sources: &Sources, event: EventText<'_>) -> Option<String> {
+    let id = match sources.0.as_slice() {
+        [one] => text_at(reader, one, event).ok()?,
+        several => {
+            let parts: Result<Vec<String>, String> =
+                several.iter().map(|one| text_at(reader, one, event)).collect();
+            joined(&parts.ok()?)
+        }
+    };
+    stored_text(&id).is_ok().then_some(id)
+}
+
+/// A whole number, or an RFC 3339 time in milliseconds.
+fn number(reader: &EventReader<'_>, source: &Source, event: EventText<'_>) -> Option<i64> {
+    let text = text_at(reader, source, event).ok()?;
+    text.parse().ok().or_else(|| rfc3339_ms(&text))
+}
+
+/// The bytes that handlers get: what the spec points at, or all of the JSON text.
+pub(super) fn payload(event: &EventSpec, json: &Bytes, document: Option<&Document<'_>>) -> Bytes {
+    match document.map(|document| document.find(&event.payload)) {
+        Some(Lookup::One(text)) => json.slice_ref(text),
+        _ => json.clone(),
+    }
+}

@@ -1,0 +1,121 @@
+//! From a believed request to its events.
+
+use bytes::Bytes;
+
+use super::batch::{elements, lines, lists};
+use super::body::json_of;
+use super::event::{closed, one, payload, unreadable};
+use super::headers::{kept_headers, value as kept_header};
+use super::reader::EventReader;
+use super::redact::without_token;
+use crate::json::{self, Document, Lookup, find};
+use crate::spec::{AnswerSpec, BodyFormat, EventSpec, Spec};
+use crate::types::{IncomingEvent, Name, OnConflict};
+use crate::verify::Verified;
+
+/// The `each` of bodies whose members are lists of events.
+const EVERY_LIST: &str = "/*";
+
+/// Decodes the JSON text of a believed body into the one that events are read from, such as by decrypting a part of it;
+/// or says why it cannot.
+pub(crate) type Opener<'a> = &'a dyn Fn(&Bytes) -> Result<Bytes, String>;
+
+/// Most events in one request, where nothing else is configured.
+pub(crate) const EVENTS_N_MAX: usize = 1_000;
+
+/// What a provider's requests are read by, besides its kind's spec.
+#[derive(Clone, Copy)]
+pub(crate) struct ReadAs<'a> {
+    /// Name of the provider.
+    pub(crate) name: &'a Name,
+    /// Spec of its kind.
+    pub(crate) spec: &'a Spec,
+    /// Patterns of the types that it is subscribed to; empty where it does not say.
+    pub(crate) types: &'a [String],
+    /// What becomes of conflicts; `None` where it does not say.
+    pub(crate) on_conflict: Option<OnConflict>,
+    /// Most events of one request.
+    pub(crate) n_max: usize,
+}
+
+/// The events of a believed request, in its order. A batch may be empty; one of more than `n_max` is not read, and
+/// kept as one event.
+pub(crate) fn read(by: ReadAs<'_>, verified: &Verified, open: Opener<'_>) -> Vec<IncomingEvent> {
+    let (spec, n_max) = (by.spec, by.n_max);
+    let request = verified.request();
+    let Some(event) = chosen(spec, |name| request.headers.contains_key(name)) else { return Vec::new() };
+    let reader = EventReader {
+        provider: by.name,
+        spec: event,
+        types: by.types,
+        on_conflict: by.on_conflict,
+        believed: verified.believed(),
+        headers: &request.headers,
+        kept: kept_headers(spec, &request.headers).into(),
+        received_at_ms: request.received_at_ms,
+        outer: None,
+        list: None,
+        n_max,
+        is_opened: false,
+    };
+    let body = &without_token(spec, &request.body);
+    let json = match json_of(event, body) {
+        Ok(json) => json,
+        Err(why) => return vec![unreadable(&reader, body, why)],
+    };
+    let (json, is_opened) = match open(&json) {
+        Ok(opened) => {
+            let is_opened = opened.as_ptr() != json.as_ptr();
+            (opened, is_opened)
+        }
+        Err(why) => return vec![closed(&reader, body, &json, why)],
+    };
+    let reader = EventReader { is_opened, ..reader };
+    if event.each.as_deref() == Some(EVERY_LIST) {
+        return lists(&reader, body, &json);
+    }
+    if event.body == BodyFormat::Lines && !json.trim_ascii_start().starts_with(b"[") {
+        return elements(&reader, body, &json, &json, lines(&json).take(n_max.saturating_add(1)).collect());
+    }
+    let whole = (event.body == BodyFormat::Lines).then_some("");
+    let Some(each) = event.each.as_deref().or(whole) else { return vec![one(&reader, 0, body, &json)] };
+    let outer = Document::parse(&json);
+    let reader = EventReader { outer: outer.as_ref(), ..reader };
+    match find(&json, each) {
+        Lookup::One(list) => match json::first_elements(list, n_max) {
+            Some(ranges) => elements(&reader, body, &json, list, ranges),
+            None if event.or_one => vec![one(&reader, 0, body, &json)],
+            None => vec![unreadable(&reader, body, format!("{each} is not an array"))],
+        },
+        Lookup::Missing if event.or_one => vec![one(&reader, 0, body, &json)],
+        Lookup::Missing => vec![unreadable(&reader, body, format!("{each} is missing"))],
+        Lookup::Doubled => vec![unreadable(&reader, body, format!("{each} is there twice"))],
+        Lookup::NotJson => vec![unreadable(&reader, body, "the body is not JSON".to_owned())],
+    }
+}
+
+/// The payload of an event as it was stored: what the same spec points at, in the same bytes.
+pub(crate) fn payload_of(
+    spec: &Spec,
+    kept_headers: &str,
+    body: &Bytes,
+    open: Opener<'_>,
+) -> Result<Bytes, String> {
+    let header = |name: &str| kept_header(kept_headers, name);
+    let event = chosen(spec, |name| header(name).is_some()).ok_or("the kind reads no such events")?;
+    let json = json_of(event, body)?;
+    // Of a batch each element was kept for itself, after the whole was opened.
+    let json = if event.each.is_some() { json } else { open(&json)? };
+    Ok(payload(event, &json, Document::parse(&json).as_ref()))
+}
+
+/// The answer that the sender of a believed request wants to hear.
+pub(crate) fn answer<'a>(spec: &'a Spec, verified: &Verified) -> Option<&'a AnswerSpec> {
+    let event = chosen(spec, |name| verified.request().headers.contains_key(name));
+    event.and_then(|event| event.answer.as_ref()).or(spec.answer.as_ref())
+}
+
+/// The first `[[event]]` of the kind that applies to a request with these headers.
+fn chosen(spec: &Spec, has_header: impl Fn(&str) -> bool) -> Option<&EventSpec> {
+    spec.event.iter().find(|event| event.when_header.as_deref().is_none_or(&has_header))
+}

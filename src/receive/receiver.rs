@@ -1,0 +1,211 @@
+//! The way of one request: handshake, verify, read, admit, answer; and its one log line.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use tracing::{info, warn};
+
+use super::answer::SenderAnswer;
+use super::believe::{verified, verified_and_confirmed};
+use super::counts::{RequestCounts, RequestEnd};
+use super::diagnose::Diagnosis;
+use super::error::ReceiveError;
+use super::heavy::Heavy;
+use super::notes::RequestNotes;
+use crate::admit::{AdmittedEvents, Admitter, HeldMemory, ProviderEntry};
+use crate::types::{IncomingEvent, Name, Outcome};
+use crate::verify::{RawRequest, Unbelieved};
+
+/// The receiving side of the app. Cloning is cheap.
+#[derive(Clone)]
+pub(crate) struct Receiver {
+    entries: Arc<BTreeMap<Name, (Arc<ProviderEntry>, RequestCounts)>>,
+    admitter: Admitter,
+    notes: RequestNotes,
+    events_n_max: usize,
+    heavy: Heavy,
+}
+
+impl Receiver {
+    /// Receives for `entries`, through `admitter`, requests of at most `events_n_max` events.
+    pub(crate) fn new(
+        entries: &BTreeMap<Name, Arc<ProviderEntry>>,
+        admitter: Admitter,
+        notes: RequestNotes,
+        events_n_max: usize,
+    ) -> Self {
+        let counted = |(name, entry): (&Name, &Arc<ProviderEntry>)| {
+            (name.clone(), (Arc::clone(entry), RequestCounts::default()))
+        };
+        let entries = Arc::new(entries.iter().map(counted).collect());
+        Self { entries, admitter, notes, events_n_max, heavy: Heavy::new() }
+    }
+
+    /// The provider configured under `name`.
+    pub(crate) fn entry(&self, name: &str) -> Option<&Arc<ProviderEntry>> {
+        self.entries.get(name).map(|(entry, _)| entry)
+    }
+
+    fn count(&self, provider: &Name, end: RequestEnd) {
+        if let Some((_, counts)) = self.entries.get(provider) {
+            counts.count(provider, end);
+        }
+    }
+
+    /// Takes one request to its answer, and writes the one log line about it, unless too many of its sort were
+    /// written. `held` is the memory it takes up.
+    pub(crate) async fn receive(
+        &self,
+        entry: &Arc<ProviderEntry>,
+        request: RawRequest,
+        held: HeldMemory,
+    ) -> Result<SenderAnswer, ReceiveError> {
+        let name = entry.provider.name();
+        let result = self.verify_and_admit(entry, request, held).await;
+        let end = match &result {
+            Ok(answer) => RequestEnd::of(answer.outcome),
+            Err(ReceiveError::Verify(unbelieved)) => {
+                let found = self.looked_into(entry, unbelieved).await;
+                if let Some(left_out_n) = self.may_write(entry, found.reason) {
+                    info!(provider.name = %name, reason = found.reason, detail = found.detail, left_out_n, "rejected a request");
+                }
+                RequestEnd::Rejected
+            }
+            Err(ReceiveError::Admit(why)) => {
+                if let Some(left_out_n) = self.may_write(entry, "unavailable") {
+                    warn!(provider.name = %name, reason = %why, left_out_n, "could not admit a request; the sender may send it again");
+                }
+                RequestEnd::Unavailable
+            }
+            Err(ReceiveError::Keys(why)) => {
+                if let Some(left_out_n) = self.may_write(entry, "no_keys") {
+                    warn!(provider.name = %name, reason = %why, left_out_n, "could not verify a request; the sender may send it again");
+                }
+                RequestEnd::Unavailable
+            }
+            // Told before anything of its request was read.
+            Err(ReceiveError::UnknownProvider) => return result,
+        };
+        self.count(name, end);
+        result
+    }
+
+    /// The number of lines of this sort that were left out, when another one may be written.
+    fn may_write(&self, entry: &ProviderEntry, word: &'static str) -> Option<u64> {
+        self.notes.lines.may_write(entry.provider.name(), word)
+    }
+
+    /// The same of a request that was believed. What is new has its line, beside its row; what is not, anybody who has
+    /// seen one request can send without end.
+    fn may_tell(&self, entry: &ProviderEntry, outcome: Option<Outcome>) -> Option<u64> {
+        match outcome {
+            Some(Outcome::Accepted) => Some(0),
+            other => self.may_write(entry, other.map_or("none", Outcome::as_str)),
+        }
+    }
+
+    fn answered_a_handshake(&self, entry: &ProviderEntry) {
+        if let Some(left_out_n) = self.may_write(entry, "handshake") {
+            info!(provider.name = %entry.provider.name(), left_out_n, "answered a handshake");
+        }
+    }
+
+    /// The answer to a handshake by another method than POST; events never come by those.
+    pub(crate) fn answer(&self, entry: &Arc<ProviderEntry>, request: &RawRequest) -> Option<SenderAnswer> {
+        let reply = entry.provider.handshake(request)?;
+        self.answered_a_handshake(entry);
+        self.count(entry.provider.name(), RequestEnd::Nothing);
+        Some(SenderAnswer::to_handshake(reply))
+    }
+
+    async fn verify_and_admit(
+        &self,
+        entry: &Arc<ProviderEntry>,
+        request: RawRequest,
+        held: HeldMemory,
+    ) -> Result<SenderAnswer, ReceiveError> {
+        let provider = &entry.provider;
+        if let Some(reply) = provider.handshake(&request) {
+            self.answered_a_handshake(entry);
+            if let Some(secret) = &reply.taught {
+                self.notes.taught(provider.name(), secret, request.received_at_ms);
+            }
+            return Ok(SenderAnswer::to_handshake(reply));
+        }
+        let verified = match &entry.fetcher {
+            None => verified(&self.heavy, entry, request).await?,
+            Some(fetcher) => verified_and_confirmed(&self.heavy, entry, fetcher, request).await?,
+        };
+        if let Some(reply) = provider.challenge(&verified) {
+            if let Some(left_out_n) = self.may_write(entry, "challenge") {
+                info!(provider.name = %provider.name(), left_out_n, "answered a challenge");
+            }
+            return Ok(SenderAnswer::to_handshake(reply));
+        }
+        let received_at_ms = verified.request().received_at_ms;
+        self.notes.matched(provider.name(), verified.secret_n(), received_at_ms);
+        let events = provider.read_at_most(&verified, self.events_n_max);
+        if events.is_empty() {
+            if let Some(left_out_n) = self.may_write(entry, "no_events") {
+                info!(provider.name = %provider.name(), left_out_n, "acknowledged a request without events");
+            }
+            return Ok(SenderAnswer::of(
+                entry,
+                provider.answer(&verified),
+                &AdmittedEvents { events: Vec::new() },
+            ));
+        }
+        self.tell_unidentified(entry, &events);
+        let event_type = events.first().map(|event| event.event_type.clone()).unwrap_or_default();
+        let admitted = self.admitter.admit(entry, events, held).await?;
+        let event_id = admitted.events.first().map_or("", |(id, _)| id.as_str());
+        let answer = SenderAnswer::of(entry, provider.answer(&verified), &admitted);
+        if answer.outcome == Some(Outcome::Conflict) {
+            if let Some(left_out_n) = self.may_tell(entry, answer.outcome) {
+                warn!(
+                    provider.name = %provider.name(),
+                    event.id = event_id,
+                    event.kind = event_type,
+                    left_out_n,
+                    "received other content under an id or a signed text that is taken: `hooklatch events show` has both"
+                );
+            }
+        } else if let Some(left_out_n) = self.may_tell(entry, answer.outcome) {
+            info!(
+                provider.name = %provider.name(),
+                event.id = event_id,
+                event.kind = event_type,
+                events_n = admitted.events.len(),
+                outcome = answer.outcome.map_or("none", Outcome::as_str),
+                secret_n = verified.secret_n(),
+                left_out_n,
+                "received a request"
+            );
+        }
+        Ok(answer)
+    }
+
+    /// RequestCounts what goes by its content for want of what its kind looks for: the sender has changed, or the kind is wrong.
+    fn tell_unidentified(&self, entry: &ProviderEntry, events: &[IncomingEvent]) {
+        for (event, why) in events.iter().filter_map(|event| Some((event, event.unidentified()?))) {
+            let name = entry.provider.name();
+            metrics::counter!("hooklatch_unidentified_total", "provider" => name.to_string()).increment(1);
+            if let Some(left_out_n) = self.may_write(entry, "unidentified") {
+                warn!(
+                    provider.name = %name,
+                    event.kind = event.event_type,
+                    reason = why,
+                    left_out_n,
+                    "an event goes by its content: nothing that its kind tells events apart by is there"
+                );
+            }
+        }
+    }
+
+    async fn looked_into(&self, entry: &Arc<ProviderEntry>, unbelieved: &Unbelieved) -> Diagnosis {
+        let (notes, entry, looked) = (self.notes.clone(), Arc::clone(entry), unbelieved.clone());
+        let bytes_n = unbelieved.request.body.len();
+        let found = self.heavy.done(bytes_n, move || notes.refused(&entry, &looked)).await;
+        found.unwrap_or_else(|| Diagnosis::plain(&unbelieved.why))
+    }
+}

@@ -1,0 +1,189 @@
+//! What can go wrong: why a request is not believed, why configured secrets are no keys, why nothing was signed.
+
+/// Longest id or URL of a key that a request may name. Bytes; longer ones are never asked for and never kept.
+pub(crate) const KEY_ID_BYTES_MAX: usize = 512;
+/// Most characters of a stranger's key id that are shown.
+const SHOWN_CHARS_MAX: usize = 64;
+
+/// Why a request was not believed. The sender learns only "401"; the operator learns this.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum VerifyError {
+    /// No signature where the kind puts one.
+    #[error("header `{0}` is missing")]
+    HeaderMissing(String),
+    /// A header that decides appears more than once.
+    #[error("header `{0}` appears more than once")]
+    HeaderRepeated(String),
+    /// What carries the signature is there but has another shape than the kind's.
+    #[error("`{place}` is malformed: {why}")]
+    Malformed {
+        /// Name of the header, or pointer into the body.
+        place: String,
+        /// Says what is wrong with it.
+        why: &'static str,
+    },
+    /// The signed time is too long ago.
+    #[error("timestamp is {age_s} s old, tolerance is {tolerance_s} s")]
+    Stale {
+        /// Age by our clock, in seconds.
+        age_s: i64,
+        /// Largest age that is allowed, in seconds.
+        tolerance_s: u32,
+    },
+    /// The signed time is ahead of our clock.
+    #[error("timestamp is {ahead_s} s ahead of our clock, tolerance is {tolerance_s} s")]
+    Future {
+        /// Distance by our clock, in seconds.
+        ahead_s: i64,
+        /// Largest distance that is allowed, in seconds.
+        tolerance_s: u32,
+    },
+    /// What to verify it with is not at hand.
+    #[error("no key to verify with: {0}")]
+    NoKey(String),
+    /// The request names a key that no setting holds and that was not fetched yet. Whoever can fetch it does, and
+    /// verifies once more; for everybody else it is a key that is not at hand.
+    #[error("no key to verify with: key `{}` of `settings.{setting}` is not at hand", shown(id))]
+    KeyWanted {
+        /// Name of the setting that would hold the key.
+        setting: String,
+        /// Id or URL of the key, as the request names it: at most 512 bytes.
+        id: String,
+    },
+    /// The sender signs nothing, and the operator did not say that this is to be accepted.
+    #[error("the request is not signed, and `unverified = \"accept\"` is not configured")]
+    Unsigned,
+    /// Well-formed and in time, but signed with none of our secrets.
+    #[error("signature matches none of the {keys_n} configured secrets")]
+    Mismatch {
+        /// Number of secrets that were tried.
+        keys_n: usize,
+    },
+}
+
+impl VerifyError {
+    /// Names the reason in one word of a closed set, for tables and metrics.
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Self::HeaderMissing(_) => "header_missing",
+            Self::HeaderRepeated(_) => "header_repeated",
+            Self::Malformed { .. } => "malformed",
+            Self::Stale { .. } => "stale",
+            Self::Future { .. } => "future",
+            Self::NoKey(_) | Self::KeyWanted { .. } => "no_key",
+            Self::Unsigned => "unsigned",
+            Self::Mismatch { .. } => "mismatch",
+        }
+    }
+
+    /// Names the step that failed, for tables: `header`, `timestamp`, `secret` or `signature`.
+    pub fn step(&self) -> &'static str {
+        match self {
+            Self::HeaderMissing(_) | Self::HeaderRepeated(_) | Self::Malformed { .. } => "header",
+            Self::Stale { .. } | Self::Future { .. } => "timestamp",
+            Self::NoKey(_) | Self::KeyWanted { .. } => "secret",
+            Self::Mismatch { .. } | Self::Unsigned => "signature",
+        }
+    }
+
+    /// The key that a request names is not at hand. An id that is too long is not passed on: nobody asks for it.
+    pub(super) fn wanted(setting: &str, id: &str) -> Self {
+        if id.len() > KEY_ID_BYTES_MAX {
+            return Self::NoKey("the id of the key that it names is too long".to_owned());
+        }
+        Self::KeyWanted { setting: setting.to_owned(), id: id.to_owned() }
+    }
+
+    /// What carries the signature has another shape than the kind's.
+    pub fn malformed(place: &str, why: &'static str) -> Self {
+        Self::Malformed { place: place.to_owned(), why }
+    }
+}
+
+/// A stranger's text, cut and without what a screen or a log could take for something else.
+fn shown(id: &str) -> String {
+    id.chars().filter(char::is_ascii_graphic).take(SHOWN_CHARS_MAX).collect()
+}
+
+/// Why configured secrets are no keys. Never says what they are.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum KeyError {
+    /// Nothing to verify with.
+    #[error("no secret is configured: everything would be refused")]
+    NoSecrets,
+    /// A setting that the scheme cannot do without.
+    #[error("setting `{0}` is missing")]
+    NoSetting(String),
+    /// An empty or blank secret would verify anybody's requests.
+    #[error("secret {0} is empty")]
+    Empty(usize),
+    /// Not in the format its kind uses.
+    #[error("secret {position} is not {wanted}")]
+    Undecodable {
+        /// Position in the config, from 1.
+        position: usize,
+        /// Names the format that the kind uses.
+        wanted: &'static str,
+    },
+    /// Whoever has it could sign; a receiver needs the public half alone.
+    #[error("a secret is a private key, which only its sender should have: configure the public one")]
+    Private,
+    /// Shorter than its scheme allows.
+    #[error("secret {position} has {bytes_n} bytes of key, and fewer than {min_n} can be guessed")]
+    TooShort {
+        /// Position in the config, from 1.
+        position: usize,
+        /// Length of the key in bytes.
+        bytes_n: usize,
+        /// Shortest length that is taken, in bytes.
+        min_n: usize,
+    },
+    /// A setting that is a secret, and shorter than it may be.
+    #[error("has {bytes_n} bytes, and fewer than {min_n} can be guessed")]
+    SettingTooShort {
+        /// Name of the setting.
+        name: String,
+        /// Length of its text in bytes.
+        bytes_n: usize,
+        /// Shortest length that is taken, in bytes.
+        min_n: usize,
+    },
+}
+
+/// Why nothing was signed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SignError {
+    /// Only public keys are configured.
+    #[error("none of the configured secrets can sign")]
+    NoSigningKey,
+    /// The kind signs fields that this body does not have.
+    #[error("body cannot be signed: {0}")]
+    Body(String),
+    /// The kind's code verifies but does not sign.
+    #[error("kind `{0}` cannot be signed offline")]
+    Unsupported(String),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_is_wanted_by_an_id_that_may_be_asked_for_alone() {
+        let longest = "k".repeat(KEY_ID_BYTES_MAX);
+        let wanted = VerifyError::wanted("jwks", &longest);
+        assert_eq!(wanted, VerifyError::KeyWanted { setting: "jwks".to_owned(), id: longest.clone() });
+        assert!(matches!(VerifyError::wanted("jwks", &format!("{longest}k")), VerifyError::NoKey(_)));
+    }
+
+    #[test]
+    fn a_wanted_key_is_a_missing_key_to_operators_and_its_id_is_cut_and_plain() {
+        let wanted = VerifyError::wanted("jwks", &format!("a\n\u{1b}[0m{}", "x".repeat(100)));
+        assert_eq!((wanted.reason(), wanted.step()), ("no_key", "secret"));
+        let told = wanted.to_string();
+        assert_eq!(
+            told,
+            format!("no key to verify with: key `a[0m{}` of `settings.jwks` is not at hand", "x".repeat(60))
+        );
+    }
+}
