@@ -17,7 +17,7 @@ async fn main() -> anyhow::Result<()> {
 
 /// The built-in kind with a handler of ours.
 fn stripe() -> Provider {
-    Provider::from_spec(include_str!("../providers/stripe/provider.toml")).on_tx("invoice.paid", invoice_paid)
+    kind("stripe").on_tx("invoice.paid", invoice_paid)
 }
 
 #[derive(Deserialize)]

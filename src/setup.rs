@@ -14,7 +14,7 @@ use crate::config::{
     PoolingConfig, ProviderConfig, ResendFacts, Secret, SecretsNeed, SettingFacts, SettingShape, Settings,
 };
 use crate::kinds::{self, Taken};
-use crate::provider::{Provider, dev_secret, dev_settings, published_mistakes};
+use crate::provider::{KindError, Provider, dev_secret, dev_settings, published_mistakes};
 use crate::spec::{Resend, SettingForm, SettingSpec, Spec};
 use crate::store::{self, Pooling, PostgresSettings, SchemaState, Store, StoreSettings};
 use crate::types::Name;
@@ -75,6 +75,7 @@ impl std::ops::Deref for Kinds {
 /// The built-in kinds, with those of the configured folder and of `own` added or put in their place.
 pub(crate) fn kinds(file: Option<&Path>, own: Vec<Provider>) -> Kinds {
     let mut all = crate::providers::builtin();
+    let (own, unusable): (Vec<_>, Vec<_>) = own.into_iter().partition(|kind| kind.spec().is_ok());
     all.retain(|kind| own.iter().all(|one| one.kind() != kind.kind()));
     let names = |kinds: &[Provider]| kinds.iter().map(|kind| kind.kind().to_owned()).collect::<Vec<_>>();
     let settings = Settings {
@@ -88,7 +89,23 @@ pub(crate) fn kinds(file: Option<&Path>, own: Vec<Provider>) -> Kinds {
     all.extend(own);
     all.retain(|kind| found.kinds.iter().all(|one| one.kind() != kind.kind()));
     all.extend(found.kinds);
-    Kinds { all, folder, problems: found.problems, broken: found.broken }
+    let mut all = Kinds { all, folder, problems: found.problems, broken: found.broken };
+    for (kind, error) in unusable.iter().filter_map(|kind| Some((kind, kind.spec().err()?))) {
+        all.problems.push(of_program(error));
+        all.broken.push(kind.kind().to_owned());
+    }
+    all
+}
+
+/// A mistake in a kind that the program itself brings along or asks for.
+fn of_program(error: &KindError) -> ConfigProblem {
+    ConfigProblem {
+        source: "this program".to_owned(),
+        key: String::new(),
+        value: None,
+        why: error.to_string(),
+        remedy: String::new(),
+    }
 }
 
 /// Reads the configuration and checks all of it, the strength of secrets included.
