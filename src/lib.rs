@@ -69,6 +69,7 @@ pub mod vectors;
 #[doc(hidden)]
 pub mod verify;
 
-pub use app::{App, Running};
+pub use app::{App, Background, Running};
 pub use builtin::kind;
 pub use provider::Provider;
+pub use store::MigrationStep;
