@@ -5,19 +5,29 @@
 //! where the file has a `[providers.stripe]` and a `[destinations.receipts]`.
 
 use hooklatch::prelude::*;
-use hooklatch::store::{Store, StoreSettings};
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
     let file = std::env::args().nth(1).map(std::path::PathBuf::from);
-    let app = hooklatch::App::load(file.as_deref(), vec![stripe()])?;
-    create_ledger(&app.config().database.url).await?;
+    let app = App::load(file.as_deref(), vec![stripe()])?.migrate("ledger", LEDGER);
+    app.install_log()?;
     app.run().await
 }
 
+/// Our own tables, step by step: each is applied once, and never changed after that.
+const LEDGER: [(&str, &str); 1] = [(
+    "0001_ledger",
+    "CREATE TABLE ledger (
+        invoice TEXT NOT NULL,
+        account TEXT NOT NULL,
+        amount BIGINT NOT NULL CHECK (amount <= 1000000),
+        PRIMARY KEY (invoice, account)
+    )",
+)];
+
 /// The built-in kind with a handler of ours.
 fn stripe() -> Provider {
-    Provider::from_spec(include_str!("../providers/stripe/provider.toml")).on_tx("invoice.paid", invoice_paid)
+    kind("stripe").on_tx("invoice.paid", invoice_paid)
 }
 
 #[derive(Deserialize)]
@@ -40,18 +50,5 @@ async fn invoice_paid(tx: &mut Tx, event: Event<Invoice>) -> Handled {
 async fn enter(tx: &mut Tx, invoice: &str, account: &str, amount: i64) -> anyhow::Result<()> {
     let sql = "INSERT INTO ledger (invoice, account, amount) VALUES ($1, $2, $3)";
     tx.execute(sql, &[invoice.into(), account.into(), amount.into()]).await?;
-    Ok(())
-}
-
-/// What a program of yours would do with its own migrations.
-async fn create_ledger(url: &str) -> anyhow::Result<()> {
-    let store = Store::open(&StoreSettings { url: url.to_owned(), connections_n: 2 }).await?;
-    let mut admission = store.admission_begin().await?;
-    let sql = "CREATE TABLE IF NOT EXISTS ledger (
-        invoice TEXT NOT NULL, account TEXT NOT NULL, amount BIGINT NOT NULL CHECK (amount <= 1000000),
-        PRIMARY KEY (invoice, account))";
-    admission.tx().execute(sql, &[]).await?;
-    admission.commit().await?;
-    store.close().await;
     Ok(())
 }

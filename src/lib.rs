@@ -20,19 +20,24 @@
 //! ```
 //! or, to have every command of ours as well, `hooklatch::cli::main(vec![acme::provider()])`.
 
-// A provider folder is the same text inside this crate and inside a user's.
+// So that a kind's folder is the same text inside this crate and inside a user's.
+extern crate self as hooklatch;
 
 mod admit;
 mod app;
 mod backoff;
+#[doc(hidden)]
 pub mod bench;
+mod builtin;
 pub mod cli;
+#[doc(hidden)]
 pub mod config;
 mod database_url;
 mod fetch;
 pub mod handler;
 mod http;
 mod json;
+pub mod kind;
 mod kinds;
 #[doc(hidden)]
 pub mod load;
@@ -40,44 +45,37 @@ mod logging;
 #[doc(hidden)]
 pub mod mistakes;
 mod net;
+#[doc(hidden)]
 pub mod outbox;
+#[doc(hidden)]
 pub mod pairs;
 mod plain;
+pub mod prelude;
+#[doc(hidden)]
 pub mod provider;
+#[doc(hidden)]
 #[path = "../providers/mod.rs"]
 pub mod providers;
+#[doc(hidden)]
 pub mod read;
 mod receive;
 mod retention;
 mod setup;
+#[doc(hidden)]
 pub mod spec;
+#[doc(hidden)]
 pub mod stop;
+#[doc(hidden)]
 pub mod store;
 mod template;
+#[doc(hidden)]
 pub mod types;
+#[doc(hidden)]
 pub mod vectors;
+#[doc(hidden)]
 pub mod verify;
 
-pub use app::{App, Running};
-
-/// What a kind's `mod.rs` needs, and nothing else.
-pub mod prelude {
-    pub use serde::Deserialize;
-    pub use serde_json::json;
-
-    pub use crate::handler::{Effects, Event, Handled, HandlerError, Message, ignore, refuse};
-    pub use crate::provider::Provider;
-    pub use crate::read::{
-        Json, json_elements, json_is_missing, json_raw, json_text, json_with, xml_as_json,
-    };
-    pub use crate::spec::TimeUnit;
-    pub use crate::store::{Tx, Value};
-    pub use crate::verify::{
-        Believed, Certificate, Form, Hash, Jws, Keys, PublicKey, PublicScheme, RawRequest, Reply, SignAt,
-        SignError, Signed, VerifyError, Vouched, base64_text, check_timestamp, compact_json, crc32,
-        deciding_header, decode_base64, decode_base64_long, decode_base64url, decode_hex, digest, form_with,
-        hex_text, hmac, jws_chained, jws_detached, jws_hs256, jws_signed, open_aes_128_cbc, open_aes_gcm,
-        path_and_query, php_serialized, query_value, rfc3339_text, same, seal_aes_128_cbc, seal_aes_gcm,
-        sorted_json, standard_webhooks, vouched,
-    };
-}
+pub use app::{App, Background, Running};
+pub use builtin::kind;
+pub use provider::Provider;
+pub use store::MigrationStep;

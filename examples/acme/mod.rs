@@ -36,7 +36,7 @@ mod tests {
     #[test]
     fn a_paid_order_is_billed_and_a_receipt_is_mailed() {
         let event = |amount| Event {
-            provider: hooklatch::types::Name::parse("acme").expect("a name"),
+            provider: hooklatch::handler::Name::parse("acme").expect("a name"),
             id: "acme-1".to_owned(),
             event_type: "order.paid".to_owned(),
             payload: Order { order: "order-1".to_owned(), amount },

@@ -4,7 +4,7 @@
 use std::sync::OnceLock;
 
 use bytes::Bytes;
-use hooklatch::prelude::*;
+use hooklatch::kind::prelude::*;
 use hooklatch::provider::{ActiveProvider, filled_sample};
 use hooklatch::spec::{Spec, Weakness};
 use hooklatch::vectors::judge;

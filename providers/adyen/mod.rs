@@ -1,7 +1,7 @@
 //! Adyen: an HMAC over eight fields of every item, inside the item; or one over the whole body, in a header. How the
 //! rest is read: `provider.toml`.
 
-use crate::prelude::*;
+use hooklatch::kind::prelude::*;
 
 /// The kind, without handlers.
 pub(super) fn provider() -> Provider {

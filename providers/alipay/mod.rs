@@ -1,6 +1,6 @@
 //! Alipay: RSA over the sorted form (China), or over method, path, client and body (Alipay+, Antom).
 
-use crate::prelude::*;
+use hooklatch::kind::prelude::*;
 
 /// The kind, without handlers.
 pub(super) fn provider() -> Provider {

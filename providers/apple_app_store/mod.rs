@@ -1,7 +1,7 @@
 //! App Store Server Notifications V2: a JWS in the body, by a certificate that it brings along and Apple's root vouches
 //! for. What a notification is about is in further such JWS inside.
 
-use crate::prelude::*;
+use hooklatch::kind::prelude::*;
 
 /// The kind, without handlers.
 pub(super) fn provider() -> Provider {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::prelude::*;
+use hooklatch::kind::prelude::*;
 
 /// The kind, without handlers.
 pub(super) fn provider() -> Provider {

@@ -1,7 +1,7 @@
 //! Amazon SNS: RSA over the message's own fields, by a certificate whose URL is in the message. Anybody with an
 //! account can have messages signed, so the topic is checked as well.
 
-use crate::prelude::*;
+use hooklatch::kind::prelude::*;
 
 /// The kind, without handlers.
 pub(super) fn provider() -> Provider {

@@ -1,6 +1,6 @@
 //! Azure Event Grid: a token of our own, in a header or in the query. Nothing is signed.
 
-use crate::prelude::*;
+use hooklatch::kind::prelude::*;
 
 /// The kind, without handlers.
 pub(super) fn provider() -> Provider {

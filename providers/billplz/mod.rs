@@ -1,6 +1,6 @@
 //! Billplz: an HMAC over all form fields, sorted and joined.
 
-use crate::prelude::*;
+use hooklatch::kind::prelude::*;
 
 /// The kind, without handlers.
 pub(super) fn provider() -> Provider {

@@ -1,6 +1,6 @@
 //! Box: two keys, each for a header of its own, so that one can be changed while the other signs.
 
-use crate::prelude::*;
+use hooklatch::kind::prelude::*;
 
 /// The kind, without handlers.
 pub(super) fn provider() -> Provider {

@@ -1,6 +1,6 @@
 //! Braintree: an HMAC-SHA-1 over one form field, by the SHA-1 of the private key, beside the public key.
 
-use crate::prelude::*;
+use hooklatch::kind::prelude::*;
 
 /// The kind, without handlers.
 pub(super) fn provider() -> Provider {

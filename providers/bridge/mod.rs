@@ -1,6 +1,6 @@
 //! Bridge: RSA over the digest of time and body. How the rest is read: `provider.toml`.
 
-use crate::prelude::*;
+use hooklatch::kind::prelude::*;
 
 /// The kind, without handlers.
 pub(super) fn provider() -> Provider {

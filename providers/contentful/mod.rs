@@ -1,6 +1,6 @@
 //! Contentful: an HMAC over method, path, the headers it names, and body.
 
-use crate::prelude::*;
+use hooklatch::kind::prelude::*;
 
 /// The kind, without handlers.
 pub(super) fn provider() -> Provider {

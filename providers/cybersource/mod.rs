@@ -1,7 +1,7 @@
 //! Cybersource: an HMAC over a time, a dot, and the notification or the payload in it. The time, the key's id and the
 //! signature are in one header.
 
-use crate::prelude::*;
+use hooklatch::kind::prelude::*;
 
 /// The kind, without handlers.
 pub(super) fn provider() -> Provider {

@@ -1,7 +1,7 @@
 //! Fireblocks: a JWS with RS512 whose content is the body, by a key that it names; or RSA-SHA512 by a key that does not
 //! change.
 
-use crate::prelude::*;
+use hooklatch::kind::prelude::*;
 
 /// The kind, without handlers.
 pub(super) fn provider() -> Provider {

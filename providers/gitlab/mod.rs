@@ -1,6 +1,6 @@
 //! GitLab: Standard Webhooks where a signing token is configured, else the secret token itself.
 
-use crate::prelude::*;
+use hooklatch::kind::prelude::*;
 
 /// The kind, without handlers.
 pub(super) fn provider() -> Provider {

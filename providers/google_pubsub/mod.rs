@@ -1,6 +1,6 @@
 //! Google Cloud Pub/Sub push: a token that says which service account sent the request. The body is not covered.
 
-use crate::prelude::*;
+use hooklatch::kind::prelude::*;
 
 /// The kind, without handlers.
 pub(super) fn provider() -> Provider {

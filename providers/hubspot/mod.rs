@@ -1,6 +1,6 @@
 //! HubSpot: v3 is an HMAC over method, URL, body and time; v1 and v2 are plain digests of the secret and those.
 
-use crate::prelude::*;
+use hooklatch::kind::prelude::*;
 
 /// The kind, without handlers.
 pub(super) fn provider() -> Provider {

@@ -1,7 +1,7 @@
 //! iyzico: an HMAC over the secret and some fields, run together. Which fields they are depends on the form of the
 //! notification.
 
-use crate::prelude::*;
+use hooklatch::kind::prelude::*;
 
 /// The kind, without handlers.
 pub(super) fn provider() -> Provider {

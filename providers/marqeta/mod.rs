@@ -1,6 +1,6 @@
 //! Marqeta: HTTP Basic, and an HMAC over the body where the webhook has a secret.
 
-use crate::prelude::*;
+use hooklatch::kind::prelude::*;
 
 /// The kind, without handlers.
 pub(super) fn provider() -> Provider {

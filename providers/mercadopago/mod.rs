@@ -1,6 +1,6 @@
 //! Mercado Pago: an HMAC over a manifest of the URL's `data.id`, the request id and the time. Not the body.
 
-use crate::prelude::*;
+use hooklatch::kind::prelude::*;
 
 /// The kind, without handlers.
 pub(super) fn provider() -> Provider {

@@ -3,7 +3,7 @@
 //! Which of them share an entry is chance, and a retry may group them otherwise: so every entry is read as one that
 //! holds a single change or message, in the shape that Meta gives to one.
 
-use crate::prelude::*;
+use hooklatch::kind::prelude::*;
 
 /// The kind, without handlers.
 pub(super) fn provider() -> Provider {

@@ -1,6 +1,6 @@
 //! Midtrans: a digest of four fields and the server key inside the body; SNAP BI signs with RSA in a header.
 
-use crate::prelude::*;
+use hooklatch::kind::prelude::*;
 
 /// The kind, without handlers.
 pub(super) fn provider() -> Provider {

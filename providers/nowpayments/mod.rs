@@ -1,6 +1,6 @@
 //! NOWPayments: an HMAC over the body written again with the names of every object sorted.
 
-use crate::prelude::*;
+use hooklatch::kind::prelude::*;
 
 /// The kind, without handlers.
 pub(super) fn provider() -> Provider {

@@ -1,6 +1,6 @@
 //! Paddle Classic: RSA over the form's other fields, sorted and serialised as PHP does.
 
-use crate::prelude::*;
+use hooklatch::kind::prelude::*;
 
 /// The kind, without handlers.
 pub(super) fn provider() -> Provider {

@@ -1,6 +1,6 @@
 //! Paymob: an HMAC over chosen fields, joined without anything between them; in the query, or in the body.
 
-use crate::prelude::*;
+use hooklatch::kind::prelude::*;
 
 /// The kind, without handlers.
 pub(super) fn provider() -> Provider {

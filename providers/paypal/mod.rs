@@ -1,7 +1,7 @@
 //! PayPal: RSA over the transmission, the webhook's id and the CRC-32 of the body, by a certificate whose URL the
 //! request names.
 
-use crate::prelude::*;
+use hooklatch::kind::prelude::*;
 
 /// The kind, without handlers.
 pub(super) fn provider() -> Provider {

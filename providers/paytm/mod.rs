@@ -1,7 +1,7 @@
 //! Paytm: a checksum in the body, which is a digest with a salt behind it, encrypted. Of a form the values are digested,
 //! of JSON the text of one member.
 
-use crate::prelude::*;
+use hooklatch::kind::prelude::*;
 
 /// The kind, without handlers.
 pub(super) fn provider() -> Provider {

@@ -1,6 +1,6 @@
 //! PayU: a digest of body and second key in a header (EMEA), or of fields and salt in the body (India).
 
-use crate::prelude::*;
+use hooklatch::kind::prelude::*;
 
 /// The kind, without handlers.
 pub(super) fn provider() -> Provider {

@@ -1,6 +1,6 @@
 //! Persona: an HMAC over time and body; while a secret is rotated, two of them, each with its own time.
 
-use crate::prelude::*;
+use hooklatch::kind::prelude::*;
 
 /// The kind, without handlers.
 pub(super) fn provider() -> Provider {

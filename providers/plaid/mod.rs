@@ -1,6 +1,6 @@
 //! Plaid: a JWT by a key that the request names, whose claims hold the digest of the body.
 
-use crate::prelude::*;
+use hooklatch::kind::prelude::*;
 
 /// The kind, without handlers.
 pub(super) fn provider() -> Provider {

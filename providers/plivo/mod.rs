@@ -1,6 +1,6 @@
 //! Plivo: an HMAC over the URL, the sorted form fields and a nonce.
 
-use crate::prelude::*;
+use hooklatch::kind::prelude::*;
 
 /// The kind, without handlers.
 pub(super) fn provider() -> Provider {

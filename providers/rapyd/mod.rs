@@ -1,6 +1,6 @@
 //! Rapyd: an HMAC over the URL, salt, time, both keys and body, written as base64 of hexadecimal.
 
-use crate::prelude::*;
+use hooklatch::kind::prelude::*;
 
 /// The kind, without handlers.
 pub(super) fn provider() -> Provider {

@@ -1,7 +1,7 @@
 //! The signature base of RFC 9421, section 2.5, from structured fields taken apart by hand. Components with
 //! parameters (`;sf`, `;bs`, `;key`, `;req`, `;tr`) are not known, and make a signature unusable.
 
-use crate::prelude::*;
+use hooklatch::kind::prelude::*;
 
 /// One member of `Signature-Input`.
 #[derive(Debug)]

@@ -1,7 +1,7 @@
 //! Salesforce: outbound messages in SOAP, several notifications each. Nothing is signed: a token of our own is
 //! believed, and then the id of the organization.
 
-use crate::prelude::*;
+use hooklatch::kind::prelude::*;
 
 /// The kind, without handlers.
 pub(super) fn provider() -> Provider {

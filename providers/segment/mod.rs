@@ -1,6 +1,6 @@
 //! Segment: an HMAC-SHA-1 over the body; of a batch, over its first event alone.
 
-use crate::prelude::*;
+use hooklatch::kind::prelude::*;
 
 /// The kind, without handlers.
 pub(super) fn provider() -> Provider {

@@ -1,6 +1,6 @@
 //! Sumsub: an HMAC over the body, by the digest that a header names.
 
-use crate::prelude::*;
+use hooklatch::kind::prelude::*;
 
 /// The kind, without handlers.
 pub(super) fn provider() -> Provider {

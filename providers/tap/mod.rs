@@ -1,6 +1,6 @@
 //! Tap: an HMAC over fields of the body with their names, in a header. Amounts have the decimals of their currency.
 
-use crate::prelude::*;
+use hooklatch::kind::prelude::*;
 
 /// The kind, without handlers.
 pub(super) fn provider() -> Provider {

@@ -1,6 +1,6 @@
 //! `TrueLayer`: a JWS with ES512 whose content is not in it: method, path, the headers that it names, and the body.
 
-use crate::prelude::*;
+use hooklatch::kind::prelude::*;
 
 /// The kind, without handlers.
 pub(super) fn provider() -> Provider {

@@ -1,6 +1,6 @@
 //! Twilio: an HMAC over the URL and the sorted form fields; a JSON body is bound by its digest in the URL.
 
-use crate::prelude::*;
+use hooklatch::kind::prelude::*;
 
 /// The kind, without handlers.
 pub(super) fn provider() -> Provider {

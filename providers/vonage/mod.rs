@@ -1,6 +1,6 @@
 //! Vonage: a JWT whose claims hold the digest of the body.
 
-use crate::prelude::*;
+use hooklatch::kind::prelude::*;
 
 /// The kind, without handlers.
 pub(super) fn provider() -> Provider {

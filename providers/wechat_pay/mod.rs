@@ -1,7 +1,7 @@
 //! WeChat Pay v3: RSA over time, nonce and body, by a certificate or public key that the request names; what matters
 //! is encrypted in the body.
 
-use crate::prelude::*;
+use hooklatch::kind::prelude::*;
 
 /// The kind, without handlers.
 pub(super) fn provider() -> Provider {

@@ -1,6 +1,6 @@
 //! X: a match of a filtered stream is one post, and the list beside it names the rules that it matched.
 
-use crate::prelude::*;
+use hooklatch::kind::prelude::*;
 
 /// The kind, without handlers.
 pub(super) fn provider() -> Provider {

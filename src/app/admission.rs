@@ -1,6 +1,5 @@
-//! What admission is made of, and the parts that run beside it.
+//! The parts of admission, and the parts that run beside it.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,21 +8,27 @@ use tokio::sync::{Notify, Semaphore};
 use tokio::task::JoinHandle;
 use uuid::Uuid;
 
+use super::builder::App;
 use super::counts::Counts;
+use super::entries::Entries;
+use super::health;
 use super::parts::Parts;
-use super::{App, health, spawn};
-use crate::admit::{
-    self, AdmitContext, Planner, ProviderEntry, StartCall, TakeSlot, Templates, UnderWay, Unreadable,
-};
+use super::tasks::spawn;
+use crate::admit::{self, AdmitContext, Planner, StartCall, TakeSlot, Templates, UnderWay, Unreadable};
 use crate::logging;
 use crate::outbox::{Handover, Outbox};
 use crate::receive::RequestNotes;
 use crate::retention::Pruner;
 use crate::stop::Stop;
 use crate::store::{InitialLease, Store};
-use crate::types::Name;
 
-type Entries = Arc<BTreeMap<Name, Arc<ProviderEntry>>>;
+/// What the parts besides admission and outbox share.
+pub(super) struct Helpers<'a> {
+    pub(super) admission: &'a Arc<AdmitContext>,
+    pub(super) entries: &'a Entries,
+    pub(super) notes: &'a RequestNotes,
+    pub(super) metrics: &'a PrometheusHandle,
+}
 
 /// The outbox as admission asks it for slots.
 struct OutboxSlots(Handover);
@@ -68,21 +73,22 @@ impl App {
     pub(super) fn helpers(
         &self,
         parts: &Parts,
-        (admission, entries, notes): (&Arc<AdmitContext>, &Entries, &RequestNotes),
-        metrics: &PrometheusHandle,
+        helpers: &Helpers<'_>,
         stopping: &Stop,
     ) -> Vec<JoinHandle<()>> {
+        let Helpers { admission, entries, notes, metrics } = helpers;
         let poll = Duration::from_millis(self.config.outbox.poll_ms);
         let (shared, entries, stop) = (Arc::clone(admission), Arc::clone(entries), stopping.clone());
         let retries = async move || {
             admit::run_retries(Arc::clone(&shared), Arc::clone(&entries), poll, stop.clone()).await;
         };
-        let (shared, metrics, stop) = (Arc::clone(admission), metrics.clone(), stopping.clone());
+        let (shared, metrics, stop) =
+            (Arc::clone(admission), PrometheusHandle::clone(metrics), stopping.clone());
         let mut counts = Counts::new(&self.config);
         let counting = async move || {
             health::count_tables(&shared, &mut counts, &metrics, stop.clone()).await;
         };
-        let (store, notes, stop) = (admission.store.clone(), notes.clone(), stopping.clone());
+        let (store, notes, stop) = (admission.store.clone(), RequestNotes::clone(notes), stopping.clone());
         let noting = async move || notes.run(&store, stop.clone()).await;
         let mut tasks = vec![
             spawn(parts.clone().keep("retry", retries)),

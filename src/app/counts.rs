@@ -1,4 +1,4 @@
-//! What only the tables can say, for `/metrics`; and a word about what stands there for names that are not
+//! The counts that only the tables know, for `/metrics`; and a warning about what stands there for names that are not
 //! configured: nobody will ever take it.
 
 use std::collections::BTreeSet;
@@ -9,7 +9,7 @@ use crate::config::Config;
 use crate::store::{EventCount, MessageCount};
 use crate::types::{EventState, MessageState, UnixMs};
 
-/// What was published before, and what was said.
+/// The counts that were published before, and the warnings that were given.
 pub(super) struct Counts {
     providers: BTreeSet<String>,
     destinations: BTreeSet<String>,
@@ -83,7 +83,7 @@ impl Counts {
     }
 }
 
-/// How many, and how old the oldest is in seconds.
+/// The number, and the age of the oldest in seconds.
 #[expect(clippy::cast_precision_loss, reason = "gauges")]
 fn gauges(found: Option<(u64, UnixMs)>, now_ms: UnixMs) -> (f64, f64) {
     found.map_or((0.0, 0.0), |(n, oldest_ms)| {

@@ -1,4 +1,4 @@
-//! What is seen of the app from outside: readiness, and what only the tables can say for `/metrics`.
+//! The health of the app, seen from outside: readiness, and for `/metrics` what only the tables can say.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -25,7 +25,8 @@ const COUNT_PART: u32 = 20;
 /// After how many counts it is asked again how much is kept of what could not be read.
 const UNREADABLE_EVERY_N: u64 = 12;
 
-/// The process's one recorder of metrics.
+/// The process's one recorder of metrics. A recorder that the program installed before keeps what we measure, and
+/// `/metrics` stays empty.
 pub(super) fn metrics_handle() -> PrometheusHandle {
     static HANDLE: std::sync::OnceLock<PrometheusHandle> = std::sync::OnceLock::new();
     HANDLE.get_or_init(install_metrics).clone()
@@ -58,11 +59,17 @@ pub(super) async fn noted(task: impl Future<Output = ()>, is_running: Arc<Atomic
     task.await;
 }
 
+/// The parts that readiness asks.
+pub(super) struct Watched {
+    pub(super) is_outbox_running: Arc<AtomicBool>,
+    pub(super) parts: Parts,
+}
+
 /// Keeps `readiness` up to date until the stop.
 pub(super) async fn watch(
     admission: Arc<AdmitContext>,
     readiness: watch::Sender<Readiness>,
-    (is_outbox_running, parts): (Arc<AtomicBool>, Parts),
+    watched: Watched,
     mut stop: Stop,
 ) {
     let store = &admission.store;
@@ -75,8 +82,8 @@ pub(super) async fn watch(
         readiness.send_replace(Readiness {
             is_database_there,
             is_schema_current,
-            is_outbox_running: is_outbox_running.load(Ordering::Relaxed),
-            are_parts_running: parts.are_running() && !admission.under_way.is_stuck(),
+            is_outbox_running: watched.is_outbox_running.load(Ordering::Relaxed),
+            are_parts_running: watched.parts.are_running() && !admission.under_way.is_stuck(),
             is_accepting: true,
         });
         stop.pause(HEALTH_EVERY).await;

@@ -1,19 +1,76 @@
-//! What the two listeners may take: connections, and the files that those are.
+//! The two listeners: what answers on them, and how many connections, which are files, they may take.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
+use axum::Router;
 use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
 use tracing::warn;
 
-use super::App;
-use crate::http::{self, Limits};
+use super::builder::App;
+use super::tasks::spawn;
+use crate::admit::MemoryRoom;
+use crate::http::api::ApiState;
+use crate::http::guard::{self, Hosts};
+use crate::http::operator::OperatorState;
+use crate::http::receiver::ReceiverState;
+use crate::http::{self, Front, Limits, echo};
+use crate::receive::Receiver;
+use crate::stop::Stop;
 
 /// Most open connections of operators and monitors, when `server.connections_n_max` is not less.
 const OPERATOR_CONNECTIONS_N_MAX: usize = 256;
 
 impl App {
+    /// The state of the receiver, on whichever server it runs.
+    pub(super) fn receiver_state(&self, receiver: Receiver) -> Arc<ReceiverState> {
+        let server = &self.config.server;
+        Arc::new(ReceiverState {
+            receiver,
+            clock: self.clock.clone(),
+            public_url: server.public_url.clone(),
+            body_bytes_max: server.body_bytes_max as usize,
+            body_timeout: Duration::from_millis(server.body_timeout_ms),
+            room: MemoryRoom::new(server.inflight_bytes_max as usize),
+        })
+    }
+
+    /// Serves webhooks until the stop.
+    pub(super) fn serve_receiver(
+        &self,
+        listener: TcpListener,
+        receiver: Receiver,
+        stop: Stop,
+    ) -> JoinHandle<()> {
+        let state = self.receiver_state(receiver);
+        let front = if self.has_echo {
+            Front::from(guard::without_browsers(http::receiver::router(state)))
+        } else {
+            Front::receiver(state)
+        };
+        spawn(http::serve(listener, front, self.limits("receiver"), stop))
+    }
+
+    /// Serves operators until the stop.
+    pub(super) fn serve_operator(
+        &self,
+        listener: TcpListener,
+        state: OperatorState,
+        api: ApiState,
+        stop: Stop,
+    ) -> JoinHandle<()> {
+        let mut router: Router = http::operator::router(Arc::new(state), Arc::new(api));
+        if self.has_echo {
+            router = echo::router(echo::EchoState::default()).fallback_service(router);
+        }
+        let hosts = Hosts::new(self.config.admin.listen, &self.config.admin.hosts);
+        let front = Front::from(guard::operators(router, hosts));
+        spawn(http::serve(listener, front, self.limits("operator"), stop))
+    }
+
     /// Files that are open at most besides the receiver's connections: operators', the database's, calls'.
     fn files_n(&self) -> usize {
         let calls_n = self.config.destinations.values().map(|one| one.concurrency_n as usize).sum::<usize>();
@@ -21,7 +78,7 @@ impl App {
     }
 
     /// The operator's listener is for a few; what it has of files must not be wanting where webhooks come in.
-    pub(super) fn limits(&self, name: &'static str) -> Limits {
+    fn limits(&self, name: &'static str) -> Limits {
         let (server, edge) = (&self.config.server, &self.config.server.edge);
         let wanted_n = server.connections_n_max as usize;
         let connections_n_max = if name == "operator" {
@@ -52,6 +109,7 @@ impl App {
     }
 }
 
+/// Listens on `addr`, or says where it could not.
 pub(super) fn bind(addr: SocketAddr) -> anyhow::Result<TcpListener> {
     http::listen(addr).with_context(|| format!("could not listen on {addr}"))
 }

@@ -15,12 +15,12 @@ use crate::stop;
 /// How long a part stays away after a panic, so that one that panics at once does nothing else but that.
 const AWAY: Duration = Duration::from_millis(200);
 
-/// Which parts are away. Cloning shares it.
+/// The parts that are away. Cloning shares it.
 #[derive(Clone, Default)]
 pub(super) struct Parts(Arc<Mutex<BTreeSet<&'static str>>>);
 
 impl Parts {
-    /// Whether every part runs.
+    /// True when every part runs.
     pub(super) fn are_running(&self) -> bool {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
     }

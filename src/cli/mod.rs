@@ -25,6 +25,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+use crate::app::App;
 use crate::load::{Kinds, Settings, kinds, load, load_for_tools, loaded, unusable};
 use crate::plain;
 use crate::provider::Provider;
@@ -88,15 +89,29 @@ enum Command {
     },
 }
 
-/// Runs the command of this process's arguments, with `own` kinds beside, or instead of, the built-in ones.
+/// Runs the command of this process's arguments, with `own` kinds beside, or instead of, the built-in ones. Installs the
+/// log as configured.
 pub fn main(own: Vec<Provider>) -> ExitCode {
+    main_with(own, |app| app)
+}
+
+/// Does the same as [`main`], with an app to which `more` adds what is the program's own, its tables as a rule:
+///
+/// ```no_run
+/// const LEDGER: [(&str, &str); 1] = [("0001_ledger", "CREATE TABLE ledger (invoice TEXT PRIMARY KEY)")];
+///
+/// fn main() -> std::process::ExitCode {
+///     hooklatch::cli::main_with(Vec::new(), |app| app.migrate("ledger", LEDGER))
+/// }
+/// ```
+pub fn main_with(own: Vec<Provider>, more: impl FnOnce(App) -> App) -> ExitCode {
     let cli = Cli::parse();
     let file = cli.config.as_deref();
     let kinds = kinds(file, own);
     let result = match cli.command {
-        Command::Serve { dev } => serve::serve(file, dev, kinds),
+        Command::Serve { dev } => serve::serve(file, dev, kinds, more),
         Command::Check { json } => Ok(check::check(file, json, &kinds)),
-        Command::Migrate => serve::migrate(file, &kinds),
+        Command::Migrate => serve::migrate(file, kinds, more),
         Command::Providers(args) => check::providers(&args, file, &kinds),
         Command::Sign(args) => sign::sign(&args, file, &kinds),
         Command::Send(args) => send::send(&args, file, &kinds),

@@ -4,19 +4,25 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use super::{Kinds, complain, loaded, runtime, say, sign};
+use crate::app::{self, App};
 use crate::config::Config;
 use crate::setup::Opened;
-use crate::{App, logging, setup};
+use crate::{logging, setup};
 
 /// Runs until SIGTERM or SIGINT.
-pub(super) fn serve(file: Option<&Path>, is_dev: bool, kinds: Kinds) -> anyhow::Result<ExitCode> {
+pub(super) fn serve(
+    file: Option<&Path>,
+    is_dev: bool,
+    kinds: Kinds,
+    more: impl FnOnce(App) -> App,
+) -> anyhow::Result<ExitCode> {
     let loaded = loaded(file, is_dev, &kinds)?;
     logging::install(&loaded.config.log)?;
     let banner = if is_dev { Some(banner(&loaded.config, &kinds)?) } else { None };
     if loaded.config.providers.is_empty() {
         complain("hooklatch: no [providers.NAME] is configured, so every request will be answered 404");
     }
-    let mut app = App::of_loaded(loaded, kinds);
+    let mut app = more(App::of_loaded(loaded, kinds));
     if is_dev {
         app = app.echo();
     }
@@ -44,15 +50,26 @@ fn banner(config: &Config, kinds: &Kinds) -> anyhow::Result<String> {
     ))
 }
 
-/// Applies what is missing and says what it was.
-pub(super) fn migrate(file: Option<&Path>, kinds: &Kinds) -> anyhow::Result<ExitCode> {
-    let config = loaded(file, false, kinds)?.config;
+/// Applies what is missing, of our schema and then of the program's own, and says what it was.
+pub(super) fn migrate(
+    file: Option<&Path>,
+    kinds: Kinds,
+    more: impl FnOnce(App) -> App,
+) -> anyhow::Result<ExitCode> {
+    let app = more(App::of_loaded(loaded(file, false, &kinds)?, kinds));
     runtime()?.block_on(async {
-        let Opened { store, applied, .. } = setup::store(&config.database, true).await?;
+        let Opened { store, applied, .. } = setup::store(&app.config().database, true).await?;
+        let of_program = app::migrate(&store, app.migrations()).await;
         store.close().await;
-        match applied.as_slice() {
-            [] => say("the schema is up to date"),
-            versions => say(format!("applied {versions:?}")),
+        let of_program = of_program?;
+        if applied.is_empty() && of_program.is_empty() {
+            say("the schema is up to date");
+        }
+        if !applied.is_empty() {
+            say(format!("applied {applied:?}"));
+        }
+        if !of_program.is_empty() {
+            say(format!("applied {}", of_program.join(", ")));
         }
         Ok(ExitCode::SUCCESS)
     })

@@ -1,4 +1,4 @@
-//! What a handler wants done: messages, each to one destination.
+//! The effects that a handler wants: messages, each to one destination.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ pub struct Effects {
 }
 
 impl Effects {
-    /// No effects yet.
+    /// Starts without any message.
     pub fn new() -> Self {
         Self::default()
     }
@@ -32,7 +32,7 @@ impl Effects {
         self.message(Message::to(destination))
     }
 
-    /// Adds one message.
+    /// Adds one message, as [`Message::to`] begins it.
     #[must_use]
     pub fn message(mut self, message: Message) -> Self {
         self.messages.push(message);
@@ -57,19 +57,19 @@ impl Effects {
 /// One call to make. Frozen at admission: every attempt sends the same bytes under the same key.
 #[derive(Debug)]
 pub struct Message {
-    /// Where it goes: `[destinations.NAME]`.
+    /// Name of the destination that it goes to: `[destinations.NAME]`.
     pub destination: String,
-    /// Unique within the event; part of the idempotency key.
+    /// Name of the effect, unique within the event; part of the idempotency key.
     pub name: String,
-    /// HTTP method; `POST` unless set.
+    /// HTTP method of the call; `POST` unless set.
     pub method: String,
-    /// Appended to the destination's URL; empty unless set.
+    /// Path that is appended to the destination's URL; empty unless set.
     pub path: String,
     /// Extra headers, sorted by name.
     pub headers: BTreeMap<String, String>,
     /// `None` sends the event's own bytes.
     pub body: Option<Bytes>,
-    /// Its lane; none unless set.
+    /// Name of its lane; none unless set.
     pub lane: Option<String>,
     /// A mistake made while building, reported when the handler returns.
     mistake: Option<String>,
@@ -98,7 +98,7 @@ impl Message {
         self
     }
 
-    /// The body as JSON, with its content type.
+    /// Sets the body as JSON, with its content type.
     #[must_use]
     pub fn json(mut self, body: impl Serialize) -> Self {
         match serde_json::to_vec(&body) {
@@ -108,21 +108,21 @@ impl Message {
         self.header("content-type", "application/json")
     }
 
-    /// The body as it is; set a `content-type` header with it.
+    /// Sets the body as it is; set a `content-type` header with it.
     #[must_use]
     pub fn body(mut self, body: impl Into<Bytes>) -> Self {
         self.body = Some(body.into());
         self
     }
 
-    /// Another method than `POST`.
+    /// Sets another method than `POST`.
     #[must_use]
     pub fn method(mut self, method: &str) -> Self {
         method.clone_into(&mut self.method);
         self
     }
 
-    /// A path below the destination's URL.
+    /// Sets a path below the destination's URL.
     #[must_use]
     pub fn path(mut self, path: &str) -> Self {
         path.clone_into(&mut self.path);
@@ -137,7 +137,7 @@ impl Message {
         self
     }
 
-    /// One more header. `Idempotency-Key` and `Host` are not yours to set.
+    /// Adds a header. `Idempotency-Key` and `Host` are not yours to set.
     #[must_use]
     pub fn header(mut self, name: &str, value: &str) -> Self {
         self.headers.insert(name.to_ascii_lowercase(), value.to_owned());

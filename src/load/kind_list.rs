@@ -8,7 +8,7 @@ use super::settings::Settings;
 use super::sources::Sources;
 use crate::config::{ConfigProblem, KindsFolder, ProviderConfig, origin_of};
 use crate::kinds::{self, Taken};
-use crate::provider::Provider;
+use crate::provider::{KindError, Provider};
 
 /// The kinds there are, and what is wrong with those that cannot be used.
 #[derive(Default)]
@@ -41,6 +41,7 @@ impl std::ops::Deref for Kinds {
 /// The built-in kinds, with those of the configured folder and of `own` added or put in their place.
 pub(crate) fn kinds(file: Option<&Path>, own: Vec<Provider>) -> Kinds {
     let mut all = crate::providers::builtin();
+    let (own, unusable): (Vec<_>, Vec<_>) = own.into_iter().partition(|kind| kind.spec().is_ok());
     all.retain(|kind| own.iter().all(|one| one.kind() != kind.kind()));
     let names = |kinds: &[Provider]| kinds.iter().map(|kind| kind.kind().to_owned()).collect::<Vec<_>>();
     let folder = kinds_folder(&Settings::of_process(file));
@@ -49,7 +50,23 @@ pub(crate) fn kinds(file: Option<&Path>, own: Vec<Provider>) -> Kinds {
     all.extend(own);
     all.retain(|kind| found.kinds.iter().all(|one| one.kind() != kind.kind()));
     all.extend(found.kinds);
-    Kinds { all, folder, problems: found.problems, broken: found.broken }
+    let mut all = Kinds { all, folder, problems: found.problems, broken: found.broken };
+    for (kind, error) in unusable.iter().filter_map(|kind| Some((kind, kind.spec().err()?))) {
+        all.problems.push(of_program(error));
+        all.broken.push(kind.kind().to_owned());
+    }
+    all
+}
+
+/// A mistake in a kind that the program itself brings along or asks for.
+fn of_program(error: &KindError) -> ConfigProblem {
+    ConfigProblem {
+        source: "this program".to_owned(),
+        key: String::new(),
+        value: None,
+        why: error.to_string(),
+        remedy: String::new(),
+    }
 }
 
 /// The folder of kinds that are read when the program starts, if there is one. It is looked up before everything else

@@ -1,6 +1,6 @@
-//! What development has instead of a sender: published secrets, development keys, and samples with fresh ids.
+//! The stand-in for a sender during development: published secrets, development keys, samples with fresh ids.
 
-use super::CORRECT_IT;
+use super::mistake::CORRECT_IT;
 use crate::config::{KindSettings, ProviderConfig};
 use crate::mistakes::Mistake;
 use crate::spec::{Scheme, SecretFormat, SettingForm, Spec};
@@ -35,8 +35,8 @@ pub(crate) fn dev_settings(spec: &Spec, keys: &DevKeys) -> KindSettings {
     settings
 }
 
-/// Which of a provider's secrets and settings are published with Hooklatch, in words: anybody could sign with
-/// them, so `serve --dev` alone may have them.
+/// Says, for each of a provider's secrets and settings that is published with Hooklatch, that only `serve --dev` may have
+/// it: anybody could sign with it.
 pub(crate) fn published_mistakes(spec: &Spec, config: &ProviderConfig) -> Vec<Mistake> {
     const WHY: &str = "is published with Hooklatch, so anybody could sign: it is for `serve --dev` alone";
     let own = dev_secret(spec);

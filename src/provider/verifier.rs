@@ -1,9 +1,6 @@
-//! What a provider verifies with, and what its operator chose for it.
+//! The keys that a provider verifies with, and the options that its operator chose.
 
-use std::sync::Arc;
-
-use super::ActiveProvider;
-use crate::config::{AgeConfig, KindSettings, ProviderConfig, Secret};
+use crate::config::{KindSettings, ProviderConfig, Secret};
 use crate::handler::TypePattern;
 use crate::mistakes::Mistake;
 use crate::spec::{SignatureSpec, Spec};
@@ -41,58 +38,22 @@ impl Verifier {
     }
 }
 
-/// What `[providers.NAME]` says of events; nothing where no operator was asked.
+/// The options of `[providers.NAME]` about events; empty where no operator was asked.
 #[derive(Clone, Default)]
 pub(super) struct ActiveOptions {
-    /// What becomes of other content under an event's key; the kind's own where it is absent.
+    /// Decides what becomes of other content under an event's key; `None` leaves it to the kind.
     pub(super) on_conflict: Option<OnConflict>,
-    /// The types that its sender was told to send, as patterns; any where it is empty.
+    /// Patterns of the types that its sender was told to send; empty for any.
     pub(super) types: Vec<String>,
 }
 
 impl ActiveOptions {
-    /// What the operator wrote, or which of its types are no patterns.
+    /// Takes what the operator wrote, or says which of its types are no patterns.
     pub(super) fn of(config: &ProviderConfig) -> Result<Self, Vec<Mistake>> {
         let parsed = config.types.iter().map(|text| TypePattern::parse(text));
         let mistakes: Vec<Mistake> =
             parsed.filter_map(Result::err).map(|why| Mistake::said("types", why, "")).collect();
         let options = Self { on_conflict: config.on_conflict, types: config.types.clone() };
         if mistakes.is_empty() { Ok(options) } else { Err(mistakes) }
-    }
-}
-
-/// The operator's bounds in place of the kind's. How far ahead a time may be stays as it is.
-fn bounded(signature: &mut SignatureSpec, age: AgeConfig) {
-    let (_, ahead_s) = signature.tolerances_s();
-    match (signature.tolerance_s, age.tolerance_s, age.max_age_s) {
-        (Some(_), Some(past_s), _) => {
-            (signature.tolerance_s, signature.tolerance_future_s) = (Some(past_s), Some(ahead_s));
-        }
-        // Nobody says how far the sender's clock may be ahead either.
-        (None, _, Some(past_s)) if signature.age_unchecked => {
-            (signature.tolerance_s, signature.tolerance_future_s) = (Some(past_s), Some(u32::MAX));
-        }
-        _ => {}
-    }
-}
-
-impl ActiveProvider {
-    /// Bounds the age of signed times as its operator says.
-    #[must_use]
-    pub fn with_age(mut self, age: AgeConfig) -> Self {
-        if age == AgeConfig::default() {
-            return self;
-        }
-        let spec = Arc::make_mut(&mut self.spec);
-        bounded(&mut spec.signature, age);
-        let (past_s, future_s) = spec.signature.tolerances_s();
-        self.verifier.keys = self.verifier.keys.with_tolerance_s(past_s, future_s);
-        if let Some(other) = &mut spec.alternative {
-            bounded(other, age);
-            let (past_s, future_s) = other.tolerances_s();
-            self.verifier.alternative =
-                self.verifier.alternative.map(|keys| keys.with_tolerance_s(past_s, future_s));
-        }
-        self
     }
 }

@@ -27,6 +27,7 @@ mod look;
 mod message;
 mod migrations;
 mod numbers;
+mod program_migrations;
 mod rejection;
 mod retention;
 mod signal;
@@ -35,7 +36,10 @@ mod statements;
 pub use admission::{AdmissionTx, AdmittedBatch, Candidate, Decide, Plan, Writes};
 pub use apart::{Conflicts, KeptContent};
 pub(crate) use db::waiting;
-pub use db::{DbError, Pooling, PostgresSettings, Row, SchemaState, StoreError, StoreSettings, Tx, Value};
+pub use db::{
+    DbError, MigrationStep, Pooling, PostgresSettings, ProgramMigrationError, Row, SchemaState, StoreError,
+    StoreSettings, Tx, Value,
+};
 pub use decision::{Act, DECISION_N_MAX, Decided, Decision, DecisionReply, DecisionTarget};
 pub use event::{DueEvent, EventCount, EventRow, EventUpdate, Latched};
 pub use handle::Store;
@@ -46,6 +50,7 @@ pub use message::{
 };
 #[doc(hidden)]
 pub use migrations::FurtherStep;
+pub use program_migrations::ProgramMigrations;
 pub use rejection::{REJECTIONS_N_MAX, Rejection, SecretUse, Taught};
 pub use retention::{Cuts, OldRows, PRUNED_N_MAX, PruneLease, PrunePlace, PruneWalk, PrunedKind};
 #[doc(hidden)]

@@ -44,9 +44,9 @@ impl TestDestination {
     }
 }
 
-/// Stripe's spec, for handlers of the test's own.
+/// The built-in kind, for handlers of the test's own.
 pub fn stripe_kind() -> Provider {
-    Provider::from_spec(include_str!("../../providers/stripe/provider.toml"))
+    hooklatch::kind("stripe")
 }
 
 impl TestApp {

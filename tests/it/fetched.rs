@@ -1,7 +1,6 @@
 //! A sender whose keys have to be fetched: what it hears when they are out of reach, or there is no such key.
 
-use hooklatch::prelude::*;
-use hooklatch::provider::Provider;
+use hooklatch::kind::prelude::*;
 
 use crate::app::{TestApp, event_body};
 use crate::database::{Database, on_both};

@@ -38,9 +38,10 @@ const RANKS: &[(&str, u8)] = &[
     ("vectors", 6),
     ("admit", 6),
     ("outbox", 6),
-    // What a kind's module is written with, and the kinds themselves.
-    ("prelude", 6),
+    // What a kind's module is written with, the kinds themselves, and one of them by its name.
+    ("kind", 6),
     ("providers", 7),
+    ("builtin", 8),
     ("receive", 7),
     ("kinds", 7),
     ("bench", 6),
@@ -50,6 +51,8 @@ const RANKS: &[(&str, u8)] = &[
     ("http", 8),
     ("app", 9),
     ("cli", 10),
+    // What a program of a user is written with.
+    ("prelude", 10),
     ("lib", 11),
     ("main", 11),
 ];
@@ -282,17 +285,53 @@ fn secrets_signatures_and_macs_are_compared_in_constant_time() {
     }
 }
 
+/// What a kind's module may name besides its own siblings: the preludes, and what every Rust program has.
+const KINDS_MAY_USE: [&str; 5] =
+    ["hooklatch::prelude::", "hooklatch::kind::prelude::", "std::", "core::", "super::"];
+
+/// Crates that a kind's module may name in a path: `serde_json` comes with the prelude.
+const KINDS_MAY_NAME: [&str; 9] =
+    ["hooklatch", "std", "core", "super", "self", "serde_json", "str", "char", "u8"];
+
+/// The names of the modules that a text declares.
+fn declared(text: &str) -> impl Iterator<Item = &str> {
+    text.lines().filter_map(|line| {
+        line.trim_start().trim_start_matches("pub ").strip_prefix("mod ")?.strip_suffix(';')
+    })
+}
+
 #[test]
 fn kinds_know_the_prelude_and_nothing_else() {
     let mut strays = Vec::new();
-    for (name, text) in files("providers", ".rs") {
-        for word in ["axum", "sqlx", "hooklatch::http", "crate::store", "crate::http"] {
-            if text.contains(word) {
-                strays.push(format!("{name} uses `{word}`"));
+    for (name, text) in files("providers", ".rs").into_iter().chain(files("examples/acme", ".rs")) {
+        let own: Vec<&str> = declared(&text).map(|module| module.trim_start_matches("r#")).collect();
+        for line in text.lines().map(str::trim_start).filter(|line| !line.starts_with("//")) {
+            if let Some(used) = line.strip_prefix("use ").or_else(|| line.strip_prefix("pub use ")) {
+                let is_own = own.iter().any(|module| used.starts_with(&format!("{module}::")));
+                if !is_own && !KINDS_MAY_USE.iter().any(|allowed| used.starts_with(allowed)) {
+                    strays.push(format!("{name}: {line}"));
+                }
+                continue;
+            }
+            for (at, _) in line.match_indices("::") {
+                let before = line.split_at(at).0;
+                let path = before.rsplit(|c: char| !(c.is_ascii_alphanumeric() || "_:".contains(c))).next();
+                let first = path.unwrap_or_default().split("::").next().unwrap_or_default();
+                // Not a method's `::<…>`, and no lint.
+                let is_type_argument = line.split_at(at).1.starts_with("::<");
+                let is_module = first.starts_with(|c: char| c.is_ascii_lowercase())
+                    && !is_type_argument
+                    && !line.starts_with("#[");
+                if is_module && !own.contains(&first) && !KINDS_MAY_NAME.contains(&first) {
+                    strays.push(format!("{name} names `{first}`: {line}"));
+                }
             }
         }
     }
-    nothing("a kind's module is written with `hooklatch::prelude` alone", &strays);
+    nothing(
+        "a kind's module is written with `hooklatch::kind::prelude` alone, so that its folder can be copied",
+        &strays,
+    );
 }
 
 #[test]

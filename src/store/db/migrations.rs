@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use tracing::info;
 
 use super::door::Door;
-use super::error::DbResult;
+use super::error::{DbError, DbResult};
 use super::postgres::Postgres;
 use super::session::Session;
 use super::sqlite::{Sqlite, SqliteSession};
@@ -98,7 +98,10 @@ pub(super) async fn on_sqlite(db: &Sqlite, all: &[Migration]) -> DbResult<()> {
     Ok(())
 }
 
-async fn on_writer<T>(db: &Sqlite, work: impl AsyncFnOnce(&mut SqliteSession) -> DbResult<T>) -> DbResult<T> {
+pub(super) async fn on_writer<T>(
+    db: &Sqlite,
+    work: impl AsyncFnOnce(&mut SqliteSession) -> DbResult<T>,
+) -> DbResult<T> {
     let mut held = db.writer().take().await?;
     let answer = match held.session() {
         Ok(session) => work(session).await,
@@ -112,17 +115,23 @@ pub(super) async fn on_postgres(db: &Postgres, all: &[Migration]) -> DbResult<()
     let started = Instant::now();
     loop {
         match on_postgres_once(db, all).await {
-            // Somebody else held what we wanted.
-            Err(error) if matches!(error.code(), Some("55P03" | "40P01")) && started.elapsed() < WAIT_MAX => {
-                info!(
-                    waited_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or_default(),
-                    waits_max_ms = u64::try_from(WAIT_MAX.as_millis()).unwrap_or_default(),
-                    "another node migrates the database, or somebody holds its tables; waiting"
-                );
-            }
+            Err(error) if is_to_be_waited_for(&error, started) => {}
             done => return done,
         }
     }
+}
+
+/// True while somebody else holds what a migration that was `started` then wants: it is to be tried again. Says so.
+pub(super) fn is_to_be_waited_for(error: &DbError, started: Instant) -> bool {
+    let is_busy = matches!(error.code(), Some("55P03" | "40P01")) && started.elapsed() < WAIT_MAX;
+    if is_busy {
+        info!(
+            waited_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or_default(),
+            waits_max_ms = u64::try_from(WAIT_MAX.as_millis()).unwrap_or_default(),
+            "another node migrates the database, or somebody holds its tables; waiting"
+        );
+    }
+    is_busy
 }
 
 async fn on_postgres_once(db: &Postgres, all: &[Migration]) -> DbResult<()> {
@@ -180,7 +189,7 @@ async fn apply<S: Session>(
 }
 
 /// Runs `work` in a transaction that nobody else migrates beside.
-async fn in_transaction<S: Session, T>(
+pub(super) async fn in_transaction<S: Session, T>(
     session: &mut S,
     work: impl AsyncFnOnce(&mut Door<'_>) -> DbResult<T>,
 ) -> DbResult<T> {
@@ -285,7 +294,7 @@ enum MigrationState {
 }
 
 async fn state(door: &mut Door<'_>, one: &Migration) -> DbResult<MigrationState> {
-    if !is_there(door, "hooklatch_migrations").await? {
+    if !table_is_there(door, "hooklatch_migrations").await? {
         return Ok(MigrationState::Missing);
     }
     let sql = "SELECT filled_at_ms FROM hooklatch_migrations WHERE version = $1";
@@ -298,7 +307,7 @@ async fn state(door: &mut Door<'_>, one: &Migration) -> DbResult<MigrationState>
     })
 }
 
-async fn is_there(door: &mut Door<'_>, table: &'static str) -> DbResult<bool> {
+pub(super) async fn table_is_there(door: &mut Door<'_>, table: &'static str) -> DbResult<bool> {
     let sql = if door.is_postgres() {
         // Not `to_regclass`: it may still remember from before the lock that there was no such table.
         "SELECT COUNT(*) AS is_there FROM pg_catalog.pg_tables
@@ -312,12 +321,13 @@ async fn is_there(door: &mut Door<'_>, table: &'static str) -> DbResult<bool> {
 /// True when tables of ours are there that these migrations did not make: those of another layout.
 pub(super) async fn is_of_another_layout(door: &mut Door<'_>) -> DbResult<bool> {
     // In this order: a node that migrates at this moment commits both at once.
-    Ok(is_there(door, "processed_webhook_events").await? && !is_there(door, "hooklatch_migrations").await?)
+    Ok(table_is_there(door, "processed_webhook_events").await?
+        && !table_is_there(door, "hooklatch_migrations").await?)
 }
 
 /// The newest migration that was applied; 0 when there is none.
 pub(super) async fn schema_version(door: &mut Door<'_>) -> DbResult<i64> {
-    if !is_there(door, "hooklatch_migrations").await? {
+    if !table_is_there(door, "hooklatch_migrations").await? {
         return Ok(0);
     }
     let sql = "SELECT COALESCE(MAX(version), 0) AS version FROM hooklatch_migrations";
@@ -326,7 +336,7 @@ pub(super) async fn schema_version(door: &mut Door<'_>) -> DbResult<i64> {
 
 /// The oldest version that a binary may want; `None` in an empty database.
 pub(super) async fn schema_floor(door: &mut Door<'_>) -> DbResult<Option<i64>> {
-    if !is_there(door, "schema_floor").await? {
+    if !table_is_there(door, "schema_floor").await? {
         return Ok(None);
     }
     let row = door.fetch_optional("SELECT version FROM schema_floor", &[]).await?;

@@ -1,0 +1,123 @@
+//! [`App`]: a Hooklatch before it runs.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use crate::config::Config;
+use crate::load::{self, Kinds, Loaded};
+use crate::logging;
+use crate::provider::{ActiveProvider, Provider};
+use crate::store::{MigrationStep, ProgramMigrations};
+use crate::types::{Clock, Name};
+
+/// A Hooklatch before it runs: a configuration, the kinds it may use, the program's own tables.
+pub struct App {
+    pub(super) config: Config,
+    /// The providers that were made while the configuration was checked; the others are made by the start.
+    pub(super) active: BTreeMap<Name, ActiveProvider>,
+    pub(super) kinds: Vec<Provider>,
+    pub(super) migrations: Vec<ProgramMigrations>,
+    pub(super) clock: Clock,
+    pub(super) has_echo: bool,
+    /// Told by the start, when the program has had the time to install its log.
+    pub(super) warnings: Vec<String>,
+}
+
+impl App {
+    /// Reads `file` (else `hooklatch.toml`, else the defaults) and the environment, knowing the built-in
+    /// kinds, those of its `[kinds] folder` and `own` ones. Changes nothing in the process: a log is installed by
+    /// [`App::install_log`], or by the program's own choice.
+    pub fn load(file: Option<&Path>, own: Vec<Provider>) -> anyhow::Result<Self> {
+        let kinds = load::kinds(file, own);
+        let loaded = load::loaded(file, false, &kinds)?;
+        let warnings = load::warnings(&loaded.config, &kinds);
+        Ok(Self { warnings, ..Self::of_loaded(loaded, kinds) })
+    }
+
+    /// Starts from a configuration whose providers are made already, of these kinds.
+    pub(crate) fn of_loaded(loaded: Loaded, kinds: Kinds) -> Self {
+        Self { active: loaded.active, kinds: kinds.all, ..Self::new(loaded.config) }
+    }
+
+    /// Starts from a checked configuration and the built-in kinds.
+    #[doc(hidden)]
+    pub fn new(config: Config) -> Self {
+        Self {
+            config,
+            active: BTreeMap::new(),
+            kinds: crate::providers::builtin(),
+            migrations: Vec::new(),
+            clock: Clock::system(),
+            has_echo: false,
+            warnings: Vec::new(),
+        }
+    }
+
+    /// Installs the log of the process as `[log]` says: for a `main` that wants ours. An error when the process has one.
+    pub fn install_log(&self) -> anyhow::Result<()> {
+        logging::install(&self.config.log)
+    }
+
+    /// Adds a kind, or replaces the built-in one of the same name: how handlers come in.
+    #[must_use]
+    pub fn provider(mut self, provider: Provider) -> Self {
+        self.kinds.retain(|kind| kind.kind() != provider.kind());
+        self.active.retain(|_, active| active.spec().kind != provider.kind());
+        self.kinds.push(provider);
+        self
+    }
+
+    /// Gives the program's own tables a place: `steps` are applied at the start, after the schema of Hooklatch, each once,
+    /// in order and in a transaction with the row that says so. Of several nodes one applies them. With
+    /// `database.migrate = false` they are only checked, and `migrate` of [`cli::main_with`](hooklatch::cli::main_with)
+    /// applies them.
+    ///
+    /// `program` names the list in the table `hooklatch_program_migrations`. A step is never changed once it was applied:
+    /// the start refuses another text under its name. Write a further step instead.
+    ///
+    /// ```no_run
+    /// # fn main() -> anyhow::Result<()> {
+    /// let app = hooklatch::App::load(None, Vec::new())?
+    ///     .migrate("ledger", [("0001_ledger", "CREATE TABLE ledger (invoice TEXT PRIMARY KEY, amount BIGINT NOT NULL)")]);
+    /// # drop(app);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn migrate(
+        mut self,
+        program: &str,
+        steps: impl IntoIterator<Item = impl Into<MigrationStep>>,
+    ) -> Self {
+        let steps = steps.into_iter().map(Into::into).collect();
+        self.migrations.push(ProgramMigrations::new(program, steps));
+        self
+    }
+
+    /// The configuration it will run with.
+    #[doc(hidden)]
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// The migrations of the program.
+    pub(crate) fn migrations(&self) -> &[ProgramMigrations] {
+        &self.migrations
+    }
+
+    /// Uses another clock, for tests.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn clock(mut self, clock: Clock) -> Self {
+        self.clock = clock;
+        self
+    }
+
+    /// Serves the built-in `echo` destination on the operator's listener, for `serve --dev`.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn echo(mut self) -> Self {
+        self.has_echo = true;
+        self
+    }
+}

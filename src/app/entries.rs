@@ -1,0 +1,100 @@
+//! The configured providers, each with its kind, its handlers and its keys; and what operators are told of them.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+
+use super::builder::App;
+use crate::admit::{AdmitContext, ProviderEntry};
+use crate::config::ProviderConfig;
+use crate::fetch::Fetcher;
+use crate::http::api::ApiState;
+use crate::http::auth::Gate;
+use crate::http::rejected::ProviderFacts;
+use crate::mistakes::Mistake;
+use crate::provider::Provider;
+use crate::receive::fingerprint;
+use crate::store::ProgramMigrations;
+use crate::types::Name;
+use crate::verify::KeySource;
+
+/// The configured providers by name.
+pub(super) type Entries = Arc<BTreeMap<Name, Arc<ProviderEntry>>>;
+
+impl App {
+    /// Every configured provider, ready; or all that is wrong with them, and with what the program brought along.
+    pub(super) fn entries(&self) -> anyhow::Result<Entries> {
+        let mut entries = BTreeMap::new();
+        let unusable = self.kinds.iter().filter_map(|kind| kind.spec().err());
+        let mut mistakes: Vec<String> = unusable.map(ToString::to_string).collect();
+        mistakes.extend(self.migrations.iter().filter_map(ProgramMigrations::mistake));
+        for (name, config) in &self.config.providers {
+            match self.entry(name, config) {
+                Ok(entry) => drop(entries.insert(name.clone(), Arc::new(entry))),
+                Err(more) => mistakes.extend(more.into_iter().map(|why| format!("providers.{name}: {why}"))),
+            }
+        }
+        anyhow::ensure!(mistakes.is_empty(), "{}", mistakes.join("\n"));
+        Ok(Arc::new(entries))
+    }
+
+    fn entry(&self, name: &Name, config: &ProviderConfig) -> Result<ProviderEntry, Vec<Mistake>> {
+        let Some(kind) = self.kinds.iter().find(|kind| kind.kind() == config.kind.as_str()) else {
+            return Err(vec![Mistake::said("", format!("no provider kind is called `{}`", config.kind), "")]);
+        };
+        let mut provider = match self.active.get(name) {
+            Some(active) => active.clone(),
+            None => kind.activate(name, config, &self.config.server.public_url)?,
+        };
+        let fetcher = self.fetcher(kind, config).map_err(|why| vec![Mistake::said("[fetch]", why, "")])?;
+        if let Some(fetcher) = &fetcher {
+            provider = provider.with_key_source(Arc::clone(fetcher) as Arc<dyn KeySource>);
+        }
+        Ok(ProviderEntry {
+            provider,
+            fetcher,
+            on_handler_error: config.on_handler_error,
+            is_first_party: config.is_first_party,
+            retry: config.retry,
+            admit_seconds: metrics::histogram!("hooklatch_admit_seconds", "provider" => name.to_string()),
+            waiting_n: AtomicUsize::new(0),
+        })
+    }
+
+    /// For a kind whose keys are at the sender's own hosts.
+    fn fetcher(&self, kind: &Provider, config: &ProviderConfig) -> Result<Option<Arc<Fetcher>>, String> {
+        let spec = kind.shared_spec()?;
+        if spec.fetch.is_empty() && spec.confirm.is_empty() {
+            return Ok(None);
+        }
+        let fetcher = Fetcher::new(&spec, &config.settings, &self.config.fetch, &self.clock)?;
+        Ok(Some(Arc::new(fetcher)))
+    }
+
+    /// The state of the operators' API.
+    pub(super) fn api(&self, admission: &Arc<AdmitContext>, entries: &Entries) -> ApiState {
+        let facts = |(name, entry): (&Name, &Arc<ProviderEntry>)| ProviderFacts {
+            name: name.clone(),
+            kind: entry.provider.spec().kind.clone(),
+            horizon_h: entry.provider.spec().horizon_h,
+            is_unverified: self.config.providers.get(name).is_some_and(|one| one.is_unverified_accepted),
+            fingerprints: entry
+                .provider
+                .secrets()
+                .map(|secret| fingerprint(&admission.installation_id, name, secret))
+                .collect(),
+        };
+        let woken = Arc::clone(admission);
+        ApiState {
+            providers: entries.iter().map(facts).collect(),
+            store: admission.store.clone(),
+            decided: Box::new(move || {
+                (woken.wake_outbox)();
+                woken.wake_retries.notify_one();
+            }),
+            clock: self.clock.clone(),
+            gate: Arc::new(Gate::new(self.config.admin.tokens.clone())),
+            destinations: self.config.destinations.keys().cloned().collect(),
+        }
+    }
+}

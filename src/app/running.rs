@@ -1,0 +1,63 @@
+//! What runs, and how it stops.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+
+use super::tasks::join;
+use crate::admit::Admitter;
+use crate::stop::Stopper;
+use crate::store::Store;
+
+/// How long a stop may take beyond `stop_timeout_ms`: results that are written, commits that are confirmed.
+const STOP_MARGIN: Duration = Duration::from_secs(5);
+
+/// A Hooklatch that runs. Dropping it tells its parts to stop and waits for none
+/// of them: see [`Running::stop`].
+pub struct Running {
+    /// Address where senders reach the receiver.
+    pub receiver_addr: SocketAddr,
+    /// Address where operators reach it.
+    pub admin_addr: SocketAddr,
+    pub(super) background: Background,
+}
+
+impl Running {
+    /// Stops accepting, answers what is under way, commits what waits, finishes or hands back what is being
+    /// sent, closes the database. Ends within `stop_timeout_ms` for calls and requests under way, the time that
+    /// their results may take to be written, and the seconds of closing, whatever the database does: a part that does
+    /// not end by itself is given up, and what it had not confirmed is sent again.
+    pub async fn stop(self) {
+        self.background.stop().await;
+    }
+}
+
+/// Everything of a Hooklatch that runs besides a receiver: admission, calls, retries, retention. Dropping it tells
+/// its parts to stop and waits for none of them: see [`Background::stop`].
+pub struct Background {
+    pub(super) stop: Stopper,
+    /// Empty where the receiver is mounted into another server.
+    pub(super) listeners: Vec<JoinHandle<()>>,
+    pub(super) admitter: Admitter,
+    pub(super) admission: Vec<JoinHandle<()>>,
+    pub(super) workers: Vec<JoinHandle<()>>,
+    pub(super) store: Store,
+    pub(super) stop_timeout: Duration,
+}
+
+impl Background {
+    /// Commits what waits, finishes or hands back what is being sent, closes the database. Stop the server that the
+    /// receiver is mounted into first, and drop its router: what it takes meanwhile is waited for. Ends as
+    /// [`Running::stop`] does.
+    pub async fn stop(self) {
+        self.stop.stop();
+        let until = Instant::now() + self.stop_timeout + STOP_MARGIN;
+        join("listeners", self.listeners, until).await;
+        drop(self.admitter);
+        join("admission", self.admission, until).await;
+        join("workers", self.workers, until).await;
+        self.store.close().await;
+    }
+}

@@ -1,0 +1,133 @@
+//! The handlers and routes of one configured provider, and how an event is given to them.
+
+use std::sync::Arc;
+
+use serde::de::DeserializeOwned;
+
+use super::answer::Handled;
+use super::dispatch::Dispatch;
+use super::event::{Event, RawEvent};
+use super::function::{PlainFn, TxFn, TxHandler, run_contained};
+use super::pattern::TypePattern;
+use crate::config::RouteConfig;
+use crate::store::Tx;
+
+/// What is done about an event.
+#[derive(Clone)]
+enum Action {
+    Plain(PlainFn),
+    Transactional(TxFn),
+    Route { to: String, lane: Option<String> },
+}
+
+/// One line of a provider's list: the types, the action, and `latest` when only an object's latest version counts.
+#[derive(Clone)]
+struct Registration {
+    pattern: TypePattern,
+    latest: bool,
+    action: Action,
+}
+
+/// All handlers and routes of one configured provider.
+#[derive(Clone, Default)]
+pub struct Handlers {
+    list: Vec<Registration>,
+}
+
+impl Handlers {
+    /// Registers a plain handler.
+    pub(crate) fn add_plain<T, F>(&mut self, pattern: TypePattern, latest: bool, handler: F)
+    where
+        T: DeserializeOwned,
+        F: Fn(Event<T>) -> Handled + Send + Sync + 'static,
+    {
+        let call: PlainFn = Arc::new(move |raw| handler(raw.typed()?));
+        self.list.push(Registration { pattern, latest, action: Action::Plain(call) });
+    }
+
+    /// Registers a transactional handler.
+    pub(crate) fn add_transactional<T, H>(&mut self, pattern: TypePattern, latest: bool, handler: H)
+    where
+        T: DeserializeOwned + Send + 'static,
+        H: for<'a> TxHandler<'a, T> + 'static,
+    {
+        let call: TxFn = Arc::new(move |tx, raw| match raw.typed() {
+            Ok(event) => Box::pin(handler.call(tx, event)),
+            Err(error) => Box::pin(std::future::ready(Err(error.into()))),
+        });
+        self.list.push(Registration { pattern, latest, action: Action::Transactional(call) });
+    }
+
+    /// Registers a route: events of these types go to `to` as they are. A second route of one event to the
+    /// same destination adds nothing.
+    pub(crate) fn add_route(&mut self, pattern: TypePattern, route: &RouteConfig) {
+        let action = Action::Route { to: route.to.to_string(), lane: route.lane.clone() };
+        self.list.push(Registration { pattern, latest: route.latest, action });
+    }
+
+    fn matching(&self, event_type: &str) -> impl Iterator<Item = &Registration> {
+        self.list.iter().filter(move |one| one.pattern.matches(event_type))
+    }
+
+    /// True when anything takes this type.
+    pub fn wants(&self, event_type: &str) -> bool {
+        self.matching(event_type).next().is_some()
+    }
+
+    /// True when a transactional handler takes this type, so that it needs a transaction of its own.
+    pub fn needs_transaction(&self, event_type: &str) -> bool {
+        self.matching(event_type).any(|one| matches!(one.action, Action::Transactional(_)))
+    }
+
+    /// True when no code takes this type: what follows from such an event is known before it is latched.
+    pub fn is_only_routed(&self, event_type: &str) -> bool {
+        self.matching(event_type).all(|one| matches!(one.action, Action::Route { .. }))
+    }
+
+    /// True when everything that takes this type wants only the newest version of an object.
+    pub fn wants_latest_only(&self, event_type: &str) -> bool {
+        self.matching(event_type).all(|one| one.latest) && self.wants(event_type)
+    }
+
+    /// True when anything here asks for the newest version of an object only.
+    pub fn uses_latest(&self) -> bool {
+        self.list.iter().any(|one| one.latest)
+    }
+
+    /// Runs the plain handlers and routes of `event`. `is_stale` leaves out those marked `latest`.
+    /// A panic is an error of this event alone.
+    pub fn dispatch(&self, event: &RawEvent, is_stale: bool) -> Handled {
+        let mut all = Dispatch::default();
+        for one in self.matching(&event.event_type) {
+            if is_stale && one.latest {
+                continue;
+            }
+            match &one.action {
+                Action::Plain(call) => all.add(run_contained(call, event))?,
+                Action::Route { to, lane } => all.add_route(to, lane.as_deref(), event)?,
+                Action::Transactional(_) => {}
+            }
+        }
+        all.finish()
+    }
+
+    /// Runs every handler of `event` inside `tx`, the transactional ones included. The caller rolls back on
+    /// `Err`, and contains panics by running this in a task.
+    pub async fn dispatch_in_tx(&self, tx: &mut Tx, event: &RawEvent, is_stale: bool) -> Handled {
+        let mut all = Dispatch::default();
+        for one in self.matching(&event.event_type) {
+            if is_stale && one.latest {
+                continue;
+            }
+            match &one.action {
+                Action::Plain(call) => all.add(run_contained(call, event))?,
+                Action::Route { to, lane } => all.add_route(to, lane.as_deref(), event)?,
+                Action::Transactional(call) => {
+                    let answer = call(tx, event).await;
+                    all.add(answer)?;
+                }
+            }
+        }
+        all.finish()
+    }
+}

@@ -1,0 +1,17 @@
+//! For who writes handlers: `use hooklatch::prelude::*;`.
+//!
+//! Verification has a prelude of its own, [`hooklatch::kind::prelude`](crate::kind::prelude).
+
+#[doc(no_inline)]
+pub use serde::Deserialize;
+#[doc(no_inline)]
+pub use serde_json::json;
+
+#[doc(no_inline)]
+pub use crate::app::App;
+#[doc(no_inline)]
+pub use crate::builtin::kind;
+#[doc(no_inline)]
+pub use crate::handler::{Effects, Event, Handled, HandlerError, Message, Tx, Value, ignore, refuse};
+#[doc(no_inline)]
+pub use crate::provider::Provider;

@@ -1,0 +1,100 @@
+//! From a kind to one `[providers.NAME]`: with an operator's configuration, for development, or to judge single requests.
+
+use std::sync::Arc;
+
+use super::active::ActiveProvider;
+use super::definition::Provider;
+use super::dev::{dev_secret, dev_settings};
+use super::mistake::{of_key, said};
+use super::verifier::{ActiveOptions, Verifier};
+use crate::config::{KindSettings, ProviderConfig, Secret};
+use crate::handler::TypePattern;
+use crate::mistakes::Mistake;
+use crate::spec::Spec;
+use crate::types::Name;
+use crate::verify::DevKeys;
+
+impl Provider {
+    /// Makes one `[providers.NAME]` of it, or says all that is wrong.
+    #[doc(hidden)]
+    pub fn activate(
+        &self,
+        name: &Name,
+        config: &ProviderConfig,
+        public_url: &str,
+    ) -> Result<ActiveProvider, Vec<Mistake>> {
+        let spec = self.spec.as_ref().map_err(|error| vec![said("", error)])?;
+        let mut mistakes = self.mistakes.clone();
+        let mut handlers = self.handlers.clone();
+        for route in &config.routes {
+            for pattern in &route.on {
+                match TypePattern::parse(pattern) {
+                    Ok(pattern) => handlers.add_route(pattern, route),
+                    Err(why) => mistakes.push(said("", why)),
+                }
+            }
+        }
+        let verifier = Verifier::new(spec, &config.secrets, &config.settings, config.is_unverified_accepted);
+        let strong =
+            verifier.as_ref().map_err(Clone::clone).and_then(|verifier| verifier.keys.check_strength(spec));
+        mistakes.extend(strong.err().map(|error| of_key(spec, &error)));
+        let options = ActiveOptions::of(config).unwrap_or_else(|more| {
+            mistakes.extend(more);
+            ActiveOptions::default()
+        });
+        match verifier {
+            Ok(verifier) if mistakes.is_empty() => {
+                let active = self.active(name, spec, verifier, public_url).with_age(config.age);
+                Ok(ActiveProvider { handlers, options, ..active })
+            }
+            _ => Err(mistakes),
+        }
+    }
+
+    /// Judges single requests with `secrets` however short: for published vectors and for `explain`. Settings
+    /// that are not there are taken from the spec's examples.
+    #[doc(hidden)]
+    pub fn judge_with(&self, secrets: &[Secret], settings: &KindSettings) -> Result<ActiveProvider, String> {
+        let spec = self.spec.as_ref().map_err(ToString::to_string)?;
+        let mut settings = settings.clone();
+        for setting in spec.setting.iter().filter(|setting| setting.needed) {
+            if let Some(dev) = setting.dev.as_deref().filter(|_| !settings.has(&setting.name)) {
+                settings.push(&setting.name, None, dev);
+            }
+        }
+        let verifier = Verifier::new(spec, secrets, &settings, false).map_err(|error| error.to_string())?;
+        let name = Name::parse(&spec.kind).map_err(|error| error.to_string())?;
+        Ok(self.active(&name, spec, verifier, "http://127.0.0.1:8080"))
+    }
+
+    /// As `serve --dev` has it: with the published secret and settings, and with `keys` where the kind's sender
+    /// signs with a private key.
+    #[doc(hidden)]
+    pub fn dev(&self, keys: &DevKeys) -> Result<ActiveProvider, String> {
+        let spec = self.spec.as_ref().map_err(ToString::to_string)?;
+        let secrets = if spec.takes_secrets() { vec![Secret::new(dev_secret(spec))] } else { Vec::new() };
+        let settings = dev_settings(spec, keys);
+        let is_accepted = secrets.is_empty() && spec.signature.may_be_unsigned;
+        let mut verifier =
+            Verifier::new(spec, &secrets, &settings, is_accepted).map_err(|error| error.to_string())?;
+        let sort = spec.setting.iter().find_map(|setting| setting.dev_key);
+        verifier.keys = verifier.keys.with_signer(sort.and_then(|sort| keys.signing(sort)));
+        let name = Name::parse(&spec.kind).map_err(|error| error.to_string())?;
+        Ok(self.active(&name, spec, verifier, "http://127.0.0.1:8080"))
+    }
+
+    fn active(&self, name: &Name, spec: &Arc<Spec>, verifier: Verifier, public_url: &str) -> ActiveProvider {
+        ActiveProvider {
+            name: name.clone(),
+            url: format!("{public_url}/webhooks/{name}"),
+            spec: Arc::clone(spec),
+            handlers: self.handlers.clone(),
+            verifier,
+            options: ActiveOptions::default(),
+            verify_with: self.verify_with,
+            sign_with: self.sign_with,
+            handshake_with: self.handshake_with,
+            open_with: self.open_with,
+        }
+    }
+}

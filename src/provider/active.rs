@@ -1,0 +1,186 @@
+//! [`ActiveProvider`]: one `[providers.NAME]`. It believes requests, reads events and says what is done about them.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::definition::{HandshakeFn, OpenFn, SignFn};
+use super::verifier::{ActiveOptions, Verifier};
+use crate::config::AgeConfig;
+use crate::handler::Handlers;
+use crate::read;
+use crate::spec::{AnswerSpec, SignatureSpec, Spec};
+use crate::types::{IncomingEvent, Name};
+use crate::verify::{
+    self, KeySource, RawRequest, Reply, SignAt, SignError, Signed, Unbelieved, Unverified, Verified,
+    VerifyError, VerifyFn,
+};
+
+/// One `[providers.NAME]`, ready for requests.
+#[derive(Clone)]
+pub struct ActiveProvider {
+    pub(super) name: Name,
+    pub(super) url: String,
+    pub(super) spec: Arc<Spec>,
+    pub(super) handlers: Handlers,
+    pub(super) verifier: Verifier,
+    pub(super) options: ActiveOptions,
+    pub(super) verify_with: Option<VerifyFn>,
+    pub(super) sign_with: Option<SignFn>,
+    pub(super) handshake_with: Option<HandshakeFn>,
+    pub(super) open_with: Option<OpenFn>,
+}
+
+impl ActiveProvider {
+    /// The name that it has in config, URL and tables.
+    pub fn name(&self) -> &Name {
+        &self.name
+    }
+
+    /// The spec of its kind: how requests are signed and shaped.
+    pub fn spec(&self) -> &Spec {
+        &self.spec
+    }
+
+    /// The handlers and routes that take its events.
+    pub fn handlers(&self) -> &Handlers {
+        &self.handlers
+    }
+
+    /// The URL to register with the sender.
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// Believes the request or says why not.
+    pub fn verify(&self, request: RawRequest) -> Result<Verified, VerifyError> {
+        self.believe(request).map_err(|unbelieved| unbelieved.why)
+    }
+
+    /// Does the same as [`ActiveProvider::verify`]; a request that is not believed comes back with the reason.
+    pub fn believe(&self, request: RawRequest) -> Result<Verified, Box<Unbelieved>> {
+        if let (Some(spec), Some(keys)) = (&self.spec.alternative, &self.verifier.alternative)
+            && (spec.when_header.as_ref().is_some_and(|name| request.headers.contains_key(name))
+                || spec.required_by.as_ref().is_some_and(|name| keys.settings().has(name)))
+        {
+            return verify::verify(spec, None, keys, Unverified::Refuse, request);
+        }
+        let Verifier { keys, unverified, .. } = &self.verifier;
+        verify::verify(&self.spec.signature, self.verify_with, keys, *unverified, request)
+    }
+
+    /// The configured secrets, newest first.
+    pub(crate) fn secrets(&self) -> impl Iterator<Item = &str> {
+        self.verifier.keys.secrets()
+    }
+
+    /// The headers of a request as they may be kept: a JSON object, secrets and signatures blanked.
+    pub(crate) fn kept_headers(&self, headers: &http::HeaderMap) -> String {
+        read::without_secrets(&read::kept_headers(&self.spec, headers), self.secrets())
+    }
+
+    /// Asks `source` for keys that no setting holds.
+    #[must_use]
+    pub fn with_key_source(mut self, source: Arc<dyn KeySource>) -> Self {
+        self.verifier.keys = self.verifier.keys.with_source(source);
+        self
+    }
+
+    /// The answer to a request that is a handshake and has no signature.
+    pub fn handshake(&self, request: &RawRequest) -> Option<Reply> {
+        let keys = &self.verifier.keys;
+        let mut unsigned = self.spec.handshake.iter().filter(|handshake| !handshake.signed);
+        let by_code = || self.handshake_with.and_then(|answer| answer(request, keys));
+        unsigned.find_map(|handshake| verify::reply(handshake, keys, request)).or_else(by_code)
+    }
+
+    /// True when a request of this method can be anything but an event.
+    pub fn has_handshake(&self, method: &str) -> bool {
+        let by_code = self.handshake_with.is_some() && method == "GET";
+        by_code || self.spec.handshake.iter().any(|handshake| handshake.method == method)
+    }
+
+    /// The answer, when the believed request is the kind's challenge and nothing else.
+    pub fn challenge(&self, verified: &Verified) -> Option<Reply> {
+        let mut signed = self.spec.handshake.iter().filter(|handshake| handshake.signed);
+        signed.find_map(|handshake| verify::reply(handshake, &self.verifier.keys, verified.request()))
+    }
+
+    /// The events of the request.
+    pub fn read(&self, verified: &Verified) -> Vec<IncomingEvent> {
+        self.read_at_most(verified, read::EVENTS_N_MAX)
+    }
+
+    /// As [`ActiveProvider::read`]; a request with more than `n_max` events is kept as one that cannot be read.
+    pub(crate) fn read_at_most(&self, verified: &Verified, n_max: usize) -> Vec<IncomingEvent> {
+        let by = read::ReadAs {
+            name: &self.name,
+            spec: &self.spec,
+            types: &self.options.types,
+            on_conflict: self.options.on_conflict,
+            n_max,
+        };
+        read::read(by, verified, &|json| self.opened(json))
+    }
+
+    /// The answer that the sender of a believed request wants instead of our JSON.
+    pub fn answer(&self, verified: &Verified) -> Option<&AnswerSpec> {
+        read::answer(&self.spec, verified)
+    }
+
+    /// The payload of an event as it was stored, for another dispatch.
+    pub fn payload_of(&self, kept_headers: &str, body: &Bytes) -> Result<Bytes, String> {
+        read::payload_of(&self.spec, kept_headers, body, &|json| self.opened(json))
+    }
+
+    fn opened(&self, json: &Bytes) -> Result<Bytes, String> {
+        match self.open_with {
+            Some(open) => open(&self.verifier.keys, json).map(Bytes::from),
+            None => Ok(json.clone()),
+        }
+    }
+
+    /// Signs `body` as the sender would, with the newest secret.
+    pub fn sign(&self, body: &[u8], at: &SignAt) -> Result<Signed, SignError> {
+        match self.sign_with {
+            Some(sign) => sign(&self.verifier.keys, body, at),
+            None => verify::sign(&self.spec, &self.verifier.keys, body, at),
+        }
+    }
+}
+
+impl ActiveProvider {
+    /// Bounds the age of signed times as its operator says.
+    #[must_use]
+    pub fn with_age(mut self, age: AgeConfig) -> Self {
+        if age == AgeConfig::default() {
+            return self;
+        }
+        let spec = Arc::make_mut(&mut self.spec);
+        bounded(&mut spec.signature, age);
+        let (past_s, future_s) = spec.signature.tolerances_s();
+        self.verifier.keys = self.verifier.keys.with_tolerance_s(past_s, future_s);
+        if let Some(other) = &mut spec.alternative {
+            bounded(other, age);
+            let (past_s, future_s) = other.tolerances_s();
+            self.verifier.alternative =
+                self.verifier.alternative.map(|keys| keys.with_tolerance_s(past_s, future_s));
+        }
+        self
+    }
+}
+
+/// The operator's bounds in place of the kind's. How far ahead a time may be stays as it is.
+fn bounded(signature: &mut SignatureSpec, age: AgeConfig) {
+    let (_, ahead_s) = signature.tolerances_s();
+    match (signature.tolerance_s, age.tolerance_s, age.max_age_s) {
+        (Some(_), Some(past_s), _) => {
+            (signature.tolerance_s, signature.tolerance_future_s) = (Some(past_s), Some(ahead_s));
+        }
+        // Nobody says how far the sender's clock may be ahead either.
+        (None, _, Some(past_s)) if signature.age_unchecked => {
+            (signature.tolerance_s, signature.tolerance_future_s) = (Some(past_s), Some(u32::MAX));
+        }
+        _ => {}
+    }
+}

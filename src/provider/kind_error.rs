@@ -1,0 +1,36 @@
+//! Why a kind that a program names or brings along cannot be used.
+
+use crate::spec::SpecError;
+
+/// Why a kind cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum KindError {
+    /// Its `provider.toml` cannot be used.
+    #[error(transparent)]
+    Spec(SpecError),
+    /// No built-in kind has the name that the program asked for.
+    #[error("no built-in kind is called `{name}`; {}", remedy(*.nearest))]
+    NoSuchKind {
+        /// Name that was asked for.
+        name: String,
+        /// Built-in kind that was probably meant.
+        nearest: Option<&'static str>,
+    },
+}
+
+impl KindError {
+    /// Name of the kind; `?` when its spec does not say.
+    pub(crate) fn kind(&self) -> &str {
+        match self {
+            Self::Spec(error) => &error.kind,
+            Self::NoSuchKind { name, .. } => name,
+        }
+    }
+}
+
+fn remedy(nearest: Option<&str>) -> String {
+    nearest.map_or_else(
+        || "`hooklatch providers` lists those that there are".to_owned(),
+        |near| format!("did you mean `{near}`?"),
+    )
+}
