@@ -29,12 +29,11 @@ use parts::Parts;
 use crate::admit::{self, AdmitContext, AdmitTasks, Admitter, ProviderEntry, Room};
 use crate::config::{Config, ProviderConfig};
 use crate::fetch::Fetcher;
-use crate::http::api::ApiState;
-use crate::http::auth::Gate;
-use crate::http::guard::{self, Hosts};
+use crate::http::api::{ApiState, ProviderFacts};
+use crate::http::auth::TokenGate;
+use crate::http::guard::{self, OperatorHosts};
 use crate::http::operator::{OperatorState, Readiness};
 use crate::http::receiver::ReceiverState;
-use crate::http::rejected::ProviderFacts;
 use crate::http::{self, Front, echo};
 use crate::outbox::{Outbox, clock_offset_ms_max};
 use crate::provider::Provider;
@@ -271,7 +270,7 @@ impl App {
         if self.has_echo {
             router = echo::router(echo::EchoState::default()).fallback_service(router);
         }
-        let hosts = Hosts::new(self.config.admin.listen, &self.config.admin.hosts);
+        let hosts = OperatorHosts::new(self.config.admin.listen, &self.config.admin.hosts);
         let front = Front::from(guard::operators(router, hosts));
         spawn(http::serve(listener, front, self.limits("operator"), stop))
     }
@@ -297,7 +296,7 @@ impl App {
                 woken.wake_retries.notify_one();
             }),
             clock: self.clock.clone(),
-            gate: Arc::new(Gate::new(self.config.admin.tokens.clone())),
+            gate: Arc::new(TokenGate::new(self.config.admin.tokens.clone())),
             destinations: self.config.destinations.keys().cloned().collect(),
         }
     }

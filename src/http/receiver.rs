@@ -17,8 +17,8 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use http_body_util::BodyExt;
 use hyper::body::Body as HttpBody;
 
-use super::edge::Neighbours;
 use super::error::Problem;
+use super::extensions::Neighbours;
 use crate::admit::{Held, ProviderEntry, Room};
 use crate::receive::{Answer, ReceiveError, Receiver};
 use crate::types::Clock;
@@ -72,7 +72,7 @@ impl ReceiverState {
     }
 }
 
-/// The receiver's routes.
+/// The routes of the receiver, one for each provider's path.
 pub(crate) fn router(state: Arc<ReceiverState>) -> Router {
     Router::new()
         .route("/webhooks/{provider}", any(webhook))
