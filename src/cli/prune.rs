@@ -8,9 +8,9 @@ use clap::Args;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
-use super::{Kinds, complain, loaded, runtime, say};
+use super::shared::{complain, runtime, say};
 use crate::retention::{Pruner, Round};
-use crate::setup;
+use crate::setup::{self, Kinds, loaded};
 use crate::store::PrunedKind;
 use crate::types::Clock;
 

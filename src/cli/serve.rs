@@ -3,9 +3,10 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use super::{Kinds, complain, loaded, runtime, say, sign};
+use super::shared::{complain, runtime, say};
+use super::sign;
 use crate::config::Config;
-use crate::setup::Opened;
+use crate::setup::{Kinds, Opened, loaded};
 use crate::{App, logging, setup};
 
 /// Runs until SIGTERM or SIGINT.

@@ -136,7 +136,8 @@ impl Edge {
         };
         if let Some((state, entry)) = usual {
             // In memory of its own: what it needs is large, and most connections have no request most of the time.
-            return Box::pin(state.answer(entry, (parts, body), Some(&self.neighbours))).await;
+            return Box::pin(state.answer(entry, Request::from_parts(parts, body), Some(&self.neighbours)))
+                .await;
         }
         parts.extensions.insert(self.peer);
         parts.extensions.insert(self.neighbours.clone());

@@ -12,7 +12,6 @@ use axum::extract::{Path, Request, State};
 use axum::response::{IntoResponse, Response};
 use axum::routing::any;
 use bytes::Bytes;
-use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use http_body_util::BodyExt;
 use hyper::body::Body as HttpBody;
@@ -48,8 +47,8 @@ pub(crate) struct ReceiverState {
 }
 
 impl ReceiverState {
-    /// Whose webhook it is: a POST to a provider's path as it is registered with senders. None of all else that the
-    /// routes take, such as the same path in other characters.
+    /// Returns the provider of a usual webhook: a POST to a provider's path as it is registered with senders. Everything
+    /// else that the routes take, such as the same path in other characters, gives `None`.
     pub(super) fn usual<B>(&self, request: &http::Request<B>) -> Option<&Arc<ProviderEntry>> {
         let name = request.uri().path().strip_prefix("/webhooks/")?;
         if request.method() == Method::POST { self.receiver.entry(name) } else { None }
@@ -59,13 +58,13 @@ impl ReceiverState {
     pub(super) async fn answer<B>(
         &self,
         entry: &Arc<ProviderEntry>,
-        (parts, body): (Parts, B),
+        request: http::Request<B>,
         neighbours: Option<&Neighbours>,
     ) -> Response
     where
         B: HttpBody<Data = Bytes> + Unpin,
     {
-        match take(self, entry, (parts, body), neighbours).await {
+        match take(self, entry, request, neighbours).await {
             Ok(answer) => response(answer),
             Err(problem) => problem.into_response(),
         }
@@ -89,18 +88,19 @@ async fn webhook(
         return Problem::from(&ReceiveError::UnknownProvider).into_response();
     };
     let neighbours = request.extensions().get::<Neighbours>().cloned();
-    state.answer(entry, request.into_parts(), neighbours.as_ref()).await
+    state.answer(entry, request, neighbours.as_ref()).await
 }
 
 async fn take<B>(
     state: &ReceiverState,
     entry: &Arc<ProviderEntry>,
-    (parts, body): (Parts, B),
+    request: http::Request<B>,
     neighbours: Option<&Neighbours>,
 ) -> Result<Answer, Problem>
 where
     B: HttpBody<Data = Bytes> + Unpin,
 {
+    let (parts, body) = request.into_parts();
     let is_event = parts.method == Method::POST;
     if !is_event && !entry.provider.has_handshake(parts.method.as_str()) {
         return Err(Problem::METHOD);
@@ -146,7 +146,7 @@ where
     };
     with_memory(neighbours, &mut is_held).await;
     let held = held.ok_or(Problem::SATURATED)?;
-    let collect = collected(body, declared, state.body_bytes_max, (held, neighbours));
+    let collect = collected(body, declared, state.body_bytes_max, held, neighbours);
     let mut collect = std::pin::pin!(collect);
     // Most bodies came with their headers, and need nobody who looks at the time.
     let first = std::future::poll_fn(|cx| Poll::Ready(collect.as_mut().poll(cx))).await;
@@ -173,7 +173,8 @@ async fn collected<B>(
     mut body: B,
     declared: Option<usize>,
     bytes_max: usize,
-    (mut held, neighbours): (Held, Option<&Neighbours>),
+    mut held: Held,
+    neighbours: Option<&Neighbours>,
 ) -> Result<(Bytes, Held), Problem>
 where
     B: HttpBody<Data = Bytes> + Unpin,

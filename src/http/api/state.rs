@@ -15,7 +15,7 @@ pub(crate) struct ApiState {
     pub(crate) gate: Arc<TokenGate>,
     /// Names of the configured destinations.
     pub(crate) destinations: BTreeSet<Name>,
-    /// The configured providers.
+    /// Facts about each configured provider.
     pub(crate) providers: Vec<ProviderFacts>,
     /// Called when a decision may have made something due: nobody should wait for the next look.
     pub(crate) decided: Box<dyn Fn() + Send + Sync>,
