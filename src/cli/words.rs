@@ -69,11 +69,13 @@ pub(super) fn scheme_name(scheme: Scheme) -> &'static str {
 /// How requests are signed: the scheme, its place, how old a signed time may be, what it leaves open.
 pub(super) fn signed_by(spec: &Spec) -> String {
     let signature = &spec.signature;
-    let scheme = scheme_name(signature.scheme);
+    let scheme = signature.in_words.as_deref().unwrap_or_else(|| scheme_name(signature.scheme));
+    // What code does may be several things, of which the header holds one.
+    let comma = if signature.in_words.is_some() { "," } else { "" };
     let place = match (signature.headers.as_slice(), &signature.json) {
         ([], None) => String::new(),
-        ([], Some(pointer)) => format!(" in body `{pointer}`"),
-        (headers, _) => format!(" in `{}`", headers.join(" or ")),
+        ([], Some(pointer)) => format!("{comma} in body `{pointer}`"),
+        (headers, _) => format!("{comma} in `{}`", headers.join(" or ")),
     };
     let time = match (signature.scheme, signature.tolerance_s) {
         (_, Some(s)) => format!(", time within {s} s"),

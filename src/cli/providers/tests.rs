@@ -136,16 +136,14 @@ fn verified(spec: &Spec) -> String {
     if spec.signature.scheme != Scheme::Code {
         return signed(&spec.signature);
     }
-    let url = if spec.signed_url { ", the URL included" } else { "" };
+    let url = if spec.signed_url { "; the URL is signed" } else { "" };
     let time = match spec.signature.tolerance_s {
         Some(s) => format!("; a signed time may be {s} s old"),
         None => String::new(),
     };
-    format!(
-        "{}by code that no spec can say{url}: [mod.rs](../providers/{}/mod.rs){time}",
-        place(&spec.signature).map(|place| format!("{place}, ")).unwrap_or_default(),
-        spec.kind
-    )
+    let words = spec.signature.in_words.as_deref().unwrap_or("by code that no spec can say");
+    let place = place(&spec.signature).map(|place| format!(", {place}")).unwrap_or_default();
+    format!("{words}{place}{url}{time}; [mod.rs](../providers/{}/mod.rs)", spec.kind)
 }
 
 /// Scheme, place, what is signed and for how long.
@@ -268,5 +266,15 @@ fn the_page_of_senders_says_what_the_specs_say() {
         // Where `scripts/provider-pages` takes it from.
         std::fs::write(root.join("target/providers.md"), &wanted).expect("written");
         panic!("docs/providers.md is not up to date: run `scripts/provider-pages`");
+    }
+}
+
+#[test]
+fn a_kind_with_code_says_in_words_how_its_sender_signs() {
+    for kind in crate::providers::builtin() {
+        let spec = kind.spec().expect("a spec");
+        let is_code = spec.signature.scheme == Scheme::Code;
+        assert_eq!(spec.signature.in_words.is_some(), is_code, "`in_words` of {}", spec.kind);
+        assert!(!signed_by(spec).starts_with("code"), "{}", spec.kind);
     }
 }
