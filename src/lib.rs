@@ -76,3 +76,9 @@ pub mod prelude {
         sorted_json, standard_webhooks, vouched,
     };
 }
+
+/// Rust that pages show, compiled as doc tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+#[doc = include_str!("../docs/handlers.md")]
+mod pages {}

@@ -75,7 +75,7 @@ pub(super) fn signed_by(spec: &Spec) -> String {
     let place = match (signature.headers.as_slice(), &signature.json) {
         ([], None) => String::new(),
         ([], Some(pointer)) => format!("{comma} in body `{pointer}`"),
-        (headers, _) => format!("{comma} in `{}`", headers.join(" or ")),
+        (headers, _) => format!("{comma} in `{}`", headers.join("` or `")),
     };
     let time = match (signature.scheme, signature.tolerance_s) {
         (_, Some(s)) => format!(", time within {s} s"),

@@ -1,5 +1,5 @@
-//! The receiver: `POST /webhooks/{provider}`, and what a kind's handshake needs. Keeps the raw bytes, caps them in size, time and number, and
-//! leaves everything else to `receive.rs`.
+//! The receiver: `POST /webhooks/{provider}`, and what a kind's handshake needs. It keeps the raw bytes, caps them in size,
+//! time and number, and leaves everything else to `receive`.
 
 use std::borrow::Cow;
 use std::sync::Arc;
