@@ -16,7 +16,7 @@ dev:
 provider NAME *FOLDER:
     scripts/provider {{NAME}} {{FOLDER}}
 
-# Writes what is generated from the kinds: README.md's table, docs/providers.md.
+# Writes docs/providers.md from the kinds.
 provider-pages:
     scripts/provider-pages
 

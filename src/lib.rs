@@ -79,3 +79,9 @@ pub use app::{App, Background, Running};
 pub use builtin::kind;
 pub use provider::Provider;
 pub use store::MigrationStep;
+
+/// Rust that pages show, compiled as doc tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+#[doc = include_str!("../docs/handlers.md")]
+mod pages {}

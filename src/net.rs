@@ -1,6 +1,7 @@
-//! What every HTTP client of ours keeps to, and which addresses a call of ours may reach. A host that is written in the config may be private; one that comes
-//! out of an event or a request may not, unless it is allow-listed: otherwise whoever writes those could make us
-//! call our own network.
+//! What every HTTP client of ours keeps to, and which addresses a call of ours may reach.
+//!
+//! A host that is written in the configuration may be private. One that comes out of an event or a request may not, unless
+//! it is allow-listed: otherwise whoever writes those could make us call our own network.
 //!
 //! The check is made on the addresses that the name has just resolved to, and the connection goes to one of
 //! those: a name that is looked up again later is checked again.
@@ -13,7 +14,7 @@ use ipnet::IpNet;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use reqwest::{ClientBuilder, Response, Url, redirect};
 
-/// Who calls.
+/// The `User-Agent` of our calls.
 pub(crate) const AGENT: &str = concat!("hooklatch/", env!("CARGO_PKG_VERSION"));
 
 /// What every HTTP client of ours has in common: no redirects, no retries of its own, no proxies of the
@@ -44,7 +45,7 @@ pub(crate) async fn read_capped(
     Ok(Some(body))
 }
 
-/// Who may be called although its address is private.
+/// Hosts and addresses that may be called although they are private.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Allowed {
     nets: Vec<IpNet>,
@@ -82,12 +83,12 @@ impl Allowed {
     }
 }
 
-/// Why an address is not called: now or later, whoever asks.
+/// The error of a call to a private address that is not allow-listed.
 #[derive(Debug, thiserror::Error)]
 #[error("host of the address leads to a private network; see `private_hosts`")]
 pub(crate) struct PrivateHost;
 
-/// Whether a call failed because its host's addresses may not be called.
+/// True when a call failed because its host's addresses may not be called.
 pub(crate) fn is_private_host(error: &(dyn Error + 'static)) -> bool {
     let mut cause = Some(error);
     while let Some(error) = cause {
@@ -145,7 +146,8 @@ pub(crate) fn permitted(
     if fit.is_empty() { Err(PrivateHost) } else { Ok(fit) }
 }
 
-/// Whether an address is anybody's on the internet: none of the special-purpose ranges of IANA's registries.
+/// True for an address that anybody on the internet may have: one outside of the special-purpose ranges of IANA's
+/// registries.
 fn is_public(address: IpAddr) -> bool {
     match address.to_canonical() {
         IpAddr::V4(v4) => is_public_v4(v4),

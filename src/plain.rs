@@ -38,7 +38,7 @@ const HIDDEN: [(char, char); 27] = [
     ('\u{10fffe}', '\u{10ffff}'),
 ];
 
-/// Whether a character is not what a person sees.
+/// True for a character that a person does not see, or that moves others.
 pub(crate) fn is_hidden(c: char) -> bool {
     c.is_control() || (!c.is_ascii() && HIDDEN.iter().any(|(first, last)| (*first..=*last).contains(&c)))
 }

@@ -1,6 +1,6 @@
 //! Rounds of contestants in turns, what each did, and ratios of neighbours in time.
 
-use hooklatch::bench::{Bar, Chart, Measured, Pace, Spread};
+use hooklatch::bench::{Bar, Chart, LoadPace, Measured, Spread};
 
 use crate::contestant::{Contestant, How};
 use crate::database::Db;
@@ -73,7 +73,7 @@ pub(crate) async fn compare(db: Db, connections_n: usize, contestants: &[Contest
     let there: Vec<Contestant> = contestants.iter().copied().filter(|one| one.is_there(db)).collect();
     let heading = format!("{db:?}, {connections_n} connections, {} rounds", plan.rounds_n);
     println!("\n{heading}, 2 KiB signed bodies, durable settings");
-    let how = How { connections_n, pace: Pace::Closed, warm_up: plan.warm_up, window: plan.window };
+    let how = How { connections_n, pace: LoadPace::Closed, warm_up: plan.warm_up, window: plan.window };
     let mut rounds: Vec<Vec<Figures>> = Vec::new();
     for _ in 0..plan.rounds_n {
         let mut round = Vec::new();

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use hooklatch::bench::{Load, Measured, Pace, Scratch, Until, Watched, listener_of, run};
+use hooklatch::bench::{Load, LoadPace, Measured, Scratch, Until, WatchedProcesses, listener_of, run};
 
 use crate::database::{Database, Db, server_port};
 use crate::hand_written;
@@ -30,7 +30,7 @@ pub(crate) enum Contestant {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct How {
     pub(crate) connections_n: usize,
-    pub(crate) pace: Pace,
+    pub(crate) pace: LoadPace,
     pub(crate) warm_up: Duration,
     pub(crate) window: Duration,
 }
@@ -87,7 +87,7 @@ impl Contestant {
             warm_up: how.warm_up,
             until: Until::Elapsed(how.window),
             timeout: Duration::from_secs(30),
-            watched: Watched { server: scratch.process_id(), database: postmaster },
+            watched: WatchedProcesses { server: scratch.process_id(), database: postmaster },
         };
         let body = if self == Self::VerifyOnly { Body::Challenge } else { Body::Event };
         let measured = run(&load, |_| mix(body)).await.unwrap();

@@ -1,7 +1,7 @@
 //! What arriving events notice while old ones are pruned: p99 with and without, at one rate, in turns; and how much is
 //! pruned meanwhile, which must not be less than what arrives.
 
-use hooklatch::bench::{Bar, Chart, Pace, Scratch, Spread};
+use hooklatch::bench::{Bar, Chart, LoadPace, Scratch, Spread};
 
 use crate::compare::Figures;
 use crate::contestant::{Contestant, How};
@@ -29,7 +29,7 @@ pub(crate) async fn measure(db: Db, plan: &mut Plan) {
     println!("\n{heading}, {} rounds", plan.rounds_n);
     let how = How {
         connections_n,
-        pace: Pace::Open(per_second as f64),
+        pace: LoadPace::Open(per_second as f64),
         warm_up: plan.warm_up,
         window: plan.window * 3,
     };

@@ -1,7 +1,7 @@
 //! What an event costs when millions of ids are remembered, their contents and messages long gone: CPU as a ratio to an
 //! empty database, in turns.
 
-use hooklatch::bench::{Bar, Chart, Pace, Scratch, Spread};
+use hooklatch::bench::{Bar, Chart, LoadPace, Scratch, Spread};
 
 use crate::compare::Figures;
 use crate::contestant::{Contestant, How};
@@ -29,7 +29,7 @@ pub(crate) async fn measure(db: Db, plan: &mut Plan) {
         println!("{rows_n} ids written in {:.0} s", started.elapsed().as_secs_f64());
         full.push((home, database));
     }
-    let how = How { connections_n, pace: Pace::Closed, warm_up: plan.warm_up, window: plan.window };
+    let how = How { connections_n, pace: LoadPace::Closed, warm_up: plan.warm_up, window: plan.window };
     let mut rounds: Vec<Vec<Figures>> = Vec::new();
     for _ in 0..plan.rounds_n {
         let mut round = vec![Figures::of(&Contestant::Hooklatch.measure(db, &how).await)];

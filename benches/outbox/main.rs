@@ -25,7 +25,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::AtomicUsize;
 use std::time::{Duration, Instant};
 
-use hooklatch::bench::{CpuUs, Spread, Watched, listener_of};
+use hooklatch::bench::{CpuUs, Spread, WatchedProcesses, listener_of};
 use hooklatch::types::Name;
 
 use destination::{Client, call_directly};
@@ -152,7 +152,7 @@ fn per_second(n: usize, took: Duration) -> f64 {
 /// This process, in which the destination is as well, and PostgreSQL.
 fn cpu(server: Option<&str>) -> CpuUs {
     let port = server.and_then(|url| url.rsplit_once('/')?.0.rsplit_once(':')?.1.parse().ok());
-    Watched { server: None, database: port.and_then(listener_of) }.read()
+    WatchedProcesses { server: None, database: port.and_then(listener_of) }.read()
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a figure")]

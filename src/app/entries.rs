@@ -8,9 +8,8 @@ use super::builder::App;
 use crate::admit::{AdmitContext, ProviderEntry};
 use crate::config::ProviderConfig;
 use crate::fetch::Fetcher;
-use crate::http::api::ApiState;
-use crate::http::auth::Gate;
-use crate::http::rejected::ProviderFacts;
+use crate::http::api::{ApiState, ProviderFacts};
+use crate::http::auth::TokenGate;
 use crate::mistakes::Mistake;
 use crate::provider::Provider;
 use crate::receive::fingerprint;
@@ -93,7 +92,7 @@ impl App {
                 woken.wake_retries.notify_one();
             }),
             clock: self.clock.clone(),
-            gate: Arc::new(Gate::new(self.config.admin.tokens.clone())),
+            gate: Arc::new(TokenGate::new(self.config.admin.tokens.clone())),
             destinations: self.config.destinations.keys().cloned().collect(),
         }
     }

@@ -14,7 +14,7 @@ use super::builder::App;
 use super::tasks::spawn;
 use crate::admit::MemoryRoom;
 use crate::http::api::ApiState;
-use crate::http::guard::{self, Hosts};
+use crate::http::guard::{self, OperatorHosts};
 use crate::http::operator::OperatorState;
 use crate::http::receiver::ReceiverState;
 use crate::http::{self, Front, Limits, echo};
@@ -66,7 +66,7 @@ impl App {
         if self.has_echo {
             router = echo::router(echo::EchoState::default()).fallback_service(router);
         }
-        let hosts = Hosts::new(self.config.admin.listen, &self.config.admin.hosts);
+        let hosts = OperatorHosts::new(self.config.admin.listen, &self.config.admin.hosts);
         let front = Front::from(guard::operators(router, hosts));
         spawn(http::serve(listener, front, self.limits("operator"), stop))
     }

@@ -12,7 +12,7 @@ const ANSWER_BYTES_MAX: usize = 256 * 1024;
 
 /// What the receiver said.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Answer {
+pub(super) struct HttpAnswer {
     pub(super) status: u16,
     /// `Hooklatch-Outcome`, which only Hooklatch sends.
     pub(super) outcome: Option<String>,
@@ -29,7 +29,7 @@ enum Length {
 }
 
 #[cfg(test)]
-impl Answer {
+impl HttpAnswer {
     /// One of a receiver that keeps its connections.
     pub(super) fn of(status: u16, outcome: Option<&str>) -> Self {
         Self { status, outcome: outcome.map(str::to_owned), is_kept: true, body: Length::Bytes(0) }
@@ -37,20 +37,24 @@ impl Answer {
 }
 
 /// A connection that is made when it is needed.
-pub(super) struct Connection {
+pub(super) struct HttpConnection {
     addr: SocketAddr,
     stream: Option<TcpStream>,
     read: Vec<u8>,
 }
 
-impl Connection {
+impl HttpConnection {
     pub(super) fn new(addr: SocketAddr) -> Self {
         Self { addr, stream: None, read: Vec::with_capacity(4_096) }
     }
 
     /// Sends `request` and reads its answer. After an error the next request goes over a new connection: nobody
     /// knows what became of this one.
-    pub(super) async fn ask(&mut self, request: &[u8], timeout: Duration) -> Result<Answer, &'static str> {
+    pub(super) async fn ask(
+        &mut self,
+        request: &[u8],
+        timeout: Duration,
+    ) -> Result<HttpAnswer, &'static str> {
         let asked = tokio::time::timeout(timeout, self.exchange(request)).await;
         let answer = match asked {
             Ok(Ok(answer)) => Ok(answer),
@@ -63,7 +67,7 @@ impl Connection {
         answer
     }
 
-    async fn exchange(&mut self, request: &[u8]) -> io::Result<Answer> {
+    async fn exchange(&mut self, request: &[u8]) -> io::Result<HttpAnswer> {
         let stream = match &mut self.stream {
             Some(stream) => stream,
             none => {
@@ -101,7 +105,7 @@ fn word(error: &io::Error) -> &'static str {
 }
 
 /// The answer at the start of `read`, once it is there to its last byte.
-fn whole(read: &[u8]) -> io::Result<Option<Answer>> {
+fn whole(read: &[u8]) -> io::Result<Option<HttpAnswer>> {
     let Some(head_bytes) = read.windows(4).position(|four| four == b"\r\n\r\n").map(|at| at + 4) else {
         return Ok(None);
     };
@@ -115,10 +119,10 @@ fn whole(read: &[u8]) -> io::Result<Option<Answer>> {
     Ok(is_whole.then_some(answer))
 }
 
-fn answer(head: &str) -> Option<Answer> {
+fn answer(head: &str) -> Option<HttpAnswer> {
     let mut lines = head.lines();
     let status = lines.next()?.strip_prefix("HTTP/1.1 ")?.get(..3)?.parse().ok()?;
-    let mut answer = Answer { status, outcome: None, is_kept: true, body: Length::Bytes(0) };
+    let mut answer = HttpAnswer { status, outcome: None, is_kept: true, body: Length::Bytes(0) };
     for (name, value) in lines.filter_map(|line| line.split_once(':')) {
         let value = value.trim();
         if name.eq_ignore_ascii_case("content-length") {

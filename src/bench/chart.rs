@@ -9,30 +9,41 @@ const LINES_HEIGHT: f64 = 200.0;
 const BAR_HEIGHT: f64 = 22.0;
 const COLOURS: [&str; 6] = ["#2563eb", "#ea580c", "#16a34a", "#9333ea", "#64748b", "#be123c"];
 
+/// A place in the picture, counted from its upper left corner.
+#[derive(Clone, Copy)]
+struct Position {
+    x: f64,
+    y: f64,
+}
+
+fn at(x: f64, y: f64) -> Position {
+    Position { x, y }
+}
+
 /// One bar, with the range it was seen in.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Bar {
     /// What it stands for.
     pub label: String,
-    /// Its length.
+    /// Length of the bar, in whatever the chart counts.
     pub value: f64,
     /// Least and greatest seen.
     pub range: (f64, f64),
 }
 
 impl Bar {
-    /// Without a range.
+    /// A bar of one figure, without a range.
     pub fn exact(label: &str, value: f64) -> Self {
         Self { label: label.to_owned(), value, range: (value, value) }
     }
 }
 
-/// One line.
+/// One line of a chart.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Line {
+pub struct ChartLine {
     /// What it stands for.
     pub label: String,
-    /// From left to right.
+    /// Points as (x, y), from left to right.
     pub points: Vec<(f64, f64)>,
 }
 
@@ -46,7 +57,7 @@ pub struct Chart {
 #[derive(Debug, Clone, PartialEq)]
 enum Body {
     Bars(Vec<Bar>),
-    Lines { ticks: Vec<(f64, String)>, lines: Vec<Line>, is_logarithmic: bool },
+    Lines { ticks: Vec<(f64, String)>, lines: Vec<ChartLine>, is_logarithmic: bool },
 }
 
 impl Chart {
@@ -56,7 +67,7 @@ impl Chart {
     }
 
     /// Lines over an axis with these marks.
-    pub fn lines(title: &str, ticks: Vec<(f64, String)>, lines: Vec<Line>) -> Self {
+    pub fn lines(title: &str, ticks: Vec<(f64, String)>, lines: Vec<ChartLine>) -> Self {
         Self { title: title.to_owned(), body: Body::Lines { ticks, lines, is_logarithmic: false } }
     }
 
@@ -76,11 +87,11 @@ impl Chart {
                 draw_lines(ticks, lines, *is_logarithmic, top + 30.0)
             }
         };
-        (format!("{}{drawn}", text((MARGIN, top + 16.0), "start", "h", &self.title)), height + 52.0)
+        (format!("{}{drawn}", text(at(MARGIN, top + 16.0), "start", "h", &self.title)), height + 52.0)
     }
 }
 
-/// The whole picture.
+/// Draws the whole picture as SVG.
 pub fn svg(title: &str, subtitle: &str, charts: &[Chart]) -> String {
     let mut top = 84.0;
     let mut body = String::new();
@@ -94,8 +105,8 @@ pub fn svg(title: &str, subtitle: &str, charts: &[Chart]) -> String {
          <style>text{{font:13px system-ui,sans-serif;fill:#334155}}.t{{font-size:20px;font-weight:600;fill:#0f172a}}\
          .h{{font-weight:600;fill:#0f172a}}.s{{font-size:12px}}</style>\n\
          <rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n{}{}{body}</svg>\n",
-        text((MARGIN, 36.0), "start", "t", title),
-        text((MARGIN, 60.0), "start", "s", subtitle),
+        text(at(MARGIN, 36.0), "start", "t", title),
+        text(at(MARGIN, 60.0), "start", "s", subtitle),
     )
 }
 
@@ -107,13 +118,13 @@ fn draw_bars(bars: &[Bar], top: f64) -> (String, f64) {
     for (bar, colour) in bars.iter().zip(COLOURS.iter().cycle()) {
         let (least, greatest) = bar.range;
         let middle = y + BAR_HEIGHT / 2.0 - 2.0;
-        out.push_str(&text((LEFT - 8.0, middle + 4.0), "end", "s", &bar.label));
-        out.push_str(&rect((LEFT, y), (x(bar.value) - LEFT, BAR_HEIGHT - 4.0), colour));
+        out.push_str(&text(at(LEFT - 8.0, middle + 4.0), "end", "s", &bar.label));
+        out.push_str(&rect(at(LEFT, y), x(bar.value) - LEFT, BAR_HEIGHT - 4.0, colour));
         if greatest > least {
-            out.push_str(&stroke(&[(x(least), middle), (x(greatest), middle)], "#0f172a"));
+            out.push_str(&stroke(&[at(x(least), middle), at(x(greatest), middle)], "#0f172a"));
         }
         out.push_str(&text(
-            (x(greatest.max(bar.value)) + 6.0, middle + 4.0),
+            at(x(greatest.max(bar.value)) + 6.0, middle + 4.0),
             "start",
             "s",
             &figure(bar.value),
@@ -123,7 +134,7 @@ fn draw_bars(bars: &[Bar], top: f64) -> (String, f64) {
     (out, y - top)
 }
 
-fn draw_lines(ticks: &[(f64, String)], lines: &[Line], is_logarithmic: bool, top: f64) -> (String, f64) {
+fn draw_lines(ticks: &[(f64, String)], lines: &[ChartLine], is_logarithmic: bool, top: f64) -> (String, f64) {
     let points = || lines.iter().flat_map(|line| &line.points);
     let (first, last) = points().fold((f64::MAX, f64::MIN), |(a, b), (x, _)| (a.min(*x), b.max(*x)));
     let most = points().map(|(_, y)| *y).fold(0.0, f64::max).max(f64::MIN_POSITIVE);
@@ -138,18 +149,18 @@ fn draw_lines(ticks: &[(f64, String)], lines: &[Line], is_logarithmic: bool, top
     };
     let mut out = String::new();
     for mark in &marks {
-        out.push_str(&stroke(&[(LINES_LEFT, to_y(*mark)), (WIDTH - 110.0, to_y(*mark))], "#e2e8f0"));
-        out.push_str(&text((LINES_LEFT - 8.0, to_y(*mark) + 4.0), "end", "s", &figure(*mark)));
+        out.push_str(&stroke(&[at(LINES_LEFT, to_y(*mark)), at(WIDTH - 110.0, to_y(*mark))], "#e2e8f0"));
+        out.push_str(&text(at(LINES_LEFT - 8.0, to_y(*mark) + 4.0), "end", "s", &figure(*mark)));
     }
     for (x, label) in ticks {
-        out.push_str(&text((to_x(*x), bottom + 18.0), "middle", "s", label));
+        out.push_str(&text(at(to_x(*x), bottom + 18.0), "middle", "s", label));
     }
     for (line, colour) in lines.iter().zip(COLOURS.iter().cycle()) {
-        let drawn: Vec<(f64, f64)> = line.points.iter().map(|(x, y)| (to_x(*x), to_y(*y))).collect();
+        let drawn: Vec<Position> = line.points.iter().map(|(x, y)| at(to_x(*x), to_y(*y))).collect();
         out.push_str(&stroke(&drawn, colour));
-        if let Some((x, y)) = drawn.last() {
-            out.push_str(&rect((x - 2.0, y - 2.0), (4.0, 4.0), colour));
-            out.push_str(&text((x + 8.0, y + 4.0), "start", "s", &line.label));
+        if let Some(Position { x, y }) = drawn.last() {
+            out.push_str(&rect(at(x - 2.0, y - 2.0), 4.0, 4.0, colour));
+            out.push_str(&text(at(x + 8.0, y + 4.0), "start", "s", &line.label));
         }
     }
     (out, LINES_HEIGHT + 18.0)
@@ -181,19 +192,19 @@ fn figure(value: f64) -> String {
     if is_whole { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
 }
 
-fn text((x, y): (f64, f64), anchor: &str, class: &str, words: &str) -> String {
+fn text(Position { x, y }: Position, anchor: &str, class: &str, words: &str) -> String {
     let words = words.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
     format!("<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\" class=\"{class}\">{words}</text>\n")
 }
 
-fn rect((x, y): (f64, f64), (width, height): (f64, f64), colour: &str) -> String {
+fn rect(Position { x, y }: Position, width: f64, height: f64, colour: &str) -> String {
     format!(
         "<rect x=\"{x:.1}\" y=\"{y:.1}\" width=\"{width:.1}\" height=\"{height:.1}\" fill=\"{colour}\"/>\n"
     )
 }
 
-fn stroke(points: &[(f64, f64)], colour: &str) -> String {
-    let points: Vec<String> = points.iter().map(|(x, y)| format!("{x:.1},{y:.1}")).collect();
+fn stroke(points: &[Position], colour: &str) -> String {
+    let points: Vec<String> = points.iter().map(|Position { x, y }| format!("{x:.1},{y:.1}")).collect();
     let points = points.join(" ");
     format!("<polyline points=\"{points}\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"1.5\"/>\n")
 }
@@ -220,7 +231,7 @@ mod tests {
         let bars =
             Chart::bars("a < b & c", vec![Bar { label: "x".to_owned(), value: 2.0, range: (1.0, 3.0) }]);
         let empty = Chart::lines("nothing", Vec::new(), Vec::new());
-        let one = vec![Line { label: "p50".to_owned(), points: vec![(1.0, 5.0)] }];
+        let one = vec![ChartLine { label: "p50".to_owned(), points: vec![(1.0, 5.0)] }];
         let lines = Chart::lines("one", vec![(1.0, "1".to_owned())], one).logarithmic();
         let picture = svg("t", "s", &[bars, empty, lines, Chart::bars("none", Vec::new())]);
         assert!(picture.starts_with("<svg ") && picture.ends_with("</svg>\n"));

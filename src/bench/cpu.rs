@@ -8,7 +8,7 @@ const TICK_US: u64 = 10_000;
 
 /// Whose CPU time counts, each with the processes below it.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Watched {
+pub struct WatchedProcesses {
     /// The process of the receiver.
     pub server: Option<u32>,
     /// The postmaster; an SQLite database is part of the server.
@@ -18,11 +18,11 @@ pub struct Watched {
 /// CPU time used so far, or in between. Microseconds; `None` where it is not known.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize)]
 pub struct CpuUs {
-    /// The receiver.
+    /// CPU time of the receiver. Microseconds.
     pub server: Option<u64>,
-    /// The database's processes.
+    /// CPU time of the database's processes. Microseconds.
     pub database: Option<u64>,
-    /// This process, which sends.
+    /// CPU time of this process, which sends. Microseconds.
     pub generator: Option<u64>,
 }
 
@@ -47,7 +47,7 @@ impl CpuUs {
     }
 }
 
-impl Watched {
+impl WatchedProcesses {
     /// What they have used until now.
     pub fn read(&self) -> CpuUs {
         let all = processes();
@@ -77,12 +77,12 @@ fn family(all: &BTreeMap<u32, Process>, root: u32) -> Vec<u32> {
     family
 }
 
-/// What `/proc/PID/stat` says.
+/// A process, as `/proc/PID/stat` has it.
 struct Process {
     parent: u32,
     /// User and system time with that of children that have ended.
     ticks: u64,
-    /// Without them.
+    /// The same without that of its children.
     own_ticks: u64,
 }
 
@@ -167,7 +167,7 @@ mod tests {
             let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
             let port = listener.local_addr().expect("bound").port();
             assert_eq!(listener_of(port), Some(std::process::id()));
-            let read = Watched { server: Some(std::process::id()), database: None }.read();
+            let read = WatchedProcesses { server: Some(std::process::id()), database: None }.read();
             assert!(read.server.is_some() && read.database.is_none() && read.generator.is_some());
         }
     }

@@ -9,22 +9,22 @@ use hdrhistogram::CreationError;
 use tokio::sync::Notify;
 use tokio::task::{JoinError, JoinSet};
 
-use super::answer::Connection;
-use super::cpu::{CpuUs, Watched};
+use super::answer::HttpConnection;
+use super::cpu::{CpuUs, WatchedProcesses};
 use super::mix::Mix;
 use super::pace::Pacer;
-use super::tally::{Measured, Sent, Tally};
+use super::tally::{Measured, SentRequest, Tally};
 use crate::types::Clock;
 
 /// What is done to whom, for how long.
 #[derive(Debug, Clone)]
 pub struct Load {
-    /// The receiver.
+    /// Address of the receiver.
     pub addr: SocketAddr,
     /// Connections, each with one request under way at most.
     pub connections_n: usize,
     /// When requests are sent.
-    pub pace: Pace,
+    pub pace: LoadPace,
     /// Load before the window.
     pub warm_up: Duration,
     /// When the window ends.
@@ -32,12 +32,12 @@ pub struct Load {
     /// How long an answer is waited for.
     pub timeout: Duration,
     /// Whose CPU time is told.
-    pub watched: Watched,
+    pub watched: WatchedProcesses,
 }
 
 /// When requests are sent.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Pace {
+pub enum LoadPace {
     /// Each connection's next request follows its last answer: as many as the receiver takes.
     Closed,
     /// So many a second, spaced evenly, whatever the receiver does. Latency counts from when a request was due, so that
@@ -48,9 +48,9 @@ pub enum Pace {
 /// When the window ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Until {
-    /// After this time.
+    /// The window is this long.
     Elapsed(Duration),
-    /// After so many requests, and their answers.
+    /// The window ends after so many requests and their answers.
     Count(u64),
 }
 
@@ -73,7 +73,7 @@ const COUNTS: u8 = 1;
 const IS_OVER: u8 = 2;
 
 /// What all connections of a load share.
-struct Shared {
+struct LoadState {
     phase: AtomicU8,
     /// Requests that may still be sent in the window.
     left_n: AtomicU64,
@@ -90,7 +90,7 @@ struct Shared {
 /// Loads the receiver. `mix` makes each connection's requests. Runs on the current runtime; one thread is best, so that
 /// the machine is left to the receiver.
 pub async fn run(load: &Load, mut mix: impl FnMut(usize) -> Mix) -> Result<Measured, LoadError> {
-    let shared = Arc::new(Shared {
+    let shared = Arc::new(LoadState {
         phase: AtomicU8::new(WARMS_UP),
         left_n: AtomicU64::new(match load.until {
             Until::Elapsed(_) => u64::MAX,
@@ -99,8 +99,8 @@ pub async fn run(load: &Load, mut mix: impl FnMut(usize) -> Mix) -> Result<Measu
         is_used_up: Notify::new(),
         tally: Mutex::new(None),
         pacer: match load.pace {
-            Pace::Closed => None,
-            Pace::Open(per_second) => Some(Pacer::start(per_second)),
+            LoadPace::Closed => None,
+            LoadPace::Open(per_second) => Some(Pacer::start(per_second)),
         },
         ends_at: OnceLock::new(),
         clock: Clock::system(),
@@ -110,7 +110,7 @@ pub async fn run(load: &Load, mut mix: impl FnMut(usize) -> Mix) -> Result<Measu
     let mut connections = JoinSet::new();
     for n in 0..load.connections_n {
         let (shared, mix) = (Arc::clone(&shared), mix(n));
-        let connection = Connection::new(load.addr);
+        let connection = HttpConnection::new(load.addr);
         connections.spawn(async move { shared.keep_sending(connection, mix).await });
     }
     let (started, before) = if let Some(begun) = begun {
@@ -143,7 +143,7 @@ pub async fn run(load: &Load, mut mix: impl FnMut(usize) -> Mix) -> Result<Measu
     Ok(tally.finish(window, cpu.since(before)))
 }
 
-impl Shared {
+impl LoadState {
     fn tally(&self) -> std::sync::MutexGuard<'_, Option<Tally>> {
         self.tally.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -158,7 +158,7 @@ impl Shared {
     }
 
     /// One connection until the load is over; the error says why a request could not be made.
-    async fn keep_sending(&self, mut connection: Connection, mut mix: Mix) -> Result<(), String> {
+    async fn keep_sending(&self, mut connection: HttpConnection, mut mix: Mix) -> Result<(), String> {
         while let Some(due) = self.due().await {
             let is_counted = self.is_counted(due);
             if is_counted.is_none() {
@@ -176,7 +176,7 @@ impl Shared {
             if is_counted == Some(true)
                 && let Some(tally) = self.tally().as_mut()
             {
-                tally.count(&Sent { sort, due, left }, &answer, now);
+                tally.count(&SentRequest { sort, due, left }, &answer, now);
             }
             if answer.is_err() && self.ends_at.get().is_none() {
                 // Who refuses connections at once must not be asked as fast as we can.

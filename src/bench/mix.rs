@@ -16,14 +16,14 @@ pub enum Sort {
     Forged,
 }
 
-/// Writes signed requests.
+/// Writes signed requests, each with an event that nobody had.
 pub trait Maker: Send {
     /// Puts a whole HTTP/1.1 request with an event that nobody had into `request`, which is empty, signed at `now_s`
     /// (unix seconds). The error says why this cannot be made.
     fn make(&mut self, now_s: i64, request: &mut Vec<u8>) -> Result<(), String>;
 }
 
-/// One connection's requests.
+/// The requests of one connection, one after the other.
 pub struct Mix {
     maker: Box<dyn Maker>,
     copies_share: f64,
@@ -65,7 +65,7 @@ impl Mix {
     }
 }
 
-/// What follows the head.
+/// Returns the body of a request, which follows its head.
 fn body(request: &mut [u8]) -> &mut [u8] {
     let at = request.windows(4).position(|four| four == b"\r\n\r\n").map_or(0, |at| at + 4);
     request.get_mut(at..).unwrap_or_default()
@@ -83,9 +83,9 @@ pub(crate) fn spoil(body: &mut [u8]) {
 mod tests {
     use super::*;
 
-    struct Numbers(u64);
+    struct CountingMaker(u64);
 
-    impl Maker for Numbers {
+    impl Maker for CountingMaker {
         fn make(&mut self, _: i64, request: &mut Vec<u8>) -> Result<(), String> {
             self.0 += 1;
             request.extend_from_slice(format!("POST / HTTP/1.1\r\n\r\n{{\"n\":{}}}", self.0 * 2).as_bytes());
@@ -95,7 +95,7 @@ mod tests {
 
     #[test]
     fn the_shares_are_kept_and_copies_are_copies() {
-        let mut mix = Mix::new(Box::new(Numbers(0)), 0.3, 0.2);
+        let mut mix = Mix::new(Box::new(CountingMaker(0)), 0.3, 0.2);
         let (mut fresh, mut copies_n, mut forged_n) = (Vec::new(), 0, 0);
         for _ in 0..10_000 {
             let (sort, request) = mix.next(0).expect("made");

@@ -24,7 +24,7 @@ pub(super) struct Pacer {
 }
 
 impl Pacer {
-    /// Starts at once.
+    /// Starts to count at once; `per_second` is above 0.
     pub(super) fn start(per_second: f64) -> Self {
         let pacer = Self {
             started: Instant::now(),

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use super::chart::{Bar, Chart, Line, svg};
+use super::chart::{Bar, Chart, ChartLine, svg};
 use super::cpu::CpuUs;
-use super::load::{Load, Pace};
-use super::tally::{Measured, Second};
+use super::load::{Load, LoadPace};
+use super::tally::{Measured, SecondFigures};
 
 /// The quantiles of the picture's curve, each a step towards the slowest.
 const QUANTILES: [(f64, &str); 9] = [
@@ -34,13 +34,13 @@ pub struct Report {
     pub requests_n: u64,
     /// How many answers of each sort, and what came instead of one.
     pub answers: BTreeMap<String, u64>,
-    /// Events admitted.
+    /// How many events were admitted.
     pub accepted_n: u64,
-    /// The same a second.
+    /// Events admitted a second.
     pub accepted_per_s: f64,
     /// Forgeries that were answered with 2xx: any is a fault.
     pub forgeries_believed_n: u64,
-    /// No answer, or 5xx.
+    /// Requests that were not answered, or with 5xx.
     pub errors_n: u64,
     /// Requests of an open loop that left more than a millisecond after they were due.
     pub late_n: u64,
@@ -48,8 +48,8 @@ pub struct Report {
     pub latency_ms: Latency,
     /// CPU time, all of it divided by `requests_n`. Microseconds; null where it is not known.
     pub cpu_us_per_request: Cpu,
-    /// Second by second.
-    pub seconds: Vec<Second>,
+    /// Figures of each second of the window.
+    pub seconds: Vec<SecondFigures>,
     #[serde(skip)]
     curve: Vec<(f64, f64)>,
 }
@@ -57,39 +57,39 @@ pub struct Report {
 /// How requests were sent.
 #[derive(Debug, Clone, serde::Serialize)]
 pub struct LoadFacts {
-    /// `closed` or `open`.
+    /// Kind of loop: `closed` or `open`.
     pub r#loop: &'static str,
     /// Requests a second of an open loop.
     pub rate_per_s: Option<f64>,
-    /// Connections.
+    /// How many connections there were.
     pub connections_n: usize,
     /// Load before the window. Seconds.
     pub warm_up_s: f64,
 }
 
-/// Latency. Milliseconds.
+/// Latency of all requests but forgeries. Milliseconds.
 #[derive(Debug, Clone, Copy, serde::Serialize)]
 pub struct Latency {
-    /// Median.
+    /// Median latency, in milliseconds.
     pub p50: f64,
-    /// 90th percentile.
+    /// 90th percentile, in milliseconds.
     pub p90: f64,
-    /// 99th percentile.
+    /// 99th percentile, in milliseconds.
     pub p99: f64,
-    /// 99.9th percentile.
+    /// 99.9th percentile, in milliseconds.
     pub p99_9: f64,
-    /// The longest.
+    /// Longest latency, in milliseconds.
     pub max: f64,
 }
 
 /// CPU time for a request. Microseconds.
 #[derive(Debug, Clone, Copy, serde::Serialize)]
 pub struct Cpu {
-    /// The receiver; with SQLite its database as well.
+    /// CPU time of the receiver; with SQLite, of its database as well. Microseconds.
     pub server: Option<f64>,
-    /// PostgreSQL's processes.
+    /// CPU time of PostgreSQL's processes. Microseconds.
     pub database: Option<f64>,
-    /// This process.
+    /// CPU time of this process, which sends. Microseconds.
     pub generator: Option<f64>,
 }
 
@@ -97,8 +97,8 @@ impl Report {
     /// Of what was measured at `url`.
     pub fn new(url: &str, load: &Load, measured: &Measured) -> Self {
         let rate_per_s = match load.pace {
-            Pace::Closed => None,
-            Pace::Open(rate) => Some(rate),
+            LoadPace::Closed => None,
+            LoadPace::Open(rate) => Some(rate),
         };
         let ms = |quantile| measured.latency_ms(quantile);
         let CpuUs { server, database, generator } = measured.cpu;
@@ -130,9 +130,9 @@ impl Report {
         }
     }
 
-    /// One self-contained picture.
+    /// Draws the figures as one self-contained picture.
     pub fn svg(&self) -> String {
-        let over_time = |of: fn(&Second) -> f64| -> Vec<(f64, f64)> {
+        let over_time = |of: fn(&SecondFigures) -> f64| -> Vec<(f64, f64)> {
             (1_u32..).map(f64::from).zip(self.seconds.iter().map(of)).collect()
         };
         #[expect(clippy::cast_precision_loss, reason = "a picture")]
@@ -147,7 +147,7 @@ impl Report {
         let cpu = &self.cpu_us_per_request;
         let named = [("server", cpu.server), ("database", cpu.database), ("generator", cpu.generator)];
         let bars = named.iter().filter_map(|(label, us)| Some(Bar::exact(label, (*us)?))).collect();
-        let line = |label: &str, points: Vec<(f64, f64)>| Line { label: label.to_owned(), points };
+        let line = |label: &str, points: Vec<(f64, f64)>| ChartLine { label: label.to_owned(), points };
         let charts = [
             Chart::lines(
                 "Answers a second, second by second",

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::sync::Arc;
 
 use super::mix::Maker;
-use super::target::Target;
+use super::target::LoadTarget;
 use crate::provider::{ActiveProvider, sample_line};
 use crate::verify::SignAt;
 
@@ -15,37 +15,42 @@ const PADDING: &str = "hooklatch_bench_padding";
 #[derive(Clone)]
 pub struct SignedMaker {
     provider: Arc<ActiveProvider>,
-    target: Target,
+    target: LoadTarget,
     event_type: String,
     /// One for each size; each is drawn equally often.
-    bodies: Vec<Vec<Piece>>,
+    bodies: Vec<Vec<BodyPiece>>,
     body: String,
 }
 
 /// What a body is made of.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Piece {
+enum BodyPiece {
     Text(String),
-    /// The event's id.
+    /// Place of the event's id.
     Id,
-    /// Its digits.
+    /// Place of the digits of the event's id.
     Number,
-    /// Unix seconds.
+    /// Place of the time in unix seconds.
     Now,
-    /// The same as RFC 3339 has it.
+    /// Place of the same time as RFC 3339 has it.
     Time,
 }
 
-const PLACES: [(&str, Piece); 4] =
-    [("__ID__", Piece::Id), ("__NUM__", Piece::Number), ("__NOW__", Piece::Now), ("__TIME__", Piece::Time)];
+const PLACES: [(&str, BodyPiece); 4] = [
+    ("__ID__", BodyPiece::Id),
+    ("__NUM__", BodyPiece::Number),
+    ("__NOW__", BodyPiece::Now),
+    ("__TIME__", BodyPiece::Time),
+];
 
 impl SignedMaker {
-    /// Of `provider`, for `target`, from this sample, as long as it is and padded to each of `sizes` bytes. The error
-    /// says which size cannot be had.
+    /// Makes requests of `provider` for `target` from this sample, as long as it is or padded to each of `sizes` bytes. The
+    /// error says which size cannot be had.
     pub fn new(
         provider: ActiveProvider,
-        target: &Target,
-        (event_type, sample): (&str, &str),
+        target: &LoadTarget,
+        event_type: &str,
+        sample: &str,
         sizes: &[usize],
     ) -> Result<Self, String> {
         let line = sample_line(sample);
@@ -68,11 +73,11 @@ impl SignedMaker {
         let number = id.get(..15).unwrap_or(id);
         for piece in self.bodies.get(fastrand::usize(..self.bodies.len().max(1))).into_iter().flatten() {
             match piece {
-                Piece::Text(text) => self.body.push_str(text),
-                Piece::Id => self.body.push_str(id),
-                Piece::Number => self.body.push_str(number),
-                Piece::Now => self.body.push_str(&now_s.to_string()),
-                Piece::Time => {
+                BodyPiece::Text(text) => self.body.push_str(text),
+                BodyPiece::Id => self.body.push_str(id),
+                BodyPiece::Number => self.body.push_str(number),
+                BodyPiece::Now => self.body.push_str(&now_s.to_string()),
+                BodyPiece::Time => {
                     let time = jiff::Timestamp::from_second(now_s).map(|at| at.to_string());
                     self.body.push_str(&time.unwrap_or_default());
                 }
@@ -111,12 +116,12 @@ fn letters() -> String {
 
 /// How long a line is once its places are filled.
 fn filled_bytes(line: &str) -> usize {
-    let of = |piece: &Piece| match piece {
-        Piece::Text(text) => text.len(),
-        Piece::Id => 23,
-        Piece::Number => 15,
-        Piece::Now => 10,
-        Piece::Time => 20,
+    let of = |piece: &BodyPiece| match piece {
+        BodyPiece::Text(text) => text.len(),
+        BodyPiece::Id => 23,
+        BodyPiece::Number => 15,
+        BodyPiece::Now => 10,
+        BodyPiece::Time => 20,
     };
     pieces(line).iter().map(of).sum()
 }
@@ -145,17 +150,17 @@ fn padded(line: &str, bytes: usize) -> Result<String, String> {
     Ok(format!("{before}{padding}{after}"))
 }
 
-fn pieces(line: &str) -> Vec<Piece> {
+fn pieces(line: &str) -> Vec<BodyPiece> {
     let mut found = Vec::new();
     let mut rest = line;
     loop {
         let next = PLACES.iter().filter_map(|(place, piece)| Some((rest.find(place)?, place.len(), piece)));
         let Some((at, bytes, piece)) = next.min_by_key(|(at, ..)| *at) else { break };
         let (before, after) = rest.split_at(at);
-        found.extend([Piece::Text(before.to_owned()), piece.clone()]);
+        found.extend([BodyPiece::Text(before.to_owned()), piece.clone()]);
         rest = after.split_at(bytes).1;
     }
-    found.push(Piece::Text(rest.to_owned()));
+    found.push(BodyPiece::Text(rest.to_owned()));
     found
 }
 
@@ -187,11 +192,11 @@ mod tests {
 
     #[test]
     fn a_line_is_taken_apart_at_its_places() {
-        let text = |text: &str| Piece::Text(text.to_owned());
+        let text = |text: &str| BodyPiece::Text(text.to_owned());
         assert_eq!(pieces("plain"), [text("plain")]);
         assert_eq!(
             pieces("a__NOW__b__ID____NUM__"),
-            [text("a"), Piece::Now, text("b"), Piece::Id, text(""), Piece::Number, text("")]
+            [text("a"), BodyPiece::Now, text("b"), BodyPiece::Id, text(""), BodyPiece::Number, text("")]
         );
     }
 }

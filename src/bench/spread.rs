@@ -5,11 +5,11 @@ use std::fmt;
 /// Median and range of a few figures.
 #[derive(Debug, Clone, Copy, PartialEq, serde::Serialize)]
 pub struct Spread {
-    /// The least.
+    /// The least of the figures.
     pub min: f64,
     /// The one in the middle; of an even number the upper of the two.
     pub median: f64,
-    /// The greatest.
+    /// The greatest of the figures.
     pub max: f64,
 }
 

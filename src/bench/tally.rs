@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use hdrhistogram::{CreationError, Histogram};
 
-use super::answer::Answer;
+use super::answer::HttpAnswer;
 use super::cpu::CpuUs;
 use super::mix::Sort;
 
@@ -30,20 +30,20 @@ pub struct Measured {
     pub latency: Histogram<u64>,
     /// Requests of an open loop that left more than a millisecond late. Their latency counts from when they were due.
     pub late_n: u64,
-    /// Second by second, by when answers came.
-    pub seconds: Vec<Second>,
+    /// SecondFigures by second, by when answers came.
+    pub seconds: Vec<SecondFigures>,
     /// CPU time that was used within the window.
     pub cpu: CpuUs,
 }
 
 /// One second of a window.
 #[derive(Debug, Clone, Copy, Default, PartialEq, serde::Serialize)]
-pub struct Second {
+pub struct SecondFigures {
     /// Answers of any sort, and what came instead of one.
     pub answers_n: u64,
     /// Median latency, forgeries apart. Milliseconds.
     pub p50_ms: f64,
-    /// 99th percentile. Milliseconds.
+    /// 99th percentile of the same. Milliseconds.
     pub p99_ms: f64,
 }
 
@@ -70,13 +70,13 @@ impl Measured {
     }
 }
 
-/// Whether this outcome says that the event is new and kept.
+/// True for an outcome that says that the event is new and kept.
 fn is_latched(outcome: &str) -> bool {
     matches!(outcome, "accepted" | "superseded")
 }
 
 /// One request of the window: what it was, when it was due, when it left.
-pub(super) struct Sent {
+pub(super) struct SentRequest {
     pub(super) sort: Sort,
     pub(super) due: Instant,
     pub(super) left: Instant,
@@ -114,12 +114,17 @@ impl Tally {
     }
 
     /// Counts a request that was answered at `now`, or given up.
-    pub(super) fn count(&mut self, sent: &Sent, answer: &Result<Answer, &'static str>, now: Instant) {
+    pub(super) fn count(
+        &mut self,
+        sent: &SentRequest,
+        answer: &Result<HttpAnswer, &'static str>,
+        now: Instant,
+    ) {
         self.roll(now);
         self.second_n += 1;
         let all = &mut self.measured;
         let word = match answer {
-            Ok(Answer { status, outcome: Some(outcome), .. }) => format!("{status} {outcome}"),
+            Ok(HttpAnswer { status, outcome: Some(outcome), .. }) => format!("{status} {outcome}"),
             Ok(answer) => answer.status.to_string(),
             Err(why) => (*why).to_owned(),
         };
@@ -151,8 +156,11 @@ impl Tally {
     #[expect(clippy::cast_precision_loss, reason = "figures for people")]
     fn close_second(&mut self) {
         let ms = |quantile: f64| self.second.value_at_quantile(quantile) as f64 / 1_000.0;
-        let second =
-            Second { answers_n: std::mem::take(&mut self.second_n), p50_ms: ms(0.5), p99_ms: ms(0.99) };
+        let second = SecondFigures {
+            answers_n: std::mem::take(&mut self.second_n),
+            p50_ms: ms(0.5),
+            p99_ms: ms(0.99),
+        };
         self.measured.seconds.push(second);
         self.second.reset();
     }
@@ -182,7 +190,7 @@ mod tests {
         let start = Instant::now();
         let at = |ms: u64| start + Duration::from_millis(ms);
         let mut tally = Tally::new(start).expect("bounds");
-        let told = |status: u16, word: Option<&str>| Ok(Answer::of(status, word));
+        let told = |status: u16, word: Option<&str>| Ok(HttpAnswer::of(status, word));
         for (sort, due_ms, left_ms, answered_ms, answer) in [
             (Sort::Fresh, 0, 0, 10, told(200, Some("accepted"))),
             (Sort::Fresh, 0, 500, 510, told(202, None)),
@@ -193,7 +201,7 @@ mod tests {
             (Sort::Fresh, 0, 0, 1_500, Err("connection closed")),
             (Sort::Forged, 0, 0, 2_000, told(401, None)),
         ] {
-            tally.count(&Sent { sort, due: at(due_ms), left: at(left_ms) }, &answer, at(answered_ms));
+            tally.count(&SentRequest { sort, due: at(due_ms), left: at(left_ms) }, &answer, at(answered_ms));
         }
         let all = tally.finish(Duration::from_secs(2), CpuUs::default());
         assert_eq!((all.requests_n(), all.accepted_n, all.forgeries_believed_n), (8, 2, 1));

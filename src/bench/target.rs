@@ -10,12 +10,12 @@ const CONNECT: Duration = Duration::from_secs(5);
 
 /// A receiver that listens and may be loaded.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Target {
-    /// Where it listens.
+pub struct LoadTarget {
+    /// Address that it listens on.
     pub addr: SocketAddr,
     /// For the `Host` header.
     pub authority: String,
-    /// Path and query.
+    /// Path and query of its URL.
     pub path: String,
     /// The whole URL, which some kinds sign.
     pub url: String,
@@ -32,7 +32,7 @@ pub enum TargetError {
     /// The name leads nowhere.
     #[error("`{host}` could not be looked up: {why}")]
     Unknown {
-        /// The host.
+        /// Host of the URL.
         host: String,
         /// What the system said.
         why: std::io::Error,
@@ -43,22 +43,22 @@ pub enum TargetError {
          load, say so with --yes-this-host {host}"
     )]
     NotHere {
-        /// The host.
+        /// Host of the URL.
         host: String,
         /// One of its addresses that is not a loopback address.
         addr: SocketAddr,
     },
-    /// Nobody listens.
+    /// Nobody listens at that address.
     #[error(
         "nobody listens on {host}: start a receiver there, or let the bench start one of its own with --start"
     )]
     Nobody {
-        /// Host and port.
+        /// Host and port of the URL.
         host: String,
     },
 }
 
-impl Target {
+impl LoadTarget {
     /// Takes `url` apart and makes sure that somebody listens there, and that all of its addresses are loopback ones
     /// unless its host is `allowed_host`.
     pub fn find(url: &str, allowed_host: Option<&str>) -> Result<Self, TargetError> {
@@ -83,7 +83,7 @@ impl Target {
         Ok(Self { addr, authority: authority.to_string(), path, url: url.to_owned() })
     }
 
-    /// Whether it is on this machine.
+    /// True when it is on this machine.
     pub fn is_here(&self) -> bool {
         self.addr.ip().to_canonical().is_loopback()
     }
@@ -97,12 +97,12 @@ mod tests {
     fn only_this_machine_is_loaded_unless_another_is_named() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
         let port = listener.local_addr().expect("bound").port();
-        let found = Target::find(&format!("http://127.0.0.1:{port}/webhooks/x?y=1"), None).expect("ours");
+        let found = LoadTarget::find(&format!("http://127.0.0.1:{port}/webhooks/x?y=1"), None).expect("ours");
         assert_eq!(
             (found.addr.port(), found.path.as_str(), found.is_here()),
             (port, "/webhooks/x?y=1", true)
         );
-        let error = |url: &str, allowed| Target::find(url, allowed).expect_err(url).to_string();
+        let error = |url: &str, allowed| LoadTarget::find(url, allowed).expect_err(url).to_string();
         drop(listener);
         assert!(
             error(&format!("http://127.0.0.1:{port}/"), None).starts_with("nobody listens on 127.0.0.1:")

@@ -5,16 +5,16 @@ use std::process::ExitCode;
 
 use clap::Args;
 
-use super::Kinds;
-use super::messages::{Api, Reach};
+use super::api_client::{ApiClient, EventDecision, ReachArgs};
+use crate::load::Kinds;
 
 #[derive(Args)]
 pub(super) struct EraseArgs {
     #[command(flatten)]
-    reach: Reach,
-    /// The provider's name.
+    reach: ReachArgs,
+    /// Name of the events' provider.
     provider: String,
-    /// The events' ids.
+    /// Ids of the events, as their sender has them.
     #[arg(required = true)]
     event_ids: Vec<String>,
     /// Why, for the audit log.
@@ -27,9 +27,9 @@ pub(super) struct EraseArgs {
 
 /// `hooklatch erase PROVIDER EVENT_ID…`: id, digest and outcome stay, so that a copy is still known.
 pub(super) fn erase(args: &EraseArgs, file: Option<&Path>, kinds: &Kinds) -> anyhow::Result<ExitCode> {
-    let api = Api::new(&args.reach, file, kinds)?;
+    let api = ApiClient::new(&args.reach, file, kinds)?;
     let act = if args.discard { "erase_and_discard" } else { "erase" };
-    let event_ids: Vec<&String> = args.event_ids.iter().collect();
-    api.decide_events(act, (&args.provider, &event_ids), &args.reason, "erased")?;
+    let decision = EventDecision { act, provider: &args.provider, reason: &args.reason, done: "erased" };
+    api.decide_events(&decision, &args.event_ids)?;
     Ok(ExitCode::SUCCESS)
 }

@@ -8,9 +8,11 @@ use bytes::Bytes;
 use clap::Args;
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 
-use super::messages::{Api, Reach};
+use super::api_client::{ApiClient, ReachArgs};
+use super::shared::{find_kind, say};
 use super::sign::signer;
-use super::{Kinds, find_kind, say, words};
+use super::words;
+use crate::load::Kinds;
 use crate::provider::ActiveProvider;
 use crate::receive::diagnose;
 use crate::types::Clock;
@@ -33,14 +35,14 @@ pub(super) struct ExplainArgs {
     #[arg(long)]
     secret: Option<String>,
     #[command(flatten)]
-    reach: Reach,
+    reach: ReachArgs,
 }
 
 pub(super) fn explain(args: &ExplainArgs, file: Option<&Path>, kinds: &Kinds) -> anyhow::Result<ExitCode> {
     let Some(path) = args.file.as_ref().filter(|_| !args.recent) else {
-        let api = Api::new(&args.reach, file, kinds)?;
+        let api = ApiClient::new(&args.reach, file, kinds)?;
         let found = api.get(&["rejected"], &[("provider", args.provider.as_deref())])?;
-        api.table(&found, "rejected", &["received_at_ms", "provider", "step", "reason", "detail"]);
+        api.show_list(&found, "rejected", &["received_at_ms", "provider", "step", "reason", "detail"]);
         return Ok(ExitCode::SUCCESS);
     };
     let saved = std::fs::read(path).with_context(|| format!("could not read `{}`", path.display()))?;
@@ -126,7 +128,7 @@ fn hints(provider: &ActiveProvider, request: &RawRequest, error: &VerifyError) -
     hints
 }
 
-struct Saved {
+struct SavedRequest {
     provider: Option<String>,
     query: Option<String>,
     request: RawRequest,
@@ -134,7 +136,7 @@ struct Saved {
 
 /// Takes a saved request apart. Lines end in LF or CRLF; the body is what follows the empty line, byte for
 /// byte.
-fn parse(saved: &[u8]) -> anyhow::Result<Saved> {
+fn parse(saved: &[u8]) -> anyhow::Result<SavedRequest> {
     let mut rest = saved;
     let mut now_ms = Clock::system().now_ms();
     let mut target = None;
@@ -171,7 +173,7 @@ fn parse(saved: &[u8]) -> anyhow::Result<Saved> {
     let target = target.unwrap_or_default();
     let (path, query) =
         target.split_once('?').map_or((target.as_str(), None), |(path, query)| (path, Some(query)));
-    Ok(Saved {
+    Ok(SavedRequest {
         provider: path.rsplit_once("/webhooks/").map(|(_, name)| name.to_owned()),
         query: query.map(str::to_owned),
         request: RawRequest {

@@ -7,7 +7,8 @@ use anyhow::Context;
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::{Kinds, complain, loaded, runtime, say};
+use super::shared::{complain, runtime, say};
+use crate::load::{Kinds, loaded};
 use crate::retention::{PruneRound, Pruner};
 use crate::setup;
 use crate::stop::Stop;

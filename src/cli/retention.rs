@@ -42,7 +42,7 @@ pub(super) fn when_asked(spec: &Spec) -> String {
     }
 }
 
-/// `resend_h` for programs.
+/// Writes `resend_h` for programs: null, a number of hours, or `unbounded`.
 pub(super) fn resend_json(spec: &Spec) -> Value {
     match spec.resend_h {
         None => Value::Null,

@@ -1,4 +1,4 @@
-//! `send`: signed samples to a running server, and what it answered. `health`: whether it is ready.
+//! `send`: signed samples to a running server, and what it answered.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -11,9 +11,10 @@ use clap::Args;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
+use super::shared::{complain, runtime, say};
 use super::sign::{Signer, fresh_id, signer};
-use super::{Kinds, complain, runtime, say};
 use crate::bench::spoil;
+use crate::load::Kinds;
 use crate::provider::filled_sample;
 use crate::types::Clock;
 use crate::verify::{SignAt, Signed};
@@ -34,7 +35,7 @@ pub(super) struct SendArgs {
     /// Sign with this secret instead of the configured one.
     #[arg(long)]
     secret: Option<String>,
-    /// How many events.
+    /// How many events are sent, 1 to 1,000,000.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     count: u32,
     /// How many requests at once.
@@ -190,17 +191,6 @@ fn report(heard: &[Heard], is_json: bool) {
         say(format!("{n:>8}  {word}"));
     }
     say(format!("latency p50 {p50:.1} ms, p99 {p99:.1} ms"));
-}
-
-/// Whether the server at `url` says that it is ready.
-pub(super) fn health(url: &str) -> anyhow::Result<ExitCode> {
-    runtime()?.block_on(async {
-        let client = crate::outbox::http_client()?;
-        let asked = client.get(format!("{url}/readyz")).timeout(Duration::from_secs(5)).send().await;
-        let status = asked.with_context(|| format!("no answer from {url}"))?.status();
-        say(status);
-        Ok(if status.is_success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
-    })
 }
 
 #[cfg(test)]

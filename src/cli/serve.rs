@@ -3,9 +3,11 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use super::{Kinds, complain, loaded, runtime, say, sign};
+use super::shared::{complain, runtime, say};
+use super::sign;
 use crate::app::{self, App};
 use crate::config::Config;
+use crate::load::{Kinds, loaded};
 use crate::setup::Opened;
 use crate::{logging, setup};
 

@@ -6,21 +6,21 @@ use std::process::ExitCode;
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::messages::{Api, Reach};
-use super::{complain, say};
+use super::api_client::{ApiClient, ReachArgs};
+use super::shared::{complain, say};
 use crate::load::Kinds;
 
 #[derive(Args)]
 pub(super) struct TaughtArgs {
     #[command(flatten)]
-    reach: Reach,
-    /// The provider's name.
+    reach: ReachArgs,
+    /// Name of the provider whose sender taught it.
     provider: String,
 }
 
 /// `hooklatch taught PROVIDER`: it is forgotten with this.
 pub(super) fn taught(args: &TaughtArgs, file: Option<&Path>, kinds: &Kinds) -> anyhow::Result<ExitCode> {
-    let api = Api::new(&args.reach, file, kinds)?;
+    let api = ApiClient::new(&args.reach, file, kinds)?;
     let found = api.post(api.url(&["providers", &args.provider, "taught"], &[])?, &json!({}))?;
     if args.reach.json {
         say(found);

@@ -6,7 +6,8 @@ use std::process::ExitCode;
 use anyhow::Context;
 use clap::Args;
 
-use super::{Kinds, complain, say, tell_problems};
+use super::shared::{complain, say, tell_problems};
+use crate::load::Kinds;
 use crate::vectors::{Judged, judge};
 
 #[derive(Args)]

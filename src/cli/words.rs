@@ -1,6 +1,6 @@
-//! What a kind's spec says about identity, in words for people: `providers`, `explain` and the generated pages.
+//! What a kind's spec says, in words for people: `providers`, `explain` and docs/providers.md.
 
-use crate::spec::{EventSpec, Identity, IdentitySpec, Source, Sources, Spec};
+use crate::spec::{Confidence, EventSpec, Identity, IdentitySpec, Scheme, Source, Sources, Spec};
 
 /// Places, in the order they are joined.
 pub(super) fn places(sources: &Sources) -> String {
@@ -47,22 +47,50 @@ pub(super) fn identities(event: &EventSpec) -> String {
     event.identity.iter().map(identity).collect::<Vec<_>>().join("; else ")
 }
 
-/// The key of most events, for a cell of a table: that of the first identity that is for all of them.
-pub(super) fn key(spec: &Spec) -> String {
-    let identities = spec.event.last().map(|event| event.identity.as_slice()).unwrap_or_default();
-    let is_for_all = |one: &&IdentitySpec| one.types.is_empty() && one.has.is_empty();
-    let Some(identity) = identities.iter().find(is_for_all).or(identities.last()) else {
-        return String::new();
-    };
-    let parts = places(&identity.id);
-    match (identity.is, parts.is_empty()) {
-        (Identity::Sender, _) => parts,
-        (_, true) => "content".to_owned(),
-        (_, false) => format!("{parts} + content"),
+/// A scheme in words for people.
+pub(super) fn scheme_name(scheme: Scheme) -> &'static str {
+    match scheme {
+        Scheme::HmacSha1 => "HMAC-SHA-1",
+        Scheme::HmacSha256 => "HMAC-SHA-256",
+        Scheme::HmacSha384 => "HMAC-SHA-384",
+        Scheme::HmacSha512 => "HMAC-SHA-512",
+        Scheme::StandardWebhooks => "Standard Webhooks v1, v1a",
+        Scheme::Ed25519 => "Ed25519",
+        Scheme::EcdsaP256 => "ECDSA P-256",
+        Scheme::RsaSha256 => "RSA-SHA-256",
+        Scheme::RsaSha1 => "RSA-SHA-1",
+        Scheme::Token => "shared token",
+        Scheme::Basic => "HTTP Basic",
+        Scheme::Unsigned => "none",
+        Scheme::Code => "code",
     }
 }
 
-/// Whether no signature covers an id, a type or how a body is read.
-pub(super) fn is_any_unsigned(spec: &Spec) -> bool {
-    spec.event.iter().flat_map(|event| &event.identity).any(|identity| !identity.signed)
+/// How requests are signed: the scheme, its place, how old a signed time may be, what it leaves open.
+pub(super) fn signed_by(spec: &Spec) -> String {
+    let signature = &spec.signature;
+    let scheme = signature.in_words.as_deref().unwrap_or_else(|| scheme_name(signature.scheme));
+    // What code does may be several things, of which the header holds one.
+    let comma = if signature.in_words.is_some() { "," } else { "" };
+    let place = match (signature.headers.as_slice(), &signature.json) {
+        ([], None) => String::new(),
+        ([], Some(pointer)) => format!("{comma} in body `{pointer}`"),
+        (headers, _) => format!("{comma} in `{}`", headers.join("` or `")),
+    };
+    let time = match (signature.scheme, signature.tolerance_s) {
+        (_, Some(s)) => format!(", time within {s} s"),
+        (Scheme::Code, None) => String::new(),
+        _ => ", no time".to_owned(),
+    };
+    let weak = signature.weak.map(|weak| format!("; {}", weak.as_str())).unwrap_or_default();
+    format!("{scheme}{place}{time}{weak}")
+}
+
+/// Where the facts about a kind were read, in one word.
+pub(super) fn confidence(spec: &Spec) -> &'static str {
+    match spec.confidence {
+        Confidence::Official => "official",
+        Confidence::Secondary => "secondary",
+        Confidence::Unsure => "unsure",
+    }
 }

@@ -9,15 +9,14 @@ use axum::response::{IntoResponse, Response};
 use http::{StatusCode, header};
 use tracing::warn;
 
-use super::api::problem;
-use super::edge::{Believed, Peer};
 use super::error::Problem;
+use super::extensions::{KnownCaller, Peer};
 use super::throttle::Throttle;
 use crate::config::{AdminRole, AdminToken};
 use crate::logging::Sampler;
 use crate::types::Name;
 
-/// Who asks.
+/// A person, or a program of theirs, who showed a good token.
 #[derive(Clone)]
 pub(super) struct Actor {
     pub(super) name: Name,
@@ -25,13 +24,13 @@ pub(super) struct Actor {
 }
 
 /// The tokens that are good, and what is remembered of wrong ones.
-pub(crate) struct Gate {
+pub(crate) struct TokenGate {
     tokens: Vec<AdminToken>,
     throttle: Throttle,
 }
 
-impl Gate {
-    /// Lets these through.
+impl TokenGate {
+    /// A gate that lets these tokens through.
     pub(crate) fn new(tokens: Vec<AdminToken>) -> Self {
         Self { tokens, throttle: Throttle::default() }
     }
@@ -39,7 +38,7 @@ impl Gate {
 
 /// Lets requests with a good token through, with their [`Actor`].
 pub(super) async fn authenticated(
-    State(gate): State<Arc<Gate>>,
+    State(gate): State<Arc<TokenGate>>,
     mut request: Request,
     next: Next,
 ) -> Response {
@@ -63,16 +62,12 @@ pub(super) async fn authenticated(
     };
     request.extensions_mut().insert(actor);
     let mut response = next.run(request).await;
-    response.extensions_mut().insert(Believed);
+    response.extensions_mut().insert(KnownCaller);
     response
 }
 
-const UNAUTHORIZED: Problem = Problem {
-    status: StatusCode::UNAUTHORIZED,
-    code: "unauthorized",
-    title: "send a bearer token of `admin.tokens`",
-    retry_after_s: None,
-};
+const UNAUTHORIZED: Problem =
+    Problem::new(StatusCode::UNAUTHORIZED, "unauthorized", "send a bearer token of `admin.tokens`");
 
 /// Counts and logs it; `wait_s` when it is one of too many.
 fn wrong_token(peer: IpAddr, wait_s: Option<u32>) -> Response {
@@ -84,6 +79,6 @@ fn wrong_token(peer: IpAddr, wait_s: Option<u32>) -> Response {
     }
     let Some(wait_s) = wait_s else { return UNAUTHORIZED.into_response() };
     let title = "too many wrong tokens came in: wait, or send a right one";
-    let problem = problem(StatusCode::TOO_MANY_REQUESTS, "too_many_wrong_tokens", title);
+    let problem = Problem::new(StatusCode::TOO_MANY_REQUESTS, "too_many_wrong_tokens", title);
     Problem { retry_after_s: Some(wait_s), ..problem }.into_response()
 }

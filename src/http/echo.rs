@@ -13,7 +13,7 @@ use http::{HeaderMap, StatusCode};
 use serde::{Deserialize, Serialize};
 use tracing::info;
 
-use super::api::answer;
+use super::reply::json_reply;
 
 /// How many keys it remembers.
 const CALLS_N_MAX: usize = 200;
@@ -22,7 +22,7 @@ const CALLS_N_MAX: usize = 200;
 const TIMES_N_MAX: u32 = 1_000;
 const HANG_MS_MAX: u64 = 60_000;
 
-/// What it remembers.
+/// Calls that the echo remembers, and how the next ones fail.
 #[derive(Clone, Default)]
 pub(crate) struct EchoState(Arc<Mutex<Memory>>);
 
@@ -109,7 +109,7 @@ async fn call(State(state): State<EchoState>, headers: HeaderMap, body: Bytes) -
         |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default().to_owned();
     let idempotency_key = text("idempotency-key");
     if idempotency_key.is_empty() {
-        return answer(StatusCode::BAD_REQUEST, &serde_json::json!({ "echo": "no Idempotency-Key" }));
+        return json_reply(StatusCode::BAD_REQUEST, &serde_json::json!({ "echo": "no Idempotency-Key" }));
     }
     let failing = state.failure();
     let call = EchoCall {
@@ -131,15 +131,15 @@ async fn call(State(state): State<EchoState>, headers: HeaderMap, body: Bytes) -
         state.remember(call);
         tokio::time::sleep(Duration::from_millis(failing.hang_ms)).await;
         let status = StatusCode::from_u16(failing.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-        return answer(status, &serde_json::json!({ "echo": "failed as told" }));
+        return json_reply(status, &serde_json::json!({ "echo": "failed as told" }));
     }
     let word = if state.remember(call) { "done" } else { "repeated" };
-    answer(StatusCode::OK, &serde_json::json!({ "echo": word }))
+    json_reply(StatusCode::OK, &serde_json::json!({ "echo": word }))
 }
 
 async fn list(State(state): State<EchoState>) -> Response {
     let calls: Vec<EchoCall> = state.memory().calls.iter().cloned().collect();
-    answer(StatusCode::OK, &serde_json::json!({ "calls": calls }))
+    json_reply(StatusCode::OK, &serde_json::json!({ "calls": calls }))
 }
 
 async fn fail(State(state): State<EchoState>, body: Bytes) -> Response {
@@ -148,17 +148,17 @@ async fn fail(State(state): State<EchoState>, body: Bytes) -> Response {
             let why = format!(
                 "`times` is up to {TIMES_N_MAX}, `hang_ms` up to {HANG_MS_MAX}, `status` 0 or from 200 to 599"
             );
-            answer(StatusCode::BAD_REQUEST, &serde_json::json!({ "error": why }))
+            json_reply(StatusCode::BAD_REQUEST, &serde_json::json!({ "error": why }))
         }
         Ok(failing) => {
             let times = failing.times.max(1);
             state.memory().failing = Failing { times, ..failing };
-            answer(StatusCode::OK, &serde_json::json!({ "failing_next": times }))
+            json_reply(StatusCode::OK, &serde_json::json!({ "failing_next": times }))
         }
-        Err(error) => answer(StatusCode::BAD_REQUEST, &serde_json::json!({ "error": error.to_string() })),
+        Err(error) => json_reply(StatusCode::BAD_REQUEST, &serde_json::json!({ "error": error.to_string() })),
     }
 }
 
 async fn get_failing(State(state): State<EchoState>) -> Response {
-    answer(StatusCode::OK, &serde_json::json!({ "failing_next": state.memory().failing.times }))
+    json_reply(StatusCode::OK, &serde_json::json!({ "failing_next": state.memory().failing.times }))
 }

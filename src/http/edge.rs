@@ -2,7 +2,6 @@
 //! while they come in, and the connection's life ends in time.
 
 use std::convert::Infallible;
-use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -19,9 +18,10 @@ use tokio::time::{Instant, Sleep};
 use tower::ServiceExt;
 
 use super::error::Problem;
+use super::extensions::{KnownCaller, Neighbours, Peer};
 use super::framing;
 use super::receiver::{self, ReceiverState};
-use super::room::{Room, Slot};
+use super::room::ConnectionSlot;
 
 /// How long a body may take before its rate is looked at.
 const RATE_GRACE: Duration = Duration::from_secs(2);
@@ -32,22 +32,7 @@ const REFUSALS_AT_ONCE_N: u32 = 4;
 const REFUSAL_DELAY_STEP: Duration = Duration::from_millis(20);
 const REFUSAL_DELAY_MAX: Duration = Duration::from_millis(500);
 
-/// Where a request came from: in the request's extensions.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Peer(pub(super) IpAddr);
-
-/// A request's connection among all: in the request's extensions.
-#[derive(Clone)]
-pub(super) struct Neighbours {
-    pub(super) room: Arc<Room>,
-    pub(super) own: Arc<Slot>,
-}
-
-/// Who asked is somebody we know: in the extensions of an answer that has no outcome.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Believed;
-
-/// Who answers on a listener.
+/// What answers the requests of a listener.
 #[derive(Clone)]
 pub(crate) struct Front {
     router: Router,
@@ -56,7 +41,7 @@ pub(crate) struct Front {
 }
 
 impl Front {
-    /// Webhooks.
+    /// The front of the receiver: webhooks alone.
     pub(crate) fn receiver(state: Arc<ReceiverState>) -> Self {
         Self { router: receiver::router(Arc::clone(&state)), receiver: Some(state) }
     }
@@ -68,7 +53,7 @@ impl From<Router> for Front {
     }
 }
 
-/// One connection.
+/// One connection, and what it may still do.
 pub(super) struct Edge {
     pub(super) front: Front,
     pub(super) peer: Peer,
@@ -106,7 +91,7 @@ impl Edge {
             response = closing(Problem::TOO_SLOW.into_response());
         }
         let is_believed = response.headers().contains_key(&receiver::OUTCOME)
-            || response.extensions().get::<Believed>().is_some();
+            || response.extensions().get::<KnownCaller>().is_some();
         // Who does not wait for answers gets no second refusal: one write could make us parse thousands of requests.
         if is_pipelined && !is_believed {
             response = closing(response);
@@ -125,7 +110,7 @@ impl Edge {
         Ok(response)
     }
 
-    fn slot(&self) -> &Arc<Slot> {
+    fn slot(&self) -> &Arc<ConnectionSlot> {
         &self.neighbours.own
     }
 
@@ -141,7 +126,7 @@ impl Edge {
         let usual = self.front.receiver.as_ref().and_then(|state| Some((state, state.usual(&request)?)));
         let (mut parts, body) = request.into_parts();
         let is_whole = body.is_end_stream();
-        let body = Watched {
+        let body = WatchedBody {
             inner: body,
             slot: Arc::clone(self.slot()),
             bytes_per_s_min: self.body_bytes_per_s_min,
@@ -151,7 +136,8 @@ impl Edge {
         };
         if let Some((state, entry)) = usual {
             // In memory of its own: what it needs is large, and most connections have no request most of the time.
-            return Box::pin(state.answer(entry, (parts, body), Some(&self.neighbours))).await;
+            return Box::pin(state.answer(entry, Request::from_parts(parts, body), Some(&self.neighbours)))
+                .await;
         }
         parts.extensions.insert(self.peer);
         parts.extensions.insert(self.neighbours.clone());
@@ -167,18 +153,18 @@ fn closing(mut response: Response) -> Response {
     response
 }
 
-/// A body on its way in: the connection waits for its peer until it is whole, and a peer that is slower than the
-/// least rate is given up.
-struct Watched {
+/// A body on its way in. The connection waits for its peer until the body is whole; a peer that is slower than the least
+/// rate is given up.
+struct WatchedBody {
     inner: Incoming,
-    slot: Arc<Slot>,
+    slot: Arc<ConnectionSlot>,
     bytes_per_s_min: u64,
     began: Instant,
     bytes_n: u64,
     deadline: Option<Pin<Box<Sleep>>>,
 }
 
-impl Watched {
+impl WatchedBody {
     /// When the next byte has to be there.
     fn due_at(&self) -> Option<Instant> {
         let paid_ms = self.bytes_n.saturating_mul(1_000).checked_div(self.bytes_per_s_min)?;
@@ -197,7 +183,7 @@ impl Watched {
     }
 }
 
-impl HttpBody for Watched {
+impl HttpBody for WatchedBody {
     type Data = Bytes;
     type Error = BoxError;
 

@@ -3,25 +3,32 @@
 
 use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, StatusCode, header};
+use tracing::warn;
 
 use crate::admit::AdmitError;
 use crate::receive::ReceiveError;
+use crate::store::StoreError;
 
 /// An error as a client sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Problem {
     pub(crate) status: StatusCode,
-    /// Stable, for programs.
+    /// Stable word for programs, such as `body_too_large`.
     pub(crate) code: &'static str,
-    /// For people.
+    /// One sentence for people.
     pub(crate) title: &'static str,
     /// Seconds until another try makes sense.
     pub(crate) retry_after_s: Option<u32>,
 }
 
 impl Problem {
-    const fn new(status: StatusCode, code: &'static str, title: &'static str) -> Self {
+    pub(super) const fn new(status: StatusCode, code: &'static str, title: &'static str) -> Self {
         Self { status, code, title, retry_after_s: None }
+    }
+
+    /// A request of an operator that cannot be understood; `title` says what to write instead.
+    pub(super) const fn bad_request(title: &'static str) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, "bad_request", title)
     }
 
     const fn retry_after(mut self, seconds: u32) -> Self {
@@ -67,6 +74,13 @@ impl Problem {
         Self::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", "nothing was admitted").retry_after(5);
     pub(crate) const HANDLER_FAILED: Self =
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, "handler_failed", "nothing was admitted");
+}
+
+impl From<StoreError> for Problem {
+    fn from(error: StoreError) -> Self {
+        warn!(%error, "could not serve an operator");
+        Self { title: "the database did not answer", ..Self::UNAVAILABLE }
+    }
 }
 
 impl From<&ReceiveError> for Problem {

@@ -22,14 +22,14 @@ use crate::logging::Sampler;
 /// Most characters of a stranger's text in a line.
 const SHOWN_CHARS_MAX: usize = 200;
 
-/// Which hosts are ours.
+/// Hosts that operators may call us by.
 #[derive(Debug, Clone)]
-pub(crate) struct Hosts {
+pub(crate) struct OperatorHosts {
     listen: IpAddr,
     names: Vec<String>,
 }
 
-impl Hosts {
+impl OperatorHosts {
     /// Loopback, the address we listen on (any address, when that is all interfaces) and these names.
     pub(crate) fn new(listen: SocketAddr, names: &[String]) -> Self {
         Self { listen: listen.ip(), names: names.to_vec() }
@@ -69,7 +69,7 @@ fn is_cross_site(headers: &HeaderMap) -> bool {
 }
 
 /// The operator's routes, for us alone.
-pub(crate) fn operators(router: Router, hosts: Hosts) -> Router {
+pub(crate) fn operators(router: Router, hosts: OperatorHosts) -> Router {
     router.layer(middleware::from_fn_with_state(Arc::new(hosts), check_operator))
 }
 
@@ -84,7 +84,7 @@ pub(crate) fn without_browsers(router: Router) -> Router {
     }))
 }
 
-async fn check_operator(State(hosts): State<Arc<Hosts>>, request: Request, next: Next) -> Response {
+async fn check_operator(State(hosts): State<Arc<OperatorHosts>>, request: Request, next: Next) -> Response {
     let is_probe = request.method().is_safe() && matches!(request.uri().path(), "/livez" | "/readyz");
     if is_probe {
         return next.run(request).await;
@@ -119,8 +119,8 @@ fn refused(request: &Request, reason: &'static str, problem: Problem) -> Respons
 mod tests {
     use super::*;
 
-    fn hosts(listen: &str) -> Hosts {
-        Hosts::new(listen.parse().expect("an address"), &["ops.internal".to_owned()])
+    fn hosts(listen: &str) -> OperatorHosts {
+        OperatorHosts::new(listen.parse().expect("an address"), &["ops.internal".to_owned()])
     }
 
     #[test]

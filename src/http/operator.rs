@@ -14,19 +14,19 @@ use tokio::sync::watch;
 use super::api::{self, ApiState};
 use super::error::Problem;
 
-/// Whether this node should get traffic, part by part. Kept up to date by the app's health task.
+/// Parts that this node needs to take traffic. Kept up to date by the app's health task.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a part that is there or not")]
 pub(crate) struct Readiness {
-    /// The database answers.
+    /// True while the database answers.
     pub(crate) is_database_there: bool,
-    /// Its schema is one this binary works with.
+    /// True when its schema is one that this binary works with.
     pub(crate) is_schema_current: bool,
-    /// The outbox loop runs.
+    /// True while the outbox loop runs.
     pub(crate) is_outbox_running: bool,
-    /// No other long-lived part is away after a panic, or hangs in a handler that does not come back.
+    /// True while no other long-lived part is away after a panic, or hangs in a handler that does not come back.
     pub(crate) are_parts_running: bool,
-    /// The app is not stopping.
+    /// True until the app stops.
     pub(crate) is_accepting: bool,
 }
 

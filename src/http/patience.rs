@@ -9,13 +9,13 @@ use std::time::{Duration, Instant};
 
 use hyper::rt::{Sleep, Timer};
 
-/// One connection's timer.
+/// The timer of one connection, for all of its requests.
 pub(super) struct Patience(Alarm);
 
 /// Set to some time that was waited for: it may be earlier than what is waited for now, never later.
 type Alarm = Arc<Mutex<Pin<Box<tokio::time::Sleep>>>>;
 
-/// One wait.
+/// One wait for headers.
 struct Wait {
     alarm: Alarm,
     until: tokio::time::Instant,

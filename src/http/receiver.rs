@@ -1,5 +1,5 @@
-//! The receiver: `POST /webhooks/{provider}`, and what a kind's handshake needs. Keeps the raw bytes, caps them in size, time and number, and
-//! leaves everything else to `receive.rs`.
+//! The receiver: `POST /webhooks/{provider}`, and what a kind's handshake needs. It keeps the raw bytes, caps them in size,
+//! time and number, and leaves everything else to `receive`.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -12,13 +12,12 @@ use axum::extract::{Path, Request, State};
 use axum::response::{IntoResponse, Response};
 use axum::routing::any;
 use bytes::Bytes;
-use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use http_body_util::BodyExt;
 use hyper::body::Body as HttpBody;
 
-use super::edge::Neighbours;
 use super::error::Problem;
+use super::extensions::Neighbours;
 use crate::admit::{HeldMemory, MemoryRoom, ProviderEntry};
 use crate::receive::{ReceiveError, Receiver, SenderAnswer};
 use crate::stop;
@@ -49,8 +48,8 @@ pub(crate) struct ReceiverState {
 }
 
 impl ReceiverState {
-    /// Whose webhook it is: a POST to a provider's path as it is registered with senders. None of all else that the
-    /// routes take, such as the same path in other characters.
+    /// Returns the provider of a usual webhook: a POST to a provider's path as it is registered with senders. Everything
+    /// else that the routes take, such as the same path in other characters, gives `None`.
     pub(super) fn usual<B>(&self, request: &http::Request<B>) -> Option<&Arc<ProviderEntry>> {
         let name = request.uri().path().strip_prefix("/webhooks/")?;
         if request.method() == Method::POST { self.receiver.entry(name) } else { None }
@@ -60,20 +59,20 @@ impl ReceiverState {
     pub(super) async fn answer<B>(
         &self,
         entry: &Arc<ProviderEntry>,
-        (parts, body): (Parts, B),
+        request: http::Request<B>,
         neighbours: Option<&Neighbours>,
     ) -> Response
     where
         B: HttpBody<Data = Bytes> + Unpin,
     {
-        match take(self, entry, (parts, body), neighbours).await {
+        match take(self, entry, request, neighbours).await {
             Ok(answer) => response(answer),
             Err(problem) => problem.into_response(),
         }
     }
 }
 
-/// The receiver's routes.
+/// The routes of the receiver, one for each provider's path.
 pub(crate) fn router(state: Arc<ReceiverState>) -> Router {
     Router::new()
         .route("/webhooks/{provider}", any(webhook))
@@ -90,18 +89,19 @@ async fn webhook(
         return Problem::from(&ReceiveError::UnknownProvider).into_response();
     };
     let neighbours = request.extensions().get::<Neighbours>().cloned();
-    state.answer(entry, request.into_parts(), neighbours.as_ref()).await
+    state.answer(entry, request, neighbours.as_ref()).await
 }
 
 async fn take<B>(
     state: &ReceiverState,
     entry: &Arc<ProviderEntry>,
-    (parts, body): (Parts, B),
+    request: http::Request<B>,
     neighbours: Option<&Neighbours>,
 ) -> Result<SenderAnswer, Problem>
 where
     B: HttpBody<Data = Bytes> + Unpin,
 {
+    let (parts, body) = request.into_parts();
     let is_event = parts.method == Method::POST;
     if !is_event && !entry.provider.has_handshake(parts.method.as_str()) {
         return Err(Problem::METHOD);
@@ -147,7 +147,7 @@ where
     };
     with_memory(neighbours, &mut is_held).await;
     let held = held.ok_or(Problem::SATURATED)?;
-    let collect = collected(body, declared, state.body_bytes_max, (held, neighbours));
+    let collect = collected(body, declared, state.body_bytes_max, held, neighbours);
     let mut collect = std::pin::pin!(collect);
     // Most bodies came with their headers, and need nobody who looks at the time.
     let first = std::future::poll_fn(|cx| Poll::Ready(collect.as_mut().poll(cx))).await;
@@ -174,7 +174,8 @@ async fn collected<B>(
     mut body: B,
     declared: Option<usize>,
     bytes_max: usize,
-    (mut held, neighbours): (HeldMemory, Option<&Neighbours>),
+    mut held: HeldMemory,
+    neighbours: Option<&Neighbours>,
 ) -> Result<(Bytes, HeldMemory), Problem>
 where
     B: HttpBody<Data = Bytes> + Unpin,

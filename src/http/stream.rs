@@ -12,13 +12,13 @@ use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 use tokio::time::{Instant, Sleep};
 
-use super::room::Slot;
+use super::room::ConnectionSlot;
 
 /// A stream whose writes are done within `timeout`, counted from the first one that has to wait until all of it is
 /// with the system: a peer that takes a byte now and then gains nothing.
 pub(super) struct Bounded {
     io: TokioIo<TcpStream>,
-    slot: Arc<Slot>,
+    slot: Arc<ConnectionSlot>,
     timeout: Duration,
     /// Runs while something waits to be written.
     deadline: Option<Pin<Box<Sleep>>>,
@@ -27,7 +27,7 @@ pub(super) struct Bounded {
 }
 
 impl Bounded {
-    pub(super) fn new(stream: TcpStream, slot: Arc<Slot>, timeout: Duration) -> Self {
+    pub(super) fn new(stream: TcpStream, slot: Arc<ConnectionSlot>, timeout: Duration) -> Self {
         Self { io: TokioIo::new(stream), slot, timeout, deadline: None, is_read_wanted: false }
     }
 

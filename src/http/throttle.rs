@@ -22,12 +22,12 @@ const ALL_OWED_MAX: Duration = Duration::from_secs(6);
 /// Most peers that are kept in mind; for further ones only the bound for all holds.
 const PEERS_N_MAX: usize = 4_096;
 
-/// Counts wrong tokens.
+/// Counts wrong operator tokens, by peer and for all together.
 #[derive(Default)]
-pub(super) struct Throttle(Mutex<Inner>);
+pub(super) struct Throttle(Mutex<WrongTokens>);
 
 #[derive(Default)]
-struct Inner {
+struct WrongTokens {
     /// An IPv4 address or an IPv6 /64, each.
     peers: HashMap<IpAddr, Owed>,
     all: Owed,
@@ -71,7 +71,7 @@ impl Throttle {
         own.or_else(|| inner.all.owe(ALL_COST, ALL_OWED_MAX, now)).map(seconds)
     }
 
-    fn inner(&self) -> MutexGuard<'_, Inner> {
+    fn inner(&self) -> MutexGuard<'_, WrongTokens> {
         // Nothing in here can be left half done.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -17,6 +17,8 @@ use crate::mistakes::Mistake;
 pub struct SignatureSpec {
     /// The named scheme.
     pub scheme: Scheme,
+    /// How the sender signs, in a few words for people: of `code`, which says nothing by itself.
+    pub in_words: Option<String>,
     /// Counts only when this header is present; for `[alternative]`.
     pub when_header: Option<String>,
     /// The setting that says that this is the only way, whether its header is there or not; for `[alternative]`.

@@ -59,6 +59,7 @@ mod operator;
 mod oracles;
 mod outbox;
 mod own_kinds;
+mod pages;
 mod private;
 mod process;
 mod program_migrations;

@@ -155,7 +155,7 @@ impl Drop for Server {
 }
 
 /// Two ports that nobody has now: the second one is looked for while the first one is taken.
-fn free_ports() -> (SocketAddr, SocketAddr) {
+pub fn free_ports() -> (SocketAddr, SocketAddr) {
     let first = free_listener();
     (first.local_addr().unwrap(), free_port())
 }

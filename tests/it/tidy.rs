@@ -81,7 +81,7 @@ const PLACES: [(&str, &[&str], &str); 12] = [
     ("env::var", &["src/config"], "only `config` reads the environment"),
     (
         "sleep(",
-        &["src/http/mod.rs", "src/http/echo.rs", "src/http/patience.rs", "src/bench"],
+        &["src/http/listener.rs", "src/http/echo.rs", "src/http/patience.rs", "src/bench"],
         "wait for what you wait for, with a bound",
     ),
     ("println!", &[], "stdout is written through `cli::say`"),
@@ -341,29 +341,6 @@ fn every_migration_is_there_for_both_databases() {
         files(&format!("migrations/{dialect}"), ".sql").into_iter().map(of).collect()
     };
     assert_eq!(names("sqlite"), names("postgres"), "write each migration twice, under one name");
-}
-
-/// What `hooklatch providers` says away from any configuration.
-fn providers(option: &str) -> String {
-    let run = std::process::Command::new(env!("CARGO_BIN_EXE_hooklatch"))
-        .args(["providers", option])
-        .current_dir(std::env::temp_dir())
-        .output()
-        .unwrap();
-    String::from_utf8(run.stdout).unwrap()
-}
-
-#[test]
-fn the_readme_lists_the_kinds_that_there_are() {
-    let table = providers("--markdown");
-    let readme = fs::read_to_string(root().join("README.md")).unwrap();
-    assert!(readme.contains(table.trim()), "put this into README.md:\n{table}");
-}
-
-#[test]
-fn the_page_about_the_kinds_says_what_their_specs_say() {
-    let page = fs::read_to_string(root().join("docs/providers.md")).unwrap();
-    assert!(page == providers("--docs"), "run `scripts/provider-pages`: docs/providers.md is not up to date");
 }
 
 #[test]

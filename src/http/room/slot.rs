@@ -7,17 +7,17 @@ use std::task::{Context, Poll, Waker};
 
 use tokio::time::Instant;
 
-/// [`Slot::state`]: busy with our own work.
+/// [`ConnectionSlot::state`]: busy with our own work.
 const BUSY: u64 = 0;
-/// [`Slot::state`]: asked to go, unless its peer has just done its part.
+/// [`ConnectionSlot::state`]: asked to go, unless its peer has just done its part.
 const ASKED: u64 = u64::MAX - 1;
-/// [`Slot::state`]: it goes. Every other value is the millisecond since when it waits.
+/// [`ConnectionSlot::state`]: it goes. Every other value is the millisecond since when it waits.
 const GONE: u64 = u64::MAX;
 
 /// One connection, as others see it.
-pub(in crate::http) struct Slot {
-    pub(in crate::http) id: u64,
-    pub(in crate::http) peer: IpAddr,
+pub(crate) struct ConnectionSlot {
+    pub(crate) id: u64,
+    pub(crate) peer: IpAddr,
     opened: Instant,
     state: AtomicU64,
     /// Whether a request on it was answered.
@@ -29,20 +29,20 @@ pub(in crate::http) struct Slot {
     /// Whether it has sent a part of a request, which takes up memory until the rest is there.
     is_in_request: AtomicBool,
     /// Whether the body of its request comes in more slowly than it may.
-    pub(in crate::http) is_too_slow: AtomicBool,
+    pub(crate) is_too_slow: AtomicBool,
     /// What others told it, [`GO`] and [`STOP`], and whom to wake for it.
     told: AtomicU8,
     task: Mutex<Option<Waker>>,
 }
 
-/// [`Slot::told`]: it is asked to go.
+/// [`ConnectionSlot::told`]: it is asked to go.
 const GO: u8 = 1;
-/// [`Slot::told`]: the listener stops.
+/// [`ConnectionSlot::told`]: the listener stops.
 const STOP: u8 = 2;
 
 /// What a connection is told by others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::http) enum Told {
+pub(crate) enum Told {
     /// It is asked to go, unless its peer has just done its part.
     Go,
     /// The listener stops: what is under way is answered, and nothing more is read.
@@ -51,7 +51,7 @@ pub(in crate::http) enum Told {
 
 /// Who goes before whom.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(in crate::http) enum Standing {
+pub(crate) enum Standing {
     /// It had answers, and none of its requests was believed.
     Doubted,
     /// It had no answer yet.
@@ -60,9 +60,9 @@ pub(in crate::http) enum Standing {
     Believed,
 }
 
-impl Slot {
+impl ConnectionSlot {
     /// One that has just come in, and waits.
-    pub(in crate::http) fn new(id: u64, peer: IpAddr, opened: Instant) -> Self {
+    pub(crate) fn new(id: u64, peer: IpAddr, opened: Instant) -> Self {
         Self {
             id,
             peer,
@@ -79,46 +79,46 @@ impl Slot {
     }
 
     /// Since when it waits for its peer, in milliseconds of its room; `None` while it is busy, or was asked to go.
-    pub(in crate::http) fn waits_since_ms(&self) -> Option<u64> {
+    pub(crate) fn waits_since_ms(&self) -> Option<u64> {
         Some(self.state.load(Ordering::Acquire)).filter(|state| *state != BUSY && *state < ASKED)
     }
 
     /// Whether it has sent a part of a request.
-    pub(in crate::http) fn is_in_request(&self) -> bool {
+    pub(crate) fn is_in_request(&self) -> bool {
         self.is_in_request.load(Ordering::Relaxed)
     }
 
     /// Asks it to go, if it still waits since then.
-    pub(in crate::http) fn ask(&self, since_ms: u64) -> bool {
+    pub(crate) fn ask(&self, since_ms: u64) -> bool {
         self.change(since_ms, ASKED)
     }
 
-    /// A part of a request is there, and the rest is waited for. `false` as with [`Slot::busy`].
-    pub(in crate::http) fn receiving(&self, now: Instant) -> bool {
+    /// A part of a request is there, and the rest is waited for. `false` as with [`ConnectionSlot::busy`].
+    pub(crate) fn receiving(&self, now: Instant) -> bool {
         self.is_in_request.store(true, Ordering::Relaxed);
         self.waiting(now)
     }
 
     /// The peer has done its part. `false` when the connection goes: then nothing may be begun any more.
-    pub(in crate::http) fn busy(&self) -> bool {
+    pub(crate) fn busy(&self) -> bool {
         self.is_in_request.store(false, Ordering::Relaxed);
         self.become_state(BUSY)
     }
 
-    /// From now on it waits for its peer. `false` as with [`Slot::busy`].
-    pub(in crate::http) fn waiting(&self, now: Instant) -> bool {
+    /// From now on it waits for its peer. `false` as with [`ConnectionSlot::busy`].
+    pub(crate) fn waiting(&self, now: Instant) -> bool {
         self.become_state(ms_between(self.opened, now))
     }
 
     /// A request was answered, and whether it was believed.
-    pub(in crate::http) fn answered(&self, is_believed: bool, now: Instant) {
+    pub(crate) fn answered(&self, is_believed: bool, now: Instant) {
         self.has_answered.store(true, Ordering::Relaxed);
         self.is_proven.fetch_or(is_believed, Ordering::Relaxed);
         self.is_in_request.store(false, Ordering::Relaxed);
         self.waiting(now);
     }
 
-    pub(in crate::http) fn standing(&self) -> Standing {
+    pub(crate) fn standing(&self) -> Standing {
         match (self.is_proven.load(Ordering::Relaxed), self.has_answered.load(Ordering::Relaxed)) {
             (true, _) => Standing::Believed,
             (false, true) => Standing::Doubted,
@@ -126,19 +126,19 @@ impl Slot {
         }
     }
 
-    /// Something came in.
-    pub(in crate::http) fn read(&self) {
+    /// Notes that bytes came in.
+    pub(crate) fn read(&self) {
         self.has_read.store(true, Ordering::Relaxed);
     }
 
     /// Whether the request that begins now was there before: its sender did not wait for the last answer.
-    pub(in crate::http) fn is_pipelined(&self) -> bool {
+    pub(crate) fn is_pipelined(&self) -> bool {
         !self.has_read.swap(false, Ordering::Relaxed)
     }
 
     /// What others tell its connection, for the one task that serves it. `is_listening` is that task's own, and false at
     /// first: it is woken by the same waker for as long as it lives, so that all further looks are one at memory.
-    pub(in crate::http) fn poll_told(&self, cx: &Context<'_>, is_listening: &mut bool) -> Poll<Told> {
+    pub(crate) fn poll_told(&self, cx: &Context<'_>, is_listening: &mut bool) -> Poll<Told> {
         if !*is_listening {
             *self.task.lock().unwrap_or_else(PoisonError::into_inner) = Some(cx.waker().clone());
             *is_listening = true;
@@ -155,7 +155,7 @@ impl Slot {
     }
 
     /// Has its task woken, to hear it.
-    pub(in crate::http) fn tell(&self, what: Told) {
+    pub(crate) fn tell(&self, what: Told) {
         let bit = if what == Told::Stop { STOP } else { GO };
         self.told.fetch_or(bit, Ordering::AcqRel);
         if let Some(task) = self.task.lock().unwrap_or_else(PoisonError::into_inner).as_ref() {
@@ -164,7 +164,7 @@ impl Slot {
     }
 
     /// Whether it goes: its peer has done nothing since it was asked.
-    pub(in crate::http) fn go(&self) -> bool {
+    pub(crate) fn go(&self) -> bool {
         self.change(ASKED, GONE)
     }
 
@@ -180,7 +180,7 @@ impl Slot {
     }
 }
 
-/// Never [`BUSY`].
-pub(in crate::http) fn ms_between(opened: Instant, now: Instant) -> u64 {
+/// Milliseconds from `opened` to `now`; never [`BUSY`].
+pub(crate) fn ms_between(opened: Instant, now: Instant) -> u64 {
     u64::try_from(now.saturating_duration_since(opened).as_millis()).unwrap_or(ASKED - 2).saturating_add(1)
 }

@@ -1,24 +1,30 @@
 //! Who gives way to whom.
 
-use super::*;
+use std::net::IpAddr;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::places::{ConnectionPlace, ConnectionRoom, GRACE_MS, MEMORY_GRACE_MS, peer_of};
+use super::slot::Told;
 
 fn ip(text: &str) -> IpAddr {
     text.parse().expect("an address")
 }
 
-async fn asked(place: &Place) {
+async fn asked(place: &ConnectionPlace) {
     let mut is_listening = false;
     let told = std::future::poll_fn(|cx| place.slot.poll_told(cx, &mut is_listening)).await;
     assert_eq!(told, Told::Go);
 }
 
-async fn is_asked(place: &Place) -> bool {
+async fn is_asked(place: &ConnectionPlace) -> bool {
     tokio::time::timeout(Duration::ZERO, asked(place)).await.is_ok()
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_one_that_has_waited_longest_gives_way_and_a_busy_one_never() {
-    let room = Room::new("test", 3, 3, Vec::new());
+    let room = ConnectionRoom::new("test", 3, 3, Vec::new());
     let mut places = Vec::new();
     for n in 1..=3 {
         places.push(room.enter(ip(&format!("192.0.2.{n}"))).await.expect("room"));
@@ -40,7 +46,7 @@ async fn the_one_that_has_waited_longest_gives_way_and_a_busy_one_never() {
 
 #[tokio::test(start_paused = true)]
 async fn who_asks_without_end_and_is_never_believed_goes_first_and_at_once() {
-    let room = Room::new("test", 2, 2, Vec::new());
+    let room = ConnectionRoom::new("test", 2, 2, Vec::new());
     let silent = room.enter(ip("192.0.2.1")).await.expect("room");
     tokio::time::advance(Duration::from_secs(9)).await;
     let asking = room.enter(ip("192.0.2.2")).await.expect("room");
@@ -53,7 +59,7 @@ async fn who_asks_without_end_and_is_never_believed_goes_first_and_at_once() {
 
 #[tokio::test(start_paused = true)]
 async fn a_newcomer_gets_the_place_of_who_waits_and_waits_for_who_is_busy() {
-    let room = Room::new("test", 1, 1, Vec::new());
+    let room = ConnectionRoom::new("test", 1, 1, Vec::new());
     let first = room.enter(ip("192.0.2.1")).await.expect("room");
     assert!(first.slot.busy());
     let late = Duration::from_secs(5);
@@ -72,7 +78,7 @@ async fn a_newcomer_gets_the_place_of_who_waits_and_waits_for_who_is_busy() {
 
 #[tokio::test(start_paused = true)]
 async fn one_peer_has_its_share_and_who_is_exempt_has_all() {
-    let room = Room::new("test", 8, 2, vec!["10.0.0.0/8".parse().expect("a range")]);
+    let room = ConnectionRoom::new("test", 8, 2, vec!["10.0.0.0/8".parse().expect("a range")]);
     let mut places = Vec::new();
     for address in ["2001:db8::1", "2001:db8::2"] {
         let place = room.enter(ip(address)).await.expect("room");
@@ -91,12 +97,12 @@ async fn one_peer_has_its_share_and_who_is_exempt_has_all() {
     assert_eq!(room.give_way(Some(peer_of(ip("2001:db8::9")))), 1);
     assert!(is_asked(&places[0]).await, "its own give way to it");
     places.clear();
-    assert!(room.inner().peers.is_empty() && room.inner().slots.is_empty());
+    assert!(room.is_empty());
 }
 
 #[tokio::test(start_paused = true)]
 async fn memory_comes_from_who_keeps_a_part_of_a_request_the_longest_and_from_no_other() {
-    let room = Room::new("test", 9, 9, Vec::new());
+    let room = ConnectionRoom::new("test", 9, 9, Vec::new());
     let mut places = Vec::new();
     for n in 1..=5 {
         places.push(room.enter(ip(&format!("192.0.2.{n}"))).await.expect("room"));
@@ -132,11 +138,11 @@ async fn memory_comes_from_who_keeps_a_part_of_a_request_the_longest_and_from_no
 
 #[tokio::test(start_paused = true)]
 async fn a_stop_is_told_to_all_and_waits_for_the_last_one() {
-    let room = Room::new("test", 3, 3, Vec::new());
+    let room = ConnectionRoom::new("test", 3, 3, Vec::new());
     let heard = room.enter(ip("192.0.2.1")).await.expect("room");
     tokio::time::advance(Duration::from_millis(1)).await;
     let late = room.enter(ip("192.0.2.2")).await.expect("room");
-    let told = async |place: &Place, is_listening: &mut bool| {
+    let told = async |place: &ConnectionPlace, is_listening: &mut bool| {
         std::future::poll_fn(|cx| place.slot.poll_told(cx, is_listening)).await
     };
     let connections = async {

@@ -4,23 +4,24 @@ use std::process::Command;
 
 use anyhow::Context;
 
+use super::super::shared::{Usage, find_kind};
 use super::super::sign::Signer;
-use super::super::{Kinds, Usage, find_kind};
-use super::postmaster;
-use crate::bench::{Scratch, Watched};
+use super::postmaster::postmaster;
+use crate::bench::{Scratch, WatchedProcesses};
 use crate::config::{DatabaseConfig, PoolingConfig};
+use crate::load::Kinds;
 use crate::setup::{self, Opened};
 use crate::spec::Spec;
 use crate::verify::DevKeys;
 
 /// The server, until it is dropped.
-pub(super) struct Own {
+pub(super) struct BenchServer {
     scratch: Scratch,
     kind: String,
     database: Option<u32>,
 }
 
-impl Own {
+impl BenchServer {
     /// Starts one for `kind` on `database`: empty is SQLite in a temporary folder.
     pub(super) async fn start(kind: &str, database: &str, kinds: &Kinds) -> anyhow::Result<Self> {
         if find_kind(kinds, kind)?.spec().is_ok_and(Spec::needs_generated_keys) {
@@ -42,16 +43,16 @@ impl Own {
         Ok(Self { scratch, kind: kind.to_owned(), database: postmaster(&url) })
     }
 
-    /// Who signs for it: with the published secret.
+    /// Returns who signs for it, with the published secret.
     pub(super) fn signer<'a>(&self, kinds: &'a Kinds) -> anyhow::Result<Signer<'a>> {
         let kind = find_kind(kinds, &self.kind)?;
         let provider = kind.dev(&DevKeys::default()).map_err(|why| anyhow::anyhow!("{why}"))?;
         Ok(Signer { kind, provider, url: format!("http://{}/webhooks/{}", self.scratch.addr(), self.kind) })
     }
 
-    /// Whose CPU time counts.
-    pub(super) fn watched(&self) -> Watched {
-        Watched { server: self.scratch.process_id(), database: self.database }
+    /// Returns whose CPU time counts.
+    pub(super) fn watched(&self) -> WatchedProcesses {
+        WatchedProcesses { server: self.scratch.process_id(), database: self.database }
     }
 }
 

@@ -5,8 +5,6 @@
 //! believed, then those that were not heard yet, last those on which something was believed. Whoever keeps connections,
 //! silent or asking without end, therefore takes nothing from others: they come in, and it loses its own.
 
-mod slot;
-
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,13 +14,12 @@ use ipnet::IpNet;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
+use super::slot::{ConnectionSlot, Standing, Told, ms_between};
 use crate::stop;
-pub(super) use slot::{Slot, Told};
-use slot::{Standing, ms_between};
 
 /// A connection that has waited for less than this is left alone: its peer may be about to go on. Not when it had its
 /// answers already and was never believed.
-const GRACE_MS: u64 = 100;
+pub(super) const GRACE_MS: u64 = 100;
 /// How often a connection that found no room looks again whether one can be closed for it.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 /// Of so many connections one is closed at a time, so that the search is paid for by several newcomers.
@@ -32,7 +29,7 @@ const BATCH_PART: usize = 64;
 const MEMORY_BATCH_PART: usize = 16;
 /// A part of a request that is kept for less than this is on its way: in a rush of honest senders nobody's is thrown away
 /// for another's.
-const MEMORY_GRACE_MS: u64 = 1_000;
+pub(super) const MEMORY_GRACE_MS: u64 = 1_000;
 /// How often somebody looks for memory before it hears that there is none: for a fifth of a second.
 const MEMORY_LOOKS_N: usize = 20;
 
@@ -40,33 +37,33 @@ const MEMORY_LOOKS_N: usize = 20;
 const SHARE_SLACK_N: usize = 8;
 
 /// The open connections of one listener.
-pub(super) struct Room {
+pub(crate) struct ConnectionRoom {
     name: &'static str,
     permits: Arc<Semaphore>,
     permits_n: u32,
     peer_n_max: usize,
     exempt: Vec<IpNet>,
     opened: Instant,
-    inner: Mutex<Inner>,
+    inner: Mutex<Occupants>,
 }
 
 #[derive(Default)]
-struct Inner {
+struct Occupants {
     next_id: u64,
-    slots: HashMap<u64, Arc<Slot>>,
+    slots: HashMap<u64, Arc<ConnectionSlot>>,
     peers: HashMap<IpAddr, usize>,
 }
 
 /// A place in the room, until it is dropped.
-pub(super) struct Place {
-    pub(super) slot: Arc<Slot>,
-    room: Arc<Room>,
+pub(crate) struct ConnectionPlace {
+    pub(crate) slot: Arc<ConnectionSlot>,
+    room: Arc<ConnectionRoom>,
     _permit: OwnedSemaphorePermit,
 }
 
-impl Room {
-    /// Room for `connections_n_max`, of which one peer may have `peer_n_max` unless it is `exempt`.
-    pub(super) fn new(
+impl ConnectionRoom {
+    /// ConnectionRoom for `connections_n_max`, of which one peer may have `peer_n_max` unless it is `exempt`.
+    pub(crate) fn new(
         name: &'static str,
         connections_n_max: usize,
         peer_n_max: usize,
@@ -86,7 +83,7 @@ impl Room {
 
     /// A place for a connection of this address, as soon as there is one; `None` when its peer has its share already
     /// and all of that is busy.
-    pub(super) async fn enter(self: &Arc<Self>, address: IpAddr) -> Option<Place> {
+    pub(crate) async fn enter(self: &Arc<Self>, address: IpAddr) -> Option<ConnectionPlace> {
         let peer = peer_of(address);
         let is_exempt = self.exempt.iter().any(|net| net.contains(&address.to_canonical()));
         let peer_n = if is_exempt { 0 } else { self.peer_n(peer) };
@@ -108,20 +105,24 @@ impl Room {
         };
         let mut inner = self.inner();
         inner.next_id += 1;
-        let slot = Arc::new(Slot::new(inner.next_id, peer, self.opened));
+        let slot = Arc::new(ConnectionSlot::new(inner.next_id, peer, self.opened));
         inner.slots.insert(slot.id, Arc::clone(&slot));
         *inner.peers.entry(peer).or_default() += 1;
-        Some(Place { slot, room: Arc::clone(self), _permit: permit })
+        Some(ConnectionPlace { slot, room: Arc::clone(self), _permit: permit })
     }
 
     /// Asks those that have waited longest to go, of one peer or of all; how many.
-    pub(super) fn give_way(&self, of: Option<IpAddr>) -> usize {
+    pub(crate) fn give_way(&self, of: Option<IpAddr>) -> usize {
         self.give_way_of(BATCH_PART, |slot| of.is_none_or(|peer| slot.peer == peer))
     }
 
     /// Does what needs memory. While there is none, those that have kept parts of requests the longest go: who sends a
     /// body but for its last byte takes nothing from others either. `false` when our own work holds all of it.
-    pub(super) async fn with_memory(&self, own: &Slot, is_done: &mut (dyn FnMut() -> bool + Send)) -> bool {
+    pub(crate) async fn with_memory(
+        &self,
+        own: &ConnectionSlot,
+        is_done: &mut (dyn FnMut() -> bool + Send),
+    ) -> bool {
         if is_done() {
             return true;
         }
@@ -140,7 +141,7 @@ impl Room {
     async fn has_memory_made(&self, is_done: &mut (dyn FnMut() -> bool + Send)) -> bool {
         for _ in 0..MEMORY_LOOKS_N {
             let before_ms = self.now_ms().saturating_sub(MEMORY_GRACE_MS);
-            let is_held = |slot: &Slot| {
+            let is_held = |slot: &ConnectionSlot| {
                 slot.is_in_request() && slot.waits_since_ms().is_some_and(|since_ms| since_ms <= before_ms)
             };
             if self.give_way_of(MEMORY_BATCH_PART, is_held) == 0 {
@@ -155,11 +156,11 @@ impl Room {
     }
 
     /// Of so many slots that are meant one goes, and one at least.
-    fn give_way_of(&self, part: usize, is_meant: impl Fn(&Slot) -> bool) -> usize {
+    fn give_way_of(&self, part: usize, is_meant: impl Fn(&ConnectionSlot) -> bool) -> usize {
         let now_ms = self.now_ms();
         let inner = self.inner();
         let slots = inner.slots.values().filter(|slot| is_meant(slot));
-        let mut waiting: Vec<(Standing, u64, &Arc<Slot>)> = slots
+        let mut waiting: Vec<(Standing, u64, &Arc<ConnectionSlot>)> = slots
             .filter_map(|slot| {
                 let (standing, since_ms) = (slot.standing(), slot.waits_since_ms()?);
                 let has_grace = standing != Standing::Doubted && now_ms.saturating_sub(since_ms) < GRACE_MS;
@@ -180,8 +181,8 @@ impl Room {
     }
 
     /// Tells every connection to stop, and waits until none is left. Nobody may enter any more.
-    pub(super) async fn stop(&self) {
-        let slots: Vec<Arc<Slot>> = self.inner().slots.values().map(Arc::clone).collect();
+    pub(crate) async fn stop(&self) {
+        let slots: Vec<Arc<ConnectionSlot>> = self.inner().slots.values().map(Arc::clone).collect();
         for slot in slots {
             slot.tell(Told::Stop);
         }
@@ -192,12 +193,18 @@ impl Room {
         self.inner().peers.get(&peer).copied().unwrap_or_default()
     }
 
-    fn inner(&self) -> MutexGuard<'_, Inner> {
+    fn inner(&self) -> MutexGuard<'_, Occupants> {
         // Nothing in here can be left half done.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Never [`BUSY`].
+    #[cfg(test)]
+    pub(super) fn is_empty(&self) -> bool {
+        let inner = self.inner();
+        inner.peers.is_empty() && inner.slots.is_empty()
+    }
+
+    /// Milliseconds since the room was opened; never 0, which would mean a busy connection.
     fn now_ms(&self) -> u64 {
         ms_between(self.opened, Instant::now())
     }
@@ -208,8 +215,8 @@ impl Room {
     }
 }
 
-impl Inner {
-    fn leave(&mut self, slot: &Slot) {
+impl Occupants {
+    fn leave(&mut self, slot: &ConnectionSlot) {
         if self.slots.remove(&slot.id).is_none() {
             return;
         }
@@ -222,9 +229,9 @@ impl Inner {
     }
 }
 
-impl Place {
+impl ConnectionPlace {
     /// Whether its connection goes, after it was asked and had another look at what has come in.
-    pub(super) fn is_left(&self) -> bool {
+    pub(crate) fn is_left(&self) -> bool {
         let is_left = self.slot.go();
         if is_left {
             self.room.count("gave_way");
@@ -233,19 +240,16 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for ConnectionPlace {
     fn drop(&mut self) {
         self.room.inner().leave(&self.slot);
     }
 }
 
 /// Whom an address belongs to: of IPv6 one has a /64 at least.
-pub(super) fn peer_of(address: IpAddr) -> IpAddr {
+pub(crate) fn peer_of(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(v6) => IpAddr::V6(Ipv6Addr::from_bits(v6.to_bits() >> 64 << 64)),
         v4 @ IpAddr::V4(_) => v4,
     }
 }
-
-#[cfg(test)]
-mod tests;

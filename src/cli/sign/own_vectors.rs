@@ -4,7 +4,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::sample;
+use super::signer::sample;
 use crate::bench::spoil;
 use crate::config::KindSettings;
 use crate::provider::{ActiveProvider, Provider, dev_secret, dev_settings, filled_sample};
@@ -21,16 +21,23 @@ const STRANGE_P521: &str = "MIGbMBAGByqGSM49AgEGBSuBBAAjA4GGAAQAXpsdA93xSjwtPN+0
 /// Of an RSA key.
 const STRANGE_CERTIFICATE: &str = include_str!("stranger.pem");
 
-/// Whom a receiver trusts.
-struct Trusted {
+/// A kind, its spec, and it as the sender that signs.
+struct VectorSigner<'a> {
+    kind: &'a Provider,
+    spec: &'a Spec,
+    sender: &'a ActiveProvider,
+}
+
+/// Secrets and settings that a receiver trusts.
+struct TrustedKeys {
     secrets: Vec<String>,
     settings: KindSettings,
 }
 
 /// One request to be: who is asked to believe it, when it is signed, and what becomes of it.
-struct Case<'a> {
+struct VectorCase<'a> {
     suffix: &'static str,
-    trusted: &'a Trusted,
+    trusted: &'a TrustedKeys,
     signed_at_s: i64,
     is_spoilt: bool,
     expect: &'static str,
@@ -47,7 +54,7 @@ pub(super) fn vectors(kind: &Provider, now_s: Option<i64>, keys: &DevKeys) -> an
     }
     let sender = kind.dev(keys).map_err(|why| anyhow::anyhow!("{why}"))?;
     let (ours, another) = (trusted(spec, keys), another(spec, keys));
-    let case = |suffix, expect, note| Case {
+    let case = |suffix, expect, note| VectorCase {
         suffix,
         trusted: &ours,
         signed_at_s: now_s,
@@ -57,17 +64,18 @@ pub(super) fn vectors(kind: &Provider, now_s: Option<i64>, keys: &DevKeys) -> an
     };
     let mut cases = vec![
         case("ok", "valid", "signed by the rule"),
-        Case { is_spoilt: true, ..case("tampered", "invalid", "one byte changed after signing") },
-        Case {
+        VectorCase { is_spoilt: true, ..case("tampered", "invalid", "one byte changed after signing") },
+        VectorCase {
             trusted: &another,
             ..case("wrong-secret", "invalid", "signed with a secret that is not configured")
         },
     ];
     if let Some(tolerance_s) = spec.signature.tolerance_s {
         let signed_at_s = now_s - i64::from(tolerance_s) - 1;
-        cases.push(Case { signed_at_s, ..case("stale", "invalid", "signed a second too long ago") });
+        cases.push(VectorCase { signed_at_s, ..case("stale", "invalid", "signed a second too long ago") });
     }
     let (event_type, sample) = sample(kind, None)?;
+    let signer = VectorSigner { kind, spec, sender: &sender };
     let mut lines = Vec::new();
     for case in cases {
         // The time that is signed may be one of the body's own.
@@ -78,20 +86,20 @@ pub(super) fn vectors(kind: &Provider, now_s: Option<i64>, keys: &DevKeys) -> an
             id: "1".to_owned(),
             event_type: event_type.to_owned(),
         };
-        let vector = vector((kind, spec, &sender), &case, (body.as_bytes(), &at, now_s))?;
+        let vector = vector(&signer, &case, body.as_bytes(), &at, now_s)?;
         lines.push(format!("  {vector}"));
     }
     Ok(format!("[\n{}\n]", lines.join(",\n")))
 }
 
 /// What `serve --dev` trusts, which is whom `sign` plays.
-fn trusted(spec: &Spec, keys: &DevKeys) -> Trusted {
+fn trusted(spec: &Spec, keys: &DevKeys) -> TrustedKeys {
     let secrets = if spec.takes_secrets() { vec![dev_secret(spec)] } else { Vec::new() };
-    Trusted { secrets, settings: dev_settings(spec, keys) }
+    TrustedKeys { secrets, settings: dev_settings(spec, keys) }
 }
 
 /// The same with other secrets and keys: nobody signs with them.
-fn another(spec: &Spec, keys: &DevKeys) -> Trusted {
+fn another(spec: &Spec, keys: &DevKeys) -> TrustedKeys {
     let ours = trusted(spec, keys);
     let other = dev_secret(&Spec { kind: "another".to_owned(), ..spec.clone() });
     let secrets = ours.secrets.iter().map(|_| other.clone()).collect();
@@ -111,7 +119,7 @@ fn another(spec: &Spec, keys: &DevKeys) -> Trusted {
         };
         settings.push(&one.name, one.id.as_deref(), text);
     }
-    Trusted { secrets, settings }
+    TrustedKeys { secrets, settings }
 }
 
 /// As `[providers.NAME.settings]` has them.
@@ -129,11 +137,15 @@ fn written(spec: &Spec, settings: &KindSettings) -> Value {
     written.into()
 }
 
+/// Signs this case's request as `at` says, and writes it down to be judged at `now_s`.
 fn vector(
-    (kind, spec, sender): (&Provider, &Spec, &ActiveProvider),
-    case: &Case<'_>,
-    (body, at, now_s): (&[u8], &SignAt, i64),
+    signer: &VectorSigner<'_>,
+    case: &VectorCase<'_>,
+    body: &[u8],
+    at: &SignAt,
+    now_s: i64,
 ) -> anyhow::Result<Value> {
+    let VectorSigner { kind, spec, sender } = *signer;
     let signed = sender.sign(body, at)?;
     let settings = written(spec, &case.trusted.settings);
     let written = |signed: &Signed| {

@@ -1,17 +1,19 @@
-//! `providers --docs`: a page that says of every kind what is believed, how it is read, and what it leaves open.
+//! docs/providers.md: what is believed of every kind, how it is read, and what it leaves open. The page is written here,
+//! from the specs; `scripts/provider-pages` puts it into its place.
 
-use super::check::{confidence, scheme_name};
-use super::retention::sent_again;
-use super::words::{identities, is_any_unsigned, places};
+use std::path::Path;
+
+use super::super::retention::{sent_again, when_asked};
+use super::super::words::{confidence, identities, places, scheme_name, signed_by};
 use crate::provider::Provider;
 use crate::spec::{
-    BodyFormat, Encoding, EventSpec, HandshakeSpec, Scheme, SecretFormat, SettingForm, SignatureSpec, Spec,
-    Weakness,
+    BodyFormat, Encoding, EventSpec, HandshakeSpec, Identity, IdentitySpec, Scheme, SecretFormat,
+    SettingForm, SignatureSpec, Spec, Weakness,
 };
 
 const HEAD: &str = "# Senders, one by one
 
-<!-- This page is `hooklatch providers --docs`; a test compares. -->
+<!-- `scripts/provider-pages` writes this page; a test compares it with the specs. -->
 
 What Hooklatch believes of each sender, how it reads its events, and what the sender's own scheme leaves open, as the kind's
 `provider.toml` has it. Register `https://YOUR.HOST/webhooks/KIND` (or `/webhooks/NAME` for a table `[providers.NAME]` with
@@ -23,11 +25,52 @@ are not confirmed. A signed id cannot be changed by somebody who saw a request; 
 another id is a replay, which is kept and starts nothing.";
 
 /// The whole page, kinds sorted by name.
-pub(super) fn page(kinds: &[Provider]) -> String {
+fn page(kinds: &[Provider]) -> String {
     let mut specs: Vec<&Spec> = kinds.iter().filter_map(|kind| kind.spec().ok()).collect();
     specs.sort_by(|left, right| left.kind.cmp(&right.kind));
     let sections: Vec<String> = specs.iter().map(|spec| section(spec)).collect();
-    format!("{HEAD}\n\n{}\n\n{}", weaknesses(&specs), sections.join("\n\n"))
+    format!("{HEAD}\n\n{}\n\n{}\n\n{}\n", table(&specs), weaknesses(&specs), sections.join("\n\n"))
+}
+
+/// A line for each kind.
+fn table(specs: &[&Spec]) -> String {
+    let mut lines = vec![
+        "| kind | sender | signature | event id | may resend for |".to_owned(),
+        "|---|---|---|---|---|".to_owned(),
+    ];
+    for spec in specs {
+        let (id, weak) = (key(spec), if is_any_unsigned(spec) { " (unsigned)" } else { "" });
+        lines.push(format!(
+            "| `{}` | [{}]({}) | {} | {id}{weak} | {} h{} |",
+            spec.kind,
+            spec.title,
+            spec.docs,
+            signed_by(spec),
+            spec.horizon_h,
+            when_asked(spec)
+        ));
+    }
+    lines.join("\n")
+}
+
+/// The key of most events, for a cell of a table: that of the first identity that is for all of them.
+fn key(spec: &Spec) -> String {
+    let identities = spec.event.last().map(|event| event.identity.as_slice()).unwrap_or_default();
+    let is_for_all = |one: &&IdentitySpec| one.types.is_empty() && one.has.is_empty();
+    let Some(identity) = identities.iter().find(is_for_all).or(identities.last()) else {
+        return String::new();
+    };
+    let parts = places(&identity.id);
+    match (identity.is, parts.is_empty()) {
+        (Identity::Sender, _) => parts,
+        (_, true) => "content".to_owned(),
+        (_, false) => format!("{parts} + content"),
+    }
+}
+
+/// Whether no signature covers an id, a type or how a body is read.
+fn is_any_unsigned(spec: &Spec) -> bool {
+    spec.event.iter().flat_map(|event| &event.identity).any(|identity| !identity.signed)
 }
 
 fn weaknesses(specs: &[&Spec]) -> String {
@@ -93,16 +136,14 @@ fn verified(spec: &Spec) -> String {
     if spec.signature.scheme != Scheme::Code {
         return signed(&spec.signature);
     }
-    let url = if spec.signed_url { ", the URL included" } else { "" };
+    let url = if spec.signed_url { "; the URL is signed" } else { "" };
     let time = match spec.signature.tolerance_s {
         Some(s) => format!("; a signed time may be {s} s old"),
         None => String::new(),
     };
-    format!(
-        "{}by code that no spec can say{url}: [mod.rs](../providers/{}/mod.rs){time}",
-        place(&spec.signature).map(|place| format!("{place}, ")).unwrap_or_default(),
-        spec.kind
-    )
+    let words = spec.signature.in_words.as_deref().unwrap_or("by code that no spec can say");
+    let place = place(&spec.signature).map(|place| format!(", {place}")).unwrap_or_default();
+    format!("{words}{place}{url}{time}; [mod.rs](../providers/{}/mod.rs)", spec.kind)
 }
 
 /// Scheme, place, what is signed and for how long.
@@ -214,4 +255,26 @@ fn secret(spec: &Spec) -> String {
         bytes_min => format!("; {bytes_min} bytes or more"),
     };
     format!("{}{form}{floor}", spec.secret_hint)
+}
+
+#[test]
+fn the_page_of_senders_says_what_the_specs_say() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let wanted = page(&crate::providers::builtin());
+    let there = std::fs::read_to_string(root.join("docs/providers.md")).unwrap_or_default();
+    if there != wanted {
+        // Where `scripts/provider-pages` takes it from.
+        std::fs::write(root.join("target/providers.md"), &wanted).expect("written");
+        panic!("docs/providers.md is not up to date: run `scripts/provider-pages`");
+    }
+}
+
+#[test]
+fn a_kind_with_code_says_in_words_how_its_sender_signs() {
+    for kind in crate::providers::builtin() {
+        let spec = kind.spec().expect("a spec");
+        let is_code = spec.signature.scheme == Scheme::Code;
+        assert_eq!(spec.signature.in_words.is_some(), is_code, "`in_words` of {}", spec.kind);
+        assert!(!signed_by(spec).starts_with("code"), "{}", spec.kind);
+    }
 }

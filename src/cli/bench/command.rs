@@ -1,8 +1,5 @@
 //! `bench`: a load on a running server, or on one of its own, and what it took.
 
-mod own;
-
-use std::net::ToSocketAddrs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -10,17 +7,19 @@ use std::time::Duration;
 use anyhow::Context;
 use clap::Args;
 
-use super::sign::{Signer, signer};
-use super::{Kinds, Settings, Usage, complain, load_for_tools, say};
+use super::super::shared::{Usage, complain, say};
+use super::super::sign::{Signer, signer};
+use super::postmaster::postmaster;
+use super::server::BenchServer;
 use crate::bench::{
-    Load, Measured, Mix, Pace, Report, SignedMaker, Target, Until, Watched, listener_of, run,
+    Load, LoadPace, LoadTarget, Measured, Mix, Report, SignedMaker, Until, WatchedProcesses, listener_of, run,
 };
+use crate::load::{Kinds, Settings, load_for_tools};
 use crate::provider::Provider;
 use crate::spec::Scheme;
-use own::Own;
 
 #[derive(Args)]
-pub(super) struct BenchArgs {
+pub(crate) struct BenchArgs {
     /// The provider kind, or a provider of the configuration.
     #[arg(default_value = "stripe")]
     kind: String,
@@ -79,27 +78,27 @@ pub(super) struct BenchArgs {
     svg: Option<PathBuf>,
 }
 
-pub(super) fn bench(args: &BenchArgs, file: Option<&Path>, kinds: &Kinds) -> anyhow::Result<ExitCode> {
+pub(crate) fn bench(args: &BenchArgs, file: Option<&Path>, kinds: &Kinds) -> anyhow::Result<ExitCode> {
     if args.duplicates + args.forgeries > 100.0 {
         return Err(Usage("--duplicates and --forgeries are more than 100 together".to_owned()).into());
     }
     // One thread sends, so that the rest of the machine is the server's.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let own = match &args.start {
-        Some(database) => Some(runtime.block_on(Own::start(&args.kind, database, kinds))?),
+    let server = match &args.start {
+        Some(database) => Some(runtime.block_on(BenchServer::start(&args.kind, database, kinds))?),
         None => None,
     };
-    let signer = match &own {
-        Some(own) => own.signer(kinds)?,
+    let signer = match &server {
+        Some(server) => server.signer(kinds)?,
         None => signer(&args.kind, args.secret.as_deref(), file, kinds)?,
     };
     check_forgeries(args, signer.kind)?;
     let url = signer.url_or(args.url.as_deref());
-    let target = Target::find(&url, args.yes_this_host.as_deref())?;
-    let watched = own.as_ref().map_or_else(|| watched(args, &target, file, kinds), Own::watched);
+    let target = LoadTarget::find(&url, args.yes_this_host.as_deref())?;
+    let watched = server.as_ref().map_or_else(|| watched(args, &target, file, kinds), BenchServer::watched);
     let load = load(args, &target, watched);
     let measured = runtime.block_on(measure(args, signer, &target, &load))?;
-    drop(own);
+    drop(server);
     let report = Report::new(&target.url, &load, &measured);
     if let Some(path) = &args.svg {
         std::fs::write(path, report.svg())
@@ -116,12 +115,12 @@ pub(super) fn bench(args: &BenchArgs, file: Option<&Path>, kinds: &Kinds) -> any
 async fn measure(
     args: &BenchArgs,
     signer: Signer<'_>,
-    target: &Target,
+    target: &LoadTarget,
     load: &Load,
 ) -> anyhow::Result<Measured> {
-    let sample = signer.sample(args.event_type.as_deref())?;
+    let (event_type, sample) = signer.sample(args.event_type.as_deref())?;
     let sizes: Vec<usize> = args.body_bytes.iter().map(|bytes| *bytes as usize).collect();
-    let maker = SignedMaker::new(signer.provider.clone(), target, sample, &sizes)
+    let maker = SignedMaker::new(signer.provider.clone(), target, event_type, sample, &sizes)
         .map_err(|why| Usage(format!("--body-bytes: {why}")))?;
     let (copies, forgeries) = (args.duplicates / 100.0, args.forgeries / 100.0);
     tokio::select! {
@@ -134,11 +133,11 @@ async fn measure(
     }
 }
 
-fn load(args: &BenchArgs, target: &Target, watched: Watched) -> Load {
+fn load(args: &BenchArgs, target: &LoadTarget, watched: WatchedProcesses) -> Load {
     Load {
         addr: target.addr,
         connections_n: usize::from(args.connections),
-        pace: args.rate.map_or(Pace::Closed, Pace::Open),
+        pace: args.rate.map_or(LoadPace::Closed, LoadPace::Open),
         warm_up: Duration::from_secs_f64(args.warm_up),
         until: match args.count {
             Some(n) => Until::Count(n),
@@ -149,28 +148,14 @@ fn load(args: &BenchArgs, target: &Target, watched: Watched) -> Load {
     }
 }
 
-/// Whose CPU time counts: who listens at the target, and the local PostgreSQL of the configuration, if it has one.
-fn watched(args: &BenchArgs, target: &Target, file: Option<&Path>, kinds: &Kinds) -> Watched {
+/// Returns whose CPU time counts: who listens at the target, and the local PostgreSQL of the configuration, if it has one.
+fn watched(args: &BenchArgs, target: &LoadTarget, file: Option<&Path>, kinds: &Kinds) -> WatchedProcesses {
     let server = args.pid.or_else(|| listener_of(target.addr.port()).filter(|_| target.is_here()));
     let url = load_for_tools(&Settings::of_process(file), kinds).ok().map(|config| config.database.url);
-    Watched { server, database: url.and_then(|url| postmaster(&url)) }
+    WatchedProcesses { server, database: url.and_then(|url| postmaster(&url)) }
 }
 
-/// The postmaster of the PostgreSQL at `url`, if it is on this machine and can be seen.
-fn postmaster(url: &str) -> Option<u32> {
-    let rest = url.strip_prefix("postgres://").or_else(|| url.strip_prefix("postgresql://"))?;
-    let authority = rest.split(['/', '?']).next()?.rsplit('@').next()?;
-    let at = if authority.rsplit(']').next()?.contains(':') {
-        authority.to_owned()
-    } else {
-        format!("{authority}:5432")
-    };
-    let mut addrs = at.to_socket_addrs().ok()?;
-    let here = addrs.find(|addr| addr.ip().to_canonical().is_loopback())?;
-    listener_of(here.port())
-}
-
-/// Whether a request that was changed after it was signed is one that must be refused.
+/// Refuses `--forgeries` for a kind that does not sign its bodies: a changed one is none.
 fn check_forgeries(args: &BenchArgs, kind: &Provider) -> anyhow::Result<()> {
     let spec = kind.spec().map_err(Clone::clone)?;
     let is_body_signed = !matches!(spec.signature.scheme, Scheme::Unsigned | Scheme::Token | Scheme::Basic);
@@ -219,4 +204,20 @@ fn percent(text: &str) -> Result<f64, String> {
 
 fn a_rate(text: &str) -> Result<f64, String> {
     number(text, 0.1..=1_000_000.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_out_of_their_range_are_refused_with_the_range() {
+        assert_eq!(percent("100"), Ok(100.0));
+        assert_eq!(seconds("0.25"), Ok(0.25));
+        assert_eq!(percent("101").unwrap_err(), "is not from 0 to 100");
+        assert_eq!(seconds("-1").unwrap_err(), "is not from 0 to 86400");
+        assert_eq!(a_rate("0").unwrap_err(), "is not from 0.1 to 1000000");
+        assert_eq!(a_rate("many").unwrap_err(), "is not a number");
+        assert!(percent("NaN").is_err() && seconds("inf").is_err());
+    }
 }

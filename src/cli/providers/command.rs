@@ -1,0 +1,99 @@
+//! `providers`: the list of kinds, or one of them in full.
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use clap::Args;
+use serde_json::json;
+
+use super::super::api_client::ReachArgs;
+use super::super::shared::{find_kind, say, tell_problems};
+use super::super::{retention, words};
+use super::live;
+use crate::load::Kinds;
+use crate::provider::Provider;
+use crate::spec::{SettingSpec, Spec, Weakness};
+
+#[derive(Args)]
+pub(crate) struct ProvidersArgs {
+    /// Describe this kind alone.
+    kind: Option<String>,
+    /// JSON, one object a line.
+    #[arg(long)]
+    json: bool,
+    /// The providers of a running server, and which of their secrets still match: what is safe to remove.
+    #[arg(long)]
+    live: bool,
+    /// With --live: the operator side; `admin.listen` of the configuration by default.
+    #[arg(long, requires = "live")]
+    url: Option<String>,
+    /// With --live: a token of `admin.tokens`; by default the first one in the configuration.
+    #[arg(long, requires = "live", env = "HOOKLATCH_TOKEN", hide_env_values = true)]
+    token: Option<String>,
+}
+
+/// The kinds as a table, or one of them in full.
+pub(crate) fn providers(
+    args: &ProvidersArgs,
+    file: Option<&Path>,
+    kinds: &Kinds,
+) -> anyhow::Result<ExitCode> {
+    if args.live {
+        let reach = ReachArgs { url: args.url.clone(), token: args.token.clone(), json: args.json };
+        return live::live(&reach, file, kinds);
+    }
+    if let Some(name) = &args.kind {
+        let kind = find_kind(kinds, name)?;
+        let spec = kind.spec().map_err(Clone::clone)?;
+        say(if args.json { summary(spec).to_string() } else { described(kind, spec) });
+        return Ok(ExitCode::SUCCESS);
+    }
+    tell_problems(kinds);
+    for kind in kinds.iter() {
+        let spec = kind.spec().map_err(Clone::clone)?;
+        if args.json {
+            say(summary(spec));
+        } else {
+            say(format!("{:<18} {:<18} {}", spec.kind, spec.title, words::signed_by(spec)));
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn described(kind: &Provider, spec: &Spec) -> String {
+    let samples: Vec<&str> = kind.sample_list().into_iter().map(|(event_type, _)| event_type).collect();
+    let identities: Vec<String> = spec.event.iter().map(words::identities).collect();
+    let setting = |setting: &SettingSpec| {
+        let needed = if setting.needed { ", needed" } else { "" };
+        format!("\n  setting       {}{needed}: {}", setting.name, setting.hint)
+    };
+    let settings: String = spec.setting.iter().map(setting).collect();
+    format!(
+        "{} ({})\n  facts         {} ({})\n  signature     {}\n  told apart by {}\n  secret        {}\n  \
+         resends for   {}\n  answer within {} ms\n  samples       {}{settings}",
+        spec.title,
+        spec.kind,
+        words::confidence(spec),
+        spec.docs,
+        words::signed_by(spec),
+        identities.join("\n                "),
+        spec.secret_hint,
+        retention::sent_again(spec),
+        spec.answer_within_ms,
+        samples.join(", "),
+    )
+}
+
+fn summary(spec: &Spec) -> serde_json::Value {
+    json!({
+        "kind": spec.kind, "title": spec.title, "confidence": words::confidence(spec), "docs": spec.docs,
+        "secret_hint": spec.secret_hint, "horizon_h": spec.horizon_h,
+        "resend_h": retention::resend_json(spec), "answer_within_ms": spec.answer_within_ms,
+        "signature": words::signed_by(spec),
+        "identity": spec.event.iter().map(words::identities).collect::<Vec<_>>(), "has_signed_time": spec.has_signed_time(),
+        "weakness": spec.signature.weak.map(Weakness::as_str),
+        "settings": spec.setting.iter().map(|one| json!({
+            "name": one.name, "needed": one.needed, "hint": one.hint,
+        })).collect::<Vec<_>>(),
+    })
+}

@@ -1,0 +1,41 @@
+//! What every command needs: output that steers no terminal, mistakes in arguments, a runtime.
+
+use std::fmt::Display;
+use std::io::Write;
+
+use crate::load::Kinds;
+use crate::plain;
+use crate::provider::Provider;
+
+/// Arguments that do not fit together or name what does not exist: what clap cannot know. Exit code 2.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(super) struct Usage(pub(super) String);
+
+/// Writes lines to stdout, such that what strangers wrote steers no terminal. A reader that went away is no error of ours.
+pub(super) fn say(lines: impl Display) {
+    drop(writeln!(std::io::stdout(), "{}", plain::text(&lines.to_string())));
+}
+
+/// As [`say`], to stderr.
+pub(super) fn complain(lines: impl Display) {
+    drop(writeln!(std::io::stderr(), "{}", plain::text(&lines.to_string())));
+}
+
+/// Returns the kind called `name`; the error names those that there are.
+pub(super) fn find_kind<'a>(kinds: &'a Kinds, name: &str) -> anyhow::Result<&'a Provider> {
+    kinds.iter().find(|kind| kind.kind() == name).ok_or_else(|| {
+        tell_problems(kinds);
+        let known: Vec<&str> = kinds.iter().map(Provider::kind).collect();
+        Usage(format!("no provider kind is called `{name}`; there are {}", known.join(", "))).into()
+    })
+}
+
+/// Says what is wrong with the kinds of a folder, for commands that can do without them.
+pub(super) fn tell_problems(kinds: &Kinds) {
+    kinds.problems.iter().for_each(complain);
+}
+
+pub(super) fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
+    Ok(tokio::runtime::Builder::new_multi_thread().enable_all().build()?)
+}

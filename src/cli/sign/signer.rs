@@ -1,0 +1,153 @@
+//! Who signs: a kind with the secrets of one provider, or with the published ones.
+
+use std::path::Path;
+
+use anyhow::Context;
+
+use super::super::shared::{Usage, complain, find_kind};
+use crate::config::Secret;
+use crate::load::{Kinds, Settings, load_for_tools, unusable};
+use crate::provider::{ActiveProvider, Provider};
+use crate::spec::Spec;
+use crate::verify::DevKeys;
+
+/// Somebody who can sign: a kind with one provider's secrets.
+pub(crate) struct Signer<'a> {
+    pub(crate) kind: &'a Provider,
+    pub(crate) provider: ActiveProvider,
+    /// Where the running server has it.
+    pub(crate) url: String,
+}
+
+/// Finds `name` among the configured providers (by name, else by kind), else among the kinds, where the dev
+/// secret serves. A configuration that cannot be used is an error, unless `secret` makes it unnecessary:
+/// a signature by another secret than the one written there would only mislead.
+pub(crate) fn signer<'a>(
+    name: &str,
+    secret: Option<&str>,
+    file: Option<&Path>,
+    kinds: &'a Kinds,
+) -> anyhow::Result<Signer<'a>> {
+    let config = match load_for_tools(&Settings::of_process(file), kinds) {
+        Ok(config) => Some(config),
+        Err(problems) if secret.is_none() => return Err(unusable(&problems)),
+        Err(_) => {
+            complain(
+                "hooklatch: the configuration is passed over, because it cannot be used (see `hooklatch check`)",
+            );
+            None
+        }
+    };
+    let configured = config.as_ref().and_then(|config| {
+        let of_kind = || config.providers.iter().find(|(_, provider)| provider.kind.as_str() == name);
+        config.providers.iter().find(|(known, _)| known.as_str() == name).or_else(of_kind)
+    });
+    let kind = find_kind(kinds, configured.map_or(name, |(_, provider)| provider.kind.as_str()))?;
+    let name = configured.map_or(name, |(name, _)| name.as_str());
+    let settings = configured.map(|(_, provider)| provider.settings.clone()).unwrap_or_default();
+    let judged = match (secret, configured) {
+        (Some(secret), _) => kind.judge_with(&[Secret::new(secret)], &settings),
+        (None, Some((_, provider))) => kind.judge_with(&provider.secrets, &settings),
+        (None, None) => {
+            let with = if kind.spec().is_ok_and(Spec::needs_generated_keys) {
+                "the development key of this folder"
+            } else {
+                "the published dev secret"
+            };
+            complain(format!("hooklatch: no provider `{name}` is configured; signing with {with}"));
+            kind.dev(&dev_keys(kind)?)
+        }
+    };
+    let age = configured.map(|(_, provider)| provider.age).unwrap_or_default();
+    let provider = judged.map_err(|why| anyhow::anyhow!("{why}"))?.with_age(age);
+    let base = config.as_ref().map_or("http://127.0.0.1:8080", |config| config.server.public_url.as_str());
+    Ok(Signer { kind, provider, url: format!("{base}/webhooks/{name}") })
+}
+
+impl Signer<'_> {
+    /// Where the request goes: `given`, completed by the provider's path when it names a server alone; else
+    /// where the configuration says.
+    pub(crate) fn url_or(&self, given: Option<&str>) -> String {
+        let Some(given) = given else { return self.url.clone() };
+        let (server, path) = (given.trim_end_matches('/'), self.url.rfind("/webhooks/"));
+        let is_server_alone = server.split_once("://").is_some_and(|(_, rest)| !rest.contains(['/', '?']));
+        match path.and_then(|from| self.url.get(from..)).filter(|_| is_server_alone) {
+            Some(path) => format!("{server}{path}"),
+            None => given.to_owned(),
+        }
+    }
+
+    /// As [`sample`], of its kind.
+    pub(crate) fn sample(&self, event_type: Option<&str>) -> anyhow::Result<(&str, &str)> {
+        sample(self.kind, event_type)
+    }
+}
+
+/// The sample of `event_type`, or the first; or which there are.
+pub(super) fn sample<'a>(kind: &'a Provider, event_type: Option<&str>) -> anyhow::Result<(&'a str, &'a str)> {
+    let (samples, name) = (kind.sample_list(), kind.kind());
+    if samples.is_empty() {
+        return Err(Usage(format!("kind `{name}` has no samples; sign a file with --body FILE")).into());
+    }
+    let found = match event_type {
+        None => samples.first(),
+        Some(wanted) => samples.iter().find(|(known, _)| *known == wanted),
+    };
+    found.copied().ok_or_else(|| {
+        let known: Vec<&str> = samples.iter().map(|(known, _)| *known).collect();
+        Usage(format!("kind `{name}` has samples of {}", known.join(", "))).into()
+    })
+}
+
+/// Keys that `serve --dev` signs with here; they are made when there are none yet.
+pub(super) fn dev_keys(kind: &Provider) -> anyhow::Result<DevKeys> {
+    crate::load::dev_keys_of_folder(std::slice::from_ref(kind))
+        .context("could not read or make development keys")
+}
+
+/// An id nobody had: 15 digits, which some kinds take alone, and letters as well for the others.
+pub(crate) fn fresh_id() -> String {
+    let digits = fastrand::u64(100_000_000_000_000..1_000_000_000_000_000);
+    let rest = (0..8).map(|_| fastrand::alphabetic());
+    digits.to_string().chars().chain(rest).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::providers::builtin;
+
+    #[test]
+    fn a_server_alone_is_completed_by_the_path_of_the_provider() {
+        #[track_caller]
+        fn check(given: Option<&str>, want: &str) {
+            let kinds = builtin();
+            let kind = kinds.iter().find(|kind| kind.kind() == "stripe").expect("a kind");
+            let provider = kind.dev(&DevKeys::default()).expect("a provider");
+            let signer = Signer { kind, provider, url: "http://a.test/in/webhooks/stripe_eu".to_owned() };
+            assert_eq!(signer.url_or(given), want);
+        }
+        check(None, "http://a.test/in/webhooks/stripe_eu");
+        check(Some("http://127.0.0.1:8080"), "http://127.0.0.1:8080/webhooks/stripe_eu");
+        check(Some("http://127.0.0.1:8080/"), "http://127.0.0.1:8080/webhooks/stripe_eu");
+        check(Some("https://b.test/webhooks/x"), "https://b.test/webhooks/x");
+        check(Some("https://b.test?x=1"), "https://b.test?x=1");
+        check(Some("b.test"), "b.test");
+    }
+
+    #[test]
+    fn a_sample_that_is_not_there_is_answered_with_those_that_are() {
+        let kinds = builtin();
+        let kind = kinds.iter().find(|kind| kind.kind() == "stripe").expect("a kind");
+        let first = sample(kind, None).expect("a sample").0;
+        assert_eq!(sample(kind, Some(first)).expect("the same").0, first);
+        let why = sample(kind, Some("no.such")).expect_err("none").to_string();
+        assert!(why.contains("kind `stripe` has samples of") && why.contains(first), "{why}");
+    }
+
+    #[test]
+    fn fresh_ids_differ_in_their_digits_alone() {
+        let digits = |id: String| id.chars().filter(char::is_ascii_digit).collect::<String>();
+        assert_ne!(digits(fresh_id()), digits(fresh_id()));
+    }
+}

@@ -1,0 +1,20 @@
+//! The operators' API under `/v1`: shows events and messages, and takes a person's decisions about them.
+//!
+//! Every request needs a bearer token; deciding needs the role `operator` and an `Idempotency-Key`. In reading order:
+//! `routes.rs` is the list of what there is; `decide.rs` takes a decision; `events.rs`, `messages.rs`, `destinations.rs`,
+//! `requests.rs`, `providers.rs` and `backlog.rs` have a subject each; `query.rs` reads what a list is asked for;
+//! `state.rs` is what all of them need. It decides nothing itself: what a decision does is written in `store`.
+
+mod backlog;
+mod decide;
+mod destinations;
+mod events;
+mod messages;
+mod providers;
+mod query;
+mod requests;
+mod routes;
+mod state;
+
+pub(crate) use routes::router;
+pub(crate) use state::{ApiState, ProviderFacts};

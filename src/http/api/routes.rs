@@ -1,0 +1,33 @@
+//! The routes of the API, each behind a token.
+
+use std::sync::Arc;
+
+use axum::routing::{get, post};
+use axum::{Router, middleware};
+
+use super::super::auth::authenticated;
+use super::super::error::Problem;
+use super::state::ApiState;
+use super::{backlog, destinations, events, messages, providers, requests};
+
+/// The routes, to be nested under `/v1`.
+pub(crate) fn router(state: Arc<ApiState>) -> Router {
+    Router::new()
+        .route("/events", get(events::list))
+        .route("/events/{provider}/{event_id}", get(events::show))
+        .route("/events/{provider}/{event_id}/decide", post(events::decide_one))
+        .route("/messages", get(messages::list))
+        .route("/messages/count", get(messages::count))
+        .route("/messages/decide", post(messages::decide_all))
+        .route("/messages/{id}", get(messages::show))
+        .route("/messages/{id}/decide", post(messages::decide_one))
+        .route("/destinations/paused", get(destinations::list_paused))
+        .route("/destinations/{name}/decide", post(destinations::decide_one))
+        .route("/rejected", get(requests::list_rejected))
+        .route("/providers", get(providers::list))
+        .route("/providers/{name}/taught", post(providers::show_taught))
+        .route("/backlog", get(backlog::show))
+        .fallback(|| async { Problem::NOT_FOUND })
+        .layer(middleware::from_fn_with_state(Arc::clone(&state.gate), authenticated))
+        .with_state(state)
+}

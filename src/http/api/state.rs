@@ -1,0 +1,34 @@
+//! What the API needs of the app.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use super::super::auth::TokenGate;
+use crate::store::Store;
+use crate::types::{Clock, Name};
+
+/// What the API needs of the app.
+pub(crate) struct ApiState {
+    pub(crate) store: Store,
+    pub(crate) clock: Clock,
+    /// The tokens of those who may ask.
+    pub(crate) gate: Arc<TokenGate>,
+    /// Names of the configured destinations.
+    pub(crate) destinations: BTreeSet<Name>,
+    /// Facts about each configured provider.
+    pub(crate) providers: Vec<ProviderFacts>,
+    /// Called when a decision may have made something due: nobody should wait for the next look.
+    pub(crate) decided: Box<dyn Fn() + Send + Sync>,
+}
+
+/// One configured provider, for the API.
+pub(crate) struct ProviderFacts {
+    pub(crate) name: Name,
+    pub(crate) kind: String,
+    /// How long its sender goes on sending an event by itself, and so with the secret it had then. Hours.
+    pub(crate) horizon_h: u32,
+    /// Whether its requests are accepted although nobody signs them.
+    pub(crate) is_unverified: bool,
+    /// Its secrets by what they go by, newest first.
+    pub(crate) fingerprints: Vec<String>,
+}

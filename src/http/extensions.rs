@@ -1,0 +1,21 @@
+//! What requests and answers carry in their extensions, from the edge to the routes and back.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use super::room::{ConnectionRoom, ConnectionSlot};
+
+/// Address that a request came from.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Peer(pub(super) IpAddr);
+
+/// The connection of a request, and the room it is in.
+#[derive(Clone)]
+pub(super) struct Neighbours {
+    pub(super) room: Arc<ConnectionRoom>,
+    pub(super) own: Arc<ConnectionSlot>,
+}
+
+/// Marks an answer to somebody we know. An answer with an outcome needs no such mark.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct KnownCaller;

@@ -1,0 +1,188 @@
+//! Accepts connections and serves each of them until it ends, gives way to another one, or the process stops.
+
+use std::convert::Infallible;
+use std::future::Future;
+use std::io;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
+use std::task::Poll;
+use std::time::Duration;
+
+use axum::body::Body;
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::{HttpService, service_fn};
+use ipnet::IpNet;
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::time::Instant;
+use tracing::{debug, warn};
+
+use super::edge::{Edge, Front};
+use super::extensions::{Neighbours, Peer};
+use super::patience::Patience;
+use super::room::{ConnectionPlace, ConnectionRoom, Told};
+use super::stream::Bounded;
+use crate::stop::Stop;
+
+/// Largest header block, in bytes; beyond it, or with more than 100 headers, hyper answers 431.
+const HEADER_BYTES_MAX: usize = 64 * 1024;
+/// How long to wait after `accept` failed, for want of file descriptors as a rule.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// Connections that may wait to be accepted; beyond it the kernel leaves newcomers to try again.
+const BACKLOG_N: u32 = 4096;
+/// How much of an answer the kernel takes for a peer that does not read it. Bytes; Linux doubles it. Answers are smaller as a
+/// rule, and a thousand peers that do not read cost 32 MiB of the kernel's memory, not gigabytes.
+const SEND_BUFFER_BYTES: u32 = 16 * 1024;
+
+/// What protects a listener.
+#[derive(Debug, Clone)]
+pub(crate) struct Limits {
+    /// Which listener, in metrics.
+    pub(crate) name: &'static str,
+    /// Most open connections. When there are more, those go that have waited for their peers the longest; while
+    /// none waits, newcomers stay in the kernel's queue.
+    pub(crate) connections_n_max: usize,
+    /// Most open connections of one peer, which is an IPv4 address or an IPv6 /64.
+    pub(crate) peer_n_max: usize,
+    /// Peers that stand for many: no share is counted for them.
+    pub(crate) proxies: Vec<IpNet>,
+    /// From connection, or from the last answer, to the last header byte.
+    pub(crate) header_timeout: Duration,
+    /// Until an answer that has to wait for its peer is with the system.
+    pub(crate) write_timeout: Duration,
+    /// Slowest body, in bytes a second; 0 for any.
+    pub(crate) body_bytes_per_s_min: u64,
+    /// Longest life of a connection, and most requests on it; then it is closed behind an answer.
+    pub(crate) life: Duration,
+    pub(crate) requests_n_max: u32,
+    /// How long a stop waits for requests under way.
+    pub(crate) stop_timeout: Duration,
+}
+
+/// Listens on `address`, for [`serve`].
+pub(crate) fn listen(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
+    socket.set_reuseaddr(true)?;
+    // Connections get it from their listener.
+    socket.set_send_buffer_size(SEND_BUFFER_BYTES)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG_N)
+}
+
+/// Serves `front` on `listener` until `stop` turns true, then waits for requests under way.
+///
+/// `axum::serve` bounds nothing of this, hence a loop of our own. It always accepts: who waits in the kernel's queue
+/// could not be told from who attacks.
+pub(crate) async fn serve(listener: TcpListener, front: Front, limits: Limits, mut stop: Stop) {
+    let room =
+        ConnectionRoom::new(limits.name, limits.connections_n_max, limits.peer_n_max, limits.proxies.clone());
+    let mut builder = http1::Builder::new();
+    builder
+        .header_read_timeout(limits.header_timeout)
+        .max_buf_size(HEADER_BYTES_MAX)
+        .half_close(false)
+        .writev(false);
+    loop {
+        let next = tokio::select! {
+            next = accept(&listener, &room) => next,
+            () = stop.wait() => break,
+        };
+        let Some((stream, address, place)) = next else { continue };
+        let edge = Arc::new(Edge {
+            front: front.clone(),
+            peer: Peer(address.ip().to_canonical()),
+            neighbours: Neighbours { room: Arc::clone(&room), own: Arc::clone(&place.slot) },
+            body_bytes_per_s_min: limits.body_bytes_per_s_min,
+            refusals_n: AtomicU32::new(0),
+            requests_n_left: AtomicU32::new(limits.requests_n_max),
+            ends_at: Instant::now() + limits.life,
+        });
+        let service = service_fn(move |request| Arc::clone(&edge).answer(request));
+        let stream = Bounded::new(stream, Arc::clone(&place.slot), limits.write_timeout);
+        let mut builder = builder.clone();
+        builder.timer(Patience::new(limits.header_timeout));
+        spawn_connection(builder.serve_connection(stream, service), place);
+    }
+    drop(listener);
+    if tokio::time::timeout(limits.stop_timeout, room.stop()).await.is_err() {
+        warn!("stopped with requests still under way");
+    }
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a connection ends by itself; `ConnectionRoom::stop` waits for it"
+)]
+fn spawn_connection<S>(connection: http1::Connection<Bounded, S>, place: ConnectionPlace)
+where
+    S: HttpService<Incoming, ResBody = Body, Error = Infallible> + Send + 'static,
+    S::Future: Send,
+{
+    tokio::spawn(async move {
+        if let Err(error) = served(std::pin::pin!(connection), &place).await {
+            debug!(%error, "connection ended early");
+        }
+    });
+}
+
+/// Serves a connection until it ends, or gives way to another one.
+async fn served<S>(
+    mut connection: Pin<&mut http1::Connection<Bounded, S>>,
+    place: &ConnectionPlace,
+) -> Result<(), hyper::Error>
+where
+    S: HttpService<Incoming, ResBody = Body, Error = Infallible>,
+{
+    let mut is_listening = false;
+    loop {
+        let next = std::future::poll_fn(|cx| match connection.as_mut().poll(cx) {
+            Poll::Ready(ended) => Poll::Ready(Err(ended)),
+            Poll::Pending => place.slot.poll_told(cx, &mut is_listening).map(Ok),
+        });
+        match next.await {
+            Err(ended) => return ended,
+            Ok(Told::Stop) => {
+                connection.as_mut().graceful_shutdown();
+                continue;
+            }
+            Ok(Told::Go) => {}
+        }
+        // What has come in already counts, also when we are too busy to have read it: a look at the network, and
+        // one at the connection.
+        tokio::task::yield_now().await;
+        if let Poll::Ready(ended) = std::future::poll_fn(|cx| Poll::Ready(connection.as_mut().poll(cx))).await
+        {
+            return ended;
+        }
+        if place.is_left() {
+            debug!("connection gave way to another one");
+            return Ok(());
+        }
+    }
+}
+
+/// The next connection and its place; `None` when `accept` failed, or when its peer has its share.
+async fn accept(
+    listener: &TcpListener,
+    room: &Arc<ConnectionRoom>,
+) -> Option<(TcpStream, SocketAddr, ConnectionPlace)> {
+    match listener.accept().await {
+        Ok((stream, address)) => {
+            // Answers are small and written whole; waiting for more would only delay them.
+            if let Err(error) = stream.set_nodelay(true) {
+                debug!(%error, "could not set TCP_NODELAY");
+            }
+            let place = room.enter(address.ip()).await?;
+            Some((stream, address, place))
+        }
+        Err(error) => {
+            warn!(%error, "could not accept a connection");
+            room.give_way(None);
+            tokio::time::sleep(ACCEPT_PAUSE).await;
+            None
+        }
+    }
+}
