@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use super::http::HttpConfig;
 use super::retry::RetryConfig;
 use super::secret::Secret;
+use super::status::StatusMeaning;
 use super::target::{Format, Target};
 
 /// `[destinations.NAME]`
@@ -47,19 +48,6 @@ pub struct DestinationConfig {
     pub heartbeat: bool,
     /// What only calls over HTTP have.
     pub http: HttpConfig,
-}
-
-/// What a status says about the effect.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum StatusMeaning {
-    /// It happened.
-    Done,
-    /// Not now; again later.
-    Retry,
-    /// Refused for good.
-    Dead,
-    /// Nobody knows whether it happened: `unknown` decides.
-    Unknown,
 }
 
 /// What to do when a call was sent and nobody knows whether it took effect.

@@ -1,6 +1,7 @@
 //! What a destination's calls over HTTP look like: the types behind the keys of `destination/http.rs`.
 
-use super::{Secret, StatusMeaning};
+use super::secret::Secret;
+use super::status::StatusMeaning;
 
 /// The HTTP part of `[destinations.NAME]`.
 #[derive(Debug, Clone, Default)]

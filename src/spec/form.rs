@@ -208,7 +208,11 @@ impl<'de> MapAccess<'de> for Entries<'de> {
 
     fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Unfit> {
         match self.value.take() {
-            Some(value) => seed.deserialize(value),
+            Some(value) => {
+                let span = value.span.clone();
+                // A type that is made of a text refuses it after the text was read.
+                seed.deserialize(value).map_err(|unfit| unfit.at(&span))
+            }
             None => Err(Unfit::custom("a value was asked for before its key")),
         }
     }
@@ -234,6 +238,20 @@ mod tests {
         word: Option<Word>,
         #[serde(default)]
         list: Vec<String>,
+        even: Option<Even>,
+    }
+
+    /// A value that is made of another.
+    #[derive(Debug, PartialEq, Deserialize)]
+    #[serde(try_from = "u8")]
+    struct Even(u8);
+
+    impl TryFrom<u8> for Even {
+        type Error = &'static str;
+
+        fn try_from(number: u8) -> Result<Self, Self::Error> {
+            if number.is_multiple_of(2) { Ok(Self(number)) } else { Err("it is odd, expected otherwise") }
+        }
     }
 
     #[test]
@@ -244,17 +262,18 @@ mod tests {
             let Unfit::Flawed { flaw: got, span: Some(span) } = unfit else { panic!("{unfit:?}") };
             assert_eq!((&text[span], got), (place, flaw));
         }
-        let table = |word| Ok(Table { n: 2, word, list: vec!["a".to_owned()] });
-        assert_eq!(read("n = 0x2\nlist = [\"a\"]\nword = \"low\""), table(Some(Word::Low)));
-        assert_eq!(read("n = 2\nlist = [\"a\"]\nword = { high = 7 }"), table(Some(Word::High(7))));
-        assert_eq!(read("n = 2\nlist = [\"a\"]"), table(None));
+        let table = |word| Ok(Table { n: 2, word, list: vec!["a".to_owned()], even: Some(Even(4)) });
+        assert_eq!(read("n = 0x2\nlist = [\"a\"]\nword = \"low\"\neven = 4"), table(Some(Word::Low)));
+        assert_eq!(read("n = 2\nlist = [\"a\"]\neven = 4\nword = { high = 7 }"), table(Some(Word::High(7))));
+        assert_eq!(read("n = 2\nlist = [\"a\"]\neven = 4"), table(None));
         let wrong = |found: &str, expected: &str| Flaw::WrongValue {
             found: found.to_owned(),
             expected: expected.to_owned(),
         };
         let unknown = |name: &str, known| Flaw::UnknownKey { name: name.to_owned(), known };
-        check("n = 2\nm = 1", "m", unknown("m", &["n", "word", "list"]));
+        check("n = 2\nm = 1", "m", unknown("m", &["n", "word", "list", "even"]));
         check("n = \"2\"", "\"2\"", wrong("invalid type: string \"2\"", "u16"));
+        check("n = 2\neven = 3", "3", Flaw::Said("it is odd, expected otherwise".to_owned()));
         check("n = -2", "-2", wrong("invalid value: integer `-2`", "u16"));
         check("n = 1979-05-27", "1979-05-27", wrong("invalid type: map", "u16"));
         check("n = 2\nlist = [\"a\", true]", "true", wrong("invalid type: boolean `true`", "a string"));
