@@ -1,13 +1,13 @@
 //! What an answer says about the effect of a call.
 
-/// What a status says about the effect.
+/// Meanings of a status for the effect of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StatusMeaning {
-    /// It happened.
+    /// The effect of the call happened.
     Done,
-    /// Not now; again later.
+    /// The effect did not happen; the call is made again later.
     Retry,
-    /// Refused for good.
+    /// The call is refused for good.
     Dead,
     /// Nobody knows whether it happened: `unknown` decides.
     Unknown,

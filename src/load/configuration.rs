@@ -18,7 +18,7 @@ use crate::types::Name;
 
 /// A configuration that holds, with what was made of it while it was checked.
 pub struct Loaded {
-    /// The configuration.
+    /// The configuration, all of it checked.
     pub config: Config,
     /// Its providers, ready to verify: each is made once, and making it is its check.
     pub active: BTreeMap<Name, ActiveProvider>,
@@ -37,7 +37,7 @@ pub fn load(settings: &Settings, kinds: &Kinds) -> Result<Loaded, Vec<ConfigProb
     Err(problems)
 }
 
-/// As [`load`], for tools that only sign or judge: they may do so with a secret that `serve` refuses,
+/// Reads as [`load`] does, for tools that only sign or judge: they may do so with a secret that `serve` refuses,
 /// and beside kinds that cannot be used, whose providers are then not there.
 pub fn load_for_tools(settings: &Settings, kinds: &Kinds) -> Result<Config, Vec<ConfigProblem>> {
     checked(settings, kinds, false).map(|loaded| loaded.config)

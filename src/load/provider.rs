@@ -11,13 +11,13 @@ use crate::provider::Provider;
 use crate::spec::Spec;
 use crate::types::{Name, OnConflict, stored_text};
 
-/// How failing handlers are tried again unless `retry` says otherwise.
+/// Delays and bounds with which failing handlers are tried again unless `retry` says otherwise.
 const RETRY: RetryConfig =
     RetryConfig { first_ms: 1_000, max_ms: 3_600_000, attempts_n: 30, age_max_ms: 259_200_000 };
 /// Most patterns in `types`.
 const TYPES_N_MAX: usize = 256;
 
-/// What a provider's keys are checked against.
+/// The names that a provider's keys are checked against.
 pub(super) struct Known<'a> {
     /// The kinds there are.
     pub kinds: &'a [Provider],
@@ -81,7 +81,7 @@ fn kind_text(checker: &Checker<'_>, table: &Table, name: &Name) -> String {
     if let Some(::config::ValueKind::String(text)) = written { text } else { name.to_string() }
 }
 
-/// What the kind's file says; `None` after a problem.
+/// The spec of the kind that is named; `None` after a problem.
 fn spec<'a>(
     checker: &mut Checker<'_>,
     table: &mut Table,

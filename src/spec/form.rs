@@ -15,13 +15,13 @@ use toml::de::{DeString, DeTable, DeValue};
 
 use crate::mistakes::{Flaw, one_of};
 
-/// Why a text does not have the form of the type that it is read as, and where in the text.
+/// The reason why a text does not have the form of the type that it is read as, and its place in the text.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Unfit {
     /// A key that must be there is not; the place is its table.
     #[error("missing field `{key}`")]
     Absent { key: &'static str, span: Option<Range<usize>> },
-    /// What is there does not fit.
+    /// A key or value that is there does not fit.
     #[error("{flaw}")]
     Flawed { flaw: Flaw, span: Option<Range<usize>> },
 }
@@ -33,7 +33,7 @@ impl Unfit {
         span.clone()
     }
 
-    /// The same at `place`, unless something in it was named already.
+    /// Adds `place`, unless something in it was named already.
     fn at(mut self, place: &Range<usize>) -> Self {
         let (Self::Absent { span, .. } | Self::Flawed { span, .. }) = &mut self;
         span.get_or_insert_with(|| place.clone());
@@ -49,7 +49,7 @@ impl Unfit {
     }
 }
 
-/// What serde's derived code, and visitors written by hand, say of a value.
+/// The words of serde's derived code, and of visitors written by hand, about a value.
 impl Error for Unfit {
     fn custom<T: Display>(why: T) -> Self {
         Self::flawed(Flaw::Said(why.to_string()))
@@ -87,7 +87,7 @@ pub(super) fn read<T: DeserializeOwned>(text: &str) -> Result<T, Unfit> {
     T::deserialize(Node { span: root.span(), value: DeValue::Table(root.into_inner()) })
 }
 
-/// What the crate `toml` says of a text that is no TOML. It has one sentence for that, and this is the only place that
+/// The words of the crate `toml` about a text that is no TOML. It has one sentence for that, and this is the only place that
 /// takes one apart; a sentence of another form is shown as it is.
 pub(super) fn syntax(error: &toml::de::Error) -> Flaw {
     let why = error.message().trim().replace('\n', ", ");

@@ -13,11 +13,11 @@ use crate::types::OnConflict;
 /// Longest time for which equal content is taken for a copy. Seconds.
 const WINDOW_S_MAX: u32 = 86_400;
 
-/// What two copies of an event are, for some or all of a kind's events.
+/// A rule that tells copies of an event, for some or all of a kind's events.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct IdentitySpec {
-    /// What tells events apart.
+    /// The sort of rule.
     pub is: Identity,
     /// Counts only for these event types: exact, or a prefix and `*`. Empty: for all.
     #[serde(default)]
@@ -29,19 +29,19 @@ pub struct IdentitySpec {
     /// tried; of the others those count that are there.
     #[serde(default)]
     pub id: Sources,
-    /// Whether the signature covers the id, the type and how the body is read. Where it does not, the signed text is
+    /// True when the signature covers the id, the type and how the body is read. Where it does not, the signed text is
     /// a key too: equal content under it is `replayed`, other content a `conflict`.
     pub signed: bool,
-    /// What joins the signed text in that key, where equal bytes of two of these are two events.
+    /// Parts that join the signed text in that key, where equal bytes of two of these are two events.
     #[serde(default)]
     pub signed_with: Sources,
-    /// Of `signal`: for how long after the event equal content is a copy. Seconds, 1 to 86,400.
+    /// Of `signal`: time after the event for which equal content is a copy. Seconds, 1 to 86,400.
     pub window_s: Option<u32>,
-    /// Whether each copy begins the window anew: for senders that go on for longer than it, at intervals below it. What
+    /// True when each copy begins the window anew: for senders that go on for longer than it, at intervals below it. What
     /// is said again within each window is then one event for as long as that lasts.
     #[serde(default)]
     pub window_renews: bool,
-    /// What becomes of other content under the same key, unless the operator says otherwise.
+    /// Rule for other content under the same key, unless the operator says otherwise.
     #[serde(default)]
     pub on_conflict: OnConflict,
     /// The version of this key's composition: it goes up when equal events would get other keys than before. The row
@@ -50,7 +50,7 @@ pub struct IdentitySpec {
     pub version: u16,
 }
 
-/// What tells two events apart.
+/// Sorts of rules that tell two events apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Identity {
@@ -78,7 +78,7 @@ fn one() -> u16 {
 }
 
 impl IdentitySpec {
-    /// Whether each part of the key must be there.
+    /// True when each part of the key must be there.
     pub fn needs_all(&self) -> bool {
         match self.is {
             Identity::Sender => true,
@@ -87,7 +87,7 @@ impl IdentitySpec {
         }
     }
 
-    /// Whether it applies to every event, so that none behind it is tried.
+    /// True when it applies to every event, so that none behind it is tried.
     pub(super) fn is_for_all(&self) -> bool {
         self.types.is_empty() && self.has.is_empty() && !self.needs_all()
     }
