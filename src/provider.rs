@@ -4,6 +4,7 @@
 //! reads and dispatches. Neither does I/O.
 
 mod dev;
+mod refusal;
 mod sample;
 mod verifier;
 
@@ -23,9 +24,10 @@ use crate::read;
 use crate::spec::{AnswerSpec, Spec, SpecError};
 use crate::types::{IncomingEvent, Name};
 use crate::verify::{
-    self, DevKeys, KeyError, KeySource, Keys, RawRequest, Reply, SignAt, SignError, Signed, Unbelieved,
-    Unverified, Verified, VerifyError, VerifyFn,
+    self, DevKeys, KeySource, Keys, RawRequest, Reply, SignAt, SignError, Signed, Unbelieved, Unverified,
+    Verified, VerifyError, VerifyFn,
 };
+use refusal::{of_key, said};
 use sample::Samples;
 use verifier::{ActiveOptions, Verifier};
 
@@ -175,20 +177,14 @@ impl Provider {
         let mut handlers = self.handlers.clone();
         for route in &config.routes {
             for pattern in &route.on {
-                match TypePattern::parse(pattern) {
-                    Ok(pattern) => handlers.add_route(pattern, route),
-                    Err(why) => mistakes.push(said("", why)),
-                }
+                handlers.add_route(pattern.clone(), route);
             }
         }
         let verifier = Verifier::new(spec, &config.secrets, &config.settings, config.is_unverified_accepted);
         let strong =
             verifier.as_ref().map_err(Clone::clone).and_then(|verifier| verifier.keys.check_strength(spec));
         mistakes.extend(strong.err().map(|error| of_key(spec, &error)));
-        let options = ActiveOptions::of(config).unwrap_or_else(|more| {
-            mistakes.extend(more);
-            ActiveOptions::default()
-        });
+        let options = ActiveOptions { on_conflict: config.on_conflict, types: config.types.clone() };
         match verifier {
             Ok(verifier) if mistakes.is_empty() => {
                 let active = self.active(name, spec, (handlers, verifier), public_url);
@@ -255,26 +251,6 @@ impl Provider {
             Err(why) => self.mistakes.push(said("", why)),
         }
         self
-    }
-}
-
-/// What to do about a key or secret of another form than its kind wants.
-const CORRECT_IT: &str = "correct it; `hooklatch providers KIND` says what this kind needs";
-
-fn said(key: &str, why: impl ToString) -> Mistake {
-    Mistake::said(key, why.to_string(), CORRECT_IT)
-}
-
-/// Where the key is that cannot be used, and what to do about it.
-fn of_key(spec: &Spec, error: &KeyError) -> Mistake {
-    const MAKE_LONGER: &str = "have the sender make a longer one, or choose one: `openssl rand -hex 32`";
-    match (error, &spec.signature.keys) {
-        (KeyError::NoSetting(_), _) => said("", error),
-        (KeyError::SettingTooShort { name, .. }, _) | (KeyError::TooShort { .. }, Some(name)) => {
-            Mistake::said(format!("settings.{name}"), error.to_string(), MAKE_LONGER)
-        }
-        (KeyError::TooShort { .. }, None) => Mistake::said("secrets", error.to_string(), MAKE_LONGER),
-        _ => said("secrets", error),
     }
 }
 

@@ -54,7 +54,7 @@ const STOP_MARGIN: Duration = Duration::from_secs(5);
 /// A Hooklatch before it runs: a configuration and the kinds it may use.
 pub struct App {
     config: Config,
-    /// The providers that were made while the configuration was checked; the others are made when it starts.
+    /// The providers that were made while the configuration was checked.
     active: BTreeMap<Name, ActiveProvider>,
     kinds: Vec<Provider>,
     clock: Clock,
@@ -227,10 +227,8 @@ impl App {
         let Some(kind) = self.kinds.iter().find(|kind| kind.kind() == config.kind.as_str()) else {
             return Err(vec![Mistake::said("", format!("no provider kind is called `{}`", config.kind), "")]);
         };
-        let mut provider = match self.active.get(name) {
-            Some(active) => active.clone(),
-            None => kind.activate(name, config, &self.config.server.public_url)?,
-        };
+        let activate = || kind.activate(name, config, &self.config.server.public_url);
+        let mut provider = self.active.get(name).cloned().map_or_else(activate, Ok)?;
         let fetcher = self.fetcher(kind, config).map_err(|why| vec![Mistake::said("[fetch]", why, "")])?;
         if let Some(fetcher) = &fetcher {
             provider = provider.with_key_source(Arc::clone(fetcher) as Arc<dyn KeySource>);

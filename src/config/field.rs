@@ -3,7 +3,7 @@
 //!
 //! Every reading method gives `None` after recording a problem, so that the rest is still looked at.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
@@ -29,8 +29,9 @@ pub(crate) struct Checker<'a> {
     pub problems: Vec<ConfigProblem>,
     /// Files that hold secrets themselves.
     pub secret_files: BTreeSet<PathBuf>,
-    /// The keys that the program knows, with `NAME` and `[]` for what varies; for the test of the manual.
-    pub asked: BTreeSet<String>,
+    /// The keys that the program knows, with `NAME` and `[]` for what varies, and the ranges of numbers; for the test of
+    /// the manual.
+    pub asked: BTreeMap<String, Option<RangeInclusive<u64>>>,
 }
 
 impl Checker<'_> {
@@ -103,6 +104,7 @@ impl Field {
 
     /// A whole number within `range`.
     pub(crate) fn number(&self, checker: &mut Checker<'_>, range: &RangeInclusive<u64>) -> Option<u64> {
+        checker.asked.insert(self.pattern.clone(), Some(range.clone()));
         let wanted = format!("write a whole number from {} to {}", range.start(), range.end());
         let number = match &self.value.kind {
             ValueKind::I64(number) => i128::from(*number),
@@ -220,7 +222,7 @@ impl Table {
     pub(crate) fn take(&mut self, checker: &mut Checker<'_>, key: &'static str) -> Option<Field> {
         self.known.push(key);
         let pattern = join(&self.pattern, key);
-        checker.asked.insert(pattern.clone());
+        checker.asked.insert(pattern.clone(), None);
         let value = self.map.remove(key)?;
         Some(Field::new(checker, self.path(key), pattern, value))
     }

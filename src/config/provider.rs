@@ -3,7 +3,7 @@
 use super::kind_settings::KindSettings;
 use super::retry::RetryConfig;
 use super::secret::Secret;
-use crate::types::{Name, OnConflict};
+use crate::types::{Name, OnConflict, TypePattern};
 
 /// `[providers.NAME]`: one sender as it is configured.
 #[derive(Debug, Clone)]
@@ -22,9 +22,8 @@ pub struct ProviderConfig {
     pub age: AgeConfig,
     /// Rule for other content under an event's key; the kind's own rule when absent.
     pub on_conflict: Option<OnConflict>,
-    /// The only types that are believed where the type stands in an unsigned header: patterns, checked by
-    /// `TypePattern::parse`. Empty for any.
-    pub types: Vec<String>,
+    /// The only types that are believed where the type stands in an unsigned header: patterns. Empty for any.
+    pub types: Vec<TypePattern>,
     /// True when the sender is ours and can act on 409 for `conflict`.
     pub is_first_party: bool,
     /// Type patterns to destinations.
@@ -36,8 +35,8 @@ pub struct ProviderConfig {
 /// `[[providers.NAME.routes]]`: events that go to a destination as they are.
 #[derive(Debug, Clone)]
 pub struct RouteConfig {
-    /// Type patterns, checked by `TypePattern::parse`.
-    pub on: Vec<String>,
+    /// Patterns of the types that go there.
+    pub on: Vec<TypePattern>,
     /// Name of a configured destination.
     pub to: Name,
     /// Only the newest version of an object.

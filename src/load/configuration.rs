@@ -158,9 +158,12 @@ fn check_public_url(checker: &mut Checker<'_>, config: &Config, kinds: &[Provide
     }
 }
 
-/// Every key the program asks for when it reads `settings`, for the test of the manual.
+/// Every key the program asks for when it reads `settings`, and the range of each number; for the test of the manual.
 #[cfg(test)]
-pub(super) fn asked(settings: &Settings, kinds: &Kinds) -> std::collections::BTreeSet<String> {
+pub(super) fn asked(
+    settings: &Settings,
+    kinds: &Kinds,
+) -> BTreeMap<String, Option<std::ops::RangeInclusive<u64>>> {
     let sources = Sources::of(settings);
     let root = sources.merged(kinds).unwrap_or_default();
     let mut checker = sources.checker();

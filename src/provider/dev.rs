@@ -1,6 +1,6 @@
 //! What development has instead of a sender: published secrets, development keys, and samples with fresh ids.
 
-use super::CORRECT_IT;
+use super::refusal::CORRECT_IT;
 use crate::config::{KindSettings, ProviderConfig};
 use crate::mistakes::Mistake;
 use crate::spec::{Scheme, SecretFormat, SettingForm, Spec};

@@ -4,11 +4,12 @@
 //! first loses an event, one to the second runs it twice.
 
 use serde::Deserialize;
+use serde::de::{Deserializer, Error};
 
 use super::check::{misfit, pointer};
 use super::source::{Source, Sources};
 use crate::mistakes::Mistake;
-use crate::types::OnConflict;
+use crate::types::{OnConflict, TypePattern};
 
 /// Longest time for which equal content is taken for a copy. Seconds.
 const WINDOW_S_MAX: u32 = 86_400;
@@ -20,8 +21,8 @@ pub struct IdentitySpec {
     /// The sort of rule.
     pub is: Identity,
     /// Counts only for these event types: exact, or a prefix and `*`. Empty: for all.
-    #[serde(default)]
-    pub types: Vec<String>,
+    #[serde(default, deserialize_with = "patterns")]
+    pub types: Vec<TypePattern>,
     /// Counts only where each of these JSON pointers (of several separated by `|`: one) leads somewhere.
     #[serde(default)]
     pub has: Vec<String>,
@@ -77,6 +78,12 @@ fn one() -> u16 {
     1
 }
 
+fn patterns<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<TypePattern>, D::Error> {
+    let texts = Vec::<String>::deserialize(deserializer)?;
+    let parsed = texts.iter().map(|text| TypePattern::parse(text));
+    parsed.collect::<Result<_, _>>().map_err(|_| D::Error::custom("write a type, or a prefix and `*`"))
+}
+
 impl IdentitySpec {
     /// True when each part of the key must be there.
     pub fn needs_all(&self) -> bool {
@@ -116,9 +123,6 @@ impl IdentitySpec {
         }
         if self.version == 0 {
             return wrong("version", "write a number from 1 to 65535");
-        }
-        if self.types.iter().any(|one| one.is_empty() || one.trim_end_matches('*').contains('*')) {
-            return wrong("types", "write a type, or a prefix and `*`");
         }
         self.has.iter().try_for_each(|text| pointer("event.identity.has", text))?;
         let parts = self.id.0.iter().chain(&self.signed_with.0);
