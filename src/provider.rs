@@ -172,7 +172,7 @@ impl Provider {
         config: &ProviderConfig,
         public_url: &str,
     ) -> Result<ActiveProvider, Vec<Mistake>> {
-        let spec = self.spec.as_ref().map_err(|error| vec![said("", error)])?;
+        let spec = self.spec.as_ref().map_err(|error| vec![said("", error.to_string())])?;
         let mut mistakes = self.mistakes.clone();
         let mut handlers = self.handlers.clone();
         for route in &config.routes {

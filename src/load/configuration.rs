@@ -118,6 +118,7 @@ fn whole(
 }
 
 /// One `[providers.NAME]` whose keys are right one by one.
+#[derive(Clone, Copy)]
 struct Named<'a> {
     name: &'a Name,
     config: &'a ProviderConfig,

@@ -8,20 +8,20 @@ use crate::verify::KeyError;
 pub(super) const CORRECT_IT: &str = "correct it; `hooklatch providers KIND` says what this kind needs";
 
 /// A mistake of `key`, in the words of its error.
-pub(super) fn said(key: &str, why: impl ToString) -> Mistake {
-    Mistake::said(key, why.to_string(), CORRECT_IT)
+pub(super) fn said(key: &str, why: impl Into<String>) -> Mistake {
+    Mistake::said(key, why, CORRECT_IT)
 }
 
 /// The place of a key that cannot be used, and the remedy.
 pub(super) fn of_key(spec: &Spec, error: &KeyError) -> Mistake {
     const MAKE_LONGER: &str = "have the sender make a longer one, or choose one: `openssl rand -hex 32`";
     match (error, &spec.signature.keys) {
-        (KeyError::NoSetting(_), _) => said("", error),
+        (KeyError::NoSetting(_), _) => said("", error.to_string()),
         (KeyError::SettingTooShort { name, .. }, _) | (KeyError::TooShort { .. }, Some(name)) => {
             Mistake::said(format!("settings.{name}"), error.to_string(), MAKE_LONGER)
         }
         (KeyError::TooShort { .. }, None) => Mistake::said("secrets", error.to_string(), MAKE_LONGER),
-        _ => said("secrets", error),
+        _ => said("secrets", error.to_string()),
     }
 }
 

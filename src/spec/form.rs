@@ -260,7 +260,7 @@ mod tests {
         fn check(text: &str, place: &str, flaw: Flaw) {
             let unfit = read::<Table>(text).expect_err(text);
             let Unfit::Flawed { flaw: got, span: Some(span) } = unfit else { panic!("{unfit:?}") };
-            assert_eq!((&text[span], got), (place, flaw));
+            assert_eq!((text.get(span), got), (Some(place), flaw));
         }
         let table = |word| Ok(Table { n: 2, word, list: vec!["a".to_owned()], even: Some(Even(4)) });
         assert_eq!(read("n = 0x2\nlist = [\"a\"]\nword = \"low\"\neven = 4"), table(Some(Word::Low)));
