@@ -14,11 +14,11 @@ pub struct ConfigProblem {
     pub source: String,
     /// The key as a dotted path, such as `providers.stripe.secrets[0]`; empty for the whole source.
     pub key: String,
-    /// What is written there, when it cannot be a secret.
+    /// The value that is written there, when it cannot be a secret.
     pub value: Option<String>,
-    /// What is wrong.
+    /// The reason, in words: what is wrong.
     pub why: String,
-    /// What to do.
+    /// The remedy, in words: what to do.
     pub remedy: String,
 }
 

@@ -8,9 +8,9 @@ use super::answer::Handled;
 use super::dispatch::Dispatch;
 use super::event::{Event, RawEvent};
 use super::function::{PlainFn, TxFn, TxHandler, run_contained};
-use super::pattern::TypePattern;
 use crate::config::RouteConfig;
 use crate::store::Tx;
+use crate::types::TypePattern;
 
 /// What is done about an event.
 #[derive(Clone)]

@@ -4,7 +4,7 @@
 //! transaction that admits the event. A transactional handler gets that transaction, in one of its own.
 //!
 //! In reading order: [`Event`] (`event.rs`) goes in; [`Effects`] (`effects.rs`) or a [`HandlerError`] (`answer.rs`) come
-//! out. `function.rs` brings each function of a user to one shape, `pattern.rs` says which types it takes, `handlers.rs`
+//! out. `function.rs` brings each function of a user to one shape, `handlers.rs`
 //! keeps all of one provider and gives an event to them, `dispatch.rs` adds up what they answer.
 //!
 //! Nothing here opens or ends a transaction, and nothing is retried here: that is `admit`.
@@ -15,8 +15,10 @@ mod effects;
 mod event;
 mod function;
 mod handlers;
-mod pattern;
 
+#[doc(hidden)]
+pub use crate::store::{DbError, Row, Tx, Value};
+pub use crate::types::Name;
 pub use answer::{Handled, HandlerError, ignore, refuse};
 pub use effects::{Effects, Message};
 pub use event::Event;
@@ -27,8 +29,3 @@ pub use function::TxHandler;
 pub(crate) use function::panic_text;
 #[doc(hidden)]
 pub use handlers::Handlers;
-#[doc(hidden)]
-pub use pattern::TypePattern;
-
-pub use crate::store::{DbError, Row, Tx, Value};
-pub use crate::types::Name;

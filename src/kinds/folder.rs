@@ -12,14 +12,14 @@ use crate::provider::Provider;
 use crate::spec::{Scheme, Spec};
 use crate::types::Name;
 
-/// What a folder of kinds came to.
+/// The kinds of a folder, good and bad.
 #[derive(Default)]
 pub(crate) struct Found {
     /// The kinds that can be used, by name.
     pub(crate) kinds: Vec<Provider>,
     /// The names of those that cannot.
     pub(crate) broken: Vec<String>,
-    /// Why not.
+    /// Everything that is wrong with those.
     pub(crate) problems: Vec<ConfigProblem>,
 }
 
@@ -91,7 +91,7 @@ fn kind(folder: &Path, name: &str, taken: &Taken<'_>) -> Result<Provider, Vec<Co
     if problems.is_empty() { Ok(Provider::read(spec, samples)) } else { Err(problems) }
 }
 
-/// What is right in a built-in kind and wrong here: key, why, remedy.
+/// Mistakes in a kind of a folder that would be none in a built-in one.
 fn unfit(spec: &Spec, name: &str, taken: &Taken<'_>) -> Vec<(&'static str, String, String)> {
     let mut unfit = Vec::new();
     if spec.kind != name {

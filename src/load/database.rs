@@ -4,7 +4,7 @@ use crate::config::{Checker, DatabaseConfig, PoolingConfig, Table};
 use crate::database_url;
 use crate::mistakes::shown;
 
-/// `[database]`
+/// Reads `[database]`, whose URL may be a secret.
 pub(super) fn database(checker: &mut Checker<'_>, root: &mut Table) -> Option<DatabaseConfig> {
     let mut table = root.table(checker, "database")?;
     let mut url = None;
@@ -39,7 +39,7 @@ pub(super) fn database(checker: &mut Checker<'_>, root: &mut Table) -> Option<Da
     })
 }
 
-/// What is wrong with a database's URL, without quoting it: it may hold a password.
+/// The reason why a database's URL is wrong, without quoting it: it may hold a password.
 fn database_url_mistake(url: &str) -> Option<String> {
     let Some((scheme, rest)) = url.split_once("://") else {
         return Some("is not a database URL".to_owned());

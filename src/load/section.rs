@@ -25,7 +25,7 @@ pub(super) fn outbox(checker: &mut Checker<'_>, root: &mut Table) -> Option<(Out
     Some((config, lease_ms))
 }
 
-/// `[fetch]`
+/// Reads `[fetch]`, whose proxy may hold a password.
 pub(super) fn fetch(checker: &mut Checker<'_>, root: &mut Table) -> Option<FetchConfig> {
     let mut table = root.table(checker, "fetch")?;
     let config = FetchConfig {
@@ -37,7 +37,7 @@ pub(super) fn fetch(checker: &mut Checker<'_>, root: &mut Table) -> Option<Fetch
     Some(config)
 }
 
-/// `[log]`
+/// Reads `[log]` and tries its filter.
 pub(super) fn log(checker: &mut Checker<'_>, root: &mut Table) -> Option<LogConfig> {
     let mut table = root.table(checker, "log")?;
     let filter = table.text(checker, "filter").map(|(field, text)| {

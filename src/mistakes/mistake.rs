@@ -9,13 +9,13 @@ pub struct Mistake {
     pub key: String,
     /// The line in its text, from 1, where it is about one line and that is known.
     pub line: Option<usize>,
-    /// What is wrong.
+    /// The flaw: what is wrong.
     pub flaw: Flaw,
-    /// What to do.
+    /// The remedy, in words: what to do.
     pub remedy: String,
 }
 
-/// What can be wrong.
+/// The ways in which a text can be wrong.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Flaw {
     /// The key must be there and is not.
@@ -29,12 +29,12 @@ pub enum Flaw {
     },
     /// The value is of another type or form, or none of the words that its key takes.
     WrongValue {
-        /// What is there, in words.
+        /// The value that is there, in words.
         found: String,
-        /// What its key takes, in words.
+        /// The values that its key takes, in words.
         expected: String,
     },
-    /// Anything else, in words.
+    /// Any other flaw, in words.
     Said(String),
 }
 
@@ -56,7 +56,7 @@ impl fmt::Display for Mistake {
 }
 
 impl Flaw {
-    /// What is wrong, without what would be right: a remedy says that.
+    /// The flaw in words, without what would be right: the remedy says that.
     pub fn brief(&self) -> String {
         match self {
             Self::UnknownKey { name, .. } => format!("unknown field `{name}`"),

@@ -5,10 +5,9 @@ use std::sync::Arc;
 use super::active::ActiveProvider;
 use super::definition::Provider;
 use super::dev::{dev_secret, dev_settings};
-use super::mistake::{of_key, said};
+use super::refusal::{of_key, said};
 use super::verifier::{ActiveOptions, Verifier};
 use crate::config::{KindSettings, ProviderConfig, Secret};
-use crate::handler::TypePattern;
 use crate::mistakes::Mistake;
 use crate::spec::Spec;
 use crate::types::Name;
@@ -23,25 +22,19 @@ impl Provider {
         config: &ProviderConfig,
         public_url: &str,
     ) -> Result<ActiveProvider, Vec<Mistake>> {
-        let spec = self.spec.as_ref().map_err(|error| vec![said("", error)])?;
+        let spec = self.spec.as_ref().map_err(|error| vec![said("", error.to_string())])?;
         let mut mistakes = self.mistakes.clone();
         let mut handlers = self.handlers.clone();
         for route in &config.routes {
             for pattern in &route.on {
-                match TypePattern::parse(pattern) {
-                    Ok(pattern) => handlers.add_route(pattern, route),
-                    Err(why) => mistakes.push(said("", why)),
-                }
+                handlers.add_route(pattern.clone(), route);
             }
         }
         let verifier = Verifier::new(spec, &config.secrets, &config.settings, config.is_unverified_accepted);
         let strong =
             verifier.as_ref().map_err(Clone::clone).and_then(|verifier| verifier.keys.check_strength(spec));
         mistakes.extend(strong.err().map(|error| of_key(spec, &error)));
-        let options = ActiveOptions::of(config).unwrap_or_else(|more| {
-            mistakes.extend(more);
-            ActiveOptions::default()
-        });
+        let options = ActiveOptions { on_conflict: config.on_conflict, types: config.types.clone() };
         match verifier {
             Ok(verifier) if mistakes.is_empty() => {
                 let active = self.active(name, spec, verifier, public_url).with_age(config.age);

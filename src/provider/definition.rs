@@ -5,11 +5,12 @@ use std::sync::Arc;
 use serde::de::DeserializeOwned;
 
 use super::kind_error::KindError;
-use super::mistake::said;
+use super::refusal::said;
 use super::sample::Samples;
-use crate::handler::{Event, Handled, Handlers, TxHandler, TypePattern};
+use crate::handler::{Event, Handled, Handlers, TxHandler};
 use crate::mistakes::Mistake;
 use crate::spec::Spec;
+use crate::types::TypePattern;
 use crate::verify::{Keys, RawRequest, Reply, SignAt, SignError, Signed, VerifyFn};
 
 /// Signing that no spec can say; `None` in [`Provider::sign_with`] means the spec's scheme.

@@ -1,6 +1,6 @@
 //! The stand-in for a sender during development: published secrets, development keys, samples with fresh ids.
 
-use super::mistake::CORRECT_IT;
+use super::refusal::CORRECT_IT;
 use crate::config::{KindSettings, ProviderConfig};
 use crate::mistakes::Mistake;
 use crate::spec::{Scheme, SecretFormat, SettingForm, Spec};

@@ -11,7 +11,7 @@ mod active;
 mod definition;
 mod dev;
 mod kind_error;
-mod mistake;
+mod refusal;
 mod sample;
 mod verifier;
 

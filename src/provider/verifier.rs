@@ -1,10 +1,8 @@
 //! The keys that a provider verifies with, and the options that its operator chose.
 
-use crate::config::{KindSettings, ProviderConfig, Secret};
-use crate::handler::TypePattern;
-use crate::mistakes::Mistake;
+use crate::config::{KindSettings, Secret};
 use crate::spec::{SignatureSpec, Spec};
-use crate::types::OnConflict;
+use crate::types::{OnConflict, TypePattern};
 use crate::verify::{KeyError, Keys, Unverified};
 
 /// Keys for the kind's signature, and for its alternative.
@@ -44,16 +42,5 @@ pub(super) struct ActiveOptions {
     /// Decides what becomes of other content under an event's key; `None` leaves it to the kind.
     pub(super) on_conflict: Option<OnConflict>,
     /// Patterns of the types that its sender was told to send; empty for any.
-    pub(super) types: Vec<String>,
-}
-
-impl ActiveOptions {
-    /// Takes what the operator wrote, or says which of its types are no patterns.
-    pub(super) fn of(config: &ProviderConfig) -> Result<Self, Vec<Mistake>> {
-        let parsed = config.types.iter().map(|text| TypePattern::parse(text));
-        let mistakes: Vec<Mistake> =
-            parsed.filter_map(Result::err).map(|why| Mistake::said("types", why, "")).collect();
-        let options = Self { on_conflict: config.on_conflict, types: config.types.clone() };
-        if mistakes.is_empty() { Ok(options) } else { Err(mistakes) }
-    }
+    pub(super) types: Vec<TypePattern>,
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use sha2::{Digest, Sha256};
 
-use super::identity::{identified, is_of};
+use super::identity::identified;
 use super::reader::{EventReader, EventText, TYPE_UNKNOWN, UNREADABLE};
 use super::source::{joined, text_at};
 use crate::json::{Document, Lookup};
@@ -125,7 +125,7 @@ fn event_type(reader: &EventReader<'_>, event: EventText<'_>) -> String {
 fn is_subscribed(reader: &EventReader<'_>, event_type: &str) -> bool {
     reader.types.is_empty()
         || !reader.spec.is_type_unsigned()
-        || reader.types.iter().any(|one| is_of(one, event_type))
+        || reader.types.iter().any(|one| one.matches(event_type))
 }
 
 fn object(reader: &EventReader<'_>, event: EventText<'_>) -> Option<ObjectVersion> {

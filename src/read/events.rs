@@ -10,7 +10,7 @@ use super::reader::EventReader;
 use super::redact::without_token;
 use crate::json::{self, Document, Lookup, find};
 use crate::spec::{AnswerSpec, BodyFormat, EventSpec, Spec};
-use crate::types::{IncomingEvent, Name, OnConflict};
+use crate::types::{IncomingEvent, Name, OnConflict, TypePattern};
 use crate::verify::Verified;
 
 /// The `each` of bodies whose members are lists of events.
@@ -31,7 +31,7 @@ pub(crate) struct ReadAs<'a> {
     /// Spec of its kind.
     pub(crate) spec: &'a Spec,
     /// Patterns of the types that it is subscribed to; empty where it does not say.
-    pub(crate) types: &'a [String],
+    pub(crate) types: &'a [TypePattern],
     /// What becomes of conflicts; `None` where it does not say.
     pub(crate) on_conflict: Option<OnConflict>,
     /// Most events of one request.

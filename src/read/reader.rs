@@ -6,7 +6,7 @@ use http::HeaderMap;
 
 use crate::json::Document;
 use crate::spec::EventSpec;
-use crate::types::{BodyDigest, Name, OnConflict, UnixMs};
+use crate::types::{BodyDigest, Name, OnConflict, TypePattern, UnixMs};
 use crate::verify::Believed;
 
 /// Prefix of the ids that we give to what has none: no sender can take one of those.
@@ -18,7 +18,7 @@ pub(super) const TYPE_UNKNOWN: &str = "unknown";
 pub(super) struct EventReader<'a> {
     pub(super) provider: &'a Name,
     pub(super) spec: &'a EventSpec,
-    pub(super) types: &'a [String],
+    pub(super) types: &'a [TypePattern],
     pub(super) on_conflict: Option<OnConflict>,
     pub(super) believed: &'a Believed,
     pub(super) headers: &'a HeaderMap,

@@ -2,16 +2,16 @@
 
 use serde::Deserialize;
 
-/// What the sender wants to hear instead of our JSON.
+/// The answer that the sender wants to hear instead of our JSON.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AnswerSpec {
-    /// The status.
+    /// Status of the answer, 200 to 299.
     #[serde(default = "ok")]
     pub status: u16,
-    /// The body, as it is.
+    /// Body of the answer, as it is.
     pub body: String,
-    /// Its content type.
+    /// Content type of that body.
     pub content_type: String,
 }
 

@@ -2,7 +2,7 @@
 
 use crate::mistakes::Mistake;
 
-/// What to do about a value that does not fit the rest of its file.
+/// Remedy for a value that does not fit the rest of its file.
 pub(super) const REMEDY: &str = "correct it; providers/README.md says what each key means";
 
 /// A mistake of a key whose value has the right form.
@@ -23,7 +23,7 @@ pub(super) fn bounded(key: &str, number: u32, max: u32) -> Result<(), Mistake> {
     }
 }
 
-/// Whether `text` is a JSON pointer, or pointers separated by `|`.
+/// Refuses a text that is no JSON pointer, nor several separated by `|`.
 pub(super) fn pointer(key: &str, text: &str) -> Result<(), Mistake> {
     if text.split('|').all(|one| one.is_empty() || one.starts_with('/')) {
         return Ok(());

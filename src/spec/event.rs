@@ -8,7 +8,7 @@ use super::identity::{Identity, IdentitySpec};
 use super::source::{Source, Sources};
 use crate::mistakes::Mistake;
 
-/// How the events of a request are read.
+/// Rules by which the events of a request are read.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EventSpec {
@@ -17,18 +17,18 @@ pub struct EventSpec {
     /// JSON pointer to the array of events, when one request carries several; `/*` is every array that the body
     /// has as a member. The other pointers of this table then start at each element.
     pub each: Option<String>,
-    /// Whether a body without that array is one event itself.
+    /// True when a body without that array is one event itself.
     #[serde(default)]
     pub or_one: bool,
     /// The form field that holds the JSON, when the content type is a form.
     pub form_field: Option<String>,
-    /// How else the body is written.
+    /// Form of the body, where it is not JSON alone.
     #[serde(default)]
     pub body: BodyFormat,
-    /// What two copies of an event are; the first that applies counts. See [`IdentitySpec`].
+    /// Rules that tell copies of an event; the first that applies counts. See [`IdentitySpec`].
     #[serde(default)]
     pub identity: Vec<IdentitySpec>,
-    /// Where the type is; several sources are joined with `.`.
+    /// Places of the type; several sources are joined with `.`.
     #[serde(rename = "type")]
     pub event_type: Sources,
     /// JSON pointer to what handlers receive; empty is the whole event.
@@ -37,31 +37,31 @@ pub struct EventSpec {
     /// JSON pointers whose values may change between copies of one event; left out of the digest. Of a form, too.
     #[serde(default)]
     pub volatile: Vec<String>,
-    /// What the event is about, for `latest`.
+    /// Places of the object that the event is about, for `latest`.
     pub object: Option<Sources>,
     /// A number or RFC 3339 time that only goes up with the object.
     pub version: Option<Source>,
-    /// When it happened at the sender.
+    /// Place of the time at which it happened at the sender.
     pub created: Option<Source>,
-    /// What the sender wants to hear after such events, where it is not the kind's `[answer]`.
+    /// The answer that the sender wants to hear after such events, where it is not the kind's `[answer]`.
     pub answer: Option<AnswerSpec>,
 }
 
-/// How a body is written.
+/// Forms of a body.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum BodyFormat {
-    /// JSON.
+    /// The body is JSON.
     #[default]
     Json,
-    /// JSON, or a form, which is read as one JSON object of its fields.
+    /// The body is JSON, or a form, which is read as one JSON object of its fields.
     Form,
-    /// Lines of JSON, each an event; or one array of them.
+    /// The body is lines of JSON, each an event; or one array of them.
     Lines,
 }
 
 impl EventSpec {
-    /// Whether an unsigned header has a say in the type: whoever holds one signed request can have it read as any.
+    /// True when an unsigned header has a say in the type: whoever holds one signed request can have it read as any.
     pub fn is_type_unsigned(&self) -> bool {
         let is_header = |source: &Source| matches!(source, Source::Header(_));
         self.event_type.0.iter().any(is_header) && self.identity.iter().any(|one| !one.signed)

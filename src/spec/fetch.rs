@@ -9,7 +9,7 @@ use super::hosts::{is_name_of, is_path_of, mistake_of};
 use super::setting::SettingSpec;
 use crate::mistakes::Mistake;
 
-/// Where the keys of a setting come from, when the operator wrote none: fetched when a request first names one.
+/// Source of the keys of a setting when the operator wrote none: they are fetched when a request first names one.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FetchSpec {
@@ -25,30 +25,30 @@ pub struct FetchSpec {
     /// Names of which a certificate must have one, with `{region}` for that of the host.
     #[serde(default)]
     pub names: Vec<String>,
-    /// How the key is in the answer.
+    /// Form of the key in the answer.
     pub form: FetchForm,
-    /// Where it is in a JSON answer.
+    /// Pointer to the key in a JSON answer.
     pub pointer: Option<String>,
     /// GET, or POST with `body`.
     #[serde(default = "get")]
     pub method: String,
-    /// Headers, with `{setting:NAME}`.
+    /// Headers of the request, with `{setting:NAME}`.
     #[serde(default)]
     pub headers: BTreeMap<String, String>,
     /// A JSON body, with `{id}` and `{setting:NAME}` as texts in it.
     pub body: Option<String>,
-    /// Whether a certificate's chain has to lead to an authority that this machine believes.
+    /// True when a certificate's chain has to lead to an authority that this machine believes.
     #[serde(default)]
     pub chain: bool,
-    /// How long a key is used before it is fetched again. Hours.
+    /// Age at which a key is fetched again. Hours.
     #[serde(default = "cache_h")]
     pub cache_h: u32,
-    /// How long it is used after that while the sender's host is away. Hours.
+    /// Time for which it is used after that while the sender's host is away. Hours.
     #[serde(default = "grace_h")]
     pub grace_h: u32,
 }
 
-/// How a key is in an answer.
+/// Forms of a key in an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum FetchForm {
@@ -111,12 +111,12 @@ impl FetchSpec {
 }
 
 impl FetchSpec {
-    /// Whether this is where the sender has its keys.
+    /// True when this is where the sender has its keys.
     pub fn is_path(&self, path: &str) -> bool {
         self.path.as_ref().is_none_or(|pattern| is_path_of(path, pattern))
     }
 
-    /// Whether a certificate that `host` has may be of `name`.
+    /// True when a certificate that `host` has may be of `name`.
     pub fn is_name(&self, name: &str, host: &str) -> bool {
         is_name_of(name, host, &self.names)
     }

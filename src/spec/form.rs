@@ -15,13 +15,13 @@ use toml::de::{DeString, DeTable, DeValue};
 
 use crate::mistakes::{Flaw, one_of};
 
-/// Why a text does not have the form of the type that it is read as, and where in the text.
+/// The reason why a text does not have the form of the type that it is read as, and its place in the text.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Unfit {
     /// A key that must be there is not; the place is its table.
     #[error("missing field `{key}`")]
     Absent { key: &'static str, span: Option<Range<usize>> },
-    /// What is there does not fit.
+    /// A key or value that is there does not fit.
     #[error("{flaw}")]
     Flawed { flaw: Flaw, span: Option<Range<usize>> },
 }
@@ -33,7 +33,7 @@ impl Unfit {
         span.clone()
     }
 
-    /// The same at `place`, unless something in it was named already.
+    /// Adds `place`, unless something in it was named already.
     fn at(mut self, place: &Range<usize>) -> Self {
         let (Self::Absent { span, .. } | Self::Flawed { span, .. }) = &mut self;
         span.get_or_insert_with(|| place.clone());
@@ -49,7 +49,7 @@ impl Unfit {
     }
 }
 
-/// What serde's derived code, and visitors written by hand, say of a value.
+/// The words of serde's derived code, and of visitors written by hand, about a value.
 impl Error for Unfit {
     fn custom<T: Display>(why: T) -> Self {
         Self::flawed(Flaw::Said(why.to_string()))
@@ -87,7 +87,7 @@ pub(super) fn read<T: DeserializeOwned>(text: &str) -> Result<T, Unfit> {
     T::deserialize(Node { span: root.span(), value: DeValue::Table(root.into_inner()) })
 }
 
-/// What the crate `toml` says of a text that is no TOML. It has one sentence for that, and this is the only place that
+/// The words of the crate `toml` about a text that is no TOML. It has one sentence for that, and this is the only place that
 /// takes one apart; a sentence of another form is shown as it is.
 pub(super) fn syntax(error: &toml::de::Error) -> Flaw {
     let why = error.message().trim().replace('\n', ", ");
@@ -208,7 +208,11 @@ impl<'de> MapAccess<'de> for Entries<'de> {
 
     fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Unfit> {
         match self.value.take() {
-            Some(value) => seed.deserialize(value),
+            Some(value) => {
+                let span = value.span.clone();
+                // A type that is made of a text refuses it after the text was read.
+                seed.deserialize(value).map_err(|unfit| unfit.at(&span))
+            }
             None => Err(Unfit::custom("a value was asked for before its key")),
         }
     }
@@ -234,6 +238,20 @@ mod tests {
         word: Option<Word>,
         #[serde(default)]
         list: Vec<String>,
+        even: Option<Even>,
+    }
+
+    /// A value that is made of another.
+    #[derive(Debug, PartialEq, Deserialize)]
+    #[serde(try_from = "u8")]
+    struct Even(u8);
+
+    impl TryFrom<u8> for Even {
+        type Error = &'static str;
+
+        fn try_from(number: u8) -> Result<Self, Self::Error> {
+            if number.is_multiple_of(2) { Ok(Self(number)) } else { Err("it is odd, expected otherwise") }
+        }
     }
 
     #[test]
@@ -242,19 +260,20 @@ mod tests {
         fn check(text: &str, place: &str, flaw: Flaw) {
             let unfit = read::<Table>(text).expect_err(text);
             let Unfit::Flawed { flaw: got, span: Some(span) } = unfit else { panic!("{unfit:?}") };
-            assert_eq!((&text[span], got), (place, flaw));
+            assert_eq!((text.get(span), got), (Some(place), flaw));
         }
-        let table = |word| Ok(Table { n: 2, word, list: vec!["a".to_owned()] });
-        assert_eq!(read("n = 0x2\nlist = [\"a\"]\nword = \"low\""), table(Some(Word::Low)));
-        assert_eq!(read("n = 2\nlist = [\"a\"]\nword = { high = 7 }"), table(Some(Word::High(7))));
-        assert_eq!(read("n = 2\nlist = [\"a\"]"), table(None));
+        let table = |word| Ok(Table { n: 2, word, list: vec!["a".to_owned()], even: Some(Even(4)) });
+        assert_eq!(read("n = 0x2\nlist = [\"a\"]\nword = \"low\"\neven = 4"), table(Some(Word::Low)));
+        assert_eq!(read("n = 2\nlist = [\"a\"]\neven = 4\nword = { high = 7 }"), table(Some(Word::High(7))));
+        assert_eq!(read("n = 2\nlist = [\"a\"]\neven = 4"), table(None));
         let wrong = |found: &str, expected: &str| Flaw::WrongValue {
             found: found.to_owned(),
             expected: expected.to_owned(),
         };
         let unknown = |name: &str, known| Flaw::UnknownKey { name: name.to_owned(), known };
-        check("n = 2\nm = 1", "m", unknown("m", &["n", "word", "list"]));
+        check("n = 2\nm = 1", "m", unknown("m", &["n", "word", "list", "even"]));
         check("n = \"2\"", "\"2\"", wrong("invalid type: string \"2\"", "u16"));
+        check("n = 2\neven = 3", "3", Flaw::Said("it is odd, expected otherwise".to_owned()));
         check("n = -2", "-2", wrong("invalid value: integer `-2`", "u16"));
         check("n = 1979-05-27", "1979-05-27", wrong("invalid type: map", "u16"));
         check("n = 2\nlist = [\"a\", true]", "true", wrong("invalid type: boolean `true`", "a string"));

@@ -11,14 +11,14 @@ use super::setting::SettingSpec;
 use super::signature::{Encoding, Scheme, SignatureSpec};
 use crate::mistakes::Mistake;
 
-/// When every condition that is written holds, the answer is sent and nothing is admitted.
+/// One handshake: when every condition that is written holds, the answer is sent and nothing is admitted.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HandshakeSpec {
-    /// The request's method.
+    /// Method of the request.
     #[serde(default = "post")]
     pub method: String,
-    /// Whether the request is signed like any other; an unsigned one is answered before verification.
+    /// True when the request is signed like any other; an unsigned one is answered before verification.
     #[serde(default)]
     pub signed: bool,
     /// A value of the query that must be there.
@@ -45,10 +45,10 @@ pub struct HandshakeSpec {
     pub keeps: Option<String>,
     /// A MAC of a text of the request by the newest secret, for `{mac}`.
     pub mac: Option<MacSpec>,
-    /// The answer's status.
+    /// Status of the answer.
     #[serde(default = "ok")]
     pub status: u16,
-    /// The answer's body.
+    /// Body of the answer.
     #[serde(default = "empty")]
     pub body: Pattern,
     /// The answer's body as a JSON object of texts, instead of `body`.
@@ -65,26 +65,26 @@ pub struct HandshakeSpec {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TokenSpec {
-    /// The value's name.
+    /// Name of the value in the query.
     pub query: String,
     /// The setting it must equal; where the operator wrote none, nothing is answered.
     pub setting: String,
 }
 
-/// What `{mac}` is. Whoever may choose the text has it signed by us, so it must be none that a body could be.
+/// The value of `{mac}`. Whoever may choose the text has it signed by us, so it must be none that a body could be.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MacSpec {
-    /// The text.
+    /// The text that the MAC is of.
     pub of: Pattern,
-    /// What it is made of; a text with anything else in it is not answered.
+    /// Characters that the text may have; a text with any other is not answered.
     pub chars: Chars,
-    /// Its most characters.
+    /// Most characters of that text.
     pub length_max: usize,
-    /// Its digest.
+    /// Scheme of the MAC.
     #[serde(default = "sha256")]
     pub scheme: Scheme,
-    /// How the MAC is written.
+    /// Encoding of the MAC.
     #[serde(default)]
     pub encoding: Encoding,
 }

@@ -58,7 +58,7 @@ impl Spec {
         Ok(())
     }
 
-    /// Whether `signed = true` can be so: of schemes in code nobody but the code knows.
+    /// True when `signed = true` can be so: of schemes in code nobody but the code knows.
     fn check_signed(&self) -> Result<(), Mistake> {
         if self.signature.check().is_err() {
             return Ok(());

@@ -16,7 +16,7 @@ use crate::mistakes::{Flaw, Mistake, nearest};
 /// nothing is left out that must be there.
 const FORM_MISTAKES_N_MAX: usize = 50;
 
-/// What must be there: a table, and its keys.
+/// Keys that must be there: a table, and its keys.
 const NEEDED: [(&str, &[&str]); 5] = [
     (
         "",
@@ -38,16 +38,16 @@ const NEEDED: [(&str, &[&str]); 5] = [
     ("answer", &["body", "content_type"]),
 ];
 
-/// What to do about a key that is not there.
+/// Remedy for a key that is not there.
 const WRITE_IT: &str = "write it; providers/README.md says what it means";
 
-/// Why a `provider.toml` is not a spec.
+/// The reason why a `provider.toml` is not a spec.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("provider.toml of `{kind}`: {why}")]
 pub struct SpecError {
     /// The kind, or `?` when the file does not say.
     pub kind: String,
-    /// What is wrong, with the key.
+    /// Everything that is wrong, each with its key.
     pub why: String,
 }
 
@@ -62,7 +62,7 @@ impl Spec {
         })
     }
 
-    /// As [`Spec::parse`], with every mistake by itself.
+    /// Reads as [`Spec::parse`] does, with every mistake by itself.
     pub fn parse_all(text: &str) -> Result<Self, Vec<Mistake>> {
         let (_, syntax) = DeTable::parse_recoverable(text);
         if !syntax.is_empty() {
@@ -154,7 +154,7 @@ fn placed(text: &str, span: Option<Range<usize>>, flaw: Flaw) -> Mistake {
     Mistake { line: Some(before.matches('\n').count() + 1), key: format!("{table}{dot}{key}"), flaw, remedy }
 }
 
-/// What to do about a flaw of form.
+/// Remedy for a flaw of form.
 fn remedy(flaw: &Flaw) -> String {
     match flaw {
         Flaw::Missing => WRITE_IT.to_owned(),
@@ -167,7 +167,7 @@ fn remedy(flaw: &Flaw) -> String {
     }
 }
 
-/// What is expected of a value, for people who know TOML and no Rust.
+/// The values that are expected, for people who know TOML and no Rust.
 fn in_words(expected: &str) -> &str {
     match expected {
         "u8" | "u16" | "u32" | "u64" | "usize" => "a whole number, not below 0",

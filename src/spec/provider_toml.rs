@@ -16,41 +16,41 @@ use super::signature::{Scheme, SignatureSpec};
 pub struct Spec {
     /// The kind: the folder's name.
     pub kind: String,
-    /// Whether this kind, read from a folder when the program starts, is meant to stand in for the built-in one
+    /// True when this kind, read from a folder when the program starts, is meant to stand in for the built-in one
     /// of the same name. Without it, such a name is an error.
     #[serde(default)]
     pub replaces_builtin: bool,
     /// The sender's name for people.
     pub title: String,
-    /// How sure the facts are.
+    /// Confidence in the facts.
     pub confidence: Confidence,
-    /// Where the facts were read.
+    /// Page where the facts were read.
     pub docs: String,
-    /// Where the sender's dashboard shows the secret.
+    /// Place in the sender's dashboard that shows the secret.
     pub secret_hint: String,
-    /// How long the sender goes on sending an event by itself, from its first attempt to its last. Hours; after that
+    /// Time for which the sender goes on sending an event by itself, from its first attempt to its last. Hours; after that
     /// long nothing comes any more that an old secret signed.
     pub horizon_h: u32,
-    /// How long a person or an API can have it sent again; absent where nothing is known of that. Ids live for the longer
+    /// Time for which a person or an API can have it sent again; absent where nothing is known of that. Ids live for the longer
     /// of the two, and for the sender's own attempts after it.
     pub resend_h: Option<Resend>,
-    /// How fast the sender wants its answer. Milliseconds.
+    /// Time within which the sender wants its answer. Milliseconds.
     pub answer_within_ms: u32,
-    /// How a request is signed.
+    /// The signature of a request.
     pub signature: SignatureSpec,
     /// Another way, which counts when its `when_header` is present.
     pub alternative: Option<SignatureSpec>,
-    /// Whether the kind's code checks the URL as the sender called it.
+    /// True when the kind's code checks the URL as the sender called it.
     #[serde(default)]
     pub signed_url: bool,
-    /// How events are read; the first entry whose `when_header` is present (or that has none) counts.
+    /// Rules by which events are read; the first entry whose `when_header` is present (or that has none) counts.
     pub event: Vec<EventSpec>,
-    /// What the sender wants to hear instead of our JSON.
+    /// The answer that the sender wants to hear instead of our JSON.
     pub answer: Option<AnswerSpec>,
     /// Requests that want an answer of their own instead of admission.
     #[serde(default)]
     pub handshake: Vec<HandshakeSpec>,
-    /// What else a provider of this kind is told.
+    /// Settings that a provider of this kind has besides secrets.
     #[serde(default)]
     pub setting: Vec<SettingSpec>,
     /// Keys that may be fetched from the sender's own hosts.
@@ -61,7 +61,7 @@ pub struct Spec {
     pub confirm: Vec<ConfirmSpec>,
 }
 
-/// How sure the facts of a kind are.
+/// Degrees of confidence in the facts of a kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Confidence {
@@ -69,12 +69,12 @@ pub enum Confidence {
     Official,
     /// Read in third parties' texts only.
     Secondary,
-    /// Not confirmed.
+    /// The facts are not confirmed.
     Unsure,
 }
 
 impl Spec {
-    /// Whether the signature covers a time, so that an old request stops being believed.
+    /// True when the signature covers a time, so that an old request stops being believed.
     pub fn has_signed_time(&self) -> bool {
         self.signature.tolerance_s.is_some()
     }
@@ -84,7 +84,7 @@ impl Spec {
         self.has_signed_time() && !self.signature.time_optional
     }
 
-    /// How old a signed time may be by the kind's own rule, be it in one of two schemes. Seconds.
+    /// Greatest age of a signed time by the kind's own rule, be it in one of two schemes. Seconds.
     pub fn tolerance_s(&self) -> Option<u32> {
         self.signatures().find_map(|one| one.tolerance_s)
     }
@@ -99,27 +99,27 @@ impl Spec {
         std::iter::once(&self.signature).chain(&self.alternative)
     }
 
-    /// Whether a provider of this kind must have `secrets`.
+    /// True when a provider of this kind must have `secrets`.
     pub fn needs_secrets(&self) -> bool {
         self.signature.secrets_needed && self.takes_secrets()
     }
 
-    /// Whether `secrets` could be of use to a provider of this kind.
+    /// True when `secrets` could be of use to a provider of this kind.
     pub fn takes_secrets(&self) -> bool {
         self.signature.keys.is_none() && !matches!(self.signature.scheme, Scheme::Basic | Scheme::Unsigned)
     }
 
-    /// Whether what was signed has to be known: where an id is not covered, it tells replays.
+    /// True when what was signed has to be known: where an id is not covered, it tells replays.
     pub fn needs_signed_text(&self) -> bool {
         self.event.iter().flat_map(|event| &event.identity).any(|identity| !identity.signed)
     }
 
-    /// Whether `serve --dev` and `sign` need keys that are generated.
+    /// True when `serve --dev` and `sign` need keys that are generated.
     pub fn needs_generated_keys(&self) -> bool {
         self.setting.iter().any(|setting| setting.dev_key.is_some_and(DevKey::is_generated))
     }
 
-    /// Whether the signature covers the URL, so that `server.public_url` must be right.
+    /// True when the signature covers the URL, so that `server.public_url` must be right.
     pub fn has_signed_url(&self) -> bool {
         self.signed_url || self.signature.has_signed_url()
     }

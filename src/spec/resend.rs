@@ -7,12 +7,12 @@ use serde::de::{Deserialize, Deserializer, Error, Unexpected, Visitor};
 use super::check::{HORIZON_H_MAX, REMEDY, bounded};
 use crate::mistakes::Mistake;
 
-/// How long a person, or a call to the sender's API, can have an event sent again.
+/// Time for which a person, or a call to the sender's API, can have an event sent again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Resend {
-    /// For so long after it happened. Hours.
+    /// Hours after it happened.
     Hours(u32),
-    /// For as long as the sender has it, and it says of no end.
+    /// As long as the sender has it, and it says of no end.
     Unbounded,
 }
 

@@ -8,13 +8,13 @@ use serde::Deserialize;
 pub struct SettingSpec {
     /// Its key under `[providers.NAME.settings]`.
     pub name: String,
-    /// Whether it is one text, several, or texts with ids.
+    /// Form of the setting: one text, several, or texts with ids.
     #[serde(default)]
     pub form: SettingForm,
-    /// Whether a provider cannot do without it.
+    /// True when a provider cannot do without it.
     #[serde(default)]
     pub needed: bool,
-    /// Where the operator finds it.
+    /// Place where the operator finds it.
     pub hint: String,
     /// Fewest bytes that it may have, where it is a secret.
     #[serde(default)]
@@ -57,13 +57,13 @@ pub enum DevKey {
 }
 
 impl DevKey {
-    /// Whether it has to be generated before it can be used.
+    /// True when it has to be generated before it can be used.
     pub fn is_generated(self) -> bool {
         matches!(self, Self::Ed25519 | Self::P256)
     }
 }
 
-/// How a setting is written.
+/// Forms of a setting.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SettingForm {

@@ -34,7 +34,7 @@ pub enum Source {
     /// The event's place in its batch, from 0: where equal elements of one request are events of their own, and a request
     /// that is sent again has them in the same order. The text is for people.
     Place(String),
-    /// Always this text.
+    /// This text in every event.
     Text(String),
 }
 

@@ -73,7 +73,7 @@ fn a_bad_spec_says_which_key_and_why() {
     let object = "object = [{ json = \"/o\" }]\ntype =";
     check("type =", object, "object and version");
     let answer = "\n[answer]\nstatus = 500\nbody = \"\"\ncontent_type = \"text/plain\"\n[[event]]";
-    check("\n        [[event]]", answer, "answer.status: 500 is not a success");
+    check("\n    [[event]]", answer, "answer.status: 500 is not a success");
     check("acme-signature", "acme signature", "is not the name of a header");
     check("horizon_h = 72", "horizon_h = 0", "horizon_h: write a number");
     let resend = |value: &str| format!("horizon_h = 72\nresend_h = {value}");

@@ -9,6 +9,7 @@ mod event;
 mod message_id;
 mod name;
 mod text;
+mod type_pattern;
 mod words;
 
 pub use clock::{Clock, UnixMs};
@@ -18,4 +19,5 @@ pub use message_id::{InvalidMessageId, MESSAGES_N_MAX, MessageId, idempotency_ke
 pub use name::{InvalidName, Name};
 pub(crate) use text::media_type;
 pub use text::{TEXT_BYTES_MAX, stored_text};
+pub use type_pattern::TypePattern;
 pub use words::{AttemptResult, EventState, MessageState, Outcome};

@@ -51,6 +51,7 @@ mod identity_tools;
 mod identity_written;
 mod kinds;
 mod library;
+mod loaded;
 mod migrations;
 mod model;
 mod nodes;
