@@ -36,8 +36,8 @@ use crate::http::operator::{OperatorState, Readiness};
 use crate::http::receiver::ReceiverState;
 use crate::http::rejected::ProviderFacts;
 use crate::http::{self, Front, echo};
-use crate::outbox::{Outbox, clock_offset_ms_max};
 use crate::load::{Kinds, Loaded};
+use crate::outbox::{Outbox, clock_offset_ms_max};
 use crate::provider::{ActiveProvider, Provider};
 use crate::receive::{Receiver, RequestNotes, fingerprint};
 use crate::setup::Opened;
@@ -93,7 +93,7 @@ impl App {
         let kinds = load::kinds(file, own);
         let loaded = load::loaded(file, false, &kinds)?;
         // Another subscriber is the user's own choice.
-        drop(logging::install(&loaded.config.log));
+        drop(logging::install(&loaded.config.log, crate::outbox::silent_log_targets()));
         for warning in load::warnings(&loaded.config, &kinds) {
             warn!("{warning}");
         }

@@ -11,7 +11,7 @@ use crate::{App, logging, setup};
 /// Runs until SIGTERM or SIGINT.
 pub(super) fn serve(file: Option<&Path>, is_dev: bool, kinds: Kinds) -> anyhow::Result<ExitCode> {
     let loaded = loaded(file, is_dev, &kinds)?;
-    logging::install(&loaded.config.log)?;
+    logging::install(&loaded.config.log, crate::outbox::silent_log_targets())?;
     let banner = if is_dev { Some(banner(&loaded.config, &kinds)?) } else { None };
     if loaded.config.providers.is_empty() {
         complain("hooklatch: no [providers.NAME] is configured, so every request will be answered 404");

@@ -11,7 +11,8 @@ use super::provider::Known;
 use super::settings::Settings;
 use super::sources::Sources;
 use super::{admin, database, provider, retention, section, server};
-use crate::config::{Checker, Config, ConfigProblem, Field, ProviderConfig, Table, destination, open_to_all};
+use crate::config::{Checker, Config, ConfigProblem, Field, ProviderConfig, Table, open_to_all};
+use crate::outbox::parse_destination;
 use crate::provider::{ActiveProvider, Provider, published_mistakes};
 use crate::spec::Spec;
 use crate::types::Name;
@@ -53,7 +54,8 @@ fn checked(settings: &Settings, kinds: &Kinds, is_activated: bool) -> Result<Loa
     problems.dedup();
     match loaded {
         Some(mut loaded) if problems.is_empty() => {
-            loaded.config.warnings = checker.secret_files.iter().filter_map(|path| open_to_all(path)).collect();
+            loaded.config.warnings =
+                checker.secret_files.iter().filter_map(|path| open_to_all(path)).collect();
             Ok(loaded)
         }
         _ => Err(problems),
@@ -81,7 +83,7 @@ fn whole(
     let lease_ms = outbox.as_ref().and_then(|(_, lease_ms)| *lease_ms);
     let destinations = places
         .into_iter()
-        .filter_map(|(name, field)| destination(checker, &name, field, lease_ms))
+        .filter_map(|(name, field)| parse_destination(checker, &name, field, lease_ms))
         .collect();
     let known = Known { kinds, broken_kinds: &kinds.broken, destinations: &names };
     let public_url = server.as_ref().map_or("", |(server, _)| server.public_url.as_str());

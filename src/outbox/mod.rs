@@ -19,8 +19,8 @@ mod watch;
 mod window;
 mod worker;
 
-pub(crate) use destinations::http_client;
 pub use destinations::{BareCalls, DestinationError};
+pub(crate) use destinations::{http_client, parse_destination, silent_log_targets};
 pub use handover::Handover;
 pub use node::{Outbox, Waker};
 pub use watch::clock_offset_ms_max;
