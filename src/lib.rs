@@ -37,6 +37,8 @@ mod kinds;
 #[doc(hidden)]
 pub mod load;
 mod logging;
+#[doc(hidden)]
+pub mod mistakes;
 mod net;
 pub mod outbox;
 pub mod pairs;

@@ -4,6 +4,7 @@
 //! reads and dispatches. Neither does I/O.
 
 mod dev;
+mod refusal;
 mod sample;
 mod verifier;
 
@@ -18,13 +19,15 @@ pub use dev::{dev_secret, filled_sample};
 pub(crate) use dev::{dev_settings, published_mistakes};
 
 use crate::handler::{Event, Handled, Handlers, TxHandler, TypePattern};
+use crate::mistakes::Mistake;
 use crate::read;
 use crate::spec::{AnswerSpec, Spec, SpecError};
 use crate::types::{IncomingEvent, Name};
 use crate::verify::{
-    self, DevKeys, KeyError, KeySource, Keys, RawRequest, Reply, SignAt, SignError, Signed, Unbelieved,
-    Unverified, Verified, VerifyError, VerifyFn,
+    self, DevKeys, KeySource, Keys, RawRequest, Reply, SignAt, SignError, Signed, Unbelieved, Unverified,
+    Verified, VerifyError, VerifyFn,
 };
+use refusal::{of_key, said};
 use sample::Samples;
 use verifier::{ActiveOptions, Verifier};
 
@@ -48,7 +51,7 @@ pub struct Provider {
     handshake_with: Option<HandshakeFn>,
     open_with: Option<OpenFn>,
     samples: Samples,
-    mistakes: Vec<String>,
+    mistakes: Vec<Mistake>,
 }
 
 impl Provider {
@@ -168,34 +171,20 @@ impl Provider {
         name: &Name,
         config: &ProviderConfig,
         public_url: &str,
-    ) -> Result<ActiveProvider, Vec<String>> {
-        let spec = self.spec.as_ref().map_err(|error| vec![error.to_string()])?;
+    ) -> Result<ActiveProvider, Vec<Mistake>> {
+        let spec = self.spec.as_ref().map_err(|error| vec![said("", error.to_string())])?;
         let mut mistakes = self.mistakes.clone();
         let mut handlers = self.handlers.clone();
         for route in &config.routes {
             for pattern in &route.on {
-                match TypePattern::parse(pattern) {
-                    Ok(pattern) => handlers.add_route(pattern, route),
-                    Err(mistake) => mistakes.push(mistake),
-                }
+                handlers.add_route(pattern.clone(), route);
             }
         }
         let verifier = Verifier::new(spec, &config.secrets, &config.settings, config.is_unverified_accepted);
         let strong =
             verifier.as_ref().map_err(Clone::clone).and_then(|verifier| verifier.keys.check_strength(spec));
-        mistakes.extend(strong.err().map(|error| match error {
-            KeyError::NoSetting(_) => error.to_string(),
-            KeyError::SettingTooShort { ref name, .. } => format!("settings.{name}: {error}"),
-            KeyError::TooShort { .. } => match &spec.signature.keys {
-                Some(name) => format!("settings.{name}: {error}"),
-                None => format!("secrets: {error}"),
-            },
-            _ => format!("secrets: {error}"),
-        }));
-        let options = ActiveOptions::of(config).unwrap_or_else(|more| {
-            mistakes.extend(more);
-            ActiveOptions::default()
-        });
+        mistakes.extend(strong.err().map(|error| of_key(spec, &error)));
+        let options = ActiveOptions { on_conflict: config.on_conflict, types: config.types.clone() };
         match verifier {
             Ok(verifier) if mistakes.is_empty() => {
                 let active = self.active(name, spec, (handlers, verifier), public_url);
@@ -259,7 +248,7 @@ impl Provider {
     fn with(mut self, pattern: &str, add: impl FnOnce(&mut Handlers, TypePattern)) -> Self {
         match TypePattern::parse(pattern) {
             Ok(pattern) => add(&mut self.handlers, pattern),
-            Err(mistake) => self.mistakes.push(mistake),
+            Err(why) => self.mistakes.push(said("", why)),
         }
         self
     }

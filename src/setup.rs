@@ -9,11 +9,11 @@ use crate::store::{self, Pooling, PostgresSettings, SchemaState, Store, StoreSet
 
 /// A database that was just opened.
 pub(crate) struct Opened {
-    /// The database.
+    /// The database, open for reading and writing.
     pub(crate) store: Store,
-    /// Which versions of the schema were applied now.
+    /// Versions of the schema that were applied now.
     pub(crate) applied: Vec<i64>,
-    /// What the schema is like.
+    /// State of the schema.
     pub(crate) schema: SchemaState,
 }
 

@@ -10,9 +10,11 @@ use bytes::Bytes;
 
 mod clock;
 mod message_id;
+mod type_pattern;
 
 pub use clock::Clock;
 pub use message_id::{InvalidMessageId, MESSAGES_N_MAX, MessageId, idempotency_key};
+pub use type_pattern::TypePattern;
 
 /// Milliseconds since 1970-01-01 UTC. Columns of this type end in `_at_ms`.
 pub type UnixMs = i64;

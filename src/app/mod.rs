@@ -37,6 +37,7 @@ use crate::http::receiver::ReceiverState;
 use crate::http::rejected::ProviderFacts;
 use crate::http::{self, Front, echo};
 use crate::load::{Kinds, Loaded};
+use crate::mistakes::Mistake;
 use crate::outbox::{Outbox, clock_offset_ms_max};
 use crate::provider::{ActiveProvider, Provider};
 use crate::receive::{Receiver, RequestNotes, fingerprint};
@@ -53,7 +54,7 @@ const STOP_MARGIN: Duration = Duration::from_secs(5);
 /// A Hooklatch before it runs: a configuration and the kinds it may use.
 pub struct App {
     config: Config,
-    /// The providers that were made while the configuration was checked; the others are made when it starts.
+    /// The providers that were made while the configuration was checked.
     active: BTreeMap<Name, ActiveProvider>,
     kinds: Vec<Provider>,
     clock: Clock,
@@ -215,22 +216,20 @@ impl App {
         for (name, config) in &self.config.providers {
             match self.entry(name, config) {
                 Ok(entry) => drop(entries.insert(name.clone(), Arc::new(entry))),
-                Err(more) => mistakes.extend(more.into_iter().map(|why| format!("providers.{name}: {why}"))),
+                Err(more) => mistakes.extend(more.into_iter().map(|one| format!("providers.{name}: {one}"))),
             }
         }
         anyhow::ensure!(mistakes.is_empty(), "{}", mistakes.join("\n"));
         Ok(entries)
     }
 
-    fn entry(&self, name: &Name, config: &ProviderConfig) -> Result<ProviderEntry, Vec<String>> {
+    fn entry(&self, name: &Name, config: &ProviderConfig) -> Result<ProviderEntry, Vec<Mistake>> {
         let Some(kind) = self.kinds.iter().find(|kind| kind.kind() == config.kind.as_str()) else {
-            return Err(vec![format!("no provider kind is called `{}`", config.kind)]);
+            return Err(vec![Mistake::said("", format!("no provider kind is called `{}`", config.kind), "")]);
         };
-        let mut provider = match self.active.get(name) {
-            Some(active) => active.clone(),
-            None => kind.activate(name, config, &self.config.server.public_url)?,
-        };
-        let fetcher = self.fetcher(kind, config).map_err(|why| vec![format!("[fetch]: {why}")])?;
+        let activate = || kind.activate(name, config, &self.config.server.public_url);
+        let mut provider = self.active.get(name).cloned().map_or_else(activate, Ok)?;
+        let fetcher = self.fetcher(kind, config).map_err(|why| vec![Mistake::said("[fetch]", why, "")])?;
         if let Some(fetcher) = &fetcher {
             provider = provider.with_key_source(Arc::clone(fetcher) as Arc<dyn KeySource>);
         }

@@ -25,9 +25,9 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+use crate::load::{Kinds, Settings, kinds, load, load_for_tools, loaded, unusable};
 use crate::plain;
 use crate::provider::Provider;
-use crate::load::{Kinds, Settings, kinds, load, load_for_tools, loaded, unusable};
 
 /// A webhook receiver that a team can trust with money.
 #[derive(Parser)]

@@ -34,7 +34,7 @@ pub(super) fn identity(spec: &IdentitySpec) -> String {
         (Identity::Signal, None) => format!("a signal: type{parts} + digest of the content"),
     };
     let either = |names: &String| format!("`{}`", names.replace('|', "` or `"));
-    let types: Vec<String> = spec.types.iter().map(either).collect();
+    let types: Vec<String> = spec.types.iter().map(|one| format!("`{}`", one.as_str())).collect();
     let has: Vec<String> = spec.has.iter().map(either).collect();
     let types = if types.is_empty() { String::new() } else { format!(" of type {}", types.join(", ")) };
     let has = if has.is_empty() { String::new() } else { format!(" with {}", has.join(" and ")) };

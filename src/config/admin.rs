@@ -8,9 +8,9 @@ use crate::types::Name;
 /// `[admin]`: the operator's listener.
 #[derive(Debug, Clone)]
 pub struct AdminConfig {
-    /// Where operators reach us.
+    /// Address of the operators' listener.
     pub listen: SocketAddr,
-    /// Who may use the operators' API.
+    /// Tokens of those who may use the operators' API.
     pub tokens: Vec<AdminToken>,
     /// Names that operators call us by, besides loopback and `listen`. Lower case.
     pub hosts: Vec<String>,
@@ -19,22 +19,22 @@ pub struct AdminConfig {
 /// The operators' token of `serve --dev`; published, like its other secrets.
 pub const DEV_TOKEN: &str = "hooklatch-dev-token";
 
-/// One of `admin.tokens`.
+/// One of `admin.tokens`: a person or program, and what it may do.
 #[derive(Debug, Clone)]
 pub struct AdminToken {
-    /// Who it is, in the audit log; unique.
+    /// Name of its holder in the audit log; unique.
     pub name: Name,
-    /// What it may do.
+    /// Role of its holder.
     pub role: AdminRole,
-    /// What it presents; 16 to 1024 visible ASCII characters.
+    /// The token itself: 16 to 1024 visible ASCII characters.
     pub token: Secret,
 }
 
-/// What the holder of an [`AdminToken`] may do.
+/// The rights of the holder of an [`AdminToken`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum AdminRole {
-    /// Look.
+    /// May look at everything.
     Viewer,
-    /// Look and act.
+    /// May look at everything, and act.
     Operator,
 }

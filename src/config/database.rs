@@ -3,21 +3,21 @@
 /// `[database]`. Its `Debug` leaves out the URL, which may hold a password.
 #[derive(Clone)]
 pub struct DatabaseConfig {
-    /// `sqlite://PATH` or `postgres://…`.
+    /// URL of the database: `sqlite://PATH` or `postgres://…`.
     pub url: String,
-    /// Whether `serve` brings the schema up to date.
+    /// True when `serve` brings the schema up to date.
     pub migrate: bool,
     /// Most connections (PostgreSQL; SQLite has one writer and this many readers).
     pub connections_n: u32,
-    /// How long a start waits for a PostgreSQL that takes writes. Milliseconds.
+    /// Longest wait of a start for a PostgreSQL that takes writes. Milliseconds.
     pub connect_wait_ms: u64,
-    /// What stands between us and PostgreSQL.
+    /// The pooler between us and PostgreSQL, if there is one.
     pub pooling: PoolingConfig,
-    /// Whether a PostgreSQL that waits for no standby is refused.
+    /// True when a PostgreSQL that waits for no standby is refused.
     pub replicated: bool,
 }
 
-/// `database.pooling`
+/// `database.pooling`: the pooler between us and PostgreSQL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PoolingConfig {
     /// No pooler, or one in session mode.

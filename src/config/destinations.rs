@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use super::http::HttpConfig;
 use super::retry::RetryConfig;
 use super::secret::Secret;
+use super::status::StatusMeaning;
 use super::target::{Format, Target};
 
 /// `[destinations.NAME]`
@@ -25,7 +26,7 @@ pub struct DestinationConfig {
     pub timeout_ms: u64,
     /// Most calls under way at once.
     pub concurrency_n: u32,
-    /// Whether the destination's answers decide how many of those there are.
+    /// True when the destination's answers decide how many of those there are.
     pub adaptive: bool,
     /// How failures are tried again.
     pub retry: RetryConfig,
@@ -43,23 +44,10 @@ pub struct DestinationConfig {
     pub statuses: BTreeMap<u16, StatusMeaning>,
     /// Signs each call by Standard Webhooks (v1), so that the destination can believe it.
     pub sign_secret: Option<Secret>,
-    /// Whether a call may take longer than the lease, which is then prolonged while it is under way.
+    /// True when a call may take longer than the lease, which is then prolonged while it is under way.
     pub heartbeat: bool,
     /// What only calls over HTTP have.
     pub http: HttpConfig,
-}
-
-/// What a status says about the effect.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum StatusMeaning {
-    /// It happened.
-    Done,
-    /// Not now; again later.
-    Retry,
-    /// Refused for good.
-    Dead,
-    /// Nobody knows whether it happened: `unknown` decides.
-    Unknown,
 }
 
 /// What to do when a call was sent and nobody knows whether it took effect.

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 pub struct Environment(BTreeMap<String, String>);
 
 impl Environment {
-    /// What this process was started with. Variables that are not Unicode cannot be named by a config.
+    /// The environment that this process was started with. Variables that are not Unicode cannot be named by a config.
     #[expect(clippy::disallowed_methods, reason = "the one place that reads the environment")]
     pub fn of_process() -> Self {
         std::env::vars_os()

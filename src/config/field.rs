@@ -3,7 +3,7 @@
 //!
 //! Every reading method gives `None` after recording a problem, so that the rest is still looked at.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
@@ -11,7 +11,8 @@ use ::config::{Map, Value, ValueKind};
 
 use super::environment::Environment;
 use super::origin::{ENV_PREFIX, origin_of, toml_value};
-use super::problem::{ConfigProblem, nearest, shown};
+use super::problem::ConfigProblem;
+use crate::mistakes::{Mistake, nearest, shown};
 
 /// Collects problems, and every key that was asked for.
 #[derive(Debug)]
@@ -20,16 +21,17 @@ pub(crate) struct Checker<'a> {
     pub env: &'a Environment,
     /// Secret files are relative to this folder.
     pub folder: PathBuf,
-    /// Whether only loopback may be listened on.
+    /// True when only loopback may be listened on.
     pub is_dev: bool,
     /// Named when a value has no origin of its own, such as a key that is missing.
     pub default_source: String,
-    /// What is wrong so far.
+    /// Everything that is wrong so far.
     pub problems: Vec<ConfigProblem>,
     /// Files that hold secrets themselves.
     pub secret_files: BTreeSet<PathBuf>,
-    /// Which keys the program knows, with `NAME` and `[]` for what varies; for the test of the manual.
-    pub asked: BTreeSet<String>,
+    /// The keys that the program knows, with `NAME` and `[]` for what varies, and the ranges of numbers; for the test of
+    /// the manual.
+    pub asked: BTreeMap<String, Option<RangeInclusive<u64>>>,
 }
 
 impl Checker<'_> {
@@ -49,20 +51,11 @@ impl Checker<'_> {
         self.push(self.default_source.clone(), key, None, ("is missing".to_owned(), remedy.into()));
     }
 
-    /// Records what a kind says about a provider whose keys are right one by one. `secrets: …` is about its
-    /// secrets, `settings.NAME: …` about one of its settings.
-    pub(crate) fn judged(&mut self, place: &Field, mistake: &str) {
-        let remedy = if mistake.ends_with("can be guessed") {
-            "have the sender make a longer one, or choose one: `openssl rand -hex 32`"
-        } else {
-            "correct it; `hooklatch providers KIND` says what this kind needs"
-        };
-        let is_key = |key: &str| key == "secrets" || key.starts_with("settings.");
-        let (key, why) = match mistake.split_once(": ").filter(|(key, _)| is_key(key)) {
-            Some((key, why)) => (format!("{}.{key}", place.key), why),
-            None => (place.key.clone(), mistake),
-        };
-        self.push(place.source.clone(), key, None, (why.to_owned(), remedy.to_owned()));
+    /// Records a mistake that was found below `place`, whose keys are right one by one.
+    pub(crate) fn judged(&mut self, place: &Field, mistake: &Mistake) {
+        let dot = if mistake.key.is_empty() { "" } else { "." };
+        let key = format!("{}{dot}{}", place.key, mistake.key);
+        self.problems.push(ConfigProblem { key, ..ConfigProblem::of(place.source.clone(), mistake) });
     }
 
     fn push(&mut self, source: String, key: String, value: Option<String>, words: (String, String)) {
@@ -74,11 +67,11 @@ impl Checker<'_> {
 /// A value with its place.
 #[derive(Debug, Clone)]
 pub(crate) struct Field {
-    /// Dotted path.
+    /// The key as a dotted path.
     pub key: String,
-    /// File or variable.
+    /// The file or variable that says it.
     pub source: String,
-    /// What is written there.
+    /// The value as it is written.
     pub value: Value,
     /// The path with `NAME` and `[]` for what varies.
     pattern: String,
@@ -90,12 +83,12 @@ impl Field {
         Self { key, source, value, pattern }
     }
 
-    /// The same source, at another key.
+    /// A place of the same source, at another key.
     pub(crate) fn at(&self, key: String) -> Self {
         Self { key, ..self.clone() }
     }
 
-    /// Whether an environment variable says it, as text.
+    /// True when an environment variable says it, as text.
     fn is_env_text(&self) -> bool {
         self.source.starts_with(ENV_PREFIX) && matches!(self.value.kind, ValueKind::String(_))
     }
@@ -111,6 +104,7 @@ impl Field {
 
     /// A whole number within `range`.
     pub(crate) fn number(&self, checker: &mut Checker<'_>, range: &RangeInclusive<u64>) -> Option<u64> {
+        checker.asked.insert(self.pattern.clone(), Some(range.clone()));
         let wanted = format!("write a whole number from {} to {}", range.start(), range.end());
         let number = match &self.value.kind {
             ValueKind::I64(number) => i128::from(*number),
@@ -132,7 +126,7 @@ impl Field {
         number
     }
 
-    /// `true` or `false`.
+    /// Reads `true` or `false`.
     pub(crate) fn flag(&self, checker: &mut Checker<'_>) -> Option<bool> {
         match &self.value.kind {
             ValueKind::Boolean(flag) => return Some(*flag),
@@ -182,7 +176,7 @@ impl Field {
         Some(fields.collect())
     }
 
-    /// A table.
+    /// Reads a table, whose keys are then taken one by one.
     pub(crate) fn table(self, checker: &mut Checker<'_>) -> Option<Table> {
         let map = match self.value.kind {
             ValueKind::Table(map) => map,
@@ -214,7 +208,7 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    /// The whole configuration.
+    /// The table of the whole configuration.
     pub(crate) fn root(map: Map<String, Value>) -> Self {
         Self { key: String::new(), pattern: String::new(), map, known: Vec::new() }
     }
@@ -228,18 +222,18 @@ impl Table {
     pub(crate) fn take(&mut self, checker: &mut Checker<'_>, key: &'static str) -> Option<Field> {
         self.known.push(key);
         let pattern = join(&self.pattern, key);
-        checker.asked.insert(pattern.clone());
+        checker.asked.insert(pattern.clone(), None);
         let value = self.map.remove(key)?;
         Some(Field::new(checker, self.path(key), pattern, value))
     }
 
-    /// What a key says, if it is there; it still has to be taken.
+    /// The value of a key, if it is there; it still has to be taken.
     pub(crate) fn peek(&self, checker: &Checker<'_>, key: &str) -> Option<Field> {
         let value = self.map.get(key)?.clone();
         Some(Field::new(checker, self.path(key), join(&self.pattern, key), value))
     }
 
-    /// As [`Table::take`], for a key that must be there.
+    /// Takes a key out as [`Table::take`] does, and records a problem when it is not there.
     pub(crate) fn needed(
         &mut self,
         checker: &mut Checker<'_>,
@@ -266,7 +260,7 @@ impl Table {
         }
     }
 
-    /// Everything in here, by name: for tables whose keys are the user's own.
+    /// All entries by name, for tables whose keys are the user's own.
     pub(crate) fn entries(self, checker: &Checker<'_>) -> Vec<(String, Field)> {
         let (key, pattern) = (self.key, join(&self.pattern, "NAME"));
         let mut entries: Vec<(String, Field)> = self
@@ -298,7 +292,7 @@ impl Table {
         self.take(checker, key)?.number(checker, &range)
     }
 
-    /// As [`Table::number`], for what fits 32 bits; `range` must.
+    /// A whole number within `range`, which fits 32 bits.
     pub(crate) fn number_u32(
         &mut self,
         checker: &mut Checker<'_>,

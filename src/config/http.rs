@@ -1,6 +1,7 @@
 //! What a destination's calls over HTTP look like: the types behind the keys of `destination/http.rs`.
 
-use super::{Secret, StatusMeaning};
+use super::secret::Secret;
+use super::status::StatusMeaning;
 
 /// The HTTP part of `[destinations.NAME]`.
 #[derive(Debug, Clone, Default)]
@@ -8,11 +9,11 @@ pub struct HttpConfig {
     /// Method of every call, a template or plain; the message's own (POST unless a handler says otherwise) when
     /// absent.
     pub method: Option<String>,
-    /// What bodies are made of; the message's own when absent.
+    /// Template of bodies; the message's own body when absent.
     pub body: Option<BodyConfig>,
     /// Private addresses (ranges) and hosts that a URL template may lead to.
     pub private_hosts: Vec<String>,
-    /// What `Authorization` says.
+    /// Credentials for the header `Authorization`.
     pub auth: Option<AuthConfig>,
     /// Signs each call with an HMAC in a header.
     pub hmac: Option<HmacConfig>,
@@ -20,20 +21,20 @@ pub struct HttpConfig {
     pub tls: TlsConfig,
     /// The proxy that calls go through.
     pub proxy: Option<Secret>,
-    /// Which HTTP is spoken.
+    /// Version of HTTP that is spoken.
     pub version: HttpVersion,
     /// Until the connection stands. Milliseconds; half of `timeout_ms` when absent.
     pub connect_timeout_ms: Option<u64>,
-    /// What an answer's body must say.
+    /// Rule for the body of a good answer.
     pub success: Option<SuccessConfig>,
-    /// How much of answers is kept.
+    /// The part of answers that is kept.
     pub capture: Option<CaptureConfig>,
 }
 
-/// `body` and `content_type`
+/// `body` and `content_type`: a template and what it makes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BodyConfig {
-    /// A template.
+    /// Template of the body.
     pub template: String,
     /// Also decides how values are escaped.
     pub content_type: String,
@@ -42,49 +43,49 @@ pub struct BodyConfig {
 /// `auth = { scheme, user, secret }`
 #[derive(Debug, Clone)]
 pub enum AuthConfig {
-    /// RFC 7617.
+    /// A user and a password (RFC 7617).
     Basic {
-        /// Without a colon.
+        /// Name of the user, without a colon.
         user: String,
-        /// Its password.
+        /// Password of that user.
         password: Secret,
     },
-    /// RFC 6750.
+    /// A bearer token (RFC 6750).
     Bearer(Secret),
 }
 
 /// `hmac = { header, secret, … }`
 #[derive(Debug, Clone)]
 pub struct HmacConfig {
-    /// Which header carries the signature.
+    /// Name of the header that carries the signature.
     pub header: String,
     /// The key: the text's bytes.
     pub secret: Secret,
-    /// Over which hash.
+    /// Hash of the HMAC.
     pub algorithm: HmacAlgorithm,
-    /// How it is written.
+    /// Encoding of the signature.
     pub encoding: HmacEncoding,
-    /// What stands before it.
+    /// Text before the signature.
     pub prefix: String,
-    /// What is signed, of `{body}`, `{timestamp}` (unix seconds of the attempt) and `{idempotency_key}`.
+    /// The signed text, made of `{body}`, `{timestamp}` (unix seconds of the attempt) and `{idempotency_key}`.
     pub signed: String,
-    /// Which header carries the signed time.
+    /// Name of the header that carries the signed time.
     pub timestamp_header: Option<String>,
 }
 
 /// Hashes an HMAC can be made with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HmacAlgorithm {
-    /// SHA-256.
+    /// An HMAC over SHA-256.
     Sha256,
-    /// SHA-512.
+    /// An HMAC over SHA-512.
     Sha512,
 }
 
-/// How an HMAC is written.
+/// Encodings of an HMAC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HmacEncoding {
-    /// Lower-case hexadecimal.
+    /// Hexadecimal in lower case.
     Hex,
     /// Standard base64 with padding.
     Base64,
@@ -97,19 +98,19 @@ pub struct TlsConfig {
     pub ca: Option<Secret>,
     /// Our certificate, with its chain.
     pub certificate: Option<Secret>,
-    /// Its private key.
+    /// Private key of our certificate.
     pub key: Option<Secret>,
 }
 
-/// `http_version`
+/// `http_version`: the version of HTTP that is spoken.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum HttpVersion {
-    /// What the destination prefers over TLS (ALPN); 1.1 without TLS.
+    /// The version that the destination prefers over TLS (ALPN); 1.1 without TLS.
     #[default]
     Auto,
-    /// 1.1 only.
+    /// HTTP/1.1 and no other.
     Only11,
-    /// 2 only, over TLS or not ("prior knowledge").
+    /// HTTP/2 and no other, over TLS or not ("prior knowledge").
     Only2,
 }
 
@@ -120,7 +121,7 @@ pub struct SuccessConfig {
     pub pointer: String,
     /// The value that means success; any but `null` and `false` when absent.
     pub equals: Option<String>,
-    /// What another value means.
+    /// Meaning of any other value.
     pub otherwise: StatusMeaning,
 }
 

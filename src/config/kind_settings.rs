@@ -9,11 +9,11 @@ pub struct KindSettings(Vec<KindSetting>);
 /// One text of a setting.
 #[derive(Debug, Clone)]
 pub struct KindSetting {
-    /// The setting's name.
+    /// Name of the setting.
     pub name: String,
-    /// Which of several it is, such as a key's id.
+    /// Id where a setting has several texts, such as a key's id.
     pub id: Option<String>,
-    /// The text.
+    /// Text of the setting, which may be a secret.
     pub value: Secret,
 }
 
@@ -38,13 +38,13 @@ impl KindSettings {
         self.0.iter()
     }
 
-    /// Adds one text.
+    /// Adds one text to a setting.
     pub fn push(&mut self, name: &str, id: Option<&str>, value: impl Into<String>) {
         let (name, id) = (name.to_owned(), id.map(str::to_owned));
         self.0.push(KindSetting { name, id, value: Secret::new(value) });
     }
 
-    /// Whether it has this setting.
+    /// True when it has this setting.
     pub fn has(&self, name: &str) -> bool {
         self.all(name).next().is_some()
     }

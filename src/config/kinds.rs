@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-/// Where `[kinds] folder` is, and which source says so.
+/// Path of `[kinds] folder`, and the source that says it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KindsFolder {
     /// Path of the folder; one that is not absolute is taken from the folder of the config file.

@@ -1,6 +1,6 @@
 //! `[log]`: what is logged, and how it looks.
 
-/// `[log]`
+/// `[log]`: the lines that a process writes.
 #[derive(Debug, Clone)]
 pub struct LogConfig {
     /// A `tracing` filter such as `info` or `hooklatch=debug`.
@@ -9,12 +9,12 @@ pub struct LogConfig {
     pub format: LogFormat,
 }
 
-/// How log lines look.
+/// Forms of a log line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LogFormat {
     /// Human in a terminal, JSON otherwise.
     Auto,
-    /// For people.
+    /// Lines for people to read.
     Human,
     /// One JSON object a line.
     Json,

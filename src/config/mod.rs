@@ -5,7 +5,7 @@
 //! settings: that is `load`. In reading order:
 //!
 //! 1. The types, a file for each section: `whole`, `server`, `admin`, `database`, `retention`, `provider` with
-//!    `kind_settings`, `outbox`, `destinations` with `target` and `http`, `fetch`, `log`, `kinds`; and what several have:
+//!    `kind_settings`, `outbox`, `destinations` with `target`, `status` and `http`, `fetch`, `log`, `kinds`; and what several have:
 //!    `secret`, `retry`.
 //! 2. The reader: `problem` (what is told), `field` (a key at a time), `value` and `secret_source` (values that several
 //!    sections have), `origin` and `environment` (where a value stands).
@@ -31,13 +31,14 @@ mod retry;
 mod secret;
 mod secret_source;
 mod server;
+mod status;
 mod target;
 mod value;
 mod whole;
 
 pub use admin::{AdminConfig, AdminRole, AdminToken, DEV_TOKEN};
 pub use database::{DatabaseConfig, PoolingConfig};
-pub use destinations::{DestinationConfig, QueryConfig, StatusMeaning, UnknownPolicy};
+pub use destinations::{DestinationConfig, QueryConfig, UnknownPolicy};
 pub use environment::Environment;
 pub use fetch::FetchConfig;
 pub(crate) use field::{Checker, Field, Table};
@@ -51,7 +52,7 @@ pub use log::{LogConfig, LogFormat};
 pub(crate) use origin::{ENV_PREFIX, origin_of};
 pub use outbox::OutboxConfig;
 pub use problem::ConfigProblem;
-pub(crate) use problem::{nearest, shown};
+
 pub use provider::{AgeConfig, OnHandlerError, ProviderConfig, RouteConfig};
 pub(crate) use retention::ENDLESS_DAYS;
 pub use retention::{IdsKept, RetentionConfig};
@@ -60,6 +61,7 @@ pub(crate) use retry::retry;
 pub use secret::Secret;
 pub(crate) use secret_source::open_to_all;
 pub use server::{EdgeConfig, ServerConfig};
+pub use status::StatusMeaning;
 pub use target::{Format, Target};
 pub(crate) use value::{UrlRule, entry_name, http_url, private_hosts, proxy};
 pub use whole::Config;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use ::config::{FileFormat, Format, Value, ValueKind};
 
-/// What every variable that overrides a key begins with.
+/// Beginning of every variable that overrides a key.
 pub(crate) const ENV_PREFIX: &str = "HOOKLATCH__";
 
 /// One value of TOML, as written in an environment variable.
@@ -15,7 +15,7 @@ pub(crate) fn toml_value(origin: &str, text: &str) -> Option<Value> {
     map.is_empty().then_some(value)
 }
 
-/// Where `value` was written: its own origin, or that of the first key inside it.
+/// The file or variable that `value` was written in: its own origin, or that of the first key inside it.
 pub(crate) fn origin_of(value: &Value) -> Option<String> {
     if let Some(origin) = value.origin() {
         return Some(origin.to_owned());

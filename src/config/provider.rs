@@ -3,63 +3,62 @@
 use super::kind_settings::KindSettings;
 use super::retry::RetryConfig;
 use super::secret::Secret;
-use crate::types::{Name, OnConflict};
+use crate::types::{Name, OnConflict, TypePattern};
 
-/// `[providers.NAME]`
+/// `[providers.NAME]`: one sender as it is configured.
 #[derive(Debug, Clone)]
 pub struct ProviderConfig {
     /// The provider kind; the name unless set.
     pub kind: Name,
     /// Newest first; all are tried.
     pub secrets: Vec<Secret>,
-    /// What else the kind's scheme needs.
+    /// Settings that the kind's scheme needs besides secrets.
     pub settings: KindSettings,
-    /// Whether requests that nothing signs are taken.
+    /// True when requests that nothing signs are taken.
     pub is_unverified_accepted: bool,
-    /// What a failing plain handler means.
+    /// Rule for a plain handler that fails.
     pub on_handler_error: OnHandlerError,
-    /// How old a signed time may be.
+    /// Bounds of the age of a signed time.
     pub age: AgeConfig,
-    /// What becomes of another content under an event's key; as its kind says when absent.
+    /// Rule for other content under an event's key; the kind's own rule when absent.
     pub on_conflict: Option<OnConflict>,
-    /// The only types that are believed where the type stands in an unsigned header: patterns, checked by
-    /// `TypePattern::parse`. Empty for any.
-    pub types: Vec<String>,
-    /// Whether the sender is ours and can act on 409 for `conflict`.
+    /// The only types that are believed where the type stands in an unsigned header: patterns. Empty for any.
+    pub types: Vec<TypePattern>,
+    /// True when the sender is ours and can act on 409 for `conflict`.
     pub is_first_party: bool,
     /// Type patterns to destinations.
     pub routes: Vec<RouteConfig>,
-    /// How failing handlers are tried again.
+    /// Delays and bounds with which failing handlers are tried again.
     pub retry: RetryConfig,
 }
 
-/// `[[providers.NAME.routes]]`
+/// `[[providers.NAME.routes]]`: events that go to a destination as they are.
 #[derive(Debug, Clone)]
 pub struct RouteConfig {
-    /// Type patterns, checked by `TypePattern::parse`.
-    pub on: Vec<String>,
-    /// A configured destination.
+    /// Patterns of the types that go there.
+    pub on: Vec<TypePattern>,
+    /// Name of a configured destination.
     pub to: Name,
     /// Only the newest version of an object.
     pub latest: bool,
-    /// Where in the payload the lane's name is: a JSON pointer.
+    /// JSON pointer to the name of the lane in the payload.
     pub lane: Option<String>,
 }
 
-/// What a failing plain handler means for its event.
+/// Rules for the event of a plain handler that fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OnHandlerError {
-    /// Kept as `retry`; the sender gets 200.
+    /// The event is kept as `retry`; the sender gets 200.
     Keep,
-    /// Nothing is kept; the sender gets 500 and sends it again.
+    /// The event is not kept; the sender gets 500 and sends it again.
     Reject,
 }
 
-/// How old a signed time may be where the operator says so. Seconds.
+/// The operator's bounds of the age of a signed time. Seconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct AgeConfig {
-    /// Instead of the kind's own tolerance.
+    /// Tolerance in place of the kind's own; 1 to 86,400.
     pub tolerance_s: Option<u32>,
-    /// Where the sender signs a time and bounds its age nowhere.
+    /// Bound for a sender that signs a time and bounds its age nowhere; 60 to 34,560,000.
     pub max_age_s: Option<u32>,
 }

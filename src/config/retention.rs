@@ -4,61 +4,61 @@ use std::collections::BTreeMap;
 
 use crate::types::Name;
 
-/// What no end counts as: a recorded request of a kind whose signature covers no time, and an event that its sender sends
+/// Days that "without end" counts as: a recorded request of a kind whose signature covers no time, and an event that its sender sends
 /// again at any time. Days.
 pub(crate) const ENDLESS_DAYS: u32 = 400;
 
-/// `[retention]`
+/// `[retention]`: how long what is kept is kept.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RetentionConfig {
-    /// How often what is old is looked for; 0 for never. Milliseconds.
+    /// Interval between two looks for what is old; 0 for never. Milliseconds.
     pub every_ms: u64,
-    /// How long bodies are kept, and what was made of them. Days.
+    /// Age at which bodies, and what was made of them, are deleted. Days.
     pub bodies_days: u32,
-    /// How long attempts of finished messages are kept. Days.
+    /// Age at which attempts of finished messages are deleted. Days.
     pub attempts_days: u32,
-    /// How long finished messages are kept. Days; no less than the two above.
+    /// Age at which finished messages are deleted. Days; no less than the two above.
     pub messages_days: u32,
-    /// How long lanes without messages are kept. Days.
+    /// Age at which lanes without messages are deleted. Days.
     pub lanes_days: u32,
-    /// How long requests that were not believed are kept. Days.
+    /// Age at which requests that were not believed are deleted. Days.
     pub rejections_days: u32,
-    /// How long it is kept when a secret matched. Days.
+    /// Age at which the last use of a secret is forgotten. Days.
     pub secret_uses_days: u32,
-    /// How long a secret that a sender taught us waits for somebody to look at it. Days.
+    /// Longest wait of a secret that a sender taught us for somebody to look at it. Days.
     pub taught_days: u32,
-    /// How long a repeated request of an operator is known. Days.
+    /// Age up to which a repeated request of an operator is recognized. Days.
     pub answers_days: u32,
-    /// How long it is kept what people decided. Days.
+    /// Age at which the record of what people decided is deleted. Days.
     pub audit_days: u32,
-    /// What the operator set for every provider; as long as its kind needs when absent. Days.
+    /// Age at which ids are forgotten, as the operator set it for every provider; as each kind needs when absent. Days.
     pub ids_days: Option<u32>,
-    /// How long each provider needs its ids, and why.
+    /// Days for which each provider needs its ids, and why.
     pub ids_of: BTreeMap<Name, IdsKept>,
 }
 
-/// How long the ids of one provider's events are needed.
+/// The need of one provider for the ids of its events.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IdsKept {
-    /// Unless the operator says otherwise. Days.
+    /// Days, unless the operator says otherwise.
     pub days: u32,
-    /// What makes it so long, in words that go on after the provider's name.
+    /// The reason for these days, in words that go on after the provider's name.
     pub why: String,
     /// The least that the operator may say. Days.
     pub days_min: u32,
-    /// What makes that so long.
+    /// The reason for that least number of days.
     pub why_min: String,
 }
 
 impl RetentionConfig {
-    /// How long the ids of `provider` are remembered. Days; never less than its kind's floor. Of a provider that is no
+    /// Days for which the ids of `provider` are remembered; never less than its kind's floor. Of a provider that is no
     /// longer configured nobody knows what it needs.
     pub fn ids_days_for(&self, provider: &Name) -> u32 {
         let needed = self.ids_of.get(provider).map_or(ENDLESS_DAYS, |kept| kept.days);
         self.ids_days.unwrap_or(needed)
     }
 
-    /// The same for providers that are no longer configured.
+    /// Days for which ids are remembered of providers that are no longer configured.
     pub fn ids_days_unknown(&self) -> u32 {
         self.ids_days.unwrap_or(ENDLESS_DAYS)
     }

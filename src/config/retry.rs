@@ -9,7 +9,7 @@ pub struct RetryConfig {
     pub first_ms: u64,
     /// Upper bound of any delay. Milliseconds.
     pub max_ms: u64,
-    /// Most attempts.
+    /// Most attempts, the first included.
     pub attempts_n: u32,
     /// Oldest age at which another attempt is made, from the first. Milliseconds.
     pub age_max_ms: u64,

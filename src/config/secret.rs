@@ -22,7 +22,7 @@ impl Secret {
         &self.0
     }
 
-    /// Whether it is `given`, told in a time that says nothing about where the two differ.
+    /// True when it is `given`; the time that this takes says nothing about where the two differ.
     pub fn is(&self, given: impl AsRef<[u8]>) -> bool {
         self.0.as_bytes().ct_eq(given.as_ref()).into()
     }

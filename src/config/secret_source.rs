@@ -110,7 +110,7 @@ fn from_file(checker: &mut Checker<'_>, place: &Field, path: &str) -> Option<Str
     }
 }
 
-/// What to say of a file with secrets when everybody on the machine can read it: it, and every folder above it, is open
+/// A warning about a file with secrets that everybody on the machine can read: it, and every folder above it, is open
 /// to all.
 pub(crate) fn open_to_all(path: &Path) -> Option<ConfigProblem> {
     const READ: u32 = 0o004;

@@ -4,12 +4,12 @@ use std::net::SocketAddr;
 
 use ipnet::IpNet;
 
-/// `[server]`: the receiver.
+/// `[server]`: the receiver's listener and its bounds.
 #[derive(Debug, Clone)]
 pub struct ServerConfig {
-    /// Where providers reach us.
+    /// Address of the receiver's listener.
     pub listen: SocketAddr,
-    /// What providers call; part of what some of them sign. No trailing slash.
+    /// URL that senders call, without a trailing slash; some of them sign it.
     pub public_url: String,
     /// Largest body. Bytes, 1 KiB to 64 MiB.
     pub body_bytes_max: u32,
@@ -19,7 +19,7 @@ pub struct ServerConfig {
     pub body_timeout_ms: u64,
     /// From the last body byte to our answer; then 503. Milliseconds.
     pub answer_timeout_ms: u64,
-    /// Most open connections.
+    /// Most connections that are open at once.
     pub connections_n_max: u32,
     /// Most requests that wait for a commit; then 503.
     pub queue_n_max: u32,
@@ -31,7 +31,7 @@ pub struct ServerConfig {
     pub handler_timeout_ms: u64,
     /// Most bytes of `unreadable` events that are kept of one provider.
     pub unreadable_bytes_max: u32,
-    /// What bounds a connection besides these.
+    /// Further bounds of a connection and of a peer.
     pub edge: EdgeConfig,
 }
 

@@ -17,7 +17,7 @@ pub(crate) fn entry_name(checker: &mut Checker<'_>, name: &str, field: &Field) -
     }
 }
 
-/// What a URL may have besides scheme, host, port and path.
+/// The parts that a URL may have besides scheme, host, port and path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum UrlRule {
     /// `server.public_url`: nothing; its trailing slash is dropped.

@@ -17,24 +17,24 @@ use crate::types::Name;
 /// The whole configuration, checked.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// `[server]`
+    /// `[server]`: the receiver of requests.
     pub server: ServerConfig,
-    /// `[admin]`
+    /// `[admin]`: the operators' listener.
     pub admin: AdminConfig,
-    /// `[database]`
+    /// `[database]`: where everything is kept.
     pub database: DatabaseConfig,
-    /// `[retention]`
+    /// `[retention]`: how long it is kept.
     pub retention: RetentionConfig,
-    /// `[providers.NAME]`
+    /// `[providers.NAME]`: the senders, by name.
     pub providers: BTreeMap<Name, ProviderConfig>,
-    /// `[outbox]`
+    /// `[outbox]`: how messages are sent.
     pub outbox: OutboxConfig,
-    /// `[destinations.NAME]`
+    /// `[destinations.NAME]`: where they go, by name.
     pub destinations: BTreeMap<Name, DestinationConfig>,
-    /// `[fetch]`
+    /// `[fetch]`: how senders' hosts are asked.
     pub fetch: FetchConfig,
-    /// `[log]`
+    /// `[log]`: the lines that are written.
     pub log: LogConfig,
-    /// What is not wrong, and should not be so: files with secrets that everybody can read.
+    /// Warnings about files with secrets that everybody on the machine can read.
     pub warnings: Vec<ConfigProblem>,
 }

@@ -68,7 +68,12 @@ pub(super) fn text_of(file: &Path) -> Result<Option<String>, ConfigProblem> {
 }
 
 /// A problem of this file.
-pub(super) fn problem(file: &Path, key: &str, why: impl Into<String>, remedy: impl Into<String>) -> ConfigProblem {
+pub(super) fn problem(
+    file: &Path,
+    key: &str,
+    why: impl Into<String>,
+    remedy: impl Into<String>,
+) -> ConfigProblem {
     ConfigProblem {
         source: file.display().to_string(),
         key: key.to_owned(),

@@ -6,19 +6,20 @@ use std::path::Path;
 
 use super::files::{FOLDERS_N_MAX, names, problem, text_of};
 use super::samples::samples;
-use crate::config::{ConfigProblem, KindsFolder, nearest};
+use crate::config::{ConfigProblem, KindsFolder};
+use crate::mistakes::{Flaw, Mistake};
 use crate::provider::Provider;
-use crate::spec::{Mistake, Scheme, Spec};
+use crate::spec::{Scheme, Spec};
 use crate::types::Name;
 
-/// What a folder of kinds came to.
+/// The kinds of a folder, good and bad.
 #[derive(Default)]
 pub(crate) struct Found {
     /// The kinds that can be used, by name.
     pub(crate) kinds: Vec<Provider>,
     /// The names of those that cannot.
     pub(crate) broken: Vec<String>,
-    /// Why not.
+    /// Everything that is wrong with those.
     pub(crate) problems: Vec<ConfigProblem>,
 }
 
@@ -90,7 +91,7 @@ fn kind(folder: &Path, name: &str, taken: &Taken<'_>) -> Result<Provider, Vec<Co
     if problems.is_empty() { Ok(Provider::read(spec, samples)) } else { Err(problems) }
 }
 
-/// What is right in a built-in kind and wrong here: key, why, remedy.
+/// Mistakes in a kind of a folder that would be none in a built-in one.
 fn unfit(spec: &Spec, name: &str, taken: &Taken<'_>) -> Vec<(&'static str, String, String)> {
     let mut unfit = Vec::new();
     if spec.kind != name {
@@ -133,34 +134,11 @@ fn unfit(spec: &Spec, name: &str, taken: &Taken<'_>) -> Vec<(&'static str, Strin
     unfit
 }
 
+/// The mistake in this file. Only the folder says what its kind is to be called.
 fn of_mistake(file: &Path, mistake: &Mistake, name: &str) -> ConfigProblem {
-    let line = mistake.line.map(|line| format!("line {line}: ")).unwrap_or_default();
-    let (why, expected) = mistake.why.split_once(", expected ").unwrap_or((mistake.why.as_str(), ""));
-    let unknown = why.strip_prefix("unknown field `").map(|rest| rest.trim_end_matches('`'));
-    let known = || expected.split('`').skip(1).step_by(2);
-    let remedy = match (unknown, why) {
-        (Some(unknown), _) => match nearest(unknown, known()) {
-            Some(near) => format!("did you mean `{near}`?"),
-            None => format!("known here: {}", known().collect::<Vec<_>>().join(", ")),
-        },
-        (None, "is missing") if mistake.key == "kind" => {
-            format!("write kind = \"{name}\", the folder's name")
-        }
-        (None, "is missing") => "write it; providers/README.md says what it means".to_owned(),
-        (None, _) if !expected.is_empty() => format!("write {}", in_words(expected)),
-        (None, _) => "correct it; providers/README.md says what each key means".to_owned(),
-    };
-    problem(file, &mistake.key, format!("{line}{why}"), remedy)
-}
-
-/// What is expected of a value, for people who know TOML and no Rust.
-fn in_words(expected: &str) -> &str {
-    match expected {
-        "u8" | "u16" | "u32" | "u64" | "usize" => "a whole number, not below 0",
-        "i64" => "a whole number",
-        "a sequence" => "a list",
-        "a boolean" => "true or false",
-        "a map" => "a table",
-        other => other,
+    let told = ConfigProblem::of(file.display().to_string(), mistake);
+    if mistake.key == "kind" && mistake.flaw == Flaw::Missing {
+        return ConfigProblem { remedy: format!("write kind = \"{name}\", the folder's name"), ..told };
     }
+    told
 }

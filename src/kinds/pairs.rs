@@ -35,7 +35,7 @@ pub(crate) fn judge_pairs(
     (judged_n, problems)
 }
 
-/// How many pairs there are, and which of them are judged otherwise than they say: what, and why.
+/// The number of pairs, and those of them that are judged otherwise than they say: what, and why.
 type Judged = (usize, Vec<(String, String)>);
 
 fn judge(text: &str, kind: &Provider) -> Result<Judged, String> {

@@ -9,7 +9,7 @@ use crate::verify::{DevKeys, SignAt};
 
 /// Most samples of one kind.
 const SAMPLES_N_MAX: usize = 100;
-/// When samples are signed to see whether they are believed. Unix seconds; any time would do.
+/// Time at which samples are signed to see whether they are believed. Unix seconds; any time would do.
 const SAMPLE_NOW_S: i64 = 1_767_225_600;
 
 /// The kind's sample events, each signed once to see whether it would be believed and read.

@@ -7,7 +7,7 @@ use super::listen::check_loopback;
 use crate::config::{AdminConfig, AdminRole, AdminToken, Checker, Field, Table};
 use crate::types::Name;
 
-/// `[admin]`
+/// Reads `[admin]`; `server` is where the receiver listens.
 pub(super) fn admin(
     checker: &mut Checker<'_>,
     root: &mut Table,

@@ -19,7 +19,7 @@ use crate::types::Name;
 
 /// A configuration that holds, with what was made of it while it was checked.
 pub struct Loaded {
-    /// The configuration.
+    /// The configuration, all of it checked.
     pub config: Config,
     /// Its providers, ready to verify: each is made once, and making it is its check.
     pub active: BTreeMap<Name, ActiveProvider>,
@@ -38,7 +38,7 @@ pub fn load(settings: &Settings, kinds: &Kinds) -> Result<Loaded, Vec<ConfigProb
     Err(problems)
 }
 
-/// As [`load`], for tools that only sign or judge: they may do so with a secret that `serve` refuses,
+/// Reads as [`load`] does, for tools that only sign or judge: they may do so with a secret that `serve` refuses,
 /// and beside kinds that cannot be used, whose providers are then not there.
 pub fn load_for_tools(settings: &Settings, kinds: &Kinds) -> Result<Config, Vec<ConfigProblem>> {
     checked(settings, kinds, false).map(|loaded| loaded.config)
@@ -121,6 +121,7 @@ fn whole(
 }
 
 /// One `[providers.NAME]` whose keys are right one by one.
+#[derive(Clone, Copy)]
 struct Named<'a> {
     name: &'a Name,
     config: &'a ProviderConfig,
@@ -161,9 +162,12 @@ fn check_public_url(checker: &mut Checker<'_>, config: &Config, kinds: &[Provide
     }
 }
 
-/// Every key the program asks for when it reads `settings`, for the test of the manual.
+/// Every key the program asks for when it reads `settings`, and the range of each number; for the test of the manual.
 #[cfg(test)]
-pub(super) fn asked(settings: &Settings, kinds: &Kinds) -> std::collections::BTreeSet<String> {
+pub(super) fn asked(
+    settings: &Settings,
+    kinds: &Kinds,
+) -> BTreeMap<String, Option<std::ops::RangeInclusive<u64>>> {
     let sources = Sources::of(settings);
     let root = sources.merged(kinds).unwrap_or_default();
     let mut checker = sources.checker();

@@ -1,9 +1,10 @@
 //! `[database]`: where events are kept, and how that is reached.
 
-use crate::config::{Checker, DatabaseConfig, PoolingConfig, Table, shown};
+use crate::config::{Checker, DatabaseConfig, PoolingConfig, Table};
 use crate::database_url;
+use crate::mistakes::shown;
 
-/// `[database]`
+/// Reads `[database]`, whose URL may be a secret.
 pub(super) fn database(checker: &mut Checker<'_>, root: &mut Table) -> Option<DatabaseConfig> {
     let mut table = root.table(checker, "database")?;
     let mut url = None;
@@ -38,7 +39,7 @@ pub(super) fn database(checker: &mut Checker<'_>, root: &mut Table) -> Option<Da
     })
 }
 
-/// What is wrong with a database's URL, without quoting it: it may hold a password.
+/// The reason why a database's URL is wrong, without quoting it: it may hold a password.
 fn database_url_mistake(url: &str) -> Option<String> {
     let Some((scheme, rest)) = url.split_once("://") else {
         return Some("is not a database URL".to_owned());
@@ -56,10 +57,9 @@ fn database_url_mistake(url: &str) -> Option<String> {
                 Ok(_) => Some("is not a PostgreSQL URL".to_owned()),
             }
         }
-        _ if scheme.bytes().all(|byte| byte.is_ascii_alphanumeric()) => Some(format!(
-            "has the scheme `{}`, which is no database that Hooklatch knows",
-            shown(scheme)
-        )),
+        _ if scheme.bytes().all(|byte| byte.is_ascii_alphanumeric()) => {
+            Some(format!("has the scheme `{}`, which is no database that Hooklatch knows", shown(scheme)))
+        }
         _ => Some("is not a database URL".to_owned()),
     }
 }

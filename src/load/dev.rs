@@ -16,7 +16,7 @@ use crate::verify::DevKeys;
 
 /// Named as the source of what this layer says.
 const ORIGIN: &str = "serve --dev";
-/// Where its events are kept, relative to the working directory.
+/// URL of its database, relative to the working directory.
 const DATABASE_URL: &str = "sqlite://.hooklatch/dev.db";
 /// The path of the built-in destination on the operators' listener.
 const ECHO_PATH: &str = "/dev/echo";

@@ -1,6 +1,7 @@
 //! `[providers.NAME.settings]`, against what its kind knows.
 
-use crate::config::{Checker, Field, KindSettings, Table, nearest};
+use crate::config::{Checker, Field, KindSettings, Table};
+use crate::mistakes::nearest;
 use crate::spec::{SettingForm, SettingSpec};
 
 /// `settings = { … }` of a provider, against what its kind knows.

@@ -9,7 +9,7 @@ use ::config::{FileFormat, Format, Map, Source, Value, ValueKind};
 
 use crate::config::{ConfigProblem, ENV_PREFIX};
 
-/// One layer, parsed.
+/// One layer of keys and values, parsed.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Layer(Map<String, Value>);
 
@@ -141,4 +141,3 @@ fn insert(table: &mut Map<String, Value>, parts: &[&str], value: Value) -> bool 
         }
     }
 }
-

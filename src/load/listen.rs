@@ -29,7 +29,7 @@ pub(super) fn reachable(listen: SocketAddr) -> SocketAddr {
     SocketAddr::new(ip, listen.port())
 }
 
-/// With `--dev`, refuses a listener that others can reach: anyone may know the dev secrets.
+/// Refuses a listener that others can reach when it is for `--dev`: anyone may know the dev secrets.
 pub(super) fn check_loopback(checker: &mut Checker<'_>, field: &Field) {
     let is_open = match &field.value.kind {
         config::ValueKind::String(text) => {

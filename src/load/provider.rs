@@ -3,20 +3,20 @@
 use super::{age, kind_settings};
 use crate::config::{
     Checker, Field, OnHandlerError, ProviderConfig, RetryConfig, RouteConfig, Secret, Table, entry_name,
-    nearest, retry, shown,
+    retry,
 };
-use crate::handler::TypePattern;
+use crate::mistakes::{nearest, shown};
 use crate::provider::Provider;
 use crate::spec::Spec;
-use crate::types::{Name, OnConflict, stored_text};
+use crate::types::{Name, OnConflict, TypePattern, stored_text};
 
-/// How failing handlers are tried again unless `retry` says otherwise.
+/// Delays and bounds with which failing handlers are tried again unless `retry` says otherwise.
 const RETRY: RetryConfig =
     RetryConfig { first_ms: 1_000, max_ms: 3_600_000, attempts_n: 30, age_max_ms: 259_200_000 };
 /// Most patterns in `types`.
 const TYPES_N_MAX: usize = 256;
 
-/// What a provider's keys are checked against.
+/// The names that a provider's keys are checked against.
 pub(super) struct Known<'a> {
     /// The kinds there are.
     pub kinds: &'a [Provider],
@@ -80,7 +80,7 @@ fn kind_text(checker: &Checker<'_>, table: &Table, name: &Name) -> String {
     if let Some(::config::ValueKind::String(text)) = written { text } else { name.to_string() }
 }
 
-/// What the kind's file says; `None` after a problem.
+/// The spec of the kind that is named; `None` after a problem.
 fn spec<'a>(
     checker: &mut Checker<'_>,
     table: &mut Table,
@@ -177,7 +177,7 @@ fn route(checker: &mut Checker<'_>, field: Field, destinations: &[String]) -> Op
 }
 
 /// `types = [ … ]`: what the sender was told to send.
-fn types(checker: &mut Checker<'_>, field: &Field) -> Vec<String> {
+fn types(checker: &mut Checker<'_>, field: &Field) -> Vec<TypePattern> {
     let types = patterns(checker, field, "name the types that the sender was told to send, or leave it out");
     if types.len() > TYPES_N_MAX {
         let why = format!("has {} entries, the limit is {TYPES_N_MAX}", types.len());
@@ -186,7 +186,7 @@ fn types(checker: &mut Checker<'_>, field: &Field) -> Vec<String> {
     types
 }
 
-fn patterns(checker: &mut Checker<'_>, field: &Field, when_empty: &str) -> Vec<String> {
+fn patterns(checker: &mut Checker<'_>, field: &Field, when_empty: &str) -> Vec<TypePattern> {
     let list = field.list(checker).unwrap_or_default();
     if list.is_empty() && matches!(field.value.kind, config::ValueKind::Array(_)) {
         checker.problem(field, "is an empty list", when_empty);
@@ -194,13 +194,15 @@ fn patterns(checker: &mut Checker<'_>, field: &Field, when_empty: &str) -> Vec<S
     let mut patterns = Vec::new();
     for field in list {
         let Some(text) = field.text(checker) else { continue };
-        if TypePattern::parse(&text).is_err() {
+        let Ok(pattern) = TypePattern::parse(&text) else {
             let remedy = "write a type, `prefix.*` or `*`: the only `*` is the last character";
             checker.problem_shown(&field, "is not a type pattern", remedy);
-        } else if let Err(why) = stored_text(&text) {
+            continue;
+        };
+        if let Err(why) = stored_text(&text) {
             checker.problem_shown(&field, why, "no event has such a type: write it as the sender does");
         }
-        patterns.push(text);
+        patterns.push(pattern);
     }
     patterns
 }

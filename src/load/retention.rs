@@ -14,7 +14,7 @@ use crate::provider::Provider;
 use crate::spec::{Resend, Spec};
 use crate::types::Name;
 
-/// What is counted for sending again by hand where nothing is known of that, unless the operator says otherwise. Days.
+/// Days that are counted for sending again by hand where nothing is known of that, unless the operator says otherwise.
 const RESEND_UNKNOWN_DAYS: u32 = 30;
 /// Longest that ids can be kept. Days.
 const DAYS_MAX: u32 = 3_650;
@@ -49,7 +49,7 @@ pub(super) fn retention(
     config
 }
 
-/// Everything but the ids.
+/// Reads all windows but that of ids.
 fn windows(checker: &mut Checker<'_>, table: &mut Table) -> RetentionConfig {
     let mut days = |key: &'static str| {
         let field = table.take(checker, key);
@@ -100,11 +100,11 @@ fn told_longer(
 struct Reason {
     hours: u32,
     why: String,
-    /// Whether it is known, so that the operator may not say less.
+    /// True when it is known, so that the operator may not say less.
     is_floor: bool,
 }
 
-/// How long ids of a kind are needed.
+/// The need of a provider of this kind for the ids of its events.
 fn kept(spec: &Spec, age: AgeConfig) -> IdsKept {
     let reasons = reasons(spec, age);
     let longest = |reasons: &mut dyn Iterator<Item = &Reason>| {

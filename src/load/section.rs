@@ -3,9 +3,7 @@
 //! The defaults are those of `config.default.toml`, so a key is always there unless it was spoilt; then a
 //! problem is recorded and the value given back here is of no matter.
 
-use crate::config::{
-    Checker, FetchConfig, LogConfig, LogFormat, OutboxConfig, Table, private_hosts, proxy,
-};
+use crate::config::{Checker, FetchConfig, LogConfig, LogFormat, OutboxConfig, Table, private_hosts, proxy};
 
 /// `[kinds]`; its folder is read before the rest is checked, because the kinds in it say what is right.
 pub(super) fn kinds(checker: &mut Checker<'_>, root: &mut Table) {
@@ -27,7 +25,7 @@ pub(super) fn outbox(checker: &mut Checker<'_>, root: &mut Table) -> Option<(Out
     Some((config, lease_ms))
 }
 
-/// `[fetch]`
+/// Reads `[fetch]`, whose proxy may hold a password.
 pub(super) fn fetch(checker: &mut Checker<'_>, root: &mut Table) -> Option<FetchConfig> {
     let mut table = root.table(checker, "fetch")?;
     let config = FetchConfig {
@@ -39,7 +37,7 @@ pub(super) fn fetch(checker: &mut Checker<'_>, root: &mut Table) -> Option<Fetch
     Some(config)
 }
 
-/// `[log]`
+/// Reads `[log]` and tries its filter.
 pub(super) fn log(checker: &mut Checker<'_>, root: &mut Table) -> Option<LogConfig> {
     let mut table = root.table(checker, "log")?;
     let filter = table.text(checker, "filter").map(|(field, text)| {

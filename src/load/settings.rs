@@ -7,12 +7,12 @@ use crate::config::{ConfigProblem, Environment};
 use crate::provider::Provider;
 use crate::verify::DevKeys;
 
-/// Where a configuration is to be read from.
+/// The sources that a configuration is read from.
 #[derive(Debug, Clone, Default)]
 pub struct Settings {
     /// The file that was named; `None` takes `hooklatch.toml` if it is there.
     pub file: Option<PathBuf>,
-    /// The environment.
+    /// Variables of the environment, by name.
     pub env: Environment,
     /// The keys of `serve --dev`; `None` when it is another command.
     pub dev: Option<DevKeys>,
@@ -24,7 +24,7 @@ impl Settings {
         Self { file: file.map(Path::to_path_buf), env: Environment::of_process(), dev: None }
     }
 
-    /// The same for `serve --dev`, with the keys of the working directory.
+    /// Settings of `serve --dev`, with the keys of the working directory.
     pub(crate) fn of_dev(file: Option<&Path>, kinds: &[Provider]) -> Result<Self, Vec<ConfigProblem>> {
         let keys = dev_keys::of_folder(kinds).map_err(|error| {
             vec![ConfigProblem {

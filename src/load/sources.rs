@@ -1,6 +1,6 @@
 //! Where a configuration is read from: the defaults, the layer of `serve --dev`, the file and the environment.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
@@ -43,7 +43,7 @@ impl<'a> Sources<'a> {
             default_source: file.map_or_else(|| USER_FILE.to_owned(), |path| path.display().to_string()),
             problems: Vec::new(),
             secret_files: BTreeSet::new(),
-            asked: BTreeSet::new(),
+            asked: BTreeMap::new(),
         }
     }
 

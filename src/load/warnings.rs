@@ -5,7 +5,7 @@ use crate::provider::Provider;
 use crate::spec::{Source, Spec};
 use crate::types::Name;
 
-/// A line each.
+/// Warnings about providers, one line each.
 pub(crate) fn warnings(config: &Config, kinds: &[Provider]) -> Vec<String> {
     let mut warnings = Vec::new();
     let mut seen: Vec<Kept> = Vec::new();
@@ -22,7 +22,7 @@ pub(crate) fn warnings(config: &Config, kinds: &[Provider]) -> Vec<String> {
     warnings
 }
 
-/// What the kind itself says of values of its settings.
+/// Warnings of the kind itself about values of its settings.
 fn settings(warnings: &mut Vec<String>, (name, provider): (&Name, &ProviderConfig), spec: &Spec) {
     for setting in &spec.setting {
         let values: Vec<&str> = provider
@@ -99,7 +99,7 @@ struct Kept {
     secret: Secret,
 }
 
-/// What a provider of the configuration believes its requests by, public keys excepted.
+/// Secrets by which a provider believes its requests, public keys excepted.
 fn secrets(name: &Name, provider: &ProviderConfig, spec: &Spec) -> Vec<Kept> {
     let kept = |place: String, text: &str| Kept {
         place: format!("providers.{name}.{place}"),

@@ -14,7 +14,7 @@ const LINES_PER_S: u32 = 10;
 #[derive(Default)]
 pub(crate) struct Lines {
     sorts: Mutex<BTreeMap<(Name, &'static str), Second>>,
-    /// How many were left out, of all sorts: made once, because a flood leaves out a line with each request.
+    /// Counter of lines that were left out, of all sorts: made once, because a flood leaves out a line with each request.
     left_out: OnceLock<metrics::Counter>,
 }
 
@@ -26,7 +26,7 @@ struct Second {
 }
 
 impl Lines {
-    /// Whether a line of this sort may be written now; then how many were left out since the last one that was.
+    /// `Some` when a line of this sort may be written now, with the number of those left out since the last one that was.
     pub(crate) fn may_write(&self, provider: &Name, word: &'static str) -> Option<u64> {
         let mut sorts = self.sorts.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Instant::now();
@@ -46,7 +46,7 @@ impl Lines {
         Some(std::mem::take(&mut second.left_out_n))
     }
 
-    /// How many lines of each sort were left out and are not told yet; they count as told from here on.
+    /// The number of lines of each sort that were left out and are not told yet; they count as told from here on.
     pub(crate) fn left_out(&self) -> Vec<(Name, &'static str, u64)> {
         let mut sorts = self.sorts.lock().unwrap_or_else(PoisonError::into_inner);
         let untold = sorts.iter_mut().filter(|(_, second)| second.left_out_n > 0);

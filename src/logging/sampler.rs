@@ -11,20 +11,20 @@ pub(crate) struct Sampler {
 }
 
 struct Sampled {
-    /// Which second, counted from the process's first line; and what became of its lines.
+    /// The second that is running, counted from the process's first line.
     second: u64,
     taken_n: u64,
     left_out_n: u64,
 }
 
 impl Sampler {
-    /// For one kind of line.
+    /// A bound for one kind of line: `lines_per_s` a second.
     pub(crate) const fn new(lines_per_s: u64) -> Self {
         let state = Mutex::new(Sampled { second: 0, taken_n: 0, left_out_n: 0 });
         Self { lines_per_s, state }
     }
 
-    /// Whether to write one now, and how many were left out since the last one.
+    /// `Some` when a line may be written now, with the number of those that were left out since the last one.
     pub(crate) fn take(&self) -> Option<u64> {
         static FIRST: OnceLock<Instant> = OnceLock::new();
         self.take_at(FIRST.get_or_init(Instant::now).elapsed().as_secs())

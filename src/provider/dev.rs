@@ -1,6 +1,8 @@
 //! What development has instead of a sender: published secrets, development keys, and samples with fresh ids.
 
+use super::refusal::CORRECT_IT;
 use crate::config::{KindSettings, ProviderConfig};
+use crate::mistakes::Mistake;
 use crate::spec::{Scheme, SecretFormat, SettingForm, Spec};
 use crate::verify::{self, DevKeys};
 
@@ -35,7 +37,7 @@ pub(crate) fn dev_settings(spec: &Spec, keys: &DevKeys) -> KindSettings {
 
 /// Which of a provider's secrets and settings are published with Hooklatch, in words: anybody could sign with
 /// them, so `serve --dev` alone may have them.
-pub(crate) fn published_mistakes(spec: &Spec, config: &ProviderConfig) -> Vec<String> {
+pub(crate) fn published_mistakes(spec: &Spec, config: &ProviderConfig) -> Vec<Mistake> {
     const WHY: &str = "is published with Hooklatch, so anybody could sign: it is for `serve --dev` alone";
     let own = dev_secret(spec);
     let secrets = config.secrets.iter().map(|secret| ("secrets".to_owned(), secret.reveal()));
@@ -48,7 +50,7 @@ pub(crate) fn published_mistakes(spec: &Spec, config: &ProviderConfig) -> Vec<St
     let is_dev =
         |text: &str| text == own || ours.iter().any(|dev| *dev == text) || verify::is_published(text);
     let published = secrets.chain(settings).filter(|(_, text)| is_dev(text.trim()));
-    published.map(|(place, _)| format!("{place}: {WHY}")).collect()
+    published.map(|(key, _)| Mistake::said(key, WHY, CORRECT_IT)).collect()
 }
 
 /// A sample event on one line with its placeholders filled: `__ID__` by `id`, `__NUM__` by the digits of

@@ -3,10 +3,9 @@
 use std::sync::Arc;
 
 use super::ActiveProvider;
-use crate::config::{AgeConfig, KindSettings, ProviderConfig, Secret};
-use crate::handler::TypePattern;
+use crate::config::{AgeConfig, KindSettings, Secret};
 use crate::spec::{SignatureSpec, Spec};
-use crate::types::OnConflict;
+use crate::types::{OnConflict, TypePattern};
 use crate::verify::{KeyError, Keys, Unverified};
 
 /// Keys for the kind's signature, and for its alternative.
@@ -46,17 +45,7 @@ pub(super) struct ActiveOptions {
     /// What becomes of other content under an event's key; the kind's own where it is absent.
     pub(super) on_conflict: Option<OnConflict>,
     /// The types that its sender was told to send, as patterns; any where it is empty.
-    pub(super) types: Vec<String>,
-}
-
-impl ActiveOptions {
-    /// What the operator wrote, or which of its types are no patterns.
-    pub(super) fn of(config: &ProviderConfig) -> Result<Self, Vec<String>> {
-        let parsed = config.types.iter().map(|text| TypePattern::parse(text));
-        let mistakes: Vec<String> = parsed.filter_map(Result::err).collect();
-        let options = Self { on_conflict: config.on_conflict, types: config.types.clone() };
-        if mistakes.is_empty() { Ok(options) } else { Err(mistakes) }
-    }
+    pub(super) types: Vec<TypePattern>,
 }
 
 /// The operator's bounds in place of the kind's. How far ahead a time may be stays as it is.

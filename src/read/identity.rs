@@ -5,7 +5,7 @@ use sha2::{Digest, Sha256};
 use super::{Read, Reader, TYPE_UNKNOWN, UNREADABLE};
 use crate::json::{Document, Found};
 use crate::spec::{Identity, IdentitySpec, Source, Sources};
-use crate::types::{BodyDigest, OnConflict, TEXT_BYTES_MAX, WANTING, stored_text};
+use crate::types::{BodyDigest, OnConflict, TEXT_BYTES_MAX, TypePattern, WANTING, stored_text};
 use crate::verify::base64url_text;
 
 /// What the ids start with that are made here or by admission: no sender's own id is taken that does.
@@ -147,17 +147,9 @@ fn rule(spec: &IdentitySpec) -> String {
     }
 }
 
-/// Whether `event_type` is a type or one of a beginning and `*`.
-pub(super) fn is_of(pattern: &str, event_type: &str) -> bool {
-    match pattern.strip_suffix('*') {
-        Some(stem) => event_type.starts_with(stem),
-        None => event_type == pattern,
-    }
-}
-
 /// Whether an identity counts for an event of this type and content.
 fn applies(spec: &IdentitySpec, event_type: &str, document: Option<&Document<'_>>) -> bool {
-    let is_type = |pattern: &String| is_of(pattern, event_type);
+    let is_type = |pattern: &TypePattern| pattern.matches(event_type);
     let is_there =
         |json: &Document<'_>, pointer: &str| matches!(json.find(pointer), Found::One(raw) if raw != b"null");
     let has =

@@ -22,7 +22,7 @@ use sha2::{Digest, Sha256};
 use crate::json::{self, Document, Found, find, text_of};
 use crate::spec::{AnswerSpec, BodyFormat, EventSpec, Source, Sources, Spec};
 use crate::types::{
-    BodyDigest, EventKey, IncomingEvent, Name, ObjectVersion, OnConflict, UnixMs, stored_text,
+    BodyDigest, EventKey, IncomingEvent, Name, ObjectVersion, OnConflict, TypePattern, UnixMs, stored_text,
 };
 use crate::verify::{Believed, Verified, rfc3339_ms};
 
@@ -53,7 +53,7 @@ pub(crate) struct ReadAs<'a> {
     /// Its kind.
     pub(crate) spec: &'a Spec,
     /// The types that it is subscribed to, where it says so: patterns as routes have them.
-    pub(crate) types: &'a [String],
+    pub(crate) types: &'a [TypePattern],
     /// What becomes of conflicts, where it says so.
     pub(crate) on_conflict: Option<OnConflict>,
     /// Most events of one request.
@@ -185,7 +185,7 @@ fn payload(event: &EventSpec, json: &Bytes, document: Option<&Document<'_>>) -> 
 struct Reader<'a> {
     provider: &'a Name,
     spec: &'a EventSpec,
-    types: &'a [String],
+    types: &'a [TypePattern],
     on_conflict: Option<OnConflict>,
     believed: &'a Believed,
     headers: &'a HeaderMap,
@@ -307,7 +307,7 @@ impl Reader<'_> {
     fn is_subscribed(&self, event_type: &str) -> bool {
         self.types.is_empty()
             || !self.spec.is_type_unsigned()
-            || self.types.iter().any(|one| identity::is_of(one, event_type))
+            || self.types.iter().any(|one| one.matches(event_type))
     }
 
     fn object(&self, read: Read<'_>) -> Option<ObjectVersion> {

@@ -9,7 +9,7 @@ use serde::Deserialize;
 pub struct Chars(Vec<(u8, u8)>);
 
 impl Chars {
-    /// Whether `text` is made of these, of at least one and of `length_max` at most.
+    /// True when `text` is made of these, of at least one and of `length_max` at most.
     pub fn fit(&self, text: &str, length_max: usize) -> bool {
         let is_known = |byte: u8| self.0.iter().any(|(from, to)| (*from..=*to).contains(&byte));
         (1..=length_max).contains(&text.len()) && text.bytes().all(is_known)

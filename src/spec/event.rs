@@ -2,9 +2,13 @@
 
 use serde::Deserialize;
 
-use super::{AnswerSpec, Identity, IdentitySpec, pointer};
+use super::answer::AnswerSpec;
+use super::check::{misfit, pointer};
+use super::identity::{Identity, IdentitySpec};
+use super::source::{Source, Sources};
+use crate::mistakes::Mistake;
 
-/// How the events of a request are read.
+/// Rules by which the events of a request are read.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EventSpec {
@@ -13,18 +17,18 @@ pub struct EventSpec {
     /// JSON pointer to the array of events, when one request carries several; `/*` is every array that the body
     /// has as a member. The other pointers of this table then start at each element.
     pub each: Option<String>,
-    /// Whether a body without that array is one event itself.
+    /// True when a body without that array is one event itself.
     #[serde(default)]
     pub or_one: bool,
     /// The form field that holds the JSON, when the content type is a form.
     pub form_field: Option<String>,
-    /// How else the body is written.
+    /// Form of the body, where it is not JSON alone.
     #[serde(default)]
     pub body: BodyFormat,
-    /// What two copies of an event are; the first that applies counts. See [`IdentitySpec`].
+    /// Rules that tell copies of an event; the first that applies counts. See [`IdentitySpec`].
     #[serde(default)]
     pub identity: Vec<IdentitySpec>,
-    /// Where the type is; several sources are joined with `.`.
+    /// Places of the type; several sources are joined with `.`.
     #[serde(rename = "type")]
     pub event_type: Sources,
     /// JSON pointer to what handlers receive; empty is the whole event.
@@ -33,109 +37,71 @@ pub struct EventSpec {
     /// JSON pointers whose values may change between copies of one event; left out of the digest. Of a form, too.
     #[serde(default)]
     pub volatile: Vec<String>,
-    /// What the event is about, for `latest`.
+    /// Places of the object that the event is about, for `latest`.
     pub object: Option<Sources>,
     /// A number or RFC 3339 time that only goes up with the object.
     pub version: Option<Source>,
-    /// When it happened at the sender.
+    /// Place of the time at which it happened at the sender.
     pub created: Option<Source>,
-    /// What the sender wants to hear after such events, where it is not the kind's `[answer]`.
+    /// The answer that the sender wants to hear after such events, where it is not the kind's `[answer]`.
     pub answer: Option<AnswerSpec>,
 }
 
-/// How a body is written.
+/// Forms of a body.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum BodyFormat {
-    /// JSON.
+    /// The body is JSON.
     #[default]
     Json,
-    /// JSON, or a form, which is read as one JSON object of its fields.
+    /// The body is JSON, or a form, which is read as one JSON object of its fields.
     Form,
-    /// Lines of JSON, each an event; or one array of them.
+    /// The body is lines of JSON, each an event; or one array of them.
     Lines,
 }
 
-/// One or several places, in the order they are joined.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
-#[serde(transparent)]
-pub struct Sources(pub Vec<Source>);
-
-/// One place in a request.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "snake_case", deny_unknown_fields)]
-pub enum Source {
-    /// A JSON pointer into the event; the first of several separated by `|` that is there.
-    Json(String),
-    /// A JSON pointer into the whole body of a batch.
-    Outer(String),
-    /// A header; the first of several separated by `|` that is present.
-    Header(String),
-    /// The first of these names, separated by `|`, that the event has as a member; a name that starts with `/` is a
-    /// pointer, whose last step is the text.
-    Member(String),
-    /// The name of the event's only member; the text is for people.
-    OnlyMember(String),
-    /// The id that the signature covers, of the header family that was verified; the text is for people.
-    SignedId(String),
-    /// The signed time as it was written; the text is for people.
-    SignedTime(String),
-    /// The name of the list that the event is in, with `each = "/*"`; the text is for people.
-    List(String),
-    /// The event's place in its batch, from 0: where equal elements of one request are events of their own, and a request
-    /// that is sent again has them in the same order. The text is for people.
-    Place(String),
-    /// Always this text.
-    Text(String),
-}
-
-impl Source {
-    pub(super) fn check(&self, key: &str) -> Result<(), String> {
-        match self {
-            Self::Json(text) | Self::Outer(text) => pointer(key, text),
-            _ => Ok(()),
-        }
-    }
-}
-
 impl EventSpec {
-    /// Whether an unsigned header has a say in the type: whoever holds one signed request can have it read as any.
+    /// True when an unsigned header has a say in the type: whoever holds one signed request can have it read as any.
     pub fn is_type_unsigned(&self) -> bool {
         let is_header = |source: &Source| matches!(source, Source::Header(_));
         self.event_type.0.iter().any(is_header) && self.identity.iter().any(|one| !one.signed)
     }
 
-    pub(super) fn check(&self) -> Result<(), String> {
+    pub(super) fn check(&self) -> Result<(), Mistake> {
         if self.event_type.0.is_empty() {
-            return Err("event.type: name at least one source".to_owned());
+            return Err(misfit("event.type", "name at least one source"));
         }
         if self.identity.is_empty() {
-            return Err(
-                "event.identity: say what two copies of an event are, in an [[event.identity]]".to_owned()
-            );
+            return Err(misfit(
+                "event.identity",
+                "say what two copies of an event are, in an [[event.identity]]",
+            ));
         }
         self.identity.iter().try_for_each(IdentitySpec::check)?;
         let before = self.identity.split_last().map_or(&[][..], |(_, before)| before);
         if before.iter().any(IdentitySpec::is_for_all) {
-            return Err(
-                "event.identity: one that every event has comes last, the others behind it would never count"
-                    .to_owned(),
-            );
+            return Err(misfit(
+                "event.identity",
+                "one that every event has comes last, the others behind it would never count",
+            ));
         }
         // Or whoever holds one signed request would have it read as a signal, which may repeat without end.
         let is_open =
             |one: &IdentitySpec| one.is == Identity::Signal && !one.types.is_empty() && one.has.is_empty();
         if self.is_type_unsigned() && self.identity.iter().any(is_open) {
-            return Err("event.identity.has: the type of this kind is in an unsigned header, so say what such signals have in their bodies".to_owned());
+            return Err(misfit(
+                "event.identity.has",
+                "the type of this kind is in an unsigned header, so say what such signals have in their bodies",
+            ));
         }
         let object = self.object.iter().flat_map(|sources| &sources.0);
         let sources = self.event_type.0.iter().chain(object).chain(&self.version).chain(&self.created);
         sources.into_iter().try_for_each(|source| source.check("event"))?;
         if self.object.is_some() != self.version.is_some() {
-            return Err("event: object and version go together".to_owned());
+            return Err(misfit("event", "object and version go together"));
         }
         if self.or_one && self.each.is_none() {
-            return Err("event.or_one: name the array that may be missing with `each`".to_owned());
+            return Err(misfit("event.or_one", "name the array that may be missing with `each`"));
         }
         if let Some(each) = &self.each {
             one_place("event.each", each)?;
@@ -144,9 +110,10 @@ impl EventSpec {
         for text in &self.volatile {
             one_place("event.volatile", text)?;
             if text.is_empty() {
-                return Err(
-                    "event.volatile: the whole body cannot be, or no two events would differ".to_owned()
-                );
+                return Err(misfit(
+                    "event.volatile",
+                    "the whole body cannot be, or no two events would differ",
+                ));
             }
         }
         Ok(())
@@ -154,9 +121,9 @@ impl EventSpec {
 }
 
 /// A pointer to one place: of several only the sources of types and ids know.
-fn one_place(key: &str, text: &str) -> Result<(), String> {
+fn one_place(key: &str, text: &str) -> Result<(), Mistake> {
     match text.split_once('|') {
-        Some(_) => Err(format!("{key}: `{text}` is not one JSON pointer: write each by itself")),
+        Some(_) => Err(misfit(key, format!("`{text}` is not one JSON pointer: write each by itself"))),
         None => pointer(key, text),
     }
 }

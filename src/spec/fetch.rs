@@ -4,10 +4,12 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use super::SettingSpec;
+use super::check::misfit;
 use super::hosts::{is_name_of, is_path_of, mistake_of};
+use super::setting::SettingSpec;
+use crate::mistakes::Mistake;
 
-/// Where the keys of a setting come from, when the operator wrote none: fetched when a request first names one.
+/// Source of the keys of a setting when the operator wrote none: they are fetched when a request first names one.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FetchSpec {
@@ -23,30 +25,30 @@ pub struct FetchSpec {
     /// Names of which a certificate must have one, with `{region}` for that of the host.
     #[serde(default)]
     pub names: Vec<String>,
-    /// How the key is in the answer.
+    /// Form of the key in the answer.
     pub form: FetchForm,
-    /// Where it is in a JSON answer.
+    /// Pointer to the key in a JSON answer.
     pub pointer: Option<String>,
     /// GET, or POST with `body`.
     #[serde(default = "get")]
     pub method: String,
-    /// Headers, with `{setting:NAME}`.
+    /// Headers of the request, with `{setting:NAME}`.
     #[serde(default)]
     pub headers: BTreeMap<String, String>,
     /// A JSON body, with `{id}` and `{setting:NAME}` as texts in it.
     pub body: Option<String>,
-    /// Whether a certificate's chain has to lead to an authority that this machine believes.
+    /// True when a certificate's chain has to lead to an authority that this machine believes.
     #[serde(default)]
     pub chain: bool,
-    /// How long a key is used before it is fetched again. Hours.
+    /// Age at which a key is fetched again. Hours.
     #[serde(default = "cache_h")]
     pub cache_h: u32,
-    /// How long it is used after that while the sender's host is away. Hours.
+    /// Time for which it is used after that while the sender's host is away. Hours.
     #[serde(default = "grace_h")]
     pub grace_h: u32,
 }
 
-/// How a key is in an answer.
+/// Forms of a key in an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum FetchForm {
@@ -83,12 +85,12 @@ fn grace_h() -> u32 {
 }
 
 impl FetchSpec {
-    pub(super) fn check(&self, settings: &[SettingSpec]) -> Result<(), String> {
+    pub(super) fn check(&self, settings: &[SettingSpec]) -> Result<(), Mistake> {
         if !settings.iter().any(|one| one.name == self.setting) {
-            return Err(format!("fetch.setting: `{}` is no [[setting]]", self.setting));
+            return Err(misfit("fetch.setting", format!("`{}` is no [[setting]]", self.setting)));
         }
         if self.url != "{id}" && !self.url.starts_with("https://") {
-            return Err("fetch.url: it must be https:// or {id}".to_owned());
+            return Err(misfit("fetch.url", "it must be https:// or {id}"));
         }
         check_hosts("fetch.hosts", &self.hosts)?;
         if self.url == "{id}" {
@@ -96,50 +98,50 @@ impl FetchSpec {
             check_path("fetch.path", self.path.as_deref().unwrap_or_default(), why)?;
         }
         if !self.names.is_empty() && self.form != FetchForm::Pem {
-            return Err("fetch.names: they are for certificates, form = \"pem\"".to_owned());
+            return Err(misfit("fetch.names", "they are for certificates, form = \"pem\""));
         }
         if (self.form == FetchForm::Json) != self.pointer.is_some() {
-            return Err("fetch.pointer: it belongs to form = \"json\"".to_owned());
+            return Err(misfit("fetch.pointer", "it belongs to form = \"json\""));
         }
         if !matches!(self.method.as_str(), "GET" | "POST") {
-            return Err(format!("fetch.method: `{}` is neither GET nor POST", self.method));
+            return Err(misfit("fetch.method", format!("`{}` is neither GET nor POST", self.method)));
         }
         Ok(())
     }
 }
 
 impl FetchSpec {
-    /// Whether this is where the sender has its keys.
+    /// True when this is where the sender has its keys.
     pub fn is_path(&self, path: &str) -> bool {
         self.path.as_ref().is_none_or(|pattern| is_path_of(path, pattern))
     }
 
-    /// Whether a certificate that `host` has may be of `name`.
+    /// True when a certificate that `host` has may be of `name`.
     pub fn is_name(&self, name: &str, host: &str) -> bool {
         is_name_of(name, host, &self.names)
     }
 }
 
-fn check_hosts(key: &str, hosts: &[String]) -> Result<(), String> {
+fn check_hosts(key: &str, hosts: &[String]) -> Result<(), Mistake> {
     if hosts.is_empty() {
-        return Err(format!("{key}: name the sender's hosts"));
+        return Err(misfit(key, "name the sender's hosts"));
     }
     let found = hosts.iter().find_map(|host| Some((host, mistake_of(host)?)));
-    found.map_or(Ok(()), |(host, why)| Err(format!("{key}: `{host}`: {why}")))
+    found.map_or(Ok(()), |(host, why)| Err(misfit(key, format!("`{host}`: {why}"))))
 }
 
-fn check_path(key: &str, path: &str, why: &str) -> Result<(), String> {
+fn check_path(key: &str, path: &str, why: &str) -> Result<(), Mistake> {
     let is_plain =
         path.starts_with('/') && !path.contains(['*', '?', '#', '%', '\\']) && !path.contains("..");
-    if is_plain { Ok(()) } else { Err(format!("{key}: {why}")) }
+    if is_plain { Ok(()) } else { Err(misfit(key, why)) }
 }
 
 impl ConfirmSpec {
-    pub(super) fn check(&self) -> Result<(), String> {
+    pub(super) fn check(&self) -> Result<(), Mistake> {
         check_hosts("confirm.hosts", &self.hosts)?;
         check_path("confirm.path", &self.path, "say which path the address must have, from `/` on")?;
         if self.when.is_empty() {
-            return Err("confirm.when: say which requests".to_owned());
+            return Err(misfit("confirm.when", "say which requests"));
         }
         Ok(())
     }

@@ -4,16 +4,21 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use super::{Chars, Encoding, Pattern, Piece, Scheme, Spec};
+use super::chars::Chars;
+use super::check::{misfit, pointer};
+use super::pattern::{Pattern, Piece};
+use super::setting::SettingSpec;
+use super::signature::{Encoding, Scheme, SignatureSpec};
+use crate::mistakes::Mistake;
 
-/// When every condition that is written holds, the answer is sent and nothing is admitted.
+/// One handshake: when every condition that is written holds, the answer is sent and nothing is admitted.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HandshakeSpec {
-    /// The request's method.
+    /// Method of the request.
     #[serde(default = "post")]
     pub method: String,
-    /// Whether the request is signed like any other; an unsigned one is answered before verification.
+    /// True when the request is signed like any other; an unsigned one is answered before verification.
     #[serde(default)]
     pub signed: bool,
     /// A value of the query that must be there.
@@ -40,10 +45,10 @@ pub struct HandshakeSpec {
     pub keeps: Option<String>,
     /// A MAC of a text of the request by the newest secret, for `{mac}`.
     pub mac: Option<MacSpec>,
-    /// The answer's status.
+    /// Status of the answer.
     #[serde(default = "ok")]
     pub status: u16,
-    /// The answer's body.
+    /// Body of the answer.
     #[serde(default = "empty")]
     pub body: Pattern,
     /// The answer's body as a JSON object of texts, instead of `body`.
@@ -60,35 +65,42 @@ pub struct HandshakeSpec {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TokenSpec {
-    /// The value's name.
+    /// Name of the value in the query.
     pub query: String,
     /// The setting it must equal; where the operator wrote none, nothing is answered.
     pub setting: String,
 }
 
-/// What `{mac}` is. Whoever may choose the text has it signed by us, so it must be none that a body could be.
+/// The value of `{mac}`. Whoever may choose the text has it signed by us, so it must be none that a body could be.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MacSpec {
-    /// The text.
+    /// The text that the MAC is of.
     pub of: Pattern,
-    /// What it is made of; a text with anything else in it is not answered.
+    /// Characters that the text may have; a text with any other is not answered.
     pub chars: Chars,
-    /// Its most characters.
+    /// Most characters of that text.
     pub length_max: usize,
-    /// Its digest.
+    /// Scheme of the MAC.
     #[serde(default = "sha256")]
     pub scheme: Scheme,
-    /// How the MAC is written.
+    /// Encoding of the MAC.
     #[serde(default)]
     pub encoding: Encoding,
 }
 
 impl HandshakeSpec {
-    pub(super) fn check(&self, spec: &Spec) -> Result<(), String> {
+    pub(super) fn check(
+        &self,
+        signatures: &[&SignatureSpec],
+        settings: &[SettingSpec],
+    ) -> Result<(), Mistake> {
         const METHODS: [&str; 4] = ["GET", "HEAD", "OPTIONS", "POST"];
         if !METHODS.contains(&self.method.as_str()) {
-            return Err(format!("handshake.method: `{}` is not one of {}", self.method, METHODS.join(", ")));
+            return Err(misfit(
+                "handshake.method",
+                format!("`{}` is not one of {}", self.method, METHODS.join(", ")),
+            ));
         }
         let has_condition = self.query.is_some()
             || self.header.is_some()
@@ -97,27 +109,29 @@ impl HandshakeSpec {
             || !self.when.is_empty()
             || !self.when_header.is_empty();
         if self.method == "POST" && !has_condition {
-            return Err("handshake: a POST needs a condition, or every event would be one".to_owned());
+            return Err(misfit("handshake", "a POST needs a condition, or every event would be one"));
         }
         if let Some(token) = &self.token
-            && !spec.setting.iter().any(|one| one.name == token.setting)
+            && !settings.iter().any(|one| one.name == token.setting)
         {
-            return Err(format!("handshake.token: `{}` is no [[setting]]", token.setting));
+            return Err(misfit("handshake.token", format!("`{}` is no [[setting]]", token.setting)));
         }
         if let Some(mac) = &self.mac {
-            self.check_mac(mac, spec)?;
+            self.check_mac(mac, signatures)?;
         }
-        if self.keeps.is_some() && !spec.setting.iter().any(|one| Some(&one.name) == self.armed_by.as_ref()) {
-            return Err("handshake.keeps: anybody could teach us a secret: name the [[setting]] by which the operator \
-                        allows it with `armed_by`"
-                .to_owned());
+        if self.keeps.is_some() && !settings.iter().any(|one| Some(&one.name) == self.armed_by.as_ref()) {
+            return Err(misfit(
+                "handshake.keeps",
+                "anybody could teach us a secret: name the [[setting]] by which the operator \
+                        allows it with `armed_by`",
+            ));
         }
         let templates = self.json.values().chain(self.headers.values()).chain([&self.body]);
         if let Some(text) = templates.into_iter().find(|text| !self.may_say(text)) {
-            return Err(format!("handshake: `{}` tells a stranger what is ours", text.as_str()));
+            return Err(misfit("handshake", format!("`{}` tells a stranger what is ours", text.as_str())));
         }
         let pointers = self.when.keys().chain(&self.without).chain(&self.keeps);
-        pointers.into_iter().try_for_each(|key| super::pointer("handshake.when", key))
+        pointers.into_iter().try_for_each(|key| pointer("handshake.when", key))
     }
 
     /// An unsigned handshake is anybody's: what it answers may hold what was asked, and nothing of ours.
@@ -133,23 +147,25 @@ impl HandshakeSpec {
 
     /// A stranger who may choose what we sign must not be able to choose a body: every body of the kind is a JSON
     /// object then, whose brace [`Chars`] never has.
-    fn check_mac(&self, mac: &MacSpec, spec: &Spec) -> Result<(), String> {
+    fn check_mac(&self, mac: &MacSpec, signatures: &[&SignatureSpec]) -> Result<(), Mistake> {
         if !(1..=LENGTH_MAX).contains(&mac.length_max) {
-            return Err(format!("handshake.mac.length_max: write a number from 1 to {LENGTH_MAX}"));
+            return Err(misfit("handshake.mac.length_max", format!("write a number from 1 to {LENGTH_MAX}")));
         }
         if self.signed {
             return Ok(());
         }
-        let ways = || spec.alternative.iter().chain([&spec.signature]);
-        if !ways().all(|way| way.scheme.is_mac() && way.signed.has(&Piece::Body)) {
-            return Err(
-                "handshake.mac: an unsigned one is for kinds that sign {body} with an HMAC".to_owned()
-            );
+        if !signatures.iter().all(|way| way.scheme.is_mac() && way.signed.has(&Piece::Body)) {
+            return Err(misfit(
+                "handshake.mac",
+                "an unsigned one is for kinds that sign {body} with an HMAC",
+            ));
         }
-        if !ways().all(|way| way.body_object) {
-            return Err("handshake.mac: an unsigned one signs whatever it is asked: set \
-                        `signature.body_object = true`, so that no body can be such a text"
-                .to_owned());
+        if !signatures.iter().all(|way| way.body_object) {
+            return Err(misfit(
+                "handshake.mac",
+                "an unsigned one signs whatever it is asked: set \
+                        `signature.body_object = true`, so that no body can be such a text",
+            ));
         }
         Ok(())
     }

@@ -30,10 +30,10 @@ const SHARED: [&str; 24] = [
 ];
 /// Second labels that are a part of the top-level domain below two letters, as in `co.uk`.
 const SECOND: [&str; 8] = ["ac", "co", "com", "edu", "gov", "ne", "net", "org"];
-/// What stands for a region of AWS.
+/// Placeholder for a region of AWS.
 const REGION: &str = "{region}";
 
-/// What is wrong with a pattern; `None` when it is good. It is exact, or `*` is its first label, or `{region}` one of
+/// The reason why a pattern is wrong; `None` when it is good. It is exact, or `*` is its first label, or `{region}` one of
 /// them.
 pub(super) fn mistake_of(pattern: &str) -> Option<&'static str> {
     let labels: Vec<&str> = pattern.split('.').collect();
@@ -68,7 +68,7 @@ pub(super) fn mistake_of(pattern: &str) -> Option<&'static str> {
     None
 }
 
-/// Whether `host` is one of `patterns`.
+/// True when `host` is one of `patterns`.
 pub fn is_host_of(host: &str, patterns: &[String]) -> bool {
     let labels: Vec<&str> = host.split('.').collect();
     patterns.iter().any(|pattern| {
@@ -82,7 +82,7 @@ pub fn is_host_of(host: &str, patterns: &[String]) -> bool {
     })
 }
 
-/// Whether a certificate's `name` is one of `patterns`, where `{region}` is the region of the host that had it.
+/// True when a certificate's `name` is one of `patterns`, where `{region}` is the region of the host that had it.
 pub(super) fn is_name_of(name: &str, host: &str, patterns: &[String]) -> bool {
     let region = host.split('.').find(|label| is_region(label));
     patterns.iter().any(|pattern| match region {
@@ -91,7 +91,7 @@ pub(super) fn is_name_of(name: &str, host: &str, patterns: &[String]) -> bool {
     })
 }
 
-/// Whether this is a region of AWS, such as `us-gov-west-1`: two letters, words, one digit.
+/// True when this is a region of AWS, such as `us-gov-west-1`: two letters, words, one digit.
 fn is_region(label: &str) -> bool {
     let parts: Vec<&str> = label.split('-').collect();
     let is_word = |part: &&str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_lowercase());
@@ -101,7 +101,7 @@ fn is_region(label: &str) -> bool {
     area.len() == 2 && is_word(area) && !words.is_empty() && words.iter().all(is_word) && is_digit(last)
 }
 
-/// Whether `path` is `pattern`, in which `{hex}` is lower-case hexadecimal and `{name}` letters, digits, `-` and `_`.
+/// True when `path` is `pattern`, in which `{hex}` is lower-case hexadecimal and `{name}` letters, digits, `-` and `_`.
 pub(super) fn is_path_of(path: &str, pattern: &str) -> bool {
     let is_hex: fn(u8) -> bool = |b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b);
     let is_name: fn(u8) -> bool = |b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_';

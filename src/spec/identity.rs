@@ -4,23 +4,25 @@
 //! first loses an event, one to the second runs it twice.
 
 use serde::Deserialize;
+use serde::de::{Deserializer, Error};
 
-use super::event::{Source, Sources};
-use super::pointer;
-use crate::types::OnConflict;
+use super::check::{misfit, pointer};
+use super::source::{Source, Sources};
+use crate::mistakes::Mistake;
+use crate::types::{OnConflict, TypePattern};
 
 /// Longest time for which equal content is taken for a copy. Seconds.
 const WINDOW_S_MAX: u32 = 86_400;
 
-/// What two copies of an event are, for some or all of a kind's events.
+/// A rule that tells copies of an event, for some or all of a kind's events.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct IdentitySpec {
-    /// What tells events apart.
+    /// The sort of rule.
     pub is: Identity,
     /// Counts only for these event types: exact, or a prefix and `*`. Empty: for all.
-    #[serde(default)]
-    pub types: Vec<String>,
+    #[serde(default, deserialize_with = "patterns")]
+    pub types: Vec<TypePattern>,
     /// Counts only where each of these JSON pointers (of several separated by `|`: one) leads somewhere.
     #[serde(default)]
     pub has: Vec<String>,
@@ -28,19 +30,19 @@ pub struct IdentitySpec {
     /// tried; of the others those count that are there.
     #[serde(default)]
     pub id: Sources,
-    /// Whether the signature covers the id, the type and how the body is read. Where it does not, the signed text is
+    /// True when the signature covers the id, the type and how the body is read. Where it does not, the signed text is
     /// a key too: equal content under it is `replayed`, other content a `conflict`.
     pub signed: bool,
-    /// What joins the signed text in that key, where equal bytes of two of these are two events.
+    /// Parts that join the signed text in that key, where equal bytes of two of these are two events.
     #[serde(default)]
     pub signed_with: Sources,
-    /// Of `signal`: for how long after the event equal content is a copy. Seconds, 1 to 86,400.
+    /// Of `signal`: time after the event for which equal content is a copy. Seconds, 1 to 86,400.
     pub window_s: Option<u32>,
-    /// Whether each copy begins the window anew: for senders that go on for longer than it, at intervals below it. What
+    /// True when each copy begins the window anew: for senders that go on for longer than it, at intervals below it. What
     /// is said again within each window is then one event for as long as that lasts.
     #[serde(default)]
     pub window_renews: bool,
-    /// What becomes of other content under the same key, unless the operator says otherwise.
+    /// Rule for other content under the same key, unless the operator says otherwise.
     #[serde(default)]
     pub on_conflict: OnConflict,
     /// The version of this key's composition: it goes up when equal events would get other keys than before. The row
@@ -49,7 +51,7 @@ pub struct IdentitySpec {
     pub version: u16,
 }
 
-/// What tells two events apart.
+/// Sorts of rules that tell two events apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Identity {
@@ -76,8 +78,14 @@ fn one() -> u16 {
     1
 }
 
+fn patterns<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<TypePattern>, D::Error> {
+    let texts = Vec::<String>::deserialize(deserializer)?;
+    let parsed = texts.iter().map(|text| TypePattern::parse(text));
+    parsed.collect::<Result<_, _>>().map_err(|_| D::Error::custom("write a type, or a prefix and `*`"))
+}
+
 impl IdentitySpec {
-    /// Whether each part of the key must be there.
+    /// True when each part of the key must be there.
     pub fn needs_all(&self) -> bool {
         match self.is {
             Identity::Sender => true,
@@ -86,13 +94,13 @@ impl IdentitySpec {
         }
     }
 
-    /// Whether it applies to every event, so that none behind it is tried.
+    /// True when it applies to every event, so that none behind it is tried.
     pub(super) fn is_for_all(&self) -> bool {
         self.types.is_empty() && self.has.is_empty() && !self.needs_all()
     }
 
-    pub(super) fn check(&self) -> Result<(), String> {
-        let wrong = |key: &str, why: &str| Err(format!("event.identity.{key}: {why}"));
+    pub(super) fn check(&self) -> Result<(), Mistake> {
+        let wrong = |key: &str, why: &str| Err(misfit(&format!("event.identity.{key}"), why));
         if self.is == Identity::Sender && self.id.0.is_empty() {
             return wrong("id", "name at least one source of the sender's id");
         }
@@ -115,9 +123,6 @@ impl IdentitySpec {
         }
         if self.version == 0 {
             return wrong("version", "write a number from 1 to 65535");
-        }
-        if self.types.iter().any(|one| one.is_empty() || one.trim_end_matches('*').contains('*')) {
-            return wrong("types", "write a type, or a prefix and `*`");
         }
         self.has.iter().try_for_each(|text| pointer("event.identity.has", text))?;
         let parts = self.id.0.iter().chain(&self.signed_with.0);

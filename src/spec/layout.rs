@@ -6,28 +6,28 @@ use serde::Deserialize;
 /// Most places of one item.
 const SLOTS_N_MAX: usize = 3;
 
-/// How a header's text is taken apart.
+/// The shape by which a header's text is taken apart.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
 pub struct Layout {
     text: String,
     separator: Option<char>,
-    /// Whether a blank follows the separator when we write; none is needed to read.
+    /// True when a blank follows the separator when we write; none is needed to read.
     is_spaced: bool,
     is_positional: bool,
     items: Vec<Vec<Part>>,
 }
 
-/// What a place of a layout holds.
+/// The parts that a place of a layout can hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Slot {
-    /// The signed time.
+    /// Place of the signed time.
     Timestamp,
     /// A signature; several are tried.
     Signature,
     /// Names of signed headers, separated by blanks.
     Headers,
-    /// Which key signed.
+    /// Id of the key that signed.
     KeyId,
 }
 
@@ -38,12 +38,12 @@ enum Part {
 }
 
 impl Layout {
-    /// As it is written in the spec.
+    /// The text as it is written in the spec.
     pub fn as_str(&self) -> &str {
         &self.text
     }
 
-    /// Whether some item has this place.
+    /// True when some item has this place.
     pub fn has(&self, slot: Slot) -> bool {
         self.items.iter().flatten().any(|part| *part == Part::Slot(slot))
     }
@@ -100,7 +100,7 @@ fn hand_over<'a>(caught: Option<Caught<'a>>, n: usize, take: &mut impl FnMut(usi
     true
 }
 
-/// What the places of `item` hold in `text`; `None` when it has another shape.
+/// The parts of `text` in the places of `item`; `None` when it has another shape.
 fn matched<'a>(item: &[Part], text: &'a str) -> Option<Caught<'a>> {
     let mut caught: Caught<'a> = [None; SLOTS_N_MAX];
     let mut free = caught.iter_mut();

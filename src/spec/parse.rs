@@ -3,15 +3,20 @@
 //! First the form (TOML, keys, types), and once that is right, what the parts mean to each other: a misspelt
 //! key would otherwise be reported a second time as whatever its absence breaks.
 
-use toml::de::{DeTable, Error};
+use std::ops::Range;
 
-use super::Spec;
+use toml::de::DeTable;
+
+use super::check::REMEDY;
+use super::form::{self, Unfit};
+use super::provider_toml::Spec;
+use crate::mistakes::{Flaw, Mistake, nearest};
 
 /// Most mistakes of form that are looked for; after each the text is read again without that line, as long as
 /// nothing is left out that must be there.
 const FORM_MISTAKES_N_MAX: usize = 50;
 
-/// What must be there: a table, and its keys.
+/// Keys that must be there: a table, and its keys.
 const NEEDED: [(&str, &[&str]); 5] = [
     (
         "",
@@ -33,46 +38,52 @@ const NEEDED: [(&str, &[&str]); 5] = [
     ("answer", &["body", "content_type"]),
 ];
 
-/// One thing that is wrong with a `provider.toml`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Mistake {
-    /// Where, when it is about one line.
-    pub line: Option<usize>,
-    /// The key as a dotted path; empty for the whole text.
-    pub key: String,
-    /// What is wrong.
+/// Remedy for a key that is not there.
+const WRITE_IT: &str = "write it; providers/README.md says what it means";
+
+/// The reason why a `provider.toml` is not a spec.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("provider.toml of `{kind}`: {why}")]
+pub struct SpecError {
+    /// The kind, or `?` when the file does not say.
+    pub kind: String,
+    /// Everything that is wrong, each with its key.
     pub why: String,
 }
 
-impl std::fmt::Display for Mistake {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        if !self.key.is_empty() {
-            write!(f, "{}: ", self.key)?;
-        }
-        f.write_str(&self.why)
-    }
-}
-
 impl Spec {
-    /// As [`Spec::parse`], with every mistake by itself.
+    /// Reads the text of a `provider.toml` and checks that its parts fit each other.
+    pub fn parse(text: &str) -> Result<Self, SpecError> {
+        Self::parse_all(text).map_err(|mistakes| {
+            let table: toml::Table = text.parse().unwrap_or_default();
+            let kind = table.get("kind").and_then(toml::Value::as_str).unwrap_or("?").to_owned();
+            let why: Vec<String> = mistakes.iter().map(ToString::to_string).collect();
+            SpecError { kind, why: why.join("; ") }
+        })
+    }
+
+    /// Reads as [`Spec::parse`] does, with every mistake by itself.
     pub fn parse_all(text: &str) -> Result<Self, Vec<Mistake>> {
         let (_, syntax) = DeTable::parse_recoverable(text);
         if !syntax.is_empty() {
-            return Err(syntax.iter().map(|error| of_form(text, error)).collect());
+            return Err(syntax.iter().map(|error| placed(text, error.span(), form::syntax(error))).collect());
         }
         let mut mistakes = missing(&text.parse().unwrap_or_default());
         let mut left = text.to_owned();
         for _ in 0..FORM_MISTAKES_N_MAX {
-            let error = match toml::from_str::<Self>(&left) {
+            let unfit = match form::read::<Self>(&left) {
                 Ok(spec) if mistakes.is_empty() => return spec.checked(text),
                 Ok(_) => break,
-                Err(error) => error,
+                Err(unfit) => unfit,
             };
-            let is_missing = error.message().starts_with("missing field");
-            if !is_missing || mistakes.is_empty() {
-                mistakes.push(of_form(text, &error));
-            }
-            let without = if is_missing { None } else { error.span().and_then(|at| blanked(&left, &at)) };
+            let (without, flaw) = match unfit {
+                Unfit::Absent { .. } if !mistakes.is_empty() => break,
+                Unfit::Absent { key, .. } => (None, Flaw::Said(format!("missing field `{key}`"))),
+                Unfit::Flawed { ref flaw, ref span } => {
+                    (span.as_ref().and_then(|span| blanked(&left, span)), flaw.clone())
+                }
+            };
+            mistakes.push(placed(text, unfit.span(), flaw));
             let Some(without) = without else { break };
             left = without;
         }
@@ -85,11 +96,8 @@ impl Spec {
         for signature in std::iter::once(&mut self.signature).chain(&mut self.alternative) {
             signature.is_signed_text_needed = is_needed;
         }
-        let mistake = |told: String| {
-            let (key, why) = told.split_once(": ").unwrap_or(("", &told));
-            Mistake { line: line_of(text, key), key: key.to_owned(), why: why.to_owned() }
-        };
-        let mistakes: Vec<Mistake> = self.misfits().into_iter().map(mistake).collect();
+        let placed = |mistake: Mistake| Mistake { line: line_of(text, &mistake.key), ..mistake };
+        let mistakes: Vec<Mistake> = self.misfits().into_iter().map(placed).collect();
         if mistakes.is_empty() { Ok(self) } else { Err(mistakes) }
     }
 }
@@ -125,16 +133,17 @@ fn missing(root: &toml::Table) -> Vec<Mistake> {
         for table in tables {
             for key in keys.iter().filter(|key| !table.contains_key(**key)) {
                 let key = if name.is_empty() { (*key).to_owned() } else { format!("{name}.{key}") };
-                mistakes.push(Mistake { line: None, key, why: "is missing".to_owned() });
+                mistakes.push(Mistake { line: None, key, flaw: Flaw::Missing, remedy: WRITE_IT.to_owned() });
             }
         }
     }
     mistakes
 }
 
-fn of_form(text: &str, error: &Error) -> Mistake {
-    let why = error.message().trim().replace('\n', ", ");
-    let Some(at) = error.span() else { return Mistake { line: None, key: String::new(), why } };
+/// A flaw of form, with the line and the key that stand at `span`, and what to do about it.
+fn placed(text: &str, span: Option<Range<usize>>, flaw: Flaw) -> Mistake {
+    let remedy = remedy(&flaw);
+    let Some(at) = span else { return Mistake { line: None, key: String::new(), flaw, remedy } };
     let before = text.get(..at.start).unwrap_or(text);
     let header = before.lines().rev().find_map(|line| Some(line.trim().strip_prefix('[')?.trim_matches('[')));
     let table = header.and_then(|header| header.split(']').next()).unwrap_or_default();
@@ -142,11 +151,36 @@ fn of_form(text: &str, error: &Error) -> Mistake {
     let line = text.get(line_start..).and_then(|rest| rest.lines().next()).unwrap_or_default();
     let key = line.split_once('=').map_or("", |(key, _)| key.trim());
     let dot = if table.is_empty() || key.is_empty() { "" } else { "." };
-    Mistake { line: Some(before.matches('\n').count() + 1), key: format!("{table}{dot}{key}"), why }
+    Mistake { line: Some(before.matches('\n').count() + 1), key: format!("{table}{dot}{key}"), flaw, remedy }
+}
+
+/// Remedy for a flaw of form.
+fn remedy(flaw: &Flaw) -> String {
+    match flaw {
+        Flaw::Missing => WRITE_IT.to_owned(),
+        Flaw::UnknownKey { name, known } => match nearest(name, known.iter().copied()) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => format!("known here: {}", known.join(", ")),
+        },
+        Flaw::WrongValue { expected, .. } => format!("write {}", in_words(expected)),
+        Flaw::Said(_) => REMEDY.to_owned(),
+    }
+}
+
+/// The values that are expected, for people who know TOML and no Rust.
+fn in_words(expected: &str) -> &str {
+    match expected {
+        "u8" | "u16" | "u32" | "u64" | "usize" => "a whole number, not below 0",
+        "i64" => "a whole number",
+        "a sequence" => "a list",
+        "a boolean" => "true or false",
+        "a map" => "a table",
+        other => other,
+    }
 }
 
 /// `text` without the lines that `at` touches, everything else where it was; `None` when nothing is left out.
-fn blanked(text: &str, at: &std::ops::Range<usize>) -> Option<String> {
+fn blanked(text: &str, at: &Range<usize>) -> Option<String> {
     let start = text.get(..at.start)?.rfind('\n').map_or(0, |newline| newline + 1);
     let end = text.get(at.end..)?.find('\n').map_or(text.len(), |newline| at.end + newline);
     let lines = text.get(start..end)?;

@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-/// What is signed, or answered, with its places.
+/// A text that is signed or answered, with its places.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
 pub struct Pattern {
@@ -13,7 +13,7 @@ pub struct Pattern {
 /// One part of a [`Pattern`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Piece {
-    /// As it is.
+    /// A text as it is.
     Literal(String),
     /// The signed time as its sender wrote it.
     Timestamp,
@@ -23,9 +23,9 @@ pub enum Piece {
     Path,
     /// The method, upper case.
     Method,
-    /// The exact bytes.
+    /// The exact bytes of the body.
     Body,
-    /// What the layout's `{headers}` caught: names of headers.
+    /// Names of headers, as the layout's `{headers}` caught them.
     Headers,
     /// The values of the headers that the layout's `{headers}` names, joined with `.`.
     HeaderValues,
@@ -37,17 +37,17 @@ pub enum Piece {
     Query(String),
     /// A setting of the provider.
     Setting(String),
-    /// What a handshake computed.
+    /// The MAC that a handshake computed.
     Mac,
 }
 
 impl Pattern {
-    /// As it is written in the spec.
+    /// The text as it is written in the spec.
     pub fn as_str(&self) -> &str {
         &self.text
     }
 
-    /// Nothing at all.
+    /// A pattern that makes an empty text.
     pub fn empty() -> Self {
         Self { text: String::new(), pieces: Vec::new() }
     }
@@ -57,7 +57,7 @@ impl Pattern {
         &self.pieces
     }
 
-    /// Whether it has this part.
+    /// True when it has this part.
     pub fn has(&self, piece: &Piece) -> bool {
         self.pieces.contains(piece)
     }

@@ -4,22 +4,26 @@ use std::fmt;
 
 use serde::de::{Deserialize, Deserializer, Error, Unexpected, Visitor};
 
-use super::{HORIZON_H_MAX, bounded};
+use super::check::{HORIZON_H_MAX, REMEDY, bounded};
+use crate::mistakes::Mistake;
 
-/// How long a person, or a call to the sender's API, can have an event sent again.
+/// Time for which a person, or a call to the sender's API, can have an event sent again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Resend {
-    /// For so long after it happened. Hours.
+    /// Hours after it happened.
     Hours(u32),
-    /// For as long as the sender has it, and it says of no end.
+    /// As long as the sender has it, and it says of no end.
     Unbounded,
 }
 
 impl Resend {
-    pub(super) fn check(self) -> Result<(), String> {
+    pub(super) fn check(self) -> Result<(), Mistake> {
         match self {
-            Self::Hours(hours) => bounded("resend_h", hours, HORIZON_H_MAX)
-                .map_err(|why| format!("{why}, \"unbounded\", or leave it out where none is known")),
+            Self::Hours(hours) => bounded("resend_h", hours, HORIZON_H_MAX).map_err(|mistake| {
+                let why =
+                    format!("{}, \"unbounded\", or leave it out where none is known", mistake.flaw.brief());
+                Mistake::said(mistake.key, why, REMEDY)
+            }),
             Self::Unbounded => Ok(()),
         }
     }

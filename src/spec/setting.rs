@@ -2,21 +2,19 @@
 
 use serde::Deserialize;
 
-use super::{Scheme, Spec};
-
 /// `[[setting]]`: what else a provider of this kind is told.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SettingSpec {
     /// Its key under `[providers.NAME.settings]`.
     pub name: String,
-    /// Whether it is one text, several, or texts with ids.
+    /// Form of the setting: one text, several, or texts with ids.
     #[serde(default)]
     pub form: SettingForm,
-    /// Whether a provider cannot do without it.
+    /// True when a provider cannot do without it.
     #[serde(default)]
     pub needed: bool,
-    /// Where the operator finds it.
+    /// Place where the operator finds it.
     pub hint: String,
     /// Fewest bytes that it may have, where it is a secret.
     #[serde(default)]
@@ -59,13 +57,13 @@ pub enum DevKey {
 }
 
 impl DevKey {
-    /// Whether it has to be generated before it can be used.
+    /// True when it has to be generated before it can be used.
     pub fn is_generated(self) -> bool {
         matches!(self, Self::Ed25519 | Self::P256)
     }
 }
 
-/// How a setting is written.
+/// Forms of a setting.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SettingForm {
@@ -76,33 +74,4 @@ pub enum SettingForm {
     List,
     /// A table of ids and texts.
     Named,
-}
-
-impl Spec {
-    /// The settings that are secrets, and their fewest bytes; the password of Basic is one.
-    pub fn secret_settings(&self) -> impl Iterator<Item = (&str, usize)> {
-        let is_password = |name: &str| self.signature.scheme == Scheme::Basic && name == "password";
-        let floor = move |one: &SettingSpec| match one.bytes_min {
-            0 if is_password(&one.name) => self.signature.secret_bytes_min,
-            bytes_min => bytes_min,
-        };
-        self.setting.iter().map(move |one| (one.name.as_str(), floor(one))).filter(|(_, floor)| *floor > 0)
-    }
-
-    /// A key in a setting that nobody can write would never be found.
-    pub(super) fn check_settings(&self) -> Result<(), String> {
-        let is_odd =
-            |one: &&SettingSpec| (one.warn_is.is_some() || one.warn_lacks.is_some()) != one.warn.is_some();
-        if let Some(one) = self.setting.iter().find(is_odd) {
-            return Err(format!(
-                "setting.warn: `{}` needs both what to say, and warn_is or warn_lacks",
-                one.name
-            ));
-        }
-        let is_unknown = |name: &&String| self.setting.iter().all(|setting| setting.name != **name);
-        match self.signature.keys.iter().find(is_unknown) {
-            Some(name) => Err(format!("signature.keys: no [[setting]] is called `{name}`: declare it")),
-            None => Ok(()),
-        }
-    }
 }

@@ -4,16 +4,18 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use super::event::Source;
+use super::check::misfit;
 use super::layout::{Layout, Slot};
 use super::pattern::{Pattern, Piece};
+use super::source::Source;
+use crate::mistakes::Mistake;
 
-/// How a request is signed.
+/// The signature of a request.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a key of the file")]
 pub struct SignatureSpec {
-    /// The named scheme.
+    /// Name of the scheme.
     pub scheme: Scheme,
     /// Counts only when this header is present; for `[alternative]`.
     pub when_header: Option<String>,
@@ -23,38 +25,38 @@ pub struct SignatureSpec {
     /// numbers, of which any may match.
     #[serde(default)]
     pub headers: Vec<String>,
-    /// Whether the header may be there several times; any may match.
+    /// True when the header may be there several times; any may match.
     #[serde(default)]
     pub repeated: bool,
-    /// Where the signature or token is in a JSON body, instead of a header. With `each`, in every element.
+    /// Place of the signature or token in a JSON body, instead of a header. With `each`, in every element.
     pub json: Option<String>,
     /// JSON pointer to the array whose every element holds the token.
     pub each: Option<String>,
     /// The header's shape: `{signature}`, `sha256={signature}`, `t={timestamp},v1={signature}`.
     #[serde(default)]
     pub layout: Layout,
-    /// What is signed, such as `{timestamp}.{body}`; the places are those of [`Piece`].
+    /// The signed text, such as `{timestamp}.{body}`; the places are those of [`Piece`].
     #[serde(default)]
     pub signed: Pattern,
-    /// How the signature is written.
+    /// Encoding of the signature.
     #[serde(default)]
     pub encoding: Encoding,
-    /// How the configured secret becomes key bytes.
+    /// Form in which a secret is configured: how it becomes key bytes.
     #[serde(default)]
     pub secret: SecretFormat,
-    /// What stands between several secrets that the sender shows as one text.
+    /// Character between several secrets that the sender shows as one text.
     pub secret_separator: Option<char>,
-    /// What the sender puts before a secret, to be left out.
+    /// Text that the sender puts before a secret, to be left out.
     pub secret_strip: Option<String>,
     /// Fewest key bytes that the server starts with: 16, and 8 at least where a sender's own secrets are shorter.
     #[serde(default = "sixteen")]
     pub secret_bytes_min: usize,
-    /// Whether `secrets` has to be configured.
+    /// True when `secrets` has to be configured.
     #[serde(default = "yes")]
     pub secrets_needed: bool,
     /// The setting that holds the keys, each with its id where the sender names one.
     pub keys: Option<String>,
-    /// Whether keys that the setting does not hold are fetched from the sender (`[[fetch]]`).
+    /// True when keys that the setting does not hold are fetched from the sender (`[[fetch]]`).
     #[serde(default)]
     pub keys_fetched: bool,
     /// The header that says which key signed; a key of another id is not tried.
@@ -63,37 +65,37 @@ pub struct SignatureSpec {
     pub timestamp_header: Option<String>,
     /// The JSON pointer to the timestamp, when it is in the signed body.
     pub timestamp_json: Option<String>,
-    /// How the timestamp is written.
+    /// Form of the timestamp.
     #[serde(default)]
     pub timestamp_unit: TimeUnit,
     /// The sender existed from then on; an earlier time is an error of its own. Unix seconds.
     pub timestamp_min_s: Option<i64>,
-    /// How old a signed time may be. Seconds; absent when nothing is signed about time, or nothing is checked.
+    /// Greatest age of a signed time. Seconds; absent when nothing is signed about time, or nothing is checked.
     pub tolerance_s: Option<u32>,
-    /// How far ahead a signed time may be. Seconds; `tolerance_s` unless set.
+    /// Furthest that a signed time may be ahead. Seconds; `tolerance_s` unless set.
     pub tolerance_future_s: Option<u32>,
-    /// Whether some of the sender's signatures cover no time: a recorded request of those can be sent again at any
+    /// True when some of the sender's signatures cover no time: a recorded request of those can be sent again at any
     /// time, and ids are remembered accordingly.
     #[serde(default)]
     pub time_optional: bool,
-    /// Whether the age of a signed time is left unchecked, because the sender bounds it nowhere.
+    /// True when the age of a signed time is left unchecked, because the sender bounds it nowhere.
     #[serde(default)]
     pub age_unchecked: bool,
     /// Headers that must be there with these values.
     #[serde(default)]
     pub required_headers: BTreeMap<String, String>,
-    /// Whether an empty body is refused however it is signed.
+    /// True when an empty body is refused however it is signed.
     #[serde(default)]
     pub body_needed: bool,
-    /// Whether a body that is no JSON object is refused however it is signed.
+    /// True when a body that is no JSON object is refused however it is signed.
     #[serde(default)]
     pub body_object: bool,
-    /// What this scheme leaves open, shown to whoever chooses it.
+    /// Weakness of this scheme, shown to whoever chooses it.
     pub weak: Option<Weakness>,
-    /// Whether the sender may send without any signature; taken only with `unverified = "accept"`.
+    /// True when the sender may send without any signature; taken only with `unverified = "accept"`.
     #[serde(default)]
     pub may_be_unsigned: bool,
-    /// Whether an identity of the kind goes by what was signed; set when the spec is read.
+    /// True when an identity of the kind goes by what was signed; set when the spec is read.
     #[serde(skip)]
     pub is_signed_text_needed: bool,
 }
@@ -109,17 +111,17 @@ fn yes() -> bool {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Scheme {
-    /// HMAC-SHA-256 over `signed`.
+    /// An HMAC-SHA-256 over `signed`.
     HmacSha256,
-    /// HMAC-SHA-384 over `signed`.
+    /// An HMAC-SHA-384 over `signed`.
     HmacSha384,
-    /// HMAC-SHA-512 over `signed`.
+    /// An HMAC-SHA-512 over `signed`.
     HmacSha512,
     /// HMAC-SHA-1 over `signed`; only for senders that offer nothing else.
     HmacSha1,
     /// Standard Webhooks v1 (HMAC-SHA-256) and v1a (Ed25519); `headers` holds the header prefixes.
     StandardWebhooks,
-    /// Ed25519 over `signed`.
+    /// An Ed25519 signature over `signed`.
     Ed25519,
     /// ECDSA on P-256 with SHA-256 over `signed`, in DER.
     EcdsaP256,
@@ -138,18 +140,18 @@ pub enum Scheme {
 }
 
 impl Scheme {
-    /// Whether it is verified with a public key.
+    /// True when it is verified with a public key.
     pub fn is_public(self) -> bool {
         matches!(self, Self::Ed25519 | Self::EcdsaP256 | Self::RsaSha256 | Self::RsaSha1)
     }
 
-    /// Whether it is an HMAC over `signed`.
+    /// True when it is an HMAC over `signed`.
     pub fn is_mac(self) -> bool {
         matches!(self, Self::HmacSha1 | Self::HmacSha256 | Self::HmacSha384 | Self::HmacSha512)
     }
 }
 
-/// What a scheme leaves open.
+/// Weaknesses that a scheme can have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Weakness {
@@ -157,7 +159,7 @@ pub enum Weakness {
     Token,
     /// The signature does not cover the whole body.
     Body,
-    /// Nothing is signed.
+    /// No part of a request is signed.
     Unsigned,
 }
 
@@ -172,11 +174,11 @@ impl Weakness {
     }
 }
 
-/// How a signature is written in its header.
+/// Encodings of a signature in its header.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Encoding {
-    /// Lower-case hexadecimal.
+    /// Hexadecimal in lower case.
     #[default]
     Hex,
     /// Hexadecimal of either case.
@@ -189,31 +191,31 @@ pub enum Encoding {
     Base64Hex,
 }
 
-/// How a timestamp is written.
+/// Forms of a timestamp.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum TimeUnit {
-    /// Unix seconds.
+    /// Seconds since 1970 (unix time).
     #[default]
     S,
-    /// Unix milliseconds.
+    /// Milliseconds since 1970 (unix time).
     Ms,
     /// Unix seconds, or milliseconds from thirteen digits on: senders whose documentation disagrees with itself.
     SOrMs,
-    /// RFC 3339.
+    /// A text by RFC 3339.
     Rfc3339,
 }
 
-/// How the configured secret becomes key bytes.
+/// Form in which a secret is configured: how it becomes key bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SecretFormat {
     /// The text's UTF-8 bytes as they are.
     #[default]
     Text,
-    /// Hexadecimal, either case.
+    /// Hexadecimal of either case.
     Hex,
-    /// Standard base64.
+    /// The standard alphabet of base64.
     Base64,
     /// Base64 behind an optional `whsec_`; `whpk_` is an Ed25519 public key.
     Whsec,
@@ -221,16 +223,16 @@ pub enum SecretFormat {
     WhsecOrText,
 }
 
-/// What no kind may go below: shorter secrets are guessed.
+/// Fewest bytes that a kind may allow: shorter secrets are guessed.
 const SECRET_BYTES_MIN: usize = 8;
 
 impl SignatureSpec {
-    /// For schemes that sign nothing: that they do not, in words.
+    /// `Some` for schemes that sign nothing, in words.
     pub(super) fn nothing_covered(&self) -> Option<String> {
         matches!(self.scheme, Scheme::Token | Scheme::Basic | Scheme::Unsigned).then(|| "anything".to_owned())
     }
 
-    /// What of `source` the signature does not cover, in words; of code nobody else knows.
+    /// The part of `source` that the signature does not cover, in words; of code nobody else knows.
     pub(super) fn uncovered(&self, source: &Source) -> Option<String> {
         let is_standard = self.scheme == Scheme::StandardWebhooks;
         if self.scheme == Scheme::Code {
@@ -250,41 +252,43 @@ impl SignatureSpec {
         }
     }
 
-    /// Whether the signature covers the URL as the sender called it.
+    /// True when the signature covers the URL as the sender called it.
     pub fn has_signed_url(&self) -> bool {
         [Piece::Url, Piece::Path].iter().any(|piece| self.signed.has(piece))
     }
 
-    /// How old a signed time may be, and how far ahead; nothing where no time is checked. Seconds.
+    /// Greatest age of a signed time, and furthest that it may be ahead; 0 where no time is checked. Seconds.
     pub fn tolerances_s(&self) -> (u32, u32) {
         let past_s = self.tolerance_s.unwrap_or_default();
         (past_s, self.tolerance_future_s.unwrap_or(past_s))
     }
 
-    pub(super) fn check(&self) -> Result<(), String> {
+    pub(super) fn check(&self) -> Result<(), Mistake> {
         let is_name = |name: &str| name.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b));
         if let Some(name) = self.headers.iter().find(|name| !is_name(name.trim_end_matches('*'))) {
-            return Err(format!("signature.headers: `{name}` is not the name of a header"));
+            return Err(misfit("signature.headers", format!("`{name}` is not the name of a header")));
         }
         if self.secret_bytes_min < SECRET_BYTES_MIN {
-            return Err(format!("signature.secret_bytes_min: write {SECRET_BYTES_MIN} or more"));
+            return Err(misfit("signature.secret_bytes_min", format!("write {SECRET_BYTES_MIN} or more")));
         }
         match self.scheme {
             Scheme::Unsigned if !self.may_be_unsigned => {
-                return Err("signature.may_be_unsigned: an unsigned scheme is nothing else".to_owned());
+                return Err(misfit("signature.may_be_unsigned", "an unsigned scheme is nothing else"));
             }
             Scheme::Unsigned | Scheme::Basic | Scheme::Token if self.weak.is_none() => {
-                return Err("signature.weak: say what this scheme leaves open".to_owned());
+                return Err(misfit("signature.weak", "say what this scheme leaves open"));
             }
             Scheme::Code | Scheme::Unsigned | Scheme::Basic => return Ok(()),
             Scheme::StandardWebhooks if self.tolerance_s.is_none() => {
-                return Err("signature.tolerance_s: standard-webhooks signs a time, so it needs a tolerance"
-                    .to_owned());
+                return Err(misfit(
+                    "signature.tolerance_s",
+                    "standard-webhooks signs a time, so it needs a tolerance",
+                ));
             }
             _ => {}
         }
         if self.headers.is_empty() && self.json.is_none() {
-            return Err("signature.headers: name at least one header".to_owned());
+            return Err(misfit("signature.headers", "name at least one header"));
         }
         if matches!(self.scheme, Scheme::StandardWebhooks | Scheme::Token) {
             return Ok(());
@@ -292,28 +296,32 @@ impl SignatureSpec {
         self.check_signed()
     }
 
-    fn check_signed(&self) -> Result<(), String> {
+    fn check_signed(&self) -> Result<(), Mistake> {
         if !self.signed.has(&Piece::Body) && self.weak.is_none() {
-            return Err(format!("signature.signed: `{}` does not cover {{body}}", self.signed.as_str()));
+            return Err(misfit(
+                "signature.signed",
+                format!("`{}` does not cover {{body}}", self.signed.as_str()),
+            ));
         }
         let has_time = self.layout.has(Slot::Timestamp) || self.timestamp_header.is_some();
         if self.tolerance_s.is_some() && !has_time && self.timestamp_json.is_none() {
-            return Err(
-                "signature.tolerance_s: no {timestamp} in the layout and no timestamp_header".to_owned()
-            );
+            return Err(misfit(
+                "signature.tolerance_s",
+                "no {timestamp} in the layout and no timestamp_header",
+            ));
         }
         if self.age_unchecked && self.tolerance_s.is_some() {
-            return Err("signature.age_unchecked: there is a tolerance_s: leave one of them out".to_owned());
+            return Err(misfit("signature.age_unchecked", "there is a tolerance_s: leave one of them out"));
         }
         if self.tolerance_s == Some(0) {
-            return Err("signature.tolerance_s: 0 refuses every request: write seconds".to_owned());
+            return Err(misfit("signature.tolerance_s", "0 refuses every request: write seconds"));
         }
         let is_bounded = self.tolerance_s.is_some() || self.age_unchecked;
         if has_time && !(is_bounded && self.signed.has(&Piece::Timestamp)) {
-            return Err("signature: a timestamp must be in `signed` and have a tolerance_s".to_owned());
+            return Err(misfit("signature", "a timestamp must be in `signed` and have a tolerance_s"));
         }
         if self.signed.has(&Piece::Timestamp) && !has_time && self.timestamp_json.is_none() {
-            return Err("signature.signed: {timestamp} is nowhere to be found".to_owned());
+            return Err(misfit("signature.signed", "{timestamp} is nowhere to be found"));
         }
         Ok(())
     }

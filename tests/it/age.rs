@@ -4,7 +4,7 @@ use hooklatch::config::{AgeConfig, KindSettings, OnHandlerError, ProviderConfig,
 use hooklatch::provider::{ActiveProvider, filled_sample};
 use hooklatch::providers::builtin;
 use hooklatch::spec::Spec;
-use hooklatch::types::Name;
+use hooklatch::types::{Name, TypePattern};
 use hooklatch::verify::{RawRequest, VerifyError};
 
 use crate::providers::{NOW_S, dev, request, sign_at};
@@ -118,7 +118,7 @@ fn what_an_operator_says_of_age_and_types_holds_for_the_provider_alone() {
         on_handler_error: OnHandlerError::Keep,
         age,
         on_conflict: None,
-        types: types.iter().map(ToString::to_string).collect(),
+        types: types.iter().map(|one| TypePattern::parse(one).unwrap()).collect(),
         is_first_party: false,
         routes: Vec::new(),
         retry: RetryConfig { first_ms: 1, max_ms: 1, attempts_n: 1, age_max_ms: 1 },

@@ -2,6 +2,7 @@
 //! likely not meant is told.
 
 use hooklatch::config::{AgeConfig, KindSettings, OnHandlerError, ProviderConfig, RetryConfig, Secret};
+use hooklatch::mistakes::Mistake;
 use hooklatch::provider::{Provider, dev_secret};
 use hooklatch::providers::builtin;
 use hooklatch::spec::{Scheme, SecretFormat, SettingForm, Spec};
@@ -20,7 +21,7 @@ fn secret(spec: &Spec, n: usize) -> String {
 }
 
 /// What is wrong with a provider of this kind; of what is needed and no secret it has the published values.
-fn mistakes(kind: &Provider, secrets: &[String], mut settings: KindSettings) -> Vec<String> {
+fn mistakes(kind: &Provider, secrets: &[String], mut settings: KindSettings) -> Vec<Mistake> {
     let spec = kind.spec().unwrap();
     for one in &spec.setting {
         if let Some(dev) = one.dev.as_ref().filter(|_| !settings.has(&one.name)) {
@@ -48,8 +49,11 @@ fn mistakes(kind: &Provider, secrets: &[String], mut settings: KindSettings) -> 
 fn no_kind_starts_with_a_secret_that_can_be_guessed() {
     for kind in builtin() {
         let spec = kind.spec().unwrap();
-        let is_guessed = |mistakes: &[String], key: &str| {
-            mistakes.iter().any(|one| one.starts_with(key) && one.ends_with("can be guessed"))
+        let is_guessed = |mistakes: &[Mistake], start: &str| {
+            mistakes
+                .iter()
+                .map(ToString::to_string)
+                .any(|one| one.starts_with(start) && one.ends_with("can be guessed"))
         };
         let floor = spec.signature.secret_bytes_min;
         assert!(floor >= 16 || ["dropbox", "twitch"].contains(&kind.kind()), "{}", kind.kind());

@@ -50,6 +50,7 @@ mod identity_shops;
 mod identity_tools;
 mod identity_written;
 mod kinds;
+mod loaded;
 mod migrations;
 mod model;
 mod nodes;

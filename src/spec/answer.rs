@@ -1,0 +1,20 @@
+//! `[answer]`: what the sender wants to hear instead of our JSON.
+
+use serde::Deserialize;
+
+/// The answer that the sender wants to hear instead of our JSON.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AnswerSpec {
+    /// Status of the answer, 200 to 299.
+    #[serde(default = "ok")]
+    pub status: u16,
+    /// Body of the answer, as it is.
+    pub body: String,
+    /// Content type of that body.
+    pub content_type: String,
+}
+
+fn ok() -> u16 {
+    200
+}

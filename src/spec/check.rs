@@ -1,0 +1,32 @@
+//! What the checks of several tables have in common.
+
+use crate::mistakes::Mistake;
+
+/// Remedy for a value that does not fit the rest of its file.
+pub(super) const REMEDY: &str = "correct it; providers/README.md says what each key means";
+
+/// A mistake of a key whose value has the right form.
+pub(super) fn misfit(key: &str, why: impl Into<String>) -> Mistake {
+    Mistake::said(key, why, REMEDY)
+}
+
+/// Longest time over which a sender may send again: the most that ids can be kept. Hours.
+pub(super) const HORIZON_H_MAX: u32 = 3_650 * 24;
+/// Longest time a sender may wait. Milliseconds.
+pub(super) const ANSWER_WITHIN_MS_MAX: u32 = 3_600_000;
+
+pub(super) fn bounded(key: &str, number: u32, max: u32) -> Result<(), Mistake> {
+    if (1..=max).contains(&number) {
+        Ok(())
+    } else {
+        Err(misfit(key, format!("write a number from 1 to {max}")))
+    }
+}
+
+/// Refuses a text that is no JSON pointer, nor several separated by `|`.
+pub(super) fn pointer(key: &str, text: &str) -> Result<(), Mistake> {
+    if text.split('|').all(|one| one.is_empty() || one.starts_with('/')) {
+        return Ok(());
+    }
+    Err(misfit(key, format!("`{text}` is not a JSON pointer, it must start with `/`")))
+}

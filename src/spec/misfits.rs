@@ -1,0 +1,115 @@
+//! What the parts of a file mean to each other: mistakes that no table shows by itself.
+
+use super::check::{ANSWER_WITHIN_MS_MAX, HORIZON_H_MAX, bounded, misfit};
+use super::event::EventSpec;
+use super::fetch::ConfirmSpec;
+use super::provider_toml::Spec;
+use super::resend::Resend;
+use super::setting::SettingSpec;
+use super::signature::SignatureSpec;
+use crate::mistakes::Mistake;
+use crate::types::Name;
+
+impl Spec {
+    /// Everything that does not fit together.
+    pub(super) fn misfits(&self) -> Vec<Mistake> {
+        let alternative = self.alternative.as_ref().map_or(Ok(()), |alternative| {
+            if alternative.when_header.is_none() {
+                return Err(misfit("alternative.when_header", "say when it counts"));
+            }
+            if let Some(name) = &alternative.required_by
+                && !self.setting.iter().any(|one| one.name == *name)
+            {
+                return Err(misfit("alternative.required_by", format!("`{name}` is no [[setting]]")));
+            }
+            alternative.check().map_err(|mistake| {
+                let key = mistake.key.replacen("signature", "alternative", 1);
+                Mistake { key, ..mistake }
+            })
+        });
+        let checks = [
+            Name::parse(&self.kind).map(drop).map_err(|error| misfit("kind", error.to_string())),
+            bounded("horizon_h", self.horizon_h, HORIZON_H_MAX),
+            self.resend_h.map_or(Ok(()), Resend::check),
+            bounded("answer_within_ms", self.answer_within_ms, ANSWER_WITHIN_MS_MAX),
+            self.signature.check(),
+            self.check_settings(),
+            self.check_answer(),
+            self.check_order_of_events(),
+            self.check_signed(),
+            alternative,
+        ];
+        let signatures: Vec<&SignatureSpec> = self.signatures().collect();
+        let events = self.event.iter().map(EventSpec::check);
+        let handshakes = self.handshake.iter().map(|one| one.check(&signatures, &self.setting));
+        let fetches = self.fetch.iter().map(|fetch| fetch.check(&self.setting));
+        let confirms = self.confirm.iter().map(ConfirmSpec::check);
+        let more = events.chain(handshakes).chain(fetches).chain(confirms);
+        checks.into_iter().chain(more).filter_map(Result::err).collect()
+    }
+
+    fn check_order_of_events(&self) -> Result<(), Mistake> {
+        if self.event.is_empty() {
+            return Err(misfit("event", "at least one [[event]] is needed"));
+        }
+        if self.event.iter().position(|event| event.when_header.is_none()) != Some(self.event.len() - 1) {
+            return Err(misfit("event", "the last [[event]], and only that one, has no when_header"));
+        }
+        Ok(())
+    }
+
+    /// True when `signed = true` can be so: of schemes in code nobody but the code knows.
+    fn check_signed(&self) -> Result<(), Mistake> {
+        if self.signature.check().is_err() {
+            return Ok(());
+        }
+        for event in &self.event {
+            // Events that come with the other signature's header are signed that way.
+            let is_other = |other: &&SignatureSpec| {
+                event.when_header.is_some() && event.when_header == other.when_header
+            };
+            let signature = self.alternative.as_ref().filter(is_other).unwrap_or(&self.signature);
+            for identity in event.identity.iter().filter(|identity| identity.signed) {
+                let mut sources = identity.id.0.iter().chain(&event.event_type.0);
+                if let Some(what) =
+                    signature.nothing_covered().or_else(|| sources.find_map(|one| signature.uncovered(one)))
+                {
+                    return Err(misfit(
+                        "event.identity.signed",
+                        format!("the signature does not cover {what}: write signed = false"),
+                    ));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// After a good signature there is no other answer than success, or the sender would come again for days.
+    fn check_answer(&self) -> Result<(), Mistake> {
+        match self.answer.iter().map(|answer| answer.status).find(|status| !(200..=299).contains(status)) {
+            Some(status) => {
+                Err(misfit("answer.status", format!("{status} is not a success: write 200 to 299")))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// A key in a setting that nobody can write would never be found.
+    fn check_settings(&self) -> Result<(), Mistake> {
+        let is_odd =
+            |one: &&SettingSpec| (one.warn_is.is_some() || one.warn_lacks.is_some()) != one.warn.is_some();
+        if let Some(one) = self.setting.iter().find(is_odd) {
+            return Err(misfit(
+                "setting.warn",
+                format!("`{}` needs both what to say, and warn_is or warn_lacks", one.name),
+            ));
+        }
+        let is_unknown = |name: &&String| self.setting.iter().all(|setting| setting.name != **name);
+        match self.signature.keys.iter().find(is_unknown) {
+            Some(name) => {
+                Err(misfit("signature.keys", format!("no [[setting]] is called `{name}`: declare it")))
+            }
+            None => Ok(()),
+        }
+    }
+}

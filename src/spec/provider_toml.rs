@@ -1,0 +1,136 @@
+//! The file as a whole: what is known of one kind of sender.
+
+use serde::Deserialize;
+
+use super::answer::AnswerSpec;
+use super::event::EventSpec;
+use super::fetch::{ConfirmSpec, FetchSpec};
+use super::handshake::HandshakeSpec;
+use super::resend::Resend;
+use super::setting::{DevKey, SettingSpec};
+use super::signature::{Scheme, SignatureSpec};
+
+/// One kind of sender, as its folder describes it.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Spec {
+    /// The kind: the folder's name.
+    pub kind: String,
+    /// True when this kind, read from a folder when the program starts, is meant to stand in for the built-in one
+    /// of the same name. Without it, such a name is an error.
+    #[serde(default)]
+    pub replaces_builtin: bool,
+    /// The sender's name for people.
+    pub title: String,
+    /// Confidence in the facts.
+    pub confidence: Confidence,
+    /// Page where the facts were read.
+    pub docs: String,
+    /// Place in the sender's dashboard that shows the secret.
+    pub secret_hint: String,
+    /// Time for which the sender goes on sending an event by itself, from its first attempt to its last. Hours; after that
+    /// long nothing comes any more that an old secret signed.
+    pub horizon_h: u32,
+    /// Time for which a person or an API can have it sent again; absent where nothing is known of that. Ids live for the longer
+    /// of the two, and for the sender's own attempts after it.
+    pub resend_h: Option<Resend>,
+    /// Time within which the sender wants its answer. Milliseconds.
+    pub answer_within_ms: u32,
+    /// The signature of a request.
+    pub signature: SignatureSpec,
+    /// Another way, which counts when its `when_header` is present.
+    pub alternative: Option<SignatureSpec>,
+    /// True when the kind's code checks the URL as the sender called it.
+    #[serde(default)]
+    pub signed_url: bool,
+    /// Rules by which events are read; the first entry whose `when_header` is present (or that has none) counts.
+    pub event: Vec<EventSpec>,
+    /// The answer that the sender wants to hear instead of our JSON.
+    pub answer: Option<AnswerSpec>,
+    /// Requests that want an answer of their own instead of admission.
+    #[serde(default)]
+    pub handshake: Vec<HandshakeSpec>,
+    /// Settings that a provider of this kind has besides secrets.
+    #[serde(default)]
+    pub setting: Vec<SettingSpec>,
+    /// Keys that may be fetched from the sender's own hosts.
+    #[serde(default)]
+    pub fetch: Vec<FetchSpec>,
+    /// Requests that want to be confirmed at the sender's own hosts.
+    #[serde(default)]
+    pub confirm: Vec<ConfirmSpec>,
+}
+
+/// Degrees of confidence in the facts of a kind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Confidence {
+    /// Read in the sender's own documentation, SDK or SDK tests.
+    Official,
+    /// Read in third parties' texts only.
+    Secondary,
+    /// The facts are not confirmed.
+    Unsure,
+}
+
+impl Spec {
+    /// True when the signature covers a time, so that an old request stops being believed.
+    pub fn has_signed_time(&self) -> bool {
+        self.signature.tolerance_s.is_some()
+    }
+
+    /// True when every signature covers a time whose age is bounded; else a recorded request can be sent again for ever.
+    pub fn bounds_signed_time(&self) -> bool {
+        self.has_signed_time() && !self.signature.time_optional
+    }
+
+    /// Greatest age of a signed time by the kind's own rule, be it in one of two schemes. Seconds.
+    pub fn tolerance_s(&self) -> Option<u32> {
+        self.signatures().find_map(|one| one.tolerance_s)
+    }
+
+    /// True when it signs a time whose age nobody bounds.
+    pub fn is_age_unchecked(&self) -> bool {
+        self.signatures().any(|one| one.age_unchecked)
+    }
+
+    /// The kind's signature, and its alternative where it has one.
+    pub fn signatures(&self) -> impl Iterator<Item = &SignatureSpec> {
+        std::iter::once(&self.signature).chain(&self.alternative)
+    }
+
+    /// True when a provider of this kind must have `secrets`.
+    pub fn needs_secrets(&self) -> bool {
+        self.signature.secrets_needed && self.takes_secrets()
+    }
+
+    /// True when `secrets` could be of use to a provider of this kind.
+    pub fn takes_secrets(&self) -> bool {
+        self.signature.keys.is_none() && !matches!(self.signature.scheme, Scheme::Basic | Scheme::Unsigned)
+    }
+
+    /// True when what was signed has to be known: where an id is not covered, it tells replays.
+    pub fn needs_signed_text(&self) -> bool {
+        self.event.iter().flat_map(|event| &event.identity).any(|identity| !identity.signed)
+    }
+
+    /// True when `serve --dev` and `sign` need keys that are generated.
+    pub fn needs_generated_keys(&self) -> bool {
+        self.setting.iter().any(|setting| setting.dev_key.is_some_and(DevKey::is_generated))
+    }
+
+    /// True when the signature covers the URL, so that `server.public_url` must be right.
+    pub fn has_signed_url(&self) -> bool {
+        self.signed_url || self.signature.has_signed_url()
+    }
+
+    /// The settings that are secrets, and their fewest bytes; the password of Basic is one.
+    pub fn secret_settings(&self) -> impl Iterator<Item = (&str, usize)> {
+        let is_password = |name: &str| self.signature.scheme == Scheme::Basic && name == "password";
+        let floor = move |one: &SettingSpec| match one.bytes_min {
+            0 if is_password(&one.name) => self.signature.secret_bytes_min,
+            bytes_min => bytes_min,
+        };
+        self.setting.iter().map(move |one| (one.name.as_str(), floor(one))).filter(|(_, floor)| *floor > 0)
+    }
+}

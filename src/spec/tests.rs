@@ -1,0 +1,127 @@
+//! What a spec may say, and what is said of one that is wrong.
+
+use super::*;
+
+const GOOD: &str = r#"
+    kind = "acme"
+    title = "Acme"
+    confidence = "official"
+    docs = "https://acme.example/webhooks"
+    secret_hint = "Settings"
+    horizon_h = 72
+    answer_within_ms = 10000
+    [signature]
+    scheme = "hmac-sha256"
+    headers = ["acme-signature"]
+    layout = "t={timestamp},v1={signature}"
+    signed = "{timestamp}.{body}"
+    tolerance_s = 300
+    [[event]]
+    type = [{ json = "/type" }]
+    [[event.identity]]
+    is = "sender"
+    id = [{ json = "/id" }]
+    signed = true
+"#;
+
+#[test]
+fn a_good_spec_is_read() {
+    let spec = Spec::parse(GOOD).expect("a spec");
+    assert!(spec.has_signed_time() && spec.resend_h.is_none());
+    let resend = |value: &str| Spec::parse(&format!("resend_h = {value}\n{GOOD}")).expect("a spec").resend_h;
+    assert_eq!(resend("2160"), Some(Resend::Hours(2_160)));
+    assert_eq!(resend("\"unbounded\""), Some(Resend::Unbounded));
+    assert_eq!(spec.event[0].identity[0].id.0, [Source::Json("/id".to_owned())]);
+}
+
+#[test]
+fn a_bad_spec_says_which_key_and_why() {
+    #[track_caller]
+    fn check(from: &str, to: &str, want: &str) {
+        let text = GOOD.replacen(from, to, 1);
+        assert_ne!(text, GOOD, "the row changes nothing");
+        let error = Spec::parse(&text).expect_err(want).to_string();
+        assert!(error.contains(want), "{error}");
+    }
+    check("kind = \"acme\"", "kind = \"Acme!\"", "kind: `Acme!`");
+    check("title", "titel", "titel");
+    check("hmac-sha256", "md5", "unknown variant `md5`");
+    check("{signature}", "{sig}", "signature.layout");
+    check(".{body}", "", "does not cover {body}");
+    check("tolerance_s = 300", "", "tolerance_s");
+    check("t={timestamp},v1={signature}", "{signature}", "signature.tolerance_s");
+    check("headers = [\"acme-signature\"]", "", "signature.headers");
+    check("\"/id\"", "\"id\"", "`id` is not a JSON pointer");
+    check("type =", "volatile = [\"\"]\ntype =", "event.volatile: the whole body");
+    check("type =", "volatile = [\"/a|/b\"]\ntype =", "event.volatile: `/a|/b` is not one");
+    check("type =", "payload = \"/a|/b\"\ntype =", "event.payload: `/a|/b` is not one");
+    check("\"sender\"", "\"sender\"\nversion = 0", "event.identity.version");
+    let first = "[[event.identity]]\nis = \"content\"\nsigned = true\n[[event.identity]]";
+    check("[[event.identity]]", first, "event.identity: one that every event has comes last");
+    check("tolerance_s = 300", "tolerance_s = 0", "signature.tolerance_s: 0 refuses every request");
+    check("tolerance_s = 300", "tolerance_s = 9\nage_unchecked = true", "signature.age_unchecked");
+    check("{ json = \"/id\" }", "", "event.identity.id");
+    check("\"sender\"", "\"signal\"\nwindow_s = 0", "event.identity.window_s: write a number");
+    check("\"sender\"", "\"sender\"\nwindow_s = 5", "only a signal has one");
+    check("\"sender\"", "\"signal\"\nwindow_renews = true", "window_renews: there is no window_s");
+    check("\"sender\"", "\"content\"\nsigned_with = [{ text = \"\" }]", "event.identity.signed_with");
+    check("\"sender\"", "\"sender\"\ntypes = [\"a*b*\"]", "event.identity.types");
+    let (_, identity) = GOOD.split_once("[[event.identity]]").expect("one");
+    let identity = format!("[[event.identity]]{identity}");
+    check(&identity, "identity = []", "event.identity: say what two copies");
+    check(&identity, "", "event.identity: is missing");
+    let object = "object = [{ json = \"/o\" }]\ntype =";
+    check("type =", object, "object and version");
+    let answer = "\n[answer]\nstatus = 500\nbody = \"\"\ncontent_type = \"text/plain\"\n[[event]]";
+    check("\n    [[event]]", answer, "answer.status: 500 is not a success");
+    check("acme-signature", "acme signature", "is not the name of a header");
+    check("horizon_h = 72", "horizon_h = 0", "horizon_h: write a number");
+    let resend = |value: &str| format!("horizon_h = 72\nresend_h = {value}");
+    check(
+        "horizon_h = 72",
+        &resend("0"),
+        "resend_h: write a number from 1 to 87600, \"unbounded\", or leave it",
+    );
+    check("horizon_h = 72", &resend("87601"), "resend_h: write a number");
+    for odd in ["-1", "\"forever\"", "true", "1.5"] {
+        check("horizon_h = 72", &resend(odd), "expected a number of hours or \"unbounded\"");
+    }
+    check("tolerance_s = 300", "tolerance_s = 300\nkeys = \"k\"", "signature.keys: no [[setting]]");
+    let header = "id = [{ header = \"x-id\" }]";
+    check(
+        "id = [{ json = \"/id\" }]",
+        header,
+        "event.identity.signed: the signature does not cover the header",
+    );
+    check("type =", "when_header = \"x\"\ntype =", "when_header");
+}
+
+#[test]
+fn all_mistakes_of_form_come_at_once_with_their_lines() {
+    let text = GOOD
+        .replace("title", "titel")
+        .replace("type =", "body = \"xml\"\n        type =")
+        .replace("tolerance_s = 300", "tolerance_s = \"300\"")
+        .replace("docs = \"https://acme.example/webhooks\"", "");
+    let mistakes = Spec::parse_all(&text).expect_err("mistakes");
+    let keys: Vec<(Option<usize>, &str)> = mistakes.iter().map(|one| (one.line, one.key.as_str())).collect();
+    assert_eq!(
+        keys,
+        [
+            (None, "title"),
+            (None, "docs"),
+            (Some(16), "event.body"),
+            (Some(14), "signature.tolerance_s"),
+            (Some(3), "titel"),
+        ]
+    );
+}
+
+#[test]
+fn all_misfits_come_at_once() {
+    let text =
+        GOOD.replace("horizon_h = 72", "horizon_h = 0").replace(".{body}", "").replace("\"/id\"", "\"id\"");
+    let keys: Vec<String> =
+        Spec::parse_all(&text).expect_err("three").into_iter().map(|one| one.key).collect();
+    assert_eq!(keys, ["horizon_h", "signature.signed", "event.identity.id"]);
+}
