@@ -152,7 +152,7 @@ fn config(url: &str, concurrency_n: u32) -> DestinationConfig {
         rate_per_s: 0,
         breaker_failures_n: 0,
         breaker_open_ms: 1_000,
-        target: Target::Http,
+        target: Target::http(),
         format: Format::Raw,
         statuses: BTreeMap::new(),
         sign_secret: None,

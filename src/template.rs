@@ -1,9 +1,11 @@
-//! Templates of destinations: how a message's method, URL and body are made of its event.
+//! Templates of destinations, in one language: a message's method, URL and body are made of its event by them, and so is
+//! the address of a question and what an HMAC covers.
 //!
 //! The language is Jinja's (crate `minijinja`). Every value that is put in is escaped for its place, so that it
 //! stays a value; a value that is missing is an error and never an empty text. Rendering is bounded in steps and
 //! in bytes.
 
+use minijinja::syntax::SyntaxConfig;
 use minijinja::value::Serde;
 use minijinja::{AutoEscape, Environment, Error, ErrorKind, UndefinedBehavior, Value};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
@@ -13,7 +15,7 @@ pub(crate) const URL_ESCAPED: &AsciiSet =
     &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 /// Most steps of one rendering: far above what a page of template needs.
 const STEPS_N_MAX: u64 = 100_000;
-/// Longest result. Bytes.
+/// Longest result of one rendering. Bytes.
 const BYTES_MAX: usize = 1024 * 1024;
 /// The one template of an environment.
 const NAME: &str = "template";
@@ -27,7 +29,7 @@ pub(crate) enum Escape {
     Json,
     /// For XML and HTML.
     Xml,
-    /// Nothing is changed.
+    /// Nothing is changed: the value as text.
     Nothing,
 }
 
@@ -56,12 +58,12 @@ impl std::fmt::Debug for Template {
     }
 }
 
-/// Whether a text has anything to fill in.
+/// True when a text has anything to fill in.
 pub(crate) fn is_template(text: &str) -> bool {
     text.contains("{{") || text.contains("{%")
 }
 
-/// Whether the host of an address is left to a template: then whoever writes the event may choose it.
+/// True when the host of an address is left to a template: then whoever writes the event may choose it.
 pub(crate) fn has_host_template(url: &str) -> bool {
     let after_scheme = url.split_once("://").map_or(url, |(_, rest)| rest);
     is_template(url) && after_scheme.split(['/', '?', '#']).next().unwrap_or_default().contains('{')
@@ -85,10 +87,45 @@ pub(crate) fn without_tags(text: &str) -> String {
     plain + rest
 }
 
+/// The first `{name}` with single braces that is left beside tags, and how it is written as Jinja: templates of other
+/// programs are written so, and here it would be sent as it stands.
+pub(crate) fn single_braces(text: &str) -> Option<(String, String)> {
+    let plain = without_tags(text);
+    let names = plain.split('{').skip(1).filter_map(|rest| rest.split_once('}')).map(|(name, _)| name);
+    let is_name = |name: &&str| {
+        !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_lowercase() || b"_.".contains(&byte))
+    };
+    let name = names.into_iter().find(is_name)?;
+    let value = match name {
+        "event_id" => "event.id",
+        "message_id" => "message.id",
+        name => name,
+    };
+    Some((format!("{{{name}}}"), format!("{{{{ {value} }}}}")))
+}
+
+/// True when an address has a segment that URL parsers take for "here" or "one up".
+pub(crate) fn climbs(url: &str) -> bool {
+    let path = url.split_once("://").map_or(url, |(_, rest)| rest);
+    let path = path.split(['?', '#']).next().unwrap_or_default();
+    path.split('/').skip(1).any(|segment| matches!(segment, "." | ".."))
+}
+
 impl Template {
     /// Reads a template; the error says where its mistake is.
     pub(crate) fn parse(text: &str, escape: Escape) -> Result<Self, String> {
+        Self::read(text, escape, false)
+    }
+
+    /// The same for a piece of a text of which every byte counts: a line break at its end stays, too.
+    pub(crate) fn parse_to_the_letter(text: &str, escape: Escape) -> Result<Self, String> {
+        Self::read(text, escape, true)
+    }
+
+    fn read(text: &str, escape: Escape, is_to_the_letter: bool) -> Result<Self, String> {
         let mut environment = Environment::new();
+        let syntax = SyntaxConfig::builder().keep_trailing_newline(is_to_the_letter).build();
+        environment.set_syntax(syntax.map_err(|error| words(&error))?);
         environment.set_fuel(Some(STEPS_N_MAX));
         environment.set_auto_escape_callback(move |_| match escape {
             Escape::Json => AutoEscape::Json,
@@ -135,7 +172,7 @@ impl Template {
     }
 }
 
-/// Which kind of mistake, and in which line: the rest of the message may quote values.
+/// The kind of mistake and its line: the rest of the message may quote values.
 fn words(error: &Error) -> String {
     let line = error.line().map_or_else(String::new, |line| format!(" in line {line}"));
     let detail = match error.kind() {
@@ -207,6 +244,30 @@ mod tests {
         assert!(!has_host_template("https://far.test/{{ payload.id }}"));
         assert!(!has_host_template("https://far.test?x={{ payload.id }}"));
         assert!(!has_host_template("https://far.test/x"));
+    }
+
+    #[test]
+    fn single_braces_are_told_with_the_remedy() {
+        #[track_caller]
+        fn check(text: &str, want: Option<(&str, &str)>) {
+            let found = single_braces(text);
+            assert_eq!(found.as_ref().map(|(old, new)| (old.as_str(), new.as_str())), want, "{text}");
+        }
+        check("{timestamp}.{body}", Some(("{timestamp}", "{{ timestamp }}")));
+        check("{{ timestamp }}.{body}", Some(("{body}", "{{ body }}")));
+        check("https://far/{event_id}", Some(("{event_id}", "{{ event.id }}")));
+        check("https://far/{message_id}", Some(("{message_id}", "{{ message.id }}")));
+        check("{{ timestamp }}.{{ body }}", None);
+        check("{% if timestamp %}x{% endif %}{\"t\":{{ timestamp }}}{}{A}", None);
+    }
+
+    #[test]
+    fn an_address_that_climbs_is_known() {
+        for (url, want) in
+            [("https://far/a/../b", true), ("https://far/.", true), ("https://far/a?x=/../", false)]
+        {
+            assert_eq!(climbs(url), want, "{url}");
+        }
     }
 
     #[test]

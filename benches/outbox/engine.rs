@@ -104,7 +104,7 @@ pub(super) fn config(url: &str, concurrency_n: u32) -> DestinationConfig {
         rate_per_s: 0,
         breaker_failures_n: 20,
         breaker_open_ms: 1_000,
-        target: Target::Http,
+        target: Target::http(),
         format: Format::Raw,
         statuses: BTreeMap::new(),
         sign_secret: None,

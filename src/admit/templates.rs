@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::config::DestinationConfig;
 use crate::handler::{Effects, Message, RawEvent};
-use crate::template::{Escape, Template, is_template};
+use crate::template::{Escape, Template, climbs, is_template};
 use crate::types::Name;
 
 /// The templates of every destination that has any.
@@ -46,7 +46,7 @@ impl Templates {
         Ok(Self(all))
     }
 
-    /// Whether no destination has any: nothing is ever filled in.
+    /// True when no destination has any: nothing is ever filled in.
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -77,7 +77,7 @@ fn parsed(text: Option<&String>, escape: Escape) -> Result<Option<Template>, Str
     text.map(|text| Template::parse(text, escape)).transpose()
 }
 
-/// What templates may use.
+/// The values that templates may use.
 fn values(event: &RawEvent, payload: &Value, message: &Message, idempotency_key: &str) -> Value {
     let body = message.body.as_ref().and_then(|body| serde_json::from_slice(body).ok());
     json!({
@@ -121,13 +121,6 @@ impl Parts {
         }
         Ok(())
     }
-}
-
-/// Whether an address has a segment that URL parsers take for "here" or "one up".
-fn climbs(url: &str) -> bool {
-    let path = url.split_once("://").map_or(url, |(_, rest)| rest);
-    let path = path.split(['?', '#']).next().unwrap_or_default();
-    path.split('/').skip(1).any(|segment| matches!(segment, "." | ".."))
 }
 
 #[cfg(test)]

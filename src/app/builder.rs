@@ -55,7 +55,7 @@ impl App {
 
     /// Installs the log of the process as `[log]` says: for a `main` that wants ours. An error when the process has one.
     pub fn install_log(&self) -> anyhow::Result<()> {
-        logging::install(&self.config.log)
+        logging::install(&self.config.log, crate::outbox::silent_log_targets())
     }
 
     /// Adds a kind, or replaces the built-in one of the same name: how handlers come in.

@@ -19,7 +19,7 @@ pub(super) fn serve(
     more: impl FnOnce(App) -> App,
 ) -> anyhow::Result<ExitCode> {
     let loaded = loaded(file, is_dev, &kinds)?;
-    logging::install(&loaded.config.log)?;
+    logging::install(&loaded.config.log, crate::outbox::silent_log_targets())?;
     let banner = if is_dev { Some(banner(&loaded.config, &kinds)?) } else { None };
     if loaded.config.providers.is_empty() {
         complain("hooklatch: no [providers.NAME] is configured, so every request will be answered 404");

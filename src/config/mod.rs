@@ -9,11 +9,11 @@
 //!    `secret`, `retry`.
 //! 2. The reader: `problem` (what is told), `field` (a key at a time), `value` and `secret_source` (values that several
 //!    sections have), `origin` and `environment` (where a value stands).
-//! 3. `destination`: reads `[destinations.NAME]`.
+//!
+//! `[destinations.NAME]` is read by the kinds of destinations themselves, in `outbox/destinations`.
 
 mod admin;
 mod database;
-mod destination;
 mod destinations;
 mod environment;
 mod fetch;
@@ -38,7 +38,6 @@ mod whole;
 
 pub use admin::{AdminConfig, AdminRole, AdminToken, DEV_TOKEN};
 pub use database::{DatabaseConfig, PoolingConfig};
-pub(crate) use destination::destination;
 pub use destinations::{DestinationConfig, QueryConfig, UnknownPolicy};
 pub use environment::Environment;
 pub use fetch::FetchConfig;

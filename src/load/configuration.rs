@@ -11,7 +11,8 @@ use super::provider::Known;
 use super::settings::Settings;
 use super::sources::Sources;
 use super::{admin, database, provider, retention, section, server};
-use crate::config::{Checker, Config, ConfigProblem, Field, ProviderConfig, Table, destination, open_to_all};
+use crate::config::{Checker, Config, ConfigProblem, Field, ProviderConfig, Table, open_to_all};
+use crate::outbox::parse_destination;
 use crate::provider::{ActiveProvider, Provider, published_mistakes};
 use crate::spec::Spec;
 use crate::types::Name;
@@ -80,8 +81,10 @@ fn whole(
     let senders = root.table(checker, "providers").map_or_else(Vec::new, |table| table.entries(checker));
     let names: Vec<String> = places.iter().map(|(name, _)| name.clone()).collect();
     let lease_ms = outbox.as_ref().and_then(|(_, lease_ms)| *lease_ms);
-    let destinations =
-        places.into_iter().filter_map(|(name, field)| destination(checker, &name, field, lease_ms)).collect();
+    let destinations = places
+        .into_iter()
+        .filter_map(|(name, field)| parse_destination(checker, &name, field, lease_ms))
+        .collect();
     let known = Known { kinds, broken_kinds: &kinds.broken, destinations: &names };
     let public_url = server.as_ref().map_or("", |(server, _)| server.public_url.as_str());
     let (mut providers, mut active) = (BTreeMap::new(), BTreeMap::new());

@@ -11,17 +11,14 @@ use tracing_subscriber::util::SubscriberInitExt;
 use crate::config::{LogConfig, LogFormat};
 use crate::plain::Plain;
 
-/// Libraries that log what they carry: a message that RabbitMQ returns, with its body, is a warning of `lapin`.
-/// What matters of it is in our own lines, so whatever `log.filter` says, theirs are not written.
-const SILENT: [&str; 5] = ["amq_protocol", "async_nats", "lapin", "redis", "rskafka"];
-
-fn is_written(target: &str) -> bool {
+/// `silent`: beginnings of the names of libraries whose lines are not written, whatever the filter says.
+fn is_written(target: &str, silent: &[&str]) -> bool {
     let library = target.split("::").next().unwrap_or_default();
-    !SILENT.iter().any(|silent| library.starts_with(silent))
+    !silent.iter().any(|silent| library.starts_with(silent))
 }
 
-/// Installs the process's log.
-pub(crate) fn install(config: &LogConfig) -> anyhow::Result<()> {
+/// Installs the process's log, without the lines of the libraries that are to be `silent`.
+pub(crate) fn install(config: &LogConfig, silent: Vec<&'static str>) -> anyhow::Result<()> {
     let filter = EnvFilter::try_new(&config.filter)
         .with_context(|| format!("log.filter: `{}` is not a filter such as `info`", config.filter))?;
     let is_json = match config.format {
@@ -29,7 +26,7 @@ pub(crate) fn install(config: &LogConfig) -> anyhow::Result<()> {
         LogFormat::Human => false,
         LogFormat::Json => true,
     };
-    let written = filter_fn(|metadata| is_written(metadata.target()));
+    let written = filter_fn(move |metadata| is_written(metadata.target(), &silent));
     // Values are foreign text, and a line is read by people in the end.
     let has_colours = !is_json && std::io::stderr().is_terminal();
     let builder = tracing_subscriber::fmt()
@@ -74,7 +71,7 @@ mod tests {
             .with_env_filter("trace,lapin=trace")
             .with_writer(move || writer.clone())
             .finish()
-            .with(filter_fn(|metadata| is_written(metadata.target())));
+            .with(filter_fn(|metadata| is_written(metadata.target(), &["amq_protocol", "lapin", "rskafka"])));
         tracing::subscriber::with_default(subscriber, || {
             tracing::warn!(target: "lapin::returned_messages", "canary");
             tracing::error!(target: "amq_protocol_tcp", "canary");

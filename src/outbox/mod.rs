@@ -23,8 +23,8 @@ mod watch;
 mod worker;
 mod writer;
 
-pub(crate) use destinations::http_client;
 pub use destinations::{BareCalls, DestinationError};
+pub(crate) use destinations::{http_client, parse_destination, silent_log_targets};
 pub use handover::Handover;
 pub use node::{Outbox, Waker};
 pub use watch::clock_offset_ms_max;

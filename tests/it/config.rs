@@ -226,7 +226,7 @@ fn a_full_file_becomes_the_config_it_says() {
         [providers.stripe_eu]\nkind = \"stripe\"\nsecrets = [\"s\"]\non_handler_error = \"reject\"\nfirst_party = true\n\
         [[providers.stripe_eu.routes]]\non = [\"invoice.*\"]\nto = \"billing\"\nlatest = true\n\
         [destinations.billing]\nurl = \"https://billing.internal/events\"\nunknown = \"query\"\n\
-        query = { url = \"https://billing.internal/{idempotency_key}\", pointer = \"/state\", equals = \"done\" }\n";
+        query = { url = \"https://billing.internal/{{ idempotency_key }}\", pointer = \"/state\", equals = \"done\" }\n";
     let config = right(text, &[]);
     assert_eq!(config.server.public_url, "https://hooks.example.com");
     assert_eq!(config.admin.tokens.len(), 1);

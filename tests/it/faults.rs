@@ -137,7 +137,7 @@ async fn of_10_000_messages_each_takes_effect_once_under_its_key(database: &Data
 
 async fn a_destination_that_ignores_keys_but_can_be_asked_is_never_called_twice(database: &Database) {
     let bank = Bank { ignores_keys: true, ..Bank::default() };
-    let query = "unknown = \"query\"\nquery = { url = \"BANK/{idempotency_key}\", pointer = \"\" }";
+    let query = "unknown = \"query\"\nquery = { url = \"BANK/{{ idempotency_key }}\", pointer = \"\" }";
     let effects = send_with_kills(database, &bank, query).await;
     assert_eq!(effects.len(), MESSAGES_N);
     let repeated: Vec<_> = effects.iter().filter(|(_, effects_n)| **effects_n > 1).collect();

@@ -138,7 +138,7 @@ impl Stub {
     }
 
     pub(crate) fn query_url(&self) -> String {
-        format!("http://{}/effects?key={{idempotency_key}}", self.addr)
+        format!("http://{}/effects?key={{{{ idempotency_key }}}}", self.addr)
     }
 
     pub(crate) fn call(&self, key: &str) -> Call {

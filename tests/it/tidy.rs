@@ -62,7 +62,7 @@ const PLACES: [(&str, &[&str], &str); 12] = [
     ("axum::", &["src/http", "src/app"], "HTTP types stay in `http`"),
     (
         "sqlx::",
-        &["src/store", "src/lib.rs", "src/outbox/destinations/postgres_table.rs"],
+        &["src/store", "src/lib.rs", "src/outbox/destinations/kinds/postgres_table.rs"],
         "SQL stays in `store`",
     ),
     ("PgPool", &[], "connections are taken from `store/db/pool.rs`, which closes those of an unknown state"),
@@ -205,7 +205,7 @@ const SECRET_OPERANDS: [&str; 10] = [
 /// Comparisons of such words that no stranger can measure: file, text, why.
 const COMPARED_OPENLY: [(&str, &str, &str); 2] = [
     (
-        "src/config/destination/http.rs",
+        "src/outbox/destinations/kinds/http/parse/call.rs",
         "secret.reveal().contains(label)",
         "the operator's own PEM file is asked for a label that everybody knows, when the program starts",
     ),

@@ -1,60 +1,153 @@
-//! Which destination a destination is that is not called by HTTP. What they have in common: `pooled.rs`.
+//! What every kind but HTTP has in common: one connection, made when it is first needed, kept while it works and made
+//! anew after it did not; and one time limit for everything. A kind brings its [`BrokerProtocol`].
+//!
+//! What fails before anything was handed to the connection was surely not sent. Later, silence is unknown.
 
 use std::pin::Pin;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use super::DestinationError;
-#[cfg(feature = "brokers")]
-use super::pooled::line;
-use crate::config::{DestinationConfig, Target};
+use tokio::time::{Instant, timeout_at};
+
+use super::client_settings::ClientSettings;
+use super::error::DestinationError;
+use crate::config::UnknownPolicy;
 use crate::outbox::policy::CallAnswer;
 use crate::store::LeasedMessage;
-use crate::types::Name;
+
+/// How long a connection may idle that does not tell when it was closed. Destinations and what is between drop them
+/// after a while, and then the next message's outcome would be unknown.
+const IDLE: Duration = Duration::from_secs(4);
+/// Longest words kept of an error, in characters.
+const WHY_CHARS_MAX: usize = 300;
 
 /// Sends one message, once.
 pub(super) trait Broker: Send + Sync {
     /// Never takes longer than the destination's timeout.
-    fn send<'a>(
-        &'a self,
-        message: &'a LeasedMessage,
-    ) -> Pin<Box<dyn Future<Output = CallAnswer> + Send + 'a>>;
+    fn send<'a>(&'a self, message: &'a LeasedMessage) -> Pin<Box<dyn Future<Output = CallAnswer> + Send + 'a>>;
 }
 
-/// The broker of a destination; `None` when it is called by HTTP. Connects to nothing yet.
-#[cfg_attr(not(feature = "brokers"), expect(unused_variables, reason = "nothing here waits"))]
-pub(super) fn broker(
-    name: &Name,
-    config: &DestinationConfig,
+/// How one protocol connects and publishes. Neither tries anything twice.
+pub(super) trait BrokerProtocol: Send + Sync {
+    /// A connection; clones share what is behind it.
+    type Connection: Clone + Send + Sync;
+
+    /// True when [`BrokerProtocol::is_alive`] tells that the destination closed an idle connection. Where it does not,
+    /// only a write finds that out, and then nobody knows what became of the message.
+    const KNOWS_ITS_END: bool;
+
+    /// Makes a connection that is ready to publish, or says why there is none.
+    fn connect(&self) -> impl Future<Output = Result<Self::Connection, String>> + Send;
+
+    /// True for a connection that is worth trying.
+    fn is_alive(connection: &Self::Connection) -> bool;
+
+    /// Publishes and waits for the destination's word. The caller stops waiting at the deadline and takes that for
+    /// unknown.
+    fn publish(
+        &self,
+        connection: &Self::Connection,
+        message: &LeasedMessage,
+        deadline: Instant,
+    ) -> impl Future<Output = CallAnswer> + Send;
+}
+
+/// One destination and the connection to it.
+struct BrokerConnection<P: BrokerProtocol> {
+    protocol: P,
     timeout: Duration,
-) -> Result<Option<Box<dyn Broker>>, DestinationError> {
-    // An error says that one is installed already, which is as good.
-    drop(rustls::crypto::ring::default_provider().install_default());
-    let broker = match &config.target {
-        Target::Http => return Ok(None),
-        #[cfg(feature = "nats")]
-        Target::Nats { url, subject } => {
-            let key_valid_for = Duration::from_millis(config.key_valid_for_ms);
-            line(super::nats::Nats::new(url, subject, timeout, key_valid_for), timeout, config)
+    /// A connection that nobody used for longer is made anew.
+    idle_max: Duration,
+    current: Mutex<Option<NumberedConnection<P::Connection>>>,
+    /// Held by the one who connects, so that there is one.
+    connecting: tokio::sync::Mutex<()>,
+}
+
+/// A connection with its number, so that nobody discards a newer one.
+#[derive(Clone)]
+struct NumberedConnection<C> {
+    n: u64,
+    connection: C,
+    used_at: Instant,
+}
+
+impl<P: BrokerProtocol> BrokerConnection<P> {
+    fn current(&self) -> MutexGuard<'_, Option<NumberedConnection<P::Connection>>> {
+        self.current.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn living(&self) -> Option<NumberedConnection<P::Connection>> {
+        let mut current = self.current();
+        let current = current.as_mut().filter(|current| {
+            P::is_alive(&current.connection)
+                && (P::KNOWS_ITS_END || current.used_at.elapsed() <= self.idle_max)
+        })?;
+        current.used_at = Instant::now();
+        Some(current.clone())
+    }
+
+    async fn connection(&self) -> Result<NumberedConnection<P::Connection>, String> {
+        if let Some(living) = self.living() {
+            return Ok(living);
         }
-        #[cfg(feature = "rabbitmq")]
-        Target::Rabbitmq { url, exchange, routing_key } => {
-            line(super::rabbitmq::Rabbitmq::new(url, exchange, routing_key), timeout, config)
+        let _one_at_a_time = self.connecting.lock().await;
+        if let Some(living) = self.living() {
+            return Ok(living);
         }
-        #[cfg(feature = "redis")]
-        Target::Redis { url, stream, stream_len_max } => line(
-            super::redis::Redis::new(url, stream, *stream_len_max, config.key_valid_for_ms),
-            timeout,
-            config,
-        ),
-        #[cfg(feature = "kafka")]
-        Target::Kafka { url, topic } => line(super::kafka::Kafka::new(url, topic), timeout, config),
-        #[cfg(feature = "postgres-table")]
-        Target::PostgresTable { url, table } => {
-            line(super::postgres_table::PostgresTable::new(url, table), timeout, config)
+        let connection = self.protocol.connect().await?;
+        let mut current = self.current();
+        let n = current.as_ref().map_or(0, |old| old.n.wrapping_add(1));
+        let new = NumberedConnection { n, connection, used_at: Instant::now() };
+        *current = Some(new.clone());
+        Ok(new)
+    }
+
+    fn discard(&self, n: u64) {
+        let mut current = self.current();
+        if current.as_ref().is_some_and(|current| current.n == n) {
+            *current = None;
         }
-        #[expect(clippy::allow_attributes, reason = "whether it can be reached depends on the features")]
-        #[allow(unreachable_patterns, reason = "with every feature there is nothing left")]
-        _ => Err("this program was built without the feature for it".to_owned()),
-    };
-    broker.map(Some).map_err(|why| DestinationError::Url { name: name.clone(), why })
+    }
+
+    async fn send_once(&self, message: &LeasedMessage) -> CallAnswer {
+        let (start, ms) = (Instant::now(), self.timeout.as_millis());
+        let current = match timeout_at(start + self.timeout / 2, self.connection()).await {
+            Ok(Ok(current)) => current,
+            Ok(Err(why)) => return CallAnswer::NotSent { why },
+            Err(_) => return CallAnswer::NotSent { why: format!("no connection within {} ms", ms / 2) },
+        };
+        let deadline = start + self.timeout;
+        let publishing = self.protocol.publish(&current.connection, message, deadline);
+        let answer = timeout_at(deadline, publishing)
+            .await
+            .unwrap_or_else(|_| CallAnswer::Unknown { why: format!("no answer within {ms} ms") });
+        if matches!(answer, CallAnswer::Unknown { .. } | CallAnswer::NotSent { .. }) {
+            self.discard(current.n);
+        }
+        answer
+    }
+}
+
+impl<P: BrokerProtocol> Broker for BrokerConnection<P> {
+    fn send<'a>(&'a self, message: &'a LeasedMessage) -> Pin<Box<dyn Future<Output = CallAnswer> + Send + 'a>> {
+        Box::pin(self.send_once(message))
+    }
+}
+
+/// A destination that is reached by `protocol`; its error says what is wrong with the url.
+pub(super) fn broker<P: BrokerProtocol + 'static>(
+    settings: &ClientSettings<'_>,
+    protocol: Result<P, String>,
+) -> Result<Box<dyn Broker>, DestinationError> {
+    let protocol = protocol.map_err(|why| DestinationError::Url { name: settings.name.clone(), why })?;
+    // As with HTTP: where a person would have to decide, no message is trusted to a connection that idled.
+    let idle_max = if settings.config.unknown == UnknownPolicy::Hold { Duration::ZERO } else { IDLE };
+    let (current, connecting) = (Mutex::default(), tokio::sync::Mutex::default());
+    Ok(Box::new(BrokerConnection { protocol, timeout: settings.timeout, idle_max, current, connecting }))
+}
+
+/// The words of a library's error, in one line that is not too long.
+pub(super) fn words(error: &dyn std::fmt::Display) -> String {
+    let text = error.to_string();
+    text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(WHY_CHARS_MAX).collect()
 }

@@ -12,7 +12,7 @@ use serde_json::value::RawValue;
 use crate::config::Format;
 use crate::store::LeasedMessage;
 
-/// What a structured `CloudEvents` document is sent as.
+/// The content type of a structured `CloudEvents` document.
 const CLOUD_EVENT: &str = "application/cloudevents+json; charset=UTF-8";
 
 /// `CloudEvents` 1.0 in JSON. `eventid` and `effect` are extension attributes.
@@ -71,20 +71,20 @@ fn cloud_event(message: &LeasedMessage) -> Result<Vec<u8>, String> {
     serde_json::to_vec(&event).map_err(|error| format!("could not be written as a CloudEvent: {error}"))
 }
 
-/// Whether a media type says JSON: `application/json`, or anything that ends in `+json`.
+/// True for a media type that says JSON: `application/json`, or anything that ends in `+json`.
 fn is_json(content_type: &str) -> bool {
     let essence = content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     essence == "application/json" || essence.ends_with("+json")
 }
 
-/// The message's own, else that of the event whose bytes are sent.
+/// The content type of the message, else that of the event whose bytes are sent.
 pub(super) fn content_type(message: &LeasedMessage) -> Option<&str> {
     let own = message.headers.iter().find(|(name, _)| name.eq_ignore_ascii_case("content-type"));
     own.map(|(_, value)| value.as_str()).or(message.event_content_type.as_deref())
 }
 
 /// What goes beside the body: ours first, then the content type, then the message's own headers, in lower case.
-#[cfg(any(feature = "nats", feature = "rabbitmq", feature = "redis", feature = "kafka"))]
+#[cfg(feature = "brokers")]
 pub(super) fn metadata(message: &LeasedMessage) -> Vec<(String, String)> {
     let message_id = message.message_id.to_string();
     let ours = [

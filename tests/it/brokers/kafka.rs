@@ -1,10 +1,10 @@
 //! Kafka's protocol, spoken by librdkafka's own cluster of one: copies arrive, with the same key.
 
-use hooklatch::config::{Secret, Target, UnknownPolicy};
+use hooklatch::config::UnknownPolicy;
 use rskafka::client::ClientBuilder;
 use rskafka::client::partition::{OffsetAt, UnknownTopicHandling};
 
-use super::{Bench, Received, TestDestination, server, unique};
+use super::{Bench, Received, TestDestination, server, shows_no_password, unique};
 
 struct Kafka {
     client: rskafka::client::Client,
@@ -29,8 +29,8 @@ impl TestDestination for Kafka {
     const DROPS_COPIES: bool = false;
     const NOTICES: bool = false;
 
-    fn target(&self, port: u16) -> Target {
-        Target::Kafka { url: Secret::new(format!("kafka://127.0.0.1:{port}")), topic: self.topic.clone() }
+    fn keys(&self, port: u16) -> String {
+        format!("url = \"kafka://127.0.0.1:{port}\"\ntopic = \"{}\"", self.topic)
     }
 
     async fn received(&self) -> Vec<Received> {
@@ -84,4 +84,9 @@ async fn a_topic_that_is_not_there_is_tried_again_until_it_is() {
     kafka.create().await;
     bench.fixture.step_to_the_end(&outbox).await;
     assert_eq!(bench.fixture.state("evt_1").await, "done");
+}
+
+#[tokio::test]
+async fn a_password_in_a_url_is_never_shown() {
+    shows_no_password("url = \"kafka://user:canary@127.0.0.1:1\"\ntopic = \"a\"").await;
 }

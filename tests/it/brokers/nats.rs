@@ -1,9 +1,9 @@
 //! NATS `JetStream`: the stream itself drops copies.
 
 use async_nats::jetstream::{self, stream};
-use hooklatch::config::{Format, Secret, Target, UnknownPolicy};
+use hooklatch::config::{Format, UnknownPolicy};
 
-use super::{Bench, Received, TestDestination, config, server, unique};
+use super::{Bench, Received, TestDestination, config, server, shows_no_password, unique};
 
 struct Nats {
     context: jetstream::Context,
@@ -30,16 +30,16 @@ async fn nats() -> Option<(Nats, u16)> {
     Some((Nats { context, subject, stream }, port))
 }
 
-fn target(port: u16, subject: &str) -> Target {
-    Target::Nats { url: Secret::new(format!("nats://127.0.0.1:{port}")), subject: subject.to_owned() }
+fn keys(port: u16, subject: &str) -> String {
+    format!("url = \"nats://127.0.0.1:{port}\"\nsubject = \"{subject}\"")
 }
 
 impl TestDestination for Nats {
     const DROPS_COPIES: bool = true;
     const NOTICES: bool = true;
 
-    fn target(&self, port: u16) -> Target {
-        target(port, &self.subject)
+    fn keys(&self, port: u16) -> String {
+        keys(port, &self.subject)
     }
 
     async fn received(&self) -> Vec<Received> {
@@ -70,7 +70,7 @@ async fn a_subject_that_no_stream_takes_is_tried_again_until_one_does() {
     let database = crate::database::Database::create(crate::database::On::Sqlite).await.unwrap();
     let fixture = crate::outbox::Fixture::new(&database).await;
     fixture.message("evt_1", &["billing"]).await;
-    let mut config = config(&fixture, target(port, &name), UnknownPolicy::Hold);
+    let mut config = config(&fixture, &keys(port, &name), UnknownPolicy::Hold);
     config.format = Format::CloudEvents;
     let outbox = fixture.outbox(config);
     outbox.run_due().await.unwrap();
@@ -89,4 +89,9 @@ async fn a_subject_that_no_stream_takes_is_tried_again_until_one_does() {
     assert_eq!((&event["id"], &event["data"]["a"]), (&key.into(), &1.into()));
     assert_eq!(received.metadata["content-type"], "application/cloudevents+json; charset=UTF-8");
     drop(nats.context);
+}
+
+#[tokio::test]
+async fn a_password_in_a_url_is_never_shown() {
+    shows_no_password("url = \"nats://user:canary@127.0.0.1:1\"\nsubject = \"a\"").await;
 }

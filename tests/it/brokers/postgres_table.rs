@@ -1,9 +1,9 @@
 //! A table in another PostgreSQL database: its primary key drops copies.
 
-use hooklatch::config::{Secret, Target, UnknownPolicy};
+use hooklatch::config::UnknownPolicy;
 use sqlx::{Connection, PgConnection, Row};
 
-use super::{Bench, Received, TestDestination};
+use super::{Bench, Received, TestDestination, shows_no_password};
 use crate::database::{Database, On};
 
 /// As docs/destinations.md has it.
@@ -36,11 +36,10 @@ impl TestDestination for Table {
     const DROPS_COPIES: bool = true;
     const NOTICES: bool = false;
 
-    fn target(&self, port: u16) -> Target {
+    fn keys(&self, port: u16) -> String {
         let mut url: reqwest::Url = self.database.url.parse().unwrap();
         url.set_port(Some(port)).unwrap();
-        let table = vec!["public".to_owned(), "hooklatch_messages".to_owned()];
-        Target::PostgresTable { url: Secret::new(url), table }
+        format!("url = \"{url}\"\ntable = \"public.hooklatch_messages\"")
     }
 
     async fn received(&self) -> Vec<Received> {
@@ -101,4 +100,9 @@ async fn a_row_that_breaks_a_rule_of_the_table_is_dead_and_never_taken_for_a_cop
         assert_eq!(bench.fixture.state(id).await, state, "{}", bench.error(id).await);
     }
     assert!(bench.error("evt_2").await.contains("unique constraint"), "{}", bench.error("evt_2").await);
+}
+
+#[tokio::test]
+async fn a_password_in_a_url_is_never_shown() {
+    shows_no_password("url = \"postgres://user:canary@127.0.0.1:1/x\"\ntable = \"a\"").await;
 }

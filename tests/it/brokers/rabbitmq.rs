@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use hooklatch::config::{Secret, Target, UnknownPolicy};
+use hooklatch::config::UnknownPolicy;
 use lapin::options::{BasicGetOptions, QueueDeclareOptions};
 use lapin::types::FieldTable;
 use lapin::{Channel, Connection, ConnectionProperties};
 use tokio::sync::Mutex;
 
-use super::{Bench, Received, TestDestination, server, unique};
+use super::{Bench, Received, TestDestination, server, shows_no_password, unique};
 use crate::database::{Database, On};
 use crate::process::{Server, client, post_stripe, until};
 
@@ -41,9 +41,10 @@ impl TestDestination for Rabbitmq {
     const DROPS_COPIES: bool = false;
     const NOTICES: bool = true;
 
-    fn target(&self, port: u16) -> Target {
-        let url = Secret::new(format!("amqp://guest:guest@127.0.0.1:{port}"));
-        Target::Rabbitmq { url, exchange: self.exchange.clone(), routing_key: self.queue.clone() }
+    fn keys(&self, port: u16) -> String {
+        let (exchange, queue) = (&self.exchange, &self.queue);
+        let url = format!("amqp://guest:guest@127.0.0.1:{port}");
+        format!("url = \"{url}\"\nexchange = \"{exchange}\"\nrouting_key = \"{queue}\"")
     }
 
     async fn received(&self) -> Vec<Received> {
@@ -110,4 +111,9 @@ async fn a_message_that_comes_back_is_not_logged() {
     let logged = async || server.log().contains("returned with 312 NO_ROUTE");
     until("it is logged as refused", Duration::from_secs(10), || server.log(), logged).await;
     assert!(!server.log().contains("BasicReturnMessage"), "{}", server.log());
+}
+
+#[tokio::test]
+async fn a_password_in_a_url_is_never_shown() {
+    shows_no_password("url = \"amqp://user:canary@127.0.0.1:1\"\nrouting_key = \"a\"").await;
 }

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use hooklatch::config::{Secret, Target, UnknownPolicy};
+use hooklatch::config::UnknownPolicy;
 use redis::Value;
 
-use super::{Bench, Received, TestDestination, config, server, unique};
+use super::{Bench, Received, TestDestination, config, server, shows_no_password, unique};
 
 struct Redis {
     client: redis::Client,
@@ -29,9 +29,8 @@ impl TestDestination for Redis {
     const DROPS_COPIES: bool = true;
     const NOTICES: bool = false;
 
-    fn target(&self, port: u16) -> Target {
-        let url = Secret::new(format!("redis://127.0.0.1:{port}"));
-        Target::Redis { url, stream: self.stream.clone(), stream_len_max: None }
+    fn keys(&self, port: u16) -> String {
+        format!("url = \"redis://127.0.0.1:{port}\"\nstream = \"{}\"", self.stream)
     }
 
     async fn received(&self) -> Vec<Received> {
@@ -82,13 +81,13 @@ async fn what_could_not_be_added_is_not_taken_for_a_copy_later() {
     assert_eq!(bench.keys().await, [bench.key("evt_1").await]);
 }
 
-/// A user who may do everything but what is taken away, and the destination as that user.
-async fn forbidden(redis: &Redis, port: u16, rules: &[&str]) -> Target {
+/// A user who may do everything but what is taken away, and the keys of the destination as that user.
+async fn forbidden(redis: &Redis, port: u16, rules: &[&str]) -> String {
     let mut user = redis::cmd("ACL");
     user.arg("SETUSER").arg(&redis.stream).arg("on").arg(">pass").arg("~*").arg("+@all").arg(rules);
     redis.ask(&mut user).await;
-    let url = Secret::new(format!("redis://{}:pass@127.0.0.1:{port}", redis.stream));
-    Target::Redis { url, stream: redis.stream.clone(), stream_len_max: None }
+    let stream = &redis.stream;
+    format!("url = \"redis://{stream}:pass@127.0.0.1:{port}\"\nstream = \"{stream}\"")
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -97,9 +96,9 @@ async fn no_entry_is_added_when_its_marker_is_refused() {
     let bench = Bench::new(&redis, port, false).await;
     for policy in [UnknownPolicy::Hold, UnknownPolicy::Retry] {
         let id = format!("evt_{}", fastrand::u32(..));
-        let target = forbidden(&redis, port, &["-set"]).await;
+        let keys = forbidden(&redis, port, &["-set"]).await;
         bench.fixture.message(&id, &["billing"]).await;
-        let outbox = bench.fixture.outbox(config(&bench.fixture, target, policy));
+        let outbox = bench.fixture.outbox(config(&bench.fixture, &keys, policy));
         outbox.run_due().await.unwrap();
         assert_eq!(bench.fixture.state(&id).await, "ready", "{}", bench.error(&id).await);
         let own = bench.key(&id).await;
@@ -116,9 +115,9 @@ async fn no_entry_is_added_when_its_marker_is_refused() {
 async fn an_entry_that_is_refused_leaves_no_marker_whatever_else_is_forbidden() {
     let Some((redis, port)) = redis() else { return };
     let bench = Bench::new(&redis, port, false).await;
-    let target = forbidden(&redis, port, &["-xadd", "-del", "-unlink", "-expire", "-pexpire"]).await;
+    let keys = forbidden(&redis, port, &["-xadd", "-del", "-unlink", "-expire", "-pexpire"]).await;
     bench.fixture.message("evt_1", &["billing"]).await;
-    let outbox = bench.fixture.outbox(config(&bench.fixture, target, UnknownPolicy::Hold));
+    let outbox = bench.fixture.outbox(config(&bench.fixture, &keys, UnknownPolicy::Hold));
     outbox.run_due().await.unwrap();
     assert_eq!(bench.fixture.state("evt_1").await, "ready", "{}", bench.error("evt_1").await);
     forbidden(&redis, port, &["+xadd"]).await;
@@ -131,12 +130,16 @@ async fn an_entry_that_is_refused_leaves_no_marker_whatever_else_is_forbidden() 
 async fn a_stream_is_trimmed_to_about_what_is_configured() {
     let Some((redis, port)) = redis() else { return };
     let bench = Bench::new(&redis, port, false).await;
-    let url = Secret::new(format!("redis://127.0.0.1:{port}"));
-    let target = Target::Redis { url, stream: redis.stream.clone(), stream_len_max: Some(100) };
+    let keys = format!("{}\nstream_len_max = 100", redis.keys(port));
     for n in 0..300 {
         bench.fixture.message(&format!("evt_{n}"), &["billing"]).await;
     }
-    bench.fixture.outbox(config(&bench.fixture, target, UnknownPolicy::Retry)).run_due().await.unwrap();
+    bench.fixture.outbox(config(&bench.fixture, &keys, UnknownPolicy::Retry)).run_due().await.unwrap();
     let left_n = bench.keys().await.len();
     assert!((100..300).contains(&left_n), "{left_n} are left");
+}
+
+#[tokio::test]
+async fn a_password_in_a_url_is_never_shown() {
+    shows_no_password("url = \"redis://:canary@127.0.0.1:1\"\nstream = \"a\"").await;
 }

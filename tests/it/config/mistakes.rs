@@ -215,7 +215,7 @@ fn mistakes_of_senders_and_destinations_name_their_place() {
         "\"retry\" or \"query\" or \"hold\"",
     );
     check(
-        &billing("query = { url = \"https://x/{event_id}\", pointer = \"/a\" }"),
+        &billing("query = { url = \"https://x/{{ event.id }}\", pointer = \"/a\" }"),
         "destinations.billing.query",
         "set unknown = \"query\"",
     );
@@ -225,13 +225,25 @@ fn mistakes_of_senders_and_destinations_name_their_place() {
         "asks the same",
     );
     check(
-        &billing("unknown = \"query\"\nquery = { url = \"https://x/{event_id}{id}\", pointer = \"/a\" }"),
+        &billing(
+            "unknown = \"query\"\nquery = { url = \"https://x/{{ event.id }}{{ id }}\", pointer = \"/a\" }",
+        ),
         "destinations.billing.query.url",
-        "placeholder",
+        "cannot be filled in: undefined value",
     );
+    for (url, part) in [
+        ("https://x/{event_id}", "has `{event_id}`, which is not filled in; write `{{ event.id }}`"),
+        ("https://x/{{ event.id", "is not a template: syntax error"),
+        ("https://x/{{ payload.id }}", "cannot be filled in: undefined value"),
+        ("https://{{ event.id }}/x", "leaves the host to a template"),
+        ("x/{{ event.id }}", "is not a URL"),
+    ] {
+        let query = format!("unknown = \"query\"\nquery = {{ url = \"{url}\", pointer = \"/a\" }}");
+        check(&billing(&query), "destinations.billing.query.url", part);
+    }
     let asked = |keys: &str| {
         billing(&format!(
-            "unknown = \"query\"\nquery = {{ url = \"https://x/{{event_id}}\", pointer = \"/a\", {keys} }}"
+            "unknown = \"query\"\nquery = {{ url = \"https://x/{{{{ event.id }}}}\", pointer = \"/a\", {keys} }}"
         ))
     };
     for after_ms in ["999", "86400001", "-1", "\"1m\""] {
@@ -250,7 +262,7 @@ fn mistakes_of_senders_and_destinations_name_their_place() {
         "done, retry, dead or unknown",
     );
     check(
-        &billing("unknown = \"query\"\nquery = { url = \"https://x/{event_id}\", pointer = \"a.b\" }"),
+        &billing("unknown = \"query\"\nquery = { url = \"https://x/{{ event.id }}\", pointer = \"a.b\" }"),
         "destinations.billing.query.pointer",
         "\"/a/b\"",
     );
@@ -288,16 +300,21 @@ fn each_mistake_about_calls_names_its_key_and_the_remedy() {
     check("auth = { scheme = \"bearer\" }", "auth.secret", "is missing");
     check("hmac = { secret = \"canary\" }", "hmac.header", "is missing");
     check("hmac = { header = \"Host\", secret = \"canary\" }", "hmac.header", "sets itself");
-    check(
-        "hmac = { header = \"x\", secret = \"canary\", signed = \"{url}{body}\" }",
-        "hmac.signed",
-        "{body}",
-    );
-    check(
-        "hmac = { header = \"x\", secret = \"canary\", signed = \"{timestamp}{body}\" }",
-        "hmac.timestamp_header",
-        "told the signed time",
-    );
+    for (signed, key, part) in [
+        (
+            "{timestamp}.{body}",
+            "hmac.signed",
+            "has `{timestamp}`, which is not filled in; write `{{ timestamp }}`",
+        ),
+        ("{{ timestamp }}.{body}", "hmac.signed", "has `{body}`, which is not filled in; write `{{ body }}`"),
+        ("{{ url }}{{ body }}", "hmac.signed", "cannot be filled in: undefined value"),
+        ("{{ idempotency_key }}", "hmac.signed", "{{ body }} must be there"),
+        ("{{ body | upper }}{{ body }}", "hmac.signed", "cannot be filled in: undefined value"),
+        ("{{ body", "hmac.signed", "is not a template: syntax error"),
+        ("{{ timestamp }}{{ body }}", "hmac.timestamp_header", "told the signed time"),
+    ] {
+        check(&format!("hmac = {{ header = \"x\", secret = \"canary\", signed = \"{signed}\" }}"), key, part);
+    }
     check("tls = { ca = \"canary\" }", "tls.ca", "is not in PEM form");
     check("tls = { key = \"-----BEGIN PRIVATE KEY-----\" }", "tls.certificate", "is missing");
     check("proxy = \"socks5://me:canary@proxy\"", "proxy", "is not the URL of a proxy");
@@ -310,7 +327,7 @@ fn each_mistake_about_calls_names_its_key_and_the_remedy() {
         "\"retry\" or \"dead\"",
     );
     check(
-        "heartbeat = true\nunknown = \"query\"\nquery = { url = \"https://x/{event_id}\", pointer = \"/a\" }",
+        "heartbeat = true\nunknown = \"query\"\nquery = { url = \"https://x/{{ event.id }}\", pointer = \"/a\" }",
         "heartbeat",
         "could be asked about",
     );

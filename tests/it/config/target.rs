@@ -1,13 +1,7 @@
 //! Destinations beyond HTTP: what their urls bring with them, and what does not fit them.
-#![cfg(all(
-    feature = "kafka",
-    feature = "nats",
-    feature = "postgres-table",
-    feature = "rabbitmq",
-    feature = "redis"
-))]
+#![cfg(all(feature = "kafka", feature = "nats", feature = "rabbitmq", feature = "redis"))]
 
-use hooklatch::config::{Format, Target};
+use hooklatch::config::Format;
 
 use super::{loaded, name, right};
 
@@ -22,11 +16,10 @@ fn a_url_may_be_a_secret_and_says_what_a_destination_is() {
     let far = &config.destinations[&name("far")];
     assert_eq!(far.format, Format::CloudEvents);
     assert!(!format!("{far:?}").contains("canary"), "{far:?}");
-    let Target::Nats { url, subject } = &far.target else { panic!("{far:?}") };
-    assert_eq!((url.reveal(), subject.as_str()), ("nats://me:canary@far:4222", "a.b"));
+    assert_eq!(far.target.kind(), "nats");
+    assert!(format!("{:?}", far.target).contains("\"subject\": \"a.b\""), "{far:?}");
     let config = right(&destination("url = \"postgres://far/db\"\ntable = \"in.box\""), &[]);
-    let Target::PostgresTable { table, .. } = &config.destinations[&name("far")].target else { panic!() };
-    assert_eq!(table, &["in", "box"]);
+    assert_eq!(config.destinations[&name("far")].target.kind(), "postgres-table");
 }
 
 #[test]
@@ -60,7 +53,7 @@ fn what_does_not_fit_a_scheme_is_said() {
 #[test]
 fn a_broker_cannot_be_asked() {
     let keys = "url = \"nats://far\"\nsubject = \"a\"\nunknown = \"query\"\n\
-        query = { url = \"http://far/{idempotency_key}\", pointer = \"/a\" }";
+        query = { url = \"http://far/{{ idempotency_key }}\", pointer = \"/a\" }";
     let problems = loaded(&destination(keys), &[]).expect_err("wrong");
     let keys: Vec<&str> = problems.iter().map(|problem| problem.key.as_str()).collect();
     assert_eq!(keys, ["destinations.far.query", "destinations.far.unknown"], "{problems:#?}");

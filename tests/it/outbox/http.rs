@@ -60,7 +60,7 @@ async fn a_signature_in_a_header_is_over_what_was_agreed(database: &Database) {
         algorithm: HmacAlgorithm::Sha256,
         encoding: HmacEncoding::Hex,
         prefix: "sha256=".to_owned(),
-        signed: "{timestamp}.{body}".to_owned(),
+        signed: "{{ timestamp }}.{{ body }}".to_owned(),
         timestamp_header: Some("x-time".to_owned()),
     };
     let row = one(&fixture, with(&fixture, HttpConfig { hmac: Some(hmac), ..HttpConfig::default() })).await;

@@ -74,7 +74,7 @@ impl Fixture {
             rate_per_s: 0,
             breaker_failures_n: 0,
             breaker_open_ms: 1_000,
-            target: Target::Http,
+            target: Target::http(),
             format: Format::Raw,
             statuses: BTreeMap::new(),
             sign_secret: None,

@@ -1,0 +1,107 @@
+//! One destination that is ready: its client, its times and its gate. It sends one message and says what came back.
+//!
+//! It never retries, never stores and never decides.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::client::DestinationClient;
+use super::client_settings::ClientSettings;
+use super::envelope;
+use super::error::DestinationError;
+use super::kinds::kinds;
+use super::outcome::{Asked, CallOutcome};
+use super::times::Times;
+use crate::config::{DestinationConfig, OutboxConfig};
+use crate::outbox::gate::CallGate;
+use crate::outbox::policy::CallAnswer;
+use crate::store::LeasedMessage;
+use crate::types::{Name, UnixMs};
+
+/// One destination that messages can be sent to.
+pub(in crate::outbox) struct Destination {
+    pub(in crate::outbox) name: Name,
+    pub(in crate::outbox) config: DestinationConfig,
+    pub(in crate::outbox) times: Times,
+    pub(in crate::outbox) gate: CallGate,
+    client: DestinationClient,
+}
+
+impl Destination {
+    pub(in crate::outbox) fn new(
+        name: Name,
+        config: DestinationConfig,
+        lease_ms: u64,
+    ) -> Result<Self, DestinationError> {
+        let times = if config.heartbeat {
+            Times::with_heartbeat(lease_ms, config.timeout_ms)
+        } else {
+            Times::within(lease_ms, config.timeout_ms)
+        };
+        if times.timeout_ms < config.timeout_ms {
+            tracing::warn!(
+                destination = %name,
+                configured.timeout_ms = config.timeout_ms,
+                timeout_ms = times.timeout_ms,
+                "shortened a timeout to keep calls inside the lease"
+            );
+        }
+        let settings =
+            ClientSettings { name: &name, config: &config, timeout: Duration::from_millis(times.timeout_ms) };
+        let client = client(&settings)?;
+        let gate = CallGate::new(name.clone(), &config);
+        Ok(Self { name, config, times, gate, client })
+    }
+
+    /// How long, from the first send, a key may be used: what the destination promises, less a twentieth for
+    /// clocks that differ and calls under way.
+    pub(in crate::outbox) fn key_valid_for_ms(&self) -> i64 {
+        let for_ms = self.config.key_valid_for_ms;
+        i64::try_from(for_ms - for_ms / 20).unwrap_or(i64::MAX)
+    }
+
+    /// Makes the call, once.
+    pub(in crate::outbox) async fn send(&self, message: &LeasedMessage, now_ms: UnixMs) -> CallOutcome {
+        let message = match envelope::shaped(self.config.format, message) {
+            Ok(message) => message,
+            Err(why) => return CallAnswer::Forbidden { why }.into(),
+        };
+        match &self.client {
+            DestinationClient::Http(http) => http.send(&message, now_ms).await,
+            DestinationClient::Broker(broker) => broker.send(&message).await.into(),
+        }
+    }
+
+    /// Asks whether an earlier attempt took effect.
+    pub(in crate::outbox) async fn ask(&self, message: &LeasedMessage) -> Asked {
+        match &self.client {
+            DestinationClient::Http(http) => {
+                http.ask(message, Duration::from_millis(self.times.ask_timeout_ms)).await
+            }
+            DestinationClient::Broker(_) => Asked::Unclear { why: "no query is configured".to_owned() },
+        }
+    }
+}
+
+/// The client of the kind that the configuration names.
+fn client(settings: &ClientSettings<'_>) -> Result<DestinationClient, DestinationError> {
+    // An error says that one is installed already, which is as good.
+    drop(rustls::crypto::ring::default_provider().install_default());
+    let kind = kinds().iter().find(|kind| kind.name() == settings.config.target.kind());
+    let Some(connect) = kind.and_then(|kind| kind.connect()) else {
+        let why = "this program was built without the feature for it".to_owned();
+        return Err(DestinationError::Url { name: settings.name.clone(), why });
+    };
+    connect(settings)
+}
+
+/// Makes every configured destination ready, or says which one is not.
+pub(in crate::outbox) fn ready(
+    configs: BTreeMap<Name, DestinationConfig>,
+    outbox: &OutboxConfig,
+) -> Result<BTreeMap<Name, Destination>, DestinationError> {
+    configs
+        .into_iter()
+        .map(|(name, config)| Ok((name.clone(), Destination::new(name, config, outbox.lease_ms)?)))
+        .collect()
+}

@@ -1,0 +1,31 @@
+//! Reads the keys of `[destinations.NAME]` that only HTTP has. `call.rs` is what a call looks like (with `auth.rs`,
+//! `hmac.rs`, `headers.rs`), `statuses.rs` and `unknown.rs` what its answers mean.
+
+mod auth;
+mod call;
+mod headers;
+mod hmac;
+mod pointer;
+mod secret;
+mod statuses;
+mod unknown;
+
+use super::super::super::reading::Reading;
+use crate::config::{DestinationConfig, Target};
+pub(super) use unknown::unknown;
+
+/// Reads the url and the keys of HTTP into `config`; what is wrong is recorded.
+pub(super) fn parse(reading: &mut Reading<'_, '_>, config: &mut DestinationConfig) {
+    let (checker, table) = (&mut *reading.checker, &mut *reading.table);
+    config.target = Target::http();
+    if let Some((field, url)) = &reading.url {
+        config.url = call::call_url(checker, field, url).unwrap_or_default();
+    }
+    config.headers = headers::headers(checker, table);
+    if let Some(longest_ms) = table.number(checker, "retry_after_max_ms", 0..=604_800_000) {
+        config.retry_after_max_ms = longest_ms;
+    }
+    config.statuses = statuses::statuses(checker, table);
+    config.sign_secret = table.take(checker, "sign_secret").and_then(|field| field.secret(checker));
+    config.http = call::http(checker, table, config.http.body.take());
+}

@@ -1,0 +1,119 @@
+//! `unknown` and `query`: what an unclear answer means, and how to ask whether a call took effect.
+
+use std::ops::RangeInclusive;
+
+use super::pointer;
+use crate::config::{Checker, Field, QueryConfig, UnknownPolicy, UrlRule, http_url};
+use crate::outbox::destinations::kinds::http::values::samples;
+use crate::outbox::destinations::reading::{Reading, UnknownWord};
+use crate::outbox::destinations::template_field::AS_IN_JINJA;
+use crate::template::{self, Escape, Template};
+
+/// How long a call may still be running after its attempt ended. Milliseconds; the default is the lease.
+const AFTER_MS: RangeInclusive<u64> = 1_000..=86_400_000;
+/// The lease unless it is configured. Milliseconds.
+const LEASE_MS: u64 = 30_000;
+
+/// `unknown`, with the keys of `query` where it says so.
+pub(in crate::outbox::destinations::kinds::http) fn unknown(reading: &mut Reading<'_, '_>) -> UnknownPolicy {
+    let problems_before = reading.checker.problems.len();
+    let word = reading.unknown();
+    let lease_ms = reading.lease_ms;
+    let (checker, table) = (&mut *reading.checker, &mut *reading.table);
+    let is_word_good = checker.problems.len() == problems_before;
+    let query_field = table.take(checker, "query");
+    match (word, query_field) {
+        (UnknownWord::Query, Some(field)) => {
+            query(checker, field, lease_ms).map_or(UnknownPolicy::Retry, UnknownPolicy::Query)
+        }
+        (UnknownWord::Query, None) => {
+            checker.missing(
+                table.path("query"),
+                "say how to ask: query = { url = \"…/{{ idempotency_key }}\", pointer = \"/id\" }",
+            );
+            UnknownPolicy::Retry
+        }
+        (_, Some(field)) => {
+            if is_word_good {
+                checker.problem(
+                    &field,
+                    "is there, but `unknown` is not \"query\"",
+                    "set unknown = \"query\" or remove it",
+                );
+            }
+            // Its keys are looked at all the same.
+            query(checker, field, lease_ms);
+            UnknownPolicy::Retry
+        }
+        (UnknownWord::Hold, None) => UnknownPolicy::Hold,
+        (UnknownWord::Retry, None) => UnknownPolicy::Retry,
+    }
+}
+
+fn query(checker: &mut Checker<'_>, field: Field, lease_ms: Option<u64>) -> Option<QueryConfig> {
+    let mut table = field.table(checker)?;
+    let url = table.needed(checker, "url", "write what to GET, with {{ idempotency_key }} in it");
+    let url = url.and_then(|field| query_url(checker, &field));
+    let pointer = table.needed(checker, "pointer", "write a JSON pointer such as \"/id\"");
+    let pointer = pointer.and_then(|field| pointer::pointer(checker, &field));
+    let equals = table.text(checker, "equals").map(|(_, text)| text);
+    let pending = table
+        .take(checker, "pending")
+        .map_or_else(Vec::new, |field| pending(checker, &field, equals.as_ref()));
+    let after_ms = table.number(checker, "after_ms", AFTER_MS).or(lease_ms).unwrap_or(LEASE_MS);
+    table.finish(checker);
+    Some(QueryConfig { url: url?, pointer: pointer?, equals, pending, after_ms })
+}
+
+/// The values that mean "still under way".
+fn pending(checker: &mut Checker<'_>, field: &Field, equals: Option<&String>) -> Vec<String> {
+    let mut values = Vec::new();
+    for field in field.one_or_more(checker).unwrap_or_default() {
+        let Some(text) = field.text(checker) else { continue };
+        if equals == Some(&text) {
+            checker.problem_shown(&field, "is what `equals` says, too", "a value means one thing: remove it");
+        }
+        values.push(text);
+    }
+    values
+}
+
+/// `query.url`, tried with two messages that were made up: it must lead to an address, and for each to another one.
+fn query_url(checker: &mut Checker<'_>, field: &Field) -> Option<String> {
+    let text = field.text(checker)?;
+    if let Some((old, new)) = template::single_braces(&text) {
+        checker.problem_shown(
+            field,
+            format!("has `{old}`, which is not filled in"),
+            format!("write `{new}`"),
+        );
+        return None;
+    }
+    let template = match Template::parse(&text, Escape::Url) {
+        Ok(template) => template,
+        Err(why) => {
+            checker.problem(field, format!("is not a template: {why}"), AS_IN_JINJA);
+            return None;
+        }
+    };
+    if template::has_host_template(&text) {
+        checker.problem_shown(field, "leaves the host to a template", "write the host as it is");
+        return None;
+    }
+    let [one, other] = samples().map(|values| template.render(&values));
+    match (one, other) {
+        (Ok(one), Ok(other)) => {
+            if one == other {
+                let remedy = "put {{ idempotency_key }}, {{ event.id }} or {{ message.id }} into it";
+                checker.problem_shown(field, "asks the same for every message", remedy);
+            }
+            http_url(checker, field, &one, UrlRule::Destination)?;
+            Some(text)
+        }
+        (Err(why), _) | (_, Err(why)) => {
+            let remedy = "write {{ idempotency_key }}, {{ event.id }} or {{ message.id }}";
+            checker.problem_shown(field, format!("cannot be filled in: {why}"), remedy);
+            None
+        }
+    }
+}

@@ -1,0 +1,31 @@
+//! What a destination says: of a call, and of an earlier attempt that it is asked about.
+
+use crate::outbox::policy::CallAnswer;
+
+/// What came of one call.
+pub(in crate::outbox) struct CallOutcome {
+    /// The answer that the policy judges.
+    pub(in crate::outbox) answer: CallAnswer,
+    /// The piece of the answer that is kept, when the destination keeps any.
+    pub(in crate::outbox) response: Option<String>,
+}
+
+impl From<CallAnswer> for CallOutcome {
+    fn from(answer: CallAnswer) -> Self {
+        Self { answer, response: None }
+    }
+}
+
+/// What the destination says about an earlier attempt.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::outbox) enum Asked {
+    /// The effect is there.
+    Happened,
+    /// The effect is not there.
+    DidNotHappen,
+    /// No answer that can be relied on.
+    Unclear {
+        /// In words without URLs, bodies or secrets.
+        why: String,
+    },
+}

@@ -1,0 +1,36 @@
+//! A key whose value is a template: what is wrong with it is told when the program starts.
+
+use crate::config::BodyConfig;
+use crate::config::{Checker, Field, Table};
+use crate::template::{Escape, Template};
+
+/// The remedy for what is not a template.
+pub(super) const AS_IN_JINJA: &str = "write values as {{ payload.id }}, as in Jinja";
+
+/// Records what is wrong with a template; `None` after a problem.
+pub(super) fn template(checker: &mut Checker<'_>, field: &Field, text: &str, escape: Escape) -> Option<()> {
+    if let Err(why) = Template::parse(text, escape) {
+        checker.problem(field, format!("is not a template: {why}"), AS_IN_JINJA);
+        return None;
+    }
+    Some(())
+}
+
+/// `body` and `content_type`, which every kind of destination has.
+pub(super) fn body(checker: &mut Checker<'_>, table: &mut Table) -> Option<BodyConfig> {
+    let content_type = table.text(checker, "content_type");
+    if let Some((field, text)) = &content_type
+        && (text.is_empty() || ::http::HeaderValue::from_str(text).is_err())
+    {
+        checker.problem_shown(field, "is not a content type", "write application/json or the like");
+    }
+    let Some((field, text)) = table.text(checker, "body") else {
+        if let Some((field, _)) = content_type {
+            checker.problem(&field, "is there without `body`", "write a body template or remove it");
+        }
+        return None;
+    };
+    let content_type = content_type.map_or_else(|| "application/json".to_owned(), |(_, text)| text);
+    template(checker, &field, &text, Escape::of_content_type(&content_type))?;
+    Some(BodyConfig { template: text, content_type })
+}
