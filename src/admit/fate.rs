@@ -18,7 +18,7 @@ use super::entry::ProviderEntry;
 use crate::store::{Candidate, Latched};
 use crate::types::{EventState, IncomingEvent, Outcome};
 
-/// What is to be done about an event, once it is known whether it is new.
+/// The way that an event goes, once it is known whether it is new.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fate {
     /// Nothing more: it is known already, or nobody wants it.

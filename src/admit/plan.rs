@@ -64,7 +64,7 @@ impl<'a> Dispatched<'a> {
     }
 }
 
-/// What is to be written of one event whose handlers answered.
+/// Rows and messages of one event whose handlers answered.
 #[derive(Debug)]
 pub(super) struct Planned {
     messages: Vec<NewMessage>,
@@ -173,7 +173,7 @@ impl Planner {
         }
     }
 
-    /// What handlers answered, with the templates of its messages' destinations filled in.
+    /// The answer of the handlers, with the templates of its messages' destinations filled in.
     fn filled(&self, event: &Dispatched<'_>, seen: &RawEvent, handled: Handled) -> Handled {
         let effects = self.destined(handled?)?;
         if self.templates.is_empty() {

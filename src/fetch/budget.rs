@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 /// Between two calls once the first ones are used up.
 const CALL_EVERY: Duration = Duration::from_secs(1);
-/// How long somebody stays in the lottery: longer than a call takes to come, so that who is alone in it wins.
+/// Longest time that somebody stays in the lottery: longer than a call takes to come, so that who is alone in it wins.
 const WAIT_MAX: Duration = Duration::from_millis(1_500);
 /// Longest wait before the next draw. Milliseconds.
 const DRAW_MS_MAX: u64 = 250;

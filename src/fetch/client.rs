@@ -92,7 +92,7 @@ impl KeyClient {
         self.answer(self.http.get(url)).await.map(drop)
     }
 
-    /// Where the key `id` is, if that is a place of the sender's own: told without a call.
+    /// The address of the key `id`, if that is a place of the sender's own: told without a call.
     pub(super) fn url_of(
         &self,
         spec: &FetchSpec,

@@ -8,12 +8,12 @@ use sha2::{Digest, Sha256};
 use super::scan::{Scan, ScannedText};
 use crate::types::BodyDigest;
 
-/// How many members the objects of most bodies have.
+/// Number of members that the objects of most bodies have at most.
 const USUAL_N: usize = 16;
 /// Most members of members that are kept at hand; the others are looked for when somebody asks.
 pub(super) const INNER_N_MAX: usize = 64;
 
-/// What a pointer led to.
+/// Result of following a pointer.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Lookup<'a> {
     /// The raw text of one value.
@@ -39,7 +39,7 @@ pub(crate) struct Document<'a> {
 struct Member<'a> {
     name: Cow<'a, str>,
     value: &'a str,
-    /// Which of [`Document::inner`] are its own; `None` when it is no object, or has too many, or names that are escaped.
+    /// Range of its members in [`Document::inner`]; `None` when it is no object, or has too many, or names that are escaped.
     inner: Option<Range<usize>>,
 }
 
@@ -189,7 +189,7 @@ fn decoded(name: ScannedText<'_>) -> Option<Cow<'_, str>> {
     Some(Cow::Borrowed(name.raw))
 }
 
-/// What one step of a pointer names in an object or array.
+/// The value that one step of a pointer names in an object or array.
 fn child<'a>(raw: &'a str, step: &str) -> Named<&'a str> {
     let mut found = Named::Missing;
     let mut scan = Scan::new(raw);
@@ -218,7 +218,7 @@ fn child<'a>(raw: &'a str, step: &str) -> Named<&'a str> {
     is_whole.map_or(Named::Missing, |()| found)
 }
 
-/// Where the elements of the array `list` are in it; `None` when it is no array.
+/// Ranges of the elements of the array `list`; `None` when it is no array.
 pub(crate) fn elements(list: &[u8]) -> Option<Vec<Range<usize>>> {
     first_elements(list, usize::MAX)
 }
@@ -245,7 +245,7 @@ pub(crate) fn members(json: &[u8]) -> Option<Vec<(Cow<'_, str>, &[u8])>> {
     Some(document.members.into_iter().map(|member| (member.name, member.value.as_bytes())).collect())
 }
 
-/// What goes by one name among several.
+/// The members that go by one name: one, none, or more.
 enum Named<T> {
     One(T),
     Missing,

@@ -10,7 +10,7 @@ use super::reader::EventReader;
 use crate::json::{self, Document};
 use crate::types::IncomingEvent;
 
-/// Where the lines of a body are that hold anything.
+/// Ranges of those lines of a body that are not empty.
 pub(super) fn lines(body: &[u8]) -> impl Iterator<Item = Range<usize>> {
     let mut from = 0;
     let ranges = body.split(|byte| *byte == b'\n').map(move |line| {

@@ -23,7 +23,7 @@ pub(crate) type Opener<'a> = &'a dyn Fn(&Bytes) -> Result<Bytes, String>;
 /// Most events in one request, where nothing else is configured.
 pub(crate) const EVENTS_N_MAX: usize = 1_000;
 
-/// What a provider's requests are read by, besides its kind's spec.
+/// A provider's rules for reading its requests.
 #[derive(Clone, Copy)]
 pub(crate) struct ReadAs<'a> {
     /// Name of the provider.
@@ -32,7 +32,7 @@ pub(crate) struct ReadAs<'a> {
     pub(crate) spec: &'a Spec,
     /// Patterns of the types that it is subscribed to; empty where it does not say.
     pub(crate) types: &'a [String],
-    /// What becomes of conflicts; `None` where it does not say.
+    /// Policy for conflicts; `None` where it does not say.
     pub(crate) on_conflict: Option<OnConflict>,
     /// Most events of one request.
     pub(crate) n_max: usize,

@@ -15,12 +15,12 @@ const CONTENT: &str = "content:";
 const SIGNAL: &str = "signal:";
 /// Longest key of ours before its parts give way to their digest: admission may number it. Bytes.
 const COMPOSED_BYTES_MAX: usize = TEXT_BYTES_MAX - 25;
-/// How much of the digest of type and content is in a key.
+/// Length of the digest of type and content in a key. Bytes.
 const MARK_BYTES: usize = 16;
 /// Longest reason that a row says. Bytes.
 const WHY_BYTES_MAX: usize = 120;
 
-/// How an event was identified.
+/// The key of an event, and the rule that it was found by.
 pub(super) struct Identified {
     pub(super) event_id: String,
     pub(super) identity: String,

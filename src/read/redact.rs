@@ -32,7 +32,7 @@ pub(super) fn without_token(spec: &Spec, body: &Bytes) -> Bytes {
     Bytes::from(spliced(whole, &pieces))
 }
 
-/// Where in `whole` the value is that `pointer` names in `part`, which is a part of it.
+/// The range in `whole` of the value that `pointer` names in `part`, which is a part of it.
 pub(super) fn place(whole: &[u8], part: &[u8], pointer: &str) -> Option<Range<usize>> {
     let Lookup::One(raw) = find(part, pointer) else { return None };
     let start = raw.as_ptr().addr().checked_sub(whole.as_ptr().addr())?;

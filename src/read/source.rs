@@ -53,7 +53,7 @@ fn first_text(json: &Document<'_>, pointers: &str) -> Result<String, String> {
     first.map_or_else(|| json.text(""), |(found, pointer)| text(&found, pointer))
 }
 
-/// Which of the members, separated by `|`, is there: a name, or a pointer whose last step counts.
+/// The one of the members, separated by `|`, that is there: a name, or a pointer whose last step counts.
 fn member(json: &Document<'_>, names: &str) -> Result<String, String> {
     let is_there = |name: &&str| {
         let pointer = if name.starts_with('/') { (*name).to_owned() } else { format!("/{name}") };

@@ -30,7 +30,7 @@ const DIAGNOSES_PER_S_OF_ALL: u32 = 25;
 const HEADERS_BYTES_MAX: usize = 16 * 1024;
 /// Longest detail that is kept, in characters.
 const DETAIL_CHARS_MAX: usize = 500;
-/// How often notes are written.
+/// Time between two writes of notes.
 const WRITE_EVERY: Duration = Duration::from_secs(1);
 
 /// Takes notes. Cloning shares them.
@@ -41,11 +41,11 @@ pub(crate) struct RequestNotes {
     taught: Arc<Mutex<BTreeMap<Name, Taught>>>,
     uses: Arc<Uses>,
     budget: Arc<Mutex<DiagnosisBudget>>,
-    /// Which lines about requests are written.
+    /// Bounds the log lines about requests.
     pub(super) lines: Arc<Lines>,
 }
 
-/// How many refusals were looked into in the second that is running.
+/// Numbers of refusals that were looked into in the second that is running.
 #[derive(Default)]
 struct DiagnosisBudget {
     second: UnixMs,

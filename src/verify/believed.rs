@@ -4,7 +4,7 @@ use sha2::{Digest, Sha256};
 
 use crate::types::BodyDigest;
 
-/// What a request was believed for: the secret that matched, and the text, time and id that it signs.
+/// The grounds on which a request is believed: the secret that matched, and the text, time and id that it signs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Believed {
     secret_n: usize,
@@ -13,7 +13,7 @@ pub struct Believed {
     id: Option<String>,
 }
 
-/// What a MAC or a signature was computed of, as a digest.
+/// The text that a MAC or a signature was computed of, as a digest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum SignedText {
     /// Nothing is signed, or nobody asked.
@@ -68,7 +68,7 @@ impl Believed {
         self.id.as_deref()
     }
 
-    /// What tells the signed text of the `event_n`th event of the request from all others: where there is one text
+    /// A digest that tells the signed text of the `event_n`th event of the request from all others: where there is one text
     /// for the whole, its event's place joins it.
     pub(crate) fn signed_text(&self, event_n: usize) -> Option<BodyDigest> {
         match &self.signed {

@@ -16,7 +16,7 @@ use crate::spec::{HandshakeSpec, MacSpec, Scheme, TokenSpec};
 const ECHO_BYTES_MAX: usize = 2_048;
 /// Longest secret that a sender may teach us. Bytes.
 const TAUGHT_BYTES_MAX: usize = 512;
-/// What an armed setting says.
+/// Text of a setting that is armed.
 const ARMED: &str = "open";
 
 /// The answer to a handshake.

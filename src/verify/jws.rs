@@ -112,7 +112,7 @@ pub fn jws_chained(keys: &Keys, claims: &[u8]) -> Result<String, SignError> {
     Ok(format!("{signed}.{signature}"))
 }
 
-/// What is signed, and the signature's text.
+/// The text that is signed, and the text of its signature.
 fn signed(
     keys: &Keys,
     scheme: PublicScheme,

@@ -17,12 +17,12 @@ use super::time::{check_time, signed_at};
 use crate::json::text_of;
 use crate::spec::{Layout, SignatureSpec, Slot};
 
-/// What the places of the kind's layout hold.
+/// The texts in the places of the kind's layout.
 #[derive(Default)]
 struct Carried<'a> {
     timestamp: Option<&'a str>,
     headers: &'a str,
-    /// Which item of which text a signature was in, and the signature.
+    /// Position of the text and of the item in it, and the signature that was there.
     signatures: Vec<((usize, usize), &'a str)>,
     key_ids: Vec<((usize, usize), &'a str)>,
 }
@@ -33,7 +33,7 @@ struct Signature<'a> {
     bytes: &'a [u8],
 }
 
-/// What signatures are compared with: made once, however many there are.
+/// The text or the MACs that signatures are compared with: made once, however many there are.
 enum Made<'a> {
     Macs(Macs<'a>),
     Message(PublicScheme, Vec<u8>),
@@ -98,7 +98,7 @@ pub(super) fn verify(
             Made::Macs(macs) => macs.matches(id, &signature),
             Made::Message(scheme, message) => {
                 let matched =
-                    public_matched(spec, keys, id, *scheme, Signature { message, bytes: &signature });
+                    public_matched(spec, keys, id, *scheme, &Signature { message, bytes: &signature });
                 matched.unwrap_or_else(|why| {
                     wanted.get_or_insert(why);
                     None
@@ -148,9 +148,9 @@ fn public_matched(
     keys: &Keys,
     id: Option<&str>,
     scheme: PublicScheme,
-    signature: Signature<'_>,
+    signature: &Signature<'_>,
 ) -> Result<Option<usize>, VerifyError> {
-    let Signature { message, bytes } = signature;
+    let Signature { message, bytes } = *signature;
     if let Some(secret_n) = keys.public_matches(scheme, id, message, bytes) {
         return Ok(Some(secret_n));
     }
