@@ -88,7 +88,7 @@ pub(super) fn outcome(latched: &Latched, event: &IncomingEvent, is_superseded: b
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use std::sync::Arc;
 
     use bytes::Bytes;
@@ -96,7 +96,8 @@ mod tests {
     use super::*;
     use crate::types::{EventKey, Name, OnConflict};
 
-    fn event() -> IncomingEvent {
+    /// A readable event.
+    pub(in crate::admit) fn event() -> IncomingEvent {
         IncomingEvent {
             key: EventKey { provider: Name::parse("p").expect("a name"), event_id: "e".to_owned() },
             event_type: "t".to_owned(),

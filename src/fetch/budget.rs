@@ -70,3 +70,33 @@ impl CallBudget {
         true
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn so_many_calls_are_made_at_once_and_then_one_every_second() {
+        let budget = CallBudget::new(3);
+        let taken_n = || (0..10).filter(|_| budget.take_now()).count();
+        assert_eq!(taken_n(), 3);
+        tokio::time::advance(Duration::from_millis(999)).await;
+        assert_eq!(taken_n(), 0);
+        tokio::time::advance(Duration::from_millis(1_501)).await;
+        assert_eq!(taken_n(), 2, "and half a second is not lost");
+        tokio::time::advance(Duration::from_millis(500)).await;
+        assert_eq!(taken_n(), 1);
+        tokio::time::advance(Duration::from_secs(3_600)).await;
+        assert_eq!(taken_n(), 3, "they are not saved up");
+        assert!(budget.take().await, "who waits gets the next one");
+    }
+
+    #[test]
+    fn a_place_is_one_of_so_many_and_given_back() {
+        let budget = CallBudget::new(1);
+        let places: Vec<_> = (0..=WAITING_N_MAX).map(|_| budget.place()).collect();
+        assert_eq!(places.iter().filter(|place| place.is_some()).count(), WAITING_N_MAX);
+        drop(places);
+        assert!(budget.place().is_some());
+    }
+}

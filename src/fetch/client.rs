@@ -246,3 +246,30 @@ fn filled(
     out.push_str(rest);
     Ok(out)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_are_filled_once_and_escaped_for_where_they_stand() {
+        let mut settings = KindSettings::default();
+        settings.push("region", None, "eu/1");
+        #[track_caller]
+        fn check(settings: &KindSettings, text: &str, id: &str, escape: fn(&str) -> String, want: &str) {
+            assert_eq!(filled(text, id, settings, escape).as_deref(), Ok(want), "{text}");
+        }
+        check(
+            &settings,
+            "https://k.test/{setting:region}/{id}",
+            "a b?",
+            percent,
+            "https://k.test/eu%2F1/a%20b%3F",
+        );
+        check(&settings, r#"{"id":"{id}"}"#, "a\"\\", in_json, r#"{"id":"a\"\\"}"#);
+        check(&settings, "{id}", "{setting:region}", str::to_owned, "{setting:region}");
+        check(&settings, "{setting:no|default}{", "", str::to_owned, "default{");
+        let missing = filled("{setting:no}", "", &settings, str::to_owned);
+        assert!(matches!(missing, Err(FetchError::Away(why)) if why.contains("`no`")));
+    }
+}

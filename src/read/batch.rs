@@ -64,3 +64,21 @@ pub(super) fn lists(reader: &EventReader<'_>, body: &Bytes, json: &Bytes) -> Vec
     }
     if events.is_empty() && reader.spec.or_one { vec![one(reader, 0, body, json)] } else { events }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_where_something_stands() {
+        #[track_caller]
+        fn check(body: &str, want: &[&str]) {
+            let found: Vec<&str> = lines(body.as_bytes()).map(|range| &body[range]).collect();
+            assert_eq!(found, want, "{body:?}");
+        }
+        check("a\nbc\n", &["a", "bc"]);
+        check("a\r\n\r\n b \nc", &["a", " b", "c"]);
+        check("\n \n", &[]);
+        check("", &[]);
+    }
+}

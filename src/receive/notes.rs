@@ -226,3 +226,29 @@ fn rejection(entry: &ProviderEntry, request: &RawRequest, step: &str, diagnosis:
         body_bytes_n: i64::try_from(request.body.len()).unwrap_or(i64::MAX),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_refusal_of_each_provider_is_looked_into_and_few_more_in_a_second() {
+        let notes = RequestNotes::new(Arc::default(), &Uuid::nil(), Arc::default());
+        let name = |n: usize| Name::parse(&format!("p{n}")).expect("a name");
+        let looked_n = |n: usize, now_ms| (0..20).filter(|_| notes.may_diagnose(&name(n), now_ms)).count();
+        assert_eq!(looked_n(0, 1_000), 5);
+        assert_eq!(looked_n(0, 1_999), 0, "the second is not over");
+        assert_eq!((1..5).map(|n| looked_n(n, 1_999)).sum::<usize>(), 20, "each has its own share");
+        assert_eq!(looked_n(5, 1_999), 1, "of all it is enough, but not of this one");
+        assert_eq!(looked_n(0, 2_000), 5);
+    }
+
+    #[test]
+    fn a_secret_goes_by_another_name_at_each_provider_and_installation() {
+        let (a, b) = (Name::parse("a").expect("a name"), Name::parse("ab").expect("a name"));
+        let first = fingerprint(&Uuid::nil(), &a, "bc");
+        assert_eq!(first.len(), 16);
+        assert_ne!(first, fingerprint(&Uuid::nil(), &b, "c"));
+        assert_ne!(first, fingerprint(&Uuid::max(), &a, "bc"));
+    }
+}

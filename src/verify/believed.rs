@@ -86,3 +86,21 @@ impl Believed {
 fn digest_of(parts: &[&[u8]]) -> BodyDigest {
     parts.iter().fold(Sha256::new(), Sha256::chain_update).finalize().into()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_event_of_a_request_has_a_signed_text_that_no_other_has() {
+        let whole = Believed::of(0, &[b"a", b"b"]);
+        assert_eq!(whole.signed_text(0), Believed::of(1, &[b"ab"]).signed_text(0), "the parts make one text");
+        assert_ne!(whole.signed_text(0), whole.signed_text(1));
+        assert_ne!(whole.signed_text(1), whole.signed_text(2));
+        assert_ne!(whole.signed_text(1), Believed::of(0, &[b"ac"]).signed_text(1));
+        let each = Believed::each(0, &["a", "b"]);
+        assert_eq!(each.signed_text(1), Believed::of(0, &[b"b"]).signed_text(0));
+        assert_eq!(each.signed_text(2), None, "it has no third");
+        assert_eq!(Believed::plain(0).signed_text(0), None);
+    }
+}

@@ -94,6 +94,16 @@ impl VerifyError {
         Self::KeyWanted { setting: setting.to_owned(), id: id.to_owned() }
     }
 
+    /// The same refusal after the key that is wanted could not be fetched, because of `why`.
+    pub(crate) fn not_fetched(&self, why: &str) -> Self {
+        match self {
+            Self::KeyWanted { setting, id } => {
+                Self::NoKey(format!("key `{}` of `settings.{setting}`: {why}", shown(id)))
+            }
+            other => other.clone(),
+        }
+    }
+
     /// The place of the signature has another shape than the kind's.
     pub fn malformed(place: &str, why: &'static str) -> Self {
         Self::Malformed { place: place.to_owned(), why }

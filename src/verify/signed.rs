@@ -237,3 +237,87 @@ fn carried<'a>(
     }
     Ok(carried)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use bytes::Bytes;
+    use http::{HeaderValue, Method};
+
+    use super::*;
+    use crate::config::KindSettings;
+    use crate::spec::Spec;
+    use crate::verify::{DevKeys, KeySource, SigningKey, base64_text};
+
+    /// Holds one key under one id.
+    struct OneKey(&'static str, String);
+
+    impl KeySource for OneKey {
+        fn key(&self, setting: &str, id: &str) -> Option<String> {
+            (setting == "public_keys_spki_b64" && id == self.0).then(|| self.1.clone())
+        }
+    }
+
+    fn signer() -> SigningKey {
+        DevKeys::parse(&DevKeys::generate().expect("keys"))
+            .expect("keys")
+            .signing(crate::spec::DevKey::P256)
+            .expect("a key")
+    }
+
+    #[test]
+    fn a_key_that_is_named_and_not_at_hand_is_wanted_before_anything_is_a_mismatch() {
+        let spec = Spec::parse(include_str!("../../providers/circle/provider.toml")).expect("a spec");
+        let spec = &spec.signature;
+        let (ours, other) = (signer(), signer());
+        let text = |key: &SigningKey| key.public_text().expect("a text");
+        let signature = ours.sign(PublicScheme::P256Der, b"body").expect("a signature");
+        let mut headers = HeaderMap::new();
+        headers.insert("x-circle-signature", HeaderValue::from_str(&base64_text(&signature)).expect("text"));
+        headers.insert("x-circle-key-id", HeaderValue::from_static("k1"));
+        let request = RawRequest {
+            method: Method::POST,
+            url: String::new(),
+            headers,
+            body: Bytes::from_static(b"body"),
+            received_at_ms: 0,
+        };
+        let keys = |settings: &KindSettings| Keys::new(spec, &[], settings).expect("keys");
+        let none = KindSettings::default();
+        let sourced = |id, key| keys(&none).with_source(Arc::new(OneKey(id, text(key))));
+        let wanted = VerifyError::wanted("public_keys_spki_b64", "k1");
+        let mismatch = |keys: &Keys| VerifyError::Mismatch { keys_n: keys.len() };
+
+        assert_eq!(verify(spec, &sourced("k2", &ours), &request).err(), Some(wanted), "it may be fetched");
+        assert!(verify(spec, &sourced("k1", &ours), &request).is_ok());
+        let fetched = sourced("k1", &other);
+        assert_eq!(
+            verify(spec, &fetched, &request).err(),
+            Some(mismatch(&fetched)),
+            "it is here, and did not sign"
+        );
+        let alone = keys(&none);
+        assert_eq!(verify(spec, &alone, &request).err(), Some(mismatch(&alone)), "nobody could fetch it");
+        let mut settings = KindSettings::default();
+        settings.push("public_keys_spki_b64", Some("k1"), text(&other));
+        let configured = keys(&settings).with_source(Arc::new(OneKey("k1", text(&ours))));
+        assert_eq!(
+            verify(spec, &configured, &request).err(),
+            Some(mismatch(&configured)),
+            "the operator's key counts"
+        );
+    }
+
+    #[test]
+    fn a_family_of_headers_is_a_stem_and_a_number() {
+        let mut headers = HeaderMap::new();
+        for name in ["x-signature-1", "x-signature-", "x-signature-a", "x-signature-12", "x-sig-1"] {
+            headers.append(name, HeaderValue::from_static(name));
+        }
+        let mut found = family(&headers, "X-Signature-").expect("two");
+        found.sort();
+        assert_eq!(found, ["x-signature-1", "x-signature-12"]);
+        assert_eq!(family(&headers, "x-other-"), Err(VerifyError::HeaderMissing("x-other-1".to_owned())));
+    }
+}
