@@ -371,7 +371,7 @@ mod tests {
             // A person had it dispatched again: its age says nothing.
             (1, 1, old, EventState::Retry),
         ] {
-            let event = Dispatched { attempts_n, generation, received_at_ms, ..event(&key) };
+            let event = Dispatched { received_at_ms, attempts_n, generation, ..event(&key) };
             let update = planner.failed(&entry, &event, &away);
             assert_eq!(
                 (update.state, update.error.as_deref()),

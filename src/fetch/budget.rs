@@ -86,7 +86,7 @@ mod tests {
         assert_eq!(taken_n(), 2, "and half a second is not lost");
         tokio::time::advance(Duration::from_millis(500)).await;
         assert_eq!(taken_n(), 1);
-        tokio::time::advance(Duration::from_secs(3_600)).await;
+        tokio::time::advance(Duration::from_hours(1)).await;
         assert_eq!(taken_n(), 3, "they are not saved up");
         assert!(budget.take().await, "who waits gets the next one");
     }

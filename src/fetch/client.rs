@@ -251,25 +251,23 @@ fn filled(
 mod tests {
     use super::*;
 
-    #[test]
-    fn places_are_filled_once_and_escaped_for_where_they_stand() {
+    fn settings() -> KindSettings {
         let mut settings = KindSettings::default();
         settings.push("region", None, "eu/1");
+        settings
+    }
+
+    #[test]
+    fn places_are_filled_once_and_escaped_for_where_they_stand() {
         #[track_caller]
-        fn check(settings: &KindSettings, text: &str, id: &str, escape: fn(&str) -> String, want: &str) {
-            assert_eq!(filled(text, id, settings, escape).as_deref(), Ok(want), "{text}");
+        fn check(text: &str, id: &str, escape: fn(&str) -> String, want: &str) {
+            assert_eq!(filled(text, id, &settings(), escape).as_deref(), Ok(want), "{text}");
         }
-        check(
-            &settings,
-            "https://k.test/{setting:region}/{id}",
-            "a b?",
-            percent,
-            "https://k.test/eu%2F1/a%20b%3F",
-        );
-        check(&settings, r#"{"id":"{id}"}"#, "a\"\\", in_json, r#"{"id":"a\"\\"}"#);
-        check(&settings, "{id}", "{setting:region}", str::to_owned, "{setting:region}");
-        check(&settings, "{setting:no|default}{", "", str::to_owned, "default{");
-        let missing = filled("{setting:no}", "", &settings, str::to_owned);
+        check("https://k.test/{setting:region}/{id}", "a b?", percent, "https://k.test/eu%2F1/a%20b%3F");
+        check(r#"{"id":"{id}"}"#, "a\"\\", in_json, r#"{"id":"a\"\\"}"#);
+        check("{id}", "{setting:region}", str::to_owned, "{setting:region}");
+        check("{setting:no|default}{", "", str::to_owned, "default{");
+        let missing = filled("{setting:no}", "", &settings(), str::to_owned);
         assert!(matches!(missing, Err(FetchError::Away(why)) if why.contains("`no`")));
     }
 }

@@ -73,8 +73,8 @@ mod tests {
     fn lines_are_where_something_stands() {
         #[track_caller]
         fn check(body: &str, want: &[&str]) {
-            let found: Vec<&str> = lines(body.as_bytes()).map(|range| &body[range]).collect();
-            assert_eq!(found, want, "{body:?}");
+            let found: Vec<&[u8]> = lines(body.as_bytes()).map(|range| &body.as_bytes()[range]).collect();
+            assert_eq!(found, want.iter().map(|line| line.as_bytes()).collect::<Vec<_>>(), "{body:?}");
         }
         check("a\nbc\n", &["a", "bc"]);
         check("a\r\n\r\n b \nc", &["a", " b", "c"]);

@@ -147,9 +147,9 @@ mod tests {
         let spec =
             crate::spec::Spec::parse(include_str!("../../providers/stripe/provider.toml")).expect("a spec");
         let bounded = |tolerance_s, tolerance_future_s, timestamp_min_s| SignatureSpec {
+            timestamp_min_s,
             tolerance_s,
             tolerance_future_s,
-            timestamp_min_s,
             ..spec.signature.clone()
         };
         let check = |spec: &SignatureSpec, at_ms, now_ms| check_time(spec, SignedAt::Ms(at_ms), now_ms);
