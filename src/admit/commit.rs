@@ -19,13 +19,13 @@ use super::submission::Submission;
 use crate::store::{Candidate, Decide, Latched, NewMessage, Plan, StoreError, Writes};
 use crate::types::{IncomingEvent, Outcome};
 
-/// How long an event of a suspect batch may wait for another node's transaction. Milliseconds.
+/// Longest time that an event of a suspect batch may wait for another node's transaction. Milliseconds.
 const SUSPECT_WAIT_MS: i64 = 50;
-/// How long plain handlers may hold up one transaction: it has locks, on SQLite that of the only writer. Those that are left
+/// Longest time that plain handlers may hold up one transaction: it has locks, on SQLite that of the only writer. Those that are left
 /// then go into one of their own.
 const DECIDING_MAX: Duration = Duration::from_secs(1);
 
-/// How one pass over a batch ended.
+/// End of one pass over a batch.
 pub(super) enum BatchEnd {
     /// It is committed: the answer to each request.
     Committed(Vec<Result<AdmittedEvents, AdmitError>>),
@@ -169,7 +169,7 @@ pub(super) async fn commit(
     Ok(BatchEnd::Committed(answers(context, batch.len(), &rows, outcomes)))
 }
 
-/// What each request hears after the commit: the outcomes of its events, unless one of them could not be found out.
+/// The answer to each request after the commit: the outcomes of its events, unless one of them could not be found out.
 fn answers(
     context: &AdmitContext,
     requests_n: usize,

@@ -35,7 +35,7 @@ use super::failures::panic_told;
 use super::submission::Submission;
 use crate::store::StoreError;
 
-/// How often a batch is tried again whose transaction the database gave up for another one's sake.
+/// Most times that a batch is tried again whose transaction the database gave up for another one's sake.
 const REPEATS_N_MAX: u32 = 3;
 
 /// Commits what waits, together.
@@ -122,7 +122,7 @@ impl std::fmt::Display for PassError {
     }
 }
 
-/// What is to be done about a batch after a failure.
+/// Ways to go on with a batch after a failure.
 #[derive(Debug, PartialEq, Eq)]
 enum Remedy {
     /// The same once more.
@@ -156,7 +156,7 @@ struct BatchPart {
     is_suspect: bool,
 }
 
-/// What is tried next.
+/// Puts back what is to be tried next, or answers those for whom there is nothing more to try.
 fn after(failure: &PassError, mut part: BatchPart, pending: &mut Vec<BatchPart>) {
     let requests_n = part.requests.len();
     match failure.remedy(requests_n, part.repeats_n) {

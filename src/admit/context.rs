@@ -14,7 +14,7 @@ use crate::logging::Lines;
 use crate::store::Store;
 use crate::types::Clock;
 
-/// What every part of admission shares.
+/// The things that every part of admission shares.
 pub(crate) struct AdmitContext {
     pub(crate) store: Store,
     pub(crate) clock: Clock,

@@ -42,3 +42,39 @@ impl Drop for WaitingPlace {
         self.0.waiting_n.fetch_sub(1, Ordering::Relaxed);
     }
 }
+
+#[cfg(test)]
+impl ProviderEntry {
+    /// A provider of this kind, without keys that are fetched.
+    pub(crate) fn example(kind: &crate::provider::Provider, on_handler_error: OnHandlerError) -> Self {
+        let settings = crate::config::KindSettings::default();
+        let secrets = [crate::config::Secret::new("whsec_c2VjcmV0IG9mIGFuIGV4YW1wbGU")];
+        Self {
+            provider: kind.judge_with(&secrets, &settings).expect("a kind"),
+            on_handler_error,
+            is_first_party: false,
+            retry: RetryConfig { first_ms: 1_000, max_ms: 60_000, attempts_n: 3, age_max_ms: 3_600_000 },
+            fetcher: None,
+            admit_seconds: metrics::histogram!("hooklatch_admit_seconds"),
+            waiting_n: AtomicUsize::new(0),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::provider::Provider;
+
+    #[test]
+    fn a_provider_takes_its_share_of_the_queue_and_gets_back_what_is_dropped() {
+        let kind = Provider::from_spec(include_str!("../../providers/stripe/provider.toml"));
+        let entry = Arc::new(ProviderEntry::example(&kind, OnHandlerError::Keep));
+        let places: Vec<_> = (0..3).map(|_| WaitingPlace::take(&entry, 2)).collect();
+        assert_eq!(places.iter().filter(|place| place.is_some()).count(), 2);
+        assert_eq!(entry.waiting_n.load(Ordering::Relaxed), 2, "who was refused does not wait");
+        drop(places);
+        assert_eq!(entry.waiting_n.load(Ordering::Relaxed), 0);
+        assert!(WaitingPlace::take(&entry, 1).is_some());
+    }
+}

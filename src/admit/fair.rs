@@ -19,7 +19,7 @@ impl<T> Default for Fair<T> {
 }
 
 impl<T> Fair<T> {
-    /// How many wait.
+    /// Number of those that wait, over all lines.
     pub(super) fn waiting_n(&self) -> usize {
         self.waiting_n
     }

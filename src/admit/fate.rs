@@ -18,7 +18,7 @@ use super::entry::ProviderEntry;
 use crate::store::{Candidate, Latched};
 use crate::types::{EventState, IncomingEvent, Outcome};
 
-/// What is to be done about an event, once it is known whether it is new.
+/// The way that an event goes, once it is known whether it is new.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fate {
     /// Nothing more: it is known already, or nobody wants it.
@@ -88,15 +88,19 @@ pub(super) fn outcome(latched: &Latched, event: &IncomingEvent, is_superseded: b
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use std::sync::Arc;
 
     use bytes::Bytes;
 
     use super::*;
+    use crate::config::OnHandlerError;
+    use crate::handler::{Effects, Event};
+    use crate::provider::Provider;
     use crate::types::{EventKey, Name, OnConflict};
 
-    fn event() -> IncomingEvent {
+    /// A readable event.
+    pub(in crate::admit) fn event() -> IncomingEvent {
         IncomingEvent {
             key: EventKey { provider: Name::parse("p").expect("a name"), event_id: "e".to_owned() },
             event_type: "t".to_owned(),
@@ -129,6 +133,31 @@ mod tests {
             (&duplicate, &unreadable, false, Outcome::Duplicate),
         ] {
             assert_eq!(outcome(latched, event, is_superseded), want, "{latched:?}");
+        }
+    }
+
+    #[test]
+    fn the_first_reason_that_applies_decides_the_fate() {
+        let kind = Provider::from_spec(include_str!("../../providers/stripe/provider.toml"));
+        let kind = kind.on("wanted", |_: Event<()>| Ok(Effects::new()));
+        let kind = kind.on_latest("newest", |_: Event<()>| Ok(Effects::new()));
+        let entry = ProviderEntry::example(&kind, OnHandlerError::Keep);
+        let (new, known) = (Latched::New, Latched::Duplicate);
+        for (event_type, latched, is_readable, is_stale, want) in [
+            ("wanted", &new, true, false, Fate::Dispatch),
+            ("wanted", &new, true, true, Fate::Dispatch),
+            ("newest", &new, true, false, Fate::Dispatch),
+            ("newest", &new, true, true, Fate::Superseded),
+            ("newest", &new, false, true, Fate::Unreadable),
+            ("newest", &known, true, true, Fate::Rest),
+            ("wanted", &known, false, false, Fate::Rest),
+            ("other", &new, false, false, Fate::Unreadable),
+            ("other", &new, true, true, Fate::Rest),
+        ] {
+            let unreadable = (!is_readable).then(|| "it is not JSON".to_owned());
+            let event = IncomingEvent { event_type: event_type.to_owned(), unreadable, ..event() };
+            assert_eq!(fate(&entry, &event, latched, is_stale), want, "{event_type} {latched:?}");
+            assert!(!is_known_beforehand(&entry, &event), "versions decide here, so nothing is known before");
         }
     }
 }

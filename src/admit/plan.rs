@@ -64,7 +64,7 @@ impl<'a> Dispatched<'a> {
     }
 }
 
-/// What is to be written of one event whose handlers answered.
+/// Rows and messages of one event whose handlers answered.
 #[derive(Debug)]
 pub(super) struct Planned {
     messages: Vec<NewMessage>,
@@ -173,7 +173,7 @@ impl Planner {
         }
     }
 
-    /// What handlers answered, with the templates of its messages' destinations filled in.
+    /// The answer of the handlers, with the templates of its messages' destinations filled in.
     fn filled(&self, event: &Dispatched<'_>, seen: &RawEvent, handled: Handled) -> Handled {
         let effects = self.destined(handled?)?;
         if self.templates.is_empty() {
@@ -266,4 +266,123 @@ impl Planner {
 /// True when the provider answers 500 for a request whose handlers failed.
 pub(super) fn rejects(entry: &ProviderEntry) -> bool {
     entry.on_handler_error == OnHandlerError::Reject
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::handler::{ignore, refuse};
+    use crate::provider::Provider;
+    use crate::types::Name;
+
+    const NOW_MS: UnixMs = 1_000_000;
+
+    fn planner() -> Planner {
+        let destinations = BTreeSet::from(["billing".to_owned()]);
+        Planner::new(Clock::manual(NOW_MS), Uuid::nil(), Templates::default(), destinations)
+    }
+
+    fn entry(on_handler_error: OnHandlerError) -> ProviderEntry {
+        let kind = Provider::from_spec(include_str!("../../providers/stripe/provider.toml"));
+        ProviderEntry::example(&kind, on_handler_error)
+    }
+
+    fn key() -> EventKey {
+        EventKey { provider: Name::parse("stripe").expect("a name"), event_id: "evt_1".to_owned() }
+    }
+
+    fn event(key: &EventKey) -> Dispatched<'_> {
+        Dispatched {
+            key,
+            event_seq: 7,
+            next_place: 0,
+            received_at_ms: NOW_MS,
+            attempts_n: 1,
+            generation: 0,
+            is_again: false,
+        }
+    }
+
+    /// The state and reason of the row, and how many messages there are; or how it was not planned.
+    fn concluded(policy: OnHandlerError, event: &Dispatched<'_>, handled: Handled) -> String {
+        let seen = event.seen("invoice.paid", Bytes::new());
+        match planner().conclude(&entry(policy), event, &seen, handled) {
+            Ok(Planned { messages, update }) => {
+                let row = update.map_or("-", |update| update.state.as_str());
+                format!("{row} {}", messages.len())
+            }
+            Err(NotPlanned::Rejected(why)) => format!("rejected: {why}"),
+            Err(NotPlanned::Failed(error)) => format!("not planned: {error}"),
+        }
+    }
+
+    #[test]
+    fn the_answer_of_handlers_decides_what_is_written() {
+        let (key, keep, reject) = (key(), OnHandlerError::Keep, OnHandlerError::Reject);
+        let (first, full) = (event(&key), Dispatched { next_place: MESSAGES_N_MAX, ..event(&key) });
+        let again = Dispatched { is_again: true, attempts_n: 2, ..event(&key) };
+        let call = || Ok(Effects::new().call("billing", 1));
+        let elsewhere = || Ok(Effects::new().call("billing", 1).call("nowhere", 1));
+        let for_now = || Err(HandlerError::Retry(anyhow::anyhow!("away")));
+        for (policy, event, handled, want) in [
+            (keep, &first, Ok(Effects::new()), "- 0"),
+            (keep, &first, call(), "- 1"),
+            (keep, &again, call(), "done 1"),
+            (reject, &first, ignore("a test"), "ignored 0"),
+            (keep, &first, refuse("no"), "not planned: no"),
+            (reject, &first, refuse("no"), "rejected: no"),
+            (reject, &first, for_now(), "rejected: away"),
+            // Nobody waits for the answer any more.
+            (reject, &again, for_now(), "not planned: away"),
+            (keep, &first, elsewhere(), "not planned: no destination is called `nowhere`"),
+            (reject, &first, elsewhere(), "rejected: no destination is called `nowhere`"),
+            // No place is left for its messages; 500 would only bring it again.
+            (reject, &full, call(), "failed 0"),
+            (reject, &full, Ok(Effects::new()), "- 0"),
+        ] {
+            assert_eq!(concluded(policy, event, handled), want);
+        }
+    }
+
+    #[test]
+    fn messages_go_to_the_places_behind_those_that_there_are() {
+        let key = key();
+        let event = Dispatched { next_place: 2, generation: 1, is_again: true, ..event(&key) };
+        let effects = Effects::new().call("billing", 1).call("billing", 2);
+        let messages = planner().messages(&event, effects).expect("there is room");
+        let places: Vec<_> =
+            messages.iter().map(|one| (one.message_id.event_seq(), one.message_id.place())).collect();
+        assert_eq!(places, [(7, 2), (7, 3)]);
+        assert!(
+            messages.iter().all(|one| one.generation == 1 && one.lease.is_none() && one.shard == key.shard())
+        );
+    }
+
+    #[test]
+    fn what_failed_for_now_is_due_later_until_its_attempts_or_its_time_are_over() {
+        let (planner, entry, key) = (planner(), entry(OnHandlerError::Keep), key());
+        let away = HandlerError::Retry(anyhow::anyhow!("away\0"));
+        let old = NOW_MS - 3_600_000;
+        for (attempts_n, generation, received_at_ms, want) in [
+            (1, 0, NOW_MS, EventState::Retry),
+            (2, 0, old + 1, EventState::Retry),
+            (3, 0, NOW_MS, EventState::Failed),
+            (1, 0, old, EventState::Failed),
+            // A person had it dispatched again: its age says nothing.
+            (1, 1, old, EventState::Retry),
+        ] {
+            let event = Dispatched { received_at_ms, attempts_n, generation, ..event(&key) };
+            let update = planner.failed(&entry, &event, &away);
+            assert_eq!(
+                (update.state, update.error.as_deref()),
+                (want, Some("away")),
+                "{attempts_n} {generation}"
+            );
+            let is_later = update.due_at_ms.is_some_and(|due_ms| due_ms > NOW_MS && due_ms <= NOW_MS + 2_000);
+            assert_eq!(is_later, want == EventState::Retry);
+        }
+        let refused = planner.failed(&entry, &event(&key), &HandlerError::Refused("é".repeat(600)));
+        assert_eq!((refused.state, refused.due_at_ms), (EventState::Failed, None));
+        assert_eq!(refused.error.map(|text| text.chars().count()), Some(500));
+    }
 }

@@ -41,3 +41,78 @@ impl Reserved {
         Self(messages.iter_mut().filter_map(one).collect())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    /// So many slots at `billing`, and none elsewhere.
+    struct Slots(Arc<AtomicUsize>);
+
+    /// Gives its slot back when it is dropped.
+    struct Place(Arc<AtomicUsize>);
+
+    impl Drop for Place {
+        fn drop(&mut self) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    impl TakeSlot for Slots {
+        fn take_slot(&self, destination: &str) -> Option<(InitialLease, Box<dyn StartCall>)> {
+            let free = |n: usize| n.checked_sub(1).filter(|_| destination == "billing");
+            self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, free).ok()?;
+            let place = Place(Arc::clone(&self.0));
+            let lease = InitialLease {
+                node: "n".into(),
+                from_ms: 1,
+                until_ms: 2,
+                key_valid_until_ms: 3,
+                taken_at_ms: None,
+            };
+            Some((lease, Box::new(move |_| drop(place))))
+        }
+    }
+
+    fn message(place: u16, destination: &str, lane: Option<&str>) -> NewMessage {
+        NewMessage {
+            message_id: MessageId::of(1, place).expect("a place"),
+            shard: 0,
+            generation: 0,
+            effect_name: destination.to_owned(),
+            destination: destination.to_owned(),
+            method: "POST".to_owned(),
+            path: String::new(),
+            headers: BTreeMap::new(),
+            body: None,
+            lane: lane.map(str::to_owned),
+            created_at_ms: 0,
+            lease: None,
+        }
+    }
+
+    #[test]
+    fn a_message_gets_a_lease_with_its_slot_and_a_slot_that_is_not_used_is_given_back() {
+        let free_n = Arc::new(AtomicUsize::new(2));
+        let slots = Slots(Arc::clone(&free_n));
+        let mut messages = [
+            message(0, "elsewhere", None),
+            message(1, "billing", Some("customer")),
+            message(2, "billing", None),
+            message(3, "billing", None),
+            message(4, "billing", None),
+        ];
+        let reserved = Reserved::take(&slots, &mut messages);
+        let leased: Vec<bool> = messages.iter().map(|message| message.lease.is_some()).collect();
+        assert_eq!(leased, [false, false, true, true, false]);
+        let ids: Vec<u16> = reserved.0.iter().map(|(id, _)| id.place()).collect();
+        assert_eq!((ids, free_n.load(Ordering::Relaxed)), (vec![2, 3], 0));
+        // The commit failed.
+        drop(reserved);
+        assert_eq!(free_n.load(Ordering::Relaxed), 2);
+    }
+}

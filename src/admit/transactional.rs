@@ -42,7 +42,7 @@ use crate::types::{EventState, IncomingEvent};
 
 /// Most requests in a transaction of their own at once.
 const CONCURRENT_N: usize = 4;
-/// How often a request is tried again whose transaction the database gave up for another one's sake.
+/// Most times that a request is tried again whose transaction the database gave up for another one's sake.
 const REPEATS_N_MAX: u32 = 3;
 
 /// Admits requests whose events have transactional handlers.

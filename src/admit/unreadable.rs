@@ -71,3 +71,35 @@ impl Unreadable {
 fn bytes_n(event: &IncomingEvent) -> u64 {
     u64::try_from(event.body.len().saturating_add(event.headers.len())).unwrap_or(u64::MAX)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::admit::fate::tests::event;
+
+    #[test]
+    fn what_cannot_be_read_is_kept_whole_until_its_providers_share_is_full() {
+        let (unreadable, lines) = (Unreadable::new(10), Lines::default());
+        let body = Bytes::from_static(b"12345678");
+        let why = || Some("it is not JSON".to_owned());
+        let bad =
+            || IncomingEvent { body: body.clone(), payload: body.clone(), unreadable: why(), ..event() };
+        let good = IncomingEvent { unreadable: None, ..bad() };
+        let mut events = [bad(), good.clone()];
+        unreadable.cut(&lines, &mut events);
+        assert!(events.iter().all(|event| event.body == body), "its headers are two bytes more, and fit");
+        unreadable.note(&events[0], Outcome::Duplicate);
+        unreadable.cut(&lines, &mut events);
+        assert_eq!(events[0].body, body, "a copy was not kept again");
+        unreadable.note(&events[0], Outcome::Unreadable);
+        unreadable.cut(&lines, &mut events);
+        let [cut, whole] = &events;
+        assert_eq!((cut.body.len(), cut.payload.len(), &*cut.headers), (0, 0, "{}"));
+        assert!(cut.unreadable.as_deref().is_some_and(|why| why.ends_with("; it is not JSON")));
+        assert_eq!(whole.body, body, "what can be read has no bound here");
+        unreadable.set(std::iter::empty());
+        let mut events = [bad()];
+        unreadable.cut(&lines, &mut events);
+        assert_eq!(events[0].body, body, "the tables say that there is room again");
+    }
+}

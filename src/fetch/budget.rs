@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 /// Between two calls once the first ones are used up.
 const CALL_EVERY: Duration = Duration::from_secs(1);
-/// How long somebody stays in the lottery: longer than a call takes to come, so that who is alone in it wins.
+/// Longest time that somebody stays in the lottery: longer than a call takes to come, so that who is alone in it wins.
 const WAIT_MAX: Duration = Duration::from_millis(1_500);
 /// Longest wait before the next draw. Milliseconds.
 const DRAW_MS_MAX: u64 = 250;
@@ -69,5 +69,35 @@ impl CallBudget {
             stop::pass(draw).await;
         }
         true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn so_many_calls_are_made_at_once_and_then_one_every_second() {
+        let budget = CallBudget::new(3);
+        let taken_n = || (0..10).filter(|_| budget.take_now()).count();
+        assert_eq!(taken_n(), 3);
+        tokio::time::advance(Duration::from_millis(999)).await;
+        assert_eq!(taken_n(), 0);
+        tokio::time::advance(Duration::from_millis(1_501)).await;
+        assert_eq!(taken_n(), 2, "and half a second is not lost");
+        tokio::time::advance(Duration::from_millis(500)).await;
+        assert_eq!(taken_n(), 1);
+        tokio::time::advance(Duration::from_hours(1)).await;
+        assert_eq!(taken_n(), 3, "they are not saved up");
+        assert!(budget.take().await, "who waits gets the next one");
+    }
+
+    #[test]
+    fn a_place_is_one_of_so_many_and_given_back() {
+        let budget = CallBudget::new(1);
+        let places: Vec<_> = (0..=WAITING_N_MAX).map(|_| budget.place()).collect();
+        assert_eq!(places.iter().filter(|place| place.is_some()).count(), WAITING_N_MAX);
+        drop(places);
+        assert!(budget.place().is_some());
     }
 }

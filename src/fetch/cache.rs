@@ -22,16 +22,16 @@ const KEYS_BYTES_MAX: usize = 2 * 1024 * 1024;
 const UNKNOWN_N_MAX: usize = 1_024;
 /// Most calls for keys that nobody has seen before the next one has to wait; see `budget.rs`.
 const FETCHES_N_MAX: u32 = 30;
-/// How long the sender's "no such key" is believed. Milliseconds.
+/// Time for which the sender's "no such key" is believed. Milliseconds.
 const NO_SUCH_KEY_MS: i64 = 60_000;
-/// How long a whole set of keys is taken for the newest. Milliseconds: an id that is not in it waits for the next one.
+/// Time for which a whole set of keys is taken for the newest. Milliseconds: an id that is not in it waits for the next one.
 const SET_MS: i64 = 5_000;
-/// How long nobody is asked again for a key, after nobody has answered. Milliseconds: whoever waited meanwhile hears what
+/// Time for which nobody is asked again for a key, after nobody has answered. Milliseconds: whoever waited meanwhile hears what
 /// the first one heard, instead of asking one after the other.
 const AWAY_MS: i64 = 1_000;
-/// How long somebody waits while another one asks for the same key: longer than a call takes.
+/// Longest wait while another request asks for the same key: longer than a call takes.
 const LINE_WAIT: Duration = Duration::from_secs(4);
-/// How long an old key is used before its host is asked once more. Milliseconds.
+/// Time for which an old key is used before its host is asked once more. Milliseconds.
 const GRACE_STEP_MS: i64 = 60_000;
 const HOUR_MS: i64 = 3_600_000;
 
@@ -41,14 +41,14 @@ pub(super) struct KeyCache {
     budget: CallBudget,
 }
 
-/// What a cache keeps, behind one lock.
+/// Contents of a cache, behind one lock.
 #[derive(Default)]
 struct CacheState {
     keys: HashMap<WantedKey, KeptKey>,
     keys_bytes_n: usize,
     /// Ids that are none, and until when that is believed.
     unknown: HashMap<WantedKey, UnixMs>,
-    /// What was asked for a moment ago, and until when it is not asked for again: a whole set, or a key that nobody
+    /// Keys that were asked for a moment ago, and until when they are not asked for again: a whole set, or a key that nobody
     /// answered about.
     pauses: HashMap<WantedKey, UnixMs>,
     /// One for each key that is being fetched: whoever comes later waits for it.
@@ -62,7 +62,7 @@ struct KeptKey {
     good_until_ms: UnixMs,
 }
 
-/// What is known of a key before a call.
+/// Knowledge about a key before a call.
 enum KeyKnown {
     Good,
     /// It was good, and may be fetched anew whatever strangers ask for.
@@ -190,7 +190,7 @@ fn grace_ends_ms(key: &KeptKey, spec: &FetchSpec) -> UnixMs {
 }
 
 impl KeyKnown {
-    /// What is told without a call.
+    /// The answer that is told without a call.
     fn told(&self) -> Option<Result<(), FetchError>> {
         match self {
             Self::Good => Some(Ok(())),

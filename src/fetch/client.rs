@@ -92,7 +92,7 @@ impl KeyClient {
         self.answer(self.http.get(url)).await.map(drop)
     }
 
-    /// Where the key `id` is, if that is a place of the sender's own: told without a call.
+    /// The address of the key `id`, if that is a place of the sender's own: told without a call.
     pub(super) fn url_of(
         &self,
         spec: &FetchSpec,
@@ -245,4 +245,29 @@ fn filled(
     }
     out.push_str(rest);
     Ok(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settings() -> KindSettings {
+        let mut settings = KindSettings::default();
+        settings.push("region", None, "eu/1");
+        settings
+    }
+
+    #[test]
+    fn places_are_filled_once_and_escaped_for_where_they_stand() {
+        #[track_caller]
+        fn check(text: &str, id: &str, escape: fn(&str) -> String, want: &str) {
+            assert_eq!(filled(text, id, &settings(), escape).as_deref(), Ok(want), "{text}");
+        }
+        check("https://k.test/{setting:region}/{id}", "a b?", percent, "https://k.test/eu%2F1/a%20b%3F");
+        check(r#"{"id":"{id}"}"#, "a\"\\", in_json, r#"{"id":"a\"\\"}"#);
+        check("{id}", "{setting:region}", str::to_owned, "{setting:region}");
+        check("{setting:no|default}{", "", str::to_owned, "default{");
+        let missing = filled("{setting:no}", "", &settings(), str::to_owned);
+        assert!(matches!(missing, Err(FetchError::Away(why)) if why.contains("`no`")));
+    }
 }

@@ -16,7 +16,7 @@ mod confirmed;
 mod error;
 mod fetcher;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 pub(crate) use error::{FetchError, WantedKey};
 pub(crate) use fetcher::Fetcher;

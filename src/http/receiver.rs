@@ -26,9 +26,9 @@ use crate::verify::RawRequest;
 
 /// What a request takes besides its headers and its body. Bytes.
 const REQUEST_BYTES: usize = 1024;
-/// MemoryRoom that is taken for a body at first.
+/// Room that is taken for a body at first.
 const FIRST_BYTES: usize = 4 << 10;
-/// MemoryRoom that is taken next; then four times as much again and again. Few steps, because allocators keep what each size
+/// Room that is taken next; then four times as much again and again. Few steps, because allocators keep what each size
 /// leaves behind.
 const NEXT_BYTES: usize = 64 << 10;
 
@@ -43,7 +43,7 @@ pub(crate) struct ReceiverState {
     pub(crate) public_url: String,
     pub(crate) body_bytes_max: usize,
     pub(crate) body_timeout: Duration,
-    /// MemoryRoom for requests, from their headers until their events are written or given up.
+    /// Room for requests, from their headers until their events are written or given up.
     pub(crate) room: MemoryRoom,
 }
 
@@ -168,7 +168,7 @@ async fn with_memory(neighbours: Option<&Neighbours>, is_held: &mut (dyn FnMut()
     }
 }
 
-/// Reads a body of at most `bytes_max` into memory of its own. MemoryRoom is taken for what is there and not for what was
+/// Reads a body of at most `bytes_max` into memory of its own. Room is taken for what is there and not for what was
 /// announced, so that whoever announces much and sends little keeps nobody else out.
 async fn collected<B>(
     mut body: B,

@@ -8,14 +8,14 @@ use sha2::{Digest, Sha256};
 use super::scan::{Scan, ScannedText};
 use crate::types::BodyDigest;
 
-/// How many members the objects of most bodies have.
+/// Number of members that the objects of most bodies have at most.
 const USUAL_N: usize = 16;
 /// Most members of members that are kept at hand; the others are looked for when somebody asks.
 pub(super) const INNER_N_MAX: usize = 64;
 
-/// What a pointer led to.
+/// Result of following a pointer.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Lookup<'a> {
+pub(crate) enum PointerTarget<'a> {
     /// The raw text of one value.
     One(&'a [u8]),
     /// No such key or index.
@@ -39,7 +39,7 @@ pub(crate) struct Document<'a> {
 struct Member<'a> {
     name: Cow<'a, str>,
     value: &'a str,
-    /// Which of [`Document::inner`] are its own; `None` when it is no object, or has too many, or names that are escaped.
+    /// Range of its members in [`Document::inner`]; `None` when it is no object, or has too many, or names that are escaped.
     inner: Option<Range<usize>>,
 }
 
@@ -83,9 +83,9 @@ impl<'a> Document<'a> {
     }
 
     /// Finds what `pointer` (RFC 6901) names.
-    pub(crate) fn find(&self, pointer: &str) -> Lookup<'a> {
+    pub(crate) fn find(&self, pointer: &str) -> PointerTarget<'a> {
         let mut tokens = pointer.split('/').skip(1).map(unescaped);
-        let Some(first) = tokens.next() else { return Lookup::One(self.whole.as_bytes()) };
+        let Some(first) = tokens.next() else { return PointerTarget::One(self.whole.as_bytes()) };
         let mut step = if self.whole.starts_with('{') {
             let named = only(self.members.iter().filter(|member| member.name == first));
             match (named, tokens.next()) {
@@ -102,9 +102,9 @@ impl<'a> Document<'a> {
             };
         }
         match step {
-            Named::One(raw) => Lookup::One(raw.as_bytes()),
-            Named::Missing => Lookup::Missing,
-            Named::Doubled => Lookup::Doubled,
+            Named::One(raw) => PointerTarget::One(raw.as_bytes()),
+            Named::Missing => PointerTarget::Missing,
+            Named::Doubled => PointerTarget::Doubled,
         }
     }
 
@@ -127,7 +127,7 @@ impl<'a> Document<'a> {
         let mut cuts: Vec<Range<usize>> = volatile
             .iter()
             .filter_map(|pointer| match self.find(pointer) {
-                Lookup::One(raw) => {
+                PointerTarget::One(raw) => {
                     let from = (raw.as_ptr() as usize).checked_sub(start)?;
                     Some(from..from + raw.len())
                 }
@@ -147,8 +147,8 @@ impl<'a> Document<'a> {
 }
 
 /// [`Document::find`] for a single look.
-pub(crate) fn find<'a>(json: &'a [u8], pointer: &str) -> Lookup<'a> {
-    Document::parse(json).map_or(Lookup::NotJson, |document| document.find(pointer))
+pub(crate) fn find<'a>(json: &'a [u8], pointer: &str) -> PointerTarget<'a> {
+    Document::parse(json).map_or(PointerTarget::NotJson, |document| document.find(pointer))
 }
 
 /// [`Document::text`] for a single look.
@@ -157,11 +157,11 @@ pub(crate) fn text_of(json: &[u8], pointer: &str) -> Result<String, String> {
 }
 
 /// The id-like text of what `pointer` led to, or why it has none.
-pub(crate) fn text(found: &Lookup<'_>, pointer: &str) -> Result<String, String> {
+pub(crate) fn text(found: &PointerTarget<'_>, pointer: &str) -> Result<String, String> {
     let raw = match found {
-        Lookup::One(raw) => *raw,
-        Lookup::Doubled => return Err(format!("{pointer} is there twice")),
-        Lookup::Missing | Lookup::NotJson => return Err(format!("{pointer} is missing")),
+        PointerTarget::One(raw) => *raw,
+        PointerTarget::Doubled => return Err(format!("{pointer} is there twice")),
+        PointerTarget::Missing | PointerTarget::NotJson => return Err(format!("{pointer} is missing")),
     };
     match raw {
         b"\"\"" => Err(format!("{pointer} is empty")),
@@ -189,7 +189,7 @@ fn decoded(name: ScannedText<'_>) -> Option<Cow<'_, str>> {
     Some(Cow::Borrowed(name.raw))
 }
 
-/// What one step of a pointer names in an object or array.
+/// The value that one step of a pointer names in an object or array.
 fn child<'a>(raw: &'a str, step: &str) -> Named<&'a str> {
     let mut found = Named::Missing;
     let mut scan = Scan::new(raw);
@@ -218,7 +218,7 @@ fn child<'a>(raw: &'a str, step: &str) -> Named<&'a str> {
     is_whole.map_or(Named::Missing, |()| found)
 }
 
-/// Where the elements of the array `list` are in it; `None` when it is no array.
+/// Ranges of the elements of the array `list`; `None` when it is no array.
 pub(crate) fn elements(list: &[u8]) -> Option<Vec<Range<usize>>> {
     first_elements(list, usize::MAX)
 }
@@ -245,7 +245,7 @@ pub(crate) fn members(json: &[u8]) -> Option<Vec<(Cow<'_, str>, &[u8])>> {
     Some(document.members.into_iter().map(|member| (member.name, member.value.as_bytes())).collect())
 }
 
-/// What goes by one name among several.
+/// The members that go by one name: one, none, or more.
 enum Named<T> {
     One(T),
     Missing,

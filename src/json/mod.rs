@@ -13,5 +13,5 @@ mod oracle;
 mod scan;
 mod write;
 
-pub(crate) use document::{Document, Lookup, elements, find, first_elements, members, text, text_of};
+pub(crate) use document::{Document, PointerTarget, elements, find, first_elements, members, text, text_of};
 pub(crate) use write::push_text;

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use proptest::prelude::*;
 use serde_json::value::RawValue;
 
-use super::document::{Document, INNER_N_MAX, Lookup, elements, members};
+use super::document::{Document, INNER_N_MAX, PointerTarget, elements, members};
 
 /// An object as `serde_json` has it: names and raw values in their order.
 #[derive(Debug, PartialEq)]
@@ -77,7 +77,7 @@ fn check(json: &[u8]) {
     for outer in ["a", "b"] {
         for inner in ["a", "b"] {
             let own = match document.find(&format!("/{outer}/{inner}")) {
-                Lookup::One(raw) => Some(String::from_utf8_lossy(raw).into_owned()),
+                PointerTarget::One(raw) => Some(String::from_utf8_lossy(raw).into_owned()),
                 _ => None,
             };
             assert_eq!(own, found(json, outer, inner), "{shown}");
@@ -165,9 +165,9 @@ fn a_body_with_more_members_than_are_kept_is_searched() {
     let many: Vec<String> = (0..2 * INNER_N_MAX).map(|n| format!("\"m{n}\":{n}")).collect();
     let json = format!("{{\"x\":{{{0}}},\"y\":{{{0},\"m1\":2}},\"z\":{{\"m1\":3}}}}", many.join(","));
     let document = Document::parse(json.as_bytes()).expect("JSON");
-    assert_eq!(document.find("/x/m127"), Lookup::One(b"127"));
-    assert_eq!(document.find("/x/m128"), Lookup::Missing);
-    assert_eq!(document.find("/y/m1"), Lookup::Doubled);
-    assert_eq!(document.find("/z/m1"), Lookup::One(b"3"));
-    assert_eq!(document.find("/z/m1/x"), Lookup::Missing);
+    assert_eq!(document.find("/x/m127"), PointerTarget::One(b"127"));
+    assert_eq!(document.find("/x/m128"), PointerTarget::Missing);
+    assert_eq!(document.find("/y/m1"), PointerTarget::Doubled);
+    assert_eq!(document.find("/z/m1"), PointerTarget::One(b"3"));
+    assert_eq!(document.find("/z/m1/x"), PointerTarget::Missing);
 }

@@ -7,7 +7,7 @@ use std::ops::Range;
 pub(super) struct Scan<'a> {
     text: &'a str,
     at: usize,
-    /// What closes the arrays and objects that are open.
+    /// Closing brackets of the arrays and objects that are open.
     open: Vec<u8>,
 }
 
@@ -15,7 +15,7 @@ pub(super) struct Scan<'a> {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ScannedText<'a> {
     pub(super) raw: &'a str,
-    /// Whether it stands for another text than it looks like.
+    /// True when it stands for another text than it looks like.
     pub(super) is_escaped: bool,
 }
 
@@ -49,7 +49,7 @@ impl<'a> Scan<'a> {
         self.text.get(range)
     }
 
-    /// Where that text is.
+    /// The range of the text that `step` steps over.
     pub(super) fn range_of(&mut self, step: impl FnOnce(&mut Self) -> Option<()>) -> Option<Range<usize>> {
         self.next()?;
         let from = self.at;
@@ -159,7 +159,7 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// What it stands for is nobody's business here, so half a surrogate pair passes.
+    /// Steps over an escape. Its meaning is nobody's business here, so half a surrogate pair passes.
     fn escape(&mut self) -> Option<()> {
         let rest = self.text.as_bytes().get(self.at + 1..)?;
         self.at += match rest {
@@ -225,7 +225,7 @@ fn closing(open: u8) -> u8 {
 /// One in each byte.
 const ONES: u64 = u64::MAX / 255;
 
-/// How many bytes from here on are a text's own: up to a quote, an escape, or what no text may hold.
+/// Number of bytes from here on that belong to a text: up to a quote, an escape, or what no text may hold.
 fn plain_n(rest: &[u8]) -> usize {
     let (words, _) = rest.as_chunks::<8>();
     let (blocks, _) = words.as_chunks::<4>();

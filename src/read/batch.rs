@@ -10,7 +10,7 @@ use super::reader::EventReader;
 use crate::json::{self, Document};
 use crate::types::IncomingEvent;
 
-/// Where the lines of a body are that hold anything.
+/// Ranges of those lines of a body that are not empty.
 pub(super) fn lines(body: &[u8]) -> impl Iterator<Item = Range<usize>> {
     let mut from = 0;
     let ranges = body.split(|byte| *byte == b'\n').map(move |line| {
@@ -63,4 +63,22 @@ pub(super) fn lists(reader: &EventReader<'_>, body: &Bytes, json: &Bytes) -> Vec
         }
     }
     if events.is_empty() && reader.spec.or_one { vec![one(reader, 0, body, json)] } else { events }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_where_something_stands() {
+        #[track_caller]
+        fn check(body: &str, want: &[&str]) {
+            let found: Vec<&[u8]> = lines(body.as_bytes()).map(|range| &body.as_bytes()[range]).collect();
+            assert_eq!(found, want.iter().map(|line| line.as_bytes()).collect::<Vec<_>>(), "{body:?}");
+        }
+        check("a\nbc\n", &["a", "bc"]);
+        check("a\r\n\r\n b \nc", &["a", " b", "c"]);
+        check("\n \n", &[]);
+        check("", &[]);
+    }
 }

@@ -9,7 +9,7 @@ use sha2::{Digest, Sha256};
 use super::identity::identified;
 use super::reader::{EventReader, EventText, TYPE_UNKNOWN, UNREADABLE};
 use super::source::{joined, text_at};
-use crate::json::{Document, Lookup};
+use crate::json::{Document, PointerTarget};
 use crate::spec::{EventSpec, Source, Sources};
 use crate::types::{BodyDigest, EventKey, IncomingEvent, ObjectVersion, OnConflict, stored_text};
 use crate::verify::rfc3339_ms;
@@ -156,7 +156,7 @@ fn number(reader: &EventReader<'_>, source: &Source, event: EventText<'_>) -> Op
 /// The bytes that handlers get: what the spec points at, or all of the JSON text.
 pub(super) fn payload(event: &EventSpec, json: &Bytes, document: Option<&Document<'_>>) -> Bytes {
     match document.map(|document| document.find(&event.payload)) {
-        Some(Lookup::One(text)) => json.slice_ref(text),
+        Some(PointerTarget::One(text)) => json.slice_ref(text),
         _ => json.clone(),
     }
 }

@@ -8,7 +8,7 @@ use super::event::{closed, one, payload, unreadable};
 use super::headers::{kept_headers, value as kept_header};
 use super::reader::EventReader;
 use super::redact::without_token;
-use crate::json::{self, Document, Lookup, find};
+use crate::json::{self, Document, PointerTarget, find};
 use crate::spec::{AnswerSpec, BodyFormat, EventSpec, Spec};
 use crate::types::{IncomingEvent, Name, OnConflict, TypePattern};
 use crate::verify::Verified;
@@ -23,7 +23,7 @@ pub(crate) type Opener<'a> = &'a dyn Fn(&Bytes) -> Result<Bytes, String>;
 /// Most events in one request, where nothing else is configured.
 pub(crate) const EVENTS_N_MAX: usize = 1_000;
 
-/// What a provider's requests are read by, besides its kind's spec.
+/// A provider's rules for reading its requests.
 #[derive(Clone, Copy)]
 pub(crate) struct ReadAs<'a> {
     /// Name of the provider.
@@ -32,7 +32,7 @@ pub(crate) struct ReadAs<'a> {
     pub(crate) spec: &'a Spec,
     /// Patterns of the types that it is subscribed to; empty where it does not say.
     pub(crate) types: &'a [TypePattern],
-    /// What becomes of conflicts; `None` where it does not say.
+    /// Policy for conflicts; `None` where it does not say.
     pub(crate) on_conflict: Option<OnConflict>,
     /// Most events of one request.
     pub(crate) n_max: usize,
@@ -82,15 +82,15 @@ pub(crate) fn read(by: ReadAs<'_>, verified: &Verified, open: Opener<'_>) -> Vec
     let outer = Document::parse(&json);
     let reader = EventReader { outer: outer.as_ref(), ..reader };
     match find(&json, each) {
-        Lookup::One(list) => match json::first_elements(list, n_max) {
+        PointerTarget::One(list) => match json::first_elements(list, n_max) {
             Some(ranges) => elements(&reader, body, &json, list, ranges),
             None if event.or_one => vec![one(&reader, 0, body, &json)],
             None => vec![unreadable(&reader, body, format!("{each} is not an array"))],
         },
-        Lookup::Missing if event.or_one => vec![one(&reader, 0, body, &json)],
-        Lookup::Missing => vec![unreadable(&reader, body, format!("{each} is missing"))],
-        Lookup::Doubled => vec![unreadable(&reader, body, format!("{each} is there twice"))],
-        Lookup::NotJson => vec![unreadable(&reader, body, "the body is not JSON".to_owned())],
+        PointerTarget::Missing if event.or_one => vec![one(&reader, 0, body, &json)],
+        PointerTarget::Missing => vec![unreadable(&reader, body, format!("{each} is missing"))],
+        PointerTarget::Doubled => vec![unreadable(&reader, body, format!("{each} is there twice"))],
+        PointerTarget::NotJson => vec![unreadable(&reader, body, "the body is not JSON".to_owned())],
     }
 }
 

@@ -1,7 +1,7 @@
 //! A body's JSON for kinds that verify with code: taken apart once, however many fields are looked at.
 
 use super::redact::{place, spliced};
-use crate::json::{Document, Lookup, elements, find, text_of};
+use crate::json::{Document, PointerTarget, elements, find, text_of};
 
 /// A JSON text, scanned once.
 pub struct Json<'a>(Document<'a>);
@@ -15,7 +15,7 @@ impl<'a> Json<'a> {
     /// The raw text that `pointer` names; `None` when it is missing or there twice.
     pub fn raw(&self, pointer: &str) -> Option<&'a [u8]> {
         match self.0.find(pointer) {
-            Lookup::One(raw) => Some(raw),
+            PointerTarget::One(raw) => Some(raw),
             _ => None,
         }
     }
@@ -27,16 +27,16 @@ impl<'a> Json<'a> {
 
     /// True when nothing is at `pointer`.
     pub fn is_missing(&self, pointer: &str) -> bool {
-        self.0.find(pointer) == Lookup::Missing
+        self.0.find(pointer) == PointerTarget::Missing
     }
 
     /// As [`Json::text`], where a field that is missing, `null` or empty is as good as empty; `None` when it is there
     /// twice or no text.
     pub fn text_or_empty(&self, pointer: &str) -> Option<String> {
         match self.0.find(pointer) {
-            Lookup::One(b"null" | b"\"\"") | Lookup::Missing => Some(String::new()),
-            Lookup::One(_) => self.text(pointer).ok(),
-            Lookup::Doubled | Lookup::NotJson => None,
+            PointerTarget::One(b"null" | b"\"\"") | PointerTarget::Missing => Some(String::new()),
+            PointerTarget::One(_) => self.text(pointer).ok(),
+            PointerTarget::Doubled | PointerTarget::NotJson => None,
         }
     }
 }
@@ -45,7 +45,7 @@ impl<'a> Json<'a> {
 /// JSON. For kinds that verify with code.
 pub fn json_raw<'a>(json: &'a [u8], pointer: &str) -> Option<&'a [u8]> {
     match find(json, pointer) {
-        Lookup::One(raw) => Some(raw),
+        PointerTarget::One(raw) => Some(raw),
         _ => None,
     }
 }
@@ -66,7 +66,7 @@ pub fn json_with(json: &[u8], pointer: &str, text: &[u8]) -> Option<Vec<u8>> {
 
 /// True when `json` is JSON and nothing is at `pointer`.
 pub fn json_is_missing(json: &[u8], pointer: &str) -> bool {
-    find(json, pointer) == Lookup::Missing
+    find(json, pointer) == PointerTarget::Missing
 }
 
 /// The raw text of each element of the array at `pointer`.

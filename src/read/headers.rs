@@ -8,9 +8,9 @@ use crate::types::media_type;
 
 /// Most bytes of header text that are kept of one request.
 const KEPT_BYTES_MAX: usize = 16 * 1024;
-/// What the headers of most requests take as they are kept. Bytes.
+/// Size of the headers of most requests as they are kept. Bytes.
 const USUAL_BYTES: usize = 512;
-/// What stands for a value that must not be kept.
+/// Text in the place of a value that must not be kept.
 pub(super) const BLANK: &str = "[redacted]";
 
 /// Parts of the names of headers that carry what opens a door, by their first letter. Rather one too many: nobody needs the
@@ -39,7 +39,7 @@ const PLAIN: [&str; 7] =
     ["accept", "accept-encoding", "connection", "content-length", "content-type", "host", "user-agent"];
 /// Names with such a word whose values are public: they say which key, or which event.
 const PUBLIC: [&str; 2] = ["idempotency-key", "x-event-key"];
-/// How values begin that open a door whatever their header is called.
+/// Beginnings of values that open a door, whatever their header is called.
 const OPENERS: [&str; 5] = ["aws4-hmac-sha256 ", "basic ", "bearer ", "digest ", "eyj"];
 
 /// All headers as a JSON object, until [`KEPT_BYTES_MAX`]: first those that a stored event is read by, then the others in the

@@ -4,7 +4,7 @@ use sha2::{Digest, Sha256};
 
 use super::reader::{EventReader, EventText, TYPE_UNKNOWN, UNREADABLE};
 use super::source::{joined, text_at};
-use crate::json::{Document, Lookup};
+use crate::json::{Document, PointerTarget};
 use crate::spec::{Identity, IdentitySpec, Source, Sources};
 use crate::types::{BodyDigest, OnConflict, TEXT_BYTES_MAX, TypePattern, WANTING, stored_text};
 use crate::verify::base64url_text;
@@ -15,12 +15,12 @@ const CONTENT: &str = "content:";
 const SIGNAL: &str = "signal:";
 /// Longest key of ours before its parts give way to their digest: admission may number it. Bytes.
 const COMPOSED_BYTES_MAX: usize = TEXT_BYTES_MAX - 25;
-/// How much of the digest of type and content is in a key.
+/// Length of the digest of type and content in a key. Bytes.
 const MARK_BYTES: usize = 16;
 /// Longest reason that a row says. Bytes.
 const WHY_BYTES_MAX: usize = 120;
 
-/// How an event was identified.
+/// The key of an event, and the rule that it was found by.
 pub(super) struct Identified {
     pub(super) event_id: String,
     pub(super) identity: String,
@@ -139,7 +139,7 @@ fn is_doubled(reader: &EventReader<'_>, source: &Source, event: EventText<'_>) -
         Source::Outer(pointers) => (reader.outer, pointers),
         _ => return false,
     };
-    document.is_some_and(|json| pointers.split('|').any(|one| json.find(one) == Lookup::Doubled))
+    document.is_some_and(|json| pointers.split('|').any(|one| json.find(one) == PointerTarget::Doubled))
 }
 
 /// The rule that an event was identified by, as its row says it.
@@ -154,8 +154,7 @@ fn rule(spec: &IdentitySpec) -> String {
 /// True when an identity counts for an event of this type and content.
 fn applies(spec: &IdentitySpec, event_type: &str, document: Option<&Document<'_>>) -> bool {
     let is_type = |pattern: &TypePattern| pattern.matches(event_type);
-    let is_there =
-        |json: &Document<'_>, pointer: &str| matches!(json.find(pointer), Lookup::One(raw) if raw != b"null");
+    let is_there = |json: &Document<'_>, pointer: &str| matches!(json.find(pointer), PointerTarget::One(raw) if raw != b"null");
     let has =
         |pointers: &String| document.is_some_and(|json| pointers.split('|').any(|one| is_there(json, one)));
     (spec.types.is_empty() || spec.types.iter().any(is_type)) && spec.has.iter().all(has)
@@ -190,4 +189,59 @@ fn composed(prefix: &str, event_type: &str, parts: &[String], digest: &BodyDiges
 fn room(used_n: &mut usize, c: char, bytes_max: usize) -> Option<char> {
     *used_n += c.len_utf8();
     (*used_n <= bytes_max).then_some(c)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_senders_id_looks_like_one_of_ours_or_cannot_be_stored() {
+        for id in [
+            "unreadable:1",
+            "conflict:1",
+            "content:1",
+            "signal:1",
+            "",
+            "a\0b",
+            &"x".repeat(TEXT_BYTES_MAX + 1),
+        ] {
+            assert!(senders_own(id.to_owned()).is_err(), "{id}");
+        }
+        for id in ["evt_1", "contents:1", "Signal:1", "x:content:1"] {
+            assert_eq!(senders_own(id.to_owned()).as_deref(), Ok(id));
+        }
+    }
+
+    #[test]
+    fn keys_of_ours_differ_by_type_content_and_parts_and_are_short() {
+        let part = |text: &str| vec![text.to_owned()];
+        let key =
+            |event_type: &str, parts: &[String], digest| composed(CONTENT, event_type, parts, &[digest; 32]);
+        let first = key("a", &[], 1);
+        assert_eq!(first.len(), CONTENT.len() + 22, "half a digest in base64");
+        assert_ne!(first, key("b", &[], 1));
+        assert_ne!(first, key("a", &[], 2));
+        assert!(key("a", &part("shop"), 1).starts_with("content:4:shop,"), "people can read it");
+        // The longest that is readable still leaves room for a number behind it.
+        let readable_n = COMPOSED_BYTES_MAX - "content:000:,".len() - 22;
+        let longest = key("a", &part(&"x".repeat(readable_n)), 1);
+        assert_eq!(longest.len(), COMPOSED_BYTES_MAX);
+        for odd in ["x".repeat(readable_n + 1), "a\0b".to_owned()] {
+            assert_eq!(key("a", &part(&odd), 1).len(), CONTENT.len() + 64, "a whole digest");
+        }
+    }
+
+    #[test]
+    fn a_pattern_is_a_type_or_a_beginning() {
+        for (pattern, event_type, want) in [
+            ("invoice.paid", "invoice.paid", true),
+            ("invoice.paid", "invoice.paid.x", false),
+            ("invoice.*", "invoice.paid", true),
+            ("invoice.*", "invoice", false),
+            ("*", "", true),
+        ] {
+            assert_eq!(is_of(pattern, event_type), want, "{pattern} {event_type}");
+        }
+    }
 }

@@ -14,7 +14,7 @@ pub(super) const UNREADABLE: &str = "unreadable:";
 /// Type of an event whose type is missing or cannot be stored.
 pub(super) const TYPE_UNKNOWN: &str = "unknown";
 
-/// What the events of one request share: everything that reading one of them needs besides its own text.
+/// Everything that reading one event needs besides its own text; the events of one request share it.
 pub(super) struct EventReader<'a> {
     pub(super) provider: &'a Name,
     pub(super) spec: &'a EventSpec,

@@ -7,7 +7,7 @@ use std::ops::Range;
 use bytes::Bytes;
 
 use super::headers::BLANK;
-use crate::json::{self, Lookup, find};
+use crate::json::{self, PointerTarget, find};
 use crate::spec::{Scheme, Spec};
 
 /// The body without the token that its kind carries in it.
@@ -21,7 +21,7 @@ pub(super) fn without_token(spec: &Spec, body: &Bytes) -> Bytes {
     match &spec.signature.each {
         None => tokens.extend(place(whole, whole, pointer)),
         Some(each) => {
-            let Lookup::One(list) = find(whole, each) else { return body.clone() };
+            let PointerTarget::One(list) = find(whole, each) else { return body.clone() };
             let elements = json::elements(list).unwrap_or_default().into_iter();
             let elements = elements.filter_map(|range| list.get(range));
             tokens.extend(elements.filter_map(|element| place(whole, element, pointer)));
@@ -32,9 +32,9 @@ pub(super) fn without_token(spec: &Spec, body: &Bytes) -> Bytes {
     Bytes::from(spliced(whole, &pieces))
 }
 
-/// Where in `whole` the value is that `pointer` names in `part`, which is a part of it.
+/// The range in `whole` of the value that `pointer` names in `part`, which is a part of it.
 pub(super) fn place(whole: &[u8], part: &[u8], pointer: &str) -> Option<Range<usize>> {
-    let Lookup::One(raw) = find(part, pointer) else { return None };
+    let PointerTarget::One(raw) = find(part, pointer) else { return None };
     let start = raw.as_ptr().addr().checked_sub(whole.as_ptr().addr())?;
     Some(start..start + raw.len())
 }
@@ -50,4 +50,43 @@ pub(super) fn spliced(whole: &[u8], pieces: &[(Range<usize>, &[u8])]) -> Vec<u8>
     }
     made.extend_from_slice(whole.get(from..).unwrap_or_default());
     made
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tokens_are_blanked_where_they_stand_and_nothing_else_changes() {
+        let spec = |more: &str| {
+            let text = include_str!("../../providers/stripe/provider.toml");
+            let mut spec = Spec::parse(text).expect("a spec");
+            spec.signature.scheme = Scheme::Token;
+            spec.signature.json = Some("/token".to_owned());
+            spec.signature.each = Some(more.to_owned()).filter(|each| !each.is_empty());
+            spec
+        };
+        let blanked =
+            |spec: &Spec, body: &'static str| without_token(spec, &Bytes::from_static(body.as_bytes()));
+        let one = spec("");
+        assert_eq!(
+            blanked(&one, r#"{ "a":1.0, "token" : "se\"c" , "b":[]}"#),
+            r#"{ "a":1.0, "token" : "[redacted]" , "b":[]}"#
+        );
+        assert_eq!(blanked(&one, r#"{"a":"token"}"#), r#"{"a":"token"}"#);
+        let each = spec("/list");
+        assert_eq!(
+            blanked(&each, r#"{"list":[{"token":"x","n":1},{"n":2},{"token":"yy"}]}"#),
+            r#"{"list":[{"token":"[redacted]","n":1},{"n":2},{"token":"[redacted]"}]}"#
+        );
+        let signed = Spec {
+            signature: crate::spec::SignatureSpec { scheme: Scheme::HmacSha256, ..one.signature.clone() },
+            ..one
+        };
+        assert_eq!(
+            blanked(&signed, r#"{"token":"x"}"#),
+            r#"{"token":"x"}"#,
+            "what is signed stays as it was signed"
+        );
+    }
 }

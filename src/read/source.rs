@@ -1,7 +1,7 @@
 //! The text at one place of a request.
 
 use super::reader::{EventReader, EventText};
-use crate::json::{Document, Lookup, members, text};
+use crate::json::{Document, PointerTarget, members, text};
 use crate::spec::Source;
 
 /// The text at one place, or why there is none.
@@ -45,7 +45,7 @@ fn first_text(json: &Document<'_>, pointers: &str) -> Result<String, String> {
     let all = pointers.split('|').map(|pointer| (json.find(pointer), pointer));
     let mut first = None;
     for (found, pointer) in all {
-        if !matches!(found, Lookup::Missing | Lookup::One(b"null")) {
+        if !matches!(found, PointerTarget::Missing | PointerTarget::One(b"null")) {
             return text(&found, pointer);
         }
         first = first.or(Some((found, pointer)));
@@ -53,11 +53,11 @@ fn first_text(json: &Document<'_>, pointers: &str) -> Result<String, String> {
     first.map_or_else(|| json.text(""), |(found, pointer)| text(&found, pointer))
 }
 
-/// Which of the members, separated by `|`, is there: a name, or a pointer whose last step counts.
+/// The one of the members, separated by `|`, that is there: a name, or a pointer whose last step counts.
 fn member(json: &Document<'_>, names: &str) -> Result<String, String> {
     let is_there = |name: &&str| {
         let pointer = if name.starts_with('/') { (*name).to_owned() } else { format!("/{name}") };
-        matches!(json.find(&pointer), Lookup::One(_))
+        matches!(json.find(&pointer), PointerTarget::One(_))
     };
     let found = names.split('|').find(is_there).ok_or_else(|| format!("none of {names} is there"))?;
     Ok(found.rsplit('/').next().unwrap_or(found).to_owned())

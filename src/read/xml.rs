@@ -9,9 +9,9 @@ use serde_json::{Map, Value};
 
 /// Most elements within each other.
 const DEPTH_MAX: usize = 64;
-/// What XML Schema calls the type of an element, where SOAP writes it,
+/// Name that XML Schema gives to the type of an element, where SOAP writes it.
 const SCHEMA_TYPE: &str = "xsi:type";
-/// and that it is none.
+/// Name that XML Schema gives to the mark of an element without a value.
 const SCHEMA_NIL: &str = "xsi:nil";
 
 /// An element that is not closed yet.

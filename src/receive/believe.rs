@@ -63,7 +63,7 @@ async fn verified_with_keys(
         match fetcher.fetch(&wanted).await {
             Ok(()) => request = unbelieved.request,
             Err(FetchError::NoSuchKey(more)) => {
-                unbelieved.why = VerifyError::NoKey(format!("{}: {more}", unbelieved.why));
+                unbelieved.why = unbelieved.why.not_fetched(&more);
                 return Err(unbelieved.into());
             }
             Err(away) => return Err(away.into()),
@@ -102,4 +102,89 @@ async fn confirm(
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use http::{HeaderMap, Method};
+
+    use super::*;
+    use crate::config::OnHandlerError;
+    use crate::fetch::tests::{Host, JSON};
+    use crate::provider::Provider;
+    use crate::types::Clock;
+    use crate::verify::{Believed, KeySource, Keys};
+
+    /// Wants a key by each id in the body, one after the other, of the setting that the URL names.
+    fn wants_keys(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
+        for id in String::from_utf8_lossy(&request.body).split(',') {
+            keys.key_text(&request.url, id)?;
+        }
+        Ok(Believed::plain(0))
+    }
+
+    fn request(setting: &str, ids: &str) -> RawRequest {
+        RawRequest {
+            method: Method::POST,
+            url: setting.to_owned(),
+            headers: HeaderMap::new(),
+            body: Bytes::from(ids.to_owned()),
+            received_at_ms: 0,
+        }
+    }
+
+    /// A kind whose keys are at `host`.
+    fn entry(fetcher: &Arc<Fetcher>) -> Arc<ProviderEntry> {
+        let kind = Provider::from_spec(include_str!("../../providers/aws_sns/provider.toml"));
+        let mut entry = ProviderEntry::example(&kind.verify_with(wants_keys), OnHandlerError::Keep);
+        entry.provider = entry.provider.with_key_source(Arc::clone(fetcher) as Arc<dyn KeySource>);
+        Arc::new(entry)
+    }
+
+    async fn told(fetcher: &Arc<Fetcher>, request: RawRequest) -> Result<(), String> {
+        match verified_and_confirmed(&Heavy::new(), &entry(fetcher), fetcher, request).await {
+            Ok(_) => Ok(()),
+            Err(ReceiveError::Verify(unbelieved)) => {
+                assert_eq!(unbelieved.why.reason(), "no_key");
+                Err(unbelieved.to_string())
+            }
+            Err(other) => panic!("{other}"),
+        }
+    }
+
+    #[tokio::test]
+    async fn one_request_has_two_keys_fetched_and_no_more() {
+        let (host, clock) = (Host::start().await, Clock::manual(0));
+        host.says(200, r#"{"data":{"key":"k"}}"#);
+        let fetcher = Arc::new(host.fetcher(JSON, &clock, &["localhost"]));
+        let setting = "public_keys_spki_b64";
+        assert_eq!(told(&fetcher, request(setting, "a,b")).await, Ok(()));
+        assert_eq!(host.requests_n(), 2);
+        assert_eq!(told(&fetcher, request(setting, "b,a")).await, Ok(()), "they are here");
+        assert_eq!(host.requests_n(), 2);
+        let refused = told(&fetcher, request(setting, "c,d,e")).await;
+        assert_eq!(
+            refused,
+            Err("no key to verify with: key `e` of `settings.public_keys_spki_b64` is not at hand".to_owned())
+        );
+        assert_eq!(host.requests_n(), 4);
+    }
+
+    #[tokio::test]
+    async fn a_key_that_there_is_not_is_a_refusal_and_one_with_a_long_id_is_not_asked_for() {
+        let (host, clock) = (Host::start().await, Clock::manual(0));
+        host.says(404, "");
+        let fetcher = Arc::new(host.fetcher(JSON, &clock, &["localhost"]));
+        let (fetched, long) = ("public_keys_spki_b64", "k".repeat(513));
+        for (setting, id, why, calls_n) in [
+            ("elsewhere", "k1", "key `k1` of `settings.elsewhere`: the kind fetches no such keys", 0),
+            (fetched, long.as_str(), "the id of the key that it names is too long", 0),
+            (fetched, "k1", "key `k1` of `settings.public_keys_spki_b64`: the sender's host answered 404", 1),
+        ] {
+            let refused = told(&fetcher, request(setting, id)).await;
+            assert_eq!(refused, Err(format!("no key to verify with: {why}")));
+            assert_eq!(host.requests_n(), calls_n);
+        }
+    }
 }

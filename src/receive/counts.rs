@@ -10,7 +10,7 @@ use crate::types::{Name, Outcome};
 /// Number of ways in which a request ends.
 const ENDS_N: usize = Outcome::ALL.len() + 3;
 
-/// How a request ended.
+/// The end of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RequestEnd {
     /// Its events were admitted, the strongest of them with this outcome.
@@ -24,7 +24,7 @@ pub(super) enum RequestEnd {
 }
 
 impl RequestEnd {
-    /// How a request ended whose answer has this outcome.
+    /// The end of a request whose answer has this outcome.
     pub(super) fn of(outcome: Option<Outcome>) -> Self {
         outcome.map_or(Self::Nothing, Self::Admitted)
     }

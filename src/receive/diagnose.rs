@@ -16,7 +16,7 @@ pub(crate) struct Diagnosis {
     pub(crate) detail: String,
 }
 
-/// What trying another secret, body or URL showed.
+/// Result of trying another secret, body or URL.
 struct Finding {
     reason: &'static str,
     detail: String,

@@ -17,12 +17,12 @@ impl Heavy {
         Self(Arc::new(Semaphore::new(processors_n.saturating_sub(1).max(1))))
     }
 
-    /// Whether a body of so many bytes is verified where it arrived.
+    /// True when a body of so many bytes is verified where it arrived.
     pub(super) fn is_light(bytes_n: usize) -> bool {
         bytes_n <= BYTES_MAX
     }
 
-    /// What `work` gives back; `None` when it broke off. Its place is taken until it is done, whether or not anybody
+    /// Returns the result of `work`; `None` when it broke off. Its place is taken until it is done, whether or not anybody
     /// still waits for it.
     pub(super) async fn done<T: Send + 'static>(
         &self,

@@ -30,7 +30,7 @@ const DIAGNOSES_PER_S_OF_ALL: u32 = 25;
 const HEADERS_BYTES_MAX: usize = 16 * 1024;
 /// Longest detail that is kept, in characters.
 const DETAIL_CHARS_MAX: usize = 500;
-/// How often notes are written.
+/// Time between two writes of notes.
 const WRITE_EVERY: Duration = Duration::from_secs(1);
 
 /// Takes notes. Cloning shares them.
@@ -41,11 +41,11 @@ pub(crate) struct RequestNotes {
     taught: Arc<Mutex<BTreeMap<Name, Taught>>>,
     uses: Arc<Uses>,
     budget: Arc<Mutex<DiagnosisBudget>>,
-    /// Which lines about requests are written.
+    /// Bounds the log lines about requests.
     pub(super) lines: Arc<Lines>,
 }
 
-/// How many refusals were looked into in the second that is running.
+/// Numbers of refusals that were looked into in the second that is running.
 #[derive(Default)]
 struct DiagnosisBudget {
     second: UnixMs,
@@ -223,5 +223,31 @@ fn rejection(entry: &ProviderEntry, request: &RawRequest, step: &str, diagnosis:
             .unwrap_or_else(|| "{}".to_owned()),
         body_digest: hex_text(&digest(Hash::Sha256, &[&request.body])),
         body_bytes_n: i64::try_from(request.body.len()).unwrap_or(i64::MAX),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_refusal_of_each_provider_is_looked_into_and_few_more_in_a_second() {
+        let notes = RequestNotes::new(Arc::default(), &Uuid::nil(), Arc::default());
+        let name = |n: usize| Name::parse(&format!("p{n}")).expect("a name");
+        let looked_n = |n: usize, now_ms| (0..20).filter(|_| notes.may_diagnose(&name(n), now_ms)).count();
+        assert_eq!(looked_n(0, 1_000), 5);
+        assert_eq!(looked_n(0, 1_999), 0, "the second is not over");
+        assert_eq!((1..5).map(|n| looked_n(n, 1_999)).sum::<usize>(), 20, "each has its own share");
+        assert_eq!(looked_n(5, 1_999), 1, "of all it is enough, but not of this one");
+        assert_eq!(looked_n(0, 2_000), 5);
+    }
+
+    #[test]
+    fn a_secret_goes_by_another_name_at_each_provider_and_installation() {
+        let (a, b) = (Name::parse("a").expect("a name"), Name::parse("ab").expect("a name"));
+        let first = fingerprint(&Uuid::nil(), &a, "bc");
+        assert_eq!(first.len(), 16);
+        assert_ne!(first, fingerprint(&Uuid::nil(), &b, "c"));
+        assert_ne!(first, fingerprint(&Uuid::max(), &a, "bc"));
     }
 }

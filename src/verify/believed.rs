@@ -4,7 +4,7 @@ use sha2::{Digest, Sha256};
 
 use crate::types::BodyDigest;
 
-/// What a request was believed for: the secret that matched, and the text, time and id that it signs.
+/// The grounds on which a request is believed: the secret that matched, and the text, time and id that it signs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Believed {
     secret_n: usize,
@@ -13,7 +13,7 @@ pub struct Believed {
     id: Option<String>,
 }
 
-/// What a MAC or a signature was computed of, as a digest.
+/// The text that a MAC or a signature was computed of, as a digest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum SignedText {
     /// Nothing is signed, or nobody asked.
@@ -68,7 +68,7 @@ impl Believed {
         self.id.as_deref()
     }
 
-    /// What tells the signed text of the `event_n`th event of the request from all others: where there is one text
+    /// A digest that tells the signed text of the `event_n`th event of the request from all others: where there is one text
     /// for the whole, its event's place joins it.
     pub(crate) fn signed_text(&self, event_n: usize) -> Option<BodyDigest> {
         match &self.signed {
@@ -85,4 +85,22 @@ impl Believed {
 
 fn digest_of(parts: &[&[u8]]) -> BodyDigest {
     parts.iter().fold(Sha256::new(), Sha256::chain_update).finalize().into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_event_of_a_request_has_a_signed_text_that_no_other_has() {
+        let whole = Believed::of(0, &[b"a", b"b"]);
+        assert_eq!(whole.signed_text(0), Believed::of(1, &[b"ab"]).signed_text(0), "the parts make one text");
+        assert_ne!(whole.signed_text(0), whole.signed_text(1));
+        assert_ne!(whole.signed_text(1), whole.signed_text(2));
+        assert_ne!(whole.signed_text(1), Believed::of(0, &[b"ac"]).signed_text(1));
+        let each = Believed::each(0, &["a", "b"]);
+        assert_eq!(each.signed_text(1), Believed::of(0, &[b"b"]).signed_text(0));
+        assert_eq!(each.signed_text(2), None, "it has no third");
+        assert_eq!(Believed::plain(0).signed_text(0), None);
+    }
 }

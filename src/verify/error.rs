@@ -14,7 +14,7 @@ pub enum VerifyError {
     /// A header that decides appears more than once.
     #[error("header `{0}` appears more than once")]
     HeaderRepeated(String),
-    /// What carries the signature is there but has another shape than the kind's.
+    /// The place of the signature is there, but has another shape than the kind's.
     #[error("`{place}` is malformed: {why}")]
     Malformed {
         /// Name of the header, or pointer into the body.
@@ -38,7 +38,7 @@ pub enum VerifyError {
         /// Largest distance that is allowed, in seconds.
         tolerance_s: u32,
     },
-    /// What to verify it with is not at hand.
+    /// The key to verify it with is not at hand.
     #[error("no key to verify with: {0}")]
     NoKey(String),
     /// The request names a key that no setting holds and that was not fetched yet. Whoever can fetch it does, and
@@ -94,7 +94,17 @@ impl VerifyError {
         Self::KeyWanted { setting: setting.to_owned(), id: id.to_owned() }
     }
 
-    /// What carries the signature has another shape than the kind's.
+    /// The same refusal after the key that is wanted could not be fetched, because of `why`.
+    pub(crate) fn not_fetched(&self, why: &str) -> Self {
+        match self {
+            Self::KeyWanted { setting, id } => {
+                Self::NoKey(format!("key `{}` of `settings.{setting}`: {why}", shown(id)))
+            }
+            other => other.clone(),
+        }
+    }
+
+    /// The place of the signature has another shape than the kind's.
     pub fn malformed(place: &str, why: &'static str) -> Self {
         Self::Malformed { place: place.to_owned(), why }
     }

@@ -86,3 +86,37 @@ pub fn query_value(url: &str, name: &str) -> Option<String> {
     let value = values.next()?.1.into_owned();
     values.next().is_none().then_some(value)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_url_is_taken_apart_at_its_path_its_query_and_its_fragment() {
+        #[track_caller]
+        fn check(url: &str, path: &str, query: Option<&str>) {
+            assert_eq!(path_and_query(url), (path, query), "{url}");
+        }
+        check("https://a.test/x/y?b=1", "/x/y", Some("b=1"));
+        check("https://a.test", "/", None);
+        check("https://a.test?b=/c", "/", Some("b=/c"));
+        check("https://a.test/x?b=https://c/d?e", "/x", Some("b=https://c/d?e"));
+        check("https://a.test/x?b#c?d=1", "/x", Some("b"));
+        check("https://a.test/x#y?b=1", "/x", None);
+        check("/x?", "/x", Some(""));
+    }
+
+    #[test]
+    fn a_value_of_the_query_is_decoded_and_there_once() {
+        for (url, want) in [
+            ("/x?a=1+%2B&b=2", Some("1 +")),
+            ("/x?b=2&a=", Some("")),
+            ("/x?a=1&a=1", None),
+            ("/x?a=1&%61=2", None),
+            ("/x?b=a=1", None),
+            ("/x", None),
+        ] {
+            assert_eq!(query_value(url, "a").as_deref(), want, "{url}");
+        }
+    }
+}

@@ -9,14 +9,14 @@ use super::filled::{SignedValues, parts, query_value};
 use super::form::Form;
 use super::keys::Keys;
 use super::request::RawRequest;
-use crate::json::{Document, Lookup, text_of};
+use crate::json::{Document, PointerTarget, text_of};
 use crate::spec::{HandshakeSpec, MacSpec, Scheme, TokenSpec};
 
 /// Longest text of a stranger's that is sent back.
 const ECHO_BYTES_MAX: usize = 2_048;
 /// Longest secret that a sender may teach us. Bytes.
 const TAUGHT_BYTES_MAX: usize = 512;
-/// What an armed setting says.
+/// Text of a setting that is armed.
 const ARMED: &str = "open";
 
 /// The answer to a handshake.
@@ -98,7 +98,8 @@ fn is_meant(spec: &HandshakeSpec, request: &RawRequest) -> bool {
     let says = |pointer: &str, want: &String| {
         json.as_ref().is_some_and(|json| json.text(pointer).as_ref() == Ok(want))
     };
-    let lacks = |pointer: &String| json.as_ref().is_some_and(|json| json.find(pointer) == Lookup::Missing);
+    let lacks =
+        |pointer: &String| json.as_ref().is_some_and(|json| json.find(pointer) == PointerTarget::Missing);
     request.method.as_str() == spec.method
         && spec.query.as_deref().is_none_or(|name| query_value(&request.url, name).is_some())
         && spec.header.as_deref().is_none_or(|name| header(name).is_some())

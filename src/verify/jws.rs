@@ -6,7 +6,7 @@ use super::error::SignError;
 use super::keys::Keys;
 use super::private::published_chain;
 use super::public::{PublicKey, PublicScheme};
-use crate::json::{Lookup, find, text_of};
+use crate::json::{PointerTarget, find, text_of};
 
 /// A compact JWS, not believed yet.
 #[derive(Debug, Clone)]
@@ -48,7 +48,7 @@ impl Jws {
     }
 
     fn understood(self) -> Option<Self> {
-        (find(&self.header, "/crit") == Lookup::Missing).then_some(self)
+        (find(&self.header, "/crit") == PointerTarget::Missing).then_some(self)
     }
 
     /// A text of the header, such as `/alg` or `/kid`.
@@ -112,7 +112,7 @@ pub fn jws_chained(keys: &Keys, claims: &[u8]) -> Result<String, SignError> {
     Ok(format!("{signed}.{signature}"))
 }
 
-/// What is signed, and the signature's text.
+/// The text that is signed, and the text of its signature.
 fn signed(
     keys: &Keys,
     scheme: PublicScheme,

@@ -47,7 +47,7 @@ impl Macs<'_> {
     }
 }
 
-/// What `key` makes of `parts`, one after the other; `None` for a public key.
+/// The MAC of `parts`, one after the other, by `key`; `None` for a public key.
 pub(super) fn mac_by<P: AsRef<[u8]>>(key: &Key, parts: &[P]) -> Option<ShortBytes> {
     match key {
         Key::Sha1(mac, _) => Some(ShortBytes::of(&fed(mac.clone(), parts).finalize().into_bytes())),

@@ -12,7 +12,7 @@ use super::public::{PublicKey, PublicScheme};
 use crate::config::{KindSettings, Secret};
 use crate::spec::{Scheme, SignatureSpec, Spec};
 
-/// Where keys come from that no setting holds, such as a sender's certificate by its URL or a key by its id.
+/// A source of keys that no setting holds, such as a sender's certificate by its URL or a key by its id.
 /// It answers from what it has fetched before: verification waits for nobody.
 pub trait KeySource: Send + Sync {
     /// The text of the key with this id, as [`PublicKey::parse`] or [`super::Certificate::parse`] reads it. `setting` is the
@@ -29,7 +29,7 @@ pub struct Keys {
     source: Option<Arc<dyn KeySource>>,
     /// With what to sign as the sender does, where that takes a private key.
     signer: Option<SigningKey>,
-    /// How old a signed time may be, and how far ahead. Seconds.
+    /// Largest age of a signed time, and its largest distance ahead. Seconds.
     tolerance_s: (u32, u32),
 }
 
@@ -80,7 +80,7 @@ impl Keys {
         self
     }
 
-    /// How old a signed time may be and how far ahead, as the kind's `provider.toml` or the operator says. Seconds; nothing
+    /// Largest age of a signed time and its largest distance ahead, as the kind's `provider.toml` or the operator says. Seconds; nothing
     /// at all where the file has no `tolerance_s`. For kinds that verify with code.
     pub fn tolerance_s(&self) -> (u32, u32) {
         self.tolerance_s
@@ -191,7 +191,7 @@ impl Keys {
         self.macs(parts).matches(None, signature)
     }
 
-    /// What every key makes of `parts`, for requests that carry several signatures: computed once, compared often.
+    /// The MACs of `parts` by every key, for requests that carry several signatures: computed once, compared often.
     pub(super) fn macs<P: AsRef<[u8]>>(&self, parts: &[P]) -> Macs<'_> {
         let made = self.list.iter().map(|named| (named, mac_by(&named.key, parts)));
         Macs(made.collect())
@@ -252,7 +252,7 @@ impl VerifyError {
     }
 }
 
-/// How many bytes a setting has, which may say that its text is base64.
+/// Length of a setting in bytes; it may say that its text is base64.
 fn secret_bytes(text: &str) -> usize {
     match text.strip_prefix("base64:") {
         Some(stem) => key_base64(stem).map_or(0, |bytes| bytes.len()),
@@ -260,7 +260,7 @@ fn secret_bytes(text: &str) -> usize {
     }
 }
 
-/// What a sender shows as one text may be several secrets, each with something before it.
+/// The secrets in one text: some senders show several as one, each with something before it.
 fn taken_apart(spec: &SignatureSpec, secret: &Secret) -> Vec<Secret> {
     let strip = |text: &str| {
         let prefix = spec.secret_strip.as_deref().unwrap_or_default();

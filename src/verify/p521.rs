@@ -3,7 +3,7 @@
 use ::p521::ecdsa::signature::{Signer, Verifier};
 use ::p521::ecdsa::{Signature, SigningKey, VerifyingKey};
 
-/// Whether `signature`, r and s, was made of `message` by the owner of `key`, an uncompressed point.
+/// True when `signature`, r and s, was made of `message` by the owner of `key`, an uncompressed point.
 pub(super) fn verifies(key: &[u8], message: &[u8], signature: &[u8]) -> bool {
     let (Ok(key), Ok(signature)) = (VerifyingKey::from_sec1_bytes(key), Signature::from_slice(signature))
     else {

@@ -29,9 +29,9 @@ const P521_PUBLIC_KEY: &str = include_str!("published/p521_public_key.pem");
 const CHAIN_ROOT: &str = include_str!("published/chain_root.pem");
 const CHAIN: &str = include_str!("published/chain.pem");
 const CHAIN_KEY: &str = include_str!("published/chain_key.pem");
-/// What stands before a point on P-256 in its `SubjectPublicKeyInfo`.
+/// Bytes before a point on P-256 in its `SubjectPublicKeyInfo`.
 const P256_SPKI_HEAD: &str = "3059301306072a8648ce3d020106082a8648ce3d030107034200";
-/// What stands before a SHA-1 digest in a signature of PKCS#1 v1.5 (RFC 8017, section 9.2).
+/// Bytes before a SHA-1 digest in a signature of PKCS#1 v1.5 (RFC 8017, section 9.2).
 const SHA1_INFO: &str = "3021300906052b0e03021a05000414";
 /// A PKCS#8 key in PEM.
 const LABEL: &str = "PRIVATE KEY";

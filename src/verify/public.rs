@@ -15,7 +15,7 @@ use crate::spec::Scheme;
 /// Bytes of an Ed25519 public key.
 const ED25519_BYTES: usize = 32;
 
-/// How a signature by a public key is made.
+/// A way to make a signature by a private key, and to verify it by the public one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PublicScheme {
     /// Ed25519 as of RFC 8032.
@@ -39,7 +39,7 @@ pub enum PublicScheme {
 }
 
 impl Scheme {
-    /// How its public keys are used, where it has those.
+    /// The way in which its public keys are used; `None` where it has none.
     pub(super) fn public(self) -> Option<PublicScheme> {
         match self {
             Self::Ed25519 => Some(PublicScheme::Ed25519),

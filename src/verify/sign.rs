@@ -14,7 +14,7 @@ use super::standard::Family;
 use super::time::rfc3339_text;
 use crate::spec::{Piece, Scheme, SignatureSpec, Slot, Source, Spec, TimeUnit};
 
-/// When and as what a request is signed.
+/// The time, URL, id and type with which a request is signed.
 #[derive(Debug, Clone)]
 pub struct SignAt {
     /// Time of the signature. Unix seconds.
@@ -60,7 +60,7 @@ pub fn sign(spec: &Spec, keys: &Keys, body: &[u8], at: &SignAt) -> Result<Signed
     Ok(signed)
 }
 
-/// What a body says about itself by its first byte.
+/// The content type of a body, judged by its first byte.
 fn content_type(body: &[u8]) -> (String, String) {
     let is_json = body.trim_ascii_start().first().is_some_and(|byte| b"{[\"".contains(byte));
     let is_form = !is_json && body.contains(&b'=');

@@ -17,12 +17,12 @@ use super::time::{check_time, signed_at};
 use crate::json::text_of;
 use crate::spec::{Layout, SignatureSpec, Slot};
 
-/// What the places of the kind's layout hold.
+/// The texts in the places of the kind's layout.
 #[derive(Default)]
 struct Carried<'a> {
     timestamp: Option<&'a str>,
     headers: &'a str,
-    /// Which item of which text a signature was in, and the signature.
+    /// Position of the text and of the item in it, and the signature that was there.
     signatures: Vec<((usize, usize), &'a str)>,
     key_ids: Vec<((usize, usize), &'a str)>,
 }
@@ -33,7 +33,7 @@ struct Signature<'a> {
     bytes: &'a [u8],
 }
 
-/// What signatures are compared with: made once, however many there are.
+/// The text or the MACs that signatures are compared with: made once, however many there are.
 enum Made<'a> {
     Macs(Macs<'a>),
     Message(PublicScheme, Vec<u8>),
@@ -98,7 +98,7 @@ pub(super) fn verify(
             Made::Macs(macs) => macs.matches(id, &signature),
             Made::Message(scheme, message) => {
                 let matched =
-                    public_matched(spec, keys, id, *scheme, Signature { message, bytes: &signature });
+                    public_matched(spec, keys, id, *scheme, &Signature { message, bytes: &signature });
                 matched.unwrap_or_else(|why| {
                     wanted.get_or_insert(why);
                     None
@@ -148,9 +148,9 @@ fn public_matched(
     keys: &Keys,
     id: Option<&str>,
     scheme: PublicScheme,
-    signature: Signature<'_>,
+    signature: &Signature<'_>,
 ) -> Result<Option<usize>, VerifyError> {
-    let Signature { message, bytes } = signature;
+    let Signature { message, bytes } = *signature;
     if let Some(secret_n) = keys.public_matches(scheme, id, message, bytes) {
         return Ok(Some(secret_n));
     }
@@ -236,4 +236,88 @@ fn carried<'a>(
         return Err(VerifyError::malformed(place, "it holds no timestamp"));
     }
     Ok(carried)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use bytes::Bytes;
+    use http::{HeaderValue, Method};
+
+    use super::*;
+    use crate::config::KindSettings;
+    use crate::spec::Spec;
+    use crate::verify::{DevKeys, KeySource, SigningKey, base64_text};
+
+    /// Holds one key under one id.
+    struct OneKey(&'static str, String);
+
+    impl KeySource for OneKey {
+        fn key(&self, setting: &str, id: &str) -> Option<String> {
+            (setting == "public_keys_spki_b64" && id == self.0).then(|| self.1.clone())
+        }
+    }
+
+    fn signer() -> SigningKey {
+        DevKeys::parse(&DevKeys::generate().expect("keys"))
+            .expect("keys")
+            .signing(crate::spec::DevKey::P256)
+            .expect("a key")
+    }
+
+    #[test]
+    fn a_key_that_is_named_and_not_at_hand_is_wanted_before_anything_is_a_mismatch() {
+        let spec = Spec::parse(include_str!("../../providers/circle/provider.toml")).expect("a spec");
+        let spec = &spec.signature;
+        let (ours, other) = (signer(), signer());
+        let text = |key: &SigningKey| key.public_text().expect("a text");
+        let signature = ours.sign(PublicScheme::P256Der, b"body").expect("a signature");
+        let mut headers = HeaderMap::new();
+        headers.insert("x-circle-signature", HeaderValue::from_str(&base64_text(&signature)).expect("text"));
+        headers.insert("x-circle-key-id", HeaderValue::from_static("k1"));
+        let request = RawRequest {
+            method: Method::POST,
+            url: String::new(),
+            headers,
+            body: Bytes::from_static(b"body"),
+            received_at_ms: 0,
+        };
+        let keys = |settings: &KindSettings| Keys::new(spec, &[], settings).expect("keys");
+        let none = KindSettings::default();
+        let sourced = |id, key| keys(&none).with_source(Arc::new(OneKey(id, text(key))));
+        let wanted = VerifyError::wanted("public_keys_spki_b64", "k1");
+        let mismatch = |keys: &Keys| VerifyError::Mismatch { keys_n: keys.len() };
+
+        assert_eq!(verify(spec, &sourced("k2", &ours), &request).err(), Some(wanted), "it may be fetched");
+        assert!(verify(spec, &sourced("k1", &ours), &request).is_ok());
+        let fetched = sourced("k1", &other);
+        assert_eq!(
+            verify(spec, &fetched, &request).err(),
+            Some(mismatch(&fetched)),
+            "it is here, and did not sign"
+        );
+        let alone = keys(&none);
+        assert_eq!(verify(spec, &alone, &request).err(), Some(mismatch(&alone)), "nobody could fetch it");
+        let mut settings = KindSettings::default();
+        settings.push("public_keys_spki_b64", Some("k1"), text(&other));
+        let configured = keys(&settings).with_source(Arc::new(OneKey("k1", text(&ours))));
+        assert_eq!(
+            verify(spec, &configured, &request).err(),
+            Some(mismatch(&configured)),
+            "the operator's key counts"
+        );
+    }
+
+    #[test]
+    fn a_family_of_headers_is_a_stem_and_a_number() {
+        let mut headers = HeaderMap::new();
+        for name in ["x-signature-1", "x-signature-", "x-signature-a", "x-signature-12", "x-sig-1"] {
+            headers.append(name, HeaderValue::from_static(name));
+        }
+        let mut found = family(&headers, "X-Signature-").expect("two");
+        found.sort();
+        assert_eq!(found, ["x-signature-1", "x-signature-12"]);
+        assert_eq!(family(&headers, "x-other-"), Err(VerifyError::HeaderMissing("x-other-1".to_owned())));
+    }
 }

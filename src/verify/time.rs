@@ -141,4 +141,27 @@ mod tests {
         assert!(age(SignedAt::S(1_000), 940_000) && !age(SignedAt::S(1_000), 939_999));
         assert!(age(SignedAt::Ms(1_000_123), 1_300_123) && !age(SignedAt::Ms(1_000_123), 1_300_124));
     }
+
+    #[test]
+    fn a_time_from_before_the_sender_existed_is_malformed_and_ages_are_rounded_up() {
+        let spec =
+            crate::spec::Spec::parse(include_str!("../../providers/stripe/provider.toml")).expect("a spec");
+        let bounded = |tolerance_s, tolerance_future_s, timestamp_min_s| SignatureSpec {
+            timestamp_min_s,
+            tolerance_s,
+            tolerance_future_s,
+            ..spec.signature.clone()
+        };
+        let check = |spec: &SignatureSpec, at_ms, now_ms| check_time(spec, SignedAt::Ms(at_ms), now_ms);
+        let (any, both) = (bounded(None, None, None), bounded(Some(10), None, None));
+        assert_eq!(check(&any, 0, i64::MAX), Ok(()), "no age is checked");
+        assert_eq!(check(&both, 0, 10_001), Err(VerifyError::Stale { age_s: 11, tolerance_s: 10 }));
+        assert_eq!(check(&both, 10_001, 0), Err(VerifyError::Future { ahead_s: 11, tolerance_s: 10 }));
+        let none_ahead = bounded(Some(10), Some(0), None);
+        assert_eq!(check(&none_ahead, 1, 0), Err(VerifyError::Future { ahead_s: 1, tolerance_s: 0 }));
+        assert_eq!(check(&none_ahead, i64::MAX, 0).map_err(|why| why.reason()), Err("future"), "no overflow");
+        let young = bounded(None, None, Some(5));
+        assert_eq!(check(&young, 4_999, 0).map_err(|why| why.reason()), Err("malformed"));
+        assert_eq!(check(&young, 5_000, 0), Ok(()));
+    }
 }

@@ -4,7 +4,7 @@ use super::encoding::{decode_base64, same};
 use super::error::VerifyError;
 use super::keys::Keys;
 use super::request::{RawRequest, deciding_header, first_present};
-use crate::json::{Document, Lookup, elements, text_of};
+use crate::json::{Document, PointerTarget, elements, text_of};
 use crate::spec::{SignatureSpec, Slot};
 
 /// One of the secrets, in a header, at a JSON pointer, or in every element of a batch.
@@ -24,7 +24,7 @@ pub(super) fn verify(spec: &SignatureSpec, keys: &Keys, request: &RawRequest) ->
         return matched(keys, &text_of(&request.body, pointer).map_err(|_| missing())?);
     };
     let document = Document::parse(&request.body).ok_or_else(missing)?;
-    let Lookup::One(list) = document.find(each) else { return Err(missing()) };
+    let PointerTarget::One(list) = document.find(each) else { return Err(missing()) };
     let mut oldest = None;
     for range in elements(list).ok_or_else(missing)? {
         let element = list.get(range).unwrap_or_default();

@@ -35,7 +35,7 @@ impl Verified {
 /// Verification that no spec can say: which of the keys signed the request, and what text; or why it is not believed.
 pub type VerifyFn = fn(&RawRequest, &Keys) -> Result<Believed, VerifyError>;
 
-/// How the operator wants requests judged that a sender does not sign.
+/// The operator's choice about requests that a sender does not sign.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Unverified {
     /// As any other that is not believed.

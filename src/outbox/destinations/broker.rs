@@ -24,7 +24,10 @@ const WHY_CHARS_MAX: usize = 300;
 /// Sends one message, once.
 pub(super) trait Broker: Send + Sync {
     /// Never takes longer than the destination's timeout.
-    fn send<'a>(&'a self, message: &'a LeasedMessage) -> Pin<Box<dyn Future<Output = CallAnswer> + Send + 'a>>;
+    fn send<'a>(
+        &'a self,
+        message: &'a LeasedMessage,
+    ) -> Pin<Box<dyn Future<Output = CallAnswer> + Send + 'a>>;
 }
 
 /// How one protocol connects and publishes. Neither tries anything twice.
@@ -129,7 +132,10 @@ impl<P: BrokerProtocol> BrokerConnection<P> {
 }
 
 impl<P: BrokerProtocol> Broker for BrokerConnection<P> {
-    fn send<'a>(&'a self, message: &'a LeasedMessage) -> Pin<Box<dyn Future<Output = CallAnswer> + Send + 'a>> {
+    fn send<'a>(
+        &'a self,
+        message: &'a LeasedMessage,
+    ) -> Pin<Box<dyn Future<Output = CallAnswer> + Send + 'a>> {
         Box::pin(self.send_once(message))
     }
 }

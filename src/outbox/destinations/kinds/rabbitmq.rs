@@ -220,7 +220,9 @@ mod client {
                     // Of several queues that are bound, others may have taken it.
                     CallAnswer::Unknown { why: "the broker could not answer for it (nack)".to_owned() }
                 }
-                Ok(Confirmation::NotRequested) => CallAnswer::Unknown { why: "nothing was confirmed".to_owned() },
+                Ok(Confirmation::NotRequested) => {
+                    CallAnswer::Unknown { why: "nothing was confirmed".to_owned() }
+                }
                 Err(error) => CallAnswer::Unknown { why: words(&error) },
             }
         }
