@@ -9,6 +9,8 @@ mod list;
 mod postgres;
 mod queue;
 mod sqlite;
+#[cfg(test)]
+mod tests;
 mod types;
 
 pub(super) use list::message_state;
