@@ -222,3 +222,37 @@ fn unsent(plan: SendPlan, facts: &Facts) -> Ruling {
 fn unsent_result(facts: &Facts) -> AttemptResult {
     if facts.is_uncertain { AttemptResult::Unknown } else { AttemptResult::Released }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_sent_keeps_what_is_known_of_the_call_before_it() {
+        let facts = Facts {
+            attempt_n: 2,
+            first_sent_at_ms: 0,
+            key_valid_until_ms: 0,
+            is_uncertain: false,
+            was_uncertain: false,
+            previous_ended_at_ms: None,
+        };
+        let why = || "because".to_owned();
+        for (plan, to) in [
+            (SendPlan::Dead { why: why() }, SettleTo::Dead),
+            (SendPlan::Hold { why: why() }, SettleTo::Held),
+            (SendPlan::Wait { until_ms: 5 }, SettleTo::Ready { visible_at_ms: 5 }),
+            // Neither comes here; a person would see it.
+            (SendPlan::Send, SettleTo::Held),
+            (SendPlan::Ask, SettleTo::Held),
+        ] {
+            let certain = unsent(plan.clone(), &facts);
+            assert_eq!((certain.to, certain.result, certain.is_unsent), (to, AttemptResult::Released, true));
+            let uncertain = unsent(plan, &Facts { is_uncertain: true, ..facts });
+            assert_eq!(
+                (uncertain.to, uncertain.result, uncertain.is_unsent),
+                (to, AttemptResult::Unknown, true)
+            );
+        }
+    }
+}

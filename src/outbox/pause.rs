@@ -27,3 +27,37 @@ pub(super) fn jittered(bound_ms: u64) -> Duration {
 pub(super) async fn wait(bound_ms: u64) {
     pass(jittered(bound_ms)).await;
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_double_up_to_their_bound_and_are_never_shorter_than_half() {
+        let (first_ms, max_ms) = PAUSE_MS;
+        for (failures_n, bound_ms) in [
+            (0, first_ms),
+            (1, first_ms),
+            (2, 200),
+            (3, 400),
+            (6, 3_200),
+            (7, max_ms),
+            (60, max_ms),
+            (u32::MAX, max_ms),
+        ] {
+            for _ in 0..50 {
+                let ms = u64::try_from(pause_for(failures_n).as_millis()).unwrap();
+                assert!((bound_ms / 2..=bound_ms).contains(&ms), "{failures_n}: {ms}");
+            }
+        }
+    }
+
+    #[test]
+    fn nobody_waits_for_nothing() {
+        for bound_ms in [0, 1, 2] {
+            assert!(jittered(bound_ms) >= Duration::from_millis(1), "{bound_ms}");
+        }
+        let spread: std::collections::BTreeSet<_> = (0..100).map(|_| jittered(10_000)).collect();
+        assert!(spread.len() > 20, "nodes must not march in step");
+    }
+}

@@ -229,7 +229,7 @@ impl Meters {
 mod tests {
     use super::*;
     use crate::config::{DestinationConfig, UnknownPolicy};
-    use crate::outbox::policy::tests::config;
+    use crate::outbox::policy::tests::{config, first_attempt};
     use crate::types::Name;
 
     const MIB: usize = 1024 * 1024;
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_destination_has_in_hand_is_bounded_by_the_bytes_of_bodies_too() {
+    fn the_slots_of_a_destination_are_bounded_by_the_bytes_of_bodies_too() {
         let post = post();
         assert_eq!(post.free_n(0), 8, "nobody knows yet how large they are");
         let small = taken(&post, 200, 1_000);
@@ -268,5 +268,43 @@ mod tests {
         drop(taken(&post, 200, 1_000));
         assert_eq!(post.free_n(0), 1_000, "and what was large once is forgotten");
         assert_eq!(post.bytes_n.load(Ordering::Relaxed), 0);
+    }
+
+    fn leased(id: i64) -> LeasedMessage {
+        LeasedMessage { message_id: MessageId::from_column(id), ..first_attempt() }
+    }
+
+    #[test]
+    fn a_slot_is_free_again_when_its_message_is_let_go_and_the_message_is_under_way_no_more() {
+        let (post, calls) = (post(), Arc::new(CallsUnderWay::default()));
+        let slots: Vec<OccupiedSlot> =
+            (1..=3).map(|id| post.take().occupied_by(&leased(id), Some(&calls))).collect();
+        assert_eq!((post.taken_n(), calls.all().len()), (3, 3));
+        assert_eq!(calls.all().get(&MessageId::from_column(2)), Some(&1), "by its fencing token");
+        let unnoted = post.take().occupied_by(&leased(9), None);
+        assert_eq!((post.taken_n(), calls.all().len()), (4, 3));
+        drop(slots);
+        assert_eq!((post.taken_n(), calls.all().len()), (1, 0));
+        drop(unnoted);
+        assert_eq!(post.taken_n(), 0);
+    }
+
+    #[test]
+    fn there_are_as_many_tasks_as_calls_may_be_under_way_and_each_ends_when_nothing_waits() {
+        let config = DestinationConfig { concurrency_n: 2, ..config(UnknownPolicy::Retry) };
+        let name = Name::parse("far").unwrap();
+        let post = Arc::new(Post::new(Destination::new(name, config, 30_000).unwrap()));
+        let work = |id: i64| Work {
+            message: leased(id),
+            begun: post.destination.gate.started(),
+            slot: post.take().occupied_by(&leased(id), None),
+        };
+        assert_eq!([post.add(work(1)), post.add(work(2)), post.add(work(3))], [true, true, false]);
+        let next = || post.next().map(|work| work.message.message_id.number());
+        assert_eq!([next(), next(), next(), next()], [Some(1), Some(2), Some(3), None], "in their order");
+        assert!(post.add(work(4)), "the one that found nothing has ended");
+        assert!(!post.add(work(5)), "the other one works on");
+        post.clear();
+        assert_eq!((post.taken_n(), next()), (0, None), "what nobody works on has no slot");
     }
 }

@@ -111,3 +111,60 @@ impl Drop for Behind {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    use crate::store::SettleTo;
+    use crate::types::{AttemptResult, Name};
+
+    fn settlement(id: i64, attempt_n: u32) -> Settlement {
+        Settlement {
+            message_id: MessageId::from_column(id),
+            destination: Name::parse("billing").unwrap(),
+            lane: None,
+            attempt_n,
+            to: SettleTo::Done,
+            result: AttemptResult::Done,
+            http_status: Some(200),
+            error: None,
+            response: None,
+            is_unsent: false,
+            settled_at_ms: 1_000,
+        }
+    }
+
+    #[test]
+    fn a_result_that_is_not_written_yet_answers_the_claim_that_comes_after_it() {
+        let (settler, _waiting) = Settler::new();
+        let id = MessageId::from_column(7);
+        let noted = settler.known.note(&settlement(7, 1));
+        let known = settler.known(id, 4).expect("its call was made");
+        assert_eq!((known.attempt_n, known.to, known.http_status), (4, SettleTo::Done, Some(200)));
+        assert!(settler.known(MessageId::from_column(8), 1).is_none());
+        drop(noted);
+        assert!(settler.known(id, 5).is_none(), "it is written");
+    }
+
+    #[test]
+    fn an_earlier_result_that_is_written_late_does_not_hide_the_later_one() {
+        let (settler, _waiting) = Settler::new();
+        let earlier = settler.known.note(&settlement(7, 1));
+        let later = settler.known.note(&settlement(7, 2));
+        drop(earlier);
+        assert!(settler.known(MessageId::from_column(7), 3).is_some());
+        drop(later);
+        assert!(settler.known(MessageId::from_column(7), 3).is_none());
+    }
+
+    #[test]
+    fn it_is_behind_while_anybody_is() {
+        let (settler, _waiting) = Settler::new();
+        let (one, other) = (Behind::new(&settler.behind_n), Behind::new(&settler.behind_n));
+        drop(one);
+        assert!(settler.is_behind());
+        drop(other);
+        assert!(!settler.is_behind());
+    }
+}

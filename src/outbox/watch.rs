@@ -107,3 +107,17 @@ impl Watch {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_clock_may_be_off_by_a_lease_and_never_by_more_than_two_minutes() {
+        for (lease_ms, max_ms) in
+            [(0, 0), (30_000, 30_000), (120_000, 120_000), (600_000, 120_000), (u64::MAX, 120_000)]
+        {
+            assert_eq!(clock_offset_ms_max(lease_ms), max_ms);
+        }
+    }
+}

@@ -226,3 +226,15 @@ pub(super) async fn write(store: &Store, batch: &[Settlement], was_tried: bool) 
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_database_that_is_away_is_worth_the_same_write_again() {
+        let [conflict, locked, refused, away] = StoreError::examples();
+        assert_eq!([conflict, away].map(|error| is_away(&error)), [true, true]);
+        assert_eq!([locked, refused].map(|error| is_away(&error)), [false, false]);
+    }
+}

@@ -96,3 +96,27 @@ async fn event_content(db: &mut Door<'_>, key: &EventKey) -> DbResult<Option<Kep
         .await?;
     row.map(|row| Ok(KeptContent { headers: row.text("headers")?, body: row.bytes("body")? })).transpose()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Rows have them, and what is sent again has to meet those.
+    #[test]
+    fn places_beside_an_event_never_change_and_no_two_are_alike() {
+        let ids = conflict_ids("evt_1");
+        assert_eq!(ids.len(), usize::from(CONFLICTS_N_MAX));
+        assert_eq!(ids[0], "conflict:b92efacc690b51f8998b5e8fad74c0734b2b6cdaafb25c4684998dd54680f477");
+        assert!(ids.iter().all(|id| is_beside(id, "evt_1") && !is_beside(id, "evt_2") && id.len() <= 255));
+        assert!(!is_beside("conflict:", "evt_1") && !is_beside("evt_1", "evt_1"));
+        let places = replay_places(&[7; 32]);
+        assert_eq!(
+            hex::encode(places[0]),
+            "42070dabd81453f99775191b646b5d2cd8546a7d6ca5e5ed0deb21b256e29fba"
+        );
+        let all: std::collections::BTreeSet<_> =
+            places.iter().chain(&replay_places(&[8; 32])).copied().collect();
+        assert_eq!(all.len(), 2 * usize::from(REPLAYS_N_MAX));
+        assert!(!all.contains(&[7; 32]), "no signed text has one");
+    }
+}

@@ -105,7 +105,7 @@ pub struct EventCount {
     /// Name of their provider.
     pub provider: String,
     /// `retry`, `failed`, `unreadable` or `conflict`.
-    pub state: String,
+    pub state: EventState,
     /// Number of events in this state.
     pub events_n: u64,
     /// Time when the oldest of them came.
@@ -156,15 +156,20 @@ fn key_of(row: &Row) -> DbResult<EventKey> {
     Ok(EventKey { provider, event_id: row.text("event_id")? })
 }
 
+/// Returns the state in the column `state`.
+pub(super) fn event_state(row: &Row) -> DbResult<EventState> {
+    let word = row.text("state")?;
+    EventState::parse(&word).ok_or_else(|| DbError::decode("state", format_args!("`{word}`")))
+}
+
 impl EventRow {
     fn of(row: &Row) -> DbResult<Self> {
-        let state = row.text("state")?;
         Ok(Self {
             key: key_of(row)?,
             event_seq: row.int("event_seq")?,
             event_type: row.text("event_type")?,
             digest: row.bytes("digest")?,
-            state: EventState::parse(&state).ok_or_else(|| DbError::decode("state", &state))?,
+            state: event_state(row)?,
             attempts_n: row.count("attempts_n")?,
             due_at_ms: row.int_or_null("due_at_ms")?,
             error: row.text_or_null("error")?,
@@ -329,7 +334,7 @@ async fn event_counts_open(db: &mut Door<'_>) -> DbResult<Vec<EventCount>> {
     let one = |row: &Row| {
         Ok(EventCount {
             provider: row.text("provider")?,
-            state: row.text("state")?,
+            state: event_state(row)?,
             events_n: row.int("events_n")?.unsigned_abs(),
             oldest_received_at_ms: row.int("oldest_at_ms")?,
         })

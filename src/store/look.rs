@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 
 use uuid::Uuid;
 
-use super::db::{DbResult, Door, Row, StoreError};
+use super::db::{DbError, DbResult, Door, Row, StoreError};
 use super::handle::Store;
 use super::message::MessageRow;
-use crate::types::{MessageId, MessageState, Name, UnixMs};
+use crate::types::{AttemptResult, MessageId, MessageState, Name, UnixMs};
 
 /// Choice of messages. A field that is `None` leaves nothing out.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -33,7 +33,7 @@ pub struct AttemptRow {
     /// Time when it was settled; `None`: it is under way, or nobody has taken over from the one who had it.
     pub finished_at_ms: Option<UnixMs>,
     /// Word for how it ended; `None` while it is under way.
-    pub result: Option<String>,
+    pub result: Option<AttemptResult>,
     /// The HTTP status, if one came.
     pub http_status: Option<i64>,
     /// Reason why it did not end done.
@@ -204,13 +204,19 @@ async fn attempt_list(db: &mut Door<'_>, message_id: MessageId) -> DbResult<Vec<
             node: row.text_or_null("node")?.unwrap_or_default(),
             started_at_ms: row.int_or_null("started_at_ms")?.unwrap_or_default(),
             finished_at_ms: row.int_or_null("finished_at_ms")?,
-            result: row.text_or_null("result")?,
+            result: result_of(row)?,
             http_status: row.int_or_null("http_status")?,
             error: row.text_or_null("error")?,
             response: row.text_or_null("response")?,
         })
     };
     rows.iter().map(attempt).collect()
+}
+
+/// Returns the word for how an attempt ended; `None` while it is under way.
+fn result_of(row: &Row) -> DbResult<Option<AttemptResult>> {
+    let Some(word) = row.text_or_null("result")? else { return Ok(None) };
+    AttemptResult::parse(&word).map(Some).ok_or_else(|| DbError::decode("result", format_args!("`{word}`")))
 }
 
 async fn audit_list(db: &mut Door<'_>, message_id: MessageId) -> DbResult<Vec<AuditRow>> {

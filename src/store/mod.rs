@@ -54,4 +54,4 @@ pub use program_migrations::ProgramMigrations;
 pub use rejection::{REJECTIONS_N_MAX, Rejection, SecretUse, Taught};
 pub use retention::{Cuts, OldRows, PRUNED_N_MAX, PruneLease, PrunePlace, PruneWalk, PrunedKind};
 #[doc(hidden)]
-pub use statements::{list_statements, statements};
+pub use statements::{list_statements, rare_statements, statements};

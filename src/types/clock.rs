@@ -132,4 +132,20 @@ mod tests {
         assert!((59_000..61_000).contains(&(ahead.steady_ms() - right.steady_ms())));
         assert!(right.ticks_ms() <= right.ticks_ms());
     }
+
+    #[test]
+    fn who_sets_a_clock_lets_no_time_pass() {
+        let clock = Clock::manual(10_000);
+        clock.set_by(5_000);
+        assert_eq!((clock.now_ms(), clock.steady_ms(), clock.ticks_ms()), (15_000, 15_000, 0));
+        clock.set_by(-5_000);
+        clock.advance(100);
+        assert_eq!((clock.now_ms(), clock.steady_ms(), clock.ticks_ms()), (10_100, 15_100, 100));
+        let system = Clock::system();
+        let before_ms = system.now_ms();
+        system.advance(3_600_000);
+        system.set_by(3_600_000);
+        assert!(system.now_ms() - before_ms < 60_000, "the machine's clock is not ours to set");
+        assert!(!system.is_manual() && clock.is_manual());
+    }
 }

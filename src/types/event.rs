@@ -114,4 +114,20 @@ mod tests {
             |id: &str| EventKey { provider: Name::parse("stripe").expect("a name"), event_id: id.to_owned() };
         assert_eq!(["evt_1", "evt_2", "evt_3"].map(|id| key(id).shard()), [657, 376, 811]);
     }
+
+    #[test]
+    fn what_is_joined_for_the_shard_cannot_be_shifted_from_provider_to_id() {
+        let key = |provider: &str, id: &str| EventKey {
+            provider: Name::parse(provider).expect("a name"),
+            event_id: id.to_owned(),
+        };
+        assert_ne!(key("ab", "c").shard(), key("a", "bc").shard());
+        let shards: std::collections::BTreeSet<i16> =
+            (0..20_000).map(|n| key("p", &n.to_string()).shard()).collect();
+        assert_eq!(
+            (shards.len(), shards.first(), shards.last()),
+            (1_024, Some(&0), Some(&1_023)),
+            "all are used"
+        );
+    }
 }

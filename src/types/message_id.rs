@@ -113,4 +113,22 @@ mod tests {
             assert_eq!(bad.parse::<MessageId>(), Err(InvalidMessageId), "{bad:?}");
         }
     }
+
+    #[test]
+    fn numbers_of_one_event_stand_side_by_side_and_never_overflow() {
+        let id = |seq, place| MessageId::of(seq, place);
+        let last = id(7, MESSAGES_N_MAX - 1).expect("the last place");
+        assert_eq!(id(8, 0).map(MessageId::number), Some(last.number() + 1));
+        let highest_seq = i64::MAX / i64::from(MESSAGES_N_MAX);
+        let highest = id(highest_seq, MESSAGES_N_MAX - 1).expect("the highest of all");
+        assert_eq!((highest.number(), highest.event_seq(), highest.place()), (i64::MAX, highest_seq, 1_023));
+        assert_eq!(id(highest_seq + 1, 0), None);
+        assert_eq!(highest.to_string().parse(), Ok(highest));
+        assert_eq!("9223372036854775808".parse::<MessageId>(), Err(InvalidMessageId));
+        assert_eq!(
+            serde_json::to_value(highest).expect("text"),
+            "9223372036854775807",
+            "as text, not as a number"
+        );
+    }
 }

@@ -59,4 +59,10 @@ mod tests {
             assert!(Name::parse(bad).is_err(), "{bad}");
         }
     }
+
+    #[test]
+    fn who_sends_a_long_text_for_a_name_is_quoted_in_part() {
+        let said = Name::parse(&"\u{fc}".repeat(1_000)).expect_err("no name").to_string();
+        assert_eq!(said.matches('\u{fc}').count(), 80);
+    }
 }

@@ -85,4 +85,19 @@ mod tests {
             assert!(stored_text(bad).is_err(), "{bad:?}");
         }
     }
+
+    #[test]
+    fn bounds_count_bytes_and_not_letters() {
+        let two_bytes_each = "\u{e4}".repeat(127);
+        assert_eq!(stored_text(&two_bytes_each), Ok(()));
+        assert_eq!(
+            stored_text(&format!("{two_bytes_each}\u{e4}")),
+            Err("is 256 bytes long, the limit is 255".to_owned())
+        );
+        assert_eq!(stored_text("a\u{7f}"), Err("contains the control character U+007F".to_owned()));
+        assert_eq!(stored_text("a\u{85}b"), Err("contains the control character U+0085".to_owned()));
+        let fits = format!("a/{}", "b".repeat(126));
+        assert_eq!(media_type(&fits), fits);
+        assert_eq!(media_type(&format!("{fits}b")), MEDIA_TYPE_UNKNOWN);
+    }
 }

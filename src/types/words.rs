@@ -127,4 +127,42 @@ mod tests {
         assert_eq!(Outcome::strongest([Duplicate, Superseded]), Some(Superseded));
         assert_eq!(Outcome::strongest([]), None);
     }
+
+    /// The words stand in tables of releases to come, in the API and in metrics.
+    #[test]
+    fn every_state_has_the_word_that_rows_and_programs_know_it_by() {
+        let words = |all: &[&str]| all.join(" ");
+        let outcomes: Vec<&str> = Outcome::ALL.iter().map(|one| one.as_str()).collect();
+        assert_eq!(words(&outcomes), "accepted unreadable conflict replayed superseded duplicate");
+        let events: Vec<&str> = EventState::ALL.iter().map(|one| one.as_str()).collect();
+        let wanted = "done ignored retry failed superseded replayed unreadable conflict dismissed";
+        assert_eq!(words(&events), wanted);
+        let messages: Vec<&str> = MessageState::ALL.iter().map(|one| one.as_str()).collect();
+        assert_eq!(words(&messages), "ready waiting leased done dead held discarded");
+        let results: Vec<&str> = AttemptResult::ALL.iter().map(|one| one.as_str()).collect();
+        assert_eq!(words(&results), "done retry refused unknown released");
+    }
+
+    #[test]
+    fn every_word_is_read_back_as_its_state_and_no_other_text_is() {
+        for one in EventState::ALL {
+            assert_eq!(EventState::parse(one.as_str()), Some(*one));
+        }
+        for one in MessageState::ALL {
+            assert_eq!(MessageState::parse(one.as_str()), Some(*one));
+            assert_eq!(serde_json::to_value(one).unwrap(), one.as_str());
+        }
+        for one in AttemptResult::ALL {
+            assert_eq!(
+                (AttemptResult::parse(one.as_str()), one.to_string()),
+                (Some(*one), one.as_str().to_owned())
+            );
+        }
+        for one in Outcome::ALL {
+            assert_eq!(Outcome::parse(one.as_str()), Some(*one));
+        }
+        for odd in ["", "Done", " done", "done ", "paused", "expired"] {
+            assert_eq!((EventState::parse(odd), MessageState::parse(odd)), (None, None), "{odd:?}");
+        }
+    }
 }

@@ -157,8 +157,8 @@ impl Model for Protocol {
         // Handed over by admission: the first claim was written with the message.
         let handed = Worker::Claimed { token: 1, until: LEASE, is_uncertain: false, ended_at: 0 };
         let workers = [handed, Worker::Idle];
-        let born = World { at: At::Leased, visible_at: LEASE, token: 1, workers, ..ready.clone() };
-        vec![ready, born]
+        let leased = World { at: At::Leased, visible_at: LEASE, token: 1, workers, ..ready.clone() };
+        vec![ready, leased]
     }
 
     fn actions(&self, world: &World, steps: &mut Vec<Step>) {

@@ -59,6 +59,17 @@ pub(super) struct GateState {
     told: (Option<bool>, Option<u32>),
 }
 
+/// The sign that an ended call gives about how many calls its destination bears.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum CallSign {
+    /// It bears these, and perhaps more.
+    Good,
+    /// It has more of them than it bears.
+    TooMany,
+    /// It says nothing about their number.
+    Neither,
+}
+
 /// A call's place among those under way, free again when dropped.
 #[must_use]
 pub(in crate::outbox) struct CallTurn<'a> {
@@ -215,7 +226,14 @@ impl CallGate {
         let is_good = result == AttemptResult::Done;
         state.call_ms =
             is_good.then(|| state.call_ms.map_or(took_ms, |lately_ms| (lately_ms * 7 + took_ms) / 8));
-        self.feel(&mut state, tells_of_too_much(result, http_status), is_good, (took, now_ms));
+        let sign = if tells_of_too_much(result, http_status) {
+            CallSign::TooMany
+        } else if is_good {
+            CallSign::Good
+        } else {
+            CallSign::Neither
+        };
+        self.feel(&mut state, sign, took, now_ms);
         if self.failures_n_max > 0 {
             self.judge(&mut state, result, now_ms);
         }
@@ -223,12 +241,12 @@ impl CallGate {
     }
 
     /// Lets the window follow what a call came to, and the permits follow the window.
-    fn feel(&self, state: &mut GateState, is_too_much: bool, is_good: bool, (took, now_ms): (Duration, i64)) {
+    fn feel(&self, state: &mut GateState, sign: CallSign, took: Duration, now_ms: i64) {
         let before_n = state.window.n();
-        if is_too_much {
-            state.window.was_too_much(took, now_ms);
-        } else if is_good {
-            state.window.went_well(took, now_ms);
+        match sign {
+            CallSign::TooMany => state.window.was_too_much(took, now_ms),
+            CallSign::Good => state.window.went_well(took, now_ms),
+            CallSign::Neither => {}
         }
         let now_n = state.window.n();
         let (more_n, less_n) = (now_n.saturating_sub(before_n), before_n.saturating_sub(now_n));

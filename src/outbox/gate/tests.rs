@@ -118,7 +118,7 @@ fn nobody_looks_again_for_what_was_not_there() {
 }
 
 #[test]
-fn more_is_in_hand_only_while_calls_are_quick() {
+fn there_are_more_slots_than_calls_only_while_calls_are_quick() {
     let gate = gate(0, 0);
     assert_eq!(gate.slots_n(), 4, "nobody knows yet");
     gate.ended(AttemptResult::Done, None, Some(Duration::from_millis(2)), 1_000);
@@ -188,7 +188,7 @@ fn only_what_tells_of_too_much_makes_the_window_smaller() {
 }
 
 #[test]
-fn with_hold_no_more_is_in_hand_than_may_be_under_way() {
+fn with_hold_there_are_no_more_slots_than_calls_that_may_be_under_way() {
     for (unknown, want_n) in [(UnknownPolicy::Retry, 4 * 8), (UnknownPolicy::Hold, 8)] {
         let gate = adapting(64, unknown);
         gate.ended(AttemptResult::Done, Some(200), Some(Duration::from_millis(1)), 1_000);

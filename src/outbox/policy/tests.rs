@@ -8,7 +8,8 @@ use super::rules::*;
 use crate::config::{
     DestinationConfig, Format, HttpConfig, QueryConfig, RetryConfig, StatusMeaning, Target, UnknownPolicy,
 };
-use crate::types::{AttemptResult, UnixMs};
+use crate::store::LeasedMessage;
+use crate::types::{AttemptResult, EventKey, MessageId, Name, UnixMs};
 
 const NOW: UnixMs = 1_700_000_000_000;
 const HOUR: i64 = 3_600_000;
@@ -33,6 +34,33 @@ pub(in crate::outbox) fn config(unknown: UnknownPolicy) -> DestinationConfig {
         sign_secret: None,
         heartbeat: false,
         http: HttpConfig::default(),
+    }
+}
+
+/// The first attempt of a message.
+pub(in crate::outbox) fn first_attempt() -> LeasedMessage {
+    LeasedMessage {
+        message_id: MessageId::from_column(7),
+        key: EventKey { provider: Name::parse("stripe").unwrap(), event_id: "evt_1".to_owned() },
+        event_type: "invoice.paid".to_owned(),
+        effect_name: "billing".to_owned(),
+        idempotency_key: "key-1".to_owned(),
+        destination: Name::parse("billing").unwrap(),
+        method: "POST".to_owned(),
+        path: String::new(),
+        headers: BTreeMap::new(),
+        body: bytes::Bytes::from_static(b"{}"),
+        event_content_type: None,
+        lane: None,
+        attempt_n: 1,
+        is_previous_unsettled: false,
+        is_previous_unknown: false,
+        previous_ended_at_ms: None,
+        attempts_before_n: 0,
+        created_at_ms: NOW,
+        first_sent_at_ms: NOW,
+        key_valid_until_ms: NOW + 24 * HOUR,
+        lease_until_ms: NOW + 30_000,
     }
 }
 
@@ -131,7 +159,7 @@ fn each_answer_has_one_meaning() {
 #[test]
 fn attempts_and_age_run_out_and_the_old_key_is_never_sent_again() {
     #[track_caller]
-    fn check(answer: &CallAnswer, policy: UnknownPolicy, (attempt_n, age_ms): (u32, i64), want: Short) {
+    fn check(answer: &CallAnswer, policy: UnknownPolicy, attempt_n: u32, age_ms: i64, want: Short) {
         let facts = Facts {
             first_sent_at_ms: NOW - age_ms,
             key_valid_until_ms: NOW - age_ms + 24 * HOUR,
@@ -139,14 +167,14 @@ fn attempts_and_age_run_out_and_the_old_key_is_never_sent_again() {
         };
         assert_eq!(short(&next_step(answer, &facts, &config(policy), NOW, 1.0)), want, "{answer:?}");
     }
-    check(&status(500), UnknownPolicy::Retry, (19, 0), Short::Retry(HOUR));
-    check(&status(500), UnknownPolicy::Retry, (20, 0), Short::Dead);
-    check(&status(500), UnknownPolicy::Retry, (u32::MAX, 0), Short::Dead);
-    check(&status(500), UnknownPolicy::Retry, (1, 22 * HOUR), Short::Dead);
-    check(&not_sent(), UnknownPolicy::Hold, (20, 0), Short::Dead);
-    check(&unknown(), UnknownPolicy::Retry, (20, 0), Short::Dead);
-    check(&unknown(), query(), (20, 0), Short::Hold);
-    check(&status(200), UnknownPolicy::Retry, (u32::MAX, 100 * HOUR), Short::Done);
+    check(&status(500), UnknownPolicy::Retry, 19, 0, Short::Retry(HOUR));
+    check(&status(500), UnknownPolicy::Retry, 20, 0, Short::Dead);
+    check(&status(500), UnknownPolicy::Retry, u32::MAX, 0, Short::Dead);
+    check(&status(500), UnknownPolicy::Retry, 1, 22 * HOUR, Short::Dead);
+    check(&not_sent(), UnknownPolicy::Hold, 20, 0, Short::Dead);
+    check(&unknown(), UnknownPolicy::Retry, 20, 0, Short::Dead);
+    check(&unknown(), query(), 20, 0, Short::Hold);
+    check(&status(200), UnknownPolicy::Retry, u32::MAX, 100 * HOUR, Short::Done);
     let mut patient = config(UnknownPolicy::Retry);
     patient.retry.age_max_ms = u64::MAX;
     let late = Facts { key_valid_until_ms: NOW + 999, ..facts(1) };
@@ -282,4 +310,65 @@ fn a_destinations_own_word_on_a_status_stands() {
     check(&config, 502, AttemptResult::Unknown);
     check(&config, 201, AttemptResult::Done);
     check(&config, 400, AttemptResult::Refused);
+}
+
+#[test]
+fn a_body_that_says_no_counts_more_than_its_good_status() {
+    #[track_caller]
+    fn check(meaning: StatusMeaning, unknown: UnknownPolicy, want: Short, word: AttemptResult) {
+        let answer = CallAnswer::Body { code: 200, meaning, why: "no such account".to_owned() };
+        let config = config(unknown);
+        assert_eq!(short(&next_step(&answer, &facts(1), &config, NOW, 1.0)), want, "{answer:?}");
+        assert_eq!(result_of(&answer, &config), word, "{answer:?}");
+    }
+    for policy in [UnknownPolicy::Retry, query(), UnknownPolicy::Hold] {
+        check(StatusMeaning::Dead, policy.clone(), Short::Dead, AttemptResult::Refused);
+        check(StatusMeaning::Retry, policy.clone(), Short::Retry(1_000), AttemptResult::Retry);
+        check(StatusMeaning::Done, policy, Short::Done, AttemptResult::Done);
+    }
+    check(StatusMeaning::Unknown, UnknownPolicy::Retry, Short::Retry(1_000), AttemptResult::Unknown);
+    check(StatusMeaning::Unknown, query(), Short::Ask(30_000), AttemptResult::Unknown);
+    check(StatusMeaning::Unknown, UnknownPolicy::Hold, Short::Hold, AttemptResult::Unknown);
+}
+
+#[test]
+fn what_may_not_be_called_is_dead_at_once_and_no_failure_of_the_destination() {
+    let forbidden = CallAnswer::Forbidden { why: "private address".to_owned() };
+    for policy in [UnknownPolicy::Retry, query(), UnknownPolicy::Hold] {
+        let config = config(policy);
+        assert_eq!(short(&next_step(&forbidden, &facts(1), &config, NOW, 1.0)), Short::Dead);
+        assert_eq!(result_of(&forbidden, &config), AttemptResult::Refused, "the breaker does not count it");
+    }
+}
+
+#[test]
+fn a_destination_that_asks_for_time_gets_it_also_before_it_is_asked_again() {
+    let asked = CallAnswer::Status { code: 504, retry_after: Some("120".to_owned()) };
+    let step = |policy| short(&next_step(&asked, &facts(1), &config(policy), NOW, 0.5));
+    assert_eq!(step(query()), Short::Ask(120_000), "longer than its calls may be under way");
+    assert_eq!(step(UnknownPolicy::Retry), Short::Retry(120_000));
+    assert_eq!(step(UnknownPolicy::Hold), Short::Hold);
+    // Past the time that the destination remembers the key nothing is sent, however politely it asks.
+    let old = Facts { key_valid_until_ms: NOW + 120_000, ..facts(1) };
+    let step = next_step(&asked, &old, &config(UnknownPolicy::Retry), NOW, 0.5);
+    assert_eq!(short(&step), Short::Hold);
+}
+
+#[test]
+fn attempts_count_from_a_persons_last_word_and_doubt_comes_from_either_side() {
+    let facts = |change: fn(&mut LeasedMessage)| {
+        let mut message = LeasedMessage { attempt_n: 23, attempts_before_n: 20, ..first_attempt() };
+        change(&mut message);
+        Facts::from(&message)
+    };
+    assert_eq!(facts(|_| {}).attempt_n, 3);
+    assert_eq!(facts(|message| message.attempts_before_n = 99).attempt_n, 0, "never below none");
+    assert!(!facts(|_| {}).is_uncertain);
+    for change in [(|message| message.is_previous_unsettled = true) as fn(&mut LeasedMessage), |message| {
+        message.is_previous_unknown = true;
+    }] {
+        let doubtful = facts(change);
+        assert!(doubtful.is_uncertain && doubtful.was_uncertain);
+        assert!(!doubtful.certain().is_uncertain && doubtful.certain().was_uncertain, "the past stays");
+    }
 }

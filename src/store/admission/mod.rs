@@ -27,6 +27,8 @@ mod judge;
 mod postgres;
 mod rows;
 mod sqlite;
+#[cfg(test)]
+mod tests;
 mod transaction;
 mod types;
 

@@ -78,3 +78,46 @@ pub(crate) async fn waiting<T>(
 pub(super) fn is_postgres(url: &str) -> bool {
     url.starts_with("postgres://") || url.starts_with("postgresql://")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    use crate::store::db::error::DbError;
+
+    fn away() -> StoreError {
+        StoreError::Unavailable { op: "open", source: DbError::vanished() }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_start_waits_for_a_database_that_is_away_and_for_nothing_else() {
+        let mut tries_n = 0;
+        let opened = waiting(Duration::from_mins(1), async || {
+            tries_n += 1;
+            if tries_n < 4 { Err(away()) } else { Ok(tries_n) }
+        });
+        assert_eq!(opened.await.unwrap(), 4);
+        let mut tries_n = 0;
+        let refused = waiting(Duration::from_mins(1), async || {
+            tries_n += 1;
+            Err::<(), _>(StoreError::Refused("no".to_owned()))
+        });
+        assert!(matches!(refused.await, Err(StoreError::Refused(_))));
+        let impatient = waiting(Duration::ZERO, async || Err::<(), _>(away()));
+        assert!(matches!(impatient.await, Err(StoreError::Unavailable { .. })));
+        assert_eq!(tries_n, 1);
+    }
+
+    #[test]
+    fn only_urls_of_postgresql_are_its_own() {
+        for (url, wanted) in [
+            ("postgres://h/d", true),
+            ("postgresql://h/d", true),
+            ("sqlite://x.db", false),
+            ("postgres:h", false),
+            ("Postgres://h", false),
+        ] {
+            assert_eq!(is_postgres(url), wanted, "{url}");
+        }
+    }
+}

@@ -66,3 +66,27 @@ impl std::fmt::Display for SchemaState {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_binary_runs_on_its_own_schema_and_on_later_ones_that_still_take_it() {
+        use SchemaState::{Ahead, Behind, Current, Expanded};
+        for (found, floor, wanted, state, is_usable) in [
+            (3, 1, 3, Current, true),
+            // An empty database.
+            (0, 0, 3, Behind { found: 0, wanted: 3 }, false),
+            (2, 1, 3, Behind { found: 2, wanted: 3 }, false),
+            (4, 3, 3, Expanded { found: 4, wanted: 3 }, true),
+            (9, 1, 3, Expanded { found: 9, wanted: 3 }, true),
+            (4, 4, 3, Ahead { found: 4, wanted: 3, floor: 4 }, false),
+        ] {
+            let found = SchemaState::of(found, floor, wanted);
+            assert_eq!((found, found.is_usable()), (state, is_usable));
+        }
+        let said = SchemaState::of(2, 1, 3).to_string();
+        assert!(said.contains("hooklatch migrate"), "the remedy is told: {said}");
+    }
+}

@@ -195,4 +195,37 @@ mod tests {
             assert!(said.contains(wanted) && !said.contains("secret"), "{said}");
         }
     }
+
+    #[test]
+    fn what_goes_into_a_statement_keeps_its_kind_when_it_is_none() {
+        let all: [(Value, Value); 10] = [
+            (7_i32.into(), Value::Int(Some(7))),
+            (u32::MAX.into(), Value::Int(Some(4_294_967_295))),
+            (None::<i64>.into(), Value::Int(None)),
+            ("a".into(), Value::Text(Some("a".to_owned()))),
+            (None::<&str>.into(), Value::Text(None)),
+            (None::<String>.into(), Value::Text(None)),
+            ((&[0_u8, 255][..]).into(), Value::Bytes(Some(vec![0, 255]))),
+            (None::<Vec<u8>>.into(), Value::Bytes(None)),
+            (vec!["a".to_owned()].into(), Value::Texts(vec!["a".to_owned()])),
+            (Vec::<i64>::new().into(), Value::Ints(Vec::new())),
+        ];
+        for (value, wanted) in all {
+            assert_eq!(value, wanted);
+        }
+    }
+
+    #[test]
+    fn a_count_is_no_negative_number_and_none_beyond_32_bits() {
+        let row = |number: i64| Row::new(Arc::new(["n".to_owned()]), vec![Cell::Int(number)]);
+        assert_eq!(row(4_294_967_295).count("n").unwrap(), u32::MAX);
+        for number in [-1, 4_294_967_296, i64::MIN] {
+            let said = row(number).count("n").unwrap_err().to_string();
+            assert!(said.contains(&number.to_string()), "{said}");
+        }
+        assert_eq!([0, 1, -1].map(|n| row(n).is_true("n").unwrap()), [false, true, true]);
+        let nothing = Row::new(Arc::new([]), Vec::new());
+        assert_eq!(nothing.first_int().unwrap(), None);
+        assert!(nothing.int("n").is_err());
+    }
 }

@@ -1,9 +1,10 @@
 //! Decisions about events: dispatched once more, dispatched at last, dismissed, erased.
 
 use super::messages;
-use super::types::{Act, Decided, KeptDecision, audit_id, event_state, stands};
+use super::types::{Act, Decided, KeptDecision, audit_id, stands};
 use crate::store::apart::{conflict_ids, replay_places};
 use crate::store::db::{DbResult, Door, Row};
+use crate::store::event::event_state;
 use crate::types::{EventKey, EventState, MESSAGES_N_MAX};
 
 /// An event whose row and bytes are locked until the end of the transaction: pruning goes past them.
@@ -71,7 +72,7 @@ async fn found(db: &mut Door<'_>, key: &EventKey) -> DbResult<Option<LockedEvent
     let event_seq = row.int("event_seq")?;
     let sql = "/* event_decide */ SELECT event_seq FROM webhook_payloads WHERE event_seq = $1 FOR UPDATE";
     let has_body = db.fetch_optional(sql, &[event_seq.into()]).await?.is_some();
-    Ok(Some(LockedEvent { event_seq, state: event_state(&row.text("state")?)?, has_body }))
+    Ok(Some(LockedEvent { event_seq, state: event_state(&row)?, has_body }))
 }
 
 async fn audit(db: &mut Door<'_>, event_seq: i64, act: Act, decision: &KeptDecision) -> DbResult<()> {
@@ -127,11 +128,7 @@ async fn beside(db: &mut Door<'_>, key: &EventKey, event_seq: i64) -> DbResult<V
         rows.extend(db.fetch_optional(sql, &[provider.into(), place.as_slice().into()]).await?);
     }
     let found = |row: &Row| {
-        Ok(LockedEvent {
-            event_seq: row.int("event_seq")?,
-            state: event_state(&row.text("state")?)?,
-            has_body: true,
-        })
+        Ok(LockedEvent { event_seq: row.int("event_seq")?, state: event_state(row)?, has_body: true })
     };
     rows.iter().map(found).collect()
 }

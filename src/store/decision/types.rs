@@ -2,9 +2,8 @@
 
 use sha2::{Digest, Sha256};
 
-use crate::store::db::{DbError, DbResult};
 use crate::store::look::Filter;
-use crate::types::{EventKey, EventState, MessageId, Name, UnixMs};
+use crate::types::{EventKey, MessageId, Name, UnixMs};
 
 /// Most messages that one decision changes.
 pub const DECISION_N_MAX: u32 = 1_000;
@@ -177,6 +176,51 @@ pub(super) fn stands(state: impl std::fmt::Display) -> Decided {
     Decided::NotAllowed { state: state.to_string() }
 }
 
-pub(super) fn event_state(word: &str) -> DbResult<EventState> {
-    EventState::parse(word).ok_or_else(|| DbError::decode("state", format_args!("`{word}`")))
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_act_has_its_word_and_its_record() {
+        for (word, act, record) in [
+            ("send", Act::Send, "message_send"),
+            ("done", Act::Done, "message_done"),
+            ("discard", Act::Discard, "message_discard"),
+            ("pause", Act::Pause, "destination_pause"),
+            ("resume", Act::Resume, "destination_resume"),
+            ("rerun", Act::Rerun, "event_rerun"),
+            ("dispatch", Act::Dispatch, "event_dispatch"),
+            ("dismiss", Act::Dismiss, "event_dismiss"),
+            ("erase", Act::Erase, "event_erase"),
+            ("erase_and_discard", Act::EraseAndDiscard, "event_erase"),
+        ] {
+            assert_eq!((Act::parse(word), act.audited()), (Some(act), record));
+        }
+        assert_eq!([Act::parse(""), Act::parse("Send"), Act::parse("delete")], [None; 3]);
+    }
+
+    #[test]
+    fn another_path_or_body_is_another_request_wherever_the_one_ends() {
+        let of = |path: &str, body: &str| Decision::digest_of(path, body.as_bytes());
+        assert_eq!(of("/v1/a", "{}"), of("/v1/a", "{}"));
+        let all =
+            [of("/v1/a", "{}"), of("/v1/a{", "}"), of("/v1/a{}", ""), of("", "/v1/a{}"), of("/v1/a", "")];
+        assert_eq!(all.iter().collect::<std::collections::BTreeSet<_>>().len(), all.len());
+    }
+
+    /// Rows hold them, for whoever sends the same request again.
+    #[test]
+    fn kept_answers_are_read_by_every_later_version() {
+        for (answer, decided) in [
+            (r#"{"outcome":"changed","messages_n":3}"#, Decided::Changed { messages_n: 3 }),
+            (r#"{"outcome":"not_found"}"#, Decided::NotFound),
+            (r#"{"outcome":"not_allowed","state":"done"}"#, stands("done")),
+            (r#"{"outcome":"other_count","messages_n":0}"#, Decided::OtherCount { messages_n: 0 }),
+            (r#"{"outcome":"body_gone"}"#, Decided::BodyGone),
+            (r#"{"outcome":"still_open","messages_n":1}"#, Decided::StillOpen { messages_n: 1 }),
+        ] {
+            assert_eq!(serde_json::from_str::<Decided>(answer).unwrap(), decided);
+            assert_eq!(serde_json::to_string(&decided).unwrap(), answer);
+        }
+    }
 }

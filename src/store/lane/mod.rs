@@ -3,4 +3,4 @@
 pub(super) mod sqlite;
 mod turns;
 
-pub(super) use turns::{Lane, lanes_advance, lanes_extend, lanes_lock};
+pub(super) use turns::{Lane, STATEMENTS, lanes_advance, lanes_extend, lanes_lock};

@@ -31,6 +31,14 @@ const TURNS: &str = "/* lanes_advance */ UPDATE outbox_queue
     SET state = 'ready', visible_at_ms = LEAST(CAST($2 AS BIGINT), {clock_ms})
     WHERE message_id = ANY($1) AND state IS NOT DISTINCT FROM 'waiting'";
 
+/// By name, for tests that look at their plans.
+pub(in crate::store) const STATEMENTS: &[(&str, &str)] = &[
+    ("lanes_extend", EXTEND),
+    ("lanes_lock", LOCK),
+    ("lanes_advance heads", HEADS),
+    ("lanes_advance turns", TURNS),
+];
+
 /// Adds `n` places at the end of each lane, in the given order; gives back head and new tail of each.
 pub(in crate::store) async fn lanes_extend(
     db: &mut Door<'_>,

@@ -9,10 +9,13 @@ mod list;
 mod postgres;
 mod queue;
 mod sqlite;
+#[cfg(test)]
+mod tests;
 mod types;
 
 pub(super) use list::message_state;
 pub(super) use postgres::STATEMENTS;
+pub(super) use queue::RARE_STATEMENTS;
 pub use types::{
     InitialLease, LeaseWant, LeasedMessage, LostClaims, MessageCount, MessageRow, NewMessage, SettleTo,
     Settlement,

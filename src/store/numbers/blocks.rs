@@ -83,4 +83,25 @@ mod tests {
         assert_eq!((taken.first(), taken.last()), (Some(&(2 * BLOCK_N)), Some(&BLOCK_N)));
         assert!(taken[..4_096].is_sorted());
     }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_block_is_left_when_it_is_old_so_that_numbers_keep_to_the_order_of_time() {
+        let (numbers, mut taken) = (EventNumbers::default(), Vec::new());
+        assert!(numbers.is_unused());
+        numbers.take(1, &mut taken);
+        assert!(taken.is_empty(), "nothing was drawn yet");
+        numbers.add(BLOCK_N);
+        numbers.take(2, &mut taken);
+        tokio::time::advance(Duration::from_millis(9_999)).await;
+        numbers.take(3, &mut taken);
+        assert_eq!(taken, [BLOCK_N, BLOCK_N + 1, BLOCK_N + 2]);
+        tokio::time::advance(Duration::from_millis(1)).await;
+        numbers.take(4, &mut taken);
+        assert_eq!(taken.len(), 3, "its life is over");
+        // One that was drawn earlier is better than none.
+        numbers.add(0);
+        numbers.take(4, &mut taken);
+        assert_eq!(taken.last(), Some(&0));
+        assert!(!numbers.is_unused());
+    }
 }

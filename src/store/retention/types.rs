@@ -234,3 +234,54 @@ impl OldRows {
         self.old.iter().map(|one| one.due_ms.saturating_sub(one.at_ms)).min().unwrap_or_default().max(0)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_has_one_table_that_is_there_and_one_way_of_being_found() {
+        let sql = include_str!("../../../migrations/sqlite/0001_hooklatch.sql");
+        let mut tables = std::collections::BTreeSet::new();
+        for kind in PrunedKind::ALL.iter().copied() {
+            assert!(sql.contains(&format!("CREATE TABLE {} (", kind.table())), "{kind:?}");
+            assert!(tables.insert(kind.table()), "{kind:?} shares its table");
+            let ways = [kind.is_numbered(), kind.is_small(), kind.is_looked_through()];
+            assert_eq!(ways.iter().filter(|is_one| **is_one).count(), 1, "{kind:?}");
+        }
+        assert!(
+            PrunedKind::ALL.is_sorted(),
+            "a round goes in the order of the enum: a key last of its event"
+        );
+    }
+
+    #[test]
+    fn each_kind_goes_by_its_own_time() {
+        let cuts = Cuts {
+            now_ms: 0,
+            bodies_ms: 1,
+            attempts_ms: 2,
+            messages_ms: 3,
+            ids_ms: 4,
+            ids_of: BTreeMap::from([(Name::parse("stripe").unwrap(), 40)]),
+            lanes_ms: 5,
+            rejections_ms: 6,
+            secret_uses_ms: 7,
+            taught_ms: 8,
+            answers_ms: 9,
+            audit_ms: 10,
+        };
+        let found: Vec<UnixMs> = PrunedKind::ALL.iter().map(|kind| cuts.of(*kind)).collect();
+        assert_eq!(found, [1, 1, 2, 3, 4, 4, 4, 4, 5, 6, 7, 8, 9, 10]);
+        assert_eq!((cuts.ids_of("stripe"), cuts.ids_of("gone")), (40, 4));
+    }
+
+    #[test]
+    fn what_goes_is_overdue_by_the_least_of_all() {
+        let old = |at_ms, due_ms| Old { key: PrunePlace::after(1), at_ms, cut_ms: 1_000, due_ms };
+        let overdue = |old: Vec<Old>| OldRows { old, next: None }.overdue_ms();
+        assert_eq!(overdue(Vec::new()), 0);
+        assert_eq!(overdue(vec![old(100, 1_000), old(900, 1_000)]), 100);
+        assert_eq!(overdue(vec![old(100, 1_000), old(900, 500)]), 0, "it waits for something else");
+    }
+}

@@ -24,7 +24,7 @@ on_both!(
     what_was_claimed_before_the_clock_was_set_back_is_sent_after_a_restart,
     each_lease_and_due_time_is_told_by_one_clock,
     a_clock_that_is_set_forward_does_not_end_the_leases_of_calls_under_way,
-    a_message_that_is_born_leased_after_the_clock_was_set_back_is_not_old,
+    a_message_that_is_handed_over_after_the_clock_was_set_back_is_not_old,
 );
 
 /// How far the other node's clock is ahead, twice the lease.
@@ -98,7 +98,7 @@ async fn what_a_node_with_a_wrong_clock_writes_is_due_when_it_should_be() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_message_that_is_born_leased_at_a_node_with_a_wrong_clock_is_held_for_a_lease() {
+async fn a_message_that_is_handed_over_at_a_node_with_a_wrong_clock_is_held_for_a_lease() {
     let Some(database) = Database::create(On::Postgres).await else { return };
     let fixture = Fixture::new(&database).await;
     for (off_ms, is_at_once) in [(AHEAD_MS, false), (-AHEAD_MS, false), (AHEAD_MS, true), (-AHEAD_MS, true)] {
@@ -138,7 +138,7 @@ async fn a_message_that_is_born_leased_at_a_node_with_a_wrong_clock_is_held_for_
     }
 }
 
-async fn a_message_that_is_born_leased_after_the_clock_was_set_back_is_not_old(database: &Database) {
+async fn a_message_that_is_handed_over_after_the_clock_was_set_back_is_not_old(database: &Database) {
     let fixture = Fixture::new(database).await;
     fixture.clock.advance(72 * HOUR_MS);
     let outbox = fixture.outbox(fixture.config(UnknownPolicy::Retry));

@@ -19,12 +19,12 @@ on_both!(
     what_is_handed_over_while_stopping_is_handed_back,
 );
 
-/// Commits a message that is born with `lease`, as admission does.
-async fn born(fixture: &Fixture, id: &str, lease: hooklatch::store::InitialLease) -> LeasedMessage {
+/// Commits a message that is written with `lease`, as admission does.
+async fn committed(fixture: &Fixture, id: &str, lease: hooklatch::store::InitialLease) -> LeasedMessage {
     let sent = event(id, "{\"a\":1}");
-    let mut born = NewMessage { lease: Some(lease), ..message("billing") };
-    born.message_id = admit(&fixture.store, &sent, std::slice::from_ref(&born)).await[0];
-    born.to_leased(&sent, &fixture.installation_id).unwrap()
+    let mut new = NewMessage { lease: Some(lease), ..message("billing") };
+    new.message_id = admit(&fixture.store, &sent, std::slice::from_ref(&new)).await[0];
+    new.to_leased(&sent, &fixture.installation_id).unwrap()
 }
 
 /// Polls so seldom that only what is handed over or woken for is sent.
@@ -53,7 +53,7 @@ async fn what_is_handed_over_is_sent_and_settled(database: &Database) {
     for n in 0..20 {
         let id = format!("evt_{n}");
         let (lease, start) = handover.take("billing").unwrap();
-        start(born(&fixture, &id, lease).await);
+        start(committed(&fixture, &id, lease).await);
         fixture.until(&id, "done").await;
         assert_eq!(fixture.row(&id).await.attempts_n, 1);
         assert_eq!(fixture.stub.counts(&fixture.key(&id, "billing")), (1, 1));
@@ -139,7 +139,7 @@ async fn what_is_handed_over_while_stopping_is_handed_back(database: &Database) 
     until_drained(&handover).await;
     let (lease, start) = handover.take("billing").unwrap();
     stopper.stop();
-    start(born(&fixture, "evt_1", lease).await);
+    start(committed(&fixture, "evt_1", lease).await);
     running.join_next().await.unwrap().unwrap();
     let row = fixture.row("evt_1").await;
     assert_eq!(

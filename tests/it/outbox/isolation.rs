@@ -138,7 +138,7 @@ async fn a_claim_whose_answer_was_lost_is_given_back_as_it_was(database: &Databa
     let given_back = if kept[0].key.event_id == "evt_1" { "evt_2" } else { "evt_1" };
     let row = fixture.row(given_back).await;
     assert_eq!((row.state.as_str(), row.last_result.map(AttemptResult::as_str)), ("ready", Some("released")));
-    assert_eq!(fixture.state(&kept[0].key.event_id).await, "leased", "what is in hand stays there");
+    assert_eq!(fixture.state(&kept[0].key.event_id).await, "leased", "what was taken stays there");
     fixture.outbox(fixture.config(UnknownPolicy::Hold)).run_due().await.unwrap();
     assert_eq!(fixture.state(given_back).await, "done", "nobody has to decide about what was never sent");
 }

@@ -75,7 +75,7 @@ async fn space_comes_back(database: &Database) {
 }
 
 /// `n` messages to `billing` in this table, `step` apart.
-async fn messages(database: &Database, table: &str, (first, n, step): (i64, i64, i64)) {
+async fn messages(database: &Database, table: &str, first: i64, n: i64, step: i64) {
     let numbers = format!(
         "WITH RECURSIVE c (n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM c WHERE n < {}) INSERT INTO {table}",
         n - 1
@@ -124,9 +124,9 @@ async fn lists_and_pruning_go_by_keys_however_much_there_is(database: &Database)
     fill(database, first, n).await;
     // Forty finished messages of each event, and as many open ones of others.
     for place in 0..40 {
-        messages(database, "outbox_finished", (first * 1_024 + place, n, 1_024)).await;
+        messages(database, "outbox_finished", first * 1_024 + place, n, 1_024).await;
     }
-    messages(database, "outbox_queue", (1, 200_000, 1_024)).await;
+    messages(database, "outbox_queue", 1, 200_000, 1_024).await;
     run(database, "ANALYZE").await;
     let plan = plan(database, hooklatch::store::list_statements()[1].1).await;
     let is_by_key = plan.contains("Index Scan Backward using outbox_finished_pkey")

@@ -8,6 +8,8 @@ mod plans;
 mod pools;
 mod session;
 pub(in crate::store) mod statement;
+#[cfg(test)]
+mod tests;
 mod transactions;
 
 pub(in crate::store) use pools::Postgres;

@@ -169,22 +169,22 @@ pub(super) async fn prepare(
 }
 
 /// Settings of a session as they were read back.
-struct SessionSettings {
-    is_standby: bool,
-    is_read_only: bool,
-    fsync: String,
-    full_page_writes: String,
-    synchronous_commit: String,
-    synchronous_standby_names: String,
-    messages: String,
-    isolation: String,
-    lock_ms: i64,
-    idle_ms: i64,
-    statement_ms: i64,
+pub(super) struct SessionSettings {
+    pub(super) is_standby: bool,
+    pub(super) is_read_only: bool,
+    pub(super) fsync: String,
+    pub(super) full_page_writes: String,
+    pub(super) synchronous_commit: String,
+    pub(super) synchronous_standby_names: String,
+    pub(super) messages: String,
+    pub(super) isolation: String,
+    pub(super) lock_ms: i64,
+    pub(super) idle_ms: i64,
+    pub(super) statement_ms: i64,
 }
 
 impl SessionSettings {
-    fn verdict(&self, settings: &PostgresSettings) -> SessionVerdict {
+    pub(super) fn verdict(&self, settings: &PostgresSettings) -> SessionVerdict {
         if self.is_standby {
             return SessionVerdict::ReadOnly(
                 "PostgreSQL is in recovery: a standby takes no writes".to_owned(),

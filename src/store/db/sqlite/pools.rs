@@ -153,3 +153,30 @@ impl SqliteFacts {
 pub(in crate::store::db) async fn opened(folder: &tempfile::TempDir) -> Sqlite {
     open(&format!("sqlite://{}", folder.path().join("x.db").display()), 6).await.unwrap()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_library_that_corrupts_and_a_file_that_could_lose_are_refused() {
+        for (version, mode, synchronous, refusal) in [
+            ("3.51.3", "wal", 2, None),
+            ("3.52.0", "wal", 3, None),
+            ("4.0", "wal", 2, None),
+            ("3.51.2", "wal", 2, Some("3.51.3 or newer")),
+            ("3.9.9", "wal", 2, Some("3.51.3 or newer")),
+            ("unknown", "wal", 2, Some("3.51.3 or newer")),
+            ("3.51.3", "delete", 2, Some("journal_mode delete")),
+            ("3.51.3", "memory", 2, Some("journal_mode memory")),
+            ("3.51.3", "wal", 1, Some("synchronous 1")),
+        ] {
+            let found = SqliteFacts { version: version.to_owned(), mode: mode.to_owned(), synchronous };
+            let said = found.check().err().map(|why| why.to_string());
+            match refusal {
+                None => assert_eq!(said, None),
+                Some(word) => assert!(said.as_ref().is_some_and(|said| said.contains(word)), "{said:?}"),
+            }
+        }
+    }
+}
