@@ -17,7 +17,7 @@ use reqwest::{ClientBuilder, Response, Url, redirect};
 /// The `User-Agent` of our calls.
 pub(crate) const AGENT: &str = concat!("hooklatch/", env!("CARGO_PKG_VERSION"));
 
-/// What every HTTP client of ours has in common: no redirects, no retries of its own, no proxies of the
+/// Builds an HTTP client with what all of ours have in common: no redirects, no retries of its own, no proxies of the
 /// environment.
 pub(crate) fn client_builder() -> ClientBuilder {
     // An error says that one is installed already, which is as good.

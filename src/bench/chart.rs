@@ -2,7 +2,7 @@
 
 const WIDTH: f64 = 860.0;
 const MARGIN: f64 = 24.0;
-/// Where a chart's drawing begins: room for labels.
+/// Left edge of a chart's drawing, which leaves room for labels.
 const LEFT: f64 = 250.0;
 const LINES_LEFT: f64 = 90.0;
 const LINES_HEIGHT: f64 = 200.0;
@@ -23,7 +23,7 @@ fn at(x: f64, y: f64) -> Position {
 /// One bar, with the range it was seen in.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Bar {
-    /// What it stands for.
+    /// Words for what it stands for.
     pub label: String,
     /// Length of the bar, in whatever the chart counts.
     pub value: f64,
@@ -41,7 +41,7 @@ impl Bar {
 /// One line of a chart.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ChartLine {
-    /// What it stands for.
+    /// Words for what it stands for.
     pub label: String,
     /// Points as (x, y), from left to right.
     pub points: Vec<(f64, f64)>,

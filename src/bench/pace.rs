@@ -16,9 +16,9 @@ pub(super) struct Pacer {
     per_second: f64,
     /// One permit for each request that is due and that nobody has taken.
     due: Arc<Semaphore>,
-    /// How many were taken.
+    /// Number of requests that were taken.
     taken_n: Arc<AtomicU64>,
-    /// How many there will be; not known before the end.
+    /// Number of requests that there will be; not known before the end.
     all_n: Arc<AtomicU64>,
     is_over: Arc<AtomicBool>,
 }
@@ -70,7 +70,7 @@ impl Pacer {
         self.due.add_permits(permits_n);
     }
 
-    /// How many are due before `at`: the first at the start.
+    /// Number of requests that are due before `at`: the first is due at the start.
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,

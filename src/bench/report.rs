@@ -24,17 +24,17 @@ const QUANTILES: [(f64, &str); 9] = [
 /// One load and its figures. Serialized, it is what `hooklatch bench --json` prints.
 #[derive(Debug, Clone, serde::Serialize)]
 pub struct Report {
-    /// Where the requests went.
+    /// URL that the requests went to.
     pub url: String,
-    /// How they were sent.
+    /// Facts about how they were sent.
     pub load: LoadFacts,
     /// Length of the window. Seconds.
     pub window_s: f64,
     /// Requests of the window; the sum of `answers`.
     pub requests_n: u64,
-    /// How many answers of each sort, and what came instead of one.
+    /// Number of answers of each sort, and of what came instead of one.
     pub answers: BTreeMap<String, u64>,
-    /// How many events were admitted.
+    /// Number of events that were admitted.
     pub accepted_n: u64,
     /// Events admitted a second.
     pub accepted_per_s: f64,
@@ -54,14 +54,14 @@ pub struct Report {
     curve: Vec<(f64, f64)>,
 }
 
-/// How requests were sent.
+/// Facts about how requests were sent.
 #[derive(Debug, Clone, serde::Serialize)]
 pub struct LoadFacts {
     /// Kind of loop: `closed` or `open`.
     pub r#loop: &'static str,
     /// Requests a second of an open loop.
     pub rate_per_s: Option<f64>,
-    /// How many connections there were.
+    /// Number of connections that there were.
     pub connections_n: usize,
     /// Load before the window. Seconds.
     pub warm_up_s: f64,

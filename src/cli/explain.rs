@@ -110,7 +110,7 @@ fn told(provider: &ActiveProvider, request: &RawRequest) -> ExitCode {
     }
 }
 
-/// What is behind a refusal, and what to look at. Nothing here says what the signature should have been.
+/// Returns what is behind a refusal, and what to look at. Nothing here says what the signature should have been.
 fn hints(provider: &ActiveProvider, request: &RawRequest, error: &VerifyError) -> Vec<String> {
     let found = diagnose(provider, std::iter::empty(), request, error);
     let more = found.detail.split_once("; ").map(|(_, more)| more.to_owned());

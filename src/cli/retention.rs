@@ -28,12 +28,12 @@ pub(super) fn as_json(retention: &RetentionConfig) -> Value {
     json!({ "ids_days": retention.ids_days, "providers": providers.collect::<Vec<_>>() })
 }
 
-/// How long a sender sends an event again: by itself, and when it is asked to.
+/// Says how long a sender sends an event again: by itself, and when it is asked to.
 pub(super) fn sent_again(spec: &Spec) -> String {
     format!("{}{}", hours(spec.horizon_h), when_asked(spec))
 }
 
-/// What is known of asking it to, to be put behind how long it does so by itself.
+/// Says what is known of asking it to, to be put behind how long it does so by itself.
 pub(super) fn when_asked(spec: &Spec) -> String {
     match spec.resend_h {
         None => String::new(),

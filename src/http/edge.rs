@@ -23,7 +23,7 @@ use super::framing;
 use super::receiver::{self, ReceiverState};
 use super::room::ConnectionSlot;
 
-/// How long a body may take before its rate is looked at.
+/// Time that a body may take before its rate is looked at.
 const RATE_GRACE: Duration = Duration::from_secs(2);
 
 /// Refusals in a row that are told at once; each further one is told later than the last, up to a bound. Whoever only gets
@@ -32,7 +32,7 @@ const REFUSALS_AT_ONCE_N: u32 = 4;
 const REFUSAL_DELAY_STEP: Duration = Duration::from_millis(20);
 const REFUSAL_DELAY_MAX: Duration = Duration::from_millis(500);
 
-/// What answers the requests of a listener.
+/// The front of a listener: its routes, and the receiver that is asked before them.
 #[derive(Clone)]
 pub(crate) struct Front {
     router: Router,
@@ -60,9 +60,9 @@ pub(super) struct Edge {
     pub(super) neighbours: Neighbours,
     /// Bytes a second; 0 for any.
     pub(super) body_bytes_per_s_min: u64,
-    /// How many of its requests were refused since the last one that was not.
+    /// Number of its requests that were refused since the last one that was not.
     pub(super) refusals_n: AtomicU32,
-    /// How many requests it may still bring.
+    /// Number of requests that it may still bring.
     pub(super) requests_n_left: AtomicU32,
     /// After this it is closed behind an answer.
     pub(super) ends_at: Instant,
@@ -147,7 +147,7 @@ impl Edge {
     }
 }
 
-/// What follows this answer is not read.
+/// Closes the connection behind this answer: what follows is not read.
 fn closing(mut response: Response) -> Response {
     response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
     response

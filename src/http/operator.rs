@@ -37,7 +37,7 @@ impl Readiness {
     }
 }
 
-/// What the operator side needs of the app.
+/// State of the operator side: all that it needs of the app.
 pub(crate) struct OperatorState {
     pub(crate) readiness: watch::Receiver<Readiness>,
     pub(crate) metrics: PrometheusHandle,

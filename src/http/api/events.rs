@@ -16,7 +16,7 @@ use super::state::ApiState;
 use crate::store::{DecisionTarget, EventRow, KeptContent};
 use crate::types::{EventKey, EventState, Name};
 
-/// How much of a body is shown, in bytes.
+/// Most bytes of a body that are shown.
 const SHOWN_BYTES_MAX: usize = 64 * 1024;
 
 fn event_json(row: &EventRow) -> Value {
