@@ -111,4 +111,24 @@ mod tests {
         }
         assert_eq!(more_n, 30, "50 in 50 ms, of which 20 were taken before");
     }
+
+    #[test]
+    fn times_and_numbers_of_requests_say_the_same() {
+        let pacer = Pacer {
+            started: Instant::now(),
+            per_second: 3.0,
+            due: Arc::new(Semaphore::new(0)),
+            taken_n: Arc::default(),
+            all_n: Arc::default(),
+            is_over: Arc::default(),
+        };
+        assert_eq!((pacer.due_by(pacer.started), pacer.time_of(0)), (0, pacer.started));
+        for n in 0..100 {
+            let due = pacer.time_of(n);
+            assert!(due < pacer.time_of(n + 1));
+            // A nanosecond later it has come; it is the n-th after the first.
+            assert_eq!(pacer.due_by(due + Duration::from_micros(1)), n + 1, "{n}");
+        }
+        assert_eq!(pacer.due_by(pacer.started + Duration::from_secs(10)), 30);
+    }
 }

@@ -94,3 +94,32 @@ pub(super) fn confidence(spec: &Spec) -> &'static str {
         Confidence::Unsure => "unsure",
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::providers::builtin;
+
+    #[test]
+    fn identities_and_signatures_are_told_as_people_say_them() {
+        #[track_caller]
+        fn check(name: &str, identity: &str, signature: &str) {
+            let kinds = builtin();
+            let kind = kinds.iter().find(|kind| kind.kind() == name).expect("a kind");
+            let spec = kind.spec().expect("a spec");
+            let told: Vec<String> = spec.event.iter().map(identities).collect();
+            assert!(told.join("; ").contains(identity), "{name}: {told:?}");
+            let told = signed_by(spec);
+            assert!(told.contains(signature), "{name}: {told}");
+        }
+        check(
+            "stripe",
+            "the sender's own id, `/id`",
+            "HMAC-SHA-256 in `stripe-signature`, time within 300 s",
+        );
+        check("typeform", "the sender's own id, `/event_id`", ", no time");
+        check("box", "`/id`", "in `box-signature-primary` or `box-signature-secondary`");
+        check("auth0", "`/log_id` or `/id`", "; a shared token: the body is not signed");
+        check("apple_app_store", "`/notificationUUID`", "JWS with ES256");
+    }
+}

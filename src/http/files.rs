@@ -27,3 +27,17 @@ pub(crate) fn connections_n(wanted_n: usize, others_n: usize) -> usize {
     let left_n = has_n.saturating_sub(others_n).saturating_sub(OWN_N);
     wanted_n.min(left_n.max(CONNECTIONS_N_MIN))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn connections_fit_into_what_the_system_gives_and_some_are_always_left() {
+        assert_eq!(connections_n(4, 0), 4, "fewer than there may be");
+        let all_n = connections_n(usize::MAX, 0);
+        assert!(all_n >= CONNECTIONS_N_MIN);
+        assert!(connections_n(usize::MAX, 100) <= all_n.saturating_sub(100).max(CONNECTIONS_N_MIN));
+        assert_eq!(connections_n(1_000, usize::MAX), CONNECTIONS_N_MIN, "however much the rest takes");
+    }
+}
