@@ -17,7 +17,7 @@ use reqwest::{ClientBuilder, Response, Url, redirect};
 /// The `User-Agent` of our calls.
 pub(crate) const AGENT: &str = concat!("hooklatch/", env!("CARGO_PKG_VERSION"));
 
-/// What every HTTP client of ours has in common: no redirects, no retries of its own, no proxies of the
+/// Builds an HTTP client with what all of ours have in common: no redirects, no retries of its own, no proxies of the
 /// environment.
 pub(crate) fn client_builder() -> ClientBuilder {
     // An error says that one is installed already, which is as good.
@@ -248,5 +248,44 @@ mod tests {
         check(&allowed, "http://2130706433/", false);
         check(&allowed, "http://anything.test/", true);
         assert!(allowed.host("HOOKS.internal.") && !allowed.host("evil.hooks.internal"));
+    }
+
+    #[test]
+    fn special_ranges_end_where_the_registries_say() {
+        #[track_caller]
+        fn check(last: &str, next: &str) {
+            let is_public = |text: &str| is_public(text.parse().unwrap());
+            assert!(is_public(last) != is_public(next), "the border is between {last} and {next}");
+        }
+        check("0.255.255.255", "1.0.0.0");
+        check("9.255.255.255", "10.0.0.0");
+        check("11.0.0.0", "10.255.255.255");
+        check("100.63.255.255", "100.64.0.0");
+        check("100.127.255.255", "100.128.0.0");
+        check("169.253.255.255", "169.254.0.0");
+        check("172.15.255.255", "172.16.0.0");
+        check("172.31.255.255", "172.32.0.0");
+        check("192.0.0.255", "192.0.1.0");
+        check("192.88.98.255", "192.88.99.0");
+        check("198.17.255.255", "198.18.0.0");
+        check("198.19.255.255", "198.20.0.0");
+        check("223.255.255.255", "224.0.0.0");
+        check("1fff:ffff::", "2000::");
+        check("2001:1ff:ffff::", "2001:200::");
+        check("2001:db7:ffff::", "2001:db8::");
+        check("2002:ffff::", "2003::");
+        check("3fff:fff:ffff::", "3fff:1000::");
+        check("3fff:ffff::", "4000::");
+    }
+
+    #[test]
+    fn a_private_host_is_found_below_other_errors_and_nothing_else_is_taken_for_one() {
+        let below = anyhow::Error::new(PrivateHost).context("lookup failed").context("call failed");
+        assert!(is_private_host(below.as_ref()));
+        assert!(is_private_host(&PrivateHost));
+        assert!(
+            !is_private_host(anyhow::anyhow!("{PrivateHost}").as_ref()),
+            "the same words are not the same"
+        );
     }
 }

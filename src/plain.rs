@@ -123,4 +123,27 @@ mod tests {
             assert_eq!(serde_json::from_str::<serde_json::Value>(&plain).expect("JSON"), value);
         }
     }
+
+    #[test]
+    fn hidden_ranges_are_in_order_and_do_not_meet() {
+        for pair in HIDDEN.windows(2) {
+            assert!(pair[0].0 <= pair[0].1 && u32::from(pair[0].1) + 1 < u32::from(pair[1].0), "{pair:?}");
+        }
+        let (first, last) = (HIDDEN[0].0, HIDDEN[HIDDEN.len() - 1].1);
+        assert!(is_hidden(first) && is_hidden(last) && !is_hidden('\u{ac}') && !is_hidden('\u{ae}'));
+    }
+
+    #[test]
+    fn a_log_keeps_the_colours_that_it_makes_where_a_terminal_shows_them() {
+        #[track_caller]
+        fn check(has_colours: bool, given: &[u8], want: &str) {
+            let mut written = Vec::new();
+            let n = io::Write::write(&mut Plain::new(&mut written, has_colours), given).expect("written");
+            assert_eq!((n, String::from_utf8_lossy(&written).as_ref()), (given.len(), want));
+        }
+        check(true, b"\x1b[31mred\x1b[0m\n", "\u{1b}[31mred\u{1b}[0m\n");
+        check(false, b"\x1b[31mred\n", "\\u001b[31mred\n");
+        check(true, "a\u{9b}b\r".as_bytes(), "a\\u009bb\\u000d");
+        check(false, b"\xff", "\u{fffd}");
+    }
 }

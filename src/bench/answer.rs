@@ -10,13 +10,13 @@ use tokio::net::TcpStream;
 /// Most bytes of one answer; a receiver's are a few hundred.
 const ANSWER_BYTES_MAX: usize = 256 * 1024;
 
-/// What the receiver said.
+/// An answer of the receiver.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct HttpAnswer {
     pub(super) status: u16,
     /// `Hooklatch-Outcome`, which only Hooklatch sends.
     pub(super) outcome: Option<String>,
-    /// Whether the connection can be used again.
+    /// True when the connection can be used again.
     is_kept: bool,
     /// Bytes of the body that follow the head.
     body: Length,

@@ -2,7 +2,7 @@
 
 const WIDTH: f64 = 860.0;
 const MARGIN: f64 = 24.0;
-/// Where a chart's drawing begins: room for labels.
+/// Left edge of a chart's drawing, which leaves room for labels.
 const LEFT: f64 = 250.0;
 const LINES_LEFT: f64 = 90.0;
 const LINES_HEIGHT: f64 = 200.0;
@@ -23,7 +23,7 @@ fn at(x: f64, y: f64) -> Position {
 /// One bar, with the range it was seen in.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Bar {
-    /// What it stands for.
+    /// Words for what it stands for.
     pub label: String,
     /// Length of the bar, in whatever the chart counts.
     pub value: f64,
@@ -41,7 +41,7 @@ impl Bar {
 /// One line of a chart.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ChartLine {
-    /// What it stands for.
+    /// Words for what it stands for.
     pub label: String,
     /// Points as (x, y), from left to right.
     pub points: Vec<(f64, f64)>,
@@ -241,5 +241,34 @@ mod tests {
         );
         let mut reader = quick_xml::Reader::from_str(&picture);
         while !matches!(reader.read_event().expect("XML"), quick_xml::events::Event::Eof) {}
+    }
+
+    #[test]
+    fn a_figure_has_the_digits_that_matter() {
+        #[track_caller]
+        fn check(value: f64, want: &str) {
+            assert_eq!(figure(value), want);
+        }
+        check(0.0, "0");
+        check(0.004_2, "0.004");
+        check(0.095, "0.1");
+        check(1.5, "1.5");
+        check(9.999, "10");
+        check(12.34, "12.3");
+        check(100.0, "100");
+        check(38_123.4, "38123");
+    }
+
+    #[test]
+    fn bars_start_at_zero_and_the_longest_fills_the_chart() {
+        let bar = |label: &str, value: f64| Bar::exact(label, value);
+        let (drawn, height) = draw_bars(&[bar("half", 5.0), bar("all", 10.0)], 0.0);
+        let widths: Vec<f64> =
+            drawn.split("width=\"").skip(1).filter_map(|rest| rest.split('"').next()?.parse().ok()).collect();
+        assert!(
+            (widths[0] * 2.0 - widths[1]).abs() < 0.11 && (widths[1] - (WIDTH - LEFT - 90.0)).abs() < 0.1
+        );
+        assert!((height - 2.0 * BAR_HEIGHT).abs() < 1e-9);
+        assert!(draw_bars(&[bar("nothing", 0.0)], 0.0).0.contains("width=\"0.0\""), "no division by zero");
     }
 }

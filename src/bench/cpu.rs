@@ -6,7 +6,7 @@ use std::fs;
 /// One tick of `/proc`, a hundredth of a second on every Linux that matters here. Microseconds.
 const TICK_US: u64 = 10_000;
 
-/// Whose CPU time counts, each with the processes below it.
+/// Processes whose CPU time counts, each with those below it.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct WatchedProcesses {
     /// The process of the receiver.
@@ -27,7 +27,7 @@ pub struct CpuUs {
 }
 
 impl CpuUs {
-    /// What was used since `before`.
+    /// Returns what was used since `before`.
     #[must_use]
     pub fn since(self, before: Self) -> Self {
         let used = |now: Option<u64>, then: Option<u64>| Some(now?.saturating_sub(then?));
@@ -48,7 +48,7 @@ impl CpuUs {
 }
 
 impl WatchedProcesses {
-    /// What they have used until now.
+    /// Reads what they have used until now.
     pub fn read(&self) -> CpuUs {
         let all = processes();
         let of = |root: u32| {

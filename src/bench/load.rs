@@ -16,7 +16,7 @@ use super::pace::Pacer;
 use super::tally::{Measured, SentRequest, Tally};
 use crate::types::Clock;
 
-/// What is done to whom, for how long.
+/// One load: the receiver, the pace and the length.
 #[derive(Debug, Clone)]
 pub struct Load {
     /// Address of the receiver.
@@ -29,9 +29,9 @@ pub struct Load {
     pub warm_up: Duration,
     /// When the window ends.
     pub until: Until,
-    /// How long an answer is waited for.
+    /// Longest time that an answer is waited for.
     pub timeout: Duration,
-    /// Whose CPU time is told.
+    /// Processes whose CPU time is told.
     pub watched: WatchedProcesses,
 }
 
@@ -72,7 +72,7 @@ const WARMS_UP: u8 = 0;
 const COUNTS: u8 = 1;
 const IS_OVER: u8 = 2;
 
-/// What all connections of a load share.
+/// State that all connections of a load share.
 struct LoadState {
     phase: AtomicU8,
     /// Requests that may still be sent in the window.
@@ -148,7 +148,7 @@ impl LoadState {
         self.tally.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Starts the window: when that was, and the CPU time used before.
+    /// Starts the window; returns when that was, and the CPU time used before.
     fn begin(&self, load: &Load) -> Result<(Instant, CpuUs), LoadError> {
         let before = load.watched.read();
         let started = Instant::now();
@@ -194,7 +194,7 @@ impl LoadState {
         }
     }
 
-    /// Whether a request that is due then belongs to the window; `None` when the window has all it wanted.
+    /// Says whether a request that is due then belongs to the window; `None` when the window has all it wanted.
     fn is_counted(&self, due: Instant) -> Option<bool> {
         let is_open = match self.phase.load(Ordering::Relaxed) {
             WARMS_UP => return Some(false),

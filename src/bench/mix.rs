@@ -2,10 +2,10 @@
 
 use std::collections::VecDeque;
 
-/// How many requests a connection remembers for its copies.
+/// Requests that a connection remembers for its copies.
 const REMEMBERED_N: usize = 64;
 
-/// What a request is.
+/// Sort of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sort {
     /// An event nobody had.

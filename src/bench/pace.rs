@@ -16,9 +16,9 @@ pub(super) struct Pacer {
     per_second: f64,
     /// One permit for each request that is due and that nobody has taken.
     due: Arc<Semaphore>,
-    /// How many were taken.
+    /// Number of requests that were taken.
     taken_n: Arc<AtomicU64>,
-    /// How many there will be; not known before the end.
+    /// Number of requests that there will be; not known before the end.
     all_n: Arc<AtomicU64>,
     is_over: Arc<AtomicBool>,
 }
@@ -70,7 +70,7 @@ impl Pacer {
         self.due.add_permits(permits_n);
     }
 
-    /// How many are due before `at`: the first at the start.
+    /// Number of requests that are due before `at`: the first is due at the start.
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
@@ -110,5 +110,25 @@ mod tests {
             more_n += 1;
         }
         assert_eq!(more_n, 30, "50 in 50 ms, of which 20 were taken before");
+    }
+
+    #[test]
+    fn times_and_numbers_of_requests_say_the_same() {
+        let pacer = Pacer {
+            started: Instant::now(),
+            per_second: 3.0,
+            due: Arc::new(Semaphore::new(0)),
+            taken_n: Arc::default(),
+            all_n: Arc::default(),
+            is_over: Arc::default(),
+        };
+        assert_eq!((pacer.due_by(pacer.started), pacer.time_of(0)), (0, pacer.started));
+        for n in 0..100 {
+            let due = pacer.time_of(n);
+            assert!(due < pacer.time_of(n + 1));
+            // A nanosecond later it has come; it is the n-th after the first.
+            assert_eq!(pacer.due_by(due + Duration::from_micros(1)), n + 1, "{n}");
+        }
+        assert_eq!(pacer.due_by(pacer.started + Duration::from_secs(10)), 30);
     }
 }

@@ -24,17 +24,17 @@ const QUANTILES: [(f64, &str); 9] = [
 /// One load and its figures. Serialized, it is what `hooklatch bench --json` prints.
 #[derive(Debug, Clone, serde::Serialize)]
 pub struct Report {
-    /// Where the requests went.
+    /// URL that the requests went to.
     pub url: String,
-    /// How they were sent.
+    /// Facts about how they were sent.
     pub load: LoadFacts,
     /// Length of the window. Seconds.
     pub window_s: f64,
     /// Requests of the window; the sum of `answers`.
     pub requests_n: u64,
-    /// How many answers of each sort, and what came instead of one.
+    /// Number of answers of each sort, and of what came instead of one.
     pub answers: BTreeMap<String, u64>,
-    /// How many events were admitted.
+    /// Number of events that were admitted.
     pub accepted_n: u64,
     /// Events admitted a second.
     pub accepted_per_s: f64,
@@ -54,14 +54,14 @@ pub struct Report {
     curve: Vec<(f64, f64)>,
 }
 
-/// How requests were sent.
+/// Facts about how requests were sent.
 #[derive(Debug, Clone, serde::Serialize)]
 pub struct LoadFacts {
     /// Kind of loop: `closed` or `open`.
     pub r#loop: &'static str,
     /// Requests a second of an open loop.
     pub rate_per_s: Option<f64>,
-    /// How many connections there were.
+    /// Number of connections that there were.
     pub connections_n: usize,
     /// Load before the window. Seconds.
     pub warm_up_s: f64,
@@ -210,5 +210,69 @@ impl fmt::Display for Report {
             us(database),
             us(generator)
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use hdrhistogram::Histogram;
+
+    use super::super::cpu::WatchedProcesses;
+    use super::super::load::Until;
+    use super::*;
+
+    fn load(pace: LoadPace) -> Load {
+        Load {
+            addr: ([127, 0, 0, 1], 80).into(),
+            connections_n: 4,
+            pace,
+            warm_up: Duration::from_secs(2),
+            until: Until::Count(4),
+            timeout: Duration::from_secs(1),
+            watched: WatchedProcesses::default(),
+        }
+    }
+
+    fn measured() -> Measured {
+        let mut latency = Histogram::new_with_bounds(1, 3_600_000_000, 3).expect("bounds");
+        [1_000_u64, 2_000, 3_000, 40_000].iter().for_each(|us| latency.saturating_record(*us));
+        Measured {
+            window: Duration::from_secs(2),
+            answers: [("200 accepted".to_owned(), 3), ("503".to_owned(), 1)].into(),
+            accepted_n: 3,
+            forgeries_believed_n: 0,
+            errors_n: 1,
+            latency,
+            late_n: 1,
+            seconds: vec![SecondFigures { answers_n: 2, p50_ms: 1.5, p99_ms: 2.0 }; 2],
+            cpu: CpuUs { server: Some(400), database: None, generator: Some(40) },
+        }
+    }
+
+    #[test]
+    fn people_and_programs_read_the_same_figures() {
+        let report = Report::new("http://127.0.0.1/webhooks/stripe", &load(LoadPace::Open(2.5)), &measured());
+        let json = serde_json::to_value(&report).expect("JSON");
+        assert_eq!((&json["requests_n"], &json["accepted_per_s"]), (&4.into(), &1.5.into()));
+        assert_eq!((&json["load"]["loop"], &json["load"]["rate_per_s"]), (&"open".into(), &2.5.into()));
+        assert_eq!(json["cpu_us_per_request"]["server"], 100.0);
+        assert_eq!(json["cpu_us_per_request"]["database"], serde_json::Value::Null, "not known is not 0");
+        let text = report.to_string();
+        for line in [
+            "open loop, 2.5 requests/s over up to 4 connections, 2.0 s after 2.0 s of warm-up",
+            "accepted   2/s (3 of 4 requests)",
+            "         3 200 accepted",
+            "latency    p50 2.00 ms",
+            "sent late  1 ",
+            "CPU        server 100.0 µs, database not known, generator 10.0 µs a request",
+        ] {
+            assert!(text.contains(line), "{line}\n{text}");
+        }
+        let closed = Report::new("http://127.0.0.1/", &load(LoadPace::Closed), &measured());
+        assert!(!closed.to_string().contains("sent late") && closed.load.rate_per_s.is_none());
+        let picture = report.svg();
+        assert!(picture.contains("generator") && !picture.contains("database") && picture.contains("99.9"));
     }
 }

@@ -11,7 +11,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::cpu::below;
 
-/// How long it may take until it listens.
+/// Longest time until it listens.
 const STARTS: Duration = Duration::from_secs(30);
 
 /// A folder, a port and, once it was started, a process; all gone when this is dropped.
@@ -38,12 +38,12 @@ impl Scratch {
         Ok(Self { folder, addr, admin, silent, child: None })
     }
 
-    /// Where its files are.
+    /// Folder of its files.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// Where it listens, or shall.
+    /// Address that it listens on, or will listen on.
     pub fn addr(&self) -> SocketAddr {
         self.addr
     }

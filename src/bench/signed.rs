@@ -22,7 +22,7 @@ pub struct SignedMaker {
     body: String,
 }
 
-/// What a body is made of.
+/// A piece of a body: text, or a place that is filled for each event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum BodyPiece {
     Text(String),
@@ -114,7 +114,7 @@ fn letters() -> String {
     (0..8).map(|_| fastrand::alphabetic()).collect()
 }
 
-/// How long a line is once its places are filled.
+/// Length of a line once its places are filled. Bytes.
 fn filled_bytes(line: &str) -> usize {
     let of = |piece: &BodyPiece| match piece {
         BodyPiece::Text(text) => text.len(),

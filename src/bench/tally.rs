@@ -12,12 +12,12 @@ use super::mix::Sort;
 /// From here on a request of an open loop counts as sent late: all connections were busy, or the machine was.
 const LATE: Duration = Duration::from_millis(1);
 
-/// What one load came to. Only requests that were to be sent within the window are in it; of those, every one.
+/// Figures of one load. Only requests that were to be sent within the window are in it; of those, every one.
 #[derive(Debug, Clone)]
 pub struct Measured {
-    /// How long the window was; with a count, until the last answer.
+    /// Length of the window; with a count, until the last answer.
     pub window: Duration,
-    /// How many answers there were of each sort, such as `200 accepted`, `401`; and what came instead of one.
+    /// Number of answers of each sort, such as `200 accepted`, `401`; and what came instead of one.
     pub answers: BTreeMap<String, u64>,
     /// Events that were admitted; of a receiver that does not say so, its answers 2xx to requests that were no copies.
     pub accepted_n: u64,
@@ -30,7 +30,7 @@ pub struct Measured {
     pub latency: Histogram<u64>,
     /// Requests of an open loop that left more than a millisecond late. Their latency counts from when they were due.
     pub late_n: u64,
-    /// SecondFigures by second, by when answers came.
+    /// Figures of each second of the window, by when answers came.
     pub seconds: Vec<SecondFigures>,
     /// CPU time that was used within the window.
     pub cpu: CpuUs,
@@ -165,7 +165,7 @@ impl Tally {
         self.second.reset();
     }
 
-    /// What it came to, for a window of this length.
+    /// Ends the count, for a window of this length.
     pub(super) fn finish(mut self, window: Duration, cpu: CpuUs) -> Measured {
         // What came in after the last whole second of the window would look like a slow one.
         if self.measured.seconds.is_empty() {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use http::Uri;
 
-/// How long a first connection may take.
+/// Longest time that a first connection may take.
 const CONNECT: Duration = Duration::from_secs(5);
 
 /// A receiver that listens and may be loaded.
@@ -34,7 +34,7 @@ pub enum TargetError {
     Unknown {
         /// Host of the URL.
         host: String,
-        /// What the system said.
+        /// Error of the system.
         why: std::io::Error,
     },
     /// Another machine, and nobody said that it is meant.

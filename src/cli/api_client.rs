@@ -12,7 +12,7 @@ use crate::config::{AdminRole, DEV_TOKEN};
 use crate::load::{Kinds, Settings, load_for_tools};
 use crate::plain;
 
-/// How to reach the server.
+/// Arguments that say how a running server is reached.
 #[derive(Args)]
 pub(super) struct ReachArgs {
     /// The operator side; `admin.listen` of the configuration by default.
@@ -34,7 +34,7 @@ pub(super) struct EventDecision<'a> {
     pub(super) provider: &'a str,
     /// Why, for the audit log.
     pub(super) reason: &'a str,
-    /// What is said of each event afterwards.
+    /// Words that are said of each event afterwards.
     pub(super) done: &'a str,
 }
 

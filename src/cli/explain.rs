@@ -110,7 +110,7 @@ fn told(provider: &ActiveProvider, request: &RawRequest) -> ExitCode {
     }
 }
 
-/// What is behind a refusal, and what to look at. Nothing here says what the signature should have been.
+/// Returns what is behind a refusal, and what to look at. Nothing here says what the signature should have been.
 fn hints(provider: &ActiveProvider, request: &RawRequest, error: &VerifyError) -> Vec<String> {
     let found = diagnose(provider, std::iter::empty(), request, error);
     let more = found.detail.split_once("; ").map(|(_, more)| more.to_owned());
@@ -184,4 +184,33 @@ fn parse(saved: &[u8]) -> anyhow::Result<SavedRequest> {
             received_at_ms: now_ms,
         },
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_saved_request_is_taken_apart_byte_for_byte() {
+        let saved =
+            b"# now=1700000000\r\nPOST /in/webhooks/acme?x=1 HTTP/1.1\r\nX-A: 1\r\nx-a:2\r\n\r\n{ \n}\r\n";
+        let found = parse(saved).expect("a request");
+        assert_eq!((found.provider.as_deref(), found.query.as_deref()), (Some("acme"), Some("x=1")));
+        assert_eq!(found.request.received_at_ms, 1_700_000_000_000);
+        assert_eq!(found.request.body.as_ref(), b"{ \n}\r\n", "its line ends belong to what was signed");
+        let values: Vec<&HeaderValue> = found.request.headers.get_all("x-a").iter().collect();
+        assert_eq!(values, ["1", "2"]);
+        let found = parse(b"GET /webhooks/acme\n\n").expect("a request");
+        assert_eq!((found.request.method, found.request.body.len()), (Method::GET, 0));
+        #[track_caller]
+        fn check(saved: &[u8], why: &str) {
+            let error = parse(saved).err().expect("refused").to_string();
+            assert!(error.contains(why), "{error}");
+        }
+        check(b"POST /webhooks/acme\nx: 1\n", "no empty line");
+        check(b"POST\n\n", "the first line is not");
+        check(b"POST /webhooks/acme\nx\n\n", "is not `NAME: VALUE`");
+        check(b"# now=soon\nPOST /webhooks/acme\n\n", "now= is not a number");
+        check(b"POST /webhooks/acme\nx: \xff\n\n", "not text");
+    }
 }

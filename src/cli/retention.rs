@@ -28,12 +28,12 @@ pub(super) fn as_json(retention: &RetentionConfig) -> Value {
     json!({ "ids_days": retention.ids_days, "providers": providers.collect::<Vec<_>>() })
 }
 
-/// How long a sender sends an event again: by itself, and when it is asked to.
+/// Says how long a sender sends an event again: by itself, and when it is asked to.
 pub(super) fn sent_again(spec: &Spec) -> String {
     format!("{}{}", hours(spec.horizon_h), when_asked(spec))
 }
 
-/// What is known of asking it to, to be put behind how long it does so by itself.
+/// Says what is known of asking it to, to be put behind how long it does so by itself.
 pub(super) fn when_asked(spec: &Spec) -> String {
     match spec.resend_h {
         None => String::new(),
@@ -53,4 +53,57 @@ pub(super) fn resend_json(spec: &Spec) -> Value {
 
 fn hours(hours: u32) -> String {
     if hours > 48 && hours.is_multiple_of(24) { format!("{} days", hours / 24) } else { format!("{hours} h") }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::config::IdsKept;
+    use crate::types::Name;
+
+    fn spec(more: &str) -> Spec {
+        let text = include_str!("../../providers/stripe/provider.toml");
+        let lines =
+            text.lines().filter(|line| !line.starts_with("horizon_h") && !line.starts_with("resend_h"));
+        let rest: Vec<&str> = lines.collect();
+        Spec::parse(&format!("{more}\n{}", rest.join("\n"))).expect("a spec")
+    }
+
+    #[test]
+    fn how_long_a_sender_sends_again_is_told_in_its_largest_whole_unit() {
+        #[track_caller]
+        fn check(more: &str, words: &str, json: &Value) {
+            let spec = spec(more);
+            assert_eq!((sent_again(&spec).as_str(), &resend_json(&spec)), (words, json));
+        }
+        check("horizon_h = 48", "48 h", &Value::Null);
+        check("horizon_h = 72\nresend_h = 720", "3 days; when asked to, 30 days", &json!(720));
+        check("horizon_h = 73", "73 h", &Value::Null);
+        let without_limit = "1 h; when asked to, without a limit";
+        check("horizon_h = 1\nresend_h = \"unbounded\"", without_limit, &json!("unbounded"));
+    }
+
+    #[test]
+    fn the_provider_that_needs_ids_the_longest_is_named_with_its_reason() {
+        let kept = |days, days_min| IdsKept {
+            days,
+            why: format!("needs {days}"),
+            days_min,
+            why_min: format!("at least {days_min}"),
+        };
+        let name = |text: &str| Name::parse(text).expect("a name");
+        let ids_of: BTreeMap<Name, IdsKept> =
+            [(name("a"), kept(60, 30)), (name("b"), kept(400, 7))].into_iter().collect();
+        let mut retention = RetentionConfig { ids_of, ..RetentionConfig::default() };
+        let words = in_words(&retention).expect("words");
+        assert_eq!(words, "ids are remembered for 400 days at most, for provider `b`: needs 400");
+        retention.ids_days = Some(90);
+        let words = in_words(&retention).expect("words");
+        assert!(words.starts_with("ids are remembered for 90 days, as retention.ids_days says"), "{words}");
+        assert!(words.ends_with("at least 30 are needed, for provider `a`: at least 30"), "{words}");
+        assert_eq!(as_json(&retention)["providers"][1]["days"], 90);
+        assert_eq!(in_words(&RetentionConfig::default()), None);
+    }
 }

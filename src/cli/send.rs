@@ -19,7 +19,7 @@ use crate::provider::filled_sample;
 use crate::types::Clock;
 use crate::verify::{SignAt, Signed};
 
-/// How old `--stale` makes a request. Seconds; older than any kind's tolerance.
+/// Age that `--stale` gives a request. Seconds; older than any kind's tolerance.
 const STALE_S: i64 = 3_600;
 
 #[derive(Args)]
@@ -35,10 +35,10 @@ pub(super) struct SendArgs {
     /// Sign with this secret instead of the configured one.
     #[arg(long)]
     secret: Option<String>,
-    /// How many events are sent, 1 to 1,000,000.
+    /// Number of events to send, 1 to 1,000,000.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     count: u32,
-    /// How many requests at once.
+    /// Number of requests under way at once, 1 to 1,000.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     concurrency: u32,
     /// Send each event this many times more.
@@ -64,7 +64,7 @@ struct Copy {
     signed: Signed,
 }
 
-/// What the server said to one request.
+/// One answer of the server.
 struct Heard {
     event_n: u32,
     word: String,
@@ -87,7 +87,7 @@ pub(super) fn send(args: &SendArgs, file: Option<&Path>, kinds: &Kinds) -> anyho
     Ok(if wrong_n == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// How many answers differ from what was promised: of each event one copy is new, all others are duplicates.
+/// Counts the answers that differ from what was promised: of each event one copy is new, all others are duplicates.
 fn unexpected(heard: &[Heard]) -> usize {
     let mut latched = BTreeSet::new();
     // Some senders want another status of success than 200.

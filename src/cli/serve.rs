@@ -37,7 +37,7 @@ pub(super) fn serve(
     Ok(ExitCode::SUCCESS)
 }
 
-/// What a newcomer needs: where to send, one request that works, where to look.
+/// Says what a newcomer needs: where to send, one request that works, where to look.
 fn banner(config: &Config, kinds: &Kinds) -> anyhow::Result<String> {
     let base = format!("http://{}", config.server.listen);
     let admin = format!("http://{}", config.admin.listen);

@@ -21,7 +21,7 @@ pub(super) fn places(sources: &Sources) -> String {
     sources.0.iter().map(one).collect::<Vec<_>>().join(" + ")
 }
 
-/// What two copies of an event are: which rule, for what, and what is not covered by the signature.
+/// Says what two copies of an event are: which rule, for what, and what is not covered by the signature.
 pub(super) fn identity(spec: &IdentitySpec) -> String {
     let parts = if spec.id.0.is_empty() { String::new() } else { format!(" + {}", places(&spec.id)) };
     let rule = match (spec.is, spec.window_s) {
@@ -66,7 +66,7 @@ pub(super) fn scheme_name(scheme: Scheme) -> &'static str {
     }
 }
 
-/// How requests are signed: the scheme, its place, how old a signed time may be, what it leaves open.
+/// Says how requests are signed: the scheme, its place, how old a signed time may be, what it leaves open.
 pub(super) fn signed_by(spec: &Spec) -> String {
     let signature = &spec.signature;
     let scheme = signature.in_words.as_deref().unwrap_or_else(|| scheme_name(signature.scheme));
@@ -86,11 +86,40 @@ pub(super) fn signed_by(spec: &Spec) -> String {
     format!("{scheme}{place}{time}{weak}")
 }
 
-/// Where the facts about a kind were read, in one word.
+/// Says in one word where the facts about a kind were read.
 pub(super) fn confidence(spec: &Spec) -> &'static str {
     match spec.confidence {
         Confidence::Official => "official",
         Confidence::Secondary => "secondary",
         Confidence::Unsure => "unsure",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::providers::builtin;
+
+    #[test]
+    fn identities_and_signatures_are_told_as_people_say_them() {
+        #[track_caller]
+        fn check(name: &str, identity: &str, signature: &str) {
+            let kinds = builtin();
+            let kind = kinds.iter().find(|kind| kind.kind() == name).expect("a kind");
+            let spec = kind.spec().expect("a spec");
+            let told: Vec<String> = spec.event.iter().map(identities).collect();
+            assert!(told.join("; ").contains(identity), "{name}: {told:?}");
+            let told = signed_by(spec);
+            assert!(told.contains(signature), "{name}: {told}");
+        }
+        check(
+            "stripe",
+            "the sender's own id, `/id`",
+            "HMAC-SHA-256 in `stripe-signature`, time within 300 s",
+        );
+        check("typeform", "the sender's own id, `/event_id`", ", no time");
+        check("box", "`/id`", "in `box-signature-primary` or `box-signature-secondary`");
+        check("auth0", "`/log_id` or `/id`", "; a shared token: the body is not signed");
+        check("apple_app_store", "`/notificationUUID`", "JWS with ES256");
     }
 }

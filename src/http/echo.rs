@@ -15,7 +15,7 @@ use tracing::info;
 
 use super::reply::json_reply;
 
-/// How many keys it remembers.
+/// Most keys that it remembers.
 const CALLS_N_MAX: usize = 200;
 
 /// Most failures that can be ordered at once, and the longest that one of them may take.
@@ -44,7 +44,7 @@ struct EchoCall {
     body_bytes: usize,
 }
 
-/// How the next calls fail: `{"status":500,"times":3}` or `{"hang_ms":20000,"times":1}`; up to [`TIMES_N_MAX`] times,
+/// An order for the next calls to fail: `{"status":500,"times":3}` or `{"hang_ms":20000,"times":1}`; up to [`TIMES_N_MAX`] times,
 /// [`HANG_MS_MAX`] and with a status from 200 to 599, or 0 for 500.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]

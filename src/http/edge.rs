@@ -23,7 +23,7 @@ use super::framing;
 use super::receiver::{self, ReceiverState};
 use super::room::ConnectionSlot;
 
-/// How long a body may take before its rate is looked at.
+/// Time that a body may take before its rate is looked at.
 const RATE_GRACE: Duration = Duration::from_secs(2);
 
 /// Refusals in a row that are told at once; each further one is told later than the last, up to a bound. Whoever only gets
@@ -32,7 +32,7 @@ const REFUSALS_AT_ONCE_N: u32 = 4;
 const REFUSAL_DELAY_STEP: Duration = Duration::from_millis(20);
 const REFUSAL_DELAY_MAX: Duration = Duration::from_millis(500);
 
-/// What answers the requests of a listener.
+/// The front of a listener: its routes, and the receiver that is asked before them.
 #[derive(Clone)]
 pub(crate) struct Front {
     router: Router,
@@ -60,9 +60,9 @@ pub(super) struct Edge {
     pub(super) neighbours: Neighbours,
     /// Bytes a second; 0 for any.
     pub(super) body_bytes_per_s_min: u64,
-    /// How many of its requests were refused since the last one that was not.
+    /// Number of its requests that were refused since the last one that was not.
     pub(super) refusals_n: AtomicU32,
-    /// How many requests it may still bring.
+    /// Number of requests that it may still bring.
     pub(super) requests_n_left: AtomicU32,
     /// After this it is closed behind an answer.
     pub(super) ends_at: Instant,
@@ -116,10 +116,9 @@ impl Edge {
 
     /// Holds a refusal back, while its connection may be closed for another one.
     async fn refused(&self) {
-        let before_n = self.refusals_n.fetch_add(1, Ordering::Relaxed);
-        let Some(late_n) = before_n.checked_sub(REFUSALS_AT_ONCE_N - 1).filter(|n| *n > 0) else { return };
-        let delay = REFUSAL_DELAY_STEP.saturating_mul(late_n).min(REFUSAL_DELAY_MAX);
-        tokio::time::sleep_until(Instant::now() + delay).await;
+        if let Some(delay) = refusal_delay(self.refusals_n.fetch_add(1, Ordering::Relaxed)) {
+            tokio::time::sleep_until(Instant::now() + delay).await;
+        }
     }
 
     async fn routed(&self, request: Request<Incoming>, began: Instant) -> Response {
@@ -147,7 +146,19 @@ impl Edge {
     }
 }
 
-/// What follows this answer is not read.
+/// Time that a refusal is held back when `before_n` came before it in a row; `None` for the first few.
+fn refusal_delay(before_n: u32) -> Option<Duration> {
+    let late_n = before_n.checked_sub(REFUSALS_AT_ONCE_N - 1).filter(|n| *n > 0)?;
+    Some(REFUSAL_DELAY_STEP.saturating_mul(late_n).min(REFUSAL_DELAY_MAX))
+}
+
+/// Time by which the next byte of a body has to be there, counted from its beginning; `None` where any rate will do.
+fn due_within(bytes_n: u64, bytes_per_s_min: u64) -> Option<Duration> {
+    let paid_ms = bytes_n.saturating_mul(1_000).checked_div(bytes_per_s_min)?;
+    Some(RATE_GRACE.saturating_add(Duration::from_millis(paid_ms)))
+}
+
+/// Closes the connection behind this answer: what follows is not read.
 fn closing(mut response: Response) -> Response {
     response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
     response
@@ -167,8 +178,7 @@ struct WatchedBody {
 impl WatchedBody {
     /// When the next byte has to be there.
     fn due_at(&self) -> Option<Instant> {
-        let paid_ms = self.bytes_n.saturating_mul(1_000).checked_div(self.bytes_per_s_min)?;
-        self.began.checked_add(RATE_GRACE)?.checked_add(Duration::from_millis(paid_ms))
+        self.began.checked_add(due_within(self.bytes_n, self.bytes_per_s_min)?)
     }
 
     fn poll_deadline(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
@@ -214,5 +224,31 @@ impl HttpBody for WatchedBody {
 
     fn size_hint(&self) -> SizeHint {
         self.inner.size_hint()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refusals_come_at_once_then_later_and_later_up_to_a_bound() {
+        let ms = |before_n| refusal_delay(before_n).map(|delay| delay.as_millis());
+        let found: Vec<Option<u128>> = [0, 3, 4, 5, 28, 29, u32::MAX].map(ms).into();
+        assert_eq!(found, [None, None, Some(20), Some(40), Some(500), Some(500), Some(500)]);
+    }
+
+    #[test]
+    fn a_body_earns_its_time_byte_by_byte_behind_a_grace() {
+        #[track_caller]
+        fn check(bytes_n: u64, bytes_per_s_min: u64, want_ms: Option<u64>) {
+            assert_eq!(due_within(bytes_n, bytes_per_s_min), want_ms.map(Duration::from_millis));
+        }
+        check(0, 1_000, Some(2_000));
+        check(500, 1_000, Some(2_500));
+        check(3_000, 1_000, Some(5_000));
+        check(1, 3, Some(2_333));
+        check(1 << 20, 0, None);
+        assert!(due_within(u64::MAX, 1).is_some(), "no length overflows");
     }
 }

@@ -5,12 +5,12 @@
 
 use rustix::process::{Resource, getrlimit, setrlimit};
 
-/// What the process needs besides connections, calls and the database: its log, its clocks, its libraries.
+/// Files that the process needs besides connections, calls and the database: its log, its clocks, its libraries.
 const OWN_N: usize = 64;
 /// Fewest connections, however little the system gives.
 const CONNECTIONS_N_MIN: usize = 8;
 
-/// How many connections of strangers there may be, of `wanted_n`, when `others_n` files are for other things. Raises the
+/// Returns how many connections of strangers there may be, of `wanted_n`, when `others_n` files are for other things. Raises the
 /// process's limit as far as it goes and is needed.
 pub(crate) fn connections_n(wanted_n: usize, others_n: usize) -> usize {
     let needed_n = wanted_n.saturating_add(others_n).saturating_add(OWN_N);
@@ -26,4 +26,18 @@ pub(crate) fn connections_n(wanted_n: usize, others_n: usize) -> usize {
     let has_n = limit.current.and_then(|current| usize::try_from(current).ok()).unwrap_or(usize::MAX);
     let left_n = has_n.saturating_sub(others_n).saturating_sub(OWN_N);
     wanted_n.min(left_n.max(CONNECTIONS_N_MIN))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn connections_fit_into_what_the_system_gives_and_some_are_always_left() {
+        assert_eq!(connections_n(4, 0), 4, "fewer than there may be");
+        let all_n = connections_n(usize::MAX, 0);
+        assert!(all_n >= CONNECTIONS_N_MIN);
+        assert!(connections_n(usize::MAX, 100) <= all_n.saturating_sub(100).max(CONNECTIONS_N_MIN));
+        assert_eq!(connections_n(1_000, usize::MAX), CONNECTIONS_N_MIN, "however much the rest takes");
+    }
 }

@@ -8,7 +8,7 @@ use http::{HeaderMap, Request, Version, header};
 
 use super::error::Problem;
 
-/// What is wrong with a request, before anybody looks at what it wants.
+/// Returns what is wrong with a request, before anybody looks at what it wants.
 pub(super) fn mistake<B>(request: &Request<B>) -> Option<Problem> {
     let headers = request.headers();
     if !is_host_good(headers, request.version()) {

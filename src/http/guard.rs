@@ -35,7 +35,7 @@ impl OperatorHosts {
         Self { listen: listen.ip(), names: names.to_vec() }
     }
 
-    /// Whether a `Host` is one of ours, whatever its port.
+    /// True when a `Host` is one of ours, whatever its port.
     fn has(&self, host: &str) -> bool {
         let name = split_port(host).0.trim_end_matches('.').to_ascii_lowercase();
         let literal = name.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
@@ -45,7 +45,7 @@ impl OperatorHosts {
         }
     }
 
-    /// Whether a page of another origin asks.
+    /// True when a page of another origin asks.
     fn is_foreign(&self, headers: &HeaderMap) -> bool {
         let host = text(headers, &header::HOST);
         let mut origins = headers.get_all(header::ORIGIN).iter();
@@ -63,7 +63,7 @@ fn text<'a>(headers: &'a HeaderMap, name: &header::HeaderName) -> &'a str {
     headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
 }
 
-/// Whether a browser says that another site, or another origin of this one, makes it ask.
+/// True when a browser says that another site, or another origin of this one, makes it ask.
 fn is_cross_site(headers: &HeaderMap) -> bool {
     headers.get_all("sec-fetch-site").iter().any(|site| site != "same-origin" && site != "none")
 }

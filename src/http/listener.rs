@@ -28,19 +28,19 @@ use crate::stop::Stop;
 
 /// Largest header block, in bytes; beyond it, or with more than 100 headers, hyper answers 431.
 const HEADER_BYTES_MAX: usize = 64 * 1024;
-/// How long to wait after `accept` failed, for want of file descriptors as a rule.
+/// Pause after `accept` failed, for want of file descriptors as a rule.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// Connections that may wait to be accepted; beyond it the kernel leaves newcomers to try again.
 const BACKLOG_N: u32 = 4096;
-/// How much of an answer the kernel takes for a peer that does not read it. Bytes; Linux doubles it. Answers are smaller as a
+/// Part of an answer that the kernel takes for a peer that does not read it. Bytes; Linux doubles it. Answers are smaller as a
 /// rule, and a thousand peers that do not read cost 32 MiB of the kernel's memory, not gigabytes.
 const SEND_BUFFER_BYTES: u32 = 16 * 1024;
 
-/// What protects a listener.
+/// Bounds that protect a listener.
 #[derive(Debug, Clone)]
 pub(crate) struct Limits {
-    /// Which listener, in metrics.
+    /// Name of the listener in metrics.
     pub(crate) name: &'static str,
     /// Most open connections. When there are more, those go that have waited for their peers the longest; while
     /// none waits, newcomers stay in the kernel's queue.
@@ -58,7 +58,7 @@ pub(crate) struct Limits {
     /// Longest life of a connection, and most requests on it; then it is closed behind an answer.
     pub(crate) life: Duration,
     pub(crate) requests_n_max: u32,
-    /// How long a stop waits for requests under way.
+    /// Longest time that a stop waits for requests under way.
     pub(crate) stop_timeout: Duration,
 }
 

@@ -37,7 +37,7 @@ impl Readiness {
     }
 }
 
-/// What the operator side needs of the app.
+/// State of the operator side: all that it needs of the app.
 pub(crate) struct OperatorState {
     pub(crate) readiness: watch::Receiver<Readiness>,
     pub(crate) metrics: PrometheusHandle,
@@ -72,4 +72,30 @@ async fn readyz(State(state): State<Arc<OperatorState>>) -> Response {
 async fn metrics(State(state): State<Arc<OperatorState>>) -> Response {
     let text = state.metrics.render();
     ([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], text).into_response()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_is_ready_when_all_its_parts_are() {
+        let all = Readiness {
+            is_database_there: true,
+            is_schema_current: true,
+            is_outbox_running: true,
+            are_parts_running: true,
+            is_accepting: true,
+        };
+        assert!(all.is_ready() && !Readiness::default().is_ready());
+        for without in [
+            Readiness { is_database_there: false, ..all.clone() },
+            Readiness { is_schema_current: false, ..all.clone() },
+            Readiness { is_outbox_running: false, ..all.clone() },
+            Readiness { are_parts_running: false, ..all.clone() },
+            Readiness { is_accepting: false, ..all.clone() },
+        ] {
+            assert!(!without.is_ready(), "{without:?}");
+        }
+    }
 }

@@ -24,7 +24,7 @@ use crate::stop;
 use crate::types::Clock;
 use crate::verify::RawRequest;
 
-/// What a request takes besides its headers and its body. Bytes.
+/// Memory that a request takes besides its headers and its body. Bytes.
 const REQUEST_BYTES: usize = 1024;
 /// Room that is taken for a body at first.
 const FIRST_BYTES: usize = 4 << 10;
@@ -35,11 +35,11 @@ const NEXT_BYTES: usize = 64 << 10;
 /// Most bytes of a body over the cap that are read, so that its sender hears why.
 const DRAIN_BYTES_MAX: usize = 4 << 20;
 
-/// What the receiver needs of the app.
+/// State of the receiver: all that it needs of the app.
 pub(crate) struct ReceiverState {
     pub(crate) receiver: Receiver,
     pub(crate) clock: Clock,
-    /// What providers call, without a trailing slash.
+    /// The URL that providers call, without a trailing slash.
     pub(crate) public_url: String,
     pub(crate) body_bytes_max: usize,
     pub(crate) body_timeout: Duration,
@@ -245,5 +245,5 @@ fn response(answer: SenderAnswer) -> Response {
     response
 }
 
-/// What became of a believed request.
+/// The header that says what became of a believed request.
 pub(super) static OUTCOME: HeaderName = HeaderName::from_static("hooklatch-outcome");

@@ -22,7 +22,7 @@ pub(super) struct Bounded {
     timeout: Duration,
     /// Runs while something waits to be written.
     deadline: Option<Pin<Box<Sleep>>>,
-    /// Whether a read was put off until then.
+    /// True when a read was put off until then.
     is_read_wanted: bool,
 }
 
@@ -31,7 +31,7 @@ impl Bounded {
         Self { io: TokioIo::new(stream), slot, timeout, deadline: None, is_read_wanted: false }
     }
 
-    /// What a write came to, or that it took too long.
+    /// Returns what a write came to, or that it took too long.
     fn timed<T>(&mut self, cx: &mut Context<'_>, written: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
         if written.is_ready() {
             return written;

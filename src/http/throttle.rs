@@ -13,7 +13,7 @@ use tokio::time::Instant;
 
 use super::room::peer_of;
 
-/// What a wrong token costs its sender, and how much of that may be owed at once: 10 of them, then one a second.
+/// Cost of a wrong token to its sender, and the most that may be owed at once: 10 of them, then one a second.
 const PEER_COST: Duration = Duration::from_secs(1);
 const PEER_OWED_MAX: Duration = Duration::from_secs(10);
 /// The same for all together: 60, then ten a second.

@@ -36,32 +36,32 @@ pub(crate) struct BenchArgs {
     #[arg(long, value_name = "POSTGRES_URL", num_args = 0..=1, default_missing_value = "",
         conflicts_with_all = ["url", "secret", "pid", "yes_this_host"])]
     start: Option<String>,
-    /// How many connections, each with one request under way.
+    /// Number of connections, each with one request under way.
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..=10_000), default_value_t = 64)]
     connections: u16,
     /// Send so many requests a second whatever the server does, instead of each connection's next after its last
     /// answer. Latency then counts from when a request was due.
     #[arg(long, value_name = "PER_SECOND", value_parser = a_rate)]
     rate: Option<f64>,
-    /// How long, after the warm-up. Seconds.
+    /// Length of the load after the warm-up. Seconds.
     #[arg(long, value_name = "SECONDS", default_value_t = 10.0, value_parser = seconds)]
     duration: f64,
-    /// How many requests, instead of how long.
+    /// Number of requests, instead of a length.
     #[arg(long, conflicts_with = "duration", value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
     count: Option<u64>,
     /// Load before what counts. Seconds.
     #[arg(long, value_name = "SECONDS", default_value_t = 2.0, value_parser = seconds)]
     warm_up: f64,
-    /// How many of a hundred requests are copies of earlier ones.
+    /// Share of requests that are copies of earlier ones. Percent.
     #[arg(long, value_name = "PERCENT", default_value_t = 0.0, value_parser = percent)]
     duplicates: f64,
-    /// How many of a hundred requests are changed after they were signed.
+    /// Share of requests that are changed after they were signed. Percent.
     #[arg(long, value_name = "PERCENT", default_value_t = 0.0, value_parser = percent)]
     forgeries: f64,
-    /// How long bodies are, each length drawn equally often; as long as the sample by default. Bytes.
+    /// Lengths of bodies, each drawn equally often; as long as the sample by default. Bytes.
     #[arg(long, value_name = "BYTES,…", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=16_777_216))]
     body_bytes: Vec<u32>,
-    /// How long an answer is waited for. Seconds.
+    /// Longest time that an answer is waited for. Seconds.
     #[arg(long, value_name = "SECONDS", default_value_t = 30.0, value_parser = seconds)]
     timeout: f64,
     /// The server's process, for its CPU time; by default the one that listens there, where that can be seen.

@@ -68,7 +68,7 @@ fn key(spec: &Spec) -> String {
     }
 }
 
-/// Whether no signature covers an id, a type or how a body is read.
+/// True when no signature covers an id, a type or how a body is read.
 fn is_any_unsigned(spec: &Spec) -> bool {
     spec.event.iter().flat_map(|event| &event.identity).any(|identity| !identity.signed)
 }

@@ -25,7 +25,7 @@ pub(crate) struct SignArgs {
     /// Sign this file's bytes instead of a sample; `-` is standard input.
     #[arg(long, value_name = "FILE")]
     body: Option<PathBuf>,
-    /// Where the request goes: the whole URL, or the server alone. Part of what some kinds sign.
+    /// URL that the request goes to: the whole of it, or the server alone. Part of what some kinds sign.
     #[arg(long)]
     url: Option<String>,
     /// Sign with this secret instead of the configured one.

@@ -16,7 +16,7 @@ pub(super) fn curl(url: &str, signed: &Signed) -> String {
     words.join(" \\\n  ")
 }
 
-/// Whether a terminal and curl take it as it is: curl reads a file after a leading `@`, and control
+/// True when a terminal and curl take it as it is: curl reads a file after a leading `@`, and control
 /// characters, seen or not, do not survive being shown and pasted.
 fn is_pasteable(text: &str) -> bool {
     !text.starts_with('@') && !text.chars().any(|c| plain::is_hidden(c) && c != '\n')

@@ -92,7 +92,7 @@ pub(super) fn vectors(kind: &Provider, now_s: Option<i64>, keys: &DevKeys) -> an
     Ok(format!("[\n{}\n]", lines.join(",\n")))
 }
 
-/// What `serve --dev` trusts, which is whom `sign` plays.
+/// Returns what `serve --dev` trusts: the sender that `sign` plays.
 fn trusted(spec: &Spec, keys: &DevKeys) -> TrustedKeys {
     let secrets = if spec.takes_secrets() { vec![dev_secret(spec)] } else { Vec::new() };
     TrustedKeys { secrets, settings: dev_settings(spec, keys) }

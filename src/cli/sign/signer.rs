@@ -15,7 +15,7 @@ use crate::verify::DevKeys;
 pub(crate) struct Signer<'a> {
     pub(crate) kind: &'a Provider,
     pub(crate) provider: ActiveProvider,
-    /// Where the running server has it.
+    /// URL of the provider at the running server.
     pub(crate) url: String,
 }
 
@@ -65,7 +65,7 @@ pub(crate) fn signer<'a>(
 }
 
 impl Signer<'_> {
-    /// Where the request goes: `given`, completed by the provider's path when it names a server alone; else
+    /// Returns the URL that the request goes to: `given`, completed by the provider's path when it names a server alone; else
     /// where the configuration says.
     pub(crate) fn url_or(&self, given: Option<&str>) -> String {
         let Some(given) = given else { return self.url.clone() };

@@ -148,3 +148,30 @@ pub(super) async fn decide(
     }
     Ok(response)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_decision_needs_an_act_and_a_reason_on_one_line_and_nothing_that_is_overlooked() {
+        #[track_caller]
+        fn check(body: &str, want: Result<bool, &str>) {
+            let found = order(body.as_bytes()).map(|order| order.is_about_one().is_ok());
+            match (found, want) {
+                (Ok(found), Ok(want)) => assert_eq!(found, want, "{body}"),
+                (Err(problem), Err(why)) => assert!(problem.title.contains(why), "{body}: {}", problem.title),
+                (found, want) => panic!("{body}: {found:?}, not {want:?}"),
+            }
+        }
+        check(r#"{"act":"send","reason":"asked by Ann"}"#, Ok(true));
+        check(r#"{"act":"send","reason":"x","state":"held","messages_n":2}"#, Ok(false));
+        check(r#"{"act":"send","reason":"x","provider":"stripe"}"#, Ok(false));
+        check(r#"{"act":"send","reason":"  "}"#, Err("`reason` is a text"));
+        check(r#"{"act":"send","reason":"a\nb"}"#, Err("`reason` is a text"));
+        check(r#"{"act":"send"}"#, Err("JSON object with `act`"));
+        check(r#"{"act":"send","reason":"x","why":"y"}"#, Err("JSON object with `act`"));
+        check("", Err("JSON object with `act`"));
+        check(&format!(r#"{{"act":"send","reason":"{}"}}"#, "x".repeat(256)), Err("1 to 255 bytes"));
+    }
+}

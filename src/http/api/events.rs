@@ -16,7 +16,7 @@ use super::state::ApiState;
 use crate::store::{DecisionTarget, EventRow, KeptContent};
 use crate::types::{EventKey, EventState, Name};
 
-/// How much of a body is shown, in bytes.
+/// Most bytes of a body that are shown.
 const SHOWN_BYTES_MAX: usize = 64 * 1024;
 
 fn event_json(row: &EventRow) -> Value {
@@ -84,4 +84,21 @@ pub(super) async fn decide_one(
         return Err(Problem::bad_request("`act` is rerun, dispatch, dismiss, erase or erase_and_discard"));
     }
     decide(&state, &request, &order, &DecisionTarget::Event(EventKey { provider, event_id })).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_body_is_shown_in_part_and_counted_whole() {
+        let content = |body: Vec<u8>, headers: &str| KeptContent { headers: headers.to_owned(), body };
+        let long = content_json(Some(&content(vec![b'x'; SHOWN_BYTES_MAX + 1], "{}")));
+        assert_eq!(long["body"].as_str().map(str::len), Some(SHOWN_BYTES_MAX));
+        assert_eq!(long["body_bytes_n"], SHOWN_BYTES_MAX + 1);
+        let short = content_json(Some(&content(b"a\xffb".to_vec(), r#"{"x":["1"]}"#)));
+        assert_eq!((&short["body"], &short["headers"]["x"][0]), (&json!("a\u{fffd}b"), &json!("1")));
+        assert_eq!(content_json(Some(&content(Vec::new(), "no JSON")))["headers"], Value::Null);
+        assert_eq!(content_json(None), Value::Null);
+    }
 }

@@ -81,7 +81,7 @@ pub(super) async fn show(
     Ok(json_reply(StatusCode::OK, &body))
 }
 
-/// What is not a number is no message's id.
+/// Reads a message's id; a text that is no number is the id of none.
 fn message_id(text: &str) -> Result<MessageId, Problem> {
     text.parse().map_err(|_| Problem::NOT_FOUND)
 }

@@ -28,3 +28,42 @@ pub(super) fn limit(values: &BTreeMap<String, String>) -> Result<u32, Problem> {
     let limit = text.parse().ok().filter(|limit| (1..=LIMIT_MAX).contains(limit));
     limit.ok_or_else(|| Problem::bad_request("`limit` is a number from 1 to 500"))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_that_is_not_known_or_there_twice_is_an_error() {
+        #[track_caller]
+        fn check(raw: Option<&str>, want: Option<&[(&str, &str)]>) {
+            let found = query(raw, ["state", "limit"]).ok();
+            let found = found.as_ref().map(|values| {
+                values.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect::<Vec<_>>()
+            });
+            assert_eq!(found.as_deref(), want, "{raw:?}");
+        }
+        check(None, Some(&[]));
+        check(Some(""), Some(&[]));
+        check(Some("state=held&limit=5"), Some(&[("limit", "5"), ("state", "held")]));
+        check(Some("state=a%26b+c"), Some(&[("state", "a&b c")]));
+        check(Some("state=held&state=dead"), None);
+        check(Some("stat=held"), None);
+        check(Some("state=held&&limit"), Some(&[("limit", ""), ("state", "held")]));
+    }
+
+    #[test]
+    fn a_list_has_50_rows_unless_it_is_asked_for_1_to_500() {
+        #[track_caller]
+        fn check(text: Option<&str>, want: Option<u32>) {
+            let values = text.map(|text| ("limit".to_owned(), text.to_owned())).into_iter().collect();
+            assert_eq!(limit(&values).ok(), want, "{text:?}");
+        }
+        check(None, Some(50));
+        check(Some("1"), Some(1));
+        check(Some("500"), Some(500));
+        for wrong in ["0", "501", "-1", "", "5.0", "99999999999"] {
+            check(Some(wrong), None);
+        }
+    }
+}

@@ -7,7 +7,7 @@ use super::super::auth::TokenGate;
 use crate::store::Store;
 use crate::types::{Clock, Name};
 
-/// What the API needs of the app.
+/// State of the API: all that it needs of the app.
 pub(crate) struct ApiState {
     pub(crate) store: Store,
     pub(crate) clock: Clock,
@@ -25,9 +25,9 @@ pub(crate) struct ApiState {
 pub(crate) struct ProviderFacts {
     pub(crate) name: Name,
     pub(crate) kind: String,
-    /// How long its sender goes on sending an event by itself, and so with the secret it had then. Hours.
+    /// Time that its sender goes on sending an event by itself, and so with the secret it had then. Hours.
     pub(crate) horizon_h: u32,
-    /// Whether its requests are accepted although nobody signs them.
+    /// True when its requests are accepted although nobody signs them.
     pub(crate) is_unverified: bool,
     /// Its secrets by what they go by, newest first.
     pub(crate) fingerprints: Vec<String>,

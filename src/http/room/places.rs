@@ -20,7 +20,7 @@ use crate::stop;
 /// A connection that has waited for less than this is left alone: its peer may be about to go on. Not when it had its
 /// answers already and was never believed.
 pub(super) const GRACE_MS: u64 = 100;
-/// How often a connection that found no room looks again whether one can be closed for it.
+/// Pause after which a newcomer that found no room looks again for a connection that can be closed.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 /// Of so many connections one is closed at a time, so that the search is paid for by several newcomers.
 const BATCH_PART: usize = 64;
@@ -30,7 +30,7 @@ const MEMORY_BATCH_PART: usize = 16;
 /// A part of a request that is kept for less than this is on its way: in a rush of honest senders nobody's is thrown away
 /// for another's.
 pub(super) const MEMORY_GRACE_MS: u64 = 1_000;
-/// How often somebody looks for memory before it hears that there is none: for a fifth of a second.
+/// Looks for memory before somebody hears that there is none: a fifth of a second in all.
 const MEMORY_LOOKS_N: usize = 20;
 
 /// A peer whose own connections were just asked to go may have so many above its share.
@@ -62,7 +62,7 @@ pub(crate) struct ConnectionPlace {
 }
 
 impl ConnectionRoom {
-    /// ConnectionRoom for `connections_n_max`, of which one peer may have `peer_n_max` unless it is `exempt`.
+    /// A room for `connections_n_max` connections, of which one peer may have `peer_n_max` unless it is `exempt`.
     pub(crate) fn new(
         name: &'static str,
         connections_n_max: usize,
@@ -81,7 +81,7 @@ impl ConnectionRoom {
         })
     }
 
-    /// A place for a connection of this address, as soon as there is one; `None` when its peer has its share already
+    /// Takes a place for a connection of this address, as soon as there is one; `None` when its peer has its share already
     /// and all of that is busy.
     pub(crate) async fn enter(self: &Arc<Self>, address: IpAddr) -> Option<ConnectionPlace> {
         let peer = peer_of(address);
@@ -111,7 +111,7 @@ impl ConnectionRoom {
         Some(ConnectionPlace { slot, room: Arc::clone(self), _permit: permit })
     }
 
-    /// Asks those that have waited longest to go, of one peer or of all; how many.
+    /// Asks those that have waited longest to go, of one peer or of all; returns how many were asked.
     pub(crate) fn give_way(&self, of: Option<IpAddr>) -> usize {
         self.give_way_of(BATCH_PART, |slot| of.is_none_or(|peer| slot.peer == peer))
     }
@@ -155,7 +155,7 @@ impl ConnectionRoom {
         false
     }
 
-    /// Of so many slots that are meant one goes, and one at least.
+    /// Asks one of `part` connections that are meant to go, and one at least; returns how many were asked.
     fn give_way_of(&self, part: usize, is_meant: impl Fn(&ConnectionSlot) -> bool) -> usize {
         let now_ms = self.now_ms();
         let inner = self.inner();
@@ -230,7 +230,7 @@ impl Occupants {
 }
 
 impl ConnectionPlace {
-    /// Whether its connection goes, after it was asked and had another look at what has come in.
+    /// True when its connection goes, after it was asked and had another look at what has come in.
     pub(crate) fn is_left(&self) -> bool {
         let is_left = self.slot.go();
         if is_left {
@@ -246,7 +246,7 @@ impl Drop for ConnectionPlace {
     }
 }
 
-/// Whom an address belongs to: of IPv6 one has a /64 at least.
+/// Returns the peer that an address belongs to: in IPv6 a peer has a /64 at least.
 pub(crate) fn peer_of(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(v6) => IpAddr::V6(Ipv6Addr::from_bits(v6.to_bits() >> 64 << 64)),

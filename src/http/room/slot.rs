@@ -14,24 +14,33 @@ const ASKED: u64 = u64::MAX - 1;
 /// [`ConnectionSlot::state`]: it goes. Every other value is the millisecond since when it waits.
 const GONE: u64 = u64::MAX;
 
-/// One connection, as others see it.
+/// One connection, as the others in its room see it.
+///
+/// All of it is atomics, because three parties change it at once: the task that serves the connection, the stream below
+/// it, and newcomers that look for a place. `state` is the heart. It holds `BUSY` while we work for the peer; else the
+/// millisecond since when the peer is waited for; `ASKED` once somebody wants the place; `GONE` when it goes. Each change is
+/// one compare-and-exchange, so that two facts hold: a connection that became busy a moment ago is never closed, and one
+/// that goes begins nothing any more. A newcomer writes `ASKED` only over the very millisecond that it saw, and wakes the
+/// task; the task looks once more at the network, and writes `GONE` only over `ASKED`. If the peer did its part in between,
+/// the state is `BUSY` by then, and the newcomer asks another one.
 pub(crate) struct ConnectionSlot {
     pub(crate) id: u64,
     pub(crate) peer: IpAddr,
     opened: Instant,
     state: AtomicU64,
-    /// Whether a request on it was answered.
+    /// True when a request on it was answered.
     has_answered: AtomicBool,
-    /// Whether a request on it was believed.
+    /// True when a request on it was believed.
     is_proven: AtomicBool,
-    /// Whether something was read since its last request.
+    /// True when something was read since its last request.
     has_read: AtomicBool,
-    /// Whether it has sent a part of a request, which takes up memory until the rest is there.
+    /// True when it has sent a part of a request, which takes up memory until the rest is there.
     is_in_request: AtomicBool,
-    /// Whether the body of its request comes in more slowly than it may.
+    /// True when the body of its request comes in more slowly than it may.
     pub(crate) is_too_slow: AtomicBool,
-    /// What others told it, [`GO`] and [`STOP`], and whom to wake for it.
+    /// Bits of what others told it, [`GO`] and [`STOP`].
     told: AtomicU8,
+    /// The waker of the task that serves it.
     task: Mutex<Option<Waker>>,
 }
 
@@ -40,7 +49,7 @@ const GO: u8 = 1;
 /// [`ConnectionSlot::told`]: the listener stops.
 const STOP: u8 = 2;
 
-/// What a connection is told by others.
+/// Something that others tell a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Told {
     /// It is asked to go, unless its peer has just done its part.
@@ -49,7 +58,7 @@ pub(crate) enum Told {
     Stop,
 }
 
-/// Who goes before whom.
+/// Order in which connections go: the first of these before the others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Standing {
     /// It had answers, and none of its requests was believed.
@@ -83,7 +92,7 @@ impl ConnectionSlot {
         Some(self.state.load(Ordering::Acquire)).filter(|state| *state != BUSY && *state < ASKED)
     }
 
-    /// Whether it has sent a part of a request.
+    /// True when it has sent a part of a request.
     pub(crate) fn is_in_request(&self) -> bool {
         self.is_in_request.load(Ordering::Relaxed)
     }
@@ -131,12 +140,12 @@ impl ConnectionSlot {
         self.has_read.store(true, Ordering::Relaxed);
     }
 
-    /// Whether the request that begins now was there before: its sender did not wait for the last answer.
+    /// True when the request that begins now was there before: its sender did not wait for the last answer.
     pub(crate) fn is_pipelined(&self) -> bool {
         !self.has_read.swap(false, Ordering::Relaxed)
     }
 
-    /// What others tell its connection, for the one task that serves it. `is_listening` is that task's own, and false at
+    /// Polls for what others tell its connection, for the one task that serves it. `is_listening` is that task's own, and false at
     /// first: it is woken by the same waker for as long as it lives, so that all further looks are one at memory.
     pub(crate) fn poll_told(&self, cx: &Context<'_>, is_listening: &mut bool) -> Poll<Told> {
         if !*is_listening {
@@ -163,7 +172,7 @@ impl ConnectionSlot {
         }
     }
 
-    /// Whether it goes: its peer has done nothing since it was asked.
+    /// Lets it go; true when its peer has done nothing since it was asked.
     pub(crate) fn go(&self) -> bool {
         self.change(ASKED, GONE)
     }

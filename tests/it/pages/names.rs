@@ -147,3 +147,16 @@ fn the_readme_names_a_dozen_senders_that_there_are_and_stays_short() {
         "{words_n} words in {lines_n} lines: move reference to docs/"
     );
 }
+
+#[test]
+fn the_gate_checks_each_feature_by_itself() {
+    let manifest = fs::read_to_string(root().join("Cargo.toml")).unwrap();
+    let section = manifest.split("\n[features]\n").nth(1).unwrap().split("\n[").next().unwrap();
+    let features = section.lines().filter_map(|line| line.split_once(" = ")).map(|(name, _)| name);
+    // What the others share is of no use by itself.
+    let alone: BTreeSet<&str> = features.filter(|name| !matches!(*name, "default" | "brokers")).collect();
+    let gate = fs::read_to_string(root().join("scripts/test")).unwrap();
+    let list = gate.split("for feature in ").nth(1).unwrap().split(';').next().unwrap();
+    let checked: BTreeSet<&str> = list.split_whitespace().filter(|name| *name != "\"\"").collect();
+    assert_eq!(checked, alone, "scripts/test and Cargo.toml list other features");
+}
