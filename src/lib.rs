@@ -62,6 +62,7 @@ pub mod spec;
 #[doc(hidden)]
 pub mod store;
 mod template;
+pub mod testing;
 #[doc(hidden)]
 pub mod types;
 #[doc(hidden)]

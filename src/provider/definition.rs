@@ -149,6 +149,20 @@ impl Provider {
         self.spec.as_ref().map(Arc::clone).map_err(ToString::to_string)
     }
 
+    /// The sample event of this type, or which types there are.
+    pub(crate) fn sample(&self, event_type: &str) -> anyhow::Result<&str> {
+        let samples = self.samples.list();
+        let found = samples.iter().find(|(known, _)| *known == event_type).map(|(_, text)| *text);
+        found.ok_or_else(|| {
+            let known: Vec<&str> = samples.iter().map(|(known, _)| *known).collect();
+            anyhow::anyhow!(
+                "`{}` has no sample of type `{event_type}`; there are {}",
+                self.kind(),
+                known.join(", ")
+            )
+        })
+    }
+
     /// The sample events: type and JSON text.
     #[doc(hidden)]
     pub fn sample_list(&self) -> Vec<(&str, &str)> {
