@@ -103,6 +103,7 @@ impl Provider {
 
     /// Signs with code, for kinds whose signature is inside the body.
     #[must_use]
+    #[doc(hidden)]
     pub fn sign_with(mut self, sign: SignFn) -> Self {
         self.sign_with = Some(sign);
         self
@@ -110,6 +111,7 @@ impl Provider {
 
     /// Answers handshakes with code, before anything is verified.
     #[must_use]
+    #[doc(hidden)]
     pub fn handshake_with(mut self, answer: HandshakeFn) -> Self {
         self.handshake_with = Some(answer);
         self
@@ -118,6 +120,7 @@ impl Provider {
     /// Opens believed bodies with code before events are read from them; what it cannot open is kept as unreadable.
     /// The body is stored as it came.
     #[must_use]
+    #[doc(hidden)]
     pub fn open_with(mut self, open: OpenFn) -> Self {
         self.open_with = Some(open);
         self
@@ -131,6 +134,7 @@ impl Provider {
     }
 
     /// The kind's name; `?` when its spec does not say.
+    #[doc(hidden)]
     pub fn kind(&self) -> &str {
         match &self.spec {
             Ok(spec) => &spec.kind,

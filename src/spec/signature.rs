@@ -199,6 +199,7 @@ pub enum TimeUnit {
     /// Unix milliseconds.
     Ms,
     /// Unix seconds, or milliseconds from thirteen digits on: senders whose documentation disagrees with itself.
+    #[doc(hidden)]
     SOrMs,
     /// RFC 3339.
     Rfc3339,

@@ -188,12 +188,14 @@ pub fn hex_text(bytes: &[u8]) -> String {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Hash {
     /// MD5, only where a sender offers nothing else.
+    #[doc(hidden)]
     Md5,
     /// SHA-1, only where a sender offers nothing else.
     Sha1,
     /// SHA-256.
     Sha256,
     /// SHA-384.
+    #[doc(hidden)]
     Sha384,
     /// SHA-512.
     Sha512,

@@ -103,12 +103,15 @@ pub type VerifyFn = fn(&RawRequest, &Keys) -> Result<Believed, VerifyError>;
 pub enum VerifyError {
     /// No signature where the kind puts one.
     #[error("header `{0}` is missing")]
+    #[doc(hidden)]
     HeaderMissing(String),
     /// A header that decides appears more than once.
     #[error("header `{0}` appears more than once")]
+    #[doc(hidden)]
     HeaderRepeated(String),
     /// What carries the signature is there but has another shape than the kind's.
     #[error("`{place}` is malformed: {why}")]
+    #[doc(hidden)]
     Malformed {
         /// Which header, or which place in the body.
         place: String,
@@ -117,6 +120,7 @@ pub enum VerifyError {
     },
     /// The signed time is too long ago.
     #[error("timestamp is {age_s} s old, tolerance is {tolerance_s} s")]
+    #[doc(hidden)]
     Stale {
         /// Age by our clock.
         age_s: i64,
@@ -125,6 +129,7 @@ pub enum VerifyError {
     },
     /// The signed time is ahead of our clock.
     #[error("timestamp is {ahead_s} s ahead of our clock, tolerance is {tolerance_s} s")]
+    #[doc(hidden)]
     Future {
         /// Distance by our clock.
         ahead_s: i64,
@@ -133,12 +138,15 @@ pub enum VerifyError {
     },
     /// What to verify it with is not at hand.
     #[error("no key to verify with: {0}")]
+    #[doc(hidden)]
     NoKey(String),
     /// The sender signs nothing, and the operator did not say that this is to be accepted.
     #[error("the request is not signed, and `unverified = \"accept\"` is not configured")]
+    #[doc(hidden)]
     Unsigned,
     /// Well-formed and in time, but signed with none of our secrets.
     #[error("signature matches none of the {keys_n} configured secrets")]
+    #[doc(hidden)]
     Mismatch {
         /// How many were tried.
         keys_n: usize,
@@ -152,6 +160,7 @@ impl VerifyError {
     }
 
     /// Why, as one word of a closed set, for tables and metrics.
+    #[doc(hidden)]
     pub fn reason(&self) -> &'static str {
         match self {
             Self::HeaderMissing(_) => "header_missing",
@@ -166,6 +175,7 @@ impl VerifyError {
     }
 
     /// Which step failed, as one word for tables: `header`, `timestamp`, `secret` or `signature`.
+    #[doc(hidden)]
     pub fn step(&self) -> &'static str {
         match self {
             Self::HeaderMissing(_) | Self::HeaderRepeated(_) | Self::Malformed { .. } => "header",
