@@ -21,7 +21,7 @@ use crate::receive::RequestNotes;
 use crate::retention::Pruner;
 use crate::store::Store;
 
-/// What the parts besides admission and outbox share.
+/// The things that the parts besides admission and outbox share.
 pub(super) struct Helpers<'a> {
     pub(super) admission: &'a Arc<AdmitContext>,
     pub(super) entries: &'a Entries,
@@ -30,7 +30,7 @@ pub(super) struct Helpers<'a> {
 }
 
 impl App {
-    /// What the parts of admission share.
+    /// Makes the context that the parts of admission share.
     pub(super) fn admission(
         &self,
         store: &Store,

@@ -26,7 +26,7 @@ use crate::outbox::Outbox;
 use crate::receive::{Receiver, RequestNotes};
 use crate::store::Store;
 
-/// What all parts stand on.
+/// The things that all parts stand on.
 struct Ground {
     metrics: PrometheusHandle,
     entries: Entries,
@@ -34,7 +34,7 @@ struct Ground {
     installation_id: Uuid,
 }
 
-/// What runs before anybody listens.
+/// The parts that run before anybody listens.
 struct Core {
     background: Background,
     admission: Arc<AdmitContext>,

@@ -19,7 +19,7 @@ use crate::store::{Filter, Row, Store, Value};
 use crate::types::Clock;
 use crate::verify::{DevKeys, SignAt};
 
-/// Where the played senders believe to call. Some sign it.
+/// URL that the played senders call. Some of them sign it.
 const URL: &str = "http://127.0.0.1:8080";
 /// Most messages that are listed.
 const MESSAGES_N_MAX: u32 = 1_000;

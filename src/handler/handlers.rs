@@ -12,7 +12,7 @@ use super::pattern::TypePattern;
 use crate::config::RouteConfig;
 use crate::store::Tx;
 
-/// What is done about an event.
+/// The action on an event: one function, or one route.
 #[derive(Clone)]
 enum Action {
     Plain(PlainFn),

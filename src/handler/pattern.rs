@@ -1,6 +1,6 @@
 //! The patterns of event types that handlers and routes are registered for.
 
-/// Which event types a handler or route takes: an exact type, `prefix.*` for everything that starts with
+/// The event types that a handler or route takes: an exact type, `prefix.*` for everything that starts with
 /// `prefix.`, or `*` for everything.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TypePattern(String);

@@ -108,7 +108,7 @@ pub enum ProgramMigrationError {
     Store(#[from] StoreError),
 }
 
-/// How far a step is.
+/// The state of a step in the database.
 enum Applied {
     No,
     Yes,
