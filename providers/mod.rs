@@ -55,8 +55,11 @@ macro_rules! kind {
     };
 }
 
-/// Every built-in kind with what makes it, in alphabetical order.
-pub(crate) const KINDS: &[(&str, fn() -> Provider)] = &[
+/// The name of a built-in kind, and the function that makes it.
+type BuiltIn = (&'static str, fn() -> Provider);
+
+/// Every built-in kind, in alphabetical order.
+pub(crate) const KINDS: &[BuiltIn] = &[
     kind!("ably": "channel.message" in "channel.message", "channel.presence" in "channel.presence", "channel.lifecycle" in "channel.lifecycle"),
     ("adyen", adyen::provider),
     kind!("affirm": "opened" in "opened", "approved" in "approved", "confirmed" in "confirmed"),

@@ -1,24 +1,42 @@
 //! Hooklatch: a webhook receiver that a team can trust with money.
 //!
-//! It verifies a provider's signature, latches the event exactly once, and makes every call that follows
-//! from it happen exactly once in effect. This page is a guided tour; `ARCHITECTURE.md` is the map.
+//! It verifies a sender's signature, latches the event exactly once, and makes every call that follows
+//! from it happen exactly once in effect.
 //!
-//! 1. [`provider`] and [`spec`]: how one kind of sender signs and shapes its webhooks, and what we do about
-//!    its events ([`handler`]).
-//! 2. [`verify`] and [`read`]: pure functions from bytes to believed events.
-//! 3. `receive` and `admit`: one transaction for everything that waits, and the answer it allows.
-//! 4. [`store`]: the only SQL, on SQLite and PostgreSQL.
-//! 5. `outbox`: leases, calls, settlements.
-//! 6. `app`, `http`, `cli`: the process around it.
+//! A program of yours begins with a built-in kind and a handler ([`prelude`]):
 //!
-//! A user's own `main.rs`:
 //! ```no_run
+//! use hooklatch::prelude::*;
+//!
+//! #[derive(Deserialize)]
+//! struct Invoice {
+//!     id: String,
+//! }
+//!
+//! fn invoice_paid(event: Event<Invoice>) -> Handled {
+//!     Ok(Effects::new().call("receipts", json!({ "invoice": event.payload.id })))
+//! }
+//!
 //! #[tokio::main]
 //! async fn main() -> anyhow::Result<()> {
-//!     hooklatch::App::load(None, vec![/* acme::provider() */])?.run().await
+//!     App::load(None, vec![kind("stripe").on("invoice.paid", invoice_paid)])?.run().await
 //! }
 //! ```
-//! or, to have every command of ours as well, `hooklatch::cli::main(vec![acme::provider()])`.
+//!
+//! or, to have every command of ours as well, with [`cli::main`]. `docs/library.md` goes from `cargo add` to a tested
+//! handler. In the order of need: [`handler`], [`App`], [`testing`], and [`kind`](mod@kind) for verification of your own.
+//!
+//! What is shown here is a contract; what is public besides is for our own tests (`docs/adr/0010-what-is-public.md`).
+//!
+//! For who reads the source, from bytes to calls; `ARCHITECTURE.md` is the map:
+//!
+//! 1. `provider` and `spec`: how one kind of sender signs and shapes its webhooks, and what we do about its events
+//!    (`handler`).
+//! 2. `verify` and `read`: pure functions from bytes to believed events.
+//! 3. `receive` and `admit`: one transaction for everything that waits, and the answer it allows.
+//! 4. `store`: the only SQL, on SQLite and PostgreSQL.
+//! 5. `outbox`: leases, calls, settlements.
+//! 6. `app`, `http`, `cli`: the process around it.
 
 // So that a kind's folder is the same text inside this crate and inside a user's.
 extern crate self as hooklatch;
@@ -68,6 +86,7 @@ pub mod stop;
 #[doc(hidden)]
 pub mod store;
 mod template;
+pub mod testing;
 #[doc(hidden)]
 pub mod types;
 #[doc(hidden)]
@@ -84,4 +103,5 @@ pub use store::MigrationStep;
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 #[doc = include_str!("../docs/handlers.md")]
+#[doc = include_str!("../docs/library.md")]
 mod pages {}

@@ -14,7 +14,7 @@ use crate::provider::{ActiveProvider, Provider, filled_sample};
 use crate::types::IncomingEvent;
 use crate::verify::{Form, RawRequest, SignAt, Signed, form_with};
 
-/// When the first request of a pair is signed. Unix seconds.
+/// Time at which the first request of a pair is signed. Unix seconds.
 const NOW_S: i64 = 1_767_225_600;
 /// Longest after it that the second one comes. Seconds; ten years, as the longest that anything is sent again.
 const AFTER_S_MAX: i64 = 315_360_000;
@@ -23,22 +23,22 @@ const AFTER_S_MAX: i64 = 315_360_000;
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Pair {
-    /// What they are, as a sentence for people.
+    /// A sentence for people: what the two requests are.
     pub what: String,
-    /// Where the claim was read; `rule` where it follows from the format.
+    /// Source of the claim, an address as a rule; `rule` where it follows from the format.
     pub source: String,
-    /// What becomes of the second one.
+    /// The fate of the second one.
     pub expect: Met,
     first: Side,
     #[serde(default)]
     second: Side,
 }
 
-/// What becomes of a request after another one.
+/// The fate of a request that comes after another one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Met {
-    /// Another event: dispatched.
+    /// It is another event, and dispatched.
     Two,
     /// Other content under the key of the first: kept beside it.
     Conflict,
@@ -83,24 +83,24 @@ struct Side {
     /// The type for headers that carry one.
     #[serde(rename = "type")]
     event_type: Option<String>,
-    /// The URL's query.
+    /// Query of the URL, behind the `?`.
     query: Option<String>,
-    /// How long after the first. Seconds.
+    /// Time after the first one. Seconds.
     #[serde(default)]
     after_s: i64,
     /// The first one's signed bytes and headers once more, with `headers` and `query` applied.
     #[serde(default)]
     as_sent: bool,
-    /// Whether the body is written anew although nothing is set in it.
+    /// True when the body is written anew although nothing is set in it.
     #[serde(skip)]
     is_rewritten: bool,
 }
 
 /// Both requests of a pair, signed, with what each carries besides.
 pub struct Requests {
-    /// The first one.
+    /// The request that comes first.
     pub first: RawRequest,
-    /// The second one.
+    /// The request that comes second.
     pub second: RawRequest,
 }
 
@@ -122,7 +122,7 @@ impl Pair {
         Ok(Requests { first, second })
     }
 
-    /// What becomes of the second request, or why that cannot be told.
+    /// Tells the fate of the second request, or why that cannot be told.
     pub fn judge(&self, kind: &Provider, provider: &ActiveProvider) -> Result<Met, String> {
         let requests = self.requests(kind, provider)?;
         let after_ms = requests.second.received_at_ms - requests.first.received_at_ms;
@@ -157,7 +157,7 @@ fn met(first: &[IncomingEvent], event: &IncomingEvent, after_ms: i64) -> Met {
 }
 
 impl Side {
-    /// Whether a field of the body has another value.
+    /// True when a field of the body has another value.
     fn is_changed(&self) -> bool {
         !self.set.is_empty() || !self.remove.is_empty()
     }

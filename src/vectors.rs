@@ -16,55 +16,55 @@ use crate::verify::{RawRequest, Reply};
 /// One signed request with its verdict. Fields that only describe it (`note`, `origin`, …) are passed over.
 #[derive(Debug, Clone, Deserialize)]
 pub struct Vector {
-    /// Names it in tables.
+    /// Name of the vector in tables.
     pub id: String,
-    /// The provider kind.
+    /// Name of the provider kind.
     pub kind: String,
-    /// Newest first.
+    /// Secrets of the provider, newest first.
     #[serde(default)]
     pub secrets: Vec<String>,
-    /// What else the scheme needs, such as `public_key`.
+    /// Settings of the provider, such as `public_key`.
     #[serde(default)]
     pub settings: serde_json::Map<String, serde_json::Value>,
-    /// POST unless it says so.
+    /// Method of the request; POST unless it says so.
     pub method: Option<String>,
     /// The answer that is wanted: the body, or an object of `status`, `body`, `json`, `content_type`, `headers`.
     pub response: Option<serde_json::Value>,
-    /// As the sender called it.
+    /// URL as the sender called it.
     pub url: Option<String>,
     /// Names and values; a list of values is a repeated header.
     #[serde(default)]
     pub headers: serde_json::Map<String, serde_json::Value>,
-    /// The body as text,
+    /// The body, when it is text.
     pub body: Option<String>,
-    /// or as base64.
+    /// The body as base64, when it is no text.
     pub body_base64: Option<String>,
     /// Unix seconds at which it is judged.
     pub now: i64,
-    /// `valid` or `invalid`.
+    /// The right verdict: `valid` or `invalid`.
     pub expect: String,
-    /// Whether either verdict is defensible.
+    /// True when either verdict is defensible.
     #[serde(default)]
     pub optional: bool,
 }
 
-/// What became of one vector.
+/// The verdict on one vector.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct Judged {
-    /// The vector's id.
+    /// Name of the vector in tables.
     pub id: String,
-    /// Its kind.
+    /// Name of its provider kind.
     pub kind: String,
-    /// What it expects.
+    /// The verdict that it expects.
     pub expect: String,
     /// `valid`, `invalid` or `unsupported` (no such kind here).
     pub verdict: &'static str,
-    /// Which step decided: `ok`, `kind`, `secret`, `header`, `timestamp`, `signature` or `answer`.
+    /// Step that decided: `ok`, `kind`, `secret`, `header`, `timestamp`, `signature` or `answer`.
     pub step: &'static str,
-    /// Whether verdict and expectation differ and that matters.
+    /// True when verdict and expectation differ and that matters.
     #[serde(skip)]
     pub is_wrong: bool,
-    /// Why, for people.
+    /// Reason of the verdict, for people.
     #[serde(skip)]
     pub why: String,
 }
@@ -154,7 +154,7 @@ fn answered(vector: &Vector, why: &str, reply: &Reply) -> (&'static str, &'stati
     }
 }
 
-/// What is in a vector's settings under names that mean secrets everywhere.
+/// Names that mean secrets in the settings of every vector.
 const SECRET_NAMES: [&str; 4] = ["webhook_secret", "signing_secret", "secret_key", "public_keys"];
 
 /// One value of a vector's setting: a text, `{ id, key }` as in the configuration, or an object with an id under
@@ -236,7 +236,7 @@ impl Vector {
         kind.judge_with(&secrets, &settings)
     }
 
-    /// The request as it came.
+    /// The request as it came in.
     pub fn request(&self) -> Result<RawRequest, String> {
         let mut headers = HeaderMap::new();
         for (name, value) in &self.headers {

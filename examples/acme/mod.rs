@@ -35,13 +35,10 @@ mod tests {
 
     #[test]
     fn a_paid_order_is_billed_and_a_receipt_is_mailed() {
-        let event = |amount| Event {
-            provider: hooklatch::handler::Name::parse("acme").expect("a name"),
-            id: "acme-1".to_owned(),
-            event_type: "order.paid".to_owned(),
-            payload: Order { order: "order-1".to_owned(), amount },
-            received_at_ms: 0,
-            attempt_n: 1,
+        let event = |amount| {
+            let mut event = hooklatch::testing::event::<Order>(&provider(), "order.paid").expect("a sample");
+            event.payload.amount = amount;
+            event
         };
         let effects = order_paid(event(1999)).expect("effects");
         let to: Vec<_> = effects.messages().iter().map(|message| message.destination.as_str()).collect();

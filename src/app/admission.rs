@@ -22,7 +22,7 @@ use crate::retention::Pruner;
 use crate::stop::Stop;
 use crate::store::{InitialLease, Store};
 
-/// What the parts besides admission and outbox share.
+/// The things that the parts besides admission and outbox share.
 pub(super) struct Helpers<'a> {
     pub(super) admission: &'a Arc<AdmitContext>,
     pub(super) entries: &'a Entries,
@@ -41,7 +41,7 @@ impl TakeSlot for OutboxSlots {
 }
 
 impl App {
-    /// What the parts of admission share.
+    /// Makes the context that the parts of admission share.
     pub(super) fn admission(
         &self,
         store: &Store,

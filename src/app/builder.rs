@@ -59,6 +59,7 @@ impl App {
     }
 
     /// Adds a kind, or replaces the built-in one of the same name: how handlers come in.
+    #[doc(hidden)]
     #[must_use]
     pub fn provider(mut self, provider: Provider) -> Self {
         self.kinds.retain(|kind| kind.kind() != provider.kind());

@@ -16,9 +16,9 @@ use crate::http::operator::Readiness;
 use crate::stop::Stop;
 use crate::store::SchemaState;
 
-/// How often the database is asked whether it is there.
+/// Pause between two questions to the database whether it is there.
 const HEALTH_EVERY: Duration = Duration::from_secs(1);
-/// How often the tables are counted for `/metrics`, at most.
+/// Shortest pause between two counts of the tables for `/metrics`.
 const COUNT_EVERY: Duration = Duration::from_secs(5);
 /// Counting takes up at most this part of the time, however much there is to count.
 const COUNT_PART: u32 = 20;

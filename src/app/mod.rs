@@ -6,7 +6,8 @@
 //!
 //! In reading order: `builder.rs` is an [`App`] before it runs; `start.rs` starts it, step by step, out of `database.rs`
 //! (open and migrate), `entries.rs` (providers), `admission.rs` and `listeners.rs`; `running.rs` is what runs, and how it
-//! stops. `parts.rs` starts parts again that panicked, `health.rs` and `counts.rs` say how it is. `tasks.rs` spawns.
+//! stops. `trial.rs` is an app for tests of
+//! handlers. `parts.rs` starts parts again that panicked, `health.rs` and `counts.rs` say how it is. `tasks.rs` spawns.
 //!
 //! Nothing here knows a request: that is `http` and `receive`.
 
@@ -21,7 +22,9 @@ mod parts;
 mod running;
 mod start;
 mod tasks;
+mod trial;
 
 pub use builder::App;
 pub(crate) use database::migrate;
 pub use running::{Background, Running};
+pub use trial::Trial;

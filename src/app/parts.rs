@@ -12,7 +12,7 @@ use tracing::error;
 use crate::handler::panic_text;
 use crate::stop;
 
-/// How long a part stays away after a panic, so that one that panics at once does nothing else but that.
+/// Time that a part stays away after a panic, so that one that panics at once does nothing else but that.
 const AWAY: Duration = Duration::from_millis(200);
 
 /// The parts that are away. Cloning shares it.

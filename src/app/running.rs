@@ -1,4 +1,4 @@
-//! What runs, and how it stops.
+//! The handles of an app that runs, and its stop.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use crate::admit::Admitter;
 use crate::stop::Stopper;
 use crate::store::Store;
 
-/// How long a stop may take beyond `stop_timeout_ms`: results that are written, commits that are confirmed.
+/// Time that a stop may take beyond `stop_timeout_ms`: results that are written, commits that are confirmed.
 const STOP_MARGIN: Duration = Duration::from_secs(5);
 
 /// A Hooklatch that runs. Dropping it tells its parts to stop and waits for none

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
+use axum::Router;
 use metrics_exporter_prometheus::PrometheusHandle;
 use tokio::sync::watch;
 use tracing::{info, warn};
@@ -26,7 +27,7 @@ use crate::receive::{Receiver, RequestNotes};
 use crate::stop::Stop;
 use crate::store::Store;
 
-/// What all parts stand on.
+/// The things that all parts stand on.
 struct Ground {
     metrics: PrometheusHandle,
     entries: Entries,
@@ -34,7 +35,7 @@ struct Ground {
     installation_id: Uuid,
 }
 
-/// What runs before anybody listens.
+/// The parts that run before anybody listens.
 struct Core {
     background: Background,
     admission: Arc<AdmitContext>,
@@ -84,7 +85,12 @@ impl App {
     ///
     /// To stop: stop your server, drop the router, then [`Background::stop`].
     #[cfg(feature = "router")]
-    pub async fn router(self) -> anyhow::Result<(axum::Router, Background)> {
+    pub async fn router(self) -> anyhow::Result<(Router, Background)> {
+        self.mounted().await
+    }
+
+    /// Does the same as [`App::router`], for us.
+    pub(super) async fn mounted(self) -> anyhow::Result<(Router, Background)> {
         let ground = self.ground().await?;
         let core = self.core(ground)?;
         let router = crate::http::receiver::router(self.receiver_state(core.receiver));

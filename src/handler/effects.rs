@@ -60,16 +60,21 @@ pub struct Message {
     /// Name of the destination that it goes to: `[destinations.NAME]`.
     pub destination: String,
     /// Name of the effect, unique within the event; part of the idempotency key.
+    #[doc(hidden)]
     pub name: String,
     /// HTTP method of the call; `POST` unless set.
+    #[doc(hidden)]
     pub method: String,
     /// Path that is appended to the destination's URL; empty unless set.
+    #[doc(hidden)]
     pub path: String,
     /// Extra headers, sorted by name.
+    #[doc(hidden)]
     pub headers: BTreeMap<String, String>,
     /// `None` sends the event's own bytes.
     pub body: Option<Bytes>,
     /// Name of its lane; none unless set.
+    #[doc(hidden)]
     pub lane: Option<String>,
     /// A mistake made while building, reported when the handler returns.
     mistake: Option<String>,

@@ -41,7 +41,7 @@ pub struct RawEvent {
 
 impl RawEvent {
     /// The same event with its payload read as a handler wants it.
-    pub(super) fn typed<T: DeserializeOwned>(&self) -> serde_json::Result<Event<T>> {
+    pub(crate) fn typed<T: DeserializeOwned>(&self) -> serde_json::Result<Event<T>> {
         Ok(Event {
             provider: self.provider.clone(),
             id: self.event_id.clone(),

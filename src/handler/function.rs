@@ -9,18 +9,18 @@ use super::answer::{Handled, HandlerError};
 use super::event::{Event, RawEvent};
 use crate::store::Tx;
 
-/// A plain handler.
+/// A plain handler, whatever its payload is.
 pub(super) type PlainFn = Arc<dyn Fn(&RawEvent) -> Handled + Send + Sync>;
 /// The answer of a transactional handler, to be waited for.
 pub(super) type TxFuture<'a> = Pin<Box<dyn Future<Output = Handled> + Send + 'a>>;
-/// A transactional handler.
+/// A transactional handler, whatever its payload is.
 pub(super) type TxFn = Arc<dyn for<'a> Fn(&'a mut Tx, &RawEvent) -> TxFuture<'a> + Send + Sync>;
 
 /// An `async fn(&mut Tx, Event<T>) -> Handled`. Implemented for every such function; not for users to implement.
 pub trait TxHandler<'a, T>: Send + Sync {
     /// The future that the function returns.
     type Output: Future<Output = Handled> + Send + 'a;
-    /// Calls the function.
+    /// Calls the function with its transaction.
     fn call(&self, tx: &'a mut Tx, event: Event<T>) -> Self::Output;
 }
 

@@ -12,7 +12,7 @@ use crate::config::RouteConfig;
 use crate::store::Tx;
 use crate::types::TypePattern;
 
-/// What is done about an event.
+/// The action on an event: one function, or one route.
 #[derive(Clone)]
 enum Action {
     Plain(PlainFn),

@@ -1,4 +1,4 @@
-//! What users write: handlers, from an event to effects.
+//! Handlers, which users write: from an event to effects.
 //!
 //! A plain handler does no I/O (its signature has no `async`): it runs between two statements of the
 //! transaction that admits the event. A transactional handler gets that transaction, in one of its own.

@@ -106,6 +106,7 @@ impl Provider {
 
     /// Signs with code, for kinds whose signature is inside the body.
     #[must_use]
+    #[doc(hidden)]
     pub fn sign_with(mut self, sign: SignFn) -> Self {
         self.sign_with = Some(sign);
         self
@@ -113,6 +114,7 @@ impl Provider {
 
     /// Answers handshakes with code, before anything is verified.
     #[must_use]
+    #[doc(hidden)]
     pub fn handshake_with(mut self, answer: HandshakeFn) -> Self {
         self.handshake_with = Some(answer);
         self
@@ -121,6 +123,7 @@ impl Provider {
     /// Opens believed bodies with code before events are read from them; what it cannot open is kept as unreadable.
     /// The body is stored as it came.
     #[must_use]
+    #[doc(hidden)]
     pub fn open_with(mut self, open: OpenFn) -> Self {
         self.open_with = Some(open);
         self
@@ -134,6 +137,7 @@ impl Provider {
     }
 
     /// The kind's name; `?` when its spec does not say.
+    #[doc(hidden)]
     pub fn kind(&self) -> &str {
         match &self.spec {
             Ok(spec) => &spec.kind,
@@ -150,6 +154,20 @@ impl Provider {
     /// The spec, shared with whoever keeps it.
     pub(crate) fn shared_spec(&self) -> Result<Arc<Spec>, String> {
         self.spec.as_ref().map(Arc::clone).map_err(ToString::to_string)
+    }
+
+    /// The sample event of this type, or which types there are.
+    pub(crate) fn sample(&self, event_type: &str) -> anyhow::Result<&str> {
+        let samples = self.samples.list();
+        let found = samples.iter().find(|(known, _)| *known == event_type).map(|(_, text)| *text);
+        found.ok_or_else(|| {
+            let known: Vec<&str> = samples.iter().map(|(known, _)| *known).collect();
+            anyhow::anyhow!(
+                "`{}` has no sample of type `{event_type}`; there are {}",
+                self.kind(),
+                known.join(", ")
+            )
+        })
     }
 
     /// The sample events: type and JSON text.

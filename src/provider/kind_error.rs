@@ -1,8 +1,8 @@
-//! Why a kind that a program names or brings along cannot be used.
+//! The reasons why a kind that a program names or brings along cannot be used.
 
 use crate::spec::SpecError;
 
-/// Why a kind cannot be used.
+/// The reason why a kind cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum KindError {
     /// Its `provider.toml` cannot be used.

@@ -31,39 +31,46 @@ impl Believed {
     }
 
     /// As [`Believed::of`], where every event of a batch has its own signed text.
+    #[doc(hidden)]
     pub fn each<T: AsRef<[u8]>>(secret_n: usize, texts: &[T]) -> Self {
         let signed = SignedText::Each(texts.iter().map(|text| digest_of(&[text.as_ref()])).collect());
         Self { signed, ..Self::plain(secret_n) }
     }
 
     /// Nothing of the request is signed: it was believed by a token alone.
+    #[doc(hidden)]
     pub fn plain(secret_n: usize) -> Self {
         Self { secret_n, signed: SignedText::Nothing, time: None, id: None }
     }
 
     /// The time that the signature covers, as it was written.
     #[must_use]
+    #[doc(hidden)]
     pub fn at(self, time: impl Into<String>) -> Self {
         Self { time: Some(time.into()), ..self }
     }
 
     /// The id that the signature covers.
     #[must_use]
+    #[doc(hidden)]
     pub fn id(self, id: impl Into<String>) -> Self {
         Self { id: Some(id.into()), ..self }
     }
 
     /// Position of the configured secret that matched, from 0 (the newest).
+    #[doc(hidden)]
     pub fn secret_n(&self) -> usize {
         self.secret_n
     }
 
     /// The time that the signature covers, as it was written.
+    #[doc(hidden)]
     pub fn signed_time(&self) -> Option<&str> {
         self.time.as_deref()
     }
 
     /// The id that the signature covers.
+    #[doc(hidden)]
     pub fn signed_id(&self) -> Option<&str> {
         self.id.as_deref()
     }

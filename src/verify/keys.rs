@@ -41,6 +41,7 @@ impl std::fmt::Debug for Keys {
 
 impl Keys {
     /// Makes keys of `secrets`, newest first, and of the setting that the spec names.
+    #[doc(hidden)]
     pub fn new(spec: &SignatureSpec, secrets: &[Secret], settings: &KindSettings) -> Result<Self, KeyError> {
         let secrets: Vec<Secret> = secrets.iter().flat_map(|secret| taken_apart(spec, secret)).collect();
         let signer = secrets.iter().find_map(|secret| SigningKey::parse(secret.reveal()));
@@ -87,12 +88,14 @@ impl Keys {
     }
 
     /// True when somebody bounds the age of a signed time: the kind's `provider.toml`, or the operator.
+    #[doc(hidden)]
     pub fn is_age_bounded(&self) -> bool {
         self.tolerance_s != (0, 0)
     }
 
     /// Asks `source` for keys that no setting holds.
     #[must_use]
+    #[doc(hidden)]
     pub fn with_source(mut self, source: Arc<dyn KeySource>) -> Self {
         self.source = Some(source);
         self
@@ -112,6 +115,7 @@ impl Keys {
 
     /// Refuses private keys, and secrets, tokens and settings shorter than the kind's floors. Not part of [`Keys::new`],
     /// so that published test vectors with short secrets can be judged.
+    #[doc(hidden)]
     pub fn check_strength(&self, spec: &Spec) -> Result<(), KeyError> {
         if self.signer.is_some() {
             return Err(KeyError::Private);
@@ -141,11 +145,13 @@ impl Keys {
     }
 
     /// Number of keys, or of secrets that are no keys.
+    #[doc(hidden)]
     pub fn len(&self) -> usize {
         self.list.len().max(self.secrets.len())
     }
 
     /// True when there is neither key nor secret.
+    #[doc(hidden)]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -156,6 +162,7 @@ impl Keys {
     }
 
     /// The settings that the operator wrote.
+    #[doc(hidden)]
     pub fn settings(&self) -> &KindSettings {
         &self.settings
     }
@@ -167,6 +174,7 @@ impl Keys {
 
     /// The text of the key with this id, from the setting or else from the source. Where neither has it, the error says
     /// which key is wanted: give it back, so that the key can be fetched.
+    #[doc(hidden)]
     pub fn key_text(&self, setting: &str, id: &str) -> Result<Cow<'_, str>, VerifyError> {
         match self.settings.of_id(setting, id) {
             Some(text) => Ok(Cow::Borrowed(text)),
@@ -181,6 +189,7 @@ impl Keys {
     }
 
     /// The text of the key with this id from the source alone, or the error that says that it is wanted.
+    #[doc(hidden)]
     pub(super) fn fetched(&self, setting: &str, id: &str) -> Result<String, VerifyError> {
         let fetched = self.source.as_ref().and_then(|source| source.key(setting, id));
         fetched.ok_or_else(|| VerifyError::wanted(setting, id))
@@ -198,6 +207,7 @@ impl Keys {
     }
 
     /// Position of the public key that signed `message` as `signature`.
+    #[doc(hidden)]
     pub fn public_matches(
         &self,
         scheme: PublicScheme,
@@ -212,28 +222,33 @@ impl Keys {
     }
 
     /// Position of the secret that `token` is. Every secret is compared, each in constant time.
+    #[doc(hidden)]
     pub fn token_matches(&self, token: &[u8]) -> Option<usize> {
         let matches = self.secrets().map(|secret| same(secret.as_bytes(), token));
         matches.enumerate().filter(|(_, is_same)| *is_same).fold(None, |first, (n, _)| first.or(Some(n)))
     }
 
     /// The base64 signature of `message` by the newest key that can sign; for kinds that sign with code.
+    #[doc(hidden)]
     pub fn sign_base64(&self, message: &[u8]) -> Option<String> {
         self.mac(&[message]).map(|mac| base64_text(&mac))
     }
 
     /// The signature of `parts` by the newest key that can sign.
+    #[doc(hidden)]
     pub fn mac<P: AsRef<[u8]>>(&self, parts: &[P]) -> Option<Vec<u8>> {
         self.list.iter().find_map(|named| mac_by(&named.key, parts)).map(|mac| mac.to_vec())
     }
 
     /// The signature of `message` by the private key, where there is one of that kind.
+    #[doc(hidden)]
     pub fn sign_public(&self, scheme: PublicScheme, message: &[u8]) -> Result<Vec<u8>, SignError> {
         let signer = self.signer.as_ref().ok_or(SignError::NoSigningKey)?;
         signer.sign(scheme, message).ok_or(SignError::NoSigningKey)
     }
 
     /// The id under which a setting holds its first key; for kinds that sign with code.
+    #[doc(hidden)]
     pub fn id_of(&self, setting: &str) -> Result<&str, SignError> {
         let id = self.settings.all(setting).find_map(|one| one.id.as_deref());
         id.ok_or(SignError::NoSigningKey)

@@ -53,6 +53,7 @@ const RANKS: &[(&str, u8)] = &[
     ("cli", 10),
     // What a program of a user is written with.
     ("prelude", 10),
+    ("testing", 10),
     ("lib", 11),
     ("main", 11),
 ];

@@ -164,6 +164,7 @@ impl Error for DbError {
     }
 }
 
+#[doc(hidden)]
 impl From<sqlx::Error> for DbError {
     fn from(error: sqlx::Error) -> Self {
         let code = error.as_database_error().and_then(sqlx::error::DatabaseError::code);
@@ -183,6 +184,7 @@ impl From<sqlx::Error> for DbError {
     }
 }
 
+#[doc(hidden)]
 impl From<rusqlite::Error> for DbError {
     fn from(error: rusqlite::Error) -> Self {
         use rusqlite::Error as E;

@@ -111,7 +111,7 @@ pub enum ProgramMigrationError {
     Store(#[from] StoreError),
 }
 
-/// How far a step is.
+/// The state of a step in the database.
 enum Applied {
     No,
     Yes,

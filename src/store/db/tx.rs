@@ -194,6 +194,7 @@ impl Tx {
     }
 
     /// `sqlite` or `postgres`: for statements that one of them alone has.
+    #[doc(hidden)]
     pub fn dialect(&self) -> &'static str {
         if self.is_postgres() { "postgres" } else { "sqlite" }
     }

@@ -14,8 +14,10 @@ pub enum Value {
     /// Bytes of any value.
     Bytes(Option<Vec<u8>>),
     /// A list of texts: an array on PostgreSQL, a JSON array on SQLite.
+    #[doc(hidden)]
     Texts(Vec<String>),
     /// A list of whole numbers, likewise.
+    #[doc(hidden)]
     Ints(Vec<i64>),
 }
 
@@ -123,6 +125,7 @@ impl Row {
     }
 
     /// A whole number that is not negative and has 32 bits at most.
+    #[doc(hidden)]
     pub fn count(&self, column: &str) -> DbResult<u32> {
         let number = self.int(column)?;
         u32::try_from(number)
@@ -130,6 +133,7 @@ impl Row {
     }
 
     /// True when a whole number, or a boolean, is not 0.
+    #[doc(hidden)]
     pub fn is_true(&self, column: &str) -> DbResult<bool> {
         self.int(column).map(|number| number != 0)
     }
@@ -149,11 +153,13 @@ impl Row {
     }
 
     /// Returns the bytes in a column.
+    #[doc(hidden)]
     pub fn bytes(&self, column: &str) -> DbResult<Vec<u8>> {
         self.bytes_or_null(column)?.ok_or_else(|| null(column))
     }
 
     /// The same, which may be NULL.
+    #[doc(hidden)]
     pub fn bytes_or_null(&self, column: &str) -> DbResult<Option<Vec<u8>>> {
         match self.cell(column)? {
             Cell::Null => Ok(None),
