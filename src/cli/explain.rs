@@ -202,6 +202,10 @@ mod tests {
         assert_eq!(values, ["1", "2"]);
         let found = parse(b"GET /webhooks/acme\n\n").expect("a request");
         assert_eq!((found.request.method, found.request.body.len()), (Method::GET, 0));
+    }
+
+    #[test]
+    fn a_saved_request_that_cannot_be_read_says_where() {
         #[track_caller]
         fn check(saved: &[u8], why: &str) {
             let error = parse(saved).err().expect("refused").to_string();

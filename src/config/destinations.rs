@@ -57,7 +57,7 @@ pub enum UnknownPolicy {
     Retry,
     /// Ask first, and send again only when the effect did not happen.
     Query(QueryConfig),
-    /// A person decides.
+    /// Nothing is sent again until a person decides.
     Hold,
 }
 

@@ -63,21 +63,31 @@ fn paths_of_tree(before: &[String], tree: &str) -> Vec<Vec<String>> {
     paths
 }
 
+fn last_line(text: &str) -> &str {
+    text.lines().last().unwrap_or_default().trim()
+}
+
+/// The text before the `use` of a statement, its `pub` included, and the tree after it.
+fn use_of(statement: &str) -> Option<(&str, &str)> {
+    let (before, _) = statement.match_indices("use ").map(|(at, _)| statement.split_at(at)).find(|(before, _)| {
+        let before = last_line(before);
+        before.is_empty() || (before.starts_with("pub") && !before.contains("fn "))
+    })?;
+    let (before, after) = statement.split_at(before.len());
+    Some((before, after.strip_prefix("use ")?))
+}
+
 fn read(name: String, text: &str) -> Source {
     let (mut paths, mut given_on) = (Vec::new(), BTreeMap::new());
     let mut rest_of_text = String::new();
     for statement in without_comments(text).split_inclusive(';') {
-        let at = statement.find("use ").filter(|at| {
-            let before = statement[..*at].lines().last().unwrap_or_default().trim();
-            before.is_empty() || (before.starts_with("pub") && !before.contains("fn "))
-        });
-        let Some(at) = at else {
+        let Some((before, after)) = use_of(statement) else {
             rest_of_text.push_str(statement);
             continue;
         };
-        rest_of_text.push_str(&statement[..at]);
-        let found = paths_of_tree(&[], statement[at + 4..].trim_end_matches(';'));
-        if statement[..at].lines().last().unwrap_or_default().trim().starts_with("pub") {
+        rest_of_text.push_str(before);
+        let found = paths_of_tree(&[], after.trim_end_matches(';'));
+        if last_line(before).starts_with("pub") {
             given_on.extend(found.into_iter().filter_map(|path| Some((path.last()?.clone(), path))));
         } else {
             paths.extend(found);

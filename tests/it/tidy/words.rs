@@ -24,7 +24,7 @@ const WORDS_N_TOO_FEW: usize = 3;
 
 /// True when a line has the word, not within another: `a_plain_handler` does not say `in_hand`.
 fn says(line: &str, old: &str) -> bool {
-    line.match_indices(old).any(|(at, _)| !line[..at].ends_with(char::is_alphanumeric))
+    line.match_indices(old).any(|(at, _)| !line.split_at(at).0.ends_with(char::is_alphanumeric))
 }
 
 fn texts() -> Vec<(String, String)> {
