@@ -8,7 +8,7 @@ use super::encoding::{base64_text, encoded};
 use super::filled::{Caught, parts};
 use super::standard::Family;
 use super::{Keys, PublicScheme, RawRequest};
-use crate::spec::{Piece, Scheme, SignatureSpec, Slot, Source, Spec, TimeUnit};
+use crate::spec::{LayoutSlot, Piece, Scheme, SignatureSpec, Source, Spec, TimeUnit};
 
 /// When and as what a request is signed.
 #[derive(Debug, Clone)]
@@ -124,10 +124,10 @@ fn signature_of(
     };
     let text = encoded(spec.encoding, &bytes);
     let value = spec.layout.written(|slot| match slot {
-        Slot::Signature => text.clone(),
-        Slot::Timestamp => timestamp.clone(),
-        Slot::Headers => SIGNED_HEADERS.to_owned(),
-        Slot::KeyId => key_id.clone(),
+        LayoutSlot::Signature => text.clone(),
+        LayoutSlot::Timestamp => timestamp.clone(),
+        LayoutSlot::Headers => SIGNED_HEADERS.to_owned(),
+        LayoutSlot::KeyId => key_id.clone(),
     });
     put(signed, spec, &value)
 }
