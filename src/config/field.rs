@@ -37,18 +37,19 @@ pub(crate) struct Checker<'a> {
 impl Checker<'_> {
     /// Records a problem of `field`, without showing its value.
     pub(crate) fn problem(&mut self, field: &Field, why: impl Into<String>, remedy: impl Into<String>) {
-        self.push(field.source.clone(), field.key.clone(), None, (why.into(), remedy.into()));
+        self.push(field, None, why.into(), remedy.into());
     }
 
     /// Records a problem of `field` and shows its value, which is no secret.
     pub(crate) fn problem_shown(&mut self, field: &Field, why: impl Into<String>, remedy: impl Into<String>) {
         let value = plain_text(&field.value).map(|text| shown(&text));
-        self.push(field.source.clone(), field.key.clone(), value, (why.into(), remedy.into()));
+        self.push(field, value, why.into(), remedy.into());
     }
 
     /// Records a problem of a key that is not there.
     pub(crate) fn missing(&mut self, key: String, remedy: impl Into<String>) {
-        self.push(self.default_source.clone(), key, None, ("is missing".to_owned(), remedy.into()));
+        let (source, why, remedy) = (self.default_source.clone(), "is missing".to_owned(), remedy.into());
+        self.problems.push(ConfigProblem { source, key, value: None, why, remedy });
     }
 
     /// Records a mistake that was found below `place`, whose keys are right one by one.
@@ -58,8 +59,8 @@ impl Checker<'_> {
         self.problems.push(ConfigProblem { key, ..ConfigProblem::of(place.source.clone(), mistake) });
     }
 
-    fn push(&mut self, source: String, key: String, value: Option<String>, words: (String, String)) {
-        let (why, remedy) = words;
+    fn push(&mut self, place: &Field, value: Option<String>, why: String, remedy: String) {
+        let (source, key) = (place.source.clone(), place.key.clone());
         self.problems.push(ConfigProblem { source, key, value, why, remedy });
     }
 }

@@ -14,7 +14,7 @@ use crate::types::Name;
 
 /// The kinds of a folder, good and bad.
 #[derive(Default)]
-pub(crate) struct Found {
+pub(crate) struct FolderKinds {
     /// The kinds that can be used, by name.
     pub(crate) kinds: Vec<Provider>,
     /// The names of those that cannot.
@@ -24,7 +24,7 @@ pub(crate) struct Found {
 }
 
 /// The names that are taken.
-pub(crate) struct Taken<'a> {
+pub(crate) struct TakenNames<'a> {
     /// Kinds that come with us; a file may say that it replaces one.
     pub(crate) builtin: &'a [String],
     /// Kinds of the program that calls us; they may have handlers, which no file could replace.
@@ -32,8 +32,8 @@ pub(crate) struct Taken<'a> {
 }
 
 /// Reads every kind of `folder`.
-pub(crate) fn read(folder: &KindsFolder, taken: &Taken<'_>) -> Found {
-    let mut found = Found::default();
+pub(crate) fn read(folder: &KindsFolder, taken: &TakenNames<'_>) -> FolderKinds {
+    let mut found = FolderKinds::default();
     let of_key = |why: String, remedy: &str| ConfigProblem {
         source: folder.source.clone(),
         key: "kinds.folder".to_owned(),
@@ -66,7 +66,7 @@ pub(crate) fn read(folder: &KindsFolder, taken: &Taken<'_>) -> Found {
     found
 }
 
-fn kind(folder: &Path, name: &str, taken: &Taken<'_>) -> Result<Provider, Vec<ConfigProblem>> {
+fn kind(folder: &Path, name: &str, taken: &TakenNames<'_>) -> Result<Provider, Vec<ConfigProblem>> {
     let file = folder.join("provider.toml");
     let text = match text_of(&file) {
         Ok(Some(text)) => text,
@@ -81,10 +81,8 @@ fn kind(folder: &Path, name: &str, taken: &Taken<'_>) -> Result<Provider, Vec<Co
         let told = |mistake: &Mistake| of_mistake(&file, mistake, name);
         mistakes.iter().map(told).collect::<Vec<_>>()
     })?;
-    let mut problems: Vec<ConfigProblem> = unfit(&spec, name, taken)
-        .into_iter()
-        .map(|(key, why, remedy)| problem(&file, key, why, remedy))
-        .collect();
+    let told = |mistake: &Mistake| ConfigProblem::of(file.display().to_string(), mistake);
+    let mut problems: Vec<ConfigProblem> = unfit(&spec, name, taken).iter().map(told).collect();
     let bare = Provider::read(spec.clone(), Vec::new());
     let (samples, more) = samples(&folder.join("samples"), &bare);
     problems.extend(more);
@@ -92,7 +90,7 @@ fn kind(folder: &Path, name: &str, taken: &Taken<'_>) -> Result<Provider, Vec<Co
 }
 
 /// Mistakes in a kind of a folder that would be none in a built-in one.
-fn unfit(spec: &Spec, name: &str, taken: &Taken<'_>) -> Vec<(&'static str, String, String)> {
+fn unfit(spec: &Spec, name: &str, taken: &TakenNames<'_>) -> Vec<Mistake> {
     let mut unfit = Vec::new();
     if spec.kind != name {
         let why = format!("is `{}`, but the folder is called `{name}`", spec.kind);
@@ -101,35 +99,33 @@ fn unfit(spec: &Spec, name: &str, taken: &Taken<'_>) -> Vec<(&'static str, Strin
         } else {
             format!("rename the folder to `{}`", spec.kind)
         };
-        unfit.push(("kind", why, remedy));
+        unfit.push(Mistake::said("kind", why, remedy));
     }
     let is_taken = |names: &[String]| names.contains(&spec.kind);
     match (is_taken(taken.own), is_taken(taken.builtin), spec.replaces_builtin) {
-        (true, ..) => unfit.push((
+        (true, ..) => unfit.push(Mistake::said(
             "kind",
             format!("`{}` is a kind of this program's own code", spec.kind),
-            "choose another name; a provider says which kind it is with `kind`".to_owned(),
+            "choose another name; a provider says which kind it is with `kind`",
         )),
-        (false, true, false) => unfit.push((
+        (false, true, false) => unfit.push(Mistake::said(
             "kind",
             format!("`{}` is built in", spec.kind),
-            "choose another name, or write replaces_builtin = true if this file is to stand in for it"
-                .to_owned(),
+            "choose another name, or write replaces_builtin = true if this file is to stand in for it",
         )),
-        (false, false, true) => unfit.push((
+        (false, false, true) => unfit.push(Mistake::said(
             "replaces_builtin",
             format!("no built-in kind is called `{}`", spec.kind),
-            "leave it out".to_owned(),
+            "leave it out",
         )),
         _ => {}
     }
     let alternative = spec.alternative.as_ref().map(|alternative| ("alternative.scheme", alternative.scheme));
-    for (key, scheme) in [("signature.scheme", spec.signature.scheme)].into_iter().chain(alternative) {
-        if scheme == Scheme::Code {
-            let remedy = "use a named scheme; what none of them says needs a mod.rs beside it and a build: \
-                          providers/README.md, \"Code beside a kind\"";
-            unfit.push((key, "`code` is for kinds with a module in Rust".to_owned(), remedy.to_owned()));
-        }
+    let schemes = [("signature.scheme", spec.signature.scheme)].into_iter().chain(alternative);
+    for (key, _) in schemes.filter(|(_, scheme)| *scheme == Scheme::Code) {
+        let remedy = "use a named scheme; what none of them says needs a mod.rs beside it and a build: \
+                      providers/README.md, \"Code beside a kind\"";
+        unfit.push(Mistake::said(key, "`code` is for kinds with a module in Rust", remedy));
     }
     unfit
 }

@@ -10,6 +10,6 @@ mod pairs;
 mod samples;
 mod vectors;
 
-pub(crate) use folder::{Taken, read};
+pub(crate) use folder::{TakenNames, read};
 pub(crate) use pairs::judge_pairs;
 pub(crate) use vectors::judge_vectors;

@@ -36,9 +36,9 @@ pub(crate) fn judge_pairs(
 }
 
 /// The number of pairs, and those of them that are judged otherwise than they say: what, and why.
-type Judged = (usize, Vec<(String, String)>);
+type JudgedPairs = (usize, Vec<(String, String)>);
 
-fn judge(text: &str, kind: &Provider) -> Result<Judged, String> {
+fn judge(text: &str, kind: &Provider) -> Result<JudgedPairs, String> {
     let pairs = Pair::parse_all(text).map_err(|why| format!("is not a list of pairs: {why}"))?;
     let keys = if kind.spec().is_ok_and(Spec::needs_generated_keys) {
         let made = DevKeys::generate().and_then(|text| DevKeys::parse(&text));

@@ -1,15 +1,25 @@
 //! From what the operator wrote to a [`Config`] with its providers ready, or to everything that is wrong with it.
 //!
-//! Start at [`load`].
+//! Start at [`load`]. The order in `whole` is that of need:
+//!
+//! - `[server]` comes first, because other sections are measured against it: the operators' listener must be another one,
+//!   and a provider's URL begins with `public_url`.
+//! - The names of destinations are known before any of them is read, so that a route to one that is wrong in itself is not
+//!   told as a route to nowhere.
+//! - A provider is read key by key. When nothing was wrong with it, its kind makes it; what that refuses is told at the
+//!   provider's own keys. A provider with a wrong key is not made: its kind would only repeat the same in other words.
+//! - `[retention]` comes last, because ids live for as long as the kinds in use need them.
+//!
+//! Every reader records what is wrong and goes on, so one start tells everything. `None` travels only beside a problem.
 
 use std::collections::BTreeMap;
 
 use ::config::{Map, Value};
 
 use super::kind_list::{Kinds, kind_of};
-use super::provider::Known;
+use super::provider::KnownNames;
 use super::settings::Settings;
-use super::sources::Sources;
+use super::sources::ConfigSources;
 use super::{admin, database, provider, retention, section, server};
 use crate::config::{Checker, Config, ConfigProblem, Field, ProviderConfig, Table, open_to_all};
 use crate::outbox::parse_destination;
@@ -45,7 +55,7 @@ pub fn load_for_tools(settings: &Settings, kinds: &Kinds) -> Result<Config, Vec<
 }
 
 fn checked(settings: &Settings, kinds: &Kinds, is_activated: bool) -> Result<Loaded, Vec<ConfigProblem>> {
-    let sources = Sources::of(settings);
+    let sources = ConfigSources::of(settings);
     let root = sources.merged(kinds)?;
     let mut checker = sources.checker();
     let loaded = whole(&mut checker, root, kinds, is_activated);
@@ -85,7 +95,7 @@ fn whole(
         .into_iter()
         .filter_map(|(name, field)| parse_destination(checker, &name, field, lease_ms))
         .collect();
-    let known = Known { kinds, broken_kinds: &kinds.broken, destinations: &names };
+    let known = KnownNames { kinds, broken_kinds: &kinds.broken, destinations: &names };
     let public_url = server.as_ref().map_or("", |(server, _)| server.public_url.as_str());
     let (mut providers, mut active) = (BTreeMap::new(), BTreeMap::new());
     for (name, field) in senders {
@@ -168,7 +178,7 @@ pub(super) fn asked(
     settings: &Settings,
     kinds: &Kinds,
 ) -> BTreeMap<String, Option<std::ops::RangeInclusive<u64>>> {
-    let sources = Sources::of(settings);
+    let sources = ConfigSources::of(settings);
     let root = sources.merged(kinds).unwrap_or_default();
     let mut checker = sources.checker();
     whole(&mut checker, root, kinds, false);

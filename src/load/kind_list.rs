@@ -5,9 +5,9 @@ use std::path::Path;
 use ::config::ValueKind;
 
 use super::settings::Settings;
-use super::sources::Sources;
+use super::sources::ConfigSources;
 use crate::config::{ConfigProblem, KindsFolder, ProviderConfig, origin_of};
-use crate::kinds::{self, Taken};
+use crate::kinds::{self, TakenNames};
 use crate::provider::{KindError, Provider};
 
 /// The kinds there are, and what is wrong with those that cannot be used.
@@ -45,7 +45,7 @@ pub(crate) fn kinds(file: Option<&Path>, own: Vec<Provider>) -> Kinds {
     all.retain(|kind| own.iter().all(|one| one.kind() != kind.kind()));
     let names = |kinds: &[Provider]| kinds.iter().map(|kind| kind.kind().to_owned()).collect::<Vec<_>>();
     let folder = kinds_folder(&Settings::of_process(file));
-    let taken = Taken { builtin: &names(&all), own: &names(&own) };
+    let taken = TakenNames { builtin: &names(&all), own: &names(&own) };
     let found = folder.as_ref().map(|folder| kinds::read(folder, &taken)).unwrap_or_default();
     all.extend(own);
     all.retain(|kind| found.kinds.iter().all(|one| one.kind() != kind.kind()));
@@ -72,7 +72,7 @@ fn of_program(error: &KindError) -> ConfigProblem {
 /// The folder of kinds that are read when the program starts, if there is one. It is looked up before everything else
 /// is checked; what is wrong with the layers, or with the key, is told by the load itself.
 fn kinds_folder(settings: &Settings) -> Option<KindsFolder> {
-    let sources = Sources::of(settings);
+    let sources = ConfigSources::of(settings);
     let root = sources.merged(&[]).ok()?;
     let ValueKind::Table(kinds) = &root.get("kinds")?.kind else { return None };
     let folder = kinds.get("folder")?;

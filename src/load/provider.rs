@@ -17,7 +17,7 @@ const RETRY: RetryConfig =
 const TYPES_N_MAX: usize = 256;
 
 /// The names that a provider's keys are checked against.
-pub(super) struct Known<'a> {
+pub(super) struct KnownNames<'a> {
     /// The kinds there are.
     pub kinds: &'a [Provider],
     /// Kinds that are there and cannot be used, which is told elsewhere.
@@ -31,7 +31,7 @@ pub(super) fn provider(
     checker: &mut Checker<'_>,
     name: &str,
     field: Field,
-    known: &Known<'_>,
+    known: &KnownNames<'_>,
 ) -> Option<(Name, ProviderConfig)> {
     let name = entry_name(checker, name, &field)?;
     let place = field.clone();

@@ -49,32 +49,38 @@ pub(super) fn retention(
     config
 }
 
+/// One window as it is written: its place, and its days; 0 after a problem.
+struct Window {
+    field: Option<Field>,
+    days: u32,
+}
+
 /// Reads all windows but that of ids.
 fn windows(checker: &mut Checker<'_>, table: &mut Table) -> RetentionConfig {
-    let mut days = |key: &'static str| {
+    let mut window = |key: &'static str| {
         let field = table.take(checker, key);
         let days = field.as_ref().and_then(|field| field.number(checker, &(1..=u64::from(DAYS_MAX))));
-        (field, days.and_then(|days| u32::try_from(days).ok()).unwrap_or_default())
+        Window { field, days: days.and_then(|days| u32::try_from(days).ok()).unwrap_or_default() }
     };
-    let (bodies, attempts, messages) = (days("bodies_days"), days("attempts_days"), days("messages_days"));
+    let bodies = window("bodies_days");
+    let attempts = window("attempts_days");
+    let messages = window("messages_days");
     let config = RetentionConfig {
-        bodies_days: bodies.1,
-        attempts_days: attempts.1,
-        messages_days: messages.1,
-        lanes_days: days("lanes_days").1,
-        rejections_days: days("rejections_days").1,
-        secret_uses_days: days("secret_uses_days").1,
-        taught_days: days("taught_days").1,
-        answers_days: days("answers_days").1,
-        audit_days: days("audit_days").1,
+        bodies_days: bodies.days,
+        attempts_days: attempts.days,
+        messages_days: messages.days,
+        lanes_days: window("lanes_days").days,
+        rejections_days: window("rejections_days").days,
+        secret_uses_days: window("secret_uses_days").days,
+        taught_days: window("taught_days").days,
+        answers_days: window("answers_days").days,
+        audit_days: window("audit_days").days,
         ..RetentionConfig::default()
     };
-    let shorter = [(&bodies, "a body"), (&attempts, "an attempt")];
-    if let Some((kept, what)) =
-        shorter.into_iter().filter(|(kept, _)| kept.1 > messages.1).max_by_key(|(kept, _)| kept.1)
-        && messages.1 > 0
-    {
-        told_longer(checker, (kept, what), &messages);
+    let parts = [(&bodies, "a body"), (&attempts, "an attempt")];
+    let longer = parts.into_iter().filter(|(part, _)| part.days > messages.days);
+    if let Some((part, what)) = longer.max_by_key(|(part, _)| part.days).filter(|_| messages.days > 0) {
+        told_longer(checker, part, what, &messages);
     }
     let every_ms = table.number(checker, "every_ms", 0..=86_400_000).unwrap_or_default();
     RetentionConfig { every_ms, ..config }
@@ -82,17 +88,14 @@ fn windows(checker: &mut Checker<'_>, table: &mut Table) -> RetentionConfig {
 
 /// Says that something is kept for longer than the message that it belongs to, at the one of the two that is not as it is
 /// by default.
-fn told_longer(
-    checker: &mut Checker<'_>,
-    ((field, days), what): (&(Option<Field>, u32), &str),
-    (messages, messages_days): &(Option<Field>, u32),
-) {
-    let (Some(field), Some(messages)) = (field, messages) else { return };
-    let place = if field.source == DEFAULTS_ORIGIN { messages } else { field };
+fn told_longer(checker: &mut Checker<'_>, part: &Window, what: &str, messages: &Window) {
+    let (Some(field), Some(messages_field)) = (&part.field, &messages.field) else { return };
+    let place = if field.source == DEFAULTS_ORIGIN { messages_field } else { field };
     let why = format!(
-        "keeps {what} for {days} days and its message for {messages_days}: a message is kept longest"
+        "keeps {what} for {} days and its message for {}: a message is kept longest",
+        part.days, messages.days
     );
-    let remedy = format!("set retention.messages_days to {days} or more, or {} to less", field.key);
+    let remedy = format!("set retention.messages_days to {} or more, or {} to less", part.days, field.key);
     checker.problem_shown(place, why, remedy);
 }
 

@@ -20,13 +20,13 @@ pub(super) const DEFAULTS_ORIGIN: &str = "config.default.toml";
 const USER_FILE: &str = "hooklatch.toml";
 
 /// The layers of one configuration, and the file among them.
-pub(super) struct Sources<'a> {
+pub(super) struct ConfigSources<'a> {
     settings: &'a Settings,
     /// The file that is read, if one is.
     file: Option<PathBuf>,
 }
 
-impl<'a> Sources<'a> {
+impl<'a> ConfigSources<'a> {
     /// The sources of `settings`: the named file, else `hooklatch.toml` where that exists.
     pub(super) fn of(settings: &'a Settings) -> Self {
         let usual = || Some(PathBuf::from(USER_FILE)).filter(|path| path.exists());

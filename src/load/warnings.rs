@@ -8,12 +8,12 @@ use crate::types::Name;
 /// Warnings about providers, one line each.
 pub(crate) fn warnings(config: &Config, kinds: &[Provider]) -> Vec<String> {
     let mut warnings = Vec::new();
-    let mut seen: Vec<Kept> = Vec::new();
+    let mut seen: Vec<KeptSecret> = Vec::new();
     for (name, provider) in &config.providers {
         let kind = kinds.iter().find(|kind| kind.kind() == provider.kind.as_str());
         let Some(spec) = kind.and_then(|kind| kind.spec().ok()) else { continue };
-        settings(&mut warnings, (name, provider), spec);
-        age(&mut warnings, (name, provider), spec);
+        settings(&mut warnings, name, provider, spec);
+        age(&mut warnings, name, provider, spec);
         warnings.extend(types(name, provider, spec));
         let own = secrets(name, provider, spec);
         warnings.extend(own.iter().filter_map(|one| shared(one, &seen)));
@@ -23,7 +23,7 @@ pub(crate) fn warnings(config: &Config, kinds: &[Provider]) -> Vec<String> {
 }
 
 /// Warnings of the kind itself about values of its settings.
-fn settings(warnings: &mut Vec<String>, (name, provider): (&Name, &ProviderConfig), spec: &Spec) {
+fn settings(warnings: &mut Vec<String>, name: &Name, provider: &ProviderConfig, spec: &Spec) {
     for setting in &spec.setting {
         let values: Vec<&str> = provider
             .settings
@@ -42,7 +42,7 @@ fn settings(warnings: &mut Vec<String>, (name, provider): (&Name, &ProviderConfi
 }
 
 /// Bounds of a signed time that are not the sender's.
-fn age(warnings: &mut Vec<String>, (name, provider): (&Name, &ProviderConfig), spec: &Spec) {
+fn age(warnings: &mut Vec<String>, name: &Name, provider: &ProviderConfig, spec: &Spec) {
     let kinds_own = spec.tolerance_s();
     if let (Some(own_s), Some(tolerance_s)) = (kinds_own, provider.age.tolerance_s) {
         let key = format!("providers.{name}.tolerance_s: {tolerance_s} s is");
@@ -92,7 +92,7 @@ fn types(name: &Name, provider: &ProviderConfig, spec: &Spec) -> Option<String> 
 }
 
 /// A secret with its place in the configuration.
-struct Kept {
+struct KeptSecret {
     place: String,
     provider: Name,
     kind: Name,
@@ -100,8 +100,8 @@ struct Kept {
 }
 
 /// Secrets by which a provider believes its requests, public keys excepted.
-fn secrets(name: &Name, provider: &ProviderConfig, spec: &Spec) -> Vec<Kept> {
-    let kept = |place: String, text: &str| Kept {
+fn secrets(name: &Name, provider: &ProviderConfig, spec: &Spec) -> Vec<KeptSecret> {
+    let kept = |place: String, text: &str| KeptSecret {
         place: format!("providers.{name}.{place}"),
         provider: name.clone(),
         kind: provider.kind.clone(),
@@ -129,7 +129,7 @@ fn secrets(name: &Name, provider: &ProviderConfig, spec: &Spec) -> Vec<Kept> {
 }
 
 /// A secret that is another provider's as well: who can sign for one can sign for the other.
-fn shared(one: &Kept, seen: &[Kept]) -> Option<String> {
+fn shared(one: &KeptSecret, seen: &[KeptSecret]) -> Option<String> {
     let other = seen.iter().find(|other| other.secret.is(one.secret.reveal()))?;
     let (place, own, others) = (&one.place, &one.provider, &other.provider);
     let so = if one.kind == other.kind {

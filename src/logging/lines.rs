@@ -13,13 +13,13 @@ const LINES_PER_S: u32 = 10;
 /// Decides which lines are written. One flood leaves the lines of others alone.
 #[derive(Default)]
 pub(crate) struct Lines {
-    sorts: Mutex<BTreeMap<(Name, &'static str), Second>>,
+    sorts: Mutex<BTreeMap<(Name, &'static str), RunningSecond>>,
     /// Counter of lines that were left out, of all sorts: made once, because a flood leaves out a line with each request.
     left_out: OnceLock<metrics::Counter>,
 }
 
 /// The second that is running for one sort.
-struct Second {
+struct RunningSecond {
     since: Instant,
     lines_n: u32,
     left_out_n: u64,
@@ -30,8 +30,11 @@ impl Lines {
     pub(crate) fn may_write(&self, provider: &Name, word: &'static str) -> Option<u64> {
         let mut sorts = self.sorts.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Instant::now();
-        let second =
-            sorts.entry((provider.clone(), word)).or_insert(Second { since: now, lines_n: 0, left_out_n: 0 });
+        let second = sorts.entry((provider.clone(), word)).or_insert(RunningSecond {
+            since: now,
+            lines_n: 0,
+            left_out_n: 0,
+        });
         if now.duration_since(second.since) >= Duration::from_secs(1) {
             (second.since, second.lines_n) = (now, 0);
         }

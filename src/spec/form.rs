@@ -2,7 +2,7 @@
 //!
 //! A type that serde derives says what does not fit to the error type of the deserializer: which key is unknown and which
 //! are known, what is there and what was expected. The crate `toml` makes one English sentence of that. So the tree that
-//! `toml` parses is handed to serde by a deserializer of our own, [`Node`], whose error, [`Unfit`], keeps the parts.
+//! `toml` parses is handed to serde by a deserializer of our own, [`TomlNode`], whose error, [`Unfit`], keeps the parts.
 
 use std::fmt::Display;
 use std::ops::Range;
@@ -84,7 +84,7 @@ impl Error for Unfit {
 pub(super) fn read<T: DeserializeOwned>(text: &str) -> Result<T, Unfit> {
     let root =
         DeTable::parse(text).map_err(|error| Unfit::Flawed { flaw: syntax(&error), span: error.span() })?;
-    T::deserialize(Node { span: root.span(), value: DeValue::Table(root.into_inner()) })
+    T::deserialize(TomlNode { span: root.span(), value: DeValue::Table(root.into_inner()) })
 }
 
 /// The words of the crate `toml` about a text that is no TOML. It has one sentence for that, and this is the only place that
@@ -100,18 +100,18 @@ pub(super) fn syntax(error: &toml::de::Error) -> Flaw {
 }
 
 /// One value of the parsed text, with its place.
-struct Node<'de> {
+struct TomlNode<'de> {
     span: Range<usize>,
     value: DeValue<'de>,
 }
 
-impl<'de> From<Spanned<DeValue<'de>>> for Node<'de> {
+impl<'de> From<Spanned<DeValue<'de>>> for TomlNode<'de> {
     fn from(value: Spanned<DeValue<'de>>) -> Self {
         Self { span: value.span(), value: value.into_inner() }
     }
 }
 
-impl<'de> Deserializer<'de> for Node<'de> {
+impl<'de> Deserializer<'de> for TomlNode<'de> {
     type Error = Unfit;
 
     fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Unfit> {
@@ -130,8 +130,10 @@ impl<'de> Deserializer<'de> for Node<'de> {
             DeValue::Boolean(flag) => visitor.visit_bool(flag),
             // No key of ours is a date.
             DeValue::Datetime(_) => Err(Unfit::invalid_type(Unexpected::Map, &visitor)),
-            DeValue::Array(list) => visitor.visit_seq(SeqDeserializer::new(list.into_iter().map(Node::from))),
-            DeValue::Table(table) => visitor.visit_map(Entries::of(table)),
+            DeValue::Array(list) => {
+                visitor.visit_seq(SeqDeserializer::new(list.into_iter().map(TomlNode::from)))
+            }
+            DeValue::Table(table) => visitor.visit_map(TableEntries::of(table)),
         };
         read.map_err(|unfit| unfit.at(&self.span))
     }
@@ -162,7 +164,7 @@ impl<'de> Deserializer<'de> for Node<'de> {
             DeValue::Table(table) if table.len() > 1 => {
                 Err(Unfit::custom("wanted exactly 1 element, more than 1 element"))
             }
-            DeValue::Table(table) => visitor.visit_enum(MapAccessDeserializer::new(Entries::of(table))),
+            DeValue::Table(table) => visitor.visit_enum(MapAccessDeserializer::new(TableEntries::of(table))),
             _ => Err(Unfit::custom("wanted string or table")),
         };
         read.map_err(|unfit| unfit.at(&self.span))
@@ -174,7 +176,7 @@ impl<'de> Deserializer<'de> for Node<'de> {
     }
 }
 
-impl<'de> IntoDeserializer<'de, Unfit> for Node<'de> {
+impl<'de> IntoDeserializer<'de, Unfit> for TomlNode<'de> {
     type Deserializer = Self;
 
     fn into_deserializer(self) -> Self {
@@ -183,24 +185,24 @@ impl<'de> IntoDeserializer<'de, Unfit> for Node<'de> {
 }
 
 /// The entries of one table, in the order of the text.
-struct Entries<'de> {
+struct TableEntries<'de> {
     left: <DeTable<'de> as IntoIterator>::IntoIter,
     /// The value of the key that was read last.
-    value: Option<Node<'de>>,
+    value: Option<TomlNode<'de>>,
 }
 
-impl<'de> Entries<'de> {
+impl<'de> TableEntries<'de> {
     fn of(table: DeTable<'de>) -> Self {
         Self { left: table.into_iter(), value: None }
     }
 }
 
-impl<'de> MapAccess<'de> for Entries<'de> {
+impl<'de> MapAccess<'de> for TableEntries<'de> {
     type Error = Unfit;
 
     fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, Unfit> {
         let Some((key, value)) = self.left.next() else { return Ok(None) };
-        self.value = Some(Node::from(value));
+        self.value = Some(TomlNode::from(value));
         let span = key.span();
         let name: DeString<'de> = key.into_inner();
         seed.deserialize(name.into_deserializer()).map(Some).map_err(|unfit: Unfit| unfit.at(&span))

@@ -15,12 +15,12 @@ pub struct Layout {
     /// True when a blank follows the separator when we write; none is needed to read.
     is_spaced: bool,
     is_positional: bool,
-    items: Vec<Vec<Part>>,
+    items: Vec<Vec<LayoutPart>>,
 }
 
 /// The parts that a place of a layout can hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Slot {
+pub enum LayoutSlot {
     /// Place of the signed time.
     Timestamp,
     /// A signature; several are tried.
@@ -32,9 +32,9 @@ pub enum Slot {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Part {
+enum LayoutPart {
     Literal(String),
-    Slot(Slot),
+    Slot(LayoutSlot),
 }
 
 impl Layout {
@@ -44,14 +44,14 @@ impl Layout {
     }
 
     /// True when some item has this place.
-    pub fn has(&self, slot: Slot) -> bool {
-        self.items.iter().flatten().any(|part| *part == Part::Slot(slot))
+    pub fn has(&self, slot: LayoutSlot) -> bool {
+        self.items.iter().flatten().any(|part| *part == LayoutPart::Slot(slot))
     }
 
     /// Takes `value` apart and hands every place that is filled to `take`, item by item; `take` is told the
     /// item's number. False when a text that is no list has another shape; items of a list that have another
     /// shape are of versions that we do not know, and passed over.
-    pub fn read<'a>(&self, value: &'a str, mut take: impl FnMut(usize, Slot, &'a str)) -> bool {
+    pub fn read<'a>(&self, value: &'a str, mut take: impl FnMut(usize, LayoutSlot, &'a str)) -> bool {
         let Some(separator) = self.separator else {
             let Some(item) = self.items.first() else { return false };
             return hand_over(matched(item, value), 0, &mut take);
@@ -70,17 +70,18 @@ impl Layout {
     }
 
     /// The text with its places filled, for whoever signs.
-    pub fn written(&self, fill: impl Fn(Slot) -> String) -> String {
-        let item = |parts: &Vec<Part>| -> String {
-            let part = |part: &Part| match part {
-                Part::Literal(text) => text.clone(),
-                Part::Slot(slot) => fill(*slot),
+    pub fn written(&self, fill: impl Fn(LayoutSlot) -> String) -> String {
+        let item = |parts: &Vec<LayoutPart>| -> String {
+            let part = |part: &LayoutPart| match part {
+                LayoutPart::Literal(text) => text.clone(),
+                LayoutPart::Slot(slot) => fill(*slot),
             };
             parts.iter().map(part).collect()
         };
         // Of several shapes of a signature the first is written.
-        let is_other = |(n, parts): &(usize, &Vec<Part>)| {
-            let is_signature = |parts: &Vec<Part>| parts.contains(&Part::Slot(Slot::Signature));
+        let is_other = |(n, parts): &(usize, &Vec<LayoutPart>)| {
+            let is_signature =
+                |parts: &Vec<LayoutPart>| parts.contains(&LayoutPart::Slot(LayoutSlot::Signature));
             is_signature(parts) && self.items.iter().take(*n).any(is_signature)
         };
         let kept = self.items.iter().enumerate().filter(|one| !is_other(one));
@@ -90,9 +91,13 @@ impl Layout {
     }
 }
 
-type Caught<'a> = [Option<(Slot, &'a str)>; SLOTS_N_MAX];
+type CaughtParts<'a> = [Option<(LayoutSlot, &'a str)>; SLOTS_N_MAX];
 
-fn hand_over<'a>(caught: Option<Caught<'a>>, n: usize, take: &mut impl FnMut(usize, Slot, &'a str)) -> bool {
+fn hand_over<'a>(
+    caught: Option<CaughtParts<'a>>,
+    n: usize,
+    take: &mut impl FnMut(usize, LayoutSlot, &'a str),
+) -> bool {
     let Some(caught) = caught else { return false };
     for (slot, text) in caught.into_iter().flatten() {
         take(n, slot, text);
@@ -101,16 +106,16 @@ fn hand_over<'a>(caught: Option<Caught<'a>>, n: usize, take: &mut impl FnMut(usi
 }
 
 /// The parts of `text` in the places of `item`; `None` when it has another shape.
-fn matched<'a>(item: &[Part], text: &'a str) -> Option<Caught<'a>> {
-    let mut caught: Caught<'a> = [None; SLOTS_N_MAX];
+fn matched<'a>(item: &[LayoutPart], text: &'a str) -> Option<CaughtParts<'a>> {
+    let mut caught: CaughtParts<'a> = [None; SLOTS_N_MAX];
     let mut free = caught.iter_mut();
     let mut rest = text;
     for (n, part) in item.iter().enumerate() {
         match part {
-            Part::Literal(literal) => rest = rest.strip_prefix(literal.as_str())?,
-            Part::Slot(slot) => {
+            LayoutPart::Literal(literal) => rest = rest.strip_prefix(literal.as_str())?,
+            LayoutPart::Slot(slot) => {
                 let end = match item.get(n + 1) {
-                    Some(Part::Literal(next)) => rest.find(next.as_str())?,
+                    Some(LayoutPart::Literal(next)) => rest.find(next.as_str())?,
                     _ => rest.len(),
                 };
                 let (value, tail) = rest.split_at_checked(end)?;
@@ -129,7 +134,7 @@ impl Default for Layout {
             separator: None,
             is_spaced: false,
             is_positional: false,
-            items: vec![vec![Part::Slot(Slot::Signature)]],
+            items: vec![vec![LayoutPart::Slot(LayoutSlot::Signature)]],
         }
     }
 }
@@ -141,43 +146,43 @@ impl TryFrom<String> for Layout {
         let separator = [',', ';'].into_iter().find(|one| text.contains(&format!("}}{one}")));
         let stem = separator.and_then(|one| text.strip_suffix(&format!("{one}..."))).unwrap_or(&text);
         let is_spaced = separator.is_some_and(|one| text.contains(&format!("}}{one} ")));
-        let items: Vec<Vec<Part>> = match separator {
+        let items: Vec<Vec<LayoutPart>> = match separator {
             Some(separator) => stem.split(separator).map(|one| item(one.trim())).collect::<Result<_, _>>()?,
             None => vec![item(stem)?],
         };
         let is_positional =
-            items.len() > 1 && items.iter().all(|item| matches!(item.as_slice(), [Part::Slot(_)]));
+            items.len() > 1 && items.iter().all(|item| matches!(item.as_slice(), [LayoutPart::Slot(_)]));
         let layout = Self { text, separator, is_spaced, is_positional, items };
-        if !layout.has(Slot::Signature) {
+        if !layout.has(LayoutSlot::Signature) {
             return Err(format!("signature.layout: `{}` needs a {{signature}}", layout.text));
         }
         Ok(layout)
     }
 }
 
-fn item(text: &str) -> Result<Vec<Part>, String> {
+fn item(text: &str) -> Result<Vec<LayoutPart>, String> {
     let mut parts = Vec::new();
     let mut rest = text;
     while let Some((literal, tail)) = rest.split_once('{') {
         if !literal.is_empty() {
-            parts.push(Part::Literal(literal.to_owned()));
+            parts.push(LayoutPart::Literal(literal.to_owned()));
         }
         let (name, tail) =
             tail.split_once('}').ok_or_else(|| format!("signature.layout: `{text}` is not closed"))?;
-        parts.push(Part::Slot(match name {
-            "timestamp" => Slot::Timestamp,
-            "signature" => Slot::Signature,
-            "headers" => Slot::Headers,
-            "key_id" => Slot::KeyId,
+        parts.push(LayoutPart::Slot(match name {
+            "timestamp" => LayoutSlot::Timestamp,
+            "signature" => LayoutSlot::Signature,
+            "headers" => LayoutSlot::Headers,
+            "key_id" => LayoutSlot::KeyId,
             _ => return Err(format!("signature.layout: `{{{name}}}` is no place; {{signature}} is one")),
         }));
         rest = tail;
     }
     if !rest.is_empty() {
-        parts.push(Part::Literal(rest.to_owned()));
+        parts.push(LayoutPart::Literal(rest.to_owned()));
     }
-    let is_clear = parts.windows(2).all(|pair| !matches!(pair, [Part::Slot(_), Part::Slot(_)]));
-    let slots_n = parts.iter().filter(|part| matches!(part, Part::Slot(_))).count();
+    let is_clear = parts.windows(2).all(|pair| !matches!(pair, [LayoutPart::Slot(_), LayoutPart::Slot(_)]));
+    let slots_n = parts.iter().filter(|part| matches!(part, LayoutPart::Slot(_))).count();
     if is_clear && slots_n <= SLOTS_N_MAX {
         Ok(parts)
     } else {
@@ -190,7 +195,7 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(layout: &str, value: &str, want: Option<&[(usize, Slot, &str)]>) {
+    fn check(layout: &str, value: &str, want: Option<&[(usize, LayoutSlot, &str)]>) {
         let layout = Layout::try_from(layout.to_owned()).expect("a layout");
         let mut got = Vec::new();
         let is_read = layout.read(value, |n, slot, text| got.push((n, slot, text)));
@@ -199,7 +204,7 @@ mod tests {
 
     #[test]
     fn layouts_are_prefixes_lists_and_positions() {
-        use Slot::{KeyId, Signature, Timestamp};
+        use LayoutSlot::{KeyId, Signature, Timestamp};
         check("sha256={signature}", "sha256=ab", Some(&[(0, Signature, "ab")]));
         check("sha256={signature}", "sha1=ab", None);
         check("V2, Signature: {signature}", "V2, Signature: ab", Some(&[(0, Signature, "ab")]));

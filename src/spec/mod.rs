@@ -38,7 +38,7 @@ pub use fetch::{ConfirmSpec, FetchForm, FetchSpec};
 pub use handshake::{HandshakeSpec, MacSpec, TokenSpec};
 pub use hosts::is_host_of;
 pub use identity::{Identity, IdentitySpec};
-pub use layout::{Layout, Slot};
+pub use layout::{Layout, LayoutSlot};
 pub use parse::SpecError;
 pub use pattern::{Pattern, Piece};
 pub use provider_toml::{Confidence, Spec};

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 
 use super::check::misfit;
-use super::layout::{Layout, Slot};
+use super::layout::{Layout, LayoutSlot};
 use super::pattern::{Pattern, Piece};
 use super::source::Source;
 use crate::mistakes::Mistake;
@@ -306,7 +306,7 @@ impl SignatureSpec {
                 format!("`{}` does not cover {{body}}", self.signed.as_str()),
             ));
         }
-        let has_time = self.layout.has(Slot::Timestamp) || self.timestamp_header.is_some();
+        let has_time = self.layout.has(LayoutSlot::Timestamp) || self.timestamp_header.is_some();
         if self.tolerance_s.is_some() && !has_time && self.timestamp_json.is_none() {
             return Err(misfit(
                 "signature.tolerance_s",

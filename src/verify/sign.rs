@@ -12,7 +12,7 @@ use super::public::PublicScheme;
 use super::request::RawRequest;
 use super::standard::Family;
 use super::time::rfc3339_text;
-use crate::spec::{Piece, Scheme, SignatureSpec, Slot, Source, Spec, TimeUnit};
+use crate::spec::{LayoutSlot, Piece, Scheme, SignatureSpec, Source, Spec, TimeUnit};
 
 /// The time, URL, id and type with which a request is signed.
 #[derive(Debug, Clone)]
@@ -114,10 +114,10 @@ fn signature_of(
     };
     let text = encoded(spec.encoding, &bytes);
     let value = spec.layout.written(|slot| match slot {
-        Slot::Signature => text.clone(),
-        Slot::Timestamp => timestamp.clone(),
-        Slot::Headers => SIGNED_HEADERS.to_owned(),
-        Slot::KeyId => key_id.clone(),
+        LayoutSlot::Signature => text.clone(),
+        LayoutSlot::Timestamp => timestamp.clone(),
+        LayoutSlot::Headers => SIGNED_HEADERS.to_owned(),
+        LayoutSlot::KeyId => key_id.clone(),
     });
     put(signed, spec, &value)
 }

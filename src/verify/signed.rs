@@ -15,7 +15,7 @@ use super::public::{PublicKey, PublicScheme};
 use super::request::{RawRequest, SIGNATURES_N_MAX, deciding_header, first_present};
 use super::time::{check_time, signed_at};
 use crate::json::text_of;
-use crate::spec::{Layout, SignatureSpec, Slot};
+use crate::spec::{Layout, LayoutSlot, SignatureSpec};
 
 /// The texts in the places of the kind's layout.
 #[derive(Default)]
@@ -214,10 +214,10 @@ fn carried<'a>(
     let mut timestamps_n = 0;
     for (text_n, text) in texts.iter().enumerate() {
         let is_read = layout.read(text, |item_n, slot, text| match slot {
-            Slot::Signature => carried.signatures.push(((text_n, item_n), text)),
-            Slot::KeyId => carried.key_ids.push(((text_n, item_n), text)),
-            Slot::Headers => carried.headers = text,
-            Slot::Timestamp => {
+            LayoutSlot::Signature => carried.signatures.push(((text_n, item_n), text)),
+            LayoutSlot::KeyId => carried.key_ids.push(((text_n, item_n), text)),
+            LayoutSlot::Headers => carried.headers = text,
+            LayoutSlot::Timestamp => {
                 timestamps_n += 1;
                 carried.timestamp = Some(text);
             }
@@ -232,7 +232,7 @@ fn carried<'a>(
     if carried.signatures.is_empty() {
         return Err(VerifyError::malformed(place, "it holds no signature of the kind's scheme"));
     }
-    if carried.timestamp.is_none() && layout.has(Slot::Timestamp) {
+    if carried.timestamp.is_none() && layout.has(LayoutSlot::Timestamp) {
         return Err(VerifyError::malformed(place, "it holds no timestamp"));
     }
     Ok(carried)

@@ -5,7 +5,7 @@ use super::error::VerifyError;
 use super::keys::Keys;
 use super::request::{RawRequest, deciding_header, first_present};
 use crate::json::{Document, PointerTarget, elements, text_of};
-use crate::spec::{SignatureSpec, Slot};
+use crate::spec::{LayoutSlot, SignatureSpec};
 
 /// One of the secrets, in a header, at a JSON pointer, or in every element of a batch.
 pub(super) fn verify(spec: &SignatureSpec, keys: &Keys, request: &RawRequest) -> Result<usize, VerifyError> {
@@ -14,7 +14,7 @@ pub(super) fn verify(spec: &SignatureSpec, keys: &Keys, request: &RawRequest) ->
         let value = deciding_header_bytes(request, name)?;
         let value = std::str::from_utf8(value).map_err(|_| VerifyError::malformed(name, "it is not text"))?;
         let mut token = None;
-        spec.layout.read(value, |_, slot, text| token = Some(text).filter(|_| slot == Slot::Signature));
+        spec.layout.read(value, |_, slot, text| token = Some(text).filter(|_| slot == LayoutSlot::Signature));
         let token =
             token.ok_or_else(|| VerifyError::malformed(name, "it has another layout than the kind's"))?;
         return matched(keys, token);

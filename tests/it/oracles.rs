@@ -3,7 +3,7 @@
 
 use hooklatch::provider::{ActiveProvider, filled_sample};
 use hooklatch::providers::builtin;
-use hooklatch::spec::{Piece, Slot};
+use hooklatch::spec::{LayoutSlot, Piece};
 
 use crate::database::{Database, on_both};
 use crate::process::{Server, client};
@@ -110,8 +110,8 @@ fn answers(provider: &ActiveProvider, text: &str) -> Vec<String> {
 fn is_believed(provider: &ActiveProvider, word: &str, body: &str) -> bool {
     let spec = &provider.spec().signature;
     let value = spec.layout.written(|slot| match slot {
-        Slot::Signature => word.to_owned(),
-        Slot::Timestamp => NOW_S.to_string(),
+        LayoutSlot::Signature => word.to_owned(),
+        LayoutSlot::Timestamp => NOW_S.to_string(),
         _ => "dev".to_owned(),
     });
     let now = NOW_S.to_string();

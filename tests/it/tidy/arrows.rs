@@ -69,10 +69,11 @@ fn last_line(text: &str) -> &str {
 
 /// The text before the `use` of a statement, its `pub` included, and the tree after it.
 fn use_of(statement: &str) -> Option<(&str, &str)> {
-    let (before, _) = statement.match_indices("use ").map(|(at, _)| statement.split_at(at)).find(|(before, _)| {
-        let before = last_line(before);
-        before.is_empty() || (before.starts_with("pub") && !before.contains("fn "))
-    })?;
+    let (before, _) =
+        statement.match_indices("use ").map(|(at, _)| statement.split_at(at)).find(|(before, _)| {
+            let before = last_line(before);
+            before.is_empty() || (before.starts_with("pub") && !before.contains("fn "))
+        })?;
     let (before, after) = statement.split_at(before.len());
     Some((before, after.strip_prefix("use ")?))
 }
