@@ -237,7 +237,9 @@ mod tests {
 
     fn measured() -> Measured {
         let mut latency = Histogram::new_with_bounds(1, 3_600_000_000, 3).expect("bounds");
-        [1_000_u64, 2_000, 3_000, 40_000].iter().for_each(|us| latency.saturating_record(*us));
+        for us in [1_000, 2_000, 3_000, 40_000] {
+            latency.saturating_record(us);
+        }
         Measured {
             window: Duration::from_secs(2),
             answers: [("200 accepted".to_owned(), 3), ("503".to_owned(), 1)].into(),
