@@ -26,7 +26,7 @@ fuzz TARGET *ARGS:
 
 # Where the two dialects differ.
 diff-dialects NOUN="message":
-    -diff -u src/store/sqlite/{{NOUN}}.rs src/store/postgres/{{NOUN}}.rs
+    -diff -u src/store/{{NOUN}}/sqlite.rs src/store/{{NOUN}}/postgres.rs
 
 # The end-to-end bench, as ratios within one run.
 bench *ARGS:

@@ -55,8 +55,8 @@ impl WatchedProcesses {
             let ticks = family(&all, root).iter().filter_map(|pid| Some(all.get(pid)?.ticks)).sum::<u64>();
             all.contains_key(&root).then_some(ticks * TICK_US)
         };
-        let own = all.get(&std::process::id()).map(|own| own.own_ticks * TICK_US);
-        CpuUs { server: self.server.and_then(of), database: self.database.and_then(of), generator: own }
+        let generator = all.get(&std::process::id()).map(|one| one.own_ticks * TICK_US);
+        CpuUs { server: self.server.and_then(of), database: self.database.and_then(of), generator }
     }
 }
 

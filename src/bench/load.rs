@@ -9,7 +9,7 @@ use hdrhistogram::CreationError;
 use tokio::sync::Notify;
 use tokio::task::{JoinError, JoinSet};
 
-use super::answer::HttpConnection;
+use super::connection::HttpConnection;
 use super::cpu::{CpuUs, WatchedProcesses};
 use super::mix::Mix;
 use super::pace::Pacer;

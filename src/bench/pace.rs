@@ -34,8 +34,8 @@ impl Pacer {
             all_n: Arc::new(AtomicU64::new(u64::MAX)),
             is_over: Arc::default(),
         };
-        let own = pacer.clone();
-        std::thread::spawn(move || own.count_out());
+        let counter = pacer.clone();
+        std::thread::spawn(move || counter.count_out());
         pacer
     }
 

@@ -237,7 +237,7 @@ mod tests {
 
     fn measured() -> Measured {
         let mut latency = Histogram::new_with_bounds(1, 3_600_000_000, 3).expect("bounds");
-        for us in [1_000_u64, 2_000, 3_000, 40_000] {
+        for us in [1_000, 2_000, 3_000, 40_000] {
             latency.saturating_record(us);
         }
         Measured {

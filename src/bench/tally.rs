@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use hdrhistogram::{CreationError, Histogram};
 
-use super::answer::HttpAnswer;
+use super::connection::HttpAnswer;
 use super::cpu::CpuUs;
 use super::mix::Sort;
 

@@ -192,6 +192,11 @@ mod tests {
 
     #[test]
     fn a_saved_request_is_taken_apart_byte_for_byte() {
+        #[track_caller]
+        fn check(saved: &[u8], why: &str) {
+            let error = parse(saved).err().expect("refused").to_string();
+            assert!(error.contains(why), "{error}");
+        }
         let saved =
             b"# now=1700000000\r\nPOST /in/webhooks/acme?x=1 HTTP/1.1\r\nX-A: 1\r\nx-a:2\r\n\r\n{ \n}\r\n";
         let found = parse(saved).expect("a request");
@@ -202,15 +207,6 @@ mod tests {
         assert_eq!(values, ["1", "2"]);
         let found = parse(b"GET /webhooks/acme\n\n").expect("a request");
         assert_eq!((found.request.method, found.request.body.len()), (Method::GET, 0));
-    }
-
-    #[test]
-    fn a_saved_request_that_cannot_be_read_says_where() {
-        #[track_caller]
-        fn check(saved: &[u8], why: &str) {
-            let error = parse(saved).err().expect("refused").to_string();
-            assert!(error.contains(why), "{error}");
-        }
         check(b"POST /webhooks/acme\nx: 1\n", "no empty line");
         check(b"POST\n\n", "the first line is not");
         check(b"POST /webhooks/acme\nx\n\n", "is not `NAME: VALUE`");

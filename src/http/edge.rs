@@ -111,7 +111,7 @@ impl Edge {
     }
 
     fn slot(&self) -> &Arc<ConnectionSlot> {
-        &self.neighbours.own
+        &self.neighbours.slot
     }
 
     /// Holds a refusal back, while its connection may be closed for another one.

@@ -13,7 +13,7 @@ pub(super) struct Peer(pub(super) IpAddr);
 #[derive(Clone)]
 pub(super) struct Neighbours {
     pub(super) room: Arc<ConnectionRoom>,
-    pub(super) own: Arc<ConnectionSlot>,
+    pub(super) slot: Arc<ConnectionSlot>,
 }
 
 /// Marks an answer to somebody we know. An answer with an outcome needs no such mark.

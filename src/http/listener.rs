@@ -94,7 +94,7 @@ pub(crate) async fn serve(listener: TcpListener, front: Front, limits: Limits, m
         let edge = Arc::new(Edge {
             front: front.clone(),
             peer: Peer(address.ip().to_canonical()),
-            neighbours: Neighbours { room: Arc::clone(&room), own: Arc::clone(&place.slot) },
+            neighbours: Neighbours { room: Arc::clone(&room), slot: Arc::clone(&place.slot) },
             body_bytes_per_s_min: limits.body_bytes_per_s_min,
             refusals_n: AtomicU32::new(0),
             requests_n_left: AtomicU32::new(limits.requests_n_max),

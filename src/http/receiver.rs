@@ -163,7 +163,7 @@ where
 /// Takes memory, from those who keep it longest if need be.
 async fn with_memory(neighbours: Option<&Neighbours>, is_held: &mut (dyn FnMut() -> bool + Send)) -> bool {
     match neighbours {
-        Some(neighbours) => neighbours.room.with_memory(&neighbours.own, is_held).await,
+        Some(neighbours) => neighbours.room.with_memory(&neighbours.slot, is_held).await,
         None => is_held(),
     }
 }
@@ -228,8 +228,8 @@ fn response(answer: SenderAnswer) -> Response {
     let content_type = match answer.content_type {
         Cow::Borrowed(known) => HeaderValue::from_static(known),
         // What can be none is plain text.
-        Cow::Owned(own) => {
-            HeaderValue::try_from(own).unwrap_or(HeaderValue::from_static("text/plain; charset=utf-8"))
+        Cow::Owned(text) => {
+            HeaderValue::try_from(text).unwrap_or(HeaderValue::from_static("text/plain; charset=utf-8"))
         }
     };
     headers.insert(header::CONTENT_TYPE, content_type);

@@ -62,13 +62,13 @@ impl Throttle {
             inner.peers.retain(|_, owed| !owed.left(now).is_zero());
         }
         let has_room = inner.peers.len() < PEERS_N_MAX || inner.peers.contains_key(&peer);
-        let own = if has_room {
+        let wait = if has_room {
             inner.peers.entry(peer).or_default().owe(PEER_COST, PEER_OWED_MAX, now)
         } else {
             None
         };
         // Who has to wait anyway has spent nothing of what others have.
-        own.or_else(|| inner.all.owe(ALL_COST, ALL_OWED_MAX, now)).map(seconds)
+        wait.or_else(|| inner.all.owe(ALL_COST, ALL_OWED_MAX, now)).map(seconds)
     }
 
     fn inner(&self) -> MutexGuard<'_, WrongTokens> {

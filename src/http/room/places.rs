@@ -120,20 +120,20 @@ impl ConnectionRoom {
     /// body but for its last byte takes nothing from others either. `false` when our own work holds all of it.
     pub(crate) async fn with_memory(
         &self,
-        own: &ConnectionSlot,
+        slot: &ConnectionSlot,
         is_done: &mut (dyn FnMut() -> bool + Send),
     ) -> bool {
         if is_done() {
             return true;
         }
-        let is_in_request = own.is_in_request();
+        let is_in_request = slot.is_in_request();
         // It waits for us now, not for its peer.
-        if !own.busy() {
+        if !slot.busy() {
             return std::future::pending().await;
         }
         let has_memory = self.has_memory_made(is_done).await;
         if is_in_request {
-            own.receiving(Instant::now());
+            slot.receiving(Instant::now());
         }
         has_memory
     }
