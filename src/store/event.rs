@@ -262,12 +262,24 @@ pub(super) async fn events_update(db: &mut Door<'_>, updates: &[&EventUpdate]) -
     Ok(())
 }
 
+/// A statement that gives back all that an [`EventRow`] holds, of the rows that `$which` is true of.
+macro_rules! event_rows_sql {
+    ($name:literal, $which:expr) => {
+        concat!(
+            "/* ",
+            $name,
+            " */ SELECT provider, event_id, event_seq, event_type, digest, state, attempts_n, due_at_ms,
+                    error, received_at_ms, identity
+             FROM processed_webhook_events WHERE ",
+            $which
+        )
+    };
+}
+
 pub(super) async fn event_get(db: &mut Door<'_>, key: &EventKey) -> DbResult<Option<EventRow>> {
     let row = db
         .fetch_optional(
-            "/* event_get */ SELECT provider, event_id, event_seq, event_type, digest, state, attempts_n, due_at_ms,
-                    error, received_at_ms, identity
-             FROM processed_webhook_events WHERE provider = $1 AND event_id = $2",
+            event_rows_sql!("event_get", "provider = $1 AND event_id = $2"),
             &[key.provider.as_str().into(), key.event_id.as_str().into()],
         )
         .await?;
@@ -277,13 +289,7 @@ pub(super) async fn event_get(db: &mut Door<'_>, key: &EventKey) -> DbResult<Opt
 /// The newest events, all or those that `$more` is true of.
 macro_rules! event_list_sql {
     ($more:literal) => {
-        concat!(
-            "/* event_list */ SELECT provider, event_id, event_seq, event_type, digest, state, attempts_n, due_at_ms,
-                    error, received_at_ms, identity
-             FROM processed_webhook_events WHERE ",
-            $more,
-            " ORDER BY event_seq DESC LIMIT $2"
-        )
+        event_rows_sql!("event_list", concat!($more, " ORDER BY event_seq DESC LIMIT $2"))
     };
 }
 
@@ -312,10 +318,11 @@ pub(super) async fn events_with(
 ) -> DbResult<Vec<EventRow>> {
     let rows = db
         .fetch(
-            "/* events_with */ SELECT provider, event_id, event_seq, event_type, digest, state, attempts_n, due_at_ms,
-                    error, received_at_ms, identity
-             FROM processed_webhook_events WHERE provider = $1 AND event_id = ANY($2)
-             ORDER BY received_at_ms, event_id",
+            event_rows_sql!(
+                "events_with",
+                "provider = $1 AND event_id = ANY($2)
+             ORDER BY received_at_ms, event_id"
+            ),
             &[provider.as_str().into(), event_ids.to_vec().into()],
         )
         .await?;

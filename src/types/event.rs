@@ -71,6 +71,33 @@ pub struct IncomingEvent {
 }
 
 impl IncomingEvent {
+    /// An event of which nothing more is known than these: what fills in the rest says so with `..`.
+    pub fn new(
+        key: EventKey,
+        event_type: &str,
+        digest: BodyDigest,
+        body: Bytes,
+        received_at_ms: UnixMs,
+    ) -> Self {
+        Self {
+            key,
+            event_type: event_type.to_owned(),
+            digest,
+            replay_key: None,
+            identity: "sender/1".to_owned(),
+            window_ms: None,
+            is_window_renewed: false,
+            on_conflict: OnConflict::Keep,
+            object: None,
+            created_at_ms: None,
+            received_at_ms,
+            payload: body.clone(),
+            body,
+            headers: "{}".into(),
+            unreadable: None,
+        }
+    }
+
     /// Returns why it goes by its content although its kind looks for something else.
     pub fn unidentified(&self) -> Option<&str> {
         // Most say their rule alone, which is shorter.

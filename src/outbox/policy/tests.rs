@@ -99,7 +99,7 @@ fn not_sent() -> CallAnswer {
 
 /// A step without its words and relative to now.
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Short {
+enum ShortStep {
     Done,
     Retry(i64),
     Ask(i64),
@@ -107,59 +107,59 @@ enum Short {
     Hold,
 }
 
-fn short(step: &NextStep) -> Short {
+fn short(step: &NextStep) -> ShortStep {
     match step {
-        NextStep::Done => Short::Done,
-        NextStep::RetryAt { at_ms } => Short::Retry(at_ms - NOW),
-        NextStep::AskFirst { at_ms } => Short::Ask(at_ms - NOW),
-        NextStep::Dead { .. } => Short::Dead,
-        NextStep::Hold { .. } => Short::Hold,
+        NextStep::Done => ShortStep::Done,
+        NextStep::RetryAt { at_ms } => ShortStep::Retry(at_ms - NOW),
+        NextStep::AskFirst { at_ms } => ShortStep::Ask(at_ms - NOW),
+        NextStep::Dead { .. } => ShortStep::Dead,
+        NextStep::Hold { .. } => ShortStep::Hold,
     }
 }
 
 #[test]
 fn each_answer_has_one_meaning() {
     #[track_caller]
-    fn check(answer: &CallAnswer, unknown: UnknownPolicy, want: Short) {
+    fn check(answer: &CallAnswer, unknown: UnknownPolicy, want: ShortStep) {
         assert_eq!(short(&next_step(answer, &facts(1), &config(unknown), NOW, 1.0)), want, "{answer:?}");
     }
     for code in [200, 201, 202, 204, 299] {
-        check(&status(code), UnknownPolicy::Hold, Short::Done);
+        check(&status(code), UnknownPolicy::Hold, ShortStep::Done);
     }
     for code in [425, 429, 503] {
-        check(&status(code), UnknownPolicy::Hold, Short::Retry(1_000));
-        check(&status(code), query(), Short::Retry(1_000));
+        check(&status(code), UnknownPolicy::Hold, ShortStep::Retry(1_000));
+        check(&status(code), query(), ShortStep::Retry(1_000));
     }
     // Gateways say these of work that was done.
     for code in [408, 499, 500, 502, 504, 507, 520, 521, 522, 523, 524, 598, 599] {
-        check(&status(code), UnknownPolicy::Retry, Short::Retry(1_000));
-        check(&status(code), query(), Short::Ask(30_000));
-        check(&status(code), UnknownPolicy::Hold, Short::Hold);
+        check(&status(code), UnknownPolicy::Retry, ShortStep::Retry(1_000));
+        check(&status(code), query(), ShortStep::Ask(30_000));
+        check(&status(code), UnknownPolicy::Hold, ShortStep::Hold);
     }
     for code in [100, 101, 300, 301, 302, 307, 308, 400, 401, 404, 409, 410, 422] {
         for policy in [UnknownPolicy::Retry, query(), UnknownPolicy::Hold] {
-            check(&status(code), policy, Short::Dead);
+            check(&status(code), policy, ShortStep::Dead);
         }
     }
     for code in [600, 999] {
-        check(&status(code), UnknownPolicy::Retry, Short::Dead);
-        check(&status(code), UnknownPolicy::Hold, Short::Hold);
+        check(&status(code), UnknownPolicy::Retry, ShortStep::Dead);
+        check(&status(code), UnknownPolicy::Hold, ShortStep::Hold);
     }
     for policy in [UnknownPolicy::Retry, query(), UnknownPolicy::Hold] {
-        check(&not_sent(), policy.clone(), Short::Retry(1_000));
-        check(&CallAnswer::NotNow { why: "full".to_owned() }, policy.clone(), Short::Retry(1_000));
-        check(&CallAnswer::Refused { why: "too large".to_owned() }, policy.clone(), Short::Dead);
-        check(&CallAnswer::Done, policy, Short::Done);
+        check(&not_sent(), policy.clone(), ShortStep::Retry(1_000));
+        check(&CallAnswer::NotNow { why: "full".to_owned() }, policy.clone(), ShortStep::Retry(1_000));
+        check(&CallAnswer::Refused { why: "too large".to_owned() }, policy.clone(), ShortStep::Dead);
+        check(&CallAnswer::Done, policy, ShortStep::Done);
     }
-    check(&unknown(), UnknownPolicy::Retry, Short::Retry(1_000));
-    check(&unknown(), query(), Short::Ask(30_000));
-    check(&unknown(), UnknownPolicy::Hold, Short::Hold);
+    check(&unknown(), UnknownPolicy::Retry, ShortStep::Retry(1_000));
+    check(&unknown(), query(), ShortStep::Ask(30_000));
+    check(&unknown(), UnknownPolicy::Hold, ShortStep::Hold);
 }
 
 #[test]
 fn attempts_and_age_run_out_and_the_old_key_is_never_sent_again() {
     #[track_caller]
-    fn check(answer: &CallAnswer, policy: UnknownPolicy, attempt_n: u32, age_ms: i64, want: Short) {
+    fn check(answer: &CallAnswer, policy: UnknownPolicy, attempt_n: u32, age_ms: i64, want: ShortStep) {
         let facts = Facts {
             first_sent_at_ms: NOW - age_ms,
             key_valid_until_ms: NOW - age_ms + 24 * HOUR,
@@ -167,19 +167,19 @@ fn attempts_and_age_run_out_and_the_old_key_is_never_sent_again() {
         };
         assert_eq!(short(&next_step(answer, &facts, &config(policy), NOW, 1.0)), want, "{answer:?}");
     }
-    check(&status(500), UnknownPolicy::Retry, 19, 0, Short::Retry(HOUR));
-    check(&status(500), UnknownPolicy::Retry, 20, 0, Short::Dead);
-    check(&status(500), UnknownPolicy::Retry, u32::MAX, 0, Short::Dead);
-    check(&status(500), UnknownPolicy::Retry, 1, 22 * HOUR, Short::Dead);
-    check(&not_sent(), UnknownPolicy::Hold, 20, 0, Short::Dead);
-    check(&unknown(), UnknownPolicy::Retry, 20, 0, Short::Dead);
-    check(&unknown(), query(), 20, 0, Short::Hold);
-    check(&status(200), UnknownPolicy::Retry, u32::MAX, 100 * HOUR, Short::Done);
+    check(&status(500), UnknownPolicy::Retry, 19, 0, ShortStep::Retry(HOUR));
+    check(&status(500), UnknownPolicy::Retry, 20, 0, ShortStep::Dead);
+    check(&status(500), UnknownPolicy::Retry, u32::MAX, 0, ShortStep::Dead);
+    check(&status(500), UnknownPolicy::Retry, 1, 22 * HOUR, ShortStep::Dead);
+    check(&not_sent(), UnknownPolicy::Hold, 20, 0, ShortStep::Dead);
+    check(&unknown(), UnknownPolicy::Retry, 20, 0, ShortStep::Dead);
+    check(&unknown(), query(), 20, 0, ShortStep::Hold);
+    check(&status(200), UnknownPolicy::Retry, u32::MAX, 100 * HOUR, ShortStep::Done);
     let mut patient = config(UnknownPolicy::Retry);
     patient.retry.age_max_ms = u64::MAX;
     let late = Facts { key_valid_until_ms: NOW + 999, ..facts(1) };
-    assert_eq!(short(&next_step(&status(500), &late, &patient, NOW, 1.0)), Short::Hold);
-    assert_eq!(short(&next_step(&status(500), &late, &patient, NOW, 0.5)), Short::Retry(500));
+    assert_eq!(short(&next_step(&status(500), &late, &patient, NOW, 1.0)), ShortStep::Hold);
+    assert_eq!(short(&next_step(&status(500), &late, &patient, NOW, 0.5)), ShortStep::Retry(500));
 }
 
 #[test]
@@ -199,7 +199,7 @@ fn extremes_saturate() {
     }
     assert_eq!(
         short(&next_step(&status(500), &facts(1), &config(UnknownPolicy::Retry), NOW, 0.0)),
-        Short::Retry(1)
+        ShortStep::Retry(1)
     );
 }
 
@@ -209,7 +209,7 @@ fn retry_after_is_a_floor_between_one_second_and_the_cap() {
     fn check(text: &str, attempt_n: u32, want_ms: i64) {
         let answer = CallAnswer::Status { code: 429, retry_after: Some(text.to_owned()) };
         let step = next_step(&answer, &facts(attempt_n), &config(UnknownPolicy::Retry), NOW, 0.5);
-        assert_eq!(short(&step), Short::Retry(want_ms), "{text:?}");
+        assert_eq!(short(&step), ShortStep::Retry(want_ms), "{text:?}");
     }
     check("120", 1, 120_000);
     check(" 120 ", 1, 120_000);
@@ -315,20 +315,20 @@ fn a_destinations_own_word_on_a_status_stands() {
 #[test]
 fn a_body_that_says_no_counts_more_than_its_good_status() {
     #[track_caller]
-    fn check(meaning: StatusMeaning, unknown: UnknownPolicy, want: Short, word: AttemptResult) {
+    fn check(meaning: StatusMeaning, unknown: UnknownPolicy, want: ShortStep, word: AttemptResult) {
         let answer = CallAnswer::Body { code: 200, meaning, why: "no such account".to_owned() };
         let config = config(unknown);
         assert_eq!(short(&next_step(&answer, &facts(1), &config, NOW, 1.0)), want, "{answer:?}");
         assert_eq!(result_of(&answer, &config), word, "{answer:?}");
     }
     for policy in [UnknownPolicy::Retry, query(), UnknownPolicy::Hold] {
-        check(StatusMeaning::Dead, policy.clone(), Short::Dead, AttemptResult::Refused);
-        check(StatusMeaning::Retry, policy.clone(), Short::Retry(1_000), AttemptResult::Retry);
-        check(StatusMeaning::Done, policy, Short::Done, AttemptResult::Done);
+        check(StatusMeaning::Dead, policy.clone(), ShortStep::Dead, AttemptResult::Refused);
+        check(StatusMeaning::Retry, policy.clone(), ShortStep::Retry(1_000), AttemptResult::Retry);
+        check(StatusMeaning::Done, policy, ShortStep::Done, AttemptResult::Done);
     }
-    check(StatusMeaning::Unknown, UnknownPolicy::Retry, Short::Retry(1_000), AttemptResult::Unknown);
-    check(StatusMeaning::Unknown, query(), Short::Ask(30_000), AttemptResult::Unknown);
-    check(StatusMeaning::Unknown, UnknownPolicy::Hold, Short::Hold, AttemptResult::Unknown);
+    check(StatusMeaning::Unknown, UnknownPolicy::Retry, ShortStep::Retry(1_000), AttemptResult::Unknown);
+    check(StatusMeaning::Unknown, query(), ShortStep::Ask(30_000), AttemptResult::Unknown);
+    check(StatusMeaning::Unknown, UnknownPolicy::Hold, ShortStep::Hold, AttemptResult::Unknown);
 }
 
 #[test]
@@ -336,7 +336,7 @@ fn what_may_not_be_called_is_dead_at_once_and_no_failure_of_the_destination() {
     let forbidden = CallAnswer::Forbidden { why: "private address".to_owned() };
     for policy in [UnknownPolicy::Retry, query(), UnknownPolicy::Hold] {
         let config = config(policy);
-        assert_eq!(short(&next_step(&forbidden, &facts(1), &config, NOW, 1.0)), Short::Dead);
+        assert_eq!(short(&next_step(&forbidden, &facts(1), &config, NOW, 1.0)), ShortStep::Dead);
         assert_eq!(result_of(&forbidden, &config), AttemptResult::Refused, "the breaker does not count it");
     }
 }
@@ -345,13 +345,13 @@ fn what_may_not_be_called_is_dead_at_once_and_no_failure_of_the_destination() {
 fn a_destination_that_asks_for_time_gets_it_also_before_it_is_asked_again() {
     let asked = CallAnswer::Status { code: 504, retry_after: Some("120".to_owned()) };
     let step = |policy| short(&next_step(&asked, &facts(1), &config(policy), NOW, 0.5));
-    assert_eq!(step(query()), Short::Ask(120_000), "longer than its calls may be under way");
-    assert_eq!(step(UnknownPolicy::Retry), Short::Retry(120_000));
-    assert_eq!(step(UnknownPolicy::Hold), Short::Hold);
+    assert_eq!(step(query()), ShortStep::Ask(120_000), "longer than its calls may be under way");
+    assert_eq!(step(UnknownPolicy::Retry), ShortStep::Retry(120_000));
+    assert_eq!(step(UnknownPolicy::Hold), ShortStep::Hold);
     // Past the time that the destination remembers the key nothing is sent, however politely it asks.
     let old = Facts { key_valid_until_ms: NOW + 120_000, ..facts(1) };
     let step = next_step(&asked, &old, &config(UnknownPolicy::Retry), NOW, 0.5);
-    assert_eq!(short(&step), Short::Hold);
+    assert_eq!(short(&step), ShortStep::Hold);
 }
 
 #[test]

@@ -11,27 +11,12 @@ use super::types::Candidate;
 use crate::store::event::Latched;
 use crate::store::message::{InitialLease, NewMessage};
 use crate::types::{
-    BodyDigest, EventKey, EventState, IncomingEvent, MessageId, MessageState, Name, ObjectVersion, OnConflict,
+    BodyDigest, EventKey, EventState, IncomingEvent, MessageId, MessageState, Name, ObjectVersion,
 };
 
 fn event(event_id: &str, content: u8) -> IncomingEvent {
-    IncomingEvent {
-        key: EventKey { provider: Name::parse("stripe").unwrap(), event_id: event_id.to_owned() },
-        event_type: "invoice.paid".to_owned(),
-        digest: [content; 32],
-        replay_key: None,
-        identity: "sender/1".to_owned(),
-        window_ms: None,
-        is_window_renewed: false,
-        on_conflict: OnConflict::Keep,
-        object: None,
-        created_at_ms: None,
-        received_at_ms: 1_000,
-        body: Bytes::new(),
-        payload: Bytes::new(),
-        headers: "{}".into(),
-        unreadable: None,
-    }
+    let key = EventKey { provider: Name::parse("stripe").unwrap(), event_id: event_id.to_owned() };
+    IncomingEvent::new(key, "invoice.paid", [content; 32], Bytes::new(), 1_000)
 }
 
 /// The events as candidates, numbered from 1.

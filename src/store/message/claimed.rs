@@ -187,14 +187,14 @@ impl NewMessage {
 
 /// Of kept headers, a JSON object, the one that is wanted here.
 #[derive(Deserialize)]
-struct Kept<'a> {
+struct KeptHeaders<'a> {
     #[serde(rename = "content-type", borrow)]
     content_type: Option<Cow<'a, str>>,
 }
 
 /// The content type among kept headers.
 fn kept_content_type(kept: &str) -> Option<String> {
-    let kept: Kept<'_> = serde_json::from_str(kept).ok()?;
+    let kept: KeptHeaders<'_> = serde_json::from_str(kept).ok()?;
     kept.content_type.map(|text| media_type(&text).to_owned())
 }
 

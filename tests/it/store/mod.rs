@@ -19,7 +19,7 @@ use bytes::Bytes;
 use hooklatch::store::{
     AdmittedBatch, Candidate, Decide, Latched, NewMessage, Plan, Store, StoreError, StoreSettings, Writes,
 };
-use hooklatch::types::{EventKey, EventState, IncomingEvent, MessageId, Name, OnConflict};
+use hooklatch::types::{EventKey, EventState, IncomingEvent, MessageId, Name};
 use sha2::{Digest, Sha256};
 
 use crate::database::{Database, on_both};
@@ -33,22 +33,10 @@ pub(crate) fn key(event_id: &str) -> EventKey {
 }
 
 pub(crate) fn event(event_id: &str, body: &str) -> IncomingEvent {
+    let (digest, bytes) = (Sha256::digest(body).into(), Bytes::copy_from_slice(body.as_bytes()));
     IncomingEvent {
-        key: key(event_id),
-        event_type: "invoice.paid".to_owned(),
-        digest: Sha256::digest(body).into(),
-        identity: "sender/1".to_owned(),
-        window_ms: None,
-        is_window_renewed: false,
-        on_conflict: OnConflict::Keep,
-        replay_key: None,
-        object: None,
-        created_at_ms: None,
-        received_at_ms: 1_000,
-        body: Bytes::copy_from_slice(body.as_bytes()),
-        payload: Bytes::copy_from_slice(body.as_bytes()),
         headers: r#"{"content-type":"application/json"}"#.into(),
-        unreadable: None,
+        ..IncomingEvent::new(key(event_id), "invoice.paid", digest, bytes, 1_000)
     }
 }
 
