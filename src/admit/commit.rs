@@ -21,8 +21,8 @@ use crate::types::{IncomingEvent, Outcome};
 
 /// Longest time that an event of a suspect batch may wait for another node's transaction. Milliseconds.
 const SUSPECT_WAIT_MS: i64 = 50;
-/// Longest time that plain handlers may hold up one transaction: it has locks, on SQLite that of the only writer. Those that are left
-/// then go into one of their own.
+/// Longest time that plain handlers may hold up one transaction: it has locks, on SQLite that of the only writer. The events
+/// that are left then go into another one.
 const DECIDING_MAX: Duration = Duration::from_secs(1);
 
 /// End of one pass over a batch.

@@ -99,7 +99,7 @@ pub(super) mod tests {
     use crate::provider::Provider;
     use crate::types::{EventKey, Name, OnConflict};
 
-    /// An event that can be read and was not seen before.
+    /// An event that can be read, for tests.
     pub(in crate::admit) fn event() -> IncomingEvent {
         IncomingEvent {
             key: EventKey { provider: Name::parse("p").expect("a name"), event_id: "e".to_owned() },

@@ -30,7 +30,8 @@ pub(super) struct Identified {
     pub(super) on_conflict: OnConflict,
 }
 
-/// The key of the event, and how it was found; `Err` where a part of its id is there twice, so that two readers may see two events.
+/// The key of the event, and how it was found. The error says that a part of its id is there twice, so that two readers may
+/// see two events.
 pub(super) fn identified(
     reader: &EventReader<'_>,
     event: EventText<'_>,

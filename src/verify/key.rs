@@ -39,7 +39,8 @@ pub(super) fn is_asked(named: &NamedKey, id: Option<&str>) -> bool {
 pub(super) struct Macs<'a>(pub(super) Vec<(&'a NamedKey, Option<ShortBytes>)>);
 
 impl Macs<'_> {
-    /// Position of the key that made `signature`, of those with this id; one without an id always counts. Constant-time for each.
+    /// Position of the key that made `signature`, among those with this id; a key without an id always counts. Each is
+    /// compared in constant time.
     pub(super) fn matches(&self, id: Option<&str>, signature: &[u8]) -> Option<usize> {
         self.0.iter().position(|(named, mac)| {
             is_asked(named, id) && mac.as_ref().is_some_and(|mac| same(mac, signature))
