@@ -32,16 +32,8 @@ pub(super) enum Answer {
         why: String,
     },
     /// The destination has it, now or from an earlier attempt.
-    #[cfg_attr(
-        all(not(test), not(feature = "brokers")),
-        expect(dead_code, reason = "HTTP answers with statuses")
-    )]
     Done,
     /// The destination answered: not now. Surely not executed.
-    #[cfg_attr(
-        all(not(test), not(feature = "brokers")),
-        expect(dead_code, reason = "HTTP answers with statuses")
-    )]
     NotNow {
         /// In words without URLs, bodies or secrets.
         why: String,
