@@ -17,7 +17,7 @@ pub(crate) fn delay_ms(retry: &RetryConfig, attempts_n: u32, jitter: f64) -> i64
     delay.max(1)
 }
 
-/// Whether `attempts_n` attempts since `first_at_ms` are all there will be.
+/// True when `attempts_n` attempts since `first_at_ms` are all there will be.
 pub(crate) fn is_exhausted(
     retry: &RetryConfig,
     attempts_n: u32,
@@ -58,5 +58,21 @@ mod tests {
         assert!(is_exhausted(&RETRY, 20, 0, 0));
         assert!(is_exhausted(&RETRY, 1, 0, 79_200_000));
         assert!(!is_exhausted(&RETRY, 1, 5_000, 0), "a clock that went back is no age");
+    }
+
+    #[test]
+    fn delay_never_shrinks_from_one_attempt_to_the_next_and_always_is_some() {
+        for (first_ms, max_ms) in [(1, 1), (1, u64::MAX), (250, 60_000), (3_600_000, 1_000)] {
+            let retry = RetryConfig { first_ms, max_ms, ..RETRY };
+            let delays: Vec<i64> = (0..70).map(|attempts_n| delay_ms(&retry, attempts_n, 1.0)).collect();
+            assert!(delays.is_sorted(), "{first_ms} {max_ms}: {delays:?}");
+            assert!(delays.iter().all(|ms| u64::try_from(*ms).expect("positive") <= max_ms.max(1)));
+            assert_eq!(delays[0], delays[1], "before the first attempt it is as after it");
+        }
+        for odd in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -0.5, 7.0] {
+            assert!((1..=1_000).contains(&delay_ms(&RETRY, 1, odd)), "{odd}");
+        }
+        let none = RetryConfig { first_ms: 0, max_ms: 0, ..RETRY };
+        assert_eq!(delay_ms(&none, 5, 1.0), 1, "never at once, or nobody else has a turn");
     }
 }

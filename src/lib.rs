@@ -51,6 +51,7 @@ mod receive;
 mod retention;
 mod setup;
 pub mod spec;
+pub mod stop;
 pub mod store;
 mod template;
 pub mod types;

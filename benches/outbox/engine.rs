@@ -9,6 +9,7 @@ use hooklatch::config::{
     DestinationConfig, Format, HttpConfig, OutboxConfig, RetryConfig, Target, UnknownPolicy,
 };
 use hooklatch::outbox::{Handover, Outbox, Waker};
+use hooklatch::stop::Stop;
 use hooklatch::store::LeasedMessage;
 use hooklatch::types::{Clock, EventKey, MessageId, Name};
 
@@ -25,7 +26,7 @@ pub(super) async fn drain(
 ) -> Duration {
     let config = OutboxConfig { lease_ms: 30_000, poll_ms: 1_000, stop_timeout_ms: 2_000 };
     let outbox = Outbox::new(tables.store.clone(), Clock::system(), config, to, "bench".to_owned()).unwrap();
-    let (stop, stopping) = tokio::sync::watch::channel(false);
+    let (stopper, stopping) = Stop::channel();
     let (handover, waker) = (outbox.handover(), outbox.waker());
     let before_n = calls_n.load(Ordering::Relaxed);
     let started = Instant::now();
@@ -37,7 +38,7 @@ pub(super) async fn drain(
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
     let took = started.elapsed();
-    stop.send_replace(true);
+    stopper.stop();
     running.await.unwrap();
     took
 }

@@ -226,7 +226,7 @@ pub(crate) async fn run_retries(
     admission: Arc<AdmitContext>,
     entries: Arc<std::collections::BTreeMap<Name, Arc<ProviderEntry>>>,
     poll: Duration,
-    stop: tokio::sync::watch::Receiver<bool>,
+    stop: crate::stop::Stop,
 ) {
     retry::Retries { admission, entries }.run(poll, stop).await;
 }

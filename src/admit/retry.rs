@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use tokio::sync::{OwnedSemaphorePermit, watch};
+use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::{Id, JoinError, JoinSet};
 use tracing::{info, warn};
 
@@ -20,6 +20,7 @@ use super::plan::Dispatched;
 use super::transactional::{handled_in_tx, is_ended};
 use super::{AdmitContext, ProviderEntry};
 use crate::handler::{HandlerError, RawEvent};
+use crate::stop::{self, Stop};
 use crate::store::{self, DueEvent, StoreError, Writes};
 use crate::types::{EventState, Name};
 
@@ -42,10 +43,10 @@ struct Taken {
 
 impl Retries {
     /// Looks for due events every `poll`, and when it is told to, takes all there are, a line for each provider, until `stop` turns true.
-    pub(super) async fn run(&self, poll: Duration, mut stop: watch::Receiver<bool>) {
+    pub(super) async fn run(&self, poll: Duration, mut stop: Stop) {
         let mut lines = JoinSet::new();
         let mut busy: HashMap<Id, Name> = HashMap::new();
-        while !*stop.borrow() {
+        while !stop.is_set() {
             let is_free = |name: &&Name| busy.values().all(|one| one != *name);
             let free: Vec<Name> = self.entries.keys().filter(is_free).cloned().collect();
             if lines.len() < LINES_N_MAX && !free.is_empty() {
@@ -63,8 +64,7 @@ impl Retries {
             tokio::select! {
                 Some(ended) = lines.join_next_with_id() => note_end(&mut busy, ended),
                 () = self.admission.wake_retries.notified() => {}
-                // Errors of the timer and of the channel both mean: look again.
-                _ = tokio::time::timeout(poll, stop.changed()) => {}
+                _ = stop.pause(poll) => {}
             }
         }
         while let Some(ended) = lines.join_next_with_id().await {
@@ -80,14 +80,14 @@ impl Retries {
             Ok(Some(due)) => Ok(Some(Taken { tx, due, _turn: turn })),
             Ok(None) => tx.rollback().await.map(|()| None),
             Err(failure) => {
-                drop(tx.rollback().await);
+                stop::to_end(tx.rollback()).await;
                 Err(failure)
             }
         }
     }
 
     /// Dispatches one provider's due events, one after the other, until none is due.
-    async fn line(self, mut taken: Taken, stop: watch::Receiver<bool>) {
+    async fn line(self, mut taken: Taken, stop: Stop) {
         loop {
             let provider = [taken.due.key.provider.clone()];
             if let Err(failure) = self.dispatch(taken).await {
@@ -95,7 +95,7 @@ impl Retries {
                 warn!(error = %failure, provider.name = %provider[0], "could not put off an event");
                 return;
             }
-            if *stop.borrow() {
+            if stop.is_set() {
                 return;
             }
             match self.take(&provider).await {
@@ -137,7 +137,7 @@ impl Retries {
         let written = match written {
             Ok(written) => tx.commit().await.map_err(|failure| broken(&failure)).map(|()| written),
             Err(error) => {
-                drop(tx.rollback().await);
+                stop::to_end(tx.rollback()).await;
                 Err(error)
             }
         }?;

@@ -24,6 +24,7 @@ use super::plan::{self, Dispatched, Fate};
 use super::{AdmitContext, AdmitError, Admitted, ProviderEntry, Submission};
 use crate::config::OnHandlerError;
 use crate::handler::{Handled, HandlerError, Handlers, RawEvent, panic_text};
+use crate::stop;
 use crate::store::{self, Candidate, Latched, StoreError, Writes};
 use crate::types::{EventState, IncomingEvent};
 
@@ -181,7 +182,7 @@ impl AdmitContext {
                 Err(failure) => Err(blame_handlers(failure, &own.ran)),
             },
             Err(setback) => {
-                drop(tx.rollback().await);
+                stop::to_end(tx.rollback()).await;
                 match setback {
                     AttemptError::Store(failure) => Err(blame_handlers(failure, &own.ran)),
                     other => Err(other),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use metrics_exporter_prometheus::PrometheusHandle;
-use tokio::sync::{Notify, Semaphore, watch};
+use tokio::sync::{Notify, Semaphore};
 use tokio::task::JoinHandle;
 use uuid::Uuid;
 
@@ -17,6 +17,7 @@ use crate::logging;
 use crate::outbox::Outbox;
 use crate::receive::RequestNotes;
 use crate::retention::Pruner;
+use crate::stop::Stop;
 use crate::store::Store;
 use crate::types::Name;
 
@@ -58,7 +59,7 @@ impl App {
         parts: &Parts,
         (admission, entries, notes): (&Arc<AdmitContext>, &Entries, &RequestNotes),
         metrics: &PrometheusHandle,
-        stopping: &watch::Receiver<bool>,
+        stopping: &Stop,
     ) -> Vec<JoinHandle<()>> {
         let poll = Duration::from_millis(self.config.outbox.poll_ms);
         let (shared, entries, stop) = (Arc::clone(admission), Arc::clone(entries), stopping.clone());

@@ -60,9 +60,9 @@ impl Counts {
 
     /// Publishes how many events wait for somebody.
     pub(super) fn events(&mut self, counts: &[EventCount], now_ms: UnixMs) {
-        self.events.extend(counts.iter().map(|one| (one.provider.clone(), one.state.clone())));
+        self.events.extend(counts.iter().map(|one| (one.provider.clone(), one.state.to_string())));
         for (provider, state) in &self.events {
-            let count = counts.iter().find(|one| one.provider == *provider && one.state == *state);
+            let count = counts.iter().find(|one| one.provider == *provider && one.state.as_str() == state);
             let labels = [("provider", provider.clone()), ("state", state.clone())];
             let (events_n, age_s) =
                 gauges(count.map(|one| (one.events_n, one.oldest_received_at_ms)), now_ms);
@@ -70,8 +70,7 @@ impl Counts {
             metrics::gauge!("hooklatch_events_oldest_seconds", &labels).set(age_s);
         }
         for one in counts {
-            let is_waiting =
-                one.state == EventState::Retry.as_str() && !self.providers.contains(&one.provider);
+            let is_waiting = one.state == EventState::Retry && !self.providers.contains(&one.provider);
             if is_waiting && self.told.insert(("provider", one.provider.clone())) {
                 warn!(
                     provider.name = one.provider,

@@ -13,6 +13,7 @@ use super::counts::Counts;
 use super::parts::Parts;
 use crate::admit::AdmitContext;
 use crate::http::operator::Readiness;
+use crate::stop::Stop;
 use crate::store::SchemaState;
 
 /// How often the database is asked whether it is there.
@@ -62,11 +63,11 @@ pub(super) async fn watch(
     admission: Arc<AdmitContext>,
     readiness: watch::Sender<Readiness>,
     (is_outbox_running, parts): (Arc<AtomicBool>, Parts),
-    mut stop: watch::Receiver<bool>,
+    mut stop: Stop,
 ) {
     let store = &admission.store;
     let mut is_schema_current = false;
-    while !*stop.borrow() {
+    while !stop.is_set() {
         let is_database_there = store.probe().await.is_ok();
         if is_database_there && !is_schema_current {
             is_schema_current = store.schema_state().await.is_ok_and(SchemaState::is_usable);
@@ -78,7 +79,7 @@ pub(super) async fn watch(
             are_parts_running: parts.are_running() && !admission.under_way.is_stuck(),
             is_accepting: true,
         });
-        drop(tokio::time::timeout(HEALTH_EVERY, stop.changed()).await);
+        stop.pause(HEALTH_EVERY).await;
     }
     readiness.send_modify(|state| state.is_accepting = false);
 }
@@ -88,11 +89,11 @@ pub(super) async fn count_tables(
     admission: &AdmitContext,
     counts: &mut Counts,
     metrics: &PrometheusHandle,
-    mut stop: watch::Receiver<bool>,
+    mut stop: Stop,
 ) {
     let (store, clock) = (&admission.store, &admission.clock);
     let mut counted_n: u64 = 0;
-    while !*stop.borrow() {
+    while !stop.is_set() {
         let since = Instant::now();
         match store.message_counts().await {
             Ok(found) => counts.messages(&found, clock.now_ms()),
@@ -111,6 +112,6 @@ pub(super) async fn count_tables(
         counted_n += 1;
         let pause = COUNT_EVERY.max(since.elapsed().saturating_mul(COUNT_PART));
         metrics.run_upkeep();
-        drop(tokio::time::timeout(pause, stop.changed()).await);
+        stop.pause(pause).await;
     }
 }

@@ -42,6 +42,7 @@ use crate::outbox::{Outbox, clock_offset_ms_max};
 use crate::provider::{ActiveProvider, Provider};
 use crate::receive::{Receiver, RequestNotes, fingerprint};
 use crate::setup::Opened;
+use crate::stop::{Stop, Stopper};
 use crate::store::{SchemaState, Store};
 use crate::types::{Clock, Name};
 use crate::verify::KeySource;
@@ -67,7 +68,7 @@ pub struct Running {
     pub receiver_addr: SocketAddr,
     /// Where operators reach it.
     pub admin_addr: SocketAddr,
-    stop: watch::Sender<bool>,
+    stop: Stopper,
     listeners: Vec<JoinHandle<()>>,
     admitter: Admitter,
     admission: Vec<JoinHandle<()>>,
@@ -153,7 +154,7 @@ impl App {
         let store = open_store(&self.config, &self.clock).await?;
         let installation_id =
             store.installation_id().await.context("could not read the installation's id")?;
-        let (stop, stopping) = watch::channel(false);
+        let (stop, stopping) = Stop::channel();
         let listener = bind(self.config.server.listen)?;
         let admin_listener = bind(self.config.admin.listen)?;
 
@@ -254,12 +255,7 @@ impl App {
         Ok(Some(Arc::new(fetcher)))
     }
 
-    fn serve_receiver(
-        &self,
-        listener: TcpListener,
-        receiver: Receiver,
-        stop: watch::Receiver<bool>,
-    ) -> JoinHandle<()> {
+    fn serve_receiver(&self, listener: TcpListener, receiver: Receiver, stop: Stop) -> JoinHandle<()> {
         let server = &self.config.server;
         let state = Arc::new(ReceiverState {
             receiver,
@@ -282,7 +278,7 @@ impl App {
         listener: TcpListener,
         state: OperatorState,
         api: ApiState,
-        stop: watch::Receiver<bool>,
+        stop: Stop,
     ) -> JoinHandle<()> {
         let mut router: Router = http::operator::router(Arc::new(state), Arc::new(api));
         if self.has_echo {
@@ -326,7 +322,7 @@ impl Running {
     /// their results may take to be written, and the seconds of closing, whatever the database does: a part that does
     /// not end by itself is given up, and what it had not confirmed is sent again.
     pub async fn stop(self) {
-        self.stop.send_replace(true);
+        self.stop.stop();
         let until = Instant::now() + self.stop_timeout + STOP_MARGIN;
         join("listeners", self.listeners, until).await;
         drop(self.admitter);

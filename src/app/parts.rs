@@ -10,6 +10,7 @@ use futures_util::FutureExt;
 use tracing::error;
 
 use crate::handler::panic_text;
+use crate::stop;
 
 /// How long a part stays away after a panic, so that one that panics at once does nothing else but that.
 const AWAY: Duration = Duration::from_millis(200);
@@ -36,8 +37,7 @@ impl Parts {
                 reason = panic_text(panic.as_ref()),
                 "a part of the app panicked and is started again"
             );
-            // Nothing is waited for but the time.
-            drop(tokio::time::timeout(AWAY, std::future::pending::<()>()).await);
+            stop::pass(AWAY).await;
         }
         self.note(part, false);
     }

@@ -6,11 +6,11 @@ use std::process::ExitCode;
 use anyhow::Context;
 use clap::Args;
 use serde_json::{Value, json};
-use tokio::sync::watch;
 
 use super::{Kinds, complain, loaded, runtime, say};
-use crate::retention::{Pruner, Round};
+use crate::retention::{PruneRound, Pruner};
 use crate::setup;
+use crate::stop::Stop;
 use crate::store::PrunedKind;
 use crate::types::Clock;
 
@@ -35,12 +35,12 @@ pub(super) fn prune(args: &PruneArgs, file: Option<&Path>, kinds: &Kinds) -> any
             .await
             .context("a running server on SQLite prunes by itself, and nobody else can open its file")?;
         anyhow::ensure!(opened.schema.is_usable(), "schema of the database is {}", opened.schema);
-        let (_stop, mut stopping) = watch::channel(false);
+        let (_stopper, mut stop) = Stop::channel();
         let (mut rows_n, mut told_n) = (0, 0);
         let mut pruner =
             Pruner::new(opened.store.clone(), Clock::system(), config.retention.clone(), args.dry_run);
         let round = pruner
-            .round(&mut stopping, |kind, n| {
+            .round(&mut stop, |kind, n| {
                 rows_n += n;
                 if rows_n >= told_n + PROGRESS_N {
                     told_n = rows_n;
@@ -62,7 +62,7 @@ pub(super) fn prune(args: &PruneArgs, file: Option<&Path>, kinds: &Kinds) -> any
     Ok(ExitCode::SUCCESS)
 }
 
-fn as_json(round: &Round, is_dry: bool) -> Value {
+fn as_json(round: &PruneRound, is_dry: bool) -> Value {
     let rows = PrunedKind::ALL.iter().map(|kind| (kind.table().to_owned(), json!(round.rows_n(*kind))));
     json!({ "dry_run": is_dry, "rows": rows.collect::<serde_json::Map<_, _>>() })
 }

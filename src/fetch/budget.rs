@@ -4,6 +4,7 @@
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use crate::stop;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::Instant;
 
@@ -64,7 +65,7 @@ impl Budget {
                 return false;
             }
             let draw = Duration::from_millis(fastrand::u64(1..=DRAW_MS_MAX));
-            drop(tokio::time::timeout(draw, std::future::pending::<()>()).await);
+            stop::pass(draw).await;
         }
         true
     }

@@ -36,10 +36,10 @@ use hyper::server::conn::http1;
 use hyper::service::{HttpService, service_fn};
 use ipnet::IpNet;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
-use tokio::sync::watch;
 use tokio::time::Instant;
 use tracing::{debug, warn};
 
+use crate::stop::Stop;
 pub(crate) use edge::Front;
 use edge::{Edge, Neighbours, Peer};
 use patience::Patience;
@@ -96,12 +96,7 @@ pub(crate) fn listen(address: SocketAddr) -> io::Result<TcpListener> {
 ///
 /// `axum::serve` bounds nothing of this, hence a loop of our own. It always accepts: who waits in the kernel's queue
 /// could not be told from who attacks.
-pub(crate) async fn serve(
-    listener: TcpListener,
-    front: Front,
-    limits: Limits,
-    mut stop: watch::Receiver<bool>,
-) {
+pub(crate) async fn serve(listener: TcpListener, front: Front, limits: Limits, mut stop: Stop) {
     let room = Room::new(limits.name, limits.connections_n_max, limits.peer_n_max, limits.proxies.clone());
     let mut builder = http1::Builder::new();
     builder
@@ -112,7 +107,7 @@ pub(crate) async fn serve(
     loop {
         let next = tokio::select! {
             next = accept(&listener, &room) => next,
-            _ = stop.wait_for(|is_stopping| *is_stopping) => break,
+            () = stop.wait() => break,
         };
         let Some((stream, address, place)) = next else { continue };
         let edge = Arc::new(Edge {

@@ -21,6 +21,7 @@ use super::edge::Neighbours;
 use super::error::Problem;
 use crate::admit::{Held, ProviderEntry, Room};
 use crate::receive::{Answer, ReceiveError, Receiver};
+use crate::stop;
 use crate::types::Clock;
 use crate::verify::RawRequest;
 
@@ -135,7 +136,7 @@ where
         headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<usize>().ok());
     if declared.is_some_and(|bytes| bytes > state.body_bytes_max) {
         // A sender that is still writing when the connection closes may never see the answer.
-        drop(tokio::time::timeout(state.body_timeout, drain(body)).await);
+        stop::to_end(tokio::time::timeout(state.body_timeout, drain(body))).await;
         return Err(Problem::TOO_LARGE);
     }
     let headers_bytes: usize = headers.iter().map(|(name, value)| name.as_str().len() + value.len()).sum();

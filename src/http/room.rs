@@ -16,6 +16,7 @@ use ipnet::IpNet;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
+use crate::stop;
 pub(super) use slot::{Slot, Told};
 use slot::{Standing, ms_between};
 
@@ -145,7 +146,7 @@ impl Room {
             if self.give_way_of(MEMORY_BATCH_PART, is_held) == 0 {
                 return false;
             }
-            drop(tokio::time::timeout(LOOK_EVERY, std::future::pending::<()>()).await);
+            stop::pass(LOOK_EVERY).await;
             if is_done() {
                 return true;
             }
@@ -184,7 +185,7 @@ impl Room {
         for slot in slots {
             slot.tell(Told::Stop);
         }
-        drop(self.permits.acquire_many(self.permits_n).await);
+        stop::to_end(self.permits.acquire_many(self.permits_n)).await;
     }
 
     fn peer_n(&self, peer: IpAddr) -> usize {

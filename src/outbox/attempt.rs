@@ -5,26 +5,26 @@
 
 use std::time::Duration;
 
-use tokio::sync::watch;
 use tokio::time::Instant;
 use tracing::{debug, warn};
 
 use super::destinations::Asked;
-use super::policy::{self, Answer, Facts, Plan, Step};
+use super::policy::{self, CallAnswer, Facts, NextStep, SendPlan};
 use super::post::Post;
+use crate::stop::Stop;
 use crate::store::{LeasedMessage, SettleTo, Settlement};
 use crate::types::{AttemptResult, Clock};
 
-/// How a worker is told to stop.
+/// The two stops that a call listens to.
 #[derive(Clone)]
 pub(super) struct Stops {
     /// True: start no more calls.
-    pub(super) stopping: watch::Receiver<bool>,
+    pub(super) stopping: Stop,
     /// True: wait no longer for calls under way; what they lead to is unknown.
-    pub(super) cut: watch::Receiver<bool>,
+    pub(super) cut: Stop,
 }
 
-/// What one attempt came to, before it is a settlement.
+/// Result of one attempt, before it is a settlement.
 struct Ruling {
     to: SettleTo,
     result: AttemptResult,
@@ -41,7 +41,7 @@ pub(super) struct Attempt<'a> {
     pub(super) message: &'a LeasedMessage,
     pub(super) clock: &'a Clock,
     pub(super) stops: &'a mut Stops,
-    /// How long its call took, once there was one.
+    /// Time for which its call took, once there was one.
     pub(super) call: Option<Duration>,
 }
 
@@ -69,9 +69,9 @@ impl Attempt<'_> {
     async fn ruling(&mut self) -> Ruling {
         let facts = Facts::from(self.message);
         match self.plan(&facts) {
-            Plan::Send => self.send(&facts).await,
-            Plan::Ask if *self.stops.stopping.borrow() => self.hand_back("the server is stopping"),
-            Plan::Ask => match self.ask().await {
+            SendPlan::Send => self.send(&facts).await,
+            SendPlan::Ask if self.stops.stopping.is_set() => self.hand_back("the server is stopping"),
+            SendPlan::Ask => match self.ask().await {
                 Asked::Happened => Ruling {
                     to: SettleTo::Done,
                     result: AttemptResult::Done,
@@ -80,9 +80,9 @@ impl Attempt<'_> {
                     response: None,
                     is_unsent: false,
                 },
-                Asked::Unclear { why } => self.rule(&Answer::Unknown { why }, &facts),
+                Asked::Unclear { why } => self.rule(&CallAnswer::Unknown { why }, &facts),
                 Asked::DidNotHappen => match self.plan(&facts.certain()) {
-                    Plan::Send => self.send(&facts.certain()).await,
+                    SendPlan::Send => self.send(&facts.certain()).await,
                     plan => unsent(plan, &facts.certain()),
                 },
             },
@@ -91,19 +91,19 @@ impl Attempt<'_> {
         }
     }
 
-    fn plan(&self, facts: &Facts) -> Plan {
+    fn plan(&self, facts: &Facts) -> SendPlan {
         policy::before_send(facts, &self.post.destination.config, self.clock.steady_ms())
     }
 
     async fn ask(&mut self) -> Asked {
         tokio::select! {
             asked = self.post.destination.ask(self.message) => asked,
-            () = is_true(&mut self.stops.cut) => Asked::Unclear { why: "stopped while asking whether it happened".to_owned() },
+            () = self.stops.cut.wait() => Asked::Unclear { why: "stopped while asking whether it happened".to_owned() },
         }
     }
 
     async fn send(&mut self, facts: &Facts) -> Ruling {
-        if *self.stops.stopping.borrow() {
+        if self.stops.stopping.is_set() {
             return self.hand_back("the server is stopping");
         }
         if !self.post.destination.times.fit(self.message.lease_until_ms, self.clock.steady_ms()) {
@@ -112,35 +112,35 @@ impl Attempt<'_> {
         let started = Instant::now();
         let sent = tokio::select! {
             sent = self.post.destination.send(self.message, self.clock.now_ms()) => sent,
-            () = is_true(&mut self.stops.cut) => Answer::Unknown { why: "stopped while waiting for the answer".to_owned() }.into(),
+            () = self.stops.cut.wait() => CallAnswer::Unknown { why: "stopped while waiting for the answer".to_owned() }.into(),
         };
-        if !matches!(sent.answer, Answer::Forbidden { .. }) {
+        if !matches!(sent.answer, CallAnswer::Forbidden { .. }) {
             self.call = Some(started.elapsed());
             self.post.meters.took(self.message.destination.as_str(), started.elapsed());
         }
         Ruling { response: sent.response, ..self.rule(&sent.answer, facts) }
     }
 
-    fn rule(&self, answer: &Answer, facts: &Facts) -> Ruling {
+    fn rule(&self, answer: &CallAnswer, facts: &Facts) -> Ruling {
         let now_ms = self.clock.steady_ms();
         let step = policy::next_step(answer, facts, &self.post.destination.config, now_ms, fastrand::f64());
         let (http_status, what) = match answer {
-            Answer::Status { code, .. } => (Some(*code), format!("answered {code}")),
-            Answer::Body { code, why, .. } => (Some(*code), format!("answered {code}: {why}")),
-            Answer::NotSent { why } => (None, format!("not sent: {why}")),
-            Answer::Done => (None, "done".to_owned()),
-            Answer::NotNow { why }
-            | Answer::Refused { why }
-            | Answer::Forbidden { why }
-            | Answer::Unknown { why } => (None, why.clone()),
+            CallAnswer::Status { code, .. } => (Some(*code), format!("answered {code}")),
+            CallAnswer::Body { code, why, .. } => (Some(*code), format!("answered {code}: {why}")),
+            CallAnswer::NotSent { why } => (None, format!("not sent: {why}")),
+            CallAnswer::Done => (None, "done".to_owned()),
+            CallAnswer::NotNow { why }
+            | CallAnswer::Refused { why }
+            | CallAnswer::Forbidden { why }
+            | CallAnswer::Unknown { why } => (None, why.clone()),
         };
         let (to, error) = match step {
-            Step::Done => (SettleTo::Done, None),
-            Step::RetryAt { at_ms } | Step::AskFirst { at_ms } => {
+            NextStep::Done => (SettleTo::Done, None),
+            NextStep::RetryAt { at_ms } | NextStep::AskFirst { at_ms } => {
                 (SettleTo::Ready { visible_at_ms: at_ms }, Some(what))
             }
-            Step::Dead { why } => (SettleTo::Dead, Some(format!("{why}; {what}"))),
-            Step::Hold { why } => (SettleTo::Held, Some(format!("{why}; {what}"))),
+            NextStep::Dead { why } => (SettleTo::Dead, Some(format!("{why}; {what}"))),
+            NextStep::Hold { why } => (SettleTo::Held, Some(format!("{why}; {what}"))),
         };
         Ruling {
             to,
@@ -198,16 +198,16 @@ impl Attempt<'_> {
 }
 
 /// A decision not to send, as a ruling.
-fn unsent(plan: Plan, facts: &Facts) -> Ruling {
+fn unsent(plan: SendPlan, facts: &Facts) -> Ruling {
     let (to, why) = match plan {
-        Plan::Dead { why } => (SettleTo::Dead, why),
-        Plan::Hold { why } => (SettleTo::Held, why),
-        Plan::Wait { until_ms } => {
+        SendPlan::Dead { why } => (SettleTo::Dead, why),
+        SendPlan::Hold { why } => (SettleTo::Held, why),
+        SendPlan::Wait { until_ms } => {
             let why = "waits before it asks: the call may still be under way over there".to_owned();
             (SettleTo::Ready { visible_at_ms: until_ms }, why)
         }
         // Neither comes here; if one did, a person should see it.
-        Plan::Send | Plan::Ask => (SettleTo::Held, "no decision".to_owned()),
+        SendPlan::Send | SendPlan::Ask => (SettleTo::Held, "no decision".to_owned()),
     };
     Ruling {
         to,
@@ -223,9 +223,36 @@ fn unsent_result(facts: &Facts) -> AttemptResult {
     if facts.is_uncertain { AttemptResult::Unknown } else { AttemptResult::Released }
 }
 
-/// Ends when the flag is raised; never, when nobody can raise it any more.
-async fn is_true(flag: &mut watch::Receiver<bool>) {
-    if flag.wait_for(|is_raised| *is_raised).await.is_err() {
-        std::future::pending::<()>().await;
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_sent_keeps_what_is_known_of_the_call_before_it() {
+        let facts = Facts {
+            attempt_n: 2,
+            first_sent_at_ms: 0,
+            key_valid_until_ms: 0,
+            is_uncertain: false,
+            was_uncertain: false,
+            previous_ended_at_ms: None,
+        };
+        let why = || "because".to_owned();
+        for (plan, to) in [
+            (SendPlan::Dead { why: why() }, SettleTo::Dead),
+            (SendPlan::Hold { why: why() }, SettleTo::Held),
+            (SendPlan::Wait { until_ms: 5 }, SettleTo::Ready { visible_at_ms: 5 }),
+            // Neither comes here; a person would see it.
+            (SendPlan::Send, SettleTo::Held),
+            (SendPlan::Ask, SettleTo::Held),
+        ] {
+            let certain = unsent(plan.clone(), &facts);
+            assert_eq!((certain.to, certain.result, certain.is_unsent), (to, AttemptResult::Released, true));
+            let uncertain = unsent(plan, &Facts { is_uncertain: true, ..facts });
+            assert_eq!(
+                (uncertain.to, uncertain.result, uncertain.is_unsent),
+                (to, AttemptResult::Unknown, true)
+            );
+        }
     }
 }

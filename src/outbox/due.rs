@@ -5,7 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
 
-/// What may be lost where times are rounded to milliseconds.
+/// Time that may be lost where times are rounded. Milliseconds.
 const ROUNDED_MS: i64 = 2;
 /// Most due times that are remembered; what is due beyond them is found by the next look.
 const DUE_TIMES_N_MAX: usize = 10_000;
@@ -35,7 +35,7 @@ impl DueTimes {
         self.replan.notify_one();
     }
 
-    /// How long until the next of those is due.
+    /// Returns how long until the next of those is due.
     pub(super) fn next_in_ms(&self, now_ms: i64) -> Option<i64> {
         self.at_ms().first().map(|at_ms| at_ms.saturating_sub(now_ms))
     }
@@ -44,5 +44,47 @@ impl DueTimes {
     pub(super) fn forget_until(&self, now_ms: i64) {
         let mut at_ms = self.at_ms();
         *at_ms = at_ms.split_off(&now_ms.saturating_add(1));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_soonest_comes_first_and_what_was_looked_for_is_forgotten() {
+        let due = DueTimes::default();
+        assert_eq!(due.next_in_ms(0), None);
+        due.remember(1_000, 500);
+        due.remember(1_000, 200);
+        due.remember(1_000, 200);
+        assert_eq!(due.next_in_ms(1_000), Some(200 + ROUNDED_MS));
+        due.forget_until(1_201);
+        assert_eq!(due.next_in_ms(1_201), Some(1), "not due yet");
+        due.forget_until(1_202);
+        assert_eq!(due.next_in_ms(1_202), Some(300), "both that were due at once");
+        assert_eq!(due.next_in_ms(9_000), Some(-7_498), "overdue");
+        due.forget_until(i64::MAX);
+        assert_eq!(due.next_in_ms(0), None);
+    }
+
+    #[test]
+    fn of_too_many_the_latest_is_left_to_the_next_look() {
+        let due = DueTimes::default();
+        for n in 0..=DUE_TIMES_N_MAX {
+            due.remember(0, i64::try_from(n).unwrap());
+        }
+        assert_eq!(due.at_ms().len(), DUE_TIMES_N_MAX);
+        assert_eq!(due.next_in_ms(0), Some(ROUNDED_MS), "the soonest is still there");
+        due.remember(i64::MAX, i64::MAX);
+        due.remember(0, i64::MIN);
+        assert!(due.next_in_ms(0).is_some_and(|in_ms| in_ms < 0));
+    }
+
+    #[tokio::test]
+    async fn whoever_waits_is_told_that_something_is_due() {
+        let due = DueTimes::default();
+        due.remember(0, 5);
+        due.replan.notified().await;
     }
 }

@@ -1,4 +1,4 @@
-//! One destination on one node: its slots, the messages in hand that wait for their turn, the tasks that make the calls,
+//! One destination on one node: its slots, the messages in them that wait for their turn, the tasks that make the calls,
 //! and what is counted of them.
 //!
 //! There are as many tasks as calls may be under way, and no more than there is work for: a task makes one call after the
@@ -14,29 +14,29 @@ use metrics::{Counter, Histogram};
 
 use super::destinations::Destination;
 use super::gate::Begun;
-use super::node::InHand;
-use crate::store::LeasedMessage;
-use crate::types::AttemptResult;
+use super::under_way::CallsUnderWay;
+use crate::store::{LeaseWant, LeasedMessage};
+use crate::types::{AttemptResult, MessageId};
 
-/// About how many bytes of bodies one destination may have in hand: what waits for its turn, where bodies are large, waits
-/// in the database. One message is always let through, whatever its size.
-const BYTES_IN_HAND_MAX: u64 = 64 * 1024 * 1024;
-/// What the next body counts for before any was seen: so the first look takes few.
-const LARGE_AT_FIRST: u64 = BYTES_IN_HAND_MAX / 8;
+/// Bytes of bodies that the slots of one destination may hold, about: what waits for its turn, where bodies are large,
+/// waits in the database. One message is always let through, whatever its size.
+const BODY_BYTES_MAX: u64 = 64 * 1024 * 1024;
+/// Bytes that the next body counts for before any was seen, so that the first look takes few.
+const LARGE_AT_FIRST: u64 = BODY_BYTES_MAX / 8;
 /// The part of a large body by which each one after it is believed to be smaller, unless it is not.
 const FORGOTTEN: u64 = 16;
 
 /// One destination on this node.
 pub(super) struct Post {
     pub(super) destination: Destination,
-    /// Messages in hand.
+    /// Number of slots that are taken.
     taken_n: AtomicU32,
     /// Bytes of their bodies.
     bytes_n: AtomicU64,
-    /// How large bodies are lately, at most.
+    /// Size of bodies lately, at most. Bytes.
     large: AtomicU64,
-    /// Whether the last look found less than there were slots for: then nothing older waits, and new messages
-    /// may be taken over from admission.
+    /// True when the last look found less than there were slots for: then nothing older waits, and new
+    /// messages may be taken over from admission.
     pub(super) is_drained: AtomicBool,
     queue: Mutex<Queue>,
     pub(super) meters: Meters,
@@ -49,27 +49,42 @@ struct Queue {
     tasks_n: u32,
 }
 
-/// A message in hand, before its call.
+/// A message in its slot, before its call.
 pub(super) struct Work {
     pub(super) message: LeasedMessage,
     pub(super) begun: Begun,
-    pub(super) in_hand: InHand,
+    pub(super) slot: OccupiedSlot,
 }
 
-/// A message's place among those that its destination may have in hand; free again when dropped, panics included.
-pub(super) struct Slot {
+/// A message's place among those that this node may have taken for its destination. Free again when dropped, panics
+/// included.
+pub(super) struct MessageSlot {
     post: Arc<Post>,
     /// Bytes of the body that is in it.
     bytes_n: u64,
 }
 
-impl Slot {
+impl MessageSlot {
     pub(super) fn post(&self) -> &Arc<Post> {
         &self.post
     }
 
+    /// Puts a message in. Where the node's clock tells the database the time it is noted as under way.
+    pub(super) fn occupied_by(
+        mut self,
+        message: &LeasedMessage,
+        noted_in: Option<&Arc<CallsUnderWay>>,
+    ) -> OccupiedSlot {
+        self.weigh(message.body.len());
+        let under_way = noted_in.map(|calls| {
+            calls.add(message.message_id, message.attempt_n);
+            (Arc::clone(calls), message.message_id)
+        });
+        OccupiedSlot { _slot: self, under_way }
+    }
+
     /// Counts a message's body, of so many bytes, once.
-    pub(super) fn weigh(&mut self, body_bytes_n: usize) {
+    fn weigh(&mut self, body_bytes_n: usize) {
         self.bytes_n = u64::try_from(body_bytes_n).unwrap_or(u64::MAX);
         self.post.bytes_n.fetch_add(self.bytes_n, Ordering::Relaxed);
         let large = self.post.large.load(Ordering::Relaxed);
@@ -78,10 +93,25 @@ impl Slot {
     }
 }
 
-impl Drop for Slot {
+impl Drop for MessageSlot {
     fn drop(&mut self) {
         self.post.bytes_n.fetch_sub(self.bytes_n, Ordering::Relaxed);
         self.post.taken_n.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// A slot with a message in it, until the result of its call is written. Dropping it frees the slot.
+pub(super) struct OccupiedSlot {
+    _slot: MessageSlot,
+    /// The list in which the message is noted as under way, and its number there.
+    under_way: Option<(Arc<CallsUnderWay>, MessageId)>,
+}
+
+impl Drop for OccupiedSlot {
+    fn drop(&mut self) {
+        if let Some((calls, message_id)) = &self.under_way {
+            calls.remove(*message_id);
+        }
     }
 }
 
@@ -98,28 +128,37 @@ impl Post {
         }
     }
 
-    pub(super) fn take(self: &Arc<Self>) -> Slot {
+    pub(super) fn take(self: &Arc<Self>) -> MessageSlot {
         self.taken_n.fetch_add(1, Ordering::Relaxed);
-        Slot { post: Arc::clone(self), bytes_n: 0 }
+        MessageSlot { post: Arc::clone(self), bytes_n: 0 }
     }
 
-    /// Messages in hand.
+    /// Number of slots that are taken.
     pub(super) fn taken_n(&self) -> u32 {
         self.taken_n.load(Ordering::Relaxed)
     }
 
-    /// How many more may be taken now.
+    /// Returns how many more may be taken now.
     pub(super) fn free_n(&self, ticks_ms: i64) -> u32 {
         let taken_n = self.taken_n();
-        let slots_n = self.destination.gate.in_hand_n().saturating_sub(taken_n);
+        let slots_n = self.destination.gate.slots_n().saturating_sub(taken_n);
         let bearable_n = self.bearable_n().max(u32::from(taken_n == 0));
         self.destination.gate.allowed_n(slots_n.min(bearable_n), ticks_ms)
     }
 
-    /// How many more bodies, as large as they are lately, would stay within what may be in hand.
+    /// Returns how many more bodies, as large as they are lately, would stay within the bytes that the slots may hold.
     pub(super) fn bearable_n(&self) -> u32 {
-        let left = BYTES_IN_HAND_MAX.saturating_sub(self.bytes_n.load(Ordering::Relaxed));
+        let left = BODY_BYTES_MAX.saturating_sub(self.bytes_n.load(Ordering::Relaxed));
         u32::try_from(left / self.large.load(Ordering::Relaxed).max(1)).unwrap_or(u32::MAX)
+    }
+
+    /// Returns what a look asks for: at most `free_n` messages of this destination.
+    pub(super) fn want(&self, free_n: u32) -> LeaseWant {
+        LeaseWant {
+            destination: self.destination.name.clone(),
+            free_n,
+            key_valid_for_ms: self.destination.key_valid_for_ms(),
+        }
     }
 
     fn queue(&self) -> MutexGuard<'_, Queue> {
@@ -154,7 +193,7 @@ impl Post {
     }
 }
 
-/// What is counted of a destination's calls. A meter is looked up once.
+/// Meters of a destination's calls. Each is looked up once.
 #[derive(Default)]
 pub(super) struct Meters {
     took: OnceLock<Histogram>,
@@ -190,7 +229,7 @@ impl Meters {
 mod tests {
     use super::*;
     use crate::config::{DestinationConfig, UnknownPolicy};
-    use crate::outbox::policy::tests::config;
+    use crate::outbox::policy::tests::{config, first_attempt};
     use crate::types::Name;
 
     const MIB: usize = 1024 * 1024;
@@ -201,7 +240,7 @@ mod tests {
         Arc::new(Post::new(Destination::new(name, config, 30_000).unwrap()))
     }
 
-    fn taken(post: &Arc<Post>, n: u32, body_bytes_n: usize) -> Vec<Slot> {
+    fn taken(post: &Arc<Post>, n: u32, body_bytes_n: usize) -> Vec<MessageSlot> {
         let taken = |_| {
             let mut slot = post.take();
             slot.weigh(body_bytes_n);
@@ -211,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_destination_has_in_hand_is_bounded_by_the_bytes_of_bodies_too() {
+    fn the_slots_of_a_destination_are_bounded_by_the_bytes_of_bodies_too() {
         let post = post();
         assert_eq!(post.free_n(0), 8, "nobody knows yet how large they are");
         let small = taken(&post, 200, 1_000);
@@ -229,5 +268,43 @@ mod tests {
         drop(taken(&post, 200, 1_000));
         assert_eq!(post.free_n(0), 1_000, "and what was large once is forgotten");
         assert_eq!(post.bytes_n.load(Ordering::Relaxed), 0);
+    }
+
+    fn leased(id: i64) -> LeasedMessage {
+        LeasedMessage { message_id: MessageId::from_column(id), ..first_attempt() }
+    }
+
+    #[test]
+    fn a_slot_is_free_again_when_its_message_is_let_go_and_the_message_is_under_way_no_more() {
+        let (post, calls) = (post(), Arc::new(CallsUnderWay::default()));
+        let slots: Vec<OccupiedSlot> =
+            (1..=3).map(|id| post.take().occupied_by(&leased(id), Some(&calls))).collect();
+        assert_eq!((post.taken_n(), calls.all().len()), (3, 3));
+        assert_eq!(calls.all().get(&MessageId::from_column(2)), Some(&1), "by its fencing token");
+        let unnoted = post.take().occupied_by(&leased(9), None);
+        assert_eq!((post.taken_n(), calls.all().len()), (4, 3));
+        drop(slots);
+        assert_eq!((post.taken_n(), calls.all().len()), (1, 0));
+        drop(unnoted);
+        assert_eq!(post.taken_n(), 0);
+    }
+
+    #[test]
+    fn there_are_as_many_tasks_as_calls_may_be_under_way_and_each_ends_when_nothing_waits() {
+        let config = DestinationConfig { concurrency_n: 2, ..config(UnknownPolicy::Retry) };
+        let name = Name::parse("far").unwrap();
+        let post = Arc::new(Post::new(Destination::new(name, config, 30_000).unwrap()));
+        let work = |id: i64| Work {
+            message: leased(id),
+            begun: post.destination.gate.started(),
+            slot: post.take().occupied_by(&leased(id), None),
+        };
+        assert_eq!([post.add(work(1)), post.add(work(2)), post.add(work(3))], [true, true, false]);
+        let next = || post.next().map(|work| work.message.message_id.number());
+        assert_eq!([next(), next(), next(), next()], [Some(1), Some(2), Some(3), None], "in their order");
+        assert!(post.add(work(4)), "the one that found nothing has ended");
+        assert!(!post.add(work(5)), "the other one works on");
+        post.clear();
+        assert_eq!((post.taken_n(), next()), (0, None), "what nobody works on has no slot");
     }
 }

@@ -7,14 +7,14 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use std::panic::AssertUnwindSafe;
-use tokio::sync::watch;
 use tracing::{info, warn};
 
-use super::node::Shared;
-use super::settle;
+use super::pause::jittered;
+use super::state::OutboxState;
+use crate::stop::Stop;
 use crate::store::StoreError;
 
-/// How often it looks. Milliseconds; between half of it and all.
+/// Longest time between two looks; the shortest is half of it. Milliseconds.
 const WATCH_MS: u64 = 30_000;
 /// After so many looks with the same outcome it says so again.
 const SAY_AGAIN_N: u32 = 20;
@@ -23,37 +23,33 @@ const NAMES_N_MAX: usize = 10;
 /// However long a lease is: senders' signatures and our own are judged by the clock. Milliseconds.
 const CLOCK_OFFSET_MS_MAX: i64 = 120_000;
 
-/// How far our clock may be from the database's. Leases, due times and `query.after_ms` are told by the database's
-/// clock alone; signed times, the ages that people see and what a lock step of old and new versions would do to leases
-/// are not. So it is a lease, and never more than two minutes. Milliseconds.
+/// Returns how far our clock may be from the database's. Leases, due times and `query.after_ms` are told by
+/// the database's clock alone; signed times, the ages that people see and what a lock step of old and new
+/// versions would do to leases are not. So it is a lease, and never more than two minutes. Milliseconds.
 pub fn clock_offset_ms_max(lease_ms: u64) -> i64 {
     i64::try_from(lease_ms).unwrap_or(i64::MAX).min(CLOCK_OFFSET_MS_MAX)
 }
 
-/// What was seen last, so that it is not said at every look.
+/// Findings of the last look, so that they are not said at every look.
 pub(super) struct Watch {
-    shared: Arc<Shared>,
+    shared: Arc<OutboxState>,
     unknown: BTreeMap<String, u64>,
     unsaid_n: u32,
     is_far: bool,
 }
 
 impl Watch {
-    pub(super) fn new(shared: Arc<Shared>) -> Self {
+    pub(super) fn new(shared: Arc<OutboxState>) -> Self {
         Self { shared, unknown: BTreeMap::new(), unsaid_n: 0, is_far: false }
     }
 
     /// Looks until the stop. What is being asked of the database is awaited to its end.
-    pub(super) async fn run(mut self, mut stop: watch::Receiver<bool>) {
-        while !*stop.borrow() {
+    pub(super) async fn run(mut self, mut stop: Stop) {
+        while !stop.is_set() {
             if AssertUnwindSafe(self.look()).catch_unwind().await.is_err() {
-                settle::panicked("watch", &self.shared.is_well);
+                self.shared.panicked("watch");
             }
-            // Ends when the stop comes, or when nobody is left who could raise it: then at the next look.
-            let stopped = stop.wait_for(|is_stopping| *is_stopping);
-            if tokio::time::timeout(settle::jittered(WATCH_MS), stopped).await.is_ok() {
-                return;
-            }
+            stop.pause(jittered(WATCH_MS)).await;
         }
     }
 
@@ -109,5 +105,19 @@ impl Watch {
         }
         self.unknown = found;
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_clock_may_be_off_by_a_lease_and_never_by_more_than_two_minutes() {
+        for (lease_ms, max_ms) in
+            [(0, 0), (30_000, 30_000), (120_000, 120_000), (600_000, 120_000), (u64::MAX, 120_000)]
+        {
+            assert_eq!(clock_offset_ms_max(lease_ms), max_ms);
+        }
     }
 }

@@ -1,42 +1,60 @@
-//! The loop: takes what is due, as much as each destination has free slots for, and has the calls made (`post.rs`).
+//! The loop: takes what is due, as much as each destination has free slots for, and has the calls made (`calls.rs`).
 //!
-//! A slot is free again when its result is written, so what is held in memory is bounded: by the configured
-//! concurrency, or a few times that where calls are quick (`gate.rs`), and by the bytes of bodies (`post.rs`). It looks
-//! when it is told of new messages, when a slot is free that may find more, when a message it put back is due, when a
-//! rate or a breaker lets through more, and every `poll_ms` for what it cannot know of. Nothing here decides about a
-//! message: see `attempt.rs`.
+//! One task looks for all destinations, and each destination has tasks of its own that call (`post.rs`): a look is one
+//! statement however many there are, and a slow destination fills its own slots and delays nobody else. A slot is free
+//! again when the result of its call is *written*, so what is held in memory is bounded: by the configured concurrency, or a
+//! few times that where calls are quick (`gate/`), and by the bytes of bodies.
+//!
+//! A look asks each destination for as many messages as it has free slots. It is made when one of these may find something:
+//!
+//! - somebody told of new messages, or the head of a lane is done (`wake`);
+//! - a message that this node put back is due, or a rate or a breaker lets through more ([`Worker::look_at`]);
+//! - a slot became free *and* the last look found all that it asked for (`may_be_more`): otherwise nothing is left there, and
+//!   a look for each call that ends would be one statement for each message;
+//! - `poll_ms` are over (`next_look`): for what no one here can know of, such as another node's messages and leases that
+//!   ended. Polling is the truth; everything else is only sooner.
+//!
+//! When `replan` wakes the loop, something is due sooner than was thought: the time of the next look is worked out again,
+//! and no look is made (`is_look_due` is false). After a failure nothing but the pause counts, however much admission wakes
+//! it. While results cannot be written (`is_behind`) nothing is taken: a lease of ours that ended meanwhile would be taken
+//! again, and its call repeated.
+//!
+//! Nothing here decides about a message: see `attempt.rs`.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::future::pending;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use tokio::sync::watch;
-use tokio::time::{Instant, timeout, timeout_at};
+use tokio::time::{Instant, sleep_until, timeout};
 use tracing::{info, warn};
 
-use super::node::{CUT_TIMEOUT, Shared, want};
+use super::pause::{jittered, pause, pause_for};
 use super::post::Post;
-use super::settle;
+use super::state::{CLOCK_SET_MS, OutboxState};
+use crate::stop::{Stop, Stopper, to_end};
 use crate::store::{LeaseWant, LeasedMessage, LostClaims, StoreError};
 use crate::types::Name;
 
-/// How often a stopping worker looks whether admission has given back its slots. Milliseconds.
+/// Time between two looks of a stopping worker whether admission has given back its slots. Milliseconds.
 const SLOT_CHECK_MS: u64 = 20;
 /// Shortest wait before a look that a due time asks for: what is due together is taken together. Milliseconds.
 const LOOK_EVERY_MS: i64 = 5;
-/// How long claims are looked for whose answer was lost: the database may still be at work on them. Milliseconds.
+/// Time for which claims are looked for whose answer was lost: the database may still be at work on them.
+/// Milliseconds.
 const LOST_FOR_MS: i64 = 60_000;
 /// Most looks whose claims are looked for.
 const LOST_N_MAX: usize = 1_000;
 
+/// Time that results may take to be written after the calls were cut off.
+pub(super) const CUT_TIMEOUT: Duration = Duration::from_secs(2);
+
 /// The state of [`Outbox::run`].
 pub(super) struct Worker {
-    shared: Arc<Shared>,
-    stopping: watch::Receiver<bool>,
+    shared: Arc<OutboxState>,
+    stopping: Stop,
     failures_n: u32,
     /// Looks whose answer was lost: what they claimed as, and when. By the node's ticks.
     lost: VecDeque<(String, i64)>,
@@ -45,7 +63,7 @@ pub(super) struct Worker {
 }
 
 impl Worker {
-    pub(super) fn new(shared: Arc<Shared>, stopping: watch::Receiver<bool>) -> Self {
+    pub(super) fn new(shared: Arc<OutboxState>, stopping: Stop) -> Self {
         let seen_ms = (shared.clock.steady_ms(), shared.clock.ticks_ms());
         Self { shared, stopping, failures_n: 0, lost: VecDeque::new(), seen_ms }
     }
@@ -54,9 +72,9 @@ impl Worker {
     pub(super) async fn work(&mut self) {
         let mut panics_n = 0;
         while AssertUnwindSafe(self.work_once()).catch_unwind().await.is_err() {
-            settle::panicked("worker", &self.shared.is_well);
+            self.shared.panicked("worker");
             panics_n += 1;
-            settle::pause(panics_n).await;
+            pause(panics_n).await;
         }
     }
 
@@ -64,7 +82,7 @@ impl Worker {
         let mut stopping = self.stopping.clone();
         let (mut is_look_due, mut may_be_more) = (true, false);
         let mut next_look = Instant::now();
-        while !*stopping.borrow() {
+        while !stopping.is_set() {
             // What is known must be written before more is taken: a lease of ours that ended meanwhile would
             // otherwise be taken again and its call repeated.
             if is_look_due || self.look_at(next_look) <= Instant::now() {
@@ -73,19 +91,19 @@ impl Worker {
                 // After a failure, however much admission hands over meanwhile.
                 next_look = Instant::now()
                     + match self.failures_n {
-                        0 => settle::jittered(self.shared.config.poll_ms),
-                        failures_n => settle::pause_for(failures_n),
+                        0 => jittered(self.shared.config.poll_ms),
+                        failures_n => pause_for(failures_n),
                     };
             }
             is_look_due = true;
             let at = self.look_at(next_look);
             let shared = Arc::clone(&self.shared);
             tokio::select! {
-                _ = stopping.wait_for(|is_stopping| *is_stopping) => return,
+                () = stopping.wait() => return,
                 () = shared.wake.notified(), if self.failures_n == 0 => {}
                 // Something is due sooner than was thought: no look before that.
                 () = shared.due.replan.notified() => is_look_due = false,
-                () = until(at) => {}
+                () = sleep_until(at) => {}
                 () = shared.freed.notified(), if may_be_more => {}
             }
         }
@@ -95,7 +113,7 @@ impl Worker {
     async fn look(&mut self) -> bool {
         let ticks_ms = self.shared.clock.ticks_ms();
         let wants: Vec<LeaseWant> =
-            self.shared.posts.values().map(|post| want(post, post.free_n(ticks_ms))).collect();
+            self.shared.posts.values().map(|post| post.want(post.free_n(ticks_ms))).collect();
         let wanted_n: BTreeMap<Name, u32> =
             wants.iter().map(|one| (one.destination.clone(), one.free_n)).collect();
         self.shared.due.forget_until(self.shared.clock.steady_ms());
@@ -153,12 +171,13 @@ impl Worker {
         leased
     }
 
-    /// Where our clock tells the database the time: keeps what is under way when somebody sets it forward.
+    /// Keeps what is under way when somebody sets our clock forward, where that clock tells the database the
+    /// time.
     async fn notice_clock(&mut self) -> Result<(), StoreError> {
         let clock = &self.shared.clock;
         let now_ms = (clock.steady_ms(), clock.ticks_ms());
         let set_ms = (now_ms.0 - self.seen_ms.0).saturating_sub(now_ms.1 - self.seen_ms.1);
-        if set_ms > settle::CLOCK_SET_MS && !self.shared.store.is_own_clock() {
+        if set_ms > CLOCK_SET_MS && !self.shared.store.is_own_clock() {
             self.shared.extend_all().await?;
         }
         self.seen_ms = now_ms;
@@ -195,7 +214,7 @@ impl Worker {
         Instant::now().checked_add(Duration::from_millis(wait_ms)).map_or(next_look, |at| at.min(next_look))
     }
 
-    pub(super) async fn finish(&mut self, cut: &watch::Sender<bool>) {
+    pub(super) async fn finish(&mut self, cut: &Stopper) {
         for post in self.shared.posts.values() {
             post.is_drained.store(false, Ordering::Relaxed);
         }
@@ -203,25 +222,21 @@ impl Worker {
         if timeout(patience, self.let_go()).await.is_ok() {
             return;
         }
-        warn!(calls_n = self.shared.in_hand_n(), "cut off calls under way: the server is stopping");
-        cut.send_replace(true);
+        warn!(calls_n = self.shared.taken_n(), "cut off calls under way: the server is stopping");
+        cut.stop();
         if timeout(CUT_TIMEOUT, self.let_go()).await.is_err() {
             warn!(
-                calls_n = self.shared.in_hand_n(),
+                calls_n = self.shared.taken_n(),
                 "stopped before every result was written; those leases will end by themselves"
             );
         }
     }
 
-    /// Waits until nothing is in hand; what admission still hands over is handed back.
+    /// Waits until no slot is taken; what admission still hands over is handed back.
     async fn let_go(&self) {
-        while self.shared.in_hand_n() > 0 {
+        while self.shared.taken_n() > 0 {
             // A slot that admission gives back unused tells nobody.
-            drop(timeout(settle::jittered(SLOT_CHECK_MS), self.shared.freed.notified()).await);
+            to_end(timeout(jittered(SLOT_CHECK_MS), self.shared.freed.notified())).await;
         }
     }
-}
-
-async fn until(at: Instant) {
-    drop(timeout_at(at, pending::<()>()).await);
 }

@@ -9,13 +9,13 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::watch;
 use tracing::{info, warn};
 use uuid::Uuid;
 
 use super::diagnose::{Diagnosis, diagnose};
 use crate::admit::ProviderEntry;
 use crate::logging::Lines;
+use crate::stop::Stop;
 use crate::store::{Rejection, SecretUse, Store, Taught};
 use crate::types::{Name, UnixMs};
 use crate::verify::{Hash, RawRequest, Unbelieved, digest, hex_text, hmac};
@@ -170,11 +170,10 @@ impl RequestNotes {
     }
 
     /// Writes notes until `stop`, and once more after it.
-    pub(crate) async fn run(&self, store: &Store, mut stop: watch::Receiver<bool>) {
+    pub(crate) async fn run(&self, store: &Store, mut stop: Stop) {
         let mut is_stopping = false;
         while !is_stopping {
-            let stopped = stop.wait_for(|is_stopping| *is_stopping);
-            is_stopping = tokio::time::timeout(WRITE_EVERY, stopped).await.is_ok();
+            is_stopping = stop.pause(WRITE_EVERY).await;
             for (provider, sort, lines_n) in self.lines.left_out() {
                 info!(provider.name = %provider, sort, lines_n, "left out lines of one sort");
             }

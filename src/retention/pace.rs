@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use tokio::sync::watch;
-use tokio::time::{Instant, timeout};
+use tokio::time::Instant;
 
+use crate::stop::Stop;
 use crate::store::PRUNED_N_MAX;
 
 /// Batches that take longer get smaller; those that take less than the other get larger.
@@ -15,26 +15,26 @@ const ROWS_N_MIN: u32 = 50;
 /// Longest and shortest pause between two batches.
 const PAUSE_MAX: Duration = Duration::from_millis(500);
 const PAUSE_MIN: Duration = Duration::from_millis(2);
-/// What is overdue for longer is worth shorter pauses. Milliseconds.
+/// Time overdue beyond which pauses get shorter. Milliseconds.
 const OVERDUE_MS: i64 = 3_600_000;
-/// How often it is said that pruning is behind.
+/// Least time between two lines of the log that say that pruning is behind.
 const TOLD_EVERY: Duration = Duration::from_hours(1);
 
 /// The pace of one node.
 #[derive(Debug)]
-pub(super) struct Pace {
+pub(super) struct PrunePace {
     rows_n: u32,
     told: Option<Instant>,
 }
 
-impl Default for Pace {
+impl Default for PrunePace {
     fn default() -> Self {
         Self { rows_n: 200, told: None }
     }
 }
 
-impl Pace {
-    /// How many rows the next batch looks at.
+impl PrunePace {
+    /// Returns how many rows the next batch looks at.
     pub(super) fn rows_n(&self) -> u32 {
         self.rows_n
     }
@@ -49,12 +49,12 @@ impl Pace {
     }
 
     /// Lets others work for as long as the last batch took; a quarter of it when a lot is overdue.
-    pub(super) async fn rest(&self, elapsed: Duration, overdue_ms: i64, stop: &mut watch::Receiver<bool>) {
+    pub(super) async fn rest(&self, elapsed: Duration, overdue_ms: i64, stop: &mut Stop) {
         let pause = if overdue_ms > OVERDUE_MS { elapsed / 4 } else { elapsed };
-        drop(timeout(pause.clamp(PAUSE_MIN, PAUSE_MAX), stop.changed()).await);
+        stop.pause(pause.clamp(PAUSE_MIN, PAUSE_MAX)).await;
     }
 
-    /// Whether it is time to say again that pruning is behind.
+    /// True when it is time to say again that pruning is behind.
     pub(super) fn is_to_be_told(&mut self) -> bool {
         let is_due = self.told.is_none_or(|told| told.elapsed() >= TOLD_EVERY);
         if is_due {
@@ -70,7 +70,7 @@ mod tests {
 
     #[test]
     fn batches_shrink_when_they_are_slow_and_grow_when_they_are_fast_within_bounds() {
-        let mut pace = Pace::default();
+        let mut pace = PrunePace::default();
         let mut after = |ms: u64, times: u32| {
             (0..times).for_each(|_| pace.took(Duration::from_millis(ms)));
             pace.rows_n()
@@ -84,7 +84,7 @@ mod tests {
 
     #[test]
     fn that_it_is_behind_is_said_once_in_a_while() {
-        let mut pace = Pace::default();
+        let mut pace = PrunePace::default();
         assert_eq!([pace.is_to_be_told(), pace.is_to_be_told()], [true, false]);
     }
 }

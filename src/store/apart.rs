@@ -1,78 +1,36 @@
 //! What is kept beside an event that stands: the same signed text under other ids, and other content under the same id.
-//! Whoever holds one signed request can go on for ever, so only so many have a row; further ones are counted.
-
-use std::sync::Arc;
+//! Whoever holds one signed request can go on for ever, so only so many have a row; further ones are counted. Here is where
+//! they stand and how people see them; `admission/beside.rs` writes them.
 
 use sha2::{Digest, Sha256};
 
-use super::admission::{AdmissionTx, Candidate, EventInsert, Holder};
-use super::db::{DbResult, Door};
-use super::event::{event_content, event_get, events_update, events_with};
-use super::{EventRow, EventUpdate, Latched, Store, StoreError};
-use crate::types::{BodyDigest, EventKey, EventState, IncomingEvent, Name, OnConflict};
+use super::db::{DbResult, Door, StoreError};
+use super::event::{EventRow, events_with};
+use super::handle::Store;
+use crate::types::{BodyDigest, EventKey};
 
 /// Most copies under other ids that are kept of the same signed text.
 const REPLAYS_N_MAX: u8 = 16;
 /// Most other contents that are kept of one event.
 const CONFLICTS_N_MAX: u8 = 16;
-/// What the ids of kept conflicts start with: no sender's own id does.
+/// Beginning of the ids of kept conflicts: no id that a sender gave begins so.
 const CONFLICT: &str = "conflict:";
-
-/// Other content under the key of an event.
-pub(super) struct Conflicting<'a> {
-    pub(super) event: &'a Arc<IncomingEvent>,
-    /// Its number: nothing else has it, as it was not admitted under it.
-    pub(super) event_seq: i64,
-    /// The id that stands.
-    pub(super) first_event_id: String,
-    /// What becomes of it.
-    pub(super) on_conflict: OnConflict,
-}
-
-impl<'a> Conflicting<'a> {
-    pub(super) fn of(candidate: &'a Candidate, first_event_id: &str, on_conflict: OnConflict) -> Self {
-        let first_event_id = first_event_id.to_owned();
-        Self { event: &candidate.event, event_seq: candidate.event_seq, first_event_id, on_conflict }
-    }
-
-    /// Whether `row` is of this very content.
-    fn is_kept_as(&self, row: &EventRow) -> bool {
-        row.digest == self.event.digest && row.event_type == self.event.event_type
-    }
-
-    /// The row of what is kept.
-    fn row(&self, kept: IncomingEvent) -> EventInsert {
-        let replay_key = kept.replay_key;
-        EventInsert {
-            event: Arc::new(kept),
-            event_seq: self.event_seq,
-            state: EventState::Conflict,
-            replay_key,
-        }
-    }
-
-    /// What it is kept as, at the place with this id.
-    fn kept_as(&self, event_id: String, replay_key: Option<BodyDigest>) -> IncomingEvent {
-        let key = EventKey { provider: self.event.key.provider.clone(), event_id };
-        IncomingEvent { key, replay_key, ..IncomingEvent::clone(self.event) }
-    }
-}
 
 /// A content that was kept beside an event, for people.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeptContent {
     /// Its headers as a JSON object, secrets and signatures blanked.
     pub headers: String,
-    /// Its bytes.
+    /// Bytes of its body, as they came.
     pub body: Vec<u8>,
 }
 
-/// What is kept of other contents of an event, for people.
+/// Other contents of an event that are kept, for people.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Conflicts {
     /// Each under an id of its own, the oldest first.
     pub kept: Vec<(EventRow, Option<KeptContent>)>,
-    /// How many more came that were not kept, copies included.
+    /// Number of further ones that came and were not kept, copies included.
     pub unkept_n: u64,
 }
 
@@ -92,165 +50,13 @@ pub(super) fn conflict_ids(first_event_id: &str) -> Vec<String> {
     (0..CONFLICTS_N_MAX).map(|n| format!("{CONFLICT}{}", hex::encode(id(n)))).collect()
 }
 
-/// Whether `event_id` is of a content that is kept beside an event.
-fn is_beside(event_id: &str, first_event_id: &str) -> bool {
+/// True when `event_id` is of a content that is kept beside an event.
+pub(super) fn is_beside(event_id: &str, first_event_id: &str) -> bool {
     event_id.starts_with(CONFLICT) && conflict_ids(first_event_id).iter().any(|one| one == event_id)
 }
 
-impl AdmissionTx {
-    /// What one event met. The signed text counts before the id, which anybody may have written: what was sent before is
-    /// a replay under an id that is known, too, and other content under it has the room of one signed text only.
-    pub(super) async fn met<'a>(
-        &mut self,
-        candidate: &'a Candidate,
-        holder: Holder,
-        conflicts: &mut Vec<Conflicting<'a>>,
-    ) -> Result<Option<Latched>, StoreError> {
-        let event = &candidate.event;
-        let own_id = &event.key.event_id;
-        let is_known = holder.same_key.is_some();
-        let is_anothers = |(id, _): &(String, Vec<u8>)| id != own_id && !(is_known && is_beside(id, own_id));
-        let same_text = holder.same_text.filter(is_anothers);
-        let (first_event_id, digest, on_conflict) = match (same_text, holder.same_key) {
-            (_, Some((digest, _))) if digest == event.digest => return Ok(Some(Latched::Duplicate)),
-            (Some((first_event_id, digest)), _) if digest == event.digest => {
-                self.replay_keep(candidate, is_known).await?;
-                return Ok(Some(Latched::Replayed { first_event_id }));
-            }
-            (Some((first_event_id, digest)), _) => (first_event_id, digest, event.on_conflict),
-            // Whoever holds one signed request can have any id taken: what nobody sent before is not in its way.
-            (None, Some((digest, state))) if state == EventState::Replayed.as_str() => {
-                (own_id.clone(), digest, OnConflict::Dispatch)
-            }
-            (None, Some((digest, _))) => (own_id.clone(), digest, event.on_conflict),
-            (None, None) => return Ok(None),
-        };
-        let first = digest
-            .try_into()
-            .map_err(|_| StoreError::inconsistent("processed_webhook_events", "digest", &first_event_id))?;
-        conflicts.push(Conflicting::of(candidate, &first_event_id, on_conflict));
-        Ok(Some(Latched::Conflict { first, first_event_id }))
-    }
-
-    /// Leaves a row of another copy, unless there are enough of that text, or the id has a row already.
-    async fn replay_keep(&mut self, candidate: &Candidate, is_known: bool) -> Result<(), StoreError> {
-        let event = &candidate.event;
-        let places =
-            event.replay_key.filter(|_| !is_known).map(|text| replay_places(&text)).unwrap_or_default();
-        let taken = in_tx!(self.tx, replay_keys_taken(&event.key.provider, &places))?;
-        let is_free = |place: &&BodyDigest| !taken.iter().any(|one| one.as_slice() == place.as_slice());
-        for place in places.iter().filter(is_free) {
-            // Another node may have taken it meanwhile.
-            let row = EventInsert {
-                event: Arc::clone(event),
-                event_seq: candidate.event_seq,
-                state: EventState::Replayed,
-                replay_key: Some(*place),
-            };
-            if self.is_inserted(row).await? {
-                return Ok(());
-            }
-        }
-        note_unrecorded(event);
-        Ok(())
-    }
-
-    async fn is_inserted(&mut self, row: EventInsert) -> Result<bool, StoreError> {
-        Ok(self.rows_insert(vec![row]).await?.is_empty())
-    }
-
-    /// Keeps other contents of events that stand, each once, in the one order in which all nodes do.
-    pub(super) async fn conflicts_keep(&mut self, mut found: Vec<Conflicting<'_>>) -> Result<(), StoreError> {
-        found.sort_by(|a, b| {
-            (&a.event.key.provider, &a.first_event_id, a.event.digest).cmp(&(
-                &b.event.key.provider,
-                &b.first_event_id,
-                b.event.digest,
-            ))
-        });
-        for one in &found {
-            self.conflict_keep(one).await?;
-        }
-        Ok(())
-    }
-
-    async fn conflict_keep(&mut self, conflicting: &Conflicting<'_>) -> Result<(), StoreError> {
-        let event = conflicting.event;
-        let (provider, mut replay_key) = (&event.key.provider, event.replay_key);
-        let ids = conflict_ids(&conflicting.first_event_id);
-        let rows: Vec<EventRow> = in_tx!(self.tx, events_with(provider, &ids))?;
-        if rows.iter().any(|row| conflicting.is_kept_as(row)) {
-            return Ok(());
-        }
-        for id in ids.into_iter().filter(|id| rows.iter().all(|row| row.key.event_id != *id)) {
-            let kept = conflicting.kept_as(id, replay_key);
-            let key = kept.key.clone();
-            let row = conflicting.row(kept);
-            if self.is_inserted(row.clone()).await? {
-                return self.conflict_kept(conflicting, key).await;
-            }
-            // Another node may have taken the place meanwhile, or somebody has the signed text.
-            match in_tx!(self.tx, event_get(&key))? {
-                Some(row) if conflicting.is_kept_as(&row) => return Ok(()),
-                Some(_) => continue,
-                None if replay_key.take().is_none() => continue,
-                None => {}
-            }
-            if self.is_text_of_equal(event).await? {
-                note_unrecorded(event);
-                return Ok(());
-            }
-            if self.is_inserted(EventInsert { replay_key: None, ..row }).await? {
-                return self.conflict_kept(conflicting, key).await;
-            }
-            let row = in_tx!(self.tx, event_get(&key))?;
-            if row.is_some_and(|row| conflicting.is_kept_as(&row)) {
-                return Ok(());
-            }
-        }
-        let first_event_id = conflicting.first_event_id.clone();
-        in_tx!(self.tx, conflict_count(&EventKey { provider: provider.clone(), event_id: first_event_id }))?;
-        metrics::counter!("hooklatch_conflicts_unkept_total", "provider" => provider.to_string())
-            .increment(1);
-        Ok(())
-    }
-
-    /// Whether the signed text is that of an event with equal content, under whatever id.
-    async fn is_text_of_equal(&mut self, event: &Arc<IncomingEvent>) -> Result<bool, StoreError> {
-        let holders = self.events_holders(&[Arc::clone(event)]).await?;
-        Ok(holders.iter().filter_map(|one| one.same_text.as_ref()).any(|(_, digest)| *digest == event.digest))
-    }
-
-    /// Says what it is, and when it is due, if it is to be dispatched.
-    async fn conflict_kept(
-        &mut self,
-        conflicting: &Conflicting<'_>,
-        key: EventKey,
-    ) -> Result<(), StoreError> {
-        metrics::counter!("hooklatch_conflicts_kept_total", "provider" => key.provider.to_string())
-            .increment(1);
-        let is_dispatched = conflicting.on_conflict == OnConflict::Dispatch;
-        let received_at_ms = conflicting.event.received_at_ms;
-        let update = EventUpdate {
-            event_seq: conflicting.event_seq,
-            state: if is_dispatched { EventState::Retry } else { EventState::Conflict },
-            error: Some(format!("other content under {}", conflicting.first_event_id)),
-            attempts_n: 0,
-            due_at_ms: is_dispatched.then_some(received_at_ms),
-            processed_at_ms: received_at_ms,
-            key,
-        };
-        in_tx!(self.tx, events_update(&[&update]))
-    }
-}
-
-fn note_unrecorded(event: &IncomingEvent) {
-    let provider = event.key.provider.to_string();
-    metrics::counter!("hooklatch_replays_unrecorded_total", "provider" => provider).increment(1);
-}
-
 impl Store {
-    /// What else came under the key of this event.
+    /// Returns what else came under the key of this event.
     pub async fn event_conflicts(&self, key: &EventKey) -> Result<Conflicts, StoreError> {
         let key = key.clone();
         alone!(self.people.event_conflicts(&key))
@@ -280,32 +86,37 @@ async fn event_conflicts(db: &mut Door<'_>, key: &EventKey) -> DbResult<Conflict
     Ok(Conflicts { kept, unkept_n: unkept_n.unsigned_abs() })
 }
 
-/// Those of `places` that rows have.
-async fn replay_keys_taken(
-    db: &mut Door<'_>,
-    provider: &Name,
-    places: &[BodyDigest],
-) -> DbResult<Vec<Vec<u8>>> {
-    let mut taken = Vec::new();
-    for place in places {
-        let row = db
-            .fetch_optional(
-                "/* replay_keys_taken */ SELECT replay_key FROM processed_webhook_events
-                 WHERE provider = $1 AND replay_key = $2",
-                &[provider.as_str().into(), place.as_slice().into()],
-            )
-            .await?;
-        taken.extend(row.map(|row| row.bytes("replay_key")).transpose()?);
-    }
-    Ok(taken)
+async fn event_content(db: &mut Door<'_>, key: &EventKey) -> DbResult<Option<KeptContent>> {
+    let row = db
+        .fetch_optional(
+            "/* event_content */ SELECT p.headers, p.body FROM processed_webhook_events e
+             JOIN webhook_payloads p ON p.event_seq = e.event_seq WHERE e.provider = $1 AND e.event_id = $2",
+            &[key.provider.as_str().into(), key.event_id.as_str().into()],
+        )
+        .await?;
+    row.map(|row| Ok(KeptContent { headers: row.text("headers")?, body: row.bytes("body")? })).transpose()
 }
 
-async fn conflict_count(db: &mut Door<'_>, first: &EventKey) -> DbResult<()> {
-    db.execute(
-        "/* conflict_count */ INSERT INTO conflict_counts (provider, event_id, unkept_n) VALUES ($1, $2, 1)
-         ON CONFLICT (provider, event_id) DO UPDATE SET unkept_n = conflict_counts.unkept_n + 1",
-        &[first.provider.as_str().into(), first.event_id.as_str().into()],
-    )
-    .await
-    .map(drop)
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Rows have them, and what is sent again has to meet those.
+    #[test]
+    fn places_beside_an_event_never_change_and_no_two_are_alike() {
+        let ids = conflict_ids("evt_1");
+        assert_eq!(ids.len(), usize::from(CONFLICTS_N_MAX));
+        assert_eq!(ids[0], "conflict:b92efacc690b51f8998b5e8fad74c0734b2b6cdaafb25c4684998dd54680f477");
+        assert!(ids.iter().all(|id| is_beside(id, "evt_1") && !is_beside(id, "evt_2") && id.len() <= 255));
+        assert!(!is_beside("conflict:", "evt_1") && !is_beside("evt_1", "evt_1"));
+        let places = replay_places(&[7; 32]);
+        assert_eq!(
+            hex::encode(places[0]),
+            "42070dabd81453f99775191b646b5d2cd8546a7d6ca5e5ed0deb21b256e29fba"
+        );
+        let all: std::collections::BTreeSet<_> =
+            places.iter().chain(&replay_places(&[8; 32])).copied().collect();
+        assert_eq!(all.len(), 2 * usize::from(REPLAYS_N_MAX));
+        assert!(!all.contains(&[7; 32]), "no signed text has one");
+    }
 }

@@ -2,12 +2,11 @@
 
 use bytes::Bytes;
 
-use super::apart::KeptContent;
-use super::db::{DbError, DbResult, Door, Row, Value};
-use super::{Store, StoreError};
+use super::db::{DbError, DbResult, Door, Row, StoreError, Value};
+use super::handle::Store;
 use crate::types::{BodyDigest, EventKey, EventState, MessageId, Name, ObjectVersion, UnixMs};
 
-/// What one insert of an event found.
+/// Finding of one insert of an event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Latched {
     /// Nobody had it; the row is ours, in this transaction.
@@ -28,64 +27,64 @@ pub enum Latched {
     },
 }
 
-/// A change of an event's row. Rows are born `done`; only what differs is written.
+/// A change of an event's row. Rows are inserted as `done`; only what differs is written.
 #[derive(Debug, Clone)]
 pub struct EventUpdate {
-    /// Whose row.
+    /// Number of the event whose row it is.
     pub event_seq: i64,
-    /// Whose row, for people.
+    /// Key of the event, for people.
     pub key: EventKey,
-    /// Where it stands now.
+    /// State in which it stands now.
     pub state: EventState,
-    /// Why, when there is a reason.
+    /// Reason for the state, where there is one.
     pub error: Option<String>,
-    /// How often it was dispatched.
+    /// Number of times that it was dispatched.
     pub attempts_n: u32,
-    /// When to dispatch it again; with `retry` only.
+    /// Time when to dispatch it again; with `retry` only.
     pub due_at_ms: Option<UnixMs>,
-    /// When this was decided.
+    /// Time when this was decided.
     pub processed_at_ms: UnixMs,
 }
 
 /// An event's row, for people and tests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EventRow {
-    /// Who it is.
+    /// Provider and id of the event.
     pub key: EventKey,
-    /// Its type.
+    /// Type of the event, in the sender's words.
     pub event_type: String,
-    /// Its digest.
+    /// Digest of its content: SHA-256.
     pub digest: Vec<u8>,
     /// Its number, by which everything else is kept.
     pub event_seq: i64,
-    /// Where it stands.
+    /// State in which it stands.
     pub state: EventState,
-    /// Dispatches so far.
+    /// Number of dispatches so far.
     pub attempts_n: u32,
-    /// When it is dispatched again.
+    /// Time when it is dispatched again.
     pub due_at_ms: Option<UnixMs>,
-    /// Why it stands there.
+    /// Reason why it stands there.
     pub error: Option<String>,
-    /// When the first copy came.
+    /// Time when the first copy came.
     pub received_at_ms: UnixMs,
-    /// Which rule told it from others, and why where that is not one of its kind's.
+    /// Rule that told it from others, and the reason where that is not one of its kind's.
     pub identity: String,
 }
 
 /// An event taken out to be dispatched again, its row locked until the transaction ends.
 #[derive(Debug, Clone)]
 pub struct DueEvent {
-    /// Who it is.
+    /// Provider and id of the event.
     pub key: EventKey,
-    /// Its number.
+    /// Number of the event.
     pub event_seq: i64,
-    /// Its type.
+    /// Type of the event, in the sender's words.
     pub event_type: String,
-    /// What it is about.
+    /// Object that it is about, and the version of that.
     pub object: Option<ObjectVersion>,
-    /// Dispatches so far.
+    /// Number of dispatches so far.
     pub attempts_n: u32,
-    /// When the first copy came.
+    /// Time when the first copy came.
     pub received_at_ms: UnixMs,
     /// 0, and one more for each deliberate re-run.
     pub generation: i32,
@@ -93,22 +92,23 @@ pub struct DueEvent {
     pub next_place: u16,
     /// Kept headers, as a JSON object.
     pub headers: String,
-    /// Kept bytes.
+    /// Bytes of the body that were kept.
     pub body: Bytes,
-    /// Why it cannot be dispatched: what is kept of it is not there, or cannot be read.
+    /// Reason why it cannot be dispatched: what is kept of it is not there, or cannot be read.
     pub broken: Option<String>,
 }
 
-/// How many events of a provider stand where somebody should look: `retry`, `failed`, `unreadable` or `conflict`.
+/// Number of events of a provider in one state in which somebody should look at them: `retry`, `failed`,
+/// `unreadable` or `conflict`.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct EventCount {
-    /// Whose they are.
+    /// Name of their provider.
     pub provider: String,
     /// `retry`, `failed`, `unreadable` or `conflict`.
-    pub state: String,
-    /// How many.
+    pub state: EventState,
+    /// Number of events in this state.
     pub events_n: u64,
-    /// When the oldest of them came.
+    /// Time when the oldest of them came.
     pub oldest_received_at_ms: UnixMs,
 }
 
@@ -124,7 +124,7 @@ impl Store {
         alone!(self.writer.event_retry_later(&update, attempts_before))
     }
 
-    /// One event's row.
+    /// Returns the row of one event; `None` when there is none.
     pub async fn event_get(&self, key: &EventKey) -> Result<Option<EventRow>, StoreError> {
         let key = key.clone();
         alone!(self.people.event_get(&key))
@@ -139,12 +139,12 @@ impl Store {
         alone!(self.people.event_list(state, limit))
     }
 
-    /// How many events of each provider wait for a retry, have failed, or could not be read.
+    /// Returns how many events of each provider wait for a retry, have failed, or could not be read.
     pub async fn event_counts_open(&self) -> Result<Vec<EventCount>, StoreError> {
         alone!(self.reader.event_counts_open())
     }
 
-    /// How many bytes are kept of events that could not be read, by provider.
+    /// Returns how many bytes are kept of events that could not be read, by provider.
     pub async fn unreadable_bytes(&self) -> Result<Vec<(String, u64)>, StoreError> {
         alone!(self.reader.unreadable_bytes())
     }
@@ -156,15 +156,20 @@ fn key_of(row: &Row) -> DbResult<EventKey> {
     Ok(EventKey { provider, event_id: row.text("event_id")? })
 }
 
+/// Returns the state in the column `state`.
+pub(super) fn event_state(row: &Row) -> DbResult<EventState> {
+    let word = row.text("state")?;
+    EventState::parse(&word).ok_or_else(|| DbError::decode("state", format_args!("`{word}`")))
+}
+
 impl EventRow {
     fn of(row: &Row) -> DbResult<Self> {
-        let state = row.text("state")?;
         Ok(Self {
             key: key_of(row)?,
             event_seq: row.int("event_seq")?,
             event_type: row.text("event_type")?,
             digest: row.bytes("digest")?,
-            state: EventState::parse(&state).ok_or_else(|| DbError::decode("state", &state))?,
+            state: event_state(row)?,
             attempts_n: row.count("attempts_n")?,
             due_at_ms: row.int_or_null("due_at_ms")?,
             error: row.text_or_null("error")?,
@@ -329,7 +334,7 @@ async fn event_counts_open(db: &mut Door<'_>) -> DbResult<Vec<EventCount>> {
     let one = |row: &Row| {
         Ok(EventCount {
             provider: row.text("provider")?,
-            state: row.text("state")?,
+            state: event_state(row)?,
             events_n: row.int("events_n")?.unsigned_abs(),
             oldest_received_at_ms: row.int("oldest_at_ms")?,
         })
@@ -349,17 +354,6 @@ async fn unreadable_bytes(db: &mut Door<'_>) -> DbResult<Vec<(String, u64)>> {
         )
         .await?;
     rows.iter().map(|row| Ok((row.text("provider")?, row.int("bytes_n")?.unsigned_abs()))).collect()
-}
-
-pub(super) async fn event_content(db: &mut Door<'_>, key: &EventKey) -> DbResult<Option<KeptContent>> {
-    let row = db
-        .fetch_optional(
-            "/* event_content */ SELECT p.headers, p.body FROM processed_webhook_events e
-             JOIN webhook_payloads p ON p.event_seq = e.event_seq WHERE e.provider = $1 AND e.event_id = $2",
-            &[key.provider.as_str().into(), key.event_id.as_str().into()],
-        )
-        .await?;
-    row.map(|row| Ok(KeptContent { headers: row.text("headers")?, body: row.bytes("body")? })).transpose()
 }
 
 pub(super) async fn event_take_due(

@@ -5,19 +5,19 @@ use std::collections::BTreeMap;
 
 use uuid::Uuid;
 
-use super::db::{DbResult, Door, Row};
+use super::db::{DbError, DbResult, Door, Row, StoreError};
+use super::handle::Store;
 use super::message::MessageRow;
-use super::{Store, StoreError};
-use crate::types::{MessageId, MessageState, Name, UnixMs};
+use crate::types::{AttemptResult, MessageId, MessageState, Name, UnixMs};
 
-/// Which messages; what is `None` does not matter.
+/// Choice of messages. A field that is `None` leaves nothing out.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Filter {
-    /// Where they stand.
+    /// State in which they stand.
     pub state: Option<MessageState>,
-    /// Where they go.
+    /// Destination that they go to.
     pub destination: Option<Name>,
-    /// Where their event came from.
+    /// Provider that their event came from.
     pub provider: Option<Name>,
 }
 
@@ -26,17 +26,17 @@ pub struct Filter {
 pub struct AttemptRow {
     /// 1 for the first.
     pub attempt_n: u32,
-    /// Who made it.
+    /// Name of the node that made it.
     pub node: String,
-    /// When it was claimed.
+    /// Time when it was claimed.
     pub started_at_ms: UnixMs,
-    /// When it was settled; `None`: it is under way, or nobody has taken over from the one who had it.
+    /// Time when it was settled; `None`: it is under way, or nobody has taken over from the one who had it.
     pub finished_at_ms: Option<UnixMs>,
-    /// How it ended.
-    pub result: Option<String>,
+    /// Word for how it ended; `None` while it is under way.
+    pub result: Option<AttemptResult>,
     /// The HTTP status, if one came.
     pub http_status: Option<i64>,
-    /// Why it did not end done.
+    /// Reason why it did not end done.
     pub error: Option<String>,
     /// The piece of the answer that was kept.
     pub response: Option<String>,
@@ -45,26 +45,26 @@ pub struct AttemptRow {
 /// A paused destination, for people.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct PauseRow {
-    /// Which.
+    /// Name of the paused destination.
     pub destination: String,
-    /// Who paused it.
+    /// Name of the token that paused it.
     pub actor: String,
-    /// Why.
+    /// Reason that was given for the pause.
     pub reason: String,
-    /// When.
+    /// Time of the pause.
     pub paused_at_ms: UnixMs,
 }
 
 /// One decision about a message, for people.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct AuditRow {
-    /// When.
+    /// Time of the decision.
     pub at_ms: UnixMs,
-    /// Who.
+    /// Name of the token that decided.
     pub actor: String,
-    /// What.
+    /// Word for what was decided.
     pub action: String,
-    /// Why.
+    /// Reason that was given for the decision.
     pub detail: String,
 }
 
@@ -100,7 +100,7 @@ pub(super) const STATEMENTS: &[(&str, &str)] =
     &[("message_list of the queue", NEWEST_OPEN), ("message_list of history", NEWEST_FINISHED)];
 
 impl Store {
-    /// One message.
+    /// Returns one message; `None` when there is none.
     pub async fn message_get(&self, message_id: MessageId) -> Result<Option<MessageRow>, StoreError> {
         let installation_id = self.installation_id().await?;
         alone!(self.people.message_get(message_id, &installation_id))
@@ -117,7 +117,7 @@ impl Store {
         alone!(self.people.message_list(&filter, before, limit, &installation_id))
     }
 
-    /// How many messages `filter` finds; its state must be set.
+    /// Returns how many messages `filter` finds; its state must be set.
     pub async fn message_count(&self, filter: &Filter) -> Result<u64, StoreError> {
         let filter = filter.clone();
         alone!(self.people.message_count(&filter)).map(i64::unsigned_abs)
@@ -204,13 +204,19 @@ async fn attempt_list(db: &mut Door<'_>, message_id: MessageId) -> DbResult<Vec<
             node: row.text_or_null("node")?.unwrap_or_default(),
             started_at_ms: row.int_or_null("started_at_ms")?.unwrap_or_default(),
             finished_at_ms: row.int_or_null("finished_at_ms")?,
-            result: row.text_or_null("result")?,
+            result: result_of(row)?,
             http_status: row.int_or_null("http_status")?,
             error: row.text_or_null("error")?,
             response: row.text_or_null("response")?,
         })
     };
     rows.iter().map(attempt).collect()
+}
+
+/// Returns the word for how an attempt ended; `None` while it is under way.
+fn result_of(row: &Row) -> DbResult<Option<AttemptResult>> {
+    let Some(word) = row.text_or_null("result")? else { return Ok(None) };
+    AttemptResult::parse(&word).map(Some).ok_or_else(|| DbError::decode("result", format_args!("`{word}`")))
 }
 
 async fn audit_list(db: &mut Door<'_>, message_id: MessageId) -> DbResult<Vec<AuditRow>> {

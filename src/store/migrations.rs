@@ -4,8 +4,11 @@
 //! (new tables, columns that are null or have a default) lets older binaries run beside it. One that takes away what an
 //! older binary uses says so in its own text: `UPDATE schema_floor SET version = N`.
 
-use super::db::Migration;
-use super::{Store, StoreError};
+use uuid::Uuid;
+
+use super::db::{Migration, SchemaState, StoreError};
+use super::handle::Store;
+use super::installation::installation_create;
 
 /// All of them, in order.
 pub(super) const ALL: &[Migration] = &[Migration::new(
@@ -21,17 +24,30 @@ pub(super) const ALL: &[Migration] = &[Migration::new(
 pub struct FurtherStep {
     /// Number; one more than that of the one before.
     pub version: i64,
-    /// Text for SQLite.
+    /// Text of the step for SQLite.
     pub sqlite: &'static str,
-    /// Text for PostgreSQL.
+    /// Text of the step for PostgreSQL.
     pub postgres: &'static str,
-    /// Whether it is outside of any transaction.
+    /// True when it is outside of any transaction.
     pub is_outside: bool,
-    /// What is done to some rows at a time after it.
+    /// Statement that is repeated for some rows at a time after the step.
     pub filling: Option<&'static str>,
 }
 
 impl Store {
+    /// Brings the schema up to date; gives back the versions that were applied now.
+    pub async fn migrate(&self) -> Result<Vec<i64>, StoreError> {
+        let applied = self.parts.backend.migrate(ALL).await?;
+        let id = Uuid::new_v4().to_string();
+        alone!(self.writer.installation_create(&id))?;
+        Ok(applied)
+    }
+
+    /// True when this binary may run on the schema.
+    pub async fn schema_state(&self) -> Result<SchemaState, StoreError> {
+        self.parts.backend.schema_state(ALL).await
+    }
+
     /// Brings the schema further than this binary wants it, as a later one would.
     #[doc(hidden)]
     pub async fn migrate_further(&self, steps: &[FurtherStep]) -> Result<Vec<i64>, StoreError> {
@@ -46,6 +62,6 @@ impl Store {
             one
         });
         let all: Vec<Migration> = ALL.iter().copied().chain(further).collect();
-        self.0.backend.migrate(&all).await
+        self.parts.backend.migrate(&all).await
     }
 }

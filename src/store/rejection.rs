@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use super::db::{DbResult, Door, Row};
-use super::{Store, StoreError};
+use super::db::{DbResult, Door, Row, StoreError};
+use super::handle::Store;
 use crate::types::{Name, UnixMs};
 
 /// Requests that are kept of each provider: the newest.
@@ -12,47 +12,47 @@ pub const REJECTIONS_N_MAX: u32 = 100;
 /// A request that was not believed, redacted.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct Rejection {
-    /// `UUIDv7`.
+    /// Id of the rejection: a `UUIDv7`.
     pub rejection_id: String,
-    /// Who it was for.
+    /// Name of the provider that it was for.
     pub provider: String,
-    /// When its last byte came.
+    /// Time when its last byte came.
     pub received_at_ms: UnixMs,
-    /// Which step failed: `header`, `timestamp`, `secret` or `signature`.
+    /// Step that failed: `header`, `timestamp`, `secret` or `signature`.
     pub step: String,
-    /// Why, as one word of a closed set.
+    /// Reason, as one word of a closed set.
     pub reason: String,
-    /// Why, for people, with its numbers.
+    /// Reason, for people, with its numbers.
     pub detail: String,
     /// Its headers as a JSON object, secrets and signatures blanked.
     pub headers: String,
     /// SHA-256 of its body, in hexadecimal.
     pub body_digest: String,
-    /// How long its body was.
+    /// Length of its body. Bytes.
     pub body_bytes_n: i64,
 }
 
-/// How often one secret matched, and when last.
+/// Count of the requests that one secret matched, with the time of the last one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SecretUse {
-    /// Whose it is.
+    /// Name of the provider whose secret it is.
     pub provider: String,
-    /// What it goes by.
+    /// Fingerprint that the secret goes by.
     pub fingerprint: String,
-    /// Requests it matched.
+    /// Number of requests that it matched.
     pub matched_n: i64,
-    /// When the last one came.
+    /// Time when the last one came.
     pub last_matched_at_ms: UnixMs,
 }
 
 /// A secret that a sender taught us, until a person has looked at it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Taught {
-    /// Whose it is.
+    /// Name of the provider whose secret it is.
     pub provider: String,
-    /// The secret.
+    /// The secret as the sender gave it.
     pub secret: String,
-    /// When it came.
+    /// Time at which it came.
     pub taught_at_ms: UnixMs,
 }
 
@@ -91,7 +91,7 @@ impl Store {
         together!(self.secret_uses_add(&uses))
     }
 
-    /// What is known about secrets.
+    /// Returns what is known about secrets.
     pub async fn secret_use_list(&self) -> Result<Vec<SecretUse>, StoreError> {
         alone!(self.people.secret_use_list())
     }
@@ -101,7 +101,7 @@ impl Store {
         alone!(self.writer.taught_keep(&taught))
     }
 
-    /// What a sender taught us, which is forgotten with this.
+    /// Returns what a sender taught us, which is forgotten with this.
     pub async fn taught_take(&self, provider: &Name) -> Result<Option<Taught>, StoreError> {
         let provider = provider.clone();
         alone!(self.writer.taught_take(&provider))

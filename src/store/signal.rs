@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::db::{DbResult, Door};
-use super::{Store, StoreError};
+use super::db::{DbResult, Door, StoreError};
+use super::handle::Store;
 use crate::types::{IncomingEvent, UnixMs};
 
 /// One copy of a signal.

@@ -5,21 +5,23 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-use super::UnixMs;
+/// Milliseconds since 1970-01-01 UTC. Columns of this type end in `_at_ms`.
+pub type UnixMs = i64;
 
-/// Where times come from. The system's clock in production; a hand-set one in tests. Clones tell the same time.
+/// The source of all times: the system's clock in production, a hand-set one in tests. Clones tell the same
+/// time.
 #[derive(Debug, Clone)]
 pub struct Clock {
-    source: Source,
+    source: ClockSource,
     /// The last steady time, and the ticks at which it was told.
     steady: Arc<Mutex<Option<(UnixMs, i64)>>>,
 }
 
 #[derive(Debug, Clone)]
-enum Source {
+enum ClockSource {
     /// With how far it is ahead of the machine's. Milliseconds.
     System(i64),
-    /// What it shows, and how long it has gone forward.
+    /// Time that it shows, and milliseconds that it has gone forward.
     Manual(Arc<(AtomicI64, AtomicI64)>),
 }
 
@@ -31,29 +33,30 @@ impl Clock {
 
     /// The machine's wall clock as one shows it that is set wrong by so much: for tests. Milliseconds.
     pub fn system_ahead(by_ms: i64) -> Self {
-        Self { source: Source::System(by_ms), steady: Arc::default() }
+        Self { source: ClockSource::System(by_ms), steady: Arc::default() }
     }
 
     /// A clock that stands still at `now_ms` until [`Clock::advance`] moves it.
     pub fn manual(now_ms: UnixMs) -> Self {
         let shown = Arc::new((AtomicI64::new(now_ms), AtomicI64::new(0)));
-        Self { source: Source::Manual(shown), steady: Arc::default() }
+        Self { source: ClockSource::Manual(shown), steady: Arc::default() }
     }
 
-    /// Whether it is one that tests set by hand: then everything goes by it, also what a database could tell.
+    /// True when it is one that tests set by hand: then everything goes by it, also what a database could
+    /// tell.
     pub fn is_manual(&self) -> bool {
-        matches!(self.source, Source::Manual(_))
+        matches!(self.source, ClockSource::Manual(_))
     }
 
     /// Now, by the wall. A clock before 1970 reads as 0. Whoever sets it moves this back and forth.
     #[expect(clippy::disallowed_methods, reason = "the one place that reads the wall clock")]
     pub fn now_ms(&self) -> UnixMs {
         match &self.source {
-            Source::System(ahead_ms) => SystemTime::now()
+            ClockSource::System(ahead_ms) => SystemTime::now()
                 .duration_since(UNIX_EPOCH)
                 .map_or(0, |since| i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
                 .saturating_add(*ahead_ms),
-            Source::Manual(shown) => shown.0.load(Ordering::SeqCst),
+            ClockSource::Manual(shown) => shown.0.load(Ordering::SeqCst),
         }
     }
 
@@ -61,10 +64,10 @@ impl Clock {
     pub fn ticks_ms(&self) -> i64 {
         static START: OnceLock<Instant> = OnceLock::new();
         match &self.source {
-            Source::System(_) => {
+            ClockSource::System(_) => {
                 i64::try_from(START.get_or_init(Instant::now).elapsed().as_millis()).unwrap_or(i64::MAX)
             }
-            Source::Manual(shown) => shown.1.load(Ordering::SeqCst),
+            ClockSource::Manual(shown) => shown.1.load(Ordering::SeqCst),
         }
     }
 
@@ -88,7 +91,7 @@ impl Clock {
     /// Sets a manual clock, as somebody sets a machine's: no time has passed.
     pub fn set_by(&self, by_ms: i64) {
         self.steady_ms();
-        if let Source::Manual(shown) = &self.source {
+        if let ClockSource::Manual(shown) = &self.source {
             shown.0.fetch_add(by_ms, Ordering::SeqCst);
         }
     }
@@ -97,7 +100,7 @@ impl Clock {
     pub fn advance(&self, by_ms: i64) {
         // As a machine's, it has gone on until it is set.
         self.steady_ms();
-        if let Source::Manual(shown) = &self.source {
+        if let ClockSource::Manual(shown) = &self.source {
             shown.0.fetch_add(by_ms, Ordering::SeqCst);
             shown.1.fetch_add(by_ms.max(0), Ordering::SeqCst);
         }
@@ -128,5 +131,21 @@ mod tests {
         assert!((59_000..61_000).contains(&(ahead.now_ms() - right.now_ms())));
         assert!((59_000..61_000).contains(&(ahead.steady_ms() - right.steady_ms())));
         assert!(right.ticks_ms() <= right.ticks_ms());
+    }
+
+    #[test]
+    fn who_sets_a_clock_lets_no_time_pass() {
+        let clock = Clock::manual(10_000);
+        clock.set_by(5_000);
+        assert_eq!((clock.now_ms(), clock.steady_ms(), clock.ticks_ms()), (15_000, 15_000, 0));
+        clock.set_by(-5_000);
+        clock.advance(100);
+        assert_eq!((clock.now_ms(), clock.steady_ms(), clock.ticks_ms()), (10_100, 15_100, 100));
+        let system = Clock::system();
+        let before_ms = system.now_ms();
+        system.advance(3_600_000);
+        system.set_by(3_600_000);
+        assert!(system.now_ms() - before_ms < 60_000, "the machine's clock is not ours to set");
+        assert!(!system.is_manual() && clock.is_manual());
     }
 }

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use uuid::Uuid;
 
-use super::EventKey;
+use super::event::EventKey;
 
 /// Most messages of one event, those of its re-runs included.
 pub const MESSAGES_N_MAX: u16 = 1_024;
@@ -15,7 +15,7 @@ pub const MESSAGES_N_MAX: u16 = 1_024;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct MessageId(i64);
 
-/// Why a text is not a [`MessageId`].
+/// Reason why a text is not a [`MessageId`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("a message's id is a whole number in decimal digits")]
 pub struct InvalidMessageId;
@@ -112,5 +112,23 @@ mod tests {
         for bad in ["", "-1", "+1", "1 ", "0x1", "99999999999999999999", "a"] {
             assert_eq!(bad.parse::<MessageId>(), Err(InvalidMessageId), "{bad:?}");
         }
+    }
+
+    #[test]
+    fn numbers_of_one_event_stand_side_by_side_and_never_overflow() {
+        let id = |seq, place| MessageId::of(seq, place);
+        let last = id(7, MESSAGES_N_MAX - 1).expect("the last place");
+        assert_eq!(id(8, 0).map(MessageId::number), Some(last.number() + 1));
+        let highest_seq = i64::MAX / i64::from(MESSAGES_N_MAX);
+        let highest = id(highest_seq, MESSAGES_N_MAX - 1).expect("the highest of all");
+        assert_eq!((highest.number(), highest.event_seq(), highest.place()), (i64::MAX, highest_seq, 1_023));
+        assert_eq!(id(highest_seq + 1, 0), None);
+        assert_eq!(highest.to_string().parse(), Ok(highest));
+        assert_eq!("9223372036854775808".parse::<MessageId>(), Err(InvalidMessageId));
+        assert_eq!(
+            serde_json::to_value(highest).expect("text"),
+            "9223372036854775807",
+            "as text, not as a number"
+        );
     }
 }

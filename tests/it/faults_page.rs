@@ -14,7 +14,7 @@ const FAMILIES: [(char, u32, u32); 10] = [
     ('H', 1, 4),
     ('I', 1, 10),
     ('L', 1, 14),
-    ('N', 1, 16),
+    ('N', 1, 22),
     ('S', 1, 18),
 ];
 /// Where what has no test yet is listed.

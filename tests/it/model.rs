@@ -1,9 +1,9 @@
-//! The lease protocol, checked in every order of events: crashes, pauses, lost answers, clocks that differ, a far
-//! side that works on after the time-out, and a gateway that says "it failed" of what was done.
+//! The lease protocol, checked in every order of events: crashes, pauses, lost answers, clocks that differ, a
+//! destination that works on after the time-out, and a gateway that says "it failed" of what was done.
 //!
 //! One message, two workers. The queue's row, while it is leased, is the attempt under way; a settlement that finds the
 //! message done deletes it and appends the history. What the model does is what `message_lease`, `message_settle`, `attempt.rs` and
-//! `policy.rs` do; times are whole units. Variants that are broken on purpose show that the model would see it.
+//! `policy/` do; times are whole units. Variants that are broken on purpose show that the model would see it.
 
 mod checks;
 mod states;
@@ -157,8 +157,8 @@ impl Model for Protocol {
         // Handed over by admission: the first claim was written with the message.
         let handed = Worker::Claimed { token: 1, until: LEASE, is_uncertain: false, ended_at: 0 };
         let workers = [handed, Worker::Idle];
-        let born = World { at: At::Leased, visible_at: LEASE, token: 1, workers, ..ready.clone() };
-        vec![ready, born]
+        let leased = World { at: At::Leased, visible_at: LEASE, token: 1, workers, ..ready.clone() };
+        vec![ready, leased]
     }
 
     fn actions(&self, world: &World, steps: &mut Vec<Step>) {

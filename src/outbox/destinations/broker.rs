@@ -12,7 +12,7 @@ use tokio::time::{Instant, timeout_at};
 use super::client_settings::ClientSettings;
 use super::error::DestinationError;
 use crate::config::UnknownPolicy;
-use crate::outbox::policy::Answer;
+use crate::outbox::policy::CallAnswer;
 use crate::store::LeasedMessage;
 
 /// How long a connection may idle that does not tell when it was closed. Destinations and what is between drop them
@@ -24,7 +24,10 @@ const WHY_CHARS_MAX: usize = 300;
 /// Sends one message, once.
 pub(super) trait Broker: Send + Sync {
     /// Never takes longer than the destination's timeout.
-    fn send<'a>(&'a self, message: &'a LeasedMessage) -> Pin<Box<dyn Future<Output = Answer> + Send + 'a>>;
+    fn send<'a>(
+        &'a self,
+        message: &'a LeasedMessage,
+    ) -> Pin<Box<dyn Future<Output = CallAnswer> + Send + 'a>>;
 }
 
 /// How one protocol connects and publishes. Neither tries anything twice.
@@ -49,7 +52,7 @@ pub(super) trait BrokerProtocol: Send + Sync {
         connection: &Self::Connection,
         message: &LeasedMessage,
         deadline: Instant,
-    ) -> impl Future<Output = Answer> + Send;
+    ) -> impl Future<Output = CallAnswer> + Send;
 }
 
 /// One destination and the connection to it.
@@ -109,19 +112,19 @@ impl<P: BrokerProtocol> BrokerConnection<P> {
         }
     }
 
-    async fn send_once(&self, message: &LeasedMessage) -> Answer {
+    async fn send_once(&self, message: &LeasedMessage) -> CallAnswer {
         let (start, ms) = (Instant::now(), self.timeout.as_millis());
         let current = match timeout_at(start + self.timeout / 2, self.connection()).await {
             Ok(Ok(current)) => current,
-            Ok(Err(why)) => return Answer::NotSent { why },
-            Err(_) => return Answer::NotSent { why: format!("no connection within {} ms", ms / 2) },
+            Ok(Err(why)) => return CallAnswer::NotSent { why },
+            Err(_) => return CallAnswer::NotSent { why: format!("no connection within {} ms", ms / 2) },
         };
         let deadline = start + self.timeout;
         let publishing = self.protocol.publish(&current.connection, message, deadline);
         let answer = timeout_at(deadline, publishing)
             .await
-            .unwrap_or_else(|_| Answer::Unknown { why: format!("no answer within {ms} ms") });
-        if matches!(answer, Answer::Unknown { .. } | Answer::NotSent { .. }) {
+            .unwrap_or_else(|_| CallAnswer::Unknown { why: format!("no answer within {ms} ms") });
+        if matches!(answer, CallAnswer::Unknown { .. } | CallAnswer::NotSent { .. }) {
             self.discard(current.n);
         }
         answer
@@ -129,7 +132,10 @@ impl<P: BrokerProtocol> BrokerConnection<P> {
 }
 
 impl<P: BrokerProtocol> Broker for BrokerConnection<P> {
-    fn send<'a>(&'a self, message: &'a LeasedMessage) -> Pin<Box<dyn Future<Output = Answer> + Send + 'a>> {
+    fn send<'a>(
+        &'a self,
+        message: &'a LeasedMessage,
+    ) -> Pin<Box<dyn Future<Output = CallAnswer> + Send + 'a>> {
         Box::pin(self.send_once(message))
     }
 }

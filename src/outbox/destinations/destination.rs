@@ -13,8 +13,8 @@ use super::kinds::kinds;
 use super::outcome::{Asked, CallOutcome};
 use super::times::Times;
 use crate::config::{DestinationConfig, OutboxConfig};
-use crate::outbox::gate::Gate;
-use crate::outbox::policy::Answer;
+use crate::outbox::gate::CallGate;
+use crate::outbox::policy::CallAnswer;
 use crate::store::LeasedMessage;
 use crate::types::{Name, UnixMs};
 
@@ -23,7 +23,7 @@ pub(in crate::outbox) struct Destination {
     pub(in crate::outbox) name: Name,
     pub(in crate::outbox) config: DestinationConfig,
     pub(in crate::outbox) times: Times,
-    pub(in crate::outbox) gate: Gate,
+    pub(in crate::outbox) gate: CallGate,
     client: DestinationClient,
 }
 
@@ -49,7 +49,7 @@ impl Destination {
         let settings =
             ClientSettings { name: &name, config: &config, timeout: Duration::from_millis(times.timeout_ms) };
         let client = client(&settings)?;
-        let gate = Gate::new(name.clone(), &config);
+        let gate = CallGate::new(name.clone(), &config);
         Ok(Self { name, config, times, gate, client })
     }
 
@@ -64,7 +64,7 @@ impl Destination {
     pub(in crate::outbox) async fn send(&self, message: &LeasedMessage, now_ms: UnixMs) -> CallOutcome {
         let message = match envelope::shaped(self.config.format, message) {
             Ok(message) => message,
-            Err(why) => return Answer::Forbidden { why }.into(),
+            Err(why) => return CallAnswer::Forbidden { why }.into(),
         };
         match &self.client {
             DestinationClient::Http(http) => http.send(&message, now_ms).await,

@@ -1,17 +1,17 @@
 //! What a destination says: of a call, and of an earlier attempt that it is asked about.
 
-use crate::outbox::policy::Answer;
+use crate::outbox::policy::CallAnswer;
 
 /// What came of one call.
 pub(in crate::outbox) struct CallOutcome {
     /// The answer that the policy judges.
-    pub(in crate::outbox) answer: Answer,
+    pub(in crate::outbox) answer: CallAnswer,
     /// The piece of the answer that is kept, when the destination keeps any.
     pub(in crate::outbox) response: Option<String>,
 }
 
-impl From<Answer> for CallOutcome {
-    fn from(answer: Answer) -> Self {
+impl From<CallAnswer> for CallOutcome {
+    fn from(answer: CallAnswer) -> Self {
         Self { answer, response: None }
     }
 }

@@ -1,19 +1,23 @@
 //! The gate as tables and steps, on ticks that the tests bring.
 
-use super::*;
-use crate::outbox::policy::tests::config;
+use std::time::Duration;
 
-fn gate(rate_per_s: u32, breaker_failures_n: u32) -> Gate {
+use super::call_gate::*;
+use crate::config::{DestinationConfig, UnknownPolicy};
+use crate::outbox::policy::tests::config;
+use crate::types::{AttemptResult, Name};
+
+fn gate(rate_per_s: u32, breaker_failures_n: u32) -> CallGate {
     let config = DestinationConfig {
         rate_per_s,
         breaker_failures_n,
         breaker_open_ms: 500,
         ..config(UnknownPolicy::Retry)
     };
-    Gate::new(Name::parse("far").expect("a name"), &config)
+    CallGate::new(Name::parse("far").expect("a name"), &config)
 }
 
-fn start(gate: &Gate, n: u32) {
+fn start(gate: &CallGate, n: u32) {
     (0..n).for_each(|_| drop(gate.started()));
 }
 
@@ -114,20 +118,20 @@ fn nobody_looks_again_for_what_was_not_there() {
 }
 
 #[test]
-fn more_is_in_hand_only_while_calls_are_quick() {
+fn there_are_more_slots_than_calls_only_while_calls_are_quick() {
     let gate = gate(0, 0);
-    assert_eq!(gate.in_hand_n(), 4, "nobody knows yet");
+    assert_eq!(gate.slots_n(), 4, "nobody knows yet");
     gate.ended(AttemptResult::Done, None, Some(Duration::from_millis(2)), 1_000);
-    assert_eq!(gate.in_hand_n(), 16);
+    assert_eq!(gate.slots_n(), 16);
     gate.ended(AttemptResult::Unknown, None, Some(Duration::from_secs(10)), 1_000);
-    assert_eq!(gate.in_hand_n(), 4, "a failure ends it");
+    assert_eq!(gate.slots_n(), 4, "a failure ends it");
     gate.ended(AttemptResult::Done, None, Some(Duration::from_millis(200)), 1_000);
-    assert_eq!(gate.in_hand_n(), 4, "slow");
+    assert_eq!(gate.slots_n(), 4, "slow");
 }
 
-fn adapting(concurrency_n: u32, unknown: UnknownPolicy) -> Gate {
+fn adapting(concurrency_n: u32, unknown: UnknownPolicy) -> CallGate {
     let config = DestinationConfig { concurrency_n, adaptive: true, ..config(unknown) };
-    Gate::new(Name::parse("far").expect("a name"), &config)
+    CallGate::new(Name::parse("far").expect("a name"), &config)
 }
 
 #[tokio::test]
@@ -138,9 +142,9 @@ async fn no_more_calls_are_under_way_than_the_window_is_wide_however_it_moves() 
     for _ in 0..8 {
         turns.push(gate.turn().await);
     }
-    assert_eq!((gate.in_hand_n(), gate.calls.available_permits()), (8, 0));
+    assert_eq!((gate.slots_n(), gate.calls.available_permits()), (8, 0));
     gate.ended(AttemptResult::Retry, Some(503), took, 1_000);
-    assert_eq!(gate.in_hand_n(), 4, "four of those under way are too many");
+    assert_eq!(gate.slots_n(), 4, "four of those under way are too many");
     turns.truncate(4);
     assert_eq!(gate.calls.available_permits(), 0);
     turns.truncate(3);
@@ -149,17 +153,17 @@ async fn no_more_calls_are_under_way_than_the_window_is_wide_however_it_moves() 
     for n in 0..4 {
         gate.ended(AttemptResult::Done, None, took, 2_000 + n);
     }
-    assert_eq!((gate.in_hand_n(), gate.calls.available_permits()), (5, 1));
+    assert_eq!((gate.slots_n(), gate.calls.available_permits()), (5, 1));
     gate.ended(AttemptResult::Unknown, None, took, 3_000);
-    assert_eq!((gate.in_hand_n(), gate.calls.available_permits()), (2, 0));
+    assert_eq!((gate.slots_n(), gate.calls.available_permits()), (2, 0));
     // It grows while calls of before are under way: their places are taken over.
     gate.state().window.is_used_up();
     for n in 0..2 {
         gate.ended(AttemptResult::Done, None, took, 4_000 + n);
     }
-    assert_eq!((gate.in_hand_n(), gate.calls.available_permits()), (3, 0));
+    assert_eq!((gate.slots_n(), gate.calls.available_permits()), (3, 0));
     drop(turns);
-    assert_eq!(gate.calls.available_permits(), gate.in_hand_n() as usize);
+    assert_eq!(gate.calls.available_permits(), gate.slots_n() as usize);
 }
 
 #[test]
@@ -184,11 +188,11 @@ fn only_what_tells_of_too_much_makes_the_window_smaller() {
 }
 
 #[test]
-fn with_hold_no_more_is_in_hand_than_may_be_under_way() {
+fn with_hold_there_are_no_more_slots_than_calls_that_may_be_under_way() {
     for (unknown, want_n) in [(UnknownPolicy::Retry, 4 * 8), (UnknownPolicy::Hold, 8)] {
         let gate = adapting(64, unknown);
         gate.ended(AttemptResult::Done, Some(200), Some(Duration::from_millis(1)), 1_000);
-        assert_eq!(gate.in_hand_n(), want_n);
+        assert_eq!(gate.slots_n(), want_n);
     }
 }
 

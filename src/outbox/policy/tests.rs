@@ -2,8 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use super::*;
-use crate::config::{Format, HttpConfig, QueryConfig, RetryConfig, Target};
+use super::answer::*;
+use super::facts::Facts;
+use super::rules::*;
+use crate::config::{
+    DestinationConfig, Format, HttpConfig, QueryConfig, RetryConfig, StatusMeaning, Target, UnknownPolicy,
+};
+use crate::store::LeasedMessage;
+use crate::types::{AttemptResult, EventKey, MessageId, Name, UnixMs};
 
 const NOW: UnixMs = 1_700_000_000_000;
 const HOUR: i64 = 3_600_000;
@@ -31,6 +37,33 @@ pub(in crate::outbox) fn config(unknown: UnknownPolicy) -> DestinationConfig {
     }
 }
 
+/// The first attempt of a message.
+pub(in crate::outbox) fn first_attempt() -> LeasedMessage {
+    LeasedMessage {
+        message_id: MessageId::from_column(7),
+        key: EventKey { provider: Name::parse("stripe").unwrap(), event_id: "evt_1".to_owned() },
+        event_type: "invoice.paid".to_owned(),
+        effect_name: "billing".to_owned(),
+        idempotency_key: "key-1".to_owned(),
+        destination: Name::parse("billing").unwrap(),
+        method: "POST".to_owned(),
+        path: String::new(),
+        headers: BTreeMap::new(),
+        body: bytes::Bytes::from_static(b"{}"),
+        event_content_type: None,
+        lane: None,
+        attempt_n: 1,
+        is_previous_unsettled: false,
+        is_previous_unknown: false,
+        previous_ended_at_ms: None,
+        attempts_before_n: 0,
+        created_at_ms: NOW,
+        first_sent_at_ms: NOW,
+        key_valid_until_ms: NOW + 24 * HOUR,
+        lease_until_ms: NOW + 30_000,
+    }
+}
+
 fn query() -> UnknownPolicy {
     UnknownPolicy::Query(QueryConfig {
         url: String::new(),
@@ -52,16 +85,16 @@ fn facts(attempt_n: u32) -> Facts {
     }
 }
 
-fn status(code: u16) -> Answer {
-    Answer::Status { code, retry_after: None }
+fn status(code: u16) -> CallAnswer {
+    CallAnswer::Status { code, retry_after: None }
 }
 
-fn unknown() -> Answer {
-    Answer::Unknown { why: "no answer".to_owned() }
+fn unknown() -> CallAnswer {
+    CallAnswer::Unknown { why: "no answer".to_owned() }
 }
 
-fn not_sent() -> Answer {
-    Answer::NotSent { why: "connection refused".to_owned() }
+fn not_sent() -> CallAnswer {
+    CallAnswer::NotSent { why: "connection refused".to_owned() }
 }
 
 /// A step without its words and relative to now.
@@ -74,20 +107,20 @@ enum Short {
     Hold,
 }
 
-fn short(step: &Step) -> Short {
+fn short(step: &NextStep) -> Short {
     match step {
-        Step::Done => Short::Done,
-        Step::RetryAt { at_ms } => Short::Retry(at_ms - NOW),
-        Step::AskFirst { at_ms } => Short::Ask(at_ms - NOW),
-        Step::Dead { .. } => Short::Dead,
-        Step::Hold { .. } => Short::Hold,
+        NextStep::Done => Short::Done,
+        NextStep::RetryAt { at_ms } => Short::Retry(at_ms - NOW),
+        NextStep::AskFirst { at_ms } => Short::Ask(at_ms - NOW),
+        NextStep::Dead { .. } => Short::Dead,
+        NextStep::Hold { .. } => Short::Hold,
     }
 }
 
 #[test]
 fn each_answer_has_one_meaning() {
     #[track_caller]
-    fn check(answer: &Answer, unknown: UnknownPolicy, want: Short) {
+    fn check(answer: &CallAnswer, unknown: UnknownPolicy, want: Short) {
         assert_eq!(short(&next_step(answer, &facts(1), &config(unknown), NOW, 1.0)), want, "{answer:?}");
     }
     for code in [200, 201, 202, 204, 299] {
@@ -114,9 +147,9 @@ fn each_answer_has_one_meaning() {
     }
     for policy in [UnknownPolicy::Retry, query(), UnknownPolicy::Hold] {
         check(&not_sent(), policy.clone(), Short::Retry(1_000));
-        check(&Answer::NotNow { why: "full".to_owned() }, policy.clone(), Short::Retry(1_000));
-        check(&Answer::Refused { why: "too large".to_owned() }, policy.clone(), Short::Dead);
-        check(&Answer::Done, policy, Short::Done);
+        check(&CallAnswer::NotNow { why: "full".to_owned() }, policy.clone(), Short::Retry(1_000));
+        check(&CallAnswer::Refused { why: "too large".to_owned() }, policy.clone(), Short::Dead);
+        check(&CallAnswer::Done, policy, Short::Done);
     }
     check(&unknown(), UnknownPolicy::Retry, Short::Retry(1_000));
     check(&unknown(), query(), Short::Ask(30_000));
@@ -126,7 +159,7 @@ fn each_answer_has_one_meaning() {
 #[test]
 fn attempts_and_age_run_out_and_the_old_key_is_never_sent_again() {
     #[track_caller]
-    fn check(answer: &Answer, policy: UnknownPolicy, (attempt_n, age_ms): (u32, i64), want: Short) {
+    fn check(answer: &CallAnswer, policy: UnknownPolicy, attempt_n: u32, age_ms: i64, want: Short) {
         let facts = Facts {
             first_sent_at_ms: NOW - age_ms,
             key_valid_until_ms: NOW - age_ms + 24 * HOUR,
@@ -134,14 +167,14 @@ fn attempts_and_age_run_out_and_the_old_key_is_never_sent_again() {
         };
         assert_eq!(short(&next_step(answer, &facts, &config(policy), NOW, 1.0)), want, "{answer:?}");
     }
-    check(&status(500), UnknownPolicy::Retry, (19, 0), Short::Retry(HOUR));
-    check(&status(500), UnknownPolicy::Retry, (20, 0), Short::Dead);
-    check(&status(500), UnknownPolicy::Retry, (u32::MAX, 0), Short::Dead);
-    check(&status(500), UnknownPolicy::Retry, (1, 22 * HOUR), Short::Dead);
-    check(&not_sent(), UnknownPolicy::Hold, (20, 0), Short::Dead);
-    check(&unknown(), UnknownPolicy::Retry, (20, 0), Short::Dead);
-    check(&unknown(), query(), (20, 0), Short::Hold);
-    check(&status(200), UnknownPolicy::Retry, (u32::MAX, 100 * HOUR), Short::Done);
+    check(&status(500), UnknownPolicy::Retry, 19, 0, Short::Retry(HOUR));
+    check(&status(500), UnknownPolicy::Retry, 20, 0, Short::Dead);
+    check(&status(500), UnknownPolicy::Retry, u32::MAX, 0, Short::Dead);
+    check(&status(500), UnknownPolicy::Retry, 1, 22 * HOUR, Short::Dead);
+    check(&not_sent(), UnknownPolicy::Hold, 20, 0, Short::Dead);
+    check(&unknown(), UnknownPolicy::Retry, 20, 0, Short::Dead);
+    check(&unknown(), query(), 20, 0, Short::Hold);
+    check(&status(200), UnknownPolicy::Retry, u32::MAX, 100 * HOUR, Short::Done);
     let mut patient = config(UnknownPolicy::Retry);
     patient.retry.age_max_ms = u64::MAX;
     let late = Facts { key_valid_until_ms: NOW + 999, ..facts(1) };
@@ -156,7 +189,7 @@ fn extremes_saturate() {
         RetryConfig { first_ms: u64::MAX, max_ms: u64::MAX, attempts_n: u32::MAX, age_max_ms: u64::MAX };
     wild.retry_after_max_ms = u64::MAX;
     let wild_facts = Facts { first_sent_at_ms: i64::MIN, key_valid_until_ms: i64::MAX, ..facts(7) };
-    let forever = Answer::Status { code: 429, retry_after: Some("9".repeat(60)) };
+    let forever = CallAnswer::Status { code: 429, retry_after: Some("9".repeat(60)) };
     for (answer, now_ms) in
         [(&forever, i64::MAX), (&forever, i64::MIN), (&unknown(), i64::MAX), (&unknown(), 0)]
     {
@@ -174,7 +207,7 @@ fn extremes_saturate() {
 fn retry_after_is_a_floor_between_one_second_and_the_cap() {
     #[track_caller]
     fn check(text: &str, attempt_n: u32, want_ms: i64) {
-        let answer = Answer::Status { code: 429, retry_after: Some(text.to_owned()) };
+        let answer = CallAnswer::Status { code: 429, retry_after: Some(text.to_owned()) };
         let step = next_step(&answer, &facts(attempt_n), &config(UnknownPolicy::Retry), NOW, 0.5);
         assert_eq!(short(&step), Short::Retry(want_ms), "{text:?}");
     }
@@ -200,11 +233,11 @@ fn nothing_leaves_while_the_outcome_or_the_key_is_in_doubt() {
     fn check(policy: UnknownPolicy, facts: Facts, now_ms: UnixMs, want: &str) {
         let plan = before_send(&facts, &config(policy), now_ms);
         let word = match &plan {
-            Plan::Send => "send",
-            Plan::Ask => "ask",
-            Plan::Wait { .. } => "wait",
-            Plan::Hold { .. } => "hold",
-            Plan::Dead { .. } => "dead",
+            SendPlan::Send => "send",
+            SendPlan::Ask => "ask",
+            SendPlan::Wait { .. } => "wait",
+            SendPlan::Hold { .. } => "hold",
+            SendPlan::Dead { .. } => "dead",
         };
         assert_eq!(word, want, "{facts:?}");
     }
@@ -246,9 +279,9 @@ fn every_status_has_a_word() {
     assert_eq!(result_of(&unknown(), &config(UnknownPolicy::Retry)), AttemptResult::Unknown);
     assert_eq!(result_of(&not_sent(), &config(UnknownPolicy::Retry)), AttemptResult::Retry);
     for (answer, want) in [
-        (Answer::Done, AttemptResult::Done),
-        (Answer::NotNow { why: String::new() }, AttemptResult::Retry),
-        (Answer::Refused { why: String::new() }, AttemptResult::Refused),
+        (CallAnswer::Done, AttemptResult::Done),
+        (CallAnswer::NotNow { why: String::new() }, AttemptResult::Retry),
+        (CallAnswer::Refused { why: String::new() }, AttemptResult::Refused),
     ] {
         assert_eq!(result_of(&answer, &config(UnknownPolicy::Hold)), want);
     }
@@ -259,7 +292,7 @@ fn a_destinations_own_word_on_a_status_stands() {
     #[track_caller]
     fn check(config: &DestinationConfig, code: u16, want: AttemptResult) {
         assert_eq!(result_of(&status(code), config), want, "{code}");
-        let is_done = next_step(&status(code), &facts(1), config, NOW, 0.5) == Step::Done;
+        let is_done = next_step(&status(code), &facts(1), config, NOW, 0.5) == NextStep::Done;
         assert_eq!(is_done, want == AttemptResult::Done, "{code}");
     }
     let statuses = BTreeMap::from([
@@ -277,4 +310,65 @@ fn a_destinations_own_word_on_a_status_stands() {
     check(&config, 502, AttemptResult::Unknown);
     check(&config, 201, AttemptResult::Done);
     check(&config, 400, AttemptResult::Refused);
+}
+
+#[test]
+fn a_body_that_says_no_counts_more_than_its_good_status() {
+    #[track_caller]
+    fn check(meaning: StatusMeaning, unknown: UnknownPolicy, want: Short, word: AttemptResult) {
+        let answer = CallAnswer::Body { code: 200, meaning, why: "no such account".to_owned() };
+        let config = config(unknown);
+        assert_eq!(short(&next_step(&answer, &facts(1), &config, NOW, 1.0)), want, "{answer:?}");
+        assert_eq!(result_of(&answer, &config), word, "{answer:?}");
+    }
+    for policy in [UnknownPolicy::Retry, query(), UnknownPolicy::Hold] {
+        check(StatusMeaning::Dead, policy.clone(), Short::Dead, AttemptResult::Refused);
+        check(StatusMeaning::Retry, policy.clone(), Short::Retry(1_000), AttemptResult::Retry);
+        check(StatusMeaning::Done, policy, Short::Done, AttemptResult::Done);
+    }
+    check(StatusMeaning::Unknown, UnknownPolicy::Retry, Short::Retry(1_000), AttemptResult::Unknown);
+    check(StatusMeaning::Unknown, query(), Short::Ask(30_000), AttemptResult::Unknown);
+    check(StatusMeaning::Unknown, UnknownPolicy::Hold, Short::Hold, AttemptResult::Unknown);
+}
+
+#[test]
+fn what_may_not_be_called_is_dead_at_once_and_no_failure_of_the_destination() {
+    let forbidden = CallAnswer::Forbidden { why: "private address".to_owned() };
+    for policy in [UnknownPolicy::Retry, query(), UnknownPolicy::Hold] {
+        let config = config(policy);
+        assert_eq!(short(&next_step(&forbidden, &facts(1), &config, NOW, 1.0)), Short::Dead);
+        assert_eq!(result_of(&forbidden, &config), AttemptResult::Refused, "the breaker does not count it");
+    }
+}
+
+#[test]
+fn a_destination_that_asks_for_time_gets_it_also_before_it_is_asked_again() {
+    let asked = CallAnswer::Status { code: 504, retry_after: Some("120".to_owned()) };
+    let step = |policy| short(&next_step(&asked, &facts(1), &config(policy), NOW, 0.5));
+    assert_eq!(step(query()), Short::Ask(120_000), "longer than its calls may be under way");
+    assert_eq!(step(UnknownPolicy::Retry), Short::Retry(120_000));
+    assert_eq!(step(UnknownPolicy::Hold), Short::Hold);
+    // Past the time that the destination remembers the key nothing is sent, however politely it asks.
+    let old = Facts { key_valid_until_ms: NOW + 120_000, ..facts(1) };
+    let step = next_step(&asked, &old, &config(UnknownPolicy::Retry), NOW, 0.5);
+    assert_eq!(short(&step), Short::Hold);
+}
+
+#[test]
+fn attempts_count_from_a_persons_last_word_and_doubt_comes_from_either_side() {
+    let facts = |change: fn(&mut LeasedMessage)| {
+        let mut message = LeasedMessage { attempt_n: 23, attempts_before_n: 20, ..first_attempt() };
+        change(&mut message);
+        Facts::from(&message)
+    };
+    assert_eq!(facts(|_| {}).attempt_n, 3);
+    assert_eq!(facts(|message| message.attempts_before_n = 99).attempt_n, 0, "never below none");
+    assert!(!facts(|_| {}).is_uncertain);
+    for change in [(|message| message.is_previous_unsettled = true) as fn(&mut LeasedMessage), |message| {
+        message.is_previous_unknown = true;
+    }] {
+        let doubtful = facts(change);
+        assert!(doubtful.is_uncertain && doubtful.was_uncertain);
+        assert!(!doubtful.certain().is_uncertain && doubtful.certain().was_uncertain, "the past stays");
+    }
 }

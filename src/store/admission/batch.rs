@@ -4,8 +4,8 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use super::super::Latched;
-use super::Candidate;
+use super::types::Candidate;
+use crate::store::event::Latched;
 use crate::types::{BodyDigest, EventKey, EventState, IncomingEvent};
 
 /// One row to insert.
@@ -14,7 +14,7 @@ pub(in crate::store) struct EventInsert {
     pub(in crate::store) event: Arc<IncomingEvent>,
     pub(in crate::store) event_seq: i64,
     pub(in crate::store) state: EventState,
-    /// What no other row of the provider may have.
+    /// A digest that no other row of the provider may have.
     pub(in crate::store) replay_key: Option<BodyDigest>,
 }
 
@@ -28,7 +28,7 @@ impl EventInsert {
         }
     }
 
-    /// How often the event was dispatched by the end of its transaction.
+    /// Returns how often the event was dispatched by the end of its transaction.
     pub(super) fn attempts_n(&self) -> i32 {
         i32::from(self.state == EventState::Done)
     }
@@ -38,7 +38,7 @@ impl EventInsert {
     }
 }
 
-/// What is there instead of a row that was not inserted.
+/// The rows that are there instead of one that was not inserted.
 pub(in crate::store) struct Holder {
     /// Position in the list that was asked about.
     pub(in crate::store) position: usize,
@@ -57,7 +57,7 @@ pub(super) struct Batch<'a> {
     order: Vec<usize>,
 }
 
-/// Which events of a batch were inserted.
+/// The events of a batch that were inserted.
 pub(super) struct Inserted {
     is_all: bool,
     /// Their numbers, unless it was all.
@@ -69,7 +69,7 @@ impl Inserted {
         self.is_all || self.seqs.contains(&event_seq)
     }
 
-    /// Whether every event of the batch was.
+    /// True when every event of the batch was.
     pub(super) fn is_all(&self) -> bool {
         self.is_all
     }
@@ -107,7 +107,7 @@ impl<'a> Batch<'a> {
         self.firsts.get(position).copied().unwrap_or(position)
     }
 
-    /// What was inserted, when the rows with the numbers `lost` were not.
+    /// Returns what was inserted, when the rows with the numbers `lost` were not.
     pub(super) fn inserted(&self, lost: &[i64]) -> Inserted {
         if lost.is_empty() && self.order.len() == self.candidates.len() {
             return Inserted { is_all: true, seqs: HashSet::new() };
@@ -130,7 +130,8 @@ impl<'a> Batch<'a> {
         self.candidates.iter().enumerate().filter(is_lost).map(|(position, _)| position).collect()
     }
 
-    /// What is known of each event without another question: `inserted` are new, and their equal copies are not.
+    /// Returns what is known of each event without another question: `inserted` are new, and their equal
+    /// copies are not.
     pub(super) fn surely(&self, inserted: &Inserted) -> Vec<Option<Latched>> {
         let one = |(position, one): (usize, &Candidate)| {
             let first =
@@ -145,8 +146,8 @@ impl<'a> Batch<'a> {
         self.candidates.iter().enumerate().map(one).collect()
     }
 
-    /// What was found, where every event that was not inserted is a plain copy of what is there under its own key; `None`
-    /// when one of them takes a closer look. `holders` go with [`Batch::lost`].
+    /// Returns what was found, where every event that was not inserted is a plain copy of what is there
+    /// under its own key; `None` when one of them takes a closer look. `holders` go with [`Batch::lost`].
     pub(super) fn plainly(
         &self,
         inserted: &Inserted,

@@ -8,13 +8,13 @@ use sqlx::postgres::{PgArguments, PgRow};
 use sqlx::query::Query;
 use sqlx::{PgConnection, Row};
 
-use super::batch::{Batch, Inserted, Raise};
-use super::{EventInsert, Holder, MessageInsert};
+use super::batch::{Batch, EventInsert, Holder, Inserted, Raise};
+use super::rows::MessageInsert;
 use crate::store::db::DbResult;
 use crate::store::db::limit::limited;
 use crate::store::db::postgres::Postgres;
 use crate::store::db::warnings::refused_with_warning;
-use crate::store::{InitialLease, NewMessage};
+use crate::store::message::{InitialLease, NewMessage};
 use crate::types::IncomingEvent;
 
 type PgQuery<'q> = Query<'q, sqlx::Postgres, PgArguments>;

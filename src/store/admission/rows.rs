@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use crate::store::{InitialLease, NewMessage};
+use crate::store::message::{InitialLease, NewMessage};
 use crate::types::MessageState;
 
 /// One message to insert, with its place in its lane.

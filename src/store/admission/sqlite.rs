@@ -6,15 +6,14 @@ use std::sync::Arc;
 
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::batch::{self, Batch, Raise};
-use super::{
-    Admitted, Candidate, Decide, EventInsert, Holder, MessageInsert, Plan, Quick, Writes, lanes_wanted,
-    message_rows,
-};
+use super::batch::{self, Batch, EventInsert, Holder, Raise};
+use super::rows::{MessageInsert, lanes_wanted, message_rows};
+use super::types::{AdmittedBatch, Candidate, Decide, Plan, Quick, Writes};
 use crate::store::db::sqlite::Sqlite;
-use crate::store::db::{DbError, DbResult};
+use crate::store::db::{DbError, DbResult, StoreError};
+use crate::store::event::Latched;
 use crate::store::lane;
-use crate::store::{Latched, NewMessage, StoreError};
+use crate::store::message::NewMessage;
 use crate::types::IncomingEvent;
 
 const EVENT: &str =
@@ -60,7 +59,7 @@ fn admit<D: Decide>(db: &mut Connection, candidates: &[Candidate], decide: D) ->
     let is_newest = versions_raise(db, &batch::highest(candidates, &raised))?;
     let stale = batch::stale(candidates, &raised, &is_newest);
     let found: Vec<(Latched, bool)> = latched.into_iter().zip(stale).collect();
-    let mut admitted = Admitted::of(decide);
+    let mut admitted = AdmittedBatch::of(decide);
     match admitted.decide.decide(&found) {
         Plan::Write(writes) => admitted.writes = writes,
         Plan::RollBack => {

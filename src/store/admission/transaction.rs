@@ -1,22 +1,35 @@
-//! The open transaction of one batch, step by step.
+//! The open transaction of one batch, statement by statement.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::sync::Arc;
 
-use super::batch::{self, Batch, EventInsert, Holder};
+use super::batch::{self, EventInsert, Holder};
 use super::rows::{lanes_wanted, message_rows};
-use super::{Admitted, Candidate, Decide, Plan, Writes, postgres, sqlite};
-use crate::store::apart::Conflicting;
+use super::types::{Candidate, Writes};
+use super::{postgres, sqlite};
 use crate::store::db::limit::limited;
-use crate::store::db::{DbError, DbResult, Door};
-use crate::store::event::{event_get, event_take_due, events_update};
+use crate::store::db::{DbResult, Door, StoreError, Tx};
+use crate::store::event::{
+    DueEvent, EventRow, EventUpdate, Latched, event_get, event_take_due, events_update,
+};
+use crate::store::handle::Store;
 use crate::store::lane::lanes_extend;
-use crate::store::{DueEvent, EventRow, EventUpdate, Latched, NewMessage, StoreError, Tx};
+use crate::store::message::NewMessage;
 use crate::types::{EventKey, IncomingEvent, Name, ObjectVersion, UnixMs};
 
 /// One open transaction. Dropping it rolls back.
 pub struct AdmissionTx {
     pub(in crate::store) tx: Tx,
+}
+
+impl Store {
+    /// Opens the transaction of one batch. To be called where nobody drops it: it is rolled back then, with its
+    /// connection.
+    pub async fn admission_begin(&self) -> Result<AdmissionTx, StoreError> {
+        let tx = self.parts.backend.begin("admission_begin", purpose!(writer)).await;
+        self.parts.backend.note(&tx);
+        tx.map(AdmissionTx::new)
+    }
 }
 
 impl AdmissionTx {
@@ -29,30 +42,6 @@ impl AdmissionTx {
         &mut self.tx
     }
 
-    pub(super) async fn admit<D: Decide>(
-        &mut self,
-        candidates: &[Candidate],
-        decide: D,
-        lock_wait_ms: Option<i64>,
-    ) -> Result<Admitted<D>, StoreError> {
-        if let Some(wait_ms) = lock_wait_ms {
-            in_tx!(self.tx, lock_wait_set(wait_ms))?;
-        }
-        let latched = self.events_insert(candidates).await?;
-        let stale = self.versions_raise(candidates, &latched).await?;
-        let found: Vec<(Latched, bool)> = latched.iter().cloned().zip(stale).collect();
-        let (decide, plan) = decided(decide, found).await;
-        let mut admitted = Admitted::of(decide);
-        match plan {
-            Plan::Write(writes) => admitted.writes = writes,
-            Plan::RollBack => return Ok(admitted),
-        }
-        admitted.decide.lease(&mut admitted.writes.messages);
-        admitted.paused = self.write(&admitted.writes).await?;
-        admitted.latched = latched.into_iter().map(Some).collect();
-        Ok(admitted)
-    }
-
     /// Writes what was decided, messages first. Says which destinations are paused, if any message has a lease.
     pub async fn write(&mut self, writes: &Writes) -> Result<HashSet<String>, StoreError> {
         let paused = self.messages_insert(&writes.messages).await?;
@@ -60,14 +49,6 @@ impl AdmissionTx {
             self.events_update(&writes.updates).await?;
         }
         Ok(paused)
-    }
-
-    /// Inserts what nobody has, each with its state, and says of each what was found, in the given order.
-    /// They are sorted before the insert, so that two nodes with the same events cannot deadlock.
-    pub async fn events_insert(&mut self, candidates: &[Candidate]) -> Result<Vec<Latched>, StoreError> {
-        let batch = Batch::new(candidates);
-        let lost = self.rows_insert(batch.rows()).await?;
-        self.judge(&batch, &batch.inserted(&lost)).await
     }
 
     /// The numbers of those rows that were not inserted, because somebody had them.
@@ -86,7 +67,7 @@ impl AdmissionTx {
         self.tx.noted("events_insert", answer)
     }
 
-    /// What stands where these events would have been, by their position.
+    /// Returns what stands where these events would have been, by their position.
     pub(in crate::store) async fn events_holders(
         &mut self,
         events: &[Arc<IncomingEvent>],
@@ -101,79 +82,6 @@ impl AdmissionTx {
             self.tx.run_sqlite(move |db| sqlite::events_holders(db, &events)).await
         };
         self.tx.noted("events_holders", answer)
-    }
-
-    /// Says of each event what was found, once `inserted` are in.
-    pub(super) async fn judge(
-        &mut self,
-        batch: &Batch<'_>,
-        inserted: &batch::Inserted,
-    ) -> Result<Vec<Latched>, StoreError> {
-        let mut conflicts = Vec::new();
-        let found = self.events_lost(batch, &batch.lost(inserted), &mut conflicts).await?;
-        let mut all: Vec<Latched> = Vec::with_capacity(batch.candidates.len());
-        for (position, candidate) in batch.candidates.iter().enumerate() {
-            let event = &candidate.event;
-            let first = batch.first_of(position);
-            let earlier = batch.candidates.get(first).zip(all.get(first)).filter(|_| first != position);
-            let latched = match (found.get(&position), earlier) {
-                (Some(latched), _) => latched.clone(),
-                (None, None) if inserted.has(candidate.event_seq) => Latched::New,
-                // Neither inserted nor there: somebody deleted it in between.
-                (None, None) => {
-                    return Err(StoreError::Conflict { op: "judge", source: DbError::vanished() });
-                }
-                // The same key twice in one batch, and no row with it: what stands is what the earlier copy met.
-                (None, Some((earlier, met))) => {
-                    let (first, first_event_id) = match met {
-                        Latched::Conflict { first, first_event_id } => (*first, first_event_id),
-                        _ => (earlier.event.digest, &event.key.event_id),
-                    };
-                    if first == event.digest {
-                        Latched::Duplicate
-                    } else {
-                        conflicts.push(Conflicting::of(candidate, first_event_id, event.on_conflict));
-                        Latched::Conflict { first, first_event_id: first_event_id.clone() }
-                    }
-                }
-            };
-            all.push(latched);
-        }
-        self.conflicts_keep(conflicts).await?;
-        Ok(all)
-    }
-
-    /// What is there instead of those at the positions `lost`; what is to be kept of it is added to `conflicts`.
-    async fn events_lost<'a>(
-        &mut self,
-        batch: &Batch<'a>,
-        lost: &[usize],
-        conflicts: &mut Vec<Conflicting<'a>>,
-    ) -> Result<HashMap<usize, Latched>, StoreError> {
-        let candidates: Vec<&'a Candidate> =
-            lost.iter().filter_map(|position| batch.candidates.get(*position)).collect();
-        let mut found = HashMap::with_capacity(lost.len());
-        if candidates.is_empty() {
-            return Ok(found);
-        }
-        let events: Vec<Arc<IncomingEvent>> = candidates.iter().map(|one| Arc::clone(&one.event)).collect();
-        let mut holders = self.events_holders(&events).await?;
-        // What is kept of replays takes places of their signed texts: in the one order in which all nodes insert.
-        holders.sort_by_cached_key(|holder| {
-            events.get(holder.position).map(|event| {
-                (event.key.provider.clone(), event.replay_key, event.key.event_id.clone(), holder.position)
-            })
-        });
-        for holder in holders {
-            let (Some(candidate), Some(position)) =
-                (candidates.get(holder.position), lost.get(holder.position))
-            else {
-                continue;
-            };
-            let Some(latched) = self.met(candidate, holder, conflicts).await? else { continue };
-            found.insert(*position, latched);
-        }
-        Ok(found)
     }
 
     /// Raises the versions of new events, and says of each whether a newer one had been seen.
@@ -277,38 +185,10 @@ impl AdmissionTx {
         self.tx.commit().await
     }
 
-    /// Leaves nothing behind.
+    /// Rolls back, so that nothing is left of it.
     pub async fn rollback(self) -> Result<(), StoreError> {
         self.tx.roll_back().await
     }
-}
-
-/// Asks on a thread where handlers may take their time: one that blocks a worker of the runtime can keep everything else
-/// from running, the timers included that would give it up.
-async fn decided<D: Decide>(mut decide: D, found: Vec<(Latched, bool)>) -> (D, Plan) {
-    let asked = tokio::task::spawn_blocking(move || {
-        let plan = decide.decide(&found);
-        (decide, plan)
-    });
-    match asked.await {
-        Ok(answer) => answer,
-        // It is never cancelled, so it panicked: whoever contains that is above.
-        Err(ended) => match ended.try_into_panic() {
-            Ok(panic) => std::panic::resume_unwind(panic),
-            // The runtime is being shut down, and everything with it.
-            Err(_) => std::future::pending().await,
-        },
-    }
-}
-
-/// For the rest of this transaction: how long a statement waits for a row that another one holds. Milliseconds;
-/// nothing changes on SQLite, which has one writer.
-async fn lock_wait_set(db: &mut Door<'_>, wait_ms: i64) -> DbResult<()> {
-    if !db.is_postgres() {
-        return Ok(());
-    }
-    let sql = "/* lock_wait_set */ SELECT set_config('lock_timeout', $1, true) AS was";
-    db.fetch(sql, &[format!("{wait_ms}ms").into()]).await.map(drop)
 }
 
 /// The destinations that are paused.

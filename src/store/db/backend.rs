@@ -6,21 +6,26 @@ use std::time::Duration;
 
 use sqlx::PgConnection;
 
+use super::door::Door;
+use super::error::{DbError, DbResult};
 use super::limit::{OPERATION_LIMIT, PROBE_LIMIT, limited, whole};
 use super::migrations::{self, Migration};
 use super::opening::is_postgres;
-use super::pool::{Held, Trust};
+use super::opening::{PostgresSettings, StoreSettings};
+use super::pool::{HeldSession, Trust};
 use super::postgres::{self, IS_WRITABLE, Postgres};
+use super::schema_state::SchemaState;
 use super::sqlite::{self, Sqlite, SqliteSession};
+use super::store_error::StoreError;
+use super::tx::Tx;
 use super::tx::TxKind;
 use super::warnings::refused_with_warning;
-use super::{DbError, DbResult, Door, PostgresSettings, SchemaState, StoreError, StoreSettings, Tx};
 use crate::types::UnixMs;
 
-/// How long operations under way have to end when the store is closed.
+/// Time that operations under way have to end when the store is closed.
 const CLOSE_LIMIT: Duration = Duration::from_secs(3);
 
-/// What is said of a database that another layout of ours lives in.
+/// Refusal of a database that another layout of ours lives in.
 const ANOTHER_LAYOUT: &str = "this database holds tables of an earlier Hooklatch, in a layout that this one does not read; nothing was changed in \
      it. Let the Hooklatch that made it finish what is in it, and give this one a database, a file or a schema of its \
      own in database.url";
@@ -28,31 +33,31 @@ const ANOTHER_LAYOUT: &str = "this database holds tables of an earlier Hooklatch
 /// The database. Cloning is cheap and shares the connections.
 #[derive(Clone)]
 pub(in crate::store) enum Backend {
-    /// A file.
+    /// One file, in this process alone.
     Sqlite(Sqlite),
-    /// A server.
+    /// A server that several nodes share.
     Postgres(Postgres),
 }
 
-/// What a connection is wanted for. SQLite has one writer, whoever it is for.
+/// The purpose that a connection is wanted for. SQLite has one writer, whatever the purpose.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::store) enum Place {
+pub(in crate::store) enum Purpose {
     /// Reading, by the program itself.
     Reader,
-    /// Writing, and handlers.
+    /// Writing, by the program and by handlers.
     Writer,
     /// Claims, extensions and settlements of messages.
     Worker,
-    /// What people look at.
+    /// Reading what people look at.
     People,
-    /// What people decide: on SQLite the writer.
+    /// Writing what people decide: on SQLite by the writer.
     Deciding,
 }
 
 /// A connection of either database in the hands of one operation. Dropping it closes it.
 pub(in crate::store) enum Hand {
-    Sqlite(Held<SqliteSession>),
-    Postgres(Held<PgConnection>),
+    Sqlite(HeldSession<SqliteSession>),
+    Postgres(HeldSession<PgConnection>),
 }
 
 impl Hand {
@@ -91,7 +96,7 @@ impl Backend {
         Err(StoreError::Refused("database url must start with `sqlite:` or `postgres:`".to_owned()))
     }
 
-    /// What is known of the database by all its connections.
+    /// Returns what is known of the database by all its connections.
     pub(in crate::store) fn trust(&self) -> &Trust {
         match self {
             Self::Sqlite(db) => db.writer().trust(),
@@ -106,7 +111,8 @@ impl Backend {
         }
     }
 
-    /// How many transactions of handlers there may be at once, so that connections are left for everything else.
+    /// Returns how many transactions of handlers there may be at once, so that connections are left for
+    /// everything else.
     pub(in crate::store) fn handlers_n(&self) -> usize {
         match self {
             Self::Sqlite(_) => 1,
@@ -114,7 +120,7 @@ impl Backend {
         }
     }
 
-    /// `sqlite` or `postgres`.
+    /// Name of the database's dialect: `sqlite` or `postgres`.
     pub(in crate::store) fn dialect(&self) -> &'static str {
         match self {
             Self::Sqlite(_) => "sqlite",
@@ -123,27 +129,27 @@ impl Backend {
     }
 
     /// A connection for one operation.
-    pub(in crate::store) async fn take(&self, place: Place) -> DbResult<Hand> {
+    pub(in crate::store) async fn take(&self, purpose: Purpose) -> DbResult<Hand> {
         match self {
             Self::Sqlite(db) => {
-                let pool = match place {
-                    Place::Reader => db.reader(),
-                    Place::People => db.people(),
-                    Place::Writer | Place::Worker | Place::Deciding => db.writer(),
+                let pool = match purpose {
+                    Purpose::Reader => db.reader(),
+                    Purpose::People => db.people(),
+                    Purpose::Writer | Purpose::Worker | Purpose::Deciding => db.writer(),
                 };
                 pool.take().await.map(Hand::Sqlite)
             }
-            Self::Postgres(db) => pool_of(db, place).take().await.map(Hand::Postgres),
+            Self::Postgres(db) => pool_of(db, purpose).take().await.map(Hand::Postgres),
         }
     }
 
     /// Opens a transaction that writes. To be called where nobody drops it: it is rolled back then, with its
     /// connection.
-    pub(in crate::store) async fn begin(&self, op: &'static str, place: Place) -> Result<Tx, StoreError> {
+    pub(in crate::store) async fn begin(&self, op: &'static str, purpose: Purpose) -> Result<Tx, StoreError> {
         let kind = match self {
             Self::Sqlite(db) => db.writer().begin().await.map(TxKind::Sqlite),
             Self::Postgres(db) => {
-                pool_of(db, place).begin().await.map(|held| TxKind::Postgres(held, db.tidy()))
+                pool_of(db, purpose).begin().await.map(|held| TxKind::Postgres(held, db.tidy()))
             }
         };
         kind.map(Tx::new).map_err(|source| StoreError::from_db(op, source))
@@ -153,13 +159,13 @@ impl Backend {
     pub(in crate::store) async fn alone<T: Send + 'static>(
         &self,
         op: &'static str,
-        place: Place,
+        purpose: Purpose,
         work: impl for<'a> FnOnce(Door<'a>) -> Working<'a, DbResult<T>> + Send + 'static,
     ) -> Result<T, StoreError> {
         let backend = self.clone();
         whole(op, OPERATION_LIMIT, async move {
             let answer = async {
-                let mut hand = backend.take(place).await?;
+                let mut hand = backend.take(purpose).await?;
                 let answer = refused_with_warning(work(hand.door()?)).await;
                 hand.give_back_after(answer)
             };
@@ -174,10 +180,10 @@ impl Backend {
     pub(in crate::store) async fn together<T: Send + 'static>(
         &self,
         op: &'static str,
-        place: Place,
+        purpose: Purpose,
         work: impl for<'a> FnOnce(Door<'a>) -> Working<'a, DbResult<T>> + Send + 'static,
     ) -> Result<T, StoreError> {
-        self.within(op, place, move |tx| {
+        self.within(op, purpose, move |tx| {
             Box::pin(async move {
                 let answer = match tx.door() {
                     Ok(door) => work(door).await,
@@ -189,16 +195,16 @@ impl Backend {
         .await
     }
 
-    /// The same with the transaction in hand.
+    /// The same for work that needs the transaction itself.
     pub(in crate::store) async fn within<T: Send + 'static>(
         &self,
         op: &'static str,
-        place: Place,
+        purpose: Purpose,
         work: impl for<'a> FnOnce(&'a mut Tx) -> Working<'a, Result<T, StoreError>> + Send + 'static,
     ) -> Result<T, StoreError> {
         let backend = self.clone();
         whole(op, OPERATION_LIMIT, async move {
-            let mut tx = backend.begin(op, place).await?;
+            let mut tx = backend.begin(op, purpose).await?;
             let answer = work(&mut tx).await;
             let answer = tx.end(answer).await;
             backend.note(&answer);
@@ -219,11 +225,11 @@ impl Backend {
         Ok((before + 1..=after).collect())
     }
 
-    /// Whether a binary that wants `all` may run on the schema.
+    /// True when a binary that wants `all` may run on the schema.
     pub(in crate::store) async fn schema_state(&self, all: &[Migration]) -> Result<SchemaState, StoreError> {
         let found = self.schema_version().await?;
         let floor = self
-            .alone("schema_floor", Place::Writer, |mut door| {
+            .alone("schema_floor", Purpose::Writer, |mut door| {
                 Box::pin(async move { migrations::schema_floor(&mut door).await })
             })
             .await?;
@@ -233,7 +239,7 @@ impl Backend {
     /// 0 is an empty database. Refuses one that holds tables of another layout, before anything in it is touched.
     async fn schema_version(&self) -> Result<i64, StoreError> {
         let found = self
-            .alone("schema_version", Place::Writer, |mut door| {
+            .alone("schema_version", Purpose::Writer, |mut door| {
                 Box::pin(async move {
                     let version = migrations::schema_version(&mut door).await?;
                     let is_ours = version > 0 || !migrations::is_of_another_layout(&mut door).await?;
@@ -244,13 +250,14 @@ impl Backend {
         found.ok_or_else(|| StoreError::Refused(ANOTHER_LAYOUT.to_owned()))
     }
 
-    /// Whether admission would work: a transaction that may write can be opened where admission opens its own. After
-    /// anything went wrong a row is written, and its commit awaited, before the answer is yes again. Answers within 2 s.
+    /// True when admission would work: a transaction that may write can be opened where admission opens its
+    /// own. After anything went wrong a row is written, and its commit awaited, before the answer is yes
+    /// again. Answers within 2 s.
     pub(in crate::store) async fn probe(&self) -> Result<(), StoreError> {
         let backend = self.clone();
         whole("probe", PROBE_LIMIT, async move {
             let is_doubted = backend.trust().is_doubted();
-            let mut tx = backend.begin("probe", Place::Writer).await?;
+            let mut tx = backend.begin("probe", Purpose::Writer).await?;
             let answer = match tx.door() {
                 Ok(mut door) => probe(&mut door, is_doubted).await,
                 Err(error) => Err(error),
@@ -273,7 +280,7 @@ impl Backend {
             return Ok(0);
         }
         let there_ms = self
-            .alone("clock_offset_ms", Place::Reader, |mut door| {
+            .alone("clock_offset_ms", Purpose::Reader, |mut door| {
                 Box::pin(
                     async move { door.fetch_one("SELECT {clock_ms} AS now_ms", &[]).await?.int("now_ms") },
                 )
@@ -291,16 +298,16 @@ impl Backend {
     }
 }
 
-fn pool_of(db: &Postgres, place: Place) -> &super::pool::Pool<PgConnection> {
-    match place {
-        Place::Reader => db.reader(),
-        Place::Writer => db.writer(),
-        Place::Worker => db.worker(),
-        Place::People | Place::Deciding => db.people(),
+fn pool_of(db: &Postgres, purpose: Purpose) -> &super::pool::SessionPool<PgConnection> {
+    match purpose {
+        Purpose::Reader => db.reader(),
+        Purpose::Writer => db.writer(),
+        Purpose::Worker => db.worker(),
+        Purpose::People | Purpose::Deciding => db.people(),
     }
 }
 
-/// Whether this transaction may write; with `is_written`, something is, as it was.
+/// True when this transaction may write; with `is_written`, something is, as it was.
 async fn probe(door: &mut Door<'_>, is_written: bool) -> DbResult<()> {
     if !door.is_postgres() {
         // That the transaction could be opened says that it may write. A row that stays as it was is not written, and

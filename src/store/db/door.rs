@@ -2,9 +2,11 @@
 
 use sqlx::{AssertSqlSafe, PgConnection};
 
+use super::error::{DbError, DbResult};
 use super::limit::limited;
 use super::sqlite::SqliteSession;
-use super::{DbError, DbResult, Row, Value, postgres, sqlite, translate};
+use super::value::{Row, Value};
+use super::{postgres, sqlite, translate};
 
 /// One connection. Texts are PostgreSQL's (`translate.rs` says which words of it), and never hold a value: those stand
 /// behind `$1`, `$2`, …. Each statement ends within seconds, or its connection is lost.
@@ -48,7 +50,7 @@ impl Door<'_> {
         self.fetch_optional(sql, values).await?.ok_or_else(DbError::vanished)
     }
 
-    /// How many rows a statement changed.
+    /// Returns how many rows a statement changed.
     pub(in crate::store) async fn execute(&mut self, sql: &'static str, values: &[Value]) -> DbResult<u64> {
         match self {
             Self::Sqlite(db) => limited(execute_on_sqlite(db, translate::sqlite(sql), values)).await,

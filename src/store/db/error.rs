@@ -4,25 +4,29 @@ use std::error::Error;
 use std::fmt;
 use std::time::Duration;
 
-/// Why a statement, or a connection, did not do what it was asked. `Display` is what the database or its driver says.
+/// Reason why a statement, or a connection, did not do what it was asked. `Display` is what the database or
+/// its driver says.
 #[derive(Debug)]
 pub struct DbError {
-    kind: Kind,
+    kind: ErrorKind,
     /// SQLSTATE, or SQLite's extended result code as a number.
     code: Option<String>,
     source: Box<dyn Error + Send + Sync>,
 }
 
+/// Result of what a database was asked.
+pub(in crate::store) type DbResult<T> = Result<T, DbError>;
+
 /// Sorted by what is known of the connection, and by whether the same may work later.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum ErrorKind {
     /// The database's own word on a statement; its code says what.
     Answer,
     /// A row that must be there is not.
     Vanished,
-    /// What it answered is not what was expected.
+    /// The answer is not the one that was expected.
     Odd,
-    /// What it was to be asked could not be said.
+    /// The question could not be put to it.
     Unsaid,
     /// A transaction that must be open is not.
     NoTransaction,
@@ -30,7 +34,7 @@ enum Kind {
     Lost,
 }
 
-/// What an error says about the statement.
+/// Meaning of an error for the statement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::store) enum Verdict {
     /// The database refused this very statement.
@@ -53,30 +57,30 @@ impl DbError {
 
     /// The row that must be there is not.
     pub(crate) fn vanished() -> Self {
-        Self::of(Kind::Vanished, "a row that must be there is not")
+        Self::of(ErrorKind::Vanished, "a row that must be there is not")
     }
 
     /// A cell holds what nobody writes there, or is not there at all.
     pub(crate) fn decode(column: &str, value: impl fmt::Display) -> Self {
-        Self::of(Kind::Odd, format!("column `{column}` holds {value}"))
+        Self::of(ErrorKind::Odd, format!("column `{column}` holds {value}"))
     }
 
     /// The connection can only be closed, or there is none.
     pub(in crate::store) fn lost(why: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
-        Self::of(Kind::Lost, why)
+        Self::of(ErrorKind::Lost, why)
     }
 
     /// No transaction is open where one must be.
     pub(in crate::store) fn no_transaction() -> Self {
-        Self::of(Kind::NoTransaction, "the transaction has ended already")
+        Self::of(ErrorKind::NoTransaction, "the transaction has ended already")
     }
 
     /// The statement is none for this database, or its values are none for the statement.
     pub(in crate::store) fn unsaid(why: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
-        Self::of(Kind::Unsaid, why)
+        Self::of(ErrorKind::Unsaid, why)
     }
 
-    fn of(kind: Kind, source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+    fn of(kind: ErrorKind, source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         Self { kind, code: None, source: source.into() }
     }
 
@@ -86,17 +90,18 @@ impl DbError {
         self.code.as_deref()
     }
 
-    /// Whether it is about a transaction that has ended, or a savepoint of one.
+    /// True when it is about a transaction that has ended, or a savepoint of one.
     pub(in crate::store) fn is_of_no_transaction(&self) -> bool {
         // SQLite has one code for every statement that makes no sense.
-        self.kind == Kind::NoTransaction || matches!(self.code(), Some("25P01" | "3B001" | "1"))
+        self.kind == ErrorKind::NoTransaction || matches!(self.code(), Some("25P01" | "3B001" | "1"))
     }
 
-    /// Whether it is the database's verdict on a statement, or on what it answered, after which its connection is as
-    /// good as before. Not so: no answer, a server that stops or only reads, a disk that fails.
+    /// True when it is the database's verdict on a statement, or on what it answered, after which its
+    /// connection is as good as before. Not so: no answer, a server that stops or only reads, a disk that
+    /// fails.
     pub(in crate::store) fn is_verdict(&self) -> bool {
         let Some(code) = self.code() else {
-            return matches!(self.kind, Kind::Vanished | Kind::Odd | Kind::NoTransaction);
+            return matches!(self.kind, ErrorKind::Vanished | ErrorKind::Odd | ErrorKind::NoTransaction);
         };
         if let Some(number) = of_sqlite(code) {
             // NOMEM, READONLY, INTERRUPT, IOERR, CORRUPT, FULL, CANTOPEN, PROTOCOL, NOTADB.
@@ -113,9 +118,9 @@ impl DbError {
     pub(in crate::store) fn verdict(&self) -> Verdict {
         let Some(code) = self.code() else {
             return match self.kind {
-                Kind::Vanished => Verdict::Vanished,
-                Kind::Odd | Kind::Unsaid | Kind::NoTransaction => Verdict::Refused,
-                Kind::Answer | Kind::Lost => Verdict::Away,
+                ErrorKind::Vanished => Verdict::Vanished,
+                ErrorKind::Odd | ErrorKind::Unsaid | ErrorKind::NoTransaction => Verdict::Refused,
+                ErrorKind::Answer | ErrorKind::Lost => Verdict::Away,
             };
         };
         match of_sqlite(code) {
@@ -134,7 +139,7 @@ fn of_sqlite(code: &str) -> Option<u32> {
     code.parse().ok().filter(|_| code.len() < 5)
 }
 
-/// PostgreSQL's five characters.
+/// Sorts PostgreSQL's codes, which have five characters.
 fn of_sqlstate(code: &str) -> Verdict {
     match code {
         "40001" | "40P01" => Verdict::Conflict,
@@ -163,16 +168,16 @@ impl From<sqlx::Error> for DbError {
     fn from(error: sqlx::Error) -> Self {
         let code = error.as_database_error().and_then(sqlx::error::DatabaseError::code);
         if let Some(code) = code.map(std::borrow::Cow::into_owned) {
-            return Self { kind: Kind::Answer, code: Some(code), source: error.into() };
+            return Self { kind: ErrorKind::Answer, code: Some(code), source: error.into() };
         }
         let kind = match &error {
-            sqlx::Error::RowNotFound => Kind::Vanished,
+            sqlx::Error::RowNotFound => ErrorKind::Vanished,
             sqlx::Error::ColumnDecode { .. }
             | sqlx::Error::ColumnIndexOutOfBounds { .. }
             | sqlx::Error::ColumnNotFound(_)
-            | sqlx::Error::Decode(_) => Kind::Odd,
-            sqlx::Error::Encode(_) | sqlx::Error::InvalidArgument(_) => Kind::Unsaid,
-            _ => Kind::Lost,
+            | sqlx::Error::Decode(_) => ErrorKind::Odd,
+            sqlx::Error::Encode(_) | sqlx::Error::InvalidArgument(_) => ErrorKind::Unsaid,
+            _ => ErrorKind::Lost,
         };
         Self::of(kind, error)
     }
@@ -184,9 +189,9 @@ impl From<rusqlite::Error> for DbError {
         let kind = match &error {
             E::SqliteFailure(code, _) | E::SqlInputError { error: code, .. } => {
                 let code = Some(code.extended_code.to_string());
-                return Self { kind: Kind::Answer, code, source: error.into() };
+                return Self { kind: ErrorKind::Answer, code, source: error.into() };
             }
-            E::QueryReturnedNoRows => Kind::Vanished,
+            E::QueryReturnedNoRows => ErrorKind::Vanished,
             E::FromSqlConversionFailure(..)
             | E::IntegralValueOutOfRange(..)
             | E::Utf8Error(..)
@@ -195,14 +200,14 @@ impl From<rusqlite::Error> for DbError {
             | E::InvalidColumnType(..)
             | E::QueryReturnedMoreThanOneRow
             | E::StatementChangedRows(_)
-            | E::ExecuteReturnedResults => Kind::Odd,
+            | E::ExecuteReturnedResults => ErrorKind::Odd,
             E::NulError(_)
             | E::InvalidParameterName(_)
             | E::ToSqlConversionFailure(_)
             | E::InvalidQuery
             | E::MultipleStatement
-            | E::InvalidParameterCount(..) => Kind::Unsaid,
-            _ => Kind::Lost,
+            | E::InvalidParameterCount(..) => ErrorKind::Unsaid,
+            _ => ErrorKind::Lost,
         };
         Self::of(kind, error)
     }
@@ -213,7 +218,7 @@ mod tests {
     use super::*;
 
     fn coded(code: &str) -> DbError {
-        DbError { kind: Kind::Answer, code: Some(code.to_owned()), source: "x".into() }
+        DbError { kind: ErrorKind::Answer, code: Some(code.to_owned()), source: "x".into() }
     }
 
     #[test]

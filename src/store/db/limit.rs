@@ -9,14 +9,15 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 
-use super::{DbError, DbResult, StoreError};
+use super::error::{DbError, DbResult};
+use super::store_error::StoreError;
 
-/// How long a statement may take: above PostgreSQL's `lock_timeout` and SQLite's `busy_timeout` (2 s each), below a
-/// third of the 15 s within which a database that fell silent has to be found again.
+/// Time that a statement may take: above PostgreSQL's `lock_timeout` and SQLite's `busy_timeout` (2 s
+/// each), below a third of the 15 s within which a database that fell silent has to be found again.
 pub(in crate::store) const STATEMENT_LIMIT: Duration = Duration::from_secs(5);
-/// How long a whole operation may take: a place, a connection and its statements.
+/// Time that a whole operation may take: a place, a connection and its statements.
 pub(in crate::store) const OPERATION_LIMIT: Duration = Duration::from_secs(12);
-/// How long the question may take whether writes work; a node is told apart from a healthy one within 5 s.
+/// Time that the question whether writes work may take; a node is told apart from a healthy one within 5 s.
 pub(in crate::store) const PROBE_LIMIT: Duration = Duration::from_secs(2);
 
 /// Runs `work` in a task of its own, for `limit` at most.

@@ -12,9 +12,12 @@ use std::time::{Duration, Instant};
 
 use tracing::info;
 
+use super::door::Door;
+use super::error::DbResult;
 use super::postgres::Postgres;
+use super::session::Session;
 use super::sqlite::{Sqlite, SqliteSession};
-use super::{DbResult, Door, Session};
+use crate::stop::to_end;
 
 /// One step of the schema.
 #[derive(Debug, Clone, Copy)]
@@ -29,8 +32,8 @@ pub(in crate::store) struct Migration {
 
 /// Held by the node that migrates, until its transaction ends. Any number that nobody else uses in this database.
 const LOCK: i64 = 0x686f_6f6b_6c61_7463;
-/// How long a node waits for another one's migration, or for a table that somebody holds. Each try waits as long as
-/// the session's `lock_timeout` lets it.
+/// Time for which a node waits for another one's migration, or for a table that somebody holds. Each try
+/// waits as long as the session's `lock_timeout` lets it.
 const WAIT_MAX: Duration = Duration::from_mins(5);
 /// Most rows of one transaction of a filling.
 const FILLED_N_MAX: i64 = 1_000;
@@ -81,7 +84,7 @@ pub(in crate::store) fn latest(all: &[Migration]) -> i64 {
 pub(super) async fn on_sqlite(db: &Sqlite, all: &[Migration]) -> DbResult<()> {
     for one in all {
         let state = on_writer(db, async |session| apply(session, None, one).await).await?;
-        let Some(sql) = one.filling.filter(|_| state != State::Done) else { continue };
+        let Some(sql) = one.filling.filter(|_| state != MigrationState::Done) else { continue };
         let (mut filled_n, started) = (0, Instant::now());
         loop {
             let changed_n = on_writer(db, async |session| fill_some(session, sql).await).await?;
@@ -140,7 +143,7 @@ async fn apply_all<S: Session>(
 ) -> DbResult<()> {
     for one in all {
         let state = apply(session, guard.as_deref_mut(), one).await?;
-        if let (Some(sql), State::Missing | State::Unfilled) = (one.filling, state) {
+        if let (Some(sql), MigrationState::Missing | MigrationState::Unfilled) = (one.filling, state) {
             fill(session, one, sql).await?;
         }
     }
@@ -149,9 +152,13 @@ async fn apply_all<S: Session>(
 
 /// Says how far it was before. With `guard`, a second session that holds the lock where `session` is outside of a
 /// transaction; SQLite's only writer needs none.
-async fn apply<S: Session>(session: &mut S, guard: Option<&mut S>, one: &Migration) -> DbResult<State> {
+async fn apply<S: Session>(
+    session: &mut S,
+    guard: Option<&mut S>,
+    one: &Migration,
+) -> DbResult<MigrationState> {
     let state = state(&mut session.door(), one).await?;
-    if state != State::Missing {
+    if state != MigrationState::Missing {
         return Ok(state);
     }
     match (guard, one.is_outside) {
@@ -162,8 +169,8 @@ async fn apply<S: Session>(session: &mut S, guard: Option<&mut S>, one: &Migrati
                 // It idles for as long as the other works.
                 door.batch("SET LOCAL idle_in_transaction_session_timeout = 0").await?;
                 match self::state(door, one).await? {
-                    State::Missing => outside(&mut session.door(), one).await,
-                    State::Unfilled | State::Done => Ok(()),
+                    MigrationState::Missing => outside(&mut session.door(), one).await,
+                    MigrationState::Unfilled | MigrationState::Done => Ok(()),
                 }
             };
             in_transaction(guard, work).await?;
@@ -192,7 +199,7 @@ async fn in_transaction<S: Session, T>(
         Ok(value) => session.commit().await.map(|()| value),
         Err(error) => {
             // Its own error is the one to report.
-            drop(session.roll_back().await);
+            to_end(session.roll_back()).await;
             Err(error)
         }
     }
@@ -200,7 +207,7 @@ async fn in_transaction<S: Session, T>(
 
 async fn within(door: &mut Door<'_>, one: &Migration) -> DbResult<()> {
     // Another node may have been first.
-    if state(door, one).await? != State::Missing {
+    if state(door, one).await? != MigrationState::Missing {
         return Ok(());
     }
     door.batch(one.text(door)).await?;
@@ -230,7 +237,8 @@ async fn fill_some<S: Session>(session: &mut S, sql: &'static str) -> DbResult<u
     in_transaction(session, async |door| door.execute(sql, &[FILLED_N_MAX.into()]).await).await
 }
 
-/// What older binaries write meanwhile comes in ones and twos, without end.
+/// True when so few rows changed that older binaries may have written them meanwhile: those come in ones and
+/// twos, without end.
 fn is_filled(changed_n: u64) -> bool {
     changed_n < FILLED_N_MAX.unsigned_abs()
 }
@@ -268,23 +276,25 @@ async fn note(door: &mut Door<'_>, one: &Migration) -> DbResult<()> {
     door.execute(sql, &values).await.map(drop)
 }
 
-/// How far one migration is.
+/// Progress of one migration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
+enum MigrationState {
     Missing,
     Unfilled,
     Done,
 }
 
-async fn state(door: &mut Door<'_>, one: &Migration) -> DbResult<State> {
+async fn state(door: &mut Door<'_>, one: &Migration) -> DbResult<MigrationState> {
     if !is_there(door, "hooklatch_migrations").await? {
-        return Ok(State::Missing);
+        return Ok(MigrationState::Missing);
     }
     let sql = "SELECT filled_at_ms FROM hooklatch_migrations WHERE version = $1";
     Ok(match door.fetch_optional(sql, &[one.version.into()]).await? {
-        None => State::Missing,
-        Some(row) if one.filling.is_some() && row.int_or_null("filled_at_ms")?.is_none() => State::Unfilled,
-        Some(_) => State::Done,
+        None => MigrationState::Missing,
+        Some(row) if one.filling.is_some() && row.int_or_null("filled_at_ms")?.is_none() => {
+            MigrationState::Unfilled
+        }
+        Some(_) => MigrationState::Done,
     })
 }
 
@@ -299,7 +309,7 @@ async fn is_there(door: &mut Door<'_>, table: &'static str) -> DbResult<bool> {
     door.fetch_one(sql, &[table.into()]).await?.is_true("is_there")
 }
 
-/// Whether tables of ours are there that these migrations did not make: those of another layout.
+/// True when tables of ours are there that these migrations did not make: those of another layout.
 pub(super) async fn is_of_another_layout(door: &mut Door<'_>) -> DbResult<bool> {
     // In this order: a node that migrates at this moment commits both at once.
     Ok(is_there(door, "processed_webhook_events").await? && !is_there(door, "hooklatch_migrations").await?)

@@ -22,17 +22,14 @@ mod tx;
 mod value;
 pub(in crate::store) mod warnings;
 
-pub(in crate::store) use backend::{Backend, Place};
+pub(in crate::store) use backend::{Backend, Purpose};
 pub(in crate::store) use door::Door;
 pub use error::DbError;
+pub(in crate::store) use error::DbResult;
 pub(in crate::store) use migrations::Migration;
 pub(crate) use opening::waiting;
 pub use opening::{Pooling, PostgresSettings, StoreSettings};
 pub use schema_state::SchemaState;
-pub(in crate::store) use session::Session;
 pub use store_error::StoreError;
 pub use tx::Tx;
 pub use value::{Row, Value};
-
-/// What a database comes to.
-pub(in crate::store) type DbResult<T> = Result<T, DbError>;

@@ -4,22 +4,22 @@ use std::time::{Duration, Instant};
 
 use tracing::warn;
 
-use super::StoreError;
+use super::store_error::StoreError;
 
-/// How often a start tries again, and how often it says what it sees.
+/// Time between two tries of a start, and between two lines of the log about them.
 const OPEN_EVERY: Duration = Duration::from_millis(500);
 const SAY_EVERY: Duration = Duration::from_secs(5);
 
-/// Where the database is.
+/// Address of the database, and the number of connections to it.
 #[derive(Debug, Clone)]
 pub struct StoreSettings {
-    /// `sqlite://PATH` or `postgres://…`.
+    /// Address of the database: `sqlite://PATH` or `postgres://…`.
     pub url: String,
     /// Most connections; SQLite has one writer and this many readers.
     pub connections_n: u32,
 }
 
-/// What stands between us and PostgreSQL.
+/// The kind of pooler that stands between us and PostgreSQL, if any.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Pooling {
     /// Every connection is a session of its own: no pooler, or one in session mode.
@@ -30,24 +30,24 @@ pub enum Pooling {
     Transaction,
 }
 
-/// What else is to be known of PostgreSQL; of no matter to SQLite.
+/// Settings for PostgreSQL alone; SQLite does not look at them.
 #[derive(Debug, Clone, Default)]
 pub struct PostgresSettings {
-    /// What stands between us and the server.
+    /// The kind of pooler that stands between us and the server, if any.
     pub pooling: Pooling,
-    /// Whether a server that waits for no standby is refused.
+    /// True when a server that waits for no standby is refused.
     pub is_replicated: bool,
 }
 
 impl StoreSettings {
-    /// Whether it is PostgreSQL, which may be away for a while.
+    /// True when it is PostgreSQL, which may be away for a while.
     pub fn is_postgres(&self) -> bool {
         is_postgres(&self.url)
     }
 }
 
-/// What `attempt` comes to, tried again for up to `wait` while the database is not available: a start may fall into a
-/// fail-over.
+/// Returns what `attempt` comes to, tried again for up to `wait` while the database is not available: a
+/// start may fall into a fail-over.
 pub(crate) async fn waiting<T>(
     wait: Duration,
     mut attempt: impl AsyncFnMut() -> Result<T, StoreError>,
@@ -77,4 +77,47 @@ pub(crate) async fn waiting<T>(
 
 pub(super) fn is_postgres(url: &str) -> bool {
     url.starts_with("postgres://") || url.starts_with("postgresql://")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    use crate::store::db::error::DbError;
+
+    fn away() -> StoreError {
+        StoreError::Unavailable { op: "open", source: DbError::vanished() }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_start_waits_for_a_database_that_is_away_and_for_nothing_else() {
+        let mut tries_n = 0;
+        let opened = waiting(Duration::from_mins(1), async || {
+            tries_n += 1;
+            if tries_n < 4 { Err(away()) } else { Ok(tries_n) }
+        });
+        assert_eq!(opened.await.unwrap(), 4);
+        let mut tries_n = 0;
+        let refused = waiting(Duration::from_mins(1), async || {
+            tries_n += 1;
+            Err::<(), _>(StoreError::Refused("no".to_owned()))
+        });
+        assert!(matches!(refused.await, Err(StoreError::Refused(_))));
+        let impatient = waiting(Duration::ZERO, async || Err::<(), _>(away()));
+        assert!(matches!(impatient.await, Err(StoreError::Unavailable { .. })));
+        assert_eq!(tries_n, 1);
+    }
+
+    #[test]
+    fn only_urls_of_postgresql_are_its_own() {
+        for (url, wanted) in [
+            ("postgres://h/d", true),
+            ("postgresql://h/d", true),
+            ("sqlite://x.db", false),
+            ("postgres:h", false),
+            ("Postgres://h", false),
+        ] {
+            assert_eq!(is_postgres(url), wanted, "{url}");
+        }
+    }
 }

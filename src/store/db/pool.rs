@@ -15,12 +15,16 @@ use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout};
 
+use super::door::Door;
+use super::error::{DbError, DbResult};
 use super::limit::limited;
-use super::{DbError, DbResult, Door, Session, StoreError};
+use super::session::Session;
+use super::store_error::StoreError;
+use crate::stop::to_end;
 
-/// How long an operation waits for a place, and then for a new connection.
+/// Time for which an operation waits for a place, and then for a new connection.
 const TAKE_LIMIT: Duration = Duration::from_secs(5);
-/// How long a connection that ends has for its goodbye.
+/// Time that a connection has for its goodbye.
 const GOODBYE_LIMIT: Duration = Duration::from_secs(1);
 /// Older connections are closed instead of used, so that a server's new settings and addresses are found.
 const AGE_MAX: Duration = Duration::from_mins(30);
@@ -30,12 +34,12 @@ type Connecting<S> = Pin<Box<dyn Future<Output = DbResult<S>> + Send>>;
 /// Opens one connection, ready to be used.
 pub(super) type Connect<S> = Box<dyn Fn() -> Connecting<S> + Send + Sync>;
 
-/// What is known of a database by all its connections.
+/// The state of a database as far as all its connections know it together.
 #[derive(Default)]
 pub(in crate::store) struct Trust {
     /// Raised when a connection had to be closed: those of earlier generations are no longer trusted.
     generation: AtomicU64,
-    /// Whether something went wrong since a write was last seen to work.
+    /// True when something went wrong since a write was last seen to work.
     is_doubted: AtomicBool,
 }
 
@@ -51,7 +55,7 @@ impl Trust {
         self.is_doubted.store(true, Ordering::Relaxed);
     }
 
-    /// Whether a write has to be seen to work before it is said that writes work.
+    /// True when a write has to be seen to work before it is said that writes work.
     pub(in crate::store) fn is_doubted(&self) -> bool {
         self.is_doubted.load(Ordering::Relaxed)
     }
@@ -63,33 +67,33 @@ impl Trust {
 }
 
 /// Connections to one database, at most so many. Cloning is cheap and shares them.
-pub(in crate::store) struct Pool<S: Session>(Arc<Shared<S>>);
+pub(in crate::store) struct SessionPool<S: Session>(Arc<PoolShared<S>>);
 
-impl<S: Session> Clone for Pool<S> {
+impl<S: Session> Clone for SessionPool<S> {
     fn clone(&self) -> Self {
         Self(Arc::clone(&self.0))
     }
 }
 
-struct Shared<S> {
+struct PoolShared<S> {
     connect: Connect<S>,
     places: Arc<Semaphore>,
     places_n: u32,
-    idle: Mutex<Vec<Open<S>>>,
+    idle: Mutex<Vec<OpenConnection<S>>>,
     trust: Arc<Trust>,
 }
 
-struct Open<S> {
+struct OpenConnection<S> {
     session: S,
     generation: u64,
     opened: Instant,
 }
 
-impl<S: Session> Pool<S> {
-    /// Opens nothing yet.
+impl<S: Session> SessionPool<S> {
+    /// Makes a pool, which opens nothing yet.
     pub(super) fn new(places_n: u32, trust: Arc<Trust>, connect: Connect<S>) -> Self {
         let places = Arc::new(Semaphore::new(places_n as usize));
-        Self(Arc::new(Shared { connect, places, places_n, idle: Mutex::default(), trust }))
+        Self(Arc::new(PoolShared { connect, places, places_n, idle: Mutex::default(), trust }))
     }
 
     pub(in crate::store) fn trust(&self) -> &Trust {
@@ -97,7 +101,7 @@ impl<S: Session> Pool<S> {
     }
 
     /// A connection for one operation, the one that was used last or a new one.
-    pub(in crate::store) async fn take(&self) -> DbResult<Held<S>> {
+    pub(in crate::store) async fn take(&self) -> DbResult<HeldSession<S>> {
         let place = timeout(TAKE_LIMIT, Arc::clone(&self.0.places).acquire_owned()).await;
         let place = place.map_err(|_| DbError::lost("every connection is taken, for seconds"))?;
         let place = place.map_err(|_| DbError::lost("the store is closed"))?;
@@ -105,21 +109,21 @@ impl<S: Session> Pool<S> {
         loop {
             let Some(open) = self.idle().pop() else { break };
             if open.generation == generation && open.opened.elapsed() < AGE_MAX {
-                return Ok(Held { open: Some(open), shared: Arc::clone(&self.0), _place: place });
+                return Ok(HeldSession { open: Some(open), shared: Arc::clone(&self.0), _place: place });
             }
             // Its place is already ours, and what it has to say interests nobody.
             drop(open);
         }
         let session = timeout(TAKE_LIMIT, (self.0.connect)()).await;
         let session = session.unwrap_or_else(|_| Err(DbError::no_answer(TAKE_LIMIT)));
-        let open = session.map(|session| Open { session, generation, opened: Instant::now() });
+        let open = session.map(|session| OpenConnection { session, generation, opened: Instant::now() });
         let open = open.inspect_err(|_| self.0.trust.doubt())?;
-        Ok(Held { open: Some(open), shared: Arc::clone(&self.0), _place: place })
+        Ok(HeldSession { open: Some(open), shared: Arc::clone(&self.0), _place: place })
     }
 
     /// Takes a connection and opens a transaction in it. A connection that cannot even begin is closed, and another
     /// one tried: nothing has been asked yet, so nothing can happen twice.
-    pub(in crate::store) async fn begin(&self) -> DbResult<Held<S>> {
+    pub(in crate::store) async fn begin(&self) -> DbResult<HeldSession<S>> {
         let mut held = self.take().await?;
         match held.begin().await {
             Ok(()) => return Ok(held),
@@ -138,28 +142,28 @@ impl<S: Session> Pool<S> {
     /// Gives no more connections, waits for those that are out, and closes all; not for longer than `bound`.
     pub(super) async fn close(&self, bound: Duration) {
         // An error means that the time is over: whoever still has one will close it.
-        drop(timeout(bound, self.0.places.acquire_many(self.0.places_n)).await);
+        to_end(timeout(bound, self.0.places.acquire_many(self.0.places_n))).await;
         self.0.places.close();
         let idle = std::mem::take(&mut *self.idle());
         for open in idle {
-            drop(timeout(GOODBYE_LIMIT, open.session.close()).await);
+            to_end(timeout(GOODBYE_LIMIT, open.session.close())).await;
         }
     }
 
-    fn idle(&self) -> std::sync::MutexGuard<'_, Vec<Open<S>>> {
+    fn idle(&self) -> std::sync::MutexGuard<'_, Vec<OpenConnection<S>>> {
         self.0.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// A connection in the hands of one operation. Dropping it closes it.
-pub(in crate::store) struct Held<S: Session> {
+pub(in crate::store) struct HeldSession<S: Session> {
     /// `None` once it was given back.
-    open: Option<Open<S>>,
-    shared: Arc<Shared<S>>,
+    open: Option<OpenConnection<S>>,
+    shared: Arc<PoolShared<S>>,
     _place: OwnedSemaphorePermit,
 }
 
-impl<S: Session> Held<S> {
+impl<S: Session> HeldSession<S> {
     pub(in crate::store) fn session(&mut self) -> DbResult<&mut S> {
         // Taken out by those functions alone that take `self`.
         self.open
@@ -204,17 +208,17 @@ impl<S: Session> Held<S> {
         limited(self.session()?.begin()).await
     }
 
-    /// Whether a transaction is open in it, as far as is known.
+    /// True when a transaction is open in it, as far as is known.
     pub(in crate::store) fn is_in_transaction(&self) -> bool {
         self.open.as_ref().is_some_and(|open| open.session.is_in_transaction())
     }
 
-    /// Commits; [`Held::end`] must follow.
+    /// Commits; [`HeldSession::end`] must follow.
     pub(in crate::store) async fn commit(&mut self) -> DbResult<()> {
         limited(self.session()?.commit()).await
     }
 
-    /// Rolls back; [`Held::end`] must follow.
+    /// Rolls back; [`HeldSession::end`] must follow.
     pub(in crate::store) async fn roll_back(&mut self) -> DbResult<()> {
         limited(self.session()?.roll_back()).await
     }
@@ -249,7 +253,7 @@ impl<S: Session> Held<S> {
     }
 }
 
-impl<S: Session> Drop for Held<S> {
+impl<S: Session> Drop for HeldSession<S> {
     fn drop(&mut self) {
         if self.open.is_some() {
             self.shared.trust.withdraw();

@@ -1,29 +1,29 @@
 //! Whether a binary and a schema fit.
 
-/// Whether this binary and the database's schema fit.
+/// True when this binary and the database's schema fit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SchemaState {
     /// As this binary wants it.
     Current,
-    /// Older: migrate.
+    /// Older than this binary wants it: it has to be migrated.
     Behind {
-        /// What is there.
+        /// Version that is there.
         found: i64,
-        /// What this binary wants.
+        /// Version that this binary wants.
         wanted: i64,
     },
     /// Newer than this binary knows, and it may run on it: everything it uses is still there.
     Expanded {
-        /// What is there.
+        /// Version that is there.
         found: i64,
-        /// What this binary wants.
+        /// Version that this binary wants.
         wanted: i64,
     },
     /// Newer than this binary knows, and not for it any more.
     Ahead {
-        /// What is there.
+        /// Version that is there.
         found: i64,
-        /// What this binary wants.
+        /// Version that this binary wants.
         wanted: i64,
         /// The oldest version that a binary may want there.
         floor: i64,
@@ -41,7 +41,7 @@ impl SchemaState {
         }
     }
 
-    /// Whether this binary may run on it.
+    /// True when this binary may run on it.
     pub fn is_usable(self) -> bool {
         matches!(self, Self::Current | Self::Expanded { .. })
     }
@@ -64,5 +64,29 @@ impl std::fmt::Display for SchemaState {
                  start the Hooklatch that brought the schema there, or a later one"
             ),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_binary_runs_on_its_own_schema_and_on_later_ones_that_still_take_it() {
+        use SchemaState::{Ahead, Behind, Current, Expanded};
+        for (found, floor, wanted, state, is_usable) in [
+            (3, 1, 3, Current, true),
+            // An empty database.
+            (0, 0, 3, Behind { found: 0, wanted: 3 }, false),
+            (2, 1, 3, Behind { found: 2, wanted: 3 }, false),
+            (4, 3, 3, Expanded { found: 4, wanted: 3 }, true),
+            (9, 1, 3, Expanded { found: 9, wanted: 3 }, true),
+            (4, 4, 3, Ahead { found: 4, wanted: 3, floor: 4 }, false),
+        ] {
+            let found = SchemaState::of(found, floor, wanted);
+            assert_eq!((found, found.is_usable()), (state, is_usable));
+        }
+        let said = SchemaState::of(2, 1, 3).to_string();
+        assert!(said.contains("hooklatch migrate"), "the remedy is told: {said}");
     }
 }

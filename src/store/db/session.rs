@@ -2,7 +2,8 @@
 
 use std::future::Future;
 
-use super::{DbResult, Door};
+use super::door::Door;
+use super::error::DbResult;
 
 /// One connection to a database. Dropping it closes it, and interrupts what still runs in it.
 pub(in crate::store) trait Session: Sized + Send + 'static {
@@ -15,13 +16,13 @@ pub(in crate::store) trait Session: Sized + Send + 'static {
     /// Rolls back; works on a connection whose statement was interrupted, too.
     fn roll_back(&mut self) -> impl Future<Output = DbResult<()>> + Send;
 
-    /// Whether a transaction is open in it, as far as is known.
+    /// True when a transaction is open in it, as far as is known.
     fn is_in_transaction(&self) -> bool;
 
-    /// Whether a statement was given up in the middle: it can only be closed.
+    /// True when a statement was given up in the middle: it can only be closed.
     fn is_lost(&self) -> bool;
 
-    /// Says goodbye.
+    /// Says goodbye to the database and closes the connection.
     fn close(self) -> impl Future<Output = ()> + Send;
 
     /// For statements that both databases know.

@@ -1,64 +1,64 @@
 //! Why the store did not do what it was asked, sorted by what the caller can do about it.
 
-use super::DbError;
+use super::error::DbError;
 use super::error::Verdict;
 
-/// Why an operation failed.
+/// Reason why an operation failed.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// The database is away, busy or full: answer 503, back off, try again.
     #[error("database is not available for `{op}`: {source}")]
     Unavailable {
-        /// Which operation.
+        /// Name of the operation.
         op: &'static str,
-        /// What the database or its driver says.
+        /// Words of the database or of its driver.
         source: DbError,
     },
     /// The transaction was given up for another one's sake (a deadlock, say), and left nothing: the same may work at
     /// once.
     #[error("database gave up `{op}` for another transaction: {source}")]
     Conflict {
-        /// Which operation.
+        /// Name of the operation.
         op: &'static str,
-        /// What the database says.
+        /// Words of the database.
         source: DbError,
     },
     /// Another transaction held a row for longer than we wait, and nothing was done.
     #[error("another transaction is in the way of `{op}`: {source}")]
     Locked {
-        /// Which operation.
+        /// Name of the operation.
         op: &'static str,
-        /// What the database says.
+        /// Words of the database.
         source: DbError,
     },
     /// The database refused the statement: trying the same again is no use.
     #[error("database refused `{op}`: {source}")]
     Query {
-        /// Which operation.
+        /// Name of the operation.
         op: &'static str,
-        /// What the database says.
+        /// Words of the database.
         source: DbError,
     },
     /// Somebody deleted a row that was there a moment ago, and nothing was done.
     #[error("a row that `{op}` needs was deleted in between")]
     Vanished {
-        /// Which operation.
+        /// Name of the operation.
         op: &'static str,
     },
     /// The connection was lost before the commit was confirmed; it may have happened.
     #[error("commit was not confirmed: {source}")]
     CommitUnknown {
-        /// What the database or its driver says.
+        /// Words of the database or of its driver.
         source: DbError,
     },
     /// A row holds what no version of ours writes.
     #[error("`{table}` row `{id}` holds an impossible `{column}`")]
     Inconsistent {
-        /// Which table.
+        /// Name of the table.
         table: &'static str,
-        /// Which column.
+        /// Name of the column.
         column: &'static str,
-        /// Which row.
+        /// Key of the row.
         id: String,
     },
     /// The database is not one that can be trusted with money; the remedy is in the text.
@@ -67,7 +67,7 @@ pub enum StoreError {
 }
 
 impl StoreError {
-    /// What a statement of `op` that failed means for its caller.
+    /// Returns what a statement of `op` that failed means for its caller.
     pub(in crate::store) fn from_db(op: &'static str, source: DbError) -> Self {
         match source.verdict() {
             Verdict::Refused => Self::Query { op, source },
@@ -91,7 +91,7 @@ impl StoreError {
         }
     }
 
-    /// Whether its connection is as good as before.
+    /// True when its connection is as good as before.
     pub(in crate::store) fn is_verdict(&self) -> bool {
         match self {
             Self::Unavailable { source, .. }
@@ -103,7 +103,7 @@ impl StoreError {
         }
     }
 
-    /// Whether a savepoint was asked for that is not there, because its transaction has ended.
+    /// True when a savepoint was asked for that is not there, because its transaction has ended.
     pub(crate) fn is_of_no_transaction(&self) -> bool {
         matches!(self, Self::Query { source, .. } if source.is_of_no_transaction())
     }

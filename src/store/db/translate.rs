@@ -81,7 +81,7 @@ fn untouched(sql: &str) -> Option<(String, &str)> {
     Some((format!("{open}{inside}{close}"), after))
 }
 
-/// What SQLite says for the beginning of `sql`, and what comes after it.
+/// Returns what SQLite says for the beginning of `sql`, and what comes after it.
 fn replaced(sql: &str, is_start: bool) -> Option<(String, &str)> {
     if let Some(after) = sql.strip_prefix(CLOCK_MS) {
         return Some((CLOCK_MS_SQLITE.to_owned(), after));
@@ -145,5 +145,27 @@ mod tests {
         let sql = "SELECT GREATEST(1, 2)";
         assert_eq!(sqlite(sql), "SELECT MAX(1, 2)");
         assert_eq!(sqlite(sql).as_ptr(), sqlite(sql).as_ptr());
+    }
+
+    #[test]
+    fn what_only_looks_like_a_word_of_ours_stays() {
+        for sql in [
+            "SELECT 'unfinished LEAST(",
+            "SELECT 1 /* unfinished FOR UPDATE",
+            "-- LEAST( to the end",
+            "SELECT 'a' || '{clock_ms}'",
+            "a <>ALL($1)",
+            "least(a)",
+            "x_GREATEST(a)",
+        ] {
+            assert!(to_sqlite(sql).starts_with(sql), "{sql}: {}", to_sqlite(sql));
+        }
+        assert_eq!(to_sqlite("FOR UPDATE FOR UPDATE OF q"), "");
+        let twice =
+            to_sqlite(&to_sqlite("WHERE a = ANY($1) AND LEAST(b, {clock_ms}) > 0 FOR UPDATE SKIP LOCKED"));
+        assert_eq!(
+            twice, "WHERE a IN (SELECT value FROM json_each($1)) AND MIN(b, 9223372036854775807) > 0",
+            "what SQLite says is SQLite's already"
+        );
     }
 }

@@ -2,11 +2,15 @@
 
 use sqlx::PgConnection;
 
+use super::door::Door;
+use super::error::{DbError, DbResult};
 use super::limit::limited;
-use super::pool::Held;
+use super::pool::HeldSession;
 use super::postgres::Tidy;
 use super::sqlite::SqliteSession;
-use super::{DbError, DbResult, Door, Row, StoreError, Value};
+use super::store_error::StoreError;
+use super::value::{Row, Value};
+use crate::stop::to_end;
 
 /// An open transaction on either database. Whoever made it commits it; a handler writes through it. Dropping it rolls
 /// it back, with its connection.
@@ -17,23 +21,24 @@ use super::{DbError, DbResult, Door, Row, StoreError, Value};
 /// transaction on SQLite.
 pub struct Tx {
     kind: TxKind,
-    /// Whether nobody knows what state the connection is in: it can only be closed.
+    /// True when nobody knows what state the connection is in: it can only be closed.
     is_lost: bool,
-    /// Whether a handler had it, and may have left something in its session.
+    /// True when a handler had it, and may have left something in its session.
     is_used: bool,
-    /// Whether a handler was given up in the middle of what it did.
+    /// True when a handler was given up in the middle of what it did.
     is_abandoned: bool,
 }
 
 pub(in crate::store) enum TxKind {
-    Sqlite(Held<SqliteSession>),
+    Sqlite(HeldSession<SqliteSession>),
     /// With what puts its session right after a handler.
-    Postgres(Held<PgConnection>, Tidy),
+    Postgres(HeldSession<PgConnection>, Tidy),
 }
 
-/// What a handler's statements stand behind. It is gone when the handler ended the transaction, on purpose or by
-/// a statement that rolls back (`INSERT OR ROLLBACK`), and cannot be released when a statement of it failed and
-/// PostgreSQL aborted the transaction, whose COMMIT would be answered with success all the same.
+/// The mark that a handler's statements stand behind. It is gone when the handler ended the transaction, on
+/// purpose or by a statement that rolls back (`INSERT OR ROLLBACK`), and cannot be released when a statement
+/// of it failed and PostgreSQL aborted the transaction, whose COMMIT would be answered with success all the
+/// same.
 const BEFORE_HANDLER: &str = "SAVEPOINT hooklatch_handler";
 const AFTER_HANDLER: &str = "RELEASE SAVEPOINT hooklatch_handler";
 
@@ -104,7 +109,7 @@ impl Tx {
         .map_err(StoreError::from_commit)
     }
 
-    /// Leaves nothing behind.
+    /// Rolls back, so that nothing is left of it.
     pub(in crate::store) async fn roll_back(self) -> Result<(), StoreError> {
         if self.is_lost {
             return Ok(());
@@ -130,7 +135,7 @@ impl Tx {
             Ok(value) => self.commit().await.map(|()| value),
             Err(error) => {
                 // Its own error is the one to report.
-                drop(self.roll_back().await);
+                to_end(self.roll_back()).await;
                 Err(error)
             }
         }
@@ -197,7 +202,7 @@ impl Tx {
 /// Gives a session back after its transaction came to `answer`. What a handler left in it outside of the transaction goes
 /// first; a session that cannot be put right is closed, whatever became of the transaction stands.
 async fn ended(
-    mut held: Held<PgConnection>,
+    mut held: HeldSession<PgConnection>,
     tidy: Tidy,
     is_used: bool,
     answer: DbResult<()>,
@@ -215,7 +220,11 @@ async fn ended(
 }
 
 /// The same for SQLite, whose connections keep nothing but tables of their own.
-async fn ended_on_sqlite(mut held: Held<SqliteSession>, is_used: bool, answer: DbResult<()>) -> DbResult<()> {
+async fn ended_on_sqlite(
+    mut held: HeldSession<SqliteSession>,
+    is_used: bool,
+    answer: DbResult<()>,
+) -> DbResult<()> {
     if is_used && answer.is_ok() {
         let left = match held.door() {
             Ok(mut door) => door.fetch_one("SELECT COUNT(*) AS n FROM temp.sqlite_schema", &[]).await,
@@ -249,10 +258,10 @@ mod tests {
             tx.commit().await.unwrap();
             let mut tx = begun(&db).await;
             tx.handler_begins().await.unwrap();
-            drop(tx.execute(ends, &[]).await);
+            to_end(tx.execute(ends, &[])).await;
             let broken = tx.handler_ended().await.unwrap_err();
             assert!(broken.is_of_no_transaction(), "{ends}: {broken}");
-            drop(tx.roll_back().await);
+            to_end(tx.roll_back()).await;
             let mut tx = begun(&db).await;
             assert_eq!(tx.fetch_i64("SELECT COUNT(*) FROM t", &[]).await.unwrap(), Some(1), "{ends}");
             tx.roll_back().await.unwrap();

@@ -2,16 +2,16 @@
 
 use std::sync::Arc;
 
-use super::{DbError, DbResult};
+use super::error::{DbError, DbResult};
 
 /// A value for a `$1` of a statement; `None` is NULL of that type.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Value {
     /// A 64-bit whole number.
     Int(Option<i64>),
-    /// Text without NUL.
+    /// A text without the character NUL.
     Text(Option<String>),
-    /// Any bytes.
+    /// Bytes of any value.
     Bytes(Option<Vec<u8>>),
     /// A list of texts: an array on PostgreSQL, a JSON array on SQLite.
     Texts(Vec<String>),
@@ -56,7 +56,7 @@ impl From<Vec<i64>> for Value {
     }
 }
 
-/// One cell.
+/// One cell of a row.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Cell {
     Null,
@@ -129,12 +129,12 @@ impl Row {
             .map_err(|_| DbError::decode(column, format_args!("{number}, which counts nothing")))
     }
 
-    /// Whether a whole number, or a boolean, is not 0.
+    /// True when a whole number, or a boolean, is not 0.
     pub fn is_true(&self, column: &str) -> DbResult<bool> {
         self.int(column).map(|number| number != 0)
     }
 
-    /// A text.
+    /// Returns the text in a column.
     pub fn text(&self, column: &str) -> DbResult<String> {
         self.text_or_null(column)?.ok_or_else(|| null(column))
     }
@@ -148,7 +148,7 @@ impl Row {
         }
     }
 
-    /// Bytes.
+    /// Returns the bytes in a column.
     pub fn bytes(&self, column: &str) -> DbResult<Vec<u8>> {
         self.bytes_or_null(column)?.ok_or_else(|| null(column))
     }
@@ -194,5 +194,38 @@ mod tests {
             let said = answer.unwrap_err().to_string();
             assert!(said.contains(wanted) && !said.contains("secret"), "{said}");
         }
+    }
+
+    #[test]
+    fn what_goes_into_a_statement_keeps_its_kind_when_it_is_none() {
+        let all: [(Value, Value); 10] = [
+            (7_i32.into(), Value::Int(Some(7))),
+            (u32::MAX.into(), Value::Int(Some(4_294_967_295))),
+            (None::<i64>.into(), Value::Int(None)),
+            ("a".into(), Value::Text(Some("a".to_owned()))),
+            (None::<&str>.into(), Value::Text(None)),
+            (None::<String>.into(), Value::Text(None)),
+            ((&[0_u8, 255][..]).into(), Value::Bytes(Some(vec![0, 255]))),
+            (None::<Vec<u8>>.into(), Value::Bytes(None)),
+            (vec!["a".to_owned()].into(), Value::Texts(vec!["a".to_owned()])),
+            (Vec::<i64>::new().into(), Value::Ints(Vec::new())),
+        ];
+        for (value, wanted) in all {
+            assert_eq!(value, wanted);
+        }
+    }
+
+    #[test]
+    fn a_count_is_no_negative_number_and_none_beyond_32_bits() {
+        let row = |number: i64| Row::new(Arc::new(["n".to_owned()]), vec![Cell::Int(number)]);
+        assert_eq!(row(4_294_967_295).count("n").unwrap(), u32::MAX);
+        for number in [-1, 4_294_967_296, i64::MIN] {
+            let said = row(number).count("n").unwrap_err().to_string();
+            assert!(said.contains(&number.to_string()), "{said}");
+        }
+        assert_eq!([0, 1, -1].map(|n| row(n).is_true("n").unwrap()), [false, true, true]);
+        let nothing = Row::new(Arc::new([]), Vec::new());
+        assert_eq!(nothing.first_int().unwrap(), None);
+        assert!(nothing.int("n").is_err());
     }
 }

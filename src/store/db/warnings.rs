@@ -20,9 +20,9 @@ use tracing::span::{Attributes, Id, Record};
 use tracing::subscriber::Interest;
 use tracing::{Dispatch, Event, Level, Metadata, Subscriber, dispatcher};
 
-use super::{DbError, DbResult};
+use super::error::{DbError, DbResult};
 
-/// What the driver calls its messages about notices.
+/// Target under which the driver logs notices of the server.
 const NOTICES: &str = "sqlx::postgres::notice";
 
 thread_local! {

@@ -1,12 +1,14 @@
 //! Decisions about events: dispatched once more, dispatched at last, dismissed, erased.
 
-use super::{Act, Decided, KeptDecision, audit_id, event_state, messages, stands};
+use super::messages;
+use super::types::{Act, Decided, KeptDecision, audit_id, stands};
 use crate::store::apart::{conflict_ids, replay_places};
 use crate::store::db::{DbResult, Door, Row};
+use crate::store::event::event_state;
 use crate::types::{EventKey, EventState, MESSAGES_N_MAX};
 
-/// What stands of an event, its row and its bytes locked until the end: who prunes goes past them.
-struct Found {
+/// An event whose row and bytes are locked until the end of the transaction: pruning goes past them.
+struct LockedEvent {
     event_seq: i64,
     state: EventState,
     has_body: bool,
@@ -62,7 +64,7 @@ pub(super) async fn decide(
     Ok(Decided::Changed { messages_n: 0 })
 }
 
-async fn found(db: &mut Door<'_>, key: &EventKey) -> DbResult<Option<Found>> {
+async fn found(db: &mut Door<'_>, key: &EventKey) -> DbResult<Option<LockedEvent>> {
     let sql = "/* event_decide */ SELECT event_seq, state FROM processed_webhook_events
                WHERE provider = $1 AND event_id = $2 FOR UPDATE";
     let values = [key.provider.as_str().into(), key.event_id.as_str().into()];
@@ -70,7 +72,7 @@ async fn found(db: &mut Door<'_>, key: &EventKey) -> DbResult<Option<Found>> {
     let event_seq = row.int("event_seq")?;
     let sql = "/* event_decide */ SELECT event_seq FROM webhook_payloads WHERE event_seq = $1 FOR UPDATE";
     let has_body = db.fetch_optional(sql, &[event_seq.into()]).await?.is_some();
-    Ok(Some(Found { event_seq, state: event_state(&row.text("state")?)?, has_body }))
+    Ok(Some(LockedEvent { event_seq, state: event_state(&row)?, has_body }))
 }
 
 async fn audit(db: &mut Door<'_>, event_seq: i64, act: Act, decision: &KeptDecision) -> DbResult<()> {
@@ -95,7 +97,7 @@ async fn audit(db: &mut Door<'_>, event_seq: i64, act: Act, decision: &KeptDecis
 async fn erase(
     db: &mut Door<'_>,
     key: &EventKey,
-    found: Found,
+    found: LockedEvent,
     act: Act,
     decision: &KeptDecision,
 ) -> DbResult<Decided> {
@@ -112,7 +114,7 @@ async fn erase(
     Ok(Decided::Changed { messages_n: discarded_n })
 }
 
-async fn beside(db: &mut Door<'_>, key: &EventKey, event_seq: i64) -> DbResult<Vec<Found>> {
+async fn beside(db: &mut Door<'_>, key: &EventKey, event_seq: i64) -> DbResult<Vec<LockedEvent>> {
     let provider = key.provider.as_str();
     let sql = "/* event_erase */ SELECT event_seq, state FROM processed_webhook_events
                WHERE provider = $1 AND event_id = ANY($2) ORDER BY event_seq FOR UPDATE";
@@ -126,18 +128,19 @@ async fn beside(db: &mut Door<'_>, key: &EventKey, event_seq: i64) -> DbResult<V
         rows.extend(db.fetch_optional(sql, &[provider.into(), place.as_slice().into()]).await?);
     }
     let found = |row: &Row| {
-        Ok(Found {
-            event_seq: row.int("event_seq")?,
-            state: event_state(&row.text("state")?)?,
-            has_body: true,
-        })
+        Ok(LockedEvent { event_seq: row.int("event_seq")?, state: event_state(row)?, has_body: true })
     };
     rows.iter().map(found).collect()
 }
 
 /// Deletes what was received and what was made of it, the pieces of answers that were kept, and the texts of errors. What is
 /// left says that the event was here and what became of it.
-async fn erase_one(db: &mut Door<'_>, found: &Found, act: Act, decision: &KeptDecision) -> DbResult<Decided> {
+async fn erase_one(
+    db: &mut Door<'_>,
+    found: &LockedEvent,
+    act: Act,
+    decision: &KeptDecision,
+) -> DbResult<Decided> {
     let first = found.event_seq.saturating_mul(i64::from(MESSAGES_N_MAX));
     let range = [first.into(), first.saturating_add(i64::from(MESSAGES_N_MAX)).into()];
     let is_discarding = act == Act::EraseAndDiscard;

@@ -3,15 +3,16 @@
 
 use std::collections::BTreeSet;
 
-use super::{Act, DECISION_N_MAX, Decided, KeptDecision, audit_id, stands};
+use super::types::{Act, DECISION_N_MAX, Decided, KeptDecision, audit_id, stands};
 use crate::store::db::{DbResult, Door};
 use crate::store::lane;
 use crate::store::look::Filter;
 use crate::store::message::message_state;
 use crate::types::{MessageId, MessageState, Name};
 
-/// Which messages each act may be about: a lease that has ended is nobody's, and where no node has the destination any
-/// more, nobody would take it again. They are locked in one order, and stay as they are until the end.
+/// The messages that an act may be about: a lease that has ended is nobody's, and where no node has the
+/// destination any more, nobody would take it again. They are locked in one order, and stay as they are
+/// until the end.
 macro_rules! decidable {
     ($states:literal) => {
         concat!(
@@ -140,7 +141,8 @@ async fn lanes_of(db: &mut Door<'_>, ids: &[i64]) -> DbResult<Vec<lane::Lane>> {
     Ok(lanes.collect::<DbResult<BTreeSet<_>>>()?.into_iter().collect())
 }
 
-/// What was sent before is told by `outbox_attempts`; the policy starts anew, under the same key.
+/// Sends messages again: the policy starts anew, under the same key. `outbox_attempts` tells what was sent
+/// before.
 async fn send(db: &mut Door<'_>, ids: &[i64], decision: &KeptDecision) -> DbResult<()> {
     let sql = "/* message_decide */ UPDATE outbox_queue
                SET state = 'ready', visible_at_ms = LEAST($2, {clock_ms}), last_result = NULL, last_http_status = NULL,

@@ -2,7 +2,7 @@
 
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::Lane;
+use super::turns::{EXTEND, Lane};
 use crate::store::db::DbResult;
 use crate::types::UnixMs;
 
@@ -22,7 +22,7 @@ pub(in crate::store) fn lanes_extend(
     lanes: &[(&str, &str, i64)],
     now_ms: UnixMs,
 ) -> DbResult<Vec<(i64, i64)>> {
-    let mut extend = db.prepare_cached(super::EXTEND)?;
+    let mut extend = db.prepare_cached(EXTEND)?;
     let one = |(destination, lane, n): &(&str, &str, i64)| {
         extend.query_row(params![destination, lane, n, now_ms], |row| {
             Ok((row.get("head_seq")?, row.get("tail_seq")?))

@@ -1,4 +1,4 @@
-//! From what the tables have of a claimed message to what a worker takes in hand.
+//! From the rows of a claimed message to the message that a worker can send.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -35,7 +35,7 @@ pub(super) struct ClaimedRow {
     pub(super) payload: Option<(String, Vec<u8>)>,
 }
 
-/// Whose message it is.
+/// The event that a claimed message follows from.
 #[derive(Debug)]
 pub(super) struct ClaimedEvent {
     pub(super) provider: String,
@@ -43,7 +43,7 @@ pub(super) struct ClaimedEvent {
     pub(super) event_type: String,
 }
 
-/// What is to be sent, where that is not a POST of the event's own bytes.
+/// The call to make, where that is not a POST of the event's own bytes.
 #[derive(Debug)]
 pub(super) struct ClaimedContent {
     pub(super) method: String,
@@ -52,11 +52,11 @@ pub(super) struct ClaimedContent {
     pub(super) body: Option<Vec<u8>>,
 }
 
-/// What a look for due messages took.
+/// Messages that a look for due ones took.
 #[derive(Debug, Default)]
 pub(super) struct Claimed {
     pub(super) messages: Vec<LeasedMessage>,
-    /// What settles those that cannot be read, so that they stand in nobody's way.
+    /// Settlements of those that cannot be read, so that they stand in nobody's way.
     pub(super) unreadable: Vec<Settlement>,
 }
 
@@ -84,7 +84,7 @@ impl ClaimedRow {
         self.last_result.as_deref() == Some(AttemptResult::Unknown.as_str())
     }
 
-    /// What holds it, until a person decides.
+    /// Returns what holds it, until a person decides.
     fn unreadable(&self, now_ms: UnixMs) -> Settlement {
         let result =
             if self.is_previous_unknown() { AttemptResult::Unknown } else { AttemptResult::Released };
@@ -151,8 +151,8 @@ impl ClaimedRow {
 }
 
 impl NewMessage {
-    /// The message in the hands of the worker it was born to; `None` when it was born free, or to a destination
-    /// that has no name.
+    /// The message as the worker gets it that its first lease is for; `None` when it was written without a lease, or to a
+    /// destination that has no name.
     pub fn to_leased(&self, event: &IncomingEvent, installation_id: &Uuid) -> Option<LeasedMessage> {
         let lease = self.lease.as_ref()?;
         let (body, event_content_type) = match &self.body {

@@ -205,8 +205,8 @@ fn claimed(row: &PgRow, wants: &[LeaseWant]) -> DbResult<ClaimedRow> {
     })
 }
 
-/// Whether one statement, which is a transaction by itself, settles all of these: none has a lane, whose row would have
-/// to be locked first, and no message is in it twice.
+/// True when one statement, which is a transaction by itself, settles all of these: none has a lane, whose
+/// row would have to be locked first, and no message is in it twice.
 pub(super) fn is_one_statement(settlements: &[Settlement]) -> bool {
     let mut ids = HashSet::with_capacity(settlements.len());
     settlements.iter().all(|one| one.lane.is_none() && ids.insert(one.message_id))

@@ -4,12 +4,12 @@
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::claimed::{ClaimedContent, ClaimedEvent, ClaimedRow};
-use super::types::{LeaseWant, SettleTo, Settlement};
+use super::types::{LeaseWant, SettleTo, Settlement, lanes_of};
 use crate::store::db::DbResult;
 use crate::store::lane;
 use crate::types::{AttemptResult, MessageId, UnixMs};
 
-/// Whether a claim would find anything, for whoever only reads.
+/// True when a claim would find anything, for whoever only reads.
 pub(super) const IS_ANY_DUE: &str = "/* message_lease */ SELECT 1 FROM json_each($1) AS want
     WHERE EXISTS (SELECT 1 FROM outbox_queue q WHERE q.destination = want.value AND q.state IN ('ready', 'leased')
                     AND q.visible_at_ms <= $2)
@@ -57,7 +57,7 @@ const TOLD: &str =
         finished_at_ms, http_status, result, error, response)
     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)";
 
-/// What a lease is given.
+/// The times and the holder that a lease is written with.
 struct Lease<'a> {
     now_ms: UnixMs,
     until_ms: UnixMs,
@@ -166,7 +166,7 @@ pub(super) fn message_settle(db: &Connection, settlements: &[Settlement]) -> DbR
         }
         written.push(ended.is_some());
     }
-    let lanes = super::lanes_of(settlements);
+    let lanes = lanes_of(settlements);
     lane::sqlite::lanes_advance(db, &lanes, settlements.first().map_or(0, |one| one.settled_at_ms))?;
     Ok(written)
 }

@@ -1,10 +1,11 @@
 //! What messages are while they are planned, claimed, settled and looked at.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use bytes::Bytes;
 
+use crate::store::lane::Lane;
 use crate::types::{AttemptResult, EventKey, MessageId, MessageState, Name, UnixMs};
 
 /// A message to write: one call to make, frozen.
@@ -18,13 +19,13 @@ pub struct NewMessage {
     pub generation: i32,
     /// Unique within event and generation.
     pub effect_name: String,
-    /// Where to.
+    /// Name of the destination that it goes to.
     pub destination: String,
-    /// HTTP method.
+    /// HTTP method of the call.
     pub method: String,
     /// Below the destination's URL.
     pub path: String,
-    /// Extra headers.
+    /// Extra headers of the call.
     pub headers: BTreeMap<String, String>,
     /// `None`: the event's own bytes, as kept in `webhook_payloads`.
     pub body: Option<Bytes>,
@@ -32,13 +33,13 @@ pub struct NewMessage {
     pub lane: Option<String>,
     /// Due at once, from here.
     pub created_at_ms: UnixMs,
-    /// Its first lease, when its sender takes it over right after the commit.
+    /// Its first lease, when the worker takes it over right after the commit.
     pub lease: Option<InitialLease>,
 }
 
 impl NewMessage {
-    /// Whether it is a POST of the event's own bytes to the destination's own address, so that nothing has to be kept of
-    /// what it says.
+    /// True when it is a POST of the event's own bytes to the destination's own address, so that nothing has
+    /// to be kept of what it says.
     pub(in crate::store) fn is_forward(&self) -> bool {
         self.body.is_none() && self.method == "POST" && self.path.is_empty() && self.headers.is_empty()
     }
@@ -54,22 +55,22 @@ impl NewMessage {
     }
 }
 
-/// Whose time an operation goes by.
+/// The clock that an operation goes by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::store) struct Now {
-    /// What the caller's clock shows.
+    /// Time that the caller's clock shows.
     pub(in crate::store) ms: UnixMs,
-    /// Whether the database's own clock counts, where it has one: what the caller says are durations from `ms`,
-    /// and what the caller is told is turned into its own times.
+    /// True when the database's own clock counts, where it has one: what the caller says are durations from
+    /// `ms`, and what the caller is told is turned into its own times.
     pub(in crate::store) is_theirs: bool,
 }
 
 /// Claims whose answer never came: nobody has what they took.
 #[derive(Debug, Clone)]
 pub struct LostClaims {
-    /// What they were claimed as.
+    /// Names under which they were claimed.
     pub holders: Vec<String>,
-    /// Of these destinations.
+    /// Destinations that were asked for.
     pub destinations: Vec<Name>,
     /// The oldest of them was made so long ago. Milliseconds.
     pub age_ms: i64,
@@ -78,50 +79,51 @@ pub struct LostClaims {
 /// The lease a message is written with: its first claim, made before it is there for anybody else to see.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InitialLease {
-    /// Whose it is.
+    /// Name of the node that holds it.
     pub node: Arc<str>,
-    /// When it began, by the clock that the sender counts attempts and ages by.
+    /// Time at which it began, by the clock that the worker counts attempts and ages by.
     pub from_ms: UnixMs,
-    /// When it ends.
+    /// Time at which it ends.
     pub until_ms: UnixMs,
     /// Past this nothing is sent by itself.
     pub key_valid_until_ms: UnixMs,
-    /// When it was taken by the clock that these times are of: they become as many milliseconds from the moment
-    /// of the insert, by the database's clock if it has one. `None`: they are written as they are.
+    /// Time when it was taken by the clock that these times are of: they become as many milliseconds from
+    /// the moment of the insert, by the database's clock if it has one. `None`: they are written as they
+    /// are.
     pub taken_at_ms: Option<UnixMs>,
 }
 
-/// What a worker may take of one destination.
+/// Number of messages that a worker may take of one destination.
 #[derive(Debug, Clone)]
 pub struct LeaseWant {
-    /// The destination.
+    /// Name of the destination.
     pub destination: Name,
     /// At most this many messages.
     pub free_n: u32,
-    /// How long the destination remembers a key, from the first send. Milliseconds.
+    /// Time for which the destination remembers a key, from the first send. Milliseconds.
     pub key_valid_for_ms: i64,
 }
 
 /// A message held by one worker until its lease ends.
 #[derive(Debug, Clone)]
 pub struct LeasedMessage {
-    /// Its number.
+    /// Number of the message.
     pub message_id: MessageId,
     /// The event it follows from.
     pub key: EventKey,
-    /// The event's type.
+    /// Type of the event.
     pub event_type: String,
     /// Names the effect within the event.
     pub effect_name: String,
     /// Goes with every attempt.
     pub idempotency_key: String,
-    /// Where to.
+    /// Name of the destination that it goes to.
     pub destination: Name,
-    /// HTTP method.
+    /// HTTP method of the call.
     pub method: String,
     /// Below the destination's URL.
     pub path: String,
-    /// Extra headers.
+    /// Extra headers of the call.
     pub headers: BTreeMap<String, String>,
     /// The bytes to send.
     pub body: Bytes,
@@ -131,44 +133,45 @@ pub struct LeasedMessage {
     pub lane: Option<String>,
     /// The fencing token: counts claims, this one included.
     pub attempt_n: u32,
-    /// Whether an earlier claim ended without a settlement: its worker died or was paused, and whether the
+    /// True when an earlier claim ended without a settlement: its worker died or was paused, and whether the
     /// call took effect is unknown.
     pub is_previous_unsettled: bool,
-    /// Whether the last settled attempt ended `unknown`.
+    /// True when the last settled attempt ended `unknown`.
     pub is_previous_unknown: bool,
-    /// When the attempt before this one ended: settled, or at the latest with its lease. `None` for a first one.
+    /// Time when the attempt before this one ended: settled, or at the latest with its lease. `None` for a
+    /// first one.
     pub previous_ended_at_ms: Option<UnixMs>,
     /// Claims that do not count against the attempts allowed: those that were handed back unsent, and all before
     /// a person's last word to send it again.
     pub attempts_before_n: u32,
-    /// When it was written.
+    /// Time when it was written.
     pub created_at_ms: UnixMs,
-    /// When the first attempt was claimed.
+    /// Time when the first attempt was claimed.
     pub first_sent_at_ms: UnixMs,
     /// Past this nothing is sent by itself.
     pub key_valid_until_ms: UnixMs,
-    /// When the lease ends.
+    /// Time when the lease ends.
     pub lease_until_ms: UnixMs,
 }
 
-/// Where a settled message goes.
+/// State into which a settlement puts a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SettleTo {
     /// The destination confirmed it.
     Done,
     /// Again, at this time.
     Ready {
-        /// When it is visible next.
+        /// Time when it is visible next.
         visible_at_ms: UnixMs,
     },
-    /// Given up.
+    /// It is given up: `dead`.
     Dead,
-    /// A person decides.
+    /// A person decides: `held`.
     Held,
 }
 
 impl SettleTo {
-    /// Where the message stands then.
+    /// Returns where the message stands then.
     pub(in crate::store) fn state(self) -> MessageState {
         match self {
             Self::Done => MessageState::Done,
@@ -178,7 +181,7 @@ impl SettleTo {
         }
     }
 
-    /// When it is due, where that is decided here.
+    /// Returns when it is due, where that is decided here.
     pub(in crate::store) fn visible_at_ms(self) -> Option<UnixMs> {
         match self {
             Self::Ready { visible_at_ms } => Some(visible_at_ms),
@@ -187,35 +190,35 @@ impl SettleTo {
     }
 }
 
-/// What one attempt came to. Written only while `attempt_n` still is the message's claim counter.
+/// Result of one attempt. Written only while `attempt_n` still is the message's claim counter.
 #[derive(Debug, Clone)]
 pub struct Settlement {
-    /// Which message.
+    /// Number of the message.
     pub message_id: MessageId,
-    /// Where it goes.
+    /// Name of the message's destination.
     pub destination: Name,
     /// Its lane, where others may wait behind it.
     pub lane: Option<String>,
-    /// The fencing token.
+    /// The fencing token of the claim.
     pub attempt_n: u32,
-    /// Where it goes.
+    /// State that the message gets.
     pub to: SettleTo,
-    /// How the attempt ended.
+    /// Word for how the attempt ended.
     pub result: AttemptResult,
     /// The HTTP status, if one came.
     pub http_status: Option<u16>,
-    /// Why, in words without bodies or secrets.
+    /// Reason, in words without bodies or secrets.
     pub error: Option<String>,
     /// The piece of the answer that is kept.
     pub response: Option<String>,
     /// Nothing was sent and nothing asked: the claim costs no attempt, and the last call's end stays where it is.
     pub is_unsent: bool,
-    /// When.
+    /// Time at which the attempt ended.
     pub settled_at_ms: UnixMs,
 }
 
 impl Settlement {
-    /// Whether its message's row in `outbox_finished` tells all of it: a first attempt that went well.
+    /// True when its message's row in `outbox_finished` tells all of it: a first attempt that went well.
     pub(in crate::store) fn is_plainly_done(&self) -> bool {
         self.to == SettleTo::Done
             && self.attempt_n == 1
@@ -224,20 +227,20 @@ impl Settlement {
             && self.response.is_none()
     }
 
-    /// Whether it leaves a row of its own in `outbox_attempts`.
+    /// True when it leaves a row of its own in `outbox_attempts`.
     pub(in crate::store) fn is_told_apart(&self) -> bool {
         self.result != AttemptResult::Done || self.response.is_some() || self.attempt_n > 1
     }
 }
 
-/// How many messages of a destination stand where. `done` is not counted (it only grows).
+/// Number of a destination's messages in one state. `done` is not counted (it only grows).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MessageCount {
-    /// The destination.
+    /// Name of the destination.
     pub destination: String,
     /// `ready`, `leased`, `waiting`, `held` or `dead`.
     pub state: MessageState,
-    /// How many.
+    /// Number of messages in this state.
     pub messages_n: u64,
     /// The longest visible one's `visible_at_ms`.
     pub oldest_visible_at_ms: UnixMs,
@@ -248,36 +251,42 @@ pub struct MessageCount {
 pub struct MessageRow {
     /// Its lane, if it is in one.
     pub lane: Option<String>,
-    /// Its number.
+    /// Number of the message.
     pub message_id: MessageId,
     /// The event it follows from.
     pub key: EventKey,
-    /// The event's type.
+    /// Type of the event.
     pub event_type: String,
     /// Names the effect within the event.
     pub effect_name: String,
     /// Goes with every attempt.
     pub idempotency_key: String,
-    /// Where to.
+    /// Name of the destination that it goes to.
     pub destination: String,
-    /// Where it stands.
+    /// State in which it stands.
     pub state: MessageState,
-    /// Claims so far.
+    /// Number of claims so far.
     pub attempts_n: u32,
     /// Due time or end of the lease.
     pub visible_at_ms: UnixMs,
     /// Deliberate re-runs of its event before it.
     pub generation: i32,
-    /// How the last attempt ended.
+    /// Word for how the last attempt ended.
     pub last_result: Option<AttemptResult>,
-    /// Why the last attempt did not end done.
+    /// Reason why the last attempt did not end done.
     pub last_error: Option<String>,
-    /// When it was written.
+    /// Time when it was written.
     pub created_at_ms: UnixMs,
-    /// When the first attempt was claimed.
+    /// Time when the first attempt was claimed.
     pub first_sent_at_ms: Option<UnixMs>,
     /// Past this nothing is sent by itself.
     pub key_valid_until_ms: Option<UnixMs>,
-    /// When it was done or discarded.
+    /// Time when it was done or discarded.
     pub finished_at_ms: Option<UnixMs>,
+}
+
+/// The lanes of these settlements, each once, in the one order in which everybody locks them.
+pub(super) fn lanes_of(settlements: &[Settlement]) -> Vec<Lane> {
+    let lane = |one: &Settlement| Some((one.destination.to_string(), one.lane.clone()?));
+    settlements.iter().filter_map(lane).collect::<BTreeSet<_>>().into_iter().collect()
 }

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Cuts, Found, Kind};
+use super::types::{Cuts, OldRows, PrunedKind};
 use crate::store::db::{DbResult, Door, Row};
 use crate::types::UnixMs;
 
@@ -13,7 +13,7 @@ macro_rules! waiting {
         "('retry', 'failed', 'unreadable', 'conflict')"
     };
 }
-/// Whether an event, by the expression of its number, has a message that is neither done nor discarded.
+/// True when an event, by the expression of its number, has a message that is neither done nor discarded.
 macro_rules! no_open_message {
     ($event_seq:literal) => {
         concat!(
@@ -41,8 +41,8 @@ macro_rules! not_waiting {
         )
     };
 }
-/// Whether an event that is old enough goes with the round, by the expressions of its table and of the cuts of bodies and
-/// messages: for who counts before any of it is gone.
+/// True when an event that is old enough goes with the round, by the expressions of its table and of the
+/// cuts of bodies and messages: for who counts before any of it is gone.
 macro_rules! event_goes {
     ($e:literal, $bodies:literal, $messages:literal) => {
         concat!(
@@ -71,7 +71,7 @@ macro_rules! event_goes {
         )
     };
 }
-/// Whether the bytes of an event, by the expression of its number, are gone or go with the round.
+/// True when the bytes of an event, by the expression of its number, are gone or go with the round.
 macro_rules! body_goes {
     ($event_seq:literal) => {
         concat!(
@@ -86,8 +86,8 @@ macro_rules! body_goes {
         )
     };
 }
-/// How many would go, and the statement by which they do. Who counts also says before when bodies (`$3`) and messages
-/// (`$4`) go.
+/// Two statements: one that counts what would go, and one by which it goes. Who counts also says before when
+/// bodies (`$3`) and messages (`$4`) go.
 macro_rules! both {
     ($table:literal, $common:expr, $counted:expr, $gone:expr) => {
         (
@@ -264,40 +264,40 @@ const ANSWERS: Both = both_by_texts!(
 const AUDIT: Both =
     both_by_texts!("audit_log", "CAST($1 AS TEXT) = '' AND audit_id = ANY($2) AND at_ms < $3", "", "");
 
-/// How a kind of thing is deleted.
+/// Way in which a kind of thing is deleted.
 enum Way {
-    /// By numbers.
+    /// Its rows are found by their numbers.
     Numbers(Both),
     /// By two texts, with the statement that locks them first where one is needed.
     Texts(Both, Option<&'static str>),
 }
 
-fn way(kind: Kind) -> Way {
+fn way(kind: PrunedKind) -> Way {
     match kind {
-        Kind::Bodies => Way::Numbers(BODIES),
-        Kind::Contents => Way::Numbers(CONTENTS),
-        Kind::Attempts => Way::Numbers(ATTEMPTS),
-        Kind::Messages => Way::Numbers(MESSAGES),
-        Kind::Ids => Way::Numbers(IDS),
-        Kind::ConflictCounts => Way::Texts(CONFLICT_COUNTS, None),
-        Kind::SignalFirings => Way::Texts(SIGNAL_FIRINGS, Some(SIGNAL_FIRINGS_LOCK)),
-        Kind::ObjectVersions => Way::Texts(OBJECT_VERSIONS, Some(OBJECT_VERSIONS_LOCK)),
-        Kind::Lanes => Way::Texts(LANES, Some(LANES_LOCK)),
-        Kind::Rejections => Way::Texts(REJECTIONS, None),
-        Kind::SecretUses => Way::Texts(SECRET_USES, None),
-        Kind::Taught => Way::Texts(TAUGHT, None),
-        Kind::Answers => Way::Texts(ANSWERS, None),
-        Kind::Audit => Way::Texts(AUDIT, None),
+        PrunedKind::Bodies => Way::Numbers(BODIES),
+        PrunedKind::Contents => Way::Numbers(CONTENTS),
+        PrunedKind::Attempts => Way::Numbers(ATTEMPTS),
+        PrunedKind::Messages => Way::Numbers(MESSAGES),
+        PrunedKind::Ids => Way::Numbers(IDS),
+        PrunedKind::ConflictCounts => Way::Texts(CONFLICT_COUNTS, None),
+        PrunedKind::SignalFirings => Way::Texts(SIGNAL_FIRINGS, Some(SIGNAL_FIRINGS_LOCK)),
+        PrunedKind::ObjectVersions => Way::Texts(OBJECT_VERSIONS, Some(OBJECT_VERSIONS_LOCK)),
+        PrunedKind::Lanes => Way::Texts(LANES, Some(LANES_LOCK)),
+        PrunedKind::Rejections => Way::Texts(REJECTIONS, None),
+        PrunedKind::SecretUses => Way::Texts(SECRET_USES, None),
+        PrunedKind::Taught => Way::Texts(TAUGHT, None),
+        PrunedKind::Answers => Way::Texts(ANSWERS, None),
+        PrunedKind::Audit => Way::Texts(AUDIT, None),
     }
 }
 
-impl Found {
+impl OldRows {
     /// Their numbers, each once.
     fn numbers(&self) -> Vec<i64> {
         self.old.iter().map(|one| one.key.number).collect::<BTreeSet<_>>().into_iter().collect()
     }
 
-    /// What is older may go: the same for all that are found together by number.
+    /// Time before which they may go: the same for all that are found together by number.
     fn cut_ms(&self) -> UnixMs {
         self.old.iter().map(|one| one.cut_ms).min().unwrap_or_default()
     }
@@ -313,7 +313,7 @@ impl Found {
     }
 }
 
-pub(super) async fn delete(db: &mut Door<'_>, kind: Kind, found: &Found) -> DbResult<u64> {
+pub(super) async fn delete(db: &mut Door<'_>, kind: PrunedKind, found: &OldRows) -> DbResult<u64> {
     let (both, lock) = match way(kind) {
         Way::Numbers(both) => return delete_numbers(db, kind, both.1, found).await,
         Way::Texts(both, lock) => (both, lock),
@@ -329,14 +329,19 @@ pub(super) async fn delete(db: &mut Door<'_>, kind: Kind, found: &Found) -> DbRe
     Ok(deleted_n)
 }
 
-async fn delete_numbers(db: &mut Door<'_>, kind: Kind, sql: &'static str, found: &Found) -> DbResult<u64> {
+async fn delete_numbers(
+    db: &mut Door<'_>,
+    kind: PrunedKind,
+    sql: &'static str,
+    found: &OldRows,
+) -> DbResult<u64> {
     let mut numbers = found.numbers();
-    if kind == Kind::Bodies && db.is_postgres() {
+    if kind == PrunedKind::Bodies && db.is_postgres() {
         // Those that a person decides about now are left out; whoever comes later finds that they are gone.
         numbers = ids(&db.fetch(BODIES_LOCK, &[numbers.into()]).await?)?;
     }
     let values = [numbers.into(), found.cut_ms().into()];
-    if kind != Kind::Messages {
+    if kind != PrunedKind::Messages {
         return db.execute(sql, &values).await;
     }
     let gone = ids(&db.fetch(sql, &values).await?)?;
@@ -351,8 +356,13 @@ fn ids(rows: &[Row]) -> DbResult<Vec<i64>> {
     rows.iter().map(|row| row.int("id")).collect()
 }
 
-/// How many would go with a round that takes what is older than `cuts`.
-pub(super) async fn count(db: &mut Door<'_>, kind: Kind, found: &Found, cuts: &Cuts) -> DbResult<u64> {
+/// Returns how many would go with a round that takes what is older than `cuts`.
+pub(super) async fn count(
+    db: &mut Door<'_>,
+    kind: PrunedKind,
+    found: &OldRows,
+    cuts: &Cuts,
+) -> DbResult<u64> {
     let (bodies_ms, messages_ms) = (cuts.bodies_ms, cuts.messages_ms);
     let both = match way(kind) {
         Way::Numbers(both) => {

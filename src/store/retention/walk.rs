@@ -1,6 +1,6 @@
 //! Looking for what is old, on a connection that only reads.
 
-use super::{Cuts, Found, Kind, Old, Place, Walk};
+use super::types::{Cuts, Old, OldRows, PrunePlace, PruneWalk, PrunedKind};
 use crate::store::db::{DbResult, Door, Row};
 
 /// By number: `id`, and `at_ms`, when the event came that it belongs to.
@@ -52,31 +52,31 @@ const ANSWERS: &str = "/* prune_look */ SELECT actor AS one, idempotency_key AS 
 
 pub(super) async fn look(
     db: &mut Door<'_>,
-    Walk { kind, ids_cut_ms }: Walk,
+    PruneWalk { kind, ids_cut_ms }: PruneWalk,
     cuts: &Cuts,
-    from: &Place,
+    from: &PrunePlace,
     rows_n: u32,
-) -> DbResult<Found> {
+) -> DbResult<OldRows> {
     let number = [from.number.into(), rows_n.into()];
     let texts = [from.texts.0.as_str().into(), from.texts.1.as_str().into(), rows_n.into()];
     let cut = [cuts.of(kind).into(), rows_n.into()];
     let rows = match kind {
-        Kind::Bodies => db.fetch(BODIES, &number).await?,
-        Kind::Contents => db.fetch(CONTENTS, &number).await?,
-        Kind::Attempts => db.fetch(ATTEMPTS, &number).await?,
-        Kind::Messages => db.fetch(MESSAGES, &number).await?,
-        Kind::Ids => db.fetch(IDS, &number).await?,
-        Kind::ConflictCounts => db.fetch(CONFLICT_COUNTS, &texts).await?,
-        Kind::SignalFirings => db.fetch(SIGNAL_FIRINGS, &texts).await?,
-        Kind::ObjectVersions => db.fetch(OBJECT_VERSIONS, &texts).await?,
-        Kind::Lanes => db.fetch(LANES, &texts).await?,
-        Kind::Audit => db.fetch(AUDIT, &[from.texts.1.as_str().into(), rows_n.into()]).await?,
-        Kind::Rejections => db.fetch(REJECTIONS, &cut).await?,
-        Kind::SecretUses => db.fetch(SECRET_USES, &cut).await?,
-        Kind::Taught => db.fetch(TAUGHT, &cut).await?,
-        Kind::Answers => db.fetch(ANSWERS, &cut).await?,
+        PrunedKind::Bodies => db.fetch(BODIES, &number).await?,
+        PrunedKind::Contents => db.fetch(CONTENTS, &number).await?,
+        PrunedKind::Attempts => db.fetch(ATTEMPTS, &number).await?,
+        PrunedKind::Messages => db.fetch(MESSAGES, &number).await?,
+        PrunedKind::Ids => db.fetch(IDS, &number).await?,
+        PrunedKind::ConflictCounts => db.fetch(CONFLICT_COUNTS, &texts).await?,
+        PrunedKind::SignalFirings => db.fetch(SIGNAL_FIRINGS, &texts).await?,
+        PrunedKind::ObjectVersions => db.fetch(OBJECT_VERSIONS, &texts).await?,
+        PrunedKind::Lanes => db.fetch(LANES, &texts).await?,
+        PrunedKind::Audit => db.fetch(AUDIT, &[from.texts.1.as_str().into(), rows_n.into()]).await?,
+        PrunedKind::Rejections => db.fetch(REJECTIONS, &cut).await?,
+        PrunedKind::SecretUses => db.fetch(SECRET_USES, &cut).await?,
+        PrunedKind::Taught => db.fetch(TAUGHT, &cut).await?,
+        PrunedKind::Answers => db.fetch(ANSWERS, &cut).await?,
     };
-    let mut found = Found::default();
+    let mut found = OldRows::default();
     let (mut last, mut is_any_old) = (None, false);
     let mut newest_ms = from.newest_ms;
     for row in &rows {
@@ -88,20 +88,22 @@ pub(super) async fn look(
             key.newest_ms = newest_ms;
         }
         let cut_ms = match kind {
-            Kind::Ids => cuts.ids_of(&row.text("provider")?),
-            Kind::SignalFirings | Kind::ConflictCounts | Kind::ObjectVersions => cuts.ids_of(&key.texts.0),
+            PrunedKind::Ids => cuts.ids_of(&row.text("provider")?),
+            PrunedKind::SignalFirings | PrunedKind::ConflictCounts | PrunedKind::ObjectVersions => {
+                cuts.ids_of(&key.texts.0)
+            }
             _ => cuts.of(kind),
         };
         // Of ids, those that are kept longer or shorter have a walk of their own.
-        let is_of_walk = kind != Kind::Ids || cut_ms == ids_cut_ms;
-        is_any_old |= at_ms < if kind == Kind::Ids { ids_cut_ms } else { cut_ms };
+        let is_of_walk = kind != PrunedKind::Ids || cut_ms == ids_cut_ms;
+        is_any_old |= at_ms < if kind == PrunedKind::Ids { ids_cut_ms } else { cut_ms };
         last = Some(key.clone());
         if is_of_walk && at_ms < cut_ms {
             let due_ms = match kind {
                 // They go with their event, whose age is not looked at here.
-                Kind::ConflictCounts | Kind::ObjectVersions => at_ms,
+                PrunedKind::ConflictCounts | PrunedKind::ObjectVersions => at_ms,
                 // After the messages of their event.
-                Kind::Ids | Kind::SignalFirings => cut_ms.min(cuts.messages_ms),
+                PrunedKind::Ids | PrunedKind::SignalFirings => cut_ms.min(cuts.messages_ms),
                 _ => cut_ms,
             };
             found.old.push(Old { key, at_ms, cut_ms, due_ms });
@@ -109,17 +111,17 @@ pub(super) async fn look(
     }
     // A few rows of a clock that was ahead are not the end: only where all of a full look is young.
     let is_full = rows.len() >= rows_n as usize;
-    let is_in_time_order = !kind.is_looked_through() || kind == Kind::Audit;
+    let is_in_time_order = !kind.is_looked_through() || kind == PrunedKind::Audit;
     if is_full && (is_any_old || !is_in_time_order) {
         found.next = last;
     }
     Ok(found)
 }
 
-fn key(kind: Kind, row: &Row) -> DbResult<Place> {
+fn key(kind: PrunedKind, row: &Row) -> DbResult<PrunePlace> {
     if kind.is_numbered() {
-        Ok(Place::after(row.int("id")?))
+        Ok(PrunePlace::after(row.int("id")?))
     } else {
-        Ok(Place { texts: (row.text("one")?, row.text("two")?), ..Place::default() })
+        Ok(PrunePlace { texts: (row.text("one")?, row.text("two")?), ..PrunePlace::default() })
     }
 }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use hooklatch::config::{DestinationConfig, KindSettings, Secret, UnknownPolicy};
+use hooklatch::stop::Stop;
 use hooklatch::store::{LeaseWant, SettleTo, Settlement};
 use hooklatch::types::AttemptResult;
 use tokio::net::TcpListener;
@@ -319,7 +320,7 @@ async fn an_open_breaker_sends_one_probe_and_then_the_rest(database: &Database) 
         ..fixture.config(UnknownPolicy::Hold)
     };
     let outbox = fixture.outbox(config);
-    let (stop, stopping) = tokio::sync::watch::channel(false);
+    let (stopper, stopping) = Stop::channel();
     let mut running = tokio::task::JoinSet::new();
     running.spawn(outbox.run(stopping));
     let called = async |n: u32| {
@@ -340,7 +341,7 @@ async fn an_open_breaker_sends_one_probe_and_then_the_rest(database: &Database) 
         fixture.until(&format!("evt_{n}"), "done").await;
     }
     assert_eq!(called(0).await, 9, "the three that failed were sent once more");
-    stop.send_replace(true);
+    stopper.stop();
     running.join_next().await.unwrap().unwrap();
 }
 

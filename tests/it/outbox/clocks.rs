@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 use hooklatch::config::{DestinationConfig, OutboxConfig, RetryConfig, UnknownPolicy};
 use hooklatch::load::{Kinds, Settings, load_for_tools};
 use hooklatch::outbox::Outbox;
+use hooklatch::stop::{Stop, Stopper};
 use hooklatch::store::Store;
 use hooklatch::types::Clock;
-use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use super::{Fixture, HOUR_MS};
@@ -24,7 +24,7 @@ on_both!(
     what_was_claimed_before_the_clock_was_set_back_is_sent_after_a_restart,
     each_lease_and_due_time_is_told_by_one_clock,
     a_clock_that_is_set_forward_does_not_end_the_leases_of_calls_under_way,
-    a_message_that_is_born_leased_after_the_clock_was_set_back_is_not_old,
+    a_message_that_is_handed_over_after_the_clock_was_set_back_is_not_old,
 );
 
 /// How far the other node's clock is ahead, twice the lease.
@@ -36,11 +36,11 @@ fn outbox(store: &Store, clock: Clock, config: DestinationConfig, node: &str) ->
     Outbox::new(store.clone(), clock, outbox, destinations, node.to_owned()).unwrap()
 }
 
-fn run(outbox: Outbox) -> (JoinSet<()>, watch::Sender<bool>) {
-    let (stop, stopping) = watch::channel(false);
+fn run(outbox: Outbox) -> (JoinSet<()>, Stopper) {
+    let (stopper, stopping) = Stop::channel();
     let mut running = JoinSet::new();
     running.spawn(outbox.run(stopping));
-    (running, stop)
+    (running, stopper)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -54,7 +54,7 @@ async fn a_node_whose_clock_is_ahead_steals_no_call_under_way() {
             fixture.message(&id, &["billing"]).await;
             fixture.stub.next(&[Mode::WhenTold]);
             let config = fixture.config(policy.clone());
-            let (mut running, stop) = run(outbox(&fixture.store, honest, config.clone(), "node-1"));
+            let (mut running, stopper) = run(outbox(&fixture.store, honest, config.clone(), "node-1"));
             let key = fixture.key(&id, "billing");
             fixture.until_called(&key).await;
             let thief = outbox(&fixture.store, Clock::system_ahead(other), config, "node-2");
@@ -62,7 +62,7 @@ async fn a_node_whose_clock_is_ahead_steals_no_call_under_way() {
             fixture.stub.tell();
             fixture.until(&id, "done").await;
             assert_eq!((fixture.row(&id).await.attempts_n, fixture.stub.counts(&key)), (1, (1, 1)));
-            stop.send_replace(true);
+            stopper.stop();
             running.join_next().await.unwrap().unwrap();
         }
     }
@@ -98,7 +98,7 @@ async fn what_a_node_with_a_wrong_clock_writes_is_due_when_it_should_be() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_message_that_is_born_leased_at_a_node_with_a_wrong_clock_is_held_for_a_lease() {
+async fn a_message_that_is_handed_over_at_a_node_with_a_wrong_clock_is_held_for_a_lease() {
     let Some(database) = Database::create(On::Postgres).await else { return };
     let fixture = Fixture::new(&database).await;
     for (off_ms, is_at_once) in [(AHEAD_MS, false), (-AHEAD_MS, false), (AHEAD_MS, true), (-AHEAD_MS, true)] {
@@ -106,7 +106,7 @@ async fn a_message_that_is_born_leased_at_a_node_with_a_wrong_clock_is_held_for_
         let config = fixture.config(UnknownPolicy::Retry);
         let outbox = outbox(&fixture.store, clock.clone(), config, "node-1");
         let handover = outbox.handover();
-        let (running, stop) = run(outbox);
+        let (running, stopper) = run(outbox);
         let taken = async {
             loop {
                 if let Some((lease, start)) = handover.take("billing") {
@@ -133,17 +133,17 @@ async fn a_message_that_is_born_leased_at_a_node_with_a_wrong_clock_is_held_for_
         start(new.to_leased(&sent, &fixture.installation_id).unwrap());
         fixture.until(&id, "done").await;
         assert_eq!(fixture.row(&id).await.attempts_n, 1);
-        stop.send_replace(true);
+        stopper.stop();
         drop(running);
     }
 }
 
-async fn a_message_that_is_born_leased_after_the_clock_was_set_back_is_not_old(database: &Database) {
+async fn a_message_that_is_handed_over_after_the_clock_was_set_back_is_not_old(database: &Database) {
     let fixture = Fixture::new(database).await;
     fixture.clock.advance(72 * HOUR_MS);
     let outbox = fixture.outbox(fixture.config(UnknownPolicy::Retry));
     let handover = outbox.handover();
-    let (_running, stop) = run(outbox);
+    let (_running, stopper) = run(outbox);
     fixture.clock.set_by(-48 * HOUR_MS);
     let taken = async {
         loop {
@@ -163,7 +163,7 @@ async fn a_message_that_is_born_leased_after_the_clock_was_set_back_is_not_old(d
     fixture.until("evt_1", "ready").await;
     fixture.clock.advance(70_000);
     fixture.until("evt_1", "done").await;
-    stop.send_replace(true);
+    stopper.stop();
 }
 
 async fn a_clock_that_is_set_back_by_an_hour_stops_nothing(database: &Database) {
@@ -196,7 +196,7 @@ async fn a_clock_that_is_set_back_by_an_hour_does_not_keep_a_breaker_open(databa
         retry: RetryConfig { first_ms: 1, max_ms: 1, attempts_n: 9, age_max_ms: 80_000_000 },
         ..fixture.config(UnknownPolicy::Retry)
     };
-    let (mut running, stop) = run(fixture.outbox(config));
+    let (mut running, stopper) = run(fixture.outbox(config));
     fixture.until_called(&fixture.key("evt_0", "billing")).await;
     fixture.until("evt_0", "ready").await;
     fixture.clock.advance(-HOUR_MS);
@@ -204,7 +204,7 @@ async fn a_clock_that_is_set_back_by_an_hour_does_not_keep_a_breaker_open(databa
     for n in 0..3 {
         fixture.until(&format!("evt_{n}"), "done").await;
     }
-    stop.send_replace(true);
+    stopper.stop();
     running.join_next().await.unwrap().unwrap();
 }
 
@@ -244,7 +244,7 @@ async fn a_clock_that_is_set_forward_does_not_end_the_leases_of_calls_under_way(
     let fixture = Fixture::new(database).await;
     fixture.message("evt_1", &["billing"]).await;
     fixture.stub.next(&[Mode::WhenTold]);
-    let (mut running, stop) = run(fixture.outbox(fixture.config(UnknownPolicy::Hold)));
+    let (mut running, stopper) = run(fixture.outbox(fixture.config(UnknownPolicy::Hold)));
     fixture.until_called(&fixture.key("evt_1", "billing")).await;
     fixture.clock.set_by(2 * HOUR_MS);
     // Looks pass: this one was not there when the clock was set.
@@ -254,7 +254,7 @@ async fn a_clock_that_is_set_forward_does_not_end_the_leases_of_calls_under_way(
     fixture.stub.tell();
     fixture.until("evt_1", "done").await;
     assert_eq!(fixture.stub.counts(&fixture.key("evt_1", "billing")), (1, 1));
-    stop.send_replace(true);
+    stopper.stop();
     running.join_next().await.unwrap().unwrap();
 }
 

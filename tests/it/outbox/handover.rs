@@ -1,9 +1,9 @@
 //! Messages that reach the sender right after their commit, without a look at the database.
 
 use hooklatch::config::{DestinationConfig, UnknownPolicy};
+use hooklatch::stop::Stop;
 use hooklatch::store::{LeasedMessage, NewMessage};
 use hooklatch::types::AttemptResult;
-use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use super::{Fixture, HOUR_MS};
@@ -19,12 +19,12 @@ on_both!(
     what_is_handed_over_while_stopping_is_handed_back,
 );
 
-/// Commits a message that is born with `lease`, as admission does.
-async fn born(fixture: &Fixture, id: &str, lease: hooklatch::store::InitialLease) -> LeasedMessage {
+/// Commits a message that is written with `lease`, as admission does.
+async fn committed(fixture: &Fixture, id: &str, lease: hooklatch::store::InitialLease) -> LeasedMessage {
     let sent = event(id, "{\"a\":1}");
-    let mut born = NewMessage { lease: Some(lease), ..message("billing") };
-    born.message_id = admit(&fixture.store, &sent, std::slice::from_ref(&born)).await[0];
-    born.to_leased(&sent, &fixture.installation_id).unwrap()
+    let mut new = NewMessage { lease: Some(lease), ..message("billing") };
+    new.message_id = admit(&fixture.store, &sent, std::slice::from_ref(&new)).await[0];
+    new.to_leased(&sent, &fixture.installation_id).unwrap()
 }
 
 /// Polls so seldom that only what is handed over or woken for is sent.
@@ -46,20 +46,20 @@ async fn what_is_handed_over_is_sent_and_settled(database: &Database) {
     let fixture = Fixture::new(database).await;
     let outbox = seldom(&fixture, fixture.config(UnknownPolicy::Retry));
     let handover = outbox.handover();
-    let (stop, stopping) = watch::channel(false);
+    let (stopper, stopping) = Stop::channel();
     let mut running = JoinSet::new();
     running.spawn(outbox.run(stopping));
     until_drained(&handover).await;
     for n in 0..20 {
         let id = format!("evt_{n}");
         let (lease, start) = handover.take("billing").unwrap();
-        start(born(&fixture, &id, lease).await);
+        start(committed(&fixture, &id, lease).await);
         fixture.until(&id, "done").await;
         assert_eq!(fixture.row(&id).await.attempts_n, 1);
         assert_eq!(fixture.stub.counts(&fixture.key(&id, "billing")), (1, 1));
     }
     assert!(handover.take("nowhere").is_none());
-    stop.send_replace(true);
+    stopper.stop();
     running.join_next().await.unwrap().unwrap();
 }
 
@@ -72,7 +72,7 @@ async fn nothing_is_handed_over_while_older_messages_wait(database: &Database) {
     let outbox = fixture.outbox(fixture.config(UnknownPolicy::Retry));
     let handover = outbox.handover();
     assert!(handover.take("billing").is_none(), "nobody has looked yet");
-    let (stop, stopping) = watch::channel(false);
+    let (stopper, stopping) = Stop::channel();
     let mut running = JoinSet::new();
     running.spawn(outbox.run(stopping));
     fixture.until_called(&fixture.key("evt_3", "billing")).await;
@@ -87,7 +87,7 @@ async fn nothing_is_handed_over_while_older_messages_wait(database: &Database) {
         tokio::time::timeout(std::time::Duration::from_secs(20), told).await.unwrap();
     }
     until_drained(&handover).await;
-    stop.send_replace(true);
+    stopper.stop();
     running.join_next().await.unwrap().unwrap();
 }
 
@@ -96,7 +96,7 @@ async fn no_more_is_handed_over_than_there_are_slots(database: &Database) {
     let outbox =
         seldom(&fixture, DestinationConfig { concurrency_n: 2, ..fixture.config(UnknownPolicy::Retry) });
     let (handover, waker) = (outbox.handover(), outbox.waker());
-    let (stop, stopping) = watch::channel(false);
+    let (stopper, stopping) = Stop::channel();
     let mut running = JoinSet::new();
     running.spawn(outbox.run(stopping));
     until_drained(&handover).await;
@@ -110,7 +110,7 @@ async fn no_more_is_handed_over_than_there_are_slots(database: &Database) {
     );
     waker.wake();
     until_drained(&handover).await;
-    stop.send_replace(true);
+    stopper.stop();
     drop(second);
     running.join_next().await.unwrap().unwrap();
 }
@@ -119,13 +119,13 @@ async fn nothing_is_handed_over_where_a_person_would_have_to_decide(database: &D
     let fixture = Fixture::new(database).await;
     let outbox = fixture.outbox(fixture.config(UnknownPolicy::Hold));
     let handover = outbox.handover();
-    let (stop, stopping) = watch::channel(false);
+    let (stopper, stopping) = Stop::channel();
     let mut running = JoinSet::new();
     running.spawn(outbox.run(stopping));
     fixture.message("evt_1", &["billing"]).await;
     fixture.until("evt_1", "done").await;
     assert!(handover.take("billing").is_none());
-    stop.send_replace(true);
+    stopper.stop();
     running.join_next().await.unwrap().unwrap();
 }
 
@@ -133,13 +133,13 @@ async fn what_is_handed_over_while_stopping_is_handed_back(database: &Database) 
     let fixture = Fixture::new(database).await;
     let outbox = seldom(&fixture, fixture.config(UnknownPolicy::Retry));
     let handover = outbox.handover();
-    let (stop, stopping) = watch::channel(false);
+    let (stopper, stopping) = Stop::channel();
     let mut running = JoinSet::new();
     running.spawn(outbox.run(stopping));
     until_drained(&handover).await;
     let (lease, start) = handover.take("billing").unwrap();
-    stop.send_replace(true);
-    start(born(&fixture, "evt_1", lease).await);
+    stopper.stop();
+    start(committed(&fixture, "evt_1", lease).await);
     running.join_next().await.unwrap().unwrap();
     let row = fixture.row("evt_1").await;
     assert_eq!(

@@ -4,10 +4,10 @@
 use std::time::Duration;
 
 use hooklatch::config::{DestinationConfig, UnknownPolicy};
+use hooklatch::stop::Stop;
 use hooklatch::store::{LostClaims, NewMessage};
 use hooklatch::types::AttemptResult;
 use sqlx::{AssertSqlSafe, Connection, PgConnection, SqliteConnection};
-use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use super::{Fixture, HOUR_MS};
@@ -102,7 +102,7 @@ async fn addresses_that_may_not_be_called_are_dead_at_once_and_open_no_breaker(d
     let honest = Stub::start_at("127.0.0.2").await;
     to("evt_honest", honest.url()).await;
     let outbox = fixture.outbox(config);
-    let (stop, stopping) = watch::channel(false);
+    let (stopper, stopping) = Stop::channel();
     let mut running = JoinSet::new();
     running.spawn(outbox.run(stopping));
     fixture.until("evt_honest", "done").await;
@@ -111,7 +111,7 @@ async fn addresses_that_may_not_be_called_are_dead_at_once_and_open_no_breaker(d
         fixture.until(&id, "dead").await;
         assert_eq!(fixture.row(&id).await.attempts_n, 1, "{id}");
     }
-    stop.send_replace(true);
+    stopper.stop();
     running.join_next().await.unwrap().unwrap();
 }
 
@@ -138,7 +138,7 @@ async fn a_claim_whose_answer_was_lost_is_given_back_as_it_was(database: &Databa
     let given_back = if kept[0].key.event_id == "evt_1" { "evt_2" } else { "evt_1" };
     let row = fixture.row(given_back).await;
     assert_eq!((row.state.as_str(), row.last_result.map(AttemptResult::as_str)), ("ready", Some("released")));
-    assert_eq!(fixture.state(&kept[0].key.event_id).await, "leased", "what is in hand stays there");
+    assert_eq!(fixture.state(&kept[0].key.event_id).await, "leased", "what was taken stays there");
     fixture.outbox(fixture.config(UnknownPolicy::Hold)).run_due().await.unwrap();
     assert_eq!(fixture.state(given_back).await, "done", "nobody has to decide about what was never sent");
 }
@@ -158,7 +158,7 @@ async fn nobody_decides_about_what_was_claimed_and_never_sent() {
         fixture.message(&format!("evt_{n}"), &["billing"]).await;
     }
     proxy.is(ProxyMode::LoseAnswer);
-    let (stop, stopping) = watch::channel(false);
+    let (stopper, stopping) = Stop::channel();
     let mut running = JoinSet::new();
     running.spawn(fixture.outbox(fixture.config(UnknownPolicy::Hold)).run(stopping));
     let claimed = "SELECT COUNT(*) FROM outbox_messages WHERE state = 'leased'";
@@ -172,7 +172,7 @@ async fn nobody_decides_about_what_was_claimed_and_never_sent() {
         direct.until(&id, "done").await;
         assert_eq!(direct.stub.counts(&fixture.key(&id, "billing")), (1, 1));
     }
-    stop.send_replace(true);
+    stopper.stop();
     running.join_next().await.unwrap().unwrap();
 }
 

@@ -5,10 +5,10 @@ use std::time::{Duration, Instant};
 
 use hooklatch::config::{OutboxConfig, UnknownPolicy};
 use hooklatch::outbox::Outbox;
+use hooklatch::stop::{Stop, Stopper};
 use hooklatch::store::NewMessage;
 use hooklatch::types::Clock;
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
-use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use super::Fixture;
@@ -22,8 +22,8 @@ on_both!(a_call_is_not_repeated_while_the_database_refuses_what_it_came_to);
 /// Short, so that it ends while the row is locked.
 const LEASE_MS: u64 = 3_000;
 
-fn run(fixture: &Fixture) -> (JoinSet<()>, watch::Sender<bool>) {
-    let (stop, stopping) = watch::channel(false);
+fn run(fixture: &Fixture) -> (JoinSet<()>, Stopper) {
+    let (stopper, stopping) = Stop::channel();
     let outbox = OutboxConfig { lease_ms: LEASE_MS, poll_ms: 200, stop_timeout_ms: 3_000 };
     let mut config = fixture.config(UnknownPolicy::Hold);
     config.timeout_ms = 1_000;
@@ -32,7 +32,7 @@ fn run(fixture: &Fixture) -> (JoinSet<()>, watch::Sender<bool>) {
     let outbox = Outbox::new(store, Clock::system(), outbox, destinations, "node-1".to_owned()).unwrap();
     let mut running = JoinSet::new();
     running.spawn(outbox.run(stopping));
-    (running, stop)
+    (running, stopper)
 }
 
 /// Locks what `sql` finds while a call of `evt_0`, in a lane, is under way; then that call ends, and others come.
@@ -43,7 +43,7 @@ async fn nobody_waits_for(sql: &str) {
     first.lane = Some("customer".to_owned());
     admit(&fixture.store, &event("evt_0", "{}"), &[first]).await;
     fixture.stub.next(&[Mode::WhenTold]);
-    let (mut running, stop) = run(&fixture);
+    let (mut running, stopper) = run(&fixture);
     fixture.until_called(&fixture.key("evt_0", "billing")).await;
     let mut somebody = PgConnection::connect(&database.url).await.unwrap();
     let locking = AssertSqlSafe(format!("BEGIN; {sql} FOR UPDATE"));
@@ -71,7 +71,7 @@ async fn nobody_waits_for(sql: &str) {
         (fixture.row("evt_0").await.attempts_n, fixture.stub.counts(&fixture.key("evt_0", "billing"))),
         (1, (1, 1))
     );
-    stop.send_replace(true);
+    stopper.stop();
     running.join_next().await.unwrap().unwrap();
 }
 
@@ -91,7 +91,7 @@ async fn a_call_is_not_repeated_while_the_database_refuses_what_it_came_to(datab
     let named = NewMessage { effect_name: "evt_0".to_owned(), ..message("billing") };
     admit(&fixture.store, &event("evt_0", "{}"), &[named]).await;
     let key = fixture.row("evt_0").await.idempotency_key;
-    let (mut running, stop) = run(&fixture);
+    let (mut running, stopper) = run(&fixture);
     fixture.until_called(&key).await;
     let called_at = Instant::now();
     fixture.message("evt_1", &["billing"]).await;
@@ -103,7 +103,7 @@ async fn a_call_is_not_repeated_while_the_database_refuses_what_it_came_to(datab
     meddle(database, again).await;
     fixture.until("evt_0", "done").await;
     assert_eq!((fixture.row("evt_0").await.attempts_n, fixture.stub.counts(&key)), (1, (1, 1)));
-    stop.send_replace(true);
+    stopper.stop();
     running.join_next().await.unwrap().unwrap();
 }
 

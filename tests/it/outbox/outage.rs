@@ -7,9 +7,9 @@ use std::time::Duration;
 use axum::Router;
 use axum::extract::State;
 use hooklatch::config::{DestinationConfig, UnknownPolicy};
+use hooklatch::stop::Stop;
 use http::StatusCode;
 use tokio::net::TcpListener;
-use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use super::Fixture;
@@ -63,7 +63,7 @@ async fn after_an_outage_no_more_calls_are_under_way_than_there_are_slots(databa
         DestinationConfig { url, concurrency_n: SLOTS_N, ..fixture.config(UnknownPolicy::Retry) };
     config.retry.attempts_n = 1_000;
     let outbox = fixture.outbox(config);
-    let (stop, stopping) = watch::channel(false);
+    let (stopper, stopping) = Stop::channel();
     running.spawn(outbox.run(stopping));
     let called = async |n: usize| {
         while destination.requests_n.load(Ordering::SeqCst) < n {
@@ -82,7 +82,7 @@ async fn after_an_outage_no_more_calls_are_under_way_than_there_are_slots(databa
     .await;
     let peak_n = destination.peak_n.load(Ordering::SeqCst);
     assert!(peak_n <= SLOTS_N as usize, "{peak_n} at once");
-    stop.send_replace(true);
+    stopper.stop();
 }
 
 async fn a_destination_that_bears_more_is_called_more(database: &Database) {
@@ -98,7 +98,7 @@ async fn a_destination_that_bears_more_is_called_more(database: &Database) {
     }
     let config =
         DestinationConfig { url, concurrency_n: 12, adaptive: true, ..fixture.config(UnknownPolicy::Retry) };
-    let (stop, stopping) = watch::channel(false);
+    let (stopper, stopping) = Stop::channel();
     running.spawn(fixture.outbox(config).run(stopping));
     let done = "SELECT COUNT(*) FROM outbox_messages WHERE state = 'done'";
     until("all are done", Duration::from_secs(20), String::new, async || {
@@ -108,5 +108,5 @@ async fn a_destination_that_bears_more_is_called_more(database: &Database) {
     let peak_n = destination.peak_n.load(Ordering::SeqCst);
     assert!((9..=12).contains(&peak_n), "{peak_n} at once: more than it began with, no more than configured");
     assert_eq!(destination.requests_n.load(Ordering::SeqCst), MESSAGES_N);
-    stop.send_replace(true);
+    stopper.stop();
 }

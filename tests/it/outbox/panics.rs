@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use hooklatch::config::{DestinationConfig, UnknownPolicy};
+use hooklatch::stop::{Stop, Stopper};
 use hooklatch::store::{SettleTo, Settlement};
 use hooklatch::types::AttemptResult;
 use metrics::{Counter, CounterFn, Gauge, Histogram, Key, KeyName, Metadata, Recorder, SharedString, Unit};
-use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tracing::span;
 
@@ -84,16 +84,16 @@ impl tracing::Subscriber for WarningTrap {
     fn exit(&self, _: &span::Id) {}
 }
 
-fn run(fixture: &Fixture, config: DestinationConfig) -> (JoinSet<()>, watch::Sender<bool>) {
-    let (stop, stopping) = watch::channel(false);
+fn run(fixture: &Fixture, config: DestinationConfig) -> (JoinSet<()>, Stopper) {
+    let (stopper, stopping) = Stop::channel();
     let outbox = fixture.outbox_to([(PANICKY, config.clone()), ("billing", config)]);
     let mut running = JoinSet::new();
     running.spawn(outbox.run(stopping));
-    (running, stop)
+    (running, stopper)
 }
 
-async fn ended(mut running: JoinSet<()>, stop: &watch::Sender<bool>) {
-    stop.send_replace(true);
+async fn ended(mut running: JoinSet<()>, stopper: &Stopper) {
+    stopper.stop();
     let in_time = tokio::time::timeout(Duration::from_secs(10), running.join_next()).await;
     in_time.expect("it stops in time").unwrap().expect("and well");
 }
@@ -112,7 +112,7 @@ async fn a_panic_inside_a_probe_is_counted_and_the_breaker_is_probed_again() {
         fixture.message(id, &[PANICKY]).await;
     }
     fixture.stub.next(&[Mode::Status(503)]);
-    let (running, stop) = run(&fixture, config);
+    let (running, stopper) = run(&fixture, config);
     fixture.until("evt_1", "ready").await;
     // The next one is the probe.
     let trap = trap("hooklatch_attempts_total");
@@ -125,7 +125,7 @@ async fn a_panic_inside_a_probe_is_counted_and_the_breaker_is_probed_again() {
     for id in ["evt_1", "evt_2", "evt_3"] {
         fixture.until(id, "done").await;
     }
-    ended(running, &stop).await;
+    ended(running, &stopper).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -134,7 +134,7 @@ async fn a_panic_where_results_are_written_stops_no_other_result() {
     let fixture = Fixture::new(&database).await;
     fixture.message("evt_1", &[PANICKY]).await;
     fixture.stub.next(&[Mode::WhenTold]);
-    let (running, stop) = run(&fixture, fixture.config(UnknownPolicy::Retry));
+    let (running, stopper) = run(&fixture, fixture.config(UnknownPolicy::Retry));
     fixture.until_called(&fixture.key("evt_1", "panicky")).await;
     // Somebody else takes and settles it, so the first result is fenced, which is counted.
     let trap = trap("hooklatch_fenced_total");
@@ -162,7 +162,7 @@ async fn a_panic_where_results_are_written_stops_no_other_result() {
         fixture.until(&id, "done").await;
     }
     assert_eq!(fixture.state("evt_1").await, "dead", "what stands is not undone");
-    ended(running, &stop).await;
+    ended(running, &stopper).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -179,7 +179,7 @@ async fn the_loop_begins_again_after_a_panic_and_readiness_knows_meanwhile() {
         hooklatch::outbox::Outbox::new(store, clock, config, destinations, "node-1".to_owned()).unwrap();
     let is_well = outbox.is_well();
     super::isolation::meddle(&database, "ALTER TABLE outbox_queue RENAME TO gone").await;
-    let (stop, stopping) = watch::channel(false);
+    let (stopper, stopping) = Stop::channel();
     let mut running = JoinSet::new();
     running.spawn(outbox.run(stopping));
     // It cannot look, says so, and the trap springs.
@@ -190,5 +190,5 @@ async fn the_loop_begins_again_after_a_panic_and_readiness_knows_meanwhile() {
     fixture.message("evt_1", &["billing"]).await;
     fixture.until("evt_1", "done").await;
     assert!(is_well.load(Ordering::SeqCst));
-    ended(running, &stop).await;
+    ended(running, &stopper).await;
 }

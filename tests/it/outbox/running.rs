@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use hooklatch::config::{DestinationConfig, UnknownPolicy};
 use hooklatch::outbox::Outbox;
+use hooklatch::stop::{Stop, Stopper};
 use sqlx::{Connection, PgConnection, SqliteConnection};
-use tokio::sync::{Notify, watch};
+use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
 use super::{Fixture, die_holding};
@@ -27,11 +28,11 @@ on_both!(
 );
 
 /// An outbox that runs, and what stops it.
-fn run(outbox: Outbox) -> (JoinSet<()>, watch::Sender<bool>) {
-    let (stop, stopping) = watch::channel(false);
+fn run(outbox: Outbox) -> (JoinSet<()>, Stopper) {
+    let (stopper, stopping) = Stop::channel();
     let mut running = JoinSet::new();
     running.spawn(outbox.run(stopping));
-    (running, stop)
+    (running, stopper)
 }
 
 async fn ended(mut running: JoinSet<()>) {
@@ -43,14 +44,14 @@ async fn the_loop_sends_what_it_is_woken_for(database: &Database) {
     let fixture = Fixture::new(database).await;
     let outbox = fixture.outbox(fixture.config(UnknownPolicy::Retry));
     let waker = outbox.waker();
-    let (running, stop) = run(outbox);
+    let (running, stopper) = run(outbox);
     for n in 0..3 {
         let id = format!("evt_{n}");
         fixture.message(&id, &["billing"]).await;
         waker.wake();
         fixture.until(&id, "done").await;
     }
-    stop.send_replace(true);
+    stopper.stop();
     ended(running).await;
 }
 
@@ -65,7 +66,7 @@ async fn a_dead_destination_delays_no_other(database: &Database) {
     }
     let outbox = fixture.outbox_to([("dead", slow), ("billing", fixture.config(UnknownPolicy::Retry))]);
     let waker = outbox.waker();
-    let (running, stop) = run(outbox);
+    let (running, stopper) = run(outbox);
     for n in 20..40 {
         fixture.message(&format!("evt_{n}"), &["billing"]).await;
         waker.wake();
@@ -76,7 +77,7 @@ async fn a_dead_destination_delays_no_other(database: &Database) {
     let counts = fixture.store.message_counts().await.unwrap();
     let leased = counts.iter().find(|count| count.state.as_str() == "leased").map(|count| count.messages_n);
     assert_eq!(leased, Some(2), "no more than its slots are held: {counts:?}");
-    stop.send_replace(true);
+    stopper.stop();
     ended(running).await;
 }
 
@@ -85,12 +86,12 @@ async fn more_than_the_slots_is_sent_in_turn(database: &Database) {
     for n in 0..30 {
         fixture.message(&format!("evt_{n}"), &["billing"]).await;
     }
-    let (running, stop) = run(fixture.outbox(fixture.config(UnknownPolicy::Hold)));
+    let (running, stopper) = run(fixture.outbox(fixture.config(UnknownPolicy::Hold)));
     for n in 0..30 {
         fixture.until(&format!("evt_{n}"), "done").await;
         assert_eq!(fixture.stub.counts(&fixture.key(&format!("evt_{n}"), "billing")), (1, 1));
     }
-    stop.send_replace(true);
+    stopper.stop();
     ended(running).await;
 }
 
@@ -98,10 +99,10 @@ async fn a_stop_hands_back_what_was_not_sent(database: &Database) {
     let fixture = Fixture::new(database).await;
     fixture.message("evt_1", &["billing"]).await;
     die_holding(&fixture).await;
-    let (stop, stopping) = watch::channel(false);
+    let (stopper, stopping) = Stop::channel();
     // The stop comes between the question and the call that it allows.
-    let raise = stop.clone();
-    fixture.stub.on_question(move || _ = raise.send_replace(true));
+    let raise = stopper.clone();
+    fixture.stub.on_question(move || raise.stop());
     let mut running = JoinSet::new();
     running.spawn(fixture.outbox(fixture.config(fixture.query())).run(stopping));
     ended(running).await;
@@ -117,10 +118,10 @@ async fn a_stop_settles_what_it_cuts_off(database: &Database) {
         fixture.message(&id, &["billing"]).await;
         fixture.stub.next(&[Mode::ActThenHang]);
         let config = DestinationConfig { timeout_ms: 25_000, ..fixture.config(policy) };
-        let (running, stop) = run(fixture.outbox(config));
+        let (running, stopper) = run(fixture.outbox(config));
         let key = fixture.key(&id, "billing");
         fixture.until_called(&key).await;
-        stop.send_replace(true);
+        stopper.stop();
         ended(running).await;
         assert_eq!(fixture.state(&id).await, state);
         fixture.clock.advance(120_000);
@@ -158,7 +159,7 @@ async fn what_a_call_came_to_is_written_when_the_database_is_back(database: &Dat
     let fixture = Fixture::new(database).await;
     fixture.message("evt_1", &["billing"]).await;
     fixture.stub.next(&[Mode::WhenTold]);
-    let (running, stop) = run(fixture.outbox(fixture.config(UnknownPolicy::Hold)));
+    let (running, stopper) = run(fixture.outbox(fixture.config(UnknownPolicy::Hold)));
     fixture.until_called(&fixture.key("evt_1", "billing")).await;
     let release = Arc::new(Notify::new());
     block(database, Arc::clone(&release)).await;
@@ -176,7 +177,7 @@ async fn what_a_call_came_to_is_written_when_the_database_is_back(database: &Dat
         (1, 1),
         "the write is repeated, never the call"
     );
-    stop.send_replace(true);
+    stopper.stop();
     ended(running).await;
 }
 
@@ -185,7 +186,7 @@ async fn while_the_database_is_away_nothing_is_sent_and_then_everything_once(dat
     fixture.message("evt_1", &["billing"]).await;
     let release = Arc::new(Notify::new());
     block(database, Arc::clone(&release)).await;
-    let (running, stop) = run(fixture.outbox(fixture.config(UnknownPolicy::Hold)));
+    let (running, stopper) = run(fixture.outbox(fixture.config(UnknownPolicy::Hold)));
     // The first look has failed by then.
     pass(BLOCKED_MS).await;
     assert_eq!(
@@ -196,6 +197,6 @@ async fn while_the_database_is_away_nothing_is_sent_and_then_everything_once(dat
     release.notify_one();
     fixture.until("evt_1", "done").await;
     assert_eq!(fixture.stub.counts(&fixture.key("evt_1", "billing")), (1, 1));
-    stop.send_replace(true);
+    stopper.stop();
     ended(running).await;
 }

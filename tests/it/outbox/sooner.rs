@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use hooklatch::config::{DestinationConfig, OutboxConfig, RetryConfig, UnknownPolicy};
 use hooklatch::outbox::Outbox;
+use hooklatch::stop::{Stop, Stopper};
 use hooklatch::types::Clock;
-use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use super::Fixture;
@@ -24,15 +24,15 @@ const POLL_MS: u64 = 60_000;
 /// What a test may take.
 const BOUND: Duration = Duration::from_secs(15);
 
-fn run(fixture: &Fixture, config: DestinationConfig) -> (JoinSet<()>, watch::Sender<bool>) {
-    let (stop, stopping) = watch::channel(false);
+fn run(fixture: &Fixture, config: DestinationConfig) -> (JoinSet<()>, Stopper) {
+    let (stopper, stopping) = Stop::channel();
     let outbox = OutboxConfig { lease_ms: 30_000, poll_ms: POLL_MS, stop_timeout_ms: 3_000 };
     let destinations = [(name("billing"), config)].into();
     let store = fixture.store.clone();
     let outbox = Outbox::new(store, Clock::system(), outbox, destinations, "node-1".to_owned()).unwrap();
     let mut running = JoinSet::new();
     running.spawn(outbox.run(stopping));
-    (running, stop)
+    (running, stopper)
 }
 
 async fn all_done(fixture: &Fixture, messages_n: usize, started: Instant) -> Duration {
@@ -50,9 +50,9 @@ async fn a_back_off_that_is_over_is_not_left_until_the_next_look(database: &Data
     fixture.stub.next(&[Mode::Status(503), Mode::Drop, Mode::Status(429)]);
     let retry = RetryConfig { first_ms: 200, max_ms: 400, attempts_n: 9, age_max_ms: 80_000_000 };
     let config = DestinationConfig { retry, ..fixture.config(UnknownPolicy::Retry) };
-    let (_running, stop) = run(&fixture, config);
+    let (_running, stopper) = run(&fixture, config);
     all_done(&fixture, 1, Instant::now()).await;
-    stop.send_replace(true);
+    stopper.stop();
 }
 
 async fn a_rate_is_used_up_between_two_looks(database: &Database) {
@@ -63,13 +63,13 @@ async fn a_rate_is_used_up_between_two_looks(database: &Database) {
     let config =
         DestinationConfig { rate_per_s: 20, concurrency_n: 60, ..fixture.config(UnknownPolicy::Retry) };
     let started = Instant::now();
-    let (_running, stop) = run(&fixture, config);
+    let (_running, stopper) = run(&fixture, config);
     let took = all_done(&fixture, 60, started).await;
     assert!(
         took > Duration::from_millis(1_500),
         "a second's worth at once, the others at the rate: {took:?}"
     );
-    stop.send_replace(true);
+    stopper.stop();
 }
 
 async fn a_breaker_is_probed_when_its_time_is_over(database: &Database) {
@@ -85,7 +85,7 @@ async fn a_breaker_is_probed_when_its_time_is_over(database: &Database) {
         retry: RetryConfig { first_ms: 50, max_ms: 50, attempts_n: 9, age_max_ms: 80_000_000 },
         ..fixture.config(UnknownPolicy::Retry)
     };
-    let (_running, stop) = run(&fixture, config);
+    let (_running, stopper) = run(&fixture, config);
     all_done(&fixture, 6, Instant::now()).await;
-    stop.send_replace(true);
+    stopper.stop();
 }

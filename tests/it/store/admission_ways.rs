@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use hooklatch::store::{Admitted, Candidate, Decide, Latched, NewMessage, Plan, Store, Writes};
+use hooklatch::store::{AdmittedBatch, Candidate, Decide, Latched, NewMessage, Plan, Store, Writes};
 use hooklatch::types::{EventState, IncomingEvent, ObjectVersion, OnConflict};
 use sha2::{Digest, Sha256};
 
@@ -93,7 +93,7 @@ async fn admitted(store: &Store, batch: &[IncomingEvent], way: Way) -> Vec<Latch
     };
     let candidates: Vec<Candidate> = batch.iter().zip(numbers).map(of).collect();
     let deciding = Deciding { is_known: way == Way::Known, candidates: candidates.clone() };
-    let Admitted { latched, failure, .. } =
+    let AdmittedBatch { latched, failure, .. } =
         store.admit(candidates, deciding, (way == Way::Suspect).then_some(500)).await.unwrap();
     assert!(failure.is_none(), "{failure:?}");
     latched.into_iter().map(Option::unwrap).collect()

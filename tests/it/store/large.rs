@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use hooklatch::store::{Cuts, Filter, PRUNED_N_MAX, Place, PrunedKind, Walk};
+use hooklatch::store::{Cuts, Filter, PRUNED_N_MAX, PrunePlace, PruneWalk, PrunedKind};
 use hooklatch::types::MessageState;
 use sqlx::{AssertSqlSafe, Connection, PgConnection, Row, SqliteConnection};
 
@@ -75,7 +75,7 @@ async fn space_comes_back(database: &Database) {
 }
 
 /// `n` messages to `billing` in this table, `step` apart.
-async fn messages(database: &Database, table: &str, (first, n, step): (i64, i64, i64)) {
+async fn messages(database: &Database, table: &str, first: i64, n: i64, step: i64) {
     let numbers = format!(
         "WITH RECURSIVE c (n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM c WHERE n < {}) INSERT INTO {table}",
         n - 1
@@ -124,9 +124,9 @@ async fn lists_and_pruning_go_by_keys_however_much_there_is(database: &Database)
     fill(database, first, n).await;
     // Forty finished messages of each event, and as many open ones of others.
     for place in 0..40 {
-        messages(database, "outbox_finished", (first * 1_024 + place, n, 1_024)).await;
+        messages(database, "outbox_finished", first * 1_024 + place, n, 1_024).await;
     }
-    messages(database, "outbox_queue", (1, 200_000, 1_024)).await;
+    messages(database, "outbox_queue", 1, 200_000, 1_024).await;
     run(database, "ANALYZE").await;
     let plan = plan(database, hooklatch::store::list_statements()[1].1).await;
     let is_by_key = plan.contains("Index Scan Backward using outbox_finished_pkey")
@@ -137,11 +137,13 @@ async fn lists_and_pruning_go_by_keys_however_much_there_is(database: &Database)
     assert_eq!((listed.len(), listed[0].message_id.place()), (50, 39));
 
     let only_bodies = Cuts { ids_ms: 500, messages_ms: 500, ..cuts(50_000) };
-    let mut from = Place::default();
+    let mut from = PrunePlace::default();
     let mut slowest = Duration::ZERO;
     loop {
-        let found =
-            store.prune_look(Walk::of(PrunedKind::Bodies), &only_bodies, &from, PRUNED_N_MAX).await.unwrap();
+        let found = store
+            .prune_look(PruneWalk::of(PrunedKind::Bodies), &only_bodies, &from, PRUNED_N_MAX)
+            .await
+            .unwrap();
         if found.is_empty() {
             break;
         }

@@ -18,7 +18,7 @@ on_both!(
     first_send_and_key_validity_are_set_once,
     what_is_handed_back_unsent_costs_no_attempt,
     open_messages_are_counted_by_state,
-    a_message_may_be_born_leased,
+    a_message_may_be_written_with_its_first_lease,
     what_went_well_is_told_of_its_attempt,
     two_settlements_of_one_message_in_one_write_are_told_apart,
     what_is_done_leaves_the_queue_and_is_told_once,
@@ -190,7 +190,7 @@ async fn what_is_handed_back_unsent_costs_no_attempt(database: &Database) {
 }
 
 /// A message that is written with a lease of node-1 until 31,000.
-fn born_leased(destination: &str) -> NewMessage {
+fn leased_at_once(destination: &str) -> NewMessage {
     let lease = InitialLease {
         node: "node-1".into(),
         from_ms: 1_000,
@@ -201,7 +201,7 @@ fn born_leased(destination: &str) -> NewMessage {
     NewMessage { lease: Some(lease), ..message(destination) }
 }
 
-async fn a_message_may_be_born_leased(database: &Database) {
+async fn a_message_may_be_written_with_its_first_lease(database: &Database) {
     let store = database.store().await;
     let pause = Decision { actor: "ops", idempotency_key: "k", digest: [0; 32], reason: "r", now_ms: 1 };
     let chosen = DecisionTarget::Destination(name("paused"));
@@ -209,7 +209,7 @@ async fn a_message_may_be_born_leased(database: &Database) {
     // In a transaction of its own, and in one statement where the database can.
     for (way, id) in ["evt_1", "evt_2"].into_iter().enumerate() {
         let sent = event(id, "{\"a\":1}");
-        let messages = [born_leased("billing"), born_leased("paused"), message("later")];
+        let messages = [leased_at_once("billing"), leased_at_once("paused"), message("later")];
         if way == 0 {
             admit(&store, &sent, &messages).await;
         } else {
@@ -226,8 +226,8 @@ async fn a_message_may_be_born_leased(database: &Database) {
         assert_eq!((attempts.len(), attempts[0].node.as_str()), (1, "node-1"), "before any byte left");
         assert!(store.attempt_list(rows[2].message_id).await.unwrap().is_empty());
         assert!(lease(&store, 10, 30_999).await.is_empty(), "it is held");
-        let born = NewMessage { message_id: row.message_id, ..messages[0].clone() };
-        let held = born.to_leased(&sent, &store.installation_id().await.unwrap()).unwrap();
+        let new = NewMessage { message_id: row.message_id, ..messages[0].clone() };
+        let held = new.to_leased(&sent, &store.installation_id().await.unwrap()).unwrap();
         assert_eq!(held.body.as_ref(), b"{\"a\":1}");
         let taken = lease(&store, 10, 31_000).await;
         let again = taken.iter().find(|one| one.message_id == held.message_id).unwrap();
@@ -255,8 +255,10 @@ async fn what_went_well_is_told_of_its_attempt(database: &Database) {
     let second = lease(&store, 1, 6_000).await.remove(0);
     store.message_settle(&[settlement(&second, SettleTo::Done, AttemptResult::Done)]).await.unwrap();
     let attempts = store.attempt_list(first.message_id).await.unwrap();
-    let told: Vec<_> =
-        attempts.iter().map(|one| (one.result.as_deref(), one.http_status, one.finished_at_ms)).collect();
+    let told: Vec<_> = attempts
+        .iter()
+        .map(|one| (one.result.map(AttemptResult::as_str), one.http_status, one.finished_at_ms))
+        .collect();
     assert_eq!(
         told,
         [(Some("done"), Some(200), Some(5_000)), (Some("retry"), Some(200), Some(5_000))],
@@ -273,7 +275,7 @@ async fn two_settlements_of_one_message_in_one_write_are_told_apart(database: &D
     let right = settlement(&current, SettleTo::Held, AttemptResult::Retry);
     assert_eq!(store.message_settle(&[late, right]).await.unwrap(), [false, true]);
     let attempts = store.attempt_list(stale.message_id).await.unwrap();
-    let told: Vec<_> = attempts.iter().map(|one| one.result.as_deref()).collect();
+    let told: Vec<_> = attempts.iter().map(|one| one.result.map(AttemptResult::as_str)).collect();
     assert_eq!(told, [Some("retry"), Some("unknown")], "the stale one wrote nothing");
 }
 

@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use hooklatch::store::{
-    Admitted, Candidate, Decide, Latched, NewMessage, Plan, Store, StoreError, StoreSettings, Writes,
+    AdmittedBatch, Candidate, Decide, Latched, NewMessage, Plan, Store, StoreError, StoreSettings, Writes,
 };
 use hooklatch::types::{EventKey, EventState, IncomingEvent, MessageId, Name, OnConflict};
 use sha2::{Digest, Sha256};
@@ -132,7 +132,7 @@ pub(crate) async fn admit_at_once(
     store: &Store,
     event: &IncomingEvent,
     messages: &[NewMessage],
-) -> Admitted<Known> {
+) -> AdmittedBatch<Known> {
     let candidates = candidates(store, &[event], EventState::Done).await;
     let messages = numbered(candidates[0].event_seq, messages);
     let known = Known(Some(Writes { messages, updates: Vec::new() }));

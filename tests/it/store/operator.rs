@@ -70,7 +70,11 @@ async fn a_decision_is_made_once_and_recorded(database: &Database) {
     let said = (audit[0].actor.as_str(), audit[0].action.as_str(), audit[0].detail.as_str(), audit[0].at_ms);
     assert_eq!(said, ("ops", "message_done", "seen at the bank", 9_000));
     let attempts = store.attempt_list(id).await.unwrap();
-    assert_eq!(attempts[0].result.as_deref(), Some("unknown"), "what happened before stays as it was");
+    assert_eq!(
+        attempts[0].result.map(AttemptResult::as_str),
+        Some("unknown"),
+        "what happened before stays as it was"
+    );
 }
 
 async fn what_a_worker_holds_or_is_done_is_not_decided_about(database: &Database) {
@@ -247,7 +251,12 @@ async fn attempts_are_told_by_history_by_the_queue_and_by_the_finished_message(d
     assert_eq!(database.count("SELECT COUNT(*) FROM outbox_attempts").await, 0);
     let told = store.attempt_list(id).await.unwrap();
     assert_eq!(told.len(), 1, "{told:?}");
-    let one = (told[0].attempt_n, told[0].result.as_deref(), told[0].http_status, told[0].finished_at_ms);
+    let one = (
+        told[0].attempt_n,
+        told[0].result.map(AttemptResult::as_str),
+        told[0].http_status,
+        told[0].finished_at_ms,
+    );
     assert_eq!(one, (1, Some("done"), Some(204), Some(5_000)));
     assert_eq!((told[0].started_at_ms, told[0].node.as_str()), (1_000, "node-1"));
     // One that did not, and one that is under way behind it.
@@ -257,7 +266,9 @@ async fn attempts_are_told_by_history_by_the_queue_and_by_the_finished_message(d
     let told = store.attempt_list(id).await.unwrap();
     let told: Vec<_> = told
         .iter()
-        .map(|one| (one.attempt_n, one.node.as_str(), one.started_at_ms, one.result.as_deref()))
+        .map(|one| {
+            (one.attempt_n, one.node.as_str(), one.started_at_ms, one.result.map(AttemptResult::as_str))
+        })
         .collect();
     assert_eq!(told, [(2, "node-2", 7_000, None), (1, "node-1", 1_000, Some("unknown"))]);
 }
@@ -284,7 +295,7 @@ async fn what_a_person_ends_leaves_the_queue_with_its_last_words(database: &Data
     let id = store.message_lease(&[want], 1_000, 1_000, "node-1").await.unwrap().remove(0).message_id;
     store.message_decide(&DecisionTarget::One(id), Act::Discard, &decision("k3")).await.unwrap();
     let told = store.attempt_list(id).await.unwrap();
-    assert_eq!((told.len(), told[0].result.as_deref()), (1, Some("unknown")), "{told:?}");
+    assert_eq!((told.len(), told[0].result.map(AttemptResult::as_str)), (1, Some("unknown")), "{told:?}");
     let row = store.message_get(id).await.unwrap().unwrap();
     assert_eq!(row.last_result, Some(AttemptResult::Unknown));
 }

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use hooklatch::store::{
-    Act, Cuts, Decision, DecisionTarget, LeaseWant, PRUNED_N_MAX, Place, PruneLease, PrunedKind, SettleTo,
-    Settlement, Store, Walk,
+    Act, Cuts, Decision, DecisionTarget, LeaseWant, PRUNED_N_MAX, PruneLease, PrunePlace, PruneWalk,
+    PrunedKind, SettleTo, Settlement, Store,
 };
 use hooklatch::types::{AttemptResult, EventState, IncomingEvent, ObjectVersion};
 use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection, SqliteConnection};
@@ -60,8 +60,8 @@ pub(super) async fn round(
             _ => vec![0],
         };
         for ids_cut_ms in walks {
-            let walk = Walk { kind, ids_cut_ms };
-            let mut from = Place::default();
+            let walk = PruneWalk { kind, ids_cut_ms };
+            let mut from = PrunePlace::default();
             loop {
                 let found = store.prune_look(walk, cuts, &from, rows_n).await.unwrap();
                 if !found.is_empty() {
@@ -240,7 +240,8 @@ async fn one_node_prunes_at_a_time() {
     assert!(!store.prune_begin(&lease("b")).await.unwrap());
     assert!(store.prune_begin(&lease("a")).await.unwrap(), "it may go on");
     let cuts = cuts(50_000);
-    let found = store.prune_look(Walk::of(PrunedKind::Bodies), &cuts, &Place::default(), 10).await.unwrap();
+    let found =
+        store.prune_look(PruneWalk::of(PrunedKind::Bodies), &cuts, &PrunePlace::default(), 10).await.unwrap();
     let prune =
         async |node: &str| store.prune_delete(PrunedKind::Bodies, &found, &lease(node)).await.unwrap();
     assert_eq!(prune("b").await, None);

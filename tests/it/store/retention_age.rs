@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use hooklatch::store::{Cuts, Place, PrunedKind, SettleTo, Walk};
+use hooklatch::store::{Cuts, PrunePlace, PruneWalk, PrunedKind, SettleTo};
 use hooklatch::types::{Clock, IncomingEvent, ObjectVersion};
 
 use super::retention::{counts, cuts, received, round, run, settle};
@@ -76,9 +76,9 @@ async fn only_what_could_have_gone_is_overdue(database: &Database) {
     .await;
     let windows = Cuts { messages_ms: 1_500, ..cuts(90_000_000) };
     let overdue = async |kind| {
-        let from = Place::default();
+        let from = PrunePlace::default();
         store
-            .prune_look(Walk { kind, ids_cut_ms: windows.ids_ms }, &windows, &from, 10)
+            .prune_look(PruneWalk { kind, ids_cut_ms: windows.ids_ms }, &windows, &from, 10)
             .await
             .unwrap()
             .overdue_ms()

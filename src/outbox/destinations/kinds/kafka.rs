@@ -84,7 +84,7 @@ mod client {
     use crate::outbox::destinations::client_settings::ClientSettings;
     use crate::outbox::destinations::envelope::metadata;
     use crate::outbox::destinations::error::DestinationError;
-    use crate::outbox::policy::Answer;
+    use crate::outbox::policy::CallAnswer;
     use crate::store::LeasedMessage;
 
     /// A client for one destination of this kind.
@@ -194,20 +194,20 @@ mod client {
             cluster: &Self::Connection,
             message: &LeasedMessage,
             _deadline: Instant,
-        ) -> Answer {
+        ) -> CallAnswer {
             let n = partition_of(&message.idempotency_key, cluster.partitions.len());
             let Some((partition, cell)) = cluster.partitions.iter().nth(n) else {
-                return Answer::NotSent { why: "the topic has no partitions".to_owned() };
+                return CallAnswer::NotSent { why: "the topic has no partitions".to_owned() };
             };
             let leader = cell.get_or_try_init(|| {
                 cluster.client.partition_client(self.topic.as_str(), *partition, UnknownTopicHandling::Error)
             });
             let leader = match leader.await {
                 Ok(leader) => leader,
-                Err(error) => return Answer::NotSent { why: said(&error) },
+                Err(error) => return CallAnswer::NotSent { why: said(&error) },
             };
             let Some(timestamp) = chrono::DateTime::from_timestamp_millis(message.created_at_ms) else {
-                return Answer::Forbidden { why: "time of the message is out of range".to_owned() };
+                return CallAnswer::Forbidden { why: "time of the message is out of range".to_owned() };
             };
             let record = Record {
                 key: Some(message.idempotency_key.clone().into_bytes()),
@@ -219,7 +219,7 @@ mod client {
                 timestamp,
             };
             match leader.produce(vec![record], Compression::NoCompression).await {
-                Ok(_) => Answer::Done,
+                Ok(_) => CallAnswer::Done,
                 Err(error) => failed(&error),
             }
         }
@@ -232,7 +232,7 @@ mod client {
     }
 
     /// What the library calls retries, of which there are none, is wrapped around the error of the one try.
-    fn failed(error: &Error) -> Answer {
+    fn failed(error: &Error) -> CallAnswer {
         if let Error::RetryFailed(BackoffError::DeadlineExceded { source, .. }) = error
             && let Some(inner) = source.downcast_ref::<Error>()
         {
@@ -246,21 +246,21 @@ mod client {
                 RequestError::NoVersionMatch { .. }
                 | RequestError::WriteError(_)
                 | RequestError::WriteMessageError(_),
-            ) => Answer::NotSent { why },
+            ) => CallAnswer::NotSent { why },
             Error::ServerError { protocol_error, .. } => refused(*protocol_error),
-            _ => Answer::Unknown { why },
+            _ => CallAnswer::Unknown { why },
         }
     }
 
     /// The broker's own word, of which only the name is kept: the library's text repeats the request.
-    pub(super) fn refused(error: ProtocolError) -> Answer {
+    pub(super) fn refused(error: ProtocolError) -> CallAnswer {
         let why = words(&error);
         match error {
             ProtocolError::MessageTooLarge
             | ProtocolError::RecordListTooLarge
             | ProtocolError::InvalidRecord
             | ProtocolError::InvalidTimestamp
-            | ProtocolError::PolicyViolation => Answer::Refused { why },
+            | ProtocolError::PolicyViolation => CallAnswer::Refused { why },
             ProtocolError::UnknownTopicOrPartition
             | ProtocolError::LeaderNotAvailable
             | ProtocolError::NotLeaderOrFollower
@@ -273,9 +273,9 @@ mod client {
             | ProtocolError::ClusterAuthorizationFailed
             | ProtocolError::InvalidTopicException
             | ProtocolError::ThrottlingQuotaExceeded
-            | ProtocolError::UnsupportedVersion => Answer::NotNow { why },
+            | ProtocolError::UnsupportedVersion => CallAnswer::NotNow { why },
             // Written by some, or timed out, or something of which we do not know what it leaves behind.
-            _ => Answer::Unknown { why },
+            _ => CallAnswer::Unknown { why },
         }
     }
 }
@@ -285,7 +285,7 @@ mod tests {
     use super::*;
     use crate::outbox::destinations::tests::check_rule;
     #[cfg(feature = "kafka")]
-    use {crate::outbox::policy::Answer, rskafka::client::error::ProtocolError};
+    use {crate::outbox::policy::CallAnswer, rskafka::client::error::ProtocolError};
 
     #[test]
     fn each_key_takes_what_the_destination_takes() {
@@ -314,10 +314,10 @@ mod tests {
     #[cfg(feature = "kafka")]
     #[test]
     fn an_error_is_unknown_unless_it_says_that_nothing_was_written() {
-        assert!(matches!(client::refused(ProtocolError::NotEnoughReplicas), Answer::NotNow { .. }));
-        assert!(matches!(client::refused(ProtocolError::MessageTooLarge), Answer::Refused { .. }));
+        assert!(matches!(client::refused(ProtocolError::NotEnoughReplicas), CallAnswer::NotNow { .. }));
+        assert!(matches!(client::refused(ProtocolError::MessageTooLarge), CallAnswer::Refused { .. }));
         for error in [ProtocolError::NotEnoughReplicasAfterAppend, ProtocolError::RequestTimedOut] {
-            assert!(matches!(client::refused(error), Answer::Unknown { .. }), "{error}");
+            assert!(matches!(client::refused(error), CallAnswer::Unknown { .. }), "{error}");
         }
     }
 }

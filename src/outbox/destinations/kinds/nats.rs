@@ -70,7 +70,7 @@ mod client {
     use crate::outbox::destinations::client_settings::ClientSettings;
     use crate::outbox::destinations::envelope::metadata;
     use crate::outbox::destinations::error::DestinationError;
-    use crate::outbox::policy::Answer;
+    use crate::outbox::policy::CallAnswer;
     use crate::store::LeasedMessage;
 
     /// The stream's `max_msg_size` is exceeded: no later attempt can end better.
@@ -167,20 +167,20 @@ mod client {
             Ok(headers)
         }
 
-        fn failed(&self, error: &PublishError) -> Answer {
+        fn failed(&self, error: &PublishError) -> CallAnswer {
             let why = words(error);
             match error.kind() {
                 PublishErrorKind::StreamNotFound => {
-                    Answer::NotNow { why: format!("no stream takes the subject `{}`", self.subject) }
+                    CallAnswer::NotNow { why: format!("no stream takes the subject `{}`", self.subject) }
                 }
-                PublishErrorKind::MaxPayloadExceeded => Answer::Refused { why },
-                PublishErrorKind::MaxAckPending => Answer::NotSent { why },
-                PublishErrorKind::TimedOut | PublishErrorKind::BrokenPipe => Answer::Unknown { why },
+                PublishErrorKind::MaxPayloadExceeded => CallAnswer::Refused { why },
+                PublishErrorKind::MaxAckPending => CallAnswer::NotSent { why },
+                PublishErrorKind::TimedOut | PublishErrorKind::BrokenPipe => CallAnswer::Unknown { why },
                 _ => match source::<Error>(error) {
                     // The stream's own word: it did not take it.
-                    Some(said) if said.error_code().0 == TOO_LARGE => Answer::Refused { why },
-                    Some(_) => Answer::NotNow { why },
-                    None => Answer::Unknown { why },
+                    Some(said) if said.error_code().0 == TOO_LARGE => CallAnswer::Refused { why },
+                    Some(_) => CallAnswer::NotNow { why },
+                    None => CallAnswer::Unknown { why },
                 },
             }
         }
@@ -215,20 +215,20 @@ mod client {
             (_, context): &Self::Connection,
             message: &LeasedMessage,
             _deadline: Instant,
-        ) -> Answer {
+        ) -> CallAnswer {
             let headers = match Self::headers(message) {
                 Ok(headers) => headers,
-                Err(why) => return Answer::Forbidden { why },
+                Err(why) => return CallAnswer::Forbidden { why },
             };
             let publish = context.publish_with_headers(self.subject.clone(), headers, message.body.clone());
             match publish.await {
                 Ok(acknowledged) => match acknowledged.await {
-                    Ok(_) => Answer::Done,
+                    Ok(_) => CallAnswer::Done,
                     Err(error) => self.failed(&error),
                 },
                 // The message is still here: the client that would have taken it is gone.
                 Err(error) if matches!(error.kind(), PublishErrorKind::Other) => {
-                    Answer::NotSent { why: words(&error) }
+                    CallAnswer::NotSent { why: words(&error) }
                 }
                 Err(error) => self.failed(&error),
             }

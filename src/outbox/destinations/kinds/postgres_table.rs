@@ -59,7 +59,7 @@ mod client {
     use crate::outbox::destinations::client_settings::ClientSettings;
     use crate::outbox::destinations::envelope::content_type;
     use crate::outbox::destinations::error::DestinationError;
-    use crate::outbox::policy::Answer;
+    use crate::outbox::policy::CallAnswer;
     use crate::store::LeasedMessage;
 
     /// A client for one destination of this kind.
@@ -113,13 +113,13 @@ mod client {
             shared: &Self::Connection,
             message: &LeasedMessage,
             deadline: Instant,
-        ) -> Answer {
+        ) -> CallAnswer {
             // Whoever still waits for a turn at the deadline has sent nothing.
             let Ok(mut held) = timeout_at(deadline, shared.lock()).await else {
-                return Answer::NotSent { why: "waited too long for the connection".to_owned() };
+                return CallAnswer::NotSent { why: "waited too long for the connection".to_owned() };
             };
             let Some(mut connection) = held.take() else {
-                return Answer::NotSent { why: "the connection was lost".to_owned() };
+                return CallAnswer::NotSent { why: "the connection was lost".to_owned() };
             };
             let inserted = sqlx::query(AssertSqlSafe(self.insert.as_str()))
                 .bind(&message.idempotency_key)
@@ -132,32 +132,32 @@ mod client {
                 .bind(message.body.as_ref())
                 .execute(&mut connection)
                 .await;
-            let answer = inserted.map_or_else(|error| failed(&error), |_| Answer::Done);
-            if !matches!(answer, Answer::Unknown { .. }) {
+            let answer = inserted.map_or_else(|error| failed(&error), |_| CallAnswer::Done);
+            if !matches!(answer, CallAnswer::Unknown { .. }) {
                 *held = Some(connection);
             }
             answer
         }
     }
 
-    fn failed(error: &sqlx::Error) -> Answer {
+    fn failed(error: &sqlx::Error) -> CallAnswer {
         let Some(said) = error.as_database_error() else {
-            return Answer::Unknown { why: words(error) };
+            return CallAnswer::Unknown { why: words(error) };
         };
         // The primary message alone: details may quote the row.
         let (why, code) = (words(&said.message()), said.code().unwrap_or_default());
         match code.as_ref() {
             "42P01" | "42703" | "42P10" | "3F000" => {
                 let remedy = "create the table as docs/destinations.md says";
-                Answer::NotNow { why: format!("{why}; {remedy}") }
+                CallAnswer::NotNow { why: format!("{why}; {remedy}") }
             }
             // Its session was ended: it may have happened before that.
             code if code.starts_with("57P") || code.starts_with("08") || code == "40003" => {
-                Answer::Unknown { why }
+                CallAnswer::Unknown { why }
             }
             // The row itself is not wanted: a constraint, a value that does not fit.
-            code if code.starts_with("22") || code.starts_with("23") => Answer::Refused { why },
-            _ => Answer::NotNow { why },
+            code if code.starts_with("22") || code.starts_with("23") => CallAnswer::Refused { why },
+            _ => CallAnswer::NotNow { why },
         }
     }
 }

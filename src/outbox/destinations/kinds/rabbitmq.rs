@@ -67,7 +67,7 @@ mod client {
     use crate::outbox::destinations::client_settings::ClientSettings;
     use crate::outbox::destinations::envelope::{content_type, metadata};
     use crate::outbox::destinations::error::DestinationError;
-    use crate::outbox::policy::Answer;
+    use crate::outbox::policy::CallAnswer;
     use crate::store::LeasedMessage;
 
     /// Delivery mode 2: the broker keeps it on disk, in queues that are durable.
@@ -184,19 +184,19 @@ mod client {
             connection: &Self::Connection,
             message: &LeasedMessage,
             deadline: Instant,
-        ) -> Answer {
+        ) -> CallAnswer {
             let properties = match Self::properties(message) {
                 Ok(properties) => properties,
-                Err(why) => return Answer::Forbidden { why },
+                Err(why) => return CallAnswer::Forbidden { why },
             };
             if connection.connection.status().blocked() {
                 let why = "it takes no messages for now: a memory or disk alarm is raised there".to_owned();
-                return Answer::NotNow { why };
+                return CallAnswer::NotNow { why };
             }
             let channel = match timeout_at(deadline, connection.channel()).await {
                 Ok(Ok(channel)) => channel,
-                Ok(Err(error)) => return Answer::NotSent { why: words(&error) },
-                Err(_) => return Answer::NotSent { why: "no channel in time".to_owned() },
+                Ok(Err(error)) => return CallAnswer::NotSent { why: words(&error) },
+                Err(_) => return CallAnswer::NotSent { why: "no channel in time".to_owned() },
             };
             let options = BasicPublishOptions { mandatory: true, ..BasicPublishOptions::default() };
             let (exchange, routing_key) = (self.exchange.clone(), self.routing_key.clone());
@@ -210,30 +210,32 @@ mod client {
                 connection.idle().push(channel);
             }
             match confirmation {
-                Ok(Confirmation::Ack(None)) => Answer::Done,
+                Ok(Confirmation::Ack(None)) => CallAnswer::Done,
                 Ok(Confirmation::Ack(Some(returned)) | Confirmation::Nack(Some(returned))) => {
                     let (code, text) = (returned.reply_code, words(&returned.reply_text));
                     let why = format!("returned with {code} {text}: no queue is bound for this routing key");
-                    Answer::Refused { why }
+                    CallAnswer::Refused { why }
                 }
                 Ok(Confirmation::Nack(None)) => {
                     // Of several queues that are bound, others may have taken it.
-                    Answer::Unknown { why: "the broker could not answer for it (nack)".to_owned() }
+                    CallAnswer::Unknown { why: "the broker could not answer for it (nack)".to_owned() }
                 }
-                Ok(Confirmation::NotRequested) => Answer::Unknown { why: "nothing was confirmed".to_owned() },
-                Err(error) => Answer::Unknown { why: words(&error) },
+                Ok(Confirmation::NotRequested) => {
+                    CallAnswer::Unknown { why: "nothing was confirmed".to_owned() }
+                }
+                Err(error) => CallAnswer::Unknown { why: words(&error) },
             }
         }
     }
 
     /// A publish that could not even be handed over.
-    fn failed(error: &lapin::Error) -> Answer {
+    fn failed(error: &lapin::Error) -> CallAnswer {
         let why = words(error);
         match error.kind() {
             ErrorKind::InvalidChannelState(..)
             | ErrorKind::InvalidConnectionState(_)
-            | ErrorKind::InvalidChannel(_) => Answer::NotSent { why },
-            _ => Answer::Unknown { why },
+            | ErrorKind::InvalidChannel(_) => CallAnswer::NotSent { why },
+            _ => CallAnswer::Unknown { why },
         }
     }
 }

@@ -59,7 +59,7 @@ mod client {
     use crate::outbox::destinations::client_settings::ClientSettings;
     use crate::outbox::destinations::envelope::metadata;
     use crate::outbox::destinations::error::DestinationError;
-    use crate::outbox::policy::Answer;
+    use crate::outbox::policy::CallAnswer;
     use crate::store::LeasedMessage;
 
     /// The marker comes first: whatever refuses it (no permission, no memory) refuses the entry, too. A failing script is
@@ -144,7 +144,7 @@ return added";
             connection: &Self::Connection,
             message: &LeasedMessage,
             _deadline: Instant,
-        ) -> Answer {
+        ) -> CallAnswer {
             let mut call = self.script.key(&self.stream);
             call.key(self.marker(&message.idempotency_key))
                 .arg(self.key_valid_for_ms)
@@ -154,23 +154,23 @@ return added";
             }
             call.arg("body").arg(message.body.as_ref());
             match call.invoke_async::<u8>(&mut connection.clone()).await {
-                Ok(_) => Answer::Done,
+                Ok(_) => CallAnswer::Done,
                 Err(error) => failed(&error),
             }
         }
     }
 
-    fn failed(error: &RedisError) -> Answer {
+    fn failed(error: &RedisError) -> CallAnswer {
         let why = words(error);
         if error.code() == Some(MARKER_STAYS) {
             // Another attempt would find the marker and take the message for done.
-            return Answer::Refused { why: format!("{why}; delete its marker before it is sent again") };
+            return CallAnswer::Refused { why: format!("{why}; delete its marker before it is sent again") };
         }
         match error.kind() {
             // Its own word, and by the script's order of steps no entry was added: no memory, read-only, loading, no
             // permission, not a stream.
-            ErrorKind::Server(_) | ErrorKind::Extension => Answer::NotNow { why },
-            _ => Answer::Unknown { why },
+            ErrorKind::Server(_) | ErrorKind::Extension => CallAnswer::NotNow { why },
+            _ => CallAnswer::Unknown { why },
         }
     }
 }

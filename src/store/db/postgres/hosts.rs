@@ -11,27 +11,30 @@ use tokio::time::{Instant, timeout_at};
 use tracing::info;
 
 use super::plans::Role;
-use super::session::{self, Verdict};
+use super::session::{self, SessionVerdict};
 use crate::database_url;
-use crate::store::db::{DbError, DbResult, PostgresSettings, StoreError};
+use crate::store::db::error::{DbError, DbResult};
+use crate::store::db::opening::PostgresSettings;
+use crate::store::db::store_error::StoreError;
 
-/// How long the host that took writes last is asked alone, when there are others.
+/// Time for which the host that took writes last is asked alone, when there are others.
 const CURRENT_TIMEOUT: Duration = Duration::from_millis(500);
-/// How long a host may take to say what it is: with the one above less than the pool waits for a connection.
+/// Time that a host may take to say what it is: with the one above less than the pool waits for a
+/// connection.
 const HOST_TIMEOUT: Duration = Duration::from_secs(4);
-/// How much longer those before it in the URL may take, once one is found: all nodes choose the same.
+/// Further time for the hosts before it in the URL, once one is found: all nodes choose the same.
 const EARLIER_TIMEOUT: Duration = Duration::from_millis(250);
 
 /// All hosts of the URL, in its order; never none.
-pub(super) struct Hosts {
+pub(super) struct DatabaseHosts {
     all: Vec<Arc<PgConnectOptions>>,
     settings: PostgresSettings,
-    /// Which of them took writes last.
+    /// The host that took writes last.
     current: Mutex<Arc<PgConnectOptions>>,
 }
 
-/// What became of one host.
-enum Answer {
+/// Result of asking one host.
+enum HostAnswer {
     Fit(PgConnection),
     /// It takes no writes, or cannot be reached: another one may, or this one later.
     Passing(String),
@@ -39,7 +42,7 @@ enum Answer {
     Refused(StoreError),
 }
 
-impl Hosts {
+impl DatabaseHosts {
     pub(super) fn parse(url: &str, settings: PostgresSettings) -> Result<Self, StoreError> {
         let urls =
             database_url::by_host(url).map_err(|why| StoreError::Refused(format!("database url {why}")))?;
@@ -74,7 +77,8 @@ impl Hosts {
     /// A session that may write and is fit: where the last one was, else wherever one is.
     pub(super) async fn connect(&self, role: Role) -> DbResult<PgConnection> {
         if self.all.len() > 1
-            && let Answer::Fit(session) = ask(&self.current(), &self.settings, role, CURRENT_TIMEOUT).await
+            && let HostAnswer::Fit(session) =
+                ask(&self.current(), &self.settings, role, CURRENT_TIMEOUT).await
         {
             return Ok(session);
         }
@@ -97,7 +101,7 @@ impl Hosts {
         let mut answers = Vec::new();
         let mut until = Instant::now() + HOST_TIMEOUT + EARLIER_TIMEOUT;
         while let Ok(Some(answer)) = timeout_at(until, asked.join_next()).await {
-            if matches!(answer, Ok((.., Answer::Fit(_)))) {
+            if matches!(answer, Ok((.., HostAnswer::Fit(_)))) {
                 until = until.min(Instant::now() + EARLIER_TIMEOUT);
             }
             answers.extend(answer.ok());
@@ -107,12 +111,12 @@ impl Hosts {
         let mut seen = Vec::new();
         for (_, host, answer) in answers {
             match answer {
-                Answer::Fit(session) => {
+                HostAnswer::Fit(session) => {
                     self.follow(&host);
                     return Ok(session);
                 }
-                Answer::Passing(why) => seen.push(why),
-                Answer::Refused(error) => refusal = refusal.or(Some(error)),
+                HostAnswer::Passing(why) => seen.push(why),
+                HostAnswer::Refused(error) => refusal = refusal.or(Some(error)),
             }
         }
         Err(refusal.unwrap_or_else(|| StoreError::Unavailable {
@@ -122,7 +126,12 @@ impl Hosts {
     }
 }
 
-async fn ask(options: &PgConnectOptions, settings: &PostgresSettings, role: Role, limit: Duration) -> Answer {
+async fn ask(
+    options: &PgConnectOptions,
+    settings: &PostgresSettings,
+    role: Role,
+    limit: Duration,
+) -> HostAnswer {
     let place = place(options);
     let asking = async {
         let mut session = options.connect().await?;
@@ -130,14 +139,14 @@ async fn ask(options: &PgConnectOptions, settings: &PostgresSettings, role: Role
         Ok::<_, DbError>((session, verdict))
     };
     match tokio::time::timeout(limit, asking).await {
-        Ok(Ok((session, Verdict::Fit))) => Answer::Fit(session),
-        Ok(Ok((_, Verdict::ReadOnly(why)))) => Answer::Passing(format!("{place}: {why}")),
-        Ok(Ok((_, Verdict::Unfit(why)))) => Answer::Refused(StoreError::Refused(why)),
+        Ok(Ok((session, SessionVerdict::Fit))) => HostAnswer::Fit(session),
+        Ok(Ok((_, SessionVerdict::ReadOnly(why)))) => HostAnswer::Passing(format!("{place}: {why}")),
+        Ok(Ok((_, SessionVerdict::Unfit(why)))) => HostAnswer::Refused(StoreError::Refused(why)),
         Ok(Err(error)) => match StoreError::from_db("open", error) {
-            StoreError::Unavailable { source, .. } => Answer::Passing(format!("{place}: {source}")),
-            other => Answer::Refused(other),
+            StoreError::Unavailable { source, .. } => HostAnswer::Passing(format!("{place}: {source}")),
+            other => HostAnswer::Refused(other),
         },
-        Err(_) => Answer::Passing(format!("{place}: no answer within {} ms", limit.as_millis())),
+        Err(_) => HostAnswer::Passing(format!("{place}: no answer within {} ms", limit.as_millis())),
     }
 }
 

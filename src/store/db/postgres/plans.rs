@@ -6,9 +6,10 @@
 
 use sqlx::{PgConnection, Row};
 
-use crate::store::db::{DbResult, Pooling};
+use crate::store::db::error::DbResult;
+use crate::store::db::opening::Pooling;
 
-/// What a session is for.
+/// The purpose of a session, which decides about its plans.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::store::db) enum Role {
     /// Reading, handlers, what people look at and decide.

@@ -8,17 +8,20 @@ use sqlx::postgres::PgConnectOptions;
 use sqlx::{Connection, PgConnection, Row};
 
 use super::plans::Role;
-use crate::store::db::{DbError, DbResult, Pooling, PostgresSettings};
+use crate::stop::to_end;
+use crate::store::db::error::{DbError, DbResult};
+use crate::store::db::opening::{Pooling, PostgresSettings};
 
 /// Longest wait for a lock. Ours is 2 s: below any sender's patience, so a wait for another node's uncommitted twin
 /// ends in 503. Milliseconds.
 const LOCK_TIMEOUT_MS_MAX: i64 = 3_000;
 /// Longest idle time inside a transaction. Ours is 30 s. Milliseconds.
 const IDLE_TIMEOUT_MS_MAX: i64 = 60_000;
-/// How long a second session may take to come about when we ask whether sessions are our own.
+/// Time that a second session may take to come about when we ask whether sessions are our own.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// What we need of a session. The warning with which a commit is confirmed that no standby has must reach us.
+/// Settings that we need of a session. The warning with which a commit is confirmed that no standby has must
+/// reach us.
 macro_rules! set {
     () => {
         "SET lock_timeout = '2s';
@@ -30,7 +33,7 @@ SET jit = off;"
     };
 }
 
-/// Where the session keeps whether its server has to wait for a standby.
+/// Setting that says in the session whether its server has to wait for a standby.
 macro_rules! set_replicated {
     () => {
         "SET hooklatch.replicated = 'on';"
@@ -63,8 +66,9 @@ const SET: &str =
     concat!(set!(), "SELECT set_config('synchronous_commit', current_setting('synchronous_commit'), false)");
 const SET_REPLICATED: &str = set_replicated!();
 
-/// What outlives a transaction that a handler had, committed or not: locks that it took for the session, tables and cursors
-/// of the session, channels. The last one is what servers from version 14 on were given at first.
+/// Things that outlive a transaction that a handler had, committed or not: locks that it took for the
+/// session, tables and cursors of the session, channels. The last one is what servers from version 14 on
+/// were given at first.
 const LEFT: &str = "SELECT pg_advisory_unlock_all();
 DISCARD TEMP;
 CLOSE ALL;
@@ -72,7 +76,7 @@ UNLISTEN *;
 SELECT set_config('client_connection_check_interval', '2s', false)
     WHERE current_setting('client_connection_check_interval', true) IS NOT NULL";
 
-/// How a session is put right after a handler had it.
+/// Statements that put a session right after a handler had it.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::store) struct Tidy {
     /// Statements inside the handler's transaction, when it has ended well.
@@ -92,8 +96,8 @@ impl Tidy {
     }
 }
 
-/// Whether a session may write: not on a standby, not where somebody has forbidden it, and not where nobody waits for
-/// a standby any more although somebody has to.
+/// True when a session may write: not on a standby, not where somebody has forbidden it, and not where
+/// nobody waits for a standby any more although somebody has to.
 pub(in crate::store::db) const IS_WRITABLE: &str = "SELECT NOT pg_is_in_recovery()
     AND NOT current_setting('transaction_read_only')::boolean
     AND (current_setting('hooklatch.replicated', true) IS DISTINCT FROM 'on'
@@ -117,10 +121,10 @@ const READ: &str = "SELECT
 const NOT_KEPT: &str = "something between us and PostgreSQL does not keep what a session sets: give us a pool in session \
     mode or none at all, or set database.pooling = \"transaction\" and read docs/postgres.md";
 
-/// What a new connection turned out to be.
+/// Finding about a new connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Verdict {
-    /// To be used.
+pub(super) enum SessionVerdict {
+    /// It may be used.
     Fit,
     /// A standby, or a server that takes no writes now: another host may, or this one later.
     ReadOnly(String),
@@ -133,19 +137,19 @@ pub(super) async fn prepare(
     connection: &mut PgConnection,
     settings: &PostgresSettings,
     role: Role,
-) -> DbResult<Verdict> {
+) -> DbResult<SessionVerdict> {
     if settings.pooling == Pooling::Session {
         sqlx::raw_sql(SET).execute(&mut *connection).await?;
         if settings.is_replicated {
             sqlx::raw_sql(SET_REPLICATED).execute(&mut *connection).await?;
         }
         // What nobody waits for any more ends soon. Servers before version 14 do not know how.
-        drop(sqlx::raw_sql("SET client_connection_check_interval = '2s'").execute(&mut *connection).await);
+        to_end(sqlx::raw_sql("SET client_connection_check_interval = '2s'").execute(&mut *connection)).await;
     }
     let odd_plans = role.set(&mut *connection, settings.pooling).await?;
     let row = sqlx::raw_sql(READ).fetch_one(connection).await?;
     let get = |name: &str| row.try_get::<String, _>(name).map_err(DbError::from);
-    let session = Session {
+    let session = SessionSettings {
         is_standby: get("standby")? == "true",
         is_read_only: get("read_only")? == "on",
         fsync: get("fsync")?,
@@ -159,41 +163,45 @@ pub(super) async fn prepare(
         statement_ms: get("statement_ms")?.parse().unwrap_or(-1),
     };
     Ok(match (session.verdict(settings), odd_plans) {
-        (Verdict::Fit, Some(why)) => Verdict::Unfit(format!("{why}: {NOT_KEPT}")),
+        (SessionVerdict::Fit, Some(why)) => SessionVerdict::Unfit(format!("{why}: {NOT_KEPT}")),
         (verdict, _) => verdict,
     })
 }
 
-/// What was read back.
-struct Session {
-    is_standby: bool,
-    is_read_only: bool,
-    fsync: String,
-    full_page_writes: String,
-    synchronous_commit: String,
-    synchronous_standby_names: String,
-    messages: String,
-    isolation: String,
-    lock_ms: i64,
-    idle_ms: i64,
-    statement_ms: i64,
+/// Settings of a session as they were read back.
+pub(super) struct SessionSettings {
+    pub(super) is_standby: bool,
+    pub(super) is_read_only: bool,
+    pub(super) fsync: String,
+    pub(super) full_page_writes: String,
+    pub(super) synchronous_commit: String,
+    pub(super) synchronous_standby_names: String,
+    pub(super) messages: String,
+    pub(super) isolation: String,
+    pub(super) lock_ms: i64,
+    pub(super) idle_ms: i64,
+    pub(super) statement_ms: i64,
 }
 
-impl Session {
-    fn verdict(&self, settings: &PostgresSettings) -> Verdict {
+impl SessionSettings {
+    pub(super) fn verdict(&self, settings: &PostgresSettings) -> SessionVerdict {
         if self.is_standby {
-            return Verdict::ReadOnly("PostgreSQL is in recovery: a standby takes no writes".to_owned());
+            return SessionVerdict::ReadOnly(
+                "PostgreSQL is in recovery: a standby takes no writes".to_owned(),
+            );
         }
         if self.is_read_only {
-            return Verdict::ReadOnly("PostgreSQL takes no writes: transaction_read_only is on".to_owned());
+            return SessionVerdict::ReadOnly(
+                "PostgreSQL takes no writes: transaction_read_only is on".to_owned(),
+            );
         }
         match self.loses(settings).or_else(|| self.blocks(settings.pooling)) {
-            Some(why) => Verdict::Unfit(why),
-            None => Verdict::Fit,
+            Some(why) => SessionVerdict::Unfit(why),
+            None => SessionVerdict::Fit,
         }
     }
 
-    /// Why a confirmed commit could be lost.
+    /// Returns why a confirmed commit could be lost.
     fn loses(&self, settings: &PostgresSettings) -> Option<String> {
         for (name, value) in [("fsync", &self.fsync), ("full_page_writes", &self.full_page_writes)] {
             if value != "on" {
@@ -224,7 +232,7 @@ impl Session {
         })
     }
 
-    /// Which setting is not the one that we need, and who is to blame.
+    /// Returns which setting is not the one that we need, and who is to blame.
     fn blocks(&self, pooling: Pooling) -> Option<String> {
         let wrong = if !(1..=LOCK_TIMEOUT_MS_MAX).contains(&self.lock_ms) {
             ("lock_timeout", format!("{} ms", self.lock_ms), "2s")
@@ -251,7 +259,7 @@ impl Session {
     }
 }
 
-/// What is wrong with the sessions that we get, as opposed to what the config says: whether one keeps its backend
+/// Returns what is wrong with the sessions that we get, as opposed to what the config says: whether one keeps its backend
 /// while another works, and whether statements that were prepared are still there afterwards.
 ///
 /// Two connections: the second one opens a transaction on the backend that the first one has just used, if it can;
@@ -294,7 +302,7 @@ pub(super) async fn pooling_mistake(
     }))
 }
 
-/// Which backends answered: the first connection before and during the other's transaction, and the other.
+/// Backends that answered: the first connection before and during the other's transaction, and the other.
 struct Backends {
     before: i32,
     other: i32,

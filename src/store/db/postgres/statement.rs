@@ -6,8 +6,9 @@ use sqlx::postgres::{PgArguments, PgRow};
 use sqlx::query::Query;
 use sqlx::{Column, PgConnection, Postgres, Row as _, TypeInfo, ValueRef};
 
+use crate::store::db::error::{DbError, DbResult};
 use crate::store::db::value::Cell;
-use crate::store::db::{DbError, DbResult, Row, Value};
+use crate::store::db::value::{Row, Value};
 
 fn bound<'q>(sql: &'static str, values: &'q [Value]) -> Query<'q, Postgres, PgArguments> {
     values.iter().fold(sqlx::query(sql), |query, value| match value {
@@ -31,7 +32,7 @@ pub(in crate::store::db) async fn fetch(
     rows.iter().map(|found| row(found, &columns)).collect()
 }
 
-/// How many rows `sql` changed.
+/// Returns how many rows `sql` changed.
 pub(in crate::store::db) async fn execute(
     db: &mut PgConnection,
     sql: &'static str,
@@ -40,7 +41,7 @@ pub(in crate::store::db) async fn execute(
     Ok(bound(sql, values).execute(db).await?.rows_affected())
 }
 
-/// What a statement gave back, for whoever has run it.
+/// Returns what a statement gave back, for whoever has run it.
 pub(in crate::store) fn row(found: &PgRow, columns: &Arc<[String]>) -> DbResult<Row> {
     let cells = (0..columns.len()).map(|n| cell(found, n)).collect::<DbResult<_>>()?;
     Ok(Row::new(Arc::clone(columns), cells))

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use percent_encoding::percent_decode_str;
 
 use super::private;
-use crate::store::db::StoreError;
+use crate::store::db::store_error::StoreError;
 
 /// File systems whose locks cannot be trusted.
 const NETWORK_FILE_SYSTEMS: [&str; 7] = ["nfs", "nfs4", "cifs", "smb3", "9p", "fuse.sshfs", "ceph"];

@@ -1,161 +1,19 @@
 //! SQLite: one writer, several readers, WAL, every commit flushed. Each connection has a thread of its own.
+//!
+//! To read it: `pools.rs` (what each connection is for, and what a file must be like), `session.rs` (a connection and its
+//! thread), `transactions.rs` and `statement.rs` (what is asked of it), `file.rs` and `private.rs` (the file itself).
 
 mod file;
+mod pools;
 mod private;
 mod session;
 pub(in crate::store::db) mod statement;
 #[cfg(test)]
 mod tests;
+mod transactions;
 
-use std::fs::File;
-use std::path::Path;
-use std::sync::Arc;
-use std::time::Duration;
-
-use rusqlite::{Connection, OpenFlags};
-
-pub(in crate::store) use session::SqliteSession;
-
-use super::pool::{Pool, Trust};
-use super::{DbResult, StoreError};
-
-/// The oldest library without the WAL-reset corruption (sqlite.org/wal.html#walresetbug).
-const VERSION_MIN: (u32, u32, u32) = (3, 51, 3);
-/// Connections for what people look at.
-const PEOPLE_N: u32 = 2;
-/// How long a statement waits for another connection's lock.
-const BUSY_TIMEOUT: Duration = Duration::from_secs(2);
-/// Prepared statements that each connection keeps.
-const STATEMENTS_N: usize = 512;
-
-/// IMMEDIATE: a deferred transaction that writes later fails at once when another wrote meanwhile.
-const BEGIN_WRITING: &str = "BEGIN IMMEDIATE";
-const BEGIN_READING: &str = "BEGIN";
-
-/// For the connection that writes. The size of a page is that of a new file alone. Checkpoints move pages in the
-/// committing connection: fewer, larger ones cost less.
-const WRITING: &str = "PRAGMA page_size = 16384;
-PRAGMA auto_vacuum = INCREMENTAL;
-PRAGMA journal_mode = WAL;
-PRAGMA wal_autocheckpoint = 4000;
-PRAGMA journal_size_limit = 268435456;";
-const READING: &str = "PRAGMA query_only = ON;";
-/// For every connection.
-const EVERY: &str = "PRAGMA synchronous = FULL;
-PRAGMA foreign_keys = ON;
-PRAGMA cache_size = -65536;
-PRAGMA temp_store = MEMORY;";
-
-/// The database file, opened.
-#[derive(Clone)]
-pub(in crate::store) struct Sqlite {
-    /// The only connection that writes.
-    writer: Pool<SqliteSession>,
-    /// Read only.
-    reader: Pool<SqliteSession>,
-    /// Read only, for what people look at: their questions may be long, and nothing else waits behind them.
-    people: Pool<SqliteSession>,
-    /// Held for the life of the process, so that no second one opens the file.
-    _lock: Arc<File>,
-}
-
-impl Sqlite {
-    pub(in crate::store) fn reader(&self) -> &Pool<SqliteSession> {
-        &self.reader
-    }
-
-    pub(in crate::store) fn writer(&self) -> &Pool<SqliteSession> {
-        &self.writer
-    }
-
-    pub(in crate::store) fn people(&self) -> &Pool<SqliteSession> {
-        &self.people
-    }
-
-    pub(super) async fn close(&self, bound: Duration) {
-        tokio::join!(self.reader.close(bound), self.people.close(bound));
-        self.writer.close(bound).await;
-    }
-}
-
-/// Opens, or makes, the file. Refuses what could lose a confirmed commit.
-pub(super) async fn open(url: &str, connections_n: u32) -> Result<Sqlite, StoreError> {
-    let path = file::path(url).map_err(StoreError::Refused)?;
-    let lock = file::locked(&path)?;
-    private::keep(&path);
-    let unavailable = |source| StoreError::from_db("open", source);
-    let trust = Arc::new(Trust::default());
-    let pool = |places_n: u32, name: &'static str, is_writing: bool| {
-        let path = path.clone();
-        let connect = move || {
-            let path = path.clone();
-            let begin = if is_writing { BEGIN_WRITING } else { BEGIN_READING };
-            Box::pin(SqliteSession::open(name, begin, move || connected(&path, is_writing))) as _
-        };
-        Pool::<SqliteSession>::new(places_n, Arc::clone(&trust), Box::new(connect))
-    };
-    let reader = pool(connections_n.saturating_sub(PEOPLE_N).clamp(1, 16), "sqlite-reader", false);
-    let people = pool(PEOPLE_N, "sqlite-people", false);
-    let writer = pool(1, "sqlite-writer", true);
-    let mut first = writer.take().await.map_err(unavailable)?;
-    let found = first.session().map_err(unavailable)?.run(|db| found(db)).await.map_err(unavailable)?;
-    found.check()?;
-    first.give_back();
-    Ok(Sqlite { writer, reader, people, _lock: Arc::new(lock) })
-}
-
-/// On the connection's own thread.
-fn connected(path: &Path, is_writing: bool) -> DbResult<Connection> {
-    let rights = if is_writing {
-        OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE
-    } else {
-        OpenFlags::SQLITE_OPEN_READ_ONLY
-    };
-    let db = Connection::open_with_flags(path, rights | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
-    db.busy_timeout(BUSY_TIMEOUT)?;
-    db.set_prepared_statement_cache_capacity(STATEMENTS_N);
-    db.execute_batch(if is_writing { WRITING } else { READING })?;
-    db.execute_batch(EVERY)?;
-    Ok(db)
-}
-
-/// What the library and the file turned out to be.
-struct Found {
-    version: String,
-    mode: String,
-    synchronous: i64,
-}
-
-fn found(db: &Connection) -> DbResult<Found> {
-    Ok(Found {
-        version: db.query_row("SELECT sqlite_version()", (), |row| row.get(0))?,
-        mode: db.query_row("PRAGMA journal_mode", (), |row| row.get(0))?,
-        synchronous: db.query_row("PRAGMA synchronous", (), |row| row.get(0))?,
-    })
-}
-
-impl Found {
-    fn check(&self) -> Result<(), StoreError> {
-        let Self { version, mode, synchronous } = self;
-        let mut parts = version.split('.').map(|part| part.parse().unwrap_or(0));
-        let mut next = || parts.next().unwrap_or(0);
-        if (next(), next(), next()) < VERSION_MIN {
-            let (major, minor, patch) = VERSION_MIN;
-            return Err(StoreError::Refused(format!(
-                "SQLite {version} can corrupt its write-ahead log: {major}.{minor}.{patch} or newer is needed"
-            )));
-        }
-        if mode != "wal" || *synchronous < 2 {
-            return Err(StoreError::Refused(format!(
-                "SQLite runs with journal_mode {mode} and synchronous {synchronous}: WAL and FULL are needed"
-            )));
-        }
-        Ok(())
-    }
-}
-
-/// A session on a file of its own kind, for tests of what is above.
+pub(in crate::store) use pools::Sqlite;
+pub(super) use pools::open;
 #[cfg(test)]
-pub(in crate::store::db) async fn opened(folder: &tempfile::TempDir) -> Sqlite {
-    open(&format!("sqlite://{}", folder.path().join("x.db").display()), 6).await.unwrap()
-}
+pub(in crate::store::db) use pools::opened;
+pub(in crate::store) use session::SqliteSession;

@@ -8,10 +8,10 @@ use tracing::warn;
 
 /// Read and written by their owner.
 const MODE: u32 = 0o600;
-/// What everybody on the machine may do.
+/// Rights of everybody on the machine.
 const OTHERS: u32 = 0o007;
 
-/// How a file is made that is not there yet, whatever the umask allows.
+/// Returns how a file is made that is not there yet, whatever the umask allows.
 pub(super) fn options() -> OpenOptions {
     let mut options = File::options();
     options.create(true).write(true).truncate(false).mode(MODE);

@@ -1,6 +1,16 @@
-//! One connection to SQLite on a thread of its own: whoever wants something of it sends work there and awaits the answer,
-//! one hop for all of it. Work that nobody waits for any more is interrupted, and its connection closed, so that it
-//! never keeps the writer's lock; a panic in it ends the connection and nothing else.
+//! One connection to SQLite on a thread of its own: whoever wants something of it sends work there and awaits the answer.
+//!
+//! SQLite's library blocks the thread that calls it: for a statement, for another connection's lock, for the disk at each
+//! COMMIT. On the runtime's own threads that would stop everything else, so each connection has its thread, and only one of
+//! them writes. Whoever writes sends a closure that holds a whole transaction; it runs from `BEGIN IMMEDIATE` to `COMMIT`
+//! without coming back, so the only writer is never held while somebody decides what to do next. One hop there and one back,
+//! for a batch of any size. (An open transaction, for handlers that write, is the exception: a hop for each statement.)
+//!
+//! Whoever waits may go away. Work that nobody waits for any more is interrupted (`lose`: an interrupt for the statement that
+//! runs, and a question in the progress handler for those that follow), and its connection is closed, so it never keeps the
+//! writer's lock. Just before COMMIT both sides ask the same [`Stage`]: either the one who waits gave up first, and the
+//! thread rolls back, or the thread went first, and whether the commit happened is unknown. A panic in the work ends the
+//! connection and nothing else.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -11,14 +21,15 @@ use rusqlite::{Connection, InterruptHandle};
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
+use crate::store::db::error::{DbError, DbResult};
 use crate::store::db::limit::STATEMENT_LIMIT;
-use crate::store::db::{DbError, DbResult, Door, Session, StoreError};
+use crate::store::db::store_error::StoreError;
 
 /// After how many steps of a statement it is asked whether somebody still waits for it: some tens of microseconds.
 const STEPS_N: i32 = 5_000;
 
-/// What a connection's thread is sent.
-enum Job {
+/// An order to a connection's thread.
+pub(super) enum Errand {
     /// Gives back whether the thread goes on.
     Work(Box<dyn FnOnce(&mut Connection) -> bool + Send>),
     /// Close the connection; drop this then.
@@ -27,35 +38,35 @@ enum Job {
 
 /// One connection. Dropping it closes it.
 pub(in crate::store) struct SqliteSession {
-    jobs: Sender<Job>,
-    shared: Arc<Shared>,
-    begin: &'static str,
+    pub(super) errands: Sender<Errand>,
+    pub(super) shared: Arc<SessionShared>,
+    pub(super) begin: &'static str,
 }
 
-/// What both sides know.
-struct Shared {
+/// State that both sides know: who asks, and the thread.
+pub(super) struct SessionShared {
     interrupt: InterruptHandle,
-    /// Whether work was given up: nobody knows what it did, and what follows is not to be done.
+    /// True when work was given up: nobody knows what it did, and what follows is not to be done.
     is_lost: AtomicBool,
-    /// Whether a transaction was open after the last work.
-    is_in_transaction: AtomicBool,
+    /// True when a transaction was open after the last work.
+    pub(super) is_in_transaction: AtomicBool,
 }
 
-impl Shared {
-    /// What runs is of no use to anybody.
+impl SessionShared {
+    /// Gives up what runs: it is of no use to anybody.
     fn lose(&self) {
         self.is_lost.store(true, Ordering::SeqCst);
         self.interrupt.interrupt();
     }
 
-    fn is_lost(&self) -> bool {
+    pub(super) fn is_lost(&self) -> bool {
         self.is_lost.load(Ordering::SeqCst)
     }
 }
 
 /// Loses the connection unless its answer came.
 struct Underway<'a> {
-    shared: &'a Shared,
+    shared: &'a SessionShared,
     is_answered: bool,
 }
 
@@ -67,12 +78,12 @@ impl Drop for Underway<'_> {
     }
 }
 
-/// How far a whole transaction is: whoever leaves the first one first decides what becomes of it.
+/// Progress of a whole transaction: whoever leaves the first one first decides what becomes of it.
 const WORKING: u8 = 0;
 const COMMITTING: u8 = 1;
 const GIVEN_UP: u8 = 2;
 
-/// Whether a transaction under way was given up before its COMMIT; its thread asks too, just before.
+/// True when a transaction under way was given up before its COMMIT; its thread asks too, just before.
 struct Stage(AtomicU8);
 
 impl Stage {
@@ -97,7 +108,7 @@ impl SqliteSession {
         begin: &'static str,
         open: impl FnOnce() -> DbResult<Connection> + Send + 'static,
     ) -> DbResult<Self> {
-        let (jobs, work) = channel::<Job>();
+        let (errands, work) = channel::<Errand>();
         let (tell, told) = oneshot::channel();
         let body = move || {
             let opened = catch_unwind(AssertUnwindSafe(|| {
@@ -115,7 +126,7 @@ impl SqliteSession {
         };
         std::thread::Builder::new().name(name.to_owned()).spawn(body).map_err(DbError::lost)?;
         let shared = told.await.unwrap_or_else(|_| Err(ended()))?;
-        Ok(Self { jobs, shared, begin })
+        Ok(Self { errands, shared, begin })
     }
 
     /// Runs `work` on the connection's thread: one hop, whatever it does there. It must not leave a statement open; a
@@ -155,13 +166,13 @@ impl SqliteSession {
         }
     }
 
-    async fn hop<T: Send + 'static>(
+    pub(super) async fn hop<T: Send + 'static>(
         &mut self,
         work: impl FnOnce(&mut Connection) -> DbResult<T> + Send + 'static,
     ) -> DbResult<T> {
         let (answer, awaited) = oneshot::channel();
         let shared = Arc::clone(&self.shared);
-        let job = Job::Work(Box::new(move |db| {
+        let errand = Errand::Work(Box::new(move |db| {
             let done = catch_unwind(AssertUnwindSafe(|| work(db)));
             shared.is_in_transaction.store(!db.is_autocommit(), Ordering::SeqCst);
             let goes_on = done.is_ok();
@@ -172,7 +183,7 @@ impl SqliteSession {
             drop(answer.send(done.unwrap_or_else(|_| Err(DbError::lost("work on a connection panicked")))));
             goes_on
         }));
-        self.jobs.send(job).map_err(|_| ended())?;
+        self.errands.send(errand).map_err(|_| ended())?;
         let mut underway = Underway { shared: &self.shared, is_answered: false };
         let done = awaited.await;
         underway.is_answered = true;
@@ -185,16 +196,16 @@ fn ended() -> DbError {
 }
 
 /// On the connection's thread, until nobody wants anything of it.
-fn serve(mut db: Connection, jobs: &Receiver<Job>) {
+fn serve(mut db: Connection, errands: &Receiver<Errand>) {
     let mut goodbye = None;
-    while let Ok(job) = jobs.recv() {
-        match job {
-            Job::Work(work) => {
+    while let Ok(errand) = errands.recv() {
+        match errand {
+            Errand::Work(work) => {
                 if !work(&mut db) {
                     break;
                 }
             }
-            Job::Close(tell) => {
+            Errand::Close(tell) => {
                 goodbye = Some(tell);
                 break;
             }
@@ -206,8 +217,8 @@ fn serve(mut db: Connection, jobs: &Receiver<Job>) {
 }
 
 /// Has statements of a connection end that nobody waits for any more.
-fn watched(db: &Connection) -> DbResult<Arc<Shared>> {
-    let shared = Arc::new(Shared {
+fn watched(db: &Connection) -> DbResult<Arc<SessionShared>> {
+    let shared = Arc::new(SessionShared {
         interrupt: db.get_interrupt_handle(),
         is_lost: AtomicBool::new(false),
         is_in_transaction: AtomicBool::new(false),
@@ -244,52 +255,4 @@ fn transaction<T>(
         drop(db.execute_batch("ROLLBACK"));
     }
     answer
-}
-
-impl Session for SqliteSession {
-    async fn begin(&mut self) -> DbResult<()> {
-        let begin = self.begin;
-        self.run(move |db| Ok(db.execute_batch(begin)?)).await
-    }
-
-    async fn commit(&mut self) -> DbResult<()> {
-        self.run(|db| {
-            if db.is_autocommit() {
-                return Err(DbError::no_transaction());
-            }
-            Ok(db.execute_batch("COMMIT")?)
-        })
-        .await
-    }
-
-    async fn roll_back(&mut self) -> DbResult<()> {
-        // Work that was given up goes before: it has been interrupted.
-        self.hop(|db| {
-            if db.is_autocommit() {
-                return Err(DbError::no_transaction());
-            }
-            Ok(db.execute_batch("ROLLBACK")?)
-        })
-        .await
-    }
-
-    fn is_in_transaction(&self) -> bool {
-        self.shared.is_in_transaction.load(Ordering::SeqCst)
-    }
-
-    fn is_lost(&self) -> bool {
-        self.shared.is_lost()
-    }
-
-    async fn close(self) {
-        let (tell, told) = oneshot::channel();
-        if self.jobs.send(Job::Close(tell)).is_ok() {
-            // An error by its nature: nothing is sent, the other end is dropped.
-            drop(told.await);
-        }
-    }
-
-    fn door(&mut self) -> Door<'_> {
-        Door::Sqlite(self)
-    }
 }

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, Statement};
 
+use crate::store::db::error::{DbError, DbResult};
 use crate::store::db::value::Cell;
-use crate::store::db::{DbError, DbResult, Row, Value};
+use crate::store::db::value::{Row, Value};
 
 /// All rows that `sql` gives back.
 pub(in crate::store::db) fn fetch(db: &Connection, sql: &str, values: &[Value]) -> DbResult<Vec<Row>> {
@@ -22,7 +23,7 @@ pub(in crate::store::db) fn fetch(db: &Connection, sql: &str, values: &[Value]) 
     Ok(found)
 }
 
-/// How many rows `sql` changed. Rows that it gives back are left.
+/// Returns how many rows `sql` changed. Rows that it gives back are left.
 pub(in crate::store::db) fn execute(db: &Connection, sql: &str, values: &[Value]) -> DbResult<u64> {
     let mut statement = db.prepare_cached(sql)?;
     bind(&mut statement, values)?;

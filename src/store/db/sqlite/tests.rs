@@ -6,7 +6,10 @@ use std::time::{Duration, Instant};
 use tokio::time::timeout;
 
 use super::{Sqlite, opened};
-use crate::store::db::{DbResult, Session, StoreError, Value};
+use crate::store::db::error::DbResult;
+use crate::store::db::session::Session;
+use crate::store::db::store_error::StoreError;
+use crate::store::db::value::Value;
 
 /// Writes first, and then never ends.
 const ENDLESS: &str = "INSERT INTO t (n)

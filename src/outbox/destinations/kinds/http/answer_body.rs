@@ -4,7 +4,7 @@
 use serde_json::Value;
 
 use crate::config::{AuthConfig, CaptureConfig, DestinationConfig, Secret, SuccessConfig};
-use crate::outbox::policy::Answer;
+use crate::outbox::policy::CallAnswer;
 
 /// What stands in place of what is not kept.
 const REDACTED: &str = "[redacted]";
@@ -37,20 +37,20 @@ impl AnswerReader {
     }
 
     /// Says what a status means once the body was read; `None` stands for a body that was cut off, too long or slow.
-    pub(super) fn confirm(&self, code: u16, retry_after: Option<String>, body: Option<&[u8]>) -> Answer {
-        let status = Answer::Status { code, retry_after };
+    pub(super) fn confirm(&self, code: u16, retry_after: Option<String>, body: Option<&[u8]>) -> CallAnswer {
+        let status = CallAnswer::Status { code, retry_after };
         let Some(success) = self.success.as_ref().filter(|_| (200..=299).contains(&code)) else {
             return status;
         };
         let Some(json) = body.and_then(|body| serde_json::from_slice::<Value>(body).ok()) else {
-            return Answer::Unknown {
+            return CallAnswer::Unknown {
                 why: format!("answered {code}, and its body could not be read as JSON"),
             };
         };
         if is_success(success, json.pointer(&success.pointer)) {
             return status;
         }
-        Answer::Body {
+        CallAnswer::Body {
             code,
             meaning: success.otherwise,
             why: format!("its body does not say success at `{}`", success.pointer),
@@ -118,9 +118,9 @@ mod tests {
         #[track_caller]
         fn check(equals: Option<&str>, code: u16, body: Option<&str>, want: &str) {
             let word = match reader(equals, &[]).confirm(code, None, body.map(str::as_bytes)) {
-                Answer::Status { .. } => "status",
-                Answer::Body { .. } => "refused",
-                Answer::Unknown { .. } => "unknown",
+                CallAnswer::Status { .. } => "status",
+                CallAnswer::Body { .. } => "refused",
+                CallAnswer::Unknown { .. } => "unknown",
                 _ => "another",
             };
             assert_eq!(word, want, "{code} {body:?}");

@@ -18,7 +18,7 @@ use crate::config::UnknownPolicy;
 use crate::outbox::destinations::client_settings::ClientSettings;
 use crate::outbox::destinations::error::DestinationError;
 use crate::outbox::destinations::outcome::{Asked, CallOutcome};
-use crate::outbox::policy::Answer;
+use crate::outbox::policy::CallAnswer;
 use crate::store::LeasedMessage;
 use crate::types::UnixMs;
 
@@ -62,7 +62,7 @@ impl HttpDestination {
         now_ms: UnixMs,
     ) -> CallOutcome {
         // No attempt of it can end better, and the destination has no part in it.
-        let forbidden = |why: String| CallOutcome::from(Answer::Forbidden { why });
+        let forbidden = |why: String| CallOutcome::from(CallAnswer::Forbidden { why });
         let address = match self.base.address_of(message) {
             Ok(address) => address,
             Err(why) => return forbidden(why),
@@ -74,8 +74,8 @@ impl HttpDestination {
         match self.caller.call(call).await {
             Ok(answered) => self.read(answered),
             Err(CallFailure::Private(why)) => forbidden(why),
-            Err(CallFailure::NotSent(why)) => Answer::NotSent { why }.into(),
-            Err(CallFailure::Unknown(why)) => Answer::Unknown { why }.into(),
+            Err(CallFailure::NotSent(why)) => CallAnswer::NotSent { why }.into(),
+            Err(CallFailure::Unknown(why)) => CallAnswer::Unknown { why }.into(),
         }
     }
 

@@ -4,7 +4,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use tokio::task::JoinSet;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, sleep_until};
 
 use super::link::Link;
 use crate::outbox::destinations::kinds::http::address::Origin;
@@ -87,6 +87,6 @@ impl LinkPool {
 
 async fn watch(pool: Weak<LinkPool>) {
     while let Some(next) = pool.upgrade().and_then(|pool| pool.close()) {
-        drop(timeout_at(next, std::future::pending::<()>()).await);
+        sleep_until(next).await;
     }
 }

@@ -1,15 +1,14 @@
 //! Lanes: the numbers of new messages, and whose turn it is. Whoever comes here locks the lanes' rows first, in one order
 //! for everybody, and messages after them. The head of a lane is the least number that is left of it in the queue.
 
-pub(super) mod sqlite;
-
-use super::db::{DbResult, Door, Value};
+use crate::store::db::{DbResult, Door, Value};
 use crate::types::UnixMs;
 
 /// A destination and a lane of it. Their order, byte by byte, is the one in which they are locked.
-pub(super) type Lane = (String, String);
+pub(in crate::store) type Lane = (String, String);
 
-const EXTEND: &str = "/* lanes_extend */ INSERT INTO outbox_lanes (destination, lane, tail_seq, used_at_ms)
+pub(super) const EXTEND: &str =
+    "/* lanes_extend */ INSERT INTO outbox_lanes (destination, lane, tail_seq, used_at_ms)
     VALUES ($1, $2, $3, $4)
     ON CONFLICT (destination, lane) DO UPDATE SET tail_seq = outbox_lanes.tail_seq + excluded.tail_seq,
         used_at_ms = excluded.used_at_ms
@@ -32,8 +31,16 @@ const TURNS: &str = "/* lanes_advance */ UPDATE outbox_queue
     SET state = 'ready', visible_at_ms = LEAST(CAST($2 AS BIGINT), {clock_ms})
     WHERE message_id = ANY($1) AND state IS NOT DISTINCT FROM 'waiting'";
 
+/// By name, for tests that look at their plans.
+pub(in crate::store) const STATEMENTS: &[(&str, &str)] = &[
+    ("lanes_extend", EXTEND),
+    ("lanes_lock", LOCK),
+    ("lanes_advance heads", HEADS),
+    ("lanes_advance turns", TURNS),
+];
+
 /// Adds `n` places at the end of each lane, in the given order; gives back head and new tail of each.
-pub(super) async fn lanes_extend(
+pub(in crate::store) async fn lanes_extend(
     db: &mut Door<'_>,
     lanes: &[(&str, &str, i64)],
     now_ms: UnixMs,
@@ -48,7 +55,7 @@ pub(super) async fn lanes_extend(
 }
 
 /// Locks these lanes, which are sorted.
-pub(super) async fn lanes_lock(db: &mut Door<'_>, lanes: &[Lane]) -> DbResult<()> {
+pub(in crate::store) async fn lanes_lock(db: &mut Door<'_>, lanes: &[Lane]) -> DbResult<()> {
     // SQLite has one writer, and this is it.
     if !db.is_postgres() {
         return Ok(());
@@ -61,7 +68,11 @@ pub(super) async fn lanes_lock(db: &mut Door<'_>, lanes: &[Lane]) -> DbResult<()
 
 /// Moves the head of each of these lanes to the first message that is left in it, and makes that one due if it waited,
 /// now by whichever clock is behind: nobody waits for a clock. The lanes are locked, and sorted.
-pub(super) async fn lanes_advance(db: &mut Door<'_>, lanes: &[Lane], now_ms: UnixMs) -> DbResult<()> {
+pub(in crate::store) async fn lanes_advance(
+    db: &mut Door<'_>,
+    lanes: &[Lane],
+    now_ms: UnixMs,
+) -> DbResult<()> {
     let mut heads: Vec<i64> = Vec::new();
     for (destination, names) in by_destination(lanes) {
         let values: [Value; 3] = [destination.into(), names.into(), now_ms.into()];

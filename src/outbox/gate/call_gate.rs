@@ -14,31 +14,31 @@ use crate::types::{AttemptResult, Name};
 
 /// Calls that take no longer than this are quick, in milliseconds: far below any lease.
 const QUICK_MS: i64 = 100;
-/// How many times the calls under way may be in hand when calls are quick.
+/// Slots for each call that may be under way, when calls are quick.
 const AHEAD: u32 = 4;
 
 /// Part of a second whose calls are let through together, where a rate holds them back.
 const REFILLS_PER_S: i64 = 20;
 
 /// The gate of one destination.
-pub(super) struct Gate {
+pub(in crate::outbox) struct CallGate {
     name: Name,
     /// Calls a second; 0: as many as there are.
     rate_per_s: u32,
     /// Failures in a row that open the breaker; 0: never.
     failures_n_max: u32,
     open_ms: i64,
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<GateState>>,
     /// One permit for each call that may be under way.
-    calls: Semaphore,
-    /// How many times that many may be in hand. With `hold`, whatever a dead worker had in hand is a person's to
-    /// decide, sent or not: so no more than may be under way.
+    pub(super) calls: Semaphore,
+    /// Slots for each permit when calls are quick. With `hold` it is 1: a person has to decide about every
+    /// message that a dead worker had taken, sent or not, so no more are taken than may be under way.
     ahead: u32,
 }
 
 #[derive(Debug)]
-struct State {
-    window: Window,
+pub(super) struct GateState {
+    pub(super) window: Window,
     /// Permits too many since the window shrank: calls under way have them, and do not give them back.
     owed_n: u32,
     failures_n: u32,
@@ -53,20 +53,31 @@ struct State {
     filled_at_ms: i64,
     /// The last look might have taken more, had the rate allowed it.
     is_short: bool,
-    /// How long calls take, lately, while they succeed.
+    /// Time for which calls take, lately, while they succeed.
     call_ms: Option<i64>,
-    /// What was last told of the breaker and of the window.
+    /// State of the breaker and size of the window that the gauges show.
     told: (Option<bool>, Option<u32>),
+}
+
+/// The sign that an ended call gives about how many calls its destination bears.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum CallSign {
+    /// It bears these, and perhaps more.
+    Good,
+    /// It has more of them than it bears.
+    TooMany,
+    /// It says nothing about their number.
+    Neither,
 }
 
 /// A call's place among those under way, free again when dropped.
 #[must_use]
-pub(super) struct Turn<'a> {
-    gate: &'a Gate,
+pub(in crate::outbox) struct CallTurn<'a> {
+    gate: &'a CallGate,
     permit: Option<SemaphorePermit<'a>>,
 }
 
-impl Drop for Turn<'_> {
+impl Drop for CallTurn<'_> {
     fn drop(&mut self) {
         let mut state = self.gate.state();
         if state.owed_n > 0
@@ -80,7 +91,7 @@ impl Drop for Turn<'_> {
 
 /// A call that has started. Dropping it, in a panic as well, lets another one probe if this one did.
 #[must_use]
-pub(super) struct Begun(Option<Arc<Mutex<State>>>);
+pub(in crate::outbox) struct Begun(Option<Arc<Mutex<GateState>>>);
 
 impl Drop for Begun {
     fn drop(&mut self) {
@@ -91,8 +102,8 @@ impl Drop for Begun {
     }
 }
 
-impl Gate {
-    pub(super) fn new(name: Name, config: &DestinationConfig) -> Self {
+impl CallGate {
+    pub(in crate::outbox) fn new(name: Name, config: &DestinationConfig) -> Self {
         let window = Window::new(config);
         Self {
             name,
@@ -100,27 +111,27 @@ impl Gate {
             failures_n_max: config.breaker_failures_n,
             open_ms: i64::try_from(config.breaker_open_ms).unwrap_or(i64::MAX),
             calls: Semaphore::new(window.n() as usize),
-            state: Arc::new(Mutex::new(State::new(window))),
+            state: Arc::new(Mutex::new(GateState::new(window))),
             ahead: if config.unknown == UnknownPolicy::Hold { 1 } else { AHEAD },
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    pub(super) fn state(&self) -> MutexGuard<'_, GateState> {
         // Plain numbers: a panic elsewhere cannot leave them half-written.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How many messages may be in hand: as many as calls may be under way, and more where calls are quick, so
-    /// that a call need not wait for the lease before it or the settlement after it.
-    pub(super) fn in_hand_n(&self) -> u32 {
+    /// Returns how many slots there are: as many as calls may be under way, and more where calls are
+    /// quick, so that a call need not wait for the lease before it or the settlement after it.
+    pub(in crate::outbox) fn slots_n(&self) -> u32 {
         let state = self.state();
         let is_quick = state.call_ms.is_some_and(|call_ms| call_ms <= QUICK_MS);
         state.window.n().saturating_mul(if is_quick { self.ahead } else { 1 })
     }
 
     /// Waits for the turn to call. It is for the call alone, not for what is written about it.
-    pub(super) async fn turn(&self) -> Turn<'_> {
-        let turn = Turn { gate: self, permit: self.calls.acquire().await.ok() };
+    pub(in crate::outbox) async fn turn(&self) -> CallTurn<'_> {
+        let turn = CallTurn { gate: self, permit: self.calls.acquire().await.ok() };
         if self.calls.available_permits() == 0 {
             self.state().window.is_used_up();
         }
@@ -128,7 +139,7 @@ impl Gate {
     }
 
     /// Of `free_n` slots, how many may be used now.
-    pub(super) fn allowed_n(&self, free_n: u32, now_ms: i64) -> u32 {
+    pub(in crate::outbox) fn allowed_n(&self, free_n: u32, now_ms: i64) -> u32 {
         let mut state = self.state();
         let is_probe_due = state.probe_at_ms.is_some_and(|at_ms| now_ms >= at_ms) && !state.is_probing;
         let allowed_n = match state.probe_at_ms {
@@ -143,7 +154,7 @@ impl Gate {
     }
 
     /// Of `allowed_n` calls, how many the rate lets through now.
-    fn allowed_by_rate_n(&self, state: &mut State, allowed_n: u32, now_ms: i64) -> u32 {
+    fn allowed_by_rate_n(&self, state: &mut GateState, allowed_n: u32, now_ms: i64) -> u32 {
         if self.rate_per_s == 0 {
             return allowed_n;
         }
@@ -157,9 +168,10 @@ impl Gate {
         allowed_n.min(budget_n)
     }
 
-    /// How long until more may start than now: a breaker's probe, or what the rate lets through. `None`: it does
-    /// not depend on time, or what there was has been looked for. Milliseconds; not above 0 when it is so already.
-    pub(super) fn opens_in_ms(&self, now_ms: i64) -> Option<i64> {
+    /// Returns how long until more may start than now: a breaker's probe, or what the rate lets through.
+    /// `None`: it does not depend on time, or what there was has been looked for. Milliseconds; not above 0
+    /// when it is so already.
+    pub(in crate::outbox) fn opens_in_ms(&self, now_ms: i64) -> Option<i64> {
         let state = self.state();
         // While one probes, its answer decides.
         if state.probe_at_ms.is_some() && (state.is_probing || state.is_probe_offered) {
@@ -178,18 +190,18 @@ impl Gate {
         probe_in_ms.max(filled_in_ms)
     }
 
-    /// Whether its breaker is open.
-    pub(super) fn is_open(&self) -> bool {
+    /// True when its breaker is open.
+    pub(in crate::outbox) fn is_open(&self) -> bool {
         self.state().probe_at_ms.is_some()
     }
 
-    /// Whether calls may start without being counted first: no rate, no open breaker.
-    pub(super) fn is_wide_open(&self) -> bool {
+    /// True when calls may start without being counted first: no rate, no open breaker.
+    pub(in crate::outbox) fn is_wide_open(&self) -> bool {
         self.rate_per_s == 0 && self.state().probe_at_ms.is_none()
     }
 
-    /// A call starts.
-    pub(super) fn started(&self) -> Begun {
+    /// Notes that a call starts.
+    pub(in crate::outbox) fn started(&self) -> Begun {
         let mut state = self.state();
         if self.rate_per_s > 0 {
             state.budget -= 1_000;
@@ -201,7 +213,7 @@ impl Gate {
 
     /// An attempt ended, with this status if there was one; `took` is how long its call did, `None` when nothing was
     /// sent and so nothing was learnt.
-    pub(super) fn ended(
+    pub(in crate::outbox) fn ended(
         &self,
         result: AttemptResult,
         http_status: Option<u16>,
@@ -214,7 +226,14 @@ impl Gate {
         let is_good = result == AttemptResult::Done;
         state.call_ms =
             is_good.then(|| state.call_ms.map_or(took_ms, |lately_ms| (lately_ms * 7 + took_ms) / 8));
-        self.feel(&mut state, tells_of_too_much(result, http_status), is_good, (took, now_ms));
+        let sign = if tells_of_too_much(result, http_status) {
+            CallSign::TooMany
+        } else if is_good {
+            CallSign::Good
+        } else {
+            CallSign::Neither
+        };
+        self.feel(&mut state, sign, took, now_ms);
         if self.failures_n_max > 0 {
             self.judge(&mut state, result, now_ms);
         }
@@ -222,12 +241,12 @@ impl Gate {
     }
 
     /// Lets the window follow what a call came to, and the permits follow the window.
-    fn feel(&self, state: &mut State, is_too_much: bool, is_good: bool, (took, now_ms): (Duration, i64)) {
+    fn feel(&self, state: &mut GateState, sign: CallSign, took: Duration, now_ms: i64) {
         let before_n = state.window.n();
-        if is_too_much {
-            state.window.was_too_much(took, now_ms);
-        } else if is_good {
-            state.window.went_well(took, now_ms);
+        match sign {
+            CallSign::TooMany => state.window.was_too_much(took, now_ms),
+            CallSign::Good => state.window.went_well(took, now_ms),
+            CallSign::Neither => {}
         }
         let now_n = state.window.n();
         let (more_n, less_n) = (now_n.saturating_sub(before_n), before_n.saturating_sub(now_n));
@@ -239,7 +258,7 @@ impl Gate {
     }
 
     /// Opens the breaker, or closes it.
-    fn judge(&self, state: &mut State, result: AttemptResult, now_ms: i64) {
+    fn judge(&self, state: &mut GateState, result: AttemptResult, now_ms: i64) {
         match result {
             AttemptResult::Done | AttemptResult::Refused => {
                 if state.probe_at_ms.is_some() {
@@ -264,7 +283,7 @@ impl Gate {
     }
 
     /// Keeps the gauges up to date, and does nothing while they are.
-    fn tell(&self, state: &mut State) {
+    fn tell(&self, state: &mut GateState) {
         let (is_open, concurrency_n) = (state.probe_at_ms.is_some(), state.window.n());
         let (told_open, told_n) = state.told;
         state.told = (Some(is_open), Some(concurrency_n));
@@ -279,14 +298,14 @@ impl Gate {
     }
 }
 
-/// Whether the destination, or what is in front of it, could not bear the call: a status that says so, no answer in
-/// time, no connection.
+/// True when the destination, or what is in front of it, could not bear the call: a status that says so, no
+/// answer in time, no connection.
 fn tells_of_too_much(result: AttemptResult, http_status: Option<u16>) -> bool {
     matches!(result, AttemptResult::Retry | AttemptResult::Unknown)
         && matches!(http_status, None | Some(408 | 429 | 503 | 504))
 }
 
-impl State {
+impl GateState {
     fn new(window: Window) -> Self {
         Self {
             window,
@@ -303,6 +322,3 @@ impl State {
         }
     }
 }
-
-#[cfg(test)]
-mod tests;

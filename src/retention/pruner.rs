@@ -1,42 +1,40 @@
-//! Carries out `[retention]`: rounds over everything that is kept, in small batches whose size follows how long they take,
-//! with pauses between, so that admission hardly notices. One node at a time.
-
-mod pace;
+//! Rounds over everything that is kept: when they begin, in what order they go, where they go on.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use tokio::sync::watch;
 use tokio::time::Instant;
 use tracing::{info, warn};
 
+use super::pace::PrunePace;
 use crate::config::RetentionConfig;
-use crate::store::{Cuts, Place, PruneLease, PrunedKind, Store, StoreError, Walk};
+use crate::stop::Stop;
+use crate::store::{Cuts, PruneLease, PrunePlace, PruneWalk, PrunedKind, Store, StoreError};
 use crate::types::{Clock, UnixMs};
-use pace::Pace;
 
 const DAY_MS: i64 = 86_400_000;
-/// How long this node may go on after its last word before another one may take over. Milliseconds.
+/// Time for which this node may go on after its last word before another one may take over. Milliseconds.
 const LEASE_MS: i64 = 60_000;
 /// Tables that have to be looked through to find what is old are, so often. Milliseconds.
 const LOOKED_THROUGH_MS: i64 = DAY_MS;
-/// How often ids are walked from the low end again, for those that something needed when they were passed. Milliseconds.
+/// Time after which ids are walked from the low end again, for those that something needed when they were
+/// passed. Milliseconds.
 const FROM_BELOW_MS: i64 = 7 * DAY_MS;
-/// What is overdue for longer says that pruning does not keep up; ids, some of which are passed by until they are walked from
-/// the low end again, by so much more. Milliseconds.
+/// Time overdue beyond which pruning does not keep up; longer by [`FROM_BELOW_MS`] for ids, some of which
+/// are passed by until they are walked from the low end again. Milliseconds.
 const LATE_MS: i64 = DAY_MS;
 
-/// What one round came to.
+/// Result of one round.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Round {
+pub(crate) struct PruneRound {
     /// Rows by table, in the order in which they went.
     pub(crate) pruned: BTreeMap<PrunedKind, u64>,
-    /// Whether another node prunes.
+    /// True when another node prunes.
     pub(crate) is_anothers: bool,
 }
 
-impl Round {
-    /// How many rows of a kind of thing went.
+impl PruneRound {
+    /// Returns how many rows of a kind of thing went.
     pub(crate) fn rows_n(&self, kind: PrunedKind) -> u64 {
         self.pruned.get(&kind).copied().unwrap_or_default()
     }
@@ -47,15 +45,15 @@ pub(crate) struct Pruner {
     store: Store,
     clock: Clock,
     config: RetentionConfig,
-    /// What this node is called in its lease.
+    /// Name of this node in its lease.
     node: String,
-    /// Whether nothing is deleted.
+    /// True when nothing is deleted.
     is_dry: bool,
     looked_through_at_ms: Option<UnixMs>,
-    pace: Pace,
+    pace: PrunePace,
 }
 
-/// How a walk ended.
+/// End of a walk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Walked {
     /// At its end, from where the next one may go on.
@@ -70,8 +68,8 @@ enum Walked {
 struct Run<'a> {
     now_ms: UnixMs,
     cuts: Cuts,
-    round: Round,
-    stop: &'a mut watch::Receiver<bool>,
+    round: PruneRound,
+    stop: &'a mut Stop,
     /// Hears of each batch that something went of.
     told: &'a mut (dyn FnMut(PrunedKind, u64) + Send),
 }
@@ -80,17 +78,13 @@ impl Pruner {
     /// Prunes as `config` says, or, if it is dry, counts.
     pub(crate) fn new(store: Store, clock: Clock, config: RetentionConfig, is_dry: bool) -> Self {
         let node = format!("{}-{:08x}", std::process::id(), fastrand::u32(..));
-        Self { store, clock, config, node, is_dry, looked_through_at_ms: None, pace: Pace::default() }
+        Self { store, clock, config, node, is_dry, looked_through_at_ms: None, pace: PrunePace::default() }
     }
 
     /// A round every so often until the stop.
-    pub(crate) async fn run(&mut self, mut stop: watch::Receiver<bool>) {
+    pub(crate) async fn run(&mut self, mut stop: Stop) {
         let every = Duration::from_millis(self.config.every_ms);
-        while !*stop.borrow() {
-            drop(tokio::time::timeout(every, stop.changed()).await);
-            if *stop.borrow() {
-                return;
-            }
+        while !stop.pause(every).await {
             let started = Instant::now();
             match self.round(&mut stop, |_, _| {}).await {
                 Ok(round) if round.is_anothers => {}
@@ -109,11 +103,11 @@ impl Pruner {
     /// One round over everything. `told` hears of each batch that something went of.
     pub(crate) async fn round(
         &mut self,
-        stop: &mut watch::Receiver<bool>,
+        stop: &mut Stop,
         mut told: impl FnMut(PrunedKind, u64) + Send,
-    ) -> Result<Round, StoreError> {
+    ) -> Result<PruneRound, StoreError> {
         let now_ms = self.store.prune_now(self.clock.now_ms()).await?;
-        let (cuts, round) = (self.cuts(now_ms), Round::default());
+        let (cuts, round) = (self.cuts(now_ms), PruneRound::default());
         let mut run = Run { now_ms, cuts, round, stop, told: &mut told };
         if self.is_dry {
             self.prune(&mut run).await?;
@@ -139,7 +133,7 @@ impl Pruner {
             }
             let walked = match kind {
                 PrunedKind::Ids => self.ids(run).await?,
-                _ => self.walk(Walk::of(kind), Place::default(), run).await?,
+                _ => self.walk(PruneWalk::of(kind), PrunePlace::default(), run).await?,
             };
             if !matches!(walked, Walked::To(_)) {
                 run.round.is_anothers = walked == Walked::Anothers;
@@ -157,8 +151,8 @@ impl Pruner {
     }
 
     /// Gives what is free back to the file system, a little at a time.
-    async fn give_back(&self, stop: &mut watch::Receiver<bool>) -> Result<(), StoreError> {
-        while !*stop.borrow() {
+    async fn give_back(&self, stop: &mut Stop) -> Result<(), StoreError> {
+        while !stop.is_set() {
             let started = Instant::now();
             if !self.store.prune_reclaim().await? {
                 break;
@@ -178,7 +172,7 @@ impl Pruner {
             let mark = if self.is_dry { None } else { self.store.prune_mark(days).await? };
             let mark = mark.filter(|(_, begun_at_ms)| now_ms.saturating_sub(*begun_at_ms) < FROM_BELOW_MS);
             let (event_seq, begun_at_ms) = mark.unwrap_or((0, now_ms));
-            walked = self.walk(Walk::of_ids(cut_ms), Place::after(event_seq), run).await?;
+            walked = self.walk(PruneWalk::of_ids(cut_ms), PrunePlace::after(event_seq), run).await?;
             match walked {
                 Walked::To(end) if !self.is_dry => {
                     self.store.prune_mark_set(days, end, begun_at_ms).await?;
@@ -191,12 +185,17 @@ impl Pruner {
     }
 
     /// All of one kind of thing that is old, from `from` on.
-    async fn walk(&mut self, walk: Walk, mut from: Place, run: &mut Run<'_>) -> Result<Walked, StoreError> {
+    async fn walk(
+        &mut self,
+        walk: PruneWalk,
+        mut from: PrunePlace,
+        run: &mut Run<'_>,
+    ) -> Result<Walked, StoreError> {
         let kind = walk.kind;
         let lag = metrics::gauge!("hooklatch_prune_lag_seconds", "table" => kind.table());
         let rows = metrics::counter!("hooklatch_pruned_rows_total", "table" => kind.table());
         loop {
-            if *run.stop.borrow() {
+            if run.stop.is_set() {
                 return Ok(Walked::Stopped);
             }
             // Tables whose rows are found by their age cannot be counted part by part.
@@ -251,7 +250,7 @@ impl Pruner {
         }
     }
 
-    /// What is older than its window may go.
+    /// Returns what is older than its window may go.
     fn cuts(&self, now_ms: UnixMs) -> Cuts {
         let config = &self.config;
         let cut = |days: u32| now_ms.saturating_sub(i64::from(days) * DAY_MS);

@@ -1,149 +1,56 @@
 //! Writes what attempts came to, many in one transaction, each under its fencing token.
 //!
-//! A write that fails because the database is away is repeated until it is written or fenced: the call
-//! behind it was made and must not be made again. While that goes on, [`Settler::is_behind`] keeps the
-//! worker from taking more.
+//! The token is the message's claim counter. Every statement that settles says `attempts_n = $token AND state = 'leased'`:
+//! a worker whose lease ended, and whose message another one has claimed since, changes no row (P4). It hears `false`, the
+//! settlement counts as fenced, and whatever the other one finds out stands.
+//!
+//! A call that was made must not be made again because its result could not be written. So a write that fails because the
+//! database is away is repeated until it is written or fenced; while that goes on, `Settler::is_behind` keeps the worker
+//! from taking more. After a failed try nobody knows whether it was committed, so "fenced" is then no reason for an alarm.
+//!
+//! A batch that is refused for another reason is written one by one, so that its culprit stands alone: one that somebody
+//! has locked waits for that lock with its lease prolonged, one that the database refuses is written without its texts. A
+//! lease that ends meanwhile may be claimed again: then the known result answers that claim (`Settler::known`), and no
+//! second call is made.
 
-use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures_util::FutureExt;
-use tokio::sync::{Notify, Semaphore, mpsc};
+use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinSet;
 use tracing::{error, warn};
 
-use super::node::{InHand, Shared};
+use super::pause::{PAUSE_MS, pause, wait};
+use super::post::OccupiedSlot;
+use super::settler::{Behind, NotedResult, Waiting};
+use super::state::OutboxState;
 use crate::store::{Settlement, Store, StoreError};
-use crate::types::MessageId;
 
 /// Most settlements in one transaction.
 const BATCH_N_MAX: usize = 256;
-/// Upper bound of the first wait after a failure, and of any.
-const PAUSE_MS: (u64, u64) = (100, 5_000);
 /// Most settlements that are written each by itself at once, besides one of those that are known to be locked: each
 /// holds a connection, perhaps while it waits for somebody's lock.
 const ALONE_N_MAX: usize = 2;
 
-/// A clock that is further from where it should be was set. Milliseconds.
-pub(super) const CLOCK_SET_MS: i64 = 1_000;
-
-/// What a call came to, and what is in hand until that is written.
-pub(super) struct Waiting {
-    settlement: Settlement,
-    in_hand: InHand,
-}
-
-/// Hands settlements to the task that writes them.
-pub(super) struct Settler {
-    // Unbounded, and yet bounded: whatever is in it has a slot.
-    sender: mpsc::UnboundedSender<Waiting>,
-    behind_n: Arc<AtomicU32>,
-    known: Known,
-    /// Told when nothing more will come.
-    closing: Notify,
-}
-
-/// Results that wait apart, by message. One whose lease ended meanwhile may be claimed again before they are written: then
-/// what became of its call is known, and it is neither made again nor left to a person.
-#[derive(Clone, Default)]
-struct Known(Arc<Mutex<HashMap<MessageId, Settlement>>>);
-
-/// A result that is known until it is written.
-struct Noted {
-    known: Known,
-    message_id: MessageId,
-    attempt_n: u32,
-}
-
-impl Known {
-    fn note(&self, settlement: &Settlement) -> Noted {
-        let (message_id, attempt_n) = (settlement.message_id, settlement.attempt_n);
-        self.all().insert(message_id, settlement.clone());
-        Noted { known: self.clone(), message_id, attempt_n }
-    }
-
-    fn all(&self) -> MutexGuard<'_, HashMap<MessageId, Settlement>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Drop for Noted {
-    fn drop(&mut self) {
-        let mut all = self.known.all();
-        if all.get(&self.message_id).is_some_and(|one| one.attempt_n == self.attempt_n) {
-            all.remove(&self.message_id);
-        }
-    }
-}
-
-impl Settler {
-    /// A settler, and what a [`Writer`] takes from it.
-    pub(super) fn new() -> (Self, mpsc::UnboundedReceiver<Waiting>) {
-        let (sender, waiting) = mpsc::unbounded_channel();
-        let settler =
-            Self { sender, behind_n: Arc::default(), known: Known::default(), closing: Notify::new() };
-        (settler, waiting)
-    }
-
-    /// Has a settlement written or fenced; what is in hand is let go then.
-    pub(super) fn settle(&self, settlement: Settlement, in_hand: InHand) {
-        // An error means that the writing task is gone: the process is stopping.
-        drop(self.sender.send(Waiting { settlement, in_hand }));
-    }
-
-    /// Nothing more will come: the writer ends when all is written.
-    pub(super) fn close(&self) {
-        self.closing.notify_one();
-    }
-
-    /// What an earlier call for this message came to, while that is not written: it counts for the claim `attempt_n`.
-    pub(super) fn known(&self, message_id: MessageId, attempt_n: u32) -> Option<Settlement> {
-        let known = self.known.all().get(&message_id)?.clone();
-        Some(Settlement { attempt_n, ..known })
-    }
-
-    /// Whether results wait because the database does not take them.
-    pub(super) fn is_behind(&self) -> bool {
-        self.behind_n.load(Ordering::Relaxed) > 0
-    }
-}
-
-/// Somebody whose results the database does not take.
-struct Behind(Arc<AtomicU32>);
-
-impl Behind {
-    fn new(behind_n: &Arc<AtomicU32>) -> Self {
-        behind_n.fetch_add(1, Ordering::Relaxed);
-        Self(Arc::clone(behind_n))
-    }
-}
-
-impl Drop for Behind {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
-/// What writes.
+/// The task that writes results.
 #[derive(Clone)]
 pub(super) struct Writer {
-    shared: Arc<Shared>,
+    shared: Arc<OutboxState>,
     turns: Arc<Semaphore>,
     turns_of_locked: Arc<Semaphore>,
 }
 
 impl Writer {
-    pub(super) fn new(shared: Arc<Shared>) -> Self {
+    pub(super) fn new(shared: Arc<OutboxState>) -> Self {
         let turns = Arc::new(Semaphore::new(ALONE_N_MAX));
         Self { shared, turns, turns_of_locked: Arc::new(Semaphore::new(1)) }
     }
 
     /// Writes until [`Settler::close`], and then what is left.
     pub(super) async fn run(self, mut waiting: mpsc::UnboundedReceiver<Waiting>) {
-        let (mut settlements, mut in_hands) = (Vec::new(), Vec::new());
+        let (mut settlements, mut slots) = (Vec::new(), Vec::new());
         let mut batch = Vec::new();
         let mut apart = JoinSet::new();
         loop {
@@ -160,22 +67,22 @@ impl Writer {
                 }
             }
             for one in batch.drain(..) {
-                let Waiting { settlement, in_hand } = one;
+                let Waiting { settlement, slot } = one;
                 settlements.push(settlement);
-                in_hands.push(in_hand);
+                slots.push(slot);
             }
             let together = AssertUnwindSafe(self.write_together(&settlements)).catch_unwind().await;
             let is_done = together.unwrap_or_else(|_| {
-                panicked("settler", &self.shared.is_well);
+                self.shared.panicked("settler");
                 false
             });
-            for (settlement, in_hand) in settlements.drain(..).zip(in_hands.drain(..)) {
+            for (settlement, slot) in settlements.drain(..).zip(slots.drain(..)) {
                 if is_done {
-                    self.shared.settled(&settlement, in_hand);
+                    self.shared.settled(&settlement, slot);
                 } else {
                     // Whichever it was, it must not take the others with it, nor keep those that come after it.
                     let noted = self.shared.settler.known.note(&settlement);
-                    apart.spawn(self.clone().write_apart(settlement, in_hand, noted));
+                    apart.spawn(self.clone().write_apart(settlement, slot, noted));
                 }
             }
             self.shared.freed.notify_one();
@@ -208,7 +115,7 @@ impl Writer {
         }
     }
 
-    async fn write_apart(self, settlement: Settlement, in_hand: InHand, noted: Noted) {
+    async fn write_apart(self, settlement: Settlement, slot: OccupiedSlot, noted: NotedResult) {
         let is_refused = AtomicBool::new(false);
         let written_alone = async {
             // Operations of the store run to their ends, whoever waits for them.
@@ -218,10 +125,10 @@ impl Writer {
             }
         };
         if AssertUnwindSafe(written_alone).catch_unwind().await.is_err() {
-            panicked("settler", &self.shared.is_well);
+            self.shared.panicked("settler");
         }
         drop(noted);
-        self.shared.settled(&settlement, in_hand);
+        self.shared.settled(&settlement, slot);
         self.shared.freed.notify_one();
     }
 
@@ -294,7 +201,7 @@ impl Writer {
     }
 }
 
-/// Whether the same write may work later, and no other would work sooner.
+/// True when the same write may work later, and no other would work sooner.
 fn is_away(error: &StoreError) -> bool {
     matches!(
         error,
@@ -320,31 +227,14 @@ pub(super) async fn write(store: &Store, batch: &[Settlement], was_tried: bool) 
     Ok(())
 }
 
-/// Counts a panic of a part of the outbox, which goes on; readiness knows until it has done something well.
-pub(super) fn panicked(part: &'static str, is_well: &AtomicBool) {
-    is_well.store(false, Ordering::Relaxed);
-    metrics::counter!("hooklatch_panics_total", "part" => format!("outbox_{part}")).increment(1);
-    error!(part, "a part of the outbox panicked; it goes on");
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-/// Waits after the `failures_n`th failure in a row: exponential.
-pub(super) async fn pause(failures_n: u32) {
-    drop(tokio::time::timeout(pause_for(failures_n), std::future::pending::<()>()).await);
-}
-
-/// How long that is.
-pub(super) fn pause_for(failures_n: u32) -> Duration {
-    let (first_ms, max_ms) = PAUSE_MS;
-    jittered(first_ms.saturating_mul(1 << failures_n.saturating_sub(1).min(20)).min(max_ms))
-}
-
-/// Between half and all of `bound_ms`, at least a millisecond: nodes must not march in step.
-pub(super) fn jittered(bound_ms: u64) -> Duration {
-    let half_ms = bound_ms.max(2) / 2;
-    Duration::from_millis(half_ms + fastrand::u64(..=half_ms))
-}
-
-/// Waits between half and all of `bound_ms`.
-pub(super) async fn wait(bound_ms: u64) {
-    drop(tokio::time::timeout(jittered(bound_ms), std::future::pending::<()>()).await);
+    #[test]
+    fn only_a_database_that_is_away_is_worth_the_same_write_again() {
+        let [conflict, locked, refused, away] = StoreError::examples();
+        assert_eq!([conflict, away].map(|error| is_away(&error)), [true, true]);
+        assert_eq!([locked, refused].map(|error| is_away(&error)), [false, false]);
+    }
 }

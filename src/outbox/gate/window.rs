@@ -1,14 +1,15 @@
 //! How many calls of one destination may be under way at once, felt out call by call: one more after every round of
 //! calls that went well and needed all there were, half after a sign that the destination has too many.
 //!
-//! Pure: the caller brings the times. What the number means for permits and leases: `gate.rs`.
+//! Pure: the caller brings the times. What the number means for permits and slots: `call_gate.rs`.
 
 use std::time::Duration;
 
 use crate::config::DestinationConfig;
 use crate::template;
 
-/// Where it begins, and what slowness alone does not go below: destinations may have calls that differ.
+/// Number at the beginning, below which slowness alone does not take it: destinations may have calls that
+/// differ.
 const START_N: u32 = 8;
 /// A round is slow when its calls took more than so many times what they take at best,
 const SLOWER: u64 = 2;
@@ -23,29 +24,29 @@ pub(super) struct Window {
     n: u32,
     /// Between which bounds it moves; `None`: not at all.
     bounds: Option<Bounds>,
-    round: Round,
-    /// What the calls of the best round took on average, lately. Microseconds.
+    round: CallRound,
+    /// Time that the calls of the best round took on average, lately. Microseconds.
     best_us: Option<u64>,
-    /// When it last shrank: calls that began before say nothing about it as it is now.
+    /// Time when it last shrank: calls that began before say nothing about it as it is now.
     shrank_at_ms: i64,
 }
 
 #[expect(clippy::struct_field_names, reason = "quantities end in their unit")]
 #[derive(Debug, Clone, Copy)]
 struct Bounds {
-    /// After failures.
+    /// Least number after failures.
     min_n: u32,
-    /// After slow rounds.
+    /// Least number after slow rounds.
     slow_min_n: u32,
     max_n: u32,
 }
 
 /// As many good calls as may be under way.
 #[derive(Debug, Default)]
-struct Round {
+struct CallRound {
     calls_n: u32,
     sum_us: u64,
-    /// Whether all of the window was used at some time in it.
+    /// True when all of the window was used at some time in it.
     is_full: bool,
 }
 
@@ -57,10 +58,10 @@ impl Window {
         let min_n = if template::has_host_template(&config.url) { start_n } else { 1 };
         let bounds = config.adaptive.then_some(Bounds { min_n, slow_min_n: start_n, max_n });
         let n = if bounds.is_some() { start_n } else { max_n };
-        Self { n, bounds, round: Round::default(), best_us: None, shrank_at_ms: i64::MIN }
+        Self { n, bounds, round: CallRound::default(), best_us: None, shrank_at_ms: i64::MIN }
     }
 
-    /// How many calls may be under way now. At least 1.
+    /// Returns how many calls may be under way now. At least 1.
     pub(super) fn n(&self) -> u32 {
         self.n
     }
@@ -107,7 +108,7 @@ impl Window {
     fn shrink(&mut self, min_n: u32, now_ms: i64) {
         self.n = (self.n / 2).max(min_n).min(self.n);
         self.shrank_at_ms = now_ms;
-        self.round = Round::default();
+        self.round = CallRound::default();
     }
 
     fn is_of_before(&self, took: Duration, now_ms: i64) -> bool {

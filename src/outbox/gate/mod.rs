@@ -1,0 +1,9 @@
+//! How much of a destination's work may start now: `call_gate.rs` has its rate limit, its circuit breaker and its permits,
+//! `window.rs` how many calls it bears at once. What is done with the permits: `calls.rs`.
+
+mod call_gate;
+#[cfg(test)]
+mod tests;
+mod window;
+
+pub(super) use call_gate::{Begun, CallGate};

@@ -1,0 +1,182 @@
+//! The connections to one file: one that writes, and several that read.
+
+use std::fs::File;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rusqlite::{Connection, OpenFlags};
+
+use super::session::SqliteSession;
+use super::{file, private};
+use crate::store::db::error::DbResult;
+use crate::store::db::pool::{SessionPool, Trust};
+use crate::store::db::store_error::StoreError;
+
+/// The oldest library without the WAL-reset corruption (sqlite.org/wal.html#walresetbug).
+const VERSION_MIN: (u32, u32, u32) = (3, 51, 3);
+/// Connections for what people look at.
+const PEOPLE_N: u32 = 2;
+/// Time for which a statement waits for another connection's lock.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(2);
+/// Prepared statements that each connection keeps.
+const STATEMENTS_N: usize = 512;
+
+/// IMMEDIATE: a deferred transaction that writes later fails at once when another wrote meanwhile.
+const BEGIN_WRITING: &str = "BEGIN IMMEDIATE";
+const BEGIN_READING: &str = "BEGIN";
+
+/// For the connection that writes. The size of a page is that of a new file alone. Checkpoints move pages in the
+/// committing connection: fewer, larger ones cost less.
+const WRITING: &str = "PRAGMA page_size = 16384;
+PRAGMA auto_vacuum = INCREMENTAL;
+PRAGMA journal_mode = WAL;
+PRAGMA wal_autocheckpoint = 4000;
+PRAGMA journal_size_limit = 268435456;";
+const READING: &str = "PRAGMA query_only = ON;";
+/// Settings for every connection.
+const EVERY: &str = "PRAGMA synchronous = FULL;
+PRAGMA foreign_keys = ON;
+PRAGMA cache_size = -65536;
+PRAGMA temp_store = MEMORY;";
+
+/// The database file, opened.
+#[derive(Clone)]
+pub(in crate::store) struct Sqlite {
+    /// The only connection that writes.
+    writer: SessionPool<SqliteSession>,
+    /// Connections that only read.
+    reader: SessionPool<SqliteSession>,
+    /// Read only, for what people look at: their questions may be long, and nothing else waits behind them.
+    people: SessionPool<SqliteSession>,
+    /// Held for the life of the process, so that no second one opens the file.
+    _lock: Arc<File>,
+}
+
+impl Sqlite {
+    pub(in crate::store) fn reader(&self) -> &SessionPool<SqliteSession> {
+        &self.reader
+    }
+
+    pub(in crate::store) fn writer(&self) -> &SessionPool<SqliteSession> {
+        &self.writer
+    }
+
+    pub(in crate::store) fn people(&self) -> &SessionPool<SqliteSession> {
+        &self.people
+    }
+
+    pub(in crate::store::db) async fn close(&self, bound: Duration) {
+        tokio::join!(self.reader.close(bound), self.people.close(bound));
+        self.writer.close(bound).await;
+    }
+}
+
+/// Opens, or makes, the file. Refuses what could lose a confirmed commit.
+pub(in crate::store::db) async fn open(url: &str, connections_n: u32) -> Result<Sqlite, StoreError> {
+    let path = file::path(url).map_err(StoreError::Refused)?;
+    let lock = file::locked(&path)?;
+    private::keep(&path);
+    let unavailable = |source| StoreError::from_db("open", source);
+    let trust = Arc::new(Trust::default());
+    let pool = |places_n: u32, name: &'static str, is_writing: bool| {
+        let path = path.clone();
+        let connect = move || {
+            let path = path.clone();
+            let begin = if is_writing { BEGIN_WRITING } else { BEGIN_READING };
+            Box::pin(SqliteSession::open(name, begin, move || connected(&path, is_writing))) as _
+        };
+        SessionPool::<SqliteSession>::new(places_n, Arc::clone(&trust), Box::new(connect))
+    };
+    let reader = pool(connections_n.saturating_sub(PEOPLE_N).clamp(1, 16), "sqlite-reader", false);
+    let people = pool(PEOPLE_N, "sqlite-people", false);
+    let writer = pool(1, "sqlite-writer", true);
+    let mut first = writer.take().await.map_err(unavailable)?;
+    let found = first.session().map_err(unavailable)?.run(|db| found(db)).await.map_err(unavailable)?;
+    found.check()?;
+    first.give_back();
+    Ok(Sqlite { writer, reader, people, _lock: Arc::new(lock) })
+}
+
+/// On the connection's own thread.
+fn connected(path: &Path, is_writing: bool) -> DbResult<Connection> {
+    let rights = if is_writing {
+        OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE
+    } else {
+        OpenFlags::SQLITE_OPEN_READ_ONLY
+    };
+    let db = Connection::open_with_flags(path, rights | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
+    db.busy_timeout(BUSY_TIMEOUT)?;
+    db.set_prepared_statement_cache_capacity(STATEMENTS_N);
+    db.execute_batch(if is_writing { WRITING } else { READING })?;
+    db.execute_batch(EVERY)?;
+    Ok(db)
+}
+
+/// Facts about the library and the file.
+struct SqliteFacts {
+    version: String,
+    mode: String,
+    synchronous: i64,
+}
+
+fn found(db: &Connection) -> DbResult<SqliteFacts> {
+    Ok(SqliteFacts {
+        version: db.query_row("SELECT sqlite_version()", (), |row| row.get(0))?,
+        mode: db.query_row("PRAGMA journal_mode", (), |row| row.get(0))?,
+        synchronous: db.query_row("PRAGMA synchronous", (), |row| row.get(0))?,
+    })
+}
+
+impl SqliteFacts {
+    fn check(&self) -> Result<(), StoreError> {
+        let Self { version, mode, synchronous } = self;
+        let mut parts = version.split('.').map(|part| part.parse().unwrap_or(0));
+        let mut next = || parts.next().unwrap_or(0);
+        if (next(), next(), next()) < VERSION_MIN {
+            let (major, minor, patch) = VERSION_MIN;
+            return Err(StoreError::Refused(format!(
+                "SQLite {version} can corrupt its write-ahead log: {major}.{minor}.{patch} or newer is needed"
+            )));
+        }
+        if mode != "wal" || *synchronous < 2 {
+            return Err(StoreError::Refused(format!(
+                "SQLite runs with journal_mode {mode} and synchronous {synchronous}: WAL and FULL are needed"
+            )));
+        }
+        Ok(())
+    }
+}
+
+/// A session on a file of its own kind, for tests of what is above.
+#[cfg(test)]
+pub(in crate::store::db) async fn opened(folder: &tempfile::TempDir) -> Sqlite {
+    open(&format!("sqlite://{}", folder.path().join("x.db").display()), 6).await.unwrap()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_library_that_corrupts_and_a_file_that_could_lose_are_refused() {
+        for (version, mode, synchronous, refusal) in [
+            ("3.51.3", "wal", 2, None),
+            ("3.52.0", "wal", 3, None),
+            ("4.0", "wal", 2, None),
+            ("3.51.2", "wal", 2, Some("3.51.3 or newer")),
+            ("3.9.9", "wal", 2, Some("3.51.3 or newer")),
+            ("unknown", "wal", 2, Some("3.51.3 or newer")),
+            ("3.51.3", "delete", 2, Some("journal_mode delete")),
+            ("3.51.3", "memory", 2, Some("journal_mode memory")),
+            ("3.51.3", "wal", 1, Some("synchronous 1")),
+        ] {
+            let found = SqliteFacts { version: version.to_owned(), mode: mode.to_owned(), synchronous };
+            let said = found.check().err().map(|why| why.to_string());
+            match refusal {
+                None => assert_eq!(said, None),
+                Some(word) => assert!(said.as_ref().is_some_and(|said| said.contains(word)), "{said:?}"),
+            }
+        }
+    }
+}

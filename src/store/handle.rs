@@ -1,0 +1,82 @@
+//! The store's handle: how a database is opened, what it is, and how it is closed.
+
+use std::sync::{Arc, OnceLock};
+
+use uuid::Uuid;
+
+use super::db::{Backend, PostgresSettings, StoreError, StoreSettings};
+use super::numbers::EventNumbers;
+use crate::types::{Clock, UnixMs};
+
+/// The database. Cloning is cheap and shares the connections.
+#[derive(Clone)]
+pub struct Store {
+    pub(super) parts: Arc<StoreParts>,
+    /// True when leases and due times go by the database's own clock, where it has one.
+    is_timed_by_database: bool,
+}
+
+/// State that all clones of a [`Store`] share.
+pub(super) struct StoreParts {
+    pub(super) backend: Backend,
+    pub(super) numbers: EventNumbers,
+    /// The installation's id, once it was read.
+    pub(super) installation: OnceLock<Uuid>,
+}
+
+impl Store {
+    /// Connects, and refuses a database that could lose what it confirmed.
+    pub async fn open(settings: &StoreSettings) -> Result<Self, StoreError> {
+        Self::open_with(settings, &PostgresSettings::default()).await
+    }
+
+    /// The same, knowing what stands between us and PostgreSQL.
+    pub async fn open_with(
+        settings: &StoreSettings,
+        postgres: &PostgresSettings,
+    ) -> Result<Self, StoreError> {
+        let backend = Backend::open(settings, postgres).await?;
+        let parts = StoreParts { backend, numbers: EventNumbers::default(), installation: OnceLock::new() };
+        Ok(Self { parts: Arc::new(parts), is_timed_by_database: false })
+    }
+
+    /// The same database, whose leases and due times go by its own clock where it has one, not by those of the
+    /// nodes: clocks that differ then cost nobody his lease. A clock that tests set by hand goes before.
+    #[must_use]
+    pub fn timed_by(self, clock: &Clock) -> Self {
+        Self { is_timed_by_database: !clock.is_manual(), ..self }
+    }
+
+    /// True when leases and due times go by the database's own clock.
+    pub fn is_own_clock(&self) -> bool {
+        self.is_timed_by_database && matches!(self.parts.backend, Backend::Postgres(_))
+    }
+
+    /// Returns how many transactions of handlers there may be at once, so that connections are left for
+    /// everything else.
+    pub(crate) fn handlers_n(&self) -> usize {
+        self.parts.backend.handlers_n()
+    }
+
+    /// Name of the database's dialect: `sqlite` or `postgres`.
+    pub fn dialect(&self) -> &'static str {
+        self.parts.backend.dialect()
+    }
+
+    /// True when admission would work: a transaction that may write can be opened where admission opens its
+    /// own. After anything went wrong a row is written, and its commit awaited, before the answer is yes
+    /// again. Answers within 2 s.
+    pub async fn probe(&self) -> Result<(), StoreError> {
+        self.parts.backend.probe().await
+    }
+
+    /// The database's clock minus ours; 0 where they are the same clock. Milliseconds.
+    pub async fn clock_offset_ms(&self, now_ms: UnixMs) -> Result<i64, StoreError> {
+        self.parts.backend.clock_offset_ms(now_ms).await
+    }
+
+    /// Closes every connection, after what runs on them; within seconds, whatever the database does.
+    pub async fn close(&self) {
+        self.parts.backend.close().await;
+    }
+}

@@ -1,0 +1,51 @@
+//! How an operation of the store is run: on which connection, alone or as one transaction. Every noun is written with these.
+
+/// One operation by itself, on a connection for a `Purpose`. What it is given must be its own.
+macro_rules! alone {
+    ($self:ident . $purpose:ident . $op:ident ( $($arg:expr),* )) => {
+        $self.parts.backend.alone(stringify!($op), purpose!($purpose), move |mut door| {
+            Box::pin(async move { $op(&mut door, $($arg),*).await })
+        })
+        .await
+    };
+}
+
+/// Statements that belong together, the same way: one transaction.
+macro_rules! together {
+    ($self:ident . $op:ident ( $($arg:expr),* )) => { together!($self.writer.$op($($arg),*)) };
+    ($self:ident . $purpose:ident . $op:ident ( $($arg:expr),* )) => {
+        $self.parts.backend.together(stringify!($op), purpose!($purpose), move |mut door| {
+            Box::pin(async move { $op(&mut door, $($arg),*).await })
+        })
+        .await
+    };
+}
+
+/// The same inside an open transaction.
+macro_rules! in_tx {
+    ($tx:expr, $op:ident ( $($arg:expr),* )) => {{
+        let answer = match $tx.door() {
+            Ok(mut door) => $op(&mut door, $($arg),*).await,
+            Err(error) => Err(error),
+        };
+        $tx.noted(stringify!($op), answer)
+    }};
+}
+
+macro_rules! purpose {
+    (reader) => {
+        crate::store::db::Purpose::Reader
+    };
+    (writer) => {
+        crate::store::db::Purpose::Writer
+    };
+    (worker) => {
+        crate::store::db::Purpose::Worker
+    };
+    (people) => {
+        crate::store::db::Purpose::People
+    };
+    (deciding) => {
+        crate::store::db::Purpose::Deciding
+    };
+}

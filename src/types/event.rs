@@ -1,0 +1,133 @@
+//! What an event is, from reading to the tables.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::clock::UnixMs;
+use super::name::Name;
+
+/// Number of shards that event-bound rows are spread over (`shard` columns, 0 to 1023).
+pub const SHARDS_N: u16 = 1_024;
+
+/// SHA-256 of the signed bytes of one event, without the fields its kind names volatile.
+pub type BodyDigest = [u8; 32];
+
+/// Identity of an event: the configured provider and the provider's own id, byte for byte.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct EventKey {
+    /// The configured provider (`[providers.NAME]`).
+    pub provider: Name,
+    /// The id as the kind's spec reads it: 1 to 255 bytes, no control characters.
+    pub event_id: String,
+}
+
+impl EventKey {
+    /// The shard of the event and of everything bound to it: FNV-1a over provider, NUL, id. Fixed for ever,
+    /// because rows on disk carry it.
+    pub fn shard(&self) -> i16 {
+        let bytes = self.provider.as_str().bytes().chain([0]).chain(self.event_id.bytes());
+        let hash = bytes.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+        });
+        i16::try_from(hash % u64::from(SHARDS_N)).unwrap_or_default()
+    }
+}
+
+/// One event of a believed request, read and ready to be admitted.
+#[derive(Debug, Clone)]
+pub struct IncomingEvent {
+    /// Provider and id of the event.
+    pub key: EventKey,
+    /// The sender's word for what happened; `unknown` when it could not be read.
+    pub event_type: String,
+    /// Digest that copies are compared by.
+    pub digest: BodyDigest,
+    /// For ids that no signature covers: equal for equal signed texts, whatever id they come under.
+    pub replay_key: Option<BodyDigest>,
+    /// Rule that identified it, for its row: `sender/1`, and the reason where nothing was where the kind
+    /// looks.
+    pub identity: String,
+    /// Of a signal that nothing tells apart: for how long after its firing it is a copy. Milliseconds.
+    pub window_ms: Option<i64>,
+    /// True when each copy begins that time anew.
+    pub is_window_renewed: bool,
+    /// The provider's rule for it, should its key be taken by other content.
+    pub on_conflict: OnConflict,
+    /// Object that it is about and which state of it, when the kind says so.
+    pub object: Option<ObjectVersion>,
+    /// Time when it happened at the sender.
+    pub created_at_ms: Option<UnixMs>,
+    /// Time when it reached us.
+    pub received_at_ms: UnixMs,
+    /// The bytes that are kept: the body, or this event's part of a batch.
+    pub body: Bytes,
+    /// JSON text of what handlers receive; part of `body` unless that is a form.
+    pub payload: Bytes,
+    /// The request's headers as a JSON object, secrets and signatures blanked.
+    pub headers: Arc<str>,
+    /// Reason why it cannot be read; such an event is kept and shown, never dispatched.
+    pub unreadable: Option<String>,
+}
+
+impl IncomingEvent {
+    /// Returns why it goes by its content although its kind looks for something else.
+    pub fn unidentified(&self) -> Option<&str> {
+        // Most say their rule alone, which is shorter.
+        if self.identity.len() < WANTING.len() {
+            return None;
+        }
+        self.identity.split_once(WANTING).map(|(_, why)| why)
+    }
+}
+
+/// Words between the rule that identified an event and the reason why none of its kind's did.
+pub(crate) const WANTING: &str = " for want of another: ";
+
+/// A provider's rule for other content under a key that is taken.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum OnConflict {
+    /// It is kept beside the first, for a person to decide.
+    #[default]
+    Keep,
+    /// It is kept, and dispatched as an event of its own.
+    Dispatch,
+}
+
+/// One state of one object at the sender.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ObjectVersion {
+    /// The object's id, unique within its provider.
+    pub object: String,
+    /// Goes up with each change.
+    pub version: i64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shard_never_changes_because_rows_carry_it() {
+        let key =
+            |id: &str| EventKey { provider: Name::parse("stripe").expect("a name"), event_id: id.to_owned() };
+        assert_eq!(["evt_1", "evt_2", "evt_3"].map(|id| key(id).shard()), [657, 376, 811]);
+    }
+
+    #[test]
+    fn what_is_joined_for_the_shard_cannot_be_shifted_from_provider_to_id() {
+        let key = |provider: &str, id: &str| EventKey {
+            provider: Name::parse(provider).expect("a name"),
+            event_id: id.to_owned(),
+        };
+        assert_ne!(key("ab", "c").shard(), key("a", "bc").shard());
+        let shards: std::collections::BTreeSet<i16> =
+            (0..20_000).map(|n| key("p", &n.to_string()).shard()).collect();
+        assert_eq!(
+            (shards.len(), shards.first(), shards.last()),
+            (1_024, Some(&0), Some(&1_023)),
+            "all are used"
+        );
+    }
+}

@@ -1,0 +1,168 @@
+//! Where things stand and what became of them: one word each, in tables, API, metrics and console alike.
+
+use std::fmt;
+
+macro_rules! words {
+    ($(#[$doc:meta])* $name:ident { $($(#[$vdoc:meta])* $variant:ident = $word:literal,)* }) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        pub enum $name { $($(#[$vdoc])* $variant,)* }
+        impl $name {
+            /// Every value, in the order of the documentation.
+            pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
+            /// The lower-case word used in tables, API, metrics and console alike.
+            pub fn as_str(self) -> &'static str {
+                match self { $(Self::$variant => $word,)* }
+            }
+            /// The value of a stored word; `None` for a word of a newer version.
+            pub fn parse(word: &str) -> Option<Self> {
+                match word { $($word => Some(Self::$variant),)* _ => None }
+            }
+        }
+        impl serde::Serialize for $name {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.serialize_str(self.as_str())
+            }
+        }
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result { f.write_str(self.as_str()) }
+        }
+    };
+}
+
+words! {
+    /// Finding of admission about one event.
+    Outcome {
+        /// New: its effects' intents are on disk.
+        Accepted = "accepted",
+        /// New and kept, but its id or shape could not be read; nothing was dispatched.
+        Unreadable = "unreadable",
+        /// Known id, or known signed text, with other content: kept beside the first one, which stands.
+        Conflict = "conflict",
+        /// The same signed bytes under another, unsigned id: recorded, not dispatched.
+        Replayed = "replayed",
+        /// Older than what was already seen of the same object; kept, not dispatched.
+        Superseded = "superseded",
+        /// Known already: nothing changed.
+        Duplicate = "duplicate",
+    }
+}
+
+impl Outcome {
+    /// The outcome a request of several events answers with: the one earliest in [`Outcome::ALL`].
+    pub fn strongest(outcomes: impl IntoIterator<Item = Self>) -> Option<Self> {
+        outcomes.into_iter().min_by_key(|outcome| *outcome as u8)
+    }
+}
+
+words! {
+    /// State in which an event stands (`processed_webhook_events.state`).
+    EventState {
+        /// Handled; its effects are in the outbox.
+        Done = "done",
+        /// No handler or route wanted it, or a handler said so.
+        Ignored = "ignored",
+        /// A handler failed for now; dispatched again at `due_at_ms`.
+        Retry = "retry",
+        /// A handler refused it for good, or retries ran out.
+        Failed = "failed",
+        /// Older than what was seen of its object.
+        Superseded = "superseded",
+        /// Same signed bytes as an earlier event, under another unsigned id.
+        Replayed = "replayed",
+        /// Its id or shape could not be read.
+        Unreadable = "unreadable",
+        /// Other content under the id of another event, kept for a person's word.
+        Conflict = "conflict",
+        /// A conflict that a person looked at and wants nothing done about.
+        Dismissed = "dismissed",
+    }
+}
+
+words! {
+    /// State in which a message stands (`outbox_queue.state`, and `outbox_finished.state` once it is done or
+    /// discarded).
+    MessageState {
+        /// It waits until `visible_at_ms`.
+        Ready = "ready",
+        /// Behind another message of its lane.
+        Waiting = "waiting",
+        /// Held by one worker until `visible_at_ms`.
+        Leased = "leased",
+        /// The destination confirmed it.
+        Done = "done",
+        /// Given up: refused for good, or attempts or age ran out.
+        Dead = "dead",
+        /// Waits for a person's word.
+        Held = "held",
+        /// A person said that it shall not be sent.
+        Discarded = "discarded",
+    }
+}
+
+words! {
+    /// Result of one attempt of a message (`outbox_attempts.result`).
+    AttemptResult {
+        /// The destination confirmed it.
+        Done = "done",
+        /// Surely not done; may be tried again.
+        Retry = "retry",
+        /// The destination refused it for good.
+        Refused = "refused",
+        /// Sent, but nobody knows whether it took effect.
+        Unknown = "unknown",
+        /// Not sent: handed back at shutdown.
+        Released = "released",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn strongest_outcome_of_a_batch_is_the_newest_news() {
+        use Outcome::*;
+        assert_eq!(Outcome::strongest([Duplicate, Accepted, Conflict]), Some(Accepted));
+        assert_eq!(Outcome::strongest([Duplicate, Superseded]), Some(Superseded));
+        assert_eq!(Outcome::strongest([]), None);
+    }
+
+    /// The words stand in tables of releases to come, in the API and in metrics.
+    #[test]
+    fn every_state_has_the_word_that_rows_and_programs_know_it_by() {
+        let words = |all: &[&str]| all.join(" ");
+        let outcomes: Vec<&str> = Outcome::ALL.iter().map(|one| one.as_str()).collect();
+        assert_eq!(words(&outcomes), "accepted unreadable conflict replayed superseded duplicate");
+        let events: Vec<&str> = EventState::ALL.iter().map(|one| one.as_str()).collect();
+        let wanted = "done ignored retry failed superseded replayed unreadable conflict dismissed";
+        assert_eq!(words(&events), wanted);
+        let messages: Vec<&str> = MessageState::ALL.iter().map(|one| one.as_str()).collect();
+        assert_eq!(words(&messages), "ready waiting leased done dead held discarded");
+        let results: Vec<&str> = AttemptResult::ALL.iter().map(|one| one.as_str()).collect();
+        assert_eq!(words(&results), "done retry refused unknown released");
+    }
+
+    #[test]
+    fn every_word_is_read_back_as_its_state_and_no_other_text_is() {
+        for one in EventState::ALL {
+            assert_eq!(EventState::parse(one.as_str()), Some(*one));
+        }
+        for one in MessageState::ALL {
+            assert_eq!(MessageState::parse(one.as_str()), Some(*one));
+            assert_eq!(serde_json::to_value(one).unwrap(), one.as_str());
+        }
+        for one in AttemptResult::ALL {
+            assert_eq!(
+                (AttemptResult::parse(one.as_str()), one.to_string()),
+                (Some(*one), one.as_str().to_owned())
+            );
+        }
+        for one in Outcome::ALL {
+            assert_eq!(Outcome::parse(one.as_str()), Some(*one));
+        }
+        for odd in ["", "Done", " done", "done ", "paused", "expired"] {
+            assert_eq!((EventState::parse(odd), MessageState::parse(odd)), (None, None), "{odd:?}");
+        }
+    }
+}
