@@ -22,7 +22,6 @@ mod app;
 mod bad_input;
 mod bench_command;
 mod broken_transactions;
-#[cfg(feature = "brokers")]
 mod brokers;
 mod cli;
 mod config;

@@ -23,16 +23,8 @@ pub(in crate::outbox) enum CallAnswer {
         why: String,
     },
     /// The destination has it, now or from an earlier attempt.
-    #[cfg_attr(
-        all(not(test), not(feature = "brokers")),
-        expect(dead_code, reason = "HTTP answers with statuses")
-    )]
     Done,
     /// The destination answered: not now. Surely not executed.
-    #[cfg_attr(
-        all(not(test), not(feature = "brokers")),
-        expect(dead_code, reason = "HTTP answers with statuses")
-    )]
     NotNow {
         /// In words without URLs, bodies or secrets.
         why: String,

@@ -50,7 +50,7 @@ trait TestDestination {
     async fn received(&self) -> Vec<Received>;
 }
 
-#[cfg(any(feature = "kafka", feature = "nats", feature = "rabbitmq", feature = "redis"))]
+#[cfg(feature = "brokers")]
 /// Where a server is; `None`, said aloud, when there is none and none is required.
 fn server(variable: &str) -> Option<reqwest::Url> {
     if let Ok(url) = std::env::var(variable) {
@@ -61,7 +61,7 @@ fn server(variable: &str) -> Option<reqwest::Url> {
     None
 }
 
-#[cfg(any(feature = "kafka", feature = "nats", feature = "rabbitmq", feature = "redis"))]
+#[cfg(feature = "brokers")]
 /// A name that no other test uses.
 fn unique(what: &str) -> String {
     format!("{what}_{:016x}", fastrand::u64(..))
