@@ -112,8 +112,11 @@ impl std::fmt::Debug for Keys {
 
 impl Keys {
     /// Makes keys of `secrets`, newest first, and of the setting that the spec names.
-    #[doc(hidden)]
-    pub fn new(spec: &SignatureSpec, secrets: &[Secret], settings: &KindSettings) -> Result<Self, KeyError> {
+    pub(crate) fn new(
+        spec: &SignatureSpec,
+        secrets: &[Secret],
+        settings: &KindSettings,
+    ) -> Result<Self, KeyError> {
         let secrets: Vec<Secret> = secrets.iter().flat_map(|secret| taken_apart(spec, secret)).collect();
         let signer = secrets.iter().find_map(|secret| SigningKey::parse(secret.reveal()));
         if let Some(n) = secrets.iter().position(|secret| secret.reveal().trim().is_empty()) {
@@ -158,15 +161,27 @@ impl Keys {
         self.tolerance_s
     }
 
+    /// The configured secrets as texts, newest first.
+    pub fn secrets(&self) -> impl Iterator<Item = &str> {
+        self.secrets.iter().map(Secret::reveal)
+    }
+
+    /// The text of a setting, or the error that says it is missing.
+    pub fn setting(&self, name: &str) -> Result<&str, super::VerifyError> {
+        let missing = || super::VerifyError::NoKey(format!("setting `{name}` is missing"));
+        self.settings.text(name).ok_or_else(missing)
+    }
+}
+
+#[doc(hidden)]
+impl Keys {
     /// Whether anybody bounds the age of a signed time: the kind's `provider.toml`, or the operator.
-    #[doc(hidden)]
     pub fn is_age_bounded(&self) -> bool {
         self.tolerance_s != (0, 0)
     }
 
     /// Asks `source` for keys that no setting holds.
     #[must_use]
-    #[doc(hidden)]
     pub fn with_source(mut self, source: Arc<dyn KeySource>) -> Self {
         self.source = Some(source);
         self
@@ -179,9 +194,7 @@ impl Keys {
         self
     }
 
-    /// Refuses private keys, and secrets, tokens and settings shorter than the kind's floors. Not part of [`Keys::new`],
-    /// so that published test vectors with short secrets can be judged.
-    #[doc(hidden)]
+    /// Refuses private keys, and what is shorter than the kind's floors; not [`Keys::new`], which takes short vectors too.
     pub fn check_strength(&self, spec: &Spec) -> Result<(), KeyError> {
         if self.signer.is_some() {
             return Err(KeyError::Private);
@@ -211,37 +224,21 @@ impl Keys {
     }
 
     /// How many there are.
-    #[doc(hidden)]
     pub fn len(&self) -> usize {
         self.list.len().max(self.secrets.len())
     }
 
     /// Whether there is neither key nor secret.
-    #[doc(hidden)]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The configured secrets as texts, newest first.
-    pub fn secrets(&self) -> impl Iterator<Item = &str> {
-        self.secrets.iter().map(Secret::reveal)
-    }
-
     /// What the operator wrote under `settings`.
-    #[doc(hidden)]
     pub fn settings(&self) -> &KindSettings {
         &self.settings
     }
 
-    /// The text of a setting, or the error that says it is missing.
-    pub fn setting(&self, name: &str) -> Result<&str, super::VerifyError> {
-        self.settings
-            .text(name)
-            .ok_or_else(|| super::VerifyError::NoKey(format!("setting `{name}` is missing")))
-    }
-
     /// The key with this id: from the setting, else from the source.
-    #[doc(hidden)]
     pub fn key_text(&self, setting: &str, id: &str) -> Option<Cow<'_, str>> {
         let fetched = || self.source.as_ref()?.key(&KeyWanted { setting, id }).map(Cow::Owned);
         self.settings.of_id(setting, id).map(Cow::Borrowed).or_else(fetched)
@@ -253,7 +250,6 @@ impl Keys {
     }
 
     /// Which key signed `parts`, one after the other, as `signature`. Constant-time for each key.
-    #[doc(hidden)]
     pub fn mac_matches<P: AsRef<[u8]>>(&self, parts: &[P], signature: &[u8]) -> Option<usize> {
         self.macs(parts).matches(None, signature)
     }
@@ -265,7 +261,6 @@ impl Keys {
     }
 
     /// Which public key signed `message` as `signature`.
-    #[doc(hidden)]
     pub fn public_matches(
         &self,
         scheme: PublicScheme,
@@ -280,33 +275,28 @@ impl Keys {
     }
 
     /// Which secret `token` is. Every secret is compared, each in constant time.
-    #[doc(hidden)]
     pub fn token_matches(&self, token: &[u8]) -> Option<usize> {
         let matches = self.secrets().map(|secret| same(secret.as_bytes(), token));
         matches.enumerate().filter(|(_, is_same)| *is_same).fold(None, |first, (n, _)| first.or(Some(n)))
     }
 
     /// The base64 signature of `message` by the newest key that can sign; for kinds that sign with code.
-    #[doc(hidden)]
     pub fn sign_base64(&self, message: &[u8]) -> Option<String> {
         self.mac(&[message]).map(|mac| super::encoding::base64_text(&mac))
     }
 
     /// The signature of `parts` by the newest key that can sign.
-    #[doc(hidden)]
     pub fn mac<P: AsRef<[u8]>>(&self, parts: &[P]) -> Option<Vec<u8>> {
         self.list.iter().find_map(|named| mac_by(&named.key, parts)).map(|mac| mac.to_vec())
     }
 
     /// The signature of `message` by the private key, where there is one of that kind.
-    #[doc(hidden)]
     pub fn sign_public(&self, scheme: PublicScheme, message: &[u8]) -> Result<Vec<u8>, SignError> {
         let signer = self.signer.as_ref().ok_or(SignError::NoSigningKey)?;
         signer.sign(scheme, message).ok_or(SignError::NoSigningKey)
     }
 
     /// The id under which a setting holds its first key; for kinds that sign with code.
-    #[doc(hidden)]
     pub fn id_of(&self, setting: &str) -> Result<&str, SignError> {
         let id = self.settings.all(setting).find_map(|one| one.id.as_deref());
         id.ok_or(SignError::NoSigningKey)
