@@ -60,7 +60,7 @@ pub(super) async fn noted(task: impl Future<Output = ()>, is_running: Arc<Atomic
 }
 
 /// The parts that readiness asks.
-pub(super) struct Watched {
+pub(super) struct ReadinessSources {
     pub(super) is_outbox_running: Arc<AtomicBool>,
     pub(super) parts: Parts,
 }
@@ -69,7 +69,7 @@ pub(super) struct Watched {
 pub(super) async fn watch(
     admission: Arc<AdmitContext>,
     readiness: watch::Sender<Readiness>,
-    watched: Watched,
+    watched: ReadinessSources,
     mut stop: Stop,
 ) {
     let store = &admission.store;

@@ -14,7 +14,7 @@ use super::admission::Helpers;
 use super::builder::App;
 use super::database::open_store;
 use super::entries::Entries;
-use super::health::{self, Watched};
+use super::health::{self, ReadinessSources};
 use super::listeners::bind;
 use super::parts::Parts;
 use super::running::{Background, Running};
@@ -123,7 +123,8 @@ impl App {
         let (readiness, ready) = watch::channel(Readiness::default());
         let is_outbox_running = outbox.is_well();
         let parts = Parts::default();
-        let watched = Watched { is_outbox_running: Arc::clone(&is_outbox_running), parts: parts.clone() };
+        let watched =
+            ReadinessSources { is_outbox_running: Arc::clone(&is_outbox_running), parts: parts.clone() };
         let mut workers = vec![
             spawn(health::noted(outbox.run(stopping.clone()), is_outbox_running)),
             spawn(health::watch(Arc::clone(&admission), readiness, watched, stopping.clone())),

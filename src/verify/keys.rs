@@ -189,7 +189,6 @@ impl Keys {
     }
 
     /// The text of the key with this id from the source alone, or the error that says that it is wanted.
-    #[doc(hidden)]
     pub(super) fn fetched(&self, setting: &str, id: &str) -> Result<String, VerifyError> {
         let fetched = self.source.as_ref().and_then(|source| source.key(setting, id));
         fetched.ok_or_else(|| VerifyError::wanted(setting, id))
