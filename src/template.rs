@@ -20,7 +20,7 @@ const BYTES_MAX: usize = 1024 * 1024;
 /// The one template of an environment.
 const NAME: &str = "template";
 
-/// What a value becomes when it is put in.
+/// The way in which a value is put in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Escape {
     /// Percent-encoded, all but RFC 3986's unreserved characters: for URLs and forms.
@@ -34,7 +34,7 @@ pub(crate) enum Escape {
 }
 
 impl Escape {
-    /// What fits a body of this content type.
+    /// The way that fits a body of this content type.
     pub(crate) fn of_content_type(content_type: &str) -> Self {
         let essence = content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
         match essence.as_str() {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use super::secret::Secret;
 
-/// What one kind of destination needs to know of where messages go.
+/// The place that messages go to, in the words of one kind of destination.
 #[derive(Debug, Clone)]
 pub struct Target {
     kind: &'static str,

@@ -15,7 +15,7 @@ use crate::config::UnknownPolicy;
 use crate::outbox::policy::CallAnswer;
 use crate::store::LeasedMessage;
 
-/// How long a connection may idle that does not tell when it was closed. Destinations and what is between drop them
+/// Longest idle time of a connection that does not tell when it was closed. Destinations and what is between drop them
 /// after a while, and then the next message's outcome would be unknown.
 const IDLE: Duration = Duration::from_secs(4);
 /// Longest words kept of an error, in characters.
@@ -30,7 +30,7 @@ pub(super) trait Broker: Send + Sync {
     ) -> Pin<Box<dyn Future<Output = CallAnswer> + Send + 'a>>;
 }
 
-/// How one protocol connects and publishes. Neither tries anything twice.
+/// One protocol: it connects and publishes, and tries neither twice.
 pub(super) trait BrokerProtocol: Send + Sync {
     /// A connection; clones share what is behind it.
     type Connection: Clone + Send + Sync;

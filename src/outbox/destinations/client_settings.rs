@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::config::DestinationConfig;
 use crate::types::Name;
 
-/// What a client is made of.
+/// The settings that a client is made of.
 pub(super) struct ClientSettings<'a> {
     /// Its name in the configuration.
     pub(super) name: &'a Name,

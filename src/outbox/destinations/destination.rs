@@ -53,7 +53,7 @@ impl Destination {
         Ok(Self { name, config, times, gate, client })
     }
 
-    /// How long, from the first send, a key may be used: what the destination promises, less a twentieth for
+    /// The time, from the first send, that a key may be used: what the destination promises, less a twentieth for
     /// clocks that differ and calls under way.
     pub(in crate::outbox) fn key_valid_for_ms(&self) -> i64 {
         let for_ms = self.config.key_valid_for_ms;

@@ -83,7 +83,7 @@ pub(super) fn content_type(message: &LeasedMessage) -> Option<&str> {
     own.map(|(_, value)| value.as_str()).or(message.event_content_type.as_deref())
 }
 
-/// What goes beside the body: ours first, then the content type, then the message's own headers, in lower case.
+/// The metadata beside the body: ours first, then the content type, then the message's own headers, in lower case.
 #[cfg(feature = "brokers")]
 pub(super) fn metadata(message: &LeasedMessage) -> Vec<(String, String)> {
     let message_id = message.message_id.to_string();

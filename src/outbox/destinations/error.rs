@@ -2,7 +2,7 @@
 
 use crate::types::Name;
 
-/// Why a destination cannot be used as configured.
+/// The reason why a destination cannot be used as configured.
 #[derive(Debug, thiserror::Error)]
 pub enum DestinationError {
     /// The address is not one that messages can be sent to.
@@ -10,7 +10,7 @@ pub enum DestinationError {
     Url {
         /// Name of the destination.
         name: Name,
-        /// What is wrong with it, without the address.
+        /// The mistake, without the address.
         why: String,
     },
     /// A configured header is not a header.
@@ -30,7 +30,7 @@ pub enum DestinationError {
         name: Name,
         /// The key that holds it, such as `query.url`.
         key: &'static str,
-        /// What is wrong with it.
+        /// The mistake in it.
         why: String,
     },
     /// The client could not be made; as a rule, no certificate authorities were found.
@@ -38,7 +38,7 @@ pub enum DestinationError {
     Client {
         /// Name of the destination, if it is for one.
         name: Option<Name>,
-        /// What the library says.
+        /// The words of the library.
         why: String,
     },
 }

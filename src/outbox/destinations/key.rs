@@ -12,13 +12,13 @@ pub(super) struct KindKey {
     pub(super) rule: KeyRule,
 }
 
-/// What may be the value of a key.
+/// The rule of a key's value.
 pub(super) enum KeyRule {
     /// A text that has a rule.
     Text {
         /// True for a text that may be its value.
         is_right: fn(&str) -> bool,
-        /// What to write in place of one that may not.
+        /// The remedy for a text that may not be its value.
         remedy: &'static str,
         /// Its value when it is absent; `None` for a key that must be there.
         default: Option<&'static str>,

@@ -36,7 +36,7 @@ pub(super) trait DestinationKind: Sync {
         &[]
     }
 
-    /// How its url is written, as a remedy.
+    /// The form of its url, as a remedy.
     fn url_form(&self) -> &'static str {
         "write it as SCHEME://USER:PASSWORD@HOST:PORT"
     }

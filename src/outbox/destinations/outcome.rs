@@ -2,7 +2,7 @@
 
 use crate::outbox::policy::CallAnswer;
 
-/// What came of one call.
+/// Outcome of one call.
 pub(in crate::outbox) struct CallOutcome {
     /// The answer that the policy judges.
     pub(in crate::outbox) answer: CallAnswer,
@@ -16,7 +16,7 @@ impl From<CallAnswer> for CallOutcome {
     }
 }
 
-/// What the destination says about an earlier attempt.
+/// The destination's word about an earlier attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::outbox) enum Asked {
     /// The effect is there.

@@ -15,7 +15,7 @@ use crate::config::{
 use crate::template;
 use crate::types::Name;
 
-/// How failed calls are tried again unless `retry` says otherwise.
+/// The retries of failed calls unless `retry` says otherwise.
 const RETRY: RetryConfig =
     RetryConfig { first_ms: 1_000, max_ms: 3_600_000, attempts_n: 20, age_max_ms: 79_200_000 };
 /// Longest `Retry-After` that is honoured unless it is configured. Milliseconds.
@@ -89,7 +89,7 @@ fn misfits(checker: &mut Checker<'_>, table: &mut Table, named: Option<&dyn Dest
     }
 }
 
-/// What every kind of destination has; what only HTTP has is as if it were not written.
+/// Reads the keys that every kind of destination has; those of HTTP are as if they were not written.
 fn common(reading: &mut Reading<'_, '_>, unknown: UnknownPolicy) -> DestinationConfig {
     let lease_ms = reading.lease_ms;
     let (checker, table) = (&mut *reading.checker, &mut *reading.table);
@@ -122,7 +122,7 @@ fn common(reading: &mut Reading<'_, '_>, unknown: UnknownPolicy) -> DestinationC
     }
 }
 
-/// Where keys stand that have to fit to others.
+/// The places of keys that have to fit to others.
 struct Places {
     url: Option<Field>,
     query: Option<Field>,

@@ -14,7 +14,7 @@ pub(super) struct Reading<'r, 'c> {
     pub(super) lease_ms: Option<u64>,
 }
 
-/// What `unknown` says, before the keys of `query` are read.
+/// The word of `unknown`, before the keys of `query` are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum UnknownWord {
     /// Send it again under the same key.

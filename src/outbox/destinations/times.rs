@@ -2,7 +2,7 @@
 
 use crate::types::UnixMs;
 
-/// How long calls to one destination may take. Milliseconds.
+/// The times of calls to one destination. Milliseconds.
 #[expect(clippy::struct_field_names, reason = "quantities end in their unit")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::outbox) struct Times {
@@ -10,10 +10,10 @@ pub(in crate::outbox) struct Times {
     pub(in crate::outbox) timeout_ms: u64,
     /// The same for a question; a question and a call fit into one lease. Milliseconds, from 1.
     pub(in crate::outbox) ask_timeout_ms: u64,
-    /// What must be left of the lease after a call. Milliseconds.
+    /// The time that must be left of the lease after a call. Milliseconds.
     pub(in crate::outbox) margin_ms: u64,
-    /// How often a lease is prolonged while a call is under way. Milliseconds; `None`: never, because the call fits into
-    /// it.
+    /// Time after which a lease is prolonged while a call is under way. Milliseconds; `None`: never, because the call
+    /// fits into it.
     pub(in crate::outbox) beat_ms: Option<u64>,
 }
 

@@ -225,13 +225,13 @@ mod client {
         }
     }
 
-    /// What the one try came to, without the library's words about the retries that there are none of.
+    /// The words of the one try, without the library's words about retries: there are none.
     fn said(error: &Error) -> String {
         let text = error.to_string();
         words(&text.rsplit_once("Source: ").map_or(text.as_str(), |(_, source)| source))
     }
 
-    /// What the library calls retries, of which there are none, is wrapped around the error of the one try.
+    /// The library wraps the error of the one try in words about retries: there are none.
     fn failed(error: &Error) -> CallAnswer {
         if let Error::RetryFailed(BackoffError::DeadlineExceded { source, .. }) = error
             && let Some(inner) = source.downcast_ref::<Error>()

@@ -97,7 +97,7 @@ mod client {
         subject: String,
         timeout: Duration,
         key_valid_for: Duration,
-        /// Whether the stream's window was looked at.
+        /// True once the stream's window was looked at.
         is_looked_at: AtomicBool,
     }
 

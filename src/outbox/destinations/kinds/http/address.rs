@@ -21,7 +21,7 @@ pub(super) struct Address {
     pub(super) path: Uri,
 }
 
-/// What one connection is good for.
+/// The scheme, host and port that one connection is good for.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Origin {
     pub(super) is_tls: bool,
@@ -29,7 +29,7 @@ pub(super) struct Origin {
     pub(super) host: String,
     /// The same with scheme and port, to connect to.
     pub(super) uri: Uri,
-    /// What the `Host` header says.
+    /// Value of the `Host` header.
     pub(super) header: HeaderValue,
 }
 

@@ -6,7 +6,7 @@ use serde_json::Value;
 use crate::config::{AuthConfig, CaptureConfig, DestinationConfig, Secret, SuccessConfig};
 use crate::outbox::policy::CallAnswer;
 
-/// What stands in place of what is not kept.
+/// Stands in place of what is not kept.
 const REDACTED: &str = "[redacted]";
 /// Shortest secret that is looked for in an answer; a shorter one would be found everywhere.
 const SECRET_BYTES_MIN: usize = 4;

@@ -37,7 +37,7 @@ pub(super) struct HttpAnswer {
     pub(super) body: Result<Bytes, BodyCut>,
 }
 
-/// Why a body is not whole.
+/// The reason why a body is not whole.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum BodyCut {
     TooLong,
@@ -45,7 +45,7 @@ pub(super) enum BodyCut {
     Broken(String),
 }
 
-/// Why no answer came back, in words without URLs, bodies or secrets.
+/// The reason why no answer came back, in words without URLs, bodies or secrets.
 pub(super) enum CallFailure {
     /// The address is not one that may be called.
     Private(String),

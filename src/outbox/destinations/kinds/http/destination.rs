@@ -134,7 +134,7 @@ impl HttpDestination {
     }
 }
 
-/// Where the question about `message` goes.
+/// The address that the question about `message` goes to.
 fn address_of(question: &Question, message: &LeasedMessage) -> Result<Address, String> {
     let url = question.url_of(message)?;
     Url::parse(&url)

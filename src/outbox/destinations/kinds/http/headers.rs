@@ -18,7 +18,7 @@ static PROVIDER: HeaderName = HeaderName::from_static("hooklatch-provider");
 static EVENT_ID: HeaderName = HeaderName::from_static("hooklatch-event-id");
 static EVENT_TYPE: HeaderName = HeaderName::from_static("hooklatch-event-type");
 
-/// What every call of one destination carries.
+/// The headers that every call of one destination carries.
 pub(super) struct Headers(HeaderMap);
 
 impl Headers {

@@ -11,7 +11,7 @@ use crate::outbox::destinations::outcome::Asked;
 use crate::store::LeasedMessage;
 use crate::template::{self, Escape, Template};
 
-/// How one destination is asked.
+/// The question that one destination is asked.
 pub(super) struct Question {
     url: Template,
     config: QueryConfig,

@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::values::{samples, with_timestamp};
 use crate::template::{Escape, Template};
 
-/// What is signed, taken apart.
+/// The text that is signed, taken apart.
 #[derive(Debug)]
 pub(super) struct HmacTemplate(Vec<HmacPiece>);
 
@@ -24,9 +24,9 @@ enum HmacPiece {
     Template(Box<Template>),
 }
 
-/// What is known of one attempt.
+/// The facts of one attempt that can be signed.
 pub(super) struct Attempted<'a> {
-    /// When it is made. Unix seconds.
+    /// Time of the attempt. Unix seconds.
     pub(super) now_s: i64,
     /// The key of its message.
     pub(super) idempotency_key: &'a str,
@@ -80,7 +80,7 @@ impl HmacTemplate {
         Ok(())
     }
 
-    /// What would be signed of a message that was made up, at this time. Unix seconds.
+    /// The bytes that would be signed at `now_s` (unix seconds) of a message that was made up.
     pub(super) fn sample(&self, now_s: i64) -> Result<Vec<u8>, String> {
         let [values, _] = samples();
         let attempted = Attempted { now_s, idempotency_key: "key-1", body: b"{}" };

@@ -41,7 +41,7 @@ pub(in crate::outbox::destinations::kinds::http) struct LeanOptions {
     pub(in crate::outbox::destinations::kinds::http) idle_n_max: usize,
 }
 
-/// Why a call was not made to its end.
+/// The reason why a call was not made to its end.
 pub(in crate::outbox::destinations::kinds::http) enum LeanStop {
     /// The destination would rather have HTTP/2; nothing was sent, and the call is as it was.
     Http2,

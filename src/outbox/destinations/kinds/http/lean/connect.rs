@@ -22,10 +22,10 @@ use super::wire::{Seen, Wire};
 use crate::net::{Allowed, lookup};
 use crate::outbox::destinations::kinds::http::address::Origin;
 
-/// When a silent connection is asked whether it lives, and how often until it counts as dead.
+/// A silent connection is asked after this time whether it lives, and so often until it counts as dead.
 const KEEPALIVE: Duration = Duration::from_secs(15);
 const KEEPALIVES_N: u32 = 3;
-/// How long bytes may go unacknowledged.
+/// Longest time that bytes may go unacknowledged.
 #[cfg(target_os = "linux")]
 const UNACKNOWLEDGED: Duration = Duration::from_secs(30);
 
@@ -37,7 +37,7 @@ pub(super) struct Connector {
     tls: Option<TlsConnector>,
 }
 
-/// What came of one try to connect.
+/// Result of one try to connect.
 pub(super) enum Connected {
     /// A connection that speaks HTTP/1.1, and what its socket knows.
     Http1(Stream, Arc<Seen>),
@@ -80,9 +80,9 @@ impl Connector {
 /// Looks names up as the system does, anew for each connection, and gives back only what may be called.
 #[derive(Clone)]
 pub(super) enum Lookup {
-    /// What the system says; with a list, what of it may be called.
+    /// The addresses that the system knows; with a list, those of them that may be called.
     System(Option<Arc<Allowed>>),
-    /// What a test says, one answer after the other.
+    /// The addresses that a test says, one answer after the other.
     #[cfg(test)]
     Told(Arc<Allowed>, Arc<std::sync::Mutex<Vec<SocketAddr>>>),
 }

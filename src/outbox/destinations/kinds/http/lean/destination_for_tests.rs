@@ -11,10 +11,10 @@ use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-/// How long a test waits for what must come.
+/// Longest time that a test waits for what must come.
 const BOUND: Duration = Duration::from_secs(20);
 
-/// What a destination does with a connection, one after the other. At the end it is closed.
+/// One thing that a destination does with a connection. After the last one it is closed.
 #[derive(Clone)]
 pub(super) enum ScriptStep {
     /// Takes one whole request.

@@ -21,7 +21,7 @@ use super::wire::Seen;
 use crate::outbox::destinations::kinds::http::address::Origin;
 use crate::outbox::destinations::kinds::http::call::{ANSWER_BYTES_MAX, BodyCut, IDLE, words};
 
-/// How much sooner than the destination says it is dropped.
+/// A connection is dropped so much sooner than the destination says.
 const BEFORE: Duration = Duration::from_secs(1);
 
 static KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
@@ -29,15 +29,15 @@ static KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
 /// A connection. Dropping it closes it.
 pub(super) struct Link {
     pub(super) origin: Arc<Origin>,
-    /// When it has been idle for too long to be used.
+    /// From this moment on it has been idle for too long to be used.
     pub(super) idle_until: Instant,
     sender: SendRequest<Full<Bytes>>,
-    /// What moves bytes; `None` once it has ended.
+    /// The part that moves bytes; `None` once it has ended.
     connection: Option<Box<Connection<TokioIo<Stream>, Full<Bytes>>>>,
     seen: Arc<Seen>,
 }
 
-/// Why there is no answer.
+/// The reason why there is no answer.
 pub(super) enum Lost {
     /// No byte of it left, and here it is again.
     Unsent(Box<Request<Full<Bytes>>>, String),
@@ -111,7 +111,7 @@ impl Link {
     }
 }
 
-/// How long a connection may idle after an answer with these headers.
+/// The time that a connection may idle after an answer with these headers.
 pub(super) fn idle_for(headers: &HeaderMap) -> Duration {
     let said = headers.get(&KEEP_ALIVE).and_then(|value| value.to_str().ok());
     let timeout_s = said.and_then(|said| {

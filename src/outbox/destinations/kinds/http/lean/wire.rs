@@ -10,7 +10,7 @@ use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
-/// How much the look before a request reads: a notice that a TLS connection is over is shorter.
+/// Most bytes that the look before a request reads: a notice that a TLS connection is over is shorter.
 const LOOK_BYTES: usize = 64;
 
 /// The fate of the current request, as far as the socket knows.

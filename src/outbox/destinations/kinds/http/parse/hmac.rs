@@ -6,7 +6,7 @@ use crate::config::{Checker, Field, HmacAlgorithm, HmacConfig, HmacEncoding, Tab
 use crate::outbox::destinations::kinds::http::signed::HmacTemplate;
 use crate::template;
 
-/// What is signed, with what, and where it goes; what is wrong is recorded.
+/// Reads what is signed, with what key, and where it goes; mistakes are recorded.
 pub(super) fn hmac(checker: &mut Checker<'_>, field: Field) -> Option<HmacConfig> {
     let mut table = field.table(checker)?;
     let header = table.needed(checker, "header", "name the header that carries the signature");

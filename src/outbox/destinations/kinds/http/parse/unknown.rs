@@ -9,7 +9,7 @@ use crate::outbox::destinations::reading::{Reading, UnknownWord};
 use crate::outbox::destinations::template_field::AS_IN_JINJA;
 use crate::template::{self, Escape, Template};
 
-/// How long a call may still be running after its attempt ended. Milliseconds; the default is the lease.
+/// Time that a call may still be running after its attempt ended. Milliseconds; the default is the lease.
 const AFTER_MS: RangeInclusive<u64> = 1_000..=86_400_000;
 /// The lease unless it is configured. Milliseconds.
 const LEASE_MS: u64 = 30_000;
