@@ -30,6 +30,10 @@ pub(in crate::outbox) enum CallAnswer {
         why: String,
     },
     /// The destination answered: never. Surely not executed.
+    #[cfg_attr(
+        all(not(test), not(feature = "brokers")),
+        expect(dead_code, reason = "HTTP answers with statuses")
+    )]
     Refused {
         /// In words without URLs, bodies or secrets.
         why: String,
