@@ -12,7 +12,7 @@ const ANSWER_BYTES_MAX: usize = 256 * 1024;
 
 /// An answer of the receiver.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct HttpAnswer {
+pub(super) struct LoadAnswer {
     pub(super) status: u16,
     /// `Hooklatch-Outcome`, which only Hooklatch sends.
     pub(super) outcome: Option<String>,
@@ -29,7 +29,7 @@ enum Length {
 }
 
 #[cfg(test)]
-impl HttpAnswer {
+impl LoadAnswer {
     /// One of a receiver that keeps its connections.
     pub(super) fn of(status: u16, outcome: Option<&str>) -> Self {
         Self { status, outcome: outcome.map(str::to_owned), is_kept: true, body: Length::Bytes(0) }
@@ -54,7 +54,7 @@ impl HttpConnection {
         &mut self,
         request: &[u8],
         timeout: Duration,
-    ) -> Result<HttpAnswer, &'static str> {
+    ) -> Result<LoadAnswer, &'static str> {
         let asked = tokio::time::timeout(timeout, self.exchange(request)).await;
         let answer = match asked {
             Ok(Ok(answer)) => Ok(answer),
@@ -67,7 +67,7 @@ impl HttpConnection {
         answer
     }
 
-    async fn exchange(&mut self, request: &[u8]) -> io::Result<HttpAnswer> {
+    async fn exchange(&mut self, request: &[u8]) -> io::Result<LoadAnswer> {
         let stream = match &mut self.stream {
             Some(stream) => stream,
             none => {
@@ -105,7 +105,7 @@ fn word(error: &io::Error) -> &'static str {
 }
 
 /// The answer at the start of `read`, once it is there to its last byte.
-fn whole(read: &[u8]) -> io::Result<Option<HttpAnswer>> {
+fn whole(read: &[u8]) -> io::Result<Option<LoadAnswer>> {
     let Some(head_bytes) = read.windows(4).position(|four| four == b"\r\n\r\n").map(|at| at + 4) else {
         return Ok(None);
     };
@@ -119,10 +119,10 @@ fn whole(read: &[u8]) -> io::Result<Option<HttpAnswer>> {
     Ok(is_whole.then_some(answer))
 }
 
-fn answer(head: &str) -> Option<HttpAnswer> {
+fn answer(head: &str) -> Option<LoadAnswer> {
     let mut lines = head.lines();
     let status = lines.next()?.strip_prefix("HTTP/1.1 ")?.get(..3)?.parse().ok()?;
-    let mut answer = HttpAnswer { status, outcome: None, is_kept: true, body: Length::Bytes(0) };
+    let mut answer = LoadAnswer { status, outcome: None, is_kept: true, body: Length::Bytes(0) };
     for (name, value) in lines.filter_map(|line| line.split_once(':')) {
         let value = value.trim();
         if name.eq_ignore_ascii_case("content-length") {

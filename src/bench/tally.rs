@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use hdrhistogram::{CreationError, Histogram};
 
-use super::connection::HttpAnswer;
+use super::connection::LoadAnswer;
 use super::cpu::CpuUs;
 use super::mix::Sort;
 
@@ -117,14 +117,14 @@ impl Tally {
     pub(super) fn count(
         &mut self,
         sent: &SentRequest,
-        answer: &Result<HttpAnswer, &'static str>,
+        answer: &Result<LoadAnswer, &'static str>,
         now: Instant,
     ) {
         self.roll(now);
         self.second_n += 1;
         let all = &mut self.measured;
         let word = match answer {
-            Ok(HttpAnswer { status, outcome: Some(outcome), .. }) => format!("{status} {outcome}"),
+            Ok(LoadAnswer { status, outcome: Some(outcome), .. }) => format!("{status} {outcome}"),
             Ok(answer) => answer.status.to_string(),
             Err(why) => (*why).to_owned(),
         };
@@ -190,7 +190,7 @@ mod tests {
         let start = Instant::now();
         let at = |ms: u64| start + Duration::from_millis(ms);
         let mut tally = Tally::new(start).expect("bounds");
-        let told = |status: u16, word: Option<&str>| Ok(HttpAnswer::of(status, word));
+        let told = |status: u16, word: Option<&str>| Ok(LoadAnswer::of(status, word));
         for (sort, due_ms, left_ms, answered_ms, answer) in [
             (Sort::Fresh, 0, 0, 10, told(200, Some("accepted"))),
             (Sort::Fresh, 0, 500, 510, told(202, None)),
