@@ -365,7 +365,7 @@ fn links_between_our_own_pages_lead_somewhere() {
 }
 
 #[test]
-fn tests_are_a_quarter_to_a_half_of_the_code() {
+fn tests_are_a_third_to_a_half_of_the_code() {
     let lines_n = |text: &str| text.lines().filter(|line| !line.trim().is_empty()).count();
     let (mut tests_n, mut all_n) = (0, 0);
     for (name, text) in
@@ -376,5 +376,5 @@ fn tests_are_a_quarter_to_a_half_of_the_code() {
         tests_n += if is_test { lines_n(&text) } else { lines_n(&text) - lines_n(code(&text)) };
     }
     let percent = tests_n * 100 / all_n;
-    assert!((25..=50).contains(&percent), "{percent} % of the lines are tests");
+    assert!((35..=50).contains(&percent), "{percent} % of the lines are tests");
 }
