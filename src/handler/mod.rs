@@ -16,7 +16,6 @@ mod event;
 mod function;
 mod handlers;
 
-#[doc(hidden)]
 pub use crate::store::{DbError, Row, Tx, Value};
 pub use crate::types::Name;
 pub use answer::{Handled, HandlerError, ignore, refuse};

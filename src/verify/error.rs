@@ -9,12 +9,15 @@ const SHOWN_CHARS_MAX: usize = 64;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum VerifyError {
     /// No signature where the kind puts one.
+    #[doc(hidden)]
     #[error("header `{0}` is missing")]
     HeaderMissing(String),
     /// A header that decides appears more than once.
+    #[doc(hidden)]
     #[error("header `{0}` appears more than once")]
     HeaderRepeated(String),
     /// The place of the signature is there, but has another shape than the kind's.
+    #[doc(hidden)]
     #[error("`{place}` is malformed: {why}")]
     Malformed {
         /// Name of the header, or pointer into the body.
@@ -23,6 +26,7 @@ pub enum VerifyError {
         why: &'static str,
     },
     /// The signed time is too long ago.
+    #[doc(hidden)]
     #[error("timestamp is {age_s} s old, tolerance is {tolerance_s} s")]
     Stale {
         /// Age by our clock, in seconds.
@@ -31,6 +35,7 @@ pub enum VerifyError {
         tolerance_s: u32,
     },
     /// The signed time is ahead of our clock.
+    #[doc(hidden)]
     #[error("timestamp is {ahead_s} s ahead of our clock, tolerance is {tolerance_s} s")]
     Future {
         /// Distance by our clock, in seconds.
@@ -39,10 +44,12 @@ pub enum VerifyError {
         tolerance_s: u32,
     },
     /// The key to verify it with is not at hand.
+    #[doc(hidden)]
     #[error("no key to verify with: {0}")]
     NoKey(String),
     /// The request names a key that no setting holds and that was not fetched yet. Whoever can fetch it does, and
     /// verifies once more; for everybody else it is a key that is not at hand.
+    #[doc(hidden)]
     #[error("no key to verify with: key `{}` of `settings.{setting}` is not at hand", shown(id))]
     KeyWanted {
         /// Name of the setting that would hold the key.
@@ -51,9 +58,11 @@ pub enum VerifyError {
         id: String,
     },
     /// The sender signs nothing, and the operator did not say that this is to be accepted.
+    #[doc(hidden)]
     #[error("the request is not signed, and `unverified = \"accept\"` is not configured")]
     Unsigned,
     /// Well-formed and in time, but signed with none of our secrets.
+    #[doc(hidden)]
     #[error("signature matches none of the {keys_n} configured secrets")]
     Mismatch {
         /// Number of secrets that were tried.
@@ -63,6 +72,7 @@ pub enum VerifyError {
 
 impl VerifyError {
     /// Names the reason in one word of a closed set, for tables and metrics.
+    #[doc(hidden)]
     pub fn reason(&self) -> &'static str {
         match self {
             Self::HeaderMissing(_) => "header_missing",
@@ -77,6 +87,7 @@ impl VerifyError {
     }
 
     /// Names the step that failed, for tables: `header`, `timestamp`, `secret` or `signature`.
+    #[doc(hidden)]
     pub fn step(&self) -> &'static str {
         match self {
             Self::HeaderMissing(_) | Self::HeaderRepeated(_) | Self::Malformed { .. } => "header",

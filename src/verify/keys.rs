@@ -183,6 +183,7 @@ impl Keys {
     }
 
     /// As [`Keys::key_text`], read as a public key.
+    #[doc(hidden)]
     pub fn public_key(&self, setting: &str, id: &str) -> Result<PublicKey, VerifyError> {
         let unreadable = || VerifyError::NoKey("the key that it names cannot be read".to_owned());
         PublicKey::parse(&self.key_text(setting, id)?).ok_or_else(unreadable)
@@ -195,6 +196,7 @@ impl Keys {
     }
 
     /// Position of the key that signed `parts`, one after the other, as `signature`. Constant-time for each key.
+    #[doc(hidden)]
     pub fn mac_matches<P: AsRef<[u8]>>(&self, parts: &[P], signature: &[u8]) -> Option<usize> {
         self.macs(parts).matches(None, signature)
     }
