@@ -56,7 +56,6 @@ fn check_times(claims: &[u8], now_s: i64) -> Result<(), VerifyError> {
     Ok(())
 }
 
-/// A key id as it may be shown.
 fn sign(keys: &Keys, body: &[u8], at: &SignAt) -> Result<Signed, SignError> {
     let setting = |name| keys.setting(name).map_err(|_| SignError::NoSigningKey);
     let claims = json!({
