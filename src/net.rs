@@ -53,7 +53,7 @@ pub(crate) struct Allowed {
 }
 
 impl Allowed {
-    /// Of `private_hosts`: ranges, single addresses and names.
+    /// Reads `private_hosts`: ranges, single addresses and names.
     pub(crate) fn new(configured: &[String]) -> Self {
         let net = |text: &String| text.parse().ok().or_else(|| text.parse::<IpAddr>().ok().map(IpNet::from));
         let nets = configured.iter().filter_map(net).collect();
@@ -133,7 +133,7 @@ pub(crate) async fn lookup(
     })
 }
 
-/// Of the addresses found for `host`, those that may be called; an error when that leaves none.
+/// Returns the addresses found for `host` that may be called; an error when there are none.
 pub(crate) fn permitted(
     allowed: &Allowed,
     host: &str,

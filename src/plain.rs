@@ -76,8 +76,8 @@ pub(crate) struct Plain<W> {
 }
 
 impl<W: io::Write> Plain<W> {
-    /// For whole lines at a time. With `has_colours` the sequences that make them stay, and whoever formats the line
-    /// sees to those inside of values.
+    /// Makes a writer for whole lines. With `has_colours`, the sequences that make colours stay; the code that formats
+    /// the line must remove those inside of values.
     pub(crate) fn new(inner: W, has_colours: bool) -> Self {
         Self { inner, kept: if has_colours { &['\n', '\t', '\u{1b}'] } else { &['\n', '\t'] } }
     }

@@ -27,7 +27,7 @@ pub(crate) enum Escape {
     Url,
     /// Written as JSON, texts with their quotes; the whole result must be JSON.
     Json,
-    /// For XML and HTML.
+    /// Escapes for XML and HTML.
     Xml,
     /// Nothing is changed: the value as text.
     Nothing,

@@ -107,7 +107,7 @@ async fn commit_contained(context: &Arc<AdmitContext>, part: &BatchPart) -> Resu
     }
 }
 
-/// Why a pass ended without a commit.
+/// The reason why a pass ended without a commit.
 enum PassError {
     Store(StoreError),
     Panic(String),
@@ -127,7 +127,7 @@ impl std::fmt::Display for PassError {
 enum Remedy {
     /// The same once more.
     Repeat,
-    /// In halves, so that the others do not suffer from one.
+    /// Commit it in halves, so that one event does not harm the others.
     Halve,
     /// Nothing more: it would end like this again.
     GiveBack,

@@ -138,7 +138,7 @@ impl Retries {
         Ok(())
     }
 
-    /// In one transaction; nothing of it is left when it fails.
+    /// Runs one dispatch in one transaction; nothing of it is left when it fails.
     async fn dispatch_once(
         &self,
         mut tx: store::AdmissionTx,

@@ -50,7 +50,7 @@ mod tests {
 
     use super::*;
 
-    /// So many slots at `billing`, and none elsewhere.
+    /// Slots at `billing`, as many as the number says, and none elsewhere.
     struct Slots(Arc<AtomicUsize>);
 
     /// Gives its slot back when it is dropped.

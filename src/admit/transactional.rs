@@ -97,7 +97,7 @@ fn note_end(ended: Result<(), JoinError>) {
     }
 }
 
-/// Why one pass ended without a commit.
+/// The reason why one pass ended without a commit.
 enum TransactionError {
     /// The handlers of these events failed; they are kept, without what the handlers did.
     Handlers(HashMap<usize, HandlerError>),
@@ -237,8 +237,8 @@ impl TransactionalRequest<'_> {
         Ok((admitted, write(tx, writes, Some(&*context.slots)).await?))
     }
 
-    /// Why an event that is known already is to be kept as failed all the same: an earlier pass of this request wrote
-    /// its row, and a handler committed that, although nothing of what was to follow was there yet.
+    /// The failure under which a known event is kept, with the number of its row; `None` as a rule. It is there when an
+    /// earlier pass of this request wrote the row and a handler committed it before its messages and state were written.
     async fn committed_by_handler(
         &self,
         tx: &mut store::AdmissionTx,

@@ -38,7 +38,7 @@ impl CpuUs {
         }
     }
 
-    /// Of server and database together, as far as they are known.
+    /// Returns the time of server and database together; `None` when neither is known.
     pub fn both(self) -> Option<u64> {
         match (self.server, self.database) {
             (None, None) => None,

@@ -17,7 +17,7 @@ pub(super) fn say(lines: impl Display) {
     drop(writeln!(std::io::stdout(), "{}", plain::text(&lines.to_string())));
 }
 
-/// As [`say`], to stderr.
+/// Writes as [`say`] does, to stderr.
 pub(super) fn complain(lines: impl Display) {
     drop(writeln!(std::io::stderr(), "{}", plain::text(&lines.to_string())));
 }

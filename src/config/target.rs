@@ -46,7 +46,7 @@ impl Target {
     }
 }
 
-/// In which form a message reaches its destination.
+/// The form in which a message reaches its destination.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
     /// The body as it is; what else is known of it in headers, where the destination has them.

@@ -19,7 +19,7 @@ const DRAW_MS_MAX: u64 = 250;
 /// others may need more.
 pub(super) const WAITING_N_MAX: usize = 64;
 
-/// So many calls at once, and one more every second.
+/// A budget of calls: a number at once, and one more every second.
 pub(super) struct CallBudget {
     calls_n_max: u32,
     state: Mutex<CallsLeft>,

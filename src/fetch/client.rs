@@ -24,7 +24,7 @@ const ANSWER_BYTES_MAX: usize = 64 * 1024;
 const URL_BYTES_MAX: usize = 2_048;
 /// Most keys of a set that are read.
 const SET_N_MAX: usize = 64;
-/// From connecting to the last byte: the sender waits for all of it.
+/// Longest time from connecting to the last byte: the sender waits for all of it.
 const TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Calls the hosts of one provider's sender.

@@ -176,7 +176,7 @@ struct WatchedBody {
 }
 
 impl WatchedBody {
-    /// When the next byte has to be there.
+    /// The time by which the next byte has to be there.
     fn due_at(&self) -> Option<Instant> {
         self.began.checked_add(due_within(self.bytes_n, self.bytes_per_s_min)?)
     }

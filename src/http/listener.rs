@@ -49,7 +49,7 @@ pub(crate) struct Limits {
     pub(crate) peer_n_max: usize,
     /// Peers that stand for many: no share is counted for them.
     pub(crate) proxies: Vec<IpNet>,
-    /// From connection, or from the last answer, to the last header byte.
+    /// Longest time from connection, or from the last answer, to the last header byte.
     pub(crate) header_timeout: Duration,
     /// Until an answer that has to wait for its peer is with the system.
     pub(crate) write_timeout: Duration,

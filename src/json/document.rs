@@ -223,8 +223,8 @@ pub(crate) fn elements(list: &[u8]) -> Option<Vec<Range<usize>>> {
     first_elements(list, usize::MAX)
 }
 
-/// As [`elements`], the first `n_max` of them and one more, so that whoever asks can
-/// tell that there are more.
+/// Finds elements as [`elements`] does: the first `n_max` and one more, so that the caller can tell that there are
+/// more.
 pub(crate) fn first_elements(list: &[u8], n_max: usize) -> Option<Vec<Range<usize>>> {
     let list = std::str::from_utf8(list).ok()?;
     let mut ranges = Vec::new();

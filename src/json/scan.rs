@@ -128,7 +128,7 @@ impl<'a> Scan<'a> {
         Some(false)
     }
 
-    /// In an object a name is before each value.
+    /// Passes over the name before a value, when the value is in an object.
     fn name_in(&mut self, close: u8) -> Option<()> {
         if close == b'}' { self.name().map(drop) } else { Some(()) }
     }
@@ -217,7 +217,7 @@ impl<'a> Scan<'a> {
     }
 }
 
-/// In ASCII a brace or bracket is closed by the one two places on.
+/// Returns what closes a brace or bracket: in ASCII it is two places further.
 fn closing(open: u8) -> u8 {
     open + 2
 }

@@ -9,7 +9,7 @@ use std::path::Path;
 use crate::provider::Provider;
 use crate::verify::DevKeys;
 
-/// Beside the database of `serve --dev`.
+/// Name of the folder that the database of `serve --dev` is in, too.
 const FOLDER: &str = ".hooklatch";
 const FILE: &str = "dev_keys.pem";
 

@@ -176,7 +176,7 @@ impl Post {
         is_task_wanted
     }
 
-    /// For a task that is counted: its next message. `None`: nothing waits, and the task ends, and counts no more.
+    /// Returns the next message of a counted task. `None` when nothing waits: the task ends and no longer counts.
     pub(super) fn next(&self) -> Option<Work> {
         let mut queue = self.queue();
         let work = queue.waiting.pop_front();
@@ -197,7 +197,7 @@ impl Post {
 #[derive(Default)]
 pub(super) struct Meters {
     took: OnceLock<Histogram>,
-    /// By how attempts ended.
+    /// Counters of attempts, one for each way to end.
     ended: [OnceLock<Counter>; AttemptResult::ALL.len()],
 }
 

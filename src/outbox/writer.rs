@@ -132,9 +132,10 @@ impl Writer {
         self.shared.freed.notify_one();
     }
 
-    /// By itself, for as long as the database is away or somebody has its row or lane locked; one that it refuses is
-    /// written without the texts that the destination had a hand in: what is known of a call must not be lost to a word.
-    /// One that is refused even so is written again until it is taken: the call was made, and must not be made again.
+    /// Writes one result by itself, again and again while the database is away or its row or lane is locked. A result
+    /// that the database refuses is written without the texts that came from the destination: what is known of a call
+    /// must not be lost because of a text. When it is refused even so, it is written again until it is taken: the call
+    /// was made, and must not be made again.
     async fn write_alone(&self, mut one: Settlement, is_refused: &AtomicBool) {
         let (mut failures_n, mut behind, mut turns) = (0, None, &self.turns);
         loop {

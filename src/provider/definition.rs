@@ -76,7 +76,7 @@ impl Provider {
         self.with(pattern, |handlers, pattern| handlers.add_plain(pattern, false, handler))
     }
 
-    /// As [`Provider::on`], for the newest version of an object only.
+    /// Takes events as [`Provider::on`] does, for the newest version of an object only.
     #[must_use]
     pub fn on_latest<T, F>(self, pattern: &str, handler: F) -> Self
     where

@@ -105,7 +105,7 @@ fn key(
     })
 }
 
-/// For ids that no signature covers: what requests with one signed text have in common under any id.
+/// Returns what requests with one signed text have in common under any id; for ids that no signature covers.
 fn replay_key(
     reader: &EventReader<'_>,
     spec: &IdentitySpec,
@@ -186,7 +186,7 @@ fn composed(prefix: &str, event_type: &str, parts: &[String], digest: &BodyDiges
     format!("{prefix}{}", hex::encode(Sha256::digest(key)))
 }
 
-/// For `scan`: characters as long as they fit into so many bytes.
+/// Lets characters pass as long as they fit into `bytes_max` bytes; for `scan`.
 fn room(used_n: &mut usize, c: char, bytes_max: usize) -> Option<char> {
     *used_n += c.len_utf8();
     (*used_n <= bytes_max).then_some(c)

@@ -7,7 +7,7 @@ use tokio::sync::Semaphore;
 /// Up to this many bytes a body is verified where it arrived: that takes less than handing it over. Bytes.
 const BYTES_MAX: usize = 64 * 1024;
 
-/// So many at a time as there are processors less one, and one at least. Cloning shares them.
+/// Permits for heavy requests: one less than there are processors, and at least one. Clones share them.
 #[derive(Clone)]
 pub(super) struct Heavy(Arc<Semaphore>);
 

@@ -56,7 +56,7 @@ pub(crate) struct Pruner {
 /// End of a walk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Walked {
-    /// At its end, from where the next one may go on.
+    /// The place at its end, from which the next one may go on.
     To(i64),
     /// Because of the stop.
     Stopped,

@@ -1,7 +1,7 @@
 //! Which hosts may be asked: names that are written out, with one place at most for what varies. A pattern never fits
 //! a host that somebody else can have.
 
-/// Below these anybody can have a host of their own: no `*` stands there.
+/// Domains below which anybody can have a host: no `*` may stand there.
 const SHARED: [&str; 24] = [
     "amazonaws.com",
     "amazonaws.com.cn",

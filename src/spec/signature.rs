@@ -17,7 +17,7 @@ use crate::mistakes::Mistake;
 pub struct SignatureSpec {
     /// Name of the scheme.
     pub scheme: Scheme,
-    /// How the sender signs, in a few words for people: of `code`, which says nothing by itself.
+    /// The sender's way of signing, in a few words for people; for the scheme `code`, whose name says nothing.
     pub in_words: Option<String>,
     /// Counts only when this header is present; for `[alternative]`.
     pub when_header: Option<String>,
@@ -166,7 +166,7 @@ pub enum Weakness {
 }
 
 impl Weakness {
-    /// In words for people.
+    /// The scheme's name in words for people.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Token => "a shared token: the body is not signed",
@@ -222,7 +222,7 @@ pub enum SecretFormat {
     Base64,
     /// Base64 behind an optional `whsec_`; `whpk_` is an Ed25519 public key.
     Whsec,
-    /// As `whsec` with that prefix; else the text as it is.
+    /// Read as `whsec` when it has that prefix; else the text as it is.
     WhsecOrText,
 }
 

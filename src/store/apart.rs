@@ -28,7 +28,7 @@ pub struct KeptContent {
 /// Other contents of an event that are kept, for people.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Conflicts {
-    /// Each under an id of its own, the oldest first.
+    /// The events that were kept, each under an id of its own, the oldest first.
     pub kept: Vec<(EventRow, Option<KeptContent>)>,
     /// Number of further ones that came and were not kept, copies included.
     pub unkept_n: u64,

@@ -8,14 +8,14 @@ pub fn statements() -> Vec<(&'static str, &'static str)> {
     [admission::STATEMENTS, message::STATEMENTS].concat()
 }
 
-/// Those of lists that people look at, in the words of both databases, likewise.
+/// Returns the statements of lists that people look at, in the words of both databases.
 #[doc(hidden)]
 pub fn list_statements() -> &'static [(&'static str, &'static str)] {
     look::STATEMENTS
 }
 
-/// Those that outbox and lanes need beside the hot ones, in the words of both databases: `{clock_ms}` is the database's
-/// clock.
+/// Returns the statements that outbox and lanes need beside the hot ones, in the words of both databases: `{clock_ms}`
+/// is the database's clock.
 #[doc(hidden)]
 pub fn rare_statements() -> Vec<(&'static str, &'static str)> {
     [message::RARE_STATEMENTS, lane::STATEMENTS].concat()

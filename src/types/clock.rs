@@ -19,7 +19,7 @@ pub struct Clock {
 
 #[derive(Debug, Clone)]
 enum ClockSource {
-    /// With how far it is ahead of the machine's. Milliseconds.
+    /// The machine's clock, and how far this one is ahead of it. Milliseconds.
     System(i64),
     /// Time that it shows, and milliseconds that it has gone forward.
     Manual(Arc<(AtomicI64, AtomicI64)>),

@@ -30,7 +30,7 @@ impl Believed {
         Self { signed: SignedText::Whole(digest_of(parts)), ..Self::plain(secret_n) }
     }
 
-    /// As [`Believed::of`], where every event of a batch has its own signed text.
+    /// Makes what [`Believed::of`] makes, where every event of a batch has its own signed text.
     #[doc(hidden)]
     pub fn each<T: AsRef<[u8]>>(secret_n: usize, texts: &[T]) -> Self {
         let signed = SignedText::Each(texts.iter().map(|text| digest_of(&[text.as_ref()])).collect());

@@ -11,7 +11,7 @@ use x509_parser::prelude::{FromDer, X509Certificate};
 
 use super::public::PublicKey;
 
-/// With what certificates may be signed. SHA-1 is not among it.
+/// Algorithms that certificates may be signed with. SHA-1 is not one of them.
 const ALGORITHMS: [Oid<'static>; 5] = [
     OID_SIG_ECDSA_WITH_SHA256,
     OID_SIG_ECDSA_WITH_SHA384,

@@ -5,7 +5,7 @@ pub(crate) const KEY_ID_BYTES_MAX: usize = 512;
 /// Most characters of a stranger's key id that are shown.
 const SHOWN_CHARS_MAX: usize = 64;
 
-/// Why a request was not believed. The sender learns only "401"; the operator learns this.
+/// The reason why a request was not believed. The sender learns only "401"; the operator learns this.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum VerifyError {
     /// No signature where the kind puts one.
@@ -115,7 +115,7 @@ fn shown(id: &str) -> String {
     id.chars().filter(char::is_ascii_graphic).take(SHOWN_CHARS_MAX).collect()
 }
 
-/// Why configured secrets are no keys. Never says what they are.
+/// The reason why configured secrets are no keys. It never shows the secrets.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum KeyError {
     /// Nothing to verify with.
@@ -160,7 +160,7 @@ pub enum KeyError {
     },
 }
 
-/// Why nothing was signed.
+/// The reason why nothing was signed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SignError {
     /// Only public keys are configured.

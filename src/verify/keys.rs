@@ -27,7 +27,7 @@ pub struct Keys {
     secrets: Vec<Secret>,
     settings: KindSettings,
     source: Option<Arc<dyn KeySource>>,
-    /// With what to sign as the sender does, where that takes a private key.
+    /// The key to sign with as the sender does, where that takes a private key.
     signer: Option<SigningKey>,
     /// Largest age of a signed time, and its largest distance ahead. Seconds.
     tolerance_s: (u32, u32),
@@ -74,7 +74,7 @@ impl Keys {
         Ok(Self { list, secrets, settings: settings.clone(), source: None, signer, tolerance_s })
     }
 
-    /// With these bounds of a signed time, in seconds.
+    /// Sets these bounds of a signed time, in seconds.
     #[must_use]
     pub(crate) fn with_tolerance_s(mut self, past_s: u32, future_s: u32) -> Self {
         self.tolerance_s = (past_s, future_s);
@@ -182,7 +182,7 @@ impl Keys {
         }
     }
 
-    /// As [`Keys::key_text`], read as a public key.
+    /// Returns the text of [`Keys::key_text`] as a public key.
     pub fn public_key(&self, setting: &str, id: &str) -> Result<PublicKey, VerifyError> {
         let unreadable = || VerifyError::NoKey("the key that it names cannot be read".to_owned());
         PublicKey::parse(&self.key_text(setting, id)?).ok_or_else(unreadable)

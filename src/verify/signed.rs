@@ -118,7 +118,8 @@ pub(super) fn verify(
     }
 }
 
-/// With its signed text where that tells replays: elsewhere nobody asks for it, and it is as long as the body.
+/// Makes what is believed, with its signed text where that tells replays: elsewhere nobody asks for it, and it is as
+/// long as the body.
 fn believed(
     spec: &SignatureSpec,
     secret_n: usize,

@@ -77,7 +77,7 @@ impl Signer<'_> {
         }
     }
 
-    /// As [`sample`], of its kind.
+    /// Finds a sample event of its kind, as [`sample`] does.
     pub(crate) fn sample(&self, event_type: Option<&str>) -> anyhow::Result<(&str, &str)> {
         sample(self.kind, event_type)
     }

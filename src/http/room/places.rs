@@ -22,7 +22,7 @@ use crate::stop;
 pub(super) const GRACE_MS: u64 = 100;
 /// Pause after which a newcomer that found no room looks again for a connection that can be closed.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
-/// Of so many connections one is closed at a time, so that the search is paid for by several newcomers.
+/// One connection of this many is closed at a time, so that several newcomers share the cost of the search.
 const BATCH_PART: usize = 64;
 
 /// The same for those that keep memory, of which each may have little.

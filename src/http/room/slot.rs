@@ -114,7 +114,7 @@ impl ConnectionSlot {
         self.become_state(BUSY)
     }
 
-    /// From now on it waits for its peer. `false` as with [`ConnectionSlot::busy`].
+    /// Notes that it waits for its peer from now on. `false` as with [`ConnectionSlot::busy`].
     pub(crate) fn waiting(&self, now: Instant) -> bool {
         self.become_state(ms_between(self.opened, now))
     }

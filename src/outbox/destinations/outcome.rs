@@ -25,7 +25,7 @@ pub(in crate::outbox) enum Asked {
     DidNotHappen,
     /// No answer that can be relied on.
     Unclear {
-        /// In words without URLs, bodies or secrets.
+        /// The reason, in words without URLs, bodies or secrets.
         why: String,
     },
 }

@@ -62,11 +62,11 @@ pub(super) struct GateState {
 /// The sign that an ended call gives about how many calls its destination bears.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum CallSign {
-    /// It bears these, and perhaps more.
+    /// The destination bears as many calls as are under way, and perhaps more.
     Good,
-    /// It has more of them than it bears.
+    /// More calls are under way than the destination bears.
     TooMany,
-    /// It says nothing about their number.
+    /// The answer says nothing about the number of calls.
     Neither,
 }
 
@@ -138,7 +138,7 @@ impl CallGate {
         turn
     }
 
-    /// Of `free_n` slots, how many may be used now.
+    /// Number of the `free_n` slots that may be used now.
     pub(in crate::outbox) fn allowed_n(&self, free_n: u32, now_ms: i64) -> u32 {
         let mut state = self.state();
         let is_probe_due = state.probe_at_ms.is_some_and(|at_ms| now_ms >= at_ms) && !state.is_probing;
@@ -153,7 +153,7 @@ impl CallGate {
         allowed_n
     }
 
-    /// Of `allowed_n` calls, how many the rate lets through now.
+    /// Number of the `allowed_n` calls that the rate lets through now.
     fn allowed_by_rate_n(&self, state: &mut GateState, allowed_n: u32, now_ms: i64) -> u32 {
         if self.rate_per_s == 0 {
             return allowed_n;

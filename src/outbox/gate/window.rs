@@ -41,7 +41,7 @@ struct Bounds {
     max_n: u32,
 }
 
-/// As many good calls as may be under way.
+/// A round of calls: as many good ones as may be under way.
 #[derive(Debug, Default)]
 struct CallRound {
     calls_n: u32,
@@ -66,7 +66,7 @@ impl Window {
         self.n
     }
 
-    /// As many calls are under way as may be.
+    /// Notes that as many calls are under way as the window allows.
     pub(super) fn is_used_up(&mut self) {
         self.round.is_full = true;
     }

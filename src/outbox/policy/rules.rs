@@ -12,11 +12,11 @@ const RETRY_AFTER_MS_MIN: i64 = 1_000;
 /// Plan for a message that was just leased.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::outbox) enum SendPlan {
-    /// It may be sent.
+    /// The message may be sent.
     Send,
     /// Ask the destination whether it happened, and send only if it did not.
     Ask,
-    /// Too early to ask: the call before this one may still be under way over there.
+    /// Too early to ask: the call before this one may still be under way at the destination.
     Wait {
         /// Time before which it is not asked.
         until_ms: UnixMs,
@@ -26,7 +26,7 @@ pub(in crate::outbox) enum SendPlan {
         /// Reason, for that person.
         why: String,
     },
-    /// It is given up.
+    /// The message is given up.
     Dead {
         /// Reason, for whoever looks.
         why: String,
@@ -48,7 +48,7 @@ pub(in crate::outbox) enum NextStep {
         /// Time before which it is not asked.
         at_ms: UnixMs,
     },
-    /// It is given up.
+    /// The message is given up.
     Dead {
         /// Reason, for whoever looks.
         why: String,
@@ -67,7 +67,7 @@ pub(in crate::outbox) fn before_send(facts: &Facts, config: &DestinationConfig, 
             UnknownPolicy::Hold => {
                 return SendPlan::Hold { why: "outcome of an earlier attempt is unknown".to_owned() };
             }
-            // Asking changes nothing over there, so it is allowed whatever the age of the key.
+            // Asking changes nothing at the destination, so it is allowed whatever the age of the key.
             UnknownPolicy::Query(query) => {
                 let after_ms = millis(query.after_ms);
                 let ended_at_ms = facts.previous_ended_at_ms.unwrap_or(now_ms).min(now_ms);
@@ -144,7 +144,8 @@ fn unknown(
         UnknownPolicy::Query(_) if is_exhausted(facts, config, now_ms) => {
             NextStep::Hold { why: format!("outcome is still unknown after {} attempts", facts.attempt_n) }
         }
-        // By then the call is over, over there as well; whoever asks sooner is told "no" of what is yet to happen.
+        // By then the call is over at the destination, too. A question that comes sooner is answered "no" although the
+        // effect may still happen.
         UnknownPolicy::Query(query) => {
             let over_at_ms = now_ms.saturating_add(millis(query.after_ms));
             NextStep::AskFirst { at_ms: due_ms(asked_ms, facts, config, now_ms, jitter).max(over_at_ms) }

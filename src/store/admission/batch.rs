@@ -51,7 +51,7 @@ pub(in crate::store) struct Holder {
 /// Events of one transaction, each key once.
 pub(super) struct Batch<'a> {
     pub(super) candidates: &'a [Candidate],
-    /// Of each position the first one with the same key.
+    /// For each position, the first position with the same key.
     firsts: Vec<usize>,
     /// The first of each key, in the order of insertion.
     order: Vec<usize>,
@@ -183,7 +183,7 @@ pub(super) fn raised(candidates: &[Candidate], latched: &[Latched]) -> Vec<usize
     candidates.iter().zip(latched).enumerate().filter(is_raised).map(|(position, _)| position).collect()
 }
 
-/// Of several versions of one object the highest, in the one order in which everybody locks them.
+/// Returns the highest version of each object, in the one order in which everybody locks them.
 pub(super) fn highest<'a>(candidates: &'a [Candidate], raised: &[usize]) -> Vec<Raise<'a>> {
     let raise = |one: &'a Candidate| {
         let object = one.event.object.as_ref()?;
@@ -198,7 +198,7 @@ pub(super) fn highest<'a>(candidates: &'a [Candidate], raised: &[usize]) -> Vec<
     all
 }
 
-/// Of each event whether a newer version of its object had been seen. `is_newest` goes with [`highest`].
+/// Returns, for each event, true when a newer version of its object had been seen. `is_newest` goes with [`highest`].
 pub(super) fn stale(candidates: &[Candidate], raised: &[usize], is_newest: &[bool]) -> Vec<bool> {
     let highest = highest(candidates, raised);
     let newest: HashSet<i64> = highest

@@ -137,8 +137,8 @@ async fn decided<D: Decide>(mut decide: D, found: Vec<(Latched, bool)>) -> (D, P
     }
 }
 
-/// For the rest of this transaction: how long a statement waits for a row that another one holds. Milliseconds;
-/// nothing changes on SQLite, which has one writer.
+/// Sets the time that a statement waits for a row that another transaction holds, for the rest of this transaction.
+/// Milliseconds; changes nothing on SQLite, which has one writer.
 async fn lock_wait_set(db: &mut Door<'_>, wait_ms: i64) -> DbResult<()> {
     if !db.is_postgres() {
         return Ok(());

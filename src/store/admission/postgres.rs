@@ -264,7 +264,7 @@ pub(super) async fn events_holders(
     rows.iter().map(one).collect()
 }
 
-/// Of each version whether it is the newest that was seen.
+/// Raises versions; returns, for each one, true when it is the newest that was seen.
 pub(super) async fn versions_raise(db: &mut PgConnection, versions: &[Raise<'_>]) -> DbResult<Vec<bool>> {
     let rows = sqlx::query(VERSIONS)
         .bind(versions.iter().map(|raise| raise.provider).collect::<Vec<_>>())

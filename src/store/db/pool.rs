@@ -172,7 +172,7 @@ impl<S: Session> HeldSession<S> {
             .ok_or_else(|| DbError::lost("the connection is closed"))
     }
 
-    /// For statements that both databases know.
+    /// Opens the door for statements that both databases know.
     pub(in crate::store) fn door(&mut self) -> DbResult<Door<'_>> {
         self.session().map(S::door)
     }

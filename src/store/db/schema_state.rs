@@ -3,7 +3,7 @@
 /// True when this binary and the database's schema fit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SchemaState {
-    /// As this binary wants it.
+    /// The schema is as this binary wants it.
     Current,
     /// Older than this binary wants it: it has to be migrated.
     Behind {

@@ -31,7 +31,7 @@ pub struct Tx {
 
 pub(in crate::store) enum TxKind {
     Sqlite(HeldSession<SqliteSession>),
-    /// With what puts its session right after a handler.
+    /// A session of PostgreSQL, with what puts it right after a handler.
     Postgres(HeldSession<PgConnection>, Tidy),
 }
 
@@ -47,7 +47,7 @@ impl Tx {
         Self { kind, is_lost: false, is_used: false, is_abandoned: false }
     }
 
-    /// For statements that both databases know, each within seconds.
+    /// Opens the door for statements that both databases know, each within seconds.
     pub(in crate::store) fn door(&mut self) -> DbResult<Door<'_>> {
         match &mut self.kind {
             TxKind::Sqlite(held) => held.door(),

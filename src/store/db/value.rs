@@ -65,7 +65,7 @@ pub(super) enum Cell {
     Int(i64),
     Text(String),
     Bytes(Vec<u8>),
-    /// Of a type that nobody asks for; its name.
+    /// A value of a type that nobody asks for, with the type's name.
     Other(String),
 }
 

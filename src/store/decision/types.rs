@@ -13,9 +13,9 @@ pub const DECISION_N_MAX: u32 = 1_000;
 pub enum Act {
     /// Send it again, under the same key, now; attempts and age count from here.
     Send,
-    /// It happened: settle it as done.
+    /// The effect happened: settle the message as done.
     Done,
-    /// It shall not be sent.
+    /// The message shall not be sent.
     Discard,
     /// Take nothing for this destination until it is resumed; what is under way ends as it does.
     Pause,
@@ -72,8 +72,8 @@ impl Act {
 pub enum DecisionTarget {
     /// One message, for [`Act::Send`], [`Act::Done`] and [`Act::Discard`] alone.
     One(MessageId),
-    /// Those that a filter finds, which must be as many as were counted before; at most
-    /// [`DECISION_N_MAX`], the oldest first.
+    /// All that a filter finds; their number must be the one that was counted before. At most [`DECISION_N_MAX`], the
+    /// oldest first.
     All(Filter, u64),
     /// A destination, for [`Act::Pause`] and [`Act::Resume`] alone.
     Destination(Name),
@@ -90,7 +90,7 @@ pub struct Decision<'a> {
     pub idempotency_key: &'a str,
     /// Digest of the request: the same key with another one is refused.
     pub digest: [u8; 32],
-    /// For whoever reads the audit log.
+    /// The reason, for the audit log.
     pub reason: &'a str,
     /// Time of the decision.
     pub now_ms: UnixMs,
@@ -107,7 +107,7 @@ impl Decision<'_> {
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case", tag = "outcome")]
 pub enum Decided {
-    /// So many messages were changed.
+    /// Messages were changed; their number is told.
     Changed {
         /// Number of messages that were changed.
         messages_n: u64,

@@ -31,7 +31,7 @@ const TURNS: &str = "/* lanes_advance */ UPDATE outbox_queue
     SET state = 'ready', visible_at_ms = LEAST(CAST($2 AS BIGINT), {clock_ms})
     WHERE message_id = ANY($1) AND state IS NOT DISTINCT FROM 'waiting'";
 
-/// By name, for tests that look at their plans.
+/// The statements by name, for tests that look at their plans.
 pub(in crate::store) const STATEMENTS: &[(&str, &str)] = &[
     ("lanes_extend", EXTEND),
     ("lanes_lock", LOCK),

@@ -185,7 +185,7 @@ impl NewMessage {
     }
 }
 
-/// Of kept headers, a JSON object, the one that is wanted here.
+/// The one header that is wanted here, of the kept headers, which are a JSON object.
 #[derive(Deserialize)]
 struct KeptHeaders<'a> {
     #[serde(rename = "content-type", borrow)]

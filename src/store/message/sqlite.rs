@@ -156,7 +156,7 @@ fn claim(db: &Connection, row: &mut ClaimedRow, lease: &Lease<'_>) -> DbResult<(
     Ok(())
 }
 
-/// Of each whether its token was the message's, and all of it is written.
+/// Writes settlements; returns, for each one, true when its token was the message's and all of it is written.
 pub(super) fn message_settle(db: &Connection, settlements: &[Settlement]) -> DbResult<Vec<bool>> {
     let mut written = Vec::with_capacity(settlements.len());
     for one in settlements {

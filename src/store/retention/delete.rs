@@ -268,7 +268,7 @@ const AUDIT: Both =
 enum Way {
     /// Its rows are found by their numbers.
     Numbers(Both),
-    /// By two texts, with the statement that locks them first where one is needed.
+    /// Rows that are known by two texts, with the statement that locks them first where one is needed.
     Texts(Both, Option<&'static str>),
 }
 

@@ -127,7 +127,8 @@ async fn prune_count(db: &mut Door<'_>, kind: PrunedKind, found: &OldRows, cuts:
     delete::count(db, kind, found, cuts).await
 }
 
-/// By the clock that all nodes share. A lease that ends later than any can was given by a clock that was ahead: nobody's.
+/// Takes the lease by the clock that all nodes share. A lease that ends later than any lease can was given by a clock
+/// that was ahead, and counts as nobody's.
 async fn lease_take(db: &mut Door<'_>, claim: &PruneLease) -> DbResult<bool> {
     // A file has one process, and whoever had it before is gone.
     if !db.is_postgres() {

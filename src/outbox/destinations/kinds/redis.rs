@@ -114,7 +114,7 @@ return added";
             Ok(Self { client, script, stream, stream_len_max, key_valid_for_ms })
         }
 
-        /// In the slot of its stream, so that a cluster lets one script touch both.
+        /// Name of the marker, in the slot of its stream, so that a cluster lets one script touch both.
         fn marker(&self, idempotency_key: &str) -> String {
             if self.stream.contains('{') {
                 return format!("{}:hooklatch:{idempotency_key}", self.stream);

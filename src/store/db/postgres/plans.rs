@@ -20,7 +20,7 @@ pub(in crate::store::db) enum Role {
     Worker,
 }
 
-/// As simple queries, whose answer to the last statement is what was set.
+/// Settings of the committer's session, as simple queries; the answer to the last one says what was set.
 const COMMITTER: (&str, &str) = (
     "SET enable_seqscan = off;
 SET plan_cache_mode = force_generic_plan;

@@ -195,7 +195,7 @@ fn ended() -> DbError {
     DbError::lost("the thread of a connection has ended")
 }
 
-/// On the connection's thread, until nobody wants anything of it.
+/// Serves the connection on its thread until nobody can send work to it any more.
 fn serve(mut db: Connection, errands: &Receiver<Errand>) {
     let mut goodbye = None;
     while let Ok(errand) = errands.recv() {
@@ -229,7 +229,7 @@ fn watched(db: &Connection) -> DbResult<Arc<SessionShared>> {
     Ok(shared)
 }
 
-/// On the connection's thread.
+/// Runs one transaction on the connection's thread.
 fn transaction<T>(
     db: &mut Connection,
     op: &'static str,

@@ -57,7 +57,7 @@ fn bind(statement: &mut Statement<'_>, values: &[Value]) -> DbResult<()> {
     Ok(())
 }
 
-/// As `json_each` reads it.
+/// Writes a list as `json_each` reads it.
 fn list<T: serde::Serialize>(all: &[T]) -> DbResult<String> {
     serde_json::to_string(all).map_err(DbError::unsaid)
 }

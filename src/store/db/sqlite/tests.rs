@@ -29,7 +29,7 @@ async fn rows_n(db: &Sqlite) -> i64 {
     held.give_back_after(row).unwrap().int("n").unwrap()
 }
 
-/// That the only writer is free, at once.
+/// Asserts that the only writer is free at once.
 async fn assert_writes(db: &Sqlite) {
     let since = Instant::now();
     let mut held = db.writer().begin().await.unwrap();
