@@ -24,7 +24,8 @@
 //! ```
 //!
 //! or, to have every command of ours as well, with [`cli::main`]. `docs/library.md` goes from `cargo add` to a tested
-//! handler. In the order of need: [`handler`], [`App`], [`testing`], and [`kind`](mod@kind) for verification of your own.
+//! handler. In the order of need: [`handler`], [`App`], [`testing`], and [`kind`](mod@kind) for verification of your
+//! own.
 //!
 //! What is shown here is a contract; what is public besides is for our own tests (`docs/adr/0010-what-is-public.md`).
 //!

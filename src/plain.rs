@@ -1,5 +1,5 @@
-//! Text that a person reads and a stranger wrote: what would steer a terminal, or hide or turn around what stands beside
-//! it, is written as `\uXXXX`.
+//! Text that a person reads and a stranger wrote: what would steer a terminal, or hide or turn around what stands
+//! beside it, is written as `\uXXXX`.
 //!
 //! In JSON, where such characters can only be inside of texts, that is the same value to every program.
 

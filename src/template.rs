@@ -1,5 +1,5 @@
-//! Templates of destinations, in one language: a message's method, URL and body are made of its event by them, and so is
-//! the address of a question and what an HMAC covers.
+//! Templates of destinations, in one language: a message's method, URL and body are made of its event by them, and so
+//! is the address of a question and what an HMAC covers.
 //!
 //! The language is Jinja's (crate `minijinja`). Every value that is put in is escaped for its place, so that it
 //! stays a value; a value that is missing is an error and never an empty text. Rendering is bounded in steps and

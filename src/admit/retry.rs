@@ -53,8 +53,8 @@ struct TakenEvent {
 }
 
 impl Retries {
-    /// Looks for due events every `poll`, and when it is told to. Takes all there are, in a line for each provider, until
-    /// `stop` turns true.
+    /// Looks for due events every `poll`, and when it is told to. Takes all there are, in a line for each provider,
+    /// until `stop` turns true.
     async fn run(&self, poll: Duration, mut stop: Stop) {
         let mut lines = JoinSet::new();
         let mut busy: HashMap<Id, Name> = HashMap::new();

@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// After how long a batch is one that does not end: every sender in it, and behind it, has long been told to come again.
+/// After how long a batch is one that does not end: every sender in it, and behind it, has long been told to come
+/// again.
 const STUCK_AFTER: Duration = Duration::from_secs(10);
 
-/// The start of the shared batch that is under way. A plain handler that does not come back keeps everybody behind it out, and
-/// nobody can end it: it can only be told.
+/// The start of the shared batch that is under way. A plain handler that does not come back keeps everybody behind it
+/// out, and nobody can end it: it can only be told.
 #[derive(Default)]
 pub(crate) struct UnderWay(Mutex<Option<Instant>>);
 

@@ -12,7 +12,8 @@ use crate::provider::Provider;
 #[error("{0}")]
 pub(super) struct Usage(pub(super) String);
 
-/// Writes lines to stdout, such that what strangers wrote steers no terminal. A reader that went away is no error of ours.
+/// Writes lines to stdout, such that what strangers wrote steers no terminal. A reader that went away is no error of
+/// ours.
 pub(super) fn say(lines: impl Display) {
     drop(writeln!(std::io::stdout(), "{}", plain::text(&lines.to_string())));
 }

@@ -29,8 +29,8 @@ pub(crate) struct Checker<'a> {
     pub problems: Vec<ConfigProblem>,
     /// Files that hold secrets themselves.
     pub secret_files: BTreeSet<PathBuf>,
-    /// The keys that the program knows, with `NAME` and `[]` for what varies, and the ranges of numbers; for the test of
-    /// the manual.
+    /// The keys that the program knows, with `NAME` and `[]` for what varies, and the ranges of numbers; for the test
+    /// of the manual.
     pub asked: BTreeMap<String, Option<RangeInclusive<u64>>>,
 }
 

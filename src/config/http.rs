@@ -1,4 +1,5 @@
-//! What a destination's calls over HTTP look like: the types behind the keys of `destination/http.rs`.
+//! What a destination's calls over HTTP look like: the types behind the keys that
+//! `outbox/destinations/kinds/http/parse/` reads.
 
 use super::secret::Secret;
 use super::status::StatusMeaning;

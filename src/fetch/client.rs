@@ -211,7 +211,8 @@ fn in_json(text: &str) -> String {
     quoted.trim_start_matches('"').strip_suffix('"').unwrap_or_default().to_owned()
 }
 
-/// `text` with `{id}` and `{setting:NAME}` or `{setting:NAME|default}` filled in, once: what is filled in is not looked at again.
+/// `text` with `{id}` and `{setting:NAME}` or `{setting:NAME|default}` filled in, once: what is filled in is not looked
+/// at again.
 fn filled(
     text: &str,
     id: &str,

@@ -26,8 +26,9 @@ use super::room::ConnectionSlot;
 /// Time that a body may take before its rate is looked at.
 const RATE_GRACE: Duration = Duration::from_secs(2);
 
-/// Refusals in a row that are told at once; each further one is told later than the last, up to a bound. Whoever only gets
-/// refusals thereby has a few of them a second on each connection, and not our processors; who is believed never waits.
+/// Refusals in a row that are told at once; each further one is told later than the last, up to a bound. Whoever only
+/// gets refusals thereby has a few of them a second on each connection, and not our processors; who is believed never
+/// waits.
 const REFUSALS_AT_ONCE_N: u32 = 4;
 const REFUSAL_DELAY_STEP: Duration = Duration::from_millis(20);
 const REFUSAL_DELAY_MAX: Duration = Duration::from_millis(500);
@@ -164,8 +165,8 @@ fn closing(mut response: Response) -> Response {
     response
 }
 
-/// A body on its way in. The connection waits for its peer until the body is whole; a peer that is slower than the least
-/// rate is given up.
+/// A body on its way in. The connection waits for its peer until the body is whole; a peer that is slower than the
+/// least rate is given up.
 struct WatchedBody {
     inner: Incoming,
     slot: Arc<ConnectionSlot>,

@@ -2,8 +2,8 @@
 //! address a page's name leads to, also to ours behind the firewall.
 //!
 //! So the `Host` must be one of ours (a page's own name that leads here is not), and a request that a page of another
-//! origin makes is refused. Tools send neither `Origin` nor `Sec-Fetch-Site`. `/livez` and `/readyz` are for probes that
-//! call us by any name, and say nothing that is worth a trick.
+//! origin makes is refused. Tools send neither `Origin` nor `Sec-Fetch-Site`. `/livez` and `/readyz` are for probes
+//! that call us by any name, and say nothing that is worth a trick.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;

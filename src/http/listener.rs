@@ -33,8 +33,8 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// Connections that may wait to be accepted; beyond it the kernel leaves newcomers to try again.
 const BACKLOG_N: u32 = 4096;
-/// Part of an answer that the kernel takes for a peer that does not read it. Bytes; Linux doubles it. Answers are smaller as a
-/// rule, and a thousand peers that do not read cost 32 MiB of the kernel's memory, not gigabytes.
+/// Part of an answer that the kernel takes for a peer that does not read it. Bytes; Linux doubles it. Answers are
+/// smaller as a rule, and a thousand peers that do not read cost 32 MiB of the kernel's memory, not gigabytes.
 const SEND_BUFFER_BYTES: u32 = 16 * 1024;
 
 /// Bounds that protect a listener.

@@ -1,5 +1,6 @@
-//! How long a peer may take for its headers. hyper asks for a timer with each request and drops it when they are there; one
-//! for the whole connection serves them all, because to set one and to take it back costs more than to read the headers.
+//! How long a peer may take for its headers. hyper asks for a timer with each request and drops it when they are there;
+//! one for the whole connection serves them all, because to set one and to take it back costs more than to read the
+//! headers.
 
 use std::future::Future;
 use std::pin::Pin;

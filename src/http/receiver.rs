@@ -1,5 +1,5 @@
-//! The receiver: `POST /webhooks/{provider}`, and what a kind's handshake needs. It keeps the raw bytes, caps them in size,
-//! time and number, and leaves everything else to `receive`.
+//! The receiver: `POST /webhooks/{provider}`, and what a kind's handshake needs. It keeps the raw bytes, caps them in
+//! size, time and number, and leaves everything else to `receive`.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -48,8 +48,8 @@ pub(crate) struct ReceiverState {
 }
 
 impl ReceiverState {
-    /// Returns the provider of a usual webhook: a POST to a provider's path as it is registered with senders. Everything
-    /// else that the routes take, such as the same path in other characters, gives `None`.
+    /// Returns the provider of a usual webhook: a POST to a provider's path as it is registered with senders.
+    /// Everything else that the routes take, such as the same path in other characters, gives `None`.
     pub(super) fn usual<B>(&self, request: &http::Request<B>) -> Option<&Arc<ProviderEntry>> {
         let name = request.uri().path().strip_prefix("/webhooks/")?;
         if request.method() == Method::POST { self.receiver.entry(name) } else { None }

@@ -39,7 +39,8 @@ pub(crate) struct Document<'a> {
 struct Member<'a> {
     name: Cow<'a, str>,
     value: &'a str,
-    /// Range of its members in [`Document::inner`]; `None` when it is no object, or has too many, or names that are escaped.
+    /// Range of its members in [`Document::inner`]; `None` when it is no object, or has too many, or names that are
+    /// escaped.
     inner: Option<Range<usize>>,
 }
 

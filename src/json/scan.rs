@@ -243,8 +243,8 @@ fn plain_n(rest: &[u8]) -> usize {
     n * 8 + tail.iter().position(is_other).unwrap_or(tail.len())
 }
 
-/// The high bit of the first byte that is a quote, an escape or below a blank, and maybe those of some behind it: what is
-/// taken from a byte that is too small is taken from the next ones, too.
+/// The high bit of the first byte that is a quote, an escape or below a blank, and maybe those of some behind it: what
+/// is taken from a byte that is too small is taken from the next ones, too.
 fn others(word: [u8; 8]) -> u64 {
     let word = u64::from_le_bytes(word);
     let below = |word: u64, bound: u8| word.wrapping_sub(ONES.wrapping_mul(u64::from(bound))) & !word;

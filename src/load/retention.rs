@@ -86,8 +86,8 @@ fn windows(checker: &mut Checker<'_>, table: &mut Table) -> RetentionConfig {
     RetentionConfig { every_ms, ..config }
 }
 
-/// Says that something is kept for longer than the message that it belongs to, at the one of the two that is not as it is
-/// by default.
+/// Says that something is kept for longer than the message that it belongs to, at the one of the two that is not as it
+/// is by default.
 fn told_longer(checker: &mut Checker<'_>, part: &Window, what: &str, messages: &Window) {
     let (Some(field), Some(messages_field)) = (&part.field, &messages.field) else { return };
     let place = if field.source == DEFAULTS_ORIGIN { messages_field } else { field };

@@ -109,8 +109,8 @@ impl Outbox {
         Arc::clone(&self.shared.is_well)
     }
 
-    /// Works until `stop` is set. Then takes nothing more, gives calls under way
-    /// `stop_timeout_ms` to end, settles what they came to and hands the rest back.
+    /// Works until `stop` is set. Then takes nothing more, gives calls under way `stop_timeout_ms` to end, settles what
+    /// they came to and hands the rest back.
     pub async fn run(self, stop: Stop) {
         let shared = self.shared;
         let (cut, cut_signal) = Stop::channel();

@@ -1,9 +1,9 @@
-//! One destination on one node: its slots, the messages in them that wait for their turn, the tasks that make the calls,
-//! and what is counted of them.
+//! One destination on one node: its slots, the messages in them that wait for their turn, the tasks that make the
+//! calls, and what is counted of them.
 //!
-//! There are as many tasks as calls may be under way, and no more than there is work for: a task makes one call after the
-//! other until nothing waits, and ends. What a call came to goes to the settler together with the message's slot, so
-//! nobody waits for what is written.
+//! There are as many tasks as calls may be under way, and no more than there is work for: a task makes one call after
+//! the other until nothing waits, and ends. What a call came to goes to the settler together with the message's slot,
+//! so nobody waits for what is written.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};

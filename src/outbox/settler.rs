@@ -26,8 +26,8 @@ pub(super) struct Settler {
     pub(super) closing: Notify,
 }
 
-/// Results that wait apart, by message. One whose lease ended meanwhile may be claimed again before they are written: then
-/// what became of its call is known, and it is neither made again nor left to a person.
+/// Results that wait apart, by message. One whose lease ended meanwhile may be claimed again before they are written:
+/// then what became of its call is known, and it is neither made again nor left to a person.
 #[derive(Clone, Default)]
 pub(super) struct UnwrittenResults(Arc<Mutex<HashMap<MessageId, Settlement>>>);
 

@@ -1,17 +1,18 @@
 //! Writes what attempts came to, many in one transaction, each under its fencing token.
 //!
-//! The token is the message's claim counter. Every statement that settles says `attempts_n = $token AND state = 'leased'`:
-//! a worker whose lease ended, and whose message another one has claimed since, changes no row (P4). It hears `false`, the
-//! settlement counts as fenced, and whatever the other one finds out stands.
+//! The token is the message's claim counter. Every statement that settles says `attempts_n = $token AND state =
+//! 'leased'`: a worker whose lease ended, and whose message another one has claimed since, changes no row (P4). It
+//! hears `false`, the settlement counts as fenced, and whatever the other one finds out stands.
 //!
-//! A call that was made must not be made again because its result could not be written. So a write that fails because the
-//! database is away is repeated until it is written or fenced; while that goes on, `Settler::is_behind` keeps the worker
-//! from taking more. After a failed try nobody knows whether it was committed, so "fenced" is then no reason for an alarm.
+//! A call that was made must not be made again because its result could not be written. So a write that fails because
+//! the database is away is repeated until it is written or fenced; while that goes on, `Settler::is_behind` keeps the
+//! worker from taking more. After a failed try nobody knows whether it was committed, so "fenced" is then no reason for
+//! an alarm.
 //!
-//! A batch that is refused for another reason is written one by one, so that its culprit stands alone: one that somebody
-//! has locked waits for that lock with its lease prolonged, one that the database refuses is written without its texts. A
-//! lease that ends meanwhile may be claimed again: then the known result answers that claim (`Settler::known`), and no
-//! second call is made.
+//! A batch that is refused for another reason is written one by one, so that its culprit stands alone: one that
+//! somebody has locked waits for that lock with its lease prolonged, one that the database refuses is written without
+//! its texts. A lease that ends meanwhile may be claimed again: then the known result answers that claim
+//! (`Settler::known`), and no second call is made.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;

@@ -1,4 +1,5 @@
-//! From a kind to one `[providers.NAME]`: with an operator's configuration, for development, or to judge single requests.
+//! From a kind to one `[providers.NAME]`: with an operator's configuration, for development, or to judge single
+//! requests.
 
 use std::sync::Arc;
 

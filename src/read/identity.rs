@@ -30,8 +30,8 @@ pub(super) struct Identified {
     pub(super) on_conflict: OnConflict,
 }
 
-/// The key of the event, and how it was found. The error says that a part of its id is there twice, so that two readers may
-/// see two events.
+/// The key of the event, and how it was found. The error says that a part of its id is there twice, so that two readers
+/// may see two events.
 pub(super) fn identified(
     reader: &EventReader<'_>,
     event: EventText<'_>,
@@ -171,7 +171,8 @@ fn senders_own(id: String) -> Result<String, String> {
 }
 
 /// A key of ours: the parts, as far as people can read them, and a mark of type and content. It is short, because every
-/// index of an event has it: half a digest, in base64. Who finds two contents of one mark has a conflict for it, no copy.
+/// index of an event has it: half a digest, in base64. Who finds two contents of one mark has a conflict for it, no
+/// copy.
 fn composed(prefix: &str, event_type: &str, parts: &[String], digest: &BodyDigest) -> String {
     // No type has a NUL in it.
     let whole = Sha256::new().chain_update(event_type).chain_update([0]).chain_update(digest).finalize();

@@ -22,8 +22,8 @@ impl Heavy {
         bytes_n <= BYTES_MAX
     }
 
-    /// Returns the result of `work`; `None` when it broke off. Its place is taken until it is done, whether or not anybody
-    /// still waits for it.
+    /// Returns the result of `work`; `None` when it broke off. Its place is taken until it is done, whether or not
+    /// anybody still waits for it.
     pub(super) async fn done<T: Send + 'static>(
         &self,
         bytes_n: usize,

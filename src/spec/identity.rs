@@ -38,8 +38,8 @@ pub struct IdentitySpec {
     pub signed_with: Sources,
     /// Time after a `signal` for which equal content is a copy. Seconds, 1 to 86,400.
     pub window_s: Option<u32>,
-    /// True when each copy begins the window anew: for senders that go on for longer than it, at intervals below it. What
-    /// is said again within each window is then one event for as long as that lasts.
+    /// True when each copy begins the window anew: for senders that go on for longer than it, at intervals below it.
+    /// What is said again within each window is then one event for as long as that lasts.
     #[serde(default)]
     pub window_renews: bool,
     /// Rule for other content under the same key, unless the operator says otherwise.

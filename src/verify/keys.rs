@@ -15,8 +15,9 @@ use crate::spec::{Scheme, SignatureSpec, Spec};
 /// A source of keys that no setting holds, such as a sender's certificate by its URL or a key by its id.
 /// It answers from what it has fetched before: verification waits for nobody.
 pub trait KeySource: Send + Sync {
-    /// The text of the key with this id, as [`PublicKey::parse`] or [`super::Certificate::parse`] reads it. `setting` is the
-    /// name of the setting that would hold it; `id` is the id or URL that the request names, which the kind has checked.
+    /// The text of the key with this id, as [`PublicKey::parse`] or [`super::Certificate::parse`] reads it. `setting`
+    /// is the name of the setting that would hold it; `id` is the id or URL that the request names, which the kind has
+    /// checked.
     fn key(&self, setting: &str, id: &str) -> Option<String>;
 }
 
@@ -81,8 +82,8 @@ impl Keys {
         self
     }
 
-    /// Largest age of a signed time and its largest distance ahead, as the kind's `provider.toml` or the operator says. Seconds; nothing
-    /// at all where the file has no `tolerance_s`. For kinds that verify with code.
+    /// Largest age of a signed time and its largest distance ahead, as the kind's `provider.toml` or the operator says.
+    /// Seconds; nothing at all where the file has no `tolerance_s`. For kinds that verify with code.
     pub fn tolerance_s(&self) -> (u32, u32) {
         self.tolerance_s
     }
@@ -113,8 +114,8 @@ impl Keys {
         self
     }
 
-    /// Refuses private keys, and secrets, tokens and settings shorter than the kind's floors. Not part of [`Keys::new`],
-    /// so that published test vectors with short secrets can be judged.
+    /// Refuses private keys, and secrets, tokens and settings shorter than the kind's floors. Not part of
+    /// [`Keys::new`], so that published test vectors with short secrets can be judged.
     #[doc(hidden)]
     pub fn check_strength(&self, spec: &Spec) -> Result<(), KeyError> {
         if self.signer.is_some() {

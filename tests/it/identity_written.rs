@@ -13,8 +13,8 @@ fn kind(name: &str) -> Provider {
     builtin().into_iter().find(|kind| kind.kind() == name).unwrap()
 }
 
-/// Whose signature is of no event, so that it tells no two apart: a token for a URL, which is good for three minutes, and a
-/// text that is equal each time a subscription is suspended. Their pages say that they are weak.
+/// Whose signature is of no event, so that it tells no two apart: a token for a URL, which is good for three minutes,
+/// and a text that is equal each time a subscription is suspended. Their pages say that they are weak.
 const OF_NO_EVENT: [(&str, &str); 2] = [("atlassian_connect", ""), ("paymob", "suspended")];
 
 /// A sample as its sender signs it, and its events.

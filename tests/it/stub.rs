@@ -72,7 +72,7 @@ struct Memory {
     versions: Vec<Version>,
 }
 
-/// Runs until dropped.
+/// A destination that runs until it is dropped.
 #[derive(Clone)]
 pub(crate) struct Stub {
     pub(crate) addr: SocketAddr,

@@ -148,7 +148,8 @@ fn load(args: &BenchArgs, target: &LoadTarget, watched: WatchedProcesses) -> Loa
     }
 }
 
-/// Returns whose CPU time counts: who listens at the target, and the local PostgreSQL of the configuration, if it has one.
+/// Returns whose CPU time counts: who listens at the target, and the local PostgreSQL of the configuration, if it has
+/// one.
 fn watched(args: &BenchArgs, target: &LoadTarget, file: Option<&Path>, kinds: &Kinds) -> WatchedProcesses {
     let server = args.pid.or_else(|| listener_of(target.addr.port()).filter(|_| target.is_here()));
     let url = load_for_tools(&Settings::of_process(file), kinds).ok().map(|config| config.database.url);

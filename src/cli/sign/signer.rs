@@ -65,8 +65,8 @@ pub(crate) fn signer<'a>(
 }
 
 impl Signer<'_> {
-    /// Returns the URL that the request goes to: `given`, completed by the provider's path when it names a server alone; else
-    /// where the configuration says.
+    /// Returns the URL that the request goes to: `given`, completed by the provider's path when it names a server
+    /// alone; else where the configuration says.
     pub(crate) fn url_or(&self, given: Option<&str>) -> String {
         let Some(given) = given else { return self.url.clone() };
         let (server, path) = (given.trim_end_matches('/'), self.url.rfind("/webhooks/"));

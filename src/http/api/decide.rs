@@ -27,7 +27,8 @@ const BODY_BYTES_MAX: usize = 16 * 1024;
 /// Longest time that a decision's body may take.
 const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The body of a decision. `state`, `destination`, `provider` and `messages_n` belong to a decision about several messages.
+/// The body of a decision. `state`, `destination`, `provider` and `messages_n` belong to a decision about several
+/// messages.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Order {

@@ -5,10 +5,10 @@
 //! file each (HTTP is a folder). `parse.rs` reads a table of the configuration with the kind that its url names;
 //! `key.rs` and `reading.rs` are its tools. `destination.rs` is a destination that is ready: it sends one message and
 //! says what came back (`outcome.rs`), and it may ask whether an earlier attempt took effect. `client.rs` is what a
-//! kind connects to (made of `client_settings.rs`), `broker.rs` the connection that all kinds but HTTP share, `envelope.rs` what goes along with a
-//! body, `times.rs` how long a call may take.
+//! kind connects to (made of `client_settings.rs`), `broker.rs` the connection that all kinds but HTTP share,
+//! `envelope.rs` what goes along with a body, `times.rs` how long a call may take.
 //!
-//! Nothing in here retries, stores or decides: that is `../policy.rs` and what calls it.
+//! Nothing in here retries, stores or decides: that is `outbox/policy/` and what calls it.
 
 mod broker;
 mod client;

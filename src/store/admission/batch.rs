@@ -1,5 +1,5 @@
-//! What a batch is made of, decided without I/O: which copies are the first of their key, the one order in which all nodes
-//! insert, which versions are raised.
+//! What a batch is made of, decided without I/O: which copies are the first of their key, the one order in which all
+//! nodes insert, which versions are raised.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -85,8 +85,8 @@ impl<'a> Batch<'a> {
             .collect();
         let is_first = |position: &usize| firsts.get(*position) == Some(position);
         let mut order: Vec<usize> = (0..candidates.len()).filter(is_first).collect();
-        // The one order in which all nodes insert: whoever shares bytes under other ids, or ids, meets the others at the
-        // same row first. Without a replay key: last, by id.
+        // The one order in which all nodes insert: whoever shares bytes under other ids, or ids, meets the others at
+        // the same row first. Without a replay key: last, by id.
         let place = |position: &usize| {
             candidates.get(*position).map(|one| {
                 let event = &one.event;

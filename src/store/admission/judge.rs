@@ -119,8 +119,8 @@ impl AdmissionTx {
     }
 }
 
-/// Asks on a thread where handlers may take their time: one that blocks a worker of the runtime can keep everything else
-/// from running, the timers included that would give it up.
+/// Asks on a thread where handlers may take their time: one that blocks a worker of the runtime can keep everything
+/// else from running, the timers included that would give it up.
 async fn decided<D: Decide>(mut decide: D, found: Vec<(Latched, bool)>) -> (D, Plan) {
     let asked = tokio::task::spawn_blocking(move || {
         let plan = decide.decide(&found);

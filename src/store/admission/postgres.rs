@@ -1,5 +1,5 @@
-//! The hot statements of admission on PostgreSQL. Sets are arrays for `unnest`: one prepared statement serves every batch
-//! size. What is new is told by numbers, so nothing is joined by text.
+//! The hot statements of admission on PostgreSQL. Sets are arrays for `unnest`: one prepared statement serves every
+//! batch size. What is new is told by numbers, so nothing is joined by text.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -45,8 +45,8 @@ macro_rules! latch_sql {
     };
 }
 
-/// Queues the messages of `$17` to `$26` whose event is new, leased where their destination is not paused. Whether it is
-/// is read in the same snapshot that decides about leases.
+/// Queues the messages of `$17` to `$26` whose event is new, leased where their destination is not paused. Whether it
+/// is is read in the same snapshot that decides about leases.
 macro_rules! queue_sql {
     () => {
         ", queued AS (

@@ -4,9 +4,10 @@
 //! (new tables, columns that are null or have a default) lets older binaries run beside it. One that takes away what an
 //! older binary uses says so in its own text: `UPDATE schema_floor SET version = N`.
 //!
-//! Each is one transaction, all or nothing. What a transaction cannot do (`CREATE INDEX CONCURRENTLY`) is a migration of
-//! its own, [`Migration::outside`]. What has to be done to every row of a large table is a [`Migration::filling`] after a
-//! migration that expands: a statement for some rows at a time, each in a transaction of its own, while others write.
+//! Each is one transaction, all or nothing. What a transaction cannot do (`CREATE INDEX CONCURRENTLY`) is a migration
+//! of its own, [`Migration::outside`]. What has to be done to every row of a large table is a [`Migration::filling`]
+//! after a migration that expands: a statement for some rows at a time, each in a transaction of its own, while others
+//! write.
 
 use std::time::{Duration, Instant};
 
@@ -56,8 +57,8 @@ impl Migration {
         Self { version, name, sqlite, postgres, is_outside: false, filling: None }
     }
 
-    /// Outside of any transaction, statement by statement; each ends with `;` at the end of a line. Whatever happens in the
-    /// middle, all of it is done again, so each has to bear that: `DROP INDEX CONCURRENTLY IF EXISTS` comes before
+    /// Outside of any transaction, statement by statement; each ends with `;` at the end of a line. Whatever happens in
+    /// the middle, all of it is done again, so each has to bear that: `DROP INDEX CONCURRENTLY IF EXISTS` comes before
     /// `CREATE INDEX CONCURRENTLY`.
     #[must_use]
     pub(in crate::store) const fn outside(mut self) -> Self {
@@ -65,8 +66,8 @@ impl Migration {
         self
     }
 
-    /// After it, `sql` (for both databases, `$1` is how many rows at most) is repeated until it changes nothing, each time
-    /// in a transaction of its own.
+    /// After it, `sql` (for both databases, `$1` is how many rows at most) is repeated until it changes nothing, each
+    /// time in a transaction of its own.
     #[must_use]
     pub(in crate::store) const fn filling(mut self, sql: &'static str) -> Self {
         self.filling = Some(sql);
@@ -79,8 +80,8 @@ pub(in crate::store) fn latest(all: &[Migration]) -> i64 {
     all.last().map_or(0, |last| last.version)
 }
 
-/// Applies what is missing. Takes as long as it takes, and gives the only writer back between the parts of a filling, so
-/// that whoever waits for it waits for one of them.
+/// Applies what is missing. Takes as long as it takes, and gives the only writer back between the parts of a filling,
+/// so that whoever waits for it waits for one of them.
 pub(super) async fn on_sqlite(db: &Sqlite, all: &[Migration]) -> DbResult<()> {
     for one in all {
         let state = on_writer(db, async |session| apply(session, None, one).await).await?;

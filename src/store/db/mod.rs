@@ -1,5 +1,5 @@
-//! The only code that knows a driver: connections, transactions, statements, limits, migrations. What is above it writes
-//! SQL in PostgreSQL's words, and sees values, rows and errors that are the same for both databases.
+//! The only code that knows a driver: connections, transactions, statements, limits, migrations. What is above it
+//! writes SQL in PostgreSQL's words, and sees values, rows and errors that are the same for both databases.
 //!
 //! A connection whose state is not known is closed (`pool.rs`); each operation runs to its end in a task of its own,
 //! within a limit (`limit.rs`). PostgreSQL's sessions are sqlx's; each of SQLite's connections has a thread of its own

@@ -1,5 +1,5 @@
-//! SQL is written in PostgreSQL's words; this says it in those of each database. What SQLite says otherwise is little, and
-//! all of it is here:
+//! SQL is written in PostgreSQL's words; this says it in those of each database. What SQLite says otherwise is little,
+//! and all of it is here:
 //!
 //! | PostgreSQL | SQLite |
 //! |---|---|

@@ -200,8 +200,8 @@ impl Tx {
     }
 }
 
-/// Gives a session back after its transaction came to `answer`. What a handler left in it outside of the transaction goes
-/// first; a session that cannot be put right is closed, whatever became of the transaction stands.
+/// Gives a session back after its transaction came to `answer`. What a handler left in it outside of the transaction
+/// goes first; a session that cannot be put right is closed, whatever became of the transaction stands.
 async fn ended(
     mut held: HeldSession<PgConnection>,
     tidy: Tidy,

@@ -74,8 +74,8 @@ async fn state_of(db: &mut Door<'_>, id: MessageId) -> DbResult<Option<MessageSt
     row.as_ref().map(message_state).transpose()
 }
 
-/// The open messages that `filter` finds, the oldest first. Nothing is decided about finished ones, so that they are not
-/// looked for.
+/// The open messages that `filter` finds, the oldest first. Nothing is decided about finished ones, so that they are
+/// not looked for.
 async fn found_by(db: &mut Door<'_>, filter: &Filter) -> DbResult<Vec<i64>> {
     let rows = db
         .fetch(

@@ -206,8 +206,9 @@ async fn message_extend(
     Ok(db.execute(EXTEND, &values).await? == 1)
 }
 
-/// Both conditions on the state: the second one lets the index of what is due be used. And a question of its own for the
-/// time: a clock that goes on while the statement runs would be asked for each row, and no index could be used for it.
+/// Both conditions on the state: the second one lets the index of what is due be used. And a question of its own for
+/// the time: a clock that goes on while the statement runs would be asked for each row, and no index could be used for
+/// it.
 const LOST: &str = "/* message_release */ SELECT message_id,
         CASE WHEN CAST($4 AS BIGINT) = 1 THEN {clock_ms} ELSE $3 END AS now_ms
     FROM outbox_queue

@@ -81,8 +81,8 @@ impl Store {
         alone!(self.writer.mark_set(days, event_seq, begun_at_ms))
     }
 
-    /// Gives some free pages of SQLite's file back to the file system, but for a reserve that new rows will need; `false`
-    /// when there is nothing to give. Never anything on PostgreSQL, whose vacuum does that.
+    /// Gives some free pages of SQLite's file back to the file system, but for a reserve that new rows will need;
+    /// `false` when there is nothing to give. Never anything on PostgreSQL, whose vacuum does that.
     pub async fn prune_reclaim(&self) -> Result<bool, StoreError> {
         alone!(self.writer.reclaim())
     }

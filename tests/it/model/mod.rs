@@ -2,8 +2,9 @@
 //! destination that works on after the time-out, and a gateway that says "it failed" of what was done.
 //!
 //! One message, two workers. The queue's row, while it is leased, is the attempt under way; a settlement that finds the
-//! message done deletes it and appends the history. What the model does is what `message_lease`, `message_settle`, `attempt.rs` and
-//! `policy/` do; times are whole units. Variants that are broken on purpose show that the model would see it.
+//! message done deletes it and appends the history. What the model does is what `message_lease`, `message_settle`,
+//! `attempt.rs` and `policy/` do; times are whole units. Variants that are broken on purpose show that the model would
+//! see it.
 
 mod checks;
 mod states;

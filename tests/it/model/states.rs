@@ -34,7 +34,7 @@ pub(super) enum Worker {
         is_unknown: bool,
         /// For the next one that claims it.
         ended_at: u8,
-        /// Not before this.
+        /// Time before which the model does not take it.
         visible_at: u8,
     },
 }
@@ -92,7 +92,7 @@ pub(super) enum Step {
     GatewayAnswers(usize),
     Timeout(usize),
     Settle(usize),
-    /// Prolongs the lease.
+    /// Prolongs the lease of this worker's message.
     Beat(usize),
     Crash(usize),
 }

@@ -12,7 +12,7 @@ const WORKER: &str =
     "SET enable_seqscan = off; SET plan_cache_mode = force_generic_plan; SET enable_hashjoin = off;
     SET enable_mergejoin = off; SET enable_bitmapscan = off; SET jit = off";
 const COMMITTER: &str = "SET enable_seqscan = off; SET plan_cache_mode = force_generic_plan; SET jit = off";
-/// Those that grow.
+/// Tables that grow with what is kept.
 const BIG: [&str; 8] = [
     "outbox_queue",
     "outbox_contents",
@@ -53,7 +53,7 @@ async fn text(db: &mut PgConnection, sql: &str) -> String {
     row.unwrap_or_else(|why| panic!("{sql}: {why}")).get_unchecked(0)
 }
 
-/// The plan's root.
+/// Explains a statement; gives the root of its plan.
 async fn explained(db: &mut PgConnection, options: &str, execute: &str) -> Value {
     let found = text(db, &format!("EXPLAIN ({options}FORMAT JSON) {execute}")).await;
     serde_json::from_str::<Value>(&found).unwrap()[0]["Plan"].take()

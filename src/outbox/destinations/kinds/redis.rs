@@ -62,9 +62,9 @@ mod client {
     use crate::outbox::policy::CallAnswer;
     use crate::store::LeasedMessage;
 
-    /// The marker comes first: whatever refuses it (no permission, no memory) refuses the entry, too. A failing script is
-    /// not rolled back, so when the entry cannot be added its marker is overwritten with one that is gone at once: that
-    /// takes no more permission than the first. Were even that refused, the marker would pass for a copy later.
+    /// The marker comes first: whatever refuses it (no permission, no memory) refuses the entry, too. A failing script
+    /// is not rolled back, so when the entry cannot be added its marker is overwritten with one that is gone at once:
+    /// that takes no more permission than the first. Were even that refused, the marker would pass for a copy later.
     const ADD_ONCE: &str = r"
 local add = {'XADD', KEYS[1]}
 if ARGV[2] ~= '' then

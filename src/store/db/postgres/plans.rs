@@ -1,6 +1,6 @@
-//! What a session is for, and so which plans its statements get. Those that admit and those that work on the outbox are the
-//! same all day, over tables whose sizes change from nothing to millions within minutes: their plans must not go by what
-//! was counted an hour ago. Handlers and people ask what they like, and get the plans that PostgreSQL thinks best.
+//! What a session is for, and so which plans its statements get. Those that admit and those that work on the outbox are
+//! the same all day, over tables whose sizes change from nothing to millions within minutes: their plans must not go by
+//! what was counted an hour ago. Handlers and people ask what they like, and get the plans that PostgreSQL thinks best.
 //!
 //! With a pooler in transaction mode nothing of this is set: it would stay in sessions that are not ours.
 

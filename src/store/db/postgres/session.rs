@@ -259,8 +259,8 @@ impl SessionSettings {
     }
 }
 
-/// Returns what is wrong with the sessions that we get, as opposed to what the config says: whether one keeps its backend
-/// while another works, and whether statements that were prepared are still there afterwards.
+/// Returns what is wrong with the sessions that we get, as opposed to what the config says: whether one keeps its
+/// backend while another works, and whether statements that were prepared are still there afterwards.
 ///
 /// Two connections: the second one opens a transaction on the backend that the first one has just used, if it can;
 /// then the first one asks again.

@@ -69,8 +69,8 @@ fn cell(found: &PgRow, n: usize) -> DbResult<Cell> {
     })
 }
 
-/// A NUMERIC as it comes over the wire, such as a sum of BIGINTs: how many digits to the base of 10,000, the weight of the
-/// first, the sign, how many decimal places are shown, the digits. `None` for what is no 64-bit whole number.
+/// A NUMERIC as it comes over the wire, such as a sum of BIGINTs: how many digits to the base of 10,000, the weight of
+/// the first, the sign, how many decimal places are shown, the digits. `None` for what is no 64-bit whole number.
 fn whole(bytes: &[u8]) -> Option<i64> {
     let mut words =
         bytes.chunks_exact(2).map(|pair| pair.try_into().map(u16::from_be_bytes).unwrap_or_default());

@@ -1,16 +1,18 @@
-//! One connection to SQLite on a thread of its own: whoever wants something of it sends work there and awaits the answer.
+//! One connection to SQLite on a thread of its own: whoever wants something of it sends work there and awaits the
+//! answer.
 //!
-//! SQLite's library blocks the thread that calls it: for a statement, for another connection's lock, for the disk at each
-//! COMMIT. On the runtime's own threads that would stop everything else, so each connection has its thread, and only one of
-//! them writes. Whoever writes sends a closure that holds a whole transaction; it runs from `BEGIN IMMEDIATE` to `COMMIT`
-//! without coming back, so the only writer is never held while somebody decides what to do next. One hop there and one back,
-//! for a batch of any size. (An open transaction, for handlers that write, is the exception: a hop for each statement.)
+//! SQLite's library blocks the thread that calls it: for a statement, for another connection's lock, for the disk at
+//! each COMMIT. On the runtime's own threads that would stop everything else, so each connection has its thread, and
+//! only one of them writes. Whoever writes sends a closure that holds a whole transaction; it runs from `BEGIN
+//! IMMEDIATE` to `COMMIT` without coming back, so the only writer is never held while somebody decides what to do next.
+//! One hop there and one back, for a batch of any size. (An open transaction, for handlers that write, is the
+//! exception: a hop for each statement.)
 //!
-//! Whoever waits may go away. Work that nobody waits for any more is interrupted (`lose`: an interrupt for the statement that
-//! runs, and a question in the progress handler for those that follow), and its connection is closed, so it never keeps the
-//! writer's lock. Just before COMMIT both sides ask the same [`Stage`]: either the one who waits gave up first, and the
-//! thread rolls back, or the thread went first, and whether the commit happened is unknown. A panic in the work ends the
-//! connection and nothing else.
+//! Whoever waits may go away. Work that nobody waits for any more is interrupted (`lose`: an interrupt for the
+//! statement that runs, and a question in the progress handler for those that follow), and its connection is closed, so
+//! it never keeps the writer's lock. Just before COMMIT both sides ask the same [`Stage`]: either the one who waits
+//! gave up first, and the thread rolls back, or the thread went first, and whether the commit happened is unknown. A
+//! panic in the work ends the connection and nothing else.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
