@@ -1,7 +1,7 @@
 //! What every HTTP client of ours keeps to, and which addresses a call of ours may reach.
 //!
 //! A host that is written in the configuration may be private. One that comes out of an event or a request may not,
-//! unless it is allow-listed: otherwise whoever writes those could make us call our own network.
+//! unless it is allow-listed: otherwise people who write those could make us call our own network.
 //!
 //! The check is made on the addresses that the name has just resolved to, and the connection goes to one of
 //! those: a name that is looked up again later is checked again.

@@ -48,7 +48,7 @@ pub(crate) fn text(text: &str) -> Cow<'_, str> {
     escaped(text, &['\n', '\t'])
 }
 
-/// One line, or a field of one.
+/// Shows one line, or a field of a line.
 pub(crate) fn line(text: &str) -> Cow<'_, str> {
     escaped(text, &[])
 }

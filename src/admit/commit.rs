@@ -62,7 +62,7 @@ impl Decide for DecideBatch {
     /// The messages of events that no handler takes; nothing when anything but messages may follow from one of them.
     fn known(&mut self) -> Option<Writes> {
         let mut writes = Writes::default();
-        // Of two copies of one event the second is a duplicate, whatever the database says of the first.
+        // The second of two copies of one event is a duplicate, whatever the database says of the first.
         let mut seen = HashSet::with_capacity(self.rows.len());
         for row in self.rows.iter() {
             if !is_known_beforehand(&row.entry, &row.event) {

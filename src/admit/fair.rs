@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 
 use crate::types::Name;
 
-/// Lines of what waits.
+/// Lines of waiting things, one for each provider, that are served in turns.
 pub(super) struct Fair<T> {
     /// Those that are not empty; the next one first.
     lines: VecDeque<(Name, VecDeque<T>)>,

@@ -38,14 +38,14 @@ pub(crate) async fn run_retries(
 /// Most providers whose events are dispatched again at once: each holds a connection.
 const LINES_N_MAX: usize = 3;
 
-/// Dispatches events again that are due. Cloning is cheap.
+/// Dispatches due events again. Cloning is cheap.
 #[derive(Clone)]
 struct Retries {
     context: Arc<AdmitContext>,
     entries: Arc<BTreeMap<Name, Arc<ProviderEntry>>>,
 }
 
-/// An event taken out, with the transaction that has its row locked.
+/// An event that was taken to be dispatched, with the transaction that has its row locked.
 struct TakenEvent {
     tx: store::AdmissionTx,
     due: DueEvent,

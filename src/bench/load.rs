@@ -166,7 +166,7 @@ impl LoadState {
             }
             let (sort, request) = mix.next(self.clock.now_ms() / 1_000).inspect_err(|_| self.give_up())?;
             let left = Instant::now();
-            // In a closed loop the time to make it is ours, not the receiver's.
+            // In a closed loop, the time to make the request does not count for the receiver.
             let due = if self.pacer.is_some() { due } else { left };
             let answer = match self.ends_at.get() {
                 Some(end) if left > *end => Err("not sent in time"),

@@ -8,7 +8,7 @@ use crate::types::Name;
 /// its sender sends again at any time. Days.
 pub(crate) const ENDLESS_DAYS: u32 = 400;
 
-/// `[retention]`: how long what is kept is kept.
+/// `[retention]`: how long things are kept.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RetentionConfig {
     /// Interval between two looks for what is old; 0 for never. Milliseconds.

@@ -1,7 +1,7 @@
 //! Keys by their ids: how long each is good for, one fetch at a time for each, and how much is kept.
 //!
-//! What is kept for strangers is bounded by itself and never costs a key its place: ids that are none are in a list of
-//! their own, and whoever waits leaves nothing behind.
+//! What is kept for strangers is bounded by itself and never costs a key its place: ids that name no key are in a list
+//! of their own, and a caller that stops waiting leaves nothing behind.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -47,7 +47,7 @@ pub(super) struct KeyCache {
 struct CacheState {
     keys: HashMap<WantedKey, KeptKey>,
     keys_bytes_n: usize,
-    /// Ids that are none, and until when that is believed.
+    /// Ids that name no key, and the time until which that is believed.
     unknown: HashMap<WantedKey, UnixMs>,
     /// Keys that were asked for a moment ago, and until when they are not asked for again: a whole set, or a key that
     /// nobody answered about.

@@ -135,7 +135,7 @@ impl Edge {
             deadline: None,
         };
         if let Some((state, entry)) = usual {
-            // In memory of its own: what it needs is large, and most connections have no request most of the time.
+            // It has memory of its own, because it needs much, and most connections have no request most of the time.
             return Box::pin(state.answer(entry, Request::from_parts(parts, body), Some(&self.neighbours)))
                 .await;
         }

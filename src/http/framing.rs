@@ -16,14 +16,14 @@ pub(super) fn mistake<B>(request: &Request<B>) -> Option<Problem> {
     }
     // RFC 9110, 10.1.1: an expectation that is not known may be answered with 417.
     let mut expected = values(headers, &header::EXPECT);
-    // RFC 9110, 5.6.1.2: an empty member of a list is none.
+    // RFC 9110, 5.6.1.2: an empty member of a list does not count.
     if !expected.all(|word| word.is_empty() || word.eq_ignore_ascii_case("100-continue")) {
         return Some(Problem::EXPECTATION);
     }
     coding_mistake(headers)
 }
 
-/// RFC 9112, 3.2: 400 for none in HTTP/1.1, for more than one, and for one that is none.
+/// RFC 9112, 3.2: 400 when HTTP/1.1 has no `Host`, when there is more than one, and when it is not a host.
 fn is_host_good(headers: &HeaderMap, version: Version) -> bool {
     let mut hosts = headers.get_all(header::HOST).iter();
     match (hosts.next(), hosts.next()) {

@@ -176,7 +176,7 @@ impl<'a> Scan<'a> {
 
     fn number(&mut self) -> Option<()> {
         self.at += usize::from(self.is(b'-'));
-        // A number that goes on behind a leading nought is none, and nothing else may follow a value either.
+        // Digits after a leading zero are no number, and nothing else may follow a value either.
         if self.is(b'0') {
             self.at += 1;
         } else {
@@ -222,7 +222,7 @@ fn closing(open: u8) -> u8 {
     open + 2
 }
 
-/// One in each byte.
+/// A word with the number 1 in each byte.
 const ONES: u64 = u64::MAX / 255;
 
 /// Number of bytes from here on that belong to a text: up to a quote, an escape, or what no text may hold.

@@ -49,7 +49,7 @@ pub(super) fn retention(
     config
 }
 
-/// One window as it is written: its place, and its days; 0 after a problem.
+/// A window of time as it is written: its place and its days; 0 after a problem.
 struct Window {
     field: Option<Field>,
     days: u32,

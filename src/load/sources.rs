@@ -13,7 +13,7 @@ use crate::config::{Checker, ConfigProblem};
 use crate::provider::Provider;
 
 /// The defaults, and the manual: every key with its meaning, unit and range.
-pub const DEFAULTS: &str = include_str!("../../config.default.toml");
+pub(super) const DEFAULTS: &str = include_str!("../../config.default.toml");
 /// Named as the source of what the operator left alone.
 pub(super) const DEFAULTS_ORIGIN: &str = "config.default.toml";
 /// The file that is read when none is named.

@@ -49,7 +49,7 @@ impl Handover {
         let (bearable_n, slot) = (post.bearable_n(), post.take());
         let taken_n = post.taken_n();
         if taken_n > destination.gate.slots_n() || (bearable_n == 0 && taken_n > 1) {
-            // Others will have to wait in the database; whoever comes later waits behind them.
+            // Others will have to wait in the database, and later ones wait behind them.
             post.is_drained.store(false, Ordering::Relaxed);
             return None;
         }

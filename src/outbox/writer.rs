@@ -119,7 +119,7 @@ impl Writer {
     async fn write_apart(self, settlement: Settlement, slot: OccupiedSlot, noted: NotedResult) {
         let is_refused = AtomicBool::new(false);
         let written_alone = async {
-            // Operations of the store run to their ends, whoever waits for them.
+            // Operations of the store run to their end, even when nobody waits for them.
             tokio::select! {
                 () = self.write_alone(settlement.clone(), &is_refused) => {}
                 () = self.keep(&settlement, &is_refused) => {}

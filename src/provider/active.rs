@@ -16,7 +16,7 @@ use crate::verify::{
     VerifyError, VerifyFn,
 };
 
-/// One `[providers.NAME]`, ready for requests.
+/// A configured provider, `[providers.NAME]`, that is ready for requests.
 #[derive(Clone)]
 pub struct ActiveProvider {
     pub(super) name: Name,

@@ -83,7 +83,7 @@ pub(crate) fn value(kept: &str, name: &str) -> Option<String> {
 /// Kept headers without any of `secrets`, for those of a request that was not believed: whoever put one of them into
 /// the wrong place gave it away all the same.
 pub(crate) fn without<'a>(kept: &str, secrets: impl Iterator<Item = &'a str>) -> String {
-    /// Shorter ones would blank what is none.
+    /// Shorter ones would blank texts that are no secrets.
     const SECRET_BYTES_MIN: usize = 6;
     let secrets: Vec<&str> = secrets.filter(|secret| secret.len() >= SECRET_BYTES_MIN).collect();
     let Ok(mut object) = serde_json::from_str::<serde_json::Map<String, serde_json::Value>>(kept) else {

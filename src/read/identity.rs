@@ -118,7 +118,7 @@ fn replay_key(
     if (spec.signed && !is_open) || repeats {
         return None;
     }
-    // Of types that nobody subscribed to, no two are told apart.
+    // Events of types that nobody subscribed to are not told apart.
     let none = Sources::default();
     let with = if event_type == TYPE_UNKNOWN { &none } else { &spec.signed_with };
     text_key(reader, with, event)

@@ -53,7 +53,7 @@ impl RequestEnd {
 pub(super) struct RequestCounts([OnceLock<Counter>; ENDS_N]);
 
 impl RequestCounts {
-    /// One more request of `provider` ended so.
+    /// Counts one more request of `provider` that ended so.
     pub(super) fn count(&self, provider: &Name, end: RequestEnd) {
         let Some(counter) = self.0.get(end.place()) else { return };
         let made = || metrics::counter!("hooklatch_requests_total", "provider" => provider.to_string(), "outcome" => end.as_str());

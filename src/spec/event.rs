@@ -85,7 +85,7 @@ impl EventSpec {
                 "one that every event has comes last, the others behind it would never count",
             ));
         }
-        // Or whoever holds one signed request would have it read as a signal, which may repeat without end.
+        // Otherwise a person with one signed request could have it read as a signal, which may repeat without end.
         let is_open =
             |one: &IdentitySpec| one.is == Identity::Signal && !one.types.is_empty() && one.has.is_empty();
         if self.is_type_unsigned() && self.identity.iter().any(is_open) {

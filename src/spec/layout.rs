@@ -78,7 +78,7 @@ impl Layout {
             };
             parts.iter().map(part).collect()
         };
-        // Of several shapes of a signature the first is written.
+        // When a signature has several shapes, the first is written.
         let is_other = |(n, parts): &(usize, &Vec<LayoutPart>)| {
             let is_signature =
                 |parts: &Vec<LayoutPart>| parts.contains(&LayoutPart::Slot(LayoutSlot::Signature));

@@ -58,7 +58,7 @@ impl Spec {
         Ok(())
     }
 
-    /// True when `signed = true` can be so: of schemes in code nobody but the code knows.
+    /// Checks that `signed = true` can be right; of a scheme in code, only the code knows what it covers.
     fn check_signed(&self) -> Result<(), Mistake> {
         if self.signature.check().is_err() {
             return Ok(());

@@ -43,7 +43,7 @@ impl Store {
         Ok(applied)
     }
 
-    /// True when this binary may run on the schema.
+    /// Tells if this binary may run on the schema.
     pub async fn schema_state(&self) -> Result<SchemaState, StoreError> {
         self.parts.backend.schema_state(ALL).await
     }

@@ -8,9 +8,11 @@
 //! future that is dropped. Those of [`AdmissionTx`], which is one transaction by itself, run where they are called.
 //!
 //! To read it: `handle.rs` (the store as a whole) and `operation.rs` (how an operation is run), then the way of an
-//! event through `numbers/`, `admission/` and `event.rs`, and that of its messages through `message/` and `lane/`.
+//! event through `numbers/`, `admission/` and `event/`, and that of its messages through `message/` and `lane/`.
 //! `decision/` is what people decide, `look.rs`, `apart.rs` and `rejection.rs` what they look at, `retention/` what is
-//! deleted. Nothing here decides what becomes of an event or a message: callers say what is to be written.
+//! deleted. `signal.rs` knows copies of events that nothing tells apart. `migrations.rs`, `installation.rs` and
+//! `program_migrations.rs` make the tables; `statements.rs` lists the hot statements for tests. Nothing here decides
+//! what becomes of an event or a message: callers say what is to be written.
 
 #[macro_use]
 mod operation;

@@ -98,7 +98,7 @@ impl Clock {
 
     /// Moves a manual clock, back as well; a system clock is left alone.
     pub fn advance(&self, by_ms: i64) {
-        // As a machine's, it has gone on until it is set.
+        // Like a machine's clock, it goes on until it is set.
         self.steady_ms();
         if let ClockSource::Manual(shown) = &self.source {
             shown.0.fetch_add(by_ms, Ordering::SeqCst);

@@ -8,7 +8,7 @@ use super::clock::UnixMs;
 use super::name::Name;
 
 /// Number of shards that event-bound rows are spread over (`shard` columns, 0 to 1023).
-pub const SHARDS_N: u16 = 1_024;
+const SHARDS_N: u16 = 1_024;
 
 /// SHA-256 of the signed bytes of one event, without the fields its kind names volatile.
 pub type BodyDigest = [u8; 32];

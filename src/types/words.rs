@@ -31,7 +31,7 @@ macro_rules! words {
 }
 
 words! {
-    /// Finding of admission about one event.
+    /// The result of admission for one event.
     Outcome {
         /// New: its effects' intents are on disk.
         Accepted = "accepted",

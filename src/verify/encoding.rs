@@ -91,7 +91,7 @@ pub(super) fn decoded(encoding: Encoding, text: &str) -> Option<ShortBytes> {
     }
 }
 
-/// The digit that each byte stands for as a digit; those that are none have a high bit.
+/// The digit that each byte stands for; bytes that are no digit have a high bit.
 type Digits = [u8; 256];
 
 /// Senders write lower case; two texts for one signature would be one too many.

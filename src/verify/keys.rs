@@ -126,7 +126,7 @@ impl Keys {
             Key::Sha1(_, n) | Key::Sha256(_, n) | Key::Sha384(_, n) | Key::Sha512(_, n) => Some(*n),
             Key::Public(_) => None,
         };
-        // Of tokens no keys are made.
+        // No keys are made of tokens.
         let lengths: Vec<Option<usize>> = match self.list.as_slice() {
             [] => self.secrets().map(|secret| Some(secret.len())).collect(),
             list => list.iter().map(of_key).collect(),

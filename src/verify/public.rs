@@ -112,7 +112,7 @@ impl PublicKey {
             Parsed::EC(point) => match point.key_size() {
                 256 => Some(Self::P256(bytes)),
                 384 => Some(Self::P384(bytes)),
-                // In whole bytes.
+                // The length is rounded up to whole bytes.
                 528 => Some(Self::P521(bytes)),
                 _ => None,
             },

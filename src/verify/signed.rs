@@ -155,7 +155,7 @@ fn public_matched(
     if let Some(secret_n) = keys.public_matches(scheme, id, message, bytes) {
         return Ok(Some(secret_n));
     }
-    // A key that the settings hold is that key: whoever names it and did not sign with it is not believed.
+    // A key that the settings hold is not fetched: a request that names it and was not signed with it is not believed.
     let is_unknown = |(setting, id): &(&str, &str)| keys.settings().of_id(setting, id).is_none();
     let setting = spec.keys.as_deref().filter(|_| spec.keys_fetched && keys.has_source());
     let Some((setting, id)) = setting.zip(id).filter(is_unknown) else { return Ok(None) };

@@ -156,7 +156,7 @@ fn watched(args: &BenchArgs, target: &LoadTarget, file: Option<&Path>, kinds: &K
     WatchedProcesses { server, database: url.and_then(|url| postmaster(&url)) }
 }
 
-/// Refuses `--forgeries` for a kind that does not sign its bodies: a changed one is none.
+/// Refuses `--forgeries` for a kind that does not sign its bodies: a changed one would be believed.
 fn check_forgeries(args: &BenchArgs, kind: &Provider) -> anyhow::Result<()> {
     let spec = kind.spec().map_err(Clone::clone)?;
     let is_body_signed = !matches!(spec.signature.scheme, Scheme::Unsigned | Scheme::Token | Scheme::Basic);

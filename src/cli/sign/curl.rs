@@ -3,7 +3,7 @@
 use crate::plain;
 use crate::verify::Signed;
 
-/// One command for a POSIX shell. The body goes as it is, byte for byte.
+/// Writes one command for a POSIX shell. The body is sent as it is, byte for byte.
 pub(super) fn curl(url: &str, signed: &Signed) -> String {
     let text = std::str::from_utf8(&signed.body).ok().filter(|text| is_pasteable(text));
     let pipe =

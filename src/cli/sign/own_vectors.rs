@@ -21,7 +21,7 @@ const STRANGE_P521: &str = "MIGbMBAGByqGSM49AgEGBSuBBAAjA4GGAAQAXpsdA93xSjwtPN+0
 /// Certificate of an RSA key that no sender has.
 const STRANGE_CERTIFICATE: &str = include_str!("stranger.pem");
 
-/// A kind, its spec, and it as the sender that signs.
+/// A kind, its spec, and the kind as a sender that signs.
 struct VectorSigner<'a> {
     kind: &'a Provider,
     spec: &'a Spec,
@@ -34,7 +34,7 @@ struct TrustedKeys {
     settings: KindSettings,
 }
 
-/// One request to be: who is asked to believe it, when it is signed, and what becomes of it.
+/// One request that is to be made: who is asked to believe it, when it is signed, and what becomes of it.
 struct VectorCase<'a> {
     suffix: &'static str,
     trusted: &'a TrustedKeys,
@@ -223,7 +223,7 @@ mod tests {
             assert!(judged.iter().all(|one| !one.is_wrong), "{judged:#?}");
             // The one that fails for its key does so because of the key.
             let step = judged.iter().find(|one| one.id.ends_with("-wrong-secret")).map(|one| one.step);
-            // Of a chain that leads elsewhere there is no key to try.
+            // A chain that leads elsewhere has no key to try.
             (!matches!(step, Some("signature" | "secret"))).then(|| format!("{}: {step:?}", kind.kind()))
         });
         assert_eq!(wrong.collect::<Vec<_>>(), Vec::<String>::new());

@@ -70,7 +70,7 @@ pub(crate) enum Standing {
 }
 
 impl ConnectionSlot {
-    /// One that has just come in, and waits.
+    /// Makes the slot of a connection that has just come in and waits.
     pub(crate) fn new(id: u64, peer: IpAddr, opened: Instant) -> Self {
         Self {
             id,

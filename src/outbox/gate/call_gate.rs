@@ -148,7 +148,7 @@ impl CallGate {
             None => free_n,
         };
         let allowed_n = self.allowed_by_rate_n(&mut state, allowed_n, now_ms);
-        // Where no slot is free it is not time that is missing: whoever gives one back tells.
+        // When no slot is free, waiting for a time does not help: giving one back wakes the worker.
         state.is_probe_offered |= is_probe_due && (allowed_n > 0 || free_n == 0);
         allowed_n
     }
@@ -158,7 +158,7 @@ impl CallGate {
         if self.rate_per_s == 0 {
             return allowed_n;
         }
-        // At most a second's worth is saved up.
+        // Unused calls of at most one second are saved up.
         let per_s = i64::from(self.rate_per_s) * 1_000;
         let passed_ms = now_ms.saturating_sub(state.filled_at_ms).clamp(0, 1_000);
         state.budget = (state.budget + i64::from(self.rate_per_s) * passed_ms).min(per_s);
@@ -186,7 +186,7 @@ impl CallGate {
             let filled_in_ms = (missing + rate_per_s - 1) / rate_per_s;
             state.filled_at_ms.saturating_add(filled_in_ms).saturating_sub(now_ms)
         });
-        // An option that is none is below any other.
+        // `None` is less than any `Some`.
         probe_in_ms.max(filled_in_ms)
     }
 

@@ -60,7 +60,7 @@ pub(in crate::outbox) enum NextStep {
     },
 }
 
-/// True when a leased message may be sent.
+/// Decides what becomes of a leased message before anything is sent.
 pub(in crate::outbox) fn before_send(facts: &Facts, config: &DestinationConfig, now_ms: UnixMs) -> SendPlan {
     if facts.is_uncertain {
         match &config.unknown {

@@ -128,7 +128,7 @@ async fn decided<D: Decide>(mut decide: D, found: Vec<(Latched, bool)>) -> (D, P
     });
     match asked.await {
         Ok(answer) => answer,
-        // It is never cancelled, so it panicked: whoever contains that is above.
+        // It is never cancelled, so it panicked. The caller contains the panic.
         Err(ended) => match ended.try_into_panic() {
             Ok(panic) => std::panic::resume_unwind(panic),
             // The runtime is being shut down, and everything with it.

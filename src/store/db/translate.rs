@@ -54,7 +54,7 @@ fn to_postgres(sql: &str) -> String {
 fn to_sqlite(sql: &str) -> String {
     let mut out = String::with_capacity(sql.len() + 64);
     let mut rest = sql;
-    // Whether a word begins here.
+    // True when a word begins here.
     let mut is_start = true;
     while let Some(first) = rest.chars().next() {
         let (text, after) = untouched(rest).or_else(|| replaced(rest, is_start)).unwrap_or_else(|| {

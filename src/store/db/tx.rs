@@ -134,7 +134,7 @@ impl Tx {
         match answer {
             Ok(value) => self.commit().await.map(|()| value),
             Err(error) => {
-                // Its own error is the one to report.
+                // The error of the statement is the one to report.
                 to_end(self.roll_back()).await;
                 Err(error)
             }

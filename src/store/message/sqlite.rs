@@ -9,7 +9,7 @@ use crate::store::db::DbResult;
 use crate::store::lane;
 use crate::types::{AttemptResult, MessageId, UnixMs};
 
-/// True when a claim would find anything, for whoever only reads.
+/// Finds a row when a claim would find anything; for a connection that only reads.
 pub(super) const IS_ANY_DUE: &str = "/* message_lease */ SELECT 1 FROM json_each($1) AS want
     WHERE EXISTS (SELECT 1 FROM outbox_queue q WHERE q.destination = want.value AND q.state IN ('ready', 'leased')
                     AND q.visible_at_ms <= $2)

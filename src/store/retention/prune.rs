@@ -130,7 +130,7 @@ async fn prune_count(db: &mut Door<'_>, kind: PrunedKind, found: &OldRows, cuts:
 /// Takes the lease by the clock that all nodes share. A lease that ends later than any lease can was given by a clock
 /// that was ahead, and counts as nobody's.
 async fn lease_take(db: &mut Door<'_>, claim: &PruneLease) -> DbResult<bool> {
-    // A file has one process, and whoever had it before is gone.
+    // A file has one process, and the process that had it before is gone.
     if !db.is_postgres() {
         return Ok(true);
     }

@@ -94,7 +94,7 @@ pub(super) async fn look(
             }
             _ => cuts.of(kind),
         };
-        // Of ids, those that are kept longer or shorter have a walk of their own.
+        // Ids that are kept longer or shorter have a walk of their own.
         let is_of_walk = kind != PrunedKind::Ids || cut_ms == ids_cut_ms;
         is_any_old |= at_ms < if kind == PrunedKind::Ids { ids_cut_ms } else { cut_ms };
         last = Some(key.clone());

@@ -128,7 +128,7 @@ return added";
         const KNOWS_ITS_END: bool = false;
 
         async fn connect(&self) -> Result<Self::Connection, String> {
-            // Time is limited by whoever calls.
+            // The caller limits the time.
             let config = AsyncConnectionConfig::new().set_connection_timeout(None).set_response_timeout(None);
             let connecting = self.client.get_multiplexed_async_connection_with_config(&config);
             connecting.await.map_err(|error| words(&error))

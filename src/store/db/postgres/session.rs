@@ -90,7 +90,7 @@ impl Tidy {
         match (settings.pooling, settings.is_replicated) {
             (Pooling::Session, false) => Self { settings: redo!(), session: LEFT },
             (Pooling::Session, true) => Self { settings: concat!(redo!(), set_replicated!()), session: LEFT },
-            // After the transaction another session may answer, which is none of ours.
+            // After the transaction another session may answer: one that we have not set up.
             (Pooling::Transaction, _) => Self { settings: undo!(), session: "" },
         }
     }
@@ -143,7 +143,7 @@ pub(super) async fn prepare(
         if settings.is_replicated {
             sqlx::raw_sql(SET_REPLICATED).execute(&mut *connection).await?;
         }
-        // What nobody waits for any more ends soon. Servers before version 14 do not know how.
+        // The server soon ends a statement whose client is gone. Servers before version 14 cannot do that.
         to_end(sqlx::raw_sql("SET client_connection_check_interval = '2s'").execute(&mut *connection)).await;
     }
     let odd_plans = role.set(&mut *connection, settings.pooling).await?;
@@ -310,7 +310,7 @@ struct Backends {
 }
 
 async fn probe(first: &mut PgConnection, options: &PgConnectOptions) -> DbResult<Backends> {
-    // Prepared under a name, as everything of ours is.
+    // It is prepared under a name, as all our statements are.
     const WHO: &str = "SELECT pg_backend_pid()";
     let before = sqlx::query_scalar(WHO).fetch_one(&mut *first).await?;
     let mut second = PgConnection::connect_with(options).await?;

@@ -80,7 +80,7 @@ fn whole(bytes: &[u8]) -> Option<i64> {
     for n in 0..i32::from(digits_n) {
         let digit = i128::from(words.next()?);
         match u32::try_from(weight - n) {
-            // A word more would be beyond 64 bits.
+            // A further group of digits would not fit into 64 bits.
             Ok(power @ 0..=4) => sum += digit * 10_000_i128.pow(power),
             _ if digit != 0 => return None,
             _ => {}

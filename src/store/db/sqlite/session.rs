@@ -80,12 +80,12 @@ impl Drop for Underway<'_> {
     }
 }
 
-/// Progress of a whole transaction: whoever leaves the first one first decides what becomes of it.
+/// Values of [`Stage`]. Both sides may leave the first one; the side that leaves it first decides how it ends.
 const WORKING: u8 = 0;
 const COMMITTING: u8 = 1;
 const GIVEN_UP: u8 = 2;
 
-/// True when a transaction under way was given up before its COMMIT; its thread asks too, just before.
+/// The progress of one transaction. The caller may give it up, and its thread asks before the COMMIT if it has.
 struct Stage(AtomicU8);
 
 impl Stage {
@@ -94,7 +94,7 @@ impl Stage {
     }
 }
 
-/// Gives a transaction up when nobody waits for it any more.
+/// Gives a transaction up when it is dropped: then nobody waits for the transaction any more.
 struct Waits(Arc<Stage>);
 
 impl Drop for Waits {
@@ -160,7 +160,7 @@ impl SqliteSession {
         let whole = self.run(move |db| Ok(transaction(db, op, begin, &stage, work)));
         match timeout(STATEMENT_LIMIT, whole).await {
             Ok(Ok(answer)) => answer,
-            // Its thread is gone; perhaps in the middle of the COMMIT.
+            // Its thread is gone, perhaps in the middle of the COMMIT.
             Ok(Err(error)) if waits.0.turns(GIVEN_UP) => Err(StoreError::from_db(op, error)),
             Ok(Err(error)) => Err(StoreError::from_commit(error)),
             Err(_) if waits.0.turns(GIVEN_UP) => Err(StoreError::silent(op, STATEMENT_LIMIT)),
@@ -181,7 +181,7 @@ impl SqliteSession {
             if !goes_on {
                 shared.is_lost.store(true, Ordering::SeqCst);
             }
-            // Whoever asked may have gone.
+            // The caller may have gone away.
             drop(answer.send(done.unwrap_or_else(|_| Err(DbError::lost("work on a connection panicked")))));
             goes_on
         }));
@@ -213,19 +213,20 @@ fn serve(mut db: Connection, errands: &Receiver<Errand>) {
             }
         }
     }
-    // What is open in it is rolled back.
+    // A transaction that is open in it is rolled back.
     drop(db);
     drop(goodbye);
 }
 
-/// Has statements of a connection end that nobody waits for any more.
+/// Makes statements of a connection end when nobody waits for them any more.
 fn watched(db: &Connection) -> DbResult<Arc<SessionShared>> {
     let shared = Arc::new(SessionShared {
         interrupt: db.get_interrupt_handle(),
         is_lost: AtomicBool::new(false),
         is_in_transaction: AtomicBool::new(false),
     });
-    // An interrupt between two statements of one piece of work reaches neither: this one does.
+    // An interrupt between two statements of one piece of work would end neither of them. SQLite asks this handler
+    // again and again, and its answer ends the work.
     let watch = Arc::clone(&shared);
     db.progress_handler(STEPS_N, Some(move || watch.is_lost()))?;
     Ok(shared)
@@ -253,7 +254,7 @@ fn transaction<T>(
         Err(error) => Err(failed(error)),
     };
     if answer.is_err() && !db.is_autocommit() {
-        // Where that fails, the transaction is seen to be open, and its connection is closed.
+        // If that fails, the transaction is found to be open, and its connection is closed.
         drop(db.execute_batch("ROLLBACK"));
     }
     answer
