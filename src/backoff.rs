@@ -1,4 +1,4 @@
-//! How long to wait before trying again: exponential with full jitter, one rule for events and messages.
+//! The wait before another try: exponential with full jitter, one rule for events and messages.
 //!
 //! Pure: no clock, no randomness of its own.
 

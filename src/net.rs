@@ -1,4 +1,4 @@
-//! What every HTTP client of ours keeps to, and which addresses a call of ours may reach.
+//! Rules for all our HTTP clients, and the addresses that our calls may reach.
 //!
 //! A host that is written in the configuration may be private. One that comes out of an event or a request may not,
 //! unless it is allow-listed: otherwise people who write those could make us call our own network.

@@ -1,4 +1,4 @@
-//! What admission answers: what was found of each event, or why nothing was admitted.
+//! The answer of admission: an outcome for each event, or the reason why nothing was admitted.
 
 use crate::types::Outcome;
 

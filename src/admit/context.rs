@@ -1,4 +1,4 @@
-//! What every part of admission shares. It is data: what is done with it stands in the file that does it.
+//! The data that every part of admission shares. What is done with it stands in the file that does it.
 
 use std::sync::Arc;
 use std::time::Duration;

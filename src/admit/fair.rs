@@ -1,5 +1,5 @@
-//! Whose turn it is: what waits, one line for each provider, taken in turns. A provider whose handlers are slow, or
-//! that sends much, makes its own line long and nobody else's.
+//! Waiting things, in one line for each provider, that are taken in turns. A provider whose handlers are slow, or that
+//! sends much, makes its own line long and nobody else's.
 
 use std::collections::VecDeque;
 

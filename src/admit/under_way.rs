@@ -1,4 +1,4 @@
-//! How long the shared batch takes, so that readiness knows when it does not end.
+//! The time that the shared batch has taken so far, so that readiness knows when it does not end.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;

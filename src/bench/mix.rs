@@ -1,4 +1,4 @@
-//! What is sent: fresh events, copies of earlier ones, forgeries.
+//! The requests that are sent: fresh events, copies of earlier ones, forgeries.
 
 use std::collections::VecDeque;
 

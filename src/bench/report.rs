@@ -1,4 +1,4 @@
-//! What a load came to, for programs, for people and as a picture.
+//! The result of a load, for programs, for people and as a picture.
 
 use std::collections::BTreeMap;
 use std::fmt;

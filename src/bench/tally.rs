@@ -1,4 +1,4 @@
-//! What is counted while a load runs, and what is known when it is over.
+//! The counts while a load runs, and the figures when it is over.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};

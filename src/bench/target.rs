@@ -1,4 +1,4 @@
-//! Who may be loaded: receivers on this machine, and others only by their name said twice.
+//! Receivers that may be loaded: those on this machine, and others only when their name is given twice.
 
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! How long ids are remembered and who decided that, and how long senders send again, in words.
+//! Puts into words how long ids are remembered, who decided that, and how long senders send again.
 
 use serde_json::{Value, json};
 

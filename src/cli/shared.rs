@@ -1,4 +1,4 @@
-//! What every command needs: output that steers no terminal, mistakes in arguments, a runtime.
+//! The things that every command needs: output that steers no terminal, mistakes in arguments, a runtime.
 
 use std::fmt::Display;
 use std::io::Write;

@@ -1,5 +1,5 @@
-//! What a destination's calls over HTTP look like: the types behind the keys that
-//! `outbox/destinations/kinds/http/parse/` reads.
+//! Calls over HTTP as a destination wants them: the types behind the keys that `outbox/destinations/kinds/http/parse/`
+//! reads.
 
 use super::secret::Secret;
 use super::status::StatusMeaning;

@@ -1,4 +1,4 @@
-//! Where the messages of a destination go, and in which form. What kinds of destinations there are is not known here:
+//! The target of a destination's messages, and their form. The kinds of destinations are not known here:
 //! `outbox/destinations` reads their keys and is the only one to look into a [`Target`].
 
 use std::collections::BTreeMap;

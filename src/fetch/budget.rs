@@ -1,5 +1,5 @@
-//! How often somebody else is called because of what strangers send: so many at once, one more every second, and a
-//! lottery among those who come when there is nothing left, so that who asks a lot does not lock the others out.
+//! A bound on calls to others that strangers can cause: some at once, one more every second, and a lottery among those
+//! who come when there is nothing left, so that who asks a lot does not lock the others out.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;

@@ -74,7 +74,7 @@ enum KeyKnown {
     Nothing,
 }
 
-/// A place in the line for one key. Whoever leaves last, in whatever way, takes the line away.
+/// A place in the line for one key. The last one to leave, in whatever way, removes the line.
 struct FetchTurn<'a> {
     cache: &'a KeyCache,
     wanted: WantedKey,

@@ -1,4 +1,4 @@
-//! Why a key could not be had, and which key it was.
+//! The reasons why a key could not be had, and the name of a key.
 
 /// Said of a key that the sender's host would list if it existed, but does not.
 pub(super) const NOT_LISTED: &str = "the sender's host does not list it";

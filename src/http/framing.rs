@@ -1,6 +1,6 @@
-//! What a request of HTTP/1.1 must say about itself, where the server library does not insist (RFC 9110 and 9112): one
-//! good `Host`, an expectation that we know, a transfer coding that we know. Whoever gets these wrong, or reads
-//! them otherwise than we do, may mean another request than we would see.
+//! Rules about the framing of HTTP/1.1 requests that the server library does not enforce (RFC 9110 and 9112): one good
+//! `Host`, an expectation that we know, a transfer coding that we know. Whoever gets these wrong, or reads them
+//! otherwise than we do, may mean another request than we would see.
 
 use std::net::Ipv6Addr;
 

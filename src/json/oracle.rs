@@ -1,4 +1,4 @@
-//! What is read here as JSON is what `serde_json` reads, member by member.
+//! Compares what is read here as JSON with what `serde_json` reads, member by member.
 
 use std::borrow::Cow;
 

@@ -121,7 +121,7 @@ fn kept(spec: &Spec, age: AgeConfig) -> IdsKept {
     IdsKept { days, why, days_min, why_min }
 }
 
-/// A resend is another delivery, so the sender's own attempts may follow it.
+/// Lists the reasons to keep ids. The sender may try a resend as often as the first request.
 fn reasons(spec: &Spec, age: AgeConfig) -> Vec<Reason> {
     let again = spec.horizon_h;
     let reason = |hours: u32, why: String, is_floor| Reason { hours, why, is_floor };

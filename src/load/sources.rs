@@ -1,4 +1,4 @@
-//! Where a configuration is read from: the defaults, the layer of `serve --dev`, the file and the environment.
+//! The sources of a configuration: the defaults, the layer of `serve --dev`, the file and the environment.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;

@@ -1,4 +1,4 @@
-//! Where results of calls wait to be written: a queue that never refuses, because whatever is in it has a slot.
+//! The results of calls that wait to be written: a queue that never refuses, because whatever is in it has a slot.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -96,7 +96,7 @@ impl Settler {
     }
 }
 
-/// Somebody whose results the database does not take.
+/// Counts one task whose results the database does not take, until it is dropped.
 pub(super) struct Behind(Arc<AtomicU32>);
 
 impl Behind {

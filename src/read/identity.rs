@@ -1,4 +1,4 @@
-//! Which event it is: the first of the kind's identities that applies, else the content.
+//! The identity of an event: the first of the kind's identities that applies, else the content.
 
 use sha2::{Digest, Sha256};
 

@@ -1,5 +1,5 @@
-//! How many requests of a provider ended how: `hooklatch_requests_total`, by handles that are made once, because
-//! looking one up by its labels costs more than all else that is counted of a request.
+//! Counts how requests of a provider ended: `hooklatch_requests_total`, by handles that are made once, because looking
+//! one up by its labels costs more than all else that is counted of a request.
 
 use std::sync::OnceLock;
 

@@ -1,5 +1,5 @@
-//! Why a request was not believed, in a word of a closed set and in a sentence with its numbers: for operators.
-//! Found by trying what usually went wrong. Nothing here says what the signature should have been.
+//! The reason why a request was not believed, in a word of a closed set and in a sentence with its numbers: for
+//! operators. Found by trying what usually went wrong. Nothing here says what the signature should have been.
 
 use crate::provider::ActiveProvider;
 use crate::verify::{RawRequest, VerifyError, compact_json};

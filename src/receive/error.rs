@@ -1,4 +1,4 @@
-//! Why a request was not admitted.
+//! The reasons why a request was not admitted.
 
 use crate::admit::AdmitError;
 use crate::fetch::FetchError;

@@ -1,4 +1,4 @@
-//! What the parts of a file mean to each other: mistakes that no table shows by itself.
+//! Mistakes between the parts of a file, which no table shows by itself.
 
 use super::check::{ANSWER_WITHIN_MS_MAX, HORIZON_H_MAX, bounded, misfit};
 use super::event::EventSpec;

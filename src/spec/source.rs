@@ -1,4 +1,4 @@
-//! Where in a request a part of an event is.
+//! The place in a request where a part of an event is.
 
 use serde::Deserialize;
 

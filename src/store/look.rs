@@ -1,5 +1,5 @@
-//! What people look at: messages, their attempts, what was decided about them. Newest first, by number: numbers are in
-//! the order of time.
+//! The lists that people look at: messages, their attempts, what was decided about them. Newest first, by number:
+//! numbers are in the order of time.
 
 use std::collections::BTreeMap;
 

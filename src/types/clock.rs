@@ -1,5 +1,5 @@
-//! Where times come from: the wall clock, which people and senders go by, and what is made of it for leases and
-//! waits, which must not stop or start over because somebody sets it.
+//! The source of times: the wall clock, which people and senders go by, and what is made of it for leases and waits,
+//! which must not stop or start over because somebody sets it.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};

@@ -1,4 +1,4 @@
-//! What an event is, from reading to the tables.
+//! An event, from reading to the tables.
 
 use std::sync::Arc;
 

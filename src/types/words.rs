@@ -1,4 +1,4 @@
-//! Where things stand and what became of them: one word each, in tables, API, metrics and console alike.
+//! The words for states and outcomes: one word each, in tables, API, metrics and console alike.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! What a verification found: which secret signed, and what exactly it signed.
+//! The result of a verification: which secret signed, and what exactly it signed.
 
 use sha2::{Digest, Sha256};
 

@@ -1,4 +1,4 @@
-//! What is no event: a challenge that proves who owns the URL, a ping, a negotiation. Answered as the kind's
+//! Requests that are no event: a challenge that proves who owns the URL, a ping, a negotiation. Answered as the kind's
 //! `[[handshake]]` says, and nothing is admitted.
 
 use std::borrow::Cow;

@@ -45,17 +45,7 @@ pub(super) fn verify(
     keys: &Keys,
     request: &RawRequest,
 ) -> Result<Believed, VerifyError> {
-    if spec.body_needed && request.body.is_empty() {
-        return Err(VerifyError::malformed("body", "it is empty"));
-    }
-    if spec.body_object && !is_object(&request.body) {
-        return Err(VerifyError::malformed("body", "it is no JSON object, and nothing else is sent"));
-    }
-    for (name, want) in &spec.required_headers {
-        if deciding_header(&request.headers, name)? != want {
-            return Err(VerifyError::malformed(name, "it has another value than the kind's"));
-        }
-    }
+    check_shape(spec, request)?;
     let (place, texts) = texts(spec, request)?;
     let carried = carried(spec, place, &texts)?;
     let in_body = match &spec.timestamp_json {
@@ -116,6 +106,22 @@ pub(super) fn verify(
     } else {
         Err(VerifyError::malformed(place, "it holds no signature of the kind's encoding"))
     }
+}
+
+/// Checks what every request of the kind has in common, before anything is computed.
+fn check_shape(spec: &SignatureSpec, request: &RawRequest) -> Result<(), VerifyError> {
+    if spec.body_needed && request.body.is_empty() {
+        return Err(VerifyError::malformed("body", "it is empty"));
+    }
+    if spec.body_object && !is_object(&request.body) {
+        return Err(VerifyError::malformed("body", "it is no JSON object, and nothing else is sent"));
+    }
+    for (name, want) in &spec.required_headers {
+        if deciding_header(&request.headers, name)? != want {
+            return Err(VerifyError::malformed(name, "it has another value than the kind's"));
+        }
+    }
+    Ok(())
 }
 
 /// Makes what is believed, with its signed text where that tells replays: elsewhere nobody asks for it, and it is as

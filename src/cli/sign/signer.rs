@@ -1,4 +1,4 @@
-//! Who signs: a kind with the secrets of one provider, or with the published ones.
+//! The one who signs: a kind with the secrets of one provider, or with the published ones.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! Who is connected, and who has to go when there is no room: the connection that has waited for its peer the longest.
+//! The connections of a listener. When there is no room, the one that has waited for its peer the longest has to go.
 //!
 //! A connection either waits for its peer (for a request, for more of one, for its answer to be read) or is busy with
 //! our own work. Only those that wait can be closed, so that nothing of ours is cut off. First go those that had

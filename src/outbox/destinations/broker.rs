@@ -1,4 +1,4 @@
-//! What every kind but HTTP has in common: one connection, made when it is first needed, kept while it works and made
+//! The part that all kinds but HTTP share: one connection, made when it is first needed, kept while it works and made
 //! anew after it did not; and one time limit for everything. A kind brings its [`BrokerProtocol`].
 //!
 //! What fails before anything was handed to the connection was surely not sent. Later, silence is unknown.

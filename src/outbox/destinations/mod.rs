@@ -1,5 +1,5 @@
-//! Where messages go: which kinds of destinations there are, how a `[destinations.NAME]` is read, and how one message
-//! is sent to one destination.
+//! Destinations, where messages go: which kinds there are, how a `[destinations.NAME]` is read, and how one message is
+//! sent to one destination.
 //!
 //! Read `kind.rs` first: the trait that each kind of destination implements. `kinds/` has the list and the kinds, one
 //! file each (HTTP is a folder). `parse.rs` reads a table of the configuration with the kind that its url names;

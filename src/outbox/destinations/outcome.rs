@@ -1,4 +1,4 @@
-//! What a destination says: of a call, and of an earlier attempt that it is asked about.
+//! The outcome of a call, and the answer to a question about an earlier attempt.
 
 use crate::outbox::policy::CallAnswer;
 

@@ -1,4 +1,4 @@
-//! What the tests of destinations share; and that the list of kinds, the features and the page agree.
+//! Helpers that the tests of destinations share; and a test that the list of kinds, the features and the page agree.
 
 use std::collections::BTreeSet;
 

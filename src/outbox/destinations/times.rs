@@ -1,4 +1,4 @@
-//! How long one call to a destination may take, so that it ends well before the lease of its message does.
+//! The time that one call to a destination may take, so that it ends well before the lease of its message does.
 
 use crate::types::UnixMs;
 

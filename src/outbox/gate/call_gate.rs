@@ -1,6 +1,6 @@
-//! How much of a destination's work may start now: its rate limit, its circuit breaker and how many calls it bears at
-//! once (`window.rs`). Per node, in memory, by the ticks that callers bring: nobody who sets a clock opens or closes
-//! anything.
+//! Decides how much of a destination's work may start now: its rate limit, its circuit breaker and how many calls it
+//! bears at once (`window.rs`). Per node, in memory, by the ticks that callers bring: nobody who sets a clock opens or
+//! closes anything.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! How many calls of one destination may be under way at once, felt out call by call: one more after every round of
-//! calls that went well and needed all there were, half after a sign that the destination has too many.
+//! The number of calls of one destination that may be under way at once, found out call by call: one more after every
+//! round of calls that went well and needed all there were, half after a sign that the destination has too many.
 //!
 //! Pure: the caller brings the times. What the number means for permits and slots: `call_gate.rs`.
 
@@ -18,7 +18,7 @@ const SLACK_US: u64 = 10_000;
 /// The part of a slower round by which the best one is forgotten: destinations change for good.
 const FORGOTTEN: u64 = 8;
 
-/// The number, and what it is made of.
+/// The number of calls that may be under way, and what it is computed from.
 #[derive(Debug)]
 pub(super) struct Window {
     n: u32,

@@ -1,4 +1,4 @@
-//! What came back from a call, and when a destination asks for the next one.
+//! The answer to a call, and the time at which a destination asks for the next one.
 
 use crate::config::StatusMeaning;
 use crate::types::UnixMs;

@@ -1,5 +1,5 @@
-//! What a batch is made of, decided without I/O: which copies are the first of their key, the one order in which all
-//! nodes insert, which versions are raised.
+//! The parts of a batch, decided without I/O: which copies are the first of their key, the one order in which all nodes
+//! insert, which versions are raised.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;

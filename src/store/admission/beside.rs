@@ -1,4 +1,4 @@
-//! What an event met instead of being new, and what is kept of it beside the one that stands: see `apart.rs`.
+//! Finds out what an event met instead of being new, and keeps it beside the one that stands: see `apart.rs`.
 
 use std::sync::Arc;
 

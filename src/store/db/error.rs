@@ -1,4 +1,4 @@
-//! What a database or its driver says, in words that name no driver.
+//! The errors of a database or its driver, in words that name no driver.
 
 use std::error::Error;
 use std::fmt;

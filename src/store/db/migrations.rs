@@ -1,4 +1,4 @@
-//! How migrations are applied. The list of them, and how to add one, is `store/migrations.rs`.
+//! Applies migrations. The list of them, and how to add one, is in `store/migrations.rs`.
 //!
 //! Each is one transaction, all or nothing. What a transaction cannot do (`CREATE INDEX CONCURRENTLY`) is a migration
 //! of its own, [`Migration::outside`]. What has to be done to every row of a large table is a [`Migration::filling`]

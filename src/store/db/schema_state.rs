@@ -1,4 +1,4 @@
-//! Whether a binary and a schema fit.
+//! The state of a schema: if it fits this binary.
 
 /// The answer to the question if this binary may run on the database's schema.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

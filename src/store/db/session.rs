@@ -1,4 +1,4 @@
-//! What a pool has to know of a connection.
+//! A connection, as far as a pool has to know it.
 
 use std::future::Future;
 

@@ -1,4 +1,4 @@
-//! What goes into a statement and what comes out of it: values by place, cells by column name.
+//! The values that go into a statement, by place, and the cells that come out of it, by column name.
 
 use std::sync::Arc;
 

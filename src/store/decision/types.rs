@@ -1,4 +1,4 @@
-//! What a person decides, about what, and what came of it.
+//! A person's decision, its target, and its result.
 
 use sha2::{Digest, Sha256};
 

@@ -1,4 +1,4 @@
-//! What an event is at each stage, and how it is read from its row.
+//! The types of an event at each stage, and how they are read from its row.
 
 use bytes::Bytes;
 

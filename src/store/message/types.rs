@@ -1,4 +1,4 @@
-//! What messages are while they are planned, claimed, settled and looked at.
+//! The types of messages while they are planned, claimed, settled and looked at.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

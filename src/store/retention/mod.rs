@@ -1,4 +1,4 @@
-//! What is old and no longer needed goes, a few rows at a time: first it is looked for (`walk`), then deleted in a
+//! Deletes what is old and no longer needed, a few rows at a time: first it is looked for (`walk`), then deleted in a
 //! short transaction that asks again whether it may go (`delete`). Nothing that an open message or a waiting event
 //! needs ever goes, and what goes last is an event's key.
 //!

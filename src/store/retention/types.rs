@@ -1,4 +1,4 @@
-//! What is pruned, from when on it may go, and what a look finds.
+//! The things that are pruned, the time from which they may go, and the result of a look.
 
 use std::collections::BTreeMap;
 

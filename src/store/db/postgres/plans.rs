@@ -1,4 +1,4 @@
-//! What a session is for, and so which plans its statements get. Those that admit and those that work on the outbox are
+//! The purpose of a session, which decides the plans of its statements. The sessions of admission and of the outbox are
 //! the same all day, over tables whose sizes change from nothing to millions within minutes: their plans must not go by
 //! what was counted an hour ago. Handlers and people ask what they like, and get the plans that PostgreSQL thinks best.
 //!

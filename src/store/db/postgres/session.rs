@@ -1,6 +1,6 @@
-//! What a session must be like before anything is written through it: set by statements, because a pooler swallows
-//! what is asked for when connecting, and read back on every new connection, because a pooler, a role or a restart
-//! may have it otherwise.
+//! The settings that a session must have before anything is written through it: they are set by statements, because a
+//! pooler swallows what is asked for when connecting, and read back on every new connection, because a pooler, a role
+//! or a restart may have it otherwise.
 
 use std::time::Duration;
 
