@@ -63,7 +63,7 @@ pub(crate) fn is_template(text: &str) -> bool {
     text.contains("{{") || text.contains("{%")
 }
 
-/// True when the host of an address is left to a template: then whoever writes the event may choose it.
+/// True when the host of an address is left to a template: then the one who writes the event may choose it.
 pub(crate) fn has_host_template(url: &str) -> bool {
     let after_scheme = url.split_once("://").map_or(url, |(_, rest)| rest);
     is_template(url) && after_scheme.split(['/', '?', '#']).next().unwrap_or_default().contains('{')

@@ -118,7 +118,8 @@ impl DecideBatch {
 }
 
 /// One transaction: which events are new, what their handlers want, commit. In a suspect batch each statement waits for
-/// other nodes but shortly, so that the one event that does is found before the others' senders have lost patience.
+/// other nodes only a short time, so that the one event that does is found before the others' senders have lost
+/// patience.
 pub(super) async fn commit(
     context: &Arc<AdmitContext>,
     batch: &[Submission],

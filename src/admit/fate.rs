@@ -1,4 +1,4 @@
-//! One event's fate: decided without I/O, in one order, whoever drives.
+//! One event's fate: decided without I/O, in one order, for all three drivers.
 //!
 //! Three drivers admit or dispatch events: the shared batch (`commit.rs`), a transaction of its own
 //! (`transactional.rs`), and a later try (`retry.rs`). They differ in how handlers run, and in nothing else. Each goes

@@ -92,7 +92,7 @@ impl TransactionalAdmission {
     }
 }
 
-/// Tells of a request whose task panicked. Whoever waited for it hears that there is no answer.
+/// Tells of a request whose task panicked. The request that waited for it hears that there is no answer.
 fn note_end(ended: Result<(), JoinError>) {
     if let Some(panic) = ended.err().and_then(|error| error.try_into_panic().ok()) {
         panic_told("transactional", panic.as_ref());

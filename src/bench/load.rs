@@ -50,7 +50,7 @@ pub enum LoadPace {
 pub enum Until {
     /// The window is this long.
     Elapsed(Duration),
-    /// The window ends after so many requests and their answers.
+    /// The window ends after this many requests and their answers.
     Count(u64),
 }
 

@@ -1,4 +1,4 @@
-//! `hooklatch erase`: the bytes of single events, for whoever has a right to have them deleted.
+//! `hooklatch erase`: the bytes of single events, for people who have a right to have them deleted.
 
 use std::path::Path;
 use std::process::ExitCode;

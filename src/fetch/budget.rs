@@ -1,5 +1,5 @@
 //! A bound on calls to others that strangers can cause: some at once, one more every second, and a lottery among those
-//! who come when there is nothing left, so that who asks a lot does not lock the others out.
+//! that come when there is nothing left, so that one that asks a lot does not lock the others out.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;

@@ -27,8 +27,8 @@ const NO_SUCH_KEY_MS: i64 = 60_000;
 /// Time for which a whole set of keys is taken for the newest. Milliseconds: an id that is not in it waits for the next
 /// one.
 const SET_MS: i64 = 5_000;
-/// Time for which nobody is asked again for a key, after nobody has answered. Milliseconds: whoever waited meanwhile
-/// hears what the first one heard, instead of asking one after the other.
+/// Time for which nobody is asked again for a key, after nobody has answered. Milliseconds: those that waited meanwhile
+/// hear what the first one heard, instead of asking one after the other.
 const AWAY_MS: i64 = 1_000;
 /// Longest wait while another request asks for the same key: longer than a call takes.
 const LINE_WAIT: Duration = Duration::from_secs(4);
@@ -52,7 +52,7 @@ struct CacheState {
     /// Keys that were asked for a moment ago, and until when they are not asked for again: a whole set, or a key that
     /// nobody answered about.
     pauses: HashMap<WantedKey, UnixMs>,
-    /// One for each key that is being fetched: whoever comes later waits for it.
+    /// One for each key that is being fetched: those that come later wait for it.
     turns: HashMap<WantedKey, Arc<tokio::sync::Mutex<()>>>,
 }
 

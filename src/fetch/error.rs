@@ -6,7 +6,8 @@ pub(super) const NOT_LISTED: &str = "the sender's host does not list it";
 /// The reason why a key could not be had.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum FetchError {
-    /// The sender's host says that there is no such key, or it may not be asked: whoever named it is not believed.
+    /// The sender's host says that there is no such key, or it may not be asked: the request that named it is not
+    /// believed.
     #[error("the sender has no such key: {0}")]
     NoSuchKey(String),
     /// Nobody knows: the sender tries again.

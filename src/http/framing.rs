@@ -1,6 +1,6 @@
 //! Rules about the framing of HTTP/1.1 requests that the server library does not enforce (RFC 9110 and 9112): one good
-//! `Host`, an expectation that we know, a transfer coding that we know. Whoever gets these wrong, or reads them
-//! otherwise than we do, may mean another request than we would see.
+//! `Host`, an expectation that we know, a transfer coding that we know. A client that gets these wrong, or a proxy that
+//! reads them otherwise than we do, may mean another request than we would see.
 
 use std::net::Ipv6Addr;
 

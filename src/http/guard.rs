@@ -106,7 +106,7 @@ fn refused(request: &Request, reason: &'static str, problem: Problem) -> Respons
     metrics::counter!("hooklatch_operator_refused_total", "reason" => reason).increment(1);
     if let Some(left_out_n) = LINES.take() {
         let headers = request.headers();
-        // A line is for people: who asks may write 64 KiB into each of these.
+        // A line is for people, and a caller may write 64 KiB into each of these.
         let short = |text: &str| text.chars().take(SHOWN_CHARS_MAX).collect::<String>();
         let (host, origin) = (short(text(headers, &header::HOST)), short(text(headers, &header::ORIGIN)));
         let path = short(request.uri().path());

@@ -74,8 +74,8 @@ pub(crate) fn listen(address: SocketAddr) -> io::Result<TcpListener> {
 
 /// Serves `front` on `listener` until `stop` turns true, then waits for requests under way.
 ///
-/// `axum::serve` bounds nothing of this, hence a loop of our own. It always accepts: who waits in the kernel's queue
-/// could not be told from who attacks.
+/// `axum::serve` bounds nothing of this, so we have our own loop. It always accepts: a peer that waits in the kernel's
+/// queue could not be told from who attacks.
 pub(crate) async fn serve(listener: TcpListener, front: Front, limits: Limits, mut stop: Stop) {
     let room =
         ConnectionRoom::new(limits.name, limits.connections_n_max, limits.peer_n_max, limits.proxies.clone());

@@ -169,7 +169,7 @@ async fn with_memory(neighbours: Option<&Neighbours>, is_held: &mut (dyn FnMut()
 }
 
 /// Reads a body of at most `bytes_max` into memory of its own. Room is taken for what is there and not for what was
-/// announced, so that whoever announces much and sends little keeps nobody else out.
+/// announced, so that a peer that announces much and sends little keeps nobody else out.
 async fn collected<B>(
     mut body: B,
     declared: Option<usize>,

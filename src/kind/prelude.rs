@@ -1,4 +1,4 @@
-//! For who writes verification: `use hooklatch::kind::prelude::*;` in a kind's module, built in or your own.
+//! For people who write verification: `use hooklatch::kind::prelude::*;` in a kind's module, built in or your own.
 //!
 //! ```
 //! use hooklatch::kind::prelude::*;

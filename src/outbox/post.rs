@@ -83,7 +83,7 @@ impl MessageSlot {
         OccupiedSlot { _slot: self, under_way }
     }
 
-    /// Counts a message's body, of so many bytes, once.
+    /// Counts the bytes of a message's body, once.
     fn weigh(&mut self, body_bytes_n: usize) {
         self.bytes_n = u64::try_from(body_bytes_n).unwrap_or(u64::MAX);
         self.post.bytes_n.fetch_add(self.bytes_n, Ordering::Relaxed);

@@ -151,7 +151,7 @@ impl Provider {
         self.spec.as_deref()
     }
 
-    /// The spec, shared with whoever keeps it.
+    /// The spec, shared with those that keep it.
     pub(crate) fn shared_spec(&self) -> Result<Arc<Spec>, String> {
         self.spec.as_ref().map(Arc::clone).map_err(ToString::to_string)
     }

@@ -80,8 +80,8 @@ pub(crate) fn value(kept: &str, name: &str) -> Option<String> {
     object.get(&name.to_ascii_lowercase())?.as_str().map(str::to_owned)
 }
 
-/// Kept headers without any of `secrets`, for those of a request that was not believed: whoever put one of them into
-/// the wrong place gave it away all the same.
+/// Kept headers without any of `secrets`, for those of a request that was not believed: a sender that puts a secret
+/// into the wrong place gives it away all the same.
 pub(crate) fn without<'a>(kept: &str, secrets: impl Iterator<Item = &'a str>) -> String {
     /// Shorter ones would blank texts that are no secrets.
     const SECRET_BYTES_MIN: usize = 6;

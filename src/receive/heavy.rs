@@ -17,7 +17,7 @@ impl Heavy {
         Self(Arc::new(Semaphore::new(processors_n.saturating_sub(1).max(1))))
     }
 
-    /// True when a body of so many bytes is verified where it arrived.
+    /// True when a body of `bytes_n` bytes is verified where it arrived.
     pub(super) fn is_light(bytes_n: usize) -> bool {
         bytes_n <= BYTES_MAX
     }
@@ -50,7 +50,7 @@ mod tests {
     async fn a_large_body_is_verified_beside_what_else_is_served() {
         let heavy = Heavy::new();
         let (told, hears) = std::sync::mpsc::channel();
-        // Whoever ran it here would wait in vain for what is said after it.
+        // A caller that ran it here would wait in vain for what is said after it.
         let wait = move || hears.recv_timeout(std::time::Duration::from_secs(20)).is_ok();
         let verified = heavy.done(BYTES_MAX + 1, wait);
         let (was_told, ()) = futures_util::join!(verified, async { told.send(()).expect("it waits") });

@@ -69,7 +69,7 @@ impl Layout {
         true
     }
 
-    /// The text with its places filled, for whoever signs.
+    /// The text with its places filled, for signing.
     pub fn written(&self, fill: impl Fn(LayoutSlot) -> String) -> String {
         let item = |parts: &Vec<LayoutPart>| -> String {
             let part = |part: &LayoutPart| match part {

@@ -92,7 +92,7 @@ pub struct SignatureSpec {
     /// True when a body that is no JSON object is refused however it is signed.
     #[serde(default)]
     pub body_object: bool,
-    /// Weakness of this scheme, shown to whoever chooses it.
+    /// Weakness of this scheme, shown to people who choose it.
     pub weak: Option<Weakness>,
     /// True when the sender may send without any signature; taken only with `unverified = "accept"`.
     #[serde(default)]
@@ -157,7 +157,7 @@ impl Scheme {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Weakness {
-    /// Whoever has seen one request can send any.
+    /// A person who has seen one request can send any.
     Token,
     /// The signature does not cover the whole body.
     Body,

@@ -1,6 +1,6 @@
 //! Things that are kept beside an event that stands: the same signed text under other ids, and other content under the
-//! same id. Whoever holds one signed request can go on for ever, so only so many have a row; further ones are counted.
-//! Here is where they stand and how people see them; `admission/beside.rs` writes them.
+//! same id. A person who has one signed request can go on for ever, so only a limited number has a row; further ones
+//! are counted. Here is where they stand and how people see them; `admission/beside.rs` writes them.
 
 use sha2::{Digest, Sha256};
 

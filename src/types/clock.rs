@@ -48,7 +48,8 @@ impl Clock {
         matches!(self.source, ClockSource::Manual(_))
     }
 
-    /// Now, by the wall. A clock before 1970 reads as 0. Whoever sets it moves this back and forth.
+    /// The time now, by the wall clock. A clock before 1970 reads as 0. It moves back and forth when somebody sets the
+    /// clock.
     #[expect(clippy::disallowed_methods, reason = "the one place that reads the wall clock")]
     pub fn now_ms(&self) -> UnixMs {
         match &self.source {

@@ -42,8 +42,8 @@ pub enum VerifyError {
     /// The key to verify it with is not at hand.
     #[error("no key to verify with: {0}")]
     NoKey(String),
-    /// The request names a key that no setting holds and that was not fetched yet. Whoever can fetch it does, and
-    /// verifies once more; for everybody else it is a key that is not at hand.
+    /// The request names a key that no setting holds and that was not fetched yet. A caller that can fetch it does so,
+    /// and verifies once more; for everybody else it is a key that is not at hand.
     #[error("no key to verify with: key `{}` of `settings.{setting}` is not at hand", shown(id))]
     KeyWanted {
         /// Name of the setting that would hold the key.
@@ -136,7 +136,7 @@ pub enum KeyError {
         /// Names the format that the kind uses.
         wanted: &'static str,
     },
-    /// Whoever has it could sign; a receiver needs the public half alone.
+    /// With a private key one could sign; a receiver needs the public half alone.
     #[error("a secret is a private key, which only its sender should have: configure the public one")]
     Private,
     /// Shorter than its scheme allows.

@@ -37,7 +37,7 @@ impl Form {
         &self.0
     }
 
-    /// All fields, for who sorts or drops some.
+    /// All fields, for kinds that sort or drop some.
     pub fn into_pairs(self) -> Vec<(Vec<u8>, Vec<u8>)> {
         self.0
     }

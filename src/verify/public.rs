@@ -181,7 +181,7 @@ pub struct Certificate {
 }
 
 impl Certificate {
-    /// Reads the first certificate of a PEM text. Its own signature is not checked: that is for whoever fetched
+    /// Reads the first certificate of a PEM text. Its own signature is not checked: that is for the code that fetched
     /// it, before it is trusted.
     pub fn parse(text: &str) -> Option<Self> {
         let (pem, _) = Pem::read(std::io::Cursor::new(text.trim().as_bytes())).ok()?;

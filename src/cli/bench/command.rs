@@ -39,7 +39,7 @@ pub(crate) struct BenchArgs {
     /// Number of connections, each with one request under way.
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..=10_000), default_value_t = 64)]
     connections: u16,
-    /// Send so many requests a second whatever the server does, instead of each connection's next after its last
+    /// Send this many requests a second whatever the server does, instead of each connection's next after its last
     /// answer. Latency then counts from when a request was due.
     #[arg(long, value_name = "PER_SECOND", value_parser = a_rate)]
     rate: Option<f64>,

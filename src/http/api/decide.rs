@@ -59,7 +59,7 @@ pub(super) struct DecisionRequest {
     pub(super) body: Bytes,
 }
 
-/// Returns who asks, if they may act.
+/// Returns the person who asks, if they may act.
 pub(super) fn operator(extensions: &http::Extensions) -> Result<Actor, Problem> {
     let actor = extensions.get::<Actor>().cloned().ok_or(Problem::NOT_FOUND)?;
     if actor.role < AdminRole::Operator {

@@ -2,8 +2,8 @@
 //!
 //! A connection either waits for its peer (for a request, for more of one, for its answer to be read) or is busy with
 //! our own work. Only those that wait can be closed, so that nothing of ours is cut off. First go those that had
-//! answers and were never believed, then those that were not heard yet, last those on which something was believed.
-//! Whoever keeps connections, silent or asking without end, therefore takes nothing from others: they come in, and it
+//! answers and were never believed, then those that were not heard yet, last those on which something was believed. A
+//! peer that keeps connections, silent or asking without end, therefore takes nothing from others: they come in, and it
 //! loses its own.
 
 use std::collections::HashMap;
@@ -34,7 +34,7 @@ pub(super) const MEMORY_GRACE_MS: u64 = 1_000;
 /// Looks for memory before somebody hears that there is none: a fifth of a second in all.
 const MEMORY_LOOKS_N: usize = 20;
 
-/// A peer whose own connections were just asked to go may have so many above its share.
+/// A peer whose own connections were just asked to go may have this many above its share.
 const SHARE_SLACK_N: usize = 8;
 
 /// The open connections of one listener.

@@ -11,7 +11,7 @@ use crate::template;
 /// Number at the beginning, below which slowness alone does not take it: destinations may have calls that
 /// differ.
 const START_N: u32 = 8;
-/// A round is slow when its calls took more than so many times what they take at best,
+/// A round is slow when its calls took more than this many times what they take at best,
 const SLOWER: u64 = 2;
 /// and this much more, in microseconds: below it nobody waits for anything.
 const SLACK_US: u64 = 10_000;

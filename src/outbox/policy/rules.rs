@@ -28,7 +28,7 @@ pub(in crate::outbox) enum SendPlan {
     },
     /// The message is given up.
     Dead {
-        /// Reason, for whoever looks.
+        /// Reason, for people who look at the message.
         why: String,
     },
 }
@@ -50,7 +50,7 @@ pub(in crate::outbox) enum NextStep {
     },
     /// The message is given up.
     Dead {
-        /// Reason, for whoever looks.
+        /// Reason, for people who look at the message.
         why: String,
     },
     /// A person has to decide.
@@ -181,8 +181,8 @@ fn meaning(code: u16, config: &DestinationConfig) -> StatusMeaning {
         200..=299 => StatusMeaning::Done,
         // "Not now": the effect did not happen, and may happen later.
         425 | 429 | 503 => StatusMeaning::Retry,
-        // Whoever stands between says so of work that was done, too, and so does a destination that fails in the
-        // middle of it. Under a key that is honoured it may be repeated.
+        // A gateway says so of work that was done, too, and so does a destination that fails in the middle of it. Under
+        // a key that is honoured it may be repeated.
         408 | 499..=599 if is_repeated => StatusMeaning::Retry,
         408 | 499.. if !is_repeated => StatusMeaning::Unknown,
         _ => StatusMeaning::Dead,

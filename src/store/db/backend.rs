@@ -155,7 +155,8 @@ impl Backend {
         kind.map(Tx::new).map_err(|source| StoreError::from_db(op, source))
     }
 
-    /// One statement by itself, or several that only read: to its end, whoever asked, within a limit.
+    /// Runs one statement by itself, or several that only read: to its end, even when the caller is gone, within a
+    /// limit.
     pub(in crate::store) async fn alone<T: Send + 'static>(
         &self,
         op: &'static str,

@@ -66,7 +66,7 @@ impl Trust {
     }
 }
 
-/// Connections to one database, at most so many. Cloning is cheap and shares them.
+/// Connections to one database, up to a maximum. Cloning is cheap and shares them.
 pub(in crate::store) struct SessionPool<S: Session>(Arc<PoolShared<S>>);
 
 impl<S: Session> Clone for SessionPool<S> {

@@ -12,8 +12,8 @@ use super::store_error::StoreError;
 use super::value::{Row, Value};
 use crate::stop::to_end;
 
-/// An open transaction on either database. Whoever made it commits it; a handler writes through it. Dropping it rolls
-/// it back, with its connection.
+/// An open transaction on either database. The code that made it commits it; a handler writes through it. Dropping it
+/// rolls it back, with its connection.
 ///
 /// Statements of a handler are sent as they stand, with `$1`, `$2`, … for values, which both databases understand. Do
 /// not `COMMIT` or `ROLLBACK` through it: the event's own rows are in it, and an event whose handler ended its
@@ -72,7 +72,7 @@ impl Tx {
         }
     }
 
-    /// PostgreSQL's session; an error on SQLite. Whoever uses it sees to a limit.
+    /// PostgreSQL's session; an error on SQLite. The caller sets a limit.
     pub(in crate::store) fn pg(&mut self) -> DbResult<&mut PgConnection> {
         match &mut self.kind {
             TxKind::Postgres(held, _) => held.session(),

@@ -82,8 +82,8 @@ impl Cell {
     }
 }
 
-/// A row that a statement gave back. Its cells are asked for by the name of their column; who asks for one that is not
-/// there, or is of another kind, gets an error that names it.
+/// A row that a statement gave back. Its cells are asked for by the name of their column; a caller that asks for one
+/// that is not there, or is of another kind, gets an error that names it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Row {
     columns: Arc<[String]>,

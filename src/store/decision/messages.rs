@@ -1,5 +1,5 @@
-//! Decisions about messages. Whoever changes messages of lanes locks the lanes first and the messages after them, as
-//! everywhere.
+//! Decisions about messages. An operation that changes messages of lanes locks the lanes first and the messages after
+//! them, as everywhere.
 
 use std::collections::BTreeSet;
 

@@ -126,7 +126,7 @@ pub enum Decided {
     },
     /// The event cannot be dispatched: its bytes are no longer kept.
     BodyGone,
-    /// The event's bytes are still needed: so many of its messages are neither done nor discarded.
+    /// The event's bytes are still needed: this many of its messages are neither done nor discarded.
     StillOpen {
         /// Number of messages that are neither done nor discarded.
         messages_n: u64,
@@ -208,7 +208,7 @@ mod tests {
         assert_eq!(all.iter().collect::<std::collections::BTreeSet<_>>().len(), all.len());
     }
 
-    /// Rows hold them, for whoever sends the same request again.
+    /// Rows hold them, for a caller that sends the same request again.
     #[test]
     fn kept_answers_are_read_by_every_later_version() {
         for (answer, decided) in [

@@ -1,6 +1,6 @@
-//! Lanes: the numbers of new messages, and whose turn it is. Whoever comes here locks the lanes' rows first, in one
-//! order for everybody, and messages after them. The head of a lane is the least number that is left of it in the
-//! queue.
+//! Lanes: the numbers of new messages, and whose turn it is. An operation that comes here locks the lanes' rows first,
+//! in one order for everybody, and messages after them. The head of a lane is the least number that is left of it in
+//! the queue.
 
 use crate::store::db::{DbResult, Door, Value};
 use crate::types::UnixMs;

@@ -6,7 +6,7 @@
 //! the same number, and a node that dies with half a block leaves a gap, which nobody minds.
 //!
 //! The price is order: two nodes hand out numbers of different blocks at the same time. A block is therefore used for
-//! ten seconds at most, so that numbers are in the order of time to within that: whoever lists by number lists by time,
+//! ten seconds at most, so that numbers are in the order of time to within that: a list by number is a list by time,
 //! and pruning may stop where all is young. Within one process numbers rise, in whatever order two blocks arrive that
 //! were drawn at once: the earlier one is left out.
 
@@ -18,8 +18,8 @@ use tokio::time::Instant;
 
 /// Numbers in a block: the step of the sequence `event_blocks`.
 pub(super) const BLOCK_N: i64 = 4_096;
-/// Time for which a block is used. Numbers of several nodes are in the order of time to within this, so that
-/// whoever lists by number lists by time.
+/// Time for which a block is used. Numbers of several nodes are in the order of time to within this, so that a list by
+/// number is a list by time.
 const BLOCK_LIFE: Duration = Duration::from_secs(10);
 
 /// Numbers that are left of the newest block of this process.

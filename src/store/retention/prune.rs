@@ -6,7 +6,7 @@ use crate::store::db::{DbResult, Door, StoreError};
 use crate::store::handle::Store;
 use crate::types::UnixMs;
 
-/// Free pages that are left in SQLite's file: so many, or this part of it.
+/// Free pages that are left in SQLite's file: this number, or this part of it.
 const RESERVE_N: i64 = 256;
 const RESERVE_PART: i64 = 20;
 
@@ -65,8 +65,7 @@ impl Store {
         alone!(self.writer.lease_end(&node))
     }
 
-    /// Returns how far ids that are kept for so many days have been walked, and when that began at the low
-    /// end.
+    /// Returns how far ids that are kept for `days` days have been walked, and when that began at the low end.
     pub async fn prune_mark(&self, days: u32) -> Result<Option<(i64, UnixMs)>, StoreError> {
         alone!(self.reader.mark_get(days))
     }

@@ -60,7 +60,7 @@ macro_rules! redo {
     };
 }
 
-/// One round trip, as a simple query: it is right on any connection, whoever stands between. The last one keeps what is
+/// One round trip, as a simple query: it is right on any connection, also behind a pooler. The last one keeps what is
 /// read back: the server's file may say something else a minute later.
 const SET: &str =
     concat!(set!(), "SELECT set_config('synchronous_commit', current_setting('synchronous_commit'), false)");

@@ -41,7 +41,7 @@ pub(in crate::store::db) async fn execute(
     Ok(bound(sql, values).execute(db).await?.rows_affected())
 }
 
-/// Returns what a statement gave back, for whoever has run it.
+/// Returns the rows that a statement gave back.
 pub(in crate::store) fn row(found: &PgRow, columns: &Arc<[String]>) -> DbResult<Row> {
     let cells = (0..columns.len()).map(|n| cell(found, n)).collect::<DbResult<_>>()?;
     Ok(Row::new(Arc::clone(columns), cells))

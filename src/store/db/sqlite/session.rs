@@ -1,14 +1,13 @@
-//! One connection to SQLite on a thread of its own: whoever wants something of it sends work there and awaits the
-//! answer.
+//! One connection to SQLite on a thread of its own: callers send work there and await the answer.
 //!
 //! SQLite's library blocks the thread that calls it: for a statement, for another connection's lock, for the disk at
 //! each COMMIT. On the runtime's own threads that would stop everything else, so each connection has its thread, and
-//! only one of them writes. Whoever writes sends a closure that holds a whole transaction; it runs from `BEGIN
-//! IMMEDIATE` to `COMMIT` without coming back, so the only writer is never held while somebody decides what to do next.
-//! One hop there and one back, for a batch of any size. (An open transaction, for handlers that write, is the
-//! exception: a hop for each statement.)
+//! only one of them writes. A writer sends a closure that holds a whole transaction; it runs from `BEGIN IMMEDIATE` to
+//! `COMMIT` without coming back, so the only writer is never held while somebody decides what to do next. One hop there
+//! and one back, for a batch of any size. (An open transaction, for handlers that write, is the exception: a hop for
+//! each statement.)
 //!
-//! Whoever waits may go away. Work that nobody waits for any more is interrupted (`lose`: an interrupt for the
+//! A caller that waits may go away. Work that nobody waits for any more is interrupted (`lose`: an interrupt for the
 //! statement that runs, and a question in the progress handler for those that follow), and its connection is closed, so
 //! it never keeps the writer's lock. Just before COMMIT both sides ask the same [`Stage`]: either the one who waits
 //! gave up first, and the thread rolls back, or the thread went first, and whether the commit happened is unknown. A
@@ -45,7 +44,7 @@ pub(in crate::store) struct SqliteSession {
     pub(super) begin: &'static str,
 }
 
-/// State that both sides know: who asks, and the thread.
+/// State that both sides know: the caller and the thread.
 pub(super) struct SessionShared {
     interrupt: InterruptHandle,
     /// True when work was given up: nobody knows what it did, and what follows is not to be done.
