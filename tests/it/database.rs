@@ -8,7 +8,7 @@ use hooklatch::types::{EventKey, Name, idempotency_key};
 use sqlx::{AssertSqlSafe, Connection, PgConnection, SqliteConnection};
 use tempfile::TempDir;
 
-/// Which database a test runs on.
+/// The database that a test runs on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum On {
     Sqlite,

@@ -10,7 +10,7 @@ use tokio::net::TcpSocket;
 use crate::database::{Database, On};
 use crate::process::{Server, client, now_s, post_stripe, stripe, stripe_header, until};
 
-/// How many connections a stranger opens: as many as there may be.
+/// Number of connections that a stranger opens: as many as there may be.
 const SILENT_N: usize = 1_000;
 /// How long an honest sender waits at most, while the machine is busy with other tests too. It was minutes, or for
 /// ever.
@@ -49,7 +49,7 @@ fn push(mut stream: &TcpStream, bytes: &[u8]) -> bool {
     }
 }
 
-/// Whether the destination has closed it, as far as one can see without waiting.
+/// True when the destination has closed it, as far as one can see without waiting.
 fn is_closed(mut stream: &TcpStream) -> bool {
     let mut chunk = [0; 4_096];
     loop {

@@ -34,7 +34,7 @@ fn with(provider: &ActiveProvider, first: &RawRequest, body: Vec<u8>) -> Option<
     Some(provider.read(&verified))
 }
 
-/// Whether admission takes it for an event besides these.
+/// True when admission takes it for an event besides these.
 fn is_new(known: &[IncomingEvent], event: &IncomingEvent) -> bool {
     let is_text = |one: &IncomingEvent| event.replay_key.is_some() && one.replay_key == event.replay_key;
     !known.iter().any(|one| one.key == event.key || is_text(one))

@@ -49,7 +49,7 @@ pub(crate) enum Mode {
     Says(&'static str),
 }
 
-/// What came under one idempotency key.
+/// The calls that came under one idempotency key.
 #[derive(Default, Clone)]
 pub(crate) struct Call {
     pub(crate) requests_n: u32,

@@ -69,7 +69,7 @@ pub(super) struct World {
     pub(super) told: u16,
     /// Rows of the message among those that are done.
     pub(super) finished_n: u8,
-    /// Whether a settlement ever took away the row of a claim that was not its own.
+    /// True when a settlement ever took away the row of a claim that was not its own.
     pub(super) is_robbed: bool,
 }
 

@@ -65,7 +65,7 @@ fn steps(plan: &Value) -> Vec<&Value> {
     std::iter::once(plan).chain(below).collect()
 }
 
-/// How many values a statement wants.
+/// Number of values that a statement wants.
 fn values_n(sql: &str) -> usize {
     (1..100).take_while(|n| sql.contains(&format!("${n}"))).count()
 }
@@ -75,7 +75,7 @@ fn prepared(name: &str) -> String {
     name.replace(' ', "_")
 }
 
-/// Whether a step finds rows of a big table otherwise than by a key.
+/// True when a step finds rows of a big table otherwise than by a key.
 fn is_blind(step: &Value) -> bool {
     let is_scan = step["Node Type"].as_str().is_some_and(|kind| kind.ends_with("Scan"));
     let is_of_big = step["Relation Name"].as_str().is_some_and(|table| BIG.contains(&table));

@@ -2,7 +2,7 @@
 
 use super::{code, files, nothing};
 
-/// What stands at the left margin of a file that is no door.
+/// Words at the left margin of a file that is no door.
 const FLOORS: [&str; 8] =
     ["struct ", "enum ", "impl", "trait ", "const ", "static ", "type ", "macro_rules!"];
 
@@ -14,7 +14,7 @@ fn bare(line: &str) -> &str {
     line.trim_start()
 }
 
-/// What is wrong with a `mod.rs`.
+/// The mistakes of a `mod.rs`.
 fn mistakes(text: &str) -> Vec<String> {
     let lines: Vec<&str> = code(text).lines().map(bare).collect();
     let floors = lines.iter().filter(|line| FLOORS.iter().any(|floor| line.starts_with(floor)));
