@@ -1,12 +1,12 @@
-//! How long to wait before trying again: exponential with full jitter, one rule for events and messages.
+//! The wait before another try: exponential with full jitter, one rule for events and messages.
 //!
 //! Pure: no clock, no randomness of its own.
 
 use crate::config::RetryConfig;
 use crate::types::UnixMs;
 
-/// Delay before attempt `attempts_n + 1`, in milliseconds: `jitter` (0.0 to 1.0) of
-/// `first_ms · 2^(attempts_n - 1)`, the whole never above `max_ms`.
+/// Delay before attempt `attempts_n + 1`, in milliseconds: `jitter` (0.0 to 1.0) of `first_ms · 2^(attempts_n - 1)`,
+/// the whole never above `max_ms`.
 pub(crate) fn delay_ms(retry: &RetryConfig, attempts_n: u32, jitter: f64) -> i64 {
     let doublings = attempts_n.saturating_sub(1).min(40);
     let ceiling = retry.first_ms.saturating_mul(1 << doublings).min(retry.max_ms);

@@ -4,7 +4,7 @@
 /// Most hosts of one URL.
 pub(crate) const HOSTS_N_MAX: usize = 16;
 
-/// One URL for each host of `url`, in its order, without `target_session_attrs`: we look for the host that takes
+/// Returns a URL for each host of `url`, in its order, without `target_session_attrs`: we look for the host that takes
 /// writes whatever it says. The error says what is wrong.
 pub(crate) fn by_host(url: &str) -> Result<Vec<String>, &'static str> {
     let (scheme, rest) = url.split_once("://").ok_or("is not a PostgreSQL URL")?;

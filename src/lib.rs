@@ -24,11 +24,12 @@
 //! ```
 //!
 //! or, to have every command of ours as well, with [`cli::main`]. `docs/library.md` goes from `cargo add` to a tested
-//! handler. In the order of need: [`handler`], [`App`], [`testing`], and [`kind`](mod@kind) for verification of your own.
+//! handler. In the order of need: [`handler`], [`App`], [`testing`], and [`kind`](mod@kind) for verification of your
+//! own.
 //!
 //! What is shown here is a contract; what is public besides is for our own tests (`docs/adr/0010-what-is-public.md`).
 //!
-//! For who reads the source, from bytes to calls; `ARCHITECTURE.md` is the map:
+//! The source is read best in this order, from bytes to calls; `ARCHITECTURE.md` is the map:
 //!
 //! 1. `provider` and `spec`: how one kind of sender signs and shapes its webhooks, and what we do about its events
 //!    (`handler`).
@@ -38,7 +39,7 @@
 //! 5. `outbox`: leases, calls, settlements.
 //! 6. `app`, `http`, `cli`: the process around it.
 
-// So that a kind's folder is the same text inside this crate and inside a user's.
+// This makes a kind's folder the same text inside this crate and inside a user's.
 extern crate self as hooklatch;
 
 mod admit;

@@ -1,7 +1,7 @@
-//! What every HTTP client of ours keeps to, and which addresses a call of ours may reach.
+//! Rules for all our HTTP clients, and the addresses that our calls may reach.
 //!
-//! A host that is written in the configuration may be private. One that comes out of an event or a request may not, unless
-//! it is allow-listed: otherwise whoever writes those could make us call our own network.
+//! A host that is written in the configuration may be private. One that comes out of an event or a request may not,
+//! unless it is allow-listed: otherwise people who write those could make us call our own network.
 //!
 //! The check is made on the addresses that the name has just resolved to, and the connection goes to one of
 //! those: a name that is looked up again later is checked again.
@@ -53,7 +53,7 @@ pub(crate) struct Allowed {
 }
 
 impl Allowed {
-    /// Of `private_hosts`: ranges, single addresses and names.
+    /// Reads `private_hosts`: ranges, single addresses and names.
     pub(crate) fn new(configured: &[String]) -> Self {
         let net = |text: &String| text.parse().ok().or_else(|| text.parse::<IpAddr>().ok().map(IpNet::from));
         let nets = configured.iter().filter_map(net).collect();
@@ -133,7 +133,7 @@ pub(crate) async fn lookup(
     })
 }
 
-/// Of the addresses found for `host`, those that may be called; an error when that leaves none.
+/// Returns the addresses found for `host` that may be called; an error when there are none.
 pub(crate) fn permitted(
     allowed: &Allowed,
     host: &str,

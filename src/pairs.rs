@@ -142,7 +142,8 @@ fn events(provider: &ActiveProvider, request: RawRequest) -> Result<Vec<Incoming
     }
 }
 
-/// What becomes of `event` so long after `first`: what admission does (`met` in `store/admission/beside.rs`), without its tables.
+/// Decides what becomes of `event` when it comes `after_ms` after `first`: the same rule as in admission (`met` in
+/// `store/admission/beside.rs`), without the tables.
 fn met(first: &[IncomingEvent], event: &IncomingEvent, after_ms: i64) -> Met {
     let is_known = |one: &&IncomingEvent| {
         one.key == event.key && event.window_ms.is_none_or(|window_ms| after_ms <= window_ms)

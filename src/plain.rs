@@ -1,5 +1,5 @@
-//! Text that a person reads and a stranger wrote: what would steer a terminal, or hide or turn around what stands beside
-//! it, is written as `\uXXXX`.
+//! Text that a person reads and a stranger wrote: what would steer a terminal, or hide or turn around what stands
+//! beside it, is written as `\uXXXX`.
 //!
 //! In JSON, where such characters can only be inside of texts, that is the same value to every program.
 
@@ -48,7 +48,7 @@ pub(crate) fn text(text: &str) -> Cow<'_, str> {
     escaped(text, &['\n', '\t'])
 }
 
-/// One line, or a field of one.
+/// Shows one line, or a field of a line.
 pub(crate) fn line(text: &str) -> Cow<'_, str> {
     escaped(text, &[])
 }
@@ -76,8 +76,8 @@ pub(crate) struct Plain<W> {
 }
 
 impl<W: io::Write> Plain<W> {
-    /// For whole lines at a time. With `has_colours` the sequences that make them stay, and whoever formats the line
-    /// sees to those inside of values.
+    /// Makes a writer for whole lines. With `has_colours`, the sequences that make colours stay; the code that formats
+    /// the line must remove those inside of values.
     pub(crate) fn new(inner: W, has_colours: bool) -> Self {
         Self { inner, kept: if has_colours { &['\n', '\t', '\u{1b}'] } else { &['\n', '\t'] } }
     }

@@ -1,4 +1,4 @@
-//! For who writes handlers: `use hooklatch::prelude::*;`.
+//! For people who write handlers: `use hooklatch::prelude::*;`.
 //!
 //! Verification has a prelude of its own, [`hooklatch::kind::prelude`](crate::kind::prelude).
 

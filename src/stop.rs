@@ -1,4 +1,4 @@
-//! How the parts of a running program are told to stop, and how they wait.
+//! Tells the parts of a running program to stop, and lets them wait.
 //!
 //! One [`Stopper`] tells any number of [`Stop`]s, once. Nothing here ends a part by force: a part looks at its [`Stop`]
 //! where it may end, which is never in the middle of a database operation.

@@ -1,5 +1,5 @@
-//! Templates of destinations, in one language: a message's method, URL and body are made of its event by them, and so is
-//! the address of a question and what an HMAC covers.
+//! Templates of destinations, in one language: a message's method, URL and body are made of its event by them, and so
+//! is the address of a question and what an HMAC covers.
 //!
 //! The language is Jinja's (crate `minijinja`). Every value that is put in is escaped for its place, so that it
 //! stays a value; a value that is missing is an error and never an empty text. Rendering is bounded in steps and
@@ -27,7 +27,7 @@ pub(crate) enum Escape {
     Url,
     /// Written as JSON, texts with their quotes; the whole result must be JSON.
     Json,
-    /// For XML and HTML.
+    /// Escapes for XML and HTML.
     Xml,
     /// Nothing is changed: the value as text.
     Nothing,
@@ -63,7 +63,7 @@ pub(crate) fn is_template(text: &str) -> bool {
     text.contains("{{") || text.contains("{%")
 }
 
-/// True when the host of an address is left to a template: then whoever writes the event may choose it.
+/// True when the host of an address is left to a template: then the one who writes the event may choose it.
 pub(crate) fn has_host_template(url: &str) -> bool {
     let after_scheme = url.split_once("://").map_or(url, |(_, rest)| rest);
     is_template(url) && after_scheme.split(['/', '?', '#']).next().unwrap_or_default().contains('{')

@@ -1,4 +1,4 @@
-//! What admission answers: what was found of each event, or why nothing was admitted.
+//! The answer of admission: an outcome for each event, or the reason why nothing was admitted.
 
 use crate::types::Outcome;
 
@@ -9,7 +9,7 @@ pub(crate) struct AdmittedEvents {
     pub events: Vec<(String, Outcome)>,
 }
 
-/// Why nothing was admitted. The sender may send all of it again.
+/// The reason why nothing was admitted. The sender may send all of it again.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum AdmitError {
     /// The queue is full, or the provider has taken up its share of it.

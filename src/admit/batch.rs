@@ -1,4 +1,4 @@
-//! What goes into one transaction: a cut of what waits, in its order.
+//! The part of what waits that goes into one transaction, in its order.
 
 use super::submission::Submission;
 

@@ -21,8 +21,8 @@ use crate::types::{IncomingEvent, Outcome};
 
 /// Longest time that an event of a suspect batch may wait for another node's transaction. Milliseconds.
 const SUSPECT_WAIT_MS: i64 = 50;
-/// Longest time that plain handlers may hold up one transaction: it has locks, on SQLite that of the only writer. The events
-/// that are left then go into another one.
+/// Longest time that plain handlers may hold up one transaction: it has locks, on SQLite that of the only writer. The
+/// events that are left then go into another one.
 const DECIDING_MAX: Duration = Duration::from_secs(1);
 
 /// End of one pass over a batch.
@@ -62,7 +62,7 @@ impl Decide for DecideBatch {
     /// The messages of events that no handler takes; nothing when anything but messages may follow from one of them.
     fn known(&mut self) -> Option<Writes> {
         let mut writes = Writes::default();
-        // Of two copies of one event the second is a duplicate, whatever the database says of the first.
+        // The second of two copies of one event is a duplicate, whatever the database says of the first.
         let mut seen = HashSet::with_capacity(self.rows.len());
         for row in self.rows.iter() {
             if !is_known_beforehand(&row.entry, &row.event) {
@@ -117,9 +117,9 @@ impl DecideBatch {
     }
 }
 
-/// One transaction: which events are new, what their handlers want, commit.
-/// In a suspect batch each statement waits for other nodes but shortly, so that the one event that does is
-/// found before the others' senders have lost patience.
+/// One transaction: which events are new, what their handlers want, commit. In a suspect batch each statement waits for
+/// other nodes only a short time, so that the one event that does is found before the others' senders have lost
+/// patience.
 pub(super) async fn commit(
     context: &Arc<AdmitContext>,
     batch: &[Submission],

@@ -1,21 +1,23 @@
 //! The committer: one task, one transaction at a time, shared by everything that waits.
 //!
-//! It never waits for company. When a commit ends, whatever queued meanwhile is the next batch: with little load that is one
-//! request, answered as fast as the disk allows; with much load it is hundreds, and they share the cost of one commit. No
-//! timer would do better, because a timer makes everybody wait who could have gone alone. There is one committer, because a
-//! second transaction at the same time would only wait for the same writer, or latch the same ids in another order.
+//! It never waits for company. When a commit ends, whatever queued meanwhile is the next batch: with little load that
+//! is one request, answered as fast as the disk allows; with much load it is hundreds, and they share the cost of one
+//! commit. No timer would do better, because a timer makes everybody wait who could have gone alone. There is one
+//! committer, because a second transaction at the same time would only wait for the same writer, or latch the same ids
+//! in another order.
 //!
 //! A batch that cannot be committed must not refuse those who did nothing wrong. So:
 //!
 //! - the database gave it up for another transaction's sake: the same once more, a few times;
-//! - anything that one event may have caused (a refused statement, a panic, a row that somebody else holds): it is halved,
-//!   and halved again, until the culprit stands alone, and only its sender is told to come again;
-//! - plain handlers took too long: the rest is cut off and becomes the next transaction, so that locks are not held for long;
-//! - a handler asked for a rejection: that request is answered, and the others go again without it. Handlers that run here
-//!   write nothing themselves, so running them twice is harmless;
-//! - the database is away or full, or the answer to the commit was lost: nobody knows more by trying again. All senders are
-//!   told to come again, and for those whose events are there after all the next copy is a duplicate. That is P1 and P2: a
-//!   2xx is answered after a commit that was confirmed, and a copy is found out by its latch.
+//! - anything that one event may have caused (a refused statement, a panic, a row that somebody else holds): it is
+//!   halved, and halved again, until the culprit stands alone, and only its sender is told to come again;
+//! - plain handlers took too long: the rest is cut off and becomes the next transaction, so that locks are not held for
+//!   long;
+//! - a handler asked for a rejection: that request is answered, and the others go again without it. Handlers that run
+//!   here write nothing themselves, so running them twice is harmless;
+//! - the database is away or full, or the answer to the commit was lost: nobody knows more by trying again. All senders
+//!   are told to come again, and for those whose events are there after all the next copy is a duplicate. That is P1
+//!   and P2: a 2xx is answered after a commit that was confirmed, and a copy is found out by its latch.
 //!
 //! This task is never cancelled; it ends when the last [`super::Admitter`] is gone and the queue is empty.
 
@@ -107,7 +109,7 @@ async fn commit_contained(context: &Arc<AdmitContext>, part: &BatchPart) -> Resu
     }
 }
 
-/// Why a pass ended without a commit.
+/// The reason why a pass ended without a commit.
 enum PassError {
     Store(StoreError),
     Panic(String),
@@ -127,7 +129,7 @@ impl std::fmt::Display for PassError {
 enum Remedy {
     /// The same once more.
     Repeat,
-    /// In halves, so that the others do not suffer from one.
+    /// Commit it in halves, so that one event does not harm the others.
     Halve,
     /// Nothing more: it would end like this again.
     GiveBack,

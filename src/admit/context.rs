@@ -1,4 +1,4 @@
-//! What every part of admission shares. It is data: what is done with it stands in the file that does it.
+//! The data that every part of admission shares. What is done with it stands in the file that does it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,8 +28,8 @@ pub(crate) struct AdmitContext {
     pub(crate) lines: Arc<Lines>,
     /// Longest time that the transactional handlers of one request may take together.
     pub(crate) handler_timeout: Duration,
-    /// Turns of those that run handlers in a transaction, at admission or again. There are fewer turns than connections,
-    /// so that nobody else waits for handlers; on SQLite, whose only writer they hold, there is one.
+    /// Turns of those that run handlers in a transaction, at admission or again. There are fewer turns than
+    /// connections, so that nobody else waits for handlers; on SQLite, whose only writer they hold, there is one.
     pub(crate) turns: Arc<Semaphore>,
     /// The outbox, which is asked for slots before messages are committed.
     pub(crate) slots: Box<dyn TakeSlot>,

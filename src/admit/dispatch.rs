@@ -16,7 +16,7 @@ pub(super) fn dispatched(handlers: &Handlers, event: &RawEvent, is_stale: bool) 
     contained("dispatch", || handlers.dispatch(event, is_stale))
 }
 
-/// A handler left something else than the transaction that it was given.
+/// The error of a handler that did not leave the transaction as it was given.
 #[derive(Debug, thiserror::Error)]
 #[error("handler left its transaction broken: {why}")]
 struct BrokenTransaction {

@@ -1,5 +1,5 @@
-//! What people hear of events whose dispatch failed, and of parts of admission that panicked. The sender hears
-//! nothing of it: it did nothing wrong.
+//! Tells people of events whose dispatch failed, and of parts of admission that panicked. The sender hears nothing of
+//! it: it did nothing wrong.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};

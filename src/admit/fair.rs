@@ -1,11 +1,11 @@
-//! Whose turn it is: what waits, one line for each provider, taken in turns. A provider whose handlers are slow, or
-//! that sends much, makes its own line long and nobody else's.
+//! Waiting things, in one line for each provider, that are taken in turns. A provider whose handlers are slow, or that
+//! sends much, makes its own line long and nobody else's.
 
 use std::collections::VecDeque;
 
 use crate::types::Name;
 
-/// Lines of what waits.
+/// Lines of waiting things, one for each provider, that are served in turns.
 pub(super) struct Fair<T> {
     /// Those that are not empty; the next one first.
     lines: VecDeque<(Name, VecDeque<T>)>,

@@ -1,7 +1,8 @@
-//! One event's fate: decided without I/O, in one order, whoever drives.
+//! One event's fate: decided without I/O, in one order, for all three drivers.
 //!
-//! Three drivers admit or dispatch events: the shared batch (`commit.rs`), a transaction of its own (`transactional.rs`),
-//! and a later try (`retry.rs`). They differ in how handlers run, and in nothing else. Each goes through the same steps:
+//! Three drivers admit or dispatch events: the shared batch (`commit.rs`), a transaction of its own
+//! (`transactional.rs`), and a later try (`retry.rs`). They differ in how handlers run, and in nothing else. Each goes
+//! through the same steps:
 //!
 //! 1. latched: an event that is known already rests, whatever it says;
 //! 2. unreadable: it is kept for a person;

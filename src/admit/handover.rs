@@ -1,13 +1,13 @@
 //! Hand-over in memory: a message for which this node has a free slot is written as leased to this node, and its call
 //! starts right after the commit, without another question to the database.
 //!
-//! The slot is taken before the commit, because the lease is part of the row: a message must never be in the table as one
-//! that anybody may take while this node already calls. So there are three moments at which things can go wrong:
+//! The slot is taken before the commit, because the lease is part of the row: a message must never be in the table as
+//! one that anybody may take while this node already calls. So there are three moments at which things can go wrong:
 //!
-//! - The commit fails, or nobody knows whether it happened: the reserved slots are dropped, which frees them. If the row is
-//!   there after all, it holds a lease that ends by itself, and any worker then takes the message.
-//! - The process dies after the commit: the lease ends by itself in the same way. The call is late, but not lost, and it has
-//!   the same idempotency key.
+//! - The commit fails, or nobody knows whether it happened: the reserved slots are dropped, which frees them. If the
+//!   row is there after all, it holds a lease that ends by itself, and any worker then takes the message.
+//! - The process dies after the commit: the lease ends by itself in the same way. The call is late, but not lost, and
+//!   it has the same idempotency key.
 //! - The destination was paused in the meantime: the commit says so (`paused`), and its messages were written without
 //!   their lease. Their slots are given back here, and they wait in the table until somebody resumes the destination.
 //!

@@ -1,8 +1,8 @@
 //! Admission: from read events to one commit, and the answer that it allows.
 //!
 //! A request hands its events to a queue and awaits a one-shot answer; it never touches the database itself, because a
-//! client that hangs up cancels it. P1 (a 2xx only after the commit) and P2 (one effect for any number of copies) are kept
-//! here.
+//! client that hangs up cancels it. P1 (a 2xx only after the commit) and P2 (one effect for any number of copies) are
+//! kept here.
 //!
 //! Reading order:
 //!
@@ -10,8 +10,8 @@
 //! - `committer.rs` commits what waits, together: `batch.rs` says how much, `commit.rs` is one pass;
 //! - `transactional.rs` admits events whose handlers write in the same transaction, each request in one of its own, by
 //!   turns (`fair.rs`); `retry.rs` dispatches again what failed for now;
-//! - what all three share: `fate.rs` and `plan.rs` decide, without I/O, what becomes of an event; `dispatch.rs` runs handlers
-//!   and `failures.rs` contains them; `slots.rs` and `handover.rs` start calls right after the commit;
+//! - what all three share: `fate.rs` and `plan.rs` decide, without I/O, what becomes of an event; `dispatch.rs` runs
+//!   handlers and `failures.rs` contains them; `slots.rs` and `handover.rs` start calls right after the commit;
 //! - what they stand on: `context.rs`, `entry.rs` (one provider), `room.rs` (memory), `templates.rs`, `unreadable.rs`,
 //!   `under_way.rs`.
 //!

@@ -80,7 +80,7 @@ impl Planned {
     }
 }
 
-/// Why nothing was planned for an event: its handlers failed.
+/// The reason why nothing was planned for an event: its handlers failed.
 #[derive(Debug)]
 pub(super) enum NotPlanned {
     /// Its provider answers 500 then, so nothing of its request is to be written.

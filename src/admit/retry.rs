@@ -38,14 +38,14 @@ pub(crate) async fn run_retries(
 /// Most providers whose events are dispatched again at once: each holds a connection.
 const LINES_N_MAX: usize = 3;
 
-/// Dispatches events again that are due. Cloning is cheap.
+/// Dispatches due events again. Cloning is cheap.
 #[derive(Clone)]
 struct Retries {
     context: Arc<AdmitContext>,
     entries: Arc<BTreeMap<Name, Arc<ProviderEntry>>>,
 }
 
-/// An event taken out, with the transaction that has its row locked.
+/// An event that was taken to be dispatched, with the transaction that has its row locked.
 struct TakenEvent {
     tx: store::AdmissionTx,
     due: DueEvent,
@@ -53,8 +53,8 @@ struct TakenEvent {
 }
 
 impl Retries {
-    /// Looks for due events every `poll`, and when it is told to. Takes all there are, in a line for each provider, until
-    /// `stop` turns true.
+    /// Looks for due events every `poll`, and when it is told to. Takes all there are, in a line for each provider,
+    /// until `stop` turns true.
     async fn run(&self, poll: Duration, mut stop: Stop) {
         let mut lines = JoinSet::new();
         let mut busy: HashMap<Id, Name> = HashMap::new();
@@ -138,7 +138,7 @@ impl Retries {
         Ok(())
     }
 
-    /// In one transaction; nothing of it is left when it fails.
+    /// Runs one dispatch in one transaction; nothing of it is left when it fails.
     async fn dispatch_once(
         &self,
         mut tx: store::AdmissionTx,

@@ -1,15 +1,15 @@
 //! Slots of the outbox, as admission knows them: places for calls that this node may make at once.
 //!
-//! A slot is taken before the commit, and what starts its call is kept until after it. Dropping that gives the slot back,
-//! so whatever goes wrong in between, no slot stays taken.
+//! A slot is taken before the commit, and what starts its call is kept until after it. Dropping that gives the slot
+//! back, so whatever goes wrong in between, no slot stays taken.
 
 use crate::store::{InitialLease, LeasedMessage, NewMessage};
 use crate::types::MessageId;
 
 /// Gives slots to messages that are about to be committed. The outbox behind it is a layer of its own.
 pub(crate) trait TakeSlot: Send + Sync {
-    /// Takes a slot at `destination`, if one is free and nothing older waits there: the lease that the message is written
-    /// with, and what starts its call.
+    /// Takes a slot at `destination`, if one is free and nothing older waits there: the lease that the message is
+    /// written with, and what starts its call.
     fn take_slot(&self, destination: &str) -> Option<(InitialLease, Box<dyn StartCall>)>;
 }
 
@@ -50,7 +50,7 @@ mod tests {
 
     use super::*;
 
-    /// So many slots at `billing`, and none elsewhere.
+    /// Slots at `billing`, as many as the number says, and none elsewhere.
     struct Slots(Arc<AtomicUsize>);
 
     /// Gives its slot back when it is dropped.

@@ -16,7 +16,7 @@ pub(super) struct Submission {
     pub(super) events: Vec<Arc<IncomingEvent>>,
     pub(super) answer: oneshot::Sender<Result<AdmittedEvents, AdmitError>>,
     pub(super) since: Instant,
-    /// The memory that it takes up, whoever still waits for it.
+    /// The memory that it takes up, also when nobody waits for it any more.
     pub(super) _held: HeldMemory,
     /// Its place among the requests of its provider that wait.
     pub(super) _place: WaitingPlace,

@@ -1,20 +1,22 @@
 //! Transactional handlers: each request in a transaction of its own.
 //!
 //! What a handler writes into the user's own tables must be there exactly when its event is. So one transaction holds
-//! all of it, in this order: the events are latched, the handlers run with that same transaction, what follows from their
-//! answers is written, and one commit makes everything true at once. A copy of the event finds the latch and runs nothing.
+//! all of it, in this order: the events are latched, the handlers run with that same transaction, what follows from
+//! their answers is written, and one commit makes everything true at once. A copy of the event finds the latch and runs
+//! nothing.
 //!
-//! When a handler fails, all of it is rolled back, and the events are admitted again in a new transaction without the one
-//! that failed, which is kept as `retry` or `failed`. For this a request may take several passes. Each pass either commits,
-//! or adds at least one failed event, or is one of a few repetitions, so there is an end. A user's failing SQL can never
-//! poison the shared batch, because it is never in it.
+//! When a handler fails, all of it is rolled back, and the events are admitted again in a new transaction without the
+//! one that failed, which is kept as `retry` or `failed`. For this a request may take several passes. Each pass either
+//! commits, or adds at least one failed event, or is one of a few repetitions, so there is an end. A user's failing SQL
+//! can never poison the shared batch, because it is never in it.
 //!
-//! Handlers hold a connection, on SQLite the only writer. That is why providers take turns (`fair.rs`), why the handlers of
-//! one request have a bounded time together over all passes, and why there are fewer such transactions than connections.
+//! Handlers hold a connection, on SQLite the only writer. That is why providers take turns (`fair.rs`), why the
+//! handlers of one request have a bounded time together over all passes, and why there are fewer such transactions than
+//! connections.
 //!
 //! One thing cannot be rolled back: a handler that commits the transaction itself. Then its event is there although
-//! nothing that was to follow is, and the next pass would take it for a duplicate. `committed_by_handler` finds that out
-//! and keeps the event as failed, with the reason, instead of losing it.
+//! nothing that was to follow is, and the next pass would take it for a duplicate. `committed_by_handler` finds that
+//! out and keeps the event as failed, with the reason, instead of losing it.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -90,14 +92,14 @@ impl TransactionalAdmission {
     }
 }
 
-/// Tells of a request whose task panicked. Whoever waited for it hears that there is no answer.
+/// Tells of a request whose task panicked. The request that waited for it hears that there is no answer.
 fn note_end(ended: Result<(), JoinError>) {
     if let Some(panic) = ended.err().and_then(|error| error.try_into_panic().ok()) {
-        panic_told("own", panic.as_ref());
+        panic_told("transactional", panic.as_ref());
     }
 }
 
-/// Why one pass ended without a commit.
+/// The reason why one pass ended without a commit.
 enum TransactionError {
     /// The handlers of these events failed; they are kept, without what the handlers did.
     Handlers(HashMap<usize, HandlerError>),
@@ -237,8 +239,9 @@ impl TransactionalRequest<'_> {
         Ok((admitted, write(tx, writes, Some(&*context.slots)).await?))
     }
 
-    /// Why an event that is known already is to be kept as failed all the same: an earlier pass of this request wrote
-    /// its row, and a handler committed that, although nothing of what was to follow was there yet.
+    /// The failure under which a known event is kept, with the number of its row; `None` as a rule. It is there when an
+    /// earlier pass of this request wrote the row and a handler committed it before its messages and state were
+    /// written.
     async fn committed_by_handler(
         &self,
         tx: &mut store::AdmissionTx,

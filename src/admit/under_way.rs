@@ -1,15 +1,16 @@
-//! How long the shared batch takes, so that readiness knows when it does not end.
+//! The time that the shared batch has taken so far, so that readiness knows when it does not end.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// After how long a batch is one that does not end: every sender in it, and behind it, has long been told to come again.
+/// After how long a batch is one that does not end: every sender in it, and behind it, has long been told to come
+/// again.
 const STUCK_AFTER: Duration = Duration::from_secs(10);
 
-/// The start of the shared batch that is under way. A plain handler that does not come back keeps everybody behind it out, and
-/// nobody can end it: it can only be told.
+/// The start of the shared batch that is under way. A plain handler that does not come back keeps everybody behind it
+/// out, and nobody can end it: it can only be told.
 #[derive(Default)]
 pub(crate) struct UnderWay(Mutex<Option<Instant>>);
 

@@ -1,5 +1,5 @@
-//! How much is kept of what could not be read: senders are answered with 200 whatever they send, so something else
-//! has to be the bound.
+//! A bound on what is kept of events that could not be read: senders are answered with 200 whatever they send, so
+//! something else has to be the bound.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};

@@ -93,7 +93,7 @@ impl App {
         let mut tasks = vec![
             spawn(parts.clone().keep("retry", retries)),
             spawn(parts.clone().keep("counts", counting)),
-            spawn(parts.clone().keep("evidence", noting)),
+            spawn(parts.clone().keep("notes", noting)),
         ];
         if self.config.retention.every_ms > 0 {
             let (store, clock) = (admission.store.clone(), self.clock.clone());

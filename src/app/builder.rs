@@ -53,7 +53,8 @@ impl App {
         }
     }
 
-    /// Installs the log of the process as `[log]` says: for a `main` that wants ours. An error when the process has one.
+    /// Installs the log of the process as `[log]` says: for a `main` that wants ours. An error when the process has
+    /// one.
     pub fn install_log(&self) -> anyhow::Result<()> {
         logging::install(&self.config.log, crate::outbox::silent_log_targets())
     }
@@ -68,13 +69,13 @@ impl App {
         self
     }
 
-    /// Gives the program's own tables a place: `steps` are applied at the start, after the schema of Hooklatch, each once,
-    /// in order and in a transaction with the row that says so. Of several nodes one applies them. With
+    /// Gives the program's own tables a place: `steps` are applied at the start, after the schema of Hooklatch, each
+    /// once, in order and in a transaction with the row that says so. Of several nodes one applies them. With
     /// `database.migrate = false` they are only checked, and `migrate` of [`cli::main_with`](hooklatch::cli::main_with)
     /// applies them.
     ///
-    /// `program` names the list in the table `hooklatch_program_migrations`. A step is never changed once it was applied:
-    /// the start refuses another text under its name. Write a further step instead.
+    /// `program` names the list in the table `hooklatch_program_migrations`. A step is never changed once it was
+    /// applied: the start refuses another text under its name. Write a further step instead.
     ///
     /// ```no_run
     /// # fn main() -> anyhow::Result<()> {

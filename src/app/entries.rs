@@ -60,7 +60,7 @@ impl App {
         })
     }
 
-    /// For a kind whose keys are at the sender's own hosts.
+    /// Makes the fetcher of a kind whose keys are at the sender's own hosts; `None` for other kinds.
     fn fetcher(&self, kind: &Provider, config: &ProviderConfig) -> Result<Option<Arc<Fetcher>>, String> {
         let spec = kind.shared_spec()?;
         if spec.fetch.is_empty() && spec.confirm.is_empty() {

@@ -4,10 +4,10 @@
 //! Start order: store, schema, providers, admission, outbox, listeners. Stop order is the reverse, and each
 //! part is given the time to finish what it holds. Every task of the process is spawned here.
 //!
-//! In reading order: `builder.rs` is an [`App`] before it runs; `start.rs` starts it, step by step, out of `database.rs`
-//! (open and migrate), `entries.rs` (providers), `admission.rs` and `listeners.rs`; `running.rs` is what runs, and how it
-//! stops. `trial.rs` is an app for tests of
-//! handlers. `parts.rs` starts parts again that panicked, `health.rs` and `counts.rs` say how it is. `tasks.rs` spawns.
+//! In reading order: `builder.rs` is an [`App`] before it runs; `start.rs` starts it, step by step, out of
+//! `database.rs` (open and migrate), `entries.rs` (providers), `admission.rs` and `listeners.rs`; `running.rs` is what
+//! runs, and how it stops. `trial.rs` is an app for tests of handlers. `parts.rs` starts parts again that panicked,
+//! `health.rs` and `counts.rs` say how it is. `tasks.rs` spawns.
 //!
 //! Nothing here knows a request: that is `http` and `receive`.
 

@@ -14,8 +14,7 @@ use crate::store::Store;
 /// Time that a stop may take beyond `stop_timeout_ms`: results that are written, commits that are confirmed.
 const STOP_MARGIN: Duration = Duration::from_secs(5);
 
-/// A Hooklatch that runs. Dropping it tells its parts to stop and waits for none
-/// of them: see [`Running::stop`].
+/// A Hooklatch that runs. Dropping it tells its parts to stop and waits for none of them: see [`Running::stop`].
 pub struct Running {
     /// Address where senders reach the receiver.
     pub receiver_addr: SocketAddr,

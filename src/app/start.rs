@@ -78,10 +78,10 @@ impl App {
     ///
     /// The router answers `/webhooks/NAME`; mount it at the root, where `server.public_url` leads, without layers that
     /// change method, path, headers or body: signatures cover them. Your server must bound what [`App::run`] bounds by
-    /// itself: open connections, in all and of one peer, header size and time, slow bodies and slow readers, the life of
-    /// a connection. Size, time and memory of bodies are bounded here. There is no operator side: no API, no
-    /// `/metrics`, no `/readyz`; the commands that ask a running server (`events`, `messages`, `explain`, …) have nobody
-    /// to ask.
+    /// itself: open connections, in all and of one peer, header size and time, slow bodies and slow readers, the life
+    /// of a connection. Size, time and memory of bodies are bounded here. There is no operator side: no API, no
+    /// `/metrics`, no `/readyz`; the commands that ask a running server (`events`, `messages`, `explain`, …) have
+    /// nobody to ask.
     ///
     /// To stop: stop your server, drop the router, then [`Background::stop`].
     #[cfg(feature = "router")]
@@ -140,7 +140,7 @@ impl App {
             admitter,
             admission: vec![
                 spawn(parts.clone().keep("committer", async move || committer.run().await)),
-                spawn(parts.keep("own", async move || transactional.run().await)),
+                spawn(parts.keep("transactional", async move || transactional.run().await)),
             ],
             workers,
             store,

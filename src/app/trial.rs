@@ -26,8 +26,9 @@ const MESSAGES_N_MAX: u32 = 1_000;
 
 /// A Hooklatch for a test: your kinds with your handlers, without network.
 ///
-/// Each kind is a provider of its own name, whose sender is played: [`Trial::send`] signs one of the kind's samples, with
-/// secrets that are published, as `hooklatch serve --dev` does. Calls to destinations are written as messages, and fail.
+/// Each kind is a provider of its own name, whose sender is played: [`Trial::send`] signs one of the kind's samples,
+/// with secrets that are published, as `hooklatch serve --dev` does. Calls to destinations are written as messages, and
+/// fail.
 pub struct Trial {
     router: Router,
     background: Background,
@@ -42,8 +43,8 @@ struct PlayedSender {
 }
 
 impl Trial {
-    /// Starts an app on a new SQLite database in `folder`, with these kinds and destinations; `more` adds what else is the
-    /// program's own, its tables as a rule.
+    /// Starts an app on a new SQLite database in `folder`, with these kinds and destinations; `more` adds what else is
+    /// the program's own, its tables as a rule.
     pub async fn start(
         folder: &Path,
         kinds: Vec<Provider>,
@@ -68,8 +69,8 @@ impl Trial {
         Ok(Self { router, background, senders, filled_at_s })
     }
 
-    /// Sends the kind's sample of this type under this id, signed; gives back the outcome: `accepted`, `duplicate`, … as
-    /// in the header `hooklatch-outcome`. An error when the request was not believed.
+    /// Sends the kind's sample of this type under this id, signed; gives back the outcome: `accepted`, `duplicate`, …
+    /// as in the header `hooklatch-outcome`. An error when the request was not believed.
     pub async fn send(&self, kind: &str, event_type: &str, id: &str) -> anyhow::Result<String> {
         let sender =
             self.senders.get(kind).with_context(|| format!("no kind of this trial is called `{kind}`"))?;

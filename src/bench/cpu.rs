@@ -38,7 +38,7 @@ impl CpuUs {
         }
     }
 
-    /// Of server and database together, as far as they are known.
+    /// Returns the time of server and database together; `None` when neither is known.
     pub fn both(self) -> Option<u64> {
         match (self.server, self.database) {
             (None, None) => None,
@@ -69,7 +69,7 @@ pub(super) fn below(root: u32) -> Vec<u32> {
 fn family(all: &BTreeMap<u32, Process>, root: u32) -> Vec<u32> {
     let mut family = vec![root];
     let mut n = 0;
-    // Whoever has a parent in the family belongs to it.
+    // A process that has a parent in the family belongs to it.
     while let Some(parent) = family.get(n).copied() {
         family.extend(all.iter().filter(|(_, one)| one.parent == parent).map(|(pid, _)| *pid));
         n += 1;

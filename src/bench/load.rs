@@ -23,11 +23,11 @@ pub struct Load {
     pub addr: SocketAddr,
     /// Connections, each with one request under way at most.
     pub connections_n: usize,
-    /// When requests are sent.
+    /// The times at which requests are sent.
     pub pace: LoadPace,
     /// Load before the window.
     pub warm_up: Duration,
-    /// When the window ends.
+    /// The end of the window.
     pub until: Until,
     /// Longest time that an answer is waited for.
     pub timeout: Duration,
@@ -35,26 +35,26 @@ pub struct Load {
     pub watched: WatchedProcesses,
 }
 
-/// When requests are sent.
+/// The times at which requests are sent.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum LoadPace {
     /// Each connection's next request follows its last answer: as many as the receiver takes.
     Closed,
-    /// So many a second, spaced evenly, whatever the receiver does. Latency counts from when a request was due, so that
-    /// those that had to wait for a slow receiver are not left out.
+    /// This many requests a second, spaced evenly, whatever the receiver does. Latency counts from the time at which a
+    /// request was due, so that requests that had to wait for a slow receiver count in full.
     Open(f64),
 }
 
-/// When the window ends.
+/// The end of the window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Until {
     /// The window is this long.
     Elapsed(Duration),
-    /// The window ends after so many requests and their answers.
+    /// The window ends after this many requests and their answers.
     Count(u64),
 }
 
-/// Why nothing was measured.
+/// The reason why nothing was measured.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
     /// The histogram was refused its bounds.
@@ -81,7 +81,7 @@ struct LoadState {
     is_used_up: Notify,
     tally: Mutex<Option<Tally>>,
     pacer: Option<Pacer>,
-    /// From then on what was due and has not left is given up.
+    /// The time from which requests that were due and have not left are given up.
     ends_at: OnceLock<Instant>,
     clock: Clock,
     timeout: Duration,
@@ -166,7 +166,7 @@ impl LoadState {
             }
             let (sort, request) = mix.next(self.clock.now_ms() / 1_000).inspect_err(|_| self.give_up())?;
             let left = Instant::now();
-            // In a closed loop the time to make it is ours, not the receiver's.
+            // In a closed loop, the time to make the request does not count for the receiver.
             let due = if self.pacer.is_some() { due } else { left };
             let answer = match self.ends_at.get() {
                 Some(end) if left > *end => Err("not sent in time"),
@@ -186,7 +186,7 @@ impl LoadState {
         Ok(())
     }
 
-    /// When the next request is due; `None` when there are no more.
+    /// Waits for the next request's turn; gives the time at which it is due, or `None` when there are no more.
     async fn due(&self) -> Option<Instant> {
         match &self.pacer {
             Some(pacer) => pacer.next().await,

@@ -1,4 +1,4 @@
-//! What is sent: fresh events, copies of earlier ones, forgeries.
+//! The requests that are sent: fresh events, copies of earlier ones, forgeries.
 
 use std::collections::VecDeque;
 
@@ -33,7 +33,7 @@ pub struct Mix {
 }
 
 impl Mix {
-    /// Of `maker`, with these shares of copies and of forgeries, each 0 to 1 and together at most 1.
+    /// Mixes requests of `maker` with these shares of copies and of forgeries, each 0 to 1 and together at most 1.
     pub fn new(maker: Box<dyn Maker>, copies_share: f64, forgeries_share: f64) -> Self {
         Self { maker, copies_share, forgeries_share, request: Vec::new(), remembered: VecDeque::new() }
     }

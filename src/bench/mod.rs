@@ -1,10 +1,10 @@
 //! Loads a receiver with requests and says what came of it: the engine of `hooklatch bench` and of this package's own
 //! benches.
 //!
-//! Everything runs on one thread, so that the machine is left to whoever is measured. In reading order: `load.rs` drives
-//! (start at [`run`]); `mix.rs` decides what is sent (fresh, a copy, a forgery) and `signed.rs` writes it; `pace.rs` says when,
-//! `connection.rs` sends; `tally.rs` counts, `cpu.rs` reads CPU time; `report.rs`, `chart.rs` and `spread.rs` tell people.
-//! `target.rs` says who may be loaded, and `scratch.rs` starts a receiver for one load.
+//! Everything runs on one thread, so that the machine is left to the receiver. In reading order: `load.rs` drives
+//! (start at [`run`]); `mix.rs` decides what is sent (fresh, a copy, a forgery) and `signed.rs` writes it; `pace.rs`
+//! says when, `connection.rs` sends; `tally.rs` counts, `cpu.rs` reads CPU time; `report.rs`, `chart.rs` and
+//! `spread.rs` tell people. `target.rs` says who may be loaded, and `scratch.rs` starts a receiver for one load.
 //!
 //! It speaks HTTP/1.1 on plain TCP alone, and knows nothing of databases.
 

@@ -1,4 +1,4 @@
-//! When requests are due in an open loop: at their times, whatever the receiver does.
+//! The times at which requests of an open loop are due, whatever the receiver does.
 //!
 //! A thread of its own counts them out, because the runtime's timers tick in milliseconds, which would be told as the
 //! receiver's latency.

@@ -1,4 +1,4 @@
-//! What a load came to, for programs, for people and as a picture.
+//! The result of a load, for programs, for people and as a picture.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -44,7 +44,7 @@ pub struct Report {
     pub errors_n: u64,
     /// Requests of an open loop that left more than a millisecond after they were due.
     pub late_n: u64,
-    /// Of all requests but forgeries, from when each was due. Milliseconds.
+    /// Latency of all requests but forgeries, counted from the time at which each was due. Milliseconds.
     pub latency_ms: Latency,
     /// CPU time, all of it divided by `requests_n`. Microseconds; null where it is not known.
     pub cpu_us_per_request: Cpu,
@@ -94,7 +94,7 @@ pub struct Cpu {
 }
 
 impl Report {
-    /// Of what was measured at `url`.
+    /// Makes the report of what was measured at `url`.
     pub fn new(url: &str, load: &Load, measured: &Measured) -> Self {
         let rate_per_s = match load.pace {
             LoadPace::Closed => None,

@@ -54,8 +54,8 @@ impl Scratch {
     }
 
     /// The configuration of a Hooklatch that listens here, keeps its events in this database and routes those of
-    /// provider `name` to the destination that never answers, one call at a time: messages are written, and calls stay out
-    /// of the way. `more` is what else stands in that provider's table, and after it.
+    /// provider `name` to the destination that never answers, one call at a time: messages are written, and calls stay
+    /// out of the way. `more` is what else stands in that provider's table, and after it.
     pub fn config(&self, database_url: &str, name: &str, more: &str) -> io::Result<String> {
         // A text of JSON is one of TOML.
         let url = serde_json::Value::from(database_url);

@@ -44,8 +44,8 @@ const PLACES: [(&str, BodyPiece); 4] = [
 ];
 
 impl SignedMaker {
-    /// Makes requests of `provider` for `target` from this sample, as long as it is or padded to each of `sizes` bytes. The
-    /// error says which size cannot be had.
+    /// Makes requests of `provider` for `target` from this sample, as long as it is or padded to each of `sizes` bytes.
+    /// The error says which size cannot be had.
     pub fn new(
         provider: ActiveProvider,
         target: &LoadTarget,

@@ -14,7 +14,7 @@ pub struct Spread {
 }
 
 impl Spread {
-    /// Of `figures`; all zero when there are none.
+    /// Computes the spread of `figures`; all zero when there are none.
     pub fn of(figures: impl Iterator<Item = f64>) -> Self {
         let mut all: Vec<f64> = figures.collect();
         all.sort_by(f64::total_cmp);

@@ -1,4 +1,4 @@
-//! What is counted while a load runs, and what is known when it is over.
+//! The counts while a load runs, and the figures when it is over.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -9,7 +9,7 @@ use super::connection::LoadAnswer;
 use super::cpu::CpuUs;
 use super::mix::Sort;
 
-/// From here on a request of an open loop counts as sent late: all connections were busy, or the machine was.
+/// Delay from which a request of an open loop counts as sent late: all connections were busy, or the machine was.
 const LATE: Duration = Duration::from_millis(1);
 
 /// Figures of one load. Only requests that were to be sent within the window are in it; of those, every one.
@@ -25,8 +25,7 @@ pub struct Measured {
     pub forgeries_believed_n: u64,
     /// Requests without an answer, and those answered with 5xx.
     pub errors_n: u64,
-    /// From when a request was to be sent until it was answered, or until that was given up, forgeries apart.
-    /// Microseconds.
+    /// Time from when a request was due until it was answered or given up; forgeries do not count. Microseconds.
     pub latency: Histogram<u64>,
     /// Requests of an open loop that left more than a millisecond late. Their latency counts from when they were due.
     pub late_n: u64,
@@ -108,7 +107,7 @@ impl Tally {
         Ok(Self { started, measured, second: histogram()?, second_n: 0 })
     }
 
-    /// When the window started.
+    /// The time at which the window started.
     pub(super) fn started(&self) -> Instant {
         self.started
     }

@@ -1,4 +1,4 @@
-//! Who may be loaded: receivers on this machine, and others only by their name said twice.
+//! Receivers that may be loaded: those on this machine, and others only when their name is given twice.
 
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::time::Duration;
@@ -13,7 +13,7 @@ const CONNECT: Duration = Duration::from_secs(5);
 pub struct LoadTarget {
     /// Address that it listens on.
     pub addr: SocketAddr,
-    /// For the `Host` header.
+    /// Text of the `Host` header.
     pub authority: String,
     /// Path and query of its URL.
     pub path: String,
@@ -21,7 +21,7 @@ pub struct LoadTarget {
     pub url: String,
 }
 
-/// Why a URL is not loaded.
+/// The reason why a URL is not loaded.
 #[derive(Debug, thiserror::Error)]
 pub enum TargetError {
     /// A load speaks plain HTTP alone.

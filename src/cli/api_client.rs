@@ -21,7 +21,7 @@ pub(super) struct ReachArgs {
     /// A token of `admin.tokens`; by default the first one in the configuration, or that of `serve --dev`.
     #[arg(long, global = true, env = "HOOKLATCH_TOKEN", hide_env_values = true)]
     pub(super) token: Option<String>,
-    /// The server's JSON instead of a table.
+    /// Print the server's JSON instead of a table.
     #[arg(long, global = true)]
     pub(super) json: bool,
 }
@@ -32,7 +32,7 @@ pub(super) struct EventDecision<'a> {
     pub(super) act: &'a str,
     /// Name of the events' provider.
     pub(super) provider: &'a str,
-    /// Why, for the audit log.
+    /// The reason, for the audit log.
     pub(super) reason: &'a str,
     /// Words that are said of each event afterwards.
     pub(super) done: &'a str,

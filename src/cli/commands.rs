@@ -73,8 +73,8 @@ enum Command {
     },
 }
 
-/// Runs the command that the arguments of this process name. `own` kinds stand beside the built-in ones; one that has the
-/// name of a built-in kind takes its place. Installs the log as configured.
+/// Runs the command that the arguments of this process name. `own` kinds stand beside the built-in ones; one that has
+/// the name of a built-in kind takes its place. Installs the log as configured.
 pub fn main(own: Vec<Provider>) -> ExitCode {
     main_with(own, |app| app)
 }

@@ -32,7 +32,7 @@ enum DestinationsCommand {
 struct SwitchArgs {
     /// Name of the destination.
     name: String,
-    /// Why, for the audit log.
+    /// The reason, for the audit log.
     #[arg(long)]
     reason: String,
 }

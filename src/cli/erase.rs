@@ -1,4 +1,4 @@
-//! `hooklatch erase`: the bytes of single events, for whoever has a right to have them deleted.
+//! `hooklatch erase`: the bytes of single events, for people who have a right to have them deleted.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -17,7 +17,7 @@ pub(super) struct EraseArgs {
     /// Ids of the events, as their sender has them.
     #[arg(required = true)]
     event_ids: Vec<String>,
-    /// Why, for the audit log.
+    /// The reason, for the audit log.
     #[arg(long)]
     reason: String,
     /// Discard their open messages, and whatever else they wait for; without it they are refused.

@@ -49,7 +49,7 @@ struct DecideEventArgs {
     provider: String,
     /// Id of the event, as its sender has it.
     event_id: String,
-    /// Why, for the audit log.
+    /// The reason, for the audit log.
     #[arg(long)]
     reason: String,
 }

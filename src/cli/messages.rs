@@ -62,7 +62,7 @@ struct DecideArgs {
     message_id: Option<String>,
     #[command(flatten)]
     which: FilterArgs,
-    /// Why, for the audit log.
+    /// The reason, for the audit log.
     #[arg(long)]
     reason: String,
     /// Act on several. Without it they are only counted.

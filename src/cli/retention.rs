@@ -1,11 +1,11 @@
-//! How long ids are remembered and who decided that, and how long senders send again, in words.
+//! Puts into words how long ids are remembered, who decided that, and how long senders send again.
 
 use serde_json::{Value, json};
 
 use crate::config::RetentionConfig;
 use crate::spec::{Resend, Spec};
 
-/// For people; nothing where there is no provider.
+/// The retention in words for people; `None` where there is no provider.
 pub(super) fn in_words(retention: &RetentionConfig) -> Option<String> {
     let (name, days, why) = retention.deciding()?;
     Some(match retention.ids_days {
@@ -17,7 +17,7 @@ pub(super) fn in_words(retention: &RetentionConfig) -> Option<String> {
     })
 }
 
-/// For programs: every provider.
+/// The retention as JSON for programs, with every provider.
 pub(super) fn as_json(retention: &RetentionConfig) -> Value {
     let providers = retention.ids_of.iter().map(|(name, kept)| {
         json!({

@@ -1,4 +1,4 @@
-//! What every command needs: output that steers no terminal, mistakes in arguments, a runtime.
+//! The things that every command needs: output that steers no terminal, mistakes in arguments, a runtime.
 
 use std::fmt::Display;
 use std::io::Write;
@@ -12,12 +12,13 @@ use crate::provider::Provider;
 #[error("{0}")]
 pub(super) struct Usage(pub(super) String);
 
-/// Writes lines to stdout, such that what strangers wrote steers no terminal. A reader that went away is no error of ours.
+/// Writes lines to stdout, such that what strangers wrote steers no terminal. A reader that went away is no error of
+/// ours.
 pub(super) fn say(lines: impl Display) {
     drop(writeln!(std::io::stdout(), "{}", plain::text(&lines.to_string())));
 }
 
-/// As [`say`], to stderr.
+/// Writes as [`say`] does, to stderr.
 pub(super) fn complain(lines: impl Display) {
     drop(writeln!(std::io::stderr(), "{}", plain::text(&lines.to_string())));
 }

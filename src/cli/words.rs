@@ -1,4 +1,4 @@
-//! What a kind's spec says, in words for people: `providers`, `explain` and docs/providers.md.
+//! Puts a kind's spec into words for people: `providers`, `explain` and docs/providers.md.
 
 use crate::spec::{Confidence, EventSpec, Identity, IdentitySpec, Scheme, Source, Sources, Spec};
 

@@ -1,4 +1,4 @@
-//! Where the database is, and how it is talked to.
+//! `[database]`: its address, and how it is spoken to.
 
 /// `[database]`. Its `Debug` leaves out the URL, which may hold a password.
 #[derive(Clone)]

@@ -8,37 +8,37 @@ use super::secret::Secret;
 use super::status::StatusMeaning;
 use super::target::{Format, Target};
 
-/// `[destinations.NAME]`
+/// `[destinations.NAME]`: one destination and how it is called.
 #[derive(Debug, Clone)]
 pub struct DestinationConfig {
-    /// Where calls go: an address, or a template of one. With `serve --dev`, the built-in echo. Empty for what is
+    /// The address that calls go to, or a template of one. With `serve --dev`, the built-in echo. Empty for what is
     /// not HTTP.
     pub url: String,
-    /// What kind of destination it is.
+    /// The kind of destination, with the settings of that kind.
     pub target: Target,
-    /// In which form messages reach it.
+    /// The form in which messages reach it.
     pub format: Format,
     /// Extra headers, such as `Authorization`; values are secrets.
     pub headers: BTreeMap<String, Secret>,
-    /// What an unknown outcome means.
+    /// The rule for calls with an unknown outcome.
     pub unknown: UnknownPolicy,
     /// Connect to last byte. Milliseconds; below the lease unless `heartbeat`.
     pub timeout_ms: u64,
     /// Most calls under way at once.
     pub concurrency_n: u32,
-    /// True when the destination's answers decide how many of those there are.
+    /// True when the destination's answers decide how many calls may be under way, up to `concurrency_n`.
     pub adaptive: bool,
-    /// How failures are tried again.
+    /// The delays and the number of attempts after failures.
     pub retry: RetryConfig,
     /// Longest `Retry-After` that is honoured. Milliseconds.
     pub retry_after_max_ms: u64,
-    /// How long the destination remembers a key. Milliseconds.
+    /// Time for which the destination remembers a key. Milliseconds.
     pub key_valid_for_ms: u64,
     /// Most calls a second, on each node; 0 for no limit.
     pub rate_per_s: u32,
     /// Failures in a row after which nothing is sent for a while; 0 for never.
     pub breaker_failures_n: u32,
-    /// How long that while is; then one call probes. Milliseconds.
+    /// Length of that while; then one call probes. Milliseconds.
     pub breaker_open_ms: u64,
     /// Statuses that mean something else here than they usually do.
     pub statuses: BTreeMap<u16, StatusMeaning>,
@@ -46,11 +46,11 @@ pub struct DestinationConfig {
     pub sign_secret: Option<Secret>,
     /// True when a call may take longer than the lease, which is then prolonged while it is under way.
     pub heartbeat: bool,
-    /// What only calls over HTTP have.
+    /// Settings that only calls over HTTP have.
     pub http: HttpConfig,
 }
 
-/// What to do when a call was sent and nobody knows whether it took effect.
+/// The rule for a call that was sent when nobody knows whether it took effect.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum UnknownPolicy {
     /// Send again under the same key: the destination honours it.
@@ -72,7 +72,7 @@ pub struct QueryConfig {
     pub equals: Option<String>,
     /// Values that mean "still under way: ask again".
     pub pending: Vec<String>,
-    /// How long after an attempt's end its call may still be running over there. No question is asked before.
-    /// Milliseconds.
+    /// Time after an attempt's end during which its call may still be running at the destination. No question is asked
+    /// before it is over. Milliseconds.
     pub after_ms: u64,
 }

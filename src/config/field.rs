@@ -29,8 +29,8 @@ pub(crate) struct Checker<'a> {
     pub problems: Vec<ConfigProblem>,
     /// Files that hold secrets themselves.
     pub secret_files: BTreeSet<PathBuf>,
-    /// The keys that the program knows, with `NAME` and `[]` for what varies, and the ranges of numbers; for the test of
-    /// the manual.
+    /// The keys that the program knows, with `NAME` and `[]` for what varies, and the ranges of numbers; for the test
+    /// of the manual.
     pub asked: BTreeMap<String, Option<RangeInclusive<u64>>>,
 }
 
@@ -143,7 +143,7 @@ impl Field {
         None
     }
 
-    /// One value, or a list of them.
+    /// Reads one value, or a list of values.
     pub(crate) fn one_or_more(&self, checker: &mut Checker<'_>) -> Option<Vec<Self>> {
         match self.value.kind {
             ValueKind::String(_) if !self.is_env_text() => Some(vec![self.clone()]),
@@ -308,7 +308,7 @@ impl Table {
         self.take(checker, key)?.flag(checker)
     }
 
-    /// One of a few words, when the key is there.
+    /// Reads one of a few words, when the key is there.
     pub(crate) fn word<T: Copy>(
         &mut self,
         checker: &mut Checker<'_>,

@@ -1,4 +1,5 @@
-//! What a destination's calls over HTTP look like: the types behind the keys of `destination/http.rs`.
+//! Calls over HTTP as a destination wants them: the types behind the keys that `outbox/destinations/kinds/http/parse/`
+//! reads.
 
 use super::secret::Secret;
 use super::status::StatusMeaning;
@@ -40,7 +41,7 @@ pub struct BodyConfig {
     pub content_type: String,
 }
 
-/// `auth = { scheme, user, secret }`
+/// `auth = { scheme, user, secret }`: the `Authorization` header of calls.
 #[derive(Debug, Clone)]
 pub enum AuthConfig {
     /// A user and a password (RFC 7617).
@@ -54,7 +55,7 @@ pub enum AuthConfig {
     Bearer(Secret),
 }
 
-/// `hmac = { header, secret, … }`
+/// `hmac = { header, secret, … }`: a signature in a header of each call.
 #[derive(Debug, Clone)]
 pub struct HmacConfig {
     /// Name of the header that carries the signature.
@@ -73,7 +74,7 @@ pub struct HmacConfig {
     pub timestamp_header: Option<String>,
 }
 
-/// Hashes an HMAC can be made with.
+/// Hashes that an HMAC can be made with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HmacAlgorithm {
     /// An HMAC over SHA-256.
@@ -114,7 +115,7 @@ pub enum HttpVersion {
     Only2,
 }
 
-/// `success = { pointer, equals, otherwise }`
+/// `success = { pointer, equals, otherwise }`: a value in a 2xx answer that says if the call succeeded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SuccessConfig {
     /// JSON pointer into the body of a good answer.
@@ -125,7 +126,7 @@ pub struct SuccessConfig {
     pub otherwise: StatusMeaning,
 }
 
-/// `capture = { bytes_max, redact }`
+/// `capture = { bytes_max, redact }`: the part of answers that is kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CaptureConfig {
     /// Most bytes kept of one answer.

@@ -9,7 +9,7 @@ pub struct LogConfig {
     pub format: LogFormat,
 }
 
-/// Forms of a log line.
+/// Forms that a log line may have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LogFormat {
     /// Human in a terminal, JSON otherwise.

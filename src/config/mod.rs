@@ -5,8 +5,8 @@
 //! settings: that is `load`. In reading order:
 //!
 //! 1. The types, a file for each section: `whole`, `server`, `admin`, `database`, `retention`, `provider` with
-//!    `kind_settings`, `outbox`, `destinations` with `target`, `status` and `http`, `fetch`, `log`, `kinds`; and what several have:
-//!    `secret`, `retry`.
+//!    `kind_settings`, `outbox`, `destinations` with `target`, `status` and `http`, `fetch`, `log`, `kinds`; and what
+//!    several have: `secret`, `retry`.
 //! 2. The reader: `problem` (what is told), `field` (a key at a time), `value` and `secret_source` (values that several
 //!    sections have), `origin` and `environment` (where a value stands).
 //!

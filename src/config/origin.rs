@@ -1,4 +1,4 @@
-//! Where a value was written: each keeps the file or variable that says it.
+//! The origin of a value: the file or variable that it was written in.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! What is wrong with a configuration, in words for the one who wrote it.
+//! A problem of a configuration, in words for the one who wrote it.
 //!
 //! Problems are collected, never thrown: the operator sees all of them at once. No problem ever carries a
 //! secret, so values are shown for keys that are known not to be one.

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use crate::types::Name;
 
-/// Days that "without end" counts as: a recorded request of a kind whose signature covers no time, and an event that its sender sends
-/// again at any time. Days.
+/// Days that "without end" counts as: a recorded request of a kind whose signature covers no time, and an event that
+/// its sender sends again at any time. Days.
 pub(crate) const ENDLESS_DAYS: u32 = 400;
 
-/// `[retention]`: how long what is kept is kept.
+/// `[retention]`: how long things are kept.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RetentionConfig {
     /// Interval between two looks for what is old; 0 for never. Milliseconds.
@@ -63,9 +63,9 @@ impl RetentionConfig {
         self.ids_days.unwrap_or(ENDLESS_DAYS)
     }
 
-    /// The provider that decides how long ids are remembered (the first by name of those that need it equally long), for
-    /// how many days it needs them, and why: by what its kind needs, or, where the operator said for how long, by the least
-    /// that could be said.
+    /// The provider that decides how long ids are remembered (the first by name of those that need it equally long),
+    /// for how many days it needs them, and why: by what its kind needs, or, where the operator said for how long, by
+    /// the least that could be said.
     pub fn deciding(&self) -> Option<(&Name, u32, &str)> {
         let needs = self.ids_of.iter().map(|(name, kept)| match self.ids_days {
             None => (name, kept.days, kept.why.as_str()),

@@ -2,7 +2,7 @@
 
 use super::field::{Checker, Table};
 
-/// `retry = { first_ms, max_ms, attempts_n, age_max_ms }`
+/// `retry = { first_ms, max_ms, attempts_n, age_max_ms }`: delays between attempts, and when to give up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RetryConfig {
     /// Upper bound of the first delay. Milliseconds.

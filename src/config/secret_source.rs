@@ -20,7 +20,7 @@ impl Field {
     pub(crate) fn secret(self, checker: &mut Checker<'_>) -> Option<Secret> {
         let text = match &self.value.kind {
             ValueKind::String(text) => {
-                // Of a variable there is no such file; and an address without a user in it opens nothing.
+                // Where the source is a variable, there is no such file. An address without a user opens nothing.
                 if !text.contains("://") || text.contains('@') {
                     checker.secret_files.insert(PathBuf::from(&self.source));
                 }

@@ -13,11 +13,11 @@ pub struct ServerConfig {
     pub public_url: String,
     /// Largest body. Bytes, 1 KiB to 64 MiB.
     pub body_bytes_max: u32,
-    /// From connection (or last answer) to the last header byte. Milliseconds.
+    /// Longest time from connection (or last answer) to the last header byte. Milliseconds.
     pub header_timeout_ms: u64,
-    /// From the headers to the last body byte. Milliseconds.
+    /// Longest time from the headers to the last body byte. Milliseconds.
     pub body_timeout_ms: u64,
-    /// From the last body byte to our answer; then 503. Milliseconds.
+    /// Longest time from the last body byte to our answer; then 503. Milliseconds.
     pub answer_timeout_ms: u64,
     /// Most connections that are open at once.
     pub connections_n_max: u32,
@@ -38,7 +38,7 @@ pub struct ServerConfig {
 /// The part of `[server]` that bounds what one connection, and one peer, may take.
 #[derive(Debug, Clone)]
 pub struct EdgeConfig {
-    /// From the first byte of an answer that waits for its peer to the last. Milliseconds.
+    /// Longest time from the first byte of an answer that waits for its peer to the last. Milliseconds.
     pub write_timeout_ms: u64,
     /// Slowest body after its first 2 s. Bytes a second; 0 for any.
     pub body_bytes_per_s_min: u32,

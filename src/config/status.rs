@@ -1,4 +1,4 @@
-//! What an answer says about the effect of a call.
+//! The meaning of an answer for the effect of a call.
 
 /// Meanings of a status for the effect of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! Where the messages of a destination go, and in which form. What kinds of destinations there are is not known here:
+//! The target of a destination's messages, and their form. The kinds of destinations are not known here:
 //! `outbox/destinations` reads their keys and is the only one to look into a [`Target`].
 
 use std::collections::BTreeMap;
@@ -46,7 +46,7 @@ impl Target {
     }
 }
 
-/// In which form a message reaches its destination.
+/// The form in which a message reaches its destination.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
     /// The body as it is; what else is known of it in headers, where the destination has them.

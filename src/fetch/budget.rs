@@ -1,5 +1,5 @@
-//! How often somebody else is called because of what strangers send: so many at once, one more every second, and a
-//! lottery among those who come when there is nothing left, so that who asks a lot does not lock the others out.
+//! A bound on calls to others that strangers can cause: some at once, one more every second, and a lottery among those
+//! that come when there is nothing left, so that one that asks a lot does not lock the others out.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -19,7 +19,7 @@ const DRAW_MS_MAX: u64 = 250;
 /// others may need more.
 pub(super) const WAITING_N_MAX: usize = 64;
 
-/// So many calls at once, and one more every second.
+/// A budget of calls: a number at once, and one more every second.
 pub(super) struct CallBudget {
     calls_n_max: u32,
     state: Mutex<CallsLeft>,

@@ -1,7 +1,7 @@
 //! Keys by their ids: how long each is good for, one fetch at a time for each, and how much is kept.
 //!
-//! What is kept for strangers is bounded by itself and never costs a key its place: ids that are none are in a list of
-//! their own, and whoever waits leaves nothing behind.
+//! What is kept for strangers is bounded by itself and never costs a key its place: ids that name no key are in a list
+//! of their own, and a caller that stops waiting leaves nothing behind.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -24,10 +24,11 @@ const UNKNOWN_N_MAX: usize = 1_024;
 const FETCHES_N_MAX: u32 = 30;
 /// Time for which the sender's "no such key" is believed. Milliseconds.
 const NO_SUCH_KEY_MS: i64 = 60_000;
-/// Time for which a whole set of keys is taken for the newest. Milliseconds: an id that is not in it waits for the next one.
+/// Time for which a whole set of keys is taken for the newest. Milliseconds: an id that is not in it waits for the next
+/// one.
 const SET_MS: i64 = 5_000;
-/// Time for which nobody is asked again for a key, after nobody has answered. Milliseconds: whoever waited meanwhile hears what
-/// the first one heard, instead of asking one after the other.
+/// Time for which nobody is asked again for a key, after nobody has answered. Milliseconds: those that waited meanwhile
+/// hear what the first one heard, instead of asking one after the other.
 const AWAY_MS: i64 = 1_000;
 /// Longest wait while another request asks for the same key: longer than a call takes.
 const LINE_WAIT: Duration = Duration::from_secs(4);
@@ -46,12 +47,12 @@ pub(super) struct KeyCache {
 struct CacheState {
     keys: HashMap<WantedKey, KeptKey>,
     keys_bytes_n: usize,
-    /// Ids that are none, and until when that is believed.
+    /// Ids that name no key, and the time until which that is believed.
     unknown: HashMap<WantedKey, UnixMs>,
-    /// Keys that were asked for a moment ago, and until when they are not asked for again: a whole set, or a key that nobody
-    /// answered about.
+    /// Keys that were asked for a moment ago, and until when they are not asked for again: a whole set, or a key that
+    /// nobody answered about.
     pauses: HashMap<WantedKey, UnixMs>,
-    /// One for each key that is being fetched: whoever comes later waits for it.
+    /// One for each key that is being fetched: those that come later wait for it.
     turns: HashMap<WantedKey, Arc<tokio::sync::Mutex<()>>>,
 }
 
@@ -73,7 +74,7 @@ enum KeyKnown {
     Nothing,
 }
 
-/// A place in the line for one key. Whoever leaves last, in whatever way, takes the line away.
+/// A place in the line for one key. The last one to leave, in whatever way, removes the line.
 struct FetchTurn<'a> {
     cache: &'a KeyCache,
     wanted: WantedKey,

@@ -24,7 +24,7 @@ const ANSWER_BYTES_MAX: usize = 64 * 1024;
 const URL_BYTES_MAX: usize = 2_048;
 /// Most keys of a set that are read.
 const SET_N_MAX: usize = 64;
-/// From connecting to the last byte: the sender waits for all of it.
+/// Longest time from connecting to the last byte: the sender waits for all of it.
 const TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Calls the hosts of one provider's sender.
@@ -211,7 +211,8 @@ fn in_json(text: &str) -> String {
     quoted.trim_start_matches('"').strip_suffix('"').unwrap_or_default().to_owned()
 }
 
-/// `text` with `{id}` and `{setting:NAME}` or `{setting:NAME|default}` filled in, once: what is filled in is not looked at again.
+/// `text` with `{id}` and `{setting:NAME}` or `{setting:NAME|default}` filled in, once: what is filled in is not looked
+/// at again.
 fn filled(
     text: &str,
     id: &str,

@@ -1,4 +1,5 @@
-//! Which confirmations were made: one that is sent again, by whoever has seen it, is not made again.
+//! The confirmations that were made. When a request is sent again, by anybody who has seen it, nothing is confirmed
+//! again.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};

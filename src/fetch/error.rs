@@ -1,12 +1,13 @@
-//! Why a key could not be had, and which key it was.
+//! The reasons why a key could not be had, and the name of a key.
 
-/// Why a key is none that a whole answer would have had.
+/// Said of a key that the sender's host would list if it existed, but does not.
 pub(super) const NOT_LISTED: &str = "the sender's host does not list it";
 
-/// Why a key could not be had.
+/// The reason why a key could not be had.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum FetchError {
-    /// The sender's host says that there is no such key, or it may not be asked: whoever named it is not believed.
+    /// The sender's host says that there is no such key, or it may not be asked: the request that named it is not
+    /// believed.
     #[error("the sender has no such key: {0}")]
     NoSuchKey(String),
     /// Nobody knows: the sender tries again.

@@ -22,7 +22,7 @@ pub(crate) struct Fetcher {
 }
 
 impl Fetcher {
-    /// For a kind that fetches or confirms anything.
+    /// Makes the fetcher of a kind that fetches or confirms anything.
     pub(crate) fn new(
         spec: &Arc<Spec>,
         settings: &KindSettings,

@@ -94,8 +94,8 @@ impl Handlers {
         self.list.iter().any(|one| one.latest)
     }
 
-    /// Runs the plain handlers and routes of `event`. `is_stale` leaves out those marked `latest`.
-    /// A panic is an error of this event alone.
+    /// Runs the plain handlers and routes of `event`. `is_stale` leaves out those marked `latest`. A panic is an error
+    /// of this event alone.
     pub fn dispatch(&self, event: &RawEvent, is_stale: bool) -> Handled {
         let mut all = Dispatch::default();
         for one in self.matching(&event.event_type) {

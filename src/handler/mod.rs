@@ -3,9 +3,9 @@
 //! A plain handler does no I/O (its signature has no `async`): it runs between two statements of the
 //! transaction that admits the event. A transactional handler gets that transaction, in one of its own.
 //!
-//! In reading order: [`Event`] (`event.rs`) goes in; [`Effects`] (`effects.rs`) or a [`HandlerError`] (`answer.rs`) come
-//! out. `function.rs` brings each function of a user to one shape, `handlers.rs`
-//! keeps all of one provider and gives an event to them, `dispatch.rs` adds up what they answer.
+//! In reading order: [`Event`] (`event.rs`) goes in; [`Effects`] (`effects.rs`) or a [`HandlerError`] (`answer.rs`)
+//! come out. `function.rs` brings each function of a user to one shape, `handlers.rs` keeps all of one provider and
+//! gives an event to them, `dispatch.rs` adds up what they answer.
 //!
 //! Nothing here opens or ends a transaction, and nothing is retried here: that is `admit`.
 

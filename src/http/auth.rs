@@ -1,4 +1,4 @@
-//! Who may use the operators' API: bearer tokens, and what wrong ones cost.
+//! Bearer tokens of the operators' API, and what wrong ones cost.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;

@@ -44,8 +44,8 @@ struct EchoCall {
     body_bytes: usize,
 }
 
-/// An order for the next calls to fail: `{"status":500,"times":3}` or `{"hang_ms":20000,"times":1}`; up to [`TIMES_N_MAX`] times,
-/// [`HANG_MS_MAX`] and with a status from 200 to 599, or 0 for 500.
+/// An order for the next calls to fail: `{"status":500,"times":3}` or `{"hang_ms":20000,"times":1}`; up to
+/// [`TIMES_N_MAX`] times, [`HANG_MS_MAX`] and with a status from 200 to 599, or 0 for 500.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct Failing {

@@ -26,8 +26,9 @@ use super::room::ConnectionSlot;
 /// Time that a body may take before its rate is looked at.
 const RATE_GRACE: Duration = Duration::from_secs(2);
 
-/// Refusals in a row that are told at once; each further one is told later than the last, up to a bound. Whoever only gets
-/// refusals thereby has a few of them a second on each connection, and not our processors; who is believed never waits.
+/// Refusals in a row that are told at once; each further one is told later than the last, up to a bound. Whoever only
+/// gets refusals thereby has a few of them a second on each connection, and not our processors; who is believed never
+/// waits.
 const REFUSALS_AT_ONCE_N: u32 = 4;
 const REFUSAL_DELAY_STEP: Duration = Duration::from_millis(20);
 const REFUSAL_DELAY_MAX: Duration = Duration::from_millis(500);
@@ -134,7 +135,7 @@ impl Edge {
             deadline: None,
         };
         if let Some((state, entry)) = usual {
-            // In memory of its own: what it needs is large, and most connections have no request most of the time.
+            // It has memory of its own, because it needs much, and most connections have no request most of the time.
             return Box::pin(state.answer(entry, Request::from_parts(parts, body), Some(&self.neighbours)))
                 .await;
         }
@@ -164,8 +165,8 @@ fn closing(mut response: Response) -> Response {
     response
 }
 
-/// A body on its way in. The connection waits for its peer until the body is whole; a peer that is slower than the least
-/// rate is given up.
+/// A body on its way in. The connection waits for its peer until the body is whole; a peer that is slower than the
+/// least rate is given up.
 struct WatchedBody {
     inner: Incoming,
     slot: Arc<ConnectionSlot>,
@@ -176,7 +177,7 @@ struct WatchedBody {
 }
 
 impl WatchedBody {
-    /// When the next byte has to be there.
+    /// The time by which the next byte has to be there.
     fn due_at(&self) -> Option<Instant> {
         self.began.checked_add(due_within(self.bytes_n, self.bytes_per_s_min)?)
     }

@@ -1,4 +1,4 @@
-//! What requests and answers carry in their extensions, from the edge to the routes and back.
+//! The extensions that requests and answers carry from the edge to the routes and back.
 
 use std::net::IpAddr;
 use std::sync::Arc;

@@ -10,8 +10,8 @@ const OWN_N: usize = 64;
 /// Fewest connections, however little the system gives.
 const CONNECTIONS_N_MIN: usize = 8;
 
-/// Returns how many connections of strangers there may be, of `wanted_n`, when `others_n` files are for other things. Raises the
-/// process's limit as far as it goes and is needed.
+/// Returns how many connections of strangers there may be, of `wanted_n`, when `others_n` files are for other things.
+/// Raises the process's limit as far as it goes and is needed.
 pub(crate) fn connections_n(wanted_n: usize, others_n: usize) -> usize {
     let needed_n = wanted_n.saturating_add(others_n).saturating_add(OWN_N);
     let mut limit = getrlimit(Resource::Nofile);

@@ -1,6 +1,6 @@
-//! What a request of HTTP/1.1 must say about itself, where the server library does not insist (RFC 9110 and 9112): one
-//! good `Host`, an expectation that we know, a transfer coding that we know. Whoever gets these wrong, or reads
-//! them otherwise than we do, may mean another request than we would see.
+//! Rules about the framing of HTTP/1.1 requests that the server library does not enforce (RFC 9110 and 9112): one good
+//! `Host`, an expectation that we know, a transfer coding that we know. A client that gets these wrong, or a proxy that
+//! reads them otherwise than we do, may mean another request than we would see.
 
 use std::net::Ipv6Addr;
 
@@ -16,14 +16,14 @@ pub(super) fn mistake<B>(request: &Request<B>) -> Option<Problem> {
     }
     // RFC 9110, 10.1.1: an expectation that is not known may be answered with 417.
     let mut expected = values(headers, &header::EXPECT);
-    // RFC 9110, 5.6.1.2: an empty member of a list is none.
+    // RFC 9110, 5.6.1.2: an empty member of a list does not count.
     if !expected.all(|word| word.is_empty() || word.eq_ignore_ascii_case("100-continue")) {
         return Some(Problem::EXPECTATION);
     }
     coding_mistake(headers)
 }
 
-/// RFC 9112, 3.2: 400 for none in HTTP/1.1, for more than one, and for one that is none.
+/// RFC 9112, 3.2: 400 when HTTP/1.1 has no `Host`, when there is more than one, and when it is not a host.
 fn is_host_good(headers: &HeaderMap, version: Version) -> bool {
     let mut hosts = headers.get_all(header::HOST).iter();
     match (hosts.next(), hosts.next()) {

@@ -2,8 +2,8 @@
 //! address a page's name leads to, also to ours behind the firewall.
 //!
 //! So the `Host` must be one of ours (a page's own name that leads here is not), and a request that a page of another
-//! origin makes is refused. Tools send neither `Origin` nor `Sec-Fetch-Site`. `/livez` and `/readyz` are for probes that
-//! call us by any name, and say nothing that is worth a trick.
+//! origin makes is refused. Tools send neither `Origin` nor `Sec-Fetch-Site`. `/livez` and `/readyz` are for probes
+//! that call us by any name, and say nothing that is worth a trick.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -106,7 +106,7 @@ fn refused(request: &Request, reason: &'static str, problem: Problem) -> Respons
     metrics::counter!("hooklatch_operator_refused_total", "reason" => reason).increment(1);
     if let Some(left_out_n) = LINES.take() {
         let headers = request.headers();
-        // A line is for people: who asks may write 64 KiB into each of these.
+        // A line is for people, and a caller may write 64 KiB into each of these.
         let short = |text: &str| text.chars().take(SHOWN_CHARS_MAX).collect::<String>();
         let (host, origin) = (short(text(headers, &header::HOST)), short(text(headers, &header::ORIGIN)));
         let path = short(request.uri().path());

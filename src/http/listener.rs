@@ -33,8 +33,8 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// Connections that may wait to be accepted; beyond it the kernel leaves newcomers to try again.
 const BACKLOG_N: u32 = 4096;
-/// Part of an answer that the kernel takes for a peer that does not read it. Bytes; Linux doubles it. Answers are smaller as a
-/// rule, and a thousand peers that do not read cost 32 MiB of the kernel's memory, not gigabytes.
+/// Part of an answer that the kernel takes for a peer that does not read it. Bytes; Linux doubles it. Answers are
+/// smaller as a rule, and a thousand peers that do not read cost 32 MiB of the kernel's memory, not gigabytes.
 const SEND_BUFFER_BYTES: u32 = 16 * 1024;
 
 /// Bounds that protect a listener.
@@ -49,7 +49,7 @@ pub(crate) struct Limits {
     pub(crate) peer_n_max: usize,
     /// Peers that stand for many: no share is counted for them.
     pub(crate) proxies: Vec<IpNet>,
-    /// From connection, or from the last answer, to the last header byte.
+    /// Longest time from connection, or from the last answer, to the last header byte.
     pub(crate) header_timeout: Duration,
     /// Until an answer that has to wait for its peer is with the system.
     pub(crate) write_timeout: Duration,
@@ -74,8 +74,8 @@ pub(crate) fn listen(address: SocketAddr) -> io::Result<TcpListener> {
 
 /// Serves `front` on `listener` until `stop` turns true, then waits for requests under way.
 ///
-/// `axum::serve` bounds nothing of this, hence a loop of our own. It always accepts: who waits in the kernel's queue
-/// could not be told from who attacks.
+/// `axum::serve` bounds nothing of this, so we have our own loop. It always accepts: a peer that waits in the kernel's
+/// queue could not be told from who attacks.
 pub(crate) async fn serve(listener: TcpListener, front: Front, limits: Limits, mut stop: Stop) {
     let room =
         ConnectionRoom::new(limits.name, limits.connections_n_max, limits.peer_n_max, limits.proxies.clone());

@@ -1,15 +1,16 @@
 //! The two listeners: the receiver for providers, the operator side for people and monitors.
 //!
-//! The only room that knows HTTP servers. Every bound that protects the process from a client is here. In reading order:
+//! The only room that knows HTTP servers. Every bound that protects the process from a client is here. In reading
+//! order:
 //!
 //! 1. `listener.rs` accepts connections and serves them; `room/` says how many there are, and which one gives way.
 //! 2. `edge.rs` takes each request of a connection: its framing (`framing.rs`), the rate of its body and the end of its
 //!    connection; `stream.rs` bounds how long an answer is written, `patience.rs` how long headers are waited for.
 //! 3. `receiver.rs` takes webhooks: it caps a body and hands it to `receive`.
-//! 4. `operator.rs` has `/livez`, `/readyz` and `/metrics`; `api/` has `/v1`; `guard.rs`, `auth.rs` and `throttle.rs` say
-//!    who may come there.
-//! 5. `error.rs` and `reply.rs` write answers; `extensions.rs` is what a request carries through these files; `files.rs`
-//!    counts open files; `echo.rs` is the destination of `serve --dev`.
+//! 4. `operator.rs` has `/livez`, `/readyz` and `/metrics`; `api/` has `/v1`; `guard.rs`, `auth.rs` and `throttle.rs`
+//!    say who may come there.
+//! 5. `error.rs` and `reply.rs` write answers; `extensions.rs` is what a request carries through these files;
+//!    `files.rs` counts open files; `echo.rs` is the destination of `serve --dev`.
 //!
 //! It is not where a request is believed or admitted (`receive`, `admit`), and it makes no calls of its own.
 

@@ -1,5 +1,6 @@
-//! How long a peer may take for its headers. hyper asks for a timer with each request and drops it when they are there; one
-//! for the whole connection serves them all, because to set one and to take it back costs more than to read the headers.
+//! Limits the time that a peer may take for its headers. hyper asks for a timer with each request and drops it when
+//! they are there; one for the whole connection serves them all, because to set one and to take it back costs more than
+//! to read the headers.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -12,7 +13,7 @@ use hyper::rt::{Sleep, Timer};
 /// The timer of one connection, for all of its requests.
 pub(super) struct Patience(Alarm);
 
-/// Set to some time that was waited for: it may be earlier than what is waited for now, never later.
+/// The timer, set to some time that was waited for: it may be earlier than what is waited for now, never later.
 type Alarm = Arc<Mutex<Pin<Box<tokio::time::Sleep>>>>;
 
 /// One wait for headers.

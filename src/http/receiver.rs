@@ -1,5 +1,5 @@
-//! The receiver: `POST /webhooks/{provider}`, and what a kind's handshake needs. It keeps the raw bytes, caps them in size,
-//! time and number, and leaves everything else to `receive`.
+//! The receiver: `POST /webhooks/{provider}`, and what a kind's handshake needs. It keeps the raw bytes, caps them in
+//! size, time and number, and leaves everything else to `receive`.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -48,8 +48,8 @@ pub(crate) struct ReceiverState {
 }
 
 impl ReceiverState {
-    /// Returns the provider of a usual webhook: a POST to a provider's path as it is registered with senders. Everything
-    /// else that the routes take, such as the same path in other characters, gives `None`.
+    /// Returns the provider of a usual webhook: a POST to a provider's path as it is registered with senders.
+    /// Everything else that the routes take, such as the same path in other characters, gives `None`.
     pub(super) fn usual<B>(&self, request: &http::Request<B>) -> Option<&Arc<ProviderEntry>> {
         let name = request.uri().path().strip_prefix("/webhooks/")?;
         if request.method() == Method::POST { self.receiver.entry(name) } else { None }
@@ -169,7 +169,7 @@ async fn with_memory(neighbours: Option<&Neighbours>, is_held: &mut (dyn FnMut()
 }
 
 /// Reads a body of at most `bytes_max` into memory of its own. Room is taken for what is there and not for what was
-/// announced, so that whoever announces much and sends little keeps nobody else out.
+/// announced, so that a peer that announces much and sends little keeps nobody else out.
 async fn collected<B>(
     mut body: B,
     declared: Option<usize>,

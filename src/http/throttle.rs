@@ -33,7 +33,7 @@ struct WrongTokens {
     all: Owed,
 }
 
-/// Until when the last wrong token is paid for.
+/// The time until which callers wait for the wrong tokens so far.
 #[derive(Default)]
 struct Owed(Option<Instant>);
 

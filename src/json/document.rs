@@ -39,7 +39,8 @@ pub(crate) struct Document<'a> {
 struct Member<'a> {
     name: Cow<'a, str>,
     value: &'a str,
-    /// Range of its members in [`Document::inner`]; `None` when it is no object, or has too many, or names that are escaped.
+    /// Range of its members in [`Document::inner`]; `None` when it is no object, or has too many, or names that are
+    /// escaped.
     inner: Option<Range<usize>>,
 }
 
@@ -223,8 +224,8 @@ pub(crate) fn elements(list: &[u8]) -> Option<Vec<Range<usize>>> {
     first_elements(list, usize::MAX)
 }
 
-/// As [`elements`], the first `n_max` of them and one more, so that whoever asks can
-/// tell that there are more.
+/// Finds elements as [`elements`] does: the first `n_max` and one more, so that the caller can tell that there are
+/// more.
 pub(crate) fn first_elements(list: &[u8], n_max: usize) -> Option<Vec<Range<usize>>> {
     let list = std::str::from_utf8(list).ok()?;
     let mut ranges = Vec::new();

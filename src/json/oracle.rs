@@ -1,4 +1,4 @@
-//! What is read here as JSON is what `serde_json` reads, member by member.
+//! Compares what is read here as JSON with what `serde_json` reads, member by member.
 
 use std::borrow::Cow;
 
@@ -46,7 +46,7 @@ fn is_json(json: &[u8]) -> bool {
     }
 }
 
-/// What `serde_json` finds at `/outer/inner`, of those that are there once.
+/// The text that `serde_json` finds at `/outer/inner`, when both names are there exactly once.
 fn found(json: &[u8], outer: &str, inner: &str) -> Option<String> {
     let once = |object: Object, name: &str| {
         let mut named = object.0.into_iter().filter(|(known, _)| known == name);

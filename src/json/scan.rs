@@ -128,7 +128,7 @@ impl<'a> Scan<'a> {
         Some(false)
     }
 
-    /// In an object a name is before each value.
+    /// Passes over the name before a value, when the value is in an object.
     fn name_in(&mut self, close: u8) -> Option<()> {
         if close == b'}' { self.name().map(drop) } else { Some(()) }
     }
@@ -176,7 +176,7 @@ impl<'a> Scan<'a> {
 
     fn number(&mut self) -> Option<()> {
         self.at += usize::from(self.is(b'-'));
-        // A number that goes on behind a leading nought is none, and nothing else may follow a value either.
+        // Digits after a leading zero are no number, and nothing else may follow a value either.
         if self.is(b'0') {
             self.at += 1;
         } else {
@@ -217,12 +217,12 @@ impl<'a> Scan<'a> {
     }
 }
 
-/// In ASCII a brace or bracket is closed by the one two places on.
+/// Returns what closes a brace or bracket: in ASCII it is two places further.
 fn closing(open: u8) -> u8 {
     open + 2
 }
 
-/// One in each byte.
+/// A word with the number 1 in each byte.
 const ONES: u64 = u64::MAX / 255;
 
 /// Number of bytes from here on that belong to a text: up to a quote, an escape, or what no text may hold.
@@ -243,8 +243,8 @@ fn plain_n(rest: &[u8]) -> usize {
     n * 8 + tail.iter().position(is_other).unwrap_or(tail.len())
 }
 
-/// The high bit of the first byte that is a quote, an escape or below a blank, and maybe those of some behind it: what is
-/// taken from a byte that is too small is taken from the next ones, too.
+/// The high bit of the first byte that is a quote, an escape or below a blank, and maybe those of some behind it: what
+/// is taken from a byte that is too small is taken from the next ones, too.
 fn others(word: [u8; 8]) -> u64 {
     let word = u64::from_le_bytes(word);
     let below = |word: u64, bound: u8| word.wrapping_sub(ONES.wrapping_mul(u64::from(bound))) & !word;

@@ -1,4 +1,4 @@
-//! For who writes verification: `use hooklatch::kind::prelude::*;` in a kind's module, built in or your own.
+//! For people who write verification: `use hooklatch::kind::prelude::*;` in a kind's module, built in or your own.
 //!
 //! ```
 //! use hooklatch::kind::prelude::*;
@@ -21,8 +21,8 @@
 //! A comparison with [`same`] takes the same time whatever is compared; `==` on a signature tells strangers how much of
 //! theirs was right.
 //!
-//! What is shown here is a contract. The prelude has more names, for single built-in kinds: signing for tests, JWS, public
-//! keys, forms. They may be used, and may change.
+//! What is shown here is a contract. The prelude has more names, for single built-in kinds: signing for tests, JWS,
+//! public keys, forms. They may be used, and may change.
 
 #[doc(no_inline)]
 pub use serde_json::{self, json};

@@ -24,8 +24,8 @@ pub(super) fn names(folder: &Path) -> std::io::Result<Vec<String>> {
     Ok(names)
 }
 
-/// The file of this name beside each kind in `folder` that has one: the kind, the file, its text. Those of `broken` kinds
-/// are left alone: what is wrong with them is told already.
+/// The file of this name beside each kind in `folder` that has one: the kind, the file, its text. Those of `broken`
+/// kinds are left alone: what is wrong with them is told already.
 pub(super) fn beside<'a>(
     folder: &'a KindsFolder,
     broken: &'a [String],

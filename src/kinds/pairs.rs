@@ -8,8 +8,8 @@ use crate::verify::DevKeys;
 
 use super::files::{beside, problem};
 
-/// Judges the `identity.json` of every kind in `folder` that has one, but for `broken` ones: how many pairs were judged,
-/// and what differs.
+/// Judges the `identity.json` of every kind in `folder` that has one, but for `broken` ones: how many pairs were
+/// judged, and what differs.
 pub(crate) fn judge_pairs(
     folder: &KindsFolder,
     broken: &[String],

@@ -2,10 +2,10 @@
 //!
 //! Start at [`load`]. The order in `whole` is that of need:
 //!
-//! - `[server]` comes first, because other sections are measured against it: the operators' listener must be another one,
-//!   and a provider's URL begins with `public_url`.
-//! - The names of destinations are known before any of them is read, so that a route to one that is wrong in itself is not
-//!   told as a route to nowhere.
+//! - `[server]` comes first, because other sections are measured against it: the operators' listener must be another
+//!   one, and a provider's URL begins with `public_url`.
+//! - The names of destinations are known before any of them is read, so that a route to one that is wrong in itself is
+//!   not told as a route to nowhere.
 //! - A provider is read key by key. When nothing was wrong with it, its kind makes it; what that refuses is told at the
 //!   provider's own keys. A provider with a wrong key is not made: its kind would only repeat the same in other words.
 //! - `[retention]` comes last, because ids live for as long as the kinds in use need them.

@@ -1,5 +1,5 @@
-//! What `serve --dev` lays between the defaults and the user's file: loopback only, a database in a local
-//! folder, every kind with its published secret or generated key, and everything routed to the built-in `echo`.
+//! The layer of `serve --dev` between the defaults and the user's file: loopback only, a database in a local folder,
+//! every kind with its published secret or generated key, and everything routed to the built-in `echo`.
 //!
 //! The dev secrets are no secrets; that is why this layer refuses any address but loopback.
 

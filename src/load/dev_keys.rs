@@ -9,7 +9,7 @@ use std::path::Path;
 use crate::provider::Provider;
 use crate::verify::DevKeys;
 
-/// Beside the database of `serve --dev`.
+/// Name of the folder that the database of `serve --dev` is in, too.
 const FOLDER: &str = ".hooklatch";
 const FILE: &str = "dev_keys.pem";
 
@@ -32,8 +32,8 @@ fn kept(folder: &Path) -> io::Result<DevKeys> {
     DevKeys::parse(&fs::read_to_string(&path)?).ok_or_else(unreadable)
 }
 
-/// Written whole under another name first, so that whoever starts beside us reads all of it, and linked, so that
-/// the first one stays.
+/// Written whole under another name first, so that a process that starts at the same time reads all of it, and linked,
+/// so that the first one stays.
 fn make(folder: &Path, path: &Path) -> io::Result<()> {
     let text = DevKeys::generate().ok_or_else(|| io::Error::other("the system has no random numbers"))?;
     fs::create_dir_all(folder)?;

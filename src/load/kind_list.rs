@@ -24,7 +24,7 @@ pub struct Kinds {
 }
 
 impl Kinds {
-    /// These kinds, and no folder of others.
+    /// Makes a list of these kinds, with no folder of others.
     pub fn of(all: Vec<Provider>) -> Self {
         Self { all, ..Self::default() }
     }

@@ -38,5 +38,4 @@ pub use kind_list::Kinds;
 pub(crate) use kind_list::kinds;
 pub(crate) use refusal::{loaded, unusable};
 pub use settings::Settings;
-pub use sources::DEFAULTS;
 pub(crate) use warnings::warnings;

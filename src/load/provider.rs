@@ -26,7 +26,7 @@ pub(super) struct KnownNames<'a> {
     pub destinations: &'a [String],
 }
 
-/// One provider; what is wrong with it is recorded.
+/// Reads one provider; what is wrong with it is recorded.
 pub(super) fn provider(
     checker: &mut Checker<'_>,
     name: &str,

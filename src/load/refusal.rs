@@ -13,7 +13,7 @@ pub(crate) fn loaded(file: Option<&Path>, is_dev: bool, kinds: &Kinds) -> anyhow
     settings.and_then(|settings| load(&settings, kinds)).map_err(|problems| unusable(&problems))
 }
 
-/// These problems as one error.
+/// Makes one error of these problems.
 pub(crate) fn unusable(problems: &[ConfigProblem]) -> anyhow::Error {
     let lines: Vec<String> = problems.iter().map(ToString::to_string).collect();
     anyhow::anyhow!("the configuration cannot be used:\n{}", lines.join("\n"))

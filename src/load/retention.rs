@@ -49,7 +49,7 @@ pub(super) fn retention(
     config
 }
 
-/// One window as it is written: its place, and its days; 0 after a problem.
+/// A window of time as it is written: its place and its days; 0 after a problem.
 struct Window {
     field: Option<Field>,
     days: u32,
@@ -86,8 +86,8 @@ fn windows(checker: &mut Checker<'_>, table: &mut Table) -> RetentionConfig {
     RetentionConfig { every_ms, ..config }
 }
 
-/// Says that something is kept for longer than the message that it belongs to, at the one of the two that is not as it is
-/// by default.
+/// Says that something is kept for longer than the message that it belongs to, at the one of the two that is not as it
+/// is by default.
 fn told_longer(checker: &mut Checker<'_>, part: &Window, what: &str, messages: &Window) {
     let (Some(field), Some(messages_field)) = (&part.field, &messages.field) else { return };
     let place = if field.source == DEFAULTS_ORIGIN { messages_field } else { field };
@@ -121,7 +121,7 @@ fn kept(spec: &Spec, age: AgeConfig) -> IdsKept {
     IdsKept { days, why, days_min, why_min }
 }
 
-/// A resend is another delivery, so the sender's own attempts may follow it.
+/// Lists the reasons to keep ids. The sender may try a resend as often as the first request.
 fn reasons(spec: &Spec, age: AgeConfig) -> Vec<Reason> {
     let again = spec.horizon_h;
     let reason = |hours: u32, why: String, is_floor| Reason { hours, why, is_floor };

@@ -31,7 +31,7 @@ pub(super) fn server(checker: &mut Checker<'_>, root: &mut Table) -> Option<(Ser
             .number_u32(checker, "inflight_bytes_max", inflight_range)
             .unwrap_or_default(),
         events_n_max: table.number_u32(checker, "events_n_max", 1..=100_000).unwrap_or_default(),
-        // Whoever waits behind a handler on SQLite is to have its answer in time.
+        // Requests that wait behind a handler on SQLite must have their answer in time.
         handler_timeout_ms: handler_timeout_ms.min(answer_timeout_ms / 2),
         unreadable_bytes_max: table
             .number_u32(checker, "unreadable_bytes_max", 0..=u64::from(u32::MAX))

@@ -1,4 +1,4 @@
-//! What a load begins with: the file that was named, the environment, and whether it is for `serve --dev`.
+//! The settings that a load begins with: the file that was named, the environment, and whether it is for `serve --dev`.
 
 use std::path::{Path, PathBuf};
 

@@ -1,4 +1,4 @@
-//! Where a configuration is read from: the defaults, the layer of `serve --dev`, the file and the environment.
+//! The sources of a configuration: the defaults, the layer of `serve --dev`, the file and the environment.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -13,7 +13,7 @@ use crate::config::{Checker, ConfigProblem};
 use crate::provider::Provider;
 
 /// The defaults, and the manual: every key with its meaning, unit and range.
-pub const DEFAULTS: &str = include_str!("../../config.default.toml");
+pub(super) const DEFAULTS: &str = include_str!("../../config.default.toml");
 /// Named as the source of what the operator left alone.
 pub(super) const DEFAULTS_ORIGIN: &str = "config.default.toml";
 /// The file that is read when none is named.

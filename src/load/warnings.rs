@@ -1,4 +1,4 @@
-//! What is allowed and most likely not meant: `check` tells it, and nothing is refused for it.
+//! Warnings about what is allowed and most likely not meant: `check` tells them, and nothing is refused for them.
 
 use crate::config::{Config, ProviderConfig, Secret};
 use crate::provider::Provider;

@@ -14,7 +14,8 @@ const LINES_PER_S: u32 = 10;
 #[derive(Default)]
 pub(crate) struct Lines {
     sorts: Mutex<BTreeMap<(Name, &'static str), RunningSecond>>,
-    /// Counter of lines that were left out, of all sorts: made once, because a flood leaves out a line with each request.
+    /// Counter of lines that were left out, of all sorts: made once, because a flood leaves out a line with each
+    /// request.
     left_out: OnceLock<metrics::Counter>,
 }
 
@@ -26,7 +27,8 @@ struct RunningSecond {
 }
 
 impl Lines {
-    /// `Some` when a line of this sort may be written now, with the number of those left out since the last one that was.
+    /// `Some` when a line of this sort may be written now, with the number of those left out since the last one that
+    /// was.
     pub(crate) fn may_write(&self, provider: &Name, word: &'static str) -> Option<u64> {
         let mut sorts = self.sorts.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Instant::now();

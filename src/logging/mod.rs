@@ -1,7 +1,7 @@
 //! Log lines: for people in a terminal, one JSON object a line otherwise.
 //!
-//! `install` sets up the process's log; `sampler` bounds the lines that strangers can cause, and `lines` has the samplers
-//! that the receiver uses. What a line says is written where it happens.
+//! `install` sets up the process's log; `sampler` bounds the lines that strangers can cause, and `lines` has the
+//! samplers that the receiver uses. What a line says is written where it happens.
 
 mod install;
 mod lines;

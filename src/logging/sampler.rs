@@ -3,8 +3,8 @@
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Instant;
 
-/// Bounds the lines that strangers can cause: so many a second, and with the next one how many were left out. A request
-/// costs them nothing, and its line fills our disk.
+/// Bounds the lines that strangers can cause: a number a second, and the next one says how many were left out. A
+/// request costs them nothing, and its line fills our disk.
 pub(crate) struct Sampler {
     lines_per_s: u64,
     state: Mutex<Sampled>,

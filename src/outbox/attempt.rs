@@ -86,7 +86,7 @@ impl Attempt<'_> {
                     plan => unsent(plan, &facts.certain()),
                 },
             },
-            // The message's own: whoever holds it next must not forget that it waits.
+            // The message's facts stay as they are: the next worker that holds it must know that it waits.
             plan => unsent(plan, &facts),
         }
     }

@@ -1,4 +1,4 @@
-//! How calls are made: each message in its turn, by the tasks of its destination, under a lease that is kept.
+//! Makes calls: each message in its turn, by the tasks of its destination, under a lease that is kept.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;

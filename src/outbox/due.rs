@@ -1,4 +1,4 @@
-//! When messages are due that this node has put back itself: nobody else tells it.
+//! The times at which messages are due that this node itself has put back: nobody else tells it.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -1,13 +1,14 @@
 //! Hand-over in memory: a message that admission has just committed is called at once, without a question to the
 //! database, if there is a slot for it and nothing older waits.
 //!
-//! Admission asks for a slot *before* its commit ([`Handover::take`]); the slot is reserved then. The message is inserted
-//! as `leased` by this node, with its first claim counted, so that no other worker can take it, not even in the moment
-//! between the commit and the call. After the commit admission starts the call; whatever else happens, it drops the slot.
+//! Admission asks for a slot *before* its commit ([`Handover::take`]); the slot is reserved then. The message is
+//! inserted as `leased` by this node, with its first claim counted, so that no other worker can take it, not even in
+//! the moment between the commit and the call. After the commit admission starts the call; whatever else happens, it
+//! drops the slot.
 //!
-//! Nothing depends on that start. If the commit fails, there is no message. If the process dies after the commit, or the
-//! answer to the commit is lost, the lease ends by itself and the ordinary claim finds the message, whose call then counts
-//! as unknown (P3). So the hand-over is never the only way, only the short one.
+//! Nothing depends on that start. If the commit fails, there is no message. If the process dies after the commit, or
+//! the answer to the commit is lost, the lease ends by itself and the ordinary claim finds the message, whose call then
+//! counts as unknown (P3). So the hand-over is never the only way, only the short one.
 //!
 //! It must not overtake: `is_drained` is true only while the last look found fewer messages than it had slots for. The
 //! first message that finds no slot sets it to false, and everything after it goes through the table until a look has
@@ -48,7 +49,7 @@ impl Handover {
         let (bearable_n, slot) = (post.bearable_n(), post.take());
         let taken_n = post.taken_n();
         if taken_n > destination.gate.slots_n() || (bearable_n == 0 && taken_n > 1) {
-            // Others will have to wait in the database; whoever comes later waits behind them.
+            // Others will have to wait in the database, and later ones wait behind them.
             post.is_drained.store(false, Ordering::Relaxed);
             return None;
         }

@@ -1,10 +1,19 @@
 //! The outbox: leases due messages, makes their calls, settles what came of them.
 //!
-//! `policy/` decides (pure), `destinations/` calls, `attempt.rs` joins the two for one message, `writer.rs` writes
-//! results under the fencing token. `post.rs` has what this node does for one destination: its slots, the messages in them
-//! and the tasks that make their calls (`calls.rs`). `worker.rs` is the loop that looks for more, `handover.rs` the short way
-//! from admission, `state.rs` what they share, `watch.rs` an eye on clocks and on messages that nobody takes. No transaction
-//! is open while a call is under way, and a written result is never preceded by a second call. Start at [`Outbox`].
+//! In reading order:
+//!
+//! 1. `policy/` decides, and is pure; `destinations/` makes calls; `attempt.rs` joins the two for one message.
+//!    `pause.rs` says how long to wait after a failure.
+//! 2. `post.rs` has what this node does for one destination: its slots, the messages in them and the tasks that make
+//!    their calls (`calls.rs`). `gate/` says how many calls may start now, `under_way.rs` which messages this node has.
+//! 3. `settler.rs` is the queue of results, and `writer.rs` writes them under the fencing token.
+//! 4. `worker.rs` is the loop that looks for more work, `due.rs` knows when what was put back is due, and `handover.rs`
+//!    is the short way from admission.
+//! 5. `node.rs` starts and stops all of it; `state.rs` is what the parts share; `watch.rs` looks after clocks, and
+//!    after messages that nobody takes. Start at [`Outbox`].
+//!
+//! No transaction is open while a call is under way, and a written result is never preceded by a second call. What a
+//! row looks like is not known here: that is `store/message/`.
 
 mod attempt;
 mod calls;

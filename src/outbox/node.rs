@@ -103,14 +103,14 @@ impl Outbox {
         Waker(Arc::clone(&self.shared.wake))
     }
 
-    /// True when its parts work: false from a panic until the part that was started again has done something
-    /// well.
+    /// A flag that is true while its parts work: it is false from a panic until the part that was started again has
+    /// done something well.
     pub fn is_well(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.shared.is_well)
     }
 
-    /// Works until `stop` is set. Then takes nothing more, gives calls under way
-    /// `stop_timeout_ms` to end, settles what they came to and hands the rest back.
+    /// Works until `stop` is set. Then takes nothing more, gives calls under way `stop_timeout_ms` to end, settles what
+    /// they came to and hands the rest back.
     pub async fn run(self, stop: Stop) {
         let shared = self.shared;
         let (cut, cut_signal) = Stop::channel();
@@ -129,7 +129,7 @@ impl Outbox {
         if timeout(CUT_TIMEOUT, writer.join_next()).await.is_err() {
             warn!("stopped before every result was written; those leases will end by themselves");
         }
-        // It is between two looks at the database, or in one that is bounded by whoever owns it.
+        // It is between two looks at the database, or in one whose time is limited.
         to_end(timeout(CUT_TIMEOUT, watcher.join_next())).await;
     }
 

@@ -1,4 +1,4 @@
-//! How long to wait after a failure, and between looks.
+//! The pauses after a failure and between looks.
 
 use std::time::Duration;
 

@@ -1,9 +1,9 @@
-//! One destination on one node: its slots, the messages in them that wait for their turn, the tasks that make the calls,
-//! and what is counted of them.
+//! One destination on one node: its slots, the messages in them that wait for their turn, the tasks that make the
+//! calls, and what is counted of them.
 //!
-//! There are as many tasks as calls may be under way, and no more than there is work for: a task makes one call after the
-//! other until nothing waits, and ends. What a call came to goes to the settler together with the message's slot, so
-//! nobody waits for what is written.
+//! There are as many tasks as calls may be under way, and no more than there is work for: a task makes one call after
+//! the other until nothing waits, and ends. What a call came to goes to the settler together with the message's slot,
+//! so nobody waits for what is written.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -83,7 +83,7 @@ impl MessageSlot {
         OccupiedSlot { _slot: self, under_way }
     }
 
-    /// Counts a message's body, of so many bytes, once.
+    /// Counts the bytes of a message's body, once.
     fn weigh(&mut self, body_bytes_n: usize) {
         self.bytes_n = u64::try_from(body_bytes_n).unwrap_or(u64::MAX);
         self.post.bytes_n.fetch_add(self.bytes_n, Ordering::Relaxed);
@@ -176,7 +176,7 @@ impl Post {
         is_task_wanted
     }
 
-    /// For a task that is counted: its next message. `None`: nothing waits, and the task ends, and counts no more.
+    /// Returns the next message of a counted task. `None` when nothing waits: the task ends and no longer counts.
     pub(super) fn next(&self) -> Option<Work> {
         let mut queue = self.queue();
         let work = queue.waiting.pop_front();
@@ -197,7 +197,7 @@ impl Post {
 #[derive(Default)]
 pub(super) struct Meters {
     took: OnceLock<Histogram>,
-    /// By how attempts ended.
+    /// Counters of attempts, one for each way to end.
     ended: [OnceLock<Counter>; AttemptResult::ALL.len()],
 }
 

@@ -1,4 +1,4 @@
-//! Where results of calls wait to be written: a queue that never refuses, because whatever is in it has a slot.
+//! The results of calls that wait to be written: a queue that never refuses, because whatever is in it has a slot.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -26,8 +26,8 @@ pub(super) struct Settler {
     pub(super) closing: Notify,
 }
 
-/// Results that wait apart, by message. One whose lease ended meanwhile may be claimed again before they are written: then
-/// what became of its call is known, and it is neither made again nor left to a person.
+/// Results that wait apart, by message. One whose lease ended meanwhile may be claimed again before they are written:
+/// then what became of its call is known, and it is neither made again nor left to a person.
 #[derive(Clone, Default)]
 pub(super) struct UnwrittenResults(Arc<Mutex<HashMap<MessageId, Settlement>>>);
 
@@ -96,7 +96,7 @@ impl Settler {
     }
 }
 
-/// Somebody whose results the database does not take.
+/// Counts one task whose results the database does not take, until it is dropped.
 pub(super) struct Behind(Arc<AtomicU32>);
 
 impl Behind {

@@ -1,4 +1,4 @@
-//! What the parts of one node's outbox share.
+//! The state that the parts of one node's outbox share.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

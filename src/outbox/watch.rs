@@ -16,7 +16,7 @@ use crate::store::StoreError;
 
 /// Longest time between two looks; the shortest is half of it. Milliseconds.
 const WATCH_MS: u64 = 30_000;
-/// After so many looks with the same outcome it says so again.
+/// Number of looks with the same outcome after which it says so again.
 const SAY_AGAIN_N: u32 = 20;
 /// Most destinations that one line of the log names.
 const NAMES_N_MAX: usize = 10;

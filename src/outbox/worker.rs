@@ -2,22 +2,23 @@
 //!
 //! One task looks for all destinations, and each destination has tasks of its own that call (`post.rs`): a look is one
 //! statement however many there are, and a slow destination fills its own slots and delays nobody else. A slot is free
-//! again when the result of its call is *written*, so what is held in memory is bounded: by the configured concurrency, or a
-//! few times that where calls are quick (`gate/`), and by the bytes of bodies.
+//! again when the result of its call is *written*, so what is held in memory is bounded: by the configured concurrency,
+//! or a few times that where calls are quick (`gate/`), and by the bytes of bodies.
 //!
-//! A look asks each destination for as many messages as it has free slots. It is made when one of these may find something:
+//! A look asks each destination for as many messages as it has free slots. It is made when one of these may find
+//! something:
 //!
 //! - somebody told of new messages, or the head of a lane is done (`wake`);
 //! - a message that this node put back is due, or a rate or a breaker lets through more ([`Worker::look_at`]);
-//! - a slot became free *and* the last look found all that it asked for (`may_be_more`): otherwise nothing is left there, and
-//!   a look for each call that ends would be one statement for each message;
-//! - `poll_ms` are over (`next_look`): for what no one here can know of, such as another node's messages and leases that
-//!   ended. Polling is the truth; everything else is only sooner.
+//! - a slot became free *and* the last look found all that it asked for (`may_be_more`): otherwise nothing is left
+//!   there, and a look for each call that ends would be one statement for each message;
+//! - `poll_ms` are over (`next_look`): for what no one here can know of, such as another node's messages and leases
+//!   that ended. Polling is the truth; everything else is only sooner.
 //!
-//! When `replan` wakes the loop, something is due sooner than was thought: the time of the next look is worked out again,
-//! and no look is made (`is_look_due` is false). After a failure nothing but the pause counts, however much admission wakes
-//! it. While results cannot be written (`is_behind`) nothing is taken: a lease of ours that ended meanwhile would be taken
-//! again, and its call repeated.
+//! When `replan` wakes the loop, something is due sooner than was thought: the time of the next look is worked out
+//! again, and no look is made (`is_look_due` is false). After a failure nothing but the pause counts, however much
+//! admission wakes it. While results cannot be written (`is_behind`) nothing is taken: a lease of ours that ended
+//! meanwhile would be taken again, and its call repeated.
 //!
 //! Nothing here decides about a message: see `attempt.rs`.
 

@@ -1,17 +1,18 @@
 //! Writes what attempts came to, many in one transaction, each under its fencing token.
 //!
-//! The token is the message's claim counter. Every statement that settles says `attempts_n = $token AND state = 'leased'`:
-//! a worker whose lease ended, and whose message another one has claimed since, changes no row (P4). It hears `false`, the
-//! settlement counts as fenced, and whatever the other one finds out stands.
+//! The token is the message's claim counter. Every statement that settles says `attempts_n = $token AND state =
+//! 'leased'`: a worker whose lease ended, and whose message another one has claimed since, changes no row (P4). It
+//! hears `false`, the settlement counts as fenced, and whatever the other one finds out stands.
 //!
-//! A call that was made must not be made again because its result could not be written. So a write that fails because the
-//! database is away is repeated until it is written or fenced; while that goes on, `Settler::is_behind` keeps the worker
-//! from taking more. After a failed try nobody knows whether it was committed, so "fenced" is then no reason for an alarm.
+//! A call that was made must not be made again because its result could not be written. So a write that fails because
+//! the database is away is repeated until it is written or fenced; while that goes on, `Settler::is_behind` keeps the
+//! worker from taking more. After a failed try nobody knows whether it was committed, so "fenced" is then no reason for
+//! an alarm.
 //!
-//! A batch that is refused for another reason is written one by one, so that its culprit stands alone: one that somebody
-//! has locked waits for that lock with its lease prolonged, one that the database refuses is written without its texts. A
-//! lease that ends meanwhile may be claimed again: then the known result answers that claim (`Settler::known`), and no
-//! second call is made.
+//! A batch that is refused for another reason is written one by one, so that its culprit stands alone: one that
+//! somebody has locked waits for that lock with its lease prolonged, one that the database refuses is written without
+//! its texts. A lease that ends meanwhile may be claimed again: then the known result answers that claim
+//! (`Settler::known`), and no second call is made.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -118,7 +119,7 @@ impl Writer {
     async fn write_apart(self, settlement: Settlement, slot: OccupiedSlot, noted: NotedResult) {
         let is_refused = AtomicBool::new(false);
         let written_alone = async {
-            // Operations of the store run to their ends, whoever waits for them.
+            // Operations of the store run to their end, even when nobody waits for them.
             tokio::select! {
                 () = self.write_alone(settlement.clone(), &is_refused) => {}
                 () = self.keep(&settlement, &is_refused) => {}
@@ -132,9 +133,10 @@ impl Writer {
         self.shared.freed.notify_one();
     }
 
-    /// By itself, for as long as the database is away or somebody has its row or lane locked; one that it refuses is
-    /// written without the texts that the destination had a hand in: what is known of a call must not be lost to a word.
-    /// One that is refused even so is written again until it is taken: the call was made, and must not be made again.
+    /// Writes one result by itself, again and again while the database is away or its row or lane is locked. A result
+    /// that the database refuses is written without the texts that came from the destination: what is known of a call
+    /// must not be lost because of a text. When it is refused even so, it is written again until it is taken: the call
+    /// was made, and must not be made again.
     async fn write_alone(&self, mut one: Settlement, is_refused: &AtomicBool) {
         let (mut failures_n, mut behind, mut turns) = (0, None, &self.turns);
         loop {

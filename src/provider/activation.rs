@@ -1,4 +1,5 @@
-//! From a kind to one `[providers.NAME]`: with an operator's configuration, for development, or to judge single requests.
+//! From a kind to one `[providers.NAME]`: with an operator's configuration, for development, or to judge single
+//! requests.
 
 use std::sync::Arc;
 
@@ -60,8 +61,8 @@ impl Provider {
         Ok(self.active(&name, spec, verifier, "http://127.0.0.1:8080"))
     }
 
-    /// As `serve --dev` has it: with the published secret and settings, and with `keys` where the kind's sender
-    /// signs with a private key.
+    /// Makes the provider that `serve --dev` has: with the published secret and settings, and with `keys` where the
+    /// kind's sender signs with a private key.
     #[doc(hidden)]
     pub fn dev(&self, keys: &DevKeys) -> Result<ActiveProvider, String> {
         let spec = self.spec.as_ref().map_err(ToString::to_string)?;

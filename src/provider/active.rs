@@ -16,7 +16,7 @@ use crate::verify::{
     VerifyError, VerifyFn,
 };
 
-/// One `[providers.NAME]`, ready for requests.
+/// A configured provider, `[providers.NAME]`, that is ready for requests.
 #[derive(Clone)]
 pub struct ActiveProvider {
     pub(super) name: Name,
@@ -111,7 +111,8 @@ impl ActiveProvider {
         self.read_at_most(verified, read::EVENTS_N_MAX)
     }
 
-    /// As [`ActiveProvider::read`]; a request with more than `n_max` events is kept as one that cannot be read.
+    /// Reads as [`ActiveProvider::read`] does; a request with more than `n_max` events is kept as one that cannot be
+    /// read.
     pub(crate) fn read_at_most(&self, verified: &Verified, n_max: usize) -> Vec<IncomingEvent> {
         let by = read::ReadAs {
             name: &self.name,

@@ -16,7 +16,7 @@ use crate::verify::{Keys, RawRequest, Reply, SignAt, SignError, Signed, VerifyFn
 /// Signing that no spec can say; `None` in [`Provider::sign_with`] means the spec's scheme.
 pub type SignFn = fn(&Keys, &[u8], &SignAt) -> Result<Signed, SignError>;
 
-/// An answer to a handshake that no spec can say; `None` when the request is none.
+/// An answer to a handshake that no spec can say; `None` when the request is no handshake.
 pub type HandshakeFn = fn(&RawRequest, &Keys) -> Option<Reply>;
 
 /// Decodes a verified body into the JSON text that events are read from, where no pointer leads to what matters: by
@@ -76,7 +76,7 @@ impl Provider {
         self.with(pattern, |handlers, pattern| handlers.add_plain(pattern, false, handler))
     }
 
-    /// As [`Provider::on`], for the newest version of an object only.
+    /// Takes events as [`Provider::on`] does, for the newest version of an object only.
     #[must_use]
     pub fn on_latest<T, F>(self, pattern: &str, handler: F) -> Self
     where
@@ -151,7 +151,7 @@ impl Provider {
         self.spec.as_deref()
     }
 
-    /// The spec, shared with whoever keeps it.
+    /// The spec, shared with those that keep it.
     pub(crate) fn shared_spec(&self) -> Result<Arc<Spec>, String> {
         self.spec.as_ref().map(Arc::clone).map_err(ToString::to_string)
     }

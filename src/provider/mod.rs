@@ -1,8 +1,9 @@
 //! A kind of sender with its handlers, and the same made ready with an operator's configuration.
 //!
-//! In reading order: `definition.rs` is what a kind's module builds ([`Provider`]); `activation.rs` makes an
-//! [`ActiveProvider`] of it, with the keys and options of `verifier.rs`; `active.rs` is what one does: it believes, reads
-//! and signs. `sample.rs` holds sample events, `dev.rs` fills them and knows the published secrets.
+//! In reading order: `definition.rs` is what a kind's module builds ([`Provider`]), and `kind_error.rs` why it cannot
+//! be used; `activation.rs` makes an [`ActiveProvider`] of it, with the keys and options of `verifier.rs`, or says why
+//! not (`refusal.rs`); `active.rs` is what one does: it believes, reads and signs. `sample.rs` holds sample events,
+//! `dev.rs` fills them and knows the published secrets.
 //!
 //! Nothing here does I/O, and nothing here decides what becomes of an event: that is `admit`.
 

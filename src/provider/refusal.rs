@@ -1,4 +1,4 @@
-//! Why a configured provider cannot be made, each reason with its key and its remedy.
+//! The reasons why a configured provider cannot be made, each with its key and its remedy.
 
 use crate::mistakes::Mistake;
 use crate::spec::Spec;

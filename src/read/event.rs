@@ -34,8 +34,8 @@ pub(super) fn one(reader: &EventReader<'_>, event_n: usize, body: &Bytes, json: 
     }
     let document = document.as_ref();
     let digest = match document {
-        // A form counts by its fields where one of them may change, else by its text; what was opened by what is inside:
-        // how it was wrapped or written nothing may sign.
+        // A form counts by its fields where one of them may change, else by its text; what was opened by what is
+        // inside: how it was wrapped or written nothing may sign.
         Some(document)
             if body.as_ptr() == json.as_ptr() || reader.is_opened || !reader.spec.volatile.is_empty() =>
         {

@@ -104,7 +104,7 @@ pub(crate) fn payload_of(
     let header = |name: &str| kept_header(kept_headers, name);
     let event = chosen(spec, |name| header(name).is_some()).ok_or("the kind reads no such events")?;
     let json = json_of(event, body)?;
-    // Of a batch each element was kept for itself, after the whole was opened.
+    // Each element of a batch was kept by itself, after the whole was opened.
     let json = if event.each.is_some() { json } else { open(&json)? };
     Ok(payload(event, &json, Document::parse(&json).as_ref()))
 }

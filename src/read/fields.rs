@@ -30,8 +30,8 @@ impl<'a> Json<'a> {
         self.0.find(pointer) == PointerTarget::Missing
     }
 
-    /// As [`Json::text`], where a field that is missing, `null` or empty is as good as empty; `None` when it is there
-    /// twice or no text.
+    /// Returns a text as [`Json::text`] does, and an empty one for a field that is missing, `null` or empty; `None`
+    /// when the field is there twice or is no text.
     pub fn text_or_empty(&self, pointer: &str) -> Option<String> {
         match self.0.find(pointer) {
             PointerTarget::One(b"null" | b"\"\"") | PointerTarget::Missing => Some(String::new()),

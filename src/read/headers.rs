@@ -13,8 +13,8 @@ const USUAL_BYTES: usize = 512;
 /// Text in the place of a value that must not be kept.
 pub(super) const BLANK: &str = "[redacted]";
 
-/// Parts of the names of headers that carry what opens a door, by their first letter. Rather one too many: nobody needs the
-/// value of a header that is called so.
+/// Parts of the names of headers that carry what opens a door, by their first letter. Rather one too many: nobody needs
+/// the value of a header that is called so.
 fn words(first: u8) -> &'static [&'static [u8]] {
     match first {
         b'a' => &[b"assertion", b"auth"],
@@ -42,8 +42,8 @@ const PUBLIC: [&str; 2] = ["idempotency-key", "x-event-key"];
 /// Beginnings of values that open a door, whatever their header is called.
 const OPENERS: [&str; 5] = ["aws4-hmac-sha256 ", "basic ", "bearer ", "digest ", "eyj"];
 
-/// All headers as a JSON object, until [`KEPT_BYTES_MAX`]: first those that a stored event is read by, then the others in the
-/// order of the request; of a repeated one, the first.
+/// All headers as a JSON object, until [`KEPT_BYTES_MAX`]: first those that a stored event is read by, then the others
+/// in the order of the request; of a repeated one, the first.
 pub(crate) fn kept_headers(spec: &Spec, headers: &HeaderMap) -> String {
     let needed = headers.iter().filter(|(name, _)| is_needed(spec, name.as_str()));
     let others = headers.iter().filter(|(name, _)| !is_needed(spec, name.as_str()));
@@ -80,10 +80,10 @@ pub(crate) fn value(kept: &str, name: &str) -> Option<String> {
     object.get(&name.to_ascii_lowercase())?.as_str().map(str::to_owned)
 }
 
-/// Kept headers without any of `secrets`, for those of a request that was not believed: whoever put one of them into the wrong
-/// place gave it away all the same.
+/// Kept headers without any of `secrets`, for those of a request that was not believed: a sender that puts a secret
+/// into the wrong place gives it away all the same.
 pub(crate) fn without<'a>(kept: &str, secrets: impl Iterator<Item = &'a str>) -> String {
-    /// Shorter ones would blank what is none.
+    /// Shorter ones would blank texts that are no secrets.
     const SECRET_BYTES_MIN: usize = 6;
     let secrets: Vec<&str> = secrets.filter(|secret| secret.len() >= SECRET_BYTES_MIN).collect();
     let Ok(mut object) = serde_json::from_str::<serde_json::Map<String, serde_json::Value>>(kept) else {

@@ -1,4 +1,4 @@
-//! Which event it is: the first of the kind's identities that applies, else the content.
+//! The identity of an event: the first of the kind's identities that applies, else the content.
 
 use sha2::{Digest, Sha256};
 
@@ -30,8 +30,8 @@ pub(super) struct Identified {
     pub(super) on_conflict: OnConflict,
 }
 
-/// The key of the event, and how it was found. The error says that a part of its id is there twice, so that two readers may
-/// see two events.
+/// The key of the event, and how it was found. The error says that a part of its id is there twice, so that two readers
+/// may see two events.
 pub(super) fn identified(
     reader: &EventReader<'_>,
     event: EventText<'_>,
@@ -105,7 +105,7 @@ fn key(
     })
 }
 
-/// For ids that no signature covers: what requests with one signed text have in common under any id.
+/// Returns what requests with one signed text have in common under any id; for ids that no signature covers.
 fn replay_key(
     reader: &EventReader<'_>,
     spec: &IdentitySpec,
@@ -118,7 +118,7 @@ fn replay_key(
     if (spec.signed && !is_open) || repeats {
         return None;
     }
-    // Of types that nobody subscribed to, no two are told apart.
+    // Events of types that nobody subscribed to are not told apart.
     let none = Sources::default();
     let with = if event_type == TYPE_UNKNOWN { &none } else { &spec.signed_with };
     text_key(reader, with, event)
@@ -171,7 +171,8 @@ fn senders_own(id: String) -> Result<String, String> {
 }
 
 /// A key of ours: the parts, as far as people can read them, and a mark of type and content. It is short, because every
-/// index of an event has it: half a digest, in base64. Who finds two contents of one mark has a conflict for it, no copy.
+/// index of an event has it: half a digest, in base64. Who finds two contents of one mark has a conflict for it, no
+/// copy.
 fn composed(prefix: &str, event_type: &str, parts: &[String], digest: &BodyDigest) -> String {
     // No type has a NUL in it.
     let whole = Sha256::new().chain_update(event_type).chain_update([0]).chain_update(digest).finalize();
@@ -186,7 +187,7 @@ fn composed(prefix: &str, event_type: &str, parts: &[String], digest: &BodyDiges
     format!("{prefix}{}", hex::encode(Sha256::digest(key)))
 }
 
-/// For `scan`: characters as long as they fit into so many bytes.
+/// Lets characters pass as long as they fit into `bytes_max` bytes; for `scan`.
 fn room(used_n: &mut usize, c: char, bytes_max: usize) -> Option<char> {
     *used_n += c.len_utf8();
     (*used_n <= bytes_max).then_some(c)

@@ -5,9 +5,10 @@
 //! id of our own, so that it is kept and shown.
 //!
 //! Reading order: `events.rs` (`read`) takes a request apart, with `body.rs` (the JSON text that a body stands for),
-//! `batch.rs` (requests of several events) and `event.rs` (one event); `identity.rs` says which event it is; `source.rs`
-//! finds one text, and `reader.rs` is what they share. `headers.rs` and `redact.rs` blank secrets before anything is
-//! kept. `fields.rs` and `xml.rs` are for kinds that verify with code. Nothing here asks who signed: a `Verified` says so.
+//! `batch.rs` (requests of several events) and `event.rs` (one event); `identity.rs` says which event it is;
+//! `source.rs` finds one text, and `reader.rs` is what they share. `headers.rs` and `redact.rs` blank secrets before
+//! anything is kept. `fields.rs` and `xml.rs` are for kinds that verify with code. Nothing here asks who signed: a
+//! `Verified` says so.
 
 mod batch;
 mod body;

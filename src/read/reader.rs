@@ -1,4 +1,4 @@
-//! What reading one event needs: what its request says for all of them, and its own text.
+//! The things that reading one event needs: what its request says for all events, and the event's text.
 
 use std::sync::Arc;
 

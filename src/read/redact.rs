@@ -1,4 +1,5 @@
-//! Tokens inside bodies: whoever reads one can send as the sender does, so they are blanked before anything is kept.
+//! Tokens inside bodies: a person who reads one can send as the sender does, so they are blanked before anything is
+//! kept.
 //!
 //! Only where the token is all there is: nothing signs such a body, so nothing is lost of what could be checked.
 

@@ -1,6 +1,5 @@
 //! XML as JSON, for senders that write it: one object of texts, with the types that Rails gives its elements, and the
-//! names of types that SOAP gives.
-//! Nothing is fetched and nothing is expanded but the five entities of XML itself.
+//! names of types that SOAP gives. Nothing is fetched and nothing is expanded but the five entities of XML itself.
 
 use quick_xml::Reader;
 use quick_xml::escape::resolve_xml_entity;
@@ -28,9 +27,9 @@ struct OpenElement {
     list: Vec<Value>,
 }
 
-/// The members of the outermost element, which has to be called `root`. `type="array"` makes an array, `integer`
-/// a number, `boolean` a boolean, `nil="true"` a null; a name that is there several times is an array as well. Of an element
-/// with others in it `xsi:type` is a member of that name.
+/// The members of the outermost element, which has to be called `root`. `type="array"` makes an array, `integer` a
+/// number, `boolean` a boolean, `nil="true"` a null; a name that is there several times is an array as well. Of an
+/// element with others in it `xsi:type` is a member of that name.
 pub fn xml_as_json(xml: &str, root: &str) -> Result<Value, String> {
     let mut reader = Reader::from_str(xml);
     reader.config_mut().expand_empty_elements = true;

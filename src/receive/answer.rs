@@ -1,4 +1,4 @@
-//! What the sender hears when its request was believed: our JSON, or what its kind wants to hear.
+//! The answer to a sender whose request was believed: our JSON, or what its kind wants.
 
 use std::borrow::Cow;
 

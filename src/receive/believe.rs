@@ -47,7 +47,7 @@ pub(super) async fn verified_and_confirmed(
     Ok(verified)
 }
 
-/// Verifies, fetches the key that is wanted, and verifies again, for so many keys as one request may have fetched.
+/// Verifies, fetches the key that is wanted, and verifies again, for as many keys as one request may have fetched.
 async fn verified_with_keys(
     heavy: &Heavy,
     entry: &Arc<ProviderEntry>,

@@ -1,5 +1,5 @@
-//! How many requests of a provider ended how: `hooklatch_requests_total`, by handles that are made once, because looking one
-//! up by its labels costs more than all else that is counted of a request.
+//! Counts how requests of a provider ended: `hooklatch_requests_total`, by handles that are made once, because looking
+//! one up by its labels costs more than all else that is counted of a request.
 
 use std::sync::OnceLock;
 
@@ -53,7 +53,7 @@ impl RequestEnd {
 pub(super) struct RequestCounts([OnceLock<Counter>; ENDS_N]);
 
 impl RequestCounts {
-    /// One more request of `provider` ended so.
+    /// Counts one more request of `provider` that ended so.
     pub(super) fn count(&self, provider: &Name, end: RequestEnd) {
         let Some(counter) = self.0.get(end.place()) else { return };
         let made = || metrics::counter!("hooklatch_requests_total", "provider" => provider.to_string(), "outcome" => end.as_str());

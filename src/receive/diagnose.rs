@@ -1,5 +1,5 @@
-//! Why a request was not believed, in a word of a closed set and in a sentence with its numbers: for operators.
-//! Found by trying what usually went wrong. Nothing here says what the signature should have been.
+//! The reason why a request was not believed, in a word of a closed set and in a sentence with its numbers: for
+//! operators. Found by trying what usually went wrong. Nothing here says what the signature should have been.
 
 use crate::provider::ActiveProvider;
 use crate::verify::{RawRequest, VerifyError, compact_json};
@@ -7,7 +7,7 @@ use crate::verify::{RawRequest, VerifyError, compact_json};
 /// Longest body that is tried in other forms. Bytes.
 const BODY_BYTES_MAX: usize = 256 * 1024;
 
-/// Why a request was not believed.
+/// The reason why a request was not believed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Diagnosis {
     /// One of the reasons of `VerifyError`, or `other_secret`, `rewritten_body`, `other_url`.

@@ -1,10 +1,10 @@
-//! Why a request was not admitted.
+//! The reasons why a request was not admitted.
 
 use crate::admit::AdmitError;
 use crate::fetch::FetchError;
 use crate::verify::Unbelieved;
 
-/// Why a request was not admitted.
+/// The reason why a request was not admitted.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ReceiveError {
     /// Nothing is configured under this name.

@@ -7,7 +7,7 @@ use tokio::sync::Semaphore;
 /// Up to this many bytes a body is verified where it arrived: that takes less than handing it over. Bytes.
 const BYTES_MAX: usize = 64 * 1024;
 
-/// So many at a time as there are processors less one, and one at least. Cloning shares them.
+/// Permits for heavy requests: one less than there are processors, and at least one. Clones share them.
 #[derive(Clone)]
 pub(super) struct Heavy(Arc<Semaphore>);
 
@@ -17,13 +17,13 @@ impl Heavy {
         Self(Arc::new(Semaphore::new(processors_n.saturating_sub(1).max(1))))
     }
 
-    /// True when a body of so many bytes is verified where it arrived.
+    /// True when a body of `bytes_n` bytes is verified where it arrived.
     pub(super) fn is_light(bytes_n: usize) -> bool {
         bytes_n <= BYTES_MAX
     }
 
-    /// Returns the result of `work`; `None` when it broke off. Its place is taken until it is done, whether or not anybody
-    /// still waits for it.
+    /// Returns the result of `work`; `None` when it broke off. Its place is taken until it is done, whether or not
+    /// anybody still waits for it.
     pub(super) async fn done<T: Send + 'static>(
         &self,
         bytes_n: usize,
@@ -50,7 +50,7 @@ mod tests {
     async fn a_large_body_is_verified_beside_what_else_is_served() {
         let heavy = Heavy::new();
         let (told, hears) = std::sync::mpsc::channel();
-        // Whoever ran it here would wait in vain for what is said after it.
+        // A caller that ran it here would wait in vain for what is said after it.
         let wait = move || hears.recv_timeout(std::time::Duration::from_secs(20)).is_ok();
         let verified = heavy.done(BYTES_MAX + 1, wait);
         let (was_told, ()) = futures_util::join!(verified, async { told.send(()).expect("it waits") });

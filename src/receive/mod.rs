@@ -4,8 +4,9 @@
 //! a valid signature there is no refusal of ours that a sender could act on: what cannot be read is kept.
 //!
 //! Reading order: `receiver.rs` takes one request to its answer; `believe.rs` verifies it, `heavy.rs` away from the
-//! threads that serve everybody when it is large; `answer.rs` says what the sender hears. `notes.rs` and `diagnose.rs`
-//! tell the operator why a request was refused, and `counts.rs` counts how requests ended.
+//! threads that serve everybody when it is large; `error.rs` says why it was not admitted, and `answer.rs` what the
+//! sender hears. `notes.rs` and `diagnose.rs` tell the operator why a request was refused, and `counts.rs` counts how
+//! requests ended.
 
 mod answer;
 mod believe;

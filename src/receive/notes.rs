@@ -1,4 +1,4 @@
-//! What is written about requests besides their events: why some were refused, and which secrets still match.
+//! Notes about requests besides their events: why some were refused, and which secrets still match.
 //!
 //! Requests only leave notes; one task writes them, at most once a second, so a flood of forgeries costs a few
 //! rows and no more. What does not fit is counted and dropped: it is for people to look at, not a promise. Each

@@ -185,8 +185,8 @@ impl Receiver {
         Ok(answer)
     }
 
-    /// Counts events that are told apart by their content, because nothing that their kind looks for is there: the sender
-    /// has changed, or the kind is wrong.
+    /// Counts events that are told apart by their content, because nothing that their kind looks for is there: the
+    /// sender has changed, or the kind is wrong.
     fn tell_unidentified(&self, entry: &ProviderEntry, events: &[IncomingEvent]) {
         for (event, why) in events.iter().filter_map(|event| Some((event, event.unidentified()?))) {
             let name = entry.provider.name();

@@ -1,8 +1,8 @@
-//! Carries out `[retention]`: rounds over everything that is kept, in small batches whose size follows how long they take,
-//! with pauses between, so that admission hardly notices. One node at a time.
+//! Carries out `[retention]`: rounds over everything that is kept, in small batches whose size follows how long they
+//! take, with pauses between, so that admission hardly notices. One node at a time.
 //!
-//! `pruner.rs` makes the rounds, `pace.rs` says how much at once. What may go, and that nothing else does, is the store's
-//! part (`src/store/retention/`).
+//! `pruner.rs` makes the rounds, `pace.rs` says how much at once. What may go, and that nothing else does, is the
+//! store's part (`src/store/retention/`).
 
 mod pace;
 mod pruner;

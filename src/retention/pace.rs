@@ -1,4 +1,4 @@
-//! How much at once, and how long between: what is pruned is in nobody's way.
+//! The pace of pruning: how much at once and how long the pauses are, so that it is in nobody's way.
 
 use std::time::Duration;
 

@@ -56,7 +56,7 @@ pub(crate) struct Pruner {
 /// End of a walk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Walked {
-    /// At its end, from where the next one may go on.
+    /// The place at its end, from which the next one may go on.
     To(i64),
     /// Because of the stop.
     Stopped,
@@ -100,7 +100,7 @@ impl Pruner {
         }
     }
 
-    /// One round over everything. `told` hears of each batch that something went of.
+    /// Makes one round over everything. `told` hears of each batch in which something was deleted.
     pub(crate) async fn round(
         &mut self,
         stop: &mut Stop,
@@ -198,7 +198,7 @@ impl Pruner {
             if run.stop.is_set() {
                 return Ok(Walked::Stopped);
             }
-            // Tables whose rows are found by their age cannot be counted part by part.
+            // Tables whose rows are found by their age cannot be counted in parts.
             let rows_n =
                 if self.is_dry && kind.is_small() { i32::MAX.unsigned_abs() } else { self.pace.rows_n() };
             let found = self.store.prune_look(walk, &run.cuts, &from, rows_n).await?;
@@ -223,7 +223,7 @@ impl Pruner {
                     lag.set(seconds(overdue_ms));
                 }
             }
-            // Of the small ones a next look begins at the low end again: not if this one was of no use.
+            // In small tables the next look begins at the low end again, so it is not made when this one found nothing.
             let is_useless = kind.is_small() && gone_n == 0;
             let Some(next) = found.next.filter(|_| !is_useless) else { break };
             from = next;

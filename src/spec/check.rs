@@ -1,4 +1,4 @@
-//! What the checks of several tables have in common.
+//! Helpers that the checks of several tables share.
 
 use crate::mistakes::Mistake;
 

@@ -61,7 +61,8 @@ pub enum BodyFormat {
 }
 
 impl EventSpec {
-    /// True when an unsigned header has a say in the type: whoever holds one signed request can have it read as any.
+    /// True when an unsigned header decides about the type: a person who has one signed request can have it read as any
+    /// type.
     pub fn is_type_unsigned(&self) -> bool {
         let is_header = |source: &Source| matches!(source, Source::Header(_));
         self.event_type.0.iter().any(is_header) && self.identity.iter().any(|one| !one.signed)
@@ -85,7 +86,7 @@ impl EventSpec {
                 "one that every event has comes last, the others behind it would never count",
             ));
         }
-        // Or whoever holds one signed request would have it read as a signal, which may repeat without end.
+        // Otherwise a person with one signed request could have it read as a signal, which may repeat without end.
         let is_open =
             |one: &IdentitySpec| one.is == Identity::Signal && !one.types.is_empty() && one.has.is_empty();
         if self.is_type_unsigned() && self.identity.iter().any(is_open) {

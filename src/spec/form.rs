@@ -1,8 +1,9 @@
 //! The form of a `provider.toml`, taken apart such that what does not fit is told as data.
 //!
-//! A type that serde derives says what does not fit to the error type of the deserializer: which key is unknown and which
-//! are known, what is there and what was expected. The crate `toml` makes one English sentence of that. So the tree that
-//! `toml` parses is handed to serde by a deserializer of our own, [`TomlNode`], whose error, [`Unfit`], keeps the parts.
+//! A type that serde derives says what does not fit to the error type of the deserializer: which key is unknown and
+//! which are known, what is there and what was expected. The crate `toml` makes one English sentence of that. So the
+//! tree that `toml` parses is handed to serde by a deserializer of our own, [`TomlNode`], whose error, [`Unfit`], keeps
+//! the parts.
 
 use std::fmt::Display;
 use std::ops::Range;
@@ -87,8 +88,8 @@ pub(super) fn read<T: DeserializeOwned>(text: &str) -> Result<T, Unfit> {
     T::deserialize(TomlNode { span: root.span(), value: DeValue::Table(root.into_inner()) })
 }
 
-/// The words of the crate `toml` about a text that is no TOML. It has one sentence for that, and this is the only place that
-/// takes one apart; a sentence of another form is shown as it is.
+/// The words of the crate `toml` about a text that is no TOML. It has one sentence for that, and this is the only place
+/// that takes one apart; a sentence of another form is shown as it is.
 pub(super) fn syntax(error: &toml::de::Error) -> Flaw {
     let why = error.message().trim().replace('\n', ", ");
     match why.split_once(", expected ") {

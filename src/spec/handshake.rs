@@ -71,7 +71,8 @@ pub struct TokenSpec {
     pub setting: String,
 }
 
-/// The value of `{mac}`. Whoever may choose the text has it signed by us, so it must be none that a body could be.
+/// The value of `{mac}`. A caller who may choose the text has it signed by us, so it must be a text that no body could
+/// be.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MacSpec {

@@ -1,7 +1,7 @@
-//! Which hosts may be asked: names that are written out, with one place at most for what varies. A pattern never fits
-//! a host that somebody else can have.
+//! The hosts that may be asked: names that are written out, with one place at most for what varies. A pattern never
+//! fits a host that somebody else can have.
 
-/// Below these anybody can have a host of their own: no `*` stands there.
+/// Domains below which anybody can have a host: no `*` may stand there.
 const SHARED: [&str; 24] = [
     "amazonaws.com",
     "amazonaws.com.cn",
@@ -33,8 +33,8 @@ const SECOND: [&str; 8] = ["ac", "co", "com", "edu", "gov", "ne", "net", "org"];
 /// Placeholder for a region of AWS.
 const REGION: &str = "{region}";
 
-/// The reason why a pattern is wrong; `None` when it is good. It is exact, or `*` is its first label, or `{region}` one of
-/// them.
+/// The reason why a pattern is wrong; `None` when it is good. It is exact, or `*` is its first label, or `{region}` one
+/// of them.
 pub(super) fn mistake_of(pattern: &str) -> Option<&'static str> {
     let labels: Vec<&str> = pattern.split('.').collect();
     let is_plain = |label: &&str| {

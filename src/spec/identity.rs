@@ -36,10 +36,10 @@ pub struct IdentitySpec {
     /// Parts that join the signed text in that key, where equal bytes of two of these are two events.
     #[serde(default)]
     pub signed_with: Sources,
-    /// Of `signal`: time after the event for which equal content is a copy. Seconds, 1 to 86,400.
+    /// Time after a `signal` for which equal content is a copy. Seconds, 1 to 86,400.
     pub window_s: Option<u32>,
-    /// True when each copy begins the window anew: for senders that go on for longer than it, at intervals below it. What
-    /// is said again within each window is then one event for as long as that lasts.
+    /// True when each copy begins the window anew: for senders that go on for longer than it, at intervals below it.
+    /// What is said again within each window is then one event for as long as that lasts.
     #[serde(default)]
     pub window_renews: bool,
     /// Rule for other content under the same key, unless the operator says otherwise.
@@ -59,7 +59,8 @@ pub enum Identity {
     Sender,
     /// Type, parts and the digest of the content: other content is another event.
     Content,
-    /// As `content`, for notices that repeat by nature: the parts tell two firings apart, or a window of time does.
+    /// The same as `content`, for notices that repeat by nature: the parts tell two firings apart, or a window of time
+    /// does.
     Signal,
 }
 

@@ -69,7 +69,7 @@ impl Layout {
         true
     }
 
-    /// The text with its places filled, for whoever signs.
+    /// The text with its places filled, for signing.
     pub fn written(&self, fill: impl Fn(LayoutSlot) -> String) -> String {
         let item = |parts: &Vec<LayoutPart>| -> String {
             let part = |part: &LayoutPart| match part {
@@ -78,7 +78,7 @@ impl Layout {
             };
             parts.iter().map(part).collect()
         };
-        // Of several shapes of a signature the first is written.
+        // When a signature has several shapes, the first is written.
         let is_other = |(n, parts): &(usize, &Vec<LayoutPart>)| {
             let is_signature =
                 |parts: &Vec<LayoutPart>| parts.contains(&LayoutPart::Slot(LayoutSlot::Signature));

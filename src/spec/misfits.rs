@@ -1,4 +1,4 @@
-//! What the parts of a file mean to each other: mistakes that no table shows by itself.
+//! Mistakes between the parts of a file, which no table shows by itself.
 
 use super::check::{ANSWER_WITHIN_MS_MAX, HORIZON_H_MAX, bounded, misfit};
 use super::event::EventSpec;
@@ -58,7 +58,7 @@ impl Spec {
         Ok(())
     }
 
-    /// True when `signed = true` can be so: of schemes in code nobody but the code knows.
+    /// Checks that `signed = true` can be right; of a scheme in code, only the code knows what it covers.
     fn check_signed(&self) -> Result<(), Mistake> {
         if self.signature.check().is_err() {
             return Ok(());

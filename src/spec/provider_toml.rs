@@ -28,11 +28,11 @@ pub struct Spec {
     pub docs: String,
     /// Place in the sender's dashboard that shows the secret.
     pub secret_hint: String,
-    /// Time for which the sender goes on sending an event by itself, from its first attempt to its last. Hours; after that
-    /// long nothing comes any more that an old secret signed.
+    /// Time for which the sender goes on sending an event by itself, from its first attempt to its last. Hours; after
+    /// that long nothing comes any more that an old secret signed.
     pub horizon_h: u32,
-    /// Time for which a person or an API can have it sent again; absent where nothing is known of that. Ids live for the longer
-    /// of the two, and for the sender's own attempts after it.
+    /// Time for which a person or an API can have it sent again; absent where nothing is known of that. Ids live for
+    /// the longer of the two, and for the sender's own attempts after it.
     pub resend_h: Option<Resend>,
     /// Time within which the sender wants its answer. Milliseconds.
     pub answer_within_ms: u32,
@@ -79,7 +79,8 @@ impl Spec {
         self.signature.tolerance_s.is_some()
     }
 
-    /// True when every signature covers a time whose age is bounded; else a recorded request can be sent again for ever.
+    /// True when every signature covers a time whose age is bounded; else a recorded request can be sent again for
+    /// ever.
     pub fn bounds_signed_time(&self) -> bool {
         self.has_signed_time() && !self.signature.time_optional
     }

@@ -12,7 +12,7 @@ use crate::mistakes::Mistake;
 pub enum Resend {
     /// Hours after it happened.
     Hours(u32),
-    /// As long as the sender has it, and it says of no end.
+    /// For as long as the sender has the event, and its documentation names no end.
     Unbounded,
 }
 

@@ -27,7 +27,7 @@ pub struct SettingSpec {
     pub warn: Option<String>,
     /// The published value of examples: what `serve --dev`, `sign` and published vectors that do not say use.
     pub dev: Option<String>,
-    /// That the example is a public key of this sort; its private half is what `sign` signs with.
+    /// The sort of public key that the example is, if it is one; `sign` signs with its private half.
     pub dev_key: Option<DevKey>,
     /// The id of that example, where the setting has ids.
     #[serde(default = "dev_id")]

@@ -17,7 +17,7 @@ use crate::mistakes::Mistake;
 pub struct SignatureSpec {
     /// Name of the scheme.
     pub scheme: Scheme,
-    /// How the sender signs, in a few words for people: of `code`, which says nothing by itself.
+    /// The sender's way of signing, in a few words for people; for the scheme `code`, whose name says nothing.
     pub in_words: Option<String>,
     /// Counts only when this header is present; for `[alternative]`.
     pub when_header: Option<String>,
@@ -92,7 +92,7 @@ pub struct SignatureSpec {
     /// True when a body that is no JSON object is refused however it is signed.
     #[serde(default)]
     pub body_object: bool,
-    /// Weakness of this scheme, shown to whoever chooses it.
+    /// Weakness of this scheme, shown to people who choose it.
     pub weak: Option<Weakness>,
     /// True when the sender may send without any signature; taken only with `unverified = "accept"`.
     #[serde(default)]
@@ -157,7 +157,7 @@ impl Scheme {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Weakness {
-    /// Whoever has seen one request can send any.
+    /// A person who has seen one request can send any.
     Token,
     /// The signature does not cover the whole body.
     Body,
@@ -166,7 +166,7 @@ pub enum Weakness {
 }
 
 impl Weakness {
-    /// In words for people.
+    /// The scheme's name in words for people.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Token => "a shared token: the body is not signed",
@@ -222,7 +222,7 @@ pub enum SecretFormat {
     Base64,
     /// Base64 behind an optional `whsec_`; `whpk_` is an Ed25519 public key.
     Whsec,
-    /// As `whsec` with that prefix; else the text as it is.
+    /// Read as `whsec` when it has that prefix; else the text as it is.
     WhsecOrText,
 }
 

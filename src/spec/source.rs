@@ -1,4 +1,4 @@
-//! Where in a request a part of an event is.
+//! The place in a request where a part of an event is.
 
 use serde::Deserialize;
 
@@ -31,8 +31,8 @@ pub enum Source {
     SignedTime(String),
     /// The name of the list that the event is in, with `each = "/*"`; the text is for people.
     List(String),
-    /// The event's place in its batch, from 0: where equal elements of one request are events of their own, and a request
-    /// that is sent again has them in the same order. The text is for people.
+    /// The event's place in its batch, from 0: where equal elements of one request are events of their own, and a
+    /// request that is sent again has them in the same order. The text is for people.
     Place(String),
     /// This text in every event.
     Text(String),

@@ -1,4 +1,4 @@
-//! What a spec may say, and what is said of one that is wrong.
+//! Tests of what a spec may say, and of what is said of a wrong one.
 
 use super::*;
 

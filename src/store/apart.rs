@@ -1,6 +1,6 @@
-//! What is kept beside an event that stands: the same signed text under other ids, and other content under the same id.
-//! Whoever holds one signed request can go on for ever, so only so many have a row; further ones are counted. Here is where
-//! they stand and how people see them; `admission/beside.rs` writes them.
+//! Things that are kept beside an event that stands: the same signed text under other ids, and other content under the
+//! same id. A person who has one signed request can go on for ever, so only a limited number has a row; further ones
+//! are counted. Here is where they stand and how people see them; `admission/beside.rs` writes them.
 
 use sha2::{Digest, Sha256};
 
@@ -28,7 +28,7 @@ pub struct KeptContent {
 /// Other contents of an event that are kept, for people.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Conflicts {
-    /// Each under an id of its own, the oldest first.
+    /// The events that were kept, each under an id of its own, the oldest first.
     pub kept: Vec<(EventRow, Option<KeptContent>)>,
     /// Number of further ones that came and were not kept, copies included.
     pub unkept_n: u64,

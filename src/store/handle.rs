@@ -63,9 +63,9 @@ impl Store {
         self.parts.backend.dialect()
     }
 
-    /// True when admission would work: a transaction that may write can be opened where admission opens its
-    /// own. After anything went wrong a row is written, and its commit awaited, before the answer is yes
-    /// again. Answers within 2 s.
+    /// Succeeds when admission would work: a transaction that may write can be opened where admission opens its own.
+    /// After anything went wrong a row is written, and its commit awaited, before the answer is yes again. Answers
+    /// within 2 s.
     pub async fn probe(&self) -> Result<(), StoreError> {
         self.parts.backend.probe().await
     }

@@ -1,4 +1,4 @@
-//! What this installation is called: made once, by the first migration, and part of every idempotency key.
+//! The name of this installation: made once, by the first migration, and part of every idempotency key.
 
 use uuid::Uuid;
 

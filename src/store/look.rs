@@ -1,5 +1,5 @@
-//! What people look at: messages, their attempts, what was decided about them. Newest first, by number: numbers are in the
-//! order of time.
+//! The lists that people look at: messages, their attempts, what was decided about them. Newest first, by number:
+//! numbers are in the order of time.
 
 use std::collections::BTreeMap;
 
@@ -95,7 +95,7 @@ const NEWEST_FINISHED: &str = newest!(
     "outbox_finished"
 );
 
-/// By name, for tests that look at their plans.
+/// The statements by name, for tests that look at their plans.
 pub(super) const STATEMENTS: &[(&str, &str)] =
     &[("message_list of the queue", NEWEST_OPEN), ("message_list of history", NEWEST_FINISHED)];
 
@@ -150,8 +150,8 @@ async fn message_get(
     row.map(|row| MessageRow::from_row(&row, installation_id)).transpose()
 }
 
-/// Each table by its own key, downwards, until there are enough. The queue first: what is finished meanwhile is found in
-/// history, and shown as that.
+/// Reads each table by its own key, from the newest down, until there are enough rows. The queue comes first: a message
+/// that is finished meanwhile is found in the history and shown as finished.
 async fn message_list(
     db: &mut Door<'_>,
     filter: &Filter,

@@ -19,7 +19,6 @@ pub(super) const ALL: &[Migration] = &[Migration::new(
 )];
 
 /// A step beyond those, for tests that show what one costs beside traffic.
-#[doc(hidden)]
 #[derive(Debug, Clone, Copy)]
 pub struct FurtherStep {
     /// Number; one more than that of the one before.
@@ -43,13 +42,12 @@ impl Store {
         Ok(applied)
     }
 
-    /// True when this binary may run on the schema.
+    /// Tells if this binary may run on the schema.
     pub async fn schema_state(&self) -> Result<SchemaState, StoreError> {
         self.parts.backend.schema_state(ALL).await
     }
 
     /// Brings the schema further than this binary wants it, as a later one would.
-    #[doc(hidden)]
     pub async fn migrate_further(&self, steps: &[FurtherStep]) -> Result<Vec<i64>, StoreError> {
         let further = steps.iter().map(|step| {
             let mut one = Migration::new(step.version, "further", step.sqlite, step.postgres);

@@ -1,16 +1,18 @@
 //! The store: everything that is kept, one room for each noun. Its unit is a whole operation.
 //!
-//! What is hot (admission, claims, settlements) has a twin for each database, `NOUN/postgres.rs` and `NOUN/sqlite.rs`. All
-//! else is written once, over a `Door` (`db/door.rs`), in PostgreSQL's words. `db/` alone knows a driver; one conformance suite
-//! (`tests/it/store/`) runs on both databases.
+//! What is hot (admission, claims, settlements) has a twin for each database, `NOUN/postgres.rs` and `NOUN/sqlite.rs`.
+//! All else is written once, over a `Door` (`db/door.rs`), in PostgreSQL's words. `db/` alone knows a driver; one
+//! conformance suite (`tests/it/store/`) runs on both databases.
 //!
-//! Every operation runs to its end in a task of its own, within a limit (`db/limit.rs`): it may be asked for by a future
-//! that is dropped. Those of [`AdmissionTx`], which is one transaction by itself, run where they are called.
+//! Every operation runs to its end in a task of its own, within a limit (`db/limit.rs`): it may be asked for by a
+//! future that is dropped. Those of [`AdmissionTx`], which is one transaction by itself, run where they are called.
 //!
-//! To read it: `handle.rs` (the store as a whole) and `operation.rs` (how an operation is run), then the way of an event
-//! through `numbers/`, `admission/` and `event.rs`, and that of its messages through `message/` and `lane/`. `decision/` is
-//! what people decide, `look.rs`, `apart.rs` and `rejection.rs` what they look at, `retention/` what is deleted. Nothing here
-//! decides what becomes of an event or a message: callers say what is to be written.
+//! To read it: `handle.rs` (the store as a whole) and `operation.rs` (how an operation is run), then the way of an
+//! event through `numbers/`, `admission/` and `event/`, and that of its messages through `message/` and `lane/`.
+//! `decision/` is what people decide, `look.rs`, `apart.rs` and `rejection.rs` what they look at, `retention/` what is
+//! deleted. `signal.rs` knows copies of events that nothing tells apart. `migrations.rs`, `installation.rs` and
+//! `program_migrations.rs` make the tables; `statements.rs` lists the hot statements for tests. Nothing here decides
+//! what becomes of an event or a message: callers say what is to be written.
 
 #[macro_use]
 mod operation;
@@ -48,10 +50,8 @@ pub use message::{
     InitialLease, LeaseWant, LeasedMessage, LostClaims, MessageCount, MessageRow, NewMessage, SettleTo,
     Settlement,
 };
-#[doc(hidden)]
 pub use migrations::FurtherStep;
 pub use program_migrations::ProgramMigrations;
 pub use rejection::{REJECTIONS_N_MAX, Rejection, SecretUse, Taught};
 pub use retention::{Cuts, OldRows, PRUNED_N_MAX, PruneLease, PrunePlace, PruneWalk, PrunedKind};
-#[doc(hidden)]
 pub use statements::{list_statements, rare_statements, statements};

@@ -1,4 +1,4 @@
-//! What operators want to know about requests: why some were not believed, and which secrets still match.
+//! Notes about requests for operators: why some were not believed, and which secrets still match.
 
 use std::collections::BTreeSet;
 

@@ -3,20 +3,17 @@
 use super::{admission, lane, look, message};
 
 /// The statements of the hot operations on PostgreSQL, by name, for tests that look at their plans.
-#[doc(hidden)]
 pub fn statements() -> Vec<(&'static str, &'static str)> {
     [admission::STATEMENTS, message::STATEMENTS].concat()
 }
 
-/// Those of lists that people look at, in the words of both databases, likewise.
-#[doc(hidden)]
+/// Returns the statements of lists that people look at, in the words of both databases.
 pub fn list_statements() -> &'static [(&'static str, &'static str)] {
     look::STATEMENTS
 }
 
-/// Those that outbox and lanes need beside the hot ones, in the words of both databases: `{clock_ms}` is the database's
-/// clock.
-#[doc(hidden)]
+/// Returns the statements that outbox and lanes need beside the hot ones, in the words of both databases: `{clock_ms}`
+/// is the database's clock.
 pub fn rare_statements() -> Vec<(&'static str, &'static str)> {
     [message::RARE_STATEMENTS, lane::STATEMENTS].concat()
 }

@@ -1,5 +1,5 @@
-//! Where times come from: the wall clock, which people and senders go by, and what is made of it for leases and
-//! waits, which must not stop or start over because somebody sets it.
+//! The source of times: the wall clock, which people and senders go by, and what is made of it for leases and waits,
+//! which must not stop or start over because somebody sets it.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -19,7 +19,7 @@ pub struct Clock {
 
 #[derive(Debug, Clone)]
 enum ClockSource {
-    /// With how far it is ahead of the machine's. Milliseconds.
+    /// The machine's clock, and how far this one is ahead of it. Milliseconds.
     System(i64),
     /// Time that it shows, and milliseconds that it has gone forward.
     Manual(Arc<(AtomicI64, AtomicI64)>),
@@ -48,7 +48,8 @@ impl Clock {
         matches!(self.source, ClockSource::Manual(_))
     }
 
-    /// Now, by the wall. A clock before 1970 reads as 0. Whoever sets it moves this back and forth.
+    /// The time now, by the wall clock. A clock before 1970 reads as 0. It moves back and forth when somebody sets the
+    /// clock.
     #[expect(clippy::disallowed_methods, reason = "the one place that reads the wall clock")]
     pub fn now_ms(&self) -> UnixMs {
         match &self.source {
@@ -98,7 +99,7 @@ impl Clock {
 
     /// Moves a manual clock, back as well; a system clock is left alone.
     pub fn advance(&self, by_ms: i64) {
-        // As a machine's, it has gone on until it is set.
+        // Like a machine's clock, it goes on until it is set.
         self.steady_ms();
         if let ClockSource::Manual(shown) = &self.source {
             shown.0.fetch_add(by_ms, Ordering::SeqCst);

@@ -1,4 +1,4 @@
-//! What an event is, from reading to the tables.
+//! An event, from reading to the tables.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use super::clock::UnixMs;
 use super::name::Name;
 
 /// Number of shards that event-bound rows are spread over (`shard` columns, 0 to 1023).
-pub const SHARDS_N: u16 = 1_024;
+const SHARDS_N: u16 = 1_024;
 
 /// SHA-256 of the signed bytes of one event, without the fields its kind names volatile.
 pub type BodyDigest = [u8; 32];
@@ -43,12 +43,12 @@ pub struct IncomingEvent {
     pub event_type: String,
     /// Digest that copies are compared by.
     pub digest: BodyDigest,
-    /// For ids that no signature covers: equal for equal signed texts, whatever id they come under.
+    /// Equal for equal signed texts, whatever id they come under; there when no signature covers the id.
     pub replay_key: Option<BodyDigest>,
     /// Rule that identified it, for its row: `sender/1`, and the reason where nothing was where the kind
     /// looks.
     pub identity: String,
-    /// Of a signal that nothing tells apart: for how long after its firing it is a copy. Milliseconds.
+    /// Time after a signal's firing for which an equal one is a copy, when nothing else tells them apart. Milliseconds.
     pub window_ms: Option<i64>,
     /// True when each copy begins that time anew.
     pub is_window_renewed: bool,

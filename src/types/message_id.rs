@@ -27,7 +27,7 @@ impl MessageId {
         first.checked_add(i64::from(place)).map(Self)
     }
 
-    /// As a column holds it.
+    /// Makes the id from the number that a column holds.
     pub fn from_column(number: i64) -> Self {
         Self(number)
     }
@@ -64,7 +64,7 @@ impl FromStr for MessageId {
 }
 
 impl serde::Serialize for MessageId {
-    /// As text: a number of this size is not the same in every program that reads JSON.
+    /// Writes it as text: a number of this size is not the same in every program that reads JSON.
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
     }

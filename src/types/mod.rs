@@ -1,8 +1,8 @@
 //! The words every layer shares: names, states, outcomes, times.
 //!
-//! Nothing here does I/O, reads a clock (but for `clock.rs`, which is the clock) or knows a format. A value that exists has
-//! been checked; no layer above checks it again. To read it: `name.rs`, `event.rs`, `words.rs`, `message_id.rs`, then
-//! `clock.rs` and `text.rs`.
+//! Nothing here does I/O, reads a clock (but for `clock.rs`, which is the clock) or knows a format. A value that exists
+//! has been checked; no layer above checks it again. To read it: `name.rs`, `event.rs`, `type_pattern.rs`,
+//! `words.rs`, `message_id.rs`, then `clock.rs` and `text.rs`.
 
 mod clock;
 mod event;
@@ -14,7 +14,7 @@ mod words;
 
 pub use clock::{Clock, UnixMs};
 pub(crate) use event::WANTING;
-pub use event::{BodyDigest, EventKey, IncomingEvent, ObjectVersion, OnConflict, SHARDS_N};
+pub use event::{BodyDigest, EventKey, IncomingEvent, ObjectVersion, OnConflict};
 pub use message_id::{InvalidMessageId, MESSAGES_N_MAX, MessageId, idempotency_key};
 pub use name::{InvalidName, Name};
 pub(crate) use text::media_type;

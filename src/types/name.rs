@@ -29,7 +29,7 @@ impl Name {
     }
 }
 
-/// So that whatever is kept by name is found by a text.
+/// Lets what is kept by name be found by a text.
 impl std::borrow::Borrow<str> for Name {
     fn borrow(&self) -> &str {
         &self.0

@@ -1,6 +1,7 @@
 //! Patterns of event types: in handlers, in routes, in `types`, in a kind's identities.
 
-/// A pattern of event types: an exact type, `prefix.*` for everything that starts with `prefix.`, or `*` for everything.
+/// A pattern of event types: an exact type, `prefix.*` for everything that starts with `prefix.`, or `*` for
+/// everything.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TypePattern(String);
 

@@ -1,4 +1,4 @@
-//! Where things stand and what became of them: one word each, in tables, API, metrics and console alike.
+//! The words for states and outcomes: one word each, in tables, API, metrics and console alike.
 
 use std::fmt;
 
@@ -31,7 +31,7 @@ macro_rules! words {
 }
 
 words! {
-    /// Finding of admission about one event.
+    /// The result of admission for one event.
     Outcome {
         /// New: its effects' intents are on disk.
         Accepted = "accepted",

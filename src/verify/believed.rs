@@ -1,4 +1,4 @@
-//! What a verification found: which secret signed, and what exactly it signed.
+//! The result of a verification: which secret signed, and what exactly it signed.
 
 use sha2::{Digest, Sha256};
 
@@ -30,7 +30,7 @@ impl Believed {
         Self { signed: SignedText::Whole(digest_of(parts)), ..Self::plain(secret_n) }
     }
 
-    /// As [`Believed::of`], where every event of a batch has its own signed text.
+    /// Makes what [`Believed::of`] makes, where every event of a batch has its own signed text.
     #[doc(hidden)]
     pub fn each<T: AsRef<[u8]>>(secret_n: usize, texts: &[T]) -> Self {
         let signed = SignedText::Each(texts.iter().map(|text| digest_of(&[text.as_ref()])).collect());
@@ -75,8 +75,8 @@ impl Believed {
         self.id.as_deref()
     }
 
-    /// A digest that tells the signed text of the `event_n`th event of the request from all others: where there is one text
-    /// for the whole, its event's place joins it.
+    /// A digest that tells the signed text of the `event_n`th event of the request from all others: where there is one
+    /// text for the whole, its event's place joins it.
     pub(crate) fn signed_text(&self, event_n: usize) -> Option<BodyDigest> {
         match &self.signed {
             SignedText::Nothing => None,

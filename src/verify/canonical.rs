@@ -18,7 +18,7 @@ pub fn compact_json(json: &[u8]) -> Option<Vec<u8>> {
     written(parsed(json)?, false, json.len())
 }
 
-/// As [`compact_json`], with the members of every object sorted by their names.
+/// Writes JSON as [`compact_json`] does, with the members of every object sorted by their names.
 pub fn sorted_json(json: &[u8]) -> Option<Vec<u8>> {
     written(parsed(json)?, true, json.len())
 }

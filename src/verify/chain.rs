@@ -11,7 +11,7 @@ use x509_parser::prelude::{FromDer, X509Certificate};
 
 use super::public::PublicKey;
 
-/// With what certificates may be signed. SHA-1 is not among it.
+/// Algorithms that certificates may be signed with. SHA-1 is not one of them.
 const ALGORITHMS: [Oid<'static>; 5] = [
     OID_SIG_ECDSA_WITH_SHA256,
     OID_SIG_ECDSA_WITH_SHA384,
@@ -41,8 +41,9 @@ impl Vouched {
 }
 
 /// The key of the first certificate in `chain` (DER), or why nobody vouches for it. Each is signed by the next, and the
-/// last by one of the `roots` (PEM, one after the other). Each must have its mark, the object identifier of an extension:
-/// there are as many certificates as `marks`, the root not counted; it may stand behind them, and is not looked at.
+/// last by one of the `roots` (PEM, one after the other). Each must have its mark, the object identifier of an
+/// extension: there are as many certificates as `marks`, the root not counted; it may stand behind them, and is not
+/// looked at.
 pub fn vouched(chain: &[Vec<u8>], roots: &str, marks: &[&str]) -> Result<Vouched, &'static str> {
     let chain = chain.get(..marks.len()).ok_or("the chain is too short")?;
     let chain: Vec<X509Certificate<'_>> =

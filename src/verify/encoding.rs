@@ -27,7 +27,7 @@ const UNPADDED: GeneralPurpose = GeneralPurpose::new(
 
 /// Bytes of a signature: those of every MAC take no memory of their own.
 pub(super) enum ShortBytes {
-    /// So many of these.
+    /// The bytes and their number; what follows them means nothing.
     Here([u8; SHORT_BYTES], usize),
     /// Bytes that are more than fit.
     Elsewhere(Vec<u8>),
@@ -91,12 +91,12 @@ pub(super) fn decoded(encoding: Encoding, text: &str) -> Option<ShortBytes> {
     }
 }
 
-/// The digit that each byte stands for as a digit; those that are none have a high bit.
+/// The digit that each byte stands for; bytes that are no digit have a high bit.
 type Digits = [u8; 256];
 
 /// Senders write lower case; two texts for one signature would be one too many.
 static LOWER: Digits = digits(false);
-/// Of senders that are known to write either.
+/// Digits of senders that are known to write either case.
 static EITHER: Digits = digits(true);
 
 const fn digits(is_upper_too: bool) -> Digits {
@@ -148,7 +148,7 @@ pub fn decode_base64(text: &str) -> Option<Vec<u8>> {
     decoded(Encoding::Base64, text).map(|bytes| bytes.to_vec())
 }
 
-/// As [`decode_base64`], of a content instead of a signature: of any length, and with line breaks in it.
+/// Decodes as [`decode_base64`] does, a content instead of a signature: of any length, and with line breaks in it.
 pub fn decode_base64_long(text: &str) -> Option<Vec<u8>> {
     let joined: String = text.chars().filter(|c| !matches!(c, '\r' | '\n')).collect();
     STANDARD.decode(joined).ok()
@@ -159,7 +159,7 @@ pub fn decode_base64url(text: &str) -> Option<Vec<u8>> {
     decoded(Encoding::Base64Url, text).map(|bytes| bytes.to_vec())
 }
 
-/// As [`decode_base64url`], of a content instead of a signature: of any length.
+/// Decodes as [`decode_base64url`] does, a content instead of a signature: of any length.
 pub fn decode_base64url_long(text: &str) -> Option<Vec<u8>> {
     URL_SAFE_NO_PAD.decode(text).ok()
 }

@@ -1,11 +1,12 @@
-//! What can go wrong: why a request is not believed, why configured secrets are no keys, why nothing was signed.
+//! The errors of verification: why a request is not believed, why configured secrets are no keys, why nothing was
+//! signed.
 
 /// Longest id or URL of a key that a request may name. Bytes; longer ones are never asked for and never kept.
 pub(crate) const KEY_ID_BYTES_MAX: usize = 512;
 /// Most characters of a stranger's key id that are shown.
 const SHOWN_CHARS_MAX: usize = 64;
 
-/// Why a request was not believed. The sender learns only "401"; the operator learns this.
+/// The reason why a request was not believed. The sender learns only "401"; the operator learns this.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum VerifyError {
     /// No signature where the kind puts one.
@@ -47,8 +48,8 @@ pub enum VerifyError {
     #[doc(hidden)]
     #[error("no key to verify with: {0}")]
     NoKey(String),
-    /// The request names a key that no setting holds and that was not fetched yet. Whoever can fetch it does, and
-    /// verifies once more; for everybody else it is a key that is not at hand.
+    /// The request names a key that no setting holds and that was not fetched yet. A caller that can fetch it does so,
+    /// and verifies once more; for everybody else it is a key that is not at hand.
     #[doc(hidden)]
     #[error("no key to verify with: key `{}` of `settings.{setting}` is not at hand", shown(id))]
     KeyWanted {
@@ -126,7 +127,7 @@ fn shown(id: &str) -> String {
     id.chars().filter(char::is_ascii_graphic).take(SHOWN_CHARS_MAX).collect()
 }
 
-/// Why configured secrets are no keys. Never says what they are.
+/// The reason why configured secrets are no keys. It never shows the secrets.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum KeyError {
     /// Nothing to verify with.
@@ -146,7 +147,7 @@ pub enum KeyError {
         /// Names the format that the kind uses.
         wanted: &'static str,
     },
-    /// Whoever has it could sign; a receiver needs the public half alone.
+    /// With a private key one could sign; a receiver needs the public half alone.
     #[error("a secret is a private key, which only its sender should have: configure the public one")]
     Private,
     /// Shorter than its scheme allows.
@@ -171,7 +172,7 @@ pub enum KeyError {
     },
 }
 
-/// Why nothing was signed.
+/// The reason why nothing was signed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SignError {
     /// Only public keys are configured.

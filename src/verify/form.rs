@@ -9,7 +9,7 @@ pub const FIELDS_N_MAX: usize = 1_000;
 pub struct Form(Vec<(Vec<u8>, Vec<u8>)>);
 
 impl Form {
-    /// Why [`Form::parse`] gives nothing.
+    /// The reason that is told when [`Form::parse`] gives `None`.
     pub const TOO_MANY: &'static str = "it has more than 1000 fields";
 
     /// `None` when it has more than [`FIELDS_N_MAX`] fields, which is told before anything is decoded.
@@ -27,7 +27,7 @@ impl Form {
         values.next().is_none().then_some(value)
     }
 
-    /// As [`Form::one`], where it is UTF-8.
+    /// Returns the value of [`Form::one`] when it is UTF-8.
     pub fn text(&self, name: &str) -> Option<&str> {
         std::str::from_utf8(self.one(name)?).ok()
     }
@@ -37,7 +37,7 @@ impl Form {
         &self.0
     }
 
-    /// All fields, for who sorts or drops some.
+    /// All fields, for kinds that sort or drop some.
     pub fn into_pairs(self) -> Vec<(Vec<u8>, Vec<u8>)> {
         self.0
     }

@@ -1,4 +1,4 @@
-//! What is no event: a challenge that proves who owns the URL, a ping, a negotiation. Answered as the kind's
+//! Requests that are no event: a challenge that proves who owns the URL, a ping, a negotiation. Answered as the kind's
 //! `[[handshake]]` says, and nothing is admitted.
 
 use std::borrow::Cow;
@@ -93,7 +93,7 @@ fn text(parts: &[Cow<'_, [u8]>]) -> Option<String> {
 
 fn is_meant(spec: &HandshakeSpec, request: &RawRequest) -> bool {
     let header = |name: &str| request.headers.get(name).and_then(|value| value.to_str().ok());
-    // Of most requests it is not looked at, and of others it is for every pointer.
+    // For most requests it is not looked at; for the others it is needed for every pointer.
     let json = LazyCell::new(|| Document::parse(&request.body));
     let says = |pointer: &str, want: &String| {
         json.as_ref().is_some_and(|json| json.text(pointer).as_ref() == Ok(want))

@@ -35,7 +35,8 @@ impl Jws {
         jws.understood()
     }
 
-    /// As [`Jws::parse`] of `header..signature`, whose claims are `payload`: the JWS is detached from its content.
+    /// Parses `header..signature` as [`Jws::parse`] does; its claims are `payload`, because the JWS is detached from
+    /// its content.
     pub fn parse_detached(text: &str, payload: &[u8]) -> Option<Self> {
         let (header, signature) = text.split_once("..").filter(|(_, signature)| !signature.contains('.'))?;
         let jws = Self {

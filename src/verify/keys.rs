@@ -15,8 +15,9 @@ use crate::spec::{Scheme, SignatureSpec, Spec};
 /// A source of keys that no setting holds, such as a sender's certificate by its URL or a key by its id.
 /// It answers from what it has fetched before: verification waits for nobody.
 pub trait KeySource: Send + Sync {
-    /// The text of the key with this id, as [`PublicKey::parse`] or [`super::Certificate::parse`] reads it. `setting` is the
-    /// name of the setting that would hold it; `id` is the id or URL that the request names, which the kind has checked.
+    /// The text of the key with this id, as [`PublicKey::parse`] or [`super::Certificate::parse`] reads it. `setting`
+    /// is the name of the setting that would hold it; `id` is the id or URL that the request names, which the kind has
+    /// checked.
     fn key(&self, setting: &str, id: &str) -> Option<String>;
 }
 
@@ -27,7 +28,7 @@ pub struct Keys {
     secrets: Vec<Secret>,
     settings: KindSettings,
     source: Option<Arc<dyn KeySource>>,
-    /// With what to sign as the sender does, where that takes a private key.
+    /// The key to sign with as the sender does, where that takes a private key.
     signer: Option<SigningKey>,
     /// Largest age of a signed time, and its largest distance ahead. Seconds.
     tolerance_s: (u32, u32),
@@ -74,15 +75,15 @@ impl Keys {
         Ok(Self { list, secrets, settings: settings.clone(), source: None, signer, tolerance_s })
     }
 
-    /// With these bounds of a signed time, in seconds.
+    /// Sets these bounds of a signed time, in seconds.
     #[must_use]
     pub(crate) fn with_tolerance_s(mut self, past_s: u32, future_s: u32) -> Self {
         self.tolerance_s = (past_s, future_s);
         self
     }
 
-    /// Largest age of a signed time and its largest distance ahead, as the kind's `provider.toml` or the operator says. Seconds; nothing
-    /// at all where the file has no `tolerance_s`. For kinds that verify with code.
+    /// Largest age of a signed time and its largest distance ahead, as the kind's `provider.toml` or the operator says.
+    /// Seconds; nothing at all where the file has no `tolerance_s`. For kinds that verify with code.
     pub fn tolerance_s(&self) -> (u32, u32) {
         self.tolerance_s
     }
@@ -113,8 +114,8 @@ impl Keys {
         self
     }
 
-    /// Refuses private keys, and secrets, tokens and settings shorter than the kind's floors. Not part of [`Keys::new`],
-    /// so that published test vectors with short secrets can be judged.
+    /// Refuses private keys, and secrets, tokens and settings shorter than the kind's floors. Not part of
+    /// [`Keys::new`], so that published test vectors with short secrets can be judged.
     #[doc(hidden)]
     pub fn check_strength(&self, spec: &Spec) -> Result<(), KeyError> {
         if self.signer.is_some() {
@@ -125,7 +126,7 @@ impl Keys {
             Key::Sha1(_, n) | Key::Sha256(_, n) | Key::Sha384(_, n) | Key::Sha512(_, n) => Some(*n),
             Key::Public(_) => None,
         };
-        // Of tokens no keys are made.
+        // No keys are made of tokens.
         let lengths: Vec<Option<usize>> = match self.list.as_slice() {
             [] => self.secrets().map(|secret| Some(secret.len())).collect(),
             list => list.iter().map(of_key).collect(),
@@ -182,7 +183,7 @@ impl Keys {
         }
     }
 
-    /// As [`Keys::key_text`], read as a public key.
+    /// Returns the text of [`Keys::key_text`] as a public key.
     #[doc(hidden)]
     pub fn public_key(&self, setting: &str, id: &str) -> Result<PublicKey, VerifyError> {
         let unreadable = || VerifyError::NoKey("the key that it names cannot be read".to_owned());

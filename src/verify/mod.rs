@@ -6,8 +6,8 @@
 //! - `keys.rs` turns configured secrets into keys (`key.rs` is one of them, `public.rs` and `p521.rs` public ones,
 //!   `chain.rs` those of certificates); `private.rs` is the other side of those, for `sign` and `send`;
 //! - `filled.rs` writes the text that is signed; `signed.rs`, `standard.rs` and `token.rs` are the named schemes;
-//! - `verified.rs` chooses the scheme. [`verify`] is there, and a [`Verified`] can be made nowhere else: whatever needs a
-//!   believed request asks for one;
+//! - `verified.rs` chooses the scheme. [`verify`] is there, and a [`Verified`] can be made nowhere else: whatever needs
+//!   a believed request asks for one;
 //! - `handshake.rs` answers what is no event, `sign.rs` signs as a sender does, and `form.rs`, `jws.rs`, `canonical.rs`
 //!   and `seal.rs` help kinds that verify with code.
 //!

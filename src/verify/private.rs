@@ -20,7 +20,7 @@ use crate::spec::DevKey;
 /// Published on purpose: senders that sign with RSA are played with it.
 const RSA_KEY: &str = include_str!("published/rsa_key.pem");
 const RSA_PUBLIC_KEY: &str = include_str!("published/rsa_public_key.pem");
-/// Of the same key, for senders that sign with a certificate.
+/// Certificate of the same key, for senders that sign with a certificate.
 const CERTIFICATE: &str = include_str!("published/certificate.pem");
 /// Published as well, for senders that sign with ES512.
 const P521_KEY: &str = include_str!("published/p521_key.pem");
@@ -46,7 +46,7 @@ enum PrivateKey {
     P256(EcdsaKeyPair, Box<EcdsaKeyPair>),
     /// The private number of the published key, and its point.
     P521(Vec<u8>, Vec<u8>),
-    /// With its PKCS#8 text: `ring` does not sign with SHA-1, and one sender knows nothing else.
+    /// An RSA key with its PKCS#8 text: `ring` does not sign with SHA-1, and one sender knows nothing else.
     Rsa(RsaKeyPair, Vec<u8>),
 }
 

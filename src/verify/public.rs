@@ -112,7 +112,7 @@ impl PublicKey {
             Parsed::EC(point) => match point.key_size() {
                 256 => Some(Self::P256(bytes)),
                 384 => Some(Self::P384(bytes)),
-                // In whole bytes.
+                // The length is rounded up to whole bytes.
                 528 => Some(Self::P521(bytes)),
                 _ => None,
             },
@@ -181,7 +181,7 @@ pub struct Certificate {
 }
 
 impl Certificate {
-    /// Reads the first certificate of a PEM text. Its own signature is not checked: that is for whoever fetched
+    /// Reads the first certificate of a PEM text. Its own signature is not checked: that is for the code that fetched
     /// it, before it is trusted.
     pub fn parse(text: &str) -> Option<Self> {
         let (pem, _) = Pem::read(std::io::Cursor::new(text.trim().as_bytes())).ok()?;

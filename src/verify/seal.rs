@@ -5,8 +5,8 @@ use cbc::cipher::block_padding::Pkcs7;
 use cbc::cipher::{BlockDecryptMut, BlockEncryptMut, KeyIvInit};
 use ring::aead::{AES_128_GCM, AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 
-/// The plain text of `sealed`, AES-128-CBC with the padding of PKCS#7; `None` where it has none. That says nothing about
-/// who sealed it.
+/// The plain text of `sealed`, AES-128-CBC with the padding of PKCS#7; `None` where it has none. That says nothing
+/// about who sealed it.
 pub fn open_aes_128_cbc(key: &[u8], iv: &[u8], sealed: &[u8]) -> Option<Vec<u8>> {
     cbc::Decryptor::<Aes128>::new_from_slices(key, iv).ok()?.decrypt_padded_vec_mut::<Pkcs7>(sealed).ok()
 }

@@ -77,7 +77,7 @@ fn standard(
     let timestamp = at.now_s.to_string();
     let family = Family::of(signature.headers.first().map_or("webhook-", String::as_str));
     let parts: [&[u8]; 5] = [at.id.as_bytes(), b".", timestamp.as_bytes(), b".", body];
-    // With a private key (`whsk_`) it is v1a.
+    // A private key (`whsk_`) makes a v1a signature.
     let text = match keys.sign_public(PublicScheme::Ed25519, &parts.concat()) {
         Ok(signature) => format!("v1a,{}", base64_text(&signature)),
         Err(_) => format!("v1,{}", base64_text(&keys.mac(&parts).ok_or(SignError::NoSigningKey)?)),

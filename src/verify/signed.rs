@@ -45,17 +45,7 @@ pub(super) fn verify(
     keys: &Keys,
     request: &RawRequest,
 ) -> Result<Believed, VerifyError> {
-    if spec.body_needed && request.body.is_empty() {
-        return Err(VerifyError::malformed("body", "it is empty"));
-    }
-    if spec.body_object && !is_object(&request.body) {
-        return Err(VerifyError::malformed("body", "it is no JSON object, and nothing else is sent"));
-    }
-    for (name, want) in &spec.required_headers {
-        if deciding_header(&request.headers, name)? != want {
-            return Err(VerifyError::malformed(name, "it has another value than the kind's"));
-        }
-    }
+    check_shape(spec, request)?;
     let (place, texts) = texts(spec, request)?;
     let carried = carried(spec, place, &texts)?;
     let in_body = match &spec.timestamp_json {
@@ -118,7 +108,24 @@ pub(super) fn verify(
     }
 }
 
-/// With its signed text where that tells replays: elsewhere nobody asks for it, and it is as long as the body.
+/// Checks what every request of the kind has in common, before anything is computed.
+fn check_shape(spec: &SignatureSpec, request: &RawRequest) -> Result<(), VerifyError> {
+    if spec.body_needed && request.body.is_empty() {
+        return Err(VerifyError::malformed("body", "it is empty"));
+    }
+    if spec.body_object && !is_object(&request.body) {
+        return Err(VerifyError::malformed("body", "it is no JSON object, and nothing else is sent"));
+    }
+    for (name, want) in &spec.required_headers {
+        if deciding_header(&request.headers, name)? != want {
+            return Err(VerifyError::malformed(name, "it has another value than the kind's"));
+        }
+    }
+    Ok(())
+}
+
+/// Makes what is believed, with its signed text where that tells replays: elsewhere nobody asks for it, and it is as
+/// long as the body.
 fn believed(
     spec: &SignatureSpec,
     secret_n: usize,
@@ -154,7 +161,7 @@ fn public_matched(
     if let Some(secret_n) = keys.public_matches(scheme, id, message, bytes) {
         return Ok(Some(secret_n));
     }
-    // A key that the settings hold is that key: whoever names it and did not sign with it is not believed.
+    // A key that the settings hold is not fetched: a request that names it and was not signed with it is not believed.
     let is_unknown = |(setting, id): &(&str, &str)| keys.settings().of_id(setting, id).is_none();
     let setting = spec.keys.as_deref().filter(|_| spec.keys_fetched && keys.has_source());
     let Some((setting, id)) = setting.zip(id).filter(is_unknown) else { return Ok(None) };

@@ -5,7 +5,7 @@ use super::keys::Keys;
 use crate::spec::{SignatureSpec, TimeUnit};
 use crate::types::UnixMs;
 
-/// From so many digits on a number is milliseconds, where a sender writes either.
+/// Number of digits from which a number is milliseconds, where a sender writes either unit.
 const MS_DIGITS: usize = 13;
 
 /// A signed time; how finely it was written decides how finely its age is taken.
@@ -53,7 +53,7 @@ pub(super) fn check_time(
     check_age(at, received_at_ms, tolerance_s, spec.tolerance_future_s.unwrap_or(tolerance_s))
 }
 
-/// As [`check_time`], for kinds that verify with code.
+/// Checks a time as [`check_time`] does, for kinds that verify with code.
 pub(super) fn check_age(
     at: SignedAt,
     received_at_ms: UnixMs,
@@ -77,8 +77,8 @@ pub(super) fn check_age(
     Ok(())
 }
 
-/// For kinds that verify with code: reads a time of this unit, which stands at `place`, and checks that it is near enough
-/// to the arrival of the request. The bounds are those of [`Keys::tolerance_s`], which an operator can change.
+/// Reads a time of this unit, which stands at `place`, and checks that it is near enough to the arrival of the request;
+/// for kinds that verify with code. The bounds are those of [`Keys::tolerance_s`], which an operator can change.
 pub fn check_timestamp(
     keys: &Keys,
     unit: TimeUnit,

@@ -38,7 +38,7 @@ pub type VerifyFn = fn(&RawRequest, &Keys) -> Result<Believed, VerifyError>;
 /// The operator's choice about requests that a sender does not sign.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Unverified {
-    /// As any other that is not believed.
+    /// Refused, as any other request that is not believed.
     #[default]
     Refuse,
     /// Taken, at the operator's own word; only where no key is configured.
@@ -49,7 +49,7 @@ pub enum Unverified {
 #[derive(Clone, thiserror::Error)]
 #[error("{why}")]
 pub struct Unbelieved {
-    /// Why the request is not believed.
+    /// The reason why the request is not believed.
     pub why: VerifyError,
     /// The request as it came.
     pub request: RawRequest,

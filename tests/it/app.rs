@@ -1,6 +1,7 @@
 //! The app inside the test's process: handlers of the test's own, a clock that the test moves.
 
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use axum::Router;
 use axum::extract::State;
@@ -11,7 +12,7 @@ use hooklatch::{App, Running};
 use http::{HeaderMap, StatusCode};
 
 use crate::database::Database;
-use crate::process::{SECRET, client, stripe_header};
+use crate::process::{SECRET, client, stripe_header, until};
 
 /// A running app with a `stripe` provider and a destination called `billing`.
 pub struct TestApp {
@@ -92,6 +93,20 @@ impl TestApp {
     pub async fn event(&self, id: &str, event_type: &str, amount: i64) -> String {
         self.post(&event_body(id, event_type, amount)).await.1
     }
+}
+
+/// Checks that a handler of `broken` which never ends by itself is given up, and that other events go on.
+pub async fn is_given_up(database: &Database, kind: Provider) {
+    let app = TestApp::start(database, kind, "").await;
+    // Whether this one is told 200 or 503 depends on the time; that it is kept and given up does not.
+    let first = app.event("stalled", "broken", 1).await;
+    assert!(["accepted", ""].contains(&first.as_str()), "{first}");
+    until("it is kept", Duration::from_secs(20), String::new, async || {
+        database.count("SELECT COUNT(*) FROM processed_webhook_events WHERE state = 'retry'").await == 1
+    })
+    .await;
+    assert_eq!(app.event("other", "other", 1).await, "accepted");
+    app.running.stop().await;
 }
 
 /// The body of a Stripe event.

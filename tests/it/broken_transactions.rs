@@ -7,7 +7,7 @@ use hooklatch::prelude::*;
 use hooklatch::store::{Store, StoreSettings};
 use serde_json::Value as Json;
 
-use crate::app::{TestApp, stripe_kind};
+use crate::app::{TestApp, is_given_up, stripe_kind};
 use crate::database::{Database, on_both};
 use crate::process::until;
 
@@ -147,14 +147,5 @@ async fn stalls(tx: &mut Tx, _: Event<Json>) -> Handled {
 }
 
 async fn a_handler_that_is_given_up_in_the_middle_of_a_statement_holds_up_nobody(database: &Database) {
-    let app = TestApp::start(database, stripe_kind().on_tx("broken", stalls), "").await;
-    // Whether this one is told 200 or 503 depends on the time; that it is kept and given up does not.
-    let first = app.event("stalled", "broken", 1).await;
-    assert!(["accepted", ""].contains(&first.as_str()), "{first}");
-    until("it is kept", Duration::from_secs(20), String::new, async || {
-        database.count("SELECT COUNT(*) FROM processed_webhook_events WHERE state = 'retry'").await == 1
-    })
-    .await;
-    assert_eq!(app.event("other", "other", 1).await, "accepted");
-    app.running.stop().await;
+    is_given_up(database, stripe_kind().on_tx("broken", stalls)).await;
 }

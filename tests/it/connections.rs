@@ -154,7 +154,7 @@ async fn an_operators_request_that_hangs_up_makes_no_call_happen_twice() {
     }
 }
 
-/// Whether `/readyz` says that there should be traffic.
+/// True when `/readyz` says that there should be traffic.
 async fn is_ready(server: &Server) -> bool {
     let ready = client().get(format!("http://{}/readyz", server.admin)).send().await;
     ready.is_ok_and(|response| response.status().is_success())

@@ -13,9 +13,9 @@ use http::{HeaderMap, StatusCode};
 use crate::database::{Database, on_both};
 use crate::process::{Server, client, post_stripe, until};
 
-/// How often the server is killed in each scenario.
+/// Number of times that the server is killed in each scenario.
 const KILLS_N: u32 = 20;
-/// How many senders there are.
+/// Number of senders that send at once.
 const SENDERS_N: u64 = 12;
 
 on_both!(
@@ -28,7 +28,7 @@ on_both!(
 struct Ledger {
     /// Key: event id and requests. The effect happens with the first request that is not refused.
     keys: Arc<Mutex<HashMap<String, (String, u32)>>>,
-    /// Whether it says 500 at times, before doing anything.
+    /// True when it says 500 at times, before doing anything.
     refuses: bool,
 }
 

@@ -8,7 +8,7 @@ use hooklatch::types::{EventKey, Name, idempotency_key};
 use sqlx::{AssertSqlSafe, Connection, PgConnection, SqliteConnection};
 use tempfile::TempDir;
 
-/// Which database a test runs on.
+/// The database that a test runs on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum On {
     Sqlite,
@@ -99,7 +99,7 @@ impl Database {
         self.texts(sql).await.into_iter().map(key).collect()
     }
 
-    /// Opened and migrated.
+    /// Opens a store on it and migrates it.
     pub(crate) async fn store(&self) -> Store {
         let store = Store::open(&StoreSettings { url: self.url.clone(), connections_n: 8 }).await.unwrap();
         store.migrate().await.unwrap();

@@ -1,5 +1,5 @@
-//! What strangers do with connections, on the real binary: whatever it is, honest senders are answered meanwhile, and what it
-//! costs is bounded.
+//! What strangers do with connections, on the real binary: whatever it is, honest senders are answered meanwhile, and
+//! what it costs is bounded.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
@@ -10,9 +10,10 @@ use tokio::net::TcpSocket;
 use crate::database::{Database, On};
 use crate::process::{Server, client, now_s, post_stripe, stripe, stripe_header, until};
 
-/// How many connections a stranger opens: as many as there may be.
+/// Number of connections that a stranger opens: as many as there may be.
 const SILENT_N: usize = 1_000;
-/// How long an honest sender waits at most, while the machine is busy with other tests too. It was minutes, or for ever.
+/// How long an honest sender waits at most, while the machine is busy with other tests too. It was minutes, or for
+/// ever.
 const ANSWER_WITHIN: Duration = Duration::from_secs(3);
 /// What an attack may cost besides the bodies. Bytes.
 const MEMORY_BYTES_MAX: u64 = 64 << 20;
@@ -48,7 +49,7 @@ fn push(mut stream: &TcpStream, bytes: &[u8]) -> bool {
     }
 }
 
-/// Whether the destination has closed it, as far as one can see without waiting.
+/// True when the destination has closed it, as far as one can see without waiting.
 fn is_closed(mut stream: &TcpStream) -> bool {
     let mut chunk = [0; 4_096];
     loop {

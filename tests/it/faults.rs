@@ -17,9 +17,9 @@ use crate::process::{Server, until};
 use crate::store::{call_key, candidates, event, message, numbered};
 use crate::stub::{Mode, Stub};
 
-/// How many messages wait when the first server starts.
+/// Number of messages that wait when the first server starts.
 const MESSAGES_N: usize = 10_000;
-/// How often it is killed while it sends them.
+/// Number of times that it is killed while it sends them.
 const KILLS_N: usize = 20;
 
 on_both!(

@@ -149,7 +149,7 @@ fn every_setting_that_is_a_secret_has_a_floor() {
     }
 }
 
-/// Whether `check` finds a configuration good, what it says, and the same for programs.
+/// True when `check` finds a configuration good, what it says, and the same for programs.
 pub fn check(text: &str) -> (bool, String, serde_json::Value) {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("hooklatch.toml");

@@ -7,7 +7,7 @@ use hooklatch::prelude::*;
 use hooklatch::store::{Store, StoreSettings};
 use serde_json::Value as Json;
 
-use crate::app::{TestApp, event_body, stripe_kind};
+use crate::app::{TestApp, event_body, is_given_up, stripe_kind};
 use crate::database::{Database, On, on_both};
 use crate::process::{SECRET, client, stripe_header, until};
 
@@ -93,15 +93,7 @@ async fn never_ends(tx: &mut Tx, _: Event<Json>) -> Handled {
 }
 
 async fn a_statement_of_a_handler_that_never_ends_holds_up_nobody(database: &Database) {
-    let app = TestApp::start(database, stripe_kind().on_tx("broken", never_ends), "").await;
-    let first = app.event("stalled", "broken", 1).await;
-    assert!(["accepted", ""].contains(&first.as_str()), "{first}");
-    until("it is kept", Duration::from_secs(20), String::new, async || {
-        database.count("SELECT COUNT(*) FROM processed_webhook_events WHERE state = 'retry'").await == 1
-    })
-    .await;
-    assert_eq!(app.event("other", "other", 1).await, "accepted");
-    app.running.stop().await;
+    is_given_up(database, stripe_kind().on_tx("broken", never_ends)).await;
 }
 
 /// What a handler may leave behind, and how the next one sees that it is gone.

@@ -141,7 +141,7 @@ fn fields(form: &str) -> Vec<(String, Value)> {
     pairs.map(|(name, value)| (format!("/{name}"), json!(format!("{value}x")))).collect()
 }
 
-/// Whether a change at `pointer` is of what two copies may differ in, or outside of every event of a batch.
+/// True when a change at `pointer` is of what two copies may differ in, or outside of every event of a batch.
 fn is_open(kind: &Provider, pointer: &str) -> bool {
     kind.spec().unwrap().event.iter().any(|event| {
         // Pointers into the elements of a batch start at each of them.

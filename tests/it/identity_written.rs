@@ -13,8 +13,8 @@ fn kind(name: &str) -> Provider {
     builtin().into_iter().find(|kind| kind.kind() == name).unwrap()
 }
 
-/// Whose signature is of no event, so that it tells no two apart: a token for a URL, which is good for three minutes, and a
-/// text that is equal each time a subscription is suspended. Their pages say that they are weak.
+/// Whose signature is of no event, so that it tells no two apart: a token for a URL, which is good for three minutes,
+/// and a text that is equal each time a subscription is suspended. Their pages say that they are weak.
 const OF_NO_EVENT: [(&str, &str); 2] = [("atlassian_connect", ""), ("paymob", "suspended")];
 
 /// A sample as its sender signs it, and its events.
@@ -34,7 +34,7 @@ fn with(provider: &ActiveProvider, first: &RawRequest, body: Vec<u8>) -> Option<
     Some(provider.read(&verified))
 }
 
-/// Whether admission takes it for an event besides these.
+/// True when admission takes it for an event besides these.
 fn is_new(known: &[IncomingEvent], event: &IncomingEvent) -> bool {
     let is_text = |one: &IncomingEvent| event.replay_key.is_some() && one.replay_key == event.replay_key;
     !known.iter().any(|one| one.key == event.key || is_text(one))

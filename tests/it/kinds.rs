@@ -34,7 +34,7 @@ impl Case {
         self.provider.verify(request(headers, body, url, now_s)).is_ok()
     }
 
-    /// Whether every byte of the body is signed, and signed as it is.
+    /// True when every byte of the body is signed, and signed as it is.
     fn signs_all_bytes(&self) -> bool {
         // Adyen and SNS sign fields, NOWPayments the JSON whatever its white space, and forms may be escaped
         // otherwise.

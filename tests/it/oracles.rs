@@ -106,7 +106,7 @@ fn answers(provider: &ActiveProvider, text: &str) -> Vec<String> {
     words
 }
 
-/// Whether `body` with `word` as its signature is believed, wherever the kind carries one.
+/// True when `body` with `word` as its signature is believed, wherever the kind carries one.
 fn is_believed(provider: &ActiveProvider, word: &str, body: &str) -> bool {
     let spec = &provider.spec().signature;
     let value = spec.layout.written(|slot| match slot {

@@ -63,12 +63,12 @@ impl Server {
         self.before = Some(command.into());
     }
 
-    /// The configuration file.
+    /// Path of its configuration file.
     pub fn config(&self) -> PathBuf {
         self.folder.path().join("hooklatch.toml")
     }
 
-    /// What it logged.
+    /// Text of its log so far.
     pub fn log(&self) -> String {
         std::fs::read_to_string(self.folder.path().join("log")).unwrap_or_default()
     }
@@ -120,7 +120,7 @@ impl Server {
         child.wait().unwrap().success()
     }
 
-    /// The process's id.
+    /// Id of the process that runs now.
     pub fn process_id(&self) -> u32 {
         self.child.as_ref().unwrap().id()
     }
@@ -134,7 +134,7 @@ impl Server {
         (kib * 1024, std::fs::read_dir(format!("/proc/{id}/fd")).unwrap().count())
     }
 
-    /// Where to send.
+    /// Address of `path` at its receiver.
     pub fn url(&self, path: &str) -> String {
         format!("http://{}{path}", self.receiver)
     }

@@ -1,4 +1,5 @@
-//! Retention as operators see it: the real binary prunes by itself, counts what would go, and erases on a person's word.
+//! Retention as operators see it: the real binary prunes by itself, counts what would go, and erases on a person's
+//! word.
 
 use std::process::Command;
 use std::time::Duration;

@@ -49,7 +49,7 @@ pub(crate) enum Mode {
     Says(&'static str),
 }
 
-/// What came under one idempotency key.
+/// The calls that came under one idempotency key.
 #[derive(Default, Clone)]
 pub(crate) struct Call {
     pub(crate) requests_n: u32,
@@ -72,7 +72,7 @@ struct Memory {
     versions: Vec<Version>,
 }
 
-/// Runs until dropped.
+/// A destination that runs until it is dropped.
 #[derive(Clone)]
 pub(crate) struct Stub {
     pub(crate) addr: SocketAddr,

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use crate::database::{Database, On, on_both};
 use crate::process::{Server, client, post_stripe};
 
-/// How many copies arrive at once.
+/// Number of copies that arrive at once.
 const COPIES_N: usize = 64;
 const ROUTE: &str = "[[providers.stripe.routes]]\non = [\"*\"]\nto = \"nowhere\"\n\
      [destinations.nowhere]\nurl = \"http://127.0.0.1:9/\"\n";

@@ -1,5 +1,6 @@
 //! What a request costs before any key is known: every part of it that a stranger may make longer costs as much more,
-//! and no more than that. Compared are the same request and one four times as long, by the shortest time of several tries.
+//! and no more than that. Compared are the same request and one four times as long, by the shortest time of several
+//! tries.
 
 use std::time::Instant;
 

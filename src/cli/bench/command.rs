@@ -39,7 +39,7 @@ pub(crate) struct BenchArgs {
     /// Number of connections, each with one request under way.
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..=10_000), default_value_t = 64)]
     connections: u16,
-    /// Send so many requests a second whatever the server does, instead of each connection's next after its last
+    /// Send this many requests a second whatever the server does, instead of each connection's next after its last
     /// answer. Latency then counts from when a request was due.
     #[arg(long, value_name = "PER_SECOND", value_parser = a_rate)]
     rate: Option<f64>,
@@ -148,14 +148,15 @@ fn load(args: &BenchArgs, target: &LoadTarget, watched: WatchedProcesses) -> Loa
     }
 }
 
-/// Returns whose CPU time counts: who listens at the target, and the local PostgreSQL of the configuration, if it has one.
+/// Returns whose CPU time counts: who listens at the target, and the local PostgreSQL of the configuration, if it has
+/// one.
 fn watched(args: &BenchArgs, target: &LoadTarget, file: Option<&Path>, kinds: &Kinds) -> WatchedProcesses {
     let server = args.pid.or_else(|| listener_of(target.addr.port()).filter(|_| target.is_here()));
     let url = load_for_tools(&Settings::of_process(file), kinds).ok().map(|config| config.database.url);
     WatchedProcesses { server, database: url.and_then(|url| postmaster(&url)) }
 }
 
-/// Refuses `--forgeries` for a kind that does not sign its bodies: a changed one is none.
+/// Refuses `--forgeries` for a kind that does not sign its bodies: a changed one would be believed.
 fn check_forgeries(args: &BenchArgs, kind: &Provider) -> anyhow::Result<()> {
     let spec = kind.spec().map_err(Clone::clone)?;
     let is_body_signed = !matches!(spec.signature.scheme, Scheme::Unsigned | Scheme::Token | Scheme::Basic);

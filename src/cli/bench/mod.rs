@@ -1,7 +1,7 @@
 //! `bench`: a load on a running server, or on one of its own, and what it took.
 //!
-//! `command.rs` is the command; `server.rs` starts a server for one load; `postmaster.rs` finds the database's process. The
-//! load itself and its figures are `crate::bench`.
+//! `command.rs` is the command; `server.rs` starts a server for one load; `postmaster.rs` finds the database's process.
+//! The load itself and its figures are `crate::bench`.
 
 mod command;
 mod postmaster;

@@ -1,5 +1,5 @@
-//! docs/providers.md: what is believed of every kind, how it is read, and what it leaves open. The page is written here,
-//! from the specs; `scripts/provider-pages` puts it into its place.
+//! docs/providers.md: what is believed of every kind, how it is read, and what it leaves open. The page is written
+//! here, from the specs; `scripts/provider-pages` puts it into its place.
 
 use std::path::Path;
 

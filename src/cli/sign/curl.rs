@@ -3,7 +3,7 @@
 use crate::plain;
 use crate::verify::Signed;
 
-/// One command for a POSIX shell. The body goes as it is, byte for byte.
+/// Writes one command for a POSIX shell. The body is sent as it is, byte for byte.
 pub(super) fn curl(url: &str, signed: &Signed) -> String {
     let text = std::str::from_utf8(&signed.body).ok().filter(|text| is_pasteable(text));
     let pipe =
@@ -27,7 +27,7 @@ fn octal(body: &[u8]) -> String {
     body.iter().map(|byte| format!("\\0{byte:03o}")).collect::<Vec<_>>().concat()
 }
 
-/// In single quotes, in which a shell touches nothing.
+/// Puts `text` in single quotes, in which a shell changes nothing.
 fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', r"'\''"))
 }
@@ -36,7 +36,7 @@ fn quoted(text: &str) -> String {
 mod tests {
     use super::*;
 
-    /// What curl would be given as the body, with `curl` replaced by a function that shows it.
+    /// The body that curl would be given: `curl` is replaced by a function that shows it.
     fn shown_by_shell(body: &[u8]) -> Vec<u8> {
         let signed = Signed { headers: vec![("x".to_owned(), "it's".to_owned())], body: body.to_vec() };
         let function = "curl() { for last; do :; done; if [ \"$last\" = @- ]; then cat; else printf %s \"$last\"; fi; }\n";

@@ -12,16 +12,16 @@ use crate::spec::{DevKey, Scheme, SettingForm, Spec};
 use crate::vectors::{Judged, Vector, judge_one};
 use crate::verify::{DevKeys, SignAt, Signed};
 
-/// When they are signed unless `--now` says otherwise. Unix seconds.
+/// The time at which they are signed unless `--now` says otherwise. Unix seconds.
 const NOW_S: i64 = 1_767_225_600;
-/// Public keys whose private halves nobody has, for who trusts another sender.
+/// Public keys whose private halves nobody has, for a receiver that trusts another sender.
 const STRANGE_ED25519: &str = "9274bb97b2766ca423943fc76b1da23c66f777b2ed61547787f9e3db43cdbe4e";
 const STRANGE_P256: &str = "MFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAEWuhowuCaDHYNnOnLRtopENtZxklz7YDS0ftt4vbar7b/TYfA4uZxAf8dt5e0bpc8Y0JYKRbAxOEXyw/b+k2I3w==";
 const STRANGE_P521: &str = "MIGbMBAGByqGSM49AgEGBSuBBAAjA4GGAAQAXpsdA93xSjwtPN+08lTkHjfSQbZPMjri+N76QbTtgLRQtlYh45RhJcX2FBmvThlvw0TVnrMwzwkc2SkVXfSuvbwBxSkjZfNZrdsZIEnyt4OfJNrj+Woaufs+zu7V1KGetv43+LzqjrzhpxJ6+haGE4Bn8Kydr52d5vES770SbNfNOPI=";
-/// Of an RSA key.
+/// Certificate of an RSA key that no sender has.
 const STRANGE_CERTIFICATE: &str = include_str!("stranger.pem");
 
-/// A kind, its spec, and it as the sender that signs.
+/// A kind, its spec, and the kind as a sender that signs.
 struct VectorSigner<'a> {
     kind: &'a Provider,
     spec: &'a Spec,
@@ -34,7 +34,7 @@ struct TrustedKeys {
     settings: KindSettings,
 }
 
-/// One request to be: who is asked to believe it, when it is signed, and what becomes of it.
+/// One request that is to be made: who is asked to believe it, when it is signed, and what becomes of it.
 struct VectorCase<'a> {
     suffix: &'static str,
     trusted: &'a TrustedKeys,
@@ -122,7 +122,7 @@ fn another(spec: &Spec, keys: &DevKeys) -> TrustedKeys {
     TrustedKeys { secrets, settings }
 }
 
-/// As `[providers.NAME.settings]` has them.
+/// Writes settings as `[providers.NAME.settings]` has them.
 fn written(spec: &Spec, settings: &KindSettings) -> Value {
     let mut written = Map::new();
     for known in spec.setting.iter().filter(|known| settings.has(&known.name)) {
@@ -223,7 +223,7 @@ mod tests {
             assert!(judged.iter().all(|one| !one.is_wrong), "{judged:#?}");
             // The one that fails for its key does so because of the key.
             let step = judged.iter().find(|one| one.id.ends_with("-wrong-secret")).map(|one| one.step);
-            // Of a chain that leads elsewhere there is no key to try.
+            // A chain that leads elsewhere has no key to try.
             (!matches!(step, Some("signature" | "secret"))).then(|| format!("{}: {step:?}", kind.kind()))
         });
         assert_eq!(wrong.collect::<Vec<_>>(), Vec::<String>::new());

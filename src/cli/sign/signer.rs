@@ -1,4 +1,4 @@
-//! Who signs: a kind with the secrets of one provider, or with the published ones.
+//! The one who signs: a kind with the secrets of one provider, or with the published ones.
 
 use std::path::Path;
 
@@ -65,8 +65,8 @@ pub(crate) fn signer<'a>(
 }
 
 impl Signer<'_> {
-    /// Returns the URL that the request goes to: `given`, completed by the provider's path when it names a server alone; else
-    /// where the configuration says.
+    /// Returns the URL that the request goes to: `given`, completed by the provider's path when it names a server
+    /// alone; else where the configuration says.
     pub(crate) fn url_or(&self, given: Option<&str>) -> String {
         let Some(given) = given else { return self.url.clone() };
         let (server, path) = (given.trim_end_matches('/'), self.url.rfind("/webhooks/"));
@@ -77,7 +77,7 @@ impl Signer<'_> {
         }
     }
 
-    /// As [`sample`], of its kind.
+    /// Finds a sample event of its kind, as [`sample`] does.
     pub(crate) fn sample(&self, event_type: Option<&str>) -> anyhow::Result<(&str, &str)> {
         sample(self.kind, event_type)
     }

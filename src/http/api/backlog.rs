@@ -11,7 +11,8 @@ use super::super::error::Problem;
 use super::super::reply::json_reply;
 use super::state::ApiState;
 
-/// Counts the events and messages that somebody should look at, and says of each whether anything configured takes them.
+/// Counts the events and messages that somebody should look at, and says of each whether anything configured takes
+/// them.
 pub(super) async fn show(State(state): State<Arc<ApiState>>) -> Result<Response, Problem> {
     let is_provider = |name: &str| state.providers.iter().any(|one| one.name.as_str() == name);
     let is_destination = |name: &str| state.destinations.iter().any(|one| one.as_str() == name);

@@ -27,7 +27,8 @@ const BODY_BYTES_MAX: usize = 16 * 1024;
 /// Longest time that a decision's body may take.
 const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The body of a decision. `state`, `destination`, `provider` and `messages_n` belong to a decision about several messages.
+/// The body of a decision. `state`, `destination`, `provider` and `messages_n` belong to a decision about several
+/// messages.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Order {
@@ -58,7 +59,7 @@ pub(super) struct DecisionRequest {
     pub(super) body: Bytes,
 }
 
-/// Returns who asks, if they may act.
+/// Returns the person who asks, if they may act.
 pub(super) fn operator(extensions: &http::Extensions) -> Result<Actor, Problem> {
     let actor = extensions.get::<Actor>().cloned().ok_or(Problem::NOT_FOUND)?;
     if actor.role < AdminRole::Operator {

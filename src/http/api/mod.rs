@@ -1,9 +1,10 @@
 //! The operators' API under `/v1`: shows events and messages, and takes a person's decisions about them.
 //!
 //! Every request needs a bearer token; deciding needs the role `operator` and an `Idempotency-Key`. In reading order:
-//! `routes.rs` is the list of what there is; `decide.rs` takes a decision; `events.rs`, `messages.rs`, `destinations.rs`,
-//! `requests.rs`, `providers.rs` and `backlog.rs` have a subject each; `query.rs` reads what a list is asked for;
-//! `state.rs` is what all of them need. It decides nothing itself: what a decision does is written in `store`.
+//! `routes.rs` is the list of what there is; `decide.rs` takes a decision; `events.rs`, `messages.rs`,
+//! `destinations.rs`, `requests.rs`, `providers.rs` and `backlog.rs` have a subject each; `query.rs` reads what a list
+//! is asked for; `state.rs` is what all of them need. It decides nothing itself: what a decision does is written in
+//! `store`.
 
 mod backlog;
 mod decide;

@@ -1,4 +1,4 @@
-//! What the API needs of the app.
+//! The things that the API needs of the app.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

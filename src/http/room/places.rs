@@ -1,9 +1,10 @@
-//! Who is connected, and who has to go when there is no room: the connection that has waited for its peer the longest.
+//! The connections of a listener. When there is no room, the one that has waited for its peer the longest has to go.
 //!
-//! A connection either waits for its peer (for a request, for more of one, for its answer to be read) or is busy with our own
-//! work. Only those that wait can be closed, so that nothing of ours is cut off. First go those that had answers and were never
-//! believed, then those that were not heard yet, last those on which something was believed. Whoever keeps connections,
-//! silent or asking without end, therefore takes nothing from others: they come in, and it loses its own.
+//! A connection either waits for its peer (for a request, for more of one, for its answer to be read) or is busy with
+//! our own work. Only those that wait can be closed, so that nothing of ours is cut off. First go those that had
+//! answers and were never believed, then those that were not heard yet, last those on which something was believed. A
+//! peer that keeps connections, silent or asking without end, therefore takes nothing from others: they come in, and it
+//! loses its own.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
@@ -22,18 +23,18 @@ use crate::stop;
 pub(super) const GRACE_MS: u64 = 100;
 /// Pause after which a newcomer that found no room looks again for a connection that can be closed.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
-/// Of so many connections one is closed at a time, so that the search is paid for by several newcomers.
+/// One connection of this many is closed at a time, so that several newcomers share the cost of the search.
 const BATCH_PART: usize = 64;
 
 /// The same for those that keep memory, of which each may have little.
 const MEMORY_BATCH_PART: usize = 16;
-/// A part of a request that is kept for less than this is on its way: in a rush of honest senders nobody's is thrown away
-/// for another's.
+/// A part of a request that is kept for less than this is on its way: in a rush of honest senders nobody's is thrown
+/// away for another's.
 pub(super) const MEMORY_GRACE_MS: u64 = 1_000;
 /// Looks for memory before somebody hears that there is none: a fifth of a second in all.
 const MEMORY_LOOKS_N: usize = 20;
 
-/// A peer whose own connections were just asked to go may have so many above its share.
+/// A peer whose own connections were just asked to go may have this many above its share.
 const SHARE_SLACK_N: usize = 8;
 
 /// The open connections of one listener.
@@ -81,8 +82,8 @@ impl ConnectionRoom {
         })
     }
 
-    /// Takes a place for a connection of this address, as soon as there is one; `None` when its peer has its share already
-    /// and all of that is busy.
+    /// Takes a place for a connection of this address, as soon as there is one; `None` when its peer has its share
+    /// already and all of that is busy.
     pub(crate) async fn enter(self: &Arc<Self>, address: IpAddr) -> Option<ConnectionPlace> {
         let peer = peer_of(address);
         let is_exempt = self.exempt.iter().any(|net| net.contains(&address.to_canonical()));

@@ -18,11 +18,11 @@ const GONE: u64 = u64::MAX;
 ///
 /// All of it is atomics, because three parties change it at once: the task that serves the connection, the stream below
 /// it, and newcomers that look for a place. `state` is the heart. It holds `BUSY` while we work for the peer; else the
-/// millisecond since when the peer is waited for; `ASKED` once somebody wants the place; `GONE` when it goes. Each change is
-/// one compare-and-exchange, so that two facts hold: a connection that became busy a moment ago is never closed, and one
-/// that goes begins nothing any more. A newcomer writes `ASKED` only over the very millisecond that it saw, and wakes the
-/// task; the task looks once more at the network, and writes `GONE` only over `ASKED`. If the peer did its part in between,
-/// the state is `BUSY` by then, and the newcomer asks another one.
+/// millisecond since when the peer is waited for; `ASKED` once somebody wants the place; `GONE` when it goes. Each
+/// change is one compare-and-exchange, so that two facts hold: a connection that became busy a moment ago is never
+/// closed, and one that goes begins nothing any more. A newcomer writes `ASKED` only over the very millisecond that it
+/// saw, and wakes the task; the task looks once more at the network, and writes `GONE` only over `ASKED`. If the peer
+/// did its part in between, the state is `BUSY` by then, and the newcomer asks another one.
 pub(crate) struct ConnectionSlot {
     pub(crate) id: u64,
     pub(crate) peer: IpAddr,
@@ -70,7 +70,7 @@ pub(crate) enum Standing {
 }
 
 impl ConnectionSlot {
-    /// One that has just come in, and waits.
+    /// Makes the slot of a connection that has just come in and waits.
     pub(crate) fn new(id: u64, peer: IpAddr, opened: Instant) -> Self {
         Self {
             id,
@@ -114,7 +114,7 @@ impl ConnectionSlot {
         self.become_state(BUSY)
     }
 
-    /// From now on it waits for its peer. `false` as with [`ConnectionSlot::busy`].
+    /// Notes that it waits for its peer from now on. `false` as with [`ConnectionSlot::busy`].
     pub(crate) fn waiting(&self, now: Instant) -> bool {
         self.become_state(ms_between(self.opened, now))
     }
@@ -145,8 +145,9 @@ impl ConnectionSlot {
         !self.has_read.swap(false, Ordering::Relaxed)
     }
 
-    /// Polls for what others tell its connection, for the one task that serves it. `is_listening` is that task's own, and false at
-    /// first: it is woken by the same waker for as long as it lives, so that all further looks are one at memory.
+    /// Polls for what others tell its connection, for the one task that serves it. `is_listening` is that task's own,
+    /// and false at first: it is woken by the same waker for as long as it lives, so that all further looks are one at
+    /// memory.
     pub(crate) fn poll_told(&self, cx: &Context<'_>, is_listening: &mut bool) -> Poll<Told> {
         if !*is_listening {
             *self.task.lock().unwrap_or_else(PoisonError::into_inner) = Some(cx.waker().clone());

@@ -1,4 +1,4 @@
-//! Who gives way to whom.
+//! Tests of which connection gives way to which.
 
 use std::net::IpAddr;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What every kind but HTTP has in common: one connection, made when it is first needed, kept while it works and made
+//! The part that all kinds but HTTP share: one connection, made when it is first needed, kept while it works and made
 //! anew after it did not; and one time limit for everything. A kind brings its [`BrokerProtocol`].
 //!
 //! What fails before anything was handed to the connection was surely not sent. Later, silence is unknown.
@@ -146,7 +146,8 @@ pub(super) fn broker<P: BrokerProtocol + 'static>(
     protocol: Result<P, String>,
 ) -> Result<Box<dyn Broker>, DestinationError> {
     let protocol = protocol.map_err(|why| DestinationError::Url { name: settings.name.clone(), why })?;
-    // As with HTTP: where a person would have to decide, no message is trusted to a connection that idled.
+    // It is the same as with HTTP: where a person would have to decide, no message goes over a connection that was
+    // idle.
     let idle_max = if settings.config.unknown == UnknownPolicy::Hold { Duration::ZERO } else { IDLE };
     let (current, connecting) = (Mutex::default(), tokio::sync::Mutex::default());
     Ok(Box::new(BrokerConnection { protocol, timeout: settings.timeout, idle_max, current, connecting }))

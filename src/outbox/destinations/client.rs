@@ -1,4 +1,4 @@
-//! What a kind of destination connects to: calls over HTTP, or a broker.
+//! The client of a destination: calls over HTTP, or a broker.
 
 use super::broker::Broker;
 use super::kinds::HttpDestination;

@@ -1,5 +1,5 @@
-//! What surrounds a body on its way: `CloudEvents`, or the body as it is; and what is known of a message, for
-//! the headers of destinations that have some.
+//! The envelope of a body on its way: `CloudEvents`, or the body as it is; and what is known of a message, for the
+//! headers of destinations that have some.
 //!
 //! Everything here follows from the stored message alone, so every attempt sends the same bytes.
 
@@ -48,7 +48,7 @@ pub(super) fn shaped(format: Format, message: &LeasedMessage) -> Result<Cow<'_, 
 
 fn cloud_event(message: &LeasedMessage) -> Result<Vec<u8>, String> {
     let content_type = content_type(message);
-    // As it is, byte for byte: a number beyond 2^53 and a doubled key stay what they are.
+    // It goes out as it is, byte for byte: a number beyond 2^53 and a doubled key stay what they are.
     let data: Option<&RawValue> = serde_json::from_slice(&message.body).ok();
     let data = data.filter(|_| content_type.is_none_or(is_json));
     let base64 = || base64::engine::general_purpose::STANDARD.encode(&message.body);

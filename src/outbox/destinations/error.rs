@@ -1,4 +1,4 @@
-//! Why a destination cannot be used as configured.
+//! The reasons why a destination cannot be used as configured.
 
 use crate::types::Name;
 

@@ -1,4 +1,4 @@
-//! What a kind of destination is. One implementation for each, in `kinds/`; the list is `kinds::kinds`.
+//! A kind of destination, as a trait. One implementation for each, in `kinds/`; the list is `kinds::kinds`.
 //!
 //! A kind says things and does things. What it says (schemes, keys, the rules of their values) is in every build, so
 //! that a configuration is checked in the same way everywhere and a missing feature is named. What it does, it does in

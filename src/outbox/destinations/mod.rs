@@ -1,14 +1,15 @@
-//! Where messages go: what kinds of destinations there are, how a `[destinations.NAME]` is read, and how one message is
+//! Destinations, where messages go: which kinds there are, how a `[destinations.NAME]` is read, and how one message is
 //! sent to one destination.
 //!
 //! Read `kind.rs` first: the trait that each kind of destination implements. `kinds/` has the list and the kinds, one
 //! file each (HTTP is a folder). `parse.rs` reads a table of the configuration with the kind that its url names;
-//! `key.rs` and `reading.rs` are its tools. `destination.rs` is a destination that is ready: it sends one message and
-//! says what came back (`outcome.rs`), and it may ask whether an earlier attempt took effect. `client.rs` is what a
-//! kind connects to (made of `client_settings.rs`), `broker.rs` the connection that all kinds but HTTP share, `envelope.rs` what goes along with a
-//! body, `times.rs` how long a call may take.
+//! `key.rs`, `template_field.rs` and `reading.rs` are its tools. `destination.rs` is a destination that is ready: it
+//! sends one message and says what came back (`outcome.rs`), and it may ask whether an earlier attempt took effect.
+//! `client.rs` is what a kind connects to (made of `client_settings.rs`; `error.rs` says why it cannot), `broker.rs`
+//! the connection that all kinds but HTTP share, `envelope.rs` what goes along with a body, `times.rs` how long a call
+//! may take. `silent.rs` keeps the log lines of libraries away.
 //!
-//! Nothing in here retries, stores or decides: that is `../policy.rs` and what calls it.
+//! Nothing in here retries, stores or decides: that is `outbox/policy/` and what calls it.
 
 mod broker;
 mod client;

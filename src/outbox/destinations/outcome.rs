@@ -1,4 +1,4 @@
-//! What a destination says: of a call, and of an earlier attempt that it is asked about.
+//! The outcome of a call, and the answer to a question about an earlier attempt.
 
 use crate::outbox::policy::CallAnswer;
 
@@ -25,7 +25,7 @@ pub(in crate::outbox) enum Asked {
     DidNotHappen,
     /// No answer that can be relied on.
     Unclear {
-        /// In words without URLs, bodies or secrets.
+        /// The reason, in words without URLs, bodies or secrets.
         why: String,
     },
 }

@@ -1,8 +1,7 @@
 //! A key whose value is a template: what is wrong with it is told when the program starts.
 
-use crate::config::BodyConfig;
-use crate::config::{Checker, Field, Table};
-use crate::template::{Escape, Template};
+use crate::config::{BodyConfig, Checker, Field, Table};
+use crate::template::{self, Escape, Template};
 
 /// The remedy for what is not a template.
 pub(super) const AS_IN_JINJA: &str = "write values as {{ payload.id }}, as in Jinja";
@@ -11,6 +10,16 @@ pub(super) const AS_IN_JINJA: &str = "write values as {{ payload.id }}, as in Ji
 pub(super) fn template(checker: &mut Checker<'_>, field: &Field, text: &str, escape: Escape) -> Option<()> {
     if let Err(why) = Template::parse(text, escape) {
         checker.problem(field, format!("is not a template: {why}"), AS_IN_JINJA);
+        return None;
+    }
+    Some(())
+}
+
+/// Records a `{name}` with single braces, which nothing fills in; `None` after a problem.
+pub(super) fn double_braces(checker: &mut Checker<'_>, field: &Field, text: &str) -> Option<()> {
+    if let Some((old, new)) = template::single_braces(text) {
+        let problem = format!("has `{old}`, which is not filled in");
+        checker.problem_shown(field, problem, format!("write `{new}`"));
         return None;
     }
     Some(())

@@ -1,39 +1,20 @@
-//! What the tests of destinations share; and that the list of kinds, the features and the page agree.
+//! Helpers that the tests of destinations share; and a test that the list of kinds, the features and the page agree.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use super::kind::DestinationKind;
 use super::kinds::kinds;
+use crate::outbox::policy::tests::first_attempt;
 use crate::store::LeasedMessage;
-use crate::types::Name;
 
-/// The first attempt of `key-1`.
+/// The first attempt of `key-1`, at times that texts of tests can name.
 pub(in crate::outbox::destinations) fn message() -> LeasedMessage {
     LeasedMessage {
-        message_id: crate::types::MessageId::from_column(7),
-        key: crate::types::EventKey {
-            provider: Name::parse("stripe").expect("a name"),
-            event_id: "evt_1".to_owned(),
-        },
-        event_type: "invoice.paid".to_owned(),
-        effect_name: "billing".to_owned(),
-        idempotency_key: "key-1".to_owned(),
-        destination: Name::parse("billing").expect("a name"),
-        method: "POST".to_owned(),
-        path: String::new(),
-        headers: BTreeMap::new(),
-        body: bytes::Bytes::from_static(b"{}"),
-        event_content_type: None,
-        lane: None,
-        attempt_n: 1,
-        is_previous_unsettled: false,
-        is_previous_unknown: false,
-        previous_ended_at_ms: None,
-        attempts_before_n: 0,
         created_at_ms: 1_000,
         first_sent_at_ms: 1_000,
         key_valid_until_ms: 1_000_000,
         lease_until_ms: 31_000,
+        ..first_attempt()
     }
 }
 

@@ -1,4 +1,4 @@
-//! How long one call to a destination may take, so that it ends well before the lease of its message does.
+//! The time that one call to a destination may take, so that it ends well before the lease of its message does.
 
 use crate::types::UnixMs;
 
@@ -6,7 +6,7 @@ use crate::types::UnixMs;
 #[expect(clippy::struct_field_names, reason = "quantities end in their unit")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::outbox) struct Times {
-    /// From connecting to the last byte of a call. Milliseconds, from 1.
+    /// Longest time from connecting to the last byte of a call. Milliseconds, from 1.
     pub(in crate::outbox) timeout_ms: u64,
     /// The same for a question; a question and a call fit into one lease. Milliseconds, from 1.
     pub(in crate::outbox) ask_timeout_ms: u64,
@@ -27,7 +27,7 @@ impl Times {
         Self { timeout_ms, ask_timeout_ms, margin_ms, beat_ms: None }
     }
 
-    /// For calls that may outlast the lease, which is prolonged four times in its length.
+    /// Times of calls that may outlast the lease, which is prolonged four times in its length.
     pub(super) fn with_heartbeat(lease_ms: u64, timeout_ms: u64) -> Self {
         let within = Self::within(lease_ms, timeout_ms);
         Self { timeout_ms: timeout_ms.max(1), beat_ms: Some((lease_ms / 4).max(1)), ..within }

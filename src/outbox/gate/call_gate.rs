@@ -1,6 +1,6 @@
-//! How much of a destination's work may start now: its rate limit, its circuit breaker and how many calls it bears at
-//! once (`window.rs`). Per node, in memory, by the ticks that callers bring: nobody who sets a clock opens or closes
-//! anything.
+//! Decides how much of a destination's work may start now: its rate limit, its circuit breaker and how many calls it
+//! bears at once (`window.rs`). Per node, in memory, by the ticks that callers bring: nobody who sets a clock opens or
+//! closes anything.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -62,11 +62,11 @@ pub(super) struct GateState {
 /// The sign that an ended call gives about how many calls its destination bears.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum CallSign {
-    /// It bears these, and perhaps more.
+    /// The destination bears as many calls as are under way, and perhaps more.
     Good,
-    /// It has more of them than it bears.
+    /// More calls are under way than the destination bears.
     TooMany,
-    /// It says nothing about their number.
+    /// The answer says nothing about the number of calls.
     Neither,
 }
 
@@ -138,7 +138,7 @@ impl CallGate {
         turn
     }
 
-    /// Of `free_n` slots, how many may be used now.
+    /// Number of the `free_n` slots that may be used now.
     pub(in crate::outbox) fn allowed_n(&self, free_n: u32, now_ms: i64) -> u32 {
         let mut state = self.state();
         let is_probe_due = state.probe_at_ms.is_some_and(|at_ms| now_ms >= at_ms) && !state.is_probing;
@@ -148,17 +148,17 @@ impl CallGate {
             None => free_n,
         };
         let allowed_n = self.allowed_by_rate_n(&mut state, allowed_n, now_ms);
-        // Where no slot is free it is not time that is missing: whoever gives one back tells.
+        // When no slot is free, waiting for a time does not help: giving one back wakes the worker.
         state.is_probe_offered |= is_probe_due && (allowed_n > 0 || free_n == 0);
         allowed_n
     }
 
-    /// Of `allowed_n` calls, how many the rate lets through now.
+    /// Number of the `allowed_n` calls that the rate lets through now.
     fn allowed_by_rate_n(&self, state: &mut GateState, allowed_n: u32, now_ms: i64) -> u32 {
         if self.rate_per_s == 0 {
             return allowed_n;
         }
-        // At most a second's worth is saved up.
+        // Unused calls of at most one second are saved up.
         let per_s = i64::from(self.rate_per_s) * 1_000;
         let passed_ms = now_ms.saturating_sub(state.filled_at_ms).clamp(0, 1_000);
         state.budget = (state.budget + i64::from(self.rate_per_s) * passed_ms).min(per_s);
@@ -186,7 +186,7 @@ impl CallGate {
             let filled_in_ms = (missing + rate_per_s - 1) / rate_per_s;
             state.filled_at_ms.saturating_add(filled_in_ms).saturating_sub(now_ms)
         });
-        // An option that is none is below any other.
+        // `None` is less than any `Some`.
         probe_in_ms.max(filled_in_ms)
     }
 

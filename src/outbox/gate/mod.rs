@@ -1,5 +1,5 @@
-//! How much of a destination's work may start now: `call_gate.rs` has its rate limit, its circuit breaker and its permits,
-//! `window.rs` how many calls it bears at once. What is done with the permits: `calls.rs`.
+//! The gate of a destination decides how much of its work may start now: `call_gate.rs` has its rate limit, its circuit
+//! breaker and its permits, `window.rs` how many calls it bears at once. What is done with the permits: `calls.rs`.
 
 mod call_gate;
 #[cfg(test)]

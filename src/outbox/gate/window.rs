@@ -1,5 +1,5 @@
-//! How many calls of one destination may be under way at once, felt out call by call: one more after every round of
-//! calls that went well and needed all there were, half after a sign that the destination has too many.
+//! The number of calls of one destination that may be under way at once, found out call by call: one more after every
+//! round of calls that went well and needed all there were, half after a sign that the destination has too many.
 //!
 //! Pure: the caller brings the times. What the number means for permits and slots: `call_gate.rs`.
 
@@ -11,14 +11,14 @@ use crate::template;
 /// Number at the beginning, below which slowness alone does not take it: destinations may have calls that
 /// differ.
 const START_N: u32 = 8;
-/// A round is slow when its calls took more than so many times what they take at best,
+/// A round is slow when its calls took more than this many times what they take at best,
 const SLOWER: u64 = 2;
 /// and this much more, in microseconds: below it nobody waits for anything.
 const SLACK_US: u64 = 10_000;
 /// The part of a slower round by which the best one is forgotten: destinations change for good.
 const FORGOTTEN: u64 = 8;
 
-/// The number, and what it is made of.
+/// The number of calls that may be under way, and what it is computed from.
 #[derive(Debug)]
 pub(super) struct Window {
     n: u32,
@@ -41,7 +41,7 @@ struct Bounds {
     max_n: u32,
 }
 
-/// As many good calls as may be under way.
+/// A round of calls: as many good ones as may be under way.
 #[derive(Debug, Default)]
 struct CallRound {
     calls_n: u32,
@@ -66,7 +66,7 @@ impl Window {
         self.n
     }
 
-    /// As many calls are under way as may be.
+    /// Notes that as many calls are under way as the window allows.
     pub(super) fn is_used_up(&mut self) {
         self.round.is_full = true;
     }

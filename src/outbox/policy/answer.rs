@@ -1,4 +1,4 @@
-//! What came back from a call, and when a destination asks for the next one.
+//! The answer to a call, and the time at which a destination asks for the next one.
 
 use crate::config::StatusMeaning;
 use crate::types::UnixMs;
@@ -19,39 +19,35 @@ pub(in crate::outbox) enum CallAnswer {
         code: u16,
         /// Meaning of the body: `Retry`, `Dead` or `Unknown`.
         meaning: StatusMeaning,
-        /// In words without URLs, bodies or secrets.
+        /// The reason, in words without URLs, bodies or secrets.
         why: String,
     },
     /// The destination has it, now or from an earlier attempt.
     Done,
     /// The destination answered: not now. Surely not executed.
     NotNow {
-        /// In words without URLs, bodies or secrets.
+        /// The reason, in words without URLs, bodies or secrets.
         why: String,
     },
     /// The destination answered: never. Surely not executed.
-    #[cfg_attr(
-        all(not(test), not(feature = "brokers")),
-        expect(dead_code, reason = "HTTP answers with statuses")
-    )]
     Refused {
-        /// In words without URLs, bodies or secrets.
+        /// The reason, in words without URLs, bodies or secrets.
         why: String,
     },
     /// We do not send this, now or later: its address is not one that may be called, or it cannot be written as a
     /// call. The destination was not asked.
     Forbidden {
-        /// In words without URLs, bodies or secrets.
+        /// The reason, in words without URLs, bodies or secrets.
         why: String,
     },
     /// Surely not executed: refused connection, no such host, no TLS.
     NotSent {
-        /// In words without URLs, bodies or secrets.
+        /// The reason, in words without URLs, bodies or secrets.
         why: String,
     },
     /// Sent, and nobody knows whether it took effect.
     Unknown {
-        /// In words without URLs, bodies or secrets.
+        /// The reason, in words without URLs, bodies or secrets.
         why: String,
     },
 }

@@ -1,4 +1,4 @@
-//! What the decisions need to know of a message.
+//! The facts about a message that the decisions need.
 
 use crate::store::LeasedMessage;
 use crate::types::UnixMs;

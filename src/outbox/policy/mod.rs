@@ -1,4 +1,4 @@
-//! What an answer means and what follows from it: pure decisions, no clock, no database, no randomness.
+//! Decides what an answer means and what follows from it: pure decisions, no clock, no database, no randomness.
 //!
 //! [`before_send`] decides whether anything may leave at all, [`next_step`] what one attempt leads to. Both
 //! keep to two rules: what is unknown is never treated as refused or as done, and past the time a destination

@@ -12,11 +12,11 @@ const RETRY_AFTER_MS_MIN: i64 = 1_000;
 /// Plan for a message that was just leased.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::outbox) enum SendPlan {
-    /// It may be sent.
+    /// The message may be sent.
     Send,
     /// Ask the destination whether it happened, and send only if it did not.
     Ask,
-    /// Too early to ask: the call before this one may still be under way over there.
+    /// Too early to ask: the call before this one may still be under way at the destination.
     Wait {
         /// Time before which it is not asked.
         until_ms: UnixMs,
@@ -26,9 +26,9 @@ pub(in crate::outbox) enum SendPlan {
         /// Reason, for that person.
         why: String,
     },
-    /// It is given up.
+    /// The message is given up.
     Dead {
-        /// Reason, for whoever looks.
+        /// Reason, for people who look at the message.
         why: String,
     },
 }
@@ -48,9 +48,9 @@ pub(in crate::outbox) enum NextStep {
         /// Time before which it is not asked.
         at_ms: UnixMs,
     },
-    /// It is given up.
+    /// The message is given up.
     Dead {
-        /// Reason, for whoever looks.
+        /// Reason, for people who look at the message.
         why: String,
     },
     /// A person has to decide.
@@ -60,14 +60,14 @@ pub(in crate::outbox) enum NextStep {
     },
 }
 
-/// True when a leased message may be sent.
+/// Decides what becomes of a leased message before anything is sent.
 pub(in crate::outbox) fn before_send(facts: &Facts, config: &DestinationConfig, now_ms: UnixMs) -> SendPlan {
     if facts.is_uncertain {
         match &config.unknown {
             UnknownPolicy::Hold => {
                 return SendPlan::Hold { why: "outcome of an earlier attempt is unknown".to_owned() };
             }
-            // Asking changes nothing over there, so it is allowed whatever the age of the key.
+            // Asking changes nothing at the destination, so it is allowed whatever the age of the key.
             UnknownPolicy::Query(query) => {
                 let after_ms = millis(query.after_ms);
                 let ended_at_ms = facts.previous_ended_at_ms.unwrap_or(now_ms).min(now_ms);
@@ -144,7 +144,8 @@ fn unknown(
         UnknownPolicy::Query(_) if is_exhausted(facts, config, now_ms) => {
             NextStep::Hold { why: format!("outcome is still unknown after {} attempts", facts.attempt_n) }
         }
-        // By then the call is over, over there as well; whoever asks sooner is told "no" of what is yet to happen.
+        // By then the call is over at the destination, too. A question that comes sooner is answered "no" although the
+        // effect may still happen.
         UnknownPolicy::Query(query) => {
             let over_at_ms = now_ms.saturating_add(millis(query.after_ms));
             NextStep::AskFirst { at_ms: due_ms(asked_ms, facts, config, now_ms, jitter).max(over_at_ms) }
@@ -180,8 +181,8 @@ fn meaning(code: u16, config: &DestinationConfig) -> StatusMeaning {
         200..=299 => StatusMeaning::Done,
         // "Not now": the effect did not happen, and may happen later.
         425 | 429 | 503 => StatusMeaning::Retry,
-        // Whoever stands between says so of work that was done, too, and so does a destination that fails in the
-        // middle of it. Under a key that is honoured it may be repeated.
+        // A gateway says so of work that was done, too, and so does a destination that fails in the middle of it. Under
+        // a key that is honoured it may be repeated.
         408 | 499..=599 if is_repeated => StatusMeaning::Retry,
         408 | 499.. if !is_repeated => StatusMeaning::Unknown,
         _ => StatusMeaning::Dead,

@@ -1,4 +1,4 @@
-//! What a batch is made of, decided without I/O: which copies are the first of their key, the one order in which all nodes
+//! The parts of a batch, decided without I/O: which copies are the first of their key, the one order in which all nodes
 //! insert, which versions are raised.
 
 use std::collections::{HashMap, HashSet};
@@ -51,7 +51,7 @@ pub(in crate::store) struct Holder {
 /// Events of one transaction, each key once.
 pub(super) struct Batch<'a> {
     pub(super) candidates: &'a [Candidate],
-    /// Of each position the first one with the same key.
+    /// For each position, the first position with the same key.
     firsts: Vec<usize>,
     /// The first of each key, in the order of insertion.
     order: Vec<usize>,
@@ -85,8 +85,8 @@ impl<'a> Batch<'a> {
             .collect();
         let is_first = |position: &usize| firsts.get(*position) == Some(position);
         let mut order: Vec<usize> = (0..candidates.len()).filter(is_first).collect();
-        // The one order in which all nodes insert: whoever shares bytes under other ids, or ids, meets the others at the
-        // same row first. Without a replay key: last, by id.
+        // The one order in which all nodes insert: whoever shares bytes under other ids, or ids, meets the others at
+        // the same row first. Without a replay key: last, by id.
         let place = |position: &usize| {
             candidates.get(*position).map(|one| {
                 let event = &one.event;
@@ -183,7 +183,7 @@ pub(super) fn raised(candidates: &[Candidate], latched: &[Latched]) -> Vec<usize
     candidates.iter().zip(latched).enumerate().filter(is_raised).map(|(position, _)| position).collect()
 }
 
-/// Of several versions of one object the highest, in the one order in which everybody locks them.
+/// Returns the highest version of each object, in the one order in which everybody locks them.
 pub(super) fn highest<'a>(candidates: &'a [Candidate], raised: &[usize]) -> Vec<Raise<'a>> {
     let raise = |one: &'a Candidate| {
         let object = one.event.object.as_ref()?;
@@ -198,7 +198,7 @@ pub(super) fn highest<'a>(candidates: &'a [Candidate], raised: &[usize]) -> Vec<
     all
 }
 
-/// Of each event whether a newer version of its object had been seen. `is_newest` goes with [`highest`].
+/// Returns, for each event, true when a newer version of its object had been seen. `is_newest` goes with [`highest`].
 pub(super) fn stale(candidates: &[Candidate], raised: &[usize], is_newest: &[bool]) -> Vec<bool> {
     let highest = highest(candidates, raised);
     let newest: HashSet<i64> = highest

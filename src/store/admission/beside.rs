@@ -1,4 +1,4 @@
-//! What an event met instead of being new, and what is kept of it beside the one that stands: see `apart.rs`.
+//! Finds out what an event met instead of being new, and keeps it beside the one that stands: see `apart.rs`.
 
 use std::sync::Arc;
 
@@ -203,7 +203,7 @@ fn note_unrecorded(event: &IncomingEvent) {
     metrics::counter!("hooklatch_replays_unrecorded_total", "provider" => provider).increment(1);
 }
 
-/// Those of `places` that rows have.
+/// Returns those of `places` whose replay key a row has already.
 async fn replay_keys_taken(
     db: &mut Door<'_>,
     provider: &Name,

@@ -119,8 +119,8 @@ impl AdmissionTx {
     }
 }
 
-/// Asks on a thread where handlers may take their time: one that blocks a worker of the runtime can keep everything else
-/// from running, the timers included that would give it up.
+/// Asks on a thread where handlers may take their time: one that blocks a worker of the runtime can keep everything
+/// else from running, the timers included that would give it up.
 async fn decided<D: Decide>(mut decide: D, found: Vec<(Latched, bool)>) -> (D, Plan) {
     let asked = tokio::task::spawn_blocking(move || {
         let plan = decide.decide(&found);
@@ -128,7 +128,7 @@ async fn decided<D: Decide>(mut decide: D, found: Vec<(Latched, bool)>) -> (D, P
     });
     match asked.await {
         Ok(answer) => answer,
-        // It is never cancelled, so it panicked: whoever contains that is above.
+        // It is never cancelled, so it panicked. The caller contains the panic.
         Err(ended) => match ended.try_into_panic() {
             Ok(panic) => std::panic::resume_unwind(panic),
             // The runtime is being shut down, and everything with it.
@@ -137,8 +137,8 @@ async fn decided<D: Decide>(mut decide: D, found: Vec<(Latched, bool)>) -> (D, P
     }
 }
 
-/// For the rest of this transaction: how long a statement waits for a row that another one holds. Milliseconds;
-/// nothing changes on SQLite, which has one writer.
+/// Sets the time that a statement waits for a row that another transaction holds, for the rest of this transaction.
+/// Milliseconds; changes nothing on SQLite, which has one writer.
 async fn lock_wait_set(db: &mut Door<'_>, wait_ms: i64) -> DbResult<()> {
     if !db.is_postgres() {
         return Ok(());

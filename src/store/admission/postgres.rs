@@ -1,5 +1,5 @@
-//! The hot statements of admission on PostgreSQL. Sets are arrays for `unnest`: one prepared statement serves every batch
-//! size. What is new is told by numbers, so nothing is joined by text.
+//! The hot statements of admission on PostgreSQL. Sets are arrays for `unnest`: one prepared statement serves every
+//! batch size. What is new is told by numbers, so nothing is joined by text.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -45,8 +45,8 @@ macro_rules! latch_sql {
     };
 }
 
-/// Queues the messages of `$17` to `$26` whose event is new, leased where their destination is not paused. Whether it is
-/// is read in the same snapshot that decides about leases.
+/// Queues the messages of `$17` to `$26` whose event is new, leased where their destination is not paused. Whether it
+/// is is read in the same snapshot that decides about leases.
 macro_rules! queue_sql {
     () => {
         ", queued AS (
@@ -264,7 +264,7 @@ pub(super) async fn events_holders(
     rows.iter().map(one).collect()
 }
 
-/// Of each version whether it is the newest that was seen.
+/// Raises versions; returns, for each one, true when it is the newest that was seen.
 pub(super) async fn versions_raise(db: &mut PgConnection, versions: &[Raise<'_>]) -> DbResult<Vec<bool>> {
     let rows = sqlx::query(VERSIONS)
         .bind(versions.iter().map(|raise| raise.provider).collect::<Vec<_>>())

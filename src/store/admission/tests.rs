@@ -1,4 +1,4 @@
-//! What is decided of a batch without I/O: copies, order, versions, and the rows of messages.
+//! Tests of what is decided of a batch without I/O: copies, order, versions, and the rows of messages.
 
 use std::collections::HashSet;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What admission is asked and what it answers.
+//! The questions and answers of admission.
 
 use std::collections::HashSet;
 use std::sync::Arc;

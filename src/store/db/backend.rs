@@ -155,7 +155,8 @@ impl Backend {
         kind.map(Tx::new).map_err(|source| StoreError::from_db(op, source))
     }
 
-    /// One statement by itself, or several that only read: to its end, whoever asked, within a limit.
+    /// Runs one statement by itself, or several that only read: to its end, even when the caller is gone, within a
+    /// limit.
     pub(in crate::store) async fn alone<T: Send + 'static>(
         &self,
         op: &'static str,
@@ -225,7 +226,7 @@ impl Backend {
         Ok((before + 1..=after).collect())
     }
 
-    /// True when a binary that wants `all` may run on the schema.
+    /// Tells if a binary that wants `all` may run on the schema.
     pub(in crate::store) async fn schema_state(&self, all: &[Migration]) -> Result<SchemaState, StoreError> {
         let found = self.schema_version().await?;
         let floor = self
@@ -250,9 +251,9 @@ impl Backend {
         found.ok_or_else(|| StoreError::Refused(ANOTHER_LAYOUT.to_owned()))
     }
 
-    /// True when admission would work: a transaction that may write can be opened where admission opens its
-    /// own. After anything went wrong a row is written, and its commit awaited, before the answer is yes
-    /// again. Answers within 2 s.
+    /// Succeeds when admission would work: a transaction that may write can be opened where admission opens its own.
+    /// After anything went wrong a row is written, and its commit awaited, before the answer is yes again. Answers
+    /// within 2 s.
     pub(in crate::store) async fn probe(&self) -> Result<(), StoreError> {
         let backend = self.clone();
         whole("probe", PROBE_LIMIT, async move {
@@ -310,8 +311,8 @@ fn pool_of(db: &Postgres, purpose: Purpose) -> &super::pool::SessionPool<PgConne
 /// True when this transaction may write; with `is_written`, something is, as it was.
 async fn probe(door: &mut Door<'_>, is_written: bool) -> DbResult<()> {
     if !door.is_postgres() {
-        // That the transaction could be opened says that it may write. A row that stays as it was is not written, and
-        // nobody else uses this number of the file's header.
+        // The transaction could be opened, so it may write. A row that does not change would not be written, so this
+        // changes a number in the file's header that nobody else uses.
         let sql = format!("PRAGMA user_version = {}", fastrand::i32(1..));
         return if is_written { limited(door.batch(sql)).await } else { Ok(()) };
     }

@@ -1,4 +1,4 @@
-//! What a database or its driver says, in words that name no driver.
+//! The errors of a database or its driver, in words that name no driver.
 
 use std::error::Error;
 use std::fmt;
@@ -30,7 +30,7 @@ enum ErrorKind {
     Unsaid,
     /// A transaction that must be open is not.
     NoTransaction,
-    /// Nobody knows what state the connection is in, or there is none.
+    /// The state of the connection is not known, or there is no connection.
     Lost,
 }
 
@@ -65,7 +65,7 @@ impl DbError {
         Self::of(ErrorKind::Odd, format!("column `{column}` holds {value}"))
     }
 
-    /// The connection can only be closed, or there is none.
+    /// The connection can only be closed, or there is no connection.
     pub(in crate::store) fn lost(why: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         Self::of(ErrorKind::Lost, why)
     }
@@ -75,7 +75,7 @@ impl DbError {
         Self::of(ErrorKind::NoTransaction, "the transaction has ended already")
     }
 
-    /// The statement is none for this database, or its values are none for the statement.
+    /// The database does not understand the statement, or its values do not fit.
     pub(in crate::store) fn unsaid(why: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         Self::of(ErrorKind::Unsaid, why)
     }
@@ -107,10 +107,10 @@ impl DbError {
             // NOMEM, READONLY, INTERRUPT, IOERR, CORRUPT, FULL, CANTOPEN, PROTOCOL, NOTADB.
             return !matches!(number & 0xff, 7..=11 | 13..=15 | 26);
         }
-        // PostgreSQL: connection, the operator's doing, its system, a bug of its own; read-only; time-outs that end a
-        // session.
+        // PostgreSQL's classes: connection, operator intervention, system error, internal error. Then read-only, and
+        // time-outs that end a session.
         let classes = ["08", "57", "58", "XX"];
-        // The last two: the session knows other prepared statements than the driver thinks.
+        // The last two mean that the session has other prepared statements than the driver thinks.
         let codes = ["25006", "25P03", "40003", "26000", "42P05"];
         !classes.iter().any(|class| code.starts_with(class)) && !codes.contains(&code)
     }
@@ -144,7 +144,7 @@ fn of_sqlstate(code: &str) -> Verdict {
     match code {
         "40001" | "40P01" => Verdict::Conflict,
         "55P03" => Verdict::Locked,
-        // A message beyond what the protocol takes: too large, whatever the class says.
+        // The message is larger than the protocol takes: that counts as too large, whatever the class says.
         "08P01" => Verdict::Refused,
         "25006" | "25P03" | "40003" => Verdict::Away,
         _ if ["08", "53", "57", "58"].iter().any(|class| code.starts_with(class)) => Verdict::Away,

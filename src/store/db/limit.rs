@@ -1,6 +1,6 @@
 //! Each operation runs to its end in a task of its own, and not for ever.
 //!
-//! Whoever asks may go away at any time: a stranger who hangs up, an operator's curl that gives up, a time-out. The
+//! A caller may go away at any time: a stranger who hangs up, an operator's curl that gives up, a time-out. The
 //! operation does not notice. What the database does not answer in time is given up here, in one place, and its
 //! connection with it (`pool.rs`).
 

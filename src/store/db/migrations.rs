@@ -1,12 +1,9 @@
-//! Migrations: equal numbers and names in both databases, forward only, and how they are applied.
+//! Applies migrations. The list of them, and how to add one, is in `store/migrations.rs`.
 //!
-//! To add one: a file of the next number in both folders of `migrations/`, and one line here. One that only expands
-//! (new tables, columns that are null or have a default) lets older binaries run beside it. One that takes away what an
-//! older binary uses says so in its own text: `UPDATE schema_floor SET version = N`.
-//!
-//! Each is one transaction, all or nothing. What a transaction cannot do (`CREATE INDEX CONCURRENTLY`) is a migration of
-//! its own, [`Migration::outside`]. What has to be done to every row of a large table is a [`Migration::filling`] after a
-//! migration that expands: a statement for some rows at a time, each in a transaction of its own, while others write.
+//! Each is one transaction, all or nothing. What a transaction cannot do (`CREATE INDEX CONCURRENTLY`) is a migration
+//! of its own, [`Migration::outside`]. What has to be done to every row of a large table is a [`Migration::filling`]
+//! after a migration that expands: a statement for some rows at a time, each in a transaction of its own, while others
+//! write.
 
 use std::time::{Duration, Instant};
 
@@ -56,8 +53,8 @@ impl Migration {
         Self { version, name, sqlite, postgres, is_outside: false, filling: None }
     }
 
-    /// Outside of any transaction, statement by statement; each ends with `;` at the end of a line. Whatever happens in the
-    /// middle, all of it is done again, so each has to bear that: `DROP INDEX CONCURRENTLY IF EXISTS` comes before
+    /// Outside of any transaction, statement by statement; each ends with `;` at the end of a line. Whatever happens in
+    /// the middle, all of it is done again, so each has to bear that: `DROP INDEX CONCURRENTLY IF EXISTS` comes before
     /// `CREATE INDEX CONCURRENTLY`.
     #[must_use]
     pub(in crate::store) const fn outside(mut self) -> Self {
@@ -65,8 +62,8 @@ impl Migration {
         self
     }
 
-    /// After it, `sql` (for both databases, `$1` is how many rows at most) is repeated until it changes nothing, each time
-    /// in a transaction of its own.
+    /// After it, `sql` (for both databases, `$1` is how many rows at most) is repeated until it changes nothing, each
+    /// time in a transaction of its own.
     #[must_use]
     pub(in crate::store) const fn filling(mut self, sql: &'static str) -> Self {
         self.filling = Some(sql);
@@ -79,8 +76,8 @@ pub(in crate::store) fn latest(all: &[Migration]) -> i64 {
     all.last().map_or(0, |last| last.version)
 }
 
-/// Applies what is missing. Takes as long as it takes, and gives the only writer back between the parts of a filling, so
-/// that whoever waits for it waits for one of them.
+/// Applies what is missing. Has no time limit. It gives the only writer back between the parts of a filling, so that
+/// others wait for one part at most.
 pub(super) async fn on_sqlite(db: &Sqlite, all: &[Migration]) -> DbResult<()> {
     for one in all {
         let state = on_writer(db, async |session| apply(session, None, one).await).await?;
@@ -135,7 +132,8 @@ pub(super) fn is_to_be_waited_for(error: &DbError, started: Instant) -> bool {
 }
 
 async fn on_postgres_once(db: &Postgres, all: &[Migration]) -> DbResult<()> {
-    // A connection of its own, which ends whatever happened: a migration takes longer than any other statement.
+    // It has a connection of its own, which is closed afterwards in any case: a migration takes longer than any other
+    // statement.
     let mut session = db.alone().await?;
     let found = schema_version(&mut session.door()).await?;
     let is_guarded = all.iter().any(|one| one.is_outside && one.version > found);
@@ -175,7 +173,7 @@ async fn apply<S: Session>(
         (None, true) => outside(&mut session.door(), one).await?,
         (Some(guard), true) => {
             let work = async |door: &mut Door<'_>| {
-                // It idles for as long as the other works.
+                // This connection is idle for as long as the other one works.
                 door.batch("SET LOCAL idle_in_transaction_session_timeout = 0").await?;
                 match self::state(door, one).await? {
                     MigrationState::Missing => outside(&mut session.door(), one).await,
@@ -207,7 +205,7 @@ pub(super) async fn in_transaction<S: Session, T>(
     match answer {
         Ok(value) => session.commit().await.map(|()| value),
         Err(error) => {
-            // Its own error is the one to report.
+            // The error of the work is the one to report.
             to_end(session.roll_back()).await;
             Err(error)
         }
@@ -309,7 +307,7 @@ async fn state(door: &mut Door<'_>, one: &Migration) -> DbResult<MigrationState>
 
 pub(super) async fn table_is_there(door: &mut Door<'_>, table: &'static str) -> DbResult<bool> {
     let sql = if door.is_postgres() {
-        // Not `to_regclass`: it may still remember from before the lock that there was no such table.
+        // `to_regclass` would not do: it may still remember from before the lock that there was no such table.
         "SELECT COUNT(*) AS is_there FROM pg_catalog.pg_tables
          WHERE tablename = $1 AND schemaname = ANY (current_schemas(false))"
     } else {
@@ -320,7 +318,7 @@ pub(super) async fn table_is_there(door: &mut Door<'_>, table: &'static str) -> 
 
 /// True when tables of ours are there that these migrations did not make: those of another layout.
 pub(super) async fn is_of_another_layout(door: &mut Door<'_>) -> DbResult<bool> {
-    // In this order: a node that migrates at this moment commits both at once.
+    // The order matters: a node that migrates at this moment commits both at once.
     Ok(table_is_there(door, "processed_webhook_events").await?
         && !table_is_there(door, "hooklatch_migrations").await?)
 }

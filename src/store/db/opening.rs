@@ -1,4 +1,4 @@
-//! What there is to know of a database before it is opened, and how a start waits for it.
+//! The settings of a database before it is opened, and how a start waits for it.
 
 use std::time::{Duration, Instant};
 

@@ -66,7 +66,7 @@ impl Trust {
     }
 }
 
-/// Connections to one database, at most so many. Cloning is cheap and shares them.
+/// Connections to one database, up to a maximum. Cloning is cheap and shares them.
 pub(in crate::store) struct SessionPool<S: Session>(Arc<PoolShared<S>>);
 
 impl<S: Session> Clone for SessionPool<S> {
@@ -111,7 +111,7 @@ impl<S: Session> SessionPool<S> {
             if open.generation == generation && open.opened.elapsed() < AGE_MAX {
                 return Ok(HeldSession { open: Some(open), shared: Arc::clone(&self.0), _place: place });
             }
-            // Its place is already ours, and what it has to say interests nobody.
+            // Its place is ours already, and its answer changes nothing.
             drop(open);
         }
         let session = timeout(TAKE_LIMIT, (self.0.connect)()).await;
@@ -127,7 +127,7 @@ impl<S: Session> SessionPool<S> {
         let mut held = self.take().await?;
         match held.begin().await {
             Ok(()) => return Ok(held),
-            // Another connection writes just now, say: this one is as good as before.
+            // Another connection may be writing just now: this one is as good as before.
             Err(error) if error.is_verdict() => {
                 held.give_back();
                 return Err(error);
@@ -141,7 +141,7 @@ impl<S: Session> SessionPool<S> {
 
     /// Gives no more connections, waits for those that are out, and closes all; not for longer than `bound`.
     pub(super) async fn close(&self, bound: Duration) {
-        // An error means that the time is over: whoever still has one will close it.
+        // An error means that the time is over: an operation that still has a connection will close it.
         to_end(timeout(bound, self.0.places.acquire_many(self.0.places_n))).await;
         self.0.places.close();
         let idle = std::mem::take(&mut *self.idle());
@@ -165,14 +165,14 @@ pub(in crate::store) struct HeldSession<S: Session> {
 
 impl<S: Session> HeldSession<S> {
     pub(in crate::store) fn session(&mut self) -> DbResult<&mut S> {
-        // Taken out by those functions alone that take `self`.
+        // Only the functions that take `self` take it out.
         self.open
             .as_mut()
             .map(|open| &mut open.session)
             .ok_or_else(|| DbError::lost("the connection is closed"))
     }
 
-    /// For statements that both databases know.
+    /// Opens the door for statements that both databases know.
     pub(in crate::store) fn door(&mut self) -> DbResult<Door<'_>> {
         self.session().map(S::door)
     }
@@ -244,8 +244,8 @@ impl<S: Session> HeldSession<S> {
                 return Err(DbError::lost("another transaction than ours has ended"));
             }
             Ok(()) => self.give_back(),
-            // The driver may count a transaction that the database has ended, so this one is of no use any more; what
-            // is said of the transaction says nothing about other connections.
+            // The driver may still count a transaction that the database has ended, so this connection is of no use any
+            // more. Other connections are as good as before.
             Err(error) if error.is_verdict() => self.close(),
             Err(_) => drop(self),
         }

@@ -1,9 +1,9 @@
-//! Whether a binary and a schema fit.
+//! The state of a schema: if it fits this binary.
 
-/// True when this binary and the database's schema fit.
+/// The answer to the question if this binary may run on the database's schema.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SchemaState {
-    /// As this binary wants it.
+    /// The schema is as this binary wants it.
     Current,
     /// Older than this binary wants it: it has to be migrated.
     Behind {
@@ -76,7 +76,7 @@ mod tests {
         use SchemaState::{Ahead, Behind, Current, Expanded};
         for (found, floor, wanted, state, is_usable) in [
             (3, 1, 3, Current, true),
-            // An empty database.
+            // The database is empty.
             (0, 0, 3, Behind { found: 0, wanted: 3 }, false),
             (2, 1, 3, Behind { found: 2, wanted: 3 }, false),
             (4, 3, 3, Expanded { found: 4, wanted: 3 }, true),

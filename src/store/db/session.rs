@@ -1,4 +1,4 @@
-//! What a pool has to know of a connection.
+//! A connection, as far as a pool has to know it.
 
 use std::future::Future;
 
@@ -25,6 +25,6 @@ pub(in crate::store) trait Session: Sized + Send + 'static {
     /// Says goodbye to the database and closes the connection.
     fn close(self) -> impl Future<Output = ()> + Send;
 
-    /// For statements that both databases know.
+    /// Opens the door for statements that both databases know.
     fn door(&mut self) -> Door<'_>;
 }

@@ -1,4 +1,4 @@
-//! Why the store did not do what it was asked, sorted by what the caller can do about it.
+//! The reasons why the store did not do what it was asked, sorted by what the caller can do about it.
 
 use super::error::DbError;
 use super::error::Verdict;

@@ -1,5 +1,5 @@
-//! SQL is written in PostgreSQL's words; this says it in those of each database. What SQLite says otherwise is little, and
-//! all of it is here:
+//! SQL is written in PostgreSQL's words; this says it in those of each database. What SQLite says otherwise is little,
+//! and all of it is here:
 //!
 //! | PostgreSQL | SQLite |
 //! |---|---|
@@ -24,17 +24,17 @@ type Texts = RwLock<HashMap<(usize, usize), &'static str>>;
 static OF_POSTGRES: LazyLock<Texts> = LazyLock::new(Texts::default);
 static OF_SQLITE: LazyLock<Texts> = LazyLock::new(Texts::default);
 
-/// As PostgreSQL wants it.
+/// Returns the statement in PostgreSQL's words.
 pub(super) fn postgres(sql: &'static str) -> &'static str {
     if sql.contains(CLOCK_MS) { kept(&OF_POSTGRES, sql, to_postgres) } else { sql }
 }
 
-/// As SQLite wants it.
+/// Returns the statement in SQLite's words.
 pub(super) fn sqlite(sql: &'static str) -> &'static str {
     kept(&OF_SQLITE, sql, to_sqlite)
 }
 
-/// Each text of the program is translated once, and its translation kept for good: there are but so many.
+/// Translates each text of the program once and keeps the translation for good: their number is fixed.
 fn kept(texts: &Texts, sql: &'static str, make: fn(&str) -> String) -> &'static str {
     let place = (sql.as_ptr() as usize, sql.len());
     if let Some(made) = texts.read().unwrap_or_else(PoisonError::into_inner).get(&place) {
@@ -54,7 +54,7 @@ fn to_postgres(sql: &str) -> String {
 fn to_sqlite(sql: &str) -> String {
     let mut out = String::with_capacity(sql.len() + 64);
     let mut rest = sql;
-    // Whether a word begins here.
+    // True when a word begins here.
     let mut is_start = true;
     while let Some(first) = rest.chars().next() {
         let (text, after) = untouched(rest).or_else(|| replaced(rest, is_start)).unwrap_or_else(|| {

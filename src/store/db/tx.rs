@@ -12,8 +12,8 @@ use super::store_error::StoreError;
 use super::value::{Row, Value};
 use crate::stop::to_end;
 
-/// An open transaction on either database. Whoever made it commits it; a handler writes through it. Dropping it rolls
-/// it back, with its connection.
+/// An open transaction on either database. The code that made it commits it; a handler writes through it. Dropping it
+/// rolls it back, with its connection.
 ///
 /// Statements of a handler are sent as they stand, with `$1`, `$2`, … for values, which both databases understand. Do
 /// not `COMMIT` or `ROLLBACK` through it: the event's own rows are in it, and an event whose handler ended its
@@ -31,7 +31,7 @@ pub struct Tx {
 
 pub(in crate::store) enum TxKind {
     Sqlite(HeldSession<SqliteSession>),
-    /// With what puts its session right after a handler.
+    /// A session of PostgreSQL, with what puts it right after a handler.
     Postgres(HeldSession<PgConnection>, Tidy),
 }
 
@@ -47,7 +47,7 @@ impl Tx {
         Self { kind, is_lost: false, is_used: false, is_abandoned: false }
     }
 
-    /// For statements that both databases know, each within seconds.
+    /// Opens the door for statements that both databases know, each within seconds.
     pub(in crate::store) fn door(&mut self) -> DbResult<Door<'_>> {
         match &mut self.kind {
             TxKind::Sqlite(held) => held.door(),
@@ -72,7 +72,7 @@ impl Tx {
         }
     }
 
-    /// PostgreSQL's session; an error on SQLite. Whoever uses it sees to a limit.
+    /// PostgreSQL's session; an error on SQLite. The caller sets a limit.
     pub(in crate::store) fn pg(&mut self) -> DbResult<&mut PgConnection> {
         match &mut self.kind {
             TxKind::Postgres(held, _) => held.session(),
@@ -134,7 +134,7 @@ impl Tx {
         match answer {
             Ok(value) => self.commit().await.map(|()| value),
             Err(error) => {
-                // Its own error is the one to report.
+                // The error of the statement is the one to report.
                 to_end(self.roll_back()).await;
                 Err(error)
             }
@@ -200,8 +200,8 @@ impl Tx {
     }
 }
 
-/// Gives a session back after its transaction came to `answer`. What a handler left in it outside of the transaction goes
-/// first; a session that cannot be put right is closed, whatever became of the transaction stands.
+/// Gives a session back after its transaction came to `answer`. What a handler left in it outside of the transaction
+/// goes first; a session that cannot be put right is closed, whatever became of the transaction stands.
 async fn ended(
     mut held: HeldSession<PgConnection>,
     tidy: Tidy,

@@ -1,4 +1,4 @@
-//! What goes into a statement and what comes out of it: values by place, cells by column name.
+//! The values that go into a statement, by place, and the cells that come out of it, by column name.
 
 use std::sync::Arc;
 
@@ -65,7 +65,7 @@ pub(super) enum Cell {
     Int(i64),
     Text(String),
     Bytes(Vec<u8>),
-    /// Of a type that nobody asks for; its name.
+    /// A value of a type that nobody asks for, with the type's name.
     Other(String),
 }
 
@@ -74,7 +74,7 @@ impl Cell {
         match self {
             Self::Null => "NULL".to_owned(),
             Self::Int(number) => format!("the number {number}"),
-            // What is in it may be nobody's business.
+            // The value may be secret, so it is not shown.
             Self::Text(text) => format!("a text of {} bytes", text.len()),
             Self::Bytes(bytes) => format!("{} bytes", bytes.len()),
             Self::Other(kind) => format!("a value of type {kind}"),
@@ -82,8 +82,8 @@ impl Cell {
     }
 }
 
-/// A row that a statement gave back. Its cells are asked for by the name of their column; whoever asks for one that is
-/// not there, or is of another kind, gets an error that names it.
+/// A row that a statement gave back. Its cells are asked for by the name of their column; a caller that asks for one
+/// that is not there, or is of another kind, gets an error that names it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Row {
     columns: Arc<[String]>,

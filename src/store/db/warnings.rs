@@ -5,8 +5,8 @@
 //! no transaction is open is answered likewise. The driver gives warnings to the log alone, so that is where they are
 //! listened for, for the length of one commit (`docs/adr/0034-a-connection-belongs-to-one-operation.md`).
 //!
-//! A statement that commits by itself may be warned for other reasons, and be as good as any: that there are but so many
-//! transactions left until the tables must be vacuumed, say, which each one says that writes, for days. Those tell
+//! A statement that commits by itself may be warned for other reasons, and be as good as any: that there are but so
+//! many transactions left until the tables must be vacuumed, say, which each one says that writes, for days. Those tell
 //! numbers, in whatever language the server speaks; the two above never do.
 
 use std::cell::RefCell;

@@ -133,8 +133,8 @@ async fn beside(db: &mut Door<'_>, key: &EventKey, event_seq: i64) -> DbResult<V
     rows.iter().map(found).collect()
 }
 
-/// Deletes what was received and what was made of it, the pieces of answers that were kept, and the texts of errors. What is
-/// left says that the event was here and what became of it.
+/// Deletes what was received and what was made of it, the pieces of answers that were kept, and the texts of errors.
+/// What is left says that the event was here and what became of it.
 async fn erase_one(
     db: &mut Door<'_>,
     found: &LockedEvent,

@@ -1,5 +1,5 @@
-//! Decisions about messages. Whoever changes messages of lanes locks the lanes first and the messages after them, as
-//! everywhere.
+//! Decisions about messages. An operation that changes messages of lanes locks the lanes first and the messages after
+//! them, as everywhere.
 
 use std::collections::BTreeSet;
 
@@ -74,8 +74,8 @@ async fn state_of(db: &mut Door<'_>, id: MessageId) -> DbResult<Option<MessageSt
     row.as_ref().map(message_state).transpose()
 }
 
-/// The open messages that `filter` finds, the oldest first. Nothing is decided about finished ones, so that they are not
-/// looked for.
+/// The open messages that `filter` finds, the oldest first. Nothing is decided about finished ones, so that they are
+/// not looked for.
 async fn found_by(db: &mut Door<'_>, filter: &Filter) -> DbResult<Vec<i64>> {
     let rows = db
         .fetch(

@@ -1,4 +1,4 @@
-//! What a person decides, about what, and what came of it.
+//! A person's decision, its target, and its result.
 
 use sha2::{Digest, Sha256};
 
@@ -13,9 +13,9 @@ pub const DECISION_N_MAX: u32 = 1_000;
 pub enum Act {
     /// Send it again, under the same key, now; attempts and age count from here.
     Send,
-    /// It happened: settle it as done.
+    /// The effect happened: settle the message as done.
     Done,
-    /// It shall not be sent.
+    /// The message shall not be sent.
     Discard,
     /// Take nothing for this destination until it is resumed; what is under way ends as it does.
     Pause,
@@ -72,8 +72,8 @@ impl Act {
 pub enum DecisionTarget {
     /// One message, for [`Act::Send`], [`Act::Done`] and [`Act::Discard`] alone.
     One(MessageId),
-    /// Those that a filter finds, which must be as many as were counted before; at most
-    /// [`DECISION_N_MAX`], the oldest first.
+    /// All that a filter finds; their number must be the one that was counted before. At most [`DECISION_N_MAX`], the
+    /// oldest first.
     All(Filter, u64),
     /// A destination, for [`Act::Pause`] and [`Act::Resume`] alone.
     Destination(Name),
@@ -90,7 +90,7 @@ pub struct Decision<'a> {
     pub idempotency_key: &'a str,
     /// Digest of the request: the same key with another one is refused.
     pub digest: [u8; 32],
-    /// For whoever reads the audit log.
+    /// The reason, for the audit log.
     pub reason: &'a str,
     /// Time of the decision.
     pub now_ms: UnixMs,
@@ -107,7 +107,7 @@ impl Decision<'_> {
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case", tag = "outcome")]
 pub enum Decided {
-    /// So many messages were changed.
+    /// Messages were changed; their number is told.
     Changed {
         /// Number of messages that were changed.
         messages_n: u64,
@@ -126,7 +126,7 @@ pub enum Decided {
     },
     /// The event cannot be dispatched: its bytes are no longer kept.
     BodyGone,
-    /// The event's bytes are still needed: so many of its messages are neither done nor discarded.
+    /// The event's bytes are still needed: this many of its messages are neither done nor discarded.
     StillOpen {
         /// Number of messages that are neither done nor discarded.
         messages_n: u64,
@@ -208,7 +208,7 @@ mod tests {
         assert_eq!(all.iter().collect::<std::collections::BTreeSet<_>>().len(), all.len());
     }
 
-    /// Rows hold them, for whoever sends the same request again.
+    /// Rows hold them, for a caller that sends the same request again.
     #[test]
     fn kept_answers_are_read_by_every_later_version() {
         for (answer, decided) in [

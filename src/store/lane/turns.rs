@@ -1,5 +1,6 @@
-//! Lanes: the numbers of new messages, and whose turn it is. Whoever comes here locks the lanes' rows first, in one order
-//! for everybody, and messages after them. The head of a lane is the least number that is left of it in the queue.
+//! Lanes: the numbers of new messages, and whose turn it is. An operation that comes here locks the lanes' rows first,
+//! in one order for everybody, and messages after them. The head of a lane is the least number that is left of it in
+//! the queue.
 
 use crate::store::db::{DbResult, Door, Value};
 use crate::types::UnixMs;
@@ -15,8 +16,8 @@ pub(super) const EXTEND: &str =
     RETURNING head_seq, tail_seq";
 const LOCK: &str = "/* lanes_lock */ SELECT 1 AS locked FROM outbox_lanes
     WHERE destination = $1 AND lane = ANY($2) ORDER BY lane FOR UPDATE";
-/// The new head's message is asked for by a question of its own: in a join, what the planner believes of the queue's size
-/// would decide which side is read first.
+/// The new head's message is asked for by a question of its own: in a join, what the planner believes of the queue's
+/// size would decide which side is read first.
 const HEADS: &str = "/* lanes_advance */ UPDATE outbox_lanes
     SET head_seq = COALESCE((SELECT MIN(q.lane_seq) FROM outbox_queue q
                              WHERE q.destination = outbox_lanes.destination AND q.lane = outbox_lanes.lane
@@ -31,7 +32,7 @@ const TURNS: &str = "/* lanes_advance */ UPDATE outbox_queue
     SET state = 'ready', visible_at_ms = LEAST(CAST($2 AS BIGINT), {clock_ms})
     WHERE message_id = ANY($1) AND state IS NOT DISTINCT FROM 'waiting'";
 
-/// By name, for tests that look at their plans.
+/// The statements by name, for tests that look at their plans.
 pub(in crate::store) const STATEMENTS: &[(&str, &str)] = &[
     ("lanes_extend", EXTEND),
     ("lanes_lock", LOCK),

@@ -151,8 +151,8 @@ impl ClaimedRow {
 }
 
 impl NewMessage {
-    /// The message as the worker gets it that its first lease is for; `None` when it was written without a lease, or to a
-    /// destination that has no name.
+    /// The message as the worker gets it that its first lease is for; `None` when it was written without a lease, or to
+    /// a destination that has no name.
     pub fn to_leased(&self, event: &IncomingEvent, installation_id: &Uuid) -> Option<LeasedMessage> {
         let lease = self.lease.as_ref()?;
         let (body, event_content_type) = match &self.body {
@@ -185,7 +185,7 @@ impl NewMessage {
     }
 }
 
-/// Of kept headers, a JSON object, the one that is wanted here.
+/// The one header that is wanted here, of the kept headers, which are a JSON object.
 #[derive(Deserialize)]
 struct KeptHeaders<'a> {
     #[serde(rename = "content-type", borrow)]

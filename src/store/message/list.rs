@@ -1,4 +1,4 @@
-//! What is known of messages: those of one event, how many stand where, the latest time that they tell of.
+//! Lists and counts of messages: those of one event, how many stand where, the latest time that they tell of.
 
 use uuid::Uuid;
 

@@ -212,8 +212,8 @@ pub(super) fn is_one_statement(settlements: &[Settlement]) -> bool {
     settlements.iter().all(|one| one.lane.is_none() && ids.insert(one.message_id))
 }
 
-/// Of each whether its token was the message's, and all of it is written. In a transaction, unless
-/// [`is_one_statement`].
+/// Writes settlements; returns, for each one, true when its token was the message's and all of it is written. Runs in a
+/// transaction, unless [`is_one_statement`].
 pub(super) async fn message_settle(
     db: &mut PgConnection,
     settlements: &[Settlement],
@@ -244,7 +244,7 @@ pub(super) async fn message_settle(
         .collect())
 }
 
-/// Of settlements sorted by message, each message once.
+/// Writes settlements that are sorted by message and have each message once.
 async fn settle(db: &mut PgConnection, sorted: &[&Settlement], is_own_clock: bool) -> DbResult<Vec<PgRow>> {
     fn column<'s, T>(sorted: &[&'s Settlement], of: impl Fn(&'s Settlement) -> T) -> Vec<T> {
         sorted.iter().map(|one| of(one)).collect()

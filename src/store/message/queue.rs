@@ -153,13 +153,13 @@ async fn message_lease(
     }
 }
 
-/// On SQLite: whether a claim would find anything.
+/// Returns true when a claim would find anything; for SQLite.
 async fn message_is_any_due(db: &mut Door<'_>, destinations: &[String], now_ms: UnixMs) -> DbResult<bool> {
     let values = [Value::Texts(destinations.to_vec()), now_ms.into()];
     Ok(db.fetch_optional(sqlite::IS_ANY_DUE, &values).await?.is_some())
 }
 
-/// On PostgreSQL; in a transaction, unless one statement is enough.
+/// Settles on PostgreSQL, in a transaction unless one statement is enough.
 async fn message_settle(
     db: &mut Door<'_>,
     settlements: &[Settlement],
@@ -181,7 +181,7 @@ const EXTEND: &str = "/* message_extend */ UPDATE outbox_queue
     SET visible_at_ms = CASE WHEN CAST($4 AS BIGINT) = 1 THEN {clock_ms} ELSE $3 END + CAST($5 AS BIGINT)
     WHERE message_id = $1 AND attempts_n = $2 AND state IS NOT DISTINCT FROM 'leased'";
 
-/// By name, for tests that look at their plans.
+/// The statements by name, for tests that look at their plans.
 pub(in crate::store) const RARE_STATEMENTS: &[(&str, &str)] = &[
     ("message_extend", EXTEND),
     ("message_release", LOST),
@@ -206,8 +206,9 @@ async fn message_extend(
     Ok(db.execute(EXTEND, &values).await? == 1)
 }
 
-/// Both conditions on the state: the second one lets the index of what is due be used. And a question of its own for the
-/// time: a clock that goes on while the statement runs would be asked for each row, and no index could be used for it.
+/// Both conditions on the state: the second one lets the index of what is due be used. And a question of its own for
+/// the time: a clock that goes on while the statement runs would be asked for each row, and no index could be used for
+/// it.
 const LOST: &str = "/* message_release */ SELECT message_id,
         CASE WHEN CAST($4 AS BIGINT) = 1 THEN {clock_ms} ELSE $3 END AS now_ms
     FROM outbox_queue
@@ -230,7 +231,7 @@ const LOST_BACK: &str = "/* message_release */ UPDATE outbox_queue
         last_ended_at_ms = COALESCE(last_ended_at_ms, $2)
     WHERE message_id = ANY($1) AND state IS NOT DISTINCT FROM 'leased'";
 
-/// In a transaction: the rows are locked from the first statement on.
+/// Gives lost claims back in a transaction: the rows are locked from the first statement on.
 async fn message_release(db: &mut Door<'_>, lost: &LostClaims, now: Now) -> DbResult<u64> {
     let destinations: Vec<String> = lost.destinations.iter().map(Name::to_string).collect();
     let values = [

@@ -9,7 +9,7 @@ use crate::store::db::DbResult;
 use crate::store::lane;
 use crate::types::{AttemptResult, MessageId, UnixMs};
 
-/// True when a claim would find anything, for whoever only reads.
+/// Finds a row when a claim would find anything; for a connection that only reads.
 pub(super) const IS_ANY_DUE: &str = "/* message_lease */ SELECT 1 FROM json_each($1) AS want
     WHERE EXISTS (SELECT 1 FROM outbox_queue q WHERE q.destination = want.value AND q.state IN ('ready', 'leased')
                     AND q.visible_at_ms <= $2)
@@ -156,7 +156,7 @@ fn claim(db: &Connection, row: &mut ClaimedRow, lease: &Lease<'_>) -> DbResult<(
     Ok(())
 }
 
-/// Of each whether its token was the message's, and all of it is written.
+/// Writes settlements; returns, for each one, true when its token was the message's and all of it is written.
 pub(super) fn message_settle(db: &Connection, settlements: &[Settlement]) -> DbResult<Vec<bool>> {
     let mut written = Vec::with_capacity(settlements.len());
     for one in settlements {

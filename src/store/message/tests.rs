@@ -1,4 +1,5 @@
-//! What messages and their settlements say of themselves, and what becomes of a claimed row that cannot be read.
+//! Tests of what messages and their settlements say of themselves, and what becomes of a claimed row that cannot be
+//! read.
 
 use std::collections::BTreeMap;
 

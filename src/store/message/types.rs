@@ -1,4 +1,4 @@
-//! What messages are while they are planned, claimed, settled and looked at.
+//! The types of messages while they are planned, claimed, settled and looked at.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -23,7 +23,7 @@ pub struct NewMessage {
     pub destination: String,
     /// HTTP method of the call.
     pub method: String,
-    /// Below the destination's URL.
+    /// Path below the destination's URL.
     pub path: String,
     /// Extra headers of the call.
     pub headers: BTreeMap<String, String>,
@@ -121,7 +121,7 @@ pub struct LeasedMessage {
     pub destination: Name,
     /// HTTP method of the call.
     pub method: String,
-    /// Below the destination's URL.
+    /// Path below the destination's URL.
     pub path: String,
     /// Extra headers of the call.
     pub headers: BTreeMap<String, String>,
@@ -164,7 +164,7 @@ pub enum SettleTo {
         /// Time when it is visible next.
         visible_at_ms: UnixMs,
     },
-    /// It is given up: `dead`.
+    /// The message is given up: `dead`.
     Dead,
     /// A person decides: `held`.
     Held,

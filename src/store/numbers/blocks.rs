@@ -1,14 +1,14 @@
 //! The numbers that events get, drawn from the database a block at a time.
 //!
-//! Why numbers, and why not the database's own per row: an event's number must be known before its row is inserted, because
-//! its messages carry it (`MessageId`) and one statement writes all of them. A question for each number would be a round
-//! trip for each request; a block of 4,096 is one for thousands. Blocks never overlap, so no two nodes give the same number,
-//! and a node that dies with half a block leaves a gap, which nobody minds.
+//! Why numbers, and why not the database's own per row: an event's number must be known before its row is inserted,
+//! because its messages carry it (`MessageId`) and one statement writes all of them. A question for each number would
+//! be a round trip for each request; a block of 4,096 is one for thousands. Blocks never overlap, so no two nodes give
+//! the same number, and a node that dies with half a block leaves a gap, which nobody minds.
 //!
-//! The price is order: two nodes hand out numbers of different blocks at the same time. A block is therefore used for ten
-//! seconds at most, so that numbers are in the order of time to within that: whoever lists by number lists by time, and
-//! pruning may stop where all is young. Within one process numbers rise, in whatever order two blocks arrive that were drawn
-//! at once: the earlier one is left out.
+//! The price is order: two nodes hand out numbers of different blocks at the same time. A block is therefore used for
+//! ten seconds at most, so that numbers are in the order of time to within that: a list by number is a list by time,
+//! and pruning may stop where all is young. Within one process numbers rise, in whatever order two blocks arrive that
+//! were drawn at once: the earlier one is left out.
 
 use std::sync::Mutex;
 use std::sync::PoisonError;
@@ -18,8 +18,8 @@ use tokio::time::Instant;
 
 /// Numbers in a block: the step of the sequence `event_blocks`.
 pub(super) const BLOCK_N: i64 = 4_096;
-/// Time for which a block is used. Numbers of several nodes are in the order of time to within this, so that
-/// whoever lists by number lists by time.
+/// Time for which a block is used. Numbers of several nodes are in the order of time to within this, so that a list by
+/// number is a list by time.
 const BLOCK_LIFE: Duration = Duration::from_secs(10);
 
 /// Numbers that are left of the newest block of this process.
@@ -50,8 +50,8 @@ impl EventNumbers {
         }
     }
 
-    /// A block that was drawn. Where two were drawn at once the later one is used, in whatever order their answers came,
-    /// so that the numbers of one batch rise.
+    /// A block that was drawn. Where two were drawn at once the later one is used, in whatever order their answers
+    /// came, so that the numbers of one batch rise.
     pub(super) fn add(&self, first: i64) {
         let mut block = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let is_later = |block: &Block| block.next > first && block.is_in_use();

@@ -41,8 +41,8 @@ macro_rules! not_waiting {
         )
     };
 }
-/// True when an event that is old enough goes with the round, by the expressions of its table and of the
-/// cuts of bodies and messages: for who counts before any of it is gone.
+/// True when an event that is old enough goes with the round, by the expressions of its table and of the cuts of bodies
+/// and messages. It is for counting before anything is deleted.
 macro_rules! event_goes {
     ($e:literal, $bodies:literal, $messages:literal) => {
         concat!(
@@ -128,7 +128,7 @@ const BODIES: Both = both!(
         waiting!(),
         " AND COALESCE(e.processed_at_ms, e.received_at_ms) < $2) AND ",
         no_open_message!("webhook_payloads.event_seq"),
-        // As long as the last word about a message of theirs is young.
+        // They stay as long as the last change of one of their messages is young.
         " AND NOT EXISTS (SELECT 1 FROM outbox_finished f WHERE f.message_id >= webhook_payloads.event_seq * 1024
              AND f.message_id < (webhook_payloads.event_seq + 1) * 1024 AND f.finished_at_ms >= $2)"
     ),
@@ -167,7 +167,8 @@ const MESSAGES: Both = both!(
         not_waiting!("outbox_finished.message_id / 1024"),
         body_goes!("outbox_finished.message_id / 1024")
     ),
-    // With the body there may be re-runs, which number their messages after those that are there.
+    // While the body is there, the event may be run again, and then its messages are numbered after those that are
+    // there.
     concat!(" AND ", no_body!("outbox_finished.message_id / 1024"), " RETURNING message_id AS id")
 );
 const ATTEMPTS_OF: &str = "/* prune_delete */ DELETE FROM outbox_attempts WHERE message_id = ANY($1)";
@@ -268,7 +269,7 @@ const AUDIT: Both =
 enum Way {
     /// Its rows are found by their numbers.
     Numbers(Both),
-    /// By two texts, with the statement that locks them first where one is needed.
+    /// Rows that are known by two texts, with the statement that locks them first where one is needed.
     Texts(Both, Option<&'static str>),
 }
 
@@ -337,7 +338,7 @@ async fn delete_numbers(
 ) -> DbResult<u64> {
     let mut numbers = found.numbers();
     if kind == PrunedKind::Bodies && db.is_postgres() {
-        // Those that a person decides about now are left out; whoever comes later finds that they are gone.
+        // Those that a person decides about now are left out. A decision that comes later finds that they are gone.
         numbers = ids(&db.fetch(BODIES_LOCK, &[numbers.into()]).await?)?;
     }
     let values = [numbers.into(), found.cut_ms().into()];

@@ -1,8 +1,8 @@
-//! What is old and no longer needed goes, a few rows at a time: first it is looked for (`walk`), then deleted in a short
-//! transaction that asks again whether it may go (`delete`). Nothing that an open message or a waiting event needs ever
-//! goes, and what goes last is an event's key.
+//! Deletes what is old and no longer needed, a few rows at a time: first it is looked for (`walk`), then deleted in a
+//! short transaction that asks again whether it may go (`delete`). Nothing that an open message or a waiting event
+//! needs ever goes, and what goes last is an event's key.
 //!
-//! Numbers are in the order of time to within seconds, so whoever walks by number from the low end may stop where all is
+//! Numbers are in the order of time to within seconds, so a walk by number from the low end may stop where all is
 //! young.
 //!
 //! To read it: `types.rs`, `prune.rs`, `walk.rs`, `delete.rs`. When rounds are made, and how large their steps are, is

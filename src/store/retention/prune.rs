@@ -6,7 +6,7 @@ use crate::store::db::{DbResult, Door, StoreError};
 use crate::store::handle::Store;
 use crate::types::UnixMs;
 
-/// Free pages that are left in SQLite's file: so many, or this part of it.
+/// Free pages that are left in SQLite's file: this number, or this part of it.
 const RESERVE_N: i64 = 256;
 const RESERVE_PART: i64 = 20;
 
@@ -65,8 +65,7 @@ impl Store {
         alone!(self.writer.lease_end(&node))
     }
 
-    /// Returns how far ids that are kept for so many days have been walked, and when that began at the low
-    /// end.
+    /// Returns how far ids that are kept for `days` days have been walked, and when that began at the low end.
     pub async fn prune_mark(&self, days: u32) -> Result<Option<(i64, UnixMs)>, StoreError> {
         alone!(self.reader.mark_get(days))
     }
@@ -81,8 +80,8 @@ impl Store {
         alone!(self.writer.mark_set(days, event_seq, begun_at_ms))
     }
 
-    /// Gives some free pages of SQLite's file back to the file system, but for a reserve that new rows will need; `false`
-    /// when there is nothing to give. Never anything on PostgreSQL, whose vacuum does that.
+    /// Gives some free pages of SQLite's file back to the file system, but for a reserve that new rows will need;
+    /// `false` when there is nothing to give. Never anything on PostgreSQL, whose vacuum does that.
     pub async fn prune_reclaim(&self) -> Result<bool, StoreError> {
         alone!(self.writer.reclaim())
     }
@@ -127,9 +126,10 @@ async fn prune_count(db: &mut Door<'_>, kind: PrunedKind, found: &OldRows, cuts:
     delete::count(db, kind, found, cuts).await
 }
 
-/// By the clock that all nodes share. A lease that ends later than any can was given by a clock that was ahead: nobody's.
+/// Takes the lease by the clock that all nodes share. A lease that ends later than any lease can was given by a clock
+/// that was ahead, and counts as nobody's.
 async fn lease_take(db: &mut Door<'_>, claim: &PruneLease) -> DbResult<bool> {
-    // A file has one process, and whoever had it before is gone.
+    // A file has one process, and the process that had it before is gone.
     if !db.is_postgres() {
         return Ok(true);
     }

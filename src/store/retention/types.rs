@@ -1,4 +1,4 @@
-//! What is pruned, from when on it may go, and what a look finds.
+//! The things that are pruned, the time from which they may go, and the result of a look.
 
 use std::collections::BTreeMap;
 
@@ -134,7 +134,7 @@ impl Cuts {
         known.map_or(self.ids_ms, |(_, cut_ms)| *cut_ms)
     }
 
-    /// Of one kind of thing; ids have one for each provider.
+    /// Returns the cut of one kind of thing; ids have one for each provider.
     pub(super) fn of(&self, kind: PrunedKind) -> UnixMs {
         match kind {
             PrunedKind::Bodies | PrunedKind::Contents => self.bodies_ms,
@@ -159,7 +159,7 @@ impl Cuts {
 pub struct PruneWalk {
     /// All of one kind of thing.
     pub kind: PrunedKind,
-    /// Of ids, those alone that have this cut: what is kept equally long is walked together.
+    /// Cut of the ids that are walked: those that are kept equally long are walked together.
     pub ids_cut_ms: UnixMs,
 }
 
@@ -189,7 +189,7 @@ pub struct PruneLease {
 pub struct PrunePlace {
     pub(super) number: i64,
     pub(super) texts: (String, String),
-    /// Of what is walked by number: when the newest that was passed came.
+    /// Time at which the newest thing that was passed came, where the walk is by number.
     pub(super) newest_ms: UnixMs,
 }
 
@@ -229,7 +229,8 @@ impl OldRows {
         self.old.is_empty()
     }
 
-    /// For how long all of them should have been gone: not the oldest, which something may have needed. Milliseconds.
+    /// Returns the time for which all of them should have been gone; not that of the oldest, which something may have
+    /// needed. Milliseconds.
     pub fn overdue_ms(&self) -> i64 {
         self.old.iter().map(|one| one.due_ms.saturating_sub(one.at_ms)).min().unwrap_or_default().max(0)
     }

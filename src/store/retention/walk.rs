@@ -3,7 +3,7 @@
 use super::types::{Cuts, Old, OldRows, PrunePlace, PruneWalk, PrunedKind};
 use crate::store::db::{DbResult, Door, Row};
 
-/// By number: `id`, and `at_ms`, when the event came that it belongs to.
+/// Finds bodies by number: `id`, and `at_ms`, the time at which its event came.
 const BODIES: &str =
     "/* prune_look */ SELECT p.event_seq AS id, e.received_at_ms AS at_ms FROM webhook_payloads p
     JOIN processed_webhook_events e ON e.event_seq = p.event_seq
@@ -24,7 +24,7 @@ const ATTEMPTS: &str = of_messages!("outbox_attempts");
 const MESSAGES: &str = of_messages!("outbox_finished");
 const IDS: &str = "/* prune_look */ SELECT event_seq AS id, received_at_ms AS at_ms, provider
     FROM processed_webhook_events WHERE event_seq > $1 ORDER BY event_seq LIMIT $2";
-/// By two texts: `one` and `two`.
+/// Finds counts of conflicts by two texts: `one` and `two`.
 const CONFLICT_COUNTS: &str =
     "/* prune_look */ SELECT provider AS one, event_id AS two, CAST(0 AS BIGINT) AS at_ms
     FROM conflict_counts WHERE (provider, event_id) > ($1, $2) ORDER BY provider, event_id LIMIT $3";
@@ -94,7 +94,7 @@ pub(super) async fn look(
             }
             _ => cuts.of(kind),
         };
-        // Of ids, those that are kept longer or shorter have a walk of their own.
+        // Ids that are kept longer or shorter have a walk of their own.
         let is_of_walk = kind != PrunedKind::Ids || cut_ms == ids_cut_ms;
         is_any_old |= at_ms < if kind == PrunedKind::Ids { ids_cut_ms } else { cut_ms };
         last = Some(key.clone());

@@ -11,7 +11,7 @@ use tokio::task::JoinSet;
 /// What happens to connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mode {
-    /// They work.
+    /// Connections are made and kept.
     Pass,
     /// Those that stand are cut, new ones are closed at once.
     Away,

@@ -2,8 +2,9 @@
 //! destination that works on after the time-out, and a gateway that says "it failed" of what was done.
 //!
 //! One message, two workers. The queue's row, while it is leased, is the attempt under way; a settlement that finds the
-//! message done deletes it and appends the history. What the model does is what `message_lease`, `message_settle`, `attempt.rs` and
-//! `policy/` do; times are whole units. Variants that are broken on purpose show that the model would see it.
+//! message done deletes it and appends the history. What the model does is what `message_lease`, `message_settle`,
+//! `attempt.rs` and `policy/` do; times are whole units. Variants that are broken on purpose show that the model would
+//! see it.
 
 mod checks;
 mod states;
@@ -39,21 +40,21 @@ struct Protocol {
     honours_keys: bool,
     /// How far the second worker's clock is ahead.
     skew: u8,
-    /// Whether a worker may sleep as long as it likes between its last look at the lease and the first byte.
+    /// True when a worker may sleep as long as it likes between its last look at the lease and the first byte.
     is_pause_unbounded: bool,
-    /// Whether a settlement has to carry the newest claim.
+    /// True when a settlement has to carry the newest claim.
     is_fenced: bool,
-    /// Whether a lease is prolonged while its call is under way.
+    /// True when a lease is prolonged while its call is under way.
     has_heartbeat: bool,
-    /// Whether a claim of a lapsed lease remembers that nobody knows what its holder did.
+    /// True when a claim of a lapsed lease remembers that nobody knows what its holder did.
     remembers_lapse: bool,
-    /// Whether it waits before it asks, until a call can no longer be under way over there.
+    /// True when it waits before it asks, until a call can no longer be under way at the destination.
     waits_to_ask: bool,
-    /// Whether that claim also tells of it in the history.
+    /// True when that claim also tells of it in the history.
     tells_lapse: bool,
-    /// Whether the history gets its row from what was deleted, and not from what was to be.
+    /// True when the history gets its row from what was deleted, and not from what was to be.
     appends_what_it_deleted: bool,
-    /// Whether what a gateway says of a lost answer is taken for the destination's own word.
+    /// True when what a gateway says of a lost answer is taken for the destination's own word.
     believes_gateways: bool,
 }
 

@@ -34,7 +34,7 @@ pub(super) enum Worker {
         is_unknown: bool,
         /// For the next one that claims it.
         ended_at: u8,
-        /// Not before this.
+        /// Time before which the model does not take it.
         visible_at: u8,
     },
 }
@@ -69,7 +69,7 @@ pub(super) struct World {
     pub(super) told: u16,
     /// Rows of the message among those that are done.
     pub(super) finished_n: u8,
-    /// Whether a settlement ever took away the row of a claim that was not its own.
+    /// True when a settlement ever took away the row of a claim that was not its own.
     pub(super) is_robbed: bool,
 }
 
@@ -92,7 +92,7 @@ pub(super) enum Step {
     GatewayAnswers(usize),
     Timeout(usize),
     Settle(usize),
-    /// Prolongs the lease.
+    /// Prolongs the lease of this worker's message.
     Beat(usize),
     Crash(usize),
 }

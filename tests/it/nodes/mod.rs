@@ -26,7 +26,7 @@ fn program(variable: &str) -> Option<String> {
     None
 }
 
-/// Whether the tests that take long are wanted; said aloud when not.
+/// True when the tests that take long are wanted; said aloud when not.
 fn is_nightly() -> bool {
     let is_wanted = std::env::var("HOOKLATCH_TEST_NIGHTLY").is_ok();
     if !is_wanted {

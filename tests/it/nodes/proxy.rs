@@ -12,9 +12,9 @@ use tokio::task::JoinSet;
 struct State {
     /// Connections of an earlier epoch are silent.
     epoch: u64,
-    /// Whether new ones are as well.
+    /// True when new ones are as well.
     is_silent: bool,
-    /// Whether those of an earlier epoch are cut instead.
+    /// True when those of an earlier epoch are cut instead.
     is_cut: bool,
     /// Where new ones go, on loopback.
     to: u16,

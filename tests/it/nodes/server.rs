@@ -136,13 +136,13 @@ impl Postgres {
         assert!(is_promoted);
     }
 
-    /// Runs statements.
+    /// Runs statements on a connection that is made for them.
     pub async fn execute(&self, sql: &str) {
         let mut db = PgConnection::connect(&self.url()).await.unwrap();
         sqlx::raw_sql(AssertSqlSafe(sql.to_owned())).execute(&mut db).await.unwrap();
     }
 
-    /// One value.
+    /// Asks for one value.
     pub async fn scalar<T>(&self, sql: &'static str) -> T
     where
         T: for<'r> sqlx::Decode<'r, sqlx::Postgres> + sqlx::Type<sqlx::Postgres> + Send + Unpin,

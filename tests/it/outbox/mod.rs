@@ -157,7 +157,8 @@ impl Fixture {
     }
 }
 
-/// Takes what is due as a worker that then dies, and waits until its call can no longer be under way over there.
+/// Takes what is due as a worker that then dies, and waits until its call can no longer be under way at the
+/// destination.
 async fn die_holding(fixture: &Fixture) {
     die_until_lapse(fixture).await;
     fixture.clock.advance(i64::try_from(AFTER_MS).unwrap());

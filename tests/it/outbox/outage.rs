@@ -21,11 +21,11 @@ on_both!(
     a_destination_that_bears_more_is_called_more,
 );
 
-/// How many messages wait for it.
+/// Number of messages that wait for it.
 const BACKLOG_N: usize = 60;
-/// How many messages there are for one that bears more.
+/// Number of messages for one that bears more.
 const MESSAGES_N: usize = 300;
-/// How many calls may be under way.
+/// Number of calls that may be under way.
 const SLOTS_N: u32 = 3;
 
 /// Counts who is inside.

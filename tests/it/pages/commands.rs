@@ -26,7 +26,8 @@ struct Step {
     promise: String,
 }
 
-/// The commands of a block of `sh`. A comment belongs to the line it stands on, or to the next command that says anything.
+/// The commands of a block of `sh`. A comment belongs to the line it stands on, or to the next command that says
+/// anything.
 fn steps(text: &str) -> Vec<Step> {
     let mut steps = Vec::new();
     let mut promise = String::new();

@@ -40,15 +40,17 @@ fn is_there(all: &BTreeSet<String>, name: &str) -> bool {
     is_numbered || all.contains(name) || all.contains(&folder) || all.iter().any(|one| one.ends_with(&behind))
 }
 
-/// Whether a text names a file or a folder of the package, and not a pattern, a URL or a place on somebody's machine.
+/// True when a text names a file or a folder of the package, and not a pattern, a URL or a place on somebody's machine.
 fn is_path(text: &str) -> bool {
     let is_plain = text.chars().all(|c| c.is_ascii_alphanumeric() || "._-/".contains(c));
     let has_place = ["src/", "tests/", "docs/", "scripts/", "benches/", "examples/", "fuzz/", "migrations/"]
         .iter()
         .any(|place| text.starts_with(place));
     let has_ending = [".rs", ".md"].iter().any(|ending| text.ends_with(ending) && text.len() > ending.len());
-    let has_placeholder =
-        text.split('/').any(|part| part.len() > 1 && part.chars().all(|c| c.is_ascii_uppercase()));
+    // `providers/NAME/mod.rs` and `kinds/NAME.rs` say where a file is to be written.
+    let stem = |part| str::strip_suffix(part, ".rs").unwrap_or(part);
+    let is_placeholder = |name: &str| name.len() > 1 && name.chars().all(|c| c.is_ascii_uppercase());
+    let has_placeholder = text.split('/').map(stem).any(is_placeholder);
     is_plain
         && !text.starts_with('/')
         && !has_placeholder

@@ -20,7 +20,7 @@ pub struct Row {
     /// `sdk`, `key` (ours, with a key pair, as the sender documents it), or empty: it cannot sign.
     pub signs: String,
     pub verifies: bool,
-    /// Whether what our `sign` makes is what this SDK verifies.
+    /// True when what our `sign` makes is what this SDK verifies.
     pub ours: bool,
     /// Who refuses what was signed a day ago: `both`, `us`, `sdk` or `none`.
     pub stale: String,

@@ -3,11 +3,11 @@
 mod admission;
 mod admission_ways;
 mod apart;
-mod evidence;
 mod lane;
 mod large;
 mod lifecycle;
 mod message;
+mod notes;
 mod operator;
 mod plans;
 mod retention;

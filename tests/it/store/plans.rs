@@ -12,7 +12,7 @@ const WORKER: &str =
     "SET enable_seqscan = off; SET plan_cache_mode = force_generic_plan; SET enable_hashjoin = off;
     SET enable_mergejoin = off; SET enable_bitmapscan = off; SET jit = off";
 const COMMITTER: &str = "SET enable_seqscan = off; SET plan_cache_mode = force_generic_plan; SET jit = off";
-/// Those that grow.
+/// Tables that grow with what is kept.
 const BIG: [&str; 8] = [
     "outbox_queue",
     "outbox_contents",
@@ -53,7 +53,7 @@ async fn text(db: &mut PgConnection, sql: &str) -> String {
     row.unwrap_or_else(|why| panic!("{sql}: {why}")).get_unchecked(0)
 }
 
-/// The plan's root.
+/// Explains a statement; gives the root of its plan.
 async fn explained(db: &mut PgConnection, options: &str, execute: &str) -> Value {
     let found = text(db, &format!("EXPLAIN ({options}FORMAT JSON) {execute}")).await;
     serde_json::from_str::<Value>(&found).unwrap()[0]["Plan"].take()
@@ -65,7 +65,7 @@ fn steps(plan: &Value) -> Vec<&Value> {
     std::iter::once(plan).chain(below).collect()
 }
 
-/// How many values a statement wants.
+/// Number of values that a statement wants.
 fn values_n(sql: &str) -> usize {
     (1..100).take_while(|n| sql.contains(&format!("${n}"))).count()
 }
@@ -75,7 +75,7 @@ fn prepared(name: &str) -> String {
     name.replace(' ', "_")
 }
 
-/// Whether a step finds rows of a big table otherwise than by a key.
+/// True when a step finds rows of a big table otherwise than by a key.
 fn is_blind(step: &Value) -> bool {
     let is_scan = step["Node Type"].as_str().is_some_and(|kind| kind.ends_with("Scan"));
     let is_of_big = step["Relation Name"].as_str().is_some_and(|table| BIG.contains(&table));

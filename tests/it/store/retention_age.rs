@@ -15,8 +15,8 @@ on_both!(
     a_clock_that_was_behind_loses_nothing,
 );
 
-/// Keys wait for their messages, messages for the bytes, and what goes with a key goes with it: of each window one that is
-/// shorter and one that is longer than the one before.
+/// Keys wait for their messages, messages for the bytes, and what goes with a key goes with it: of each window one that
+/// is shorter and one that is longer than the one before.
 async fn what_waits_for_something_else_is_not_counted_before_it(database: &Database) {
     let store = database.store().await;
     admit(&store, &received("evt_quiet", 1_000), &[]).await;

@@ -7,7 +7,7 @@ use super::{code, files, nothing};
 /// A module's path from the crate's root, such as `["store", "message"]`.
 type Module = Vec<String>;
 
-/// What one file says of others.
+/// A file, and the paths that it names.
 struct Source {
     /// Its path from the project's root.
     name: String,

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 /// Longest source file, in lines.
 const LINES_N_MAX: usize = 400;
 
-/// Who may import whom: a module imports only from lower ranks. Modules of one rank do not know each other.
+/// Ranks of modules: a module imports only from lower ranks. Modules of one rank do not know each other.
 const RANKS: &[(&str, u8)] = &[
     ("types", 0),
     ("template", 0),
@@ -121,7 +121,7 @@ fn rust() -> Vec<(String, String)> {
         .collect()
 }
 
-/// What comes before the unit tests of a file.
+/// The code of a file, without its unit tests.
 fn code(text: &str) -> &str {
     text.split("\n#[cfg(test)]\n").next().unwrap()
 }
@@ -224,7 +224,7 @@ const _: () = {
     let () = <hooklatch::config::Secret as Compared<_>>::SAYS;
 };
 
-/// Whether the last name of an operand, such as `reveal()` of `other.token.reveal()`, is a secret's.
+/// True when the last name of an operand, such as `reveal()` of `other.token.reveal()`, is a secret's.
 fn is_secret_operand(operand: &str) -> bool {
     let operand = operand.trim_start_matches(['&', '*', '(', '!']);
     let is_of_operand = |c: char| c.is_alphanumeric() || "_.()[]?".contains(c);
@@ -233,7 +233,7 @@ fn is_secret_operand(operand: &str) -> bool {
     SECRET_OPERANDS.contains(&name.rsplit('.').next().unwrap())
 }
 
-/// Whether a line of code compares a secret in a time that depends on it.
+/// True when a line of code compares a secret in a time that depends on it.
 fn compares_a_secret(line: &str) -> bool {
     let places = ["==", "!="].into_iter().flat_map(|operator| line.match_indices(operator));
     let by_operator = places.into_iter().any(|(at, operator)| {

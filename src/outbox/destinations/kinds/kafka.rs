@@ -225,7 +225,7 @@ mod client {
         }
     }
 
-    /// The words of the one try, without the library's words about retries: there are none.
+    /// The error text of the one try, without the library's words about retries, which are never made.
     fn said(error: &Error) -> String {
         let text = error.to_string();
         words(&text.rsplit_once("Source: ").map_or(text.as_str(), |(_, source)| source))

@@ -1,5 +1,7 @@
-//! The kinds of destinations, one file each. A kind that is listed here is read, checked, named in errors, kept quiet in
-//! the log and connected to; nothing else in the program names it. How to add one: docs/destinations.md.
+//! The kinds of destinations, one file each: `http/`, `nats`, `rabbitmq`, `redis`, `kafka` and `postgres_table`.
+//!
+//! A kind that is listed here is read, checked, named in errors, kept quiet in the log and connected to; nothing else
+//! in the program names it. How to add one: docs/destinations.md.
 
 mod http;
 mod kafka;

@@ -114,7 +114,7 @@ mod client {
             message: &LeasedMessage,
             deadline: Instant,
         ) -> CallAnswer {
-            // Whoever still waits for a turn at the deadline has sent nothing.
+            // A call that still waits for a turn at the deadline has sent nothing.
             let Ok(mut held) = timeout_at(deadline, shared.lock()).await else {
                 return CallAnswer::NotSent { why: "waited too long for the connection".to_owned() };
             };

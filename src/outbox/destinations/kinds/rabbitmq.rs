@@ -21,7 +21,7 @@ impl DestinationKind for Rabbitmq {
     fn keys(&self) -> &'static [KindKey] {
         const {
             &[
-                // With the default exchange, which is "", the routing key is the name of a queue.
+                // The default exchange is ""; its routing key is the name of a queue.
                 KindKey::optional("exchange", "", is_short, TOO_LONG),
                 KindKey::needed("routing_key", is_short, TOO_LONG),
             ]
@@ -217,7 +217,7 @@ mod client {
                     CallAnswer::Refused { why }
                 }
                 Ok(Confirmation::Nack(None)) => {
-                    // Of several queues that are bound, others may have taken it.
+                    // Other queues that are bound may have taken it.
                     CallAnswer::Unknown { why: "the broker could not answer for it (nack)".to_owned() }
                 }
                 Ok(Confirmation::NotRequested) => {

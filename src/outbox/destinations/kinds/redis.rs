@@ -62,9 +62,9 @@ mod client {
     use crate::outbox::policy::CallAnswer;
     use crate::store::LeasedMessage;
 
-    /// The marker comes first: whatever refuses it (no permission, no memory) refuses the entry, too. A failing script is
-    /// not rolled back, so when the entry cannot be added its marker is overwritten with one that is gone at once: that
-    /// takes no more permission than the first. Were even that refused, the marker would pass for a copy later.
+    /// The marker comes first: whatever refuses it (no permission, no memory) refuses the entry, too. A failing script
+    /// is not rolled back, so when the entry cannot be added its marker is overwritten with one that is gone at once:
+    /// that takes no more permission than the first. Were even that refused, the marker would pass for a copy later.
     const ADD_ONCE: &str = r"
 local add = {'XADD', KEYS[1]}
 if ARGV[2] ~= '' then
@@ -114,7 +114,7 @@ return added";
             Ok(Self { client, script, stream, stream_len_max, key_valid_for_ms })
         }
 
-        /// In the slot of its stream, so that a cluster lets one script touch both.
+        /// Name of the marker, in the slot of its stream, so that a cluster lets one script touch both.
         fn marker(&self, idempotency_key: &str) -> String {
             if self.stream.contains('{') {
                 return format!("{}:hooklatch:{idempotency_key}", self.stream);
@@ -128,7 +128,7 @@ return added";
         const KNOWS_ITS_END: bool = false;
 
         async fn connect(&self) -> Result<Self::Connection, String> {
-            // Time is limited by whoever calls.
+            // The caller limits the time.
             let config = AsyncConnectionConfig::new().set_connection_timeout(None).set_response_timeout(None);
             let connecting = self.client.get_multiplexed_async_connection_with_config(&config);
             connecting.await.map_err(|error| words(&error))

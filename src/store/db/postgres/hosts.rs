@@ -50,7 +50,7 @@ impl DatabaseHosts {
             // The driver's message may quote the url, which may hold a password.
             let options = PgConnectOptions::from_str(url)
                 .map_err(|_| StoreError::Refused("database url is not a PostgreSQL url".to_owned()))?;
-            // Poolers refuse start-up parameters that they do not keep; what we need of the session we set.
+            // Poolers refuse start-up parameters that they do not know. What we need of a session is set by statements.
             let options =
                 options.application_name("hooklatch").statement_cache_capacity(512).extra_float_digits(None);
             Ok(Arc::new(options))

@@ -1,6 +1,6 @@
-//! What a session is for, and so which plans its statements get. Those that admit and those that work on the outbox are the
-//! same all day, over tables whose sizes change from nothing to millions within minutes: their plans must not go by what
-//! was counted an hour ago. Handlers and people ask what they like, and get the plans that PostgreSQL thinks best.
+//! The purpose of a session, which decides the plans of its statements. The sessions of admission and of the outbox are
+//! the same all day, over tables whose sizes change from nothing to millions within minutes: their plans must not go by
+//! what was counted an hour ago. Handlers and people ask what they like, and get the plans that PostgreSQL thinks best.
 //!
 //! With a pooler in transaction mode nothing of this is set: it would stay in sessions that are not ours.
 
@@ -20,7 +20,7 @@ pub(in crate::store::db) enum Role {
     Worker,
 }
 
-/// As simple queries, whose answer to the last statement is what was set.
+/// Settings of the committer's session, as simple queries; the answer to the last one says what was set.
 const COMMITTER: (&str, &str) = (
     "SET enable_seqscan = off;
 SET plan_cache_mode = force_generic_plan;

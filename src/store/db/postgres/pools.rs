@@ -20,13 +20,13 @@ use crate::store::db::warnings::listen;
 /// The connections to one server.
 #[derive(Clone)]
 pub(in crate::store) struct Postgres {
-    /// For everything else: PostgreSQL has no single writer.
+    /// Connections for everything else: PostgreSQL has no single writer.
     pool: SessionPool<PgConnection>,
-    /// For what people look at and decide: their questions may be long, and nothing else waits behind them.
+    /// Connections for what people look at and decide: their questions may be long, and nothing else waits behind them.
     people: SessionPool<PgConnection>,
     /// One session for whole admissions: nobody else delays it, and what it prepared stays with it.
     committer: SessionPool<PgConnection>,
-    /// For claims and settlements alone, with the plans of those.
+    /// Connections for claims and settlements alone, with the plans of those.
     worker: SessionPool<PgConnection>,
     hosts: Arc<DatabaseHosts>,
     tidy: Tidy,
@@ -85,13 +85,13 @@ struct Shares {
 
 /// Connections for whole admissions.
 const COMMITTER_N: u32 = 1;
-/// For what people look at and decide.
+/// Number of connections for what people look at and decide.
 const PEOPLE_N: u32 = 2;
-/// Of the pool, what handlers leave to everybody else: a handler may keep its own for seconds.
+/// Number of the pool's connections that handlers leave to everybody else: a handler may keep one for seconds.
 const LEFT_N: u32 = 2;
 
 impl Shares {
-    /// Of 6 connections at least, which are one for the outbox and two for the pool.
+    /// Divides connections, at least 6, of which one is for the outbox and two are for the pool.
     fn of(connections_n: u32) -> Self {
         let worker_n = if connections_n < 8 { 1 } else { 2 };
         let pool_n = connections_n.saturating_sub(COMMITTER_N + PEOPLE_N + worker_n).max(2);

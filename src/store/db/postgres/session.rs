@@ -1,6 +1,6 @@
-//! What a session must be like before anything is written through it: set by statements, because a pooler swallows
-//! what is asked for when connecting, and read back on every new connection, because a pooler, a role or a restart
-//! may have it otherwise.
+//! The settings that a session must have before anything is written through it: they are set by statements, because a
+//! pooler swallows what is asked for when connecting, and read back on every new connection, because a pooler, a role
+//! or a restart may have it otherwise.
 
 use std::time::Duration;
 
@@ -60,7 +60,7 @@ macro_rules! redo {
     };
 }
 
-/// One round trip, as a simple query: it is right on any connection, whoever stands between. The last one keeps what is
+/// One round trip, as a simple query: it is right on any connection, also behind a pooler. The last one keeps what is
 /// read back: the server's file may say something else a minute later.
 const SET: &str =
     concat!(set!(), "SELECT set_config('synchronous_commit', current_setting('synchronous_commit'), false)");
@@ -90,7 +90,7 @@ impl Tidy {
         match (settings.pooling, settings.is_replicated) {
             (Pooling::Session, false) => Self { settings: redo!(), session: LEFT },
             (Pooling::Session, true) => Self { settings: concat!(redo!(), set_replicated!()), session: LEFT },
-            // After the transaction another session may answer, which is none of ours.
+            // After the transaction another session may answer: one that we have not set up.
             (Pooling::Transaction, _) => Self { settings: undo!(), session: "" },
         }
     }
@@ -143,7 +143,7 @@ pub(super) async fn prepare(
         if settings.is_replicated {
             sqlx::raw_sql(SET_REPLICATED).execute(&mut *connection).await?;
         }
-        // What nobody waits for any more ends soon. Servers before version 14 do not know how.
+        // The server soon ends a statement whose client is gone. Servers before version 14 cannot do that.
         to_end(sqlx::raw_sql("SET client_connection_check_interval = '2s'").execute(&mut *connection)).await;
     }
     let odd_plans = role.set(&mut *connection, settings.pooling).await?;
@@ -259,8 +259,8 @@ impl SessionSettings {
     }
 }
 
-/// Returns what is wrong with the sessions that we get, as opposed to what the config says: whether one keeps its backend
-/// while another works, and whether statements that were prepared are still there afterwards.
+/// Returns what is wrong with the sessions that we get, as opposed to what the config says: whether one keeps its
+/// backend while another works, and whether statements that were prepared are still there afterwards.
 ///
 /// Two connections: the second one opens a transaction on the backend that the first one has just used, if it can;
 /// then the first one asks again.
@@ -310,7 +310,7 @@ struct Backends {
 }
 
 async fn probe(first: &mut PgConnection, options: &PgConnectOptions) -> DbResult<Backends> {
-    // Prepared under a name, as everything of ours is.
+    // It is prepared under a name, as all our statements are.
     const WHO: &str = "SELECT pg_backend_pid()";
     let before = sqlx::query_scalar(WHO).fetch_one(&mut *first).await?;
     let mut second = PgConnection::connect_with(options).await?;

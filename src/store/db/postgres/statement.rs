@@ -41,7 +41,7 @@ pub(in crate::store::db) async fn execute(
     Ok(bound(sql, values).execute(db).await?.rows_affected())
 }
 
-/// Returns what a statement gave back, for whoever has run it.
+/// Returns the rows that a statement gave back.
 pub(in crate::store) fn row(found: &PgRow, columns: &Arc<[String]>) -> DbResult<Row> {
     let cells = (0..columns.len()).map(|n| cell(found, n)).collect::<DbResult<_>>()?;
     Ok(Row::new(Arc::clone(columns), cells))
@@ -69,8 +69,8 @@ fn cell(found: &PgRow, n: usize) -> DbResult<Cell> {
     })
 }
 
-/// A NUMERIC as it comes over the wire, such as a sum of BIGINTs: how many digits to the base of 10,000, the weight of the
-/// first, the sign, how many decimal places are shown, the digits. `None` for what is no 64-bit whole number.
+/// A NUMERIC as it comes over the wire, such as a sum of BIGINTs: how many digits to the base of 10,000, the weight of
+/// the first, the sign, how many decimal places are shown, the digits. `None` for what is no 64-bit whole number.
 fn whole(bytes: &[u8]) -> Option<i64> {
     let mut words =
         bytes.chunks_exact(2).map(|pair| pair.try_into().map(u16::from_be_bytes).unwrap_or_default());
@@ -80,7 +80,7 @@ fn whole(bytes: &[u8]) -> Option<i64> {
     for n in 0..i32::from(digits_n) {
         let digit = i128::from(words.next()?);
         match u32::try_from(weight - n) {
-            // A word more would be beyond 64 bits.
+            // A further group of digits would not fit into 64 bits.
             Ok(power @ 0..=4) => sum += digit * 10_000_i128.pow(power),
             _ if digit != 0 => return None,
             _ => {}

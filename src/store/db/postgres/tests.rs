@@ -1,4 +1,4 @@
-//! What a session may be like, as tables.
+//! Tests of what a session may be like, as tables.
 
 use super::session::{SessionSettings, SessionVerdict};
 use crate::store::db::opening::PostgresSettings;

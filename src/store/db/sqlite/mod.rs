@@ -1,7 +1,8 @@
 //! SQLite: one writer, several readers, WAL, every commit flushed. Each connection has a thread of its own.
 //!
-//! To read it: `pools.rs` (what each connection is for, and what a file must be like), `session.rs` (a connection and its
-//! thread), `transactions.rs` and `statement.rs` (what is asked of it), `file.rs` and `private.rs` (the file itself).
+//! To read it: `pools.rs` (what each connection is for, and what a file must be like), `session.rs` (a connection and
+//! its thread), `transactions.rs` and `statement.rs` (what is asked of it), `file.rs` and `private.rs` (the file
+//! itself).
 
 mod file;
 mod pools;

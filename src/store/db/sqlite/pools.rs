@@ -26,7 +26,7 @@ const STATEMENTS_N: usize = 512;
 const BEGIN_WRITING: &str = "BEGIN IMMEDIATE";
 const BEGIN_READING: &str = "BEGIN";
 
-/// For the connection that writes. The size of a page is that of a new file alone. Checkpoints move pages in the
+/// Settings of the connection that writes. The size of a page counts for a new file only. Checkpoints move pages in the
 /// committing connection: fewer, larger ones cost less.
 const WRITING: &str = "PRAGMA page_size = 16384;
 PRAGMA auto_vacuum = INCREMENTAL;
@@ -98,7 +98,7 @@ pub(in crate::store::db) async fn open(url: &str, connections_n: u32) -> Result<
     Ok(Sqlite { writer, reader, people, _lock: Arc::new(lock) })
 }
 
-/// On the connection's own thread.
+/// Opens the connection; runs on the connection's own thread.
 fn connected(path: &Path, is_writing: bool) -> DbResult<Connection> {
     let rights = if is_writing {
         OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE

@@ -1,4 +1,5 @@
-//! The database's files are for us alone: customers' data is in them. Only on Unix; elsewhere the folder has to see to it.
+//! The database's files are for us alone: customers' data is in them. Only on Unix; elsewhere the folder has to see to
+//! it.
 
 use std::fs::{File, OpenOptions, Permissions};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
@@ -25,10 +26,11 @@ pub(super) fn beside(path: &Path, ending: &str) -> PathBuf {
     PathBuf::from(name)
 }
 
-/// Makes the database's file, if there is none, and takes from everybody what an earlier version, or a copy, gave them. SQLite
-/// gives its other files the rights that this one has. A file that its group may read was meant so, and stays.
+/// Makes the database's file if it is missing, and takes away the rights to it that an earlier version, or a copy, gave
+/// to others. SQLite gives its other files the rights that this one has. A file that its group may read was meant so,
+/// and stays.
 pub(super) fn keep(path: &Path) {
-    // Why it cannot be made SQLite will say in a moment.
+    // If the file cannot be made, SQLite says why in a moment.
     drop(options().open(path));
     for ending in ["", "-wal", "-shm", ".lock"] {
         let file = beside(path, ending);

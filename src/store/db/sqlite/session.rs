@@ -1,16 +1,17 @@
-//! One connection to SQLite on a thread of its own: whoever wants something of it sends work there and awaits the answer.
+//! One connection to SQLite on a thread of its own: callers send work there and await the answer.
 //!
-//! SQLite's library blocks the thread that calls it: for a statement, for another connection's lock, for the disk at each
-//! COMMIT. On the runtime's own threads that would stop everything else, so each connection has its thread, and only one of
-//! them writes. Whoever writes sends a closure that holds a whole transaction; it runs from `BEGIN IMMEDIATE` to `COMMIT`
-//! without coming back, so the only writer is never held while somebody decides what to do next. One hop there and one back,
-//! for a batch of any size. (An open transaction, for handlers that write, is the exception: a hop for each statement.)
+//! SQLite's library blocks the thread that calls it: for a statement, for another connection's lock, for the disk at
+//! each COMMIT. On the runtime's own threads that would stop everything else, so each connection has its thread, and
+//! only one of them writes. A writer sends a closure that holds a whole transaction; it runs from `BEGIN IMMEDIATE` to
+//! `COMMIT` without coming back, so the only writer is never held while somebody decides what to do next. One hop there
+//! and one back, for a batch of any size. (An open transaction, for handlers that write, is the exception: a hop for
+//! each statement.)
 //!
-//! Whoever waits may go away. Work that nobody waits for any more is interrupted (`lose`: an interrupt for the statement that
-//! runs, and a question in the progress handler for those that follow), and its connection is closed, so it never keeps the
-//! writer's lock. Just before COMMIT both sides ask the same [`Stage`]: either the one who waits gave up first, and the
-//! thread rolls back, or the thread went first, and whether the commit happened is unknown. A panic in the work ends the
-//! connection and nothing else.
+//! A caller that waits may go away. Work that nobody waits for any more is interrupted (`lose`: an interrupt for the
+//! statement that runs, and a question in the progress handler for those that follow), and its connection is closed, so
+//! it never keeps the writer's lock. Just before COMMIT both sides ask the same [`Stage`]: either the one who waits
+//! gave up first, and the thread rolls back, or the thread went first, and whether the commit happened is unknown. A
+//! panic in the work ends the connection and nothing else.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -43,7 +44,7 @@ pub(in crate::store) struct SqliteSession {
     pub(super) begin: &'static str,
 }
 
-/// State that both sides know: who asks, and the thread.
+/// State that both sides know: the caller and the thread.
 pub(super) struct SessionShared {
     interrupt: InterruptHandle,
     /// True when work was given up: nobody knows what it did, and what follows is not to be done.
@@ -78,12 +79,12 @@ impl Drop for Underway<'_> {
     }
 }
 
-/// Progress of a whole transaction: whoever leaves the first one first decides what becomes of it.
+/// Values of [`Stage`]. Both sides may leave the first one; the side that leaves it first decides how it ends.
 const WORKING: u8 = 0;
 const COMMITTING: u8 = 1;
 const GIVEN_UP: u8 = 2;
 
-/// True when a transaction under way was given up before its COMMIT; its thread asks too, just before.
+/// The progress of one transaction. The caller may give it up, and its thread asks before the COMMIT if it has.
 struct Stage(AtomicU8);
 
 impl Stage {
@@ -92,7 +93,7 @@ impl Stage {
     }
 }
 
-/// Gives a transaction up when nobody waits for it any more.
+/// Gives a transaction up when it is dropped: then nobody waits for the transaction any more.
 struct Waits(Arc<Stage>);
 
 impl Drop for Waits {
@@ -158,7 +159,7 @@ impl SqliteSession {
         let whole = self.run(move |db| Ok(transaction(db, op, begin, &stage, work)));
         match timeout(STATEMENT_LIMIT, whole).await {
             Ok(Ok(answer)) => answer,
-            // Its thread is gone; perhaps in the middle of the COMMIT.
+            // Its thread is gone, perhaps in the middle of the COMMIT.
             Ok(Err(error)) if waits.0.turns(GIVEN_UP) => Err(StoreError::from_db(op, error)),
             Ok(Err(error)) => Err(StoreError::from_commit(error)),
             Err(_) if waits.0.turns(GIVEN_UP) => Err(StoreError::silent(op, STATEMENT_LIMIT)),
@@ -179,7 +180,7 @@ impl SqliteSession {
             if !goes_on {
                 shared.is_lost.store(true, Ordering::SeqCst);
             }
-            // Whoever asked may have gone.
+            // The caller may have gone away.
             drop(answer.send(done.unwrap_or_else(|_| Err(DbError::lost("work on a connection panicked")))));
             goes_on
         }));
@@ -195,7 +196,7 @@ fn ended() -> DbError {
     DbError::lost("the thread of a connection has ended")
 }
 
-/// On the connection's thread, until nobody wants anything of it.
+/// Serves the connection on its thread until nobody can send work to it any more.
 fn serve(mut db: Connection, errands: &Receiver<Errand>) {
     let mut goodbye = None;
     while let Ok(errand) = errands.recv() {
@@ -211,25 +212,26 @@ fn serve(mut db: Connection, errands: &Receiver<Errand>) {
             }
         }
     }
-    // What is open in it is rolled back.
+    // A transaction that is open in it is rolled back.
     drop(db);
     drop(goodbye);
 }
 
-/// Has statements of a connection end that nobody waits for any more.
+/// Makes statements of a connection end when nobody waits for them any more.
 fn watched(db: &Connection) -> DbResult<Arc<SessionShared>> {
     let shared = Arc::new(SessionShared {
         interrupt: db.get_interrupt_handle(),
         is_lost: AtomicBool::new(false),
         is_in_transaction: AtomicBool::new(false),
     });
-    // An interrupt between two statements of one piece of work reaches neither: this one does.
+    // An interrupt between two statements of one piece of work would end neither of them. SQLite asks this handler
+    // again and again, and its answer ends the work.
     let watch = Arc::clone(&shared);
     db.progress_handler(STEPS_N, Some(move || watch.is_lost()))?;
     Ok(shared)
 }
 
-/// On the connection's thread.
+/// Runs one transaction on the connection's thread.
 fn transaction<T>(
     db: &mut Connection,
     op: &'static str,
@@ -251,7 +253,7 @@ fn transaction<T>(
         Err(error) => Err(failed(error)),
     };
     if answer.is_err() && !db.is_autocommit() {
-        // Where that fails, the transaction is seen to be open, and its connection is closed.
+        // If that fails, the transaction is found to be open, and its connection is closed.
         drop(db.execute_batch("ROLLBACK"));
     }
     answer

@@ -30,7 +30,7 @@ pub(in crate::store::db) fn execute(db: &Connection, sql: &str, values: &[Value]
     let before = db.total_changes();
     let mut rows = statement.raw_query();
     while rows.next()?.is_some() {}
-    // Those of triggers and foreign keys are none of the statement's own.
+    // Changes by triggers and foreign keys do not count as the statement's own.
     Ok(if db.total_changes() == before { 0 } else { db.changes() })
 }
 
@@ -57,7 +57,7 @@ fn bind(statement: &mut Statement<'_>, values: &[Value]) -> DbResult<()> {
     Ok(())
 }
 
-/// As `json_each` reads it.
+/// Writes a list as `json_each` reads it.
 fn list<T: serde::Serialize>(all: &[T]) -> DbResult<String> {
     serde_json::to_string(all).map_err(DbError::unsaid)
 }

@@ -29,7 +29,7 @@ async fn rows_n(db: &Sqlite) -> i64 {
     held.give_back_after(row).unwrap().int("n").unwrap()
 }
 
-/// That the only writer is free, at once.
+/// Asserts that the only writer is free at once.
 async fn assert_writes(db: &Sqlite) {
     let since = Instant::now();
     let mut held = db.writer().begin().await.unwrap();
@@ -45,7 +45,7 @@ async fn what_goes_in_comes_out() {
     let db = with_table(&folder).await;
     let mut held = db.writer().take().await.unwrap();
     let mut door = held.door().unwrap();
-    // Out of their order, and one of them twice.
+    // The placeholders are out of order, and two are there twice.
     let sql = "INSERT INTO t (b, s, n) VALUES ($3, $2, $1), ($3, NULL, LEAST($1, 0))";
     let values = [i64::MAX.into(), "a".into(), vec![0_u8, 255].into()];
     assert_eq!(door.execute(sql, &values).await.unwrap(), 2);
@@ -87,7 +87,7 @@ async fn a_rollback_after_a_statement_that_was_given_up_is_waited_for() {
     let mut held = db.writer().begin().await.unwrap();
     let mut door = held.door().unwrap();
     assert!(timeout(Duration::from_millis(50), door.execute(ENDLESS, &[])).await.is_err());
-    // What the interrupt has rolled back itself is told as that.
+    // A transaction that the interrupt itself has rolled back is told as rolled back.
     drop(held.roll_back_and_close().await);
     assert_writes(&db).await;
     assert_eq!(rows_n(&db).await, 1);

@@ -27,7 +27,7 @@ impl Session for SqliteSession {
     }
 
     async fn roll_back(&mut self) -> DbResult<()> {
-        // Work that was given up goes before: it has been interrupted.
+        // Work that was given up comes first in the queue; it was interrupted, so it ends soon.
         self.hop(|db| {
             if db.is_autocommit() {
                 return Err(DbError::no_transaction());
@@ -48,7 +48,7 @@ impl Session for SqliteSession {
     async fn close(self) {
         let (tell, told) = oneshot::channel();
         if self.errands.send(Errand::Close(tell)).is_ok() {
-            // An error by its nature: nothing is sent, the other end is dropped.
+            // Waiting always ends with an error: nothing is sent, and the other end is dropped.
             to_end(told).await;
         }
     }

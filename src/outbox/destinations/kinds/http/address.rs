@@ -1,4 +1,4 @@
-//! Where a call goes: the destination's own address, what a message puts below it, or what a template made of the
+//! The address of a call: the destination's own address, what a message puts below it, or what a template made of the
 //! event. Whatever the message says, it does not leave the host that the config names.
 
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! What the body of an answer is good for: it may have to confirm what the status says, and a bounded, redacted
-//! piece of it may be kept for people.
+//! The body of an answer: it may have to confirm what the status says, and a bounded, redacted piece of it may be kept
+//! for people.
 
 use serde_json::Value;
 

@@ -23,7 +23,7 @@ pub(super) struct Call<'a> {
     pub(super) address: &'a Address,
     pub(super) headers: HeaderMap,
     pub(super) body: Bytes,
-    /// From connecting to the last byte of the answer.
+    /// Longest time from connecting to the last byte of the answer.
     pub(super) timeout: Duration,
     /// True when the body of the answer has a say.
     pub(super) is_body_wanted: bool,

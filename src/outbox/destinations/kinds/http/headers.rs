@@ -27,15 +27,15 @@ impl Headers {
         Ok(Self(secret_headers(config)?))
     }
 
-    /// Those of a question, which has none of a message. Those of the destination only `at_home`: its credentials
-    /// are for its own host.
+    /// Headers of a question, which has no headers of a message. Those of the destination are there only when
+    /// `at_home`: its credentials are for its own host.
     pub(super) fn of_question(&self, at_home: bool) -> HeaderMap {
         let mut headers = if at_home { self.0.clone() } else { HeaderMap::new() };
         introduce(&mut headers);
         headers
     }
 
-    /// Those of `message`. `Err(why)` for what a header cannot carry.
+    /// Headers of a call for `message`. `Err(why)` for what a header cannot carry.
     pub(super) fn of(&self, message: &LeasedMessage) -> Result<HeaderMap, String> {
         let mut headers = self.0.clone();
         let mut add = |name: HeaderName, value: HeaderValue| {

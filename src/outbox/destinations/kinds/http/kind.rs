@@ -1,4 +1,4 @@
-//! What is said of HTTP as a kind of destination. Its keys are read in `parse/`.
+//! HTTP as a kind of destination. Its keys are read in `parse/`.
 
 use super::destination::HttpDestination;
 use super::parse;

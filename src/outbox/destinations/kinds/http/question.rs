@@ -1,7 +1,8 @@
 //! "Did it happen?": how a destination with `unknown = "query"` is asked, and what its answers mean.
 //!
-//! Only two answers settle anything: the value is there, or nothing is. Everything else, another value as well,
-//! means to ask again later; it never leads to a second send. When it may be asked at all: `policy.rs`.
+//! Only two answers settle anything: the value is there, or nothing is. Everything else, another value as well, means
+//! to ask again later; it never leads to a second send. The policy (`outbox/policy/rules.rs`) decides when it may be
+//! asked at all.
 
 use serde_json::Value;
 

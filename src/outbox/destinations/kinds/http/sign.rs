@@ -1,4 +1,4 @@
-//! What vouches for a call: Standard Webhooks, or an HMAC in a header of the destination's choosing.
+//! The signatures of a call: Standard Webhooks, or an HMAC in a header of the destination's choosing.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;

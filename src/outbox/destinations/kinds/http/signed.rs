@@ -1,4 +1,4 @@
-//! What an `hmac` covers: a template around the bytes of the body.
+//! The text that an `hmac` covers: a template around the bytes of the body.
 //!
 //! A template gives text, and a body need not be text. So `{{ body }}` is no value of the template: the text is taken
 //! apart at it, what is between is a template of its own, and the bytes of the body go to the digest as they are. That
@@ -13,8 +13,8 @@ use crate::template::{Escape, Template};
 #[derive(Debug)]
 pub(super) struct HmacTemplate(Vec<HmacPiece>);
 
-/// One piece of it. The values that signatures usually cover are pieces of their own, so that a call needs no template
-/// for them.
+/// One piece of the text that is signed. The values that signatures usually cover are pieces of their own, so that a
+/// call needs no template for them.
 #[derive(Debug)]
 enum HmacPiece {
     Text(String),

@@ -1,4 +1,5 @@
-//! What the templates of a call see of its message: the same names as templates that are filled in at admission.
+//! The values that templates of a call have of its message: the same names as templates that are filled in at
+//! admission.
 
 use serde_json::{Value, json};
 

@@ -1,5 +1,5 @@
-//! How a connection is made: the name looked up, what may not be called left out, TCP, and TLS where the address
-//! says so. Nothing of a request is sent in here.
+//! Makes a connection: looks the name up, leaves out what may not be called, then TCP, and TLS where the address says
+//! so. Nothing of a request is sent in here.
 
 use std::future::Future;
 use std::io;

@@ -29,7 +29,7 @@ static KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
 /// A connection. Dropping it closes it.
 pub(super) struct Link {
     pub(super) origin: Arc<Origin>,
-    /// From this moment on it has been idle for too long to be used.
+    /// The time from which it has been idle for too long to be used.
     pub(super) idle_until: Instant,
     sender: SendRequest<Full<Bytes>>,
     /// The part that moves bytes; `None` once it has ended.

@@ -30,7 +30,7 @@ struct TlsFront {
     url: String,
     ca_pem: String,
     destination: TestDestination,
-    /// A connection of the destination was closed, and whoever called has been told.
+    /// A connection of the destination was closed, and the caller was told.
     closed: Arc<Notify>,
     _running: JoinSet<()>,
 }

@@ -65,7 +65,7 @@ impl AsyncRead for Wire {
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         if self.seen.is_look.swap(false, Ordering::Relaxed) {
-            // Of the system itself: the runtime may not have been told yet that the destination has closed it.
+            // The system is asked: the runtime may not know yet that the destination has closed the connection.
             let look = buf.initialize_unfilled_to(LOOK_BYTES.min(buf.remaining()));
             match rustix::io::read(&self.tcp, look) {
                 Ok(read_n) => {

@@ -1,4 +1,4 @@
-//! What a call over HTTP looks like, which way it takes, and what its answer is kept for.
+//! Reads how a call over HTTP looks, which way it takes, and what is kept of its answer.
 
 use super::{auth, hmac, pointer};
 use crate::config::{

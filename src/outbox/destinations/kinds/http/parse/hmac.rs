@@ -4,7 +4,7 @@ use super::headers::header_name;
 use super::secret::needed_secret;
 use crate::config::{Checker, Field, HmacAlgorithm, HmacConfig, HmacEncoding, Table};
 use crate::outbox::destinations::kinds::http::signed::HmacTemplate;
-use crate::template;
+use crate::outbox::destinations::template_field::double_braces;
 
 /// Reads what is signed, with what key, and where it goes; mistakes are recorded.
 pub(super) fn hmac(checker: &mut Checker<'_>, field: Field) -> Option<HmacConfig> {
@@ -47,14 +47,7 @@ fn signed_text(
 ) -> Option<String> {
     let remedy =
         "write it of {{ body }}, {{ timestamp }} and {{ idempotency_key }}; {{ body }} must be there";
-    if let Some((old, new)) = template::single_braces(&text) {
-        checker.problem_shown(
-            field,
-            format!("has `{old}`, which is not filled in"),
-            format!("write `{new}`"),
-        );
-        return None;
-    }
+    double_braces(checker, field, &text)?;
     let signed = match HmacTemplate::parse(&text) {
         Ok(signed) => signed,
         Err(why) => {

@@ -1,5 +1,7 @@
-//! Reads the keys of `[destinations.NAME]` that only HTTP has. `call.rs` is what a call looks like (with `auth.rs`,
-//! `hmac.rs`, `headers.rs`), `statuses.rs` and `unknown.rs` what its answers mean.
+//! Reads the keys of `[destinations.NAME]` that only HTTP has.
+//!
+//! `call.rs` reads how a call looks (with `auth.rs`, `hmac.rs` and `headers.rs`), `statuses.rs` and `unknown.rs` what
+//! its answers mean. `pointer.rs` and `secret.rs` read values that several of them have.
 
 mod auth;
 mod call;

@@ -6,7 +6,7 @@ use super::pointer;
 use crate::config::{Checker, Field, QueryConfig, UnknownPolicy, UrlRule, http_url};
 use crate::outbox::destinations::kinds::http::values::samples;
 use crate::outbox::destinations::reading::{Reading, UnknownWord};
-use crate::outbox::destinations::template_field::AS_IN_JINJA;
+use crate::outbox::destinations::template_field::{AS_IN_JINJA, double_braces};
 use crate::template::{self, Escape, Template};
 
 /// Time that a call may still be running after its attempt ended. Milliseconds; the default is the lease.
@@ -81,14 +81,7 @@ fn pending(checker: &mut Checker<'_>, field: &Field, equals: Option<&String>) ->
 /// `query.url`, tried with two messages that were made up: it must lead to an address, and for each to another one.
 fn query_url(checker: &mut Checker<'_>, field: &Field) -> Option<String> {
     let text = field.text(checker)?;
-    if let Some((old, new)) = template::single_braces(&text) {
-        checker.problem_shown(
-            field,
-            format!("has `{old}`, which is not filled in"),
-            format!("write `{new}`"),
-        );
-        return None;
-    }
+    double_braces(checker, field, &text)?;
     let template = match Template::parse(&text, Escape::Url) {
         Ok(template) => template,
         Err(why) => {

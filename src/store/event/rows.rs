@@ -1,116 +1,9 @@
-//! Events: what admission finds and writes of them, and what people see.
+//! The rows of events: how they are found, counted and written after admission.
 
-use bytes::Bytes;
-
-use super::db::{DbError, DbResult, Door, Row, StoreError, Value};
-use super::handle::Store;
-use crate::types::{BodyDigest, EventKey, EventState, MessageId, Name, ObjectVersion, UnixMs};
-
-/// Finding of one insert of an event.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Latched {
-    /// Nobody had it; the row is ours, in this transaction.
-    New,
-    /// It is there, with the same digest.
-    Duplicate,
-    /// It is there with other content, or its signed text is; kept beside the one that stands.
-    Conflict {
-        /// Digest of the copy that stands.
-        first: BodyDigest,
-        /// The id that stands.
-        first_event_id: String,
-    },
-    /// Its signed text is there under another id, with the same content; kept under its own id as `replayed`.
-    Replayed {
-        /// The id that stands.
-        first_event_id: String,
-    },
-}
-
-/// A change of an event's row. Rows are inserted as `done`; only what differs is written.
-#[derive(Debug, Clone)]
-pub struct EventUpdate {
-    /// Number of the event whose row it is.
-    pub event_seq: i64,
-    /// Key of the event, for people.
-    pub key: EventKey,
-    /// State in which it stands now.
-    pub state: EventState,
-    /// Reason for the state, where there is one.
-    pub error: Option<String>,
-    /// Number of times that it was dispatched.
-    pub attempts_n: u32,
-    /// Time when to dispatch it again; with `retry` only.
-    pub due_at_ms: Option<UnixMs>,
-    /// Time when this was decided.
-    pub processed_at_ms: UnixMs,
-}
-
-/// An event's row, for people and tests.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct EventRow {
-    /// Provider and id of the event.
-    pub key: EventKey,
-    /// Type of the event, in the sender's words.
-    pub event_type: String,
-    /// Digest of its content: SHA-256.
-    pub digest: Vec<u8>,
-    /// Its number, by which everything else is kept.
-    pub event_seq: i64,
-    /// State in which it stands.
-    pub state: EventState,
-    /// Number of dispatches so far.
-    pub attempts_n: u32,
-    /// Time when it is dispatched again.
-    pub due_at_ms: Option<UnixMs>,
-    /// Reason why it stands there.
-    pub error: Option<String>,
-    /// Time when the first copy came.
-    pub received_at_ms: UnixMs,
-    /// Rule that told it from others, and the reason where that is not one of its kind's.
-    pub identity: String,
-}
-
-/// An event taken out to be dispatched again, its row locked until the transaction ends.
-#[derive(Debug, Clone)]
-pub struct DueEvent {
-    /// Provider and id of the event.
-    pub key: EventKey,
-    /// Number of the event.
-    pub event_seq: i64,
-    /// Type of the event, in the sender's words.
-    pub event_type: String,
-    /// Object that it is about, and the version of that.
-    pub object: Option<ObjectVersion>,
-    /// Number of dispatches so far.
-    pub attempts_n: u32,
-    /// Time when the first copy came.
-    pub received_at_ms: UnixMs,
-    /// 0, and one more for each deliberate re-run.
-    pub generation: i32,
-    /// The first place that no message of the event has, finished ones included.
-    pub next_place: u16,
-    /// Kept headers, as a JSON object.
-    pub headers: String,
-    /// Bytes of the body that were kept.
-    pub body: Bytes,
-    /// Reason why it cannot be dispatched: what is kept of it is not there, or cannot be read.
-    pub broken: Option<String>,
-}
-
-/// Number of events of a provider in one state in which somebody should look at them: `retry`, `failed`,
-/// `unreadable` or `conflict`.
-#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
-pub struct EventCount {
-    /// Name of their provider.
-    pub provider: String,
-    /// `retry`, `failed`, `unreadable` or `conflict`.
-    pub state: EventState,
-    /// Number of events in this state.
-    pub events_n: u64,
-    /// Time when the oldest of them came.
-    pub oldest_received_at_ms: UnixMs,
-}
+use super::types::{DueEvent, EventCount, EventRow, EventUpdate, event_state};
+use crate::store::db::{DbResult, Door, Row, StoreError, Value};
+use crate::store::handle::Store;
+use crate::types::{EventKey, EventState, Name, UnixMs};
 
 impl Store {
     /// Writes that an event failed again, while it still is in `retry` with `attempts_before`; `false` when
@@ -150,80 +43,6 @@ impl Store {
     }
 }
 
-fn key_of(row: &Row) -> DbResult<EventKey> {
-    let provider = row.text("provider")?;
-    let provider = Name::parse(&provider).map_err(|_| DbError::decode("provider", &provider))?;
-    Ok(EventKey { provider, event_id: row.text("event_id")? })
-}
-
-/// Returns the state in the column `state`.
-pub(super) fn event_state(row: &Row) -> DbResult<EventState> {
-    let word = row.text("state")?;
-    EventState::parse(&word).ok_or_else(|| DbError::decode("state", format_args!("`{word}`")))
-}
-
-impl EventRow {
-    fn of(row: &Row) -> DbResult<Self> {
-        Ok(Self {
-            key: key_of(row)?,
-            event_seq: row.int("event_seq")?,
-            event_type: row.text("event_type")?,
-            digest: row.bytes("digest")?,
-            state: event_state(row)?,
-            attempts_n: row.count("attempts_n")?,
-            due_at_ms: row.int_or_null("due_at_ms")?,
-            error: row.text_or_null("error")?,
-            received_at_ms: row.int("received_at_ms")?,
-            identity: row.text("identity")?,
-        })
-    }
-}
-
-impl DueEvent {
-    /// A row that cannot be read is given back as broken, so that it can be put aside.
-    fn of(row: &Row) -> DbResult<Self> {
-        let (key, event_seq) = (key_of(row)?, row.int("event_seq")?);
-        let whole = Self::whole(row, key.clone(), event_seq);
-        Ok(whole.unwrap_or_else(|why| Self {
-            key,
-            event_seq,
-            event_type: row.text("event_type").unwrap_or_default(),
-            object: None,
-            attempts_n: row.count("attempts_n").unwrap_or_default(),
-            received_at_ms: row.int("received_at_ms").unwrap_or_default(),
-            generation: 0,
-            next_place: 0,
-            headers: String::new(),
-            body: Bytes::new(),
-            broken: Some(format!("its row cannot be read: {why}")),
-        }))
-    }
-
-    fn whole(row: &Row, key: EventKey, event_seq: i64) -> DbResult<Self> {
-        let object = match (row.text_or_null("object")?, row.int_or_null("version")?) {
-            (Some(object), Some(version)) => Some(ObjectVersion { object, version }),
-            _ => None,
-        };
-        let (headers, body) = (row.text_or_null("headers")?, row.bytes_or_null("body")?);
-        let broken = (headers.is_none() || body.is_none()).then(|| "its body is no longer kept".to_owned());
-        Ok(Self {
-            key,
-            event_seq,
-            event_type: row.text("event_type")?,
-            object,
-            attempts_n: row.count("attempts_n")?,
-            received_at_ms: row.int("received_at_ms")?,
-            headers: headers.unwrap_or_default(),
-            body: Bytes::from(body.unwrap_or_default()),
-            generation: i32::try_from(row.int("generation")?).unwrap_or(i32::MAX),
-            next_place: row
-                .int_or_null("highest")?
-                .map_or(0, |highest| MessageId::from_column(highest).place().saturating_add(1)),
-            broken,
-        })
-    }
-}
-
 /// The values of a statement that writes where an event stands: `$1` its number, `$2` to `$6` what its row is to say.
 fn update_values(update: &EventUpdate) -> Vec<Value> {
     vec![
@@ -250,7 +69,7 @@ async fn event_retry_later(db: &mut Door<'_>, update: &EventUpdate, attempts_bef
     Ok(changed_n == 1)
 }
 
-pub(super) async fn events_update(db: &mut Door<'_>, updates: &[&EventUpdate]) -> DbResult<()> {
+pub(in crate::store) async fn events_update(db: &mut Door<'_>, updates: &[&EventUpdate]) -> DbResult<()> {
     for update in updates {
         db.execute(
             "/* events_update */ UPDATE processed_webhook_events
@@ -276,7 +95,7 @@ macro_rules! event_rows_sql {
     };
 }
 
-pub(super) async fn event_get(db: &mut Door<'_>, key: &EventKey) -> DbResult<Option<EventRow>> {
+pub(in crate::store) async fn event_get(db: &mut Door<'_>, key: &EventKey) -> DbResult<Option<EventRow>> {
     let row = db
         .fetch_optional(
             event_rows_sql!("event_get", "provider = $1 AND event_id = $2"),
@@ -311,7 +130,7 @@ async fn event_list(db: &mut Door<'_>, state: Option<EventState>, limit: u32) ->
 }
 
 /// The rows that have one of these ids, the oldest first.
-pub(super) async fn events_with(
+pub(in crate::store) async fn events_with(
     db: &mut Door<'_>,
     provider: &Name,
     event_ids: &[String],
@@ -363,7 +182,7 @@ async fn unreadable_bytes(db: &mut Door<'_>) -> DbResult<Vec<(String, u64)>> {
     rows.iter().map(|row| Ok((row.text("provider")?, row.int("bytes_n")?.unsigned_abs()))).collect()
 }
 
-pub(super) async fn event_take_due(
+pub(in crate::store) async fn event_take_due(
     db: &mut Door<'_>,
     now_ms: UnixMs,
     providers: &[Name],
