@@ -22,7 +22,7 @@ pub enum KindError {
          `kind(\"{name}\").on(…).on(…)`"
     )]
     Twice {
-        /// Name of both.
+        /// Name that both of them have.
         name: String,
     },
 }
