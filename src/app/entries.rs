@@ -26,7 +26,7 @@ impl App {
         let mut entries = BTreeMap::new();
         let unusable = self.kinds.iter().filter_map(|kind| kind.spec().err());
         let mut mistakes: Vec<String> = unusable.map(ToString::to_string).collect();
-        mistakes.extend(self.migrations.iter().filter_map(ProgramMigrations::mistake));
+        mistakes.extend(ProgramMigrations::mistakes(&self.migrations));
         for (name, config) in &self.config.providers {
             match self.entry(name, config) {
                 Ok(entry) => drop(entries.insert(name.clone(), Arc::new(entry))),

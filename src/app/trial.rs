@@ -43,8 +43,8 @@ struct PlayedSender {
 }
 
 impl Trial {
-    /// Starts an app on a new SQLite database in `folder`, with these kinds and destinations; `more` adds what else is
-    /// the program's own, its tables as a rule.
+    /// Starts an app on a new SQLite database in `folder`, with these kinds and destinations; `more` adds what else is the
+    /// program's own, its tables as a rule. Variables of the environment (`HOOKLATCH__…`) change nothing in it.
     pub async fn start(
         folder: &Path,
         kinds: Vec<Provider>,
@@ -54,16 +54,21 @@ impl Trial {
         let generated = DevKeys::generate().context("the system has no random numbers")?;
         let keys = DevKeys::parse(&generated).unwrap_or_default();
         let file = folder.join("hooklatch.toml");
+        // Of this file alone: what the environment says is for the real one, whose database and destinations a test must
+        // never reach.
+        let settings = Settings { file: Some(file.clone()), ..Settings::default() };
+        let all = load::kinds_beside(&settings, kinds.clone());
+        if !all.problems.is_empty() {
+            return Err(load::unusable(&all.problems));
+        }
         std::fs::write(&file, config_text(folder, &kinds, destinations, &keys)?)?;
         let mut senders = BTreeMap::new();
         for kind in &kinds {
             let active = kind.dev(&keys).map_err(anyhow::Error::msg)?;
             senders.insert(kind.kind().to_owned(), PlayedSender { kind: kind.clone(), active });
         }
-        let kinds = load::kinds(Some(&file), kinds);
-        let config = load::load_for_tools(&Settings::of_process(Some(&file)), &kinds)
-            .map_err(|why| load::unusable(&why))?;
-        let app = kinds.all.into_iter().fold(App::new(config), App::provider);
+        let config = load::load_for_tools(&settings, &all).map_err(|why| load::unusable(&why))?;
+        let app = all.all.into_iter().fold(App::new(config), App::provider);
         let (router, background) = more(app).mounted().await?;
         let filled_at_s = Clock::system().now_ms() / 1_000;
         Ok(Self { router, background, senders, filled_at_s })

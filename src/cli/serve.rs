@@ -9,6 +9,7 @@ use crate::app::{self, App};
 use crate::config::Config;
 use crate::load::{Kinds, loaded};
 use crate::setup::Opened;
+use crate::store::ProgramMigrations;
 use crate::{logging, setup};
 
 /// Runs until SIGTERM or SIGINT.
@@ -59,6 +60,9 @@ pub(super) fn migrate(
     more: impl FnOnce(App) -> App,
 ) -> anyhow::Result<ExitCode> {
     let app = more(App::of_loaded(loaded(file, false, &kinds)?, kinds));
+    // Before anything is applied: the start would refuse these names for ever after.
+    let mistakes = ProgramMigrations::mistakes(app.migrations());
+    anyhow::ensure!(mistakes.is_empty(), "{}", mistakes.join("\n"));
     runtime()?.block_on(async {
         let Opened { store, applied, .. } = setup::store(&app.config().database, true).await?;
         let of_program = app::migrate(&store, app.migrations()).await;

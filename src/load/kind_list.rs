@@ -1,5 +1,6 @@
 //! The kinds that a configuration may name: built-in ones, those of the caller, those of `[kinds] folder`.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use ::config::ValueKind;
@@ -40,22 +41,35 @@ impl std::ops::Deref for Kinds {
 
 /// The built-in kinds, with those of the configured folder and of `own` added or put in their place.
 pub(crate) fn kinds(file: Option<&Path>, own: Vec<Provider>) -> Kinds {
+    kinds_beside(&Settings::of_process(file), own)
+}
+
+/// Does the same as [`kinds`], where these settings say which folder it is.
+pub(crate) fn kinds_beside(settings: &Settings, own: Vec<Provider>) -> Kinds {
     let mut all = crate::providers::builtin();
     let (own, unusable): (Vec<_>, Vec<_>) = own.into_iter().partition(|kind| kind.spec().is_ok());
     all.retain(|kind| own.iter().all(|one| one.kind() != kind.kind()));
     let names = |kinds: &[Provider]| kinds.iter().map(|kind| kind.kind().to_owned()).collect::<Vec<_>>();
-    let folder = kinds_folder(&Settings::of_process(file));
+    let folder = kinds_folder(settings);
     let taken = TakenNames { builtin: &names(&all), own: &names(&own) };
     let found = folder.as_ref().map(|folder| kinds::read(folder, &taken)).unwrap_or_default();
+    let twice = named_twice(&own);
     all.extend(own);
     all.retain(|kind| found.kinds.iter().all(|one| one.kind() != kind.kind()));
     all.extend(found.kinds);
     let mut all = Kinds { all, folder, problems: found.problems, broken: found.broken };
-    for (kind, error) in unusable.iter().filter_map(|kind| Some((kind, kind.spec().err()?))) {
+    for error in unusable.iter().filter_map(|kind| kind.spec().err()).chain(&twice) {
         all.problems.push(of_program(error));
-        all.broken.push(kind.kind().to_owned());
+        all.broken.push(error.kind().to_owned());
     }
     all
+}
+
+/// The names that stand for two kinds: only one of those would be looked up.
+fn named_twice(own: &[Provider]) -> Vec<KindError> {
+    let mut seen = BTreeSet::new();
+    let again: BTreeSet<&str> = own.iter().map(Provider::kind).filter(|name| !seen.insert(*name)).collect();
+    again.into_iter().map(|name| KindError::Twice { name: name.to_owned() }).collect()
 }
 
 /// A mistake in a kind that the program itself brings along or asks for.

@@ -35,7 +35,7 @@ mod warnings;
 pub use configuration::{Loaded, load, load_for_tools};
 pub(crate) use dev_keys::of_folder as dev_keys_of_folder;
 pub use kind_list::Kinds;
-pub(crate) use kind_list::kinds;
+pub(crate) use kind_list::{kinds, kinds_beside};
 pub(crate) use refusal::{loaded, unusable};
 pub use settings::Settings;
 pub(crate) use warnings::warnings;

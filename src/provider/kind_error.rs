@@ -16,6 +16,15 @@ pub enum KindError {
         /// Built-in kind that was probably meant.
         nearest: Option<&'static str>,
     },
+    /// The program brings two kinds of one name along: the handlers of one of them would never run.
+    #[error(
+        "two kinds are called `{name}`, and the handlers of one of them would never run; put all handlers on one: \
+         `kind(\"{name}\").on(…).on(…)`"
+    )]
+    Twice {
+        /// Name that both of them have.
+        name: String,
+    },
 }
 
 impl KindError {
@@ -23,7 +32,7 @@ impl KindError {
     pub(crate) fn kind(&self) -> &str {
         match self {
             Self::Spec(error) => &error.kind,
-            Self::NoSuchKind { name, .. } => name,
+            Self::NoSuchKind { name, .. } | Self::Twice { name } => name,
         }
     }
 }

@@ -1,5 +1,7 @@
 //! The migrations of the program that runs us, as it hands them over: a name, and steps in their order.
 
+use std::collections::BTreeSet;
+
 use super::Store;
 use super::db::{MigrationStep, ProgramMigrationError};
 use crate::types::Name;
@@ -22,8 +24,20 @@ impl ProgramMigrations {
         &self.program
     }
 
+    /// Everything that is wrong with the names in these lists, in words; empty where they can be applied.
+    pub fn mistakes(all: &[Self]) -> Vec<String> {
+        let mut mistakes: Vec<String> = all.iter().filter_map(Self::mistake).collect();
+        let mut seen = BTreeSet::new();
+        let again: BTreeSet<&str> =
+            all.iter().map(Self::program).filter(|name| !seen.insert(*name)).collect();
+        mistakes.extend(again.into_iter().map(|name| {
+            format!("two lists of migrations are called `{name}`: give each its own name, or make one list of them")
+        }));
+        mistakes
+    }
+
     /// The mistake in these names, if there is one.
-    pub fn mistake(&self) -> Option<String> {
+    fn mistake(&self) -> Option<String> {
         if let Err(error) = Name::parse(&self.program) {
             return Some(format!("migrations cannot be called so: {error}"));
         }
@@ -36,9 +50,18 @@ impl ProgramMigrations {
                 self.program
             ));
         }
-        self.steps.iter().any(|step| step.name().is_empty()).then(|| {
-            format!("a migration of `{}` has no name: give it one, such as `0001_first`", self.program)
-        })
+        if self.steps.iter().any(|step| step.name().is_empty()) {
+            return Some(format!(
+                "a migration of `{}` has no name: give it one, such as `0001_first`",
+                self.program
+            ));
+        }
+        let odd = self.steps.iter().find(|step| step.name().chars().any(char::is_control))?;
+        Some(format!(
+            "migration `{}` of `{}` has a control character in its name: leave it out",
+            odd.name().escape_debug(),
+            self.program
+        ))
     }
 }
 

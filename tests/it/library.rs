@@ -1,6 +1,7 @@
 //! The library door: built-in kinds by name, and what a program hears of one that there is not.
 
 use hooklatch::prelude::*;
+use hooklatch::testing::Trial;
 
 use crate::process::SECRET;
 
@@ -32,6 +33,48 @@ async fn a_kind_that_is_not_built_in_is_told_with_the_one_that_was_meant() {
     assert!(why.contains("`hooklatch providers` lists those that there are"), "{why}");
     let why = refused(vec![Provider::from_spec("kind = \"acme\"\ntitle = 7")], "acme").await;
     assert!(why.contains("this program: provider.toml of `acme`: "), "{why}");
+}
+
+#[tokio::test]
+async fn a_kind_that_a_program_names_twice_is_refused_so_that_no_handler_is_lost() {
+    let nothing = |_: Event<serde_json::Value>| Ok(Effects::new());
+    let twice =
+        || vec![kind("stripe").on("invoice.paid", nothing), kind("stripe").on("charge.refunded", nothing)];
+    let want = "this program: two kinds are called `stripe`, and the handlers of one of them would never run; put all \
+                handlers on one: `kind(\"stripe\").on(…).on(…)`";
+    let why = refused(twice(), "stripe").await;
+    assert!(why.contains(want), "{why}");
+    let folder = tempfile::tempdir().unwrap();
+    let why = Trial::start(folder.path(), twice(), &[], |app| app).await.err().unwrap().to_string();
+    assert!(why.contains(want), "{why}");
+}
+
+#[tokio::test]
+#[ignore = "run by `a_trial_takes_nothing_from_the_environment`, which sets one"]
+async fn a_trial_in_its_folder() {
+    let folder = tempfile::tempdir().unwrap();
+    let nothing = |_: Event<serde_json::Value>| Ok(Effects::new().call("receipts", ()));
+    let kinds = vec![kind("stripe").on("invoice.paid", nothing)];
+    let trial = Trial::start(folder.path(), kinds, &["receipts"], |app| app).await.unwrap();
+    assert_eq!(trial.send("stripe", "invoice.paid", "evt_1").await.unwrap(), "accepted");
+    assert!(folder.path().join("trial.db").exists());
+    trial.stop().await;
+}
+
+#[test]
+fn a_trial_takes_nothing_from_the_environment() {
+    let folder = tempfile::tempdir().unwrap();
+    let real = folder.path().join("real.db");
+    let trial = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--ignored", "--exact", "library::a_trial_in_its_folder"])
+        .env("HOOKLATCH__DATABASE__URL", format!("sqlite://{}", real.display()))
+        .env("HOOKLATCH__DESTINATIONS__RECEIPTS__URL", "no address at all")
+        .env("HOOKLATCH__KINDS__FOLDER", "/nowhere")
+        .output()
+        .unwrap();
+    let told = String::from_utf8_lossy(&trial.stdout);
+    assert!(told.contains("1 passed"), "{told}");
+    assert!(!real.exists(), "a test wrote into the database of the real one");
 }
 
 #[tokio::test]

@@ -10,6 +10,7 @@ on_both!(
     steps_are_applied_once_in_their_order,
     nodes_that_start_at_once_apply_a_step_once,
     a_step_that_fails_names_itself_and_leaves_nothing,
+    a_step_that_ends_its_transaction_is_told_so_and_not_noted,
     a_text_that_was_changed_after_it_was_applied_is_refused,
     a_step_before_one_that_was_applied_is_refused,
     a_node_that_may_not_migrate_says_what_is_missing,
@@ -79,7 +80,9 @@ async fn nodes_that_start_at_once_apply_a_step_once(database: &Database) {
 
 async fn a_step_that_fails_names_itself_and_leaves_nothing(database: &Database) {
     let store = database.store().await;
-    let why = store.program_migrate(&ledger(&[FIRST, BROKEN])).await.unwrap_err().to_string();
+    let error = store.program_migrate(&ledger(&[FIRST, BROKEN])).await.unwrap_err();
+    let why = error.to_string();
+    assert_eq!(format!("{:#}", anyhow::Error::from(error)), why, "the reason is told once");
     assert!(why.starts_with("migration `0003_broken` of `ledger` failed and left nothing: "), "{why}");
     assert_eq!(
         database.count("SELECT COUNT(*) FROM hooklatch_program_migrations").await,
@@ -88,6 +91,22 @@ async fn a_step_that_fails_names_itself_and_leaves_nothing(database: &Database) 
     );
     let repaired = ledger(&[FIRST, ("0003_broken", "CREATE TABLE half (n BIGINT)")]);
     assert_eq!(store.program_migrate(&repaired).await.unwrap(), ["0003_broken"], "its table was not there");
+}
+
+async fn a_step_that_ends_its_transaction_is_told_so_and_not_noted(database: &Database) {
+    let store = database.store().await;
+    store.program_migrate(&ledger(&[FIRST])).await.unwrap();
+    for (name, text) in [
+        ("commit", "CREATE TABLE first_half (n BIGINT); COMMIT"),
+        ("rollback", "CREATE TABLE undone (n BIGINT); ROLLBACK"),
+        ("commit_and_begin", "CREATE TABLE second_half (n BIGINT); COMMIT; BEGIN"),
+        ("commit_and_fail", "CREATE TABLE third_half (n BIGINT); COMMIT; CREATE TABLE ledger (n BIGINT)"),
+    ] {
+        let why = store.program_migrate(&ledger(&[FIRST, (name, text)])).await.unwrap_err().to_string();
+        assert!(why.starts_with(&format!("migration `{name}` of `ledger` ended the transaction")), "{why}");
+        assert_eq!(database.count("SELECT COUNT(*) FROM hooklatch_program_migrations").await, 1, "{name}");
+    }
+    assert_eq!(store.program_migrate(&ledger(&[FIRST, SECOND])).await.unwrap(), ["0002_doubled"]);
 }
 
 async fn a_text_that_was_changed_after_it_was_applied_is_refused(database: &Database) {
@@ -141,6 +160,7 @@ async fn names_that_cannot_be_are_told_by_the_start(database: &Database) {
         ("Ledger of ours", &[FIRST][..], "`Ledger of ours` is not a name"),
         ("ledger", &[FIRST, FIRST], "two migrations of `ledger` are called `0001_ledger`"),
         ("ledger", &[("", "SELECT 1")], "a migration of `ledger` has no name"),
+        ("ledger", &[("0001\0", "SELECT 1")], "migration `0001\\0` of `ledger` has a control character"),
     ] {
         let why = start(database, true, program, steps).await;
         assert!(why.contains(want), "{why}");
@@ -148,4 +168,14 @@ async fn names_that_cannot_be_are_told_by_the_start(database: &Database) {
     let settings = StoreSettings { url: database.url.clone(), connections_n: 6 };
     let store = Store::open(&settings).await.unwrap();
     assert!(!store.schema_state().await.unwrap().is_usable(), "nothing was done to the database");
+}
+
+#[test]
+fn two_lists_of_one_name_are_told_together_with_what_else_is_wrong() {
+    let lists = [ledger(&[FIRST]), ledger(&[SECOND]), ledger(&[("", "SELECT 1")])];
+    let mistakes = ProgramMigrations::mistakes(&lists);
+    assert!(mistakes[0].contains("has no name"), "{mistakes:?}");
+    assert!(mistakes[1].starts_with("two lists of migrations are called `ledger`"), "{mistakes:?}");
+    assert_eq!(mistakes.len(), 2);
+    assert!(ProgramMigrations::mistakes(&lists[..1]).is_empty());
 }

@@ -1,7 +1,9 @@
 //! A key whose value is a template: what is wrong with it is told when the program starts.
 
+use serde::de::IgnoredAny;
+
 use crate::config::{BodyConfig, Checker, Field, Table};
-use crate::template::{self, Escape, Template};
+use crate::template::{self, Escape, Template, is_template};
 
 /// The remedy for what is not a template.
 pub(super) const AS_IN_JINJA: &str = "write values as {{ payload.id }}, as in Jinja";
@@ -40,6 +42,16 @@ pub(super) fn body(checker: &mut Checker<'_>, table: &mut Table) -> Option<BodyC
         return None;
     };
     let content_type = content_type.map_or_else(|| "application/json".to_owned(), |(_, text)| text);
-    template(checker, &field, &text, Escape::of_content_type(&content_type))?;
+    let escape = Escape::of_content_type(&content_type);
+    template(checker, &field, &text, escape)?;
+    // Nothing is filled in, so this is what every call would be refused for.
+    if escape == Escape::Json && !is_template(&text) && serde_json::from_str::<IgnoredAny>(&text).is_err() {
+        checker.problem(
+            &field,
+            "is not JSON, and nothing is filled in",
+            format!("{AS_IN_JINJA}, or set content_type to what it is"),
+        );
+        return None;
+    }
     Some(BodyConfig { template: text, content_type })
 }

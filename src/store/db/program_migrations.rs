@@ -63,14 +63,25 @@ impl From<(&'static str, &'static str)> for MigrationStep {
 #[derive(Debug, thiserror::Error)]
 pub enum ProgramMigrationError {
     /// The SQL of a step does not work.
-    #[error("migration `{step}` of `{program}` failed and left nothing: {source}")]
+    #[error("migration `{step}` of `{program}` failed and left nothing: {why}")]
     Failed {
         /// Name that the program gave its migrations.
         program: String,
         /// Name of the step.
         step: &'static str,
         /// Answer of the database.
-        source: DbError,
+        why: DbError,
+    },
+    /// A step ended the transaction that it runs in.
+    #[error(
+        "migration `{step}` of `{program}` ended the transaction that it runs in, and is not noted as applied: what it \
+         did before may be there; undo that by hand, and take BEGIN, COMMIT and ROLLBACK out of its text"
+    )]
+    EndedTransaction {
+        /// Name that the program gave its migrations.
+        program: String,
+        /// Name of the step.
+        step: &'static str,
     },
     /// A step was applied with another text than it has now.
     #[error(
@@ -116,6 +127,8 @@ enum Applied {
     No,
     Yes,
     OtherText,
+    /// The step ended the transaction that it ran in.
+    Ended,
 }
 
 impl Backend {
@@ -132,15 +145,16 @@ impl Backend {
                 Self::Sqlite(db) => on_writer(db, async |session| apply(session, program, step).await).await,
                 Self::Postgres(db) => apply_on_postgres(db, program, step).await,
             };
-            let failed = |source| ProgramMigrationError::Failed {
-                program: program.to_owned(),
-                step: step.name,
-                source,
-            };
+            let failed =
+                |why| ProgramMigrationError::Failed { program: program.to_owned(), step: step.name, why };
             match done.map_err(failed)? {
                 Applied::No => applied.push(step.name),
                 Applied::Yes => {}
                 Applied::OtherText => return Err(changed(program, step)),
+                Applied::Ended => {
+                    let program = program.to_owned();
+                    return Err(ProgramMigrationError::EndedTransaction { program, step: step.name });
+                }
             }
         }
         Ok(applied)
@@ -173,7 +187,7 @@ impl Backend {
             match (state.await?, missing) {
                 (Applied::OtherText, _) => return Err(changed(program, step)),
                 (Applied::No, None) => missing = Some(step.name),
-                (Applied::No, Some(_)) | (Applied::Yes, None) => {}
+                (Applied::No, Some(_)) | (Applied::Yes, None) | (Applied::Ended, _) => {}
                 (Applied::Yes, Some(before)) => {
                     let program = program.to_owned();
                     return Err(ProgramMigrationError::Misplaced {
@@ -209,13 +223,17 @@ async fn apply_on_postgres(db: &Postgres, program: &str, step: &MigrationStep) -
 
 /// Applies one step unless it is; says how far it was before.
 async fn apply<S: Session>(session: &mut S, program: &str, step: &MigrationStep) -> DbResult<Applied> {
-    in_transaction(session, async |door| {
+    let mut has_ended = false;
+    let done = in_transaction(session, async |door| {
         // Another node may have been first.
         let before = state(door, program, step).await?;
         if matches!(before, Applied::No) {
             let text = step.text(door.is_postgres());
             door.batch(TABLE).await?;
-            door.batch(text).await?;
+            has_ended = is_ended_by(door, text).await?;
+            if has_ended {
+                return Err(DbError::no_transaction());
+            }
             let now_ms = Clock::system().now_ms();
             let sql = "INSERT INTO hooklatch_program_migrations (program, step, text_sha256, applied_at_ms)
                        VALUES ($1, $2, $3, $4)";
@@ -224,7 +242,27 @@ async fn apply<S: Session>(session: &mut S, program: &str, step: &MigrationStep)
         }
         Ok(before)
     })
-    .await
+    .await;
+    if has_ended { Ok(Applied::Ended) } else { done }
+}
+
+/// Runs a step's text; true when the text itself ended the transaction, so that what it did before cannot be taken back
+/// and no row may say that it was applied. A savepoint tells: it is gone with its transaction.
+async fn is_ended_by(door: &mut Door<'_>, text: &'static str) -> DbResult<bool> {
+    door.batch("SAVEPOINT hooklatch_step").await?;
+    let ran = door.batch(text).await;
+    // A full disk or a lost connection ends a transaction, too; then nothing of it is left.
+    if let Err(error) = ran.as_ref()
+        && !error.is_verdict()
+    {
+        return ran.map(|()| false);
+    }
+    let back =
+        if ran.is_ok() { "RELEASE SAVEPOINT hooklatch_step" } else { "ROLLBACK TO SAVEPOINT hooklatch_step" };
+    match door.batch(back).await {
+        Err(error) if error.is_of_no_transaction() => Ok(true),
+        done => ran.and(done).map(|()| false),
+    }
 }
 
 async fn state(door: &mut Door<'_>, program: &str, step: &MigrationStep) -> DbResult<Applied> {

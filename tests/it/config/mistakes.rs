@@ -287,6 +287,11 @@ fn each_mistake_about_calls_names_its_key_and_the_remedy() {
     check("method = \"post\"", "method", "write POST");
     check("method = \"{{ a\"", "method", "is not a template: syntax error");
     check("body = \"{{ payload.id | nope }}\"", "body", "unknown filter");
+    check(
+        "body = \"{body}\"",
+        "body",
+        "is not JSON, and nothing is filled in; write values as {{ payload.id }}",
+    );
     check("content_type = \"text/plain\"", "content_type", "without `body`");
     check("private_hosts = [\"10.0.0.0/99\"]", "private_hosts[0]", "address range");
     check("auth = { secret = \"canary\" }", "auth", "scheme = \"basic\"");
@@ -367,4 +372,16 @@ fn how_many_calls_at_once_follows_from_who_decides_about_them() {
         let far = &config.destinations[&name("far")];
         assert_eq!((far.concurrency_n, far.adaptive), want, "{keys}");
     }
+}
+
+#[test]
+fn single_braces_in_an_address_are_refused_because_nothing_would_be_put_there() {
+    for url in ["https://billing.test/{id}", "https://billing.test/{{ payload.id }}/{event_id}"] {
+        let problems = loaded(&format!("[destinations.billing]\nurl = \"{url}\"\n"), &[]).expect_err(url);
+        let told = problems.iter().map(ToString::to_string).collect::<String>();
+        assert!(problems.len() == 1 && problems[0].key == "destinations.billing.url", "{problems:#?}");
+        assert!(told.contains("}`, which is not filled in; write values as {{ payload.id }}"), "{told}");
+    }
+    let literal = "[destinations.billing]\nurl = \"https://billing.test/\"\ncontent_type = \"text/plain\"\nbody = \"{body}\"\n";
+    assert!(loaded(literal, &[]).is_ok(), "text may hold braces");
 }

@@ -5,7 +5,7 @@ use crate::config::{
     BodyConfig, CaptureConfig, Checker, Field, HttpConfig, HttpVersion, StatusMeaning, SuccessConfig, Table,
     TlsConfig, UrlRule, http_url, private_hosts, proxy,
 };
-use crate::outbox::destinations::template_field::template;
+use crate::outbox::destinations::template_field::{AS_IN_JINJA, template};
 use crate::template::{self, Escape};
 
 /// The keys of `http`; `body` was read with what is common to all destinations.
@@ -28,6 +28,11 @@ pub(super) fn http(checker: &mut Checker<'_>, table: &mut Table, body: Option<Bo
 
 /// The address of calls: plain, or a template whose values are percent-encoded.
 pub(super) fn call_url(checker: &mut Checker<'_>, field: &Field, text: &str) -> Option<String> {
+    // No address has braces of its own: they would be sent as they stand, percent-encoded.
+    if let Some((old, _)) = template::single_braces(text) {
+        checker.problem(field, format!("has `{old}`, which is not filled in"), AS_IN_JINJA);
+        return None;
+    }
     if !template::is_template(text) {
         return http_url(checker, field, text, UrlRule::Destination);
     }
