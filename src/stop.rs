@@ -27,6 +27,14 @@ impl Stopper {
     }
 }
 
+impl Stopper {
+    /// Returns a stop that this stopper sets.
+    #[cfg(test)]
+    pub(crate) fn listener(&self) -> Stop {
+        Stop(self.0.subscribe())
+    }
+}
+
 impl Stop {
     /// A stop that is not set, and the stopper that sets it.
     pub fn channel() -> (Stopper, Self) {

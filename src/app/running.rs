@@ -34,7 +34,7 @@ impl Running {
 }
 
 /// Everything of a Hooklatch that runs besides a receiver: admission, calls, retries, retention. Dropping it tells
-/// its parts to stop and waits for none of them: see [`Background::stop`].
+/// its parts to stop, as soon as its router is dropped too, and waits for none of them: see [`Background::stop`].
 pub struct Background {
     pub(super) stop: Stopper,
     /// Empty where the receiver is mounted into another server.

@@ -93,7 +93,9 @@ impl App {
     pub(super) async fn mounted(self) -> anyhow::Result<(Router, Background)> {
         let ground = self.ground().await?;
         let core = self.core(ground)?;
-        let router = crate::http::receiver::router(self.receiver_state(core.receiver));
+        // What is latched must also be sent: nothing stops while the router lives, whatever becomes of the other half.
+        let keeps_running = axum::Extension(core.background.stop.clone());
+        let router = crate::http::receiver::router(self.receiver_state(core.receiver)).layer(keeps_running);
         Ok((router, core.background))
     }
 

@@ -169,3 +169,20 @@ fn config_text(
     }
     Ok(toml)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn the_parts_run_on_while_a_router_lives_whose_other_half_was_dropped() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let trial = Trial::start(folder.path(), vec![crate::kind("stripe")], &[], |app| app);
+        let Trial { router, background, .. } = trial.await.expect("a trial");
+        let stop = background.stop.listener();
+        drop(background);
+        assert!(!stop.is_set(), "the router answers 200, so somebody has to send");
+        drop(router);
+        assert!(stop.is_set());
+    }
+}
