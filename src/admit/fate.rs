@@ -90,35 +90,18 @@ pub(super) fn outcome(latched: &Latched, event: &IncomingEvent, is_superseded: b
 
 #[cfg(test)]
 pub(super) mod tests {
-    use std::sync::Arc;
-
     use bytes::Bytes;
 
     use super::*;
     use crate::config::OnHandlerError;
     use crate::handler::{Effects, Event};
     use crate::provider::Provider;
-    use crate::types::{EventKey, Name, OnConflict};
+    use crate::types::{EventKey, Name};
 
     /// An event that can be read, for tests.
     pub(in crate::admit) fn event() -> IncomingEvent {
-        IncomingEvent {
-            key: EventKey { provider: Name::parse("p").expect("a name"), event_id: "e".to_owned() },
-            event_type: "t".to_owned(),
-            digest: [0; 32],
-            replay_key: None,
-            identity: "sender/1".to_owned(),
-            window_ms: None,
-            is_window_renewed: false,
-            on_conflict: OnConflict::Keep,
-            object: None,
-            created_at_ms: None,
-            received_at_ms: 0,
-            body: Bytes::new(),
-            payload: Bytes::new(),
-            headers: Arc::from("{}"),
-            unreadable: None,
-        }
+        let key = EventKey { provider: Name::parse("p").expect("a name"), event_id: "e".to_owned() };
+        IncomingEvent::new(key, "t", [0; 32], Bytes::new(), 0)
     }
 
     #[test]

@@ -36,16 +36,21 @@ impl App {
 
     /// Starts from a configuration whose providers are made already, of these kinds.
     pub(crate) fn of_loaded(loaded: Loaded, kinds: Kinds) -> Self {
-        Self { active: loaded.active, kinds: kinds.all, ..Self::new(loaded.config) }
+        Self::of_kinds(loaded.config, loaded.active, kinds.all)
     }
 
     /// Starts from a checked configuration and the built-in kinds.
     #[doc(hidden)]
     pub fn new(config: Config) -> Self {
+        Self::of_kinds(config, BTreeMap::new(), crate::providers::builtin())
+    }
+
+    /// Starts from these kinds alone: nobody else makes the built-in ones again, whose specs take time to read.
+    fn of_kinds(config: Config, active: BTreeMap<Name, ActiveProvider>, kinds: Vec<Provider>) -> Self {
         Self {
             config,
-            active: BTreeMap::new(),
-            kinds: crate::providers::builtin(),
+            active,
+            kinds,
             migrations: Vec::new(),
             clock: Clock::system(),
             has_echo: false,

@@ -13,7 +13,7 @@ use tower::ServiceExt;
 
 use super::builder::App;
 use super::running::Background;
-use crate::load::{self, Settings};
+use crate::load::{self, Loaded, Settings};
 use crate::provider::{ActiveProvider, Provider, dev_secret, dev_settings, filled_sample};
 use crate::store::{Filter, Row, Store, Value};
 use crate::types::Clock;
@@ -68,7 +68,7 @@ impl Trial {
             senders.insert(kind.kind().to_owned(), PlayedSender { kind: kind.clone(), active });
         }
         let config = load::load_for_tools(&settings, &all).map_err(|why| load::unusable(&why))?;
-        let app = all.all.into_iter().fold(App::new(config), App::provider);
+        let app = App::of_loaded(Loaded { config, active: BTreeMap::new() }, all);
         let (router, background) = more(app).mounted().await?;
         let filled_at_s = Clock::system().now_ms() / 1_000;
         Ok(Self { router, background, senders, filled_at_s })

@@ -117,29 +117,12 @@ mod tests {
     use super::*;
 
     use crate::store::SettleTo;
-    use crate::types::{AttemptResult, Name};
-
-    fn settlement(id: i64, attempt_n: u32) -> Settlement {
-        Settlement {
-            message_id: MessageId::from_column(id),
-            destination: Name::parse("billing").unwrap(),
-            lane: None,
-            attempt_n,
-            to: SettleTo::Done,
-            result: AttemptResult::Done,
-            http_status: Some(200),
-            error: None,
-            response: None,
-            is_unsent: false,
-            settled_at_ms: 1_000,
-        }
-    }
 
     #[test]
     fn a_result_that_is_not_written_yet_answers_the_claim_that_comes_after_it() {
         let (settler, _waiting) = Settler::new();
         let id = MessageId::from_column(7);
-        let noted = settler.known.note(&settlement(7, 1));
+        let noted = settler.known.note(&Settlement::done(7, 1));
         let known = settler.known(id, 4).expect("its call was made");
         assert_eq!((known.attempt_n, known.to, known.http_status), (4, SettleTo::Done, Some(200)));
         assert!(settler.known(MessageId::from_column(8), 1).is_none());
@@ -150,8 +133,8 @@ mod tests {
     #[test]
     fn an_earlier_result_that_is_written_late_does_not_hide_the_later_one() {
         let (settler, _waiting) = Settler::new();
-        let earlier = settler.known.note(&settlement(7, 1));
-        let later = settler.known.note(&settlement(7, 2));
+        let earlier = settler.known.note(&Settlement::done(7, 1));
+        let later = settler.known.note(&Settlement::done(7, 2));
         drop(earlier);
         assert!(settler.known(MessageId::from_column(7), 3).is_some());
         drop(later);

@@ -11,19 +11,7 @@ use super::types::{NewMessage, SettleTo, Settlement, lanes_of};
 use crate::types::{AttemptResult, MessageId, MessageState, Name};
 
 fn settlement(id: i64, lane: Option<&str>) -> Settlement {
-    Settlement {
-        message_id: MessageId::from_column(id),
-        destination: Name::parse("billing").unwrap(),
-        lane: lane.map(str::to_owned),
-        attempt_n: 1,
-        to: SettleTo::Done,
-        result: AttemptResult::Done,
-        http_status: Some(200),
-        error: None,
-        response: None,
-        is_unsent: false,
-        settled_at_ms: 1_000,
-    }
+    Settlement { lane: lane.map(str::to_owned), ..Settlement::done(id, 1) }
 }
 
 #[test]

@@ -218,6 +218,24 @@ pub struct Settlement {
 }
 
 impl Settlement {
+    /// The settlement of a call to `billing` that went well, for tests to say what is otherwise.
+    #[cfg(test)]
+    pub(crate) fn done(message_id: i64, attempt_n: u32) -> Self {
+        Self {
+            message_id: MessageId::from_column(message_id),
+            destination: Name::parse("billing").expect("a name"),
+            lane: None,
+            attempt_n,
+            to: SettleTo::Done,
+            result: AttemptResult::Done,
+            http_status: Some(200),
+            error: None,
+            response: None,
+            is_unsent: false,
+            settled_at_ms: 1_000,
+        }
+    }
+
     /// True when its message's row in `outbox_finished` tells all of it: a first attempt that went well.
     pub(in crate::store) fn is_plainly_done(&self) -> bool {
         self.to == SettleTo::Done
