@@ -43,6 +43,8 @@
 extern crate self as hooklatch;
 
 mod admit;
+#[doc(hidden)]
+pub mod api;
 mod app;
 mod backoff;
 #[doc(hidden)]

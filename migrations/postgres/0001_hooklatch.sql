@@ -214,6 +214,8 @@ CREATE TABLE audit_log (
     provider   TEXT COLLATE "C",
     event_id   TEXT COLLATE "C",
     message_id BIGINT,
+    -- The operation that it was part of.
+    operation_id TEXT COLLATE "C",
     detail     TEXT COLLATE "C" NOT NULL
 );
 CREATE INDEX audit_log_message ON audit_log (message_id) WHERE message_id IS NOT NULL;

@@ -213,6 +213,8 @@ CREATE TABLE audit_log (
     provider   TEXT,
     event_id   TEXT,
     message_id INTEGER,
+    -- The operation that it was part of.
+    operation_id TEXT,
     detail     TEXT    NOT NULL
 ) STRICT;
 CREATE INDEX audit_log_message ON audit_log (message_id) WHERE message_id IS NOT NULL;

@@ -13,7 +13,7 @@ use crate::http::auth::TokenGate;
 use crate::mistakes::Mistake;
 use crate::provider::Provider;
 use crate::receive::fingerprint;
-use crate::store::ProgramMigrations;
+use crate::store::{PeopleDoor, ProgramMigrations};
 use crate::types::Name;
 use crate::verify::KeySource;
 
@@ -87,6 +87,7 @@ impl App {
         ApiState {
             providers: entries.iter().map(facts).collect(),
             store: admission.store.clone(),
+            people: PeopleDoor::new(admission.store.clone()),
             decided: Box::new(move || {
                 (woken.wake_outbox)();
                 woken.wake_retries.notify_one();

@@ -8,9 +8,10 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use super::shared::{Usage, runtime, say};
-use crate::config::{AdminRole, DEV_TOKEN};
+use crate::config::DEV_TOKEN;
 use crate::load::{Kinds, Settings, load_for_tools};
 use crate::plain;
+use crate::types::Role;
 
 /// Arguments that say how a running server is reached.
 #[derive(Args)]
@@ -54,7 +55,7 @@ impl ApiClient {
         let url = reach.url.clone().unwrap_or_else(|| format!("http://{listen}"));
         let base = reqwest::Url::parse(&url).map_err(|error| Usage(format!("--url `{url}`: {error}")))?;
         let configured = admin.and_then(|admin| {
-            let best = admin.tokens.into_iter().max_by_key(|token| token.role == AdminRole::Operator)?;
+            let best = admin.tokens.into_iter().max_by_key(|token| token.role >= Role::Operator)?;
             Some(best.token.reveal().to_owned())
         });
         let token = reach.token.clone().or(configured).unwrap_or_else(|| DEV_TOKEN.to_owned());

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use super::secret::Secret;
-use crate::types::Name;
+use crate::types::{Name, Role};
 
 /// `[admin]`: the operator's listener.
 #[derive(Debug, Clone)]
@@ -25,16 +25,7 @@ pub struct AdminToken {
     /// Name of its holder in the audit log; unique.
     pub name: Name,
     /// Role of its holder.
-    pub role: AdminRole,
+    pub role: Role,
     /// The token itself: 16 to 1024 visible ASCII characters.
     pub token: Secret,
-}
-
-/// The rights of the holder of an [`AdminToken`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum AdminRole {
-    /// May look at everything.
-    Viewer,
-    /// May look at everything, and act.
-    Operator,
 }

@@ -36,7 +36,7 @@ mod target;
 mod value;
 mod whole;
 
-pub use admin::{AdminConfig, AdminRole, AdminToken, DEV_TOKEN};
+pub use admin::{AdminConfig, AdminToken, DEV_TOKEN};
 pub use database::{DatabaseConfig, PoolingConfig};
 pub use destinations::{DestinationConfig, QueryConfig, UnknownPolicy};
 pub use environment::Environment;

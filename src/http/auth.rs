@@ -12,16 +12,9 @@ use tracing::warn;
 use super::error::Problem;
 use super::extensions::{KnownCaller, Peer};
 use super::throttle::Throttle;
-use crate::config::{AdminRole, AdminToken};
+use crate::config::AdminToken;
 use crate::logging::Sampler;
-use crate::types::Name;
-
-/// A person, or a program of theirs, who showed a good token.
-#[derive(Clone)]
-pub(super) struct Actor {
-    pub(super) name: Name,
-    pub(super) role: AdminRole,
-}
+use crate::types::Principal;
 
 /// The tokens that are good, and what is remembered of wrong ones.
 pub(crate) struct TokenGate {
@@ -36,7 +29,7 @@ impl TokenGate {
     }
 }
 
-/// Lets requests with a good token through, with their [`Actor`].
+/// Lets requests with a good token through, with their [`Principal`].
 pub(super) async fn authenticated(
     State(gate): State<Arc<TokenGate>>,
     mut request: Request,
@@ -50,17 +43,17 @@ pub(super) async fn authenticated(
     let mut found = None;
     for token in &gate.tokens {
         if token.token.is(text) {
-            found = Some(Actor { name: token.name.clone(), role: token.role });
+            found = Some(Principal::everywhere(token.name.clone(), token.role));
         }
     }
-    let Some(actor) = found else {
+    let Some(principal) = found else {
         // Who presents nothing guesses nothing.
         return match given {
             None => UNAUTHORIZED.into_response(),
             Some(_) => wrong_token(peer, gate.throttle.wrong(peer)),
         };
     };
-    request.extensions_mut().insert(actor);
+    request.extensions_mut().insert(principal);
     let mut response = next.run(request).await;
     response.extensions_mut().insert(KnownCaller);
     response

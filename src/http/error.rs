@@ -7,7 +7,8 @@ use tracing::warn;
 
 use crate::admit::AdmitError;
 use crate::receive::ReceiveError;
-use crate::store::StoreError;
+use crate::store::{PeopleError, StoreError};
+use crate::types::Role;
 
 /// An error as a client sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,6 +32,17 @@ impl Problem {
         Self::new(StatusCode::BAD_REQUEST, "bad_request", title)
     }
 
+    /// A token whose role does not suffice.
+    pub(super) const fn denied(needed: Role) -> Self {
+        let title = match needed {
+            Role::Viewer => "this needs a token",
+            Role::Reader => "this token may not see contents: it needs the role `reader`",
+            Role::Operator => "this token may look, but not act: it needs the role `operator`",
+            Role::Admin => "this needs a token of the role `admin`",
+        };
+        Self::new(StatusCode::FORBIDDEN, "forbidden", title)
+    }
+
     const fn retry_after(mut self, seconds: u32) -> Self {
         self.retry_after_s = Some(seconds);
         self
@@ -41,6 +53,11 @@ impl Problem {
     pub(crate) const NO_SUCH_PROVIDER: Self =
         Self::new(StatusCode::NOT_FOUND, "no_such_provider", "no provider is configured at this address");
     pub(crate) const NOT_FOUND: Self = Self::new(StatusCode::NOT_FOUND, "not_found", "nothing is here");
+    pub(crate) const CHANGED: Self = Self::new(
+        StatusCode::PRECONDITION_FAILED,
+        "changed",
+        "it has changed since you read it: read it again and decide anew",
+    );
     pub(crate) const METHOD: Self =
         Self::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", "send webhooks with POST");
     pub(crate) const TOO_LARGE: Self =
@@ -80,6 +97,17 @@ impl From<StoreError> for Problem {
     fn from(error: StoreError) -> Self {
         warn!(%error, "could not serve an operator");
         Self { title: "the database did not answer", ..Self::UNAVAILABLE }
+    }
+}
+
+impl From<PeopleError> for Problem {
+    fn from(error: PeopleError) -> Self {
+        match error {
+            PeopleError::Denied(role) => Self::denied(role),
+            PeopleError::NotFound => Self::NOT_FOUND,
+            PeopleError::Changed => Self::CHANGED,
+            PeopleError::Store(error) => error.into(),
+        }
     }
 }
 

@@ -4,8 +4,8 @@ use std::net::{Ipv4Addr, SocketAddr};
 
 use super::edge::hosts;
 use super::listen::check_loopback;
-use crate::config::{AdminConfig, AdminRole, AdminToken, Checker, Field, Table};
-use crate::types::Name;
+use crate::config::{AdminConfig, AdminToken, Checker, Field, Table};
+use crate::types::{Name, Role};
 
 /// Reads `[admin]`; `server` is where the receiver listens.
 pub(super) fn admin(
@@ -66,8 +66,7 @@ fn admin_token(checker: &mut Checker<'_>, field: Field) -> Option<AdminToken> {
             None
         }
     });
-    let role =
-        table.word(checker, "role", &[("viewer", AdminRole::Viewer), ("operator", AdminRole::Operator)]);
+    let role = table.word(checker, "role", &Role::ALL.map(|role| (role.as_str(), role)));
     let token = table.take(checker, "token").and_then(|field| {
         let place = field.clone();
         let secret = field.secret(checker)?;

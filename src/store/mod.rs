@@ -9,8 +9,8 @@
 //!
 //! To read it: `handle.rs` (the store as a whole) and `operation.rs` (how an operation is run), then the way of an
 //! event through `numbers/`, `admission/` and `event/`, and that of its messages through `message/` and `lane/`.
-//! `decision/` is what people decide, `look.rs`, `apart.rs` and `rejection.rs` what they look at, `retention/` what is
-//! deleted. `signal.rs` knows copies of events that nothing tells apart. `migrations.rs`, `installation.rs` and
+//! `people/` is all of it as one person may see it; `decision/` is what people decide, `look.rs`, `apart.rs` and
+//! `rejection.rs` what they look at, `audit/` the record of both, `retention/` what is deleted. `signal.rs` knows copies of events that nothing tells apart. `migrations.rs`, `installation.rs` and
 //! `program_migrations.rs` make the tables; `statements.rs` lists the hot statements for tests. Nothing here decides
 //! what becomes of an event or a message: callers say what is to be written.
 
@@ -19,6 +19,7 @@ mod operation;
 
 mod admission;
 mod apart;
+mod audit;
 mod db;
 mod decision;
 mod event;
@@ -29,6 +30,7 @@ mod look;
 mod message;
 mod migrations;
 mod numbers;
+mod people;
 mod program_migrations;
 mod rejection;
 mod retention;
@@ -51,6 +53,7 @@ pub use message::{
     Settlement,
 };
 pub use migrations::FurtherStep;
+pub use people::{People, PeopleDoor, PeopleError};
 pub use program_migrations::ProgramMigrations;
 pub use rejection::{REJECTIONS_N_MAX, Rejection, SecretUse, Taught};
 pub use retention::{Cuts, OldRows, PRUNED_N_MAX, PruneLease, PrunePlace, PruneWalk, PrunedKind};

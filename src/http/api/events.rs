@@ -2,18 +2,17 @@
 
 use std::sync::Arc;
 
-use axum::extract::{Path, RawQuery, Request, State};
+use axum::extract::{Path, RawQuery, State};
 use axum::response::Response;
 use http::StatusCode;
 use serde_json::{Value, json};
 
 use super::super::error::Problem;
 use super::super::reply::json_reply;
-use super::decide::{decide, decision_request, order};
 use super::messages::message_json;
 use super::query::{limit, query};
 use super::state::ApiState;
-use crate::store::{DecisionTarget, EventRow, KeptContent};
+use crate::store::{EventRow, KeptContent};
 use crate::types::{EventKey, EventState, Name};
 
 /// Most bytes of a body that are shown.
@@ -69,21 +68,6 @@ pub(super) async fn show(
             "conflicts": found.kept.iter().map(conflict).collect::<Vec<_>>(), "conflicts_unkept_n": found.unkept_n,
         }),
     ))
-}
-
-pub(super) async fn decide_one(
-    State(state): State<Arc<ApiState>>,
-    Path((provider, event_id)): Path<(String, String)>,
-    request: Request,
-) -> Result<Response, Problem> {
-    let request = decision_request(request).await?;
-    let order = order(&request.body)?;
-    order.is_about_one()?;
-    let provider = Name::parse(&provider).map_err(|_| Problem::NOT_FOUND)?;
-    if !matches!(order.act.as_str(), "rerun" | "dispatch" | "dismiss" | "erase" | "erase_and_discard") {
-        return Err(Problem::bad_request("`act` is rerun, dispatch, dismiss, erase or erase_and_discard"));
-    }
-    decide(&state, &request, &order, &DecisionTarget::Event(EventKey { provider, event_id })).await
 }
 
 #[cfg(test)]

@@ -3,20 +3,19 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use axum::extract::{Path, RawQuery, Request, State};
+use axum::extract::{Path, RawQuery, State};
 use axum::response::Response;
 use http::StatusCode;
 use serde_json::{Value, json};
 
 use super::super::error::Problem;
 use super::super::reply::json_reply;
-use super::decide::{decide, decision_request, order};
 use super::query::{limit, query};
 use super::state::ApiState;
-use crate::store::{DecisionTarget, Filter, MessageRow};
+use crate::store::{Filter, MessageRow};
 use crate::types::{MessageId, MessageState, Name};
 
-fn filter(state: Option<&str>, to: Option<&str>, from: Option<&str>) -> Result<Filter, Problem> {
+pub(super) fn filter(state: Option<&str>, to: Option<&str>, from: Option<&str>) -> Result<Filter, Problem> {
     let name = |text: Option<&str>| {
         text.map(Name::parse).transpose().map_err(|_| Problem::bad_request("that is not a name"))
     };
@@ -84,30 +83,4 @@ pub(super) async fn show(
 /// Reads a message's id; a text that is no number is the id of none.
 fn message_id(text: &str) -> Result<MessageId, Problem> {
     text.parse().map_err(|_| Problem::NOT_FOUND)
-}
-
-pub(super) async fn decide_one(
-    State(state): State<Arc<ApiState>>,
-    Path(id): Path<String>,
-    request: Request,
-) -> Result<Response, Problem> {
-    let request = decision_request(request).await?;
-    let order = order(&request.body)?;
-    order.is_about_one()?;
-    // What else is wrong with the request is said first; no message has this number.
-    let id = id.parse().unwrap_or(MessageId::from_column(0));
-    decide(&state, &request, &order, &DecisionTarget::One(id)).await
-}
-
-pub(super) async fn decide_all(
-    State(state): State<Arc<ApiState>>,
-    request: Request,
-) -> Result<Response, Problem> {
-    let request = decision_request(request).await?;
-    let order = order(&request.body)?;
-    let filter = filter(order.state.as_deref(), order.destination.as_deref(), order.provider.as_deref())?;
-    let (Some(_), Some(counted_n)) = (filter.state, order.messages_n) else {
-        return Err(Problem::bad_request("say which `state`, and with `messages_n` how many you counted"));
-    };
-    decide(&state, &request, &order, &DecisionTarget::All(filter, counted_n)).await
 }

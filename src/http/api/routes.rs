@@ -8,21 +8,22 @@ use axum::{Router, middleware};
 use super::super::auth::authenticated;
 use super::super::error::Problem;
 use super::state::ApiState;
-use super::{backlog, destinations, events, messages, providers, requests};
+use super::{backlog, decisions, destinations, events, me, messages, providers, requests};
 
 /// The routes, to be nested under `/v1`.
 pub(crate) fn router(state: Arc<ApiState>) -> Router {
     Router::new()
+        .route("/me", get(me::show))
         .route("/events", get(events::list))
         .route("/events/{provider}/{event_id}", get(events::show))
-        .route("/events/{provider}/{event_id}/decide", post(events::decide_one))
+        .route("/events/{provider}/{event_id}/decide", post(decisions::decide_event))
         .route("/messages", get(messages::list))
         .route("/messages/count", get(messages::count))
-        .route("/messages/decide", post(messages::decide_all))
+        .route("/messages/decide", post(decisions::decide_messages))
         .route("/messages/{id}", get(messages::show))
-        .route("/messages/{id}/decide", post(messages::decide_one))
+        .route("/messages/{id}/decide", post(decisions::decide_message))
         .route("/destinations/paused", get(destinations::list_paused))
-        .route("/destinations/{name}/decide", post(destinations::decide_one))
+        .route("/destinations/{name}/decide", post(decisions::decide_destination))
         .route("/rejected", get(requests::list_rejected))
         .route("/providers", get(providers::list))
         .route("/providers/{name}/taught", post(providers::show_taught))

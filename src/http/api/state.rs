@@ -4,12 +4,14 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::super::auth::TokenGate;
-use crate::store::Store;
+use crate::store::{PeopleDoor, Store};
 use crate::types::{Clock, Name};
 
 /// State of the API: all that it needs of the app.
 pub(crate) struct ApiState {
     pub(crate) store: Store,
+    /// The store for those who ask.
+    pub(crate) people: PeopleDoor,
     pub(crate) clock: Clock,
     /// The tokens of those who may ask.
     pub(crate) gate: Arc<TokenGate>,

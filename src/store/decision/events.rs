@@ -1,8 +1,9 @@
 //! Decisions about events: dispatched once more, dispatched at last, dismissed, erased.
 
 use super::messages;
-use super::types::{Act, Decided, KeptDecision, audit_id, stands};
+use super::types::{Act, Decided, KeptDecision, stands};
 use crate::store::apart::{conflict_ids, replay_places};
+use crate::store::audit::{AuditEntry, append};
 use crate::store::db::{DbResult, Door, Row};
 use crate::store::event::event_state;
 use crate::types::{EventKey, EventState, MESSAGES_N_MAX};
@@ -76,21 +77,18 @@ async fn found(db: &mut Door<'_>, key: &EventKey) -> DbResult<Option<LockedEvent
 }
 
 async fn audit(db: &mut Door<'_>, event_seq: i64, act: Act, decision: &KeptDecision) -> DbResult<()> {
-    db.execute(
-        "/* audit */ INSERT INTO audit_log (audit_id, at_ms, actor, action, provider, event_id, detail)
-         SELECT $2, $3, $4, $5, provider, event_id, 'generation ' || CAST(generation AS TEXT) || ': ' || $6
-         FROM processed_webhook_events WHERE event_seq = $1",
-        &[
-            event_seq.into(),
-            audit_id().into(),
-            decision.now_ms.into(),
-            decision.actor.as_str().into(),
-            act.audited().into(),
-            decision.reason.as_str().into(),
-        ],
-    )
-    .await
-    .map(drop)
+    let sql = "/* event_decide */ SELECT provider, event_id, generation FROM processed_webhook_events
+               WHERE event_seq = $1";
+    let row = db.fetch_one(sql, &[event_seq.into()]).await?;
+    let entry = AuditEntry {
+        actor: decision.actor.clone(),
+        action: act.audited(),
+        provider: Some(row.text("provider")?),
+        event_id: Some(row.text("event_id")?),
+        detail: format!("generation {}: {}", row.int("generation")?, decision.reason),
+        ..AuditEntry::default()
+    };
+    append(db, decision.now_ms, &[entry]).await
 }
 
 /// Erases an event and what is kept beside it: other contents under its id, and its signed text under other ids.

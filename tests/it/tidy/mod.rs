@@ -27,6 +27,7 @@ const RANKS: &[(&str, u8)] = &[
     ("config", 1),
     ("spec", 1),
     ("backoff", 2),
+    ("api", 1),
     ("store", 2),
     ("verify", 2),
     ("logging", 2),
