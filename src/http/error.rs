@@ -60,6 +60,11 @@ impl Problem {
     );
     pub(crate) const METHOD: Self =
         Self::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", "send webhooks with POST");
+    pub(crate) const OTHER_METHOD: Self = Self::new(
+        StatusCode::METHOD_NOT_ALLOWED,
+        "method_not_allowed",
+        "this path is asked with another method: `Allow` says which",
+    );
     pub(crate) const TOO_LARGE: Self =
         Self::new(StatusCode::PAYLOAD_TOO_LARGE, "body_too_large", "the body is over the configured limit");
     pub(crate) const TOO_SLOW: Self =
@@ -134,7 +139,8 @@ impl IntoResponse for Problem {
         if let Some(seconds) = self.retry_after_s {
             headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
         }
-        if self.status == StatusCode::METHOD_NOT_ALLOWED {
+        // Elsewhere the router knows.
+        if self == Self::METHOD {
             headers.insert(header::ALLOW, HeaderValue::from_static("POST"));
         }
         response

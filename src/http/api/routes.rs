@@ -28,6 +28,7 @@ pub(crate) fn router(state: Arc<ApiState>) -> Router {
         .route("/providers", get(providers::list))
         .route("/providers/{name}/taught", post(providers::show_taught))
         .route("/backlog", get(backlog::show))
+        .method_not_allowed_fallback(|| async { Problem::OTHER_METHOD })
         .fallback(|| async { Problem::NOT_FOUND })
         .layer(middleware::from_fn_with_state(Arc::clone(&state.gate), authenticated))
         .with_state(state)
