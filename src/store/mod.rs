@@ -10,7 +10,8 @@
 //! To read it: `handle.rs` (the store as a whole) and `operation.rs` (how an operation is run), then the way of an
 //! event through `numbers/`, `admission/` and `event/`, and that of its messages through `message/` and `lane/`.
 //! `people/` is all of it as one person may see it; `decision/` is what people decide, `look.rs`, `apart.rs` and
-//! `rejection.rs` what they look at, `audit/` the record of both, `retention/` what is deleted. `signal.rs` knows copies of events that nothing tells apart. `migrations.rs`, `installation.rs` and
+//! `rejection.rs` what they look at, `audit/` the record of both, `retention/` what is deleted; `token.rs` by which
+//! tokens they come. `signal.rs` knows copies of events that nothing tells apart. `migrations.rs`, `installation.rs` and
 //! `program_migrations.rs` make the tables; `statements.rs` lists the hot statements for tests. Nothing here decides
 //! what becomes of an event or a message: callers say what is to be written.
 
@@ -36,9 +37,11 @@ mod rejection;
 mod retention;
 mod signal;
 mod statements;
+mod token;
 
 pub use admission::{AdmissionTx, AdmittedBatch, Candidate, Decide, Plan, Writes};
 pub use apart::{Conflicts, KeptContent};
+pub use audit::{AUDIT_VERIFIED_N_MAX, AuditPlace, AuditVerdict};
 pub(crate) use db::waiting;
 pub use db::{
     DbError, MigrationStep, Pooling, PostgresSettings, ProgramMigrationError, Row, SchemaState, StoreError,
@@ -53,8 +56,9 @@ pub use message::{
     Settlement,
 };
 pub use migrations::FurtherStep;
-pub use people::{People, PeopleDoor, PeopleError};
+pub use people::{NewToken, People, PeopleDoor, PeopleError, TokenMaking};
 pub use program_migrations::ProgramMigrations;
 pub use rejection::{REJECTIONS_N_MAX, Rejection, SecretUse, Taught};
 pub use retention::{Cuts, OldRows, PRUNED_N_MAX, PruneLease, PrunePlace, PruneWalk, PrunedKind};
 pub use statements::{list_statements, rare_statements, statements};
+pub use token::{TOKENS_GOOD_N_MAX, TokenBook, TokenRow};

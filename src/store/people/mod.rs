@@ -5,6 +5,9 @@
 //!
 //! To read it: `person.rs` (who asks, and the checks), then a file for each subject.
 
+mod chain;
 mod person;
+mod tokens;
 
 pub use person::{People, PeopleDoor, PeopleError};
+pub use tokens::{NewToken, TokenMaking};
