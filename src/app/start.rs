@@ -42,6 +42,7 @@ struct Core {
     receiver: Receiver,
     operator: OperatorState,
     stopping: Stop,
+    parts: Parts,
 }
 
 impl App {
@@ -65,7 +66,12 @@ impl App {
         let (receiver_addr, admin_addr) = (listener.local_addr()?, admin_listener.local_addr()?);
         let entries = Arc::clone(&ground.entries);
         let mut core = self.core(ground)?;
-        let api = self.api(&core.admission, &entries);
+        let gate = self.token_gate(&core.admission.store);
+        let api = self.api(&core.admission, &entries, Arc::clone(&gate));
+        let stopping = core.stopping.clone();
+        core.background
+            .workers
+            .push(spawn(core.parts.keep("tokens", async move || gate.run(stopping.clone()).await)));
         core.background.listeners = vec![
             self.serve_receiver(listener, core.receiver, core.stopping.clone()),
             self.serve_operator(admin_listener, core.operator, api, core.stopping),
@@ -142,14 +148,14 @@ impl App {
             admitter,
             admission: vec![
                 spawn(parts.clone().keep("committer", async move || committer.run().await)),
-                spawn(parts.keep("transactional", async move || transactional.run().await)),
+                spawn(parts.clone().keep("transactional", async move || transactional.run().await)),
             ],
             workers,
             store,
             stop_timeout: Duration::from_millis(self.config.outbox.stop_timeout_ms),
         };
         let operator = OperatorState { readiness: ready, metrics };
-        Ok(Core { background, admission, receiver, operator, stopping })
+        Ok(Core { background, admission, receiver, operator, stopping, parts })
     }
 
     /// The way into admission, and the tasks behind it.
