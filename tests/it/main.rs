@@ -12,6 +12,7 @@
     reason = "tests"
 )]
 
+mod access;
 mod admit;
 mod admit_bounds;
 mod admit_faults;
@@ -75,6 +76,7 @@ mod store;
 mod stub;
 mod taught;
 mod tidy;
+mod tokens;
 mod two_nodes;
 mod vectors;
 mod warned;
