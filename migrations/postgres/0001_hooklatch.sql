@@ -144,7 +144,8 @@ CREATE TABLE outbox_queue (
         autovacuum_analyze_scale_factor = 0, autovacuum_analyze_threshold = 5000);
 CREATE INDEX outbox_queue_due ON outbox_queue (destination, visible_at_ms, message_id)
     WHERE state IN ('ready', 'leased');
-CREATE INDEX outbox_queue_stuck ON outbox_queue (destination, state) WHERE state IN ('held', 'dead', 'waiting');
+CREATE INDEX outbox_queue_stuck ON outbox_queue (destination, state, message_id)
+    WHERE state IN ('held', 'dead', 'waiting');
 CREATE UNIQUE INDEX outbox_queue_lane ON outbox_queue (destination, lane, lane_seq) WHERE lane IS NOT NULL;
 -- Never two under way in one lane, whatever the code says.
 CREATE UNIQUE INDEX outbox_queue_lane_leased ON outbox_queue (destination, lane)

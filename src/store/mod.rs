@@ -53,7 +53,10 @@ pub use message::{
     Settlement,
 };
 pub use migrations::FurtherStep;
-pub use people::{People, PeopleDoor, PeopleError};
+pub use people::{
+    DestinationStanding, LanePlace, People, PeopleDoor, PeopleError, ProviderStanding, WaitingEvents,
+    people_statements,
+};
 pub use program_migrations::ProgramMigrations;
 pub use rejection::{REJECTIONS_N_MAX, Rejection, SecretUse, Taught};
 pub use retention::{Cuts, OldRows, PRUNED_N_MAX, PruneLease, PrunePlace, PruneWalk, PrunedKind};

@@ -52,6 +52,7 @@ mod identity_written;
 mod kinds;
 mod library;
 mod loaded;
+mod look;
 mod migrations;
 mod model;
 mod nodes;
