@@ -10,7 +10,7 @@
 //! To read it: `handle.rs` (the store as a whole) and `operation.rs` (how an operation is run), then the way of an
 //! event through `numbers/`, `admission/` and `event/`, and that of its messages through `message/` and `lane/`.
 //! `decision/` is what people decide, `look.rs`, `apart.rs` and `rejection.rs` what they look at, `retention/` what is
-//! deleted. `signal.rs` knows copies of events that nothing tells apart. `migrations.rs`, `installation.rs` and
+//! deleted. `reseal.rs` brings what is sealed under the newest key. `signal.rs` knows copies of events that nothing tells apart. `migrations.rs`, `installation.rs` and
 //! `program_migrations.rs` make the tables; `statements.rs` lists the hot statements for tests. Nothing here decides
 //! what becomes of an event or a message: callers say what is to be written.
 
@@ -31,6 +31,7 @@ mod migrations;
 mod numbers;
 mod program_migrations;
 mod rejection;
+mod reseal;
 mod retention;
 mod signal;
 mod statements;
@@ -53,5 +54,6 @@ pub use message::{
 pub use migrations::FurtherStep;
 pub use program_migrations::ProgramMigrations;
 pub use rejection::{REJECTIONS_N_MAX, Rejection, SecretUse, Taught};
+pub use reseal::{KeyUse, ResealPlace, ResealStep, SEALED_COUNTED_MAX, SealedTable};
 pub use retention::{Cuts, OldRows, PRUNED_N_MAX, PruneLease, PrunePlace, PruneWalk, PrunedKind};
 pub use statements::{list_statements, rare_statements, statements};
