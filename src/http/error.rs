@@ -8,6 +8,7 @@ use tracing::warn;
 use crate::admit::AdmitError;
 use crate::receive::ReceiveError;
 use crate::store::StoreError;
+use crate::types::KeyMistake;
 
 /// An error as a client sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -80,6 +81,19 @@ impl From<StoreError> for Problem {
     fn from(error: StoreError) -> Self {
         warn!(%error, "could not serve an operator");
         Self { title: "the database did not answer", ..Self::UNAVAILABLE }
+    }
+}
+
+impl From<KeyMistake> for Problem {
+    fn from(mistake: KeyMistake) -> Self {
+        let title = match mistake {
+            KeyMistake::Missing => "send an `Idempotency-Key`, the same when you repeat the request",
+            KeyMistake::Repeated => "send one `Idempotency-Key`, not several",
+            KeyMistake::Malformed(_) => {
+                "an `Idempotency-Key` is 1 to 255 visible ASCII characters, bare or in quotes, and one alone"
+            }
+        };
+        Self::new(StatusCode::BAD_REQUEST, mistake.code(), title)
     }
 }
 

@@ -14,7 +14,12 @@ pub struct Store {
     pub(super) parts: Arc<StoreParts>,
     /// True when leases and due times go by the database's own clock, where it has one.
     is_timed_by_database: bool,
+    /// Time for which answers to operators are kept. Milliseconds.
+    answers_kept_ms: i64,
 }
+
+/// Time for which answers to operators are kept, unless it is told otherwise. Milliseconds.
+const ANSWERS_KEPT_MS: i64 = 86_400_000;
 
 /// State that all clones of a [`Store`] share.
 pub(super) struct StoreParts {
@@ -37,7 +42,7 @@ impl Store {
     ) -> Result<Self, StoreError> {
         let backend = Backend::open(settings, postgres).await?;
         let parts = StoreParts { backend, numbers: EventNumbers::default(), installation: OnceLock::new() };
-        Ok(Self { parts: Arc::new(parts), is_timed_by_database: false })
+        Ok(Self { parts: Arc::new(parts), is_timed_by_database: false, answers_kept_ms: ANSWERS_KEPT_MS })
     }
 
     /// The same database, whose leases and due times go by its own clock where it has one, not by those of the
@@ -45,6 +50,16 @@ impl Store {
     #[must_use]
     pub fn timed_by(self, clock: &Clock) -> Self {
         Self { is_timed_by_database: !clock.is_manual(), ..self }
+    }
+
+    /// The same database, which keeps answers to operators for so long. Milliseconds.
+    #[must_use]
+    pub fn keeping_answers(self, answers_kept_ms: i64) -> Self {
+        Self { answers_kept_ms, ..self }
+    }
+
+    pub(super) fn answers_kept_ms(&self) -> i64 {
+        self.answers_kept_ms
     }
 
     /// True when leases and due times go by the database's own clock.

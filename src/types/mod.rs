@@ -2,10 +2,11 @@
 //!
 //! Nothing here does I/O, reads a clock (but for `clock.rs`, which is the clock) or knows a format. A value that exists
 //! has been checked; no layer above checks it again. To read it: `name.rs`, `event.rs`, `type_pattern.rs`,
-//! `words.rs`, `message_id.rs`, then `clock.rs` and `text.rs`.
+//! `words.rs`, `message_id.rs`, `idempotency_key.rs`, then `clock.rs` and `text.rs`.
 
 mod clock;
 mod event;
+mod idempotency_key;
 mod message_id;
 mod name;
 mod text;
@@ -15,6 +16,7 @@ mod words;
 pub use clock::{Clock, UnixMs};
 pub(crate) use event::WANTING;
 pub use event::{BodyDigest, EventKey, IncomingEvent, ObjectVersion, OnConflict};
+pub use idempotency_key::{IdempotencyKey, KeyMistake};
 pub use message_id::{InvalidMessageId, MESSAGES_N_MAX, MessageId, idempotency_key};
 pub use name::{InvalidName, Name};
 pub(crate) use text::media_type;

@@ -1,7 +1,7 @@
 //! The operators' API under `/v1`: shows events and messages, and takes a person's decisions about them.
 //!
 //! Every request needs a bearer token; deciding needs the role `operator` and an `Idempotency-Key`. In reading order:
-//! `routes.rs` is the list of what there is; `decide.rs` takes a decision; `events.rs`, `messages.rs`,
+//! `routes.rs` is the list of what there is; `decide.rs` takes a decision, `keys.rs` the key of any other POST; `events.rs`, `messages.rs`,
 //! `destinations.rs`, `requests.rs`, `providers.rs` and `backlog.rs` have a subject each; `query.rs` reads what a list
 //! is asked for; `state.rs` is what all of them need. It decides nothing itself: what a decision does is written in
 //! `store`.
@@ -10,6 +10,7 @@ mod backlog;
 mod decide;
 mod destinations;
 mod events;
+mod keys;
 mod messages;
 mod providers;
 mod query;
