@@ -20,7 +20,7 @@ use super::super::reply::json_reply;
 use super::state::ApiState;
 use crate::config::AdminRole;
 use crate::idempotency::fingerprint;
-use crate::store::{Act, Decided, Decision, DecisionReply, DecisionTarget};
+use crate::store::{Act, Decided, Decision, DecisionReply, DecisionTarget, StoreError};
 use crate::types::{IdempotencyKey, stored_text};
 
 /// Largest body of a decision, in bytes.
@@ -117,7 +117,7 @@ pub(super) async fn decide(
         reason: &order.reason,
         now_ms: state.clock.now_ms(),
     };
-    let (decided, is_again) = match state.store.message_decide(target, act, &decision).await? {
+    let (decided, is_again) = match state.store.message_decide(target, act, &decision).await.map_err(busy)? {
         DecisionReply::New(decided) => (decided, false),
         DecisionReply::Again(decided) => (decided, true),
         DecisionReply::KeyReused => {
@@ -145,6 +145,15 @@ pub(super) async fn decide(
         response.headers_mut().insert("idempotency-replayed", http::HeaderValue::from_static("true"));
     }
     Ok(response)
+}
+
+/// A request under the same key, or a decision about the same rows, is being carried out for longer than we wait.
+fn busy(error: StoreError) -> Problem {
+    if !matches!(error, StoreError::Locked { .. } | StoreError::Conflict { .. }) {
+        return Problem::from(error);
+    }
+    let title = "a decision about the same is being carried out: repeat yours for its answer";
+    Problem { retry_after_s: Some(1), ..Problem::new(StatusCode::CONFLICT, "idempotency_key_in_use", title) }
 }
 
 #[cfg(test)]
