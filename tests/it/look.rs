@@ -27,7 +27,7 @@ on_both!(
 const TOKENS: [(&str, &str); 2] =
     [("viewer", "viewer-token-0123456789"), ("operator", "operator-token-0123456789")];
 /// A configuration that calls nobody: what tests write stays as it is.
-const QUIET: &str = "[outbox]\npoll_ms = 60000\n[retention]\nevery = \"0s\"\n\
+const QUIET: &str = "[outbox]\npoll_ms = 60000\n[retention]\nevery_ms = 0\n\
     [destinations.billing]\nurl = \"http://127.0.0.1:9/\"\nconcurrency_n = 3\nrate_per_s = 7\n";
 
 async fn serve(database: &Database) -> Server {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use axum::extract::{Path, State};
 use axum::response::Response;
-use http::StatusCode;
+use http::{HeaderValue, StatusCode, header};
 use tracing::info;
 
 use super::super::error::Problem;
@@ -26,7 +26,9 @@ pub(super) async fn show_taught(
     let name = Name::parse(&name).map_err(|_| Problem::NOT_FOUND)?;
     let taught = people.take_taught(&name, state.clock.now_ms()).await?;
     info!(provider.name = %name, actor = %people.principal().name, "showed a secret that its sender taught us");
-    Ok(view_reply(StatusCode::OK, &taught))
+    let mut reply = view_reply(StatusCode::OK, &taught);
+    reply.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    Ok(reply)
 }
 
 pub(super) async fn list(

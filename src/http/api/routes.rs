@@ -7,6 +7,7 @@ use axum::{Router, middleware};
 
 use super::super::auth::authenticated;
 use super::super::error::Problem;
+use super::keys::once;
 use super::state::ApiState;
 use super::{backlog, decisions, destinations, events, lanes, me, messages, providers, requests};
 
@@ -29,7 +30,7 @@ pub(crate) fn router(state: Arc<ApiState>) -> Router {
         .route("/rejected", get(requests::list_rejected))
         .route("/providers", get(providers::list))
         .route("/providers/{name}", get(providers::show))
-        .route("/providers/{name}/taught", post(providers::show_taught))
+        .route("/providers/{name}/taught", post(providers::show_taught).layer(once(&state)))
         .route("/backlog", get(backlog::show))
         .method_not_allowed_fallback(|| async { Problem::OTHER_METHOD })
         .fallback(|| async { Problem::NOT_FOUND })
