@@ -22,7 +22,7 @@ use super::tasks::spawn;
 use crate::admit::{self, AdmitContext, AdmitTasks, Admitter};
 use crate::http::operator::{OperatorState, Readiness};
 use crate::logging;
-use crate::outbox::Outbox;
+use crate::outbox::{Breakers, Outbox};
 use crate::receive::{Receiver, RequestNotes};
 use crate::stop::Stop;
 use crate::store::Store;
@@ -41,6 +41,7 @@ struct Core {
     admission: Arc<AdmitContext>,
     receiver: Receiver,
     operator: OperatorState,
+    breakers: Breakers,
     stopping: Stop,
     parts: Parts,
 }
@@ -67,7 +68,7 @@ impl App {
         let entries = Arc::clone(&ground.entries);
         let mut core = self.core(ground)?;
         let gate = self.token_gate(&core.admission.store);
-        let api = self.api(&core.admission, &entries, Arc::clone(&gate));
+        let api = self.api(&core.admission, &entries, core.breakers, Arc::clone(&gate));
         let stopping = core.stopping.clone();
         core.background
             .workers
@@ -95,8 +96,9 @@ impl App {
         self.mounted().await
     }
 
-    /// Does the same as [`App::router`], for us.
-    pub(super) async fn mounted(self) -> anyhow::Result<(Router, Background)> {
+    /// Does the same as [`App::router`], for us and for tests.
+    #[doc(hidden)]
+    pub async fn mounted(self) -> anyhow::Result<(Router, Background)> {
         let ground = self.ground().await?;
         let core = self.core(ground)?;
         // What is latched must also be sent: nothing stops while the router lives, whatever becomes of the other half.
@@ -129,7 +131,7 @@ impl App {
         let (admitter, tasks) = self.admitter(&admission, entries.len() > 1);
         let notes = RequestNotes::new(Arc::clone(&entries), &installation_id, lines);
         let (readiness, ready) = watch::channel(Readiness::default());
-        let is_outbox_running = outbox.is_well();
+        let (is_outbox_running, breakers) = (outbox.is_well(), outbox.breakers());
         let parts = Parts::default();
         let watched =
             ReadinessSources { is_outbox_running: Arc::clone(&is_outbox_running), parts: parts.clone() };
@@ -152,10 +154,11 @@ impl App {
             ],
             workers,
             store,
+            clock: self.clock.clone(),
             stop_timeout: Duration::from_millis(self.config.outbox.stop_timeout_ms),
         };
         let operator = OperatorState { readiness: ready, metrics };
-        Ok(Core { background, admission, receiver, operator, stopping, parts })
+        Ok(Core { background, admission, receiver, operator, breakers, stopping, parts })
     }
 
     /// The way into admission, and the tasks behind it.

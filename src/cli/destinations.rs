@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::api_client::{ApiClient, ReachArgs};
 use super::shared::say;
@@ -46,8 +46,12 @@ pub(super) fn destinations(
     let api = ApiClient::new(&args.reach, file, kinds)?;
     let (act, switch) = match &args.command {
         DestinationsCommand::Paused => {
-            let found = api.get(&["destinations", "paused"], &[])?;
-            api.show_list(&found, "paused", &["destination", "paused_at_ms", "actor", "reason"]);
+            let found = api.get(&["destinations"], &[])?;
+            api.show_list(
+                &json!({ "paused": paused(&found) }),
+                "paused",
+                &["destination", "paused_at_ms", "actor", "reason"],
+            );
             return Ok(ExitCode::SUCCESS);
         }
         DestinationsCommand::Pause(switch) => ("pause", switch),
@@ -57,4 +61,15 @@ pub(super) fn destinations(
     api.post(url, &json!({ "act": act, "reason": switch.reason }))?;
     say(format!("{}: {act}d", switch.name));
     Ok(ExitCode::SUCCESS)
+}
+
+/// The pauses among the destinations, each with the name of its destination.
+fn paused(found: &Value) -> Vec<Value> {
+    let all = found.get("items").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    let pause = |one: &Value| {
+        let mut pause = one.get("pause")?.as_object()?.clone();
+        pause.insert("destination".to_owned(), one.get("name")?.clone());
+        Some(Value::Object(pause))
+    };
+    all.iter().filter_map(pause).collect()
 }

@@ -42,7 +42,7 @@ pub(super) fn explain(args: &ExplainArgs, file: Option<&Path>, kinds: &Kinds) ->
     let Some(path) = args.file.as_ref().filter(|_| !args.recent) else {
         let api = ApiClient::new(&args.reach, file, kinds)?;
         let found = api.get(&["rejected"], &[("provider", args.provider.as_deref())])?;
-        api.show_list(&found, "rejected", &["received_at_ms", "provider", "step", "reason", "detail"]);
+        api.show_list(&found, "items", &["received_at_ms", "provider", "step", "reason", "detail"]);
         return Ok(ExitCode::SUCCESS);
     };
     let saved = std::fs::read(path).with_context(|| format!("could not read `{}`", path.display()))?;

@@ -80,7 +80,7 @@ pub(super) fn messages(args: &MessagesArgs, file: Option<&Path>, kinds: &Kinds) 
             query.push(("limit", Some(&limit)));
             let found = api.get(&["messages"], &query)?;
             let columns = ["message_id", "destination", "event_id", "state", "attempts_n", "last_error"];
-            api.show_list(&found, "messages", &columns);
+            api.show_list(&found, "items", &columns);
         }
         MessagesCommand::Show { message_id } => {
             say(format!("{:#}", api.get(&["messages", message_id], &[])?));
@@ -109,7 +109,7 @@ fn decide(api: &ApiClient, act: &str, args: &DecideArgs) -> anyhow::Result<ExitC
         api.url(&["messages", id, "decide"], &[])?
     } else {
         let counted = api.get(&["messages", "count"], &args.which.query())?;
-        let messages_n = counted.get("messages_n").cloned().unwrap_or_default();
+        let messages_n = counted.get("counted_n").cloned().unwrap_or_default();
         if !args.yes {
             say(format!("{messages_n} messages are found; --yes acts on them (1000 at most)"));
             return Ok(ExitCode::SUCCESS);

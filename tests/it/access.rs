@@ -20,10 +20,6 @@ on_both!(every_route_lets_in_who_may_and_nobody_else);
 const NOT_BUILT: &[&str] = &[
     "GET /events/count",
     "GET /events/{provider}/{event_id}/body",
-    "GET /lanes",
-    "GET /destinations",
-    "GET /destinations/{name}",
-    "GET /providers/{name}",
     "GET /statistics",
     "GET /search",
     "GET /tail",
@@ -39,15 +35,8 @@ const NOT_SCOPED: &[&str] = &[
     "GET /events",
     "GET /events/{provider}/{event_id}",
     "POST /events/{provider}/{event_id}/decide",
-    "GET /messages",
-    "GET /messages/count",
-    "GET /messages/{message_id}",
     "POST /messages/{message_id}/decide",
     "POST /destinations/{name}/decide",
-    "GET /providers",
-    "POST /providers/{name}/taught",
-    "GET /rejected",
-    "GET /backlog",
 ];
 /// Routes with an order about a filter or about nobody's: what they answer when it is out of scope.
 const OUT_OF_SCOPE: &[(&str, &[u16])] = &[
@@ -84,7 +73,7 @@ fn config() -> String {
         "[outbox]\npoll_ms = 50\n[retention]\nevery_ms = 0\n\
          [[providers.stripe.routes]]\non = [\"*\"]\nto = \"billing\"\n\
          [destinations.billing]\nurl = \"http://127.0.0.1:9/\"\nunknown = \"hold\"\nretry = { attempts_n = 1 }\n\
-         [providers.elsewhere]\nkind = \"stripe\"\nsecrets = [\"whsec_another_one_0123456789\"]\n",
+         [providers.elsewhere]\nkind = \"github\"\nsecrets = [\"whsec_another_one_0123456789\"]\n",
     );
     for role in ROLES {
         for (is_inside, providers, destinations) in
@@ -212,7 +201,7 @@ async fn tables(database: &Database) -> BTreeMap<String, String> {
     found
 }
 
-/// A client from an address of its own: wrong tokens are counted by it.
+/// A client from an address of its own, by which wrong tokens are counted.
 fn from(last: u8) -> reqwest::Client {
     drop(client());
     let address = IpAddr::V4(Ipv4Addr::new(127, 0, 1, last));
@@ -279,7 +268,8 @@ async fn world(database: &Database) -> World {
 
 async fn every_route_lets_in_who_may_and_nobody_else(database: &Database) {
     let mut world = world(database).await;
-    let (mut keys_n, local) = (0, client());
+    // A connection for each, because refusals on one are told late.
+    let (mut keys_n, local) = (0, from(1));
     let mut key = || {
         keys_n += 1;
         format!("key-{keys_n}")
@@ -337,7 +327,9 @@ async fn every_route_lets_in_who_may_and_nobody_else(database: &Database) {
             }
         }
         if role == Role::Viewer || (!is_inside && NOT_SCOPED.is_empty()) {
-            assert_eq!(tables(database).await, before, "a {word}, in scope: {is_inside}, changed something");
+            let after = tables(database).await;
+            let changed = after.iter().find(|(table, rows)| before[*table] != **rows);
+            assert_eq!(changed, None, "a {word}, in scope: {is_inside}, changed this");
         }
     }
 }

@@ -71,10 +71,14 @@ async fn a_token_is_shown_once_good_at_once_and_refused_when_it_is_revoked(datab
     assert_eq!((&me["name"], &me["role"], &me["providers"]), (&json!("bob"), &json!("viewer"), &Value::Null));
     refused(&bob.post("/tokens", "k1", &order("eve", "viewer")).await, 403, "forbidden");
     // The same request again makes no other one, and what it made is told to nobody.
+    let again = admin.post("/tokens", "k1", &order("bob", "viewer")).await;
+    refused(&again, 409, "idempotency_answer_not_kept");
+    refused(&admin.post("/tokens", "k1", &order("carl", "viewer")).await, 409, "idempotency_key_reused");
+    // As after a process that died between the token and its answer.
+    database.run("DELETE FROM idempotency_keys").await.unwrap();
     refused(&admin.post("/tokens", "k1", &order("bob", "viewer")).await, 409, "token_shown_once");
-    refused(&admin.post("/tokens", "k1", &order("carl", "viewer")).await, 409, "token_shown_once");
     refused(&admin.post("/tokens", "k2", &order("bob", "viewer")).await, 409, "name_taken");
-    refused(&admin.post("/tokens", "k2", &order("ops", "viewer")).await, 409, "name_taken");
+    refused(&admin.post("/tokens", "k2-2", &order("ops", "viewer")).await, 409, "name_taken");
     let listed = admin.get("/tokens").await.body;
     let names: Vec<&str> =
         listed["items"].as_array().unwrap().iter().map(|one| one["name"].as_str().unwrap()).collect();
@@ -165,7 +169,7 @@ async fn what_is_wrong_with_a_request_for_a_token_is_said(database: &Database) {
         order[key] = value;
         order
     };
-    for (order, wanted) in [
+    for (n, (order, wanted)) in [
         (with("name", json!("Bob")), "`name`"),
         (with("role", json!("boss")), "order"),
         (with("valid_for_s", json!(59)), "`valid_for_s`"),
@@ -177,8 +181,11 @@ async fn what_is_wrong_with_a_request_for_a_token_is_said(database: &Database) {
         (with("destinations", json!(vec!["x"; 101])), "lists"),
         (with("more", json!(1)), "order"),
         (json!([]), "order"),
-    ] {
-        let answer = admin.post("/tokens", "k", &order).await;
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let answer = admin.post("/tokens", &format!("wrong-{n}"), &order).await;
         assert_eq!(answer.status, 400, "{order}");
         assert!(answer.body["title"].as_str().unwrap().contains(wanted), "{order}: {}", answer.body);
     }

@@ -8,6 +8,7 @@ use serde_json::Value;
 use super::super::api_client::{ApiClient, ReachArgs};
 use super::super::shared::say;
 use crate::load::Kinds;
+use crate::types::Clock;
 
 /// Shows what a running server knows about its providers' secrets.
 pub(super) fn live(reach: &ReachArgs, file: Option<&Path>, kinds: &Kinds) -> anyhow::Result<ExitCode> {
@@ -19,13 +20,13 @@ pub(super) fn live(reach: &ReachArgs, file: Option<&Path>, kinds: &Kinds) -> any
     let list =
         |value: &Value, name: &str| value.get(name).and_then(Value::as_array).cloned().unwrap_or_default();
     let number = |value: &Value, name: &str| value.get(name).and_then(Value::as_i64);
-    let now_ms = number(&found, "now_ms").unwrap_or_default();
-    for provider in list(&found, "providers") {
+    let now_ms = Clock::system().now_ms();
+    for provider in list(&found, "items") {
         let text = |name: &str| provider.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
         let secrets = list(&provider, "secrets");
         let horizon_h = number(&provider, "horizon_h").unwrap_or_default();
         say(format!("{:<20} kind {}", text("name"), text("kind")));
-        if provider.get("unverified") == Some(&Value::Bool(true)) {
+        if provider.get("is_unverified") == Some(&Value::Bool(true)) {
             say("  nobody signs its requests: they are accepted all the same (unverified)");
         }
         for secret in &secrets {

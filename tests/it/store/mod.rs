@@ -4,6 +4,7 @@ mod admission;
 mod admission_ways;
 mod apart;
 mod audit;
+mod idempotency;
 mod lane;
 mod large;
 mod lifecycle;
@@ -11,8 +12,10 @@ mod message;
 mod notes;
 mod operator;
 mod plans;
+mod redacted;
 mod retention;
 mod retention_age;
+mod sealed;
 
 use std::sync::Arc;
 
