@@ -43,7 +43,7 @@ const LIMIT: RouteParameter = RouteParameter {
 };
 const CURSOR: RouteParameter = RouteParameter {
     name: "cursor",
-    schema: r#"{"type":"string","minLength":1,"maxLength":255}"#,
+    schema: r#"{"type":"string","minLength":1,"maxLength":1024}"#,
     about: "`next` of the page before.",
 };
 const SINCE: RouteParameter = RouteParameter {

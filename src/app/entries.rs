@@ -6,13 +6,15 @@ use std::sync::atomic::AtomicUsize;
 
 use super::builder::App;
 use crate::admit::{AdmitContext, ProviderEntry};
-use crate::config::ProviderConfig;
+use crate::config::{DestinationConfig, ProviderConfig};
 use crate::fetch::Fetcher;
-use crate::http::api::{ApiState, ProviderFacts};
+use crate::http::api::{ApiState, DestinationFacts, ProviderFacts};
 use crate::http::auth::TokenGate;
 use crate::mistakes::Mistake;
+use crate::outbox::Breakers;
 use crate::provider::Provider;
 use crate::receive::fingerprint;
+use crate::spec::Spec;
 use crate::store::{PeopleDoor, ProgramMigrations};
 use crate::types::Name;
 use crate::verify::KeySource;
@@ -71,10 +73,17 @@ impl App {
     }
 
     /// The state of the operators' API.
-    pub(super) fn api(&self, admission: &Arc<AdmitContext>, entries: &Entries) -> ApiState {
+    pub(super) fn api(
+        &self,
+        admission: &Arc<AdmitContext>,
+        entries: &Entries,
+        breakers: Breakers,
+    ) -> ApiState {
         let facts = |(name, entry): (&Name, &Arc<ProviderEntry>)| ProviderFacts {
             name: name.clone(),
             kind: entry.provider.spec().kind.clone(),
+            url: entry.provider.url().to_owned(),
+            identity: identity_rules(entry.provider.spec()),
             horizon_h: entry.provider.spec().horizon_h,
             is_unverified: self.config.providers.get(name).is_some_and(|one| one.is_unverified_accepted),
             fingerprints: entry
@@ -95,6 +104,32 @@ impl App {
             clock: self.clock.clone(),
             gate: Arc::new(TokenGate::new(self.config.admin.tokens.clone())),
             destinations: self.config.destinations.keys().cloned().collect(),
+            destination_facts: self.destination_facts(),
+            breaker: Box::new(move |name| breakers.state_of(name)),
         }
     }
+
+    fn destination_facts(&self) -> BTreeMap<Name, DestinationFacts> {
+        let facts = |(name, config): (&Name, &DestinationConfig)| {
+            let facts = DestinationFacts {
+                kind: config.target.kind(),
+                concurrency_n: config.concurrency_n,
+                rate_per_s: config.rate_per_s,
+            };
+            (name.clone(), facts)
+        };
+        self.config.destinations.iter().map(facts).collect()
+    }
+}
+
+/// The rules by which events of a kind are told apart, as rows have them, in the order in which they are tried.
+fn identity_rules(spec: &Spec) -> String {
+    let mut rules: Vec<String> = Vec::new();
+    for one in spec.event.iter().flat_map(|event| &event.identity) {
+        let rule = format!("{}/{}", one.is.as_str(), one.version);
+        if !rules.contains(&rule) {
+            rules.push(rule);
+        }
+    }
+    if rules.is_empty() { "content/1".to_owned() } else { rules.join(", ") }
 }

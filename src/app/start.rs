@@ -22,7 +22,7 @@ use super::tasks::spawn;
 use crate::admit::{self, AdmitContext, AdmitTasks, Admitter};
 use crate::http::operator::{OperatorState, Readiness};
 use crate::logging;
-use crate::outbox::Outbox;
+use crate::outbox::{Breakers, Outbox};
 use crate::receive::{Receiver, RequestNotes};
 use crate::stop::Stop;
 use crate::store::Store;
@@ -41,6 +41,7 @@ struct Core {
     admission: Arc<AdmitContext>,
     receiver: Receiver,
     operator: OperatorState,
+    breakers: Breakers,
     stopping: Stop,
 }
 
@@ -65,7 +66,7 @@ impl App {
         let (receiver_addr, admin_addr) = (listener.local_addr()?, admin_listener.local_addr()?);
         let entries = Arc::clone(&ground.entries);
         let mut core = self.core(ground)?;
-        let api = self.api(&core.admission, &entries);
+        let api = self.api(&core.admission, &entries, core.breakers);
         core.background.listeners = vec![
             self.serve_receiver(listener, core.receiver, core.stopping.clone()),
             self.serve_operator(admin_listener, core.operator, api, core.stopping),
@@ -89,8 +90,9 @@ impl App {
         self.mounted().await
     }
 
-    /// Does the same as [`App::router`], for us.
-    pub(super) async fn mounted(self) -> anyhow::Result<(Router, Background)> {
+    /// Does the same as [`App::router`], for us and for tests.
+    #[doc(hidden)]
+    pub async fn mounted(self) -> anyhow::Result<(Router, Background)> {
         let ground = self.ground().await?;
         let core = self.core(ground)?;
         // What is latched must also be sent: nothing stops while the router lives, whatever becomes of the other half.
@@ -123,7 +125,7 @@ impl App {
         let (admitter, tasks) = self.admitter(&admission, entries.len() > 1);
         let notes = RequestNotes::new(Arc::clone(&entries), &installation_id, lines);
         let (readiness, ready) = watch::channel(Readiness::default());
-        let is_outbox_running = outbox.is_well();
+        let (is_outbox_running, breakers) = (outbox.is_well(), outbox.breakers());
         let parts = Parts::default();
         let watched =
             ReadinessSources { is_outbox_running: Arc::clone(&is_outbox_running), parts: parts.clone() };
@@ -146,10 +148,11 @@ impl App {
             ],
             workers,
             store,
+            clock: self.clock.clone(),
             stop_timeout: Duration::from_millis(self.config.outbox.stop_timeout_ms),
         };
         let operator = OperatorState { readiness: ready, metrics };
-        Ok(Core { background, admission, receiver, operator, stopping })
+        Ok(Core { background, admission, receiver, operator, breakers, stopping })
     }
 
     /// The way into admission, and the tasks behind it.

@@ -40,7 +40,7 @@ pub(super) struct Bulk {
 
 /// A count in words.
 pub(super) fn counted(count: &CountView, noun: &str) -> String {
-    let more = if count.is_more { "more than " } else { "" };
+    let more = if count.is_more { "at least " } else { "" };
     format!("{more}{}", plural(count.counted_n, noun))
 }
 

@@ -9,8 +9,9 @@ use clap_complete::Shell;
 use super::ending::{EXIT_CODES, Ending};
 use super::shared::complain;
 use super::{
-    audit, bench, check, destinations, erase, events, explain, health, lanes, manual, messages, operations,
-    providers, prune, rejected, search, send, serve, sign, statistics, tail, taught, tokens, vectors, whoami,
+    audit, bench, check, destinations, erase, events, explain, health, keys, lanes, manual, messages,
+    operations, providers, prune, rejected, search, send, serve, sign, statistics, tail, taught, tokens,
+    vectors, whoami,
 };
 use crate::app::App;
 use crate::load::kinds;
@@ -83,6 +84,8 @@ enum Command {
     Taught(taught::TaughtArgs),
     /// Delete the bytes of events, and what was made of them; their ids, digests and outcomes stay.
     Erase(erase::EraseArgs),
+    /// Say which keys of `[encryption]` are in use, or bring what older ones sealed under the newest.
+    Keys(keys::KeysArgs),
     /// Delete what is older than `[retention]` says, as a running server does by itself.
     Prune(prune::PruneArgs),
     /// Print a script that completes commands and options in a shell.
@@ -149,6 +152,7 @@ pub fn main_with(own: Vec<Provider>, more: impl FnOnce(App) -> App) -> ExitCode 
         Command::Man { folder } => manual::man(Cli::command(), folder.as_deref()),
         Command::Taught(args) => taught::taught(&args, file, &kinds),
         Command::Erase(args) => erase::erase(&args, file, &kinds),
+        Command::Keys(args) => keys::keys(&args, file, &kinds),
         Command::Prune(args) => prune::prune(&args, file, &kinds),
         Command::Health { url } => health::health(&url),
     };

@@ -11,7 +11,7 @@ use super::decide::{VersionArgs, WhyArgs};
 use super::desk::{Desk, ListRow};
 use super::output::{Cell, Column, Screen, Tone, fields, grouped, told};
 use super::reach::ReachArgs;
-use crate::api::{DestinationAct, DestinationView};
+use crate::api::{BacklogCount, DestinationAct, DestinationView};
 use crate::load::Kinds;
 
 #[derive(Args)]
@@ -117,7 +117,11 @@ fn breaker(word: Option<&str>) -> Cell {
 
 /// `3 ready, 1 held`.
 fn backlog(view: &DestinationView) -> String {
-    let counts = view.backlog.iter().map(|count| format!("{} {}", grouped(count.messages_n), count.state));
+    let of = |count: &BacklogCount| {
+        let more = if count.is_more { "+" } else { "" };
+        format!("{}{more} {}", grouped(count.messages_n), count.state)
+    };
+    let counts = view.backlog.iter().map(of);
     let counts = counts.collect::<Vec<_>>().join(", ");
     if counts.is_empty() { "nothing".to_owned() } else { counts }
 }

@@ -4,8 +4,8 @@
 //!
 //! In reading order: `commands.rs` is the list of commands; `shared.rs` has what all of them need. `serve.rs` and
 //! `bench/` run a server; `check.rs`, `providers/`, `sign/`, `explain.rs`, `vectors.rs` and `manual.rs` need none;
-//! `send.rs` and `health.rs` call one; `prune.rs` opens the database itself. `words.rs` and `retention.rs` put specs into
-//! words.
+//! `send.rs` and `health.rs` call one; `prune.rs` and `keys.rs` open the database themselves.
+//! `words.rs` and `retention.rs` put specs into words.
 //!
 //! Commands over the operators' API: `reach.rs` says which server, `api_client/` asks it, `output/` prints; `desk.rs` is
 //! the three of them. `decide.rs` orders something about one subject, `bulk.rs` about all that a filter finds,
@@ -29,6 +29,7 @@ mod erase;
 mod events;
 mod explain;
 mod health;
+mod keys;
 mod lanes;
 mod manual;
 mod messages;

@@ -8,7 +8,7 @@ use tracing::warn;
 use crate::admit::AdmitError;
 use crate::receive::ReceiveError;
 use crate::store::{PeopleError, StoreError};
-use crate::types::Role;
+use crate::types::{KeyMistake, Role};
 
 /// An error as a client sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,6 +60,11 @@ impl Problem {
     );
     pub(crate) const METHOD: Self =
         Self::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", "send webhooks with POST");
+    pub(crate) const OTHER_METHOD: Self = Self::new(
+        StatusCode::METHOD_NOT_ALLOWED,
+        "method_not_allowed",
+        "this path is asked with another method: `Allow` says which",
+    );
     pub(crate) const TOO_LARGE: Self =
         Self::new(StatusCode::PAYLOAD_TOO_LARGE, "body_too_large", "the body is over the configured limit");
     pub(crate) const TOO_SLOW: Self =
@@ -111,6 +116,19 @@ impl From<PeopleError> for Problem {
     }
 }
 
+impl From<KeyMistake> for Problem {
+    fn from(mistake: KeyMistake) -> Self {
+        let title = match mistake {
+            KeyMistake::Missing => "send an `Idempotency-Key`, the same when you repeat the request",
+            KeyMistake::Repeated => "send one `Idempotency-Key`, not several",
+            KeyMistake::Malformed(_) => {
+                "an `Idempotency-Key` is 1 to 255 visible ASCII characters, bare or in quotes, and one alone"
+            }
+        };
+        Self::new(StatusCode::BAD_REQUEST, mistake.code(), title)
+    }
+}
+
 impl From<&ReceiveError> for Problem {
     fn from(error: &ReceiveError) -> Self {
         match error {
@@ -134,7 +152,8 @@ impl IntoResponse for Problem {
         if let Some(seconds) = self.retry_after_s {
             headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
         }
-        if self.status == StatusCode::METHOD_NOT_ALLOWED {
+        // Elsewhere the router knows.
+        if self == Self::METHOD {
             headers.insert(header::ALLOW, HeaderValue::from_static("POST"));
         }
         response

@@ -10,9 +10,11 @@
 //! To read it: `handle.rs` (the store as a whole) and `operation.rs` (how an operation is run), then the way of an
 //! event through `numbers/`, `admission/` and `event/`, and that of its messages through `message/` and `lane/`.
 //! `people/` is all of it as one person may see it; `decision/` is what people decide, `look.rs`, `apart.rs` and
-//! `rejection.rs` what they look at, `audit/` the record of both, `retention/` what is deleted. `signal.rs` knows copies of events that nothing tells apart. `migrations.rs`, `installation.rs` and
-//! `program_migrations.rs` make the tables; `statements.rs` lists the hot statements for tests. Nothing here decides
-//! what becomes of an event or a message: callers say what is to be written.
+//! `rejection.rs` what they look at, `audit/` the record of both, `idempotency/` the
+//! keys of requests with their answers, `retention/` what is deleted. `reseal.rs`
+//! brings what is sealed under the newest key. `signal.rs` knows copies of events that nothing tells apart.
+//! `migrations.rs`, `installation.rs` and `program_migrations.rs` make the tables; `statements.rs` lists the hot
+//! statements for tests. Nothing here decides what becomes of an event or a message: callers say what is to be written.
 
 #[macro_use]
 mod operation;
@@ -24,6 +26,7 @@ mod db;
 mod decision;
 mod event;
 mod handle;
+mod idempotency;
 mod installation;
 mod lane;
 mod look;
@@ -33,6 +36,7 @@ mod numbers;
 mod people;
 mod program_migrations;
 mod rejection;
+mod reseal;
 mod retention;
 mod signal;
 mod statements;
@@ -47,14 +51,19 @@ pub use db::{
 pub use decision::{Act, DECISION_N_MAX, Decided, Decision, DecisionReply, DecisionTarget};
 pub use event::{DueEvent, EventCount, EventRow, EventUpdate, Latched};
 pub use handle::Store;
+pub use idempotency::{Begun, KeptAnswer, KeyClaim, KeyRequest, KeyState, NewAnswer};
 pub use look::{AttemptRow, AuditRow, Filter, PauseRow};
 pub use message::{
     InitialLease, LeaseWant, LeasedMessage, LostClaims, MessageCount, MessageRow, NewMessage, SettleTo,
     Settlement,
 };
 pub use migrations::FurtherStep;
-pub use people::{People, PeopleDoor, PeopleError};
+pub use people::{
+    DestinationStanding, LanePlace, People, PeopleDoor, PeopleError, ProviderStanding, WaitingEvents,
+    people_statements,
+};
 pub use program_migrations::ProgramMigrations;
 pub use rejection::{REJECTIONS_N_MAX, Rejection, SecretUse, Taught};
+pub use reseal::{KeyUse, ResealPlace, ResealStep, SEALED_COUNTED_MAX, SealedTable};
 pub use retention::{Cuts, OldRows, PRUNED_N_MAX, PruneLease, PrunePlace, PruneWalk, PrunedKind};
 pub use statements::{list_statements, rare_statements, statements};

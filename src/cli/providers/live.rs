@@ -9,7 +9,7 @@ use super::super::output::{Cell, Screen, Tone, ago, grouped, table, told, with_t
 use super::super::output::{Column, fields};
 use super::super::reach::ReachArgs;
 use super::super::shared::{complain, say};
-use crate::api::{Page, ProviderView, SecretView};
+use crate::api::{Page, ProviderView, SecretView, WaitingCount};
 use crate::load::Kinds;
 
 /// Shows what a running server knows about its providers, or about one of them.
@@ -65,7 +65,11 @@ fn in_full(view: &ProviderView, screen: &Screen) -> String {
             ("last event", Cell::text(format!("{at}: {} ({})", event.event_id, event.event_type)))
         }
     });
-    let waiting = view.waiting.iter().map(|count| format!("{} {}", grouped(count.events_n), count.state));
+    let of = |count: &WaitingCount| {
+        let more = if count.is_more { "+" } else { "" };
+        format!("{}{more} {}", grouped(count.events_n), count.state)
+    };
+    let waiting = view.waiting.iter().map(of);
     let waiting = waiting.collect::<Vec<_>>().join(", ");
     if !waiting.is_empty() {
         facts.push(("waiting", Cell::text(waiting).in_tone(Tone::Waits)));

@@ -1,9 +1,9 @@
 //! The operators' API under `/v1`: shows events and messages, and takes a person's decisions about them.
 //!
 //! Every request needs a bearer token; deciding needs the role `operator` and an `Idempotency-Key`. In reading order:
-//! `routes.rs` is the list of what there is; `decide.rs` takes a decision and `decisions.rs` has
-//! the routes of them; `events.rs`, `messages.rs`,
-//! `destinations.rs`, `requests.rs`, `providers.rs` and `backlog.rs` have a subject each; `query.rs` reads what a list
+//! `routes.rs` is the list of what there is; `decide.rs` takes a decision, `decisions.rs` has the
+//! routes of them, `keys.rs` the key of any other POST; `events.rs`, `messages.rs`,
+//! `lanes.rs`, `destinations.rs`, `requests.rs`, `providers.rs` and `backlog.rs` have a subject each; `query.rs` reads what a list
 //! is asked for; `asking.rs` is who asks, `state.rs` what all of them need. It decides nothing itself: what a decision does is written in
 //! `store`.
 
@@ -13,6 +13,8 @@ mod decide;
 mod decisions;
 mod destinations;
 mod events;
+mod keys;
+mod lanes;
 mod me;
 mod messages;
 mod providers;
@@ -22,4 +24,4 @@ mod routes;
 mod state;
 
 pub(crate) use routes::router;
-pub(crate) use state::{ApiState, ProviderFacts};
+pub(crate) use state::{ApiState, DestinationFacts, ProviderFacts};

@@ -7,8 +7,9 @@ use axum::{Router, middleware};
 
 use super::super::auth::authenticated;
 use super::super::error::Problem;
+use super::keys::once;
 use super::state::ApiState;
-use super::{backlog, decisions, destinations, events, me, messages, providers, requests};
+use super::{backlog, decisions, destinations, events, lanes, me, messages, providers, requests};
 
 /// The routes, to be nested under `/v1`.
 pub(crate) fn router(state: Arc<ApiState>) -> Router {
@@ -22,12 +23,16 @@ pub(crate) fn router(state: Arc<ApiState>) -> Router {
         .route("/messages/decide", post(decisions::decide_messages))
         .route("/messages/{id}", get(messages::show))
         .route("/messages/{id}/decide", post(decisions::decide_message))
-        .route("/destinations/paused", get(destinations::list_paused))
+        .route("/lanes", get(lanes::list))
+        .route("/destinations", get(destinations::list))
+        .route("/destinations/{name}", get(destinations::show))
         .route("/destinations/{name}/decide", post(decisions::decide_destination))
         .route("/rejected", get(requests::list_rejected))
         .route("/providers", get(providers::list))
-        .route("/providers/{name}/taught", post(providers::show_taught))
+        .route("/providers/{name}", get(providers::show))
+        .route("/providers/{name}/taught", post(providers::show_taught).layer(once(&state)))
         .route("/backlog", get(backlog::show))
+        .method_not_allowed_fallback(|| async { Problem::OTHER_METHOD })
         .fallback(|| async { Problem::NOT_FOUND })
         .layer(middleware::from_fn_with_state(Arc::clone(&state.gate), authenticated))
         .with_state(state)

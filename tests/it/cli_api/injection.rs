@@ -54,11 +54,12 @@ const COMMANDS: [(&str, &[&str]); 39] = [
 ];
 
 /// Commands that ask no server for what others wrote; `shown.rs` has those that read files.
-const ASK_NOBODY: [&str; 11] = [
+const ASK_NOBODY: [&str; 12] = [
     "bench",
     "check",
     "completions",
     "health",
+    "keys reseal",
     "man",
     "migrate",
     "prune",

@@ -3,6 +3,7 @@
 mod admission;
 mod admission_ways;
 mod apart;
+mod idempotency;
 mod lane;
 mod large;
 mod lifecycle;
@@ -10,8 +11,10 @@ mod message;
 mod notes;
 mod operator;
 mod plans;
+mod redacted;
 mod retention;
 mod retention_age;
+mod sealed;
 
 use std::sync::Arc;
 
