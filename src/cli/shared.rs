@@ -1,7 +1,8 @@
 //! The things that every command needs: output that steers no terminal, mistakes in arguments, a runtime.
 
 use std::fmt::Display;
-use std::io::Write;
+use std::io::{ErrorKind, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::load::Kinds;
 use crate::plain;
@@ -12,10 +13,25 @@ use crate::provider::Provider;
 #[error("{0}")]
 pub(super) struct Usage(pub(super) String);
 
+/// True once whoever read our stdout has gone away.
+static IS_READER_GONE: AtomicBool = AtomicBool::new(false);
+
 /// Writes lines to stdout, such that what strangers wrote steers no terminal. A reader that went away is no error of
 /// ours.
 pub(super) fn say(lines: impl Display) {
-    drop(writeln!(std::io::stdout(), "{}", plain::text(&lines.to_string())));
+    heed(writeln!(std::io::stdout(), "{}", plain::text(&lines.to_string())));
+}
+
+/// Remembers when a reader went away (`| head -1`), for what would go on without an end.
+pub(super) fn heed(written: std::io::Result<()>) {
+    if written.is_err_and(|error| error.kind() == ErrorKind::BrokenPipe) {
+        IS_READER_GONE.store(true, Ordering::Relaxed);
+    }
+}
+
+/// True once nobody reads what is said any more.
+pub(super) fn is_reader_gone() -> bool {
+    IS_READER_GONE.load(Ordering::Relaxed)
 }
 
 /// Writes as [`say`] does, to stderr.

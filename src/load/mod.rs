@@ -8,7 +8,8 @@
 //! 3. `kind_list`: the kinds that a configuration may name.
 //! 4. A file for each section: `server` (with `listen` and `edge`), `admin`, `database`, `encryption`, `provider` (with `age` and
 //!    `kind_settings`), `retention`; `section` has the small ones.
-//! 5. `warnings`: what is allowed and most likely not meant. `refusal`: all problems as one error.
+//! 5. `profiles`: the servers that an operator's commands reach, in a file of the person's own.
+//! 6. `warnings`: what is allowed and most likely not meant. `refusal`: all problems as one error.
 
 mod admin;
 mod age;
@@ -22,6 +23,7 @@ mod kind_list;
 mod kind_settings;
 mod layers;
 mod listen;
+mod profiles;
 mod provider;
 mod refusal;
 mod retention;
@@ -37,6 +39,7 @@ pub use configuration::{Loaded, load, load_for_tools};
 pub(crate) use dev_keys::of_folder as dev_keys_of_folder;
 pub use kind_list::Kinds;
 pub(crate) use kind_list::{kinds, kinds_beside};
+pub(crate) use profiles::{Profile, folder_of_person, profiles, profiles_file};
 pub(crate) use refusal::{loaded, unusable};
 pub use settings::Settings;
 pub(crate) use warnings::warnings;

@@ -24,6 +24,7 @@ mod bench_command;
 mod broken_transactions;
 mod brokers;
 mod cli;
+mod cli_api;
 mod config;
 mod confirmed;
 mod conflicts;

@@ -85,7 +85,13 @@ const PLACES: [(&str, &[&str], &str); 12] = [
     ("env::var", &["src/config"], "only `config` reads the environment"),
     (
         "sleep(",
-        &["src/http/listener.rs", "src/http/echo.rs", "src/http/patience.rs", "src/bench"],
+        &[
+            "src/http/listener.rs",
+            "src/http/echo.rs",
+            "src/http/patience.rs",
+            "src/bench",
+            "src/cli/api_client/patience.rs",
+        ],
         "wait for what you wait for, with a bound",
     ),
     ("println!", &[], "stdout is written through `cli::say`"),
