@@ -67,8 +67,8 @@ impl App {
         let mut core = self.core(ground)?;
         let api = self.api(&core.admission, &entries);
         core.background.listeners = vec![
-            self.serve_receiver(listener, core.receiver, core.stopping.clone()),
-            self.serve_operator(admin_listener, core.operator, api, core.stopping),
+            self.serve_receiver(listener, core.receiver, core.stopping.clone())?,
+            self.serve_operator(admin_listener, core.operator, api, core.stopping)?,
         ];
         Ok(Running { receiver_addr, admin_addr, background: core.background })
     }

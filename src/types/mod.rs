@@ -2,8 +2,9 @@
 //!
 //! Nothing here does I/O, reads a clock (but for `clock.rs`, which is the clock) or knows a format. A value that exists
 //! has been checked; no layer above checks it again. To read it: `name.rs`, `event.rs`, `type_pattern.rs`,
-//! `words.rs`, `message_id.rs`, then `clock.rs` and `text.rs`.
+//! `words.rs`, `message_id.rs`, `client_certificate.rs`, then `clock.rs` and `text.rs`.
 
+mod client_certificate;
 mod clock;
 mod event;
 mod message_id;
@@ -12,6 +13,7 @@ mod text;
 mod type_pattern;
 mod words;
 
+pub use client_certificate::ClientCertificate;
 pub use clock::{Clock, UnixMs};
 pub(crate) use event::WANTING;
 pub use event::{BodyDigest, EventKey, IncomingEvent, ObjectVersion, OnConflict, RedactedBody};
