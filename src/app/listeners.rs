@@ -87,7 +87,8 @@ impl App {
             (&server.tls, OriginRule::new(edge.forwarded, edge.proxies.clone()))
         };
         let tls = tls.clone().map(|files| ListenerTls::new(name, files)).transpose();
-        let tls = tls.map_err(|mistake| anyhow::anyhow!("TLS of the {name}: {}: {}", mistake.key, mistake.why))?;
+        let tls =
+            tls.map_err(|mistake| anyhow::anyhow!("TLS of the {name}: {}: {}", mistake.key, mistake.why))?;
         let wanted_n = server.connections_n_max as usize;
         let connections_n_max = if name == "operator" {
             wanted_n.min(OPERATOR_CONNECTIONS_N_MAX)

@@ -1,13 +1,13 @@
 //! The operators' API of a running server, as the commands ask it.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context;
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::shared::{Usage, runtime, say};
+use super::shared::{Usage, client, runtime, say};
 use crate::config::{AdminRole, DEV_TOKEN};
 use crate::load::{Kinds, Settings, load_for_tools};
 use crate::plain;
@@ -21,6 +21,9 @@ pub(super) struct ReachArgs {
     /// A token of `admin.tokens`; by default the first one in the configuration, or that of `serve --dev`.
     #[arg(long, global = true, env = "HOOKLATCH_TOKEN", hide_env_values = true)]
     pub(super) token: Option<String>,
+    /// The authority of the server's certificate, where that is your own: a PEM file.
+    #[arg(long, global = true, value_name = "FILE", env = "HOOKLATCH_CA_FILE")]
+    pub(super) ca_file: Option<PathBuf>,
     /// Print the server's JSON instead of a table.
     #[arg(long, global = true)]
     pub(super) json: bool,
@@ -42,6 +45,7 @@ pub(super) struct EventDecision<'a> {
 pub(super) struct ApiClient {
     base: reqwest::Url,
     token: String,
+    ca_file: Option<PathBuf>,
     pub(super) is_json: bool,
 }
 
@@ -51,14 +55,15 @@ impl ApiClient {
         let admin = load_for_tools(&Settings::of_process(file), kinds).ok().map(|config| config.admin);
         let listen =
             admin.as_ref().map_or_else(|| "127.0.0.1:8081".to_owned(), |admin| admin.listen.to_string());
-        let url = reach.url.clone().unwrap_or_else(|| format!("http://{listen}"));
+        let scheme = if admin.as_ref().is_some_and(|admin| admin.tls.is_some()) { "https" } else { "http" };
+        let url = reach.url.clone().unwrap_or_else(|| format!("{scheme}://{listen}"));
         let base = reqwest::Url::parse(&url).map_err(|error| Usage(format!("--url `{url}`: {error}")))?;
         let configured = admin.and_then(|admin| {
             let best = admin.tokens.into_iter().max_by_key(|token| token.role == AdminRole::Operator)?;
             Some(best.token.reveal().to_owned())
         });
         let token = reach.token.clone().or(configured).unwrap_or_else(|| DEV_TOKEN.to_owned());
-        Ok(Self { base, token, is_json: reach.json })
+        Ok(Self { base, token, ca_file: reach.ca_file.clone(), is_json: reach.json })
     }
 
     pub(super) fn url(&self, path: &[&str], query: &[(&str, Option<&str>)]) -> anyhow::Result<reqwest::Url> {
@@ -83,7 +88,7 @@ impl ApiClient {
 
     fn ask(&self, make: impl FnOnce(&reqwest::Client) -> reqwest::RequestBuilder) -> anyhow::Result<Value> {
         runtime()?.block_on(async {
-            let client = crate::outbox::http_client()?;
+            let client = client(self.ca_file.as_deref())?;
             let request = make(&client).bearer_auth(&self.token).timeout(Duration::from_secs(30));
             let response = request.send().await.with_context(|| format!("no answer from {}", self.base))?;
             let status = response.status();
@@ -144,7 +149,7 @@ mod tests {
 
     fn client(base: &str) -> ApiClient {
         let base = reqwest::Url::parse(base).expect("a URL");
-        ApiClient { base, token: "t".to_owned(), is_json: false }
+        ApiClient { base, token: "t".to_owned(), ca_file: None, is_json: false }
     }
 
     #[test]

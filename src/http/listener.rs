@@ -119,7 +119,9 @@ pub(crate) async fn serve(listener: TcpListener, front: Front, limits: Limits, m
                 let stream = Bounded::new(stream, Arc::clone(&place.slot), limits.write_timeout);
                 spawn_connection(builder.serve_connection(stream, service(edge)), place);
             }
-            Some(tls) => spawn_encrypted(tls.current(), stream, edge, place, Timed { builder, limits: &limits }),
+            Some(tls) => {
+                spawn_encrypted(tls.current(), stream, edge, place, Timed { builder, limits: &limits })
+            }
         }
     }
     drop(listener);

@@ -138,7 +138,9 @@ mod tests {
         // All of them trusted: the one furthest away.
         x("10.0.0.1", &["10.0.0.3, 10.0.0.2"], "10.0.0.3");
         // Nothing, or nothing that is an address: the proxy that wrote it.
-        for nothing in ["", "unknown", "_hidden", "192.0.2.7.8", "-", "\"192.0.2.7\"", "192.0.2.7/24", "\u{e9}"] {
+        for nothing in
+            ["", "unknown", "_hidden", "192.0.2.7.8", "-", "\"192.0.2.7\"", "192.0.2.7/24", "\u{e9}"]
+        {
             x("10.0.0.1", &[nothing], "10.0.0.1");
             x("10.0.0.1", &["192.0.2.66", nothing, "10.0.0.2"], "10.0.0.2");
         }

@@ -10,7 +10,12 @@ use crate::config::Config;
 use crate::provider::Provider;
 
 /// Keys whose examples are no defaults.
-const WITHOUT_DEFAULT: [&str; 21] = [
+const WITHOUT_DEFAULT: [&str; 26] = [
+    "cert_file",
+    "key_file",
+    "client_ca_file",
+    "redact",
+    "allow_from",
     "ids_days",
     "tolerance_s",
     "max_age_s",
@@ -46,7 +51,13 @@ fn uncommented() -> String {
         None => line.to_owned(),
     };
     // The examples that stand beside an active key.
-    DEFAULTS.replace("\ntokens = []\n", "\n").replace("\nkeys = []\n", "\n").lines().map(line).collect::<Vec<_>>().join("\n")
+    DEFAULTS
+        .replace("\ntokens = []\n", "\n")
+        .replace("\nkeys = []\n", "\n")
+        .lines()
+        .map(line)
+        .collect::<Vec<_>>()
+        .join("\n")
 }
 
 fn keys(prefix: &str, value: &toml::Value, into: &mut BTreeSet<String>) {

@@ -36,7 +36,11 @@ pub(super) fn listener_tls(checker: &mut Checker<'_>, table: &mut Table) -> Opti
             "key_file" => key,
             _ => client_ca,
         };
-        checker.problem(&place?, mistake.why, "a path is relative to the config file's folder; check the file and its rights");
+        checker.problem(
+            &place?,
+            mistake.why,
+            "a path is relative to the config file's folder; check the file and its rights",
+        );
         return None;
     }
     Some(config)

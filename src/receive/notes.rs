@@ -142,7 +142,8 @@ impl RequestNotes {
     /// Notes a request that came from `from`, which its provider's list does not have.
     pub(super) fn refused_address(&self, entry: &ProviderEntry, from: &str, request: RefusedRequest) {
         let provider = entry.provider.name().to_string();
-        metrics::counter!("hooklatch_rejected_total", "provider" => provider, "reason" => "address").increment(1);
+        metrics::counter!("hooklatch_rejected_total", "provider" => provider, "reason" => "address")
+            .increment(1);
         let request = RawRequest {
             method: http::Method::POST,
             url: String::new(),

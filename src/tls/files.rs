@@ -41,11 +41,7 @@ pub(super) fn stamps(config: &ListenerTlsConfig) -> [FileStamp; 3] {
         let found = std::fs::metadata(path).ok()?;
         Some((found.dev(), found.ino(), found.len(), found.mtime(), found.mtime_nsec()))
     };
-    [
-        stamp(&config.cert_file),
-        stamp(&config.key_file),
-        config.client_ca_file.as_deref().and_then(stamp),
-    ]
+    [stamp(&config.cert_file), stamp(&config.key_file), config.client_ca_file.as_deref().and_then(stamp)]
 }
 
 /// Reads the files: TLS 1.2 and 1.3, HTTP/1.1 alone.
@@ -70,8 +66,7 @@ pub(crate) fn server_config(config: &ListenerTlsConfig) -> Result<MadeTls, TlsMi
                 roots.add(certificate).map_err(|error| unusable(error.to_string()))?;
             }
             let clients = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
-            let clients =
-                if config.is_client_needed { clients } else { clients.allow_unauthenticated() };
+            let clients = if config.is_client_needed { clients } else { clients.allow_unauthenticated() };
             builder.with_client_cert_verifier(clients.build().map_err(|error| unusable(error.to_string()))?)
         }
     };

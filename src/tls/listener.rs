@@ -22,7 +22,10 @@ pub(crate) struct ListenerTls {
 
 impl std::fmt::Debug for ListenerTls {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("ListenerTls").field("name", &self.name).field("files", &self.files).finish_non_exhaustive()
+        f.debug_struct("ListenerTls")
+            .field("name", &self.name)
+            .field("files", &self.files)
+            .finish_non_exhaustive()
     }
 }
 
@@ -71,9 +74,7 @@ impl ListenerTls {
             Err(TlsMistake { key, why }) => {
                 error!(
                     listener = self.name,
-                    key,
-                    why,
-                    "the TLS files have changed and cannot be used: those of before count on"
+                    key, why, "the TLS files have changed and cannot be used: those of before count on"
                 );
                 metrics::gauge!("hooklatch_tls_files_broken", "listener" => self.name).set(1.0);
                 false

@@ -1,6 +1,6 @@
 //! `providers`: the list of kinds, or one of them in full.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
@@ -30,6 +30,9 @@ pub(crate) struct ProvidersArgs {
     /// With --live: a token of `admin.tokens`; by default the first one in the configuration.
     #[arg(long, requires = "live", env = "HOOKLATCH_TOKEN", hide_env_values = true)]
     token: Option<String>,
+    /// With --live: the authority of the server's certificate, where that is your own: a PEM file.
+    #[arg(long, requires = "live", value_name = "FILE", env = "HOOKLATCH_CA_FILE")]
+    ca_file: Option<PathBuf>,
 }
 
 /// The kinds as a table, or one of them in full.
@@ -39,7 +42,12 @@ pub(crate) fn providers(
     kinds: &Kinds,
 ) -> anyhow::Result<ExitCode> {
     if args.live {
-        let reach = ReachArgs { url: args.url.clone(), token: args.token.clone(), json: args.json };
+        let reach = ReachArgs {
+            url: args.url.clone(),
+            token: args.token.clone(),
+            ca_file: args.ca_file.clone(),
+            json: args.json,
+        };
         return live::live(&reach, file, kinds);
     }
     if let Some(name) = &args.kind {

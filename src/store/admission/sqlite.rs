@@ -190,11 +190,7 @@ fn paused_names(db: &Connection) -> DbResult<HashSet<String>> {
     Ok(names.query_map([], |row| row.get("destination"))?.collect::<rusqlite::Result<_>>()?)
 }
 
-pub(super) fn messages_insert(
-    db: &Connection,
-    rows: &[MessageInsert<'_>],
-    ring: &KeyRing,
-) -> DbResult<()> {
+pub(super) fn messages_insert(db: &Connection, rows: &[MessageInsert<'_>], ring: &KeyRing) -> DbResult<()> {
     let mut message_insert = db.prepare_cached(MESSAGE)?;
     for row in rows {
         let (message, lease) = (row.message, row.lease());

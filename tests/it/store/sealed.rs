@@ -63,7 +63,10 @@ fn own(destination: &str) -> NewMessage {
 /// The columns that may hold what somebody sent, as hexadecimal digits or as they are.
 async fn stored(database: &Database) -> String {
     let hex = if database.url.starts_with("sqlite") {
-        ["SELECT hex(body) || headers FROM webhook_payloads", "SELECT COALESCE(hex(body), '') || headers FROM outbox_contents"]
+        [
+            "SELECT hex(body) || headers FROM webhook_payloads",
+            "SELECT COALESCE(hex(body), '') || headers FROM outbox_contents",
+        ]
     } else {
         [
             "SELECT upper(encode(body, 'hex')) || headers FROM webhook_payloads",
@@ -292,7 +295,9 @@ async fn copies_and_conflicts_are_told_as_without_a_key(database: &Database) {
     let (_, content) = &conflicts.kept[0];
     let content = content.as_ref().unwrap();
     assert_eq!((content.body.as_slice(), content.key_id.as_deref()), (b"b".as_slice(), Some("k1")));
-    assert!(clear.event_conflicts(&key("evt_1")).await.unwrap().kept[0].1.as_ref().unwrap().unopened.is_some());
+    assert!(
+        clear.event_conflicts(&key("evt_1")).await.unwrap().kept[0].1.as_ref().unwrap().unopened.is_some()
+    );
 }
 
 async fn what_is_erased_needs_no_key_any_more(database: &Database) {
