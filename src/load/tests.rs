@@ -10,7 +10,12 @@ use crate::config::Config;
 use crate::provider::Provider;
 
 /// Keys whose examples are no defaults.
-const WITHOUT_DEFAULT: [&str; 21] = [
+const WITHOUT_DEFAULT: [&str; 26] = [
+    "cert_file",
+    "key_file",
+    "client_ca_file",
+    "redact",
+    "allow_from",
     "ids_days",
     "tolerance_s",
     "max_age_s",
