@@ -13,8 +13,8 @@ pub(super) fn listener_tls(checker: &mut Checker<'_>, table: &mut Table) -> Opti
     let cert = table.needed(checker, "cert_file", remedy);
     let key = table.needed(checker, "key_file", remedy);
     let client_ca = table.take(checker, "client_ca_file");
-    let is_client_needed = table.flag(checker, "client_needed").unwrap_or(false);
-    let needed = table.peek(checker, "client_needed");
+    let needed = table.take(checker, "client_needed");
+    let is_client_needed = needed.as_ref().and_then(|field| field.flag(checker)).unwrap_or(false);
     table.finish(checker);
     let config = ListenerTlsConfig {
         cert_file: path(checker, cert.as_ref())?,
