@@ -14,6 +14,24 @@ use crate::spec::Spec;
 use crate::types::Name;
 use crate::verify::DevKeys;
 
+/// What a caller of ours lacks to show who it is.
+fn caller_mistake(spec: &Spec, config: &ProviderConfig) -> Option<Mistake> {
+    let is_by_certificate = config.settings.text("auth") == Some("mtls");
+    match (spec.first_party, is_by_certificate) {
+        (true, true) if !config.settings.has("client_certificates") => {
+            let (why, remedy) =
+                ("there is none, so that nobody could call", "name the SHA-256 of each certificate in hex");
+            Some(Mistake::said("settings.client_certificates", why, remedy))
+        }
+        (true, false) if config.secrets.is_empty() => {
+            let (why, remedy) =
+                ("there is none, so that nobody could call", "write secrets = [{ env = \"NAME\" }]");
+            Some(Mistake::said("secrets", why, remedy))
+        }
+        _ => None,
+    }
+}
+
 impl Provider {
     /// Makes one `[providers.NAME]` of it, or says all that is wrong.
     #[doc(hidden)]
@@ -35,6 +53,7 @@ impl Provider {
         let strong =
             verifier.as_ref().map_err(Clone::clone).and_then(|verifier| verifier.keys.check_strength(spec));
         mistakes.extend(strong.err().map(|error| of_key(spec, &error)));
+        mistakes.extend(caller_mistake(spec, config));
         let options = ActiveOptions { on_conflict: config.on_conflict, types: config.types.clone() };
         match verifier {
             Ok(verifier) if mistakes.is_empty() => {

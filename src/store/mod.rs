@@ -9,7 +9,8 @@
 //!
 //! To read it: `handle.rs` (the store as a whole) and `operation.rs` (how an operation is run), then the way of an
 //! event through `numbers/`, `admission/` and `event/`, and that of its messages through `message/` and `lane/`.
-//! `decision/` is what people decide, `look.rs`, `apart.rs` and `rejection.rs` what they look at, `retention/` what is
+//! `decision/` is what people decide, `look.rs`, `apart.rs` and `rejection.rs` what they look at, `receipt.rs` what senders of
+//! ours do, `retention/` what is
 //! deleted. `idempotency/` has the keys of requests and the answers under them. `signal.rs` knows copies of events that nothing tells apart. `migrations.rs`, `installation.rs` and
 //! `program_migrations.rs` make the tables; `statements.rs` lists the hot statements for tests. Nothing here decides
 //! what becomes of an event or a message: callers say what is to be written.
@@ -31,6 +32,7 @@ mod message;
 mod migrations;
 mod numbers;
 mod program_migrations;
+mod receipt;
 mod rejection;
 mod retention;
 mod signal;
@@ -54,6 +56,7 @@ pub use message::{
 };
 pub use migrations::FurtherStep;
 pub use program_migrations::ProgramMigrations;
+pub use receipt::{EventReceipt, ReceiptAttempt};
 pub use rejection::{REJECTIONS_N_MAX, Rejection, SecretUse, Taught};
 pub use retention::{Cuts, OldRows, PRUNED_N_MAX, PruneLease, PrunePlace, PruneWalk, PrunedKind};
 pub use statements::{list_statements, rare_statements, statements};
