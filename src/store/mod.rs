@@ -48,7 +48,7 @@ pub use db::{
 pub use decision::{Act, DECISION_N_MAX, Decided, Decision, DecisionReply, DecisionTarget};
 pub use event::{DueEvent, EventCount, EventRow, EventUpdate, Latched};
 pub use handle::Store;
-pub use idempotency::{Begun, KeptAnswer, KeyClaim, KeyRequest, KeyState, NewAnswer};
+pub use idempotency::{KeptAnswer, KeyClaim, KeyReply, KeyRequest, KeyState, NewAnswer};
 pub use look::{AttemptRow, AuditRow, Filter, PauseRow};
 pub use message::{
     InitialLease, LeaseWant, LeasedMessage, LostClaims, MessageCount, MessageRow, NewMessage, SettleTo,
