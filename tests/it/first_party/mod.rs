@@ -3,6 +3,7 @@
 mod batch;
 mod killed;
 mod receipt;
+mod settings;
 mod table;
 
 use http::HeaderMap;
