@@ -94,7 +94,7 @@ impl ApiClient {
             }
             let why =
                 ["title", "outcome"].iter().find_map(|name| body.get(name)?.as_str()).unwrap_or_default();
-            let more = ["state", "messages_n"].iter().find_map(|name| body.get(name));
+            let more = ["state", "counted_n"].iter().find_map(|name| body.get(name));
             anyhow::bail!("{status}: {why}{}", more.map(|more| format!(" ({more})")).unwrap_or_default())
         })
     }

@@ -1,15 +1,20 @@
 //! `messages`: shows calls that are to be made, and decides about those that wait for a person.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::ExitCode;
+use std::time::Duration;
 
-use anyhow::Context;
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
 use super::api_client::{ApiClient, ReachArgs};
-use super::shared::say;
+use super::shared::{runtime, say};
 use crate::load::Kinds;
+use crate::stop::pass;
+
+/// Pause between two looks at an operation that runs.
+const LOOK_EVERY: Duration = Duration::from_millis(200);
 
 #[derive(Args)]
 pub(super) struct MessagesArgs {
@@ -104,28 +109,39 @@ impl FilterArgs {
 
 /// Decides about one message, or about all that are found.
 fn decide(api: &ApiClient, act: &str, args: &DecideArgs) -> anyhow::Result<ExitCode> {
-    let mut order = json!({ "act": act, "reason": args.reason });
-    let url = if let Some(id) = &args.message_id {
-        api.url(&["messages", id, "decide"], &[])?
+    let (decided, changed_n) = if let Some(id) = &args.message_id {
+        let order = json!({ "act": act, "reason": args.reason });
+        (api.post(api.url(&["messages", id, "decide"], &[])?, &order)?, "messages_n")
     } else {
         let counted = api.get(&["messages", "count"], &args.which.query())?;
-        let messages_n = counted.get("messages_n").cloned().unwrap_or_default();
+        let counted_n = ["counted_n", "messages_n"].iter().find_map(|name| counted.get(name).cloned());
+        let counted_n = counted_n.unwrap_or_default();
         if !args.yes {
-            say(format!("{messages_n} messages are found; --yes acts on them (1000 at most)"));
+            say(format!("{counted_n} messages are found; --yes acts on them"));
             return Ok(ExitCode::SUCCESS);
         }
         let said = args.which.query().into_iter().filter_map(|(name, value)| Some((name, value?)));
-        for (name, value) in said.collect::<Vec<_>>() {
-            order.as_object_mut().context("an object")?.insert(name.to_owned(), value.into());
-        }
-        order.as_object_mut().context("an object")?.insert("messages_n".to_owned(), messages_n);
-        api.url(&["messages", "decide"], &[])?
+        let filter: BTreeMap<&str, &str> = said.collect();
+        let order = json!({
+            "subject": { "messages": { "act": act, "filter": filter } }, "counted_n": counted_n,
+            "reason": args.reason,
+        });
+        (watched(api, api.post(api.url(&["operations"], &[])?, &order)?)?, "changed_n")
     };
-    let decided = api.post(url, &order)?;
     say(if api.is_json {
         decided.to_string()
     } else {
-        format!("{} changed", decided.get("messages_n").unwrap_or(&Value::Null))
+        format!("{} changed", decided.get(changed_n).unwrap_or(&Value::Null))
     });
     Ok(ExitCode::SUCCESS)
+}
+
+/// Waits for the end of an operation, however long it takes; it goes on if we do not.
+fn watched(api: &ApiClient, mut operation: Value) -> anyhow::Result<Value> {
+    while operation.get("state").and_then(Value::as_str) == Some("running") {
+        runtime()?.block_on(pass(LOOK_EVERY));
+        let id = operation.get("operation_id").and_then(Value::as_str).unwrap_or_default();
+        operation = api.get(&["operations", id], &[])?;
+    }
+    Ok(operation)
 }

@@ -9,7 +9,8 @@
 //!
 //! To read it: `handle.rs` (the store as a whole) and `operation.rs` (how an operation is run), then the way of an
 //! event through `numbers/`, `admission/` and `event/`, and that of its messages through `message/` and `lane/`.
-//! `people/` is all of it as one person may see it; `decision/` is what people decide, `look.rs`, `apart.rs` and
+//! `people/` is all of it as one person may see it; `decision/` is what people decide about one,
+//! `operations/` what they order to be done to many, `look.rs`, `apart.rs` and
 //! `rejection.rs` what they look at, `audit/` the record of both, `retention/` what is deleted. `signal.rs` knows copies of events that nothing tells apart. `migrations.rs`, `installation.rs` and
 //! `program_migrations.rs` make the tables; `statements.rs` lists the hot statements for tests. Nothing here decides
 //! what becomes of an event or a message: callers say what is to be written.
@@ -30,6 +31,7 @@ mod look;
 mod message;
 mod migrations;
 mod numbers;
+mod operations;
 mod people;
 mod program_migrations;
 mod rejection;
@@ -44,7 +46,7 @@ pub use db::{
     DbError, MigrationStep, Pooling, PostgresSettings, ProgramMigrationError, Row, SchemaState, StoreError,
     StoreSettings, Tx, Value,
 };
-pub use decision::{Act, DECISION_N_MAX, Decided, Decision, DecisionReply, DecisionTarget};
+pub use decision::{Answered, Decision, Ordered, Refusal};
 pub use event::{DueEvent, EventCount, EventRow, EventUpdate, Latched};
 pub use handle::Store;
 pub use look::{AttemptRow, AuditRow, Filter, PauseRow};
@@ -53,6 +55,7 @@ pub use message::{
     Settlement,
 };
 pub use migrations::FurtherStep;
+pub use operations::{OPERATION_ROWS_N_MAX, OperationStep};
 pub use people::{People, PeopleDoor, PeopleError};
 pub use program_migrations::ProgramMigrations;
 pub use rejection::{REJECTIONS_N_MAX, Rejection, SecretUse, Taught};

@@ -1,8 +1,8 @@
 //! The operators' API under `/v1`: shows events and messages, and takes a person's decisions about them.
 //!
 //! Every request needs a bearer token; deciding needs the role `operator` and an `Idempotency-Key`. In reading order:
-//! `routes.rs` is the list of what there is; `decide.rs` takes a decision and `decisions.rs` has
-//! the routes of them; `events.rs`, `messages.rs`,
+//! `routes.rs` is the list of what there is; `decide.rs` takes a decision, `decisions.rs` has
+//! the routes of those about one subject and `operations.rs` of those about many; `events.rs`, `messages.rs`,
 //! `destinations.rs`, `requests.rs`, `providers.rs` and `backlog.rs` have a subject each; `query.rs` reads what a list
 //! is asked for; `asking.rs` is who asks, `state.rs` what all of them need. It decides nothing itself: what a decision does is written in
 //! `store`.
@@ -15,6 +15,7 @@ mod destinations;
 mod events;
 mod me;
 mod messages;
+mod operations;
 mod providers;
 mod query;
 mod requests;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use axum::extract::{Path, Request, State};
+use axum::extract::{Path, State};
 use axum::response::Response;
 use http::StatusCode;
 use serde_json::{Value, json};
@@ -10,20 +10,20 @@ use tracing::info;
 
 use super::super::error::Problem;
 use super::super::reply::json_reply;
-use super::decide::operator;
+use super::asking::Asking;
 use super::state::{ApiState, ProviderFacts};
-use crate::types::Name;
+use crate::types::{Name, Role};
 
 /// The secret that a sender taught us, to operators alone, and once.
 pub(super) async fn show_taught(
     State(state): State<Arc<ApiState>>,
+    Asking(people): Asking,
     Path(name): Path<String>,
-    request: Request,
 ) -> Result<Response, Problem> {
-    let actor = operator(request.extensions())?;
+    people.needs(Role::Operator)?;
     let name = Name::parse(&name).map_err(|_| Problem::NOT_FOUND)?;
     let taught = state.store.taught_take(&name).await?.ok_or(Problem::NOT_FOUND)?;
-    info!(provider.name = %name, actor = %actor.name.as_str(), "showed a secret that its sender taught us");
+    info!(provider.name = %name, actor = %people.principal().name, "showed a secret that its sender taught us");
     let body =
         json!({ "provider": taught.provider, "secret": taught.secret, "taught_at_ms": taught.taught_at_ms });
     Ok(json_reply(StatusCode::OK, &body))

@@ -8,7 +8,7 @@ use axum::{Router, middleware};
 use super::super::auth::authenticated;
 use super::super::error::Problem;
 use super::state::ApiState;
-use super::{backlog, decisions, destinations, events, me, messages, providers, requests};
+use super::{backlog, decisions, destinations, events, me, messages, operations, providers, requests};
 
 /// The routes, to be nested under `/v1`.
 pub(crate) fn router(state: Arc<ApiState>) -> Router {
@@ -19,7 +19,6 @@ pub(crate) fn router(state: Arc<ApiState>) -> Router {
         .route("/events/{provider}/{event_id}/decide", post(decisions::decide_event))
         .route("/messages", get(messages::list))
         .route("/messages/count", get(messages::count))
-        .route("/messages/decide", post(decisions::decide_messages))
         .route("/messages/{id}", get(messages::show))
         .route("/messages/{id}/decide", post(decisions::decide_message))
         .route("/destinations/paused", get(destinations::list_paused))
@@ -28,6 +27,9 @@ pub(crate) fn router(state: Arc<ApiState>) -> Router {
         .route("/providers", get(providers::list))
         .route("/providers/{name}/taught", post(providers::show_taught))
         .route("/backlog", get(backlog::show))
+        .route("/operations", get(operations::list).post(operations::begin))
+        .route("/operations/{operation_id}", get(operations::show))
+        .route("/operations/{operation_id}/cancel", post(operations::cancel))
         .method_not_allowed_fallback(|| async { Problem::OTHER_METHOD })
         .fallback(|| async { Problem::NOT_FOUND })
         .layer(middleware::from_fn_with_state(Arc::clone(&state.gate), authenticated))

@@ -7,5 +7,5 @@ mod rows;
 mod types;
 
 pub(super) use rows::{event_get, event_take_due, events_update, events_with};
-pub(super) use types::event_state;
 pub use types::{DueEvent, EventCount, EventRow, EventUpdate, Latched};
+pub(super) use types::{event_key, event_state};

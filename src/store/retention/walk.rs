@@ -49,6 +49,8 @@ const TAUGHT: &str = "/* prune_look */ SELECT provider AS one, provider AS two, 
     FROM taught_secrets WHERE taught_at_ms < $1 LIMIT $2";
 const ANSWERS: &str = "/* prune_look */ SELECT actor AS one, idempotency_key AS two, created_at_ms AS at_ms
     FROM idempotency_keys WHERE created_at_ms < $1 LIMIT $2";
+const OPERATIONS: &str = "/* prune_look */ SELECT operation_id AS one, operation_id AS two, finished_at_ms AS at_ms
+    FROM operations WHERE finished_at_ms < $1 AND finished_at_ms IS NOT NULL ORDER BY finished_at_ms LIMIT $2";
 
 pub(super) async fn look(
     db: &mut Door<'_>,
@@ -75,6 +77,7 @@ pub(super) async fn look(
         PrunedKind::SecretUses => db.fetch(SECRET_USES, &cut).await?,
         PrunedKind::Taught => db.fetch(TAUGHT, &cut).await?,
         PrunedKind::Answers => db.fetch(ANSWERS, &cut).await?,
+        PrunedKind::Operations => db.fetch(OPERATIONS, &cut).await?,
     };
     let mut found = OldRows::default();
     let (mut last, mut is_any_old) = (None, false);
@@ -110,7 +113,8 @@ pub(super) async fn look(
         }
     }
     // A few rows of a clock that was ahead are not the end: only where all of a full look is young.
-    let is_full = rows.len() >= rows_n as usize;
+    // An operation goes with the last rows of its set: it is looked at again until then.
+    let is_full = rows.len() >= rows_n as usize || (kind == PrunedKind::Operations && !rows.is_empty());
     let is_in_time_order = !kind.is_looked_through() || kind == PrunedKind::Audit;
     if is_full && (is_any_old || !is_in_time_order) {
         found.next = last;
