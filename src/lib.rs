@@ -57,6 +57,7 @@ mod database_url;
 mod fetch;
 pub mod handler;
 mod http;
+pub mod idempotency;
 mod json;
 pub mod kind;
 mod kinds;
@@ -82,6 +83,8 @@ pub mod providers;
 pub mod read;
 mod receive;
 mod retention;
+#[doc(hidden)]
+pub mod seal;
 mod setup;
 #[doc(hidden)]
 pub mod spec;

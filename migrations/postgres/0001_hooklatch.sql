@@ -94,8 +94,17 @@ CREATE TABLE webhook_payloads (
     event_seq BIGINT   NOT NULL PRIMARY KEY,
     shard     SMALLINT NOT NULL,
     headers   TEXT COLLATE "C" NOT NULL,
-    body      BYTEA    NOT NULL
+    body      BYTEA    NOT NULL,
+    -- With `[encryption]`: the key that sealed the columns of this row. NULL: they are in the clear.
+    key_id    TEXT COLLATE "C",
+    -- Values that were replaced before `body` was written; NULL: it is as it came.
+    redacted_n INTEGER,
+    -- The bytes as they came, of a redacted body, for as long as something is to be made of them.
+    whole     BYTEA
 ) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_insert_scale_factor = 0.05, toast.autovacuum_vacuum_scale_factor = 0.02);
+-- Which keys are still needed, and which rows need them.
+CREATE INDEX webhook_payloads_key ON webhook_payloads (key_id, event_seq) WHERE key_id IS NOT NULL;
+CREATE INDEX webhook_payloads_whole ON webhook_payloads (event_seq) WHERE whole IS NOT NULL;
 
 -- What is to be sent, where that is not a POST of the event's own bytes: a message without a row here is one.
 CREATE TABLE outbox_contents (
@@ -105,8 +114,11 @@ CREATE TABLE outbox_contents (
     path       TEXT COLLATE "C" NOT NULL,
     headers    TEXT COLLATE "C" NOT NULL,
     -- NULL: the event's own bytes.
-    body       BYTEA
+    body       BYTEA,
+    -- As in `webhook_payloads`.
+    key_id     TEXT COLLATE "C"
 ) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_insert_scale_factor = 0.05, toast.autovacuum_vacuum_scale_factor = 0.02);
+CREATE INDEX outbox_contents_key ON outbox_contents (key_id, message_id) WHERE key_id IS NOT NULL;
 
 -- The queue ----------------------------------------------------------------------------------------------------------
 
@@ -202,8 +214,11 @@ CREATE TABLE outbox_attempts (
     result         TEXT COLLATE "C" NOT NULL,
     error          TEXT COLLATE "C",
     response       TEXT COLLATE "C",
+    -- The key that sealed `response`.
+    key_id         TEXT COLLATE "C",
     PRIMARY KEY (message_id, attempt_n)
 ) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_insert_scale_factor = 0.05);
+CREATE INDEX outbox_attempts_key ON outbox_attempts (key_id, message_id, attempt_n) WHERE key_id IS NOT NULL;
 
 -- What people decided.
 CREATE TABLE audit_log (
@@ -258,15 +273,29 @@ CREATE TABLE operation_rows (
 );
 CREATE INDEX operation_rows_skipped ON operation_rows (operation_id, row_n) WHERE outcome <> 'changed';
 
--- That a repeated request of an operator decides once.
+-- That a repeated request takes effect once: an operator's, and those of routes of the program's own. The row is written
+-- before the request is carried out, or in the transaction of its effect, and goes when its window is over.
 CREATE TABLE idempotency_keys (
-    actor           TEXT COLLATE "C" NOT NULL,
+    -- Whose key it is: `operator:` or `app:` and a name.
+    principal       TEXT COLLATE "C" NOT NULL,
     idempotency_key TEXT COLLATE "C" NOT NULL,
-    digest          BYTEA  NOT NULL,
-    answer          TEXT COLLATE "C" NOT NULL,
+    -- Of the whole request: the same key with another one is refused.
+    fingerprint     BYTEA  NOT NULL CHECK (octet_length(fingerprint) = 32),
+    -- `processing`, `succeeded`, `failed` or `released`.
+    state           TEXT COLLATE "C" NOT NULL,
+    -- Counts claims; who does not hold the newest one writes no answer.
+    fence           BIGINT NOT NULL,
+    -- Until then nobody else carries it out; with `processing`.
+    locked_until_ms BIGINT NOT NULL,
     created_at_ms   BIGINT NOT NULL,
-    PRIMARY KEY (actor, idempotency_key)
-);
+    expires_at_ms   BIGINT NOT NULL,
+    -- The answer: with `succeeded` and `failed`. NULL as a body: it was not kept.
+    status          BIGINT,
+    headers         TEXT COLLATE "C",
+    body            BYTEA,
+    PRIMARY KEY (principal, idempotency_key)
+) WITH (autovacuum_vacuum_scale_factor = 0.02);
+CREATE INDEX idempotency_keys_expiry ON idempotency_keys (expires_at_ms);
 
 -- Requests that were not believed, newest few of each provider, without their bodies; and which secret still matches.
 CREATE TABLE rejected_requests (

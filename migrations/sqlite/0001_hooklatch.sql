@@ -94,8 +94,17 @@ CREATE TABLE webhook_payloads (
     event_seq INTEGER NOT NULL PRIMARY KEY,
     shard     INTEGER NOT NULL,
     headers   TEXT    NOT NULL,
-    body      BLOB    NOT NULL
+    body      BLOB    NOT NULL,
+    -- With `[encryption]`: the key that sealed the columns of this row. NULL: they are in the clear.
+    key_id    TEXT,
+    -- Values that were replaced before `body` was written; NULL: it is as it came.
+    redacted_n INTEGER,
+    -- The bytes as they came, of a redacted body, for as long as something is to be made of them.
+    whole     BLOB
 ) STRICT;
+-- Which keys are still needed, and which rows need them.
+CREATE INDEX webhook_payloads_key ON webhook_payloads (key_id, event_seq) WHERE key_id IS NOT NULL;
+CREATE INDEX webhook_payloads_whole ON webhook_payloads (event_seq) WHERE whole IS NOT NULL;
 
 -- What is to be sent, where that is not a POST of the event's own bytes: a message without a row here is one.
 CREATE TABLE outbox_contents (
@@ -105,8 +114,11 @@ CREATE TABLE outbox_contents (
     path       TEXT    NOT NULL,
     headers    TEXT    NOT NULL,
     -- NULL: the event's own bytes.
-    body       BLOB
+    body       BLOB,
+    -- As in `webhook_payloads`.
+    key_id     TEXT
 ) STRICT;
+CREATE INDEX outbox_contents_key ON outbox_contents (key_id, message_id) WHERE key_id IS NOT NULL;
 
 -- The queue ----------------------------------------------------------------------------------------------------------
 
@@ -201,8 +213,11 @@ CREATE TABLE outbox_attempts (
     result         TEXT    NOT NULL,
     error          TEXT,
     response       TEXT,
+    -- The key that sealed `response`.
+    key_id         TEXT,
     PRIMARY KEY (message_id, attempt_n)
 ) STRICT, WITHOUT ROWID;
+CREATE INDEX outbox_attempts_key ON outbox_attempts (key_id, message_id, attempt_n) WHERE key_id IS NOT NULL;
 
 -- What people decided.
 CREATE TABLE audit_log (
@@ -257,15 +272,29 @@ CREATE TABLE operation_rows (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX operation_rows_skipped ON operation_rows (operation_id, row_n) WHERE outcome <> 'changed';
 
--- That a repeated request of an operator decides once.
+-- That a repeated request takes effect once: an operator's, and those of routes of the program's own. The row is written
+-- before the request is carried out, or in the transaction of its effect, and goes when its window is over.
 CREATE TABLE idempotency_keys (
-    actor           TEXT    NOT NULL,
+    -- Whose key it is: `operator:` or `app:` and a name.
+    principal       TEXT    NOT NULL,
     idempotency_key TEXT    NOT NULL,
-    digest          BLOB    NOT NULL,
-    answer          TEXT    NOT NULL,
+    -- Of the whole request: the same key with another one is refused.
+    fingerprint     BLOB    NOT NULL CHECK (length(fingerprint) = 32),
+    -- `processing`, `succeeded`, `failed` or `released`.
+    state           TEXT    NOT NULL,
+    -- Counts claims; who does not hold the newest one writes no answer.
+    fence           INTEGER NOT NULL,
+    -- Until then nobody else carries it out; with `processing`.
+    locked_until_ms INTEGER NOT NULL,
     created_at_ms   INTEGER NOT NULL,
-    PRIMARY KEY (actor, idempotency_key)
-) STRICT, WITHOUT ROWID;
+    expires_at_ms   INTEGER NOT NULL,
+    -- The answer: with `succeeded` and `failed`. NULL as a body: it was not kept.
+    status          INTEGER,
+    headers         TEXT,
+    body            BLOB,
+    PRIMARY KEY (principal, idempotency_key)
+) STRICT;
+CREATE INDEX idempotency_keys_expiry ON idempotency_keys (expires_at_ms);
 
 -- Requests that were not believed, newest few of each provider, without their bodies; and which secret still matches.
 CREATE TABLE rejected_requests (

@@ -11,9 +11,11 @@
 //! event through `numbers/`, `admission/` and `event/`, and that of its messages through `message/` and `lane/`.
 //! `people/` is all of it as one person may see it; `decision/` is what people decide about one,
 //! `operations/` what they order to be done to many, `look.rs`, `apart.rs` and
-//! `rejection.rs` what they look at, `audit/` the record of both, `retention/` what is deleted. `signal.rs` knows copies of events that nothing tells apart. `migrations.rs`, `installation.rs` and
-//! `program_migrations.rs` make the tables; `statements.rs` lists the hot statements for tests. Nothing here decides
-//! what becomes of an event or a message: callers say what is to be written.
+//! `rejection.rs` what they look at, `audit/` the record of both, `idempotency/` the
+//! keys of requests with their answers, `retention/` what is deleted. `reseal.rs`
+//! brings what is sealed under the newest key. `signal.rs` knows copies of events that nothing tells apart.
+//! `migrations.rs`, `installation.rs` and `program_migrations.rs` make the tables; `statements.rs` lists the hot
+//! statements for tests. Nothing here decides what becomes of an event or a message: callers say what is to be written.
 
 #[macro_use]
 mod operation;
@@ -25,6 +27,7 @@ mod db;
 mod decision;
 mod event;
 mod handle;
+mod idempotency;
 mod installation;
 mod lane;
 mod look;
@@ -35,6 +38,7 @@ mod operations;
 mod people;
 mod program_migrations;
 mod rejection;
+mod reseal;
 mod retention;
 mod signal;
 mod statements;
@@ -49,6 +53,7 @@ pub use db::{
 pub use decision::{Answered, Decision, Ordered, Refusal};
 pub use event::{DueEvent, EventCount, EventRow, EventUpdate, Latched};
 pub use handle::Store;
+pub use idempotency::{Begun, KeptAnswer, KeyClaim, KeyRequest, KeyState, NewAnswer};
 pub use look::{AttemptRow, AuditRow, Filter, PauseRow};
 pub use message::{
     InitialLease, LeaseWant, LeasedMessage, LostClaims, MessageCount, MessageRow, NewMessage, SettleTo,
@@ -59,5 +64,6 @@ pub use operations::{OPERATION_ROWS_N_MAX, OperationStep};
 pub use people::{People, PeopleDoor, PeopleError};
 pub use program_migrations::ProgramMigrations;
 pub use rejection::{REJECTIONS_N_MAX, Rejection, SecretUse, Taught};
+pub use reseal::{KeyUse, ResealPlace, ResealStep, SEALED_COUNTED_MAX, SealedTable};
 pub use retention::{Cuts, OldRows, PRUNED_N_MAX, PruneLease, PrunePlace, PruneWalk, PrunedKind};
 pub use statements::{list_statements, rare_statements, statements};

@@ -18,8 +18,9 @@ use super::super::error::Problem;
 use super::super::reply::view_reply;
 use super::state::ApiState;
 use crate::api::{IfMatch, OrderResult};
-use crate::store::{Answered, Decision, Ordered, People};
-use crate::types::{Role, stored_text};
+use crate::idempotency::fingerprint;
+use crate::store::{Answered, Decision, Ordered, People, PeopleError, StoreError};
+use crate::types::{IdempotencyKey, Role, stored_text};
 
 /// Largest body of a decision, in bytes.
 const BODY_BYTES_MAX: usize = 16 * 1024;
@@ -29,9 +30,9 @@ const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 /// A request to decide: who asks, and what was sent.
 pub(super) struct DecisionRequest {
     people: People,
-    key: String,
+    key: IdempotencyKey,
     if_match: IfMatch,
-    path: String,
+    fingerprint: [u8; 32],
     body: Bytes,
 }
 
@@ -43,8 +44,9 @@ impl DecisionRequest {
         let read = Limited::new(body, BODY_BYTES_MAX).collect();
         let read = tokio::time::timeout(BODY_TIMEOUT, read).await;
         let body = read.map_err(|_| Problem::TOO_SLOW)?.map_err(|_| Problem::TOO_LARGE)?.to_bytes();
-        let (key, if_match) = (key(&parts.headers)?, if_match(&parts.headers)?);
-        Ok(Self { people, key, if_match, path: parts.uri.path().to_owned(), body })
+        let (key, if_match) = (IdempotencyKey::of_headers(&parts.headers)?, if_match(&parts.headers)?);
+        let fingerprint = fingerprint(&parts, people.principal().name.as_str(), &body);
+        Ok(Self { people, key, if_match, fingerprint, body })
     }
 
     /// The order in the body; `wanted` says what it is when it is none.
@@ -63,8 +65,8 @@ impl DecisionRequest {
             return Err(Problem::bad_request("`reason` is a text of 1 to 255 bytes on one line"));
         }
         Ok(Decision {
-            idempotency_key: &self.key,
-            digest: Decision::digest_of(&self.path, &self.body),
+            idempotency_key: self.key.as_str(),
+            digest: self.fingerprint,
             reason,
             if_match: &self.if_match,
             now_ms: state.clock.now_ms(),
@@ -79,7 +81,7 @@ impl DecisionRequest {
         reason: &str,
     ) -> Result<Response, Problem> {
         let decided: Answered<OrderResult> =
-            self.people.decide(ordered, &self.decision(state, reason)?).await?;
+            self.people.decide(ordered, &self.decision(state, reason)?).await.map_err(busy)?;
         info!(
             actor = %self.people.principal().name, ordered = ?ordered, is_again = decided.is_again,
             "an operator decided"
@@ -98,13 +100,13 @@ pub(super) fn answer<T: Serialize>(status: StatusCode, answered: &Answered<T>) -
     response
 }
 
-fn key(headers: &HeaderMap) -> Result<String, Problem> {
-    let key = headers.get("idempotency-key").and_then(|value| value.to_str().ok()).unwrap_or_default();
-    if key.is_empty() || key.len() > 255 {
-        let title = "send an `Idempotency-Key` of 1 to 255 characters, the same when you repeat the request";
-        return Err(Problem::new(StatusCode::BAD_REQUEST, "idempotency_key_missing", title));
+/// A request under the same key, or a decision about the same rows, is being carried out for longer than we wait.
+pub(super) fn busy(error: PeopleError) -> Problem {
+    if !matches!(error, PeopleError::Store(StoreError::Locked { .. } | StoreError::Conflict { .. })) {
+        return Problem::from(error);
     }
-    Ok(key.to_owned())
+    let title = "a decision about the same is being carried out: repeat yours for its answer";
+    Problem { retry_after_s: Some(1), ..Problem::new(StatusCode::CONFLICT, "idempotency_key_in_use", title) }
 }
 
 fn if_match(headers: &HeaderMap) -> Result<IfMatch, Problem> {
@@ -140,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_and_a_version_are_read_or_refused() {
+    fn a_version_is_read_or_refused() {
         let headers = |pairs: &[(&'static str, &str)]| {
             let mut headers = HeaderMap::new();
             for (name, value) in pairs {
@@ -148,11 +150,6 @@ mod tests {
             }
             headers
         };
-        assert_eq!(key(&headers(&[("idempotency-key", "k-1")])).ok().as_deref(), Some("k-1"));
-        for bad in [&[][..], &[("idempotency-key", "")], &[("idempotency-key", "é")]] {
-            assert_eq!(key(&headers(bad)).unwrap_err().code, "idempotency_key_missing");
-        }
-        assert!(key(&headers(&[("idempotency-key", &"x".repeat(256))])).is_err());
         assert_eq!(if_match(&headers(&[])).ok(), Some(IfMatch::Unsaid));
         let two = headers(&[("if-match", "\"a\""), ("if-match", "\"b\"")]);
         assert!(if_match(&two).unwrap().admits("\"b\""));

@@ -10,7 +10,7 @@ use tracing::info;
 use super::super::error::Problem;
 use super::super::reply::view_reply;
 use super::asking::Asking;
-use super::decide::{DecisionRequest, answer};
+use super::decide::{DecisionRequest, answer, busy};
 use super::query::{limit, query};
 use super::state::ApiState;
 use crate::api::{OperationOrder, OperationSubject, ReasonOrder};
@@ -27,7 +27,7 @@ pub(super) async fn begin(
     )?;
     check(&order.subject)?;
     let decision = request.decision(&state, &order.reason)?;
-    let begun = request.people().operation_begin(&order, &decision).await?;
+    let begun = request.people().operation_begin(&order, &decision).await.map_err(busy)?;
     let id = &begun.value.operation_id;
     info!(
         actor = begun.value.actor,
@@ -51,7 +51,7 @@ pub(super) async fn cancel(
     let request = DecisionRequest::read(people, request).await?;
     let ReasonOrder { reason } = request.order("the body is a JSON object with `reason`")?;
     let decision = request.decision(&state, &reason)?;
-    let cancelled = request.people().operation_cancel(known(&id)?, &decision).await?;
+    let cancelled = request.people().operation_cancel(known(&id)?, &decision).await.map_err(busy)?;
     info!(actor = %request.people().principal().name, operation.id = id, "an operation was cancelled");
     Ok(answer(StatusCode::OK, &cancelled))
 }

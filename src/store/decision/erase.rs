@@ -86,7 +86,7 @@ async fn erase_one(
     db.execute(sql, &range).await?;
     // Texts of errors quote what did not fit, and what a destination said of it.
     for sql in [
-        "/* event_erase */ UPDATE outbox_attempts SET response = NULL, error = NULL
+        "/* event_erase */ UPDATE outbox_attempts SET response = NULL, error = NULL, key_id = NULL
          WHERE message_id >= $1 AND message_id < $2 AND (response IS NOT NULL OR error IS NOT NULL)",
         "/* event_erase */ UPDATE outbox_finished SET last_error = NULL
          WHERE message_id >= $1 AND message_id < $2 AND last_error IS NOT NULL",

@@ -55,7 +55,8 @@ async fn found(db: &mut Door<'_>, key: &EventKey) -> DbResult<Option<(LockedEven
     let (event_seq, state) = (row.int("event_seq")?, event_state(&row)?);
     let (generation, attempts_n) = (row.count("generation")?, row.count("attempts_n")?);
     let version = event_tag(state, generation, attempts_n, row.int_or_null("processed_at_ms")?);
-    let sql = "/* event_decide */ SELECT event_seq FROM webhook_payloads WHERE event_seq = $1 FOR UPDATE";
+    let sql = "/* event_decide */ SELECT event_seq FROM webhook_payloads
+               WHERE event_seq = $1 AND (redacted_n IS NULL OR whole IS NOT NULL) FOR UPDATE";
     let has_body = db.fetch_optional(sql, &[event_seq.into()]).await?.is_some();
     Ok(Some((LockedEvent { event_seq, state, has_body }, version)))
 }

@@ -1,40 +1,54 @@
 //! The key of the request that carries a decision: taken first, answered last, both in the decision's transaction.
 
-use super::types::Deciding;
-use crate::store::db::{DbResult, Door};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 
-/// Takes the key for this request; what the same key was answered before, and to which request. Another request under
-/// way with this key is waited for.
-pub(super) async fn take(db: &mut Door<'_>, deciding: &Deciding) -> DbResult<Option<(Vec<u8>, String)>> {
-    let taken_n = db
-        .execute(
-            "/* idempotency_take */ INSERT INTO idempotency_keys (actor, idempotency_key, digest, answer, created_at_ms)
-             VALUES ($1, $2, $3, '', $4) ON CONFLICT DO NOTHING",
-            &[
-                deciding.who.name.as_str().into(),
-                deciding.idempotency_key.as_str().into(),
-                deciding.digest.as_slice().into(),
-                deciding.now_ms.into(),
-            ],
-        )
-        .await?;
-    if taken_n == 1 {
-        return Ok(None);
+use super::types::{Deciding, Refusal};
+use crate::store::db::{DbError, DbResult, Door};
+use crate::store::idempotency::{
+    Begun, KeyClaim, KeyRequest, KeyState, NewAnswer, idempotency_begin, idempotency_finish,
+};
+
+/// A key that was asked for: it is this decision's, or its request was answered before.
+pub(super) enum TakenKey<T> {
+    /// The decision is to be carried out, and answered with this.
+    Claimed(KeyClaim),
+    /// The answer that was given.
+    Answered(T),
+}
+
+/// Takes the key for this request, whose answer is kept for `kept_ms`. Another request under way with this key is
+/// waited for.
+pub(super) async fn take<T: DeserializeOwned>(
+    db: &mut Door<'_>,
+    deciding: &Deciding,
+    kept_ms: i64,
+) -> DbResult<Result<TakenKey<T>, Refusal>> {
+    let request = KeyRequest {
+        principal: format!("operator:{}", deciding.who.name),
+        key: deciding.idempotency_key.clone(),
+        fingerprint: deciding.digest,
+        now_ms: deciding.now_ms,
+        // Its row is seen by others only with its answer.
+        lock_ms: 0,
+        kept_ms,
+    };
+    match idempotency_begin(db, &request).await? {
+        Begun::Claimed(claim) => Ok(Ok(TakenKey::Claimed(claim))),
+        Begun::Answered(kept) => {
+            let body = kept.answer.body.unwrap_or_default();
+            let value = serde_json::from_slice(&body)
+                .map_err(|_| DbError::decode("body", "what no version writes"))?;
+            Ok(Ok(TakenKey::Answered(value)))
+        }
+        Begun::Reused { .. } | Begun::InProgress { .. } => Ok(Err(Refusal::KeyReused)),
     }
-    let row = db
-        .fetch_one(
-            "/* idempotency_take */ SELECT digest, answer FROM idempotency_keys
-             WHERE actor = $1 AND idempotency_key = $2",
-            &[deciding.who.name.as_str().into(), deciding.idempotency_key.as_str().into()],
-        )
-        .await?;
-    Ok(Some((row.bytes("digest")?, row.text("answer")?)))
 }
 
 /// Keeps the answer, as JSON.
-pub(super) async fn keep(db: &mut Door<'_>, deciding: &Deciding, answer: &str) -> DbResult<()> {
-    let sql = "/* idempotency_answer */ UPDATE idempotency_keys SET answer = $3
-               WHERE actor = $1 AND idempotency_key = $2";
-    let (actor, key) = (deciding.who.name.as_str(), deciding.idempotency_key.as_str());
-    db.execute(sql, &[actor.into(), key.into(), answer.into()]).await.map(drop)
+pub(super) async fn keep(db: &mut Door<'_>, claim: &KeyClaim, value: &impl Serialize) -> DbResult<()> {
+    let body = serde_json::to_vec(value).unwrap_or_default();
+    let answer =
+        NewAnswer { state: KeyState::Succeeded, status: 200, headers: "[]".to_owned(), body: Some(body) };
+    idempotency_finish(db, claim, &answer).await.map(drop)
 }

@@ -3,10 +3,10 @@
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::keys;
+use super::keys::{self, TakenKey};
 use super::types::{Answered, Deciding, Refusal};
 use crate::store::audit::append;
-use crate::store::db::{DbError, DbResult, Door, StoreError, Tx, Working, limit};
+use crate::store::db::{DbResult, Door, StoreError, Tx, Working, limit};
 use crate::store::handle::Store;
 
 /// What a decision comes to, or why it was not carried out.
@@ -21,12 +21,12 @@ pub(in crate::store) async fn once<T>(
     work: impl for<'a> FnOnce(Door<'a>, &'a mut Deciding) -> Working<'a, DbResult<Verdict<T>>> + Send + 'static,
 ) -> Result<Verdict<Answered<T>>, StoreError>
 where
-    T: Serialize + DeserializeOwned + Send + 'static,
+    T: Serialize + DeserializeOwned + Send + Sync + 'static,
 {
     let store = store.clone();
     limit::whole(op, limit::OPERATION_LIMIT, async move {
         let mut tx = store.parts.backend.begin(op, purpose!(deciding)).await?;
-        let answer = decided(&mut tx, &mut deciding, work).await;
+        let answer = decided(&mut tx, &mut deciding, store.answers_kept_ms(), work).await;
         let answer = match tx.noted(op, answer) {
             Ok(Ok(new @ Answered { is_again: false, .. })) => tx.end(Ok(Ok(new))).await,
             other => {
@@ -40,25 +40,22 @@ where
     .await
 }
 
-async fn decided<T: Serialize + DeserializeOwned>(
+async fn decided<T: Serialize + DeserializeOwned + Send + Sync>(
     tx: &mut Tx,
     deciding: &mut Deciding,
+    kept_ms: i64,
     work: impl for<'a> FnOnce(Door<'a>, &'a mut Deciding) -> Working<'a, DbResult<Verdict<T>>>,
 ) -> DbResult<Verdict<Answered<T>>> {
-    if let Some((digest, answer)) = keys::take(&mut tx.door()?, deciding).await? {
-        if digest != deciding.digest {
-            return Ok(Err(Refusal::KeyReused));
-        }
-        let value =
-            serde_json::from_str(&answer).map_err(|_| DbError::decode("answer", "what no version writes"))?;
-        return Ok(Ok(Answered { value, is_again: true }));
-    }
+    let claim = match keys::take(&mut tx.door()?, deciding, kept_ms).await? {
+        Ok(TakenKey::Claimed(claim)) => claim,
+        Ok(TakenKey::Answered(value)) => return Ok(Ok(Answered { value, is_again: true })),
+        Err(refusal) => return Ok(Err(refusal)),
+    };
     let value = match work(tx.door()?, deciding).await? {
         Ok(value) => value,
         Err(refusal) => return Ok(Err(refusal)),
     };
-    let answer = serde_json::to_string(&value).unwrap_or_default();
-    keys::keep(&mut tx.door()?, deciding, &answer).await?;
+    keys::keep(&mut tx.door()?, &claim, &value).await?;
     append(&mut tx.door()?, deciding.now_ms, &deciding.records).await?;
     Ok(Ok(Answered { value, is_again: false }))
 }

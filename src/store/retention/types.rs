@@ -35,7 +35,7 @@ pub enum PrunedKind {
     SecretUses,
     /// Secrets that senders taught us.
     Taught,
-    /// Answers to operators' requests.
+    /// Answers that were kept under the keys of requests.
     Answers,
     /// Operations that are over, with their sets.
     Operations,
@@ -126,7 +126,7 @@ pub struct Cuts {
     pub secret_uses_ms: UnixMs,
     /// Secrets that senders taught us.
     pub taught_ms: UnixMs,
-    /// Answers to operators' requests.
+    /// Answers under the keys of requests, whose windows end.
     pub answers_ms: UnixMs,
     /// Operations that are over.
     pub operations_ms: UnixMs,

@@ -3,6 +3,7 @@
 mod admission;
 mod admission_ways;
 mod apart;
+mod idempotency;
 mod lane;
 mod large;
 mod lifecycle;
@@ -10,8 +11,10 @@ mod message;
 mod notes;
 mod operator;
 mod plans;
+mod redacted;
 mod retention;
 mod retention_age;
+mod sealed;
 
 use std::sync::Arc;
 
@@ -150,7 +153,7 @@ pub(crate) fn scoped(
 
 /// A request to decide at `now_ms`, about any version.
 pub(crate) fn decision_at(idempotency_key: &str, now_ms: i64) -> Decision<'_> {
-    let digest = Decision::digest_of("/v1", idempotency_key.as_bytes());
+    let digest = Sha256::digest(idempotency_key).into();
     Decision { idempotency_key, digest, reason: "seen at the bank", if_match: IfMatch::UNSAID, now_ms }
 }
 
