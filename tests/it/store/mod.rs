@@ -9,10 +9,11 @@ mod large;
 mod lifecycle;
 mod message;
 mod notes;
+mod operations;
 mod operator;
 mod plans;
 mod redacted;
-mod retention;
+pub(crate) mod retention;
 mod retention_age;
 mod sealed;
 

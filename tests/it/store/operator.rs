@@ -1,7 +1,7 @@
 //! What people decide: once, recorded, and never over a worker's head.
 
 use hooklatch::api::{DestinationAct, EventAct, MessageAct};
-use hooklatch::store::{Decision, Filter, LeaseWant, SettleTo, Settlement, Store};
+use hooklatch::store::{Decision, Filter, LeaseWant, LeasedMessage, SettleTo, Settlement, Store};
 use hooklatch::types::{AttemptResult, EventState, MessageId, MessageState};
 
 use super::{
@@ -29,11 +29,17 @@ fn decision(idempotency_key: &str) -> Decision<'_> {
 }
 
 /// A message to `billing` for `event_id` that stands in `to`; its id.
-async fn settled(store: &Store, event_id: &str, to: SettleTo) -> MessageId {
+pub(super) async fn settled(store: &Store, event_id: &str, to: SettleTo) -> MessageId {
     admit(store, &event(event_id, event_id), &[message("billing")]).await;
     let want = LeaseWant { destination: name("billing"), free_n: 1, key_valid_for_ms: 10_000 };
     let one = store.message_lease(&[want], 1_000, 30_000, "node-1").await.unwrap().remove(0);
-    let settlement = Settlement {
+    assert_eq!(store.message_settle(&[settlement(&one, to)]).await.unwrap(), [true]);
+    one.message_id
+}
+
+/// An attempt that nobody knows the end of.
+pub(super) fn settlement(one: &LeasedMessage, to: SettleTo) -> Settlement {
+    Settlement {
         message_id: one.message_id,
         destination: one.destination.clone(),
         lane: None,
@@ -45,9 +51,7 @@ async fn settled(store: &Store, event_id: &str, to: SettleTo) -> MessageId {
         response: None,
         is_unsent: false,
         settled_at_ms: 5_000,
-    };
-    assert_eq!(store.message_settle(&[settlement]).await.unwrap(), [true]);
-    one.message_id
+    }
 }
 
 async fn a_decision_is_made_once_and_recorded(database: &Database) {
@@ -187,7 +191,7 @@ async fn nothing_is_taken_for_a_paused_destination(database: &Database) {
 async fn settle_some(store: &Store, n: u32) -> Vec<MessageId> {
     let want = LeaseWant { destination: name("billing"), free_n: n, key_valid_for_ms: 10_000 };
     let leased = store.message_lease(&[want], 1_000, 30_000, "node-1").await.unwrap();
-    let done = |one: &hooklatch::store::LeasedMessage| Settlement {
+    let done = |one: &LeasedMessage| Settlement {
         message_id: one.message_id,
         destination: one.destination.clone(),
         lane: one.lane.clone(),

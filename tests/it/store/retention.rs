@@ -110,7 +110,7 @@ pub(super) async fn settle(store: &Store, to: SettleTo, settled_at_ms: i64) {
     assert!(store.message_settle(&settlements).await.unwrap().iter().all(|is_ours| *is_ours));
 }
 
-pub(super) async fn run(database: &Database, sql: &str) {
+pub(crate) async fn run(database: &Database, sql: &str) {
     if database.url.starts_with("sqlite") {
         let mut db = SqliteConnection::connect(&database.url).await.unwrap();
         db.execute(AssertSqlSafe(sql.to_owned())).await.unwrap();
