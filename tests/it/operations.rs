@@ -50,7 +50,7 @@ async fn dead_messages(database: &Database) {
     let messages = format!(
         "{numbers} INSERT INTO outbox_queue (message_id, visible_at_ms, created_at_ms, attempts_n, attempts_before_n,
              generation, shard, state, destination)
-         SELECT (10000000 + n) * 1024, 1, 1, 20, 0, 0, 0, 'dead', 'billing' FROM numbers"
+         SELECT CAST(10000000 + n AS BIGINT) * 1024, 1, 1, 20, 0, 0, 0, 'dead', 'billing' FROM numbers"
     );
     run(database, &messages).await;
     run(database, "INSERT INTO destination_pauses VALUES ('billing', 'ann', 'they migrate', 1)").await;

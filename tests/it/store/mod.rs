@@ -16,6 +16,7 @@ mod redacted;
 pub(crate) mod retention;
 mod retention_age;
 mod sealed;
+mod versions;
 
 use std::sync::Arc;
 
