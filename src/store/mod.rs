@@ -9,7 +9,8 @@
 //!
 //! To read it: `handle.rs` (the store as a whole) and `operation.rs` (how an operation is run), then the way of an
 //! event through `numbers/`, `admission/` and `event/`, and that of its messages through `message/` and `lane/`.
-//! `people/` is all of it as one person may see it; `decision/` is what people decide, `look.rs`, `apart.rs` and
+//! `people/` is all of it as one person may see it; `decision/` is what people decide about one,
+//! `operations/` what they order to be done to many, `look.rs`, `apart.rs` and
 //! `rejection.rs` what they look at, `receipt.rs` what senders of ours do, `audit/` the record of both, `idempotency/` the
 //! keys of requests with their answers, `token.rs` by which tokens people come, `retention/` what is deleted. `reseal.rs`
 //! brings what is sealed under the newest key. `signal.rs` knows copies of events that nothing tells apart.
@@ -33,6 +34,7 @@ mod look;
 mod message;
 mod migrations;
 mod numbers;
+mod operations;
 mod people;
 mod program_migrations;
 mod receipt;
@@ -51,7 +53,7 @@ pub use db::{
     DbError, MigrationStep, Pooling, PostgresSettings, ProgramMigrationError, Row, SchemaState, StoreError,
     StoreSettings, Tx, Value,
 };
-pub use decision::{Act, DECISION_N_MAX, Decided, Decision, DecisionReply, DecisionTarget};
+pub use decision::{Answered, Decision, Ordered, Refusal};
 pub use event::{DueEvent, EventCount, EventRow, EventUpdate, Latched};
 pub use handle::Store;
 pub use idempotency::{KeptAnswer, KeyClaim, KeyReply, KeyRequest, KeyState, NewAnswer};
@@ -61,6 +63,7 @@ pub use message::{
     Settlement,
 };
 pub use migrations::FurtherStep;
+pub use operations::{OPERATION_ROWS_N_MAX, OperationStep};
 pub use people::{
     DestinationStanding, LanePlace, NewToken, People, PeopleDoor, PeopleError, ProviderStanding, TokenMaking,
     WaitingEvents, people_statements,

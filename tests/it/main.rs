@@ -63,6 +63,7 @@ mod model;
 mod nodes;
 mod odd_requests;
 mod openapi;
+mod operations;
 mod operator;
 mod oracles;
 mod outbox;

@@ -12,7 +12,8 @@ use super::super::error::Problem;
 use super::keys::once;
 use super::state::ApiState;
 use super::{
-    backlog, chain, decisions, destinations, events, lanes, me, messages, providers, requests, tokens,
+    backlog, chain, decisions, destinations, events, lanes, me, messages, operations, providers, requests,
+    tokens,
 };
 
 /// The routes as they are built, and the list of them.
@@ -51,7 +52,6 @@ fn routes(keyed: impl Fn(Answered) -> Answered) -> Routes {
         .route("/events/{provider}/{event_id}/decide", post(decisions::decide_event))
         .route("/messages", get(messages::list))
         .route("/messages/count", get(messages::count))
-        .route("/messages/decide", post(decisions::decide_messages))
         .route("/messages/{id}", get(messages::show))
         .route("/messages/{id}/decide", post(decisions::decide_message))
         .route("/lanes", get(lanes::list))
@@ -63,6 +63,10 @@ fn routes(keyed: impl Fn(Answered) -> Answered) -> Routes {
         .route("/providers/{name}", get(providers::show))
         .route("/providers/{name}/taught", keyed(post(providers::show_taught)))
         .route("/backlog", get(backlog::show))
+        .route("/operations", get(operations::list))
+        .route("/operations", post(operations::begin))
+        .route("/operations/{operation_id}", get(operations::show))
+        .route("/operations/{operation_id}/cancel", post(operations::cancel))
         .route("/audit/verify", get(chain::verify))
         .route("/tokens", get(tokens::list))
         .route("/tokens", post(tokens::make))

@@ -35,6 +35,7 @@ const RANKS: &[(&str, u8)] = &[
     ("tls", 2),
     ("read", 3),
     ("retention", 3),
+    ("operations", 3),
     ("handler", 4),
     ("provider", 5),
     ("pairs", 6),
