@@ -19,7 +19,8 @@ fn problems(lines: &str) -> String {
 fn a_caller_says_how_it_shows_who_it_is_and_has_what_that_takes() {
     const TOKEN: &str = "secrets = [\"tok_newest_0123456789abcdef0123\"]\n";
     let with = |settings: &str| format!("{TOKEN}settings = {{ {settings} }}\n");
-    let certificate = format!("settings = {{ auth = \"mtls\", client_certificates = \"{}\" }}", "ab".repeat(32));
+    let certificate =
+        format!("settings = {{ auth = \"mtls\", client_certificates = \"{}\" }}", "ab".repeat(32));
     for (lines, wanted) in [
         (with("auth = \"bearer\""), ""),
         (with("auth = \"hmac\", accepted_status = \"200\", mismatch_status = \"422\""), ""),
@@ -33,6 +34,9 @@ fn a_caller_says_how_it_shows_who_it_is_and_has_what_that_takes() {
         ("secrets = [\"short\"]\nsettings = { auth = \"bearer\" }\n".to_owned(), "24"),
     ] {
         let found = problems(&lines);
-        assert!(if wanted.is_empty() { found.is_empty() } else { found.contains(wanted) }, "{lines}\n{found}");
+        assert!(
+            if wanted.is_empty() { found.is_empty() } else { found.contains(wanted) },
+            "{lines}\n{found}"
+        );
     }
 }
