@@ -43,6 +43,8 @@
 extern crate self as hooklatch;
 
 mod admit;
+#[doc(hidden)]
+pub mod api;
 mod app;
 mod backoff;
 #[doc(hidden)]
@@ -80,6 +82,8 @@ pub mod providers;
 pub mod read;
 mod receive;
 mod retention;
+#[doc(hidden)]
+pub mod seal;
 mod setup;
 #[doc(hidden)]
 pub mod spec;
@@ -89,6 +93,7 @@ pub mod stop;
 pub mod store;
 mod template;
 pub mod testing;
+mod tls;
 #[doc(hidden)]
 pub mod types;
 #[doc(hidden)]

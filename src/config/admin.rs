@@ -2,8 +2,12 @@
 
 use std::net::SocketAddr;
 
+use ipnet::IpNet;
+
+use super::forwarded::ForwardedHeader;
+use super::listener_tls::ListenerTlsConfig;
 use super::secret::Secret;
-use crate::types::Name;
+use crate::types::{Name, Principal, Reach, Role};
 
 /// `[admin]`: the operator's listener.
 #[derive(Debug, Clone)]
@@ -14,6 +18,12 @@ pub struct AdminConfig {
     pub tokens: Vec<AdminToken>,
     /// Names that operators call us by, besides loopback and `listen`. Lower case.
     pub hosts: Vec<String>,
+    /// Its certificate; plain HTTP when absent.
+    pub tls: Option<ListenerTlsConfig>,
+    /// Addresses and ranges of proxies that are believed about whom a request came from.
+    pub proxies: Vec<IpNet>,
+    /// Header in which these say it.
+    pub forwarded: ForwardedHeader,
 }
 
 /// The operators' token of `serve --dev`; published, like its other secrets.
@@ -25,16 +35,23 @@ pub struct AdminToken {
     /// Name of its holder in the audit log; unique.
     pub name: Name,
     /// Role of its holder.
-    pub role: AdminRole,
+    pub role: Role,
     /// The token itself: 16 to 1024 visible ASCII characters.
     pub token: Secret,
+    /// Providers that its holder may see and decide about.
+    pub providers: Reach,
+    /// Destinations that its holder may see and decide about.
+    pub destinations: Reach,
 }
 
-/// The rights of the holder of an [`AdminToken`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum AdminRole {
-    /// May look at everything.
-    Viewer,
-    /// May look at everything, and act.
-    Operator,
+impl AdminToken {
+    /// Its holder, with role and scope.
+    pub fn principal(&self) -> Principal {
+        Principal {
+            name: self.name.clone(),
+            role: self.role,
+            providers: self.providers.clone(),
+            destinations: self.destinations.clone(),
+        }
+    }
 }

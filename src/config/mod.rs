@@ -4,9 +4,9 @@
 //! their defaults are documented once, in `config.default.toml`. Nothing here knows a provider kind or reads a file of
 //! settings: that is `load`. In reading order:
 //!
-//! 1. The types, a file for each section: `whole`, `server`, `admin`, `database`, `retention`, `provider` with
+//! 1. The types, a file for each section: `whole`, `server`, `admin`, `database`, `encryption`, `retention`, `provider` with
 //!    `kind_settings`, `outbox`, `destinations` with `target`, `status` and `http`, `fetch`, `log`, `kinds`; and what
-//!    several have: `secret`, `retry`.
+//!    several have: `secret`, `retry`, `listener_tls`, `forwarded`.
 //! 2. The reader: `problem` (what is told), `field` (a key at a time), `value` and `secret_source` (values that several
 //!    sections have), `origin` and `environment` (where a value stands).
 //!
@@ -15,12 +15,15 @@
 mod admin;
 mod database;
 mod destinations;
+mod encryption;
 mod environment;
 mod fetch;
 mod field;
+mod forwarded;
 mod http;
 mod kind_settings;
 mod kinds;
+mod listener_tls;
 mod log;
 mod origin;
 mod outbox;
@@ -36,18 +39,21 @@ mod target;
 mod value;
 mod whole;
 
-pub use admin::{AdminConfig, AdminRole, AdminToken, DEV_TOKEN};
+pub use admin::{AdminConfig, AdminToken, DEV_TOKEN};
 pub use database::{DatabaseConfig, PoolingConfig};
 pub use destinations::{DestinationConfig, QueryConfig, UnknownPolicy};
+pub use encryption::EncryptionConfig;
 pub use environment::Environment;
 pub use fetch::FetchConfig;
 pub(crate) use field::{Checker, Field, Table};
+pub use forwarded::ForwardedHeader;
 pub use http::{
     AuthConfig, BodyConfig, CaptureConfig, HmacAlgorithm, HmacConfig, HmacEncoding, HttpConfig, HttpVersion,
     SuccessConfig, TlsConfig,
 };
 pub use kind_settings::{KindSetting, KindSettings};
 pub use kinds::KindsFolder;
+pub use listener_tls::ListenerTlsConfig;
 pub use log::{LogConfig, LogFormat};
 pub(crate) use origin::{ENV_PREFIX, origin_of};
 pub use outbox::OutboxConfig;

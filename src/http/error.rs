@@ -7,8 +7,8 @@ use tracing::warn;
 
 use crate::admit::AdmitError;
 use crate::receive::ReceiveError;
-use crate::store::StoreError;
-use crate::types::KeyMistake;
+use crate::store::{PeopleError, StoreError};
+use crate::types::{KeyMistake, Role};
 
 /// An error as a client sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,6 +32,17 @@ impl Problem {
         Self::new(StatusCode::BAD_REQUEST, "bad_request", title)
     }
 
+    /// A token whose role does not suffice.
+    pub(super) const fn denied(needed: Role) -> Self {
+        let title = match needed {
+            Role::Viewer => "this needs a token",
+            Role::Reader => "this token may not see contents: it needs the role `reader`",
+            Role::Operator => "this token may look, but not act: it needs the role `operator`",
+            Role::Admin => "this needs a token of the role `admin`",
+        };
+        Self::new(StatusCode::FORBIDDEN, "forbidden", title)
+    }
+
     const fn retry_after(mut self, seconds: u32) -> Self {
         self.retry_after_s = Some(seconds);
         self
@@ -39,11 +50,23 @@ impl Problem {
 
     pub(crate) const REJECTED: Self =
         Self::new(StatusCode::UNAUTHORIZED, "rejected", "the request was not believed");
+    pub(crate) const ADDRESS: Self =
+        Self::new(StatusCode::FORBIDDEN, "address_refused", "requests from this address are not taken");
     pub(crate) const NO_SUCH_PROVIDER: Self =
         Self::new(StatusCode::NOT_FOUND, "no_such_provider", "no provider is configured at this address");
     pub(crate) const NOT_FOUND: Self = Self::new(StatusCode::NOT_FOUND, "not_found", "nothing is here");
+    pub(crate) const CHANGED: Self = Self::new(
+        StatusCode::PRECONDITION_FAILED,
+        "changed",
+        "it has changed since you read it: read it again and decide anew",
+    );
     pub(crate) const METHOD: Self =
         Self::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", "send webhooks with POST");
+    pub(crate) const OTHER_METHOD: Self = Self::new(
+        StatusCode::METHOD_NOT_ALLOWED,
+        "method_not_allowed",
+        "this path is asked with another method: `Allow` says which",
+    );
     pub(crate) const TOO_LARGE: Self =
         Self::new(StatusCode::PAYLOAD_TOO_LARGE, "body_too_large", "the body is over the configured limit");
     pub(crate) const TOO_SLOW: Self =
@@ -84,6 +107,17 @@ impl From<StoreError> for Problem {
     }
 }
 
+impl From<PeopleError> for Problem {
+    fn from(error: PeopleError) -> Self {
+        match error {
+            PeopleError::Denied(role) => Self::denied(role),
+            PeopleError::NotFound => Self::NOT_FOUND,
+            PeopleError::Changed => Self::CHANGED,
+            PeopleError::Store(error) => error.into(),
+        }
+    }
+}
+
 impl From<KeyMistake> for Problem {
     fn from(mistake: KeyMistake) -> Self {
         let title = match mistake {
@@ -120,7 +154,8 @@ impl IntoResponse for Problem {
         if let Some(seconds) = self.retry_after_s {
             headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
         }
-        if self.status == StatusCode::METHOD_NOT_ALLOWED {
+        // Elsewhere the router knows.
+        if self == Self::METHOD {
             headers.insert(header::ALLOW, HeaderValue::from_static("POST"));
         }
         response

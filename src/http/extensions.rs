@@ -16,10 +16,6 @@ pub(super) struct Neighbours {
     pub(super) slot: Arc<ConnectionSlot>,
 }
 
-/// The certificate that the other end of a TLS connection has shown and proved to hold: the SHA-256 of its DER.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct ClientCertificate(pub(super) [u8; 32]);
-
 /// Marks an answer to somebody we know. An answer with an outcome needs no such mark.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct KnownCaller;

@@ -49,6 +49,7 @@ pub(crate) fn router(state: Arc<OperatorState>, api: Arc<ApiState>) -> Router {
         .route("/livez", get(|| async { "alive\n" }))
         .route("/readyz", get(readyz))
         .route("/metrics", get(metrics))
+        .route("/openapi.json", get(openapi))
         .nest_service("/v1", api::router(api))
         .fallback(|| async { Problem::NOT_FOUND })
         .with_state(state)
@@ -67,6 +68,11 @@ async fn readyz(State(state): State<Arc<OperatorState>>) -> Response {
     });
     let status = if readiness.is_ready() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     (status, [(header::CONTENT_TYPE, "application/json")], format!("{body}\n")).into_response()
+}
+
+/// The contract, for everybody who may call the operator side: it says nothing about this server.
+async fn openapi() -> Response {
+    ([(header::CONTENT_TYPE, "application/json")], include_str!("../../openapi.json")).into_response()
 }
 
 async fn metrics(State(state): State<Arc<OperatorState>>) -> Response {

@@ -17,11 +17,11 @@ use http_body_util::BodyExt;
 use hyper::body::Body as HttpBody;
 
 use super::error::Problem;
-use super::extensions::{ClientCertificate, KnownCaller, Neighbours};
+use super::extensions::{KnownCaller, Neighbours, Peer};
 use crate::admit::{HeldMemory, MemoryRoom, ProviderEntry};
-use crate::receive::{ReceiveError, Receiver, SenderAnswer};
+use crate::receive::{ReceiveError, Receiver, RefusedRequest, SenderAnswer};
 use crate::stop;
-use crate::types::Clock;
+use crate::types::{ClientCertificate, Clock};
 use crate::verify::RawRequest;
 
 /// Memory that a request takes besides its headers and its body. Bytes.
@@ -47,6 +47,15 @@ pub(crate) struct ReceiverState {
     pub(crate) room: MemoryRoom,
 }
 
+/// Where a request came from, as far as is known of it.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Came<'a> {
+    /// Its address; unknown on a server of a program's own.
+    pub(super) peer: Option<Peer>,
+    /// The connections beside its own.
+    pub(super) neighbours: Option<&'a Neighbours>,
+}
+
 impl ReceiverState {
     /// Returns the provider of a usual webhook: a POST to a provider's path as it is registered with senders.
     /// Everything else that the routes take, such as the same path in other characters, gives `None`.
@@ -66,12 +75,12 @@ impl ReceiverState {
         &self,
         entry: &Arc<ProviderEntry>,
         request: http::Request<B>,
-        neighbours: Option<&Neighbours>,
+        from: Came<'_>,
     ) -> Response
     where
         B: HttpBody<Data = Bytes> + Unpin,
     {
-        match take(self, entry, request, neighbours).await {
+        match take(self, entry, request, from).await {
             Ok(answer) if entry.caller.is_some() => known(response(answer)),
             Ok(answer) => response(answer),
             Err(problem) => problem.into_response(),
@@ -97,7 +106,8 @@ async fn webhook(
         return Problem::from(&ReceiveError::UnknownProvider).into_response();
     };
     let neighbours = request.extensions().get::<Neighbours>().cloned();
-    state.answer(entry, request, neighbours.as_ref()).await
+    let peer = request.extensions().get::<Peer>().copied();
+    state.answer(entry, request, Came { peer, neighbours: neighbours.as_ref() }).await
 }
 
 /// What followed from a command, told to the caller that sent it. For everybody else nothing is here.
@@ -111,6 +121,12 @@ async fn receipt(
     };
     let (mut parts, _) = request.into_parts();
     show_certificate(&mut parts);
+    let address = parts.extensions.get::<Peer>().map(|peer| peer.0);
+    if !entry.is_allowed(address) {
+        let refused = RefusedRequest { headers: parts.headers, now_ms: state.clock.now_ms() };
+        state.receiver.refused_address(entry, address, refused);
+        return Problem::ADDRESS.into_response();
+    }
     let raw = RawRequest {
         url: state.url_of(&parts.uri),
         method: parts.method,
@@ -127,9 +143,9 @@ async fn receipt(
 /// Puts the client certificate that TLS has verified where kinds look for it, and takes out what a stranger put there.
 fn show_certificate(parts: &mut http::request::Parts) {
     parts.headers.remove(&CLIENT_CERTIFICATE);
-    if let Some(ClientCertificate(sha256)) = parts.extensions.get() {
+    if let Some(certificate) = parts.extensions.get::<Arc<ClientCertificate>>() {
         // Hexadecimal is always a value.
-        let shown = HeaderValue::try_from(hex::encode(sha256));
+        let shown = HeaderValue::try_from(hex::encode(certificate.fingerprint));
         parts.headers.extend(shown.into_iter().map(|value| (CLIENT_CERTIFICATE.clone(), value)));
     }
 }
@@ -144,7 +160,7 @@ async fn take<B>(
     state: &ReceiverState,
     entry: &Arc<ProviderEntry>,
     request: http::Request<B>,
-    neighbours: Option<&Neighbours>,
+    from: Came<'_>,
 ) -> Result<SenderAnswer, Problem>
 where
     B: HttpBody<Data = Bytes> + Unpin,
@@ -153,12 +169,18 @@ where
     if entry.caller.is_some() {
         show_certificate(&mut parts);
     }
+    let address = from.peer.map(|peer| peer.0);
+    if !entry.is_allowed(address) {
+        let now_ms = state.clock.now_ms();
+        state.receiver.refused_address(entry, address, RefusedRequest { headers: parts.headers, now_ms });
+        return Err(Problem::ADDRESS);
+    }
     let is_event = parts.method == Method::POST;
     if !is_event && !entry.provider.has_handshake(parts.method.as_str()) {
         return Err(Problem::METHOD);
     }
     let url = state.url_of(&parts.uri);
-    let (body, held) = read_body(state, &parts.headers, body, neighbours).await?;
+    let (body, held) = read_body(state, &parts.headers, body, from.neighbours).await?;
     let raw = RawRequest {
         method: parts.method,
         url,

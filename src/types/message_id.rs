@@ -70,6 +70,23 @@ impl serde::Serialize for MessageId {
     }
 }
 
+impl<'de> serde::Deserialize<'de> for MessageId {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = std::borrow::Cow::<'de, str>::deserialize(deserializer)?;
+        text.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+impl schemars::JsonSchema for MessageId {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "MessageId".into()
+    }
+
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({ "type": "string", "pattern": "^[0-9]{1,19}$" })
+    }
+}
+
 /// The key every attempt of a message carries: a `UUIDv5` of what the message follows from. The parts carry their
 /// lengths, so that no two different lists of parts read the same.
 pub fn idempotency_key(installation_id: &Uuid, key: &EventKey, generation: i32, effect_name: &str) -> String {

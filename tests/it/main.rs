@@ -12,6 +12,7 @@
     reason = "tests"
 )]
 
+mod addresses;
 mod admit;
 mod admit_bounds;
 mod admit_faults;
@@ -24,13 +25,16 @@ mod bench_command;
 mod broken_transactions;
 mod brokers;
 mod cli;
+mod cli_api;
 mod config;
 mod confirmed;
 mod conflicts;
 mod connections;
+mod contract;
 mod crash;
 mod database;
 mod edge;
+mod encrypted;
 mod examples;
 mod faults;
 mod faults_page;
@@ -53,10 +57,12 @@ mod identity_written;
 mod kinds;
 mod library;
 mod loaded;
+mod look;
 mod migrations;
 mod model;
 mod nodes;
 mod odd_requests;
+mod openapi;
 mod operator;
 mod oracles;
 mod outbox;
@@ -75,6 +81,7 @@ mod store;
 mod stub;
 mod taught;
 mod tidy;
+mod tls_listeners;
 mod two_nodes;
 mod vectors;
 mod warned;

@@ -14,14 +14,12 @@ use serde::Deserialize;
 use serde_json::json;
 use tracing::info;
 
-use super::super::auth::Actor;
 use super::super::error::Problem;
 use super::super::reply::json_reply;
 use super::state::ApiState;
-use crate::config::AdminRole;
 use crate::idempotency::fingerprint;
 use crate::store::{Act, Decided, Decision, DecisionReply, DecisionTarget, StoreError};
-use crate::types::{IdempotencyKey, stored_text};
+use crate::types::{IdempotencyKey, Principal, Role, stored_text};
 
 /// Largest body of a decision, in bytes.
 const BODY_BYTES_MAX: usize = 16 * 1024;
@@ -54,16 +52,16 @@ impl Order {
 
 /// A request to decide: who asks, and what was sent.
 pub(super) struct DecisionRequest {
-    actor: Actor,
+    actor: Principal,
     headers: HeaderMap,
     fingerprint: [u8; 32],
     pub(super) body: Bytes,
 }
 
 /// Returns the person who asks, if they may act.
-pub(super) fn operator(extensions: &http::Extensions) -> Result<Actor, Problem> {
-    let actor = extensions.get::<Actor>().cloned().ok_or(Problem::NOT_FOUND)?;
-    if actor.role < AdminRole::Operator {
+pub(super) fn operator(extensions: &http::Extensions) -> Result<Principal, Problem> {
+    let actor = extensions.get::<Principal>().cloned().ok_or(Problem::NOT_FOUND)?;
+    if actor.role < Role::Operator {
         return Err(Problem::new(StatusCode::FORBIDDEN, "forbidden", "this token may look, but not act"));
     }
     Ok(actor)

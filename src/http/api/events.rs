@@ -2,18 +2,17 @@
 
 use std::sync::Arc;
 
-use axum::extract::{Path, RawQuery, Request, State};
+use axum::extract::{Path, RawQuery, State};
 use axum::response::Response;
 use http::StatusCode;
 use serde_json::{Value, json};
 
 use super::super::error::Problem;
 use super::super::reply::json_reply;
-use super::decide::{decide, decision_request, order};
 use super::messages::message_json;
 use super::query::{limit, query};
 use super::state::ApiState;
-use crate::store::{DecisionTarget, EventRow, KeptContent};
+use crate::store::{EventRow, KeptContent};
 use crate::types::{EventKey, EventState, Name};
 
 /// Most bytes of a body that are shown.
@@ -34,6 +33,7 @@ fn content_json(content: Option<&KeptContent>) -> Value {
     json!({
         "headers": serde_json::from_str::<Value>(&content.headers).unwrap_or_default(),
         "body": String::from_utf8_lossy(shown), "body_bytes_n": content.body.len(),
+        "encryption_key_id": content.key_id, "unopened": content.unopened, "redacted_n": content.redacted_n,
     })
 }
 
@@ -71,28 +71,19 @@ pub(super) async fn show(
     ))
 }
 
-pub(super) async fn decide_one(
-    State(state): State<Arc<ApiState>>,
-    Path((provider, event_id)): Path<(String, String)>,
-    request: Request,
-) -> Result<Response, Problem> {
-    let request = decision_request(request).await?;
-    let order = order(&request.body)?;
-    order.is_about_one()?;
-    let provider = Name::parse(&provider).map_err(|_| Problem::NOT_FOUND)?;
-    if !matches!(order.act.as_str(), "rerun" | "dispatch" | "dismiss" | "erase" | "erase_and_discard") {
-        return Err(Problem::bad_request("`act` is rerun, dispatch, dismiss, erase or erase_and_discard"));
-    }
-    decide(&state, &request, &order, &DecisionTarget::Event(EventKey { provider, event_id })).await
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn a_long_body_is_shown_in_part_and_counted_whole() {
-        let content = |body: Vec<u8>, headers: &str| KeptContent { headers: headers.to_owned(), body };
+        let content = |body: Vec<u8>, headers: &str| KeptContent {
+            headers: headers.to_owned(),
+            body,
+            key_id: None,
+            unopened: None,
+            redacted_n: None,
+        };
         let long = content_json(Some(&content(vec![b'x'; SHOWN_BYTES_MAX + 1], "{}")));
         assert_eq!(long["body"].as_str().map(str::len), Some(SHOWN_BYTES_MAX));
         assert_eq!(long["body_bytes_n"], SHOWN_BYTES_MAX + 1);

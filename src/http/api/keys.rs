@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use http::request::Parts;
 
-use super::super::auth::Actor;
 use super::state::ApiState;
 use crate::idempotency::{IdempotencyLayer, RequestRules};
+use crate::types::Principal;
 
 /// The layer for a POST that is no decision. An answer with a secret in it says `no-store`, and is not kept.
 pub(super) fn once(state: &ApiState) -> IdempotencyLayer {
-    let actor = |parts: &Parts| parts.extensions.get::<Actor>().map(|actor| actor.name.to_string());
+    let actor = |parts: &Parts| parts.extensions.get::<Principal>().map(|actor| actor.name.to_string());
     let rules = RequestRules::new(state.store.clone(), state.clock.clone(), "operator", Arc::new(actor));
     IdempotencyLayer::of(rules)
 }

@@ -1,7 +1,8 @@
 //! One decision: its key is taken, it is carried out, its record and its answer are kept.
 
-use super::types::{Act, Decided, Decision, DecisionReply, DecisionTarget, KeptDecision, audit_id};
+use super::types::{Act, Decided, Decision, DecisionReply, DecisionTarget, KeptDecision};
 use super::{events, messages};
+use crate::store::audit::{AuditEntry, append};
 use crate::store::db::{DbError, DbResult, Door, StoreError, limit};
 use crate::store::handle::Store;
 use crate::store::idempotency::{KeyReply, KeyState, NewAnswer, idempotency_begin, idempotency_finish};
@@ -95,16 +96,8 @@ async fn destination_decide(
     }
     let act = if is_paused { Act::Pause } else { Act::Resume };
     let detail = format!("{destination}: {}", decision.reason);
-    db.execute(
-        "/* audit */ INSERT INTO audit_log (audit_id, at_ms, actor, action, detail) VALUES ($1, $2, $3, $4, $5)",
-        &[
-            audit_id().into(),
-            decision.now_ms.into(),
-            decision.actor.as_str().into(),
-            act.audited().into(),
-            detail.into(),
-        ],
-    )
-    .await?;
+    let entry =
+        AuditEntry { actor: decision.actor.clone(), action: act.audited(), detail, ..AuditEntry::default() };
+    append(db, decision.now_ms, &[entry]).await?;
     Ok(Decided::Changed { messages_n: 0 })
 }

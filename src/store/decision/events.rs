@@ -1,8 +1,9 @@
 //! Decisions about events: dispatched once more, dispatched at last, dismissed, erased.
 
 use super::messages;
-use super::types::{Act, Decided, KeptDecision, audit_id, stands};
+use super::types::{Act, Decided, KeptDecision, stands};
 use crate::store::apart::{conflict_ids, replay_places};
+use crate::store::audit::{AuditEntry, append};
 use crate::store::db::{DbResult, Door, Row};
 use crate::store::event::event_state;
 use crate::types::{EventKey, EventState, MESSAGES_N_MAX};
@@ -70,27 +71,25 @@ async fn found(db: &mut Door<'_>, key: &EventKey) -> DbResult<Option<LockedEvent
     let values = [key.provider.as_str().into(), key.event_id.as_str().into()];
     let Some(row) = db.fetch_optional(sql, &values).await? else { return Ok(None) };
     let event_seq = row.int("event_seq")?;
-    let sql = "/* event_decide */ SELECT event_seq FROM webhook_payloads WHERE event_seq = $1 FOR UPDATE";
+    let sql = "/* event_decide */ SELECT event_seq FROM webhook_payloads
+               WHERE event_seq = $1 AND (redacted_n IS NULL OR whole IS NOT NULL) FOR UPDATE";
     let has_body = db.fetch_optional(sql, &[event_seq.into()]).await?.is_some();
     Ok(Some(LockedEvent { event_seq, state: event_state(&row)?, has_body }))
 }
 
 async fn audit(db: &mut Door<'_>, event_seq: i64, act: Act, decision: &KeptDecision) -> DbResult<()> {
-    db.execute(
-        "/* audit */ INSERT INTO audit_log (audit_id, at_ms, actor, action, provider, event_id, detail)
-         SELECT $2, $3, $4, $5, provider, event_id, 'generation ' || CAST(generation AS TEXT) || ': ' || $6
-         FROM processed_webhook_events WHERE event_seq = $1",
-        &[
-            event_seq.into(),
-            audit_id().into(),
-            decision.now_ms.into(),
-            decision.actor.as_str().into(),
-            act.audited().into(),
-            decision.reason.as_str().into(),
-        ],
-    )
-    .await
-    .map(drop)
+    let sql = "/* event_decide */ SELECT provider, event_id, generation FROM processed_webhook_events
+               WHERE event_seq = $1";
+    let row = db.fetch_one(sql, &[event_seq.into()]).await?;
+    let entry = AuditEntry {
+        actor: decision.actor.clone(),
+        action: act.audited(),
+        provider: Some(row.text("provider")?),
+        event_id: Some(row.text("event_id")?),
+        detail: format!("generation {}: {}", row.int("generation")?, decision.reason),
+        ..AuditEntry::default()
+    };
+    append(db, decision.now_ms, &[entry]).await
 }
 
 /// Erases an event and what is kept beside it: other contents under its id, and its signed text under other ids.
@@ -172,7 +171,7 @@ async fn erase_one(
     db.execute(sql, &range).await?;
     // Texts of errors quote what did not fit, and what a destination said of it.
     for sql in [
-        "/* event_erase */ UPDATE outbox_attempts SET response = NULL, error = NULL
+        "/* event_erase */ UPDATE outbox_attempts SET response = NULL, error = NULL, key_id = NULL
          WHERE message_id >= $1 AND message_id < $2 AND (response IS NOT NULL OR error IS NOT NULL)",
         "/* event_erase */ UPDATE outbox_finished SET last_error = NULL
          WHERE message_id >= $1 AND message_id < $2 AND last_error IS NOT NULL",

@@ -3,8 +3,9 @@
 
 use std::collections::BTreeSet;
 
-use super::types::{Act, DECISION_N_MAX, Decided, KeptDecision, audit_id, stands};
-use crate::store::db::{DbResult, Door};
+use super::types::{Act, DECISION_N_MAX, Decided, KeptDecision, stands};
+use crate::store::audit::{AuditEntry, append};
+use crate::store::db::{DbResult, Door, Row};
 use crate::store::lane;
 use crate::store::look::Filter;
 use crate::store::message::message_state;
@@ -183,20 +184,21 @@ async fn finish(db: &mut Door<'_>, ids: &[i64], act: Act, decision: &KeptDecisio
 /// Records who decided about these messages, while they are still where they were.
 async fn audit(db: &mut Door<'_>, ids: &[i64], act: Act, decision: &KeptDecision) -> DbResult<()> {
     let act = if act == Act::EraseAndDiscard { Act::Discard } else { act };
-    db.execute(
-        "/* audit */ INSERT INTO audit_log (audit_id, at_ms, actor, action, provider, event_id, message_id, detail)
-         SELECT $2 || '-' || CAST(m.message_id AS TEXT), $3, $4, $5, e.provider, e.event_id, m.message_id, $6
-         FROM outbox_queue m JOIN processed_webhook_events e ON e.event_seq = m.message_id / 1024
-         WHERE m.message_id = ANY($1)",
-        &[
-            ids.to_vec().into(),
-            audit_id().into(),
-            decision.now_ms.into(),
-            decision.actor.as_str().into(),
-            act.audited().into(),
-            decision.reason.as_str().into(),
-        ],
-    )
-    .await
-    .map(drop)
+    let sql = "/* message_decide */ SELECT m.message_id, e.provider, e.event_id
+               FROM outbox_queue m JOIN processed_webhook_events e ON e.event_seq = m.message_id / 1024
+               WHERE m.message_id = ANY($1) ORDER BY m.message_id";
+    let rows = db.fetch(sql, &[ids.to_vec().into()]).await?;
+    let entry = |row: &Row| {
+        Ok(AuditEntry {
+            actor: decision.actor.clone(),
+            action: act.audited(),
+            provider: Some(row.text("provider")?),
+            event_id: Some(row.text("event_id")?),
+            message_id: Some(row.int("message_id")?),
+            detail: decision.reason.clone(),
+            ..AuditEntry::default()
+        })
+    };
+    let entries = rows.iter().map(entry).collect::<DbResult<Vec<_>>>()?;
+    append(db, decision.now_ms, &entries).await
 }

@@ -179,11 +179,6 @@ impl KeptDecision {
     }
 }
 
-/// Records decisions are found by, in the order of time.
-pub(super) fn audit_id() -> String {
-    uuid::Uuid::now_v7().to_string()
-}
-
 /// Returns where a message or an event stands, as its column says it.
 pub(super) fn stands(state: impl std::fmt::Display) -> Decided {
     Decided::NotAllowed { state: state.to_string() }

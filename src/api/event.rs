@@ -1,0 +1,161 @@
+//! Events, and all that is known of one.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::audit::AuditView;
+use super::message::{AttemptView, MessageView};
+use crate::types::EventState;
+
+/// An event: what happened at a sender.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct EventView {
+    /// Name of the provider that it came from.
+    pub provider: String,
+    /// Id of the event, as its sender has it.
+    pub event_id: String,
+    /// Type of the event, in the sender's words.
+    #[serde(rename = "type")]
+    pub event_type: String,
+    /// State in which it stands.
+    pub state: EventState,
+    /// Object that it is about, where its kind names one.
+    pub object: Option<String>,
+    /// Version of that object.
+    pub version: Option<i64>,
+    /// Rule that told it from others, with the version of the rule: `sender/1`, `content/1`, `signal/1`.
+    pub identity: String,
+    /// Time when its first copy came.
+    pub received_at_ms: i64,
+    /// Time when it happened at the sender, where the sender says so.
+    pub created_at_ms: Option<i64>,
+    /// Time when its state was decided, where that was not at admission.
+    pub processed_at_ms: Option<i64>,
+    /// Time when it is dispatched again; with `retry` alone.
+    pub due_at_ms: Option<i64>,
+    /// Number of times that it was dispatched.
+    pub attempts_n: u32,
+    /// Number of deliberate re-runs.
+    pub generation: u32,
+    /// Reason why it stands there.
+    pub error: Option<String>,
+}
+
+/// What was received, for those who may see contents.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ContentView {
+    /// Headers of the request, secrets and signatures blanked.
+    pub headers: BTreeMap<String, Vec<String>>,
+    /// The body as text; what is no UTF-8 is replaced. At most 64 KiB.
+    pub body: String,
+    /// Length of the whole body. Bytes.
+    pub body_bytes_n: u64,
+    /// True when the body is stored under a key.
+    #[serde(default)]
+    pub is_encrypted: bool,
+    /// Pointers of the values that were redacted before the body was stored.
+    #[serde(default)]
+    pub redacted: Vec<String>,
+}
+
+/// One thing that happened to an event, for the ledger.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct LedgerEntry {
+    /// Time when it happened.
+    pub at_ms: i64,
+    /// The thing that happened.
+    #[serde(flatten)]
+    pub what: LedgerWhat,
+}
+
+/// The thing that happened to an event.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "what", rename_all = "snake_case")]
+pub enum LedgerWhat {
+    /// The first copy came and was believed.
+    Received {
+        /// Length of its body; `null` when the bytes are no longer kept.
+        body_bytes_n: Option<u64>,
+        /// Place of the secret that matched, 1 for the newest at that time; `null` where no secret was used or the
+        /// bytes are no longer kept.
+        secret_position: Option<u32>,
+        /// Fingerprint of that secret.
+        secret_fingerprint: Option<String>,
+    },
+    /// Its key was inserted: from here on it is admitted once.
+    Latched {
+        /// SHA-256 of its content, in hexadecimal.
+        digest: String,
+        /// Rule that told it from others.
+        identity: String,
+    },
+    /// Further copies came and changed nothing. The time is that of the last one.
+    Duplicates {
+        /// Number of further copies.
+        copies_n: u64,
+        /// Time when the first of them came, where that is known.
+        first_at_ms: Option<i64>,
+    },
+    /// Other content came under its id and was kept beside it.
+    Conflict {
+        /// The event that was kept.
+        event: EventView,
+        /// SHA-256 of its content, in hexadecimal.
+        digest: String,
+    },
+    /// The same signed text came under another id.
+    Replayed {
+        /// The event that was kept.
+        event: EventView,
+    },
+    /// Its handler answered, at admission or in a later dispatch.
+    Handled {
+        /// State that followed.
+        state: EventState,
+        /// Number of dispatches so far.
+        attempts_n: u32,
+        /// Reason, where there is one.
+        error: Option<String>,
+    },
+    /// An effect was written down as a message.
+    Effect {
+        /// The message.
+        message: MessageView,
+    },
+    /// An attempt of a message began.
+    Attempt {
+        /// Id of the message.
+        message_id: String,
+        /// Name of the effect.
+        effect_name: String,
+        /// The attempt and its answer.
+        attempt: AttemptView,
+    },
+    /// A person decided.
+    Decision {
+        /// The decision.
+        decision: AuditView,
+    },
+}
+
+/// All that is known of one event.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct LedgerView {
+    /// The event as it stands.
+    pub event: EventView,
+    /// What was received; `null` when it is no longer kept or the token may not see contents.
+    pub content: Option<ContentView>,
+    /// The reason why `content` is `null`: `pruned` or `role`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub content_missing: Option<String>,
+    /// Everything that happened, in order of time.
+    pub entries: Vec<LedgerEntry>,
+    /// Other contents that came under its id and were not kept, copies included.
+    pub conflicts_unkept_n: u64,
+    /// Messages that go to destinations out of the token's scope.
+    pub hidden_messages_n: u64,
+    /// True when the oldest entries were left out: at most 1,000 are told.
+    pub is_cut: bool,
+}

@@ -1,0 +1,108 @@
+//! Messages, their attempts, and lanes.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::audit::AuditView;
+use crate::types::{AttemptResult, MessageId, MessageState};
+
+/// A message: one call to make.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct MessageView {
+    /// Id of the message; destinations are told it as `Hooklatch-Message-Id`.
+    pub message_id: MessageId,
+    /// Name of the provider that its event came from.
+    pub provider: String,
+    /// Id of its event.
+    pub event_id: String,
+    /// Type of its event.
+    #[serde(rename = "type")]
+    pub event_type: String,
+    /// Name of the effect within the event.
+    pub effect_name: String,
+    /// Key that goes with every attempt.
+    pub idempotency_key: String,
+    /// Name of the destination that it goes to.
+    pub destination: String,
+    /// State in which it stands.
+    pub state: MessageState,
+    /// Lane that it is in, if it is in one.
+    pub lane: Option<String>,
+    /// Number of claims so far.
+    pub attempts_n: u32,
+    /// Number of deliberate re-runs of its event before it.
+    pub generation: u32,
+    /// Due time when ready, end of the lease when leased.
+    pub visible_at_ms: i64,
+    /// Time when it was written.
+    pub created_at_ms: i64,
+    /// Time when the first attempt was claimed.
+    pub first_sent_at_ms: Option<i64>,
+    /// Time until which it is safe to send again under its key.
+    pub key_valid_until_ms: Option<i64>,
+    /// Time when it was done or discarded.
+    pub finished_at_ms: Option<i64>,
+    /// Word for how the last attempt ended.
+    pub last_result: Option<AttemptResult>,
+    /// Reason why the last attempt did not end done.
+    pub last_error: Option<String>,
+}
+
+/// One attempt of a message.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct AttemptView {
+    /// 1 for the first.
+    pub attempt_n: u32,
+    /// Name of the node that made it.
+    pub node: String,
+    /// Time when it was claimed.
+    pub started_at_ms: i64,
+    /// Time when it was settled; `null` while it is under way.
+    pub finished_at_ms: Option<i64>,
+    /// Word for how it ended; `null` while it is under way.
+    pub result: Option<AttemptResult>,
+    /// HTTP status of the answer, if one came.
+    pub http_status: Option<u16>,
+    /// Reason why it did not end done.
+    pub error: Option<String>,
+    /// The piece of the answer that was kept; `null` also for tokens that may not see contents.
+    pub response: Option<String>,
+}
+
+/// One message with all that is known of it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct MessageDetail {
+    /// The message as it stands.
+    pub message: MessageView,
+    /// Its newest attempts, at most 100, the newest first.
+    pub attempts: Vec<AttemptView>,
+    /// The newest decisions about it, at most 100, the newest first.
+    pub decisions: Vec<AuditView>,
+}
+
+/// Number of rows that a filter finds.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct CountView {
+    /// The number, among the newest 100,000 rows that may be what is looked for.
+    pub counted_n: u64,
+    /// True when there are further rows, which were not looked at.
+    pub is_more: bool,
+}
+
+/// A lane with messages in it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct LaneView {
+    /// Name of the destination.
+    pub destination: String,
+    /// Key of the lane.
+    pub lane: String,
+    /// The message at its head: the one that the others wait for.
+    pub head: MessageView,
+    /// Number of open messages, the head included, at most 1,000.
+    pub depth_n: u64,
+    /// Reason why it does not move, if it does not: `held` or `dead` (its head waits for a person), `paused` (its
+    /// destination is), `backing_off` (its head failed and is due later).
+    pub blocked_by: Option<String>,
+    /// Time when its head was written.
+    pub since_ms: i64,
+}

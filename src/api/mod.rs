@@ -1,0 +1,52 @@
+//! The operators' contract: what the API under `/v1` says and hears, as types.
+//!
+//! One definition for three users: the HTTP handlers answer with views and read orders, the commands and the console
+//! read views and write orders, and `openapi.json` is made of them. Times are unix milliseconds (`*_at_ms`); states
+//! and outcomes are the words of the tables. Fields may be added; none changes its meaning.
+//!
+//! In reading order: `page.rs` and `problem.rs` are common to all; `event.rs`, `message.rs`, `destination.rs`,
+//! `provider.rs`, `statistics.rs`, `search.rs` and `tail.rs` are what there is to see; `order.rs` and `operation.rs`
+//! what there is to ask for; `etag.rs` the version of what can change, `audit.rs` and `token.rs` who did it. `routes.rs` is the list of routes, and
+//! `document.rs` makes `openapi.json` of it. Nothing here reads a database or a socket.
+
+mod audit;
+mod destination;
+mod document;
+mod etag;
+mod event;
+mod message;
+mod operation;
+mod order;
+mod page;
+mod problem;
+mod provider;
+mod routes;
+mod search;
+mod statistics;
+mod tail;
+mod token;
+
+pub use audit::{AuditVerified, AuditView};
+pub use destination::{BacklogCount, DestinationView, PauseView};
+pub use document::document;
+pub use etag::Tagged;
+pub use event::{ContentView, EventView, LedgerEntry, LedgerView, LedgerWhat};
+pub use message::{AttemptView, CountView, LaneView, MessageDetail, MessageView};
+pub use operation::{
+    EventFilter, MessageFilter, OperationOrder, OperationState, OperationSubject, OperationView, SkippedRow,
+};
+pub use order::{
+    DestinationAct, DestinationOrder, EventAct, EventOrder, MessageAct, MessageOrder, Order, OrderResult,
+    ReasonOrder, TokenOrder,
+};
+pub use page::{PAGE_N_DEFAULT, PAGE_N_MAX, Page};
+pub use problem::ProblemView;
+pub use provider::{
+    BacklogEvents, BacklogMessages, BacklogView, LastEventView, ProviderView, RejectedView, SecretView,
+    TaughtView, WaitingCount,
+};
+pub use routes::{ROUTES, RouteFacts, RouteParameter};
+pub use search::{SearchHit, SearchView};
+pub use statistics::{MinuteView, StatisticsView};
+pub use tail::TailView;
+pub use token::{MeView, TokenMade, TokenView};

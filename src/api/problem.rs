@@ -1,0 +1,25 @@
+//! Errors, as RFC 9457 describes them.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// An error of the API: `application/problem+json`, RFC 9457.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ProblemView {
+    /// Always `about:blank`: `code` says more.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// The HTTP status.
+    #[schemars(range(min = 400, max = 599))]
+    pub status: u16,
+    /// Stable word for programs, such as `idempotency_key_reused`.
+    pub code: String,
+    /// One sentence for people: what is wrong, and what to do about it.
+    pub title: String,
+    /// State in which the subject stands, where that is why.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub state: Option<String>,
+    /// Number that was counted, where that is why.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub counted_n: Option<u64>,
+}

@@ -1,0 +1,141 @@
+//! Providers, and requests of theirs that were refused.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::types::EventState;
+
+/// A provider: a configured sender.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ProviderView {
+    /// Name of the provider.
+    pub name: String,
+    /// Kind of the provider.
+    pub kind: String,
+    /// URL to register with the sender.
+    pub url: String,
+    /// Rule that tells its events from each other.
+    pub identity: String,
+    /// Time that its sender goes on sending an event by itself. Hours.
+    pub horizon_h: u32,
+    /// True when its requests are accepted although nobody signs them.
+    pub is_unverified: bool,
+    /// Its secrets, the newest first.
+    pub secrets: Vec<SecretView>,
+    /// Its newest event.
+    pub last_event: Option<LastEventView>,
+    /// Events of it that wait for somebody, by state.
+    pub waiting: Vec<WaitingCount>,
+}
+
+/// What is known of a secret. The secret itself is never told.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct SecretView {
+    /// Place in the configuration, 1 for the newest.
+    pub position: u32,
+    /// Name that it goes by; says nothing about the secret.
+    pub fingerprint: String,
+    /// Number of requests that it matched.
+    pub matched_n: u64,
+    /// Time of the last one.
+    pub last_matched_at_ms: Option<i64>,
+    /// True when it is not the newest one and its sender no longer sends what was signed with it.
+    pub is_safe_to_remove: bool,
+}
+
+/// The newest event of a provider.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct LastEventView {
+    /// Id of the event.
+    pub event_id: String,
+    /// Type of the event.
+    #[serde(rename = "type")]
+    pub event_type: String,
+    /// Time when it came.
+    pub received_at_ms: i64,
+}
+
+/// Number of events that wait for somebody.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct WaitingCount {
+    /// State in which they stand.
+    pub state: EventState,
+    /// Number of them, of at most 10,000 of that state that were looked at.
+    pub events_n: u64,
+    /// True when there are more than were looked at.
+    #[serde(default)]
+    pub is_more: bool,
+    /// Time when the oldest of them came.
+    pub oldest_received_at_ms: i64,
+}
+
+/// A secret that a sender taught us: shown once.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct TaughtView {
+    /// Name of the provider whose secret it is.
+    pub provider: String,
+    /// The secret as the sender gave it.
+    pub secret: String,
+    /// Time at which it came.
+    pub taught_at_ms: i64,
+}
+
+/// A request that was not believed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct RejectedView {
+    /// Id of the rejection.
+    pub rejection_id: String,
+    /// Name of the provider that it was for.
+    pub provider: String,
+    /// Time when its last byte came.
+    pub received_at_ms: i64,
+    /// Step that failed: `address`, `header`, `timestamp`, `secret` or `signature`.
+    pub step: String,
+    /// Reason, as one word of a closed set.
+    pub reason: String,
+    /// Reason, for people, with its numbers.
+    pub detail: String,
+    /// Its headers, secrets and signatures blanked; empty for tokens that may not see contents.
+    pub headers: BTreeMap<String, Vec<String>>,
+    /// SHA-256 of its body, in hexadecimal.
+    pub body_digest: String,
+    /// Length of its body. Bytes.
+    pub body_bytes_n: u64,
+}
+
+/// Everything that waits for somebody.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct BacklogView {
+    /// Time of the answer.
+    pub now_ms: i64,
+    /// Events by provider and state.
+    pub events: Vec<BacklogEvents>,
+    /// Messages by destination and state.
+    pub messages: Vec<BacklogMessages>,
+}
+
+/// Events of one provider in one state.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct BacklogEvents {
+    /// Name of the provider.
+    pub provider: String,
+    /// False when no provider of that name is configured.
+    pub is_configured: bool,
+    /// State, number and age.
+    #[serde(flatten)]
+    pub count: WaitingCount,
+}
+
+/// Messages of one destination in one state.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct BacklogMessages {
+    /// Name of the destination.
+    pub destination: String,
+    /// False when no destination of that name is configured.
+    pub is_configured: bool,
+    /// State, number and age.
+    #[serde(flatten)]
+    pub count: super::destination::BacklogCount,
+}

@@ -1,0 +1,251 @@
+//! The list of routes: what each one hears and says, and who may ask. The server's router, `openapi.json` and the tests
+//! of access are held against it.
+
+use crate::types::Role;
+
+/// A value of a query.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RouteParameter {
+    /// Name in the query.
+    pub name: &'static str,
+    /// JSON schema of the value, as text.
+    pub schema: &'static str,
+    /// Meaning of the value, for people.
+    pub about: &'static str,
+}
+
+/// Facts about a route of the API.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RouteFacts {
+    /// The method, in upper case.
+    pub method: &'static str,
+    /// The path below `/v1`, with its parameters in braces.
+    pub path: &'static str,
+    /// The weakest role that may ask; `None`: no token is needed.
+    pub role: Option<Role>,
+    /// One sentence for people.
+    pub about: &'static str,
+    /// Values that the query may have.
+    pub query: &'static [RouteParameter],
+    /// Name of the order's schema, for a POST with a body.
+    pub order: Option<&'static str>,
+    /// Name of the answer's schema; `Page<EventView>` is a page of `EventView`, `text/event-stream` a stream and
+    /// `application/octet-stream` bytes.
+    pub answer: &'static str,
+    /// Status of an answer that went well.
+    pub status: u16,
+}
+
+const LIMIT: RouteParameter = RouteParameter {
+    name: "limit",
+    schema: r#"{"type":"integer","minimum":1,"maximum":500,"default":50}"#,
+    about: "Most rows of the page.",
+};
+const CURSOR: RouteParameter = RouteParameter {
+    name: "cursor",
+    schema: r#"{"type":"string","minLength":1,"maxLength":1024}"#,
+    about: "`next` of the page before.",
+};
+const SINCE: RouteParameter = RouteParameter {
+    name: "since",
+    schema: r#"{"type":"string","minLength":1,"maxLength":255}"#,
+    about: "`since` of an earlier page: what arrived after it, the oldest first.",
+};
+const PROVIDER: RouteParameter =
+    RouteParameter { name: "provider", schema: NAME, about: "Name of the provider." };
+const DESTINATION: RouteParameter =
+    RouteParameter { name: "destination", schema: NAME, about: "Name of the destination." };
+const LANE: RouteParameter = RouteParameter { name: "lane", schema: TEXT, about: "Key of the lane." };
+const MESSAGE_STATE: RouteParameter = RouteParameter {
+    name: "state",
+    schema: r##"{"$ref":"#/components/schemas/MessageState"}"##,
+    about: "State.",
+};
+const EVENT_STATE: RouteParameter = RouteParameter {
+    name: "state",
+    schema: r##"{"$ref":"#/components/schemas/EventState"}"##,
+    about: "State.",
+};
+const CREATED_BEFORE: RouteParameter =
+    RouteParameter { name: "created_before_ms", schema: TIME, about: "Those written before this time." };
+const EVENT_TYPE: RouteParameter =
+    RouteParameter { name: "type", schema: TEXT, about: "Type in the sender's words, exactly." };
+const OBJECT: RouteParameter =
+    RouteParameter { name: "object", schema: TEXT, about: "Object that they are about, exactly." };
+const FROM: RouteParameter = RouteParameter {
+    name: "received_from_ms",
+    schema: TIME,
+    about: "Those that came at this time or later.",
+};
+const TO: RouteParameter =
+    RouteParameter { name: "received_to_ms", schema: TIME, about: "Those that came before this time." };
+
+const NAME: &str = r#"{"type":"string","pattern":"^[a-z0-9_-]{1,64}$"}"#;
+const TEXT: &str = r#"{"type":"string","minLength":1,"maxLength":255}"#;
+const TIME: &str = r#"{"type":"integer","minimum":0,"maximum":253402300799999}"#;
+
+const fn get(path: &'static str, role: Role, answer: &'static str, about: &'static str) -> RouteFacts {
+    RouteFacts { method: "GET", path, role: Some(role), about, query: &[], order: None, answer, status: 200 }
+}
+
+const fn post(
+    path: &'static str,
+    role: Role,
+    order: Option<&'static str>,
+    answer: &'static str,
+    about: &'static str,
+) -> RouteFacts {
+    RouteFacts { method: "POST", path, role: Some(role), about, query: &[], order, answer, status: 200 }
+}
+
+impl RouteFacts {
+    const fn query(self, query: &'static [RouteParameter]) -> Self {
+        Self { query, ..self }
+    }
+
+    const fn status(self, status: u16) -> Self {
+        Self { status, ..self }
+    }
+}
+
+/// Every route below `/v1`.
+pub const ROUTES: &[RouteFacts] = &[
+    get("/me", Role::Viewer, "MeView", "Who asks, as the server sees them."),
+    get("/events", Role::Viewer, "Page<EventView>", "Events, the newest first.").query(&[
+        PROVIDER,
+        EVENT_TYPE,
+        EVENT_STATE,
+        OBJECT,
+        FROM,
+        TO,
+        CURSOR,
+        SINCE,
+        LIMIT,
+    ]),
+    get("/events/count", Role::Viewer, "CountView", "How many events a filter finds; `state` must be said.")
+        .query(&[PROVIDER, EVENT_TYPE, EVENT_STATE, OBJECT, FROM, TO]),
+    get("/events/{provider}/{event_id}", Role::Viewer, "LedgerView", "The ledger of one event."),
+    get(
+        "/events/{provider}/{event_id}/body",
+        Role::Reader,
+        "application/octet-stream",
+        "The bytes of an event's body. Each look is told by the audit log.",
+    ),
+    post(
+        "/events/{provider}/{event_id}/decide",
+        Role::Operator,
+        Some("EventOrder"),
+        "OrderResult",
+        "Decide about one event.",
+    ),
+    get("/messages", Role::Viewer, "Page<MessageView>", "Messages, the newest first.").query(&[
+        MESSAGE_STATE,
+        DESTINATION,
+        PROVIDER,
+        LANE,
+        CREATED_BEFORE,
+        CURSOR,
+        LIMIT,
+    ]),
+    get(
+        "/messages/count",
+        Role::Viewer,
+        "CountView",
+        "How many messages a filter finds; `state` must be said.",
+    )
+    .query(&[MESSAGE_STATE, DESTINATION, PROVIDER, LANE, CREATED_BEFORE]),
+    get(
+        "/messages/{message_id}",
+        Role::Viewer,
+        "MessageDetail",
+        "One message with its attempts and decisions.",
+    ),
+    post(
+        "/messages/{message_id}/decide",
+        Role::Operator,
+        Some("MessageOrder"),
+        "OrderResult",
+        "Decide about one message.",
+    ),
+    get("/lanes", Role::Viewer, "Page<LaneView>", "Lanes that have open messages, by destination and key.")
+        .query(&[DESTINATION, CURSOR, LIMIT]),
+    get("/destinations", Role::Viewer, "Page<DestinationView>", "Every destination, by name."),
+    get("/destinations/{name}", Role::Viewer, "DestinationView", "One destination."),
+    post(
+        "/destinations/{name}/decide",
+        Role::Operator,
+        Some("DestinationOrder"),
+        "OrderResult",
+        "Pause or resume a destination.",
+    ),
+    get("/providers", Role::Viewer, "Page<ProviderView>", "Every configured provider, by name."),
+    get("/providers/{name}", Role::Viewer, "ProviderView", "One provider."),
+    post(
+        "/providers/{name}/taught",
+        Role::Operator,
+        None,
+        "TaughtView",
+        "The secret that a sender taught us while its provider was pairing: once.",
+    ),
+    get(
+        "/rejected",
+        Role::Viewer,
+        "Page<RejectedView>",
+        "Requests that were not believed, the newest first.",
+    )
+    .query(&[PROVIDER, CURSOR, LIMIT]),
+    get("/backlog", Role::Viewer, "BacklogView", "What waits for somebody."),
+    get("/statistics", Role::Viewer, "StatisticsView", "Events per minute and provider, from the log.")
+        .query(&[
+            PROVIDER,
+            RouteParameter {
+                name: "minutes_n",
+                schema: r#"{"type":"integer","minimum":1,"maximum":1440,"default":60}"#,
+                about: "Minutes to look back.",
+            },
+        ]),
+    get("/search", Role::Viewer, "SearchView", "Whatever an id leads to, and why it leads nowhere.").query(
+        &[RouteParameter {
+            name: "id",
+            schema: TEXT,
+            about: "Id of an event or a message, an object, an idempotency key or the name of an effect.",
+        }],
+    ),
+    get("/tail", Role::Viewer, "text/event-stream", "Events as they come in, as server-sent events.")
+        .query(&[PROVIDER]),
+    get("/operations", Role::Viewer, "Page<OperationView>", "Operations, the newest first.")
+        .query(&[CURSOR, LIMIT]),
+    post(
+        "/operations",
+        Role::Operator,
+        Some("OperationOrder"),
+        "OperationView",
+        "Begin an operation: do something to all that a filter finds.",
+    )
+    .status(202),
+    get("/operations/{operation_id}", Role::Viewer, "OperationView", "One operation and its progress."),
+    post(
+        "/operations/{operation_id}/cancel",
+        Role::Operator,
+        Some("ReasonOrder"),
+        "OperationView",
+        "Cancel an operation; what was done stays done.",
+    ),
+    get("/audit", Role::Operator, "Page<AuditView>", "The audit log, the newest first.")
+        .query(&[CURSOR, LIMIT]),
+    get(
+        "/audit/verify",
+        Role::Admin,
+        "AuditVerified",
+        "Follow the chain of the audit log, 5,000 rows at a time.",
+    )
+    .query(&[RouteParameter {
+        name: "cursor",
+        schema: r#"{"type":"string","pattern":"^[0-9]{1,19}\\.[0-9a-f]{64}$"}"#,
+        about: "`next` of the answer before, or a `head` that was kept elsewhere.",
+    }]),
+    get("/tokens", Role::Admin, "Page<TokenView>", "Every token, without itself, the newest first.")
+        .query(&[CURSOR, LIMIT]),
+    post("/tokens", Role::Admin, Some("TokenOrder"), "TokenMade", "Make a token.").status(201),
+    post("/tokens/{token_id}/revoke", Role::Admin, Some("ReasonOrder"), "TokenView", "Revoke a token."),
+];

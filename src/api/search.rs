@@ -1,0 +1,55 @@
+//! Search by whatever id a person holds.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::event::EventView;
+use super::message::MessageView;
+use super::provider::RejectedView;
+
+/// Everything that an id leads to.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct SearchView {
+    /// The text that was looked for.
+    pub query: String,
+    /// Finds, at most 50 of each kind, the most telling first.
+    pub found: Vec<SearchHit>,
+    /// With no find, or with one that may surprise: what else is known, one sentence each.
+    pub notes: Vec<String>,
+}
+
+/// One find.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "by", rename_all = "snake_case")]
+pub enum SearchHit {
+    /// It is the id of an event.
+    EventId {
+        /// The event.
+        event: EventView,
+    },
+    /// It is an object of events.
+    Object {
+        /// An event about it.
+        event: EventView,
+    },
+    /// It is the id of a message.
+    MessageId {
+        /// The message.
+        message: MessageView,
+    },
+    /// It is the idempotency key of a message.
+    IdempotencyKey {
+        /// The message.
+        message: MessageView,
+    },
+    /// It is the name of an effect, of open messages.
+    EffectName {
+        /// A message of that effect.
+        message: MessageView,
+    },
+    /// It stands in a request that was refused.
+    Rejected {
+        /// The refusal.
+        rejected: RejectedView,
+    },
+}

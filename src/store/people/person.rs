@@ -1,0 +1,72 @@
+//! One person's view of the store, and the checks that every read and decision makes.
+
+use crate::store::db::StoreError;
+use crate::store::handle::Store;
+use crate::types::{Principal, Role};
+
+/// A way to the store that asks who is there.
+#[derive(Clone)]
+pub struct PeopleDoor(Store);
+
+impl PeopleDoor {
+    /// The store, for people alone.
+    pub fn new(store: Store) -> Self {
+        Self(store)
+    }
+
+    /// The store as this principal sees it.
+    pub fn open(&self, principal: Principal) -> People {
+        People { store: self.0.clone(), principal }
+    }
+}
+
+/// The store as one principal sees it.
+#[derive(Clone)]
+pub struct People {
+    pub(in crate::store) store: Store,
+    pub(in crate::store) principal: Principal,
+}
+
+/// Reason why a person is not served.
+#[derive(Debug, thiserror::Error)]
+pub enum PeopleError {
+    /// The role of the token does not suffice.
+    #[error("this needs the role {}", .0.as_str())]
+    Denied(Role),
+    /// There is none, or it is out of the token's scope.
+    #[error("nothing is here")]
+    NotFound,
+    /// The subject is no longer as the caller saw it (`If-Match`).
+    #[error("it has changed since it was read")]
+    Changed,
+    /// The database did not answer.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl People {
+    /// Who asks.
+    pub fn principal(&self) -> &Principal {
+        &self.principal
+    }
+
+    /// Refuses who has a weaker role than `role`.
+    pub(in crate::store) fn needs(&self, role: Role) -> Result<(), PeopleError> {
+        if self.principal.role < role { Err(PeopleError::Denied(role)) } else { Ok(()) }
+    }
+
+    /// Refuses what is about a provider out of scope.
+    pub(in crate::store) fn needs_provider(&self, provider: &str) -> Result<(), PeopleError> {
+        if self.principal.providers.has(provider) { Ok(()) } else { Err(PeopleError::NotFound) }
+    }
+
+    /// Refuses what is about a destination out of scope.
+    pub(in crate::store) fn needs_destination(&self, destination: &str) -> Result<(), PeopleError> {
+        if self.principal.destinations.has(destination) { Ok(()) } else { Err(PeopleError::NotFound) }
+    }
+
+    /// True when contents (bodies, headers of requests, captured answers) may be seen.
+    pub fn may_see_contents(&self) -> bool {
+        self.principal.role >= Role::Reader
+    }
+}
