@@ -32,6 +32,14 @@ pub(crate) struct ProviderEntry {
     pub waiting_n: AtomicUsize,
 }
 
+impl ProviderEntry {
+    /// True when requests from this address are looked at; one that is not known is none of those.
+    pub(crate) fn is_allowed(&self, address: Option<IpAddr>) -> bool {
+        self.allow_from.is_empty()
+            || address.is_some_and(|address| self.allow_from.iter().any(|net| net.contains(&address)))
+    }
+}
+
 /// Rules for the answers to a program of the team's own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct CallerRules {
@@ -41,14 +49,6 @@ pub(crate) struct CallerRules {
     pub mismatch_status: u16,
     /// Time for which keys are known. Milliseconds.
     pub kept_ms: i64,
-}
-
-impl ProviderEntry {
-    /// True when requests from this address are looked at; one that is not known is none of those.
-    pub(crate) fn is_allowed(&self, address: Option<IpAddr>) -> bool {
-        self.allow_from.is_empty()
-            || address.is_some_and(|address| self.allow_from.iter().any(|net| net.contains(&address)))
-    }
 }
 
 /// The place of one request among those of its provider that wait; dropping it gives it back.

@@ -120,13 +120,13 @@ async fn receipt(
         return Problem::NO_SUCH_PROVIDER.into_response();
     };
     let (mut parts, _) = request.into_parts();
-    show_certificate(&mut parts);
     let address = parts.extensions.get::<Peer>().map(|peer| peer.0);
     if !entry.is_allowed(address) {
         let refused = RefusedRequest { headers: parts.headers, now_ms: state.clock.now_ms() };
         state.receiver.refused_address(entry, address, refused);
         return Problem::ADDRESS.into_response();
     }
+    show_certificate(&mut parts);
     let raw = RawRequest {
         url: state.url_of(&parts.uri),
         method: parts.method,
@@ -143,9 +143,9 @@ async fn receipt(
 /// Puts the client certificate that TLS has verified where kinds look for it, and takes out what a stranger put there.
 fn show_certificate(parts: &mut http::request::Parts) {
     parts.headers.remove(&CLIENT_CERTIFICATE);
-    if let Some(certificate) = parts.extensions.get::<Arc<ClientCertificate>>() {
+    if let Some(client) = parts.extensions.get::<Arc<ClientCertificate>>() {
         // Hexadecimal is always a value.
-        let shown = HeaderValue::try_from(hex::encode(certificate.fingerprint));
+        let shown = HeaderValue::try_from(hex::encode(client.fingerprint));
         parts.headers.extend(shown.into_iter().map(|value| (CLIENT_CERTIFICATE.clone(), value)));
     }
 }
@@ -166,14 +166,14 @@ where
     B: HttpBody<Data = Bytes> + Unpin,
 {
     let (mut parts, body) = request.into_parts();
-    if entry.caller.is_some() {
-        show_certificate(&mut parts);
-    }
     let address = from.peer.map(|peer| peer.0);
     if !entry.is_allowed(address) {
         let now_ms = state.clock.now_ms();
         state.receiver.refused_address(entry, address, RefusedRequest { headers: parts.headers, now_ms });
         return Err(Problem::ADDRESS);
+    }
+    if entry.caller.is_some() {
+        show_certificate(&mut parts);
     }
     let is_event = parts.method == Method::POST;
     if !is_event && !entry.provider.has_handshake(parts.method.as_str()) {

@@ -54,13 +54,13 @@ impl Provider {
         let strong =
             verifier.as_ref().map_err(Clone::clone).and_then(|verifier| verifier.keys.check_strength(spec));
         mistakes.extend(strong.err().map(|error| of_key(spec, &error)));
-        mistakes.extend(caller_mistake(spec, config));
         let redact = RedactedPaths::parse(config.redact.iter().map(String::as_str))
             .inspect_err(|(pointer, why)| {
                 mistakes.push(said("redact", format!("`{}` {why}", shown(pointer))))
             })
             .unwrap_or_default();
         let options = ActiveOptions { on_conflict: config.on_conflict, types: config.types.clone(), redact };
+        mistakes.extend(caller_mistake(spec, config));
         match verifier {
             Ok(verifier) if mistakes.is_empty() => {
                 let active = self.active(name, spec, verifier, public_url).with_age(config.age);
