@@ -9,13 +9,13 @@ use crate::admit::{AdmitContext, ProviderEntry};
 use crate::config::{DestinationConfig, ProviderConfig};
 use crate::fetch::Fetcher;
 use crate::http::api::{ApiState, DestinationFacts, ProviderFacts};
-use crate::http::auth::TokenGate;
+use crate::http::token_gate::TokenGate;
 use crate::mistakes::Mistake;
 use crate::outbox::Breakers;
 use crate::provider::Provider;
 use crate::receive::fingerprint;
 use crate::spec::Spec;
-use crate::store::{PeopleDoor, ProgramMigrations};
+use crate::store::{PeopleDoor, ProgramMigrations, Store, TokenBook};
 use crate::types::Name;
 use crate::verify::KeySource;
 
@@ -72,12 +72,19 @@ impl App {
         Ok(Some(Arc::new(fetcher)))
     }
 
+    /// The tokens of operators: those of the configuration, and those that are made at run time.
+    pub(super) fn token_gate(&self, store: &Store) -> Arc<TokenGate> {
+        let book = TokenBook::new(store.clone());
+        Arc::new(TokenGate::new(self.config.admin.tokens.clone(), book, self.clock.clone()))
+    }
+
     /// The state of the operators' API.
     pub(super) fn api(
         &self,
         admission: &Arc<AdmitContext>,
         entries: &Entries,
         breakers: Breakers,
+        gate: Arc<TokenGate>,
     ) -> ApiState {
         let facts = |(name, entry): (&Name, &Arc<ProviderEntry>)| ProviderFacts {
             name: name.clone(),
@@ -102,7 +109,7 @@ impl App {
                 woken.wake_retries.notify_one();
             }),
             clock: self.clock.clone(),
-            gate: Arc::new(TokenGate::new(self.config.admin.tokens.clone())),
+            gate,
             destinations: self.config.destinations.keys().cloned().collect(),
             destination_facts: self.destination_facts(),
             breaker: Box::new(move |name| breakers.state_of(name)),

@@ -43,6 +43,7 @@ struct Core {
     operator: OperatorState,
     breakers: Breakers,
     stopping: Stop,
+    parts: Parts,
 }
 
 impl App {
@@ -66,7 +67,12 @@ impl App {
         let (receiver_addr, admin_addr) = (listener.local_addr()?, admin_listener.local_addr()?);
         let entries = Arc::clone(&ground.entries);
         let mut core = self.core(ground)?;
-        let api = self.api(&core.admission, &entries, core.breakers);
+        let gate = self.token_gate(&core.admission.store);
+        let api = self.api(&core.admission, &entries, core.breakers, Arc::clone(&gate));
+        let stopping = core.stopping.clone();
+        core.background
+            .workers
+            .push(spawn(core.parts.keep("tokens", async move || gate.run(stopping.clone()).await)));
         core.background.listeners = vec![
             self.serve_receiver(listener, core.receiver, core.stopping.clone()),
             self.serve_operator(admin_listener, core.operator, api, core.stopping),
@@ -144,7 +150,7 @@ impl App {
             admitter,
             admission: vec![
                 spawn(parts.clone().keep("committer", async move || committer.run().await)),
-                spawn(parts.keep("transactional", async move || transactional.run().await)),
+                spawn(parts.clone().keep("transactional", async move || transactional.run().await)),
             ],
             workers,
             store,
@@ -152,7 +158,7 @@ impl App {
             stop_timeout: Duration::from_millis(self.config.outbox.stop_timeout_ms),
         };
         let operator = OperatorState { readiness: ready, metrics };
-        Ok(Core { background, admission, receiver, operator, breakers, stopping })
+        Ok(Core { background, admission, receiver, operator, breakers, stopping, parts })
     }
 
     /// The way into admission, and the tasks behind it.

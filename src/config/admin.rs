@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use super::secret::Secret;
-use crate::types::{Name, Role};
+use crate::types::{Name, Principal, Reach, Role};
 
 /// `[admin]`: the operator's listener.
 #[derive(Debug, Clone)]
@@ -28,4 +28,20 @@ pub struct AdminToken {
     pub role: Role,
     /// The token itself: 16 to 1024 visible ASCII characters.
     pub token: Secret,
+    /// Providers that its holder may see and decide about.
+    pub providers: Reach,
+    /// Destinations that its holder may see and decide about.
+    pub destinations: Reach,
+}
+
+impl AdminToken {
+    /// Its holder, with role and scope.
+    pub fn principal(&self) -> Principal {
+        Principal {
+            name: self.name.clone(),
+            role: self.role,
+            providers: self.providers.clone(),
+            destinations: self.destinations.clone(),
+        }
+    }
 }

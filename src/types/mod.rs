@@ -2,7 +2,8 @@
 //!
 //! Nothing here does I/O, reads a clock (but for `clock.rs`, which is the clock) or knows a format. A value that exists
 //! has been checked; no layer above checks it again. To read it: `name.rs`, `event.rs`, `type_pattern.rs`,
-//! `words.rs`, `message_id.rs`, `idempotency_key.rs`, `access.rs` (who asks), then `clock.rs` and `text.rs`.
+//! `words.rs`, `message_id.rs`, `idempotency_key.rs`, `access.rs` (who asks) and `token_text.rs` (by which token), then `clock.rs` and
+//! `text.rs`.
 
 mod access;
 mod clock;
@@ -11,6 +12,7 @@ mod idempotency_key;
 mod message_id;
 mod name;
 mod text;
+mod token_text;
 mod type_pattern;
 mod words;
 
@@ -23,5 +25,6 @@ pub use message_id::{InvalidMessageId, MESSAGES_N_MAX, MessageId, idempotency_ke
 pub use name::{InvalidName, Name};
 pub(crate) use text::media_type;
 pub use text::{TEXT_BYTES_MAX, stored_text};
+pub use token_text::TokenText;
 pub use type_pattern::TypePattern;
 pub use words::{AttemptResult, EventState, MessageState, Outcome};
