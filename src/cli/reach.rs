@@ -7,7 +7,7 @@ use clap::Args;
 use super::output::ColourChoice;
 use super::shared::{Usage, complain};
 use crate::config::{DEV_TOKEN, Environment};
-use crate::load::{Kinds, Profile, Settings, load_for_tools, profiles, profiles_file};
+use crate::load::{Kinds, Profile, Settings, find_profile, load_for_tools, profiles_file};
 
 /// Arguments of every command that asks a running server.
 #[derive(Args, Default)]
@@ -61,7 +61,7 @@ impl ReachArgs {
         file: Option<&Path>,
         kinds: &Kinds,
     ) -> anyhow::Result<ReachedServer> {
-        let profile = self.profile.as_deref().map(|name| find_profile(env, name)).transpose()?;
+        let profile = self.profile.as_deref().map(|name| named_profile(env, name)).transpose()?;
         self.decided(profile, || own_server(file, kinds))
     }
 
@@ -103,21 +103,20 @@ fn own_server(file: Option<&Path>, kinds: &Kinds) -> OwnServer {
     OwnServer { url: format!("http://{listen}"), token }
 }
 
-fn find_profile(env: &Environment, name: &str) -> anyhow::Result<Profile> {
+fn named_profile(env: &Environment, name: &str) -> anyhow::Result<Profile> {
     let Some(file) = profiles_file(env) else {
         let why = "there is no place for profiles: set HOME or XDG_CONFIG_HOME".to_owned();
         return Err(Usage(why).into());
     };
-    let mut found = profiles(&file, env).map_err(|problems| {
+    let found = find_profile(&file, env, name).map_err(|problems| {
         let lines: Vec<String> = problems.iter().map(ToString::to_string).collect();
         Usage(lines.join("\n"))
     })?;
     for warning in &found.warnings {
         complain(format!("warning: {warning}"));
     }
-    found.by_name.remove(name).ok_or_else(|| {
-        let known: Vec<&str> = found.by_name.keys().map(String::as_str).collect();
-        let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+    found.profile.ok_or_else(|| {
+        let known = if found.names.is_empty() { "none".to_owned() } else { found.names.join(", ") };
         Usage(format!("no profile is called `{name}` in {}; there are {known}", file.display())).into()
     })
 }

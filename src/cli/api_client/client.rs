@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use anyhow::Context;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use reqwest::{RequestBuilder, Response, Url};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -17,6 +18,8 @@ use crate::cli::reach::ReachedServer;
 use crate::cli::shared::{Usage, complain, runtime};
 use crate::net::{client_builder, read_capped};
 
+/// What stands for something else in a path, or cannot stand there: all but RFC 3986's unreserved characters.
+const NOT_IN_A_PART: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 /// Longest answer that is read. Bytes.
 const ANSWER_BYTES_MAX: usize = 64 << 20;
 /// Longest time for one answer.
@@ -47,7 +50,7 @@ pub(crate) struct Answered<T> {
 
 /// An order, and where it goes.
 #[derive(Clone, Copy)]
-pub(crate) struct Asked<'a> {
+pub(crate) struct OrderPlace<'a> {
     /// The path below `/v1`, part by part.
     pub(crate) path: &'a [&'a str],
     /// The meaning of the command: two commands with the same one are the same command, given again.
@@ -95,10 +98,10 @@ impl ApiClient {
 
     fn url(&self, path: &[&str], query: &[(&str, Option<&str>)]) -> Url {
         let mut url = self.base.clone();
-        // It has a host, so it has a path.
-        if let Ok(mut segments) = url.path_segments_mut() {
-            segments.pop_if_empty().push("v1").extend(path);
-        }
+        // By hand: a URL's own way leaves out line ends and tabs, and what is asked for would be something else.
+        let parts = path.iter().map(|part| utf8_percent_encode(part, NOT_IN_A_PART).to_string());
+        let parts = std::iter::once("v1".to_owned()).chain(parts).collect::<Vec<_>>().join("/");
+        url.set_path(&format!("{}/{parts}", self.base.path().trim_end_matches('/')));
         let given: Vec<(&str, &str)> =
             query.iter().filter_map(|(name, value)| Some((*name, (*value)?))).collect();
         if !given.is_empty() {
@@ -135,7 +138,7 @@ impl ApiClient {
     }
 
     /// The order that an earlier command of this meaning left without an answer.
-    pub(crate) fn left(&self, asked: &Asked<'_>) -> bool {
+    pub(crate) fn left(&self, asked: &OrderPlace<'_>) -> bool {
         asked.key.is_none() && self.keys.left(&self.command(asked)).is_some()
     }
 
@@ -143,7 +146,7 @@ impl ApiClient {
     /// again later.
     pub(crate) fn post<T: DeserializeOwned>(
         &self,
-        asked: &Asked<'_>,
+        asked: &OrderPlace<'_>,
         order: &impl Serialize,
     ) -> anyhow::Result<Answered<T>> {
         let body = serde_json::to_string(order)?;
@@ -166,7 +169,7 @@ impl ApiClient {
         Ok(self.view(&heard)?)
     }
 
-    fn pending(&self, asked: &Asked<'_>, body: &str) -> PendingOrder {
+    fn pending(&self, asked: &OrderPlace<'_>, body: &str) -> PendingOrder {
         let (pending, written) = self.keys.take(&self.command(asked), body);
         if pending.is_repeated {
             complain("the same command had no answer before: it is sent again under its key");
@@ -180,13 +183,13 @@ impl ApiClient {
     }
 
     /// The text by which a command is known when it is given again.
-    fn command(&self, asked: &Asked<'_>) -> String {
+    fn command(&self, asked: &OrderPlace<'_>) -> String {
         let path = self.url(asked.path, &[]);
         format!("{path}\n{}\n{}", asked.if_match.unwrap_or_default(), asked.meaning)
     }
 
     /// Sends the order until somebody answers, a few times at most.
-    async fn insist(&self, asked: &Asked<'_>, pending: &PendingOrder) -> Result<Heard, ApiError> {
+    async fn insist(&self, asked: &OrderPlace<'_>, pending: &PendingOrder) -> Result<Heard, ApiError> {
         let mut waits = WAITS_MS.into_iter().map(Duration::from_millis);
         let mut lost = None;
         loop {
@@ -329,7 +332,12 @@ mod tests {
             &[],
             "http://127.0.0.1:8081/v1/events/stripe/a%2Fb%3Fc%23d",
         );
-        check(base, &["events", "a\u{1b}\n"], &[], "http://127.0.0.1:8081/v1/events/a%1B%0A");
+        check(
+            base,
+            &["events", "a\u{1b}\n\tż%2F"],
+            &[],
+            "http://127.0.0.1:8081/v1/events/a%1B%0A%09%C5%BC%252F",
+        );
         check(base, &["messages"], &[("state", None)], "http://127.0.0.1:8081/v1/messages");
         let query = [("state", Some("held")), ("provider", None), ("destination", Some("a&b"))];
         check(base, &["messages"], &query, "http://127.0.0.1:8081/v1/messages?state=held&destination=a%26b");
