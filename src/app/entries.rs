@@ -55,6 +55,7 @@ impl App {
             provider,
             fetcher,
             on_handler_error: config.on_handler_error,
+            allow_from: config.allow_from.clone(),
             is_first_party: config.is_first_party,
             retry: config.retry,
             admit_seconds: metrics::histogram!("hooklatch_admit_seconds", "provider" => name.to_string()),

@@ -74,8 +74,8 @@ impl App {
             .workers
             .push(spawn(core.parts.keep("tokens", async move || gate.run(stopping.clone()).await)));
         core.background.listeners = vec![
-            self.serve_receiver(listener, core.receiver, core.stopping.clone()),
-            self.serve_operator(admin_listener, core.operator, api, core.stopping),
+            self.serve_receiver(listener, core.receiver, core.stopping.clone())?,
+            self.serve_operator(admin_listener, core.operator, api, core.stopping)?,
         ];
         Ok(Running { receiver_addr, admin_addr, background: core.background })
     }

@@ -104,6 +104,9 @@ enum Command {
         /// URL of the operator side, without a path.
         #[arg(long, default_value = "http://127.0.0.1:8081")]
         url: String,
+        /// The authority of its certificate, where that is your own: a PEM file.
+        #[arg(long, value_name = "FILE", env = "HOOKLATCH_CA_FILE")]
+        ca_file: Option<PathBuf>,
     },
 }
 
@@ -154,7 +157,7 @@ pub fn main_with(own: Vec<Provider>, more: impl FnOnce(App) -> App) -> ExitCode 
         Command::Erase(args) => erase::erase(&args, file, &kinds),
         Command::Keys(args) => keys::keys(&args, file, &kinds),
         Command::Prune(args) => prune::prune(&args, file, &kinds),
-        Command::Health { url } => health::health(&url),
+        Command::Health { url, ca_file } => health::health(&url, ca_file.as_deref()),
     };
     result.unwrap_or_else(|error| {
         complain(format!("hooklatch: {error:#}"));

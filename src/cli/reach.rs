@@ -96,11 +96,12 @@ const TOKEN_REMEDY: &str =
 fn own_server(file: Option<&Path>, kinds: &Kinds) -> OwnServer {
     let admin = load_for_tools(&Settings::of_process(file), kinds).ok().map(|config| config.admin);
     let listen = admin.as_ref().map_or_else(|| "127.0.0.1:8081".to_owned(), |admin| admin.listen.to_string());
+    let scheme = if admin.as_ref().is_some_and(|admin| admin.tls.is_some()) { "https" } else { "http" };
     let token = admin.and_then(|admin| {
         let strongest = admin.tokens.into_iter().max_by_key(|token| token.role)?;
         Some(strongest.token.reveal().to_owned())
     });
-    OwnServer { url: format!("http://{listen}"), token }
+    OwnServer { url: format!("{scheme}://{listen}"), token }
 }
 
 fn named_profile(env: &Environment, name: &str) -> anyhow::Result<Profile> {

@@ -2,9 +2,13 @@
 
 use std::fmt::Display;
 use std::io::{ErrorKind, Write};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use anyhow::Context;
+
 use crate::load::Kinds;
+use crate::outbox::{http_client, http_client_believing};
 use crate::plain;
 use crate::provider::Provider;
 
@@ -51,6 +55,14 @@ pub(super) fn find_kind<'a>(kinds: &'a Kinds, name: &str) -> anyhow::Result<&'a 
 /// Says what is wrong with the kinds of a folder, for commands that can do without them.
 pub(super) fn tell_problems(kinds: &Kinds) {
     kinds.problems.iter().for_each(complain);
+}
+
+/// A client for a server of ours, whose certificate may come from an authority of one's own: the PEM file `ca`.
+pub(super) fn client(ca: Option<&Path>) -> anyhow::Result<reqwest::Client> {
+    let Some(path) = ca else { return Ok(http_client()?) };
+    let unusable = || format!("--ca-file {}", path.display());
+    let pem = std::fs::read(path).with_context(unusable)?;
+    http_client_believing(&pem).with_context(unusable)
 }
 
 pub(super) fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {

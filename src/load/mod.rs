@@ -6,7 +6,7 @@
 //! 1. `configuration`: the way as a whole. Start at [`load`].
 //! 2. `settings`, `sources`, `layers`, `dev` (with `dev_keys`): where the keys come from, as one table.
 //! 3. `kind_list`: the kinds that a configuration may name.
-//! 4. A file for each section: `server` (with `listen` and `edge`), `admin`, `database`, `encryption`, `provider` (with `age` and
+//! 4. A file for each section: `server` (with `listen`, `edge` and `tls`), `admin`, `database`, `encryption`, `provider` (with `age` and
 //!    `kind_settings`), `retention`; `section` has the small ones.
 //! 5. `profiles`: the servers that an operator's commands reach, in a file of the person's own.
 //! 6. `warnings`: what is allowed and most likely not meant. `refusal`: all problems as one error.
@@ -33,6 +33,7 @@ mod settings;
 mod sources;
 #[cfg(test)]
 mod tests;
+mod tls;
 mod warnings;
 
 pub use configuration::{Loaded, load, load_for_tools};

@@ -12,6 +12,7 @@
     reason = "tests"
 )]
 
+mod addresses;
 mod admit;
 mod admit_bounds;
 mod admit_faults;
@@ -34,6 +35,7 @@ mod contract;
 mod crash;
 mod database;
 mod edge;
+mod encrypted;
 mod examples;
 mod faults;
 mod faults_page;
@@ -79,6 +81,7 @@ mod store;
 mod stub;
 mod taught;
 mod tidy;
+mod tls_listeners;
 mod two_nodes;
 mod vectors;
 mod warned;

@@ -32,6 +32,7 @@ const RANKS: &[(&str, u8)] = &[
     ("store", 2),
     ("verify", 2),
     ("logging", 2),
+    ("tls", 2),
     ("read", 3),
     ("retention", 3),
     ("handler", 4),
