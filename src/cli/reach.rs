@@ -34,7 +34,7 @@ pub(super) struct ReachArgs {
     /// Print JSON, one object on a line, instead of tables.
     #[arg(long, global = true, help_heading = "Output")]
     pub(super) json: bool,
-    /// Colours: on a terminal (`auto`, unless NO_COLOR is set), `always` or `never`.
+    /// Colours: on a terminal (`auto`, unless `NO_COLOR` is set), `always` or `never`.
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto", help_heading = "Output")]
     pub(super) color: ColourChoice,
 }

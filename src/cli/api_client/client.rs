@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use anyhow::Context;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use reqwest::{RequestBuilder, Response, Url};
 use serde::Serialize;
@@ -15,8 +14,8 @@ use super::keys::{CommandKeys, PendingOrder};
 use super::patience::patience;
 use crate::api::ProblemView;
 use crate::cli::reach::ReachedServer;
-use crate::cli::shared::{Usage, complain, runtime};
-use crate::net::{client_builder, read_capped};
+use crate::cli::shared::{client, complain, runtime};
+use crate::net::read_capped;
 
 /// What stands for something else in a path, or cannot stand there: all but RFC 3986's unreserved characters.
 const NOT_IN_A_PART: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
@@ -72,17 +71,7 @@ struct Heard {
 
 impl ApiClient {
     pub(crate) fn new(server: ReachedServer, keys: CommandKeys) -> anyhow::Result<Self> {
-        let mut builder = client_builder();
-        if let Some(file) = &server.ca_file {
-            let pem = std::fs::read(file)
-                .with_context(|| format!("could not read the certificates of `{}`", file.display()))?;
-            let certificates = reqwest::Certificate::from_pem_bundle(&pem);
-            let certificates = certificates.ok().filter(|all| !all.is_empty()).ok_or_else(|| {
-                Usage(format!("`{}` holds no certificate: it has to be PEM", file.display()))
-            })?;
-            builder = builder.tls_certs_only(certificates);
-        }
-        let http = builder.build().context("could not make an HTTP client")?;
+        let http = client(server.ca_file.as_deref())?;
         Ok(Self { base: server.url, token: server.token, http, runtime: runtime()?, keys })
     }
 
@@ -206,9 +195,8 @@ impl ApiClient {
             let heard = self.exchange(request).await;
             let asked_for = match &heard {
                 Ok(heard) if matches!(heard.status, 409 | 503) => heard.retry_after_s,
-                Ok(_) => None,
                 Err(error) if error.is_lost() || lost.is_some() => Some(0),
-                Err(_) => None,
+                Ok(_) | Err(_) => None,
             };
             let wait = asked_for.filter(|s| *s <= RETRY_AFTER_S_MAX).and_then(|s| {
                 let wait = waits.next()?;
@@ -311,7 +299,7 @@ fn is_settled(heard: &Heard) -> bool {
 mod tests {
     use super::*;
 
-    fn client(base: &str) -> ApiClient {
+    fn of(base: &str) -> ApiClient {
         let url = Url::parse(base).expect("a URL");
         let server = ReachedServer { url, token: "t".to_owned(), ca_file: None };
         ApiClient::new(server, CommandKeys::new(None, 0)).expect("a client")
@@ -321,7 +309,7 @@ mod tests {
     fn what_a_person_names_stays_one_part_of_the_path() {
         #[track_caller]
         fn check(base: &str, path: &[&str], query: &[(&str, Option<&str>)], want: &str) {
-            assert_eq!(client(base).url(path, query).as_str(), want);
+            assert_eq!(of(base).url(path, query).as_str(), want);
         }
         let base = "http://127.0.0.1:8081";
         check(base, &["events"], &[], "http://127.0.0.1:8081/v1/events");
@@ -357,17 +345,5 @@ mod tests {
             check(status, None, false);
         }
         check(409, Some(1), false);
-    }
-
-    #[test]
-    fn certificates_that_are_none_are_told() {
-        let file = tempfile::NamedTempFile::new().expect("a file");
-        let open = |path: &std::path::Path| {
-            let url = Url::parse("https://ops.test").expect("a URL");
-            let server = ReachedServer { url, token: "t".to_owned(), ca_file: Some(path.to_owned()) };
-            ApiClient::new(server, CommandKeys::new(None, 0)).err().expect("refused").to_string()
-        };
-        assert!(open(file.path()).contains("holds no certificate"));
-        assert!(open("/nowhere/ca.pem".as_ref()).contains("could not read"));
     }
 }

@@ -67,11 +67,12 @@ fn line(screen: &Screen, widths: &[usize], row: &[Shown]) -> String {
         let room = " ".repeat(width.saturating_sub(shown.width()));
         let is_last = n + 1 == row.len();
         let painted = screen.paint(cell.tone(), shown.as_str());
-        line.push_str(&match (cell.is_number(), is_last) {
-            (true, _) => format!("{room}{painted}"),
-            (false, true) => painted,
-            (false, false) => format!("{painted}{room}"),
-        });
+        let (before, after) = match (cell.is_number(), is_last) {
+            (true, _) => (room.as_str(), ""),
+            (false, true) => ("", ""),
+            (false, false) => ("", room.as_str()),
+        };
+        line.extend([before, &painted, after]);
     }
     line
 }
