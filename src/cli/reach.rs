@@ -148,9 +148,9 @@ mod tests {
         OwnServer { url: "http://127.0.0.1:9999".to_owned(), token: Some("of-the-configuration".to_owned()) }
     }
 
-    fn profile(token: Option<&str>) -> Option<Profile> {
+    fn profile(token: Option<&str>) -> Profile {
         let ca_file = Some(PathBuf::from("/ca.pem"));
-        Some(Profile { url: "https://ops.test".to_owned(), token: token.map(Secret::new), ca_file })
+        Profile { url: "https://ops.test".to_owned(), token: token.map(Secret::new), ca_file }
     }
 
     fn args(url: Option<&str>, token: Option<&str>) -> ReachArgs {
@@ -174,9 +174,9 @@ mod tests {
         let (given, t) = (Some("http://given.test"), Some("given"));
         check(&args(None, None), None, ("http://127.0.0.1:9999/", "of-the-configuration", None));
         check(&args(given, t), None, ("http://given.test/", "given", None));
-        check(&args(None, None), profile(Some("p")), ("https://ops.test/", "p", Some("/ca.pem")));
-        check(&args(given, None), profile(Some("p")), ("http://given.test/", "p", Some("/ca.pem")));
-        check(&args(None, t), profile(None), ("https://ops.test/", "given", Some("/ca.pem")));
+        check(&args(None, None), Some(profile(Some("p"))), ("https://ops.test/", "p", Some("/ca.pem")));
+        check(&args(given, None), Some(profile(Some("p"))), ("http://given.test/", "p", Some("/ca.pem")));
+        check(&args(None, t), Some(profile(None)), ("https://ops.test/", "given", Some("/ca.pem")));
     }
 
     #[test]
@@ -196,7 +196,7 @@ mod tests {
                 }
             }
         }
-        check(&args(None, None), profile(None), Some("own"), Err("profile `prod` has no token"));
+        check(&args(None, None), Some(profile(None)), Some("own"), Err("profile `prod` has no token"));
         check(&args(None, None), None, None, Ok(DEV_TOKEN));
         check(&args(Some("http://[::1]:1"), None), None, None, Ok(DEV_TOKEN));
         check(&args(Some("https://ops.test"), None), None, None, Err("no token for https://ops.test"));
