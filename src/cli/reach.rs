@@ -192,7 +192,7 @@ mod tests {
             match (args.decided(profile, own), want) {
                 (Ok(server), want) => assert_eq!(Ok(server.token.as_str()), want),
                 (Err(error), want) => {
-                    assert!(error.to_string().contains(want.expect_err("an error")), "{error}")
+                    assert!(error.to_string().contains(want.expect_err("an error")), "{error}");
                 }
             }
         }

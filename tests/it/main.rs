@@ -40,6 +40,7 @@ mod examples;
 mod faults;
 mod faults_page;
 mod fetched;
+mod first_party;
 mod floors;
 mod fuzz;
 mod guard;
