@@ -26,6 +26,7 @@ mod broken_transactions;
 mod brokers;
 mod cli;
 mod cli_api;
+mod cli_served;
 mod config;
 mod confirmed;
 mod conflicts;
