@@ -67,6 +67,7 @@ mod logging;
 #[doc(hidden)]
 pub mod mistakes;
 mod net;
+mod operations;
 #[doc(hidden)]
 pub mod outbox;
 #[doc(hidden)]
@@ -93,6 +94,7 @@ pub mod stop;
 pub mod store;
 mod template;
 pub mod testing;
+mod tls;
 #[doc(hidden)]
 pub mod types;
 #[doc(hidden)]

@@ -74,8 +74,8 @@ impl App {
             .workers
             .push(spawn(core.parts.keep("tokens", async move || gate.run(stopping.clone()).await)));
         core.background.listeners = vec![
-            self.serve_receiver(listener, core.receiver, core.stopping.clone()),
-            self.serve_operator(admin_listener, core.operator, api, core.stopping),
+            self.serve_receiver(listener, core.receiver, core.stopping.clone())?,
+            self.serve_operator(admin_listener, core.operator, api, core.stopping)?,
         ];
         Ok(Running { receiver_addr, admin_addr, background: core.background })
     }
@@ -142,7 +142,7 @@ impl App {
         let helpers = Helpers { admission: &admission, entries: &entries, notes: &notes, metrics: &metrics };
         workers.extend(self.helpers(&parts, &helpers, &stopping));
         let events_n_max = self.config.server.events_n_max as usize;
-        let receiver = Receiver::new(&entries, admitter.clone(), notes, events_n_max);
+        let receiver = Receiver::new(&entries, admitter.clone(), notes, store.clone(), events_n_max);
         let AdmitTasks { mut committer, mut transactional } = tasks;
         let background = Background {
             stop,

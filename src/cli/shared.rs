@@ -1,9 +1,14 @@
 //! The things that every command needs: output that steers no terminal, mistakes in arguments, a runtime.
 
 use std::fmt::Display;
-use std::io::Write;
+use std::io::{ErrorKind, Write};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use anyhow::Context;
 
 use crate::load::Kinds;
+use crate::outbox::{http_client, http_client_believing};
 use crate::plain;
 use crate::provider::Provider;
 
@@ -12,10 +17,25 @@ use crate::provider::Provider;
 #[error("{0}")]
 pub(super) struct Usage(pub(super) String);
 
+/// True once whoever read our stdout has gone away.
+static IS_READER_GONE: AtomicBool = AtomicBool::new(false);
+
 /// Writes lines to stdout, such that what strangers wrote steers no terminal. A reader that went away is no error of
 /// ours.
 pub(super) fn say(lines: impl Display) {
-    drop(writeln!(std::io::stdout(), "{}", plain::text(&lines.to_string())));
+    heed(writeln!(std::io::stdout(), "{}", plain::text(&lines.to_string())));
+}
+
+/// Remembers when a reader went away (`| head -1`), for what would go on without an end.
+pub(super) fn heed(written: std::io::Result<()>) {
+    if written.is_err_and(|error| error.kind() == ErrorKind::BrokenPipe) {
+        IS_READER_GONE.store(true, Ordering::Relaxed);
+    }
+}
+
+/// True once nobody reads what is said any more.
+pub(super) fn is_reader_gone() -> bool {
+    IS_READER_GONE.load(Ordering::Relaxed)
 }
 
 /// Writes as [`say`] does, to stderr.
@@ -37,6 +57,35 @@ pub(super) fn tell_problems(kinds: &Kinds) {
     kinds.problems.iter().for_each(complain);
 }
 
+/// Beginning of a certificate in PEM.
+const PEM_BEGIN: &[u8] = b"-----BEGIN CERTIFICATE-----";
+
+/// A client for a server of ours, whose certificate may come from an authority of one's own: the PEM file `ca`.
+pub(super) fn client(ca: Option<&Path>) -> anyhow::Result<reqwest::Client> {
+    let Some(path) = ca else { return Ok(http_client()?) };
+    let unusable = || format!("--ca-file {}", path.display());
+    let pem = std::fs::read(path).with_context(unusable)?;
+    if !pem.windows(PEM_BEGIN.len()).any(|part| part == PEM_BEGIN) {
+        let path = path.display();
+        return Err(Usage(format!("--ca-file `{path}`: it holds no certificate in PEM")).into());
+    }
+    http_client_believing(&pem).with_context(unusable)
+}
+
 pub(super) fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
     Ok(tokio::runtime::Builder::new_multi_thread().enable_all().build()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn certificates_that_are_none_are_told() {
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        let refused = |path: &Path| client(Some(path)).expect_err("no certificate").to_string();
+        assert!(refused(file.path()).contains("holds no certificate"));
+        assert!(refused("/nowhere/ca.pem".as_ref()).contains("--ca-file /nowhere/ca.pem"));
+        assert!(client(None).is_ok());
+    }
 }

@@ -2,6 +2,10 @@
 
 use std::net::SocketAddr;
 
+use ipnet::IpNet;
+
+use super::forwarded::ForwardedHeader;
+use super::listener_tls::ListenerTlsConfig;
 use super::secret::Secret;
 use crate::types::{Name, Principal, Reach, Role};
 
@@ -14,6 +18,12 @@ pub struct AdminConfig {
     pub tokens: Vec<AdminToken>,
     /// Names that operators call us by, besides loopback and `listen`. Lower case.
     pub hosts: Vec<String>,
+    /// Its certificate; plain HTTP when absent.
+    pub tls: Option<ListenerTlsConfig>,
+    /// Addresses and ranges of proxies that are believed about whom a request came from.
+    pub proxies: Vec<IpNet>,
+    /// Header in which these say it.
+    pub forwarded: ForwardedHeader,
 }
 
 /// The operators' token of `serve --dev`; published, like its other secrets.

@@ -3,8 +3,9 @@
 use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, SocketAddr};
 
-use super::edge::hosts;
+use super::edge::{hosts, nets};
 use super::listen::check_loopback;
+use super::tls::{forwarded, listener_tls};
 use crate::config::{AdminConfig, AdminToken, Checker, Field, Table};
 use crate::types::{Name, Reach, Role};
 
@@ -53,8 +54,12 @@ pub(super) fn admin(
         tokens.push(token);
     }
     let hosts = hosts(checker, &mut table);
+    let tls = listener_tls(checker, &mut table);
+    let proxies = nets(checker, &mut table, "proxies");
+    let forwarded = forwarded(checker, &mut table);
     table.finish(checker);
-    Some(AdminConfig { listen: listen.unwrap_or(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))), tokens, hosts })
+    let listen = listen.unwrap_or(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)));
+    Some(AdminConfig { listen, tokens, hosts, tls, proxies, forwarded })
 }
 
 fn admin_token(checker: &mut Checker<'_>, field: Field) -> Option<AdminToken> {

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::super::token_gate::TokenGate;
+use crate::idempotency::IdempotencyLayer;
 use crate::store::{PeopleDoor, Store};
 use crate::types::{Clock, Name};
 
@@ -13,6 +14,8 @@ pub(crate) struct ApiState {
     /// The store for those who ask.
     pub(crate) people: PeopleDoor,
     pub(crate) clock: Clock,
+    /// Around what is carried out once for each `Idempotency-Key` and takes it in no transaction of its own.
+    pub(crate) once: IdempotencyLayer,
     /// The tokens of those who may ask.
     pub(crate) gate: Arc<TokenGate>,
     /// Names of the configured destinations.

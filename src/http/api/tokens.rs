@@ -118,7 +118,7 @@ fn conflict(code: &'static str, title: &'static str) -> Problem {
 /// Reads an order and the request's key.
 async fn order_of<T: DeserializeOwned>(request: Request<Body>) -> Result<(T, String), Problem> {
     let (parts, body) = request.into_parts();
-    let key = IdempotencyKey::of_headers(&parts.headers)?.as_str().to_owned();
+    let key = IdempotencyKey::of_headers(&parts.headers)?.to_string();
     let read = tokio::time::timeout(BODY_TIMEOUT, Limited::new(body, BODY_BYTES_MAX).collect()).await;
     let body = read.map_err(|_| Problem::TOO_SLOW)?.map_err(|_| Problem::TOO_LARGE)?.to_bytes();
     let order = serde_json::from_slice(&body)
