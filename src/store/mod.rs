@@ -10,7 +10,7 @@
 //! To read it: `handle.rs` (the store as a whole) and `operation.rs` (how an operation is run), then the way of an
 //! event through `numbers/`, `admission/` and `event/`, and that of its messages through `message/` and `lane/`.
 //! `people/` is all of it as one person may see it; `decision/` is what people decide, `look.rs`, `apart.rs` and
-//! `rejection.rs` what they look at, `audit/` the record of both, `idempotency/` the
+//! `rejection.rs` what they look at, `tail.rs` what comes in while they look, `audit/` the record of both, `idempotency/` the
 //! keys of requests with their answers, `retention/` what is deleted. `reseal.rs`
 //! brings what is sealed under the newest key. `signal.rs` knows copies of events that nothing tells apart.
 //! `migrations.rs`, `installation.rs` and `program_migrations.rs` make the tables; `statements.rs` lists the hot
@@ -40,6 +40,7 @@ mod reseal;
 mod retention;
 mod signal;
 mod statements;
+mod tail;
 
 pub use admission::{AdmissionTx, AdmittedBatch, Candidate, Decide, Plan, Writes};
 pub use apart::{Conflicts, KeptContent};
@@ -66,4 +67,4 @@ pub use program_migrations::ProgramMigrations;
 pub use rejection::{REJECTIONS_N_MAX, Rejection, SecretUse, Taught};
 pub use reseal::{KeyUse, ResealPlace, ResealStep, SEALED_COUNTED_MAX, SealedTable};
 pub use retention::{Cuts, OldRows, PRUNED_N_MAX, PruneLease, PrunePlace, PruneWalk, PrunedKind};
-pub use statements::{list_statements, rare_statements, statements};
+pub use statements::{list_statements, rare_statements, statements, tail_statements};

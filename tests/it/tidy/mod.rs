@@ -34,6 +34,7 @@ const RANKS: &[(&str, u8)] = &[
     ("logging", 2),
     ("read", 3),
     ("retention", 3),
+    ("tail", 3),
     ("handler", 4),
     ("provider", 5),
     ("pairs", 6),

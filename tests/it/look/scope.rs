@@ -1,0 +1,89 @@
+//! What is out of a token's scope is not there, whoever asks and however.
+
+use std::collections::BTreeSet;
+
+use hooklatch::api::MessageFilter;
+use hooklatch::store::{PeopleDoor, PeopleError, Store};
+use hooklatch::types::{MessageId, MessageState, Name, Principal, Reach, Role};
+
+use super::{fill, refusal};
+use crate::database::{Database, on_both};
+use crate::store::name;
+
+on_both!(nothing_out_of_scope_is_there);
+
+/// Somebody whose word reaches these alone.
+fn somebody(role: Role, providers: &[&str], destinations: &[&str]) -> Principal {
+    let reach = |names: &[&str]| {
+        if names.is_empty() {
+            Reach::All
+        } else {
+            Reach::These(names.iter().map(|text| name(text)).collect())
+        }
+    };
+    Principal { name: name("somebody"), role, providers: reach(providers), destinations: reach(destinations) }
+}
+
+async fn seen(store: &Store, principal: &Principal, filter: MessageFilter) -> Vec<i64> {
+    let people = PeopleDoor::new(store.clone()).open(principal.clone());
+    let page = people.messages(filter.clone(), None, 50).await.unwrap();
+    if filter.state.is_some() {
+        let counted = people.messages_count(filter).await.unwrap();
+        assert_eq!(counted.counted_n, page.items.len() as u64);
+    }
+    page.items.iter().map(|one| one.message_id.event_seq()).collect()
+}
+
+async fn nothing_out_of_scope_is_there(database: &Database) {
+    fill(database).await;
+    let store = database.store().await;
+    store.rejections_insert(&[refusal(1, "stripe"), refusal(2, "adyen")]).await.unwrap();
+    let held = MessageFilter { state: Some(MessageState::Held), ..MessageFilter::default() };
+    let to = |destination: &str| MessageFilter {
+        destination: Some(destination.to_owned()),
+        ..MessageFilter::default()
+    };
+    let all = MessageFilter::default;
+    for (providers, destinations, filter, wanted) in [
+        (&["adyen"][..], &[][..], all(), vec![9, 8]),
+        (&[], &["ledger"], all(), vec![8]),
+        (&["stripe"], &["ledger"], all(), vec![]),
+        (&["adyen"], &[], held.clone(), vec![9]),
+        (&[], &["ledger"], held.clone(), vec![]),
+        (&[], &["ledger"], to("billing"), vec![]),
+        (&["adyen"], &["billing"], to("billing"), vec![9]),
+    ] {
+        let principal = somebody(Role::Admin, providers, destinations);
+        assert_eq!(seen(&store, &principal, filter).await, wanted, "{principal:?}");
+    }
+    let open = |providers: &[&str], destinations: &[&str]| {
+        PeopleDoor::new(store.clone()).open(somebody(Role::Operator, providers, destinations))
+    };
+    let is_gone = |answer: Result<(), PeopleError>| matches!(answer, Err(PeopleError::NotFound));
+    let id = MessageId::from_column(9 * 1_024);
+    assert!(open(&["adyen"], &["billing"]).message(id, 1).await.is_ok());
+    assert!(is_gone(open(&["stripe"], &[]).message(id, 1).await.map(drop)));
+    assert!(is_gone(open(&[], &["ledger"]).message(id, 1).await.map(drop)));
+    assert!(is_gone(open(&[], &["ledger"]).destination(&name("billing"), true, 1).await.map(drop)));
+    assert!(is_gone(open(&["adyen"], &[]).take_taught(&name("stripe"), 1).await.map(drop)));
+    let configured = BTreeSet::from([name("billing")]);
+    let standings = open(&[], &["ledger"]).destinations(&configured, 1).await.unwrap();
+    assert_eq!(standings.iter().map(|one| one.name.as_str()).collect::<Vec<_>>(), ["ledger"]);
+    let stripe = open(&["stripe"], &[]);
+    assert!(stripe.waiting_events().await.unwrap().is_empty());
+    let both: BTreeSet<Name> = ["adyen", "stripe"].map(name).into();
+    let shown = stripe.providers(both).await.unwrap();
+    assert_eq!(shown.into_keys().collect::<Vec<_>>(), [name("stripe")]);
+    let refused =
+        async |provider: Option<&Name>| stripe.rejected(provider, None, 9).await.unwrap().items.len();
+    assert_eq!((refused(None).await, refused(Some(&name("adyen"))).await), (1, 0));
+    let lanes = async |providers: &[&str], destinations: &[&str]| {
+        open(providers, destinations).lanes(None, None, 9, 1).await.unwrap().0.items.len()
+    };
+    // The head of the only lane is of stripe.
+    assert_eq!((lanes(&["stripe"], &[]).await, lanes(&["adyen"], &[]).await), (1, 0));
+    assert_eq!((lanes(&[], &["billing"]).await, lanes(&[], &["ledger"]).await), (1, 0));
+    let viewer = PeopleDoor::new(store.clone()).open(somebody(Role::Viewer, &[], &[]));
+    let denied = viewer.take_taught(&name("stripe"), 1).await.map(drop);
+    assert!(matches!(denied, Err(PeopleError::Denied(Role::Operator))), "{denied:?}");
+}
