@@ -91,6 +91,8 @@ pub mod spec;
 pub mod stop;
 #[doc(hidden)]
 pub mod store;
+#[doc(hidden)]
+pub mod tail;
 mod template;
 pub mod testing;
 #[doc(hidden)]

@@ -16,6 +16,7 @@ use crate::provider::Provider;
 use crate::receive::fingerprint;
 use crate::spec::Spec;
 use crate::store::{PeopleDoor, ProgramMigrations};
+use crate::tail::TailHub;
 use crate::types::Name;
 use crate::verify::KeySource;
 
@@ -78,6 +79,7 @@ impl App {
         admission: &Arc<AdmitContext>,
         entries: &Entries,
         breakers: Breakers,
+        tail: TailHub,
     ) -> ApiState {
         let facts = |(name, entry): (&Name, &Arc<ProviderEntry>)| ProviderFacts {
             name: name.clone(),
@@ -102,6 +104,7 @@ impl App {
                 woken.wake_retries.notify_one();
             }),
             clock: self.clock.clone(),
+            tail,
             gate: Arc::new(TokenGate::new(self.config.admin.tokens.clone())),
             destinations: self.config.destinations.keys().cloned().collect(),
             destination_facts: self.destination_facts(),

@@ -26,6 +26,7 @@ use crate::outbox::{Breakers, Outbox};
 use crate::receive::{Receiver, RequestNotes};
 use crate::stop::Stop;
 use crate::store::Store;
+use crate::tail::TailHub;
 
 /// The things that all parts stand on.
 struct Ground {
@@ -42,6 +43,7 @@ struct Core {
     receiver: Receiver,
     operator: OperatorState,
     breakers: Breakers,
+    tail: TailHub,
     stopping: Stop,
 }
 
@@ -66,7 +68,7 @@ impl App {
         let (receiver_addr, admin_addr) = (listener.local_addr()?, admin_listener.local_addr()?);
         let entries = Arc::clone(&ground.entries);
         let mut core = self.core(ground)?;
-        let api = self.api(&core.admission, &entries, core.breakers);
+        let api = self.api(&core.admission, &entries, core.breakers, core.tail);
         core.background.listeners = vec![
             self.serve_receiver(listener, core.receiver, core.stopping.clone()),
             self.serve_operator(admin_listener, core.operator, api, core.stopping),
@@ -133,7 +135,14 @@ impl App {
             spawn(health::noted(outbox.run(stopping.clone()), is_outbox_running)),
             spawn(health::watch(Arc::clone(&admission), readiness, watched, stopping.clone())),
         ];
-        let helpers = Helpers { admission: &admission, entries: &entries, notes: &notes, metrics: &metrics };
+        let tail = TailHub::new(store.clone(), stopping.clone());
+        let helpers = Helpers {
+            admission: &admission,
+            entries: &entries,
+            notes: &notes,
+            metrics: &metrics,
+            tail: &tail,
+        };
         workers.extend(self.helpers(&parts, &helpers, &stopping));
         let events_n_max = self.config.server.events_n_max as usize;
         let receiver = Receiver::new(&entries, admitter.clone(), notes, events_n_max);
@@ -152,7 +161,7 @@ impl App {
             stop_timeout: Duration::from_millis(self.config.outbox.stop_timeout_ms),
         };
         let operator = OperatorState { readiness: ready, metrics };
-        Ok(Core { background, admission, receiver, operator, breakers, stopping })
+        Ok(Core { background, admission, receiver, operator, breakers, tail, stopping })
     }
 
     /// The way into admission, and the tasks behind it.

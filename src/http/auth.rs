@@ -27,6 +27,11 @@ impl TokenGate {
     pub(crate) fn new(tokens: Vec<AdminToken>) -> Self {
         Self { tokens, throttle: Throttle::default() }
     }
+
+    /// True while a token of this principal is good: answers that go on ask again and again.
+    pub(super) fn still_lets(&self, principal: &Principal) -> bool {
+        self.tokens.iter().any(|token| token.name == principal.name && token.role == principal.role)
+    }
 }
 
 /// Lets requests with a good token through, with their [`Principal`].

@@ -18,7 +18,7 @@ use tokio::time::{Instant, Sleep};
 use tower::ServiceExt;
 
 use super::error::Problem;
-use super::extensions::{KnownCaller, Neighbours, Peer};
+use super::extensions::{ConnectionEnd, KnownCaller, Neighbours, Peer};
 use super::framing;
 use super::receiver::{self, ReceiverState};
 use super::room::ConnectionSlot;
@@ -140,6 +140,7 @@ impl Edge {
                 .await;
         }
         parts.extensions.insert(self.peer);
+        parts.extensions.insert(ConnectionEnd(self.ends_at));
         parts.extensions.insert(self.neighbours.clone());
         let body = if is_whole { Body::empty() } else { Body::new(body) };
         let routed = self.front.router.clone().oneshot(Request::from_parts(parts, body)).await;

@@ -7,8 +7,8 @@ use std::time::Duration;
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
-use super::ring::Ring;
 use super::found::FoundNumbers;
+use super::ring::Ring;
 use crate::stop::Stop;
 use crate::store::Store;
 

@@ -6,9 +6,9 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tracing::warn;
 
+use super::found::{FoundNumbers, OVERLAP_N};
 use super::hub::{HubState, TailHub};
 use super::ring::{RING_N, Ring};
-use super::found::{OVERLAP_N, FoundNumbers};
 use crate::stop::pass;
 use crate::store::StoreError;
 

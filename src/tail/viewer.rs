@@ -70,7 +70,8 @@ impl Resume {
     fn parse(id: &str) -> Option<Self> {
         let mut parts = id.split('-');
         let (run, place, high_seq) = (parts.next()?, parts.next()?, parts.next()?);
-        let resume = Self { run: run.to_owned(), place: place.parse().ok()?, high_seq: high_seq.parse().ok()? };
+        let resume =
+            Self { run: run.to_owned(), place: place.parse().ok()?, high_seq: high_seq.parse().ok()? };
         let is_whole = parts.next().is_none() && (1..=16).contains(&run.len()) && resume.high_seq >= 0;
         is_whole.then_some(resume)
     }
@@ -171,8 +172,11 @@ impl TailViewer {
     /// Reads what came behind this number, the newest of it at least.
     async fn catch_up(&mut self, high_seq: i64) -> Result<(), StoreError> {
         let found = self.hub.store.tail_missed(high_seq, MISSED_LOOKED_N).await?;
-        let mine: Vec<i64> =
-            found.into_iter().filter(|(_, provider)| self.choice.shows(provider)).map(|(seq, _)| seq).collect();
+        let mine: Vec<i64> = found
+            .into_iter()
+            .filter(|(_, provider)| self.choice.shows(provider))
+            .map(|(seq, _)| seq)
+            .collect();
         let told: Vec<i64> = mine.iter().copied().take(MISSED_N_MAX).collect();
         let skipped_n = (mine.len() - told.len()) as u64;
         let events = self.hub.store.tail_events(told.clone()).await?;
@@ -280,7 +284,9 @@ mod tests {
     fn an_id_is_read_as_it_was_given_and_nothing_else_is() {
         let resume = Resume { run: "a1b2".to_owned(), place: 7, high_seq: 8_192 };
         assert_eq!(Resume::parse("a1b2-7-8192"), Some(resume));
-        for wrong in ["", "a1b2-7", "a1b2-7-8192-1", "-7-1", "a-x-1", "a-1-x", "a-1--5", "a-1-9223372036854775808"] {
+        for wrong in
+            ["", "a1b2-7", "a1b2-7-8192-1", "-7-1", "a-x-1", "a-1-x", "a-1--5", "a-1-9223372036854775808"]
+        {
             assert_eq!(Resume::parse(wrong), None, "{wrong}");
         }
     }

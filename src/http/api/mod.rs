@@ -22,6 +22,7 @@ mod query;
 mod requests;
 mod routes;
 mod state;
+mod tail;
 
 pub(crate) use routes::router;
 pub(crate) use state::{ApiState, DestinationFacts, ProviderFacts};

@@ -9,7 +9,7 @@ use super::super::auth::authenticated;
 use super::super::error::Problem;
 use super::keys::once;
 use super::state::ApiState;
-use super::{backlog, decisions, destinations, events, lanes, me, messages, providers, requests};
+use super::{backlog, decisions, destinations, events, lanes, me, messages, providers, requests, tail};
 
 /// The routes, to be nested under `/v1`.
 pub(crate) fn router(state: Arc<ApiState>) -> Router {
@@ -32,6 +32,7 @@ pub(crate) fn router(state: Arc<ApiState>) -> Router {
         .route("/providers/{name}", get(providers::show))
         .route("/providers/{name}/taught", post(providers::show_taught).layer(once(&state)))
         .route("/backlog", get(backlog::show))
+        .route("/tail", get(tail::show))
         .method_not_allowed_fallback(|| async { Problem::OTHER_METHOD })
         .fallback(|| async { Problem::NOT_FOUND })
         .layer(middleware::from_fn_with_state(Arc::clone(&state.gate), authenticated))
