@@ -75,6 +75,7 @@ mod secrets;
 mod shown;
 mod store;
 mod stub;
+mod tail;
 mod taught;
 mod tidy;
 mod two_nodes;
