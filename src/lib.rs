@@ -95,6 +95,7 @@ pub mod store;
 pub mod tail;
 mod template;
 pub mod testing;
+mod tls;
 #[doc(hidden)]
 pub mod types;
 #[doc(hidden)]

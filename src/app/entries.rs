@@ -9,13 +9,13 @@ use crate::admit::{AdmitContext, ProviderEntry};
 use crate::config::{DestinationConfig, ProviderConfig};
 use crate::fetch::Fetcher;
 use crate::http::api::{ApiState, DestinationFacts, ProviderFacts};
-use crate::http::auth::TokenGate;
+use crate::http::token_gate::TokenGate;
 use crate::mistakes::Mistake;
 use crate::outbox::Breakers;
 use crate::provider::Provider;
 use crate::receive::fingerprint;
 use crate::spec::Spec;
-use crate::store::{PeopleDoor, ProgramMigrations};
+use crate::store::{PeopleDoor, ProgramMigrations, Store, TokenBook};
 use crate::tail::TailHub;
 use crate::types::Name;
 use crate::verify::KeySource;
@@ -56,6 +56,7 @@ impl App {
             provider,
             fetcher,
             on_handler_error: config.on_handler_error,
+            allow_from: config.allow_from.clone(),
             is_first_party: config.is_first_party,
             retry: config.retry,
             admit_seconds: metrics::histogram!("hooklatch_admit_seconds", "provider" => name.to_string()),
@@ -73,6 +74,12 @@ impl App {
         Ok(Some(Arc::new(fetcher)))
     }
 
+    /// The tokens of operators: those of the configuration, and those that are made at run time.
+    pub(super) fn token_gate(&self, store: &Store) -> Arc<TokenGate> {
+        let book = TokenBook::new(store.clone());
+        Arc::new(TokenGate::new(self.config.admin.tokens.clone(), book, self.clock.clone()))
+    }
+
     /// The state of the operators' API.
     pub(super) fn api(
         &self,
@@ -80,6 +87,7 @@ impl App {
         entries: &Entries,
         breakers: Breakers,
         tail: TailHub,
+        gate: Arc<TokenGate>,
     ) -> ApiState {
         let facts = |(name, entry): (&Name, &Arc<ProviderEntry>)| ProviderFacts {
             name: name.clone(),
@@ -105,7 +113,7 @@ impl App {
             }),
             clock: self.clock.clone(),
             tail,
-            gate: Arc::new(TokenGate::new(self.config.admin.tokens.clone())),
+            gate,
             destinations: self.config.destinations.keys().cloned().collect(),
             destination_facts: self.destination_facts(),
             breaker: Box::new(move |name| breakers.state_of(name)),

@@ -45,6 +45,7 @@ struct Core {
     breakers: Breakers,
     tail: TailHub,
     stopping: Stop,
+    parts: Parts,
 }
 
 impl App {
@@ -68,10 +69,15 @@ impl App {
         let (receiver_addr, admin_addr) = (listener.local_addr()?, admin_listener.local_addr()?);
         let entries = Arc::clone(&ground.entries);
         let mut core = self.core(ground)?;
-        let api = self.api(&core.admission, &entries, core.breakers, core.tail);
+        let gate = self.token_gate(&core.admission.store);
+        let api = self.api(&core.admission, &entries, core.breakers, core.tail, Arc::clone(&gate));
+        let stopping = core.stopping.clone();
+        core.background
+            .workers
+            .push(spawn(core.parts.keep("tokens", async move || gate.run(stopping.clone()).await)));
         core.background.listeners = vec![
-            self.serve_receiver(listener, core.receiver, core.stopping.clone()),
-            self.serve_operator(admin_listener, core.operator, api, core.stopping),
+            self.serve_receiver(listener, core.receiver, core.stopping.clone())?,
+            self.serve_operator(admin_listener, core.operator, api, core.stopping)?,
         ];
         Ok(Running { receiver_addr, admin_addr, background: core.background })
     }
@@ -153,7 +159,7 @@ impl App {
             admitter,
             admission: vec![
                 spawn(parts.clone().keep("committer", async move || committer.run().await)),
-                spawn(parts.keep("transactional", async move || transactional.run().await)),
+                spawn(parts.clone().keep("transactional", async move || transactional.run().await)),
             ],
             workers,
             store,
@@ -161,7 +167,7 @@ impl App {
             stop_timeout: Duration::from_millis(self.config.outbox.stop_timeout_ms),
         };
         let operator = OperatorState { readiness: ready, metrics };
-        Ok(Core { background, admission, receiver, operator, breakers, tail, stopping })
+        Ok(Core { background, admission, receiver, operator, breakers, tail, stopping, parts })
     }
 
     /// The way into admission, and the tasks behind it.

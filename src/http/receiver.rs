@@ -17,9 +17,9 @@ use http_body_util::BodyExt;
 use hyper::body::Body as HttpBody;
 
 use super::error::Problem;
-use super::extensions::Neighbours;
+use super::extensions::{Neighbours, Peer};
 use crate::admit::{HeldMemory, MemoryRoom, ProviderEntry};
-use crate::receive::{ReceiveError, Receiver, SenderAnswer};
+use crate::receive::{ReceiveError, Receiver, RefusedRequest, SenderAnswer};
 use crate::stop;
 use crate::types::Clock;
 use crate::verify::RawRequest;
@@ -47,6 +47,15 @@ pub(crate) struct ReceiverState {
     pub(crate) room: MemoryRoom,
 }
 
+/// Where a request came from, as far as is known of it.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Came<'a> {
+    /// Its address; unknown on a server of a program's own.
+    pub(super) peer: Option<Peer>,
+    /// The connections beside its own.
+    pub(super) neighbours: Option<&'a Neighbours>,
+}
+
 impl ReceiverState {
     /// Returns the provider of a usual webhook: a POST to a provider's path as it is registered with senders.
     /// Everything else that the routes take, such as the same path in other characters, gives `None`.
@@ -60,12 +69,12 @@ impl ReceiverState {
         &self,
         entry: &Arc<ProviderEntry>,
         request: http::Request<B>,
-        neighbours: Option<&Neighbours>,
+        from: Came<'_>,
     ) -> Response
     where
         B: HttpBody<Data = Bytes> + Unpin,
     {
-        match take(self, entry, request, neighbours).await {
+        match take(self, entry, request, from).await {
             Ok(answer) => response(answer),
             Err(problem) => problem.into_response(),
         }
@@ -89,26 +98,33 @@ async fn webhook(
         return Problem::from(&ReceiveError::UnknownProvider).into_response();
     };
     let neighbours = request.extensions().get::<Neighbours>().cloned();
-    state.answer(entry, request, neighbours.as_ref()).await
+    let peer = request.extensions().get::<Peer>().copied();
+    state.answer(entry, request, Came { peer, neighbours: neighbours.as_ref() }).await
 }
 
 async fn take<B>(
     state: &ReceiverState,
     entry: &Arc<ProviderEntry>,
     request: http::Request<B>,
-    neighbours: Option<&Neighbours>,
+    from: Came<'_>,
 ) -> Result<SenderAnswer, Problem>
 where
     B: HttpBody<Data = Bytes> + Unpin,
 {
     let (parts, body) = request.into_parts();
+    let address = from.peer.map(|peer| peer.0);
+    if !entry.is_allowed(address) {
+        let now_ms = state.clock.now_ms();
+        state.receiver.refused_address(entry, address, RefusedRequest { headers: parts.headers, now_ms });
+        return Err(Problem::ADDRESS);
+    }
     let is_event = parts.method == Method::POST;
     if !is_event && !entry.provider.has_handshake(parts.method.as_str()) {
         return Err(Problem::METHOD);
     }
     let path = parts.uri.path_and_query().map_or("", |path| path.as_str());
     let url = [state.public_url.as_str(), path].concat();
-    let (body, held) = read_body(state, &parts.headers, body, neighbours).await?;
+    let (body, held) = read_body(state, &parts.headers, body, from.neighbours).await?;
     let raw = RawRequest {
         method: parts.method,
         url,

@@ -20,5 +20,5 @@ mod receiver;
 pub(crate) use answer::SenderAnswer;
 pub(crate) use diagnose::diagnose;
 pub(crate) use error::ReceiveError;
-pub(crate) use notes::{RequestNotes, fingerprint};
+pub(crate) use notes::{RefusedRequest, RequestNotes, fingerprint};
 pub(crate) use receiver::Receiver;

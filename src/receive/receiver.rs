@@ -1,6 +1,7 @@
 //! The way of one request: handshake, verify, read, admit, answer; and its one log line.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use tracing::{info, warn};
@@ -11,7 +12,7 @@ use super::counts::{RequestCounts, RequestEnd};
 use super::diagnose::Diagnosis;
 use super::error::ReceiveError;
 use super::heavy::Heavy;
-use super::notes::RequestNotes;
+use super::notes::{RefusedRequest, RequestNotes};
 use crate::admit::{AdmittedEvents, Admitter, HeldMemory, ProviderEntry};
 use crate::types::{IncomingEvent, Name, Outcome};
 use crate::verify::{RawRequest, Unbelieved};
@@ -88,6 +89,23 @@ impl Receiver {
         };
         self.count(name, end);
         result
+    }
+
+    /// Notes and counts a request that came from an address which its provider's list does not have. Nothing of its
+    /// body was read.
+    pub(crate) fn refused_address(
+        &self,
+        entry: &ProviderEntry,
+        address: Option<IpAddr>,
+        request: RefusedRequest,
+    ) {
+        let from = address.map_or_else(|| "an address that is not known".to_owned(), |it| it.to_string());
+        if let Some(left_out_n) = self.may_write(entry, "address") {
+            let name = entry.provider.name();
+            info!(provider.name = %name, from, left_out_n, "refused a request from an address that is not in allow_from");
+        }
+        self.notes.refused_address(entry, &from, request);
+        self.count(entry.provider.name(), RequestEnd::Rejected);
     }
 
     /// The number of lines of this sort that were left out, when another one may be written.

@@ -11,7 +11,7 @@
 //! event through `numbers/`, `admission/` and `event/`, and that of its messages through `message/` and `lane/`.
 //! `people/` is all of it as one person may see it; `decision/` is what people decide, `look.rs`, `apart.rs` and
 //! `rejection.rs` what they look at, `tail.rs` what comes in while they look, `audit/` the record of both, `idempotency/` the
-//! keys of requests with their answers, `retention/` what is deleted. `reseal.rs`
+//! keys of requests with their answers, `token.rs` by which tokens people come, `retention/` what is deleted. `reseal.rs`
 //! brings what is sealed under the newest key. `signal.rs` knows copies of events that nothing tells apart.
 //! `migrations.rs`, `installation.rs` and `program_migrations.rs` make the tables; `statements.rs` lists the hot
 //! statements for tests. Nothing here decides what becomes of an event or a message: callers say what is to be written.
@@ -41,9 +41,11 @@ mod retention;
 mod signal;
 mod statements;
 mod tail;
+mod token;
 
 pub use admission::{AdmissionTx, AdmittedBatch, Candidate, Decide, Plan, Writes};
 pub use apart::{Conflicts, KeptContent};
+pub use audit::{AUDIT_VERIFIED_N_MAX, AuditPlace, AuditVerdict};
 pub(crate) use db::waiting;
 pub use db::{
     DbError, MigrationStep, Pooling, PostgresSettings, ProgramMigrationError, Row, SchemaState, StoreError,
@@ -60,11 +62,12 @@ pub use message::{
 };
 pub use migrations::FurtherStep;
 pub use people::{
-    DestinationStanding, LanePlace, People, PeopleDoor, PeopleError, ProviderStanding, WaitingEvents,
-    people_statements,
+    DestinationStanding, LanePlace, NewToken, People, PeopleDoor, PeopleError, ProviderStanding, TokenMaking,
+    WaitingEvents, people_statements,
 };
 pub use program_migrations::ProgramMigrations;
 pub use rejection::{REJECTIONS_N_MAX, Rejection, SecretUse, Taught};
 pub use reseal::{KeyUse, ResealPlace, ResealStep, SEALED_COUNTED_MAX, SealedTable};
 pub use retention::{Cuts, OldRows, PRUNED_N_MAX, PruneLease, PrunePlace, PruneWalk, PrunedKind};
 pub use statements::{list_statements, rare_statements, statements, tail_statements};
+pub use token::{TOKENS_GOOD_N_MAX, TokenBook, TokenRow};

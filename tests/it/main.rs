@@ -12,6 +12,7 @@
     reason = "tests"
 )]
 
+mod addresses;
 mod admit;
 mod admit_bounds;
 mod admit_faults;
@@ -24,6 +25,7 @@ mod bench_command;
 mod broken_transactions;
 mod brokers;
 mod cli;
+mod cli_api;
 mod config;
 mod confirmed;
 mod conflicts;
@@ -32,6 +34,7 @@ mod contract;
 mod crash;
 mod database;
 mod edge;
+mod encrypted;
 mod examples;
 mod faults;
 mod faults_page;
@@ -78,6 +81,7 @@ mod stub;
 mod tail;
 mod taught;
 mod tidy;
+mod tls_listeners;
 mod two_nodes;
 mod vectors;
 mod warned;

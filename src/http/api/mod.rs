@@ -3,12 +3,15 @@
 //! Every request needs a bearer token; deciding needs the role `operator` and an `Idempotency-Key`. In reading order:
 //! `routes.rs` is the list of what there is; `decide.rs` takes a decision, `decisions.rs` has the
 //! routes of them, `keys.rs` the key of any other POST; `events.rs`, `messages.rs`,
-//! `lanes.rs`, `destinations.rs`, `requests.rs`, `providers.rs` and `backlog.rs` have a subject each; `query.rs` reads what a list
+//! `lanes.rs`, `destinations.rs`, `requests.rs`, `providers.rs`, `backlog.rs`,
+//! `tokens.rs` and `chain.rs` (the audit log's) have a subject each; `query.rs` reads what a list
 //! is asked for; `asking.rs` is who asks, `state.rs` what all of them need. It decides nothing itself: what a decision does is written in
 //! `store`.
 
 mod asking;
+mod audit;
 mod backlog;
+mod chain;
 mod decide;
 mod decisions;
 mod destinations;
@@ -23,6 +26,7 @@ mod requests;
 mod routes;
 mod state;
 mod tail;
+mod tokens;
 
 pub(crate) use routes::router;
 pub(crate) use state::{ApiState, DestinationFacts, ProviderFacts};

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::super::auth::TokenGate;
+use super::super::token_gate::TokenGate;
 use crate::store::{PeopleDoor, Store};
 use crate::tail::TailHub;
 use crate::types::{Clock, Name};

@@ -18,11 +18,11 @@ use tokio::time::Instant;
 
 use super::super::error::Problem;
 use super::super::extensions::ConnectionEnd;
+use super::super::token_gate::Credential;
 use super::asking::Asking;
 use super::query::{name, query};
 use super::state::ApiState;
 use crate::tail::{QUIET_EVERY, TailChoice, TailStep, TailViewer};
-use crate::types::Principal;
 
 /// Time after which a client that lost its connection comes back. Milliseconds.
 const RETRY_MS: u32 = 3_000;
@@ -31,7 +31,7 @@ const RETRY_MS: u32 = 3_000;
 struct Telling {
     viewer: TailViewer,
     state: Arc<ApiState>,
-    principal: Principal,
+    credential: Credential,
     ends_at: Option<Instant>,
     /// Time at which the token is looked at again.
     checked_at: Instant,
@@ -41,14 +41,14 @@ struct Telling {
 pub(super) async fn show(
     State(state): State<Arc<ApiState>>,
     Asking(people): Asking,
+    Extension(credential): Extension<Credential>,
     connection: Option<Extension<ConnectionEnd>>,
     headers: HeaderMap,
     RawQuery(raw): RawQuery,
 ) -> Result<Response, Problem> {
     let values = query(raw.as_deref(), ["provider"])?;
-    let principal = people.principal().clone();
     let choice = TailChoice {
-        reach: principal.providers.clone(),
+        reach: people.principal().providers.clone(),
         provider: name(&values, "provider")?.map(|name| name.to_string()),
     };
     let last_id = headers.get("last-event-id").and_then(|value| value.to_str().ok());
@@ -56,7 +56,7 @@ pub(super) async fn show(
     let telling = Telling {
         viewer,
         state,
-        principal,
+        credential,
         ends_at: connection.map(|Extension(ConnectionEnd(at))| at),
         checked_at: Instant::now() + QUIET_EVERY,
         is_begun: false,
@@ -91,7 +91,7 @@ impl Telling {
             }
             if now >= self.checked_at {
                 // A token that was revoked meanwhile hears no more.
-                if !self.state.gate.still_lets(&self.principal) {
+                if !self.state.gate.is_still_good(&self.credential) {
                     return None;
                 }
                 self.checked_at = now + QUIET_EVERY;

@@ -5,9 +5,10 @@
 //!
 //! To read it: `person.rs` (who asks, and the checks), `choice.rs` (what a list may show), then a file for each subject:
 //! `message_sources.rs` (where messages are looked for, and how far), `messages.rs`, `message.rs`, `lanes.rs`,
-//! `destinations.rs`, `providers.rs`, `rejected.rs`, `audit.rs`. `statements.rs` lists statements for tests.
+//! `destinations.rs`, `providers.rs`, `rejected.rs`, `audit.rs`, `chain.rs` (whether the log is whole), `tokens.rs`. `statements.rs` lists statements for tests.
 
 mod audit;
+mod chain;
 mod choice;
 mod destinations;
 mod lanes;
@@ -18,9 +19,11 @@ mod person;
 mod providers;
 mod rejected;
 mod statements;
+mod tokens;
 
 pub use destinations::DestinationStanding;
 pub use lanes::LanePlace;
 pub use person::{People, PeopleDoor, PeopleError};
 pub use providers::{ProviderStanding, WaitingEvents};
 pub use statements::people_statements;
+pub use tokens::{NewToken, TokenMaking};
