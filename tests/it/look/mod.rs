@@ -3,6 +3,7 @@
 
 mod messages;
 mod places;
+mod plans;
 mod scope;
 
 use hooklatch::store::Rejection;

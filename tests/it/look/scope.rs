@@ -6,11 +6,11 @@ use hooklatch::api::MessageFilter;
 use hooklatch::store::{PeopleDoor, PeopleError, Store};
 use hooklatch::types::{MessageId, MessageState, Name, Principal, Reach, Role};
 
-use super::{fill, refusal};
+use super::{fill, refusal, run};
 use crate::database::{Database, on_both};
 use crate::store::name;
 
-on_both!(nothing_out_of_scope_is_there);
+on_both!(nothing_out_of_scope_is_there, the_audit_log_is_paged_and_shows_what_is_in_scope);
 
 /// Somebody whose word reaches these alone.
 fn somebody(role: Role, providers: &[&str], destinations: &[&str]) -> Principal {
@@ -86,4 +86,38 @@ async fn nothing_out_of_scope_is_there(database: &Database) {
     let viewer = PeopleDoor::new(store.clone()).open(somebody(Role::Viewer, &[], &[]));
     let denied = viewer.take_taught(&name("stripe"), 1).await.map(drop);
     assert!(matches!(denied, Err(PeopleError::Denied(Role::Operator))), "{denied:?}");
+}
+
+async fn the_audit_log_is_paged_and_shows_what_is_in_scope(database: &Database) {
+    fill(database).await;
+    run(
+        database,
+        "INSERT INTO audit_log (audit_seq, at_ms, actor, action, provider, event_id, message_id, detail, hash)
+         VALUES (1, 1, 'ops', 'event_rerun', 'stripe', 'evt_1', NULL, 'r', ''),
+                (2, 2, 'ops', 'message_send', 'stripe', 'evt_4', 4096, 'r', ''),
+                (3, 3, 'ops', 'message_send', 'adyen', 'evt_8', 8192, 'r', ''),
+                (4, 4, 'ops', 'message_send', 'adyen', 'evt_9', 9216, 'r', ''),
+                (5, 5, 'ops', 'destination_pause', NULL, NULL, NULL, 'billing: r', '')"
+            .to_owned(),
+    )
+    .await;
+    let store = database.store().await;
+    let seen = async |providers: &[&str], destinations: &[&str]| {
+        let people = PeopleDoor::new(store.clone()).open(somebody(Role::Operator, providers, destinations));
+        let (mut found, mut before) = (Vec::new(), None);
+        loop {
+            let page = people.audit(before, 2).await.unwrap();
+            found.extend(page.items.iter().map(|row| row.audit_seq));
+            let Some(next) = page.next else { return found };
+            before = Some(next.parse().unwrap());
+        }
+    };
+    assert_eq!(seen(&[], &[]).await, [5, 4, 3, 2, 1]);
+    assert_eq!(seen(&["stripe"], &[]).await, [2, 1]);
+    assert_eq!(seen(&["nobody"], &[]).await, [0; 0]);
+    assert_eq!(seen(&[], &["ledger"]).await, [3]);
+    assert_eq!(seen(&["adyen"], &["billing"]).await, [4], "one of the queue, one of history");
+    assert_eq!(seen(&[], &["billing"]).await, [4, 2]);
+    let viewer = PeopleDoor::new(store.clone()).open(somebody(Role::Reader, &[], &[]));
+    assert!(matches!(viewer.audit(None, 2).await, Err(PeopleError::Denied(Role::Operator))));
 }
