@@ -17,6 +17,7 @@ use crate::provider::Provider;
 use crate::receive::fingerprint;
 use crate::spec::Spec;
 use crate::store::{PeopleDoor, ProgramMigrations, Store, TokenBook};
+use crate::tail::TailHub;
 use crate::types::Name;
 use crate::verify::KeySource;
 
@@ -99,6 +100,7 @@ impl App {
         admission: &Arc<AdmitContext>,
         entries: &Entries,
         breakers: Breakers,
+        tail: TailHub,
         gate: Arc<TokenGate>,
     ) -> ApiState {
         let facts = |(name, entry): (&Name, &Arc<ProviderEntry>)| ProviderFacts {
@@ -125,6 +127,7 @@ impl App {
             }),
             once: keys::once(admission.store.clone(), self.clock.clone()),
             clock: self.clock.clone(),
+            tail,
             gate,
             destinations: self.config.destinations.keys().cloned().collect(),
             destination_facts: self.destination_facts(),

@@ -82,6 +82,7 @@ mod secrets;
 mod shown;
 mod store;
 mod stub;
+mod tail;
 mod taught;
 mod tidy;
 mod tls_listeners;
