@@ -12,6 +12,7 @@
     reason = "tests"
 )]
 
+mod access;
 mod addresses;
 mod admit;
 mod admit_bounds;
@@ -85,6 +86,7 @@ mod tail;
 mod taught;
 mod tidy;
 mod tls_listeners;
+mod tokens;
 mod two_nodes;
 mod vectors;
 mod warned;
