@@ -134,6 +134,8 @@ async fn several_are_counted_and_shown_first_and_nothing_is_done_without_a_word(
         &["messages", "send", "--state", "held", "--if-match", "x", "--reason", "x"],
         &["events", "rerun", "stripe", "--reason", "x"],
         &["events", "rerun", "--reason", "x"],
+        &["events", "rerun", "stripe", "--state", "failed", "--reason", "x", "--yes"],
+        &["events", "rerun", "stripe", "evt_1", "evt_2", "--state", "failed", "--reason", "x", "--yes"],
         &["events", "list", "--from", "soon"],
     ] {
         let ran = stand.run(odd).await;
