@@ -4,9 +4,7 @@ use hooklatch::api::{
     EventAct, EventFilter, MessageAct, MessageFilter, OperationOrder, OperationState, OperationSubject,
     OperationView,
 };
-use hooklatch::store::{
-    Decision, LeaseWant, MessageRow, OPERATION_ROWS_N_MAX, People, PeopleError, SettleTo, Store,
-};
+use hooklatch::store::{LeaseWant, OPERATION_ROWS_N_MAX, People, PeopleError, SettleTo, Store};
 use hooklatch::types::{EventState, IncomingEvent, MessageState, Role};
 
 use super::retention::run;
