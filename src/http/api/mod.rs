@@ -1,20 +1,22 @@
 //! The operators' API under `/v1`: shows events and messages, and takes a person's decisions about them.
 //!
 //! Every request needs a bearer token; deciding needs the role `operator` and an `Idempotency-Key`. In reading order:
-//! `routes.rs` is the list of what there is; `decide.rs` takes a decision, `decisions.rs` has
-//! the routes of those about one subject and `operations.rs` of those about many, `keys.rs` has the key of any other POST;
-//! `events.rs`, `messages.rs`,
-//! `destinations.rs`, `requests.rs`, `providers.rs` and `backlog.rs` have a subject each; `query.rs` reads what a list
+//! `routes.rs` is the list of what there is; `decide.rs` takes a decision, `decisions.rs` has the
+//! routes of those about one subject and `operations.rs` of those about many, `keys.rs` the key of any other POST; `events.rs`, `messages.rs`,
+//! `lanes.rs`, `destinations.rs`, `requests.rs`, `providers.rs`, `backlog.rs`,
+//! `tokens.rs` and `chain.rs` (the audit log's) have a subject each; `query.rs` reads what a list
 //! is asked for; `asking.rs` is who asks, `state.rs` what all of them need. It decides nothing itself: what a decision does is written in
 //! `store`.
 
 mod asking;
 mod backlog;
+mod chain;
 mod decide;
 mod decisions;
 mod destinations;
 mod events;
 mod keys;
+mod lanes;
 mod me;
 mod messages;
 mod operations;
@@ -23,6 +25,7 @@ mod query;
 mod requests;
 mod routes;
 mod state;
+mod tokens;
 
 pub(crate) use routes::router;
-pub(crate) use state::{ApiState, ProviderFacts};
+pub(crate) use state::{ApiState, DestinationFacts, ProviderFacts};

@@ -6,7 +6,7 @@ use serde::de::DeserializeOwned;
 use super::types::{Deciding, Refusal};
 use crate::store::db::{DbError, DbResult, Door};
 use crate::store::idempotency::{
-    Begun, KeyClaim, KeyRequest, KeyState, NewAnswer, idempotency_begin, idempotency_finish,
+    KeyClaim, KeyReply, KeyRequest, KeyState, NewAnswer, idempotency_begin, idempotency_finish,
 };
 
 /// A key that was asked for: it is this decision's, or its request was answered before.
@@ -34,14 +34,14 @@ pub(super) async fn take<T: DeserializeOwned>(
         kept_ms,
     };
     match idempotency_begin(db, &request).await? {
-        Begun::Claimed(claim) => Ok(Ok(TakenKey::Claimed(claim))),
-        Begun::Answered(kept) => {
+        KeyReply::Claimed(claim) => Ok(Ok(TakenKey::Claimed(claim))),
+        KeyReply::Answered(kept) => {
             let body = kept.answer.body.unwrap_or_default();
             let value = serde_json::from_slice(&body)
                 .map_err(|_| DbError::decode("body", "what no version writes"))?;
             Ok(Ok(TakenKey::Answered(value)))
         }
-        Begun::Reused { .. } | Begun::InProgress { .. } => Ok(Err(Refusal::KeyReused)),
+        KeyReply::Reused { .. } | KeyReply::InProgress { .. } => Ok(Err(Refusal::KeyReused)),
     }
 }
 

@@ -3,11 +3,30 @@
 //! The API holds a [`PeopleDoor`] and no store: whatever a route forgets, nothing is read or changed that the token's
 //! role and scope do not cover. What is out of scope is answered as if it were not there.
 //!
-//! To read it: `person.rs` (who asks, and the checks), then a file for each subject: `decisions.rs` and
-//! `operations.rs` are what people order.
+//! To read it: `person.rs` (who asks, and the checks), `choice.rs` (what a list may show), then a file for each subject:
+//! `message_sources.rs` (where messages are looked for, and how far), `messages.rs`, `message.rs`, `lanes.rs`,
+//! `destinations.rs`, `providers.rs`, `rejected.rs`, `audit.rs`, `chain.rs` (whether the log is whole), `tokens.rs`; `decisions.rs` and
+//! `operations.rs` are what people order. `statements.rs` lists statements for tests.
 
+mod audit;
+mod chain;
+mod choice;
 mod decisions;
+mod destinations;
+mod lanes;
+mod message;
+mod message_sources;
+mod messages;
 mod operations;
 mod person;
+mod providers;
+mod rejected;
+mod statements;
+mod tokens;
 
+pub use destinations::DestinationStanding;
+pub use lanes::LanePlace;
 pub use person::{People, PeopleDoor, PeopleError};
+pub use providers::{ProviderStanding, WaitingEvents};
+pub use statements::people_statements;
+pub use tokens::{NewToken, TokenMaking};

@@ -86,7 +86,10 @@ impl PrunedKind {
 
     /// True when it is walked by numbers, which are in the order of time.
     pub(super) fn is_numbered(self) -> bool {
-        matches!(self, Self::Bodies | Self::Contents | Self::Attempts | Self::Messages | Self::Ids)
+        matches!(
+            self,
+            Self::Bodies | Self::Contents | Self::Attempts | Self::Messages | Self::Ids | Self::Audit
+        )
     }
 
     /// True when its rows are few, and found by their age.
@@ -96,10 +99,7 @@ impl PrunedKind {
 
     /// True when all of the table has to be looked through to find what is old.
     pub fn is_looked_through(self) -> bool {
-        matches!(
-            self,
-            Self::ConflictCounts | Self::SignalFirings | Self::ObjectVersions | Self::Lanes | Self::Audit
-        )
+        matches!(self, Self::ConflictCounts | Self::SignalFirings | Self::ObjectVersions | Self::Lanes)
     }
 }
 
