@@ -92,6 +92,8 @@ pub mod spec;
 pub mod stop;
 #[doc(hidden)]
 pub mod store;
+#[doc(hidden)]
+pub mod tail;
 mod template;
 pub mod testing;
 mod tls;

@@ -22,6 +22,7 @@ use crate::receive::RequestNotes;
 use crate::retention::{Pruner, delete_wholes};
 use crate::stop::Stop;
 use crate::store::{InitialLease, Store};
+use crate::tail::TailHub;
 
 /// The things that the parts besides admission and outbox share.
 pub(super) struct Helpers<'a> {
@@ -29,6 +30,7 @@ pub(super) struct Helpers<'a> {
     pub(super) entries: &'a Entries,
     pub(super) notes: &'a RequestNotes,
     pub(super) metrics: &'a PrometheusHandle,
+    pub(super) tail: &'a TailHub,
 }
 
 /// The outbox as admission asks it for slots.
@@ -77,7 +79,7 @@ impl App {
         helpers: &Helpers<'_>,
         stopping: &Stop,
     ) -> Vec<JoinHandle<()>> {
-        let Helpers { admission, entries, notes, metrics } = helpers;
+        let Helpers { admission, entries, notes, metrics, tail } = helpers;
         let poll = Duration::from_millis(self.config.outbox.poll_ms);
         let (shared, entries, stop) = (Arc::clone(admission), Arc::clone(entries), stopping.clone());
         let retries = async move || {
@@ -91,7 +93,10 @@ impl App {
         };
         let (store, notes, stop) = (admission.store.clone(), RequestNotes::clone(notes), stopping.clone());
         let noting = async move || notes.run(&store, stop.clone()).await;
+        let tail = TailHub::clone(tail);
+        let tailing = async move || tail.run().await;
         let mut tasks = vec![
+            spawn(parts.clone().keep("tail", tailing)),
             spawn(parts.clone().keep("retry", retries)),
             spawn(parts.clone().keep("counts", counting)),
             spawn(parts.clone().keep("notes", noting)),

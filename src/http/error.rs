@@ -100,6 +100,12 @@ impl Problem {
             .retry_after(1);
     pub(crate) const UNAVAILABLE: Self =
         Self::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", "nothing was admitted").retry_after(5);
+    pub(crate) const TOO_MANY_VIEWERS: Self = Self::new(
+        StatusCode::SERVICE_UNAVAILABLE,
+        "too_many_viewers",
+        "as many as may view the tail of this node do: come again, or ask another node",
+    )
+    .retry_after(5);
     pub(crate) const HANDLER_FAILED: Self =
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, "handler_failed", "nothing was admitted");
 }

@@ -11,7 +11,7 @@
 //! event through `numbers/`, `admission/` and `event/`, and that of its messages through `message/` and `lane/`.
 //! `people/` is all of it as one person may see it; `decision/` is what people decide about one,
 //! `operations/` what they order to be done to many, `look.rs`, `apart.rs` and
-//! `rejection.rs` what they look at, `receipt.rs` what senders of ours do, `audit/` the record of both, `idempotency/` the
+//! `rejection.rs` what they look at, `tail.rs` what comes in while they look, `receipt.rs` what senders of ours do, `audit/` the record of both, `idempotency/` the
 //! keys of requests with their answers, `token.rs` by which tokens people come, `retention/` what is deleted. `reseal.rs`
 //! brings what is sealed under the newest key. `signal.rs` knows copies of events that nothing tells apart.
 //! `migrations.rs`, `installation.rs` and `program_migrations.rs` make the tables; `statements.rs` lists the hot
@@ -43,6 +43,7 @@ mod reseal;
 mod retention;
 mod signal;
 mod statements;
+mod tail;
 mod token;
 
 pub use admission::{AdmissionTx, AdmittedBatch, Candidate, Decide, Plan, Writes};
@@ -73,5 +74,5 @@ pub use receipt::{EventReceipt, ReceiptAttempt};
 pub use rejection::{REJECTIONS_N_MAX, Rejection, SecretUse, Taught};
 pub use reseal::{KeyUse, ResealPlace, ResealStep, SEALED_COUNTED_MAX, SealedTable};
 pub use retention::{Cuts, OldRows, PRUNED_N_MAX, PruneLease, PrunePlace, PruneWalk, PrunedKind};
-pub use statements::{list_statements, rare_statements, statements};
+pub use statements::{list_statements, rare_statements, statements, tail_statements};
 pub use token::{TOKENS_GOOD_N_MAX, TokenBook, TokenRow};

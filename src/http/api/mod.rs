@@ -9,6 +9,7 @@
 //! `store`.
 
 mod asking;
+mod audit;
 mod backlog;
 mod chain;
 mod decide;
@@ -25,6 +26,7 @@ mod query;
 mod requests;
 mod routes;
 mod state;
+mod tail;
 mod tokens;
 
 pub(crate) use routes::router;

@@ -263,6 +263,8 @@ const ANSWERS: Both = both_by_texts!(
     "",
     ""
 );
+/// Counts alone: what goes is the oldest rows, which `store/audit/` cuts off.
+const AUDIT: Both = both!("audit_log", "audit_seq = ANY($1) AND at_ms < $2", "", "");
 const OPERATIONS: Both = both_by_texts!(
     "operations",
     "operation_id = $1 AND operation_id = ANY($2) AND finished_at_ms < $3",
@@ -273,8 +275,6 @@ const OPERATIONS: Both = both_by_texts!(
 const OPERATION_ROWS: &str = "/* prune_delete */ DELETE FROM operation_rows WHERE operation_id = $1
     AND row_n < (SELECT MIN(f.row_n) FROM operation_rows f WHERE f.operation_id = $1) + 1000
     AND EXISTS (SELECT 1 FROM operations o WHERE o.operation_id = $1 AND o.finished_at_ms < $2)";
-/// Counts alone: what goes is the oldest rows, which `store/audit/` cuts off.
-const AUDIT: Both = both!("audit_log", "audit_seq = ANY($1) AND at_ms < $2", "", "");
 
 /// Way in which a kind of thing is deleted.
 enum Way {
@@ -299,8 +299,8 @@ fn way(kind: PrunedKind) -> Way {
         PrunedKind::SecretUses => Way::Texts(SECRET_USES, None),
         PrunedKind::Taught => Way::Texts(TAUGHT, None),
         PrunedKind::Answers => Way::Texts(ANSWERS, None),
-        PrunedKind::Operations => Way::Texts(OPERATIONS, None),
         PrunedKind::Audit => Way::Numbers(AUDIT),
+        PrunedKind::Operations => Way::Texts(OPERATIONS, None),
     }
 }
 

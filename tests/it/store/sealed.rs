@@ -83,7 +83,7 @@ async fn stored(database: &Database) -> String {
 }
 
 fn hex_of(text: &str) -> String {
-    text.bytes().map(|byte| format!("{byte:02X}")).collect()
+    hex::encode_upper(text)
 }
 
 async fn what_is_written_is_sealed_and_what_is_read_is_clear(database: &Database) {
