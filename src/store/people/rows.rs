@@ -1,0 +1,101 @@
+//! The views that more than one list shows, read from rows.
+
+use crate::api::{AttemptView, AuditView, EventView, MessageView};
+use crate::store::db::{DbError, DbResult, Row};
+use crate::store::event::event_state;
+use crate::store::message::MessageRow;
+use crate::types::{AttemptResult, MessageId};
+
+/// Columns of the table or walk `e` that an [`EventView`] is read from.
+macro_rules! event_columns {
+    () => {
+        "e.provider, e.event_id, e.event_seq, e.event_type, e.state, e.object, e.version, e.identity, e.received_at_ms,
+             e.created_at_ms, e.processed_at_ms, e.due_at_ms, e.attempts_n, e.generation, e.error, e.digest"
+    };
+}
+pub(super) use event_columns;
+
+/// Reads a row of [`event_columns`]: its number and its view.
+pub(super) fn numbered_event(row: &Row) -> DbResult<(i64, EventView)> {
+    Ok((row.int("event_seq")?, event_view(row)?))
+}
+
+/// Reads a row of [`event_columns`].
+pub(super) fn event_view(row: &Row) -> DbResult<EventView> {
+    Ok(EventView {
+        provider: row.text("provider")?,
+        event_id: row.text("event_id")?,
+        event_type: row.text("event_type")?,
+        state: event_state(row)?,
+        object: row.text_or_null("object")?,
+        version: row.int_or_null("version")?,
+        identity: row.text("identity")?,
+        received_at_ms: row.int("received_at_ms")?,
+        created_at_ms: row.int_or_null("created_at_ms")?,
+        processed_at_ms: row.int_or_null("processed_at_ms")?,
+        due_at_ms: row.int_or_null("due_at_ms")?,
+        attempts_n: row.count("attempts_n")?,
+        generation: row.count("generation")?,
+        error: row.text_or_null("error")?,
+    })
+}
+
+/// A message's row as people see it.
+pub(super) fn message_view(row: MessageRow) -> MessageView {
+    MessageView {
+        message_id: row.message_id,
+        provider: row.key.provider.to_string(),
+        event_id: row.key.event_id,
+        event_type: row.event_type,
+        effect_name: row.effect_name,
+        idempotency_key: row.idempotency_key,
+        destination: row.destination,
+        state: row.state,
+        lane: row.lane,
+        attempts_n: row.attempts_n,
+        generation: u32::try_from(row.generation).unwrap_or_default(),
+        visible_at_ms: row.visible_at_ms,
+        created_at_ms: row.created_at_ms,
+        first_sent_at_ms: row.first_sent_at_ms,
+        key_valid_until_ms: row.key_valid_until_ms,
+        finished_at_ms: row.finished_at_ms,
+        last_result: row.last_result,
+        last_error: row.last_error,
+    }
+}
+
+/// Reads an attempt, with the piece of the answer where `has_contents`.
+pub(super) fn attempt_view(row: &Row, has_contents: bool) -> DbResult<AttemptView> {
+    let result = match row.text_or_null("result")? {
+        None => None,
+        Some(word) => {
+            let result = AttemptResult::parse(&word);
+            Some(result.ok_or_else(|| DbError::decode("result", format_args!("`{word}`")))?)
+        }
+    };
+    Ok(AttemptView {
+        attempt_n: row.count("attempt_n")?,
+        node: row.text_or_null("node")?.unwrap_or_default(),
+        started_at_ms: row.int_or_null("started_at_ms")?.unwrap_or_default(),
+        finished_at_ms: row.int_or_null("finished_at_ms")?,
+        result,
+        http_status: row.int_or_null("http_status")?.and_then(|status| u16::try_from(status).ok()),
+        error: row.text_or_null("error")?,
+        response: row.text_or_null("response")?.filter(|_| has_contents),
+    })
+}
+
+/// Reads a row of the audit log.
+pub(super) fn audit_view(row: &Row) -> DbResult<AuditView> {
+    Ok(AuditView {
+        audit_seq: row.int("audit_seq")?,
+        at_ms: row.int("at_ms")?,
+        actor: row.text("actor")?,
+        action: row.text("action")?,
+        provider: row.text_or_null("provider")?,
+        event_id: row.text_or_null("event_id")?,
+        message_id: row.int_or_null("message_id")?.map(|number| MessageId::from_column(number).to_string()),
+        operation_id: row.text_or_null("operation_id")?,
+        detail: row.text("detail")?,
+    })
+}
