@@ -81,6 +81,8 @@ pub mod providers;
 pub mod read;
 mod receive;
 mod retention;
+#[doc(hidden)]
+pub mod seal;
 mod setup;
 #[doc(hidden)]
 pub mod spec;

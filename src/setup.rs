@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 
-use crate::config::{DatabaseConfig, PoolingConfig};
+use crate::config::{DatabaseConfig, EncryptionConfig, PoolingConfig};
 use crate::store::{self, Pooling, PostgresSettings, SchemaState, Store, StoreSettings};
 
 /// A database that was just opened.
@@ -19,7 +19,11 @@ pub(crate) struct Opened {
 
 /// Opens the database and, if it `is_migrated`, brings its schema up to date; waits for a PostgreSQL that takes writes
 /// as long as the configuration says. A fail-over may come between any two steps, so all of them are taken again.
-pub(crate) async fn store(config: &DatabaseConfig, is_migrated: bool) -> anyhow::Result<Opened> {
+pub(crate) async fn store(
+    config: &DatabaseConfig,
+    encryption: &EncryptionConfig,
+    is_migrated: bool,
+) -> anyhow::Result<Opened> {
     let settings = StoreSettings { url: config.url.clone(), connections_n: config.connections_n };
     let postgres = PostgresSettings {
         pooling: match config.pooling {
@@ -30,7 +34,7 @@ pub(crate) async fn store(config: &DatabaseConfig, is_migrated: bool) -> anyhow:
     };
     let wait_ms = if settings.is_postgres() { config.connect_wait_ms } else { 0 };
     let opened = store::waiting(Duration::from_millis(wait_ms), async || {
-        let store = Store::open_with(&settings, &postgres).await?;
+        let store = Store::open_with(&settings, &postgres).await?.sealed_with(encryption.ring());
         let applied = if is_migrated { store.migrate().await? } else { Vec::new() };
         let schema = store.schema_state().await?;
         Ok(Opened { store, applied, schema })

@@ -94,8 +94,17 @@ CREATE TABLE webhook_payloads (
     event_seq BIGINT   NOT NULL PRIMARY KEY,
     shard     SMALLINT NOT NULL,
     headers   TEXT COLLATE "C" NOT NULL,
-    body      BYTEA    NOT NULL
+    body      BYTEA    NOT NULL,
+    -- With `[encryption]`: the key that sealed the columns of this row. NULL: they are in the clear.
+    key_id    TEXT COLLATE "C",
+    -- Values that were replaced before `body` was written; NULL: it is as it came.
+    redacted_n INTEGER,
+    -- The bytes as they came, of a redacted body, for as long as something is to be made of them.
+    whole     BYTEA
 ) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_insert_scale_factor = 0.05, toast.autovacuum_vacuum_scale_factor = 0.02);
+-- Which keys are still needed, and which rows need them.
+CREATE INDEX webhook_payloads_key ON webhook_payloads (key_id, event_seq) WHERE key_id IS NOT NULL;
+CREATE INDEX webhook_payloads_whole ON webhook_payloads (event_seq) WHERE whole IS NOT NULL;
 
 -- What is to be sent, where that is not a POST of the event's own bytes: a message without a row here is one.
 CREATE TABLE outbox_contents (
@@ -105,8 +114,11 @@ CREATE TABLE outbox_contents (
     path       TEXT COLLATE "C" NOT NULL,
     headers    TEXT COLLATE "C" NOT NULL,
     -- NULL: the event's own bytes.
-    body       BYTEA
+    body       BYTEA,
+    -- As in `webhook_payloads`.
+    key_id     TEXT COLLATE "C"
 ) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_insert_scale_factor = 0.05, toast.autovacuum_vacuum_scale_factor = 0.02);
+CREATE INDEX outbox_contents_key ON outbox_contents (key_id, message_id) WHERE key_id IS NOT NULL;
 
 -- The queue ----------------------------------------------------------------------------------------------------------
 
@@ -202,8 +214,11 @@ CREATE TABLE outbox_attempts (
     result         TEXT COLLATE "C" NOT NULL,
     error          TEXT COLLATE "C",
     response       TEXT COLLATE "C",
+    -- The key that sealed `response`.
+    key_id         TEXT COLLATE "C",
     PRIMARY KEY (message_id, attempt_n)
 ) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_insert_scale_factor = 0.05);
+CREATE INDEX outbox_attempts_key ON outbox_attempts (key_id, message_id, attempt_n) WHERE key_id IS NOT NULL;
 
 -- What people decided.
 CREATE TABLE audit_log (

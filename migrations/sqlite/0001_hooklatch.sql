@@ -94,8 +94,17 @@ CREATE TABLE webhook_payloads (
     event_seq INTEGER NOT NULL PRIMARY KEY,
     shard     INTEGER NOT NULL,
     headers   TEXT    NOT NULL,
-    body      BLOB    NOT NULL
+    body      BLOB    NOT NULL,
+    -- With `[encryption]`: the key that sealed the columns of this row. NULL: they are in the clear.
+    key_id    TEXT,
+    -- Values that were replaced before `body` was written; NULL: it is as it came.
+    redacted_n INTEGER,
+    -- The bytes as they came, of a redacted body, for as long as something is to be made of them.
+    whole     BLOB
 ) STRICT;
+-- Which keys are still needed, and which rows need them.
+CREATE INDEX webhook_payloads_key ON webhook_payloads (key_id, event_seq) WHERE key_id IS NOT NULL;
+CREATE INDEX webhook_payloads_whole ON webhook_payloads (event_seq) WHERE whole IS NOT NULL;
 
 -- What is to be sent, where that is not a POST of the event's own bytes: a message without a row here is one.
 CREATE TABLE outbox_contents (
@@ -105,8 +114,11 @@ CREATE TABLE outbox_contents (
     path       TEXT    NOT NULL,
     headers    TEXT    NOT NULL,
     -- NULL: the event's own bytes.
-    body       BLOB
+    body       BLOB,
+    -- As in `webhook_payloads`.
+    key_id     TEXT
 ) STRICT;
+CREATE INDEX outbox_contents_key ON outbox_contents (key_id, message_id) WHERE key_id IS NOT NULL;
 
 -- The queue ----------------------------------------------------------------------------------------------------------
 
@@ -201,8 +213,11 @@ CREATE TABLE outbox_attempts (
     result         TEXT    NOT NULL,
     error          TEXT,
     response       TEXT,
+    -- The key that sealed `response`.
+    key_id         TEXT,
     PRIMARY KEY (message_id, attempt_n)
 ) STRICT, WITHOUT ROWID;
+CREATE INDEX outbox_attempts_key ON outbox_attempts (key_id, message_id, attempt_n) WHERE key_id IS NOT NULL;
 
 -- What people decided.
 CREATE TABLE audit_log (

@@ -21,8 +21,9 @@ use super::failures::{panic_told, panicked, tell_failed};
 use super::handover::{Committed, hand_over, write};
 use super::plan::{Dispatched, NotPlanned};
 use crate::handler::HandlerError;
+use crate::seal::SealError;
 use crate::stop::{self, Stop};
-use crate::store::{self, DueEvent, StoreError, Writes};
+use crate::store::{self, DueEvent, EventUpdate, StoreError, Writes};
 use crate::types::{EventState, Name};
 
 /// Dispatches events in `retry` again when they are due, until `stop` turns true.
@@ -35,6 +36,8 @@ pub(crate) async fn run_retries(
     Retries { context, entries }.run(poll, stop).await;
 }
 
+/// Time until an event whose key was not in the ring is looked at again. Milliseconds.
+const LOCKED_MS: i64 = 60_000;
 /// Most providers whose events are dispatched again at once: each holds a connection.
 const LINES_N_MAX: usize = 3;
 
@@ -125,6 +128,10 @@ impl Retries {
     async fn dispatch(&self, taken: TakenEvent) -> Result<(), StoreError> {
         let TakenEvent { tx, due, _turn } = taken;
         let Some(entry) = self.entries.get(&due.key.provider) else { return tx.rollback().await };
+        if let Some(error) = &due.locked {
+            tx.rollback().await?;
+            return self.wait_for_key(&due, error).await;
+        }
         let once = AssertUnwindSafe(self.dispatch_once(tx, entry, &due)).catch_unwind();
         let error = match once.await {
             Ok(Ok(())) => return Ok(()),
@@ -135,6 +142,27 @@ impl Retries {
         let update = self.context.planner.failed(entry, &dispatched(&due), &error);
         self.context.store.event_retry_later(&update, due.attempts_n).await?;
         tell_failed(&self.context.lines, &[update]);
+        Ok(())
+    }
+
+    /// Puts off an event whose key is not in the ring, as often as it takes: it has done nothing wrong.
+    async fn wait_for_key(&self, due: &DueEvent, error: &SealError) -> Result<(), StoreError> {
+        let now_ms = self.context.clock.steady_ms();
+        let update = EventUpdate {
+            event_seq: due.event_seq,
+            key: due.key.clone(),
+            state: EventState::Retry,
+            error: Some(error.to_string()),
+            attempts_n: due.attempts_n,
+            due_at_ms: Some(now_ms.saturating_add(LOCKED_MS)),
+            processed_at_ms: now_ms,
+        };
+        self.context.store.event_retry_later(&update, due.attempts_n).await?;
+        metrics::counter!("hooklatch_unopened_total", "of" => "event").increment(1);
+        let provider = &due.key.provider;
+        if let Some(left_out_n) = self.context.lines.may_write(provider, "locked") {
+            warn!(provider.name = %provider, event.id = due.key.event_id, %error, left_out_n, "an event waits for a key");
+        }
         Ok(())
     }
 

@@ -18,7 +18,7 @@ use crate::admit::{self, AdmitContext, Planner, StartCall, TakeSlot, Templates, 
 use crate::logging;
 use crate::outbox::{Handover, Outbox};
 use crate::receive::RequestNotes;
-use crate::retention::Pruner;
+use crate::retention::{Pruner, delete_wholes};
 use crate::stop::Stop;
 use crate::store::{InitialLease, Store};
 
@@ -95,6 +95,11 @@ impl App {
             spawn(parts.clone().keep("counts", counting)),
             spawn(parts.clone().keep("notes", noting)),
         ];
+        if self.config.providers.values().any(|provider| !provider.redact.is_empty()) {
+            let (store, stop) = (admission.store.clone(), stopping.clone());
+            let redacting = async move || delete_wholes(&store, stop.clone()).await;
+            tasks.push(spawn(parts.clone().keep("redaction", redacting)));
+        }
         if self.config.retention.every_ms > 0 {
             let (store, clock) = (admission.store.clone(), self.clock.clone());
             let mut pruner = Pruner::new(store, clock, self.config.retention.clone(), false);

@@ -7,7 +7,7 @@ use clap::{Parser, Subcommand};
 
 use super::shared::{Usage, complain};
 use super::{
-    bench, check, destinations, erase, events, explain, health, messages, providers, prune, send, serve,
+    bench, check, destinations, erase, events, explain, health, keys, messages, providers, prune, send, serve,
     sign, taught, vectors,
 };
 use crate::app::App;
@@ -63,6 +63,8 @@ enum Command {
     Taught(taught::TaughtArgs),
     /// Delete the bytes of events, and what was made of them; their ids, digests and outcomes stay.
     Erase(erase::EraseArgs),
+    /// Say which keys of `[encryption]` are in use, or bring what older ones sealed under the newest.
+    Keys(keys::KeysArgs),
     /// Delete what is older than `[retention]` says, as a running server does by itself.
     Prune(prune::PruneArgs),
     /// Ask a running server whether it is ready (for container health checks).
@@ -107,6 +109,7 @@ pub fn main_with(own: Vec<Provider>, more: impl FnOnce(App) -> App) -> ExitCode 
         Command::Destinations(args) => destinations::destinations(&args, file, &kinds),
         Command::Taught(args) => taught::taught(&args, file, &kinds),
         Command::Erase(args) => erase::erase(&args, file, &kinds),
+        Command::Keys(args) => keys::keys(&args, file, &kinds),
         Command::Prune(args) => prune::prune(&args, file, &kinds),
         Command::Health { url } => health::health(&url),
     };

@@ -6,7 +6,8 @@
 //! In reading order: `commands.rs` is the list of commands; `shared.rs` has what all of them need. `serve.rs` and
 //! `bench/` run a server; `check.rs`, `providers/`, `sign/`, `explain.rs` and `vectors.rs` need none; `send.rs` and
 //! `health.rs` call one. `api_client.rs` speaks to the operators' API for `events.rs`, `messages.rs`,
-//! `destinations.rs`, `erase.rs` and `taught.rs`; `prune.rs` opens the database itself. `words.rs` and `retention.rs`
+//! `destinations.rs`, `erase.rs` and `taught.rs`; `prune.rs` and `keys.rs` open the
+//! database themselves. `words.rs` and `retention.rs`
 //! put specs into words.
 //!
 //! It is not where anything is decided: each command asks the room that knows.
@@ -20,6 +21,7 @@ mod erase;
 mod events;
 mod explain;
 mod health;
+mod keys;
 mod messages;
 mod providers;
 mod prune;

@@ -32,7 +32,7 @@ const PROGRESS_N: u64 = 100_000;
 pub(super) fn prune(args: &PruneArgs, file: Option<&Path>, kinds: &Kinds) -> anyhow::Result<ExitCode> {
     let config = loaded(file, false, kinds)?.config;
     let round = runtime()?.block_on(async {
-        let opened = setup::store(&config.database, false)
+        let opened = setup::store(&config.database, &config.encryption, false)
             .await
             .context("a running server on SQLite prunes by itself, and nobody else can open its file")?;
         anyhow::ensure!(opened.schema.is_usable(), "schema of the database is {}", opened.schema);

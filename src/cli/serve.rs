@@ -64,7 +64,9 @@ pub(super) fn migrate(
     let mistakes = ProgramMigrations::mistakes(app.migrations());
     anyhow::ensure!(mistakes.is_empty(), "{}", mistakes.join("\n"));
     runtime()?.block_on(async {
-        let Opened { store, applied, .. } = setup::store(&app.config().database, true).await?;
+        let config = app.config();
+        let Opened { store, applied, .. } =
+            setup::store(&config.database, &config.encryption, true).await?;
         let of_program = app::migrate(&store, app.migrations()).await;
         store.close().await;
         let of_program = of_program?;

@@ -4,7 +4,7 @@
 //! their defaults are documented once, in `config.default.toml`. Nothing here knows a provider kind or reads a file of
 //! settings: that is `load`. In reading order:
 //!
-//! 1. The types, a file for each section: `whole`, `server`, `admin`, `database`, `retention`, `provider` with
+//! 1. The types, a file for each section: `whole`, `server`, `admin`, `database`, `encryption`, `retention`, `provider` with
 //!    `kind_settings`, `outbox`, `destinations` with `target`, `status` and `http`, `fetch`, `log`, `kinds`; and what
 //!    several have: `secret`, `retry`.
 //! 2. The reader: `problem` (what is told), `field` (a key at a time), `value` and `secret_source` (values that several
@@ -15,6 +15,7 @@
 mod admin;
 mod database;
 mod destinations;
+mod encryption;
 mod environment;
 mod fetch;
 mod field;
@@ -39,6 +40,7 @@ mod whole;
 pub use admin::{AdminConfig, AdminToken, DEV_TOKEN};
 pub use database::{DatabaseConfig, PoolingConfig};
 pub use destinations::{DestinationConfig, QueryConfig, UnknownPolicy};
+pub use encryption::EncryptionConfig;
 pub use environment::Environment;
 pub use fetch::FetchConfig;
 pub(crate) use field::{Checker, Field, Table};

@@ -1,5 +1,7 @@
 //! `[providers.NAME]`: who may send, how it signs, and where its events go.
 
+use ipnet::IpNet;
+
 use super::kind_settings::KindSettings;
 use super::retry::RetryConfig;
 use super::secret::Secret;
@@ -24,6 +26,10 @@ pub struct ProviderConfig {
     pub on_conflict: Option<OnConflict>,
     /// The only types that are believed where the type stands in an unsigned header: patterns. Empty for any.
     pub types: Vec<TypePattern>,
+    /// JSON pointers to values that are not stored; `*` for every element of an array.
+    pub redact: Vec<String>,
+    /// Addresses that its requests may come from; empty for any.
+    pub allow_from: Vec<IpNet>,
     /// True when the sender is ours and can act on 409 for `conflict`.
     pub is_first_party: bool,
     /// Type patterns to destinations.

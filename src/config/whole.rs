@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use super::admin::AdminConfig;
 use super::database::DatabaseConfig;
 use super::destinations::DestinationConfig;
+use super::encryption::EncryptionConfig;
 use super::fetch::FetchConfig;
 use super::log::LogConfig;
 use super::outbox::OutboxConfig;
@@ -23,6 +24,8 @@ pub struct Config {
     pub admin: AdminConfig,
     /// `[database]`: where everything is kept.
     pub database: DatabaseConfig,
+    /// `[encryption]`: the keys that it is sealed with.
+    pub encryption: EncryptionConfig,
     /// `[retention]`: how long it is kept.
     pub retention: RetentionConfig,
     /// `[providers.NAME]`: the senders, by name.

@@ -6,6 +6,7 @@ use std::ops::Range;
 use sha2::{Digest, Sha256};
 
 use super::scan::{Scan, ScannedText};
+use super::text::{decoded, unescaped};
 use crate::types::BodyDigest;
 
 /// Number of members that the objects of most bodies have at most.
@@ -176,18 +177,6 @@ pub(crate) fn text(found: &PointerTarget<'_>, pointer: &str) -> Result<String, S
         [b't' | b'f', ..] => Ok(String::from_utf8_lossy(raw).into_owned()),
         _ => Err(format!("{pointer} is neither a text nor a whole number")),
     }
-}
-
-fn unescaped(token: &str) -> Cow<'_, str> {
-    if token.contains('~') { token.replace("~1", "/").replace("~0", "~").into() } else { token.into() }
-}
-
-/// A name, copied only when it is escaped; `None` when it is no text.
-fn decoded(name: ScannedText<'_>) -> Option<Cow<'_, str>> {
-    if name.is_escaped {
-        return serde_json::from_str(&format!("\"{}\"", name.raw)).ok().map(Cow::Owned);
-    }
-    Some(Cow::Borrowed(name.raw))
 }
 
 /// The value that one step of a pointer names in an object or array.

@@ -4,14 +4,17 @@
 //! `serde_json::Value` keeps the last of two equal keys and rounds numbers beyond 2^64; an id that is read through it
 //! could be another one than the sender signed.
 //!
-//! Reading order: `scan.rs` walks over one text, `document.rs` finds what pointers name in it, `write.rs` writes a text
-//! as JSON has it. Values are never changed here, and nothing is turned into numbers.
+//! Reading order: `scan.rs` walks over one text, `document.rs` finds what pointers name in it, `redact.rs` leaves
+//! values out, `write.rs` writes a text as JSON has it; `text.rs` has what names mean. Nothing is turned into numbers.
 
 mod document;
 #[cfg(test)]
 mod oracle;
+mod redact;
 mod scan;
+mod text;
 mod write;
 
 pub(crate) use document::{Document, PointerTarget, elements, find, first_elements, members, text, text_of};
+pub(crate) use redact::RedactedPaths;
 pub(crate) use write::push_text;

@@ -20,7 +20,7 @@ use super::kind_list::{Kinds, kind_of};
 use super::provider::KnownNames;
 use super::settings::Settings;
 use super::sources::ConfigSources;
-use super::{admin, database, provider, retention, section, server};
+use super::{admin, database, encryption, provider, retention, section, server};
 use crate::config::{Checker, Config, ConfigProblem, Field, ProviderConfig, Table, open_to_all};
 use crate::outbox::parse_destination;
 use crate::provider::{ActiveProvider, Provider, published_mistakes};
@@ -83,6 +83,7 @@ fn whole(
     let server = server::server(checker, &mut root);
     let admin = admin::admin(checker, &mut root, server.as_ref().map(|(server, _)| server.listen));
     let database = database::database(checker, &mut root);
+    let encryption = encryption::encryption(checker, &mut root);
     let outbox = section::outbox(checker, &mut root);
     let fetch = section::fetch(checker, &mut root);
     let log = section::log(checker, &mut root);
@@ -116,6 +117,7 @@ fn whole(
         server,
         admin: admin?,
         database: database?,
+        encryption: encryption?,
         retention,
         providers,
         outbox: outbox?.0,

@@ -18,12 +18,13 @@ pub(super) fn edge(checker: &mut Checker<'_>, table: &mut Table) -> EdgeConfig {
         body_bytes_per_s_min: number("body_bytes_per_s_min", 0..=1_048_576),
         connection_requests_n_max: number("connection_requests_n_max", 1..=1_000_000),
         peer_share_percent: number("peer_share_percent", 1..=100),
-        proxies: proxies(checker, table),
+        proxies: nets(checker, table, "proxies"),
     }
 }
 
-fn proxies(checker: &mut Checker<'_>, table: &mut Table) -> Vec<IpNet> {
-    let Some(field) = table.take(checker, "proxies") else { return Vec::new() };
+/// Addresses and ranges; an empty list where the key is not there.
+pub(super) fn nets(checker: &mut Checker<'_>, table: &mut Table, key: &'static str) -> Vec<IpNet> {
+    let Some(field) = table.take(checker, key) else { return Vec::new() };
     let mut nets = Vec::new();
     for one in field.list(checker).unwrap_or_default() {
         let Some(text) = one.text(checker) else { continue };

@@ -6,7 +6,7 @@
 //! 1. `configuration`: the way as a whole. Start at [`load`].
 //! 2. `settings`, `sources`, `layers`, `dev` (with `dev_keys`): where the keys come from, as one table.
 //! 3. `kind_list`: the kinds that a configuration may name.
-//! 4. A file for each section: `server` (with `listen` and `edge`), `admin`, `database`, `provider` (with `age` and
+//! 4. A file for each section: `server` (with `listen` and `edge`), `admin`, `database`, `encryption`, `provider` (with `age` and
 //!    `kind_settings`), `retention`; `section` has the small ones.
 //! 5. `warnings`: what is allowed and most likely not meant. `refusal`: all problems as one error.
 
@@ -17,6 +17,7 @@ mod database;
 mod dev;
 mod dev_keys;
 mod edge;
+mod encryption;
 mod kind_list;
 mod kind_settings;
 mod layers;

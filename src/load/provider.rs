@@ -5,6 +5,7 @@ use crate::config::{
     Checker, Field, OnHandlerError, ProviderConfig, RetryConfig, RouteConfig, Secret, Table, entry_name,
     retry,
 };
+use crate::json::RedactedPaths;
 use crate::mistakes::{nearest, shown};
 use crate::provider::Provider;
 use crate::spec::Spec;
@@ -50,6 +51,8 @@ pub(super) fn provider(
     let words = [("keep", OnConflict::Keep), ("dispatch", OnConflict::Dispatch)];
     let on_conflict = table.word(checker, "on_conflict", &words);
     let types = table.take(checker, "types").map_or_else(Vec::new, |field| types(checker, &field));
+    let redact = pointers(checker, &mut table, "redact");
+    let allow_from = super::edge::nets(checker, &mut table, "allow_from");
     let is_first_party = table.flag(checker, "first_party").unwrap_or(false);
     let retry = retry(checker, &mut table, RETRY);
     let routes = match table.take(checker, "routes") {
@@ -67,6 +70,8 @@ pub(super) fn provider(
         age,
         on_conflict,
         types,
+        redact,
+        allow_from,
         is_first_party,
         routes,
         retry,
@@ -174,6 +179,20 @@ fn route(checker: &mut Checker<'_>, field: Field, destinations: &[String]) -> Op
     });
     table.finish(checker);
     Some(RouteConfig { on, to: to?, latest, lane })
+}
+
+/// A list of JSON pointers. Each is read again where it is used; here its own place in the list is told.
+fn pointers(checker: &mut Checker<'_>, table: &mut Table, key: &'static str) -> Vec<String> {
+    let Some(field) = table.take(checker, key) else { return Vec::new() };
+    let mut pointers = Vec::new();
+    for one in field.list(checker).unwrap_or_default() {
+        let Some(text) = one.text(checker) else { continue };
+        match RedactedPaths::parse([text.as_str()]) {
+            Ok(_) => pointers.push(text),
+            Err((_, why)) => checker.problem_shown(&one, why, "write it as /customer/email or /lines/*/name"),
+        }
+    }
+    pointers
 }
 
 /// `types = [ … ]`: what the sender was told to send.

@@ -45,8 +45,8 @@ fn uncommented() -> String {
         Some(_) => String::new(),
         None => line.to_owned(),
     };
-    // The one example that stands beside an active key.
-    DEFAULTS.replace("\ntokens = []\n", "\n").lines().map(line).collect::<Vec<_>>().join("\n")
+    // The examples that stand beside an active key.
+    DEFAULTS.replace("\ntokens = []\n", "\n").replace("\nkeys = []\n", "\n").lines().map(line).collect::<Vec<_>>().join("\n")
 }
 
 fn keys(prefix: &str, value: &toml::Value, into: &mut BTreeSet<String>) {

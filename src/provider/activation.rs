@@ -9,7 +9,8 @@ use super::dev::{dev_secret, dev_settings};
 use super::refusal::{of_key, said};
 use super::verifier::{ActiveOptions, Verifier};
 use crate::config::{KindSettings, ProviderConfig, Secret};
-use crate::mistakes::Mistake;
+use crate::json::RedactedPaths;
+use crate::mistakes::{Mistake, shown};
 use crate::spec::Spec;
 use crate::types::Name;
 use crate::verify::DevKeys;
@@ -35,7 +36,10 @@ impl Provider {
         let strong =
             verifier.as_ref().map_err(Clone::clone).and_then(|verifier| verifier.keys.check_strength(spec));
         mistakes.extend(strong.err().map(|error| of_key(spec, &error)));
-        let options = ActiveOptions { on_conflict: config.on_conflict, types: config.types.clone() };
+        let redact = RedactedPaths::parse(config.redact.iter().map(String::as_str))
+            .inspect_err(|(pointer, why)| mistakes.push(said("redact", format!("`{}` {why}", shown(pointer)))))
+            .unwrap_or_default();
+        let options = ActiveOptions { on_conflict: config.on_conflict, types: config.types.clone(), redact };
         match verifier {
             Ok(verifier) if mistakes.is_empty() => {
                 let active = self.active(name, spec, verifier, public_url).with_age(config.age);

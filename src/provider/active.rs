@@ -10,7 +10,7 @@ use crate::config::AgeConfig;
 use crate::handler::Handlers;
 use crate::read;
 use crate::spec::{AnswerSpec, SignatureSpec, Spec};
-use crate::types::{IncomingEvent, Name};
+use crate::types::{IncomingEvent, Name, RedactedBody};
 use crate::verify::{
     self, KeySource, RawRequest, Reply, SignAt, SignError, Signed, Unbelieved, Unverified, Verified,
     VerifyError, VerifyFn,
@@ -121,7 +121,14 @@ impl ActiveProvider {
             on_conflict: self.options.on_conflict,
             n_max,
         };
-        read::read(by, verified, &|json| self.opened(json))
+        let mut events = read::read(by, verified, &|json| self.opened(json));
+        if !self.options.redact.is_empty() {
+            for event in &mut events {
+                let redacted = self.options.redact.redacted(&event.body);
+                event.redacted = redacted.map(|it| RedactedBody { body: it.text.into(), values_n: it.values_n });
+            }
+        }
+        events
     }
 
     /// The answer that the sender of a believed request wants instead of our JSON.

@@ -1,6 +1,7 @@
 //! The keys that a provider verifies with, and the options that its operator chose.
 
 use crate::config::{KindSettings, Secret};
+use crate::json::RedactedPaths;
 use crate::spec::{SignatureSpec, Spec};
 use crate::types::{OnConflict, TypePattern};
 use crate::verify::{KeyError, Keys, Unverified};
@@ -43,4 +44,6 @@ pub(super) struct ActiveOptions {
     pub(super) on_conflict: Option<OnConflict>,
     /// Patterns of the types that its sender was told to send; empty for any.
     pub(super) types: Vec<TypePattern>,
+    /// Values that are not stored.
+    pub(super) redact: RedactedPaths,
 }

@@ -1,10 +1,13 @@
 //! Carries out `[retention]`: rounds over everything that is kept, in small batches whose size follows how long they
 //! take, with pauses between, so that admission hardly notices. One node at a time.
 //!
-//! `pruner.rs` makes the rounds, `pace.rs` says how much at once. What may go, and that nothing else does, is the
+//! `pruner.rs` makes the rounds, `pace.rs` says how much at once. `wholes.rs` does the same for what redaction leaves
+//! for a while. What may go, and that nothing else does, is the
 //! store's part (`src/store/retention/`).
 
 mod pace;
 mod pruner;
+mod wholes;
 
 pub(crate) use pruner::{PruneRound, Pruner};
+pub(crate) use wholes::delete_wholes;

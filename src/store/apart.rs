@@ -5,8 +5,9 @@
 use sha2::{Digest, Sha256};
 
 use super::db::{DbResult, Door, StoreError};
-use super::event::{EventRow, events_with};
+use super::event::{EventRow, StoredPayload, events_with};
 use super::handle::Store;
+use crate::seal::KeyRing;
 use crate::types::{BodyDigest, EventKey};
 
 /// Most copies under other ids that are kept of the same signed text.
@@ -21,8 +22,27 @@ const CONFLICT: &str = "conflict:";
 pub struct KeptContent {
     /// Its headers as a JSON object, secrets and signatures blanked.
     pub headers: String,
-    /// Bytes of its body, as they came.
+    /// Bytes of its body, as they came but for the values that were not to be stored.
     pub body: Vec<u8>,
+    /// Id of the key that it is sealed with; `None`: it is stored in the clear.
+    pub key_id: Option<String>,
+    /// Reason why headers and body are empty here although they are kept: they do not open.
+    pub unopened: Option<String>,
+    /// Number of values that were replaced before it was stored; 0: all of the body was. `None`: it is as it came.
+    pub redacted_n: Option<u32>,
+}
+
+impl KeptContent {
+    /// What people see of a stored one: also that it does not open.
+    fn of(stored: StoredPayload, ring: &KeyRing) -> Self {
+        let redacted_n = stored.redacted_n.map(|n| u32::try_from(n).unwrap_or_default());
+        let key_id = stored.key_id.clone();
+        let (headers, body, unopened) = match stored.shown(ring) {
+            Ok((headers, body)) => (headers, body, None),
+            Err(error) => ("{}".to_owned(), Vec::new(), Some(error.to_string())),
+        };
+        Self { headers, body, key_id, unopened, redacted_n }
+    }
 }
 
 /// Other contents of an event that are kept, for people.
@@ -59,21 +79,23 @@ impl Store {
     /// Returns what else came under the key of this event.
     pub async fn event_conflicts(&self, key: &EventKey) -> Result<Conflicts, StoreError> {
         let key = key.clone();
-        alone!(self.people.event_conflicts(&key))
+        let ring = self.ring.clone();
+        alone!(self.people.event_conflicts(&key, &ring))
     }
 
     /// The headers and bytes of an event, as long as they are kept.
     pub async fn event_content(&self, key: &EventKey) -> Result<Option<KeptContent>, StoreError> {
         let key = key.clone();
-        alone!(self.people.event_content(&key))
+        let ring = self.ring.clone();
+        alone!(self.people.event_content(&key, &ring))
     }
 }
 
-async fn event_conflicts(db: &mut Door<'_>, key: &EventKey) -> DbResult<Conflicts> {
+async fn event_conflicts(db: &mut Door<'_>, key: &EventKey, ring: &KeyRing) -> DbResult<Conflicts> {
     let rows = events_with(db, &key.provider, &conflict_ids(&key.event_id)).await?;
     let mut kept = Vec::with_capacity(rows.len());
     for row in rows {
-        let content = event_content(db, &row.key).await?;
+        let content = event_content(db, &row.key, ring).await?;
         kept.push((row, content));
     }
     let unkept = db
@@ -86,15 +108,22 @@ async fn event_conflicts(db: &mut Door<'_>, key: &EventKey) -> DbResult<Conflict
     Ok(Conflicts { kept, unkept_n: unkept_n.unsigned_abs() })
 }
 
-async fn event_content(db: &mut Door<'_>, key: &EventKey) -> DbResult<Option<KeptContent>> {
+async fn event_content(
+    db: &mut Door<'_>,
+    key: &EventKey,
+    ring: &KeyRing,
+) -> DbResult<Option<KeptContent>> {
     let row = db
         .fetch_optional(
-            "/* event_content */ SELECT p.headers, p.body FROM processed_webhook_events e
+            "/* event_content */ SELECT e.event_seq, p.headers, p.body, p.whole, p.key_id, p.redacted_n
+             FROM processed_webhook_events e
              JOIN webhook_payloads p ON p.event_seq = e.event_seq WHERE e.provider = $1 AND e.event_id = $2",
             &[key.provider.as_str().into(), key.event_id.as_str().into()],
         )
         .await?;
-    row.map(|row| Ok(KeptContent { headers: row.text("headers")?, body: row.bytes("body")? })).transpose()
+    let Some(row) = row else { return Ok(None) };
+    let stored = StoredPayload::of(&row, row.int("event_seq")?)?;
+    Ok(stored.map(|stored| KeptContent::of(stored, ring)))
 }
 
 #[cfg(test)]

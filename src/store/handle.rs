@@ -6,6 +6,7 @@ use uuid::Uuid;
 
 use super::db::{Backend, PostgresSettings, StoreError, StoreSettings};
 use super::numbers::EventNumbers;
+use crate::seal::KeyRing;
 use crate::types::{Clock, UnixMs};
 
 /// The database. Cloning is cheap and shares the connections.
@@ -14,6 +15,8 @@ pub struct Store {
     pub(super) parts: Arc<StoreParts>,
     /// True when leases and due times go by the database's own clock, where it has one.
     is_timed_by_database: bool,
+    /// Keys that seal what is kept of events and answers.
+    pub(super) ring: KeyRing,
 }
 
 /// State that all clones of a [`Store`] share.
@@ -37,7 +40,7 @@ impl Store {
     ) -> Result<Self, StoreError> {
         let backend = Backend::open(settings, postgres).await?;
         let parts = StoreParts { backend, numbers: EventNumbers::default(), installation: OnceLock::new() };
-        Ok(Self { parts: Arc::new(parts), is_timed_by_database: false })
+        Ok(Self { parts: Arc::new(parts), is_timed_by_database: false, ring: KeyRing::default() })
     }
 
     /// The same database, whose leases and due times go by its own clock where it has one, not by those of the
@@ -45,6 +48,18 @@ impl Store {
     #[must_use]
     pub fn timed_by(self, clock: &Clock) -> Self {
         Self { is_timed_by_database: !clock.is_manual(), ..self }
+    }
+
+    /// The same database, whose bodies and captured answers are sealed with the first key of this ring when they are
+    /// written, and opened with any of them. What was written in the clear is read as before.
+    #[must_use]
+    pub fn sealed_with(self, ring: KeyRing) -> Self {
+        Self { ring, ..self }
+    }
+
+    /// The keys that it seals and opens with.
+    pub fn ring(&self) -> &KeyRing {
+        &self.ring
     }
 
     /// True when leases and due times go by the database's own clock.

@@ -8,6 +8,7 @@ use uuid::Uuid;
 use super::db::{DbError, DbResult, Door, Row, StoreError};
 use super::handle::Store;
 use super::message::MessageRow;
+use crate::seal::{KeyRing, SealedPlace};
 use crate::types::{AttemptResult, MessageId, MessageState, Name, UnixMs};
 
 /// Choice of messages. A field that is `None` leaves nothing out.
@@ -40,6 +41,10 @@ pub struct AttemptRow {
     pub error: Option<String>,
     /// The piece of the answer that was kept.
     pub response: Option<String>,
+    /// Id of the key that this piece is sealed with; `None`: it is stored in the clear, or there is none.
+    pub key_id: Option<String>,
+    /// Reason why the piece is not shown although it is kept: it does not open.
+    pub unopened: Option<String>,
 }
 
 /// A paused destination, for people.
@@ -126,7 +131,8 @@ impl Store {
     /// The newest attempts of a message, at most 100: those that history holds, the one under way, and a first one that
     /// went well.
     pub async fn attempt_list(&self, message_id: MessageId) -> Result<Vec<AttemptRow>, StoreError> {
-        alone!(self.people.attempt_list(message_id))
+        let ring = self.ring.clone();
+        alone!(self.people.attempt_list(message_id, &ring))
     }
 
     /// The newest decisions about a message, at most 100.
@@ -180,17 +186,22 @@ async fn message_list(
     Ok(found.into_values().rev().take(limit as usize).collect())
 }
 
-async fn attempt_list(db: &mut Door<'_>, message_id: MessageId) -> DbResult<Vec<AttemptRow>> {
+async fn attempt_list(
+    db: &mut Door<'_>,
+    message_id: MessageId,
+    ring: &KeyRing,
+) -> DbResult<Vec<AttemptRow>> {
     let rows = db
         .fetch(
-            "/* attempt_list */ SELECT attempt_n, node, started_at_ms, finished_at_ms, result, http_status, error, response
+            "/* attempt_list */ SELECT attempt_n, node, started_at_ms, finished_at_ms, result, http_status, error, response,
+                    key_id
              FROM outbox_attempts WHERE message_id = $1
              UNION ALL
-             SELECT attempts_n, node, leased_at_ms, NULL, NULL, NULL, NULL, NULL
+             SELECT attempts_n, node, leased_at_ms, NULL, NULL, NULL, NULL, NULL, NULL
              FROM outbox_queue WHERE message_id = $1 AND state = 'leased'
              UNION ALL
              SELECT attempts_n, node, COALESCE(first_sent_at_ms, created_at_ms), finished_at_ms, last_result, http_status,
-                    NULL, NULL
+                    NULL, NULL, NULL
              FROM outbox_finished f
              WHERE message_id = $1 AND attempts_n = 1 AND last_result = 'done'
                AND NOT EXISTS (SELECT 1 FROM outbox_attempts a WHERE a.message_id = f.message_id AND a.attempt_n = 1)
@@ -199,15 +210,24 @@ async fn attempt_list(db: &mut Door<'_>, message_id: MessageId) -> DbResult<Vec<
         )
         .await?;
     let attempt = |row: &Row| {
+        let (attempt_n, key_id) = (row.count("attempt_n")?, row.text_or_null("key_id")?);
+        let place = SealedPlace::of_answer(message_id.number(), attempt_n);
+        let open = |stored| ring.open_text(key_id.as_deref(), &place, stored);
+        let (response, unopened) = match row.text_or_null("response")?.map(open).transpose() {
+            Ok(response) => (response, None),
+            Err(error) => (None, Some(error.to_string())),
+        };
         Ok(AttemptRow {
-            attempt_n: row.count("attempt_n")?,
+            attempt_n,
             node: row.text_or_null("node")?.unwrap_or_default(),
             started_at_ms: row.int_or_null("started_at_ms")?.unwrap_or_default(),
             finished_at_ms: row.int_or_null("finished_at_ms")?,
             result: result_of(row)?,
             http_status: row.int_or_null("http_status")?,
             error: row.text_or_null("error")?,
-            response: row.text_or_null("response")?,
+            response,
+            key_id,
+            unopened,
         })
     };
     rows.iter().map(attempt).collect()

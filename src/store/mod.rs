@@ -10,9 +10,10 @@
 //! To read it: `handle.rs` (the store as a whole) and `operation.rs` (how an operation is run), then the way of an
 //! event through `numbers/`, `admission/` and `event/`, and that of its messages through `message/` and `lane/`.
 //! `people/` is all of it as one person may see it; `decision/` is what people decide, `look.rs`, `apart.rs` and
-//! `rejection.rs` what they look at, `audit/` the record of both, `retention/` what is deleted. `signal.rs` knows copies of events that nothing tells apart. `migrations.rs`, `installation.rs` and
-//! `program_migrations.rs` make the tables; `statements.rs` lists the hot statements for tests. Nothing here decides
-//! what becomes of an event or a message: callers say what is to be written.
+//! `rejection.rs` what they look at, `audit/` the record of both, `retention/` what is deleted. `reseal.rs`
+//! brings what is sealed under the newest key. `signal.rs` knows copies of events that nothing tells apart.
+//! `migrations.rs`, `installation.rs` and `program_migrations.rs` make the tables; `statements.rs` lists the hot
+//! statements for tests. Nothing here decides what becomes of an event or a message: callers say what is to be written.
 
 #[macro_use]
 mod operation;
@@ -33,6 +34,7 @@ mod numbers;
 mod people;
 mod program_migrations;
 mod rejection;
+mod reseal;
 mod retention;
 mod signal;
 mod statements;
@@ -56,5 +58,6 @@ pub use migrations::FurtherStep;
 pub use people::{People, PeopleDoor, PeopleError};
 pub use program_migrations::ProgramMigrations;
 pub use rejection::{REJECTIONS_N_MAX, Rejection, SecretUse, Taught};
+pub use reseal::{KeyUse, ResealPlace, ResealStep, SEALED_COUNTED_MAX, SealedTable};
 pub use retention::{Cuts, OldRows, PRUNED_N_MAX, PruneLease, PrunePlace, PruneWalk, PrunedKind};
 pub use statements::{list_statements, rare_statements, statements};

@@ -62,6 +62,8 @@ pub struct IncomingEvent {
     pub received_at_ms: UnixMs,
     /// The bytes that are kept: the body, or this event's part of a batch.
     pub body: Bytes,
+    /// Kept in place of `body`, where values are not to be stored.
+    pub redacted: Option<RedactedBody>,
     /// JSON text of what handlers receive; part of `body` unless that is a form.
     pub payload: Bytes,
     /// The request's headers as a JSON object, secrets and signatures blanked.
@@ -93,9 +95,15 @@ impl IncomingEvent {
             received_at_ms,
             payload: body.clone(),
             body,
+            redacted: None,
             headers: "{}".into(),
             unreadable: None,
         }
+    }
+
+    /// Returns the bytes for people to see: without the values that are not to be stored.
+    pub(crate) fn stored_body(&self) -> &Bytes {
+        self.redacted.as_ref().map_or(&self.body, |redacted| &redacted.body)
     }
 
     /// Returns why it goes by its content although its kind looks for something else.
@@ -106,6 +114,15 @@ impl IncomingEvent {
         }
         self.identity.split_once(WANTING).map(|(_, why)| why)
     }
+}
+
+/// A body as people see it, without the values that a provider's `redact` names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RedactedBody {
+    /// Bytes that are kept.
+    pub body: Bytes,
+    /// Number of values that were replaced; 0: all of the body was, because it could not be looked into.
+    pub values_n: u32,
 }
 
 /// Words between the rule that identified an event and the reason why none of its kind's did.

@@ -16,7 +16,7 @@ mod words;
 pub use access::{Principal, Reach, Role};
 pub use clock::{Clock, UnixMs};
 pub(crate) use event::WANTING;
-pub use event::{BodyDigest, EventKey, IncomingEvent, ObjectVersion, OnConflict};
+pub use event::{BodyDigest, EventKey, IncomingEvent, ObjectVersion, OnConflict, RedactedBody};
 pub use message_id::{InvalidMessageId, MESSAGES_N_MAX, MessageId, idempotency_key};
 pub use name::{InvalidName, Name};
 pub(crate) use text::media_type;

@@ -119,6 +119,8 @@ fn what_an_operator_says_of_age_and_types_holds_for_the_provider_alone() {
         age,
         on_conflict: None,
         types: types.iter().map(|one| TypePattern::parse(one).unwrap()).collect(),
+        redact: Vec::new(),
+        allow_from: Vec::new(),
         is_first_party: false,
         routes: Vec::new(),
         retry: RetryConfig { first_ms: 1, max_ms: 1, attempts_n: 1, age_max_ms: 1 },

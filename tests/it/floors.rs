@@ -38,6 +38,8 @@ fn mistakes(kind: &Provider, secrets: &[String], mut settings: KindSettings) -> 
         age: AgeConfig::default(),
         on_conflict: None,
         types: Vec::new(),
+        redact: Vec::new(),
+        allow_from: Vec::new(),
         is_first_party: false,
         routes: Vec::new(),
         retry: RetryConfig { first_ms: 1, max_ms: 1, attempts_n: 1, age_max_ms: 1 },

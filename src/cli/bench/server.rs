@@ -8,7 +8,7 @@ use super::super::shared::{Usage, find_kind};
 use super::super::sign::Signer;
 use super::postmaster::postmaster;
 use crate::bench::{Scratch, WatchedProcesses};
-use crate::config::{DatabaseConfig, PoolingConfig};
+use crate::config::{DatabaseConfig, EncryptionConfig, PoolingConfig};
 use crate::load::Kinds;
 use crate::setup::{self, Opened};
 use crate::spec::Spec;
@@ -66,7 +66,7 @@ async fn make_schema(url: &str) -> anyhow::Result<()> {
         pooling: PoolingConfig::Session,
         replicated: false,
     };
-    let Opened { store, applied, .. } = setup::store(&config, true).await?;
+    let Opened { store, applied, .. } = setup::store(&config, &EncryptionConfig::default(), true).await?;
     store.close().await;
     if applied.first() != Some(&1) {
         let how = "create an empty one for the bench, and drop it afterwards";

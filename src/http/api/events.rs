@@ -33,6 +33,7 @@ fn content_json(content: Option<&KeptContent>) -> Value {
     json!({
         "headers": serde_json::from_str::<Value>(&content.headers).unwrap_or_default(),
         "body": String::from_utf8_lossy(shown), "body_bytes_n": content.body.len(),
+        "encryption_key_id": content.key_id, "unopened": content.unopened, "redacted_n": content.redacted_n,
     })
 }
 
@@ -76,7 +77,13 @@ mod tests {
 
     #[test]
     fn a_long_body_is_shown_in_part_and_counted_whole() {
-        let content = |body: Vec<u8>, headers: &str| KeptContent { headers: headers.to_owned(), body };
+        let content = |body: Vec<u8>, headers: &str| KeptContent {
+            headers: headers.to_owned(),
+            body,
+            key_id: None,
+            unopened: None,
+            redacted_n: None,
+        };
         let long = content_json(Some(&content(vec![b'x'; SHOWN_BYTES_MAX + 1], "{}")));
         assert_eq!(long["body"].as_str().map(str::len), Some(SHOWN_BYTES_MAX));
         assert_eq!(long["body_bytes_n"], SHOWN_BYTES_MAX + 1);

@@ -21,9 +21,13 @@ impl Store {
         lock_wait_ms: Option<i64>,
     ) -> Result<AdmittedBatch<D>, StoreError> {
         let candidates: Arc<[Candidate]> = candidates.into();
+        // What is kept of such an event depends on what follows from it.
+        if candidates.iter().any(|one| one.event.redacted.is_some()) {
+            return self.admit_slowly(&candidates, decide, lock_wait_ms).await;
+        }
         let quick = match &self.parts.backend {
             Backend::Sqlite(db) => {
-                let quick = sqlite::admitted(db, Arc::clone(&candidates), decide).await;
+                let quick = sqlite::admitted(db, Arc::clone(&candidates), decide, self.ring.clone()).await;
                 self.parts.backend.note(&quick);
                 quick?
             }
@@ -49,7 +53,7 @@ impl Store {
     ) -> Result<Box<AdmittedBatch<D>>, StoreError> {
         decide.lease(&mut writes.messages);
         let batch = Batch::new(candidates);
-        let (inserted, paused) = postgres::admitted_at_once(db, &batch, &writes.messages)
+        let (inserted, paused) = postgres::admitted_at_once(db, &batch, &writes.messages, &self.ring)
             .await
             .map_err(StoreError::from_commit)
             .inspect_err(|_| db.writer().trust().doubt())?;

@@ -18,7 +18,7 @@
 //! decided once, without I/O, in `batch.rs` and `rows.rs`; the conformance suite runs the same cases through both.
 //!
 //! To read it: `types.rs`, `admit.rs`, `batch.rs`, then `judge.rs` and `beside.rs` (an event that was not new), and
-//! `transaction.rs` with the twins below it.
+//! `transaction.rs` with the twins below it, which write what `sealed.rs` has sealed.
 
 mod admit;
 mod batch;
@@ -26,6 +26,7 @@ mod beside;
 mod judge;
 mod postgres;
 mod rows;
+mod sealed;
 mod sqlite;
 #[cfg(test)]
 mod tests;

@@ -1,6 +1,7 @@
 //! The hot statements of admission on PostgreSQL. Sets are arrays for `unnest`: one prepared statement serves every
 //! batch size. What is new is told by numbers, so nothing is joined by text.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::sync::Arc;
 
@@ -10,6 +11,8 @@ use sqlx::{PgConnection, Row};
 
 use super::batch::{Batch, EventInsert, Holder, Inserted, Raise};
 use super::rows::MessageInsert;
+use super::sealed::{SealedContents, SealedPayload};
+use crate::seal::KeyRing;
 use crate::store::db::DbResult;
 use crate::store::db::limit::limited;
 use crate::store::db::postgres::Postgres;
@@ -19,7 +22,8 @@ use crate::types::IncomingEvent;
 
 type PgQuery<'q> = Query<'q, sqlx::Postgres, PgArguments>;
 
-/// Latches the events of `$1` to `$14` and keeps what they said, `$15` and `$16`. What may follow reads `latched`.
+/// Latches the events of `$1` to `$14` and keeps what they said, `$15` and `$16`, sealed with the key `$17` if there is
+/// one. What may follow reads `latched`.
 macro_rules! latch_sql {
     ($name:literal $(, $more:expr)?) => {
         concat!(
@@ -31,8 +35,8 @@ macro_rules! latch_sql {
                      $14::bytea[])
                  ON CONFLICT DO NOTHING RETURNING event_seq
              ), kept AS (
-                 INSERT INTO webhook_payloads (event_seq, shard, headers, body)
-                 SELECT p.event_seq, p.shard, p.headers, p.body
+                 INSERT INTO webhook_payloads (event_seq, shard, headers, body, key_id)
+                 SELECT p.event_seq, p.shard, p.headers, p.body, $17::text
                  FROM unnest($3::bigint[], $8::smallint[], $15::text[], $16::bytea[])
                      AS p (event_seq, shard, headers, body)
                  WHERE p.event_seq IN (SELECT event_seq FROM latched)
@@ -45,7 +49,7 @@ macro_rules! latch_sql {
     };
 }
 
-/// Queues the messages of `$17` to `$26` whose event is new, leased where their destination is not paused. Whether it
+/// Queues the messages of `$18` to `$27` whose event is new, leased where their destination is not paused. Whether it
 /// is is read in the same snapshot that decides about leases.
 macro_rules! queue_sql {
     () => {
@@ -61,8 +65,8 @@ macro_rules! queue_sql {
                  CASE WHEN k.is_leased THEN 1 ELSE 0 END, m.generation, m.shard,
                  CASE WHEN k.is_leased THEN 'leased' ELSE 'ready' END, m.destination, m.effect_name,
                  CASE WHEN k.is_leased THEN m.node END
-             FROM unnest($17::bigint[], $18::bigint[], $19::int[], $20::smallint[], $21::text[], $22::text[],
-                 $23::text[], $24::bigint[], $25::bigint[], $26::bigint[])
+             FROM unnest($18::bigint[], $19::bigint[], $20::int[], $21::smallint[], $22::text[], $23::text[],
+                 $24::text[], $25::bigint[], $26::bigint[], $27::bigint[])
                  AS m (message_id, created_at_ms, generation, shard, destination, effect_name,
                        node, until_ms, key_valid_until_ms, taken_at_ms)
              CROSS JOIN (SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now_ms OFFSET 0) n
@@ -74,13 +78,13 @@ macro_rules! queue_sql {
     };
 }
 
-/// Keeps what the messages of `$27` to `$32` say whose event is new.
+/// Keeps what the messages of `$28` to `$33` say whose event is new.
 macro_rules! contents_sql {
     () => {
         ", contents AS (
-             INSERT INTO outbox_contents (message_id, shard, method, path, headers, body)
-             SELECT c.message_id, c.shard, c.method, c.path, c.headers, c.body
-             FROM unnest($27::bigint[], $28::smallint[], $29::text[], $30::text[], $31::text[], $32::bytea[])
+             INSERT INTO outbox_contents (message_id, shard, method, path, headers, body, key_id)
+             SELECT c.message_id, c.shard, c.method, c.path, c.headers, c.body, $17::text
+             FROM unnest($28::bigint[], $29::smallint[], $30::text[], $31::text[], $32::text[], $33::bytea[])
                  AS c (message_id, shard, method, path, headers, body)
              WHERE c.message_id / 1024 IN (SELECT event_seq FROM latched)
          )"
@@ -108,8 +112,9 @@ const MESSAGES: &str = "/* messages_insert */ INSERT INTO outbox_queue (message_
                key_valid_until_ms, taken_at_ms, state, lane, lane_seq)";
 
 const CONTENTS: &str =
-    "/* messages_insert */ INSERT INTO outbox_contents (message_id, shard, method, path, headers, body)
-     SELECT * FROM unnest($1::bigint[], $2::smallint[], $3::text[], $4::text[], $5::text[], $6::bytea[])";
+    "/* messages_insert */ INSERT INTO outbox_contents (message_id, shard, method, path, headers, body, key_id)
+     SELECT c.*, $7::text
+     FROM unnest($1::bigint[], $2::smallint[], $3::text[], $4::text[], $5::text[], $6::bytea[]) AS c";
 
 /// A statement of its own: in the one that inserts, the loser neither inserts nor sees the row.
 ///
@@ -141,11 +146,11 @@ pub(in crate::store) const STATEMENTS: &[(&str, &str)] = &[
     ("versions_raise", VERSIONS),
 ];
 
-fn bind_events<'q>(sql: &'static str, rows: &[&'q EventInsert]) -> PgQuery<'q> {
+fn bind_events<'q>(sql: &'static str, rows: &[&'q EventInsert], ring: &'q KeyRing) -> DbResult<PgQuery<'q>> {
     let text =
         |of: fn(&'q IncomingEvent) -> &'q str| rows.iter().map(|row| of(&row.event)).collect::<Vec<_>>();
     let object = |row: &&'q EventInsert| row.event.object.as_ref();
-    sqlx::query(sql)
+    let query = sqlx::query(sql)
         .bind(text(|event| event.key.provider.as_str()))
         .bind(text(|event| &event.key.event_id))
         .bind(rows.iter().map(|row| row.event_seq).collect::<Vec<_>>())
@@ -161,9 +166,20 @@ fn bind_events<'q>(sql: &'static str, rows: &[&'q EventInsert]) -> PgQuery<'q> {
         .bind(text(|event| &event.identity))
         .bind(rows.iter().map(|row| row.state.as_str()).collect::<Vec<_>>())
         .bind(rows.iter().map(|row| object(row).map(|object| object.object.as_str())).collect::<Vec<_>>())
-        .bind(rows.iter().map(|row| row.replay_key()).collect::<Vec<_>>())
-        .bind(text(|event| &event.headers))
-        .bind(rows.iter().map(|row| row.event.body.as_ref()).collect::<Vec<_>>())
+        .bind(rows.iter().map(|row| row.replay_key()).collect::<Vec<_>>());
+    if !ring.is_on() {
+        return Ok(query
+            .bind(text(|event| &event.headers))
+            .bind(rows.iter().map(|row| row.event.stored_body().as_ref()).collect::<Vec<_>>())
+            .bind(ring.key_id()));
+    }
+    let (mut headers, mut bodies) = (Vec::with_capacity(rows.len()), Vec::with_capacity(rows.len()));
+    for row in rows {
+        let sealed = SealedPayload::of(ring, row.event_seq, &row.event)?;
+        headers.push(sealed.headers);
+        bodies.push(sealed.body);
+    }
+    Ok(query.bind(headers).bind(bodies).bind(ring.key_id()))
 }
 
 /// Binds what every queued message has, from `message_id` to `taken_at_ms`.
@@ -185,14 +201,26 @@ fn bind_messages<'q>(
         .bind(leases.iter().map(|lease| lease.and_then(|lease| lease.taken_at_ms)).collect::<Vec<_>>())
 }
 
-fn bind_contents<'q>(query: PgQuery<'q>, messages: &[&'q NewMessage]) -> PgQuery<'q> {
-    query
+fn bind_contents<'q>(
+    query: PgQuery<'q>,
+    messages: &[&'q NewMessage],
+    ring: &'q KeyRing,
+) -> DbResult<PgQuery<'q>> {
+    let query = query
         .bind(messages.iter().map(|message| message.message_id.number()).collect::<Vec<_>>())
         .bind(messages.iter().map(|message| message.shard).collect::<Vec<_>>())
         .bind(messages.iter().map(|message| message.method.as_str()).collect::<Vec<_>>())
-        .bind(messages.iter().map(|message| message.path.as_str()).collect::<Vec<_>>())
-        .bind(messages.iter().map(|message| message.headers_json()).collect::<Vec<_>>())
-        .bind(messages.iter().map(|message| message.body.as_deref()).collect::<Vec<_>>())
+        .bind(messages.iter().map(|message| message.path.as_str()).collect::<Vec<_>>());
+    if !ring.is_on() {
+        return Ok(query
+            .bind(messages.iter().map(|message| message.headers_json()).collect::<Vec<_>>())
+            .bind(messages.iter().map(|message| message.body.as_deref()).collect::<Vec<_>>()));
+    }
+    let contents = messages.iter().map(|message| SealedContents::of(ring, message));
+    let contents: Vec<SealedContents<'_>> = contents.collect::<DbResult<_>>()?;
+    let (headers, bodies): (Vec<String>, Vec<Option<Vec<u8>>>) =
+        contents.into_iter().map(|one| (one.headers, one.body.map(Cow::into_owned))).unzip();
+    Ok(query.bind(headers).bind(bodies))
 }
 
 fn lost(row: &PgRow) -> DbResult<Vec<i64>> {
@@ -200,9 +228,13 @@ fn lost(row: &PgRow) -> DbResult<Vec<i64>> {
 }
 
 /// The numbers of those rows that were not inserted.
-pub(super) async fn events_insert(db: &mut PgConnection, rows: &[EventInsert]) -> DbResult<Vec<i64>> {
+pub(super) async fn events_insert(
+    db: &mut PgConnection,
+    rows: &[EventInsert],
+    ring: &KeyRing,
+) -> DbResult<Vec<i64>> {
     let rows: Vec<&EventInsert> = rows.iter().collect();
-    lost(&bind_events(LATCH, &rows).fetch_one(db).await?)
+    lost(&bind_events(LATCH, &rows, ring)?.fetch_one(db).await?)
 }
 
 /// A whole admission in one statement, which is a transaction by itself, on the committer's own session. Which events
@@ -211,8 +243,8 @@ pub(super) async fn admitted_at_once(
     db: &Postgres,
     batch: &Batch<'_>,
     messages: &[NewMessage],
+    ring: &KeyRing,
 ) -> DbResult<(Inserted, HashSet<String>)> {
-    let mut held = db.committer().take().await?;
     let rows = batch.rows();
     let rows: Vec<&EventInsert> = rows.iter().collect();
     let messages: Vec<&NewMessage> = messages.iter().collect();
@@ -222,14 +254,15 @@ pub(super) async fn admitted_at_once(
         (_, true) => ADMIT,
         _ => ADMIT_WITH_CONTENTS,
     };
-    let mut query = bind_events(sql, &rows);
+    let mut query = bind_events(sql, &rows, ring)?;
     if !messages.is_empty() {
         let leases: Vec<Option<&InitialLease>> = messages.iter().map(|one| one.lease.as_ref()).collect();
         query = bind_messages(query, &messages, &leases);
     }
     if !contents.is_empty() {
-        query = bind_contents(query, &contents);
+        query = bind_contents(query, &contents, ring)?;
     }
+    let mut held = db.committer().take().await?;
     let session = held.session()?;
     let work = async { Ok(query.fetch_one(session).await?) };
     let answer = refused_with_warning(limited(work)).await;
@@ -278,7 +311,11 @@ pub(super) async fn versions_raise(db: &mut PgConnection, versions: &[Raise<'_>]
     Ok(versions.iter().map(|raise| newest.contains(&raise.event_seq)).collect())
 }
 
-pub(super) async fn messages_insert(db: &mut PgConnection, rows: &[MessageInsert<'_>]) -> DbResult<()> {
+pub(super) async fn messages_insert(
+    db: &mut PgConnection,
+    rows: &[MessageInsert<'_>],
+    ring: &KeyRing,
+) -> DbResult<()> {
     let messages: Vec<&NewMessage> = rows.iter().map(|row| row.message).collect();
     let leases: Vec<Option<&InitialLease>> = rows.iter().map(MessageInsert::lease).collect();
     bind_messages(sqlx::query(MESSAGES), &messages, &leases)
@@ -289,7 +326,7 @@ pub(super) async fn messages_insert(db: &mut PgConnection, rows: &[MessageInsert
         .await?;
     let contents: Vec<&NewMessage> = messages.into_iter().filter(|one| !one.is_forward()).collect();
     if !contents.is_empty() {
-        bind_contents(sqlx::query(CONTENTS), &contents).execute(db).await?;
+        bind_contents(sqlx::query(CONTENTS), &contents, ring)?.bind(ring.key_id()).execute(db).await?;
     }
     Ok(())
 }

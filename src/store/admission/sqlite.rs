@@ -8,7 +8,9 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use super::batch::{self, Batch, EventInsert, Holder, Raise};
 use super::rows::{MessageInsert, lanes_wanted, message_rows};
+use super::sealed::SealedContents;
 use super::types::{AdmittedBatch, Candidate, Decide, Plan, Quick, Writes};
+use crate::seal::{KeyRing, SealedPlace};
 use crate::store::db::sqlite::Sqlite;
 use crate::store::db::{DbError, DbResult, StoreError};
 use crate::store::event::Latched;
@@ -21,12 +23,13 @@ const EVENT: &str =
          version, attempts_n, shard, event_type, digest, identity, state, object, replay_key)
      VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14) ON CONFLICT DO NOTHING";
 const PAYLOAD: &str =
-    "INSERT INTO webhook_payloads (event_seq, shard, headers, body) VALUES (?1, ?2, ?3, ?4)";
+    "INSERT INTO webhook_payloads (event_seq, shard, headers, body, key_id) VALUES (?1, ?2, ?3, ?4, ?5)";
 const MESSAGE: &str = "INSERT INTO outbox_queue (message_id, visible_at_ms, created_at_ms, leased_at_ms,
          first_sent_at_ms, key_valid_until_ms, attempts_n, generation, shard, state, destination, effect_name, node,
          lane, lane_seq)
      VALUES (?1, ?2, ?3, ?4, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)";
-const CONTENTS: &str = "INSERT INTO outbox_contents (message_id, shard, method, path, headers, body) VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
+const CONTENTS: &str = "INSERT INTO outbox_contents (message_id, shard, method, path, headers, body, key_id)
+     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
 const SAME_KEY: &str =
     "SELECT digest, state FROM processed_webhook_events WHERE provider = ?1 AND event_id = ?2";
 const SAME_TEXT: &str =
@@ -37,17 +40,23 @@ pub(super) async fn admitted<D: Decide>(
     db: &Sqlite,
     candidates: Arc<[Candidate]>,
     decide: D,
+    ring: KeyRing,
 ) -> Result<Quick<D>, StoreError> {
     let unavailable = |error: DbError| StoreError::from_db("admit", error);
     let mut held = db.writer().take().await.map_err(unavailable)?;
     let session = held.session().map_err(unavailable)?;
-    let answer = session.transact("admit", move |db| admit(db, &candidates, decide)).await;
+    let answer = session.transact("admit", move |db| admit(db, &candidates, decide, &ring)).await;
     held.give_back_after_all(answer)
 }
 
-fn admit<D: Decide>(db: &mut Connection, candidates: &[Candidate], decide: D) -> DbResult<Quick<D>> {
+fn admit<D: Decide>(
+    db: &mut Connection,
+    candidates: &[Candidate],
+    decide: D,
+    ring: &KeyRing,
+) -> DbResult<Quick<D>> {
     let batch = Batch::new(candidates);
-    let inserted = batch.inserted(&events_insert(db, &batch.rows())?);
+    let inserted = batch.inserted(&events_insert(db, &batch.rows(), ring)?);
     let lost = batch.lost(&inserted);
     let events: Vec<Arc<IncomingEvent>> =
         lost.iter().filter_map(|n| candidates.get(*n)).map(|one| Arc::clone(&one.event)).collect();
@@ -68,7 +77,7 @@ fn admit<D: Decide>(db: &mut Connection, candidates: &[Candidate], decide: D) ->
         }
     }
     admitted.decide.lease(&mut admitted.writes.messages);
-    admitted.paused = write(db, &admitted.writes)?;
+    admitted.paused = write(db, &admitted.writes, ring)?;
     admitted.latched = found.into_iter().map(|(latched, _)| Some(latched)).collect();
     Ok(Quick::Done(Box::new(admitted)))
 }
@@ -78,7 +87,7 @@ fn begin_anew(db: &Connection) -> DbResult<()> {
     Ok(db.execute_batch("ROLLBACK; BEGIN")?)
 }
 
-fn write(db: &Connection, writes: &Writes) -> DbResult<HashSet<String>> {
+fn write(db: &Connection, writes: &Writes, ring: &KeyRing) -> DbResult<HashSet<String>> {
     let messages: &[NewMessage] = &writes.messages;
     let has_leases = messages.iter().any(|message| message.lease.is_some());
     let paused = if has_leases { paused_names(db)? } else { HashSet::new() };
@@ -86,7 +95,7 @@ fn write(db: &Connection, writes: &Writes) -> DbResult<HashSet<String>> {
     let used_at_ms = messages.first().map_or(0, |message| message.created_at_ms);
     let places =
         if lanes.is_empty() { Vec::new() } else { lane::sqlite::lanes_extend(db, &lanes, used_at_ms)? };
-    messages_insert(db, &message_rows(messages, &paused, &lanes, &places))?;
+    messages_insert(db, &message_rows(messages, &paused, &lanes, &places), ring)?;
     for update in &writes.updates {
         db.prepare_cached(
             "UPDATE processed_webhook_events
@@ -105,7 +114,7 @@ fn write(db: &Connection, writes: &Writes) -> DbResult<HashSet<String>> {
 }
 
 /// The numbers of those rows that were not inserted.
-pub(super) fn events_insert(db: &Connection, rows: &[EventInsert]) -> DbResult<Vec<i64>> {
+pub(super) fn events_insert(db: &Connection, rows: &[EventInsert], ring: &KeyRing) -> DbResult<Vec<i64>> {
     let mut event_insert = db.prepare_cached(EVENT)?;
     let mut payload_insert = db.prepare_cached(PAYLOAD)?;
     let mut lost = Vec::new();
@@ -131,7 +140,10 @@ pub(super) fn events_insert(db: &Connection, rows: &[EventInsert]) -> DbResult<V
         if inserted_n == 0 {
             lost.push(row.event_seq);
         } else {
-            payload_insert.execute(params![row.event_seq, shard, &*event.headers, event.body.as_ref()])?;
+            let place = |column| SealedPlace::of_event(column, row.event_seq);
+            let headers = ring.seal_text(&place("headers"), &event.headers)?;
+            let body = ring.seal(&place("body"), event.stored_body())?;
+            payload_insert.execute(params![row.event_seq, shard, headers, &*body, ring.key_id()])?;
         }
     }
     Ok(lost)
@@ -178,7 +190,11 @@ fn paused_names(db: &Connection) -> DbResult<HashSet<String>> {
     Ok(names.query_map([], |row| row.get("destination"))?.collect::<rusqlite::Result<_>>()?)
 }
 
-pub(super) fn messages_insert(db: &Connection, rows: &[MessageInsert<'_>]) -> DbResult<()> {
+pub(super) fn messages_insert(
+    db: &Connection,
+    rows: &[MessageInsert<'_>],
+    ring: &KeyRing,
+) -> DbResult<()> {
     let mut message_insert = db.prepare_cached(MESSAGE)?;
     for row in rows {
         let (message, lease) = (row.message, row.lease());
@@ -199,13 +215,15 @@ pub(super) fn messages_insert(db: &Connection, rows: &[MessageInsert<'_>]) -> Db
             row.lane_seq,
         ])?;
         if !message.is_forward() {
+            let contents = SealedContents::of(ring, message)?;
             db.prepare_cached(CONTENTS)?.execute(params![
                 message.message_id.number(),
                 message.shard,
                 message.method,
                 message.path,
-                message.headers_json(),
-                message.body.as_deref(),
+                contents.headers,
+                contents.body.as_deref(),
+                ring.key_id(),
             ])?;
         }
     }

@@ -7,10 +7,11 @@ use super::batch::{self, EventInsert, Holder};
 use super::rows::{lanes_wanted, message_rows};
 use super::types::{Candidate, Writes};
 use super::{postgres, sqlite};
+use crate::seal::KeyRing;
 use crate::store::db::limit::limited;
 use crate::store::db::{DbResult, Door, StoreError, Tx};
 use crate::store::event::{
-    DueEvent, EventRow, EventUpdate, Latched, event_get, event_take_due, events_update,
+    DueEvent, EventRow, EventUpdate, Latched, event_get, event_take_due, events_update, payload_redacted,
 };
 use crate::store::handle::Store;
 use crate::store::lane::lanes_extend;
@@ -20,6 +21,9 @@ use crate::types::{EventKey, IncomingEvent, Name, ObjectVersion, UnixMs};
 /// One open transaction. Dropping it rolls back.
 pub struct AdmissionTx {
     pub(in crate::store) tx: Tx,
+    ring: KeyRing,
+    /// Redacted events whose row was inserted, with its number.
+    redacted: Vec<(i64, Arc<IncomingEvent>)>,
 }
 
 impl Store {
@@ -28,15 +32,15 @@ impl Store {
     pub async fn admission_begin(&self) -> Result<AdmissionTx, StoreError> {
         let tx = self.parts.backend.begin("admission_begin", purpose!(writer)).await;
         self.parts.backend.note(&tx);
-        tx.map(AdmissionTx::new)
+        tx.map(|tx| AdmissionTx {
+            tx,
+            ring: self.ring.clone(),
+            redacted: Vec::new(),
+        })
     }
 }
 
 impl AdmissionTx {
-    pub(in crate::store) fn new(tx: Tx) -> Self {
-        Self { tx }
-    }
-
     /// The transaction, for a transactional handler.
     pub fn tx(&mut self) -> &mut Tx {
         &mut self.tx
@@ -56,15 +60,21 @@ impl AdmissionTx {
         &mut self,
         rows: Vec<EventInsert>,
     ) -> Result<Vec<i64>, StoreError> {
+        let is_redacted = |row: &&EventInsert| row.event.redacted.is_some();
+        let redacted: Vec<(i64, Arc<IncomingEvent>)> =
+            rows.iter().filter(is_redacted).map(|row| (row.event_seq, Arc::clone(&row.event))).collect();
         let answer = if self.tx.is_postgres() {
             match self.tx.pg() {
-                Ok(db) => limited(postgres::events_insert(db, &rows)).await,
+                Ok(db) => limited(postgres::events_insert(db, &rows, &self.ring)).await,
                 Err(error) => Err(error),
             }
         } else {
-            self.tx.run_sqlite(move |db| sqlite::events_insert(db, &rows)).await
+            let ring = self.ring.clone();
+            self.tx.run_sqlite(move |db| sqlite::events_insert(db, &rows, &ring)).await
         };
-        self.tx.noted("events_insert", answer)
+        let lost = self.tx.noted("events_insert", answer)?;
+        self.redacted.extend(redacted.into_iter().filter(|(event_seq, _)| !lost.contains(event_seq)));
+        Ok(lost)
     }
 
     /// Returns what stands where these events would have been, by their position.
@@ -143,14 +153,14 @@ impl AdmissionTx {
         let answer = if self.tx.is_postgres() {
             let rows = message_rows(messages, &paused, &lanes, &places);
             match self.tx.pg() {
-                Ok(db) => limited(postgres::messages_insert(db, &rows)).await,
+                Ok(db) => limited(postgres::messages_insert(db, &rows, &self.ring)).await,
                 Err(error) => Err(error),
             }
         } else {
-            let (messages, paused) = (messages.to_vec(), paused.clone());
+            let (messages, paused, ring) = (messages.to_vec(), paused.clone(), self.ring.clone());
             let insert = move |db: &mut rusqlite::Connection| {
                 let lanes = lanes_wanted(&messages);
-                sqlite::messages_insert(db, &message_rows(&messages, &paused, &lanes, &places))
+                sqlite::messages_insert(db, &message_rows(&messages, &paused, &lanes, &places), &ring)
             };
             self.tx.run_sqlite(insert).await
         };
@@ -177,11 +187,14 @@ impl AdmissionTx {
         now_ms: UnixMs,
         providers: &[Name],
     ) -> Result<Option<DueEvent>, StoreError> {
-        in_tx!(self.tx, event_take_due(now_ms, providers))
+        in_tx!(self.tx, event_take_due(now_ms, providers, &self.ring))
     }
 
     /// Commits. Only after `Ok` may a sender hear 200.
-    pub async fn commit(self) -> Result<(), StoreError> {
+    pub async fn commit(mut self) -> Result<(), StoreError> {
+        for (event_seq, event) in std::mem::take(&mut self.redacted) {
+            in_tx!(self.tx, payload_redacted(event_seq, &event, &self.ring))?;
+        }
         self.tx.commit().await
     }
 

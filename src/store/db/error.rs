@@ -4,6 +4,8 @@ use std::error::Error;
 use std::fmt;
 use std::time::Duration;
 
+use crate::seal::SealError;
+
 /// Reason why a statement, or a connection, did not do what it was asked. `Display` is what the database or
 /// its driver says.
 #[derive(Debug)]
@@ -165,6 +167,12 @@ impl Error for DbError {
 }
 
 #[doc(hidden)]
+impl From<SealError> for DbError {
+    fn from(error: SealError) -> Self {
+        Self::unsaid(error)
+    }
+}
+
 impl From<sqlx::Error> for DbError {
     fn from(error: sqlx::Error) -> Self {
         let code = error.as_database_error().and_then(sqlx::error::DatabaseError::code);

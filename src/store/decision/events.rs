@@ -71,7 +71,8 @@ async fn found(db: &mut Door<'_>, key: &EventKey) -> DbResult<Option<LockedEvent
     let values = [key.provider.as_str().into(), key.event_id.as_str().into()];
     let Some(row) = db.fetch_optional(sql, &values).await? else { return Ok(None) };
     let event_seq = row.int("event_seq")?;
-    let sql = "/* event_decide */ SELECT event_seq FROM webhook_payloads WHERE event_seq = $1 FOR UPDATE";
+    let sql = "/* event_decide */ SELECT event_seq FROM webhook_payloads
+               WHERE event_seq = $1 AND (redacted_n IS NULL OR whole IS NOT NULL) FOR UPDATE";
     let has_body = db.fetch_optional(sql, &[event_seq.into()]).await?.is_some();
     Ok(Some(LockedEvent { event_seq, state: event_state(&row)?, has_body }))
 }
@@ -170,7 +171,7 @@ async fn erase_one(
     db.execute(sql, &range).await?;
     // Texts of errors quote what did not fit, and what a destination said of it.
     for sql in [
-        "/* event_erase */ UPDATE outbox_attempts SET response = NULL, error = NULL
+        "/* event_erase */ UPDATE outbox_attempts SET response = NULL, error = NULL, key_id = NULL
          WHERE message_id >= $1 AND message_id < $2 AND (response IS NOT NULL OR error IS NOT NULL)",
         "/* event_erase */ UPDATE outbox_finished SET last_error = NULL
          WHERE message_id >= $1 AND message_id < $2 AND last_error IS NOT NULL",

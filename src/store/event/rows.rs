@@ -1,6 +1,7 @@
 //! The rows of events: how they are found, counted and written after admission.
 
 use super::types::{DueEvent, EventCount, EventRow, EventUpdate, event_state};
+use crate::seal::KeyRing;
 use crate::store::db::{DbResult, Door, Row, StoreError, Value};
 use crate::store::handle::Store;
 use crate::types::{EventKey, EventState, Name, UnixMs};
@@ -186,6 +187,7 @@ pub(in crate::store) async fn event_take_due(
     db: &mut Door<'_>,
     now_ms: UnixMs,
     providers: &[Name],
+    ring: &KeyRing,
 ) -> DbResult<Option<DueEvent>> {
     // SKIP LOCKED: nodes pass each other instead of queueing behind one row.
     let names: Vec<String> = providers.iter().map(Name::to_string).collect();
@@ -202,7 +204,8 @@ pub(in crate::store) async fn event_take_due(
     let row = db
         .fetch_one(
             "/* event_take_due */ SELECT e.provider, e.event_id, e.event_seq, e.event_type, e.object, e.version,
-                    e.attempts_n, e.received_at_ms, e.generation, p.headers, p.body,
+                    e.attempts_n, e.received_at_ms, e.generation, p.headers, p.body, p.whole, p.key_id,
+                    p.redacted_n,
                     (SELECT MAX(m.message_id) FROM (
                          SELECT MAX(message_id) AS message_id FROM outbox_queue
                          WHERE message_id >= $1 * 1024 AND message_id < ($1 + 1) * 1024
@@ -214,5 +217,5 @@ pub(in crate::store) async fn event_take_due(
             &[taken.int("event_seq")?.into()],
         )
         .await?;
-    DueEvent::of(&row).map(Some)
+    DueEvent::of(&row, ring).map(Some)
 }

@@ -2,6 +2,8 @@
 
 use bytes::Bytes;
 
+use super::payload::{NotAsItCame, StoredPayload};
+use crate::seal::{KeyRing, SealError};
 use crate::store::db::{DbError, DbResult, Row};
 use crate::types::{BodyDigest, EventKey, EventState, MessageId, Name, ObjectVersion, UnixMs};
 
@@ -95,6 +97,8 @@ pub struct DueEvent {
     pub body: Bytes,
     /// Reason why it cannot be dispatched: what is kept of it is not there, or cannot be read.
     pub broken: Option<String>,
+    /// Reason why it cannot be dispatched for now: its key is not in the ring.
+    pub locked: Option<SealError>,
 }
 
 /// Number of events of a provider in one state in which somebody should look at them: `retry`, `failed`,
@@ -143,9 +147,9 @@ impl EventRow {
 
 impl DueEvent {
     /// A row that cannot be read is given back as broken, so that it can be put aside.
-    pub(super) fn of(row: &Row) -> DbResult<Self> {
+    pub(super) fn of(row: &Row, ring: &KeyRing) -> DbResult<Self> {
         let (key, event_seq) = (key_of(row)?, row.int("event_seq")?);
-        let whole = Self::whole(row, key.clone(), event_seq);
+        let whole = Self::whole(row, key.clone(), event_seq, ring);
         Ok(whole.unwrap_or_else(|why| Self {
             key,
             event_seq,
@@ -158,16 +162,31 @@ impl DueEvent {
             headers: String::new(),
             body: Bytes::new(),
             broken: Some(format!("its row cannot be read: {why}")),
+            locked: None,
         }))
     }
 
-    fn whole(row: &Row, key: EventKey, event_seq: i64) -> DbResult<Self> {
+    fn whole(row: &Row, key: EventKey, event_seq: i64, ring: &KeyRing) -> DbResult<Self> {
         let object = match (row.text_or_null("object")?, row.int_or_null("version")?) {
             (Some(object), Some(version)) => Some(ObjectVersion { object, version }),
             _ => None,
         };
-        let (headers, body) = (row.text_or_null("headers")?, row.bytes_or_null("body")?);
-        let broken = (headers.is_none() || body.is_none()).then(|| "its body is no longer kept".to_owned());
+        let (headers, body, broken, locked) = match StoredPayload::of(row, event_seq)? {
+            None => (String::new(), Vec::new(), Some("its body is no longer kept".to_owned()), None),
+            Some(stored) => match stored.came(ring) {
+                Ok((headers, body)) => (headers, body, None, None),
+                Err(NotAsItCame::Redacted) => {
+                    let why = "its body was redacted, and what came is no longer kept".to_owned();
+                    (String::new(), Vec::new(), Some(why), None)
+                }
+                Err(NotAsItCame::Sealed(error)) if error.is_for_now() => {
+                    (String::new(), Vec::new(), None, Some(error))
+                }
+                Err(NotAsItCame::Sealed(error)) => {
+                    (String::new(), Vec::new(), Some(error.to_string()), None)
+                }
+            },
+        };
         Ok(Self {
             key,
             event_seq,
@@ -175,13 +194,14 @@ impl DueEvent {
             object,
             attempts_n: row.count("attempts_n")?,
             received_at_ms: row.int("received_at_ms")?,
-            headers: headers.unwrap_or_default(),
-            body: Bytes::from(body.unwrap_or_default()),
+            headers,
+            body: Bytes::from(body),
             generation: i32::try_from(row.int("generation")?).unwrap_or(i32::MAX),
             next_place: row
                 .int_or_null("highest")?
                 .map_or(0, |highest| MessageId::from_column(highest).place().saturating_add(1)),
             broken,
+            locked,
         })
     }
 }

@@ -8,6 +8,7 @@ use serde::Deserialize;
 use uuid::Uuid;
 
 use super::types::{LeaseWant, LeasedMessage, NewMessage, SettleTo, Settlement};
+use crate::seal::{KeyRing, SealError, SealedPlace};
 use crate::types::{
     AttemptResult, EventKey, IncomingEvent, MessageId, Name, UnixMs, idempotency_key, media_type,
 };
@@ -32,7 +33,7 @@ pub(super) struct ClaimedRow {
     pub(super) event: Option<ClaimedEvent>,
     pub(super) content: Option<ClaimedContent>,
     /// Headers and bytes of its event, where those are to be sent.
-    pub(super) payload: Option<(String, Vec<u8>)>,
+    pub(super) payload: Option<ClaimedPayload>,
 }
 
 /// The event that a claimed message follows from.
@@ -50,6 +51,46 @@ pub(super) struct ClaimedContent {
     pub(super) path: String,
     pub(super) headers: String,
     pub(super) body: Option<Vec<u8>>,
+    pub(super) key_id: Option<String>,
+}
+
+/// Headers and bytes of an event, as its row has them.
+#[derive(Debug, Clone)]
+pub(super) struct ClaimedPayload {
+    pub(super) headers: String,
+    /// What came, or what is left of it.
+    pub(super) body: Vec<u8>,
+    pub(super) key_id: Option<String>,
+    /// True when values in `headers` and `body` were replaced, and what came is no longer there.
+    pub(super) is_redacted: bool,
+    /// True when `body` is the column `whole`.
+    pub(super) is_whole: bool,
+}
+
+/// Reason why a claimed message cannot be sent.
+enum NotLeased {
+    /// A person has to look at it.
+    Unreadable(String),
+    /// Its key is not in the ring, and may be again.
+    Locked(SealError),
+}
+
+impl From<String> for NotLeased {
+    fn from(why: String) -> Self {
+        Self::Unreadable(why)
+    }
+}
+
+impl From<&str> for NotLeased {
+    fn from(why: &str) -> Self {
+        Self::Unreadable(why.to_owned())
+    }
+}
+
+impl From<SealError> for NotLeased {
+    fn from(error: SealError) -> Self {
+        if error.is_for_now() { Self::Locked(error) } else { Self::Unreadable(error.to_string()) }
+    }
 }
 
 /// Messages that a look for due ones took.
@@ -58,16 +99,35 @@ pub(super) struct Claimed {
     pub(super) messages: Vec<LeasedMessage>,
     /// Settlements of those that cannot be read, so that they stand in nobody's way.
     pub(super) unreadable: Vec<Settlement>,
+    /// Settlements of those whose key is not in the ring: they are looked at again later.
+    pub(super) locked: Vec<Settlement>,
 }
 
+/// First and longest time until a message whose key was not there is looked at again. Milliseconds.
+const LOCKED_FIRST_MS: i64 = 5_000;
+const LOCKED_MAX_MS: i64 = 300_000;
+
 impl Claimed {
-    pub(super) fn of(rows: Vec<ClaimedRow>, installation_id: &Uuid, now_ms: UnixMs) -> Self {
-        let mut claimed = Self { messages: Vec::with_capacity(rows.len()), unreadable: Vec::new() };
+    pub(super) fn of(
+        rows: Vec<ClaimedRow>,
+        installation_id: &Uuid,
+        now_ms: UnixMs,
+        ring: &KeyRing,
+    ) -> Self {
+        let mut claimed = Self { messages: Vec::with_capacity(rows.len()), ..Self::default() };
         for row in rows {
             let unreadable = row.unreadable(now_ms);
-            match row.leased(installation_id) {
+            let again_at_ms = now_ms.saturating_add(row.locked_for_ms());
+            match row.leased(installation_id, ring) {
                 Ok(message) => claimed.messages.push(message),
-                Err(why) => claimed.unreadable.push(Settlement { error: Some(why), ..unreadable }),
+                Err(NotLeased::Unreadable(why)) => {
+                    claimed.unreadable.push(Settlement { error: Some(why), ..unreadable });
+                }
+                Err(NotLeased::Locked(error)) => claimed.locked.push(Settlement {
+                    to: SettleTo::Ready { visible_at_ms: again_at_ms },
+                    error: Some(error.to_string()),
+                    ..unreadable
+                }),
             }
         }
         claimed
@@ -103,8 +163,13 @@ impl ClaimedRow {
         }
     }
 
-    /// The message; or why it cannot be read.
-    fn leased(self, installation_id: &Uuid) -> Result<LeasedMessage, String> {
+    /// Time until it is looked at again, each time longer: every look leaves a row.
+    fn locked_for_ms(&self) -> i64 {
+        LOCKED_FIRST_MS.saturating_mul(1 << self.attempts_before_n.min(10)).min(LOCKED_MAX_MS)
+    }
+
+    /// The message; or why it cannot be sent.
+    fn leased(self, installation_id: &Uuid, ring: &KeyRing) -> Result<LeasedMessage, NotLeased> {
         let is_previous_unknown = self.is_previous_unknown();
         let event = self.event.ok_or("its event is no longer kept")?;
         let provider = Name::parse(&event.provider)
@@ -112,17 +177,21 @@ impl ClaimedRow {
         let key = EventKey { provider, event_id: event.event_id };
         let effect_name = self.effect_name.unwrap_or_else(|| self.destination.to_string());
         let (method, path, headers, own_body) = match self.content {
-            Some(content) => {
-                let headers = serde_json::from_str(&content.headers)
+            Some(mut content) => {
+                let (headers, body) = content.opened(self.message_id, ring)?;
+                let headers = serde_json::from_str(&headers)
                     .map_err(|_| "it cannot be read: its headers are no JSON object of texts")?;
-                (content.method, content.path, headers, content.body)
+                (content.method, content.path, headers, body)
             }
             None => ("POST".to_owned(), String::new(), BTreeMap::new(), None),
         };
         let (body, event_content_type) = match (own_body, self.payload) {
             (Some(body), _) => (body, None),
-            (None, Some((kept, body))) => (body, kept_content_type(&kept)),
-            (None, None) => return Err("its body is no longer kept".to_owned()),
+            (None, Some(payload)) => {
+                let (kept, body) = payload.opened(self.message_id, ring)?;
+                (body, kept_content_type(&kept))
+            }
+            (None, None) => return Err("its body is no longer kept".into()),
         };
         Ok(LeasedMessage {
             message_id: self.message_id,
@@ -147,6 +216,35 @@ impl ClaimedRow {
             key_valid_until_ms: self.key_valid_until_ms,
             lease_until_ms: self.lease_until_ms,
         })
+    }
+}
+
+impl ClaimedContent {
+    /// Its headers and its own body, in the clear.
+    fn opened(
+        &mut self,
+        id: MessageId,
+        ring: &KeyRing,
+    ) -> Result<(String, Option<Vec<u8>>), SealError> {
+        let (key_id, number) = (self.key_id.as_deref(), id.number());
+        let headers = std::mem::take(&mut self.headers);
+        let headers = ring.open_text(key_id, &SealedPlace::of_message("headers", number), headers)?;
+        let body = self.body.take();
+        let open = |body| ring.open(key_id, &SealedPlace::of_message("body", number), body);
+        Ok((headers, body.map(open).transpose()?))
+    }
+}
+
+impl ClaimedPayload {
+    /// Headers and bytes as they came; an error where those are not there any more.
+    fn opened(self, id: MessageId, ring: &KeyRing) -> Result<(String, Vec<u8>), NotLeased> {
+        if self.is_redacted {
+            return Err("its body was redacted, and what came is no longer kept".into());
+        }
+        let (key_id, number) = (self.key_id.as_deref(), id.event_seq());
+        let column = if self.is_whole { "whole" } else { "body" };
+        let body = ring.open(key_id, &SealedPlace::of_event(column, number), self.body)?;
+        Ok((ring.open_text(key_id, &SealedPlace::of_event("headers", number), self.headers)?, body))
     }
 }
 

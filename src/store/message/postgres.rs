@@ -12,7 +12,7 @@ use sqlx::postgres::{PgArguments, PgRow};
 use sqlx::query::Query;
 use sqlx::{PgConnection, Row};
 
-use super::claimed::{ClaimedContent, ClaimedEvent, ClaimedRow, destination_of};
+use super::claimed::{ClaimedContent, ClaimedEvent, ClaimedPayload, ClaimedRow, destination_of};
 use super::types::{LeaseWant, Now, Settlement};
 use crate::store::db::limit::limited;
 use crate::store::db::{DbError, DbResult};
@@ -61,14 +61,15 @@ const LEASE: &str = "/* message_lease */ WITH clock AS MATERIALIZED (
            l.key_valid_until_ms - l.ahead_ms AS key_valid_until_ms,
            l.last_ended_at_ms - l.ahead_ms AS last_ended_at_ms,
            l.message_id = ANY (ARRAY(SELECT message_id FROM due WHERE is_lapsed)) AS is_lapsed,
-           e.provider, e.event_id, e.event_type, t.method, t.path, t.headers, t.body,
-           p.headers AS event_headers, p.body AS event_body
+           e.provider, e.event_id, e.event_type, t.method, t.path, t.headers, t.body, t.key_id,
+           p.headers AS event_headers, COALESCE(p.whole, p.body) AS event_body, p.key_id AS event_key_id,
+           p.redacted_n IS NOT NULL AND p.whole IS NULL AS is_redacted, p.whole IS NOT NULL AS is_whole
     FROM leased l
     LEFT JOIN LATERAL (SELECT provider, event_id, event_type FROM processed_webhook_events
                        WHERE event_seq = l.message_id / 1024 LIMIT 1) e ON TRUE
-    LEFT JOIN LATERAL (SELECT method, path, headers, body FROM outbox_contents
+    LEFT JOIN LATERAL (SELECT method, path, headers, body, key_id FROM outbox_contents
                        WHERE message_id = l.message_id LIMIT 1) t ON TRUE
-    LEFT JOIN LATERAL (SELECT headers, body FROM webhook_payloads
+    LEFT JOIN LATERAL (SELECT headers, body, key_id, redacted_n, whole FROM webhook_payloads
                        WHERE event_seq = l.message_id / 1024 AND t.body IS NULL LIMIT 1) p ON TRUE";
 
 /// First attempts that went well, which is what most are. `IS NOT DISTINCT FROM`: unlike `=` it proves the condition of
@@ -126,10 +127,11 @@ const SETTLE: &str = "/* message_settle */ WITH clock AS MATERIALIZED (
         FROM gone
     ), told AS (
         INSERT INTO outbox_attempts (message_id, attempt_n, shard, node, started_at_ms, finished_at_ms, http_status,
-            result, error, response)
+            result, error, response, key_id)
         SELECT message_id, attempts_n, shard, COALESCE(node, ''), COALESCE(leased_at_ms, created_at_ms),
                COALESCE((SELECT now_ms FROM clock), ($8::bigint[])[place]), ($6::int[])[place], ($5::text[])[place],
-               ($7::text[])[place], ($9::text[])[place]
+               ($7::text[])[place], ($9::text[])[place],
+               CASE WHEN ($9::text[])[place] IS NOT NULL THEN $12::text END
         FROM ended
         WHERE ($5::text[])[place] <> 'done' OR ($9::text[])[place] IS NOT NULL OR attempts_n > 1
     )
@@ -165,8 +167,14 @@ fn claimed(row: &PgRow, wants: &[LeaseWant]) -> DbResult<ClaimedRow> {
         .ok_or_else(|| DbError::decode("destination", "one that was not asked for"))?;
     let provider: Option<String> = row.try_get("provider")?;
     let method: Option<String> = row.try_get("method")?;
-    let payload: Option<(String, Vec<u8>)> = match row.try_get("event_body")? {
-        Some(body) => Some((row.try_get("event_headers")?, body)),
+    let payload = match row.try_get("event_body")? {
+        Some(body) => Some(ClaimedPayload {
+            headers: row.try_get("event_headers")?,
+            body,
+            key_id: row.try_get("event_key_id")?,
+            is_redacted: row.try_get("is_redacted")?,
+            is_whole: row.try_get("is_whole")?,
+        }),
         None => None,
     };
     Ok(ClaimedRow {
@@ -198,6 +206,7 @@ fn claimed(row: &PgRow, wants: &[LeaseWant]) -> DbResult<ClaimedRow> {
                 path: row.try_get("path")?,
                 headers: row.try_get("headers")?,
                 body: row.try_get("body")?,
+                key_id: row.try_get("key_id")?,
             }),
             None => None,
         },
@@ -212,12 +221,13 @@ pub(super) fn is_one_statement(settlements: &[Settlement]) -> bool {
     settlements.iter().all(|one| one.lane.is_none() && ids.insert(one.message_id))
 }
 
-/// Writes settlements; returns, for each one, true when its token was the message's and all of it is written. Runs in a
-/// transaction, unless [`is_one_statement`].
+/// Writes settlements, whose answers were sealed with the key `key_id` if there is one; returns, for each one, true when
+/// its token was the message's and all of it is written. Runs in a transaction, unless [`is_one_statement`].
 pub(super) async fn message_settle(
     db: &mut PgConnection,
     settlements: &[Settlement],
     is_own_clock: bool,
+    key_id: Option<&str>,
 ) -> DbResult<Vec<bool>> {
     let mut written: HashSet<(i64, i64)> = HashSet::with_capacity(settlements.len());
     let mut left: Vec<&Settlement> = settlements.iter().collect();
@@ -232,7 +242,7 @@ pub(super) async fn message_settle(
             }
             is_same
         });
-        for row in limited(settle(db, &left, is_own_clock)).await? {
+        for row in limited(settle(db, &left, is_own_clock, key_id)).await? {
             let attempt_n: i32 = row.try_get("attempts_n")?;
             written.insert((row.try_get("message_id")?, attempt_n.into()));
         }
@@ -245,7 +255,12 @@ pub(super) async fn message_settle(
 }
 
 /// Writes settlements that are sorted by message and have each message once.
-async fn settle(db: &mut PgConnection, sorted: &[&Settlement], is_own_clock: bool) -> DbResult<Vec<PgRow>> {
+async fn settle(
+    db: &mut PgConnection,
+    sorted: &[&Settlement],
+    is_own_clock: bool,
+    key_id: Option<&str>,
+) -> DbResult<Vec<PgRow>> {
     fn column<'s, T>(sorted: &[&'s Settlement], of: impl Fn(&'s Settlement) -> T) -> Vec<T> {
         sorted.iter().map(|one| of(one)).collect()
     }
@@ -255,7 +270,7 @@ async fn settle(db: &mut PgConnection, sorted: &[&Settlement], is_own_clock: boo
     let statuses = column(sorted, |one| one.http_status.map(i32::from));
     let times = column(sorted, |one| one.settled_at_ms);
     let query: Query<'_, sqlx::Postgres, PgArguments> = if sorted.iter().all(|one| one.is_plainly_done()) {
-        sqlx::query(SETTLE_DONE).bind(ids).bind(attempts).bind(statuses).bind(times)
+        sqlx::query(SETTLE_DONE).bind(ids).bind(attempts).bind(statuses).bind(times).bind(is_own_clock)
     } else {
         sqlx::query(SETTLE)
             .bind(ids)
@@ -268,6 +283,8 @@ async fn settle(db: &mut PgConnection, sorted: &[&Settlement], is_own_clock: boo
             .bind(times)
             .bind(column(sorted, |one| one.response.as_deref()))
             .bind(column(sorted, |one| one.is_unsent))
+            .bind(is_own_clock)
+            .bind(key_id)
     };
-    Ok(query.bind(is_own_clock).fetch_all(db).await?)
+    Ok(query.fetch_all(db).await?)
 }

@@ -3,6 +3,7 @@
 use super::claimed::{Claimed, ClaimedRow};
 use super::types::{LeaseWant, LeasedMessage, LostClaims, Now, Settlement, lanes_of};
 use super::{postgres, sqlite};
+use crate::seal::{KeyRing, SealedPlace};
 use crate::store::db::limit::{OPERATION_LIMIT, limited, whole};
 use crate::store::db::{Backend, DbError, DbResult, Door, StoreError, Value};
 use crate::store::handle::Store;
@@ -41,7 +42,8 @@ impl Store {
                 self.on_writer("message_lease", work).await?
             }
         };
-        let claimed = Claimed::of(rows, &installation_id, now_ms);
+        let claimed = Claimed::of(rows, &installation_id, now_ms, &self.ring);
+        self.locked_put_off(&claimed.locked).await;
         if !claimed.unreadable.is_empty() {
             for one in &claimed.unreadable {
                 let (message_id, error) = (one.message_id, one.error.as_deref().unwrap_or_default());
@@ -53,6 +55,33 @@ impl Store {
             }
         }
         Ok(claimed.messages)
+    }
+
+    /// Puts messages off whose key is not in the ring. If this fails, their leases end, and they come here again.
+    async fn locked_put_off(&self, locked: &[Settlement]) {
+        let Some(first) = locked.first() else { return };
+        let (messages_n, error) = (locked.len(), first.error.as_deref().unwrap_or_default());
+        tracing::error!(message.id = %first.message_id, messages_n, error, "messages wait for a key");
+        metrics::counter!("hooklatch_unopened_total", "of" => "message").increment(messages_n as u64);
+        if let Err(error) = self.message_settle(locked).await {
+            tracing::warn!(%error, "could not put off the messages that wait for a key");
+        }
+    }
+
+    /// The settlements as they are written: their answers sealed, if there is a key for it.
+    fn sealed(&self, settlements: &[Settlement]) -> Result<Vec<Settlement>, StoreError> {
+        let mut written = settlements.to_vec();
+        if self.ring.is_on() {
+            for one in &mut written {
+                let place = SealedPlace::of_answer(one.message_id.number(), one.attempt_n);
+                let Some(clear) = &one.response else { continue };
+                let sealed = self.ring.seal_text(&place, clear).map_err(DbError::from);
+                one.response = Some(
+                    sealed.map_err(|error| StoreError::from_db("message_settle", error))?.into_owned(),
+                );
+            }
+        }
+        Ok(written)
     }
 
     /// Gives back what was claimed by looks whose answer was lost: none of it was sent. Says how many.
@@ -80,15 +109,18 @@ impl Store {
         if settlements.is_empty() {
             return Ok(Vec::new());
         }
-        let (written, is_own_clock) = (settlements.to_vec(), self.is_own_clock());
+        let (written, is_own_clock, ring) = (self.sealed(settlements)?, self.is_own_clock(), self.ring.clone());
         match &self.parts.backend {
             // One statement where it can be.
             Backend::Postgres(_) if postgres::is_one_statement(settlements) => {
-                alone!(self.worker.message_settle(&written, is_own_clock))
+                alone!(self.worker.message_settle(&written, is_own_clock, &ring))
             }
-            Backend::Postgres(_) => together!(self.worker.message_settle(&written, is_own_clock)),
+            Backend::Postgres(_) => together!(self.worker.message_settle(&written, is_own_clock, &ring)),
             Backend::Sqlite(_) => {
-                self.on_writer("message_settle", move |db| sqlite::message_settle(db, &written)).await
+                let work = move |db: &mut rusqlite::Connection| {
+                    sqlite::message_settle(db, &written, ring.key_id())
+                };
+                self.on_writer("message_settle", work).await
             }
         }
     }
@@ -96,14 +128,18 @@ impl Store {
     /// The same for what could not be settled together with others: it may wait for somebody's lock, and those who
     /// wait for nobody do not wait for it.
     pub async fn message_settle_apart(&self, settlement: &Settlement) -> Result<bool, StoreError> {
-        let (written, is_own_clock) = (vec![settlement.clone()], self.is_own_clock());
+        let written = self.sealed(std::slice::from_ref(settlement))?;
+        let (is_own_clock, ring) = (self.is_own_clock(), self.ring.clone());
         let settled: Vec<bool> = match &self.parts.backend {
             Backend::Postgres(_) if settlement.lane.is_none() => {
-                alone!(self.writer.message_settle(&written, is_own_clock))?
+                alone!(self.writer.message_settle(&written, is_own_clock, &ring))?
             }
-            Backend::Postgres(_) => together!(self.message_settle(&written, is_own_clock))?,
+            Backend::Postgres(_) => together!(self.message_settle(&written, is_own_clock, &ring))?,
             Backend::Sqlite(_) => {
-                self.on_writer("message_settle", move |db| sqlite::message_settle(db, &written)).await?
+                let work = move |db: &mut rusqlite::Connection| {
+                    sqlite::message_settle(db, &written, ring.key_id())
+                };
+                self.on_writer("message_settle", work).await?
             }
         };
         Ok(settled.first().copied().unwrap_or_default())
@@ -164,11 +200,12 @@ async fn message_settle(
     db: &mut Door<'_>,
     settlements: &[Settlement],
     is_own_clock: bool,
+    ring: &KeyRing,
 ) -> DbResult<Vec<bool>> {
     let lanes = lanes_of(settlements);
     lane::lanes_lock(db, &lanes).await?;
     let settled = match db {
-        Door::Postgres(db) => postgres::message_settle(db, settlements, is_own_clock).await?,
+        Door::Postgres(db) => postgres::message_settle(db, settlements, is_own_clock, ring.key_id()).await?,
         Door::Sqlite(_) => {
             return Err(DbError::unsaid("on SQLite messages are settled on the writer's thread"));
         }

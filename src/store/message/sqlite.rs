@@ -3,7 +3,7 @@
 
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use super::claimed::{ClaimedContent, ClaimedEvent, ClaimedRow};
+use super::claimed::{ClaimedContent, ClaimedEvent, ClaimedPayload, ClaimedRow};
 use super::types::{LeaseWant, SettleTo, Settlement, lanes_of};
 use crate::store::db::DbResult;
 use crate::store::lane;
@@ -35,8 +35,10 @@ const LEASE: &str = "/* message_lease */ UPDATE outbox_queue
 const EVENT: &str = "/* message_lease */ SELECT provider, event_id, event_type FROM processed_webhook_events
     WHERE event_seq = ?1";
 const CONTENT: &str =
-    "/* message_lease */ SELECT method, path, headers, body FROM outbox_contents WHERE message_id = ?1";
-const PAYLOAD: &str = "/* message_lease */ SELECT headers, body FROM webhook_payloads WHERE event_seq = ?1";
+    "/* message_lease */ SELECT method, path, headers, body, key_id FROM outbox_contents WHERE message_id = ?1";
+const PAYLOAD: &str = "/* message_lease */ SELECT headers, COALESCE(whole, body), key_id,
+        redacted_n IS NOT NULL AND whole IS NULL, whole IS NOT NULL
+    FROM webhook_payloads WHERE event_seq = ?1";
 
 const GONE: &str = "/* message_settle */ DELETE FROM outbox_queue
     WHERE message_id = ?1 AND attempts_n = ?2 AND state = 'leased'
@@ -54,8 +56,8 @@ const BACK: &str = "/* message_settle */ UPDATE outbox_queue
     RETURNING shard, node, leased_at_ms, created_at_ms";
 const TOLD: &str =
     "/* message_settle */ INSERT INTO outbox_attempts (message_id, attempt_n, shard, node, started_at_ms,
-        finished_at_ms, http_status, result, error, response)
-    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)";
+        finished_at_ms, http_status, result, error, response, key_id)
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, CASE WHEN ?10 IS NOT NULL THEN ?11 END)";
 
 /// The times and the holder that a lease is written with.
 struct Lease<'a> {
@@ -146,23 +148,37 @@ fn claim(db: &Connection, row: &mut ClaimedRow, lease: &Lease<'_>) -> DbResult<(
             path: found.get(1)?,
             headers: found.get(2)?,
             body: found.get(3)?,
+            key_id: found.get(4)?,
         })
     };
     row.content = db.prepare_cached(CONTENT)?.query_row([id], content).optional()?;
     if row.content.as_ref().is_none_or(|content| content.body.is_none()) {
-        let payload = |found: &Row<'_>| Ok((found.get(0)?, found.get(1)?));
+        let payload = |found: &Row<'_>| {
+            Ok(ClaimedPayload {
+                headers: found.get(0)?,
+                body: found.get(1)?,
+                key_id: found.get(2)?,
+                is_redacted: found.get(3)?,
+                is_whole: found.get(4)?,
+            })
+        };
         row.payload = db.prepare_cached(PAYLOAD)?.query_row([event_seq], payload).optional()?;
     }
     Ok(())
 }
 
-/// Writes settlements; returns, for each one, true when its token was the message's and all of it is written.
-pub(super) fn message_settle(db: &Connection, settlements: &[Settlement]) -> DbResult<Vec<bool>> {
+/// Writes settlements, whose answers were sealed with the key `key_id` if there is one; returns, for each one, true when
+/// its token was the message's and all of it is written.
+pub(super) fn message_settle(
+    db: &Connection,
+    settlements: &[Settlement],
+    key_id: Option<&str>,
+) -> DbResult<Vec<bool>> {
     let mut written = Vec::with_capacity(settlements.len());
     for one in settlements {
         let ended = if one.to == SettleTo::Done { finish(db, one)? } else { put_back(db, one)? };
         if let Some(ended) = ended.as_ref().filter(|_| one.is_told_apart()) {
-            tell(db, one, ended)?;
+            tell(db, one, ended, key_id)?;
         }
         written.push(ended.is_some());
     }
@@ -234,7 +250,7 @@ fn put_back(db: &Connection, one: &Settlement) -> DbResult<Option<Ended>> {
     Ok(db.prepare_cached(BACK)?.query_row(values, Ended::of).optional()?)
 }
 
-fn tell(db: &Connection, one: &Settlement, ended: &Ended) -> DbResult<()> {
+fn tell(db: &Connection, one: &Settlement, ended: &Ended, key_id: Option<&str>) -> DbResult<()> {
     db.prepare_cached(TOLD)?.execute(params![
         one.message_id.number(),
         one.attempt_n,
@@ -246,6 +262,7 @@ fn tell(db: &Connection, one: &Settlement, ended: &Ended) -> DbResult<()> {
         one.result.as_str(),
         one.error,
         one.response,
+        key_id,
     ])?;
     Ok(())
 }

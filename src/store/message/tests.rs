@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 
 use uuid::Uuid;
 
-use super::claimed::{Claimed, ClaimedContent, ClaimedEvent, ClaimedRow};
+use super::claimed::{Claimed, ClaimedContent, ClaimedEvent, ClaimedPayload, ClaimedRow};
 use super::postgres::is_one_statement;
 use super::types::{NewMessage, SettleTo, Settlement, lanes_of};
+use crate::seal::KeyRing;
 use crate::types::{AttemptResult, MessageId, MessageState, Name};
 
 fn settlement(id: i64, lane: Option<&str>) -> Settlement {
@@ -119,13 +120,19 @@ fn claimed() -> ClaimedRow {
         last_ended_at_ms: None,
         event: Some(event),
         content: None,
-        payload: Some((r#"{"content-type":"text/xml"}"#.to_owned(), b"<a/>".to_vec())),
+        payload: Some(ClaimedPayload {
+            headers: r#"{"content-type":"text/xml"}"#.to_owned(),
+            body: b"<a/>".to_vec(),
+            key_id: None,
+            is_redacted: false,
+            is_whole: false,
+        }),
     }
 }
 
 #[test]
 fn a_claimed_row_without_content_of_its_own_is_a_post_of_the_events_bytes() {
-    let taken = Claimed::of(vec![claimed()], &Uuid::nil(), 1_000);
+    let taken = Claimed::of(vec![claimed()], &Uuid::nil(), 1_000, &KeyRing::default());
     let [message] = &taken.messages[..] else { panic!("{taken:?}") };
     assert_eq!(
         (message.method.as_str(), message.path.as_str(), &message.body[..]),
@@ -144,6 +151,7 @@ fn a_claimed_row_that_cannot_be_read_is_held_with_the_reason_and_keeps_what_was_
             path: "/x".to_owned(),
             headers: headers.to_owned(),
             body: body.map(<[u8]>::to_vec),
+            key_id: None,
         })
     };
     let mut nobody = claimed();
@@ -152,11 +160,14 @@ fn a_claimed_row_that_cannot_be_read_is_held_with_the_reason_and_keeps_what_was_
     nameless.event.as_mut().unwrap().provider = "No Name".to_owned();
     let (mut empty, mut odd) = (claimed(), claimed());
     (empty.content, empty.payload) = (content("{}", None), None);
+    let mut redacted = claimed();
+    redacted.payload.as_mut().unwrap().is_redacted = true;
     odd.content = content("[1]", Some(b"x"));
     for (row, reason) in [
         (nobody, "its event is no longer kept"),
         (nameless, "its provider is called `No Name`"),
         (empty, "its body is no longer kept"),
+        (redacted, "its body was redacted"),
         (odd, "its headers are no JSON object of texts"),
     ] {
         for last_result in [None, Some("unknown".to_owned())] {
@@ -172,7 +183,7 @@ fn a_claimed_row_that_cannot_be_read_is_held_with_the_reason_and_keeps_what_was_
                 payload: row.payload.clone(),
                 ..claimed()
             };
-            let taken = Claimed::of(vec![row, claimed()], &Uuid::nil(), 1_000);
+            let taken = Claimed::of(vec![row, claimed()], &Uuid::nil(), 1_000, &KeyRing::default());
             assert_eq!(taken.messages.len(), 1, "it stands in nobody's way");
             let [held] = &taken.unreadable[..] else { panic!("{taken:?}") };
             assert!(held.error.as_ref().is_some_and(|why| why.contains(reason)), "{held:?}");

@@ -10,8 +10,10 @@ mod message;
 mod notes;
 mod operator;
 mod plans;
+mod redacted;
 mod retention;
 mod retention_age;
+mod sealed;
 
 use std::sync::Arc;
 

@@ -22,6 +22,7 @@ const RANKS: &[(&str, u8)] = &[
     ("plain", 0),
     ("mistakes", 0),
     ("stop", 0),
+    ("seal", 0),
     ("fetch", 3),
     ("json", 1),
     ("config", 1),

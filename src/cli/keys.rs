@@ -1,0 +1,109 @@
+//! `hooklatch keys`: which keys of `[encryption]` something is sealed with, and how old values come under the newest one.
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use anyhow::Context;
+use clap::{Args, Subcommand};
+use serde_json::json;
+
+use super::shared::{complain, runtime, say};
+use crate::load::{Kinds, loaded};
+use crate::setup;
+use crate::store::{KeyUse, ResealPlace, SEALED_COUNTED_MAX, SealedTable, Store};
+
+#[derive(Args)]
+pub(super) struct KeysArgs {
+    #[command(subcommand)]
+    command: Option<KeysCommand>,
+    /// One JSON object instead of a table.
+    #[arg(long, global = true)]
+    json: bool,
+}
+
+#[derive(Subcommand)]
+enum KeysCommand {
+    /// Seal what older keys sealed anew with the newest one.
+    Reseal {
+        /// Also what was written in the clear; goes through all rows.
+        #[arg(long)]
+        clear: bool,
+    },
+}
+
+/// Rows of one transaction: bodies may be large, and others want to write.
+const BATCH_N: u32 = 50;
+/// After how many rows a line of progress is due.
+const PROGRESS_N: u64 = 10_000;
+
+/// `hooklatch keys`: on PostgreSQL also beside running servers.
+pub(super) fn keys(args: &KeysArgs, file: Option<&Path>, kinds: &Kinds) -> anyhow::Result<ExitCode> {
+    let config = loaded(file, false, kinds)?.config;
+    runtime()?.block_on(async {
+        let opened = setup::store(&config.database, &config.encryption, false)
+            .await
+            .context("while a server runs on SQLite, nobody else can open its file")?;
+        anyhow::ensure!(opened.schema.is_usable(), "schema of the database is {}", opened.schema);
+        let store = opened.store;
+        let done = match &args.command {
+            None => list(&store, args.json).await,
+            Some(KeysCommand::Reseal { clear }) => reseal(&store, *clear, args.json).await,
+        };
+        store.close().await;
+        done
+    })
+}
+
+async fn list(store: &Store, is_json: bool) -> anyhow::Result<ExitCode> {
+    let used = store.keys_in_use().await.context("could not look for keys")?;
+    let ring: Vec<&str> = store.ring().key_ids().collect();
+    if is_json {
+        let rows = |one: &KeyUse| {
+            json!({
+                "key_id": one.key_id, "table": one.table.table(), "rows_n": one.rows_n,
+                "is_more": one.rows_n >= SEALED_COUNTED_MAX, "is_in_ring": ring.contains(&one.key_id.as_str()),
+            })
+        };
+        say(json!({ "ring": ring, "seals": store.ring().key_id(), "used": used.iter().map(rows).collect::<Vec<_>>() }));
+    } else {
+        say(match store.ring().key_id() {
+            None => "nothing is sealed: [encryption] keys is empty".to_owned(),
+            Some(id) => format!("`{id}` seals; these open: {}", ring.join(", ")),
+        });
+        say("key\trows\ttable\tis in [encryption] keys");
+        for one in &used {
+            let more = if one.rows_n >= SEALED_COUNTED_MAX { " or more" } else { "" };
+            let is_there = if ring.contains(&one.key_id.as_str()) { "yes" } else { "NO" };
+            say(format!("{}\t{}{more}\t{}\t{is_there}", one.key_id, one.rows_n, one.table.table()));
+        }
+    }
+    let is_any_missing = used.iter().any(|one| !ring.contains(&one.key_id.as_str()));
+    Ok(if is_any_missing { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+async fn reseal(store: &Store, is_clear_too: bool, is_json: bool) -> anyhow::Result<ExitCode> {
+    let newest = store.ring().key_id().context("there is no key to seal with: [encryption] keys is empty")?;
+    let used = store.keys_in_use().await.context("could not look for keys")?;
+    let older = used.into_iter().filter(|one| one.key_id != newest).map(|one| (one.table, Some(one.key_id)));
+    let clear = SealedTable::ALL.into_iter().filter(|_| is_clear_too).map(|table| (table, None));
+    let (mut resealed_n, mut unopened_n) = (0_u64, 0_u64);
+    for (table, of) in older.chain(clear) {
+        let mut from = Some(ResealPlace::default());
+        while let Some(place) = from {
+            let step = store.reseal(table, of.as_deref(), place, BATCH_N).await.context("could not seal anew")?;
+            let before_n = resealed_n;
+            resealed_n += u64::from(step.resealed_n);
+            unopened_n += u64::from(step.unopened_n);
+            if before_n / PROGRESS_N != resealed_n / PROGRESS_N {
+                complain(format!("{resealed_n} rows so far, now of {}", table.table()));
+            }
+            from = step.next;
+        }
+    }
+    if is_json {
+        say(json!({ "key_id": newest, "resealed_n": resealed_n, "unopened_n": unopened_n }));
+    } else {
+        say(format!("{resealed_n} rows are sealed with `{newest}` now, {unopened_n} do not open and stay as they are"));
+    }
+    Ok(if unopened_n == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}

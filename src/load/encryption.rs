@@ -1,0 +1,59 @@
+//! `[encryption]`: the key ring.
+
+use crate::config::{Checker, EncryptionConfig, Field, Table};
+use crate::seal::SealKey;
+use crate::types::Name;
+
+/// Most keys of the ring: more than anybody rotates within the time that bodies are kept.
+const KEYS_N_MAX: usize = 16;
+
+/// Reads `[encryption]`, whose keys are secrets.
+pub(super) fn encryption(checker: &mut Checker<'_>, root: &mut Table) -> Option<EncryptionConfig> {
+    let mut table = root.table(checker, "encryption")?;
+    let mut keys: Vec<SealKey> = Vec::new();
+    if let Some(field) = table.take(checker, "keys") {
+        let list = field.list(checker).unwrap_or_default();
+        if list.len() > KEYS_N_MAX {
+            let why = format!("has {} entries, the limit is {KEYS_N_MAX}", list.len());
+            checker.problem(&field, why, "remove those that `hooklatch keys` does not list any more");
+        }
+        for field in list {
+            let place = field.clone();
+            let Some(key) = key(checker, field) else { continue };
+            if keys.iter().any(|other| other.id() == key.id()) {
+                let why = format!("has `{}`, which is the id of two keys", key.id());
+                checker.problem(&place, why, "give a new key a new id: what is stored names its key by it");
+            } else if keys.iter().any(|other| other.is_same_as(&key)) {
+                checker.problem(&place, "has the key of another entry", "make a key for each");
+            }
+            keys.push(key);
+        }
+    }
+    table.finish(checker);
+    Some(EncryptionConfig { keys })
+}
+
+fn key(checker: &mut Checker<'_>, field: Field) -> Option<SealKey> {
+    let mut table = field.table(checker)?;
+    let shape = "a key is { id = \"2026-11\", key = { env = \"NAME\" } }";
+    let id = table.needed(checker, "id", shape);
+    let key = table.needed(checker, "key", shape);
+    table.finish(checker);
+    let id = id.and_then(|field| {
+        let text = field.text(checker)?;
+        if let Err(error) = Name::parse(&text) {
+            checker.problem(&field, error.to_string(), "choose another id");
+            return None;
+        }
+        Some(text)
+    });
+    let place = key.as_ref()?.clone();
+    let secret = key?.secret(checker)?;
+    match SealKey::parse(&id?, secret.reveal()) {
+        Ok(key) => Some(key),
+        Err(error) => {
+            checker.problem(&place, error.to_string(), "make one with `openssl rand -hex 32`");
+            None
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! One key of the ring, as a person wrote it.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+
+/// Length of a key. Bytes.
+pub(super) const KEY_BYTES: usize = 32;
+
+/// A key that seals and opens, under the id that is stored beside what it sealed. Its `Debug` does not show it.
+#[derive(Clone)]
+pub struct SealKey {
+    id: Box<str>,
+    bytes: [u8; KEY_BYTES],
+}
+
+/// Reason why a text is not a key. It quotes nothing of the text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum SealKeyError {
+    /// The text is neither hexadecimal nor base64 of the right length.
+    #[error("is not a key: wanted 32 bytes as 64 hexadecimal digits or as 44 characters of base64")]
+    Form,
+    /// All bytes are alike: an example that was copied.
+    #[error("is a key of equal bytes, which nobody made at random")]
+    Plain,
+}
+
+impl SealKey {
+    /// Reads 32 bytes, as 64 hexadecimal digits or as standard base64 with its padding.
+    pub fn parse(id: &str, text: &str) -> Result<Self, SealKeyError> {
+        let text = text.trim();
+        let bytes = match text.len() {
+            64 => hex::decode(text).ok(),
+            44 => STANDARD.decode(text).ok(),
+            _ => None,
+        };
+        let bytes: [u8; KEY_BYTES] =
+            bytes.and_then(|bytes| bytes.try_into().ok()).ok_or(SealKeyError::Form)?;
+        if bytes.windows(2).all(|pair| pair.first() == pair.last()) {
+            return Err(SealKeyError::Plain);
+        }
+        Ok(Self { id: id.into(), bytes })
+    }
+
+    /// The id that is stored beside what it sealed.
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    pub(super) fn bytes(&self) -> &[u8; KEY_BYTES] {
+        &self.bytes
+    }
+
+    /// True when both are the same 32 bytes; for whoever checks a list of keys.
+    pub fn is_same_as(&self, other: &Self) -> bool {
+        subtle::ConstantTimeEq::ct_eq(self.bytes.as_slice(), other.bytes.as_slice()).into()
+    }
+}
+
+impl std::fmt::Debug for SealKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SealKey").field("id", &self.id).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_is_32_bytes_in_hex_or_base64_and_is_not_shown() {
+        let hex: String = (0..32).map(|n| format!("{n:02x}")).collect();
+        let base64 = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=";
+        let id = "2026-11";
+        let read = |text: &str| SealKey::parse(id, text).map(|key| hex::encode(key.bytes));
+        for good in [&hex, &hex.to_uppercase(), &format!(" {hex}\n"), base64] {
+            assert_eq!(read(good), Ok(hex.clone()), "{good}");
+        }
+        for bad in ["", "secret", &hex[1..], &format!("{hex}00"), &hex.replace('0', "g"), &base64[1..]] {
+            assert_eq!(read(bad), Err(SealKeyError::Form), "{bad}");
+        }
+        assert_eq!(read(&"00".repeat(32)), Err(SealKeyError::Plain));
+        let key = SealKey::parse(id, &hex).expect("a key");
+        assert!(key.is_same_as(&SealKey::parse(id, base64).expect("a key")));
+        let said = format!("{key:?}");
+        assert!(said.contains("2026-11") && !said.contains("1f") && !said.contains("31"), "{said}");
+    }
+}

@@ -1,0 +1,42 @@
+//! The place that a sealed value belongs to.
+
+/// Words that begin everything that is authenticated beside a value: another format begins otherwise.
+const FORMAT: &[u8] = b"hooklatch sealed 1";
+
+/// The place of a value: what is sealed for one opens at no other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SealedPlace {
+    table: &'static str,
+    column: &'static str,
+    number: i64,
+    attempt_n: u32,
+}
+
+impl SealedPlace {
+    /// What was received with the event of this number: `headers`, `body` or `whole` of `webhook_payloads`.
+    pub fn of_event(column: &'static str, event_seq: i64) -> Self {
+        Self { table: "webhook_payloads", column, number: event_seq, attempt_n: 0 }
+    }
+
+    /// What the message with this number says: `headers` or `body` of `outbox_contents`.
+    pub fn of_message(column: &'static str, message_id: i64) -> Self {
+        Self { table: "outbox_contents", column, number: message_id, attempt_n: 0 }
+    }
+
+    /// The piece of the answer to one attempt of a message.
+    pub fn of_answer(message_id: i64, attempt_n: u32) -> Self {
+        Self { table: "outbox_attempts", column: "response", number: message_id, attempt_n }
+    }
+
+    /// Its bytes: no two places have the same, because names hold no zero and numbers have one length.
+    pub(super) fn bytes(&self) -> Vec<u8> {
+        let parts = [
+            FORMAT,
+            self.table.as_bytes(),
+            self.column.as_bytes(),
+            &self.number.to_be_bytes(),
+            &self.attempt_n.to_be_bytes(),
+        ];
+        parts.join(&0)
+    }
+}

@@ -1,0 +1,154 @@
+//! The key ring: the first key seals, all of them open.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+
+use super::error::SealError;
+use super::key::SealKey;
+use super::place::SealedPlace;
+use super::sealed::{opened, sealed};
+
+/// The keys of `[encryption]`, newest first. An empty one is encryption that is off: it seals nothing, and costs
+/// nothing. Cloning shares it.
+#[derive(Debug, Clone, Default)]
+pub struct KeyRing(Option<Arc<[SealKey]>>);
+
+impl KeyRing {
+    /// A ring whose first key seals.
+    pub fn new(keys: &[SealKey]) -> Self {
+        Self((!keys.is_empty()).then(|| keys.into()))
+    }
+
+    /// Id of the key that seals; `None` when encryption is off.
+    pub fn key_id(&self) -> Option<&str> {
+        self.keys().first().map(SealKey::id)
+    }
+
+    /// Ids of all keys that open, newest first.
+    pub fn key_ids(&self) -> impl Iterator<Item = &str> {
+        self.keys().iter().map(SealKey::id)
+    }
+
+    /// True when what is written is sealed.
+    pub fn is_on(&self) -> bool {
+        self.0.is_some()
+    }
+
+    fn keys(&self) -> &[SealKey] {
+        self.0.as_deref().unwrap_or_default()
+    }
+
+    /// The bytes to store at `place`: sealed, or as they are when encryption is off.
+    pub fn seal<'a>(&self, place: &SealedPlace, clear: &'a [u8]) -> Result<Cow<'a, [u8]>, SealError> {
+        let Some(key) = self.keys().first() else { return Ok(Cow::Borrowed(clear)) };
+        let whole = sealed(key, place, clear).map(Cow::Owned);
+        whole.ok_or_else(|| SealError::NotSealed { key_id: key.id().to_owned() })
+    }
+
+    /// Does the same for a column of texts, in base64.
+    pub fn seal_text<'a>(&self, place: &SealedPlace, clear: &'a str) -> Result<Cow<'a, str>, SealError> {
+        Ok(match self.seal(place, clear.as_bytes())? {
+            Cow::Borrowed(_) => Cow::Borrowed(clear),
+            Cow::Owned(whole) => Cow::Owned(STANDARD.encode(whole)),
+        })
+    }
+
+    /// The clear bytes of what is stored at `place`, where its row says with which key it was sealed.
+    pub fn open(
+        &self,
+        key_id: Option<&str>,
+        place: &SealedPlace,
+        stored: Vec<u8>,
+    ) -> Result<Vec<u8>, SealError> {
+        let Some(key_id) = key_id else { return Ok(stored) };
+        let key = self.keys().iter().find(|key| key.id() == key_id);
+        let key = key.ok_or_else(|| SealError::NoKey { key_id: key_id.to_owned() })?;
+        opened(key, place, stored).ok_or_else(|| SealError::NotOpened { key_id: key_id.to_owned() })
+    }
+
+    /// Does the same for a column of texts.
+    pub fn open_text(
+        &self,
+        key_id: Option<&str>,
+        place: &SealedPlace,
+        stored: String,
+    ) -> Result<String, SealError> {
+        let Some(id) = key_id else { return Ok(stored) };
+        let not_opened = || SealError::NotOpened { key_id: id.to_owned() };
+        let whole = STANDARD.decode(stored).map_err(|_| not_opened())?;
+        String::from_utf8(self.open(key_id, place, whole)?).map_err(|_| not_opened())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::SEALED_MORE_BYTES;
+    use super::*;
+
+    fn key(id: &str, byte: u8) -> SealKey {
+        let hex = format!("{byte:02x}{}", "5a".repeat(31));
+        SealKey::parse(id, &hex).expect("a key")
+    }
+
+    fn place(event_seq: i64) -> SealedPlace {
+        SealedPlace::of_event("body", event_seq)
+    }
+
+    #[test]
+    fn what_is_sealed_opens_at_its_place_and_nowhere_else() {
+        let ring = KeyRing::new(&[key("new", 1), key("old", 2)]);
+        for clear in [b"".as_slice(), b"{\"amount\":500}", &[0xff; 70_000]] {
+            let whole = ring.seal(&place(7), clear).expect("sealed").into_owned();
+            assert_eq!(whole.len(), clear.len() + SEALED_MORE_BYTES);
+            assert!(clear.is_empty() || !whole.windows(clear.len()).any(|part| part == clear));
+            let open = |at: &SealedPlace, whole: &[u8]| ring.open(Some("new"), at, whole.to_vec());
+            assert_eq!(open(&place(7), &whole), Ok(clear.to_vec()));
+            let elsewhere = [
+                place(8),
+                SealedPlace::of_event("whole", 7),
+                SealedPlace::of_message("body", 7),
+                SealedPlace::of_answer(7, 0),
+            ];
+            for other in elsewhere {
+                let error = open(&other, &whole).expect_err("it is not its place");
+                assert!(!error.is_for_now() && error.to_string().contains("`new`"), "{error}");
+            }
+            // Any byte of it: version, salt, text, tag.
+            for at in [0, 1, 32, 33, whole.len() - 1] {
+                let mut changed = whole.clone();
+                changed[at] ^= 1;
+                assert!(open(&place(7), &changed).is_err(), "byte {at}");
+            }
+            assert!(open(&place(7), &whole[..whole.len() - 1]).is_err());
+            assert!(open(&place(7), &[]).is_err() && open(&place(7), &[1; 33]).is_err());
+        }
+    }
+
+    #[test]
+    fn the_first_key_seals_and_all_open_by_their_id() {
+        let (new, old) = (KeyRing::new(&[key("new", 1), key("old", 2)]), KeyRing::new(&[key("old", 2)]));
+        assert_eq!((new.key_id(), old.key_id()), (Some("new"), Some("old")));
+        let text = |ring: &KeyRing| ring.seal_text(&place(1), "{}").expect("sealed").into_owned();
+        assert_eq!(new.open_text(Some("old"), &place(1), text(&old)), Ok("{}".to_owned()));
+        assert_eq!(new.open_text(Some("new"), &place(1), text(&new)), Ok("{}".to_owned()));
+        let error = old.open_text(Some("new"), &place(1), text(&new)).expect_err("no such key");
+        assert!(error.is_for_now() && error.to_string().contains("`new`"), "{error}");
+        let other = KeyRing::new(&[key("new", 9)]);
+        let error = other.open_text(Some("new"), &place(1), text(&new)).expect_err("another key");
+        assert_eq!(error, SealError::NotOpened { key_id: "new".to_owned() });
+        assert_ne!(text(&new), text(&new), "each has a salt of its own");
+    }
+
+    #[test]
+    fn without_keys_nothing_changes_and_nothing_is_copied() {
+        let off = KeyRing::new(&[]);
+        assert!(!off.is_on() && off.key_ids().next().is_none());
+        assert!(matches!(off.seal(&place(1), b"x"), Ok(Cow::Borrowed(b"x"))));
+        assert!(matches!(off.seal_text(&place(1), "x"), Ok(Cow::Borrowed("x"))));
+        let ring = KeyRing::new(&[key("new", 1)]);
+        assert_eq!(ring.open(None, &place(1), b"x".to_vec()), Ok(b"x".to_vec()), "written in the clear");
+    }
+}

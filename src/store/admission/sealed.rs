@@ -1,0 +1,42 @@
+//! The columns of an admission that are sealed when there is a key for it.
+
+use std::borrow::Cow;
+
+use crate::seal::{KeyRing, SealedPlace};
+use crate::store::db::DbResult;
+use crate::store::message::NewMessage;
+use crate::types::IncomingEvent;
+
+/// What is kept of a received event, sealed.
+pub(super) struct SealedPayload {
+    pub(super) headers: String,
+    pub(super) body: Vec<u8>,
+}
+
+impl SealedPayload {
+    /// Asked for when there is a key alone: without one these would be copies.
+    pub(super) fn of(ring: &KeyRing, event_seq: i64, event: &IncomingEvent) -> DbResult<Self> {
+        let headers = ring.seal_text(&SealedPlace::of_event("headers", event_seq), &event.headers)?;
+        let body = ring.seal(&SealedPlace::of_event("body", event_seq), event.stored_body())?;
+        Ok(Self { headers: headers.into_owned(), body: body.into_owned() })
+    }
+}
+
+/// What is kept of a message's own content, sealed if there is a key for it.
+pub(super) struct SealedContents<'a> {
+    pub(super) headers: String,
+    pub(super) body: Option<Cow<'a, [u8]>>,
+}
+
+impl<'a> SealedContents<'a> {
+    pub(super) fn of(ring: &KeyRing, message: &'a NewMessage) -> DbResult<Self> {
+        let (number, clear) = (message.message_id.number(), message.headers_json());
+        let headers = match ring.seal_text(&SealedPlace::of_message("headers", number), &clear)? {
+            Cow::Borrowed(_) => clear,
+            Cow::Owned(sealed) => sealed,
+        };
+        let body = message.body.as_deref();
+        let body = body.map(|body| ring.seal(&SealedPlace::of_message("body", number), body)).transpose()?;
+        Ok(Self { headers, body })
+    }
+}

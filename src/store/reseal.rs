@@ -1,0 +1,272 @@
+//! The keys that stored values are sealed with: which are in use, and how values come under the newest one.
+//!
+//! Both are bounded: a key is found by an index that has a row for each sealed value and none for the others, and
+//! values are sealed again a few at a time, each batch in a transaction of its own. A value that is read meanwhile is
+//! sealed with the one key or the other, and its row says with which.
+
+use super::db::{DbError, DbResult, Door, Row, StoreError, Value};
+use super::handle::Store;
+use crate::seal::{KeyRing, SealError, SealedPlace};
+
+/// Rows of one key and table that are counted at most.
+pub const SEALED_COUNTED_MAX: u32 = 10_000;
+
+/// A table with sealed values.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SealedTable {
+    /// What was received with events.
+    Payloads,
+    /// What messages say that say something of their own.
+    Contents,
+    /// Pieces of answers.
+    Answers,
+}
+
+/// Rows that are sealed with one key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeyUse {
+    /// Table that has them.
+    pub table: SealedTable,
+    /// Id of their key.
+    pub key_id: String,
+    /// Number of them, counted up to [`SEALED_COUNTED_MAX`].
+    pub rows_n: u32,
+}
+
+/// Place from which a table is gone through: the rows behind it are next.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ResealPlace {
+    number: i64,
+    attempt_n: u32,
+}
+
+/// Result of one batch.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ResealStep {
+    /// Place to go on from; `None`: there is nothing behind it.
+    pub next: Option<ResealPlace>,
+    /// Rows that are sealed with the newest key now.
+    pub resealed_n: u32,
+    /// Rows that do not open, and stay as they are.
+    pub unopened_n: u32,
+}
+
+/// The statements of one table: which keys it has, how many rows of one, the rows of a key, those of any or none, and how
+/// a row is written. `$1` and `$2` are the place behind which rows are looked for.
+struct SealedSql {
+    next_key: &'static str,
+    counted: &'static str,
+    of_key: &'static str,
+    of_none: &'static str,
+    write: &'static str,
+}
+
+macro_rules! next_key {
+    ($table:literal) => {
+        concat!("/* keys_in_use */ SELECT MIN(key_id) AS key_id FROM ", $table, " WHERE key_id > $1")
+    };
+}
+macro_rules! counted {
+    ($table:literal) => {
+        concat!(
+            "/* keys_in_use */ SELECT COUNT(*) AS n FROM (SELECT key_id FROM ",
+            $table,
+            " WHERE key_id = $1 LIMIT $2) few"
+        )
+    };
+}
+
+const PAYLOADS: SealedSql = SealedSql {
+    next_key: next_key!("webhook_payloads"),
+    counted: counted!("webhook_payloads"),
+    of_key: "/* reseal */ SELECT event_seq AS number, 0 AS attempt_n, key_id, headers AS sealed_text, body, whole
+        FROM webhook_payloads WHERE key_id = $4 AND event_seq > $1 AND CAST($2 AS BIGINT) >= 0
+        ORDER BY event_seq LIMIT $3",
+    // What is sealed is gone past without its columns.
+    of_none: "/* reseal */ SELECT event_seq AS number, 0 AS attempt_n, key_id,
+            CASE WHEN key_id IS NULL THEN headers END AS sealed_text, CASE WHEN key_id IS NULL THEN body END AS body,
+            CASE WHEN key_id IS NULL THEN whole END AS whole
+        FROM webhook_payloads WHERE event_seq > $1 AND CAST($2 AS BIGINT) >= 0 AND CAST($4 AS TEXT) = ''
+        ORDER BY event_seq LIMIT $3",
+    // Its `whole` may be gone by now.
+    write: "/* reseal */ UPDATE webhook_payloads
+        SET headers = $4, body = $5, whole = CASE WHEN whole IS NOT NULL THEN $6 END, key_id = $7
+        WHERE event_seq = $1 AND CAST($2 AS BIGINT) = 0 AND COALESCE(key_id, '') = $3",
+};
+const CONTENTS: SealedSql = SealedSql {
+    next_key: next_key!("outbox_contents"),
+    counted: counted!("outbox_contents"),
+    of_key: "/* reseal */ SELECT message_id AS number, 0 AS attempt_n, key_id, headers AS sealed_text, body,
+            CAST(NULL AS BYTEA) AS whole
+        FROM outbox_contents WHERE key_id = $4 AND message_id > $1 AND CAST($2 AS BIGINT) >= 0
+        ORDER BY message_id LIMIT $3",
+    of_none: "/* reseal */ SELECT message_id AS number, 0 AS attempt_n, key_id,
+            CASE WHEN key_id IS NULL THEN headers END AS sealed_text, CASE WHEN key_id IS NULL THEN body END AS body,
+            CAST(NULL AS BYTEA) AS whole
+        FROM outbox_contents WHERE message_id > $1 AND CAST($2 AS BIGINT) >= 0 AND CAST($4 AS TEXT) = ''
+        ORDER BY message_id LIMIT $3",
+    write: "/* reseal */ UPDATE outbox_contents SET headers = $4, body = $5, key_id = $7
+        WHERE message_id = $1 AND CAST($2 AS BIGINT) = 0 AND COALESCE(key_id, '') = $3 AND CAST($6 AS BYTEA) IS NULL",
+};
+const ANSWERS: SealedSql = SealedSql {
+    next_key: next_key!("outbox_attempts"),
+    counted: counted!("outbox_attempts"),
+    of_key: "/* reseal */ SELECT message_id AS number, attempt_n, key_id, response AS sealed_text,
+            CAST(NULL AS BYTEA) AS body, CAST(NULL AS BYTEA) AS whole
+        FROM outbox_attempts WHERE key_id = $4 AND (message_id, attempt_n) > ($1, $2)
+        ORDER BY message_id, attempt_n LIMIT $3",
+    of_none: "/* reseal */ SELECT message_id AS number, attempt_n, key_id,
+            CASE WHEN key_id IS NULL THEN response END AS sealed_text,
+            CAST(NULL AS BYTEA) AS body, CAST(NULL AS BYTEA) AS whole
+        FROM outbox_attempts WHERE (message_id, attempt_n) > ($1, $2) AND CAST($4 AS TEXT) = ''
+        ORDER BY message_id, attempt_n LIMIT $3",
+    write: "/* reseal */ UPDATE outbox_attempts SET response = $4, key_id = $7
+        WHERE message_id = $1 AND attempt_n = $2 AND COALESCE(key_id, '') = $3 AND response IS NOT NULL
+          AND CAST($5 AS BYTEA) IS NULL AND CAST($6 AS BYTEA) IS NULL",
+};
+
+impl SealedTable {
+    /// All of them, in the order in which they are gone through.
+    pub const ALL: [Self; 3] = [Self::Payloads, Self::Contents, Self::Answers];
+
+    /// Its name in the schema.
+    pub fn table(self) -> &'static str {
+        match self {
+            Self::Payloads => "webhook_payloads",
+            Self::Contents => "outbox_contents",
+            Self::Answers => "outbox_attempts",
+        }
+    }
+
+    fn sql(self) -> &'static SealedSql {
+        match self {
+            Self::Payloads => &PAYLOADS,
+            Self::Contents => &CONTENTS,
+            Self::Answers => &ANSWERS,
+        }
+    }
+
+    fn place(self, column: &'static str, at: ResealPlace) -> SealedPlace {
+        match self {
+            Self::Payloads => SealedPlace::of_event(column, at.number),
+            Self::Contents => SealedPlace::of_message(column, at.number),
+            Self::Answers => SealedPlace::of_answer(at.number, at.attempt_n),
+        }
+    }
+
+    fn text_column(self) -> &'static str {
+        if self == Self::Answers { "response" } else { "headers" }
+    }
+}
+
+impl Store {
+    /// Returns the keys that something is sealed with.
+    pub async fn keys_in_use(&self) -> Result<Vec<KeyUse>, StoreError> {
+        alone!(self.people.keys_in_use())
+    }
+
+    /// Seals up to `limit` rows anew with the newest key: those of the key `of`, or with `None` those in the clear.
+    /// Without a newest key nothing is done.
+    pub async fn reseal(
+        &self,
+        table: SealedTable,
+        of: Option<&str>,
+        from: ResealPlace,
+        limit: u32,
+    ) -> Result<ResealStep, StoreError> {
+        let (of, ring) = (of.map(str::to_owned), self.ring().clone());
+        together!(self.reseal(table, of.as_deref(), from, limit, &ring))
+    }
+}
+
+async fn keys_in_use(db: &mut Door<'_>) -> DbResult<Vec<KeyUse>> {
+    let mut found = Vec::new();
+    for table in SealedTable::ALL {
+        let mut last = String::new();
+        loop {
+            let row = db.fetch_one(table.sql().next_key, &[last.as_str().into()]).await?;
+            let Some(key_id) = row.text_or_null("key_id")? else { break };
+            let values = [key_id.as_str().into(), SEALED_COUNTED_MAX.into()];
+            let rows_n = db.fetch_one(table.sql().counted, &values).await?.count("n")?;
+            last.clone_from(&key_id);
+            found.push(KeyUse { table, key_id, rows_n });
+        }
+    }
+    Ok(found)
+}
+
+async fn reseal(
+    db: &mut Door<'_>,
+    table: SealedTable,
+    of: Option<&str>,
+    from: ResealPlace,
+    limit: u32,
+    ring: &KeyRing,
+) -> DbResult<ResealStep> {
+    let mut step = ResealStep::default();
+    if !ring.is_on() || of == ring.key_id() {
+        return Ok(step);
+    }
+    let sql = if of.is_some() { table.sql().of_key } else { table.sql().of_none };
+    let values =
+        [from.number.into(), from.attempt_n.into(), limit.into(), of.unwrap_or_default().into()];
+    let rows = db.fetch(sql, &values).await?;
+    for row in &rows {
+        let at = ResealPlace { number: row.int("number")?, attempt_n: row.count("attempt_n")? };
+        step.next = Some(at).filter(|_| rows.len() >= limit as usize);
+        if row.text_or_null("key_id")?.as_deref() != of || row.text_or_null("sealed_text")?.is_none() {
+            continue;
+        }
+        match sealed_anew(table, at, row, of, ring) {
+            Ok(columns) => {
+                let mut values = vec![at.number.into(), at.attempt_n.into(), of.unwrap_or_default().into()];
+                values.extend(columns);
+                values.push(ring.key_id().into());
+                step.resealed_n += u32::from(db.execute(table.sql().write, &values).await? > 0);
+            }
+            Err(ResealError::Sealed) => step.unopened_n += 1,
+            Err(ResealError::Row(error)) => return Err(error),
+        }
+    }
+    Ok(step)
+}
+
+/// Reason why a row stays as it is.
+enum ResealError {
+    /// It does not open, and `hooklatch keys` says which key it is of.
+    Sealed,
+    Row(DbError),
+}
+
+impl From<SealError> for ResealError {
+    fn from(_: SealError) -> Self {
+        Self::Sealed
+    }
+}
+
+impl From<DbError> for ResealError {
+    fn from(error: DbError) -> Self {
+        Self::Row(error)
+    }
+}
+
+/// The columns of a row under the newest key: text, body, whole.
+fn sealed_anew(
+    table: SealedTable,
+    at: ResealPlace,
+    row: &Row,
+    of: Option<&str>,
+    ring: &KeyRing,
+) -> Result<[Value; 3], ResealError> {
+    let place = table.place(table.text_column(), at);
+    let clear = ring.open_text(of, &place, row.text("sealed_text")?)?;
+    let text: Value = ring.seal_text(&place, &clear)?.into_owned().into();
+    let mut columns = [text, Value::Bytes(None), Value::Bytes(None)];
+    for (column, value) in ["body", "whole"].into_iter().zip(columns.iter_mut().skip(1)) {
+        let Some(stored) = row.bytes_or_null(column)? else { continue };
+        let place = table.place(column, at);
+        let clear = ring.open(of, &place, stored)?;
+        *value = ring.seal(&place, &clear)?.into_owned().into();
+    }
+    Ok(columns)
+}

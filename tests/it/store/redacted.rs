@@ -1,0 +1,161 @@
+//! Redaction before storing: people see what is left of a body, handlers and destinations get what came or nothing.
+
+use bytes::Bytes;
+use hooklatch::seal::{KeyRing, SealKey};
+use hooklatch::store::{
+    Act, Decided, Decision, DecisionReply, DecisionTarget, LeaseWant, LeasedMessage, NewMessage, SettleTo,
+    Settlement, Store,
+};
+use hooklatch::types::{AttemptResult, EventState, IncomingEvent, MessageState, RedactedBody};
+
+use super::retention::run;
+use super::{admit, admit_at_once, candidates, event, key, message, name};
+use crate::database::{Database, on_both};
+
+on_both!(
+    what_nothing_is_to_be_made_of_is_never_stored,
+    a_message_sends_what_came_and_then_it_is_gone,
+    an_event_that_waits_is_dispatched_with_what_came,
+    a_redacted_body_is_never_sent_or_dispatched,
+    what_is_kept_for_a_while_is_sealed_too,
+    a_conflict_keeps_what_came_until_a_person_has_decided,
+);
+
+const CAME: &str = "{\"email\":\"ann@example.com\"}";
+const LEFT: &str = "{\"email\":\"[redacted]\"}";
+const WHOLES: &str = "SELECT COUNT(*) FROM webhook_payloads WHERE whole IS NOT NULL";
+
+fn redacted(event_id: &str) -> IncomingEvent {
+    let left = RedactedBody { body: Bytes::from_static(LEFT.as_bytes()), values_n: 1 };
+    IncomingEvent { redacted: Some(left), ..event(event_id, CAME) }
+}
+
+async fn lease(store: &Store) -> Vec<LeasedMessage> {
+    let want = LeaseWant { destination: name("billing"), free_n: 10, key_valid_for_ms: 10_000_000 };
+    store.message_lease(&[want], 1_000, 30_000, "node-1").await.unwrap()
+}
+
+async fn shown(store: &Store, event_id: &str) -> (String, Option<u32>) {
+    let content = store.event_content(&key(event_id)).await.unwrap().unwrap();
+    (String::from_utf8(content.body).unwrap(), content.redacted_n)
+}
+
+async fn decided(store: &Store, event_id: &str, act: Act) -> Decided {
+    let decision =
+        Decision { actor: "ops", idempotency_key: event_id, digest: [1; 32], reason: "seen", now_ms: 9_000 };
+    let target = DecisionTarget::Event(key(event_id));
+    match store.message_decide(&target, act, &decision).await.unwrap() {
+        DecisionReply::New(decided) => decided,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// A message with bytes of its own, of which no event's are needed.
+fn own() -> NewMessage {
+    NewMessage { body: Some(Bytes::from_static(b"own")), ..message("billing") }
+}
+
+async fn what_nothing_is_to_be_made_of_is_never_stored(database: &Database) {
+    let store = database.store().await;
+    admit(&store, &redacted("evt_1"), &[]).await;
+    admit_at_once(&store, &redacted("evt_2"), &[]).await;
+    for id in ["evt_1", "evt_2"] {
+        assert_eq!(shown(&store, id).await, (LEFT.to_owned(), Some(1)));
+        assert_eq!(decided(&store, id, Act::Rerun).await, Decided::BodyGone, "a handler would not see what came");
+    }
+    assert_eq!(database.count(WHOLES).await, 0);
+    admit(&store, &event("evt_3", CAME), &[]).await;
+    assert_eq!(shown(&store, "evt_3").await, (CAME.to_owned(), None));
+}
+
+async fn a_message_sends_what_came_and_then_it_is_gone(database: &Database) {
+    let store = database.store().await;
+    let forward = NewMessage { headers: std::collections::BTreeMap::new(), ..message("billing") };
+    admit_at_once(&store, &redacted("evt_1"), &[forward]).await;
+    assert_eq!(shown(&store, "evt_1").await, (LEFT.to_owned(), Some(1)), "people see none of it");
+    let one = lease(&store).await.remove(0);
+    assert_eq!(&one.body[..], CAME.as_bytes());
+    store.wholes_delete(0, 100).await.unwrap();
+    assert_eq!(database.count(WHOLES).await, 1, "while it is under way");
+    let done = Settlement {
+        message_id: one.message_id,
+        destination: one.destination.clone(),
+        lane: None,
+        attempt_n: one.attempt_n,
+        to: SettleTo::Done,
+        result: AttemptResult::Done,
+        http_status: Some(200),
+        error: None,
+        response: None,
+        is_unsent: false,
+        settled_at_ms: 5_000,
+    };
+    store.message_settle(&[done]).await.unwrap();
+    assert_eq!(store.wholes_delete(0, 1).await.unwrap(), Some(one.message_id.event_seq()), "there may be more");
+    assert_eq!(database.count(WHOLES).await, 0);
+    assert_eq!(store.wholes_delete(0, 1).await.unwrap(), None);
+}
+
+async fn an_event_that_waits_is_dispatched_with_what_came(database: &Database) {
+    let store = database.store().await;
+    let mut tx = store.admission_begin().await.unwrap();
+    tx.events_insert(&candidates(&store, &[&redacted("evt_1")], EventState::Retry).await).await.unwrap();
+    tx.commit().await.unwrap();
+    run(database, "UPDATE processed_webhook_events SET due_at_ms = 1").await;
+    store.wholes_delete(0, 100).await.unwrap();
+    let mut tx = store.admission_begin().await.unwrap();
+    let due = tx.event_take_due(10, &[name("stripe")]).await.unwrap().unwrap();
+    tx.rollback().await.unwrap();
+    assert_eq!((&due.body[..], due.broken), (CAME.as_bytes(), None));
+    for (state, is_kept) in [("failed", true), ("unreadable", true), ("done", false)] {
+        let sql = format!("UPDATE processed_webhook_events SET state = '{state}'");
+        run(database, &sql).await;
+        store.wholes_delete(0, 100).await.unwrap();
+        assert_eq!(database.count(WHOLES).await == 1, is_kept, "{state}");
+    }
+}
+
+async fn a_redacted_body_is_never_sent_or_dispatched(database: &Database) {
+    let store = database.store().await;
+    admit(&store, &redacted("evt_1"), &[message("billing"), own()]).await;
+    run(database, "UPDATE webhook_payloads SET whole = NULL").await;
+    let sent = lease(&store).await;
+    assert_eq!(sent.len(), 1, "that with bytes of its own");
+    assert_eq!(&sent[0].body[..], b"own");
+    let held = store.message_list_of_event(&key("evt_1")).await.unwrap();
+    let held: Vec<_> = held.iter().filter(|one| one.state == MessageState::Held).collect();
+    assert!(held[0].last_error.as_deref().is_some_and(|why| why.contains("redacted")), "{held:?}");
+    run(database, "UPDATE processed_webhook_events SET state = 'retry', due_at_ms = 1").await;
+    let mut tx = store.admission_begin().await.unwrap();
+    let due = tx.event_take_due(10, &[name("stripe")]).await.unwrap().unwrap();
+    tx.rollback().await.unwrap();
+    assert!(due.body.is_empty() && due.broken.is_some_and(|why| why.contains("redacted")));
+}
+
+async fn what_is_kept_for_a_while_is_sealed_too(database: &Database) {
+    let ring = KeyRing::new(&[SealKey::parse("k1", &format!("01{}", "7e".repeat(31))).unwrap()]);
+    let store = database.store().await.sealed_with(ring);
+    admit(&store, &redacted("evt_1"), &[message("billing")]).await;
+    assert_eq!(shown(&store, "evt_1").await, (LEFT.to_owned(), Some(1)));
+    let sql = if database.url.starts_with("sqlite") {
+        "SELECT COUNT(*) FROM webhook_payloads WHERE instr(whole, CAST('ann@' AS BLOB)) = 0"
+    } else {
+        "SELECT COUNT(*) FROM webhook_payloads WHERE position('ann@'::bytea IN whole) = 0"
+    };
+    assert_eq!(database.count(sql).await, 1);
+    assert_eq!(&lease(&store).await[0].body[..], CAME.as_bytes());
+}
+
+async fn a_conflict_keeps_what_came_until_a_person_has_decided(database: &Database) {
+    let store = database.store().await;
+    admit(&store, &event("evt_1", "{}"), &[]).await;
+    admit(&store, &redacted("evt_1"), &[]).await;
+    assert_eq!(database.count(WHOLES).await, 1);
+    let conflicts = store.event_conflicts(&key("evt_1")).await.unwrap();
+    let (row, content) = &conflicts.kept[0];
+    assert_eq!(content.as_ref().unwrap().body, LEFT.as_bytes());
+    let id = row.key.event_id.clone();
+    assert_eq!(decided(&store, &id, Act::Dispatch).await, Decided::Changed { messages_n: 0 });
+    store.wholes_delete(0, 100).await.unwrap();
+    assert_eq!(database.count(WHOLES).await, 1, "it is dispatched with what came");
+}

@@ -1,0 +1,316 @@
+//! Encryption at rest: what is written is sealed, what is read is clear, and what does not open is neither lost nor
+//! sent.
+
+use bytes::Bytes;
+use hooklatch::seal::{KeyRing, SealKey};
+use hooklatch::store::{
+    Act, Decided, Decision, DecisionReply, DecisionTarget, Latched, LeaseWant, LeasedMessage, NewMessage,
+    ResealPlace, SealedTable, SettleTo, Settlement, Store,
+};
+use hooklatch::types::{AttemptResult, EventState, MessageState};
+
+use super::retention::run;
+use super::{admit, admit_at_once, candidates, event, key, message, name};
+use crate::database::{Database, on_both};
+
+on_both!(
+    what_is_written_is_sealed_and_what_is_read_is_clear,
+    rows_in_the_clear_go_on_beside_sealed_ones,
+    a_key_is_replaced_while_old_rows_still_open,
+    rows_in_the_clear_are_sealed_in_batches,
+    what_waits_for_a_key_is_put_off_and_goes_on_when_it_is_there,
+    a_sealed_value_that_was_moved_changed_or_has_another_key_is_never_sent,
+    copies_and_conflicts_are_told_as_without_a_key,
+    what_is_erased_needs_no_key_any_more,
+);
+
+const SECRET: &str = "{\"email\":\"ann@example.com\"}";
+
+fn seal_key(id: &str, byte: u8) -> SealKey {
+    SealKey::parse(id, &format!("{byte:02x}{}", "7e".repeat(31))).unwrap()
+}
+
+fn ring(keys: &[(&str, u8)]) -> KeyRing {
+    KeyRing::new(&keys.iter().map(|(id, byte)| seal_key(id, *byte)).collect::<Vec<_>>())
+}
+
+async fn lease(store: &Store, now_ms: i64) -> Vec<LeasedMessage> {
+    let want = LeaseWant { destination: name("billing"), free_n: 10, key_valid_for_ms: 10_000_000 };
+    store.message_lease(&[want], now_ms, 30_000, "node-1").await.unwrap()
+}
+
+fn settled(message: &LeasedMessage, to: SettleTo) -> Settlement {
+    Settlement {
+        message_id: message.message_id,
+        destination: message.destination.clone(),
+        lane: message.lane.clone(),
+        attempt_n: message.attempt_n,
+        to,
+        result: AttemptResult::Done,
+        http_status: Some(200),
+        error: None,
+        response: Some("{\"answer\":\"ann@example.com\"}".to_owned()),
+        is_unsent: false,
+        settled_at_ms: 5_000,
+    }
+}
+
+/// A message with bytes of its own.
+fn own(destination: &str) -> NewMessage {
+    NewMessage { body: Some(Bytes::from_static(b"own ann@example.com")), ..message(destination) }
+}
+
+/// The columns that may hold what somebody sent, as hexadecimal digits or as they are.
+async fn stored(database: &Database) -> String {
+    let hex = if database.url.starts_with("sqlite") {
+        ["SELECT hex(body) || headers FROM webhook_payloads", "SELECT COALESCE(hex(body), '') || headers FROM outbox_contents"]
+    } else {
+        [
+            "SELECT upper(encode(body, 'hex')) || headers FROM webhook_payloads",
+            "SELECT COALESCE(upper(encode(body, 'hex')), '') || headers FROM outbox_contents",
+        ]
+    };
+    let mut all = String::new();
+    for sql in [hex[0], hex[1], "SELECT response FROM outbox_attempts WHERE response IS NOT NULL"] {
+        all.extend(database.texts(sql).await);
+    }
+    all
+}
+
+fn hex_of(text: &str) -> String {
+    text.bytes().map(|byte| format!("{byte:02X}")).collect()
+}
+
+async fn what_is_written_is_sealed_and_what_is_read_is_clear(database: &Database) {
+    let store = database.store().await.sealed_with(ring(&[("k1", 1)]));
+    // The body is longer than what fits a row's page on either database.
+    let large = format!("{{\"email\":\"ann@example.com\",\"x\":\"{}\"}}", "y".repeat(100_000));
+    admit(&store, &event("evt_1", SECRET), &[message("billing"), own("billing")]).await;
+    admit_at_once(&store, &event("evt_2", &large), &[message("billing"), own("billing")]).await;
+    let forward = NewMessage { headers: std::collections::BTreeMap::new(), ..message("billing") };
+    admit_at_once(&store, &event("evt_3", SECRET), &[forward]).await;
+    let all = lease(&store, 1_000).await;
+    let bodies: Vec<&[u8]> = all.iter().map(|one| &one.body[..]).collect();
+    let wanted = [SECRET, "own ann@example.com", &large, "own ann@example.com", SECRET];
+    assert_eq!(bodies, wanted.map(str::as_bytes));
+    assert_eq!(all[0].event_content_type.as_deref(), Some("application/json"));
+    assert_eq!((all[0].headers["x-a"].as_str(), all[4].headers.len()), ("b", 0));
+    let done: Vec<Settlement> = all.iter().map(|one| settled(one, SettleTo::Done)).collect();
+    assert_eq!(store.message_settle(&done[1..]).await.unwrap(), [true; 4]);
+    assert!(store.message_settle_apart(&done[0]).await.unwrap());
+    for one in &all {
+        let attempts = store.attempt_list(one.message_id).await.unwrap();
+        let told = (attempts[0].response.as_deref(), attempts[0].key_id.as_deref());
+        assert_eq!(told, (Some("{\"answer\":\"ann@example.com\"}"), Some("k1")));
+    }
+    let content = store.event_content(&key("evt_2")).await.unwrap().unwrap();
+    assert_eq!((content.body, content.key_id.as_deref()), (large.into_bytes(), Some("k1")));
+    assert_eq!(content.headers, r#"{"content-type":"application/json"}"#);
+    let stored = stored(database).await;
+    for text in ["ann@example.com", "content-type", "x-a"] {
+        assert!(!stored.contains(text) && !stored.contains(&hex_of(text)), "{text}");
+    }
+    for sql in [
+        "SELECT COUNT(*) FROM webhook_payloads WHERE key_id = 'k1'",
+        "SELECT COUNT(*) - 1 FROM outbox_contents WHERE key_id = 'k1'",
+        "SELECT COUNT(*) - 2 FROM outbox_attempts WHERE key_id = 'k1'",
+    ] {
+        assert_eq!(database.count(sql).await, 3, "{sql}");
+    }
+}
+
+async fn rows_in_the_clear_go_on_beside_sealed_ones(database: &Database) {
+    let clear = database.store().await;
+    admit(&clear, &event("evt_1", SECRET), &[message("billing"), own("billing")]).await;
+    let sealed = clear.clone().sealed_with(ring(&[("k1", 1)]));
+    admit(&sealed, &event("evt_2", SECRET), &[message("billing")]).await;
+    let bodies: Vec<Bytes> = lease(&sealed, 1_000).await.into_iter().map(|one| one.body).collect();
+    assert_eq!(bodies, [SECRET, "own ann@example.com", SECRET]);
+    let content = sealed.event_content(&key("evt_1")).await.unwrap().unwrap();
+    assert_eq!((content.body.as_slice(), content.key_id), (SECRET.as_bytes(), None));
+    assert!(stored(database).await.contains(&hex_of("ann@example.com")), "nothing is sealed behind our back");
+}
+
+/// The keys in use, each with its number of rows in all tables.
+async fn used(store: &Store) -> Vec<(String, u32)> {
+    let mut all = std::collections::BTreeMap::<String, u32>::new();
+    for one in store.keys_in_use().await.unwrap() {
+        *all.entry(one.key_id).or_default() += one.rows_n;
+    }
+    all.into_iter().collect()
+}
+
+/// Seals all rows of a key (`None`: those in the clear) anew, two at a time; how many were, and how many do not open.
+async fn resealed(store: &Store, of: Option<&str>) -> (u32, u32) {
+    let mut all = (0, 0);
+    for table in SealedTable::ALL {
+        let mut from = Some(ResealPlace::default());
+        while let Some(place) = from {
+            let step = store.reseal(table, of, place, 2).await.unwrap();
+            all = (all.0 + step.resealed_n, all.1 + step.unopened_n);
+            from = step.next;
+        }
+    }
+    all
+}
+
+async fn a_key_is_replaced_while_old_rows_still_open(database: &Database) {
+    let old = database.store().await.sealed_with(ring(&[("old", 1)]));
+    for n in 0..5 {
+        admit(&old, &event(&format!("evt_{n}"), SECRET), &[own("billing")]).await;
+    }
+    let first = lease(&old, 1_000).await.remove(0);
+    old.message_settle(&[settled(&first, SettleTo::Ready { visible_at_ms: 9_000 })]).await.unwrap();
+    let both = old.clone().sealed_with(ring(&[("new", 2), ("old", 1)]));
+    admit(&both, &event("evt_5", SECRET), &[own("billing")]).await;
+    assert_eq!(used(&both).await, [("new".to_owned(), 2), ("old".to_owned(), 11)]);
+    // A node without the new key and one without the old one, at the same time as the rotation.
+    assert_eq!(resealed(&old, Some("old")).await, (0, 0), "it is its own newest one");
+    assert_eq!(resealed(&both, Some("old")).await, (11, 0));
+    assert_eq!(resealed(&both, Some("old")).await, (0, 0));
+    assert_eq!(used(&both).await, [("new".to_owned(), 13)]);
+    let new = old.clone().sealed_with(ring(&[("new", 2)]));
+    let all = lease(&new, 40_000).await;
+    assert_eq!(all.len(), 6);
+    assert!(all.iter().all(|one| one.body == "own ann@example.com" && one.headers["x-a"] == "b"));
+    assert_eq!(new.event_content(&key("evt_1")).await.unwrap().unwrap().body, SECRET.as_bytes());
+    let attempts = new.attempt_list(first.message_id).await.unwrap();
+    let kept: Vec<Option<&str>> = attempts.iter().map(|one| one.response.as_deref()).collect();
+    assert!(kept.contains(&Some("{\"answer\":\"ann@example.com\"}")), "{attempts:?}");
+}
+
+async fn rows_in_the_clear_are_sealed_in_batches(database: &Database) {
+    let clear = database.store().await;
+    for n in 0..5 {
+        admit(&clear, &event(&format!("evt_{n}"), SECRET), &[own("billing")]).await;
+    }
+    let first = lease(&clear, 1_000).await.remove(0);
+    clear.message_settle(&[settled(&first, SettleTo::Done)]).await.unwrap();
+    assert_eq!(resealed(&clear, None).await, (0, 0), "there is no key to seal with");
+    let sealed = clear.clone().sealed_with(ring(&[("k1", 1)]));
+    admit(&sealed, &event("evt_5", SECRET), &[]).await;
+    assert_eq!(resealed(&sealed, None).await, (11, 0));
+    assert_eq!(resealed(&sealed, None).await, (0, 0));
+    assert!(!stored(database).await.contains(&hex_of("ann@example.com")));
+    assert_eq!(lease(&sealed, 40_000).await.len(), 4);
+    assert_eq!(sealed.event_content(&key("evt_1")).await.unwrap().unwrap().body, SECRET.as_bytes());
+}
+
+async fn what_waits_for_a_key_is_put_off_and_goes_on_when_it_is_there(database: &Database) {
+    let sealed = database.store().await.sealed_with(ring(&[("gone", 1)]));
+    admit(&sealed, &event("evt_1", SECRET), &[message("billing")]).await;
+    let other = sealed.clone().sealed_with(ring(&[("k2", 2)]));
+    let mut now_ms = 1_000;
+    for _ in 0..12 {
+        assert!(lease(&other, now_ms).await.is_empty());
+        now_ms += 300_000;
+    }
+    let row = other.message_list_of_event(&key("evt_1")).await.unwrap().remove(0);
+    assert_eq!(row.state, MessageState::Ready, "as often as it takes");
+    assert!(row.last_error.as_deref().is_some_and(|why| why.contains("`gone`")), "{row:?}");
+    let content = other.event_content(&key("evt_1")).await.unwrap().unwrap();
+    assert!(content.body.is_empty() && content.unopened.is_some_and(|why| why.contains("`gone`")));
+    // Admission never asks for a key that is not there.
+    admit(&other, &event("evt_2", "x"), &[]).await;
+    assert_eq!(found(&other, "evt_1", SECRET).await, Latched::Duplicate);
+    let again = lease(&sealed, now_ms).await.remove(0);
+    assert_eq!((&again.body[..], again.attempt_n, again.attempts_before_n), (SECRET.as_bytes(), 13, 12));
+    // The same of an event that waits for its handler.
+    let mut tx = sealed.admission_begin().await.unwrap();
+    tx.events_insert(&candidates(&sealed, &[&event("evt_3", SECRET)], EventState::Retry).await).await.unwrap();
+    tx.commit().await.unwrap();
+    run(database, "UPDATE processed_webhook_events SET due_at_ms = 1 WHERE event_id = 'evt_3'").await;
+    let due = async |store: &Store| {
+        let mut tx = store.admission_begin().await.unwrap();
+        let due = tx.event_take_due(10, &[name("stripe")]).await.unwrap().unwrap();
+        tx.rollback().await.unwrap();
+        due
+    };
+    let waits = due(&other).await;
+    assert!(waits.broken.is_none() && waits.body.is_empty() && waits.locked.is_some(), "{waits:?}");
+    let opens = due(&sealed).await;
+    assert_eq!((&opens.body[..], opens.broken, opens.locked), (SECRET.as_bytes(), None, None));
+}
+
+async fn a_sealed_value_that_was_moved_changed_or_has_another_key_is_never_sent(database: &Database) {
+    let store = database.store().await.sealed_with(ring(&[("k1", 1)]));
+    for id in ["evt_1", "evt_2", "evt_3"] {
+        admit(&store, &event(id, &format!("{{\"id\":\"{id}\"}}")), &[message("billing")]).await;
+    }
+    // The body of one event under the number of another one, which are of one length.
+    run(
+        database,
+        "UPDATE webhook_payloads SET body = (SELECT p.body FROM webhook_payloads p
+             JOIN processed_webhook_events e ON e.event_seq = p.event_seq WHERE e.event_id = 'evt_1')
+         WHERE event_seq = (SELECT event_seq FROM processed_webhook_events WHERE event_id = 'evt_2')",
+    )
+    .await;
+    // A row that says that it is in the clear, and is not.
+    run(
+        database,
+        "UPDATE outbox_contents SET key_id = NULL WHERE message_id / 1024 =
+             (SELECT event_seq FROM processed_webhook_events WHERE event_id = 'evt_3')",
+    )
+    .await;
+    let sent = lease(&store, 1_000).await;
+    assert_eq!(sent.len(), 1, "{sent:?}");
+    assert_eq!(sent[0].key.event_id, "evt_1");
+    for (id, why) in [("evt_2", "does not open with the key `k1`"), ("evt_3", "no JSON object")] {
+        let row = store.message_list_of_event(&key(id)).await.unwrap().remove(0);
+        assert_eq!(row.state, MessageState::Held, "{id}");
+        assert!(row.last_error.as_deref().is_some_and(|said| said.contains(why)), "{row:?}");
+    }
+    assert!(store.event_content(&key("evt_2")).await.unwrap().unwrap().unopened.is_some());
+    let other = store.clone().sealed_with(ring(&[("k1", 9)]));
+    assert!(lease(&other, 40_000).await.is_empty(), "another key under the same id");
+    let row = other.message_list_of_event(&key("evt_1")).await.unwrap().remove(0);
+    assert_eq!(row.state, MessageState::Held);
+    let rest = store.clone().sealed_with(ring(&[("k2", 2), ("k1", 1)]));
+    assert_eq!(resealed(&rest, Some("k1")).await, (4, 1), "what does not open stays as it is");
+}
+
+/// What admission finds for a copy.
+async fn found(store: &Store, event_id: &str, body: &str) -> Latched {
+    let candidates = candidates(store, &[&event(event_id, body)], EventState::Done).await;
+    let mut tx = store.admission_begin().await.unwrap();
+    let latched = tx.events_insert(&candidates).await.unwrap().remove(0);
+    tx.commit().await.unwrap();
+    latched
+}
+
+async fn copies_and_conflicts_are_told_as_without_a_key(database: &Database) {
+    let clear = database.store().await;
+    let sealed = clear.clone().sealed_with(ring(&[("k1", 1)]));
+    admit(&clear, &event("evt_1", "a"), &[]).await;
+    admit(&sealed, &event("evt_2", "a"), &[]).await;
+    for (store, id) in [(&sealed, "evt_1"), (&clear, "evt_2"), (&sealed, "evt_2")] {
+        assert_eq!(found(store, id, "a").await, Latched::Duplicate, "{id}");
+    }
+    assert!(matches!(found(&sealed, "evt_1", "b").await, Latched::Conflict { .. }));
+    let conflicts = sealed.event_conflicts(&key("evt_1")).await.unwrap();
+    let (_, content) = &conflicts.kept[0];
+    let content = content.as_ref().unwrap();
+    assert_eq!((content.body.as_slice(), content.key_id.as_deref()), (b"b".as_slice(), Some("k1")));
+    assert!(clear.event_conflicts(&key("evt_1")).await.unwrap().kept[0].1.as_ref().unwrap().unopened.is_some());
+}
+
+async fn what_is_erased_needs_no_key_any_more(database: &Database) {
+    let store = database.store().await.sealed_with(ring(&[("k1", 1)]));
+    admit(&store, &event("evt_1", SECRET), &[own("billing")]).await;
+    let one = lease(&store, 1_000).await.remove(0);
+    store.message_settle(&[settled(&one, SettleTo::Done)]).await.unwrap();
+    assert_eq!(used(&store).await, [("k1".to_owned(), 3)]);
+    let decision = Decision {
+        actor: "ops",
+        idempotency_key: "k",
+        digest: [1; 32],
+        reason: "she asked for it",
+        now_ms: 9_000,
+    };
+    // It needs no key itself either.
+    let keyless = store.clone().sealed_with(KeyRing::default());
+    let target = DecisionTarget::Event(key("evt_1"));
+    let erased = keyless.message_decide(&target, Act::Erase, &decision).await.unwrap();
+    assert_eq!(erased, DecisionReply::New(Decided::Changed { messages_n: 0 }));
+    assert_eq!(used(&store).await, []);
+}
