@@ -85,7 +85,7 @@ pub struct MessageDetail {
 pub struct CountView {
     /// The number, at most 100,000.
     pub counted_n: u64,
-    /// True when there are more than the bound; `counted_n` is the bound then.
+    /// True when the bound was reached, of those found or of those looked at: there may be more then.
     pub is_more: bool,
 }
 

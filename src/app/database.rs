@@ -18,7 +18,7 @@ pub(super) async fn open_store(
     for warning in &config.warnings {
         warn!("{warning}");
     }
-    let Opened { store, applied, schema } = 
+    let Opened { store, applied, schema } =
         setup::store(&config.database, &config.encryption, config.database.migrate).await?;
     info!("{}", config.encryption.in_words());
     if !applied.is_empty() {

@@ -7,8 +7,8 @@ use clap::{Parser, Subcommand};
 
 use super::shared::{Usage, complain};
 use super::{
-    bench, check, destinations, erase, events, explain, health, keys, messages, providers, prune, send, serve,
-    sign, taught, vectors,
+    bench, check, destinations, erase, events, explain, health, keys, messages, providers, prune, send,
+    serve, sign, taught, vectors,
 };
 use crate::app::App;
 use crate::load::kinds;

@@ -63,7 +63,7 @@ pub(super) fn events(args: &EventsArgs, file: Option<&Path>, kinds: &Kinds) -> a
                 api.get(&["events"], &[("state", state.as_deref()), ("limit", Some(&limit.to_string()))])?;
             api.show_list(
                 &found,
-                "events",
+                "items",
                 &["received_at_ms", "provider", "event_id", "type", "state", "error"],
             );
         }

@@ -64,7 +64,9 @@ async fn list(store: &Store, is_json: bool) -> anyhow::Result<ExitCode> {
                 "is_more": one.rows_n >= SEALED_COUNTED_MAX, "is_in_ring": ring.contains(&one.key_id.as_str()),
             })
         };
-        say(json!({ "ring": ring, "seals": store.ring().key_id(), "used": used.iter().map(rows).collect::<Vec<_>>() }));
+        say(
+            json!({ "ring": ring, "seals": store.ring().key_id(), "used": used.iter().map(rows).collect::<Vec<_>>() }),
+        );
     } else {
         say(match store.ring().key_id() {
             None => "nothing is sealed: [encryption] keys is empty".to_owned(),
@@ -90,7 +92,8 @@ async fn reseal(store: &Store, is_clear_too: bool, is_json: bool) -> anyhow::Res
     for (table, of) in older.chain(clear) {
         let mut from = Some(ResealPlace::default());
         while let Some(place) = from {
-            let step = store.reseal(table, of.as_deref(), place, BATCH_N).await.context("could not seal anew")?;
+            let step =
+                store.reseal(table, of.as_deref(), place, BATCH_N).await.context("could not seal anew")?;
             let before_n = resealed_n;
             resealed_n += u64::from(step.resealed_n);
             unopened_n += u64::from(step.unopened_n);
@@ -103,7 +106,9 @@ async fn reseal(store: &Store, is_clear_too: bool, is_json: bool) -> anyhow::Res
     if is_json {
         say(json!({ "key_id": newest, "resealed_n": resealed_n, "unopened_n": unopened_n }));
     } else {
-        say(format!("{resealed_n} rows are sealed with `{newest}` now, {unopened_n} do not open and stay as they are"));
+        say(format!(
+            "{resealed_n} rows are sealed with `{newest}` now, {unopened_n} do not open and stay as they are"
+        ));
     }
     Ok(if unopened_n == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

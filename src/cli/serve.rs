@@ -65,8 +65,7 @@ pub(super) fn migrate(
     anyhow::ensure!(mistakes.is_empty(), "{}", mistakes.join("\n"));
     runtime()?.block_on(async {
         let config = app.config();
-        let Opened { store, applied, .. } =
-            setup::store(&config.database, &config.encryption, true).await?;
+        let Opened { store, applied, .. } = setup::store(&config.database, &config.encryption, true).await?;
         let of_program = app::migrate(&store, app.migrations()).await;
         store.close().await;
         let of_program = of_program?;

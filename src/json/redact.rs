@@ -138,7 +138,11 @@ mod tests {
             ),
             (r#"{"rows":[1,[2,3],4]}"#, r#"{"rows":[1,"[redacted]",4]}"#, 1),
             (r#"{"a/b":null,"a":{"b":1}}"#, r#"{"a/b":"[redacted]","a":{"b":1}}"#, 1),
-            (r#"{"deep":[[{"x":1}],[{"x":2},3]]}"#, r#"{"deep":[[{"x":"[redacted]"}],[{"x":"[redacted]"},3]]}"#, 2),
+            (
+                r#"{"deep":[[{"x":1}],[{"x":2},3]]}"#,
+                r#"{"deep":[[{"x":"[redacted]"}],[{"x":"[redacted]"},3]]}"#,
+                2,
+            ),
             // Twice, and with escapes: whoever reads it takes either.
             (
                 r#"{"customer":{"email":"a","\u0065mail":"b"},"\u0063ustomer":{"email":"c"}}"#,
@@ -150,7 +154,11 @@ mod tests {
             ("[1, \"x\" ]\n", "[\"[redacted]\", \"[redacted]\" ]\n", 2),
         ] {
             let got = paths.redacted(text.as_bytes()).expect("something is replaced");
-            assert_eq!((String::from_utf8_lossy(&got.text).as_ref(), got.values_n), (want, values_n), "{text}");
+            assert_eq!(
+                (String::from_utf8_lossy(&got.text).as_ref(), got.values_n),
+                (want, values_n),
+                "{text}"
+            );
         }
         for text in ["{}", r#"{"customer":"a@b"}"#, r#"{"customer":{"e-mail":1}}"#, "7", "\"x\"", ""] {
             assert_eq!(paths.redacted(text.as_bytes()), None, "{text}");

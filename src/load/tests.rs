@@ -46,7 +46,13 @@ fn uncommented() -> String {
         None => line.to_owned(),
     };
     // The examples that stand beside an active key.
-    DEFAULTS.replace("\ntokens = []\n", "\n").replace("\nkeys = []\n", "\n").lines().map(line).collect::<Vec<_>>().join("\n")
+    DEFAULTS
+        .replace("\ntokens = []\n", "\n")
+        .replace("\nkeys = []\n", "\n")
+        .lines()
+        .map(line)
+        .collect::<Vec<_>>()
+        .join("\n")
 }
 
 fn keys(prefix: &str, value: &toml::Value, into: &mut BTreeSet<String>) {

@@ -37,7 +37,9 @@ impl Provider {
             verifier.as_ref().map_err(Clone::clone).and_then(|verifier| verifier.keys.check_strength(spec));
         mistakes.extend(strong.err().map(|error| of_key(spec, &error)));
         let redact = RedactedPaths::parse(config.redact.iter().map(String::as_str))
-            .inspect_err(|(pointer, why)| mistakes.push(said("redact", format!("`{}` {why}", shown(pointer)))))
+            .inspect_err(|(pointer, why)| {
+                mistakes.push(said("redact", format!("`{}` {why}", shown(pointer))))
+            })
             .unwrap_or_default();
         let options = ActiveOptions { on_conflict: config.on_conflict, types: config.types.clone(), redact };
         match verifier {

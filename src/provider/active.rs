@@ -125,7 +125,8 @@ impl ActiveProvider {
         if !self.options.redact.is_empty() {
             for event in &mut events {
                 let redacted = self.options.redact.redacted(&event.body);
-                event.redacted = redacted.map(|it| RedactedBody { body: it.text.into(), values_n: it.values_n });
+                event.redacted =
+                    redacted.map(|it| RedactedBody { body: it.text.into(), values_n: it.values_n });
             }
         }
         events

@@ -10,6 +10,7 @@
 
 mod answer;
 mod believe;
+mod copies;
 mod counts;
 mod diagnose;
 mod error;

@@ -37,9 +37,8 @@ pub(super) fn sealed(key: &SealKey, place: &SealedPlace, clear: &[u8]) -> Option
     whole.extend_from_slice(&salt);
     whole.extend_from_slice(clear);
     let in_place = whole.get_mut(1 + SALT_BYTES..)?;
-    let tag = own_key(key, &salt)?
-        .seal_in_place_separate_tag(nonce(), Aad::from(place.bytes()), in_place)
-        .ok()?;
+    let tag =
+        own_key(key, &salt)?.seal_in_place_separate_tag(nonce(), Aad::from(place.bytes()), in_place).ok()?;
     whole.extend_from_slice(tag.as_ref());
     Some(whole)
 }
@@ -51,8 +50,7 @@ pub(super) fn opened(key: &SealKey, place: &SealedPlace, mut stored: Vec<u8>) ->
     if *version != VERSION {
         return None;
     }
-    let clear_n =
-        own_key(key, salt)?.open_in_place(nonce(), Aad::from(place.bytes()), in_place).ok()?.len();
+    let clear_n = own_key(key, salt)?.open_in_place(nonce(), Aad::from(place.bytes()), in_place).ok()?.len();
     stored.drain(..=SALT_BYTES);
     stored.truncate(clear_n);
     Some(stored)

@@ -108,7 +108,7 @@ async fn event_conflicts(db: &mut Door<'_>, key: &EventKey, ring: &KeyRing) -> D
     Ok(Conflicts { kept, unkept_n: unkept_n.unsigned_abs() })
 }
 
-async fn event_content(
+pub(super) async fn event_content(
     db: &mut Door<'_>,
     key: &EventKey,
     ring: &KeyRing,

@@ -186,11 +186,7 @@ async fn message_list(
     Ok(found.into_values().rev().take(limit as usize).collect())
 }
 
-async fn attempt_list(
-    db: &mut Door<'_>,
-    message_id: MessageId,
-    ring: &KeyRing,
-) -> DbResult<Vec<AttemptRow>> {
+async fn attempt_list(db: &mut Door<'_>, message_id: MessageId, ring: &KeyRing) -> DbResult<Vec<AttemptRow>> {
     let rows = db
         .fetch(
             "/* attempt_list */ SELECT attempt_n, node, started_at_ms, finished_at_ms, result, http_status, error, response,

@@ -21,6 +21,7 @@ mod operation;
 mod admission;
 mod apart;
 mod audit;
+mod copies;
 mod db;
 mod decision;
 mod event;
@@ -41,6 +42,7 @@ mod statements;
 
 pub use admission::{AdmissionTx, AdmittedBatch, Candidate, Decide, Plan, Writes};
 pub use apart::{Conflicts, KeptContent};
+pub use copies::CopyCount;
 pub(crate) use db::waiting;
 pub use db::{
     DbError, MigrationStep, Pooling, PostgresSettings, ProgramMigrationError, Row, SchemaState, StoreError,
@@ -55,9 +57,9 @@ pub use message::{
     Settlement,
 };
 pub use migrations::FurtherStep;
-pub use people::{People, PeopleDoor, PeopleError};
+pub use people::{EventPlace, EventQuery, People, PeopleDoor, PeopleError};
 pub use program_migrations::ProgramMigrations;
 pub use rejection::{REJECTIONS_N_MAX, Rejection, SecretUse, Taught};
 pub use reseal::{KeyUse, ResealPlace, ResealStep, SEALED_COUNTED_MAX, SealedTable};
 pub use retention::{Cuts, OldRows, PRUNED_N_MAX, PruneLease, PrunePlace, PruneWalk, PrunedKind};
-pub use statements::{list_statements, rare_statements, statements};
+pub use statements::{list_statements, rare_statements, read_statements, statements};

@@ -208,8 +208,7 @@ async fn reseal(
         return Ok(step);
     }
     let sql = if of.is_some() { table.sql().of_key } else { table.sql().of_none };
-    let values =
-        [from.number.into(), from.attempt_n.into(), limit.into(), of.unwrap_or_default().into()];
+    let values = [from.number.into(), from.attempt_n.into(), limit.into(), of.unwrap_or_default().into()];
     let rows = db.fetch(sql, &values).await?;
     for row in &rows {
         let at = ResealPlace { number: row.int("number")?, attempt_n: row.count("attempt_n")? };

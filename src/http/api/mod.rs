@@ -3,7 +3,7 @@
 //! Every request needs a bearer token; deciding needs the role `operator` and an `Idempotency-Key`. In reading order:
 //! `routes.rs` is the list of what there is; `decide.rs` takes a decision and `decisions.rs` has
 //! the routes of them; `events.rs`, `messages.rs`,
-//! `destinations.rs`, `requests.rs`, `providers.rs` and `backlog.rs` have a subject each; `query.rs` reads what a list
+//! `destinations.rs`, `requests.rs`, `providers.rs`, `backlog.rs`, `search.rs` and `statistics.rs` have a subject each; `query.rs` reads what a list
 //! is asked for; `asking.rs` is who asks, `state.rs` what all of them need. It decides nothing itself: what a decision does is written in
 //! `store`.
 
@@ -19,7 +19,9 @@ mod providers;
 mod query;
 mod requests;
 mod routes;
+mod search;
 mod state;
+mod statistics;
 
 pub(crate) use routes::router;
 pub(crate) use state::{ApiState, ProviderFacts};

@@ -3,11 +3,14 @@
 use std::collections::BTreeMap;
 
 use super::super::error::Problem;
+use crate::types::Name;
 
 /// Rows of a list, unless `limit` says otherwise.
 const LIMIT_DEFAULT: u32 = 50;
 /// Most rows that `limit` may ask for.
 const LIMIT_MAX: u32 = 500;
+/// Latest time that is read.
+const TIME_MS_MAX: i64 = 253_402_300_799_999;
 
 /// The query's values; a name that is there twice or is not known is an error.
 pub(super) fn query<const N: usize>(
@@ -27,6 +30,30 @@ pub(super) fn limit(values: &BTreeMap<String, String>) -> Result<u32, Problem> {
     let Some(text) = values.get("limit") else { return Ok(LIMIT_DEFAULT) };
     let limit = text.parse().ok().filter(|limit| (1..=LIMIT_MAX).contains(limit));
     limit.ok_or_else(|| Problem::bad_request("`limit` is a number from 1 to 500"))
+}
+
+/// The text of a value; one that is empty, or longer than 255 characters, is an error.
+pub(super) fn text(values: &BTreeMap<String, String>, name: &str) -> Result<Option<String>, Problem> {
+    match values.get(name) {
+        Some(text) if text.is_empty() || text.chars().count() > 255 => {
+            Err(Problem::bad_request("a text to look for has 1 to 255 characters"))
+        }
+        found => Ok(found.cloned()),
+    }
+}
+
+/// The name of something that is configured.
+pub(super) fn name(values: &BTreeMap<String, String>, name: &str) -> Result<Option<String>, Problem> {
+    let parsed = values.get(name).map(|text| Name::parse(text)).transpose();
+    let parsed = parsed.map_err(|_| Problem::bad_request("that is not a name"))?;
+    Ok(parsed.map(|name| name.to_string()))
+}
+
+/// A time; the last one that is read is the end of the year 9999. Unix milliseconds.
+pub(super) fn time(values: &BTreeMap<String, String>, name: &str) -> Result<Option<i64>, Problem> {
+    let Some(text) = values.get(name) else { return Ok(None) };
+    let time = text.parse().ok().filter(|time| (0..=TIME_MS_MAX).contains(time));
+    time.map(Some).ok_or(Problem::bad_request("a time is a number of milliseconds since 1970"))
 }
 
 #[cfg(test)]

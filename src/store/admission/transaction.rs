@@ -32,11 +32,7 @@ impl Store {
     pub async fn admission_begin(&self) -> Result<AdmissionTx, StoreError> {
         let tx = self.parts.backend.begin("admission_begin", purpose!(writer)).await;
         self.parts.backend.note(&tx);
-        tx.map(|tx| AdmissionTx {
-            tx,
-            ring: self.ring.clone(),
-            redacted: Vec::new(),
-        })
+        tx.map(|tx| AdmissionTx { tx, ring: self.ring.clone(), redacted: Vec::new() })
     }
 }
 

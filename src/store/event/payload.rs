@@ -48,7 +48,8 @@ impl StoredPayload {
 
     /// Headers and bytes as they came, for handlers and destinations.
     pub(in crate::store) fn came(self, ring: &KeyRing) -> Result<(String, Vec<u8>), NotAsItCame> {
-        let (headers_at, body_at, whole_at) = (self.place("headers"), self.place("body"), self.place("whole"));
+        let (headers_at, body_at, whole_at) =
+            (self.place("headers"), self.place("body"), self.place("whole"));
         let key_id = self.key_id.as_deref();
         let body = match (self.whole, self.redacted_n) {
             (Some(whole), _) => ring.open(key_id, &whole_at, whole)?,

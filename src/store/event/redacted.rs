@@ -35,7 +35,8 @@ pub(in crate::store) async fn payload_redacted(
     ring: &KeyRing,
 ) -> DbResult<()> {
     let Some(redacted) = &event.redacted else { return Ok(()) };
-    let needed = concat!("/* payload_redacted */ SELECT CASE WHEN ", is_needed!("$1"), " THEN 1 ELSE 0 END AS n");
+    let needed =
+        concat!("/* payload_redacted */ SELECT CASE WHEN ", is_needed!("$1"), " THEN 1 ELSE 0 END AS n");
     let is_needed = db.fetch_one(needed, &[event_seq.into()]).await?.is_true("n")?;
     let whole = if is_needed {
         let sealed = ring.seal(&SealedPlace::of_event("whole", event_seq), &event.body)?;

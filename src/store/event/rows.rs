@@ -194,7 +194,7 @@ pub(in crate::store) async fn event_take_due(
     let taken = db
         .fetch_optional(
             "/* event_take_due */ SELECT event_seq FROM processed_webhook_events
-             WHERE state = 'retry' AND state IN ('retry', 'failed', 'unreadable', 'conflict') AND due_at_ms <= $1
+             WHERE state = 'retry' AND due_at_ms <= $1
                AND provider = ANY($2)
              ORDER BY due_at_ms LIMIT 1 FOR UPDATE SKIP LOCKED",
             &[now_ms.into(), names.into()],

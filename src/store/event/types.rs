@@ -182,9 +182,7 @@ impl DueEvent {
                 Err(NotAsItCame::Sealed(error)) if error.is_for_now() => {
                     (String::new(), Vec::new(), None, Some(error))
                 }
-                Err(NotAsItCame::Sealed(error)) => {
-                    (String::new(), Vec::new(), Some(error.to_string()), None)
-                }
+                Err(NotAsItCame::Sealed(error)) => (String::new(), Vec::new(), Some(error.to_string()), None),
             },
         };
         Ok(Self {

@@ -108,12 +108,7 @@ const LOCKED_FIRST_MS: i64 = 5_000;
 const LOCKED_MAX_MS: i64 = 300_000;
 
 impl Claimed {
-    pub(super) fn of(
-        rows: Vec<ClaimedRow>,
-        installation_id: &Uuid,
-        now_ms: UnixMs,
-        ring: &KeyRing,
-    ) -> Self {
+    pub(super) fn of(rows: Vec<ClaimedRow>, installation_id: &Uuid, now_ms: UnixMs, ring: &KeyRing) -> Self {
         let mut claimed = Self { messages: Vec::with_capacity(rows.len()), ..Self::default() };
         for row in rows {
             let unreadable = row.unreadable(now_ms);
@@ -221,11 +216,7 @@ impl ClaimedRow {
 
 impl ClaimedContent {
     /// Its headers and its own body, in the clear.
-    fn opened(
-        &mut self,
-        id: MessageId,
-        ring: &KeyRing,
-    ) -> Result<(String, Option<Vec<u8>>), SealError> {
+    fn opened(&mut self, id: MessageId, ring: &KeyRing) -> Result<(String, Option<Vec<u8>>), SealError> {
         let (key_id, number) = (self.key_id.as_deref(), id.number());
         let headers = std::mem::take(&mut self.headers);
         let headers = ring.open_text(key_id, &SealedPlace::of_message("headers", number), headers)?;

@@ -76,9 +76,8 @@ impl Store {
                 let place = SealedPlace::of_answer(one.message_id.number(), one.attempt_n);
                 let Some(clear) = &one.response else { continue };
                 let sealed = self.ring.seal_text(&place, clear).map_err(DbError::from);
-                one.response = Some(
-                    sealed.map_err(|error| StoreError::from_db("message_settle", error))?.into_owned(),
-                );
+                one.response =
+                    Some(sealed.map_err(|error| StoreError::from_db("message_settle", error))?.into_owned());
             }
         }
         Ok(written)
@@ -109,7 +108,8 @@ impl Store {
         if settlements.is_empty() {
             return Ok(Vec::new());
         }
-        let (written, is_own_clock, ring) = (self.sealed(settlements)?, self.is_own_clock(), self.ring.clone());
+        let (written, is_own_clock, ring) =
+            (self.sealed(settlements)?, self.is_own_clock(), self.ring.clone());
         match &self.parts.backend {
             // One statement where it can be.
             Backend::Postgres(_) if postgres::is_one_statement(settlements) => {
@@ -117,9 +117,8 @@ impl Store {
             }
             Backend::Postgres(_) => together!(self.worker.message_settle(&written, is_own_clock, &ring)),
             Backend::Sqlite(_) => {
-                let work = move |db: &mut rusqlite::Connection| {
-                    sqlite::message_settle(db, &written, ring.key_id())
-                };
+                let work =
+                    move |db: &mut rusqlite::Connection| sqlite::message_settle(db, &written, ring.key_id());
                 self.on_writer("message_settle", work).await
             }
         }
@@ -136,9 +135,8 @@ impl Store {
             }
             Backend::Postgres(_) => together!(self.message_settle(&written, is_own_clock, &ring))?,
             Backend::Sqlite(_) => {
-                let work = move |db: &mut rusqlite::Connection| {
-                    sqlite::message_settle(db, &written, ring.key_id())
-                };
+                let work =
+                    move |db: &mut rusqlite::Connection| sqlite::message_settle(db, &written, ring.key_id());
                 self.on_writer("message_settle", work).await?
             }
         };

@@ -34,8 +34,7 @@ const LEASE: &str = "/* message_lease */ UPDATE outbox_queue
     WHERE message_id = ?1";
 const EVENT: &str = "/* message_lease */ SELECT provider, event_id, event_type FROM processed_webhook_events
     WHERE event_seq = ?1";
-const CONTENT: &str =
-    "/* message_lease */ SELECT method, path, headers, body, key_id FROM outbox_contents WHERE message_id = ?1";
+const CONTENT: &str = "/* message_lease */ SELECT method, path, headers, body, key_id FROM outbox_contents WHERE message_id = ?1";
 const PAYLOAD: &str = "/* message_lease */ SELECT headers, COALESCE(whole, body), key_id,
         redacted_n IS NOT NULL AND whole IS NULL, whole IS NOT NULL
     FROM webhook_payloads WHERE event_seq = ?1";

@@ -4,7 +4,7 @@ use std::fmt;
 
 /// A place in the list of events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum EventPlace {
+pub enum EventPlace {
     /// Events with a lower number come next, the newest first.
     Before(i64),
     /// Events with a higher number come next, the oldest first.
@@ -13,7 +13,7 @@ pub(super) enum EventPlace {
 
 impl EventPlace {
     /// Reads what [`EventPlace`] writes; `None` for anything else.
-    pub(super) fn parse(text: &str) -> Option<Self> {
+    pub fn parse(text: &str) -> Option<Self> {
         let (way, digits) = text.split_at_checked(1)?;
         // One text for one place: nothing but digits, and none that say nothing.
         let is_number = digits.bytes().all(|byte| byte.is_ascii_digit());
@@ -44,7 +44,9 @@ mod tests {
         for place in [EventPlace::Before(0), EventPlace::After(4_096), EventPlace::Before(i64::MAX)] {
             assert_eq!(EventPlace::parse(&place.to_string()), Some(place));
         }
-        for odd in ["", "a", "b", "c1", "b-1", "b+1", "b 1", "1", "b1 ", "a99999999999999999999", "é1", "b1\0"] {
+        for odd in
+            ["", "a", "b", "c1", "b-1", "b+1", "b 1", "1", "b1 ", "a99999999999999999999", "é1", "b1\0"]
+        {
             assert_eq!(EventPlace::parse(odd), None, "{odd:?}");
         }
     }

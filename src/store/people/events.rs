@@ -26,7 +26,7 @@ pub struct EventQuery {
     /// Which events.
     pub filter: EventFilter,
     /// `next` or `since` of an earlier page; `None`: from the newest event down.
-    pub place: Option<String>,
+    pub place: Option<EventPlace>,
     /// Most rows of the page.
     pub limit: u32,
 }
@@ -139,16 +139,16 @@ impl People {
         query: EventQuery,
         now_ms: UnixMs,
     ) -> Result<Page<EventView>, PeopleError> {
-        let look = self.look(query.filter)?;
-        let place = query.place.as_deref().map(|text| EventPlace::parse(text).ok_or(PeopleError::NotFound));
-        let (place, limit) = (place.transpose()?, query.limit);
-        Ok(alone!((self.store).people.event_page(&look, place, limit, now_ms))?)
+        let (look, place, limit) = (self.look(query.filter)?, query.place, query.limit);
+        let store = &self.store;
+        Ok(alone!(store.people.event_page(&look, place, limit, now_ms))?)
     }
 
     /// How many events a filter finds, of the newest [`COUNT_N_MAX`] that it has to look at.
     pub async fn event_count(&self, filter: EventFilter) -> Result<CountView, PeopleError> {
         let look = self.look(filter)?;
-        Ok(alone!((self.store).people.event_count(&look))?)
+        let store = &self.store;
+        Ok(alone!(store.people.event_count(&look))?)
     }
 
     /// The filter with this person's scope.
@@ -233,7 +233,10 @@ async fn event_page(
         _ => Some(number_settled(db, now_ms).await?),
     };
     if !look.is_possible() {
-        return Ok(Page { since: settled.map(|seq| EventPlace::After(seq).to_string()), ..Page::whole(Vec::new()) });
+        return Ok(Page {
+            since: settled.map(|seq| EventPlace::After(seq).to_string()),
+            ..Page::whole(Vec::new())
+        });
     }
     let (from, to) = look.range(db).await?;
     match (place, settled) {
@@ -337,8 +340,5 @@ async fn event_count(db: &mut Door<'_>, look: &Look) -> DbResult<CountView> {
     let look_n = COUNT_N_MAX + 1;
     let row = db.fetch_one(look.walk().0.count, &look.values(range, look_n)).await?;
     let found_n = row.int("found_n")?.min(i64::from(COUNT_N_MAX));
-    Ok(CountView {
-        counted_n: found_n.unsigned_abs(),
-        is_more: row.int("looked_n")? >= i64::from(look_n),
-    })
+    Ok(CountView { counted_n: found_n.unsigned_abs(), is_more: row.int("looked_n")? >= i64::from(look_n) })
 }

@@ -1,6 +1,7 @@
 //! The views that more than one list shows, read from rows.
 
 use crate::api::{AttemptView, AuditView, EventView, MessageView};
+use crate::seal::{KeyRing, SealedPlace};
 use crate::store::db::{DbError, DbResult, Row};
 use crate::store::event::event_state;
 use crate::store::message::MessageRow;
@@ -64,8 +65,17 @@ pub(super) fn message_view(row: MessageRow) -> MessageView {
     }
 }
 
-/// Reads an attempt, with the piece of the answer where `has_contents`.
-pub(super) fn attempt_view(row: &Row, has_contents: bool) -> DbResult<AttemptView> {
+/// Reads an attempt of a message, with the piece of its answer for those who have a key ring.
+pub(super) fn attempt_view(
+    row: &Row,
+    message_id: MessageId,
+    ring: Option<&KeyRing>,
+) -> DbResult<AttemptView> {
+    let attempt_n = row.count("attempt_n")?;
+    let (stored, key_id) = (row.text_or_null("response")?, row.text_or_null("key_id")?);
+    let place = SealedPlace::of_answer(message_id.number(), attempt_n);
+    let opened = |ring: &KeyRing, stored| ring.open_text(key_id.as_deref(), &place, stored).ok();
+    let response = ring.zip(stored).and_then(|(ring, stored)| opened(ring, stored));
     let result = match row.text_or_null("result")? {
         None => None,
         Some(word) => {
@@ -74,14 +84,14 @@ pub(super) fn attempt_view(row: &Row, has_contents: bool) -> DbResult<AttemptVie
         }
     };
     Ok(AttemptView {
-        attempt_n: row.count("attempt_n")?,
+        attempt_n,
         node: row.text_or_null("node")?.unwrap_or_default(),
         started_at_ms: row.int_or_null("started_at_ms")?.unwrap_or_default(),
         finished_at_ms: row.int_or_null("finished_at_ms")?,
         result,
         http_status: row.int_or_null("http_status")?.and_then(|status| u16::try_from(status).ok()),
         error: row.text_or_null("error")?,
-        response: row.text_or_null("response")?.filter(|_| has_contents),
+        response,
     })
 }
 

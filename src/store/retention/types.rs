@@ -23,6 +23,8 @@ pub enum PrunedKind {
     Ids,
     /// Counts of further contents that came under an event's key.
     ConflictCounts,
+    /// Counts of further copies of events.
+    EventCopies,
     /// Numbers of the firings of signals.
     SignalFirings,
     /// The newest versions of objects.
@@ -50,6 +52,7 @@ impl PrunedKind {
         Self::Messages,
         Self::Ids,
         Self::ConflictCounts,
+        Self::EventCopies,
         Self::SignalFirings,
         Self::ObjectVersions,
         Self::Lanes,
@@ -69,6 +72,7 @@ impl PrunedKind {
             Self::Messages => "outbox_finished",
             Self::Ids => "processed_webhook_events",
             Self::ConflictCounts => "conflict_counts",
+            Self::EventCopies => "event_copies",
             Self::SignalFirings => "signal_firings",
             Self::ObjectVersions => "object_versions",
             Self::Lanes => "outbox_lanes",
@@ -94,7 +98,12 @@ impl PrunedKind {
     pub fn is_looked_through(self) -> bool {
         matches!(
             self,
-            Self::ConflictCounts | Self::SignalFirings | Self::ObjectVersions | Self::Lanes | Self::Audit
+            Self::ConflictCounts
+                | Self::EventCopies
+                | Self::SignalFirings
+                | Self::ObjectVersions
+                | Self::Lanes
+                | Self::Audit
         )
     }
 }
@@ -142,6 +151,7 @@ impl Cuts {
             PrunedKind::Messages => self.messages_ms,
             PrunedKind::Ids
             | PrunedKind::ConflictCounts
+            | PrunedKind::EventCopies
             | PrunedKind::SignalFirings
             | PrunedKind::ObjectVersions => self.ids_ms,
             PrunedKind::Lanes => self.lanes_ms,

@@ -10,6 +10,7 @@ mod message;
 mod notes;
 mod operator;
 mod plans;
+mod reads;
 mod redacted;
 mod retention;
 mod retention_age;

@@ -61,7 +61,11 @@ async fn what_nothing_is_to_be_made_of_is_never_stored(database: &Database) {
     admit_at_once(&store, &redacted("evt_2"), &[]).await;
     for id in ["evt_1", "evt_2"] {
         assert_eq!(shown(&store, id).await, (LEFT.to_owned(), Some(1)));
-        assert_eq!(decided(&store, id, Act::Rerun).await, Decided::BodyGone, "a handler would not see what came");
+        assert_eq!(
+            decided(&store, id, Act::Rerun).await,
+            Decided::BodyGone,
+            "a handler would not see what came"
+        );
     }
     assert_eq!(database.count(WHOLES).await, 0);
     admit(&store, &event("evt_3", CAME), &[]).await;
@@ -91,7 +95,11 @@ async fn a_message_sends_what_came_and_then_it_is_gone(database: &Database) {
         settled_at_ms: 5_000,
     };
     store.message_settle(&[done]).await.unwrap();
-    assert_eq!(store.wholes_delete(0, 1).await.unwrap(), Some(one.message_id.event_seq()), "there may be more");
+    assert_eq!(
+        store.wholes_delete(0, 1).await.unwrap(),
+        Some(one.message_id.event_seq()),
+        "there may be more"
+    );
     assert_eq!(database.count(WHOLES).await, 0);
     assert_eq!(store.wholes_delete(0, 1).await.unwrap(), None);
 }

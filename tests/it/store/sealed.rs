@@ -63,7 +63,10 @@ fn own(destination: &str) -> NewMessage {
 /// The columns that may hold what somebody sent, as hexadecimal digits or as they are.
 async fn stored(database: &Database) -> String {
     let hex = if database.url.starts_with("sqlite") {
-        ["SELECT hex(body) || headers FROM webhook_payloads", "SELECT COALESCE(hex(body), '') || headers FROM outbox_contents"]
+        [
+            "SELECT hex(body) || headers FROM webhook_payloads",
+            "SELECT COALESCE(hex(body), '') || headers FROM outbox_contents",
+        ]
     } else {
         [
             "SELECT upper(encode(body, 'hex')) || headers FROM webhook_payloads",
@@ -217,7 +220,9 @@ async fn what_waits_for_a_key_is_put_off_and_goes_on_when_it_is_there(database: 
     assert_eq!((&again.body[..], again.attempt_n, again.attempts_before_n), (SECRET.as_bytes(), 13, 12));
     // The same of an event that waits for its handler.
     let mut tx = sealed.admission_begin().await.unwrap();
-    tx.events_insert(&candidates(&sealed, &[&event("evt_3", SECRET)], EventState::Retry).await).await.unwrap();
+    tx.events_insert(&candidates(&sealed, &[&event("evt_3", SECRET)], EventState::Retry).await)
+        .await
+        .unwrap();
     tx.commit().await.unwrap();
     run(database, "UPDATE processed_webhook_events SET due_at_ms = 1 WHERE event_id = 'evt_3'").await;
     let due = async |store: &Store| {
@@ -291,7 +296,9 @@ async fn copies_and_conflicts_are_told_as_without_a_key(database: &Database) {
     let (_, content) = &conflicts.kept[0];
     let content = content.as_ref().unwrap();
     assert_eq!((content.body.as_slice(), content.key_id.as_deref()), (b"b".as_slice(), Some("k1")));
-    assert!(clear.event_conflicts(&key("evt_1")).await.unwrap().kept[0].1.as_ref().unwrap().unopened.is_some());
+    assert!(
+        clear.event_conflicts(&key("evt_1")).await.unwrap().kept[0].1.as_ref().unwrap().unopened.is_some()
+    );
 }
 
 async fn what_is_erased_needs_no_key_any_more(database: &Database) {
