@@ -57,6 +57,7 @@ mod database_url;
 mod fetch;
 pub mod handler;
 mod http;
+pub mod idempotency;
 mod json;
 pub mod kind;
 mod kinds;

@@ -251,15 +251,29 @@ CREATE TABLE audit_log (
 CREATE INDEX audit_log_event ON audit_log (provider, event_id) WHERE event_id IS NOT NULL;
 CREATE INDEX audit_log_message ON audit_log (message_id) WHERE message_id IS NOT NULL;
 
--- That a repeated request of an operator decides once.
+-- That a repeated request takes effect once: an operator's, and those of routes of the program's own. The row is written
+-- before the request is carried out, or in the transaction of its effect, and goes when its window is over.
 CREATE TABLE idempotency_keys (
-    actor           TEXT COLLATE "C" NOT NULL,
+    -- Whose key it is: `operator:` or `app:` and a name.
+    principal       TEXT COLLATE "C" NOT NULL,
     idempotency_key TEXT COLLATE "C" NOT NULL,
-    digest          BYTEA  NOT NULL,
-    answer          TEXT COLLATE "C" NOT NULL,
+    -- Of the whole request: the same key with another one is refused.
+    fingerprint     BYTEA  NOT NULL CHECK (octet_length(fingerprint) = 32),
+    -- `processing`, `succeeded`, `failed` or `released`.
+    state           TEXT COLLATE "C" NOT NULL,
+    -- Counts claims; who does not hold the newest one writes no answer.
+    fence           BIGINT NOT NULL,
+    -- Until then nobody else carries it out; with `processing`.
+    locked_until_ms BIGINT NOT NULL,
     created_at_ms   BIGINT NOT NULL,
-    PRIMARY KEY (actor, idempotency_key)
-);
+    expires_at_ms   BIGINT NOT NULL,
+    -- The answer: with `succeeded` and `failed`. NULL as a body: it was not kept.
+    status          BIGINT,
+    headers         TEXT COLLATE "C",
+    body            BYTEA,
+    PRIMARY KEY (principal, idempotency_key)
+) WITH (autovacuum_vacuum_scale_factor = 0.02);
+CREATE INDEX idempotency_keys_expiry ON idempotency_keys (expires_at_ms);
 
 -- Requests that were not believed, newest few of each provider, without their bodies; and which secret still matches.
 CREATE TABLE rejected_requests (

@@ -9,6 +9,8 @@ use crate::setup::{self, Opened};
 use crate::store::{ProgramMigrations, SchemaState, Store};
 use crate::types::Clock;
 
+const DAY_MS: i64 = 86_400_000;
+
 /// Opens the database, brings or checks its schema, and refuses a clock that is minutes away.
 pub(super) async fn open_store(
     config: &Config,
@@ -43,7 +45,7 @@ pub(super) async fn open_store(
         offset_ms.abs() <= max_ms,
         "clock of the database is {offset_ms} ms away from ours, at most {max_ms} ms are allowed (outbox.lease_ms, and never more than two minutes): set one of them right",
     );
-    Ok(store)
+    Ok(store.keeping_answers(i64::from(config.retention.answers_days) * DAY_MS))
 }
 
 /// Applies what is missing of the program's own migrations; gives back the names of the steps, behind their program's.

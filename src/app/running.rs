@@ -1,6 +1,7 @@
 //! The handles of an app that runs, and its stop.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::task::JoinHandle;
@@ -8,8 +9,10 @@ use tokio::time::Instant;
 
 use super::tasks::join;
 use crate::admit::Admitter;
+use crate::idempotency::{IdempotencyLayer, RequestRules};
 use crate::stop::Stopper;
 use crate::store::Store;
+use crate::types::Clock;
 
 /// Time that a stop may take beyond `stop_timeout_ms`: results that are written, commits that are confirmed.
 const STOP_MARGIN: Duration = Duration::from_secs(5);
@@ -43,10 +46,25 @@ pub struct Background {
     pub(super) admission: Vec<JoinHandle<()>>,
     pub(super) workers: Vec<JoinHandle<()>>,
     pub(super) store: Store,
+    pub(super) clock: Clock,
     pub(super) stop_timeout: Duration,
 }
 
 impl Background {
+    /// A layer for routes of your own that carries each request under an `Idempotency-Key` out once, and answers its
+    /// repetitions with the first answer: see [`idempotency`](hooklatch::idempotency).
+    ///
+    /// `principal` names whose key it is, by what your own authentication left in the request; `None` is answered 401. The
+    /// routes belong to the router that is dropped before [`Background::stop`].
+    pub fn idempotency(
+        &self,
+        principal: impl Fn(&http::request::Parts) -> Option<String> + Send + Sync + 'static,
+    ) -> IdempotencyLayer {
+        let rules = RequestRules::new(self.store.clone(), self.clock.clone(), "app", Arc::new(principal));
+        // A stop waits for those who could admit something: requests that are carried out count as such.
+        IdempotencyLayer::of(rules.keeping(Arc::new(self.admitter.clone())))
+    }
+
     /// Commits what waits, finishes or hands back what is being sent, closes the database. Stop the server that the
     /// receiver is mounted into first, and drop its router: what it takes meanwhile is waited for. Ends as
     /// [`Running::stop`] does.

@@ -89,8 +89,9 @@ impl App {
         self.mounted().await
     }
 
-    /// Does the same as [`App::router`], for us.
-    pub(super) async fn mounted(self) -> anyhow::Result<(Router, Background)> {
+    /// Does the same as [`App::router`], for us and for tests.
+    #[doc(hidden)]
+    pub async fn mounted(self) -> anyhow::Result<(Router, Background)> {
         let ground = self.ground().await?;
         let core = self.core(ground)?;
         // What is latched must also be sent: nothing stops while the router lives, whatever becomes of the other half.
@@ -146,6 +147,7 @@ impl App {
             ],
             workers,
             store,
+            clock: self.clock.clone(),
             stop_timeout: Duration::from_millis(self.config.outbox.stop_timeout_ms),
         };
         let operator = OperatorState { readiness: ready, metrics };

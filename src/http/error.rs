@@ -8,7 +8,7 @@ use tracing::warn;
 use crate::admit::AdmitError;
 use crate::receive::ReceiveError;
 use crate::store::{PeopleError, StoreError};
-use crate::types::Role;
+use crate::types::{KeyMistake, Role};
 
 /// An error as a client sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -118,6 +118,19 @@ impl From<PeopleError> for Problem {
             PeopleError::Changed => Self::CHANGED,
             PeopleError::Store(error) => error.into(),
         }
+    }
+}
+
+impl From<KeyMistake> for Problem {
+    fn from(mistake: KeyMistake) -> Self {
+        let title = match mistake {
+            KeyMistake::Missing => "send an `Idempotency-Key`, the same when you repeat the request",
+            KeyMistake::Repeated => "send one `Idempotency-Key`, not several",
+            KeyMistake::Malformed(_) => {
+                "an `Idempotency-Key` is 1 to 255 visible ASCII characters, bare or in quotes, and one alone"
+            }
+        };
+        Self::new(StatusCode::BAD_REQUEST, mistake.code(), title)
     }
 }
 

@@ -11,7 +11,7 @@ use tokio::time::timeout;
 use tracing::{error, warn};
 
 use super::attempt::{Attempt, Stops};
-use super::gate::Begun;
+use super::gate::BegunCall;
 use super::post::{MessageSlot, Post, Work};
 use super::state::OutboxState;
 use crate::store::{LeasedMessage, Settlement};
@@ -59,7 +59,7 @@ impl OutboxState {
         post: &Post,
         message: &LeasedMessage,
         stops: &mut Stops,
-        begun: Option<Begun>,
+        begun: Option<BegunCall>,
     ) -> Settlement {
         let gate = &post.destination.gate;
         let turn = gate.turn().await;

@@ -13,7 +13,7 @@ use std::time::Duration;
 use metrics::{Counter, Histogram};
 
 use super::destinations::Destination;
-use super::gate::Begun;
+use super::gate::BegunCall;
 use super::under_way::CallsUnderWay;
 use crate::store::{LeaseWant, LeasedMessage};
 use crate::types::{AttemptResult, MessageId};
@@ -52,7 +52,7 @@ struct Queue {
 /// A message in its slot, before its call.
 pub(super) struct Work {
     pub(super) message: LeasedMessage,
-    pub(super) begun: Begun,
+    pub(super) begun: BegunCall,
     pub(super) slot: OccupiedSlot,
 }
 

@@ -17,7 +17,12 @@ pub struct Store {
     is_timed_by_database: bool,
     /// Keys that seal what is kept of events and answers.
     pub(super) ring: KeyRing,
+    /// Time for which answers to operators are kept. Milliseconds.
+    answers_kept_ms: i64,
 }
+
+/// Time for which answers to operators are kept, unless it is told otherwise. Milliseconds.
+const ANSWERS_KEPT_MS: i64 = 86_400_000;
 
 /// State that all clones of a [`Store`] share.
 pub(super) struct StoreParts {
@@ -40,7 +45,12 @@ impl Store {
     ) -> Result<Self, StoreError> {
         let backend = Backend::open(settings, postgres).await?;
         let parts = StoreParts { backend, numbers: EventNumbers::default(), installation: OnceLock::new() };
-        Ok(Self { parts: Arc::new(parts), is_timed_by_database: false, ring: KeyRing::default() })
+        Ok(Self {
+            parts: Arc::new(parts),
+            is_timed_by_database: false,
+            ring: KeyRing::default(),
+            answers_kept_ms: ANSWERS_KEPT_MS,
+        })
     }
 
     /// The same database, whose leases and due times go by its own clock where it has one, not by those of the
@@ -60,6 +70,16 @@ impl Store {
     /// The keys that it seals and opens with.
     pub fn ring(&self) -> &KeyRing {
         &self.ring
+    }
+
+    /// The same database, which keeps answers to operators for so long. Milliseconds.
+    #[must_use]
+    pub fn keeping_answers(self, answers_kept_ms: i64) -> Self {
+        Self { answers_kept_ms, ..self }
+    }
+
+    pub(super) fn answers_kept_ms(&self) -> i64 {
+        self.answers_kept_ms
     }
 
     /// True when leases and due times go by the database's own clock.

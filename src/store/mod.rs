@@ -10,7 +10,8 @@
 //! To read it: `handle.rs` (the store as a whole) and `operation.rs` (how an operation is run), then the way of an
 //! event through `numbers/`, `admission/` and `event/`, and that of its messages through `message/` and `lane/`.
 //! `people/` is all of it as one person may see it; `decision/` is what people decide, `look.rs`, `apart.rs` and
-//! `rejection.rs` what they look at, `audit/` the record of both, `retention/` what is deleted. `reseal.rs`
+//! `rejection.rs` what they look at, `audit/` the record of both, `idempotency/` the
+//! keys of requests with their answers, `retention/` what is deleted. `reseal.rs`
 //! brings what is sealed under the newest key. `signal.rs` knows copies of events that nothing tells apart.
 //! `migrations.rs`, `installation.rs` and `program_migrations.rs` make the tables; `statements.rs` lists the hot
 //! statements for tests. Nothing here decides what becomes of an event or a message: callers say what is to be written.
@@ -26,6 +27,7 @@ mod db;
 mod decision;
 mod event;
 mod handle;
+mod idempotency;
 mod installation;
 mod lane;
 mod look;
@@ -51,6 +53,7 @@ pub use db::{
 pub use decision::{Act, DECISION_N_MAX, Decided, Decision, DecisionReply, DecisionTarget};
 pub use event::{DueEvent, EventCount, EventRow, EventUpdate, Latched};
 pub use handle::Store;
+pub use idempotency::{Begun, KeptAnswer, KeyClaim, KeyRequest, KeyState, NewAnswer};
 pub use look::{AttemptRow, AuditRow, Filter, PauseRow};
 pub use message::{
     InitialLease, LeaseWant, LeasedMessage, LostClaims, MessageCount, MessageRow, NewMessage, SettleTo,

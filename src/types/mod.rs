@@ -2,11 +2,12 @@
 //!
 //! Nothing here does I/O, reads a clock (but for `clock.rs`, which is the clock) or knows a format. A value that exists
 //! has been checked; no layer above checks it again. To read it: `name.rs`, `event.rs`, `type_pattern.rs`,
-//! `words.rs`, `message_id.rs`, `access.rs` (who asks), then `clock.rs` and `text.rs`.
+//! `words.rs`, `message_id.rs`, `idempotency_key.rs`, `access.rs` (who asks), then `clock.rs` and `text.rs`.
 
 mod access;
 mod clock;
 mod event;
+mod idempotency_key;
 mod message_id;
 mod name;
 mod text;
@@ -17,6 +18,7 @@ pub use access::{Principal, Reach, Role};
 pub use clock::{Clock, UnixMs};
 pub(crate) use event::WANTING;
 pub use event::{BodyDigest, EventKey, IncomingEvent, ObjectVersion, OnConflict, RedactedBody};
+pub use idempotency_key::{IdempotencyKey, KeyMistake};
 pub use message_id::{InvalidMessageId, MESSAGES_N_MAX, MessageId, idempotency_key};
 pub use name::{InvalidName, Name};
 pub(crate) use text::media_type;

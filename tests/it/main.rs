@@ -42,6 +42,7 @@ mod guard;
 mod handler_sessions;
 mod handlers_blocked;
 mod handshakes;
+mod idempotency;
 mod identity;
 mod identity_banks;
 mod identity_payments;

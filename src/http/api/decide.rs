@@ -17,8 +17,9 @@ use tracing::info;
 use super::super::error::Problem;
 use super::super::reply::json_reply;
 use super::state::ApiState;
-use crate::store::{Act, Decided, Decision, DecisionReply, DecisionTarget};
-use crate::types::{Principal, Role, stored_text};
+use crate::idempotency::fingerprint;
+use crate::store::{Act, Decided, Decision, DecisionReply, DecisionTarget, StoreError};
+use crate::types::{IdempotencyKey, Principal, Role, stored_text};
 
 /// Largest body of a decision, in bytes.
 const BODY_BYTES_MAX: usize = 16 * 1024;
@@ -53,7 +54,7 @@ impl Order {
 pub(super) struct DecisionRequest {
     actor: Principal,
     headers: HeaderMap,
-    path: String,
+    fingerprint: [u8; 32],
     pub(super) body: Bytes,
 }
 
@@ -73,7 +74,8 @@ pub(super) async fn decision_request(request: Request<Body>) -> Result<DecisionR
     let read = Limited::new(body, BODY_BYTES_MAX).collect();
     let read = tokio::time::timeout(BODY_TIMEOUT, read).await;
     let body = read.map_err(|_| Problem::TOO_SLOW)?.map_err(|_| Problem::TOO_LARGE)?.to_bytes();
-    Ok(DecisionRequest { actor, headers: parts.headers, path: parts.uri.path().to_owned(), body })
+    let fingerprint = fingerprint(&parts, actor.name.as_str(), &body);
+    Ok(DecisionRequest { actor, headers: parts.headers, fingerprint, body })
 }
 
 pub(super) fn order(body: &[u8]) -> Result<Order, Problem> {
@@ -94,12 +96,7 @@ pub(super) async fn decide(
     order: &Order,
     target: &DecisionTarget,
 ) -> Result<Response, Problem> {
-    let key =
-        request.headers.get("idempotency-key").and_then(|value| value.to_str().ok()).unwrap_or_default();
-    if key.is_empty() || key.len() > 255 {
-        let title = "send an `Idempotency-Key` of 1 to 255 characters, the same when you repeat the request";
-        return Err(Problem::new(StatusCode::BAD_REQUEST, "idempotency_key_missing", title));
-    }
+    let key = IdempotencyKey::of_headers(&request.headers)?;
     let act = Act::parse(&order.act)
         .filter(|act| match target {
             DecisionTarget::Destination(_) => matches!(act, Act::Pause | Act::Resume),
@@ -113,12 +110,12 @@ pub(super) async fn decide(
         .ok_or_else(|| Problem::bad_request("`act` is send, done or discard"))?;
     let decision = Decision {
         actor: request.actor.name.as_str(),
-        idempotency_key: key,
-        digest: Decision::digest_of(&request.path, &request.body),
+        idempotency_key: key.as_str(),
+        digest: request.fingerprint,
         reason: &order.reason,
         now_ms: state.clock.now_ms(),
     };
-    let (decided, is_again) = match state.store.message_decide(target, act, &decision).await? {
+    let (decided, is_again) = match state.store.message_decide(target, act, &decision).await.map_err(busy)? {
         DecisionReply::New(decided) => (decided, false),
         DecisionReply::Again(decided) => (decided, true),
         DecisionReply::KeyReused => {
@@ -146,6 +143,15 @@ pub(super) async fn decide(
         response.headers_mut().insert("idempotency-replayed", http::HeaderValue::from_static("true"));
     }
     Ok(response)
+}
+
+/// A request under the same key, or a decision about the same rows, is being carried out for longer than we wait.
+fn busy(error: StoreError) -> Problem {
+    if !matches!(error, StoreError::Locked { .. } | StoreError::Conflict { .. }) {
+        return Problem::from(error);
+    }
+    let title = "a decision about the same is being carried out: repeat yours for its answer";
+    Problem { retry_after_s: Some(1), ..Problem::new(StatusCode::CONFLICT, "idempotency_key_in_use", title) }
 }
 
 #[cfg(test)]

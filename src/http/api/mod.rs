@@ -1,8 +1,8 @@
 //! The operators' API under `/v1`: shows events and messages, and takes a person's decisions about them.
 //!
 //! Every request needs a bearer token; deciding needs the role `operator` and an `Idempotency-Key`. In reading order:
-//! `routes.rs` is the list of what there is; `decide.rs` takes a decision and `decisions.rs` has
-//! the routes of them; `events.rs`, `messages.rs`,
+//! `routes.rs` is the list of what there is; `decide.rs` takes a decision, `decisions.rs` has the
+//! routes of them, `keys.rs` the key of any other POST; `events.rs`, `messages.rs`,
 //! `destinations.rs`, `requests.rs`, `providers.rs`, `backlog.rs`, `search.rs` and `statistics.rs` have a subject each; `query.rs` reads what a list
 //! is asked for; `asking.rs` is who asks, `state.rs` what all of them need. It decides nothing itself: what a decision does is written in
 //! `store`.
@@ -13,6 +13,7 @@ mod decide;
 mod decisions;
 mod destinations;
 mod events;
+mod keys;
 mod me;
 mod messages;
 mod providers;

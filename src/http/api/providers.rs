@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::extract::{Path, Request, State};
 use axum::response::Response;
-use http::StatusCode;
+use http::{HeaderValue, StatusCode, header};
 use serde_json::{Value, json};
 use tracing::info;
 
@@ -26,7 +26,9 @@ pub(super) async fn show_taught(
     info!(provider.name = %name, actor = %actor.name.as_str(), "showed a secret that its sender taught us");
     let body =
         json!({ "provider": taught.provider, "secret": taught.secret, "taught_at_ms": taught.taught_at_ms });
-    Ok(json_reply(StatusCode::OK, &body))
+    let mut reply = json_reply(StatusCode::OK, &body);
+    reply.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    Ok(reply)
 }
 
 pub(super) async fn list(State(state): State<Arc<ApiState>>) -> Result<Response, Problem> {

@@ -7,6 +7,7 @@ use axum::{Router, middleware};
 
 use super::super::auth::authenticated;
 use super::super::error::Problem;
+use super::keys::once;
 use super::state::ApiState;
 use super::{
     backlog, decisions, destinations, events, me, messages, providers, requests, search, statistics,
@@ -30,7 +31,7 @@ pub(crate) fn router(state: Arc<ApiState>) -> Router {
         .route("/destinations/{name}/decide", post(decisions::decide_destination))
         .route("/rejected", get(requests::list_rejected))
         .route("/providers", get(providers::list))
-        .route("/providers/{name}/taught", post(providers::show_taught))
+        .route("/providers/{name}/taught", post(providers::show_taught).layer(once(&state)))
         .route("/backlog", get(backlog::show))
         .route("/search", get(search::show))
         .route("/statistics", get(statistics::show))

@@ -44,7 +44,7 @@ pub(super) struct GateState {
     failures_n: u32,
     /// While the breaker is open: when one call may probe.
     probe_at_ms: Option<i64>,
-    /// One call probes now: [`Begun`] takes it back, however that call ends.
+    /// One call probes now: [`BegunCall`] takes it back, however that call ends.
     is_probing: bool,
     /// A look might have taken a call to probe with, and found none or no free slot: time alone brings no other.
     is_probe_offered: bool,
@@ -91,9 +91,9 @@ impl Drop for CallTurn<'_> {
 
 /// A call that has started. Dropping it, in a panic as well, lets another one probe if this one did.
 #[must_use]
-pub(in crate::outbox) struct Begun(Option<Arc<Mutex<GateState>>>);
+pub(in crate::outbox) struct BegunCall(Option<Arc<Mutex<GateState>>>);
 
-impl Drop for Begun {
+impl Drop for BegunCall {
     fn drop(&mut self) {
         if let Some(state) = &self.0 {
             let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
@@ -201,14 +201,14 @@ impl CallGate {
     }
 
     /// Notes that a call starts.
-    pub(in crate::outbox) fn started(&self) -> Begun {
+    pub(in crate::outbox) fn started(&self) -> BegunCall {
         let mut state = self.state();
         if self.rate_per_s > 0 {
             state.budget -= 1_000;
         }
         let is_probe = state.probe_at_ms.is_some() && !state.is_probing;
         state.is_probing |= is_probe;
-        Begun(is_probe.then(|| Arc::clone(&self.state)))
+        BegunCall(is_probe.then(|| Arc::clone(&self.state)))
     }
 
     /// An attempt ended, with this status if there was one; `took` is how long its call did, `None` when nothing was

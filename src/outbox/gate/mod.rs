@@ -6,4 +6,4 @@ mod call_gate;
 mod tests;
 mod window;
 
-pub(super) use call_gate::{Begun, CallGate};
+pub(super) use call_gate::{BegunCall, CallGate};

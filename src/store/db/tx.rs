@@ -110,7 +110,7 @@ impl Tx {
     }
 
     /// Rolls back, so that nothing is left of it.
-    pub(in crate::store) async fn roll_back(self) -> Result<(), StoreError> {
+    pub(crate) async fn roll_back(self) -> Result<(), StoreError> {
         if self.is_lost {
             return Ok(());
         }

@@ -5,6 +5,7 @@ use super::{events, messages};
 use crate::store::audit::{AuditEntry, append};
 use crate::store::db::{DbError, DbResult, Door, StoreError, limit};
 use crate::store::handle::Store;
+use crate::store::idempotency::{Begun, KeyState, NewAnswer, idempotency_begin, idempotency_finish};
 use crate::types::Name;
 
 impl Store {
@@ -18,7 +19,8 @@ impl Store {
         let (store, chosen, decision) = (self.clone(), chosen.clone(), KeptDecision::of(decision));
         limit::whole("message_decide", limit::OPERATION_LIMIT, async move {
             let mut tx = store.parts.backend.begin("message_decide", purpose!(deciding)).await?;
-            match in_tx!(tx, message_decide(&chosen, act, &decision)) {
+            let kept_ms = store.answers_kept_ms();
+            match in_tx!(tx, message_decide(&chosen, act, &decision, kept_ms)) {
                 Ok(reply @ DecisionReply::New(Decided::Changed { .. })) => tx.end(Ok(reply)).await,
                 // What changed nothing leaves no trace, and its key may be used again.
                 other => {
@@ -36,15 +38,18 @@ async fn message_decide(
     chosen: &DecisionTarget,
     act: Act,
     decision: &KeptDecision,
+    kept_ms: i64,
 ) -> DbResult<DecisionReply> {
-    if let Some((digest, answer)) = idempotency_take(db, decision).await? {
-        if digest != decision.digest {
-            return Ok(DecisionReply::KeyReused);
+    let claim = match idempotency_begin(db, &decision.key_request(kept_ms)).await? {
+        Begun::Claimed(claim) => claim,
+        Begun::Answered(kept) => {
+            let body = kept.answer.body.unwrap_or_default();
+            let decided = serde_json::from_slice(&body)
+                .map_err(|_| DbError::decode("body", "what no version writes"))?;
+            return Ok(DecisionReply::Again(decided));
         }
-        let decided =
-            serde_json::from_str(&answer).map_err(|_| DbError::decode("answer", "what no version writes"))?;
-        return Ok(DecisionReply::Again(decided));
-    }
+        Begun::Reused { .. } | Begun::InProgress { .. } => return Ok(DecisionReply::KeyReused),
+    };
     let decided = match chosen {
         DecisionTarget::One(id) => messages::decide_one(db, *id, act, decision).await?,
         DecisionTarget::All(filter, counted_n) => {
@@ -56,45 +61,12 @@ async fn message_decide(
         DecisionTarget::Event(key) => events::decide(db, key, act, decision).await?,
     };
     if matches!(decided, Decided::Changed { .. }) {
-        let answer = serde_json::to_string(&decided).unwrap_or_default();
-        idempotency_answer(db, decision, &answer).await?;
+        let body = serde_json::to_vec(&decided).unwrap_or_default();
+        let (state, headers) = (KeyState::Succeeded, "[]".to_owned());
+        let answer = NewAnswer { state, status: 200, headers, body: Some(body) };
+        idempotency_finish(db, &claim, &answer).await?;
     }
     Ok(DecisionReply::New(decided))
-}
-
-/// Takes the key for this request; what the same key was answered before, and to which request. Another request under
-/// way with this key is waited for.
-async fn idempotency_take(db: &mut Door<'_>, decision: &KeptDecision) -> DbResult<Option<(Vec<u8>, String)>> {
-    let taken_n = db
-        .execute(
-            "/* idempotency_take */ INSERT INTO idempotency_keys (actor, idempotency_key, digest, answer, created_at_ms)
-             VALUES ($1, $2, $3, '', $4) ON CONFLICT DO NOTHING",
-            &[
-                decision.actor.as_str().into(),
-                decision.idempotency_key.as_str().into(),
-                decision.digest.as_slice().into(),
-                decision.now_ms.into(),
-            ],
-        )
-        .await?;
-    if taken_n == 1 {
-        return Ok(None);
-    }
-    let row = db
-        .fetch_one(
-            "/* idempotency_take */ SELECT digest, answer FROM idempotency_keys
-             WHERE actor = $1 AND idempotency_key = $2",
-            &[decision.actor.as_str().into(), decision.idempotency_key.as_str().into()],
-        )
-        .await?;
-    Ok(Some((row.bytes("digest")?, row.text("answer")?)))
-}
-
-async fn idempotency_answer(db: &mut Door<'_>, decision: &KeptDecision, answer: &str) -> DbResult<()> {
-    let sql = "/* idempotency_answer */ UPDATE idempotency_keys SET answer = $3
-               WHERE actor = $1 AND idempotency_key = $2";
-    let key = [decision.actor.as_str().into(), decision.idempotency_key.as_str().into(), answer.into()];
-    db.execute(sql, &key).await.map(drop)
 }
 
 /// Pauses or resumes a destination and records who did it.

@@ -2,6 +2,7 @@
 
 use sha2::{Digest, Sha256};
 
+use crate::store::idempotency::KeyRequest;
 use crate::store::look::Filter;
 use crate::types::{EventKey, MessageId, Name, UnixMs};
 
@@ -162,6 +163,18 @@ impl KeptDecision {
             digest: decision.digest,
             reason: decision.reason.to_owned(),
             now_ms: decision.now_ms,
+        }
+    }
+
+    /// The request as its key knows it. Its row is seen by others only with its answer, so that no lock is needed.
+    pub(super) fn key_request(&self, kept_ms: i64) -> KeyRequest {
+        KeyRequest {
+            principal: format!("operator:{}", self.actor),
+            key: self.idempotency_key.clone(),
+            fingerprint: self.digest,
+            now_ms: self.now_ms,
+            lock_ms: 0,
+            kept_ms,
         }
     }
 }

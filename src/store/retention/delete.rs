@@ -270,7 +270,7 @@ const TAUGHT: Both =
     both_by_texts!("taught_secrets", "provider = $1 AND provider = ANY($2) AND taught_at_ms < $3", "", "");
 const ANSWERS: Both = both_by_texts!(
     "idempotency_keys",
-    "actor = $1 AND idempotency_key = ANY($2) AND created_at_ms < $3",
+    "principal = $1 AND idempotency_key = ANY($2) AND expires_at_ms < $3",
     "",
     ""
 );

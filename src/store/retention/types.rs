@@ -37,7 +37,7 @@ pub enum PrunedKind {
     SecretUses,
     /// Secrets that senders taught us.
     Taught,
-    /// Answers to operators' requests.
+    /// Answers that were kept under the keys of requests.
     Answers,
     /// Records of what people decided.
     Audit,
@@ -131,7 +131,7 @@ pub struct Cuts {
     pub secret_uses_ms: UnixMs,
     /// Secrets that senders taught us.
     pub taught_ms: UnixMs,
-    /// Answers to operators' requests.
+    /// Answers under the keys of requests, whose windows end.
     pub answers_ms: UnixMs,
     /// Records of what people decided.
     pub audit_ms: UnixMs,

@@ -50,8 +50,9 @@ const SECRET_USES: &str =
     FROM secret_uses WHERE last_matched_at_ms < $1 LIMIT $2";
 const TAUGHT: &str = "/* prune_look */ SELECT provider AS one, provider AS two, taught_at_ms AS at_ms
     FROM taught_secrets WHERE taught_at_ms < $1 LIMIT $2";
-const ANSWERS: &str = "/* prune_look */ SELECT actor AS one, idempotency_key AS two, created_at_ms AS at_ms
-    FROM idempotency_keys WHERE created_at_ms < $1 LIMIT $2";
+const ANSWERS: &str =
+    "/* prune_look */ SELECT principal AS one, idempotency_key AS two, expires_at_ms AS at_ms
+    FROM idempotency_keys WHERE expires_at_ms < $1 ORDER BY expires_at_ms LIMIT $2";
 
 pub(super) async fn look(
     db: &mut Door<'_>,

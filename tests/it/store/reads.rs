@@ -301,7 +301,10 @@ async fn the_ledger_tells_everything_in_order_of_time(database: &Database) {
         first_at_ms: 1_700,
         last_at_ms: 1_800,
     };
-    store.event_copies_add(&[copies.clone(), CopyCount { copies_n: 1, last_at_ms: 1_750, ..copies }]).await.unwrap();
+    store
+        .event_copies_add(&[copies.clone(), CopyCount { copies_n: 1, last_at_ms: 1_750, ..copies }])
+        .await
+        .unwrap();
     attempted(&store, 2_000, SettleTo::Ready { visible_at_ms: 3_000 }, AttemptResult::Retry).await;
     attempted(&store, 3_000, SettleTo::Done, AttemptResult::Done).await;
     let ann = people(&store, Role::Reader);
@@ -336,7 +339,10 @@ async fn the_ledger_tells_everything_in_order_of_time(database: &Database) {
             }
             LedgerWhat::Replayed { event } => assert_eq!(event.event_id, "evt_2"),
             LedgerWhat::Attempt { attempt, effect_name, .. } => {
-                assert_eq!((effect_name.as_str(), attempt.response.as_deref()), ("billing", Some("the answer")));
+                assert_eq!(
+                    (effect_name.as_str(), attempt.response.as_deref()),
+                    ("billing", Some("the answer"))
+                );
             }
             LedgerWhat::Decision { decision } => assert_eq!(decision.action, "body_read"),
             _ => {}
@@ -379,8 +385,7 @@ async fn any_id_leads_to_what_it_is_an_id_of(database: &Database) {
     let store = database.store().await;
     let object = Some(ObjectVersion { object: "in_7".to_owned(), version: 1 });
     let first = IncomingEvent { object, ..event("evt_1", "x") };
-    let capture =
-        hooklatch::store::NewMessage { effect_name: "capture".to_owned(), ..message("billing") };
+    let capture = hooklatch::store::NewMessage { effect_name: "capture".to_owned(), ..message("billing") };
     admit(&store, &first, &[capture, message("crm")]).await;
     let people = people(&store, Role::Reader);
     let rows = store.message_list_of_event(&key("evt_1")).await.unwrap();

@@ -323,8 +323,9 @@ async fn small_things_go_by_their_age(database: &Database) {
     let fill = "INSERT INTO taught_secrets (provider, secret, taught_at_ms) VALUES ('a', 's', 1000), ('b', 's', 90000);
         INSERT INTO secret_uses (provider, fingerprint, matched_n, last_matched_at_ms)
             VALUES ('a', 'x', 1, 1000), ('a', 'y', 1, 90000);
-        INSERT INTO idempotency_keys (actor, idempotency_key, digest, answer, created_at_ms)
-            SELECT 'ops', rejection_id, body_digest, '', received_at_ms FROM rejected_requests;
+        INSERT INTO idempotency_keys
+            (principal, idempotency_key, fingerprint, state, fence, locked_until_ms, created_at_ms, expires_at_ms)
+            SELECT 'operator:ops', rejection_id, body_digest, 'processing', 1, 0, 0, received_at_ms FROM rejected_requests;
         INSERT INTO audit_log (audit_id, at_ms, actor, action, detail)
             SELECT rejection_id, received_at_ms, 'ops', 'x', '' FROM rejected_requests";
     let rejection = |n: u32, received_at_ms: i64| hooklatch::store::Rejection {

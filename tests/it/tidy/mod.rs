@@ -45,6 +45,7 @@ const RANKS: &[(&str, u8)] = &[
     ("providers", 7),
     ("builtin", 8),
     ("receive", 7),
+    ("idempotency", 7),
     ("kinds", 7),
     ("bench", 6),
     ("setup", 8),
@@ -62,7 +63,7 @@ const RANKS: &[(&str, u8)] = &[
 
 /// Words and the only places that may use them.
 const PLACES: [(&str, &[&str], &str); 12] = [
-    ("axum::", &["src/http", "src/app"], "HTTP types stay in `http`"),
+    ("axum::", &["src/http", "src/app", "src/idempotency"], "HTTP types stay in `http`"),
     (
         "sqlx::",
         &["src/store", "src/lib.rs", "src/outbox/destinations/kinds/postgres_table.rs"],
@@ -79,7 +80,7 @@ const PLACES: [(&str, &[&str], &str); 12] = [
         &["src/store/db/postgres/transactions.rs"],
         "transactions are begun and ended by `store/db`",
     ),
-    ("StatusCode", &["src/http"], "statuses are decided in `http`"),
+    ("StatusCode", &["src/http", "src/idempotency"], "statuses are decided in `http`"),
     ("SystemTime::now", &["src/types/clock.rs"], "times come from `types::Clock`"),
     ("env::var", &["src/config"], "only `config` reads the environment"),
     (

@@ -10,7 +10,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout_at};
 use tracing::info;
 
-use super::plans::Role;
+use super::plans::SessionRole;
 use super::session::{self, SessionVerdict};
 use crate::database_url;
 use crate::store::db::error::{DbError, DbResult};
@@ -75,7 +75,7 @@ impl DatabaseHosts {
     }
 
     /// A session that may write and is fit: where the last one was, else wherever one is.
-    pub(super) async fn connect(&self, role: Role) -> DbResult<PgConnection> {
+    pub(super) async fn connect(&self, role: SessionRole) -> DbResult<PgConnection> {
         if self.all.len() > 1
             && let HostAnswer::Fit(session) =
                 ask(&self.current(), &self.settings, role, CURRENT_TIMEOUT).await
@@ -89,7 +89,7 @@ impl DatabaseHosts {
     }
 
     /// The first of all hosts, in their order, that takes writes and is fit. All are asked at once.
-    pub(super) async fn found(&self, role: Role) -> Result<PgConnection, StoreError> {
+    pub(super) async fn found(&self, role: SessionRole) -> Result<PgConnection, StoreError> {
         let mut asked = JoinSet::new();
         for (n, host) in self.all.iter().cloned().enumerate() {
             let settings = self.settings.clone();
@@ -129,7 +129,7 @@ impl DatabaseHosts {
 async fn ask(
     options: &PgConnectOptions,
     settings: &PostgresSettings,
-    role: Role,
+    role: SessionRole,
     limit: Duration,
 ) -> HostAnswer {
     let place = place(options);

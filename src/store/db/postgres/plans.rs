@@ -11,7 +11,7 @@ use crate::store::db::opening::Pooling;
 
 /// The purpose of a session, which decides about its plans.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::store::db) enum Role {
+pub(in crate::store::db) enum SessionRole {
     /// Reading, handlers, what people look at and decide.
     Plain,
     /// Whole admissions in one statement.
@@ -39,7 +39,7 @@ SELECT concat_ws(' ', current_setting('enable_seqscan'), current_setting('plan_c
     "off force_generic_plan off off off",
 );
 
-impl Role {
+impl SessionRole {
     /// Sets them and reads them back: what is there instead, when it is something else.
     pub(super) async fn set(self, db: &mut PgConnection, pooling: Pooling) -> DbResult<Option<String>> {
         let (sql, wanted) = match (self, pooling) {

@@ -7,7 +7,7 @@ use sqlx::Connection;
 use sqlx::postgres::PgConnection;
 
 use super::hosts::DatabaseHosts;
-use super::plans::Role;
+use super::plans::SessionRole;
 use super::session::{self, Tidy};
 use crate::stop::to_end;
 use crate::store::db::error::DbResult;
@@ -66,7 +66,7 @@ impl Postgres {
 
     /// A connection of nobody's pool, for what takes longer than any operation.
     pub(in crate::store::db) async fn alone(&self) -> DbResult<PgConnection> {
-        self.hosts.connect(Role::Plain).await
+        self.hosts.connect(SessionRole::Plain).await
     }
 
     pub(in crate::store::db) async fn close(&self, bound: Duration) {
@@ -107,7 +107,7 @@ pub(in crate::store::db) async fn open(
 ) -> Result<Postgres, StoreError> {
     let unavailable = |source| StoreError::from_db("open", source);
     let hosts = Arc::new(DatabaseHosts::parse(url, settings.clone())?);
-    let mut first = hosts.found(Role::Plain).await?;
+    let mut first = hosts.found(SessionRole::Plain).await?;
     let mistake = session::pooling_mistake(&mut first, &hosts.current(), settings.pooling).await;
     // An error means that it is closed already.
     to_end(limited(async { Ok(Connection::close(first).await?) })).await;
@@ -116,7 +116,7 @@ pub(in crate::store::db) async fn open(
     }
     listen();
     let trust = Arc::new(Trust::default());
-    let pool = |places_n: u32, role: Role| {
+    let pool = |places_n: u32, role: SessionRole| {
         let hosts = Arc::clone(&hosts);
         let connect = move || {
             let hosts = Arc::clone(&hosts);
@@ -126,10 +126,10 @@ pub(in crate::store::db) async fn open(
     };
     let shares = Shares::of(connections_n);
     Ok(Postgres {
-        pool: pool(shares.pool, Role::Plain),
-        people: pool(PEOPLE_N, Role::Plain),
-        committer: pool(COMMITTER_N, Role::Committer),
-        worker: pool(shares.worker, Role::Worker),
+        pool: pool(shares.pool, SessionRole::Plain),
+        people: pool(PEOPLE_N, SessionRole::Plain),
+        committer: pool(COMMITTER_N, SessionRole::Committer),
+        worker: pool(shares.worker, SessionRole::Worker),
         hosts,
         tidy: Tidy::of(settings),
         handlers_n: shares.handlers as usize,

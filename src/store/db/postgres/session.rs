@@ -7,7 +7,7 @@ use std::time::Duration;
 use sqlx::postgres::PgConnectOptions;
 use sqlx::{Connection, PgConnection, Row};
 
-use super::plans::Role;
+use super::plans::SessionRole;
 use crate::stop::to_end;
 use crate::store::db::error::{DbError, DbResult};
 use crate::store::db::opening::{Pooling, PostgresSettings};
@@ -136,7 +136,7 @@ pub(super) enum SessionVerdict {
 pub(super) async fn prepare(
     connection: &mut PgConnection,
     settings: &PostgresSettings,
-    role: Role,
+    role: SessionRole,
 ) -> DbResult<SessionVerdict> {
     if settings.pooling == Pooling::Session {
         sqlx::raw_sql(SET).execute(&mut *connection).await?;

@@ -1,0 +1,184 @@
+//! `Idempotency-Key`: the key of a request, as its header or a line of a batch writes it.
+
+use std::fmt;
+
+use http::HeaderMap;
+
+use super::text::TEXT_BYTES_MAX;
+
+/// Name of the header.
+const HEADER: &str = "idempotency-key";
+
+/// The key under which a request takes effect once: 1 to 255 visible ASCII characters, without the quotes that its
+/// header may have around it. `"k"` and `k` are the same key.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct IdempotencyKey(Box<str>);
+
+/// Reason why a request has no usable key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum KeyMistake {
+    /// The request has no such header.
+    #[error("send an `Idempotency-Key`, the same one whenever you repeat the request")]
+    Missing,
+    /// The request has several of them.
+    #[error("send one `Idempotency-Key`, not several")]
+    Repeated,
+    /// The text is no key.
+    #[error("an `Idempotency-Key` is 1 to 255 visible ASCII characters, bare or in quotes; this one {0}")]
+    Malformed(&'static str),
+}
+
+impl KeyMistake {
+    /// The stable word for programs.
+    pub fn code(self) -> &'static str {
+        match self {
+            Self::Missing => "idempotency_key_missing",
+            Self::Repeated | Self::Malformed(_) => "idempotency_key_malformed",
+        }
+    }
+}
+
+impl IdempotencyKey {
+    /// The key in the header of a request: a quoted string of RFC 8941 (`"k"`), or bare. Lists, parameters and several
+    /// headers are refused: who reads them otherwise would see another key.
+    pub fn of_headers(headers: &HeaderMap) -> Result<Self, KeyMistake> {
+        let mut values = headers.get_all(HEADER).iter();
+        let value = values.next().ok_or(KeyMistake::Missing)?;
+        if values.next().is_some() {
+            return Err(KeyMistake::Repeated);
+        }
+        Self::of_header(value.as_bytes())
+    }
+
+    /// The key that one header value writes.
+    pub fn of_header(value: &[u8]) -> Result<Self, KeyMistake> {
+        let text = std::str::from_utf8(value).map_err(|_| KeyMistake::Malformed(ODD))?;
+        let text = text.trim_matches([' ', '\t']);
+        match text.strip_prefix('"') {
+            Some(inside) => Self::of_text(&unquoted(inside)?),
+            None if text.contains('"') => Err(KeyMistake::Malformed("has a quote that does not begin it")),
+            None if text.contains(',') => Err(KeyMistake::Malformed("is a list: put it in quotes")),
+            None if text.contains(';') => Err(KeyMistake::Malformed("has a parameter: put it in quotes")),
+            None => Self::of_text(text),
+        }
+    }
+
+    /// The key that a text is, with nothing around it.
+    pub fn of_text(text: &str) -> Result<Self, KeyMistake> {
+        if text.is_empty() {
+            return Err(KeyMistake::Malformed("is empty"));
+        }
+        if !text.bytes().all(|byte| byte.is_ascii_graphic()) {
+            return Err(KeyMistake::Malformed(ODD));
+        }
+        if text.len() > TEXT_BYTES_MAX {
+            return Err(KeyMistake::Malformed("is longer"));
+        }
+        Ok(Self(text.into()))
+    }
+
+    /// The key's text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+const ODD: &str = "has a blank or another character that is none of those";
+
+/// What stands between the quotes of a string of RFC 8941, whose opening quote is taken off.
+fn unquoted(inside: &str) -> Result<String, KeyMistake> {
+    let mut text = String::with_capacity(inside.len());
+    let mut chars = inside.chars();
+    loop {
+        match chars.next() {
+            None => return Err(KeyMistake::Malformed("has no closing quote")),
+            Some('"') => break,
+            Some('\\') => match chars.next() {
+                Some(escaped @ ('"' | '\\')) => text.push(escaped),
+                _ => return Err(KeyMistake::Malformed("has a backslash that escapes nothing")),
+            },
+            Some(plain) => text.push(plain),
+        }
+    }
+    match chars.as_str().trim_start().chars().next() {
+        None => Ok(text),
+        Some(',') => Err(KeyMistake::Malformed("is a list")),
+        Some(';') => Err(KeyMistake::Malformed("has a parameter")),
+        Some(_) => Err(KeyMistake::Malformed("goes on behind its closing quote")),
+    }
+}
+
+impl fmt::Display for IdempotencyKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderValue;
+
+    use super::*;
+
+    #[test]
+    fn a_key_is_bare_or_quoted_and_the_quotes_are_not_part_of_it() {
+        #[track_caller]
+        fn check(value: &[u8], want: Result<&str, &str>) {
+            let found = IdempotencyKey::of_header(value);
+            match (&found, want) {
+                (Ok(key), Ok(want)) => assert_eq!(key.as_str(), want),
+                (Err(mistake), Err(why)) => assert!(mistake.to_string().ends_with(why), "{mistake}"),
+                _ => panic!("{:?}: {found:?}, not {want:?}", String::from_utf8_lossy(value)),
+            }
+        }
+        check(b"k", Ok("k"));
+        check(b"\"k\"", Ok("k"));
+        check(b"  \"k\" \t", Ok("k"));
+        check(b"8e03978e-40d5-43dd-bc93-6894a57f9324", Ok("8e03978e-40d5-43dd-bc93-6894a57f9324"));
+        check(b"a/b:c=d%20~!'()*+-._|{}", Ok("a/b:c=d%20~!'()*+-._|{}"));
+        check(b"a\\b", Ok("a\\b"));
+        check(br#""a\\b""#, Ok("a\\b"));
+        check(br#""a\"b""#, Ok("a\"b"));
+        check(b"\"a,b;c\"", Ok("a,b;c"));
+        check(&[b'x'; 255], Ok(&"x".repeat(255)));
+        check(format!("\"{}\"", "x".repeat(255)).as_bytes(), Ok(&"x".repeat(255)));
+        check(&[b'x'; 256], Err("is longer"));
+        for empty in [&b""[..], b" ", b"\"\""] {
+            check(empty, Err("is empty"));
+        }
+        check(b"a, b", Err("is a list: put it in quotes"));
+        check(b"a;v=1", Err("has a parameter: put it in quotes"));
+        check(b"\"a\", \"b\"", Err("is a list"));
+        check(b"\"a\";v=1", Err("has a parameter"));
+        check(b"\"a\" ; v=1", Err("has a parameter"));
+        check(b"\"a\"b", Err("goes on behind its closing quote"));
+        check(b"\"a", Err("has no closing quote"));
+        check(br#""a\""#, Err("has no closing quote"));
+        check(br#""a\n""#, Err("has a backslash that escapes nothing"));
+        check(b"a\"b\"", Err("has a quote that does not begin it"));
+        for odd in [&b"a b"[..], b"\"a b\"", b"a\tb", "caf\u{e9}".as_bytes(), b"\xff", b"a\x7f", b"\"a\0\""] {
+            check(odd, Err(ODD));
+        }
+    }
+
+    #[test]
+    fn a_request_has_one_key_in_one_header() {
+        let headers = |values: &[&'static str]| {
+            let mut headers = HeaderMap::new();
+            for value in values {
+                headers.append(HEADER, HeaderValue::from_static(value));
+            }
+            headers
+        };
+        assert_eq!(IdempotencyKey::of_headers(&headers(&[])), Err(KeyMistake::Missing));
+        assert_eq!(IdempotencyKey::of_headers(&headers(&["a", "a"])), Err(KeyMistake::Repeated));
+        assert_eq!(
+            IdempotencyKey::of_headers(&headers(&["a"])).map(|key| key.to_string()),
+            Ok("a".to_owned())
+        );
+        let codes =
+            [KeyMistake::Missing, KeyMistake::Repeated, KeyMistake::Malformed("")].map(KeyMistake::code);
+        let malformed = "idempotency_key_malformed";
+        assert_eq!(codes, ["idempotency_key_missing", malformed, malformed]);
+    }
+}
