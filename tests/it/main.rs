@@ -32,6 +32,7 @@ mod contract;
 mod crash;
 mod database;
 mod edge;
+mod events_read;
 mod examples;
 mod faults;
 mod faults_page;

@@ -6,7 +6,7 @@
 
 use super::ledger_rows::{Facts, ledger_facts};
 use super::person::{People, PeopleError};
-use super::rows::message_view;
+use super::rows::{headers_of, message_view};
 use crate::api::{ContentView, LedgerEntry, LedgerView, LedgerWhat};
 use crate::seal::KeyRing;
 use crate::store::apart::{KeptContent, event_content};
@@ -142,7 +142,7 @@ fn beginnings(facts: &Facts) -> Vec<LedgerEntry> {
 fn content_view(content: &KeptContent) -> ContentView {
     let shown = content.body.get(..SHOWN_BYTES_MAX).unwrap_or(&content.body);
     ContentView {
-        headers: serde_json::from_str(&content.headers).unwrap_or_default(),
+        headers: headers_of(&content.headers),
         body: String::from_utf8_lossy(shown).into_owned(),
         body_bytes_n: content.body.len() as u64,
         is_encrypted: content.key_id.is_some(),

@@ -1,5 +1,9 @@
 //! The views that more than one list shows, read from rows.
 
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
 use crate::api::{AttemptView, AuditView, EventView, MessageView};
 use crate::seal::{KeyRing, SealedPlace};
 use crate::store::db::{DbError, DbResult, Row};
@@ -95,6 +99,17 @@ pub(super) fn attempt_view(
     })
 }
 
+/// Kept headers, as a column holds them: one value for each name, or a list of them.
+pub(super) fn headers_of(json: &str) -> BTreeMap<String, Vec<String>> {
+    let kept: BTreeMap<String, Value> = serde_json::from_str(json).unwrap_or_default();
+    let values = |value: Value| match value {
+        Value::String(text) => vec![text],
+        Value::Array(all) => all.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
+        _ => Vec::new(),
+    };
+    kept.into_iter().map(|(name, value)| (name, values(value))).collect()
+}
+
 /// Reads a row of the audit log.
 pub(super) fn audit_view(row: &Row) -> DbResult<AuditView> {
     Ok(AuditView {
@@ -108,4 +123,19 @@ pub(super) fn audit_view(row: &Row) -> DbResult<AuditView> {
         operation_id: row.text_or_null("operation_id")?,
         detail: row.text("detail")?,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn headers_have_lists_of_values_however_they_were_kept() {
+        let found = headers_of(r#"{"a":"1","b":["2","3"],"c":4}"#);
+        let wanted = [("a", vec!["1"]), ("b", vec!["2", "3"]), ("c", Vec::new())];
+        let wanted =
+            wanted.map(|(name, all)| (name.to_owned(), all.into_iter().map(str::to_owned).collect()));
+        assert_eq!(found, BTreeMap::from(wanted));
+        assert!(headers_of("no JSON").is_empty());
+    }
 }

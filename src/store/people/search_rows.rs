@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use uuid::Uuid;
 
-use super::rows::{event_columns, event_view};
+use super::rows::{event_columns, event_view, headers_of};
 use super::walk::LOOK_N;
 use crate::api::{EventView, RejectedView};
 use crate::store::db::{DbError, DbResult, Door, Row, Value};
@@ -203,7 +203,7 @@ async fn rejected(db: &mut Door<'_>, want: &SearchWant) -> DbResult<Vec<Rejected
 
 fn rejected_view(row: &Row, has_headers: bool) -> DbResult<RejectedView> {
     let headers = row.text("headers")?;
-    let headers = serde_json::from_str(&headers).ok().filter(|_| has_headers);
+    let headers = has_headers.then(|| headers_of(&headers));
     Ok(RejectedView {
         rejection_id: row.text("rejection_id")?,
         provider: row.text("provider")?,
