@@ -176,8 +176,8 @@ async fn a_person_decides_about_what_is_held_and_it_happens_once(database: &Data
     )
     .await;
     let (_, shown) = get(&server, "/events/stripe/evt_2", VIEWER).await;
-    let key = effects(&shown)[0]["idempotency_key"].as_str().unwrap();
-    assert_eq!(stub.counts(key), (2, 1), "under the same key");
+    let key = effects(&shown)[0]["idempotency_key"].as_str().unwrap().to_owned();
+    assert_eq!(stub.counts(&key), (2, 1), "under the same key");
     let (is_fine, said) = command(&["messages", "discard", &id, "--reason", "too late"]);
     assert!(!is_fine && said.contains("409") && said.contains("done"), "{said}");
     let paused = command(&["destinations", "pause", "billing", "--reason", "they migrate"]);

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use hooklatch::store::read_statements;
 use serde_json::Value;
-use sqlx::{Connection, PgConnection};
+use sqlx::{AssertSqlSafe, Connection, PgConnection, Row, SqliteConnection};
 
 use super::plans::{explained, run, steps, text};
 use crate::database::{Database, On};
@@ -230,6 +230,43 @@ async fn what_people_read_of_a_million_events_goes_by_keys_and_looks_at_few_rows
                 assert!(pages_n <= rows_n_max * 5.0 + 200.0, "{what} reads {pages_n} pages");
             }
         }
+    }
+}
+
+#[tokio::test]
+async fn on_sqlite_each_walk_goes_by_its_own_index() {
+    let database = Database::create(On::Sqlite).await.unwrap();
+    drop(database.store().await);
+    let mut db = SqliteConnection::connect(&database.url).await.unwrap();
+    for (name, sql) in read_statements() {
+        let wanted = match name {
+            "event_page"
+            | "event_page since"
+            | "event_page_end"
+            | "event_page_end since"
+            | "event_count"
+            | "statistics" => "USING INTEGER PRIMARY KEY (rowid>?",
+            _ if name.contains("of a state") => {
+                "INDEX processed_webhook_events_open (state=? AND event_seq>?"
+            }
+            _ if name.contains("of an object") => {
+                "INDEX processed_webhook_events_object (object=? AND event_seq>?"
+            }
+            "search object" => "INDEX processed_webhook_events_object (object=?",
+            "event_ledger event" | "search events" => "(provider=? AND event_id=?)",
+            _ => continue,
+        };
+        let words = sql.replace("= ANY($1)", "IN (SELECT value FROM json_each($1))");
+        let words = words.replace("= ANY($3)", "IN (SELECT value FROM json_each($3))");
+        let words = words.replace("= ANY($7)", "IN (SELECT value FROM json_each($7))");
+        let words = words.replace("= ANY($11)", "IN (SELECT value FROM json_each($11))");
+        let rows = sqlx::query(AssertSqlSafe(format!("EXPLAIN QUERY PLAN {words}"))).fetch_all(&mut db).await;
+        let rows = rows.unwrap_or_else(|why| panic!("{name}: {why}: {words}"));
+        let plan: Vec<String> = rows.iter().map(|row| row.get("detail")).collect();
+        let plan = plan.join("\n");
+        assert!(plan.contains(wanted), "{name}: {plan}");
+        // The groups of statistics are sorted, nothing else is.
+        assert!(name == "statistics" || !plan.contains("TEMP B-TREE FOR ORDER BY"), "{name} sorts: {plan}");
     }
 }
 
