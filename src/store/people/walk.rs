@@ -17,19 +17,28 @@ pub(super) const ORDER_MS: i64 = 20_000;
 /// handlers' time and the longest transaction. Milliseconds.
 pub(super) const SETTLE_MS: i64 = 60_000;
 
+/// 1 when the row at the middle, or the next one below it, came before `$1`.
+macro_rules! middle_is_before {
+    () => {
+        "COALESCE((SELECT CASE WHEN e.received_at_ms < $1 THEN 1 ELSE 0 END FROM processed_webhook_events e
+                   WHERE e.event_seq <= (h.low + h.high) / 2 ORDER BY e.event_seq DESC LIMIT 1), 1)"
+    };
+}
 /// The highest number below which everything came before `$1`, as far as a walk by halves can tell: the row at it came
 /// before, the next one did not.
-const NUMBER_AT: &str = "/* number_at */ WITH RECURSIVE halves (low, high) AS (
+const NUMBER_AT: &str = concat!(
+    "/* number_at */ WITH RECURSIVE halves (low, high) AS (
          SELECT (SELECT MIN(event_seq) FROM processed_webhook_events) - 1,
              (SELECT MAX(event_seq) FROM processed_webhook_events) + 1
          UNION ALL
-         SELECT CASE WHEN s.is_before = 1 THEN s.middle ELSE s.low END,
-             CASE WHEN s.is_before = 1 THEN s.high ELSE s.middle END
-         FROM (SELECT h.low, h.high, (h.low + h.high) / 2 AS middle,
-                   COALESCE((SELECT CASE WHEN e.received_at_ms < $1 THEN 1 ELSE 0 END FROM processed_webhook_events e
-                             WHERE e.event_seq <= (h.low + h.high) / 2 ORDER BY e.event_seq DESC LIMIT 1), 1) AS is_before
-               FROM halves h WHERE h.high - h.low > 1) s)
-     SELECT MAX(low) AS low FROM halves";
+         SELECT CASE ",
+    middle_is_before!(),
+    " WHEN 1 THEN (h.low + h.high) / 2 ELSE h.low END, CASE ",
+    middle_is_before!(),
+    " WHEN 1 THEN h.high ELSE (h.low + h.high) / 2 END
+         FROM halves h WHERE h.high - h.low > 1)
+     SELECT MAX(low) AS low FROM halves"
+);
 
 /// The statements by name, for tests that look at their plans.
 pub(super) const STATEMENTS: &[(&str, &str)] = &[("number_at", NUMBER_AT)];

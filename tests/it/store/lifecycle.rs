@@ -1,7 +1,7 @@
 //! Opening, refusing, migrating, coming back.
 
 use hooklatch::store::{SchemaState, Store, StoreError, StoreSettings};
-use hooklatch::types::{EventState, IncomingEvent};
+use hooklatch::types::IncomingEvent;
 use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection, SqliteConnection};
 
 use super::{admit, event};
