@@ -115,7 +115,7 @@ pub enum LedgerWhat {
     },
     /// Its handler answered, at admission or in a later dispatch.
     Handled {
-        /// State that followed.
+        /// State that followed from its answer.
         state: EventState,
         /// Number of dispatches so far.
         attempts_n: u32,
@@ -124,7 +124,7 @@ pub enum LedgerWhat {
     },
     /// An effect was written down as a message.
     Effect {
-        /// The message.
+        /// The message as it stands.
         message: MessageView,
     },
     /// An attempt of a message began.
@@ -136,9 +136,9 @@ pub enum LedgerWhat {
         /// The attempt and its answer.
         attempt: AttemptView,
     },
-    /// A person decided.
+    /// A person decided, or looked at the content.
     Decision {
-        /// The decision.
+        /// The decision, as the audit log has it.
         decision: AuditView,
     },
 }

@@ -11,7 +11,7 @@ pub struct CopyCount {
     pub provider: String,
     /// Id of the event.
     pub event_id: String,
-    /// Number of copies.
+    /// Number of copies since then.
     pub copies_n: i64,
     /// Time when the first of them came.
     pub first_at_ms: UnixMs,

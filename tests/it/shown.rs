@@ -80,7 +80,9 @@ async fn no_command_or_log_line_gives_back_what_steers_a_terminal_or_hides_text(
         assert_eq!(shown["event"]["event_id"], id.as_str(), "to a program it is the same text");
         run(&server, &["messages", "list"]);
         run(&server, &["messages", "list", "--json"]);
-        run(&server, &["messages", "show", shown["messages"][0]["message_id"].as_str().unwrap()]);
+        let entries = shown["entries"].as_array().unwrap();
+        let effect = entries.iter().find(|one| one["what"] == "effect").unwrap();
+        run(&server, &["messages", "show", effect["message"]["message_id"].as_str().unwrap()]);
         run(&server, &["events", "rerun", "stripe", &id, "--reason", ODD]);
         run(&server, &["events", "rerun", "stripe", &format!("nobody{ODD}"), "--reason", ODD]);
         run(&server, &["destinations", "pause", "away", "--reason", &format!("\u{1b}]0;x\u{7}{ODD}")]);

@@ -23,7 +23,7 @@ const COUNT_N_MAX: u32 = 100_000;
 /// A question for a page of events.
 #[derive(Debug, Clone, Default)]
 pub struct EventQuery {
-    /// Which events.
+    /// Filter that they pass.
     pub filter: EventFilter,
     /// `next` or `since` of an earlier page; `None`: from the newest event down.
     pub place: Option<EventPlace>,

@@ -4,7 +4,7 @@
 //! was received is read in a second one, by those who may see it: that one writes the audit log too, so that no content
 //! leaves untold.
 
-use super::ledger_rows::{Facts, ledger_facts};
+use super::ledger_rows::{LedgerFacts, ledger_facts};
 use super::person::{People, PeopleError};
 use super::rows::{headers_of, message_view};
 use crate::api::{ContentView, LedgerEntry, LedgerView, LedgerWhat};
@@ -61,7 +61,7 @@ impl People {
     }
 
     /// The entries of these facts, as far as this person may know them.
-    fn told(&self, facts: Facts) -> LedgerView {
+    fn told(&self, facts: LedgerFacts) -> LedgerView {
         let is_seen = |destination: &str| self.principal.destinations.has(destination);
         let mut entries = beginnings(&facts);
         let mut hidden = Vec::new();
@@ -105,7 +105,7 @@ fn entry(at_ms: UnixMs, what: LedgerWhat) -> LedgerEntry {
 }
 
 /// What happened before anything was sent.
-fn beginnings(facts: &Facts) -> Vec<LedgerEntry> {
+fn beginnings(facts: &LedgerFacts) -> Vec<LedgerEntry> {
     let event = &facts.event;
     let received = LedgerWhat::Received {
         body_bytes_n: facts.payload.as_ref().and_then(|payload| payload.body_bytes_n),
@@ -156,7 +156,7 @@ async fn event_ledger(
     key: &EventKey,
     installation_id: &uuid::Uuid,
     ring: Option<&KeyRing>,
-) -> DbResult<Option<Facts>> {
+) -> DbResult<Option<LedgerFacts>> {
     ledger_facts(db, key, installation_id, ring).await
 }
 

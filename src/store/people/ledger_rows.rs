@@ -14,7 +14,7 @@ use crate::types::{EventKey, MESSAGES_N_MAX, MessageId, UnixMs};
 const ROWS_N_MAX: u32 = 1_001;
 
 /// What the tables say of one event.
-pub(super) struct Facts {
+pub(super) struct LedgerFacts {
     pub(super) event: EventView,
     /// Digest of its content, in hexadecimal.
     pub(super) digest: String,
@@ -108,7 +108,7 @@ pub(super) async fn ledger_facts(
     key: &EventKey,
     installation_id: &Uuid,
     ring: Option<&KeyRing>,
-) -> DbResult<Option<Facts>> {
+) -> DbResult<Option<LedgerFacts>> {
     let by_key: [Value; 2] = [key.provider.as_str().into(), (&key.event_id).into()];
     let Some(row) = db.fetch_optional(EVENT, &by_key).await? else { return Ok(None) };
     let event_seq = row.int("event_seq")?;
@@ -124,7 +124,7 @@ pub(super) async fn ledger_facts(
     decisions.push(ROWS_N_MAX.into());
     let decisions = db.fetch(DECISIONS, &decisions).await?;
     let is_cut = attempts.len().max(decisions.len()) >= ROWS_N_MAX as usize;
-    Ok(Some(Facts {
+    Ok(Some(LedgerFacts {
         event: event_view(&row)?,
         digest: hex::encode(row.bytes("digest")?),
         payload: payload_of(db, event_seq).await?,

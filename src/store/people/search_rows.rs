@@ -20,7 +20,7 @@ pub(super) const REJECTED_N: u32 = 2_000;
 /// Most finds of each kind.
 const FOUND_N_MAX: u32 = 50;
 
-/// A question.
+/// A question of one person.
 pub(super) struct SearchWant {
     pub(super) id: String,
     /// The only providers that may be seen; `None`: any.
@@ -110,7 +110,7 @@ pub(super) const STATEMENTS: &[(&str, &str)] = &[
     ("search oldest", OLDEST),
 ];
 
-/// Asks all tables.
+/// Asks the tables, one after the other.
 pub(super) async fn search_facts(db: &mut Door<'_>, want: &SearchWant) -> DbResult<SearchFacts> {
     let providers = match &want.providers {
         Some(names) => names.clone(),

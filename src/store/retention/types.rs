@@ -283,7 +283,7 @@ mod tests {
             audit_ms: 10,
         };
         let found: Vec<UnixMs> = PrunedKind::ALL.iter().map(|kind| cuts.of(*kind)).collect();
-        assert_eq!(found, [1, 1, 2, 3, 4, 4, 4, 4, 5, 6, 7, 8, 9, 10]);
+        assert_eq!(found, [1, 1, 2, 3, 4, 4, 4, 4, 4, 5, 6, 7, 8, 9, 10]);
         assert_eq!((cuts.ids_of("stripe"), cuts.ids_of("gone")), (40, 4));
     }
 
