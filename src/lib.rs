@@ -93,6 +93,7 @@ pub mod stop;
 pub mod store;
 mod template;
 pub mod testing;
+mod tls;
 #[doc(hidden)]
 pub mod types;
 #[doc(hidden)]

@@ -170,7 +170,8 @@ CREATE TABLE outbox_queue (
 ) STRICT;
 CREATE INDEX outbox_queue_due ON outbox_queue (destination, visible_at_ms, message_id)
     WHERE state IN ('ready', 'leased');
-CREATE INDEX outbox_queue_stuck ON outbox_queue (destination, state) WHERE state IN ('held', 'dead', 'waiting');
+CREATE INDEX outbox_queue_stuck ON outbox_queue (destination, state, message_id)
+    WHERE state IN ('held', 'dead', 'waiting');
 CREATE UNIQUE INDEX outbox_queue_lane ON outbox_queue (destination, lane, lane_seq) WHERE lane IS NOT NULL;
 -- Never two under way in one lane, whatever the code says.
 CREATE UNIQUE INDEX outbox_queue_lane_leased ON outbox_queue (destination, lane)
@@ -234,21 +235,77 @@ CREATE TABLE outbox_attempts (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX outbox_attempts_key ON outbox_attempts (key_id, message_id, attempt_n) WHERE key_id IS NOT NULL;
 
--- What people decided.
+-- What people decided and which contents they looked at: numbered without gaps, and each row has the hash of all before
+-- it and of itself (SHA-256, in hexadecimal). Rows are added by `src/store/audit/append.rs` alone.
 CREATE TABLE audit_log (
-    audit_id   TEXT    NOT NULL PRIMARY KEY,
-    at_ms      INTEGER NOT NULL,
-    actor      TEXT    NOT NULL,
-    action     TEXT    NOT NULL,
-    provider   TEXT,
-    event_id   TEXT,
-    message_id INTEGER,
+    audit_seq    INTEGER NOT NULL PRIMARY KEY,
+    at_ms        INTEGER NOT NULL,
+    actor        TEXT    NOT NULL,
+    action       TEXT    NOT NULL,
+    provider     TEXT,
+    event_id     TEXT,
+    message_id   INTEGER,
     -- The operation that it was part of.
     operation_id TEXT,
-    detail     TEXT    NOT NULL
+    detail       TEXT    NOT NULL,
+    hash         TEXT    NOT NULL
 ) STRICT;
-CREATE INDEX audit_log_event ON audit_log (provider, event_id) WHERE event_id IS NOT NULL;
+CREATE INDEX audit_log_event ON audit_log (provider, event_id, audit_seq) WHERE event_id IS NOT NULL;
 CREATE INDEX audit_log_message ON audit_log (message_id) WHERE message_id IS NOT NULL;
+
+-- The two ends of it. Who adds rows locks this row, as the last thing of a transaction.
+CREATE TABLE audit_head (
+    one         INTEGER NOT NULL PRIMARY KEY CHECK (one = 1),
+    -- The newest row, 0 before the first one.
+    audit_seq   INTEGER NOT NULL,
+    hash        TEXT    NOT NULL,
+    -- The newest row that was pruned: what the oldest one that is kept is chained to.
+    anchor_seq  INTEGER NOT NULL,
+    anchor_hash TEXT    NOT NULL
+) STRICT;
+INSERT INTO audit_head (one, audit_seq, hash, anchor_seq, anchor_hash)
+VALUES (1, 0, '0000000000000000000000000000000000000000000000000000000000000000',
+        0, '0000000000000000000000000000000000000000000000000000000000000000');
+
+-- A row of it is never changed, and deleted only once the anchor has passed it, which pruning alone moves, and forwards
+-- alone. Whoever owns the tables can drop these; the chain shows what was done then.
+CREATE TRIGGER audit_log_update BEFORE UPDATE ON audit_log BEGIN
+    SELECT RAISE(ABORT, 'the audit log is only appended to, and pruned by Hooklatch alone');
+END;
+CREATE TRIGGER audit_log_delete BEFORE DELETE ON audit_log
+WHEN OLD.audit_seq > (SELECT anchor_seq FROM audit_head WHERE one = 1) BEGIN
+    SELECT RAISE(ABORT, 'the audit log is only appended to, and pruned by Hooklatch alone');
+END;
+CREATE TRIGGER audit_head_update BEFORE UPDATE ON audit_head
+WHEN NEW.audit_seq < OLD.audit_seq OR NEW.anchor_seq < OLD.anchor_seq OR NEW.anchor_seq > NEW.audit_seq BEGIN
+    SELECT RAISE(ABORT, 'the audit log is only appended to, and pruned by Hooklatch alone');
+END;
+CREATE TRIGGER audit_head_delete BEFORE DELETE ON audit_head BEGIN
+    SELECT RAISE(ABORT, 'the audit log is only appended to, and pruned by Hooklatch alone');
+END;
+
+-- Tokens of operators that were made at run time, those of the configuration are not here. A token is 256 random bits
+-- and goes by its SHA-256.
+CREATE TABLE operator_tokens (
+    token_id        TEXT    NOT NULL PRIMARY KEY,
+    name            TEXT    NOT NULL,
+    role            TEXT    NOT NULL,
+    -- What it reaches, as a list in JSON; NULL: everything.
+    providers       TEXT,
+    destinations    TEXT,
+    digest          BLOB NOT NULL,
+    created_by      TEXT    NOT NULL,
+    -- The request that made it: repeated, it makes no other one.
+    idempotency_key TEXT    NOT NULL,
+    created_at_ms   INTEGER NOT NULL,
+    expires_at_ms   INTEGER NOT NULL,
+    revoked_at_ms   INTEGER,
+    -- To a minute or so.
+    last_used_at_ms INTEGER
+) STRICT;
+CREATE UNIQUE INDEX operator_tokens_digest ON operator_tokens (digest);
+CREATE UNIQUE INDEX operator_tokens_name ON operator_tokens (name) WHERE revoked_at_ms IS NULL;
+CREATE UNIQUE INDEX operator_tokens_key ON operator_tokens (created_by, idempotency_key);
 
 -- That a repeated request takes effect once: an operator's, and those of routes of the program's own. The row is written
 -- before the request is carried out, or in the transaction of its effect, and goes when its window is over.

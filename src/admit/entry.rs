@@ -1,7 +1,10 @@
 //! One configured provider, as the way of a request needs it.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+
+use ipnet::IpNet;
 
 use crate::config::{OnHandlerError, RetryConfig};
 use crate::fetch::Fetcher;
@@ -13,8 +16,12 @@ pub(crate) struct ProviderEntry {
     pub provider: ActiveProvider,
     /// Policy for an event whose handler failed.
     pub on_handler_error: OnHandlerError,
+    /// Addresses that its requests may come from; empty for any.
+    pub allow_from: Vec<IpNet>,
     /// True when the sender can act on 409.
     pub is_first_party: bool,
+    /// Rules for a caller of ours; `None` for senders out there.
+    pub caller: Option<CallerRules>,
     /// Delays and bounds for events whose handler failed for now.
     pub retry: RetryConfig,
     /// Fetches keys that are not in the settings, where the kind says from where.
@@ -23,6 +30,25 @@ pub(crate) struct ProviderEntry {
     pub admit_seconds: metrics::Histogram,
     /// Number of its requests that wait for a commit.
     pub waiting_n: AtomicUsize,
+}
+
+impl ProviderEntry {
+    /// True when requests from this address are looked at; one that is not known is none of those.
+    pub(crate) fn is_allowed(&self, address: Option<IpAddr>) -> bool {
+        self.allow_from.is_empty()
+            || address.is_some_and(|address| self.allow_from.iter().any(|net| net.contains(&address)))
+    }
+}
+
+/// Rules for the answers to a program of the team's own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct CallerRules {
+    /// HTTP status for what was accepted, now or before.
+    pub accepted_status: u16,
+    /// HTTP status for other content under a key.
+    pub mismatch_status: u16,
+    /// Time for which keys are known. Milliseconds.
+    pub kept_ms: i64,
 }
 
 /// The place of one request among those of its provider that wait; dropping it gives it back.
@@ -52,7 +78,9 @@ impl ProviderEntry {
         Self {
             provider: kind.judge_with(&secrets, &settings).expect("a kind"),
             on_handler_error,
+            allow_from: Vec::new(),
             is_first_party: false,
+            caller: None,
             retry: RetryConfig { first_ms: 1_000, max_ms: 60_000, attempts_n: 3, age_max_ms: 3_600_000 },
             fetcher: None,
             admit_seconds: metrics::histogram!("hooklatch_admit_seconds"),
@@ -65,6 +93,23 @@ impl ProviderEntry {
 mod tests {
     use super::*;
     use crate::provider::Provider;
+
+    #[test]
+    fn an_allow_list_lets_in_what_it_names_and_nothing_else() {
+        let kind = Provider::from_spec(include_str!("../../providers/stripe/provider.toml"));
+        let mut entry = ProviderEntry::example(&kind, OnHandlerError::Keep);
+        let address = |text: &str| Some(text.parse::<IpAddr>().expect("an address"));
+        assert!(entry.is_allowed(address("192.0.2.1")) && entry.is_allowed(None), "no list");
+        let nets = ["192.0.2.0/24", "198.51.100.7/32", "2001:db8::/32"];
+        entry.allow_from = nets.iter().map(|net| net.parse().expect("a range")).collect();
+        for good in ["192.0.2.0", "192.0.2.255", "198.51.100.7", "2001:db8:ffff::1"] {
+            assert!(entry.is_allowed(address(good)), "{good}");
+        }
+        for bad in ["192.0.3.0", "198.51.100.8", "2001:db9::", "127.0.0.1", "::1", "::ffff:c000:0201"] {
+            assert!(!entry.is_allowed(address(bad)), "{bad}");
+        }
+        assert!(!entry.is_allowed(None), "who is not known is not on it");
+    }
 
     #[test]
     fn a_provider_takes_its_share_of_the_queue_and_gets_back_what_is_dropped() {

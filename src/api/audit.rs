@@ -29,7 +29,7 @@ pub struct AuditView {
 /// Result of following the chain of the audit log.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct AuditVerified {
-    /// True when every row is as it was written and none is missing.
+    /// True when every row that was followed is as it was written and none is missing.
     pub is_whole: bool,
     /// Number of rows that were followed.
     pub rows_n: u64,
@@ -37,10 +37,13 @@ pub struct AuditVerified {
     pub first_seq: i64,
     /// Number of the last row.
     pub last_seq: i64,
-    /// Hash of the last row, in hexadecimal: to be kept elsewhere, and compared another time.
+    /// The last row that was followed and its hash, as `NUMBER.HASH`. Kept elsewhere and given as `cursor` another time,
+    /// it shows whether everything up to it is still as it was.
     pub head: String,
+    /// The value of `cursor` for the rows after these; `null` when all were followed.
+    pub next: Option<String>,
     /// Number of the first row that does not fit, and why.
     pub broken_at_seq: Option<i64>,
-    /// The reason, for people.
+    /// The reason, for people; or that the row of `cursor` was pruned, so that nothing was compared with it.
     pub reason: Option<String>,
 }

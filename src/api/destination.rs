@@ -22,7 +22,7 @@ pub struct DestinationView {
     pub concurrency_n: Option<u32>,
     /// Most calls a second of this node; `null` for any number.
     pub rate_per_s: Option<f64>,
-    /// Open messages by state.
+    /// Open messages by state, whatever provider their events came from.
     pub backlog: Vec<BacklogCount>,
     /// Time when its oldest due message became due.
     pub oldest_due_at_ms: Option<i64>,
@@ -44,8 +44,11 @@ pub struct PauseView {
 pub struct BacklogCount {
     /// State in which they stand.
     pub state: MessageState,
-    /// Number of them.
+    /// Number of them, of at most 10,000 that were looked at.
     pub messages_n: u64,
+    /// True when there are more than were looked at.
+    #[serde(default)]
+    pub is_more: bool,
     /// The earliest time of them: due time, or end of the lease.
     pub oldest_visible_at_ms: i64,
 }

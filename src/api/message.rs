@@ -80,10 +80,10 @@ pub struct MessageDetail {
     pub decisions: Vec<AuditView>,
 }
 
-/// Number of messages that a filter finds.
+/// Number of rows that a filter finds.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CountView {
-    /// The number, at most 100,000.
+    /// The number, among the newest 100,000 rows that may be what is looked for.
     pub counted_n: u64,
     /// True when the bound was reached, of those found or of those looked at: there may be more then.
     pub is_more: bool,
@@ -100,8 +100,9 @@ pub struct LaneView {
     pub head: MessageView,
     /// Number of open messages, the head included, at most 1,000.
     pub depth_n: u64,
-    /// Reason why it does not move, if it does not: `held`, `dead`, `paused`, `backing_off`.
+    /// Reason why it does not move, if it does not: `held` or `dead` (its head waits for a person), `paused` (its
+    /// destination is), `backing_off` (its head failed and is due later).
     pub blocked_by: Option<String>,
-    /// Time since when its head has been there.
+    /// Time when its head was written.
     pub since_ms: i64,
 }

@@ -62,8 +62,11 @@ pub struct LastEventView {
 pub struct WaitingCount {
     /// State in which they stand.
     pub state: EventState,
-    /// Number of them.
+    /// Number of them, of at most 10,000 of that state that were looked at.
     pub events_n: u64,
+    /// True when there are more than were looked at.
+    #[serde(default)]
+    pub is_more: bool,
     /// Time when the oldest of them came.
     pub oldest_received_at_ms: i64,
 }

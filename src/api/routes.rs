@@ -43,7 +43,7 @@ const LIMIT: RouteParameter = RouteParameter {
 };
 const CURSOR: RouteParameter = RouteParameter {
     name: "cursor",
-    schema: r#"{"type":"string","minLength":1,"maxLength":255}"#,
+    schema: r#"{"type":"string","minLength":1,"maxLength":1024}"#,
     about: "`next` of the page before.",
 };
 const SINCE: RouteParameter = RouteParameter {
@@ -233,8 +233,19 @@ pub const ROUTES: &[RouteFacts] = &[
     ),
     get("/audit", Role::Operator, "Page<AuditView>", "The audit log, the newest first.")
         .query(&[CURSOR, LIMIT]),
-    get("/audit/verify", Role::Admin, "AuditVerified", "Follow the chain of the audit log.").query(&[CURSOR]),
-    get("/tokens", Role::Admin, "Page<TokenView>", "Every token, without itself."),
+    get(
+        "/audit/verify",
+        Role::Admin,
+        "AuditVerified",
+        "Follow the chain of the audit log, 5,000 rows at a time.",
+    )
+    .query(&[RouteParameter {
+        name: "cursor",
+        schema: r#"{"type":"string","pattern":"^[0-9]{1,19}\\.[0-9a-f]{64}$"}"#,
+        about: "`next` of the answer before, or a `head` that was kept elsewhere.",
+    }]),
+    get("/tokens", Role::Admin, "Page<TokenView>", "Every token, without itself, the newest first.")
+        .query(&[CURSOR, LIMIT]),
     post("/tokens", Role::Admin, Some("TokenOrder"), "TokenMade", "Make a token.").status(201),
     post("/tokens/{token_id}/revoke", Role::Admin, Some("ReasonOrder"), "TokenView", "Revoke a token."),
 ];

@@ -37,7 +37,7 @@ pub struct TokenView {
 pub struct TokenMade {
     /// The token's facts.
     pub facts: TokenView,
-    /// The token itself. A repeated request hears it again while its key is kept.
+    /// The token itself. It is kept nowhere: a repeated request hears 409.
     pub token: String,
 }
 

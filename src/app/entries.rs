@@ -5,15 +5,17 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 
 use super::builder::App;
-use crate::admit::{AdmitContext, ProviderEntry};
-use crate::config::ProviderConfig;
+use crate::admit::{AdmitContext, CallerRules, ProviderEntry};
+use crate::config::{DestinationConfig, ProviderConfig};
 use crate::fetch::Fetcher;
-use crate::http::api::{ApiState, ProviderFacts};
-use crate::http::auth::TokenGate;
+use crate::http::api::{ApiState, DestinationFacts, ProviderFacts};
+use crate::http::token_gate::TokenGate;
 use crate::mistakes::Mistake;
+use crate::outbox::Breakers;
 use crate::provider::Provider;
 use crate::receive::fingerprint;
-use crate::store::{PeopleDoor, ProgramMigrations};
+use crate::spec::Spec;
+use crate::store::{PeopleDoor, ProgramMigrations, Store, TokenBook};
 use crate::types::Name;
 use crate::verify::KeySource;
 
@@ -49,14 +51,28 @@ impl App {
         if let Some(fetcher) = &fetcher {
             provider = provider.with_key_source(Arc::clone(fetcher) as Arc<dyn KeySource>);
         }
+        let caller = self.caller_rules(name, config, provider.spec().first_party);
         Ok(ProviderEntry {
             provider,
             fetcher,
+            caller,
             on_handler_error: config.on_handler_error,
+            allow_from: config.allow_from.clone(),
             is_first_party: config.is_first_party,
             retry: config.retry,
             admit_seconds: metrics::histogram!("hooklatch_admit_seconds", "provider" => name.to_string()),
             waiting_n: AtomicUsize::new(0),
+        })
+    }
+
+    /// The rules for a program of the team's own; `None` for other senders.
+    fn caller_rules(&self, name: &Name, config: &ProviderConfig, is_caller: bool) -> Option<CallerRules> {
+        let status = |setting: &str| config.settings.text(setting).and_then(|text| text.parse().ok());
+        let kept_days = self.config.retention.ids_days_for(name);
+        is_caller.then(|| CallerRules {
+            accepted_status: status("accepted_status").unwrap_or(202),
+            mismatch_status: status("mismatch_status").unwrap_or(409),
+            kept_ms: i64::from(kept_days) * 86_400_000,
         })
     }
 
@@ -70,11 +86,25 @@ impl App {
         Ok(Some(Arc::new(fetcher)))
     }
 
+    /// The tokens of operators: those of the configuration, and those that are made at run time.
+    pub(super) fn token_gate(&self, store: &Store) -> Arc<TokenGate> {
+        let book = TokenBook::new(store.clone());
+        Arc::new(TokenGate::new(self.config.admin.tokens.clone(), book, self.clock.clone()))
+    }
+
     /// The state of the operators' API.
-    pub(super) fn api(&self, admission: &Arc<AdmitContext>, entries: &Entries) -> ApiState {
+    pub(super) fn api(
+        &self,
+        admission: &Arc<AdmitContext>,
+        entries: &Entries,
+        breakers: Breakers,
+        gate: Arc<TokenGate>,
+    ) -> ApiState {
         let facts = |(name, entry): (&Name, &Arc<ProviderEntry>)| ProviderFacts {
             name: name.clone(),
             kind: entry.provider.spec().kind.clone(),
+            url: entry.provider.url().to_owned(),
+            identity: identity_rules(entry.provider.spec()),
             horizon_h: entry.provider.spec().horizon_h,
             is_unverified: self.config.providers.get(name).is_some_and(|one| one.is_unverified_accepted),
             fingerprints: entry
@@ -93,8 +123,34 @@ impl App {
                 woken.wake_retries.notify_one();
             }),
             clock: self.clock.clone(),
-            gate: Arc::new(TokenGate::new(self.config.admin.tokens.clone())),
+            gate,
             destinations: self.config.destinations.keys().cloned().collect(),
+            destination_facts: self.destination_facts(),
+            breaker: Box::new(move |name| breakers.state_of(name)),
         }
     }
+
+    fn destination_facts(&self) -> BTreeMap<Name, DestinationFacts> {
+        let facts = |(name, config): (&Name, &DestinationConfig)| {
+            let facts = DestinationFacts {
+                kind: config.target.kind(),
+                concurrency_n: config.concurrency_n,
+                rate_per_s: config.rate_per_s,
+            };
+            (name.clone(), facts)
+        };
+        self.config.destinations.iter().map(facts).collect()
+    }
+}
+
+/// The rules by which events of a kind are told apart, as rows have them, in the order in which they are tried.
+fn identity_rules(spec: &Spec) -> String {
+    let mut rules: Vec<String> = Vec::new();
+    for one in spec.event.iter().flat_map(|event| &event.identity) {
+        let rule = format!("{}/{}", one.is.as_str(), one.version);
+        if !rules.contains(&rule) {
+            rules.push(rule);
+        }
+    }
+    if rules.is_empty() { "content/1".to_owned() } else { rules.join(", ") }
 }

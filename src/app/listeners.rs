@@ -17,9 +17,10 @@ use crate::http::api::ApiState;
 use crate::http::guard::{self, OperatorHosts};
 use crate::http::operator::OperatorState;
 use crate::http::receiver::ReceiverState;
-use crate::http::{self, Front, Limits, echo};
+use crate::http::{self, Front, Limits, OriginRule, echo};
 use crate::receive::Receiver;
 use crate::stop::Stop;
+use crate::tls::ListenerTls;
 
 /// Most open connections of operators and monitors, when `server.connections_n_max` is not less.
 const OPERATOR_CONNECTIONS_N_MAX: usize = 256;
@@ -44,14 +45,14 @@ impl App {
         listener: TcpListener,
         receiver: Receiver,
         stop: Stop,
-    ) -> JoinHandle<()> {
+    ) -> anyhow::Result<JoinHandle<()>> {
         let state = self.receiver_state(receiver);
         let front = if self.has_echo {
             Front::from(guard::without_browsers(http::receiver::router(state)))
         } else {
             Front::receiver(state)
         };
-        spawn(http::serve(listener, front, self.limits("receiver"), stop))
+        Ok(spawn(served(listener, front, self.limits("receiver")?, stop)))
     }
 
     /// Serves operators until the stop.
@@ -61,14 +62,14 @@ impl App {
         state: OperatorState,
         api: ApiState,
         stop: Stop,
-    ) -> JoinHandle<()> {
+    ) -> anyhow::Result<JoinHandle<()>> {
         let mut router: Router = http::operator::router(Arc::new(state), Arc::new(api));
         if self.has_echo {
             router = echo::router(echo::EchoState::default()).fallback_service(router);
         }
         let hosts = OperatorHosts::new(self.config.admin.listen, &self.config.admin.hosts);
         let front = Front::from(guard::operators(router, hosts));
-        spawn(http::serve(listener, front, self.limits("operator"), stop))
+        Ok(spawn(served(listener, front, self.limits("operator")?, stop)))
     }
 
     /// Files that are open at most besides the receiver's connections: operators', the database's, calls'.
@@ -78,8 +79,16 @@ impl App {
     }
 
     /// The operator's listener is for a few; what it has of files must not be wanting where webhooks come in.
-    fn limits(&self, name: &'static str) -> Limits {
-        let (server, edge) = (&self.config.server, &self.config.server.edge);
+    fn limits(&self, name: &'static str) -> anyhow::Result<Limits> {
+        let (server, edge, admin) = (&self.config.server, &self.config.server.edge, &self.config.admin);
+        let (tls, origin) = if name == "operator" {
+            (&admin.tls, OriginRule::new(admin.forwarded, admin.proxies.clone()))
+        } else {
+            (&server.tls, OriginRule::new(edge.forwarded, edge.proxies.clone()))
+        };
+        let tls = tls.clone().map(|files| ListenerTls::new(name, files)).transpose();
+        let tls =
+            tls.map_err(|mistake| anyhow::anyhow!("TLS of the {name}: {}: {}", mistake.key, mistake.why))?;
         let wanted_n = server.connections_n_max as usize;
         let connections_n_max = if name == "operator" {
             wanted_n.min(OPERATOR_CONNECTIONS_N_MAX)
@@ -94,7 +103,7 @@ impl App {
             }
             fit_n
         };
-        Limits {
+        Ok(Limits {
             name,
             connections_n_max,
             peer_n_max: server.peer_connections_n_max(connections_n_max),
@@ -105,8 +114,21 @@ impl App {
             life: Duration::from_millis(edge.connection_life_ms),
             requests_n_max: edge.connection_requests_n_max,
             stop_timeout: Duration::from_millis(self.config.outbox.stop_timeout_ms),
-        }
+            tls: tls.map(Arc::new),
+            origin: Arc::new(origin),
+        })
     }
+}
+
+/// Serves until the stop, and reads the listener's certificate again when it changes.
+async fn served(listener: TcpListener, front: Front, limits: Limits, stop: Stop) {
+    let tls = limits.tls.clone();
+    let watched = async {
+        if let Some(tls) = tls {
+            tls.watch(stop.clone()).await;
+        }
+    };
+    tokio::join!(http::serve(listener, front, limits, stop.clone()), watched);
 }
 
 /// Listens on `addr`, or says where it could not.

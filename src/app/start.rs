@@ -22,7 +22,7 @@ use super::tasks::spawn;
 use crate::admit::{self, AdmitContext, AdmitTasks, Admitter};
 use crate::http::operator::{OperatorState, Readiness};
 use crate::logging;
-use crate::outbox::Outbox;
+use crate::outbox::{Breakers, Outbox};
 use crate::receive::{Receiver, RequestNotes};
 use crate::stop::Stop;
 use crate::store::Store;
@@ -41,7 +41,9 @@ struct Core {
     admission: Arc<AdmitContext>,
     receiver: Receiver,
     operator: OperatorState,
+    breakers: Breakers,
     stopping: Stop,
+    parts: Parts,
 }
 
 impl App {
@@ -65,10 +67,15 @@ impl App {
         let (receiver_addr, admin_addr) = (listener.local_addr()?, admin_listener.local_addr()?);
         let entries = Arc::clone(&ground.entries);
         let mut core = self.core(ground)?;
-        let api = self.api(&core.admission, &entries);
+        let gate = self.token_gate(&core.admission.store);
+        let api = self.api(&core.admission, &entries, core.breakers, Arc::clone(&gate));
+        let stopping = core.stopping.clone();
+        core.background
+            .workers
+            .push(spawn(core.parts.keep("tokens", async move || gate.run(stopping.clone()).await)));
         core.background.listeners = vec![
-            self.serve_receiver(listener, core.receiver, core.stopping.clone()),
-            self.serve_operator(admin_listener, core.operator, api, core.stopping),
+            self.serve_receiver(listener, core.receiver, core.stopping.clone())?,
+            self.serve_operator(admin_listener, core.operator, api, core.stopping)?,
         ];
         Ok(Running { receiver_addr, admin_addr, background: core.background })
     }
@@ -124,7 +131,7 @@ impl App {
         let (admitter, tasks) = self.admitter(&admission, entries.len() > 1);
         let notes = RequestNotes::new(Arc::clone(&entries), &installation_id, lines);
         let (readiness, ready) = watch::channel(Readiness::default());
-        let is_outbox_running = outbox.is_well();
+        let (is_outbox_running, breakers) = (outbox.is_well(), outbox.breakers());
         let parts = Parts::default();
         let watched =
             ReadinessSources { is_outbox_running: Arc::clone(&is_outbox_running), parts: parts.clone() };
@@ -135,7 +142,7 @@ impl App {
         let helpers = Helpers { admission: &admission, entries: &entries, notes: &notes, metrics: &metrics };
         workers.extend(self.helpers(&parts, &helpers, &stopping));
         let events_n_max = self.config.server.events_n_max as usize;
-        let receiver = Receiver::new(&entries, admitter.clone(), notes, events_n_max);
+        let receiver = Receiver::new(&entries, admitter.clone(), notes, store.clone(), events_n_max);
         let AdmitTasks { mut committer, mut transactional } = tasks;
         let background = Background {
             stop,
@@ -143,7 +150,7 @@ impl App {
             admitter,
             admission: vec![
                 spawn(parts.clone().keep("committer", async move || committer.run().await)),
-                spawn(parts.keep("transactional", async move || transactional.run().await)),
+                spawn(parts.clone().keep("transactional", async move || transactional.run().await)),
             ],
             workers,
             store,
@@ -151,7 +158,7 @@ impl App {
             stop_timeout: Duration::from_millis(self.config.outbox.stop_timeout_ms),
         };
         let operator = OperatorState { readiness: ready, metrics };
-        Ok(Core { background, admission, receiver, operator, stopping })
+        Ok(Core { background, admission, receiver, operator, breakers, stopping, parts })
     }
 
     /// The way into admission, and the tasks behind it.

@@ -3,12 +3,15 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
+use clap_complete::Shell;
 
-use super::shared::{Usage, complain};
+use super::ending::{EXIT_CODES, Ending};
+use super::shared::complain;
 use super::{
-    bench, check, destinations, erase, events, explain, health, keys, messages, providers, prune, send,
-    serve, sign, taught, vectors,
+    audit, bench, check, destinations, erase, events, explain, health, keys, lanes, manual, messages,
+    operations, providers, prune, rejected, search, send, serve, sign, statistics, tail, taught, tokens,
+    vectors, whoami,
 };
 use crate::app::App;
 use crate::load::kinds;
@@ -16,7 +19,7 @@ use crate::provider::Provider;
 
 /// A webhook receiver that a team can trust with money.
 #[derive(Parser)]
-#[command(name = "hooklatch", version)]
+#[command(name = "hooklatch", version, after_help = EXIT_CODES)]
 struct Cli {
     /// The configuration file; without it `hooklatch.toml` if that exists, else the defaults.
     #[arg(long, global = true, value_name = "FILE")]
@@ -53,12 +56,30 @@ enum Command {
     Explain(explain::ExplainArgs),
     /// Judge files of signed requests.
     Vectors(vectors::VectorsArgs),
-    /// Show events of a running server.
+    /// Show events of a running server, and decide about them.
     Events(events::EventsArgs),
     /// Show messages of a running server, and decide about held and dead ones.
     Messages(messages::MessagesArgs),
-    /// Pause and resume destinations of a running server.
+    /// Show destinations of a running server; pause and resume them.
     Destinations(destinations::DestinationsArgs),
+    /// Show lanes of a running server: messages that go one after the other.
+    Lanes(lanes::LanesArgs),
+    /// Show requests that a running server did not believe.
+    Rejected(rejected::RejectedArgs),
+    /// Show what acts on all that a filter found; wait for it, or cancel it.
+    Operations(operations::OperationsArgs),
+    /// Look for whatever id you hold: of an event, an object, a message, a key.
+    Search(search::SearchArgs),
+    /// Show events as they come in.
+    Tail(tail::TailArgs),
+    /// Count events per minute and provider.
+    Statistics(statistics::StatisticsArgs),
+    /// Show the audit log, or verify that it is whole.
+    Audit(audit::AuditArgs),
+    /// Show, make and revoke tokens of the operators' API.
+    Tokens(tokens::TokensArgs),
+    /// Say which server is reached, and what the token may do there.
+    Whoami(whoami::WhoamiArgs),
     /// Show the secret that a sender taught a running server while its provider was pairing: once.
     Taught(taught::TaughtArgs),
     /// Delete the bytes of events, and what was made of them; their ids, digests and outcomes stay.
@@ -67,11 +88,25 @@ enum Command {
     Keys(keys::KeysArgs),
     /// Delete what is older than `[retention]` says, as a running server does by itself.
     Prune(prune::PruneArgs),
+    /// Print a script that completes commands and options in a shell.
+    Completions {
+        /// Name of the shell.
+        shell: Shell,
+    },
+    /// Print the man page.
+    Man {
+        /// Write a page for each command into this folder instead.
+        #[arg(long, value_name = "FOLDER")]
+        folder: Option<PathBuf>,
+    },
     /// Ask a running server whether it is ready (for container health checks).
     Health {
         /// URL of the operator side, without a path.
         #[arg(long, default_value = "http://127.0.0.1:8081")]
         url: String,
+        /// The authority of its certificate, where that is your own: a PEM file.
+        #[arg(long, value_name = "FILE", env = "HOOKLATCH_CA_FILE")]
+        ca_file: Option<PathBuf>,
     },
 }
 
@@ -107,14 +142,25 @@ pub fn main_with(own: Vec<Provider>, more: impl FnOnce(App) -> App) -> ExitCode 
         Command::Events(args) => events::events(&args, file, &kinds),
         Command::Messages(args) => messages::messages(&args, file, &kinds),
         Command::Destinations(args) => destinations::destinations(&args, file, &kinds),
+        Command::Lanes(args) => lanes::lanes(&args, file, &kinds),
+        Command::Rejected(args) => rejected::rejected(&args, file, &kinds),
+        Command::Operations(args) => operations::operations(&args, file, &kinds),
+        Command::Search(args) => search::search(&args, file, &kinds),
+        Command::Tail(args) => tail::tail(&args, file, &kinds),
+        Command::Statistics(args) => statistics::statistics(&args, file, &kinds),
+        Command::Audit(args) => audit::audit(&args, file, &kinds),
+        Command::Tokens(args) => tokens::tokens(&args, file, &kinds),
+        Command::Whoami(args) => whoami::whoami(&args, file, &kinds),
+        Command::Completions { shell } => Ok(manual::completions(Cli::command(), shell)),
+        Command::Man { folder } => manual::man(Cli::command(), folder.as_deref()),
         Command::Taught(args) => taught::taught(&args, file, &kinds),
         Command::Erase(args) => erase::erase(&args, file, &kinds),
         Command::Keys(args) => keys::keys(&args, file, &kinds),
         Command::Prune(args) => prune::prune(&args, file, &kinds),
-        Command::Health { url } => health::health(&url),
+        Command::Health { url, ca_file } => health::health(&url, ca_file.as_deref()),
     };
     result.unwrap_or_else(|error| {
         complain(format!("hooklatch: {error:#}"));
-        if error.is::<Usage>() { ExitCode::from(2) } else { ExitCode::FAILURE }
+        Ending::of(&error).code()
     })
 }

@@ -1,13 +1,17 @@
-//! `destinations`: pauses and resumes where messages go.
+//! `destinations`: where messages go, what waits for each, and whether it is paused.
 
 use std::path::Path;
 use std::process::ExitCode;
 
+use anyhow::Context;
 use clap::{Args, Subcommand};
-use serde_json::json;
 
-use super::api_client::{ApiClient, ReachArgs};
-use super::shared::say;
+use super::api_client::Answered;
+use super::decide::{VersionArgs, WhyArgs};
+use super::desk::{Desk, ListRow};
+use super::output::{Cell, Column, Screen, Tone, fields, grouped, told};
+use super::reach::ReachArgs;
+use crate::api::{BacklogCount, DestinationAct, DestinationView};
 use crate::load::Kinds;
 
 #[derive(Args)]
@@ -20,8 +24,13 @@ pub(super) struct DestinationsArgs {
 
 #[derive(Subcommand)]
 enum DestinationsCommand {
-    /// List the destinations that are paused.
-    Paused,
+    /// List the destinations, with what waits for each.
+    List,
+    /// Show one destination.
+    Show {
+        /// Name of the destination.
+        name: String,
+    },
     /// Take nothing for it, on any node, until it is resumed; calls under way end as they do.
     Pause(SwitchArgs),
     /// Resume a paused destination.
@@ -32,9 +41,10 @@ enum DestinationsCommand {
 struct SwitchArgs {
     /// Name of the destination.
     name: String,
-    /// The reason, for the audit log.
-    #[arg(long)]
-    reason: String,
+    #[command(flatten)]
+    why: WhyArgs,
+    #[command(flatten)]
+    version: VersionArgs,
 }
 
 /// Runs `hooklatch destinations …`.
@@ -43,18 +53,98 @@ pub(super) fn destinations(
     file: Option<&Path>,
     kinds: &Kinds,
 ) -> anyhow::Result<ExitCode> {
-    let api = ApiClient::new(&args.reach, file, kinds)?;
-    let (act, switch) = match &args.command {
-        DestinationsCommand::Paused => {
-            let found = api.get(&["destinations", "paused"], &[])?;
-            api.show_list(&found, "paused", &["destination", "paused_at_ms", "actor", "reason"]);
+    let desk = Desk::open(&args.reach, file, kinds)?;
+    let (act, switch, done) = match &args.command {
+        DestinationsCommand::List => {
+            desk.whole_list::<DestinationView>(&["destinations"], &[])?;
             return Ok(ExitCode::SUCCESS);
         }
-        DestinationsCommand::Pause(switch) => ("pause", switch),
-        DestinationsCommand::Resume(switch) => ("resume", switch),
+        DestinationsCommand::Show { name } => {
+            let found: Answered<DestinationView> = desk.api.get(&["destinations", name], &[])?;
+            desk.show(&found, |view| in_full(view, &desk.screen, found.etag.as_deref()));
+            return Ok(ExitCode::SUCCESS);
+        }
+        DestinationsCommand::Pause(switch) => (DestinationAct::Pause, switch, "paused"),
+        DestinationsCommand::Resume(switch) => (DestinationAct::Resume, switch, "resumed"),
     };
-    let url = api.url(&["destinations", &switch.name, "decide"], &[])?;
-    api.post(url, &json!({ "act": act, "reason": switch.reason }))?;
-    say(format!("{}: {act}d", switch.name));
+    let path = ["destinations", &switch.name, "decide"];
+    let version = switch.version.header();
+    let answer =
+        desk.decide(&path, act, &switch.why, version.as_deref()).with_context(|| switch.name.clone())?;
+    desk.tell_done(&answer, &switch.name, done);
     Ok(ExitCode::SUCCESS)
+}
+
+impl ListRow for DestinationView {
+    const NOUN: &'static str = "destination";
+    const COLUMNS: &'static [Column] = &[
+        Column::Whole("destination"),
+        Column::Whole("kind"),
+        Column::Whole("state"),
+        Column::Whole("breaker"),
+        Column::Loose("waiting"),
+        Column::Whole("oldest due (UTC)"),
+    ];
+
+    fn cells(&self, screen: &Screen) -> Vec<Cell> {
+        vec![
+            Cell::text(&self.name),
+            Cell::text(&self.kind),
+            state(self),
+            breaker(self.breaker.as_deref()),
+            Cell::text(backlog(self)),
+            Cell::or_dash(self.oldest_due_at_ms.map(|ms| told(ms, screen.now_ms))),
+        ]
+    }
+}
+
+fn state(view: &DestinationView) -> Cell {
+    match (&view.pause, view.is_configured) {
+        (_, false) => Cell::text("not configured").in_tone(Tone::Bad),
+        (Some(_), true) => Cell::text("paused").in_tone(Tone::Waits),
+        (None, true) => Cell::text("running").in_tone(Tone::Good),
+    }
+}
+
+fn breaker(word: Option<&str>) -> Cell {
+    let tone = match word {
+        Some("open") => Tone::Bad,
+        Some("half_open") => Tone::Waits,
+        _ => Tone::Plain,
+    };
+    Cell::or_dash(word).in_tone(tone)
+}
+
+/// `3 ready, 1 held`.
+fn backlog(view: &DestinationView) -> String {
+    let of = |count: &BacklogCount| {
+        let more = if count.is_more { "+" } else { "" };
+        format!("{}{more} {}", grouped(count.messages_n), count.state)
+    };
+    let counts = view.backlog.iter().map(of);
+    let counts = counts.collect::<Vec<_>>().join(", ");
+    if counts.is_empty() { "nothing".to_owned() } else { counts }
+}
+
+fn in_full(view: &DestinationView, screen: &Screen, version: Option<&str>) -> String {
+    let time = |ms: i64| Cell::text(told(ms, screen.now_ms));
+    let mut facts = vec![
+        ("destination", Cell::text(&view.name)),
+        ("kind", Cell::text(&view.kind)),
+        ("state", state(view)),
+    ];
+    if let Some(pause) = &view.pause {
+        facts.push(("paused by", Cell::text(&pause.actor)));
+        facts.push(("paused", time(pause.paused_at_ms)));
+        facts.push(("reason", Cell::text(&pause.reason)));
+    }
+    facts.push(("breaker", breaker(view.breaker.as_deref())));
+    facts.extend(view.concurrency_n.map(|n| ("at once", Cell::text(grouped(n.into())))));
+    facts.extend(view.rate_per_s.map(|rate| ("a second", Cell::text(rate.to_string()))));
+    facts.push(("waiting", Cell::text(backlog(view))));
+    facts.extend(view.oldest_due_at_ms.map(|ms| ("oldest due", time(ms))));
+    facts.extend(
+        version.map(|version| ("version", Cell::text(version.trim_matches('"')).in_tone(Tone::Faint))),
+    );
+    fields(screen, &facts)
 }

@@ -8,7 +8,9 @@ use bytes::Bytes;
 use clap::Args;
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 
-use super::api_client::{ApiClient, ReachArgs};
+use super::desk::{Desk, PagingArgs};
+use super::reach::ReachArgs;
+use super::rejected::list_rejected;
 use super::shared::{find_kind, say};
 use super::sign::signer;
 use super::words;
@@ -40,9 +42,8 @@ pub(super) struct ExplainArgs {
 
 pub(super) fn explain(args: &ExplainArgs, file: Option<&Path>, kinds: &Kinds) -> anyhow::Result<ExitCode> {
     let Some(path) = args.file.as_ref().filter(|_| !args.recent) else {
-        let api = ApiClient::new(&args.reach, file, kinds)?;
-        let found = api.get(&["rejected"], &[("provider", args.provider.as_deref())])?;
-        api.show_list(&found, "rejected", &["received_at_ms", "provider", "step", "reason", "detail"]);
+        let desk = Desk::open(&args.reach, file, kinds)?;
+        list_rejected(&desk, args.provider.as_deref(), &PagingArgs::default())?;
         return Ok(ExitCode::SUCCESS);
     };
     let saved = std::fs::read(path).with_context(|| format!("could not read `{}`", path.display()))?;

@@ -1,37 +1,57 @@
 //! The command line. A user's own `main.rs` calls [`main`] with kinds of its own and gets every command.
 //!
-//! Exit codes: 0 fine, 1 what was asked about is not (or the command failed), 2 usage. What a program may
-//! read goes to stdout, everything else to stderr.
+//! Exit codes: see `ending.rs`. What a program may read goes to stdout, everything else to stderr.
 //!
 //! In reading order: `commands.rs` is the list of commands; `shared.rs` has what all of them need. `serve.rs` and
-//! `bench/` run a server; `check.rs`, `providers/`, `sign/`, `explain.rs` and `vectors.rs` need none; `send.rs` and
-//! `health.rs` call one. `api_client.rs` speaks to the operators' API for `events.rs`, `messages.rs`,
-//! `destinations.rs`, `erase.rs` and `taught.rs`; `prune.rs` and `keys.rs` open the
-//! database themselves. `words.rs` and `retention.rs`
-//! put specs into words.
+//! `bench/` run a server; `check.rs`, `providers/`, `sign/`, `explain.rs`, `vectors.rs` and `manual.rs` need none;
+//! `send.rs` and `health.rs` call one; `prune.rs` and `keys.rs` open the database themselves.
+//! `words.rs` and `retention.rs` put specs into words.
+//!
+//! Commands over the operators' API: `reach.rs` says which server, `api_client/` asks it, `output/` prints; `desk.rs` is
+//! the three of them. `decide.rs` orders something about one subject, `bulk.rs` about all that a filter finds,
+//! `states.rs` reads words. Then one file or folder for each noun: `events/`, `messages/`, `destinations.rs`, `lanes.rs`,
+//! `rejected.rs`, `operations/`, `tokens.rs`, `audit.rs`, `tail.rs`, `statistics.rs`, `search.rs`, `taught.rs`,
+//! `erase.rs`, `whoami.rs`.
 //!
 //! It is not where anything is decided: each command asks the room that knows.
 
 mod api_client;
+mod audit;
 mod bench;
+mod bulk;
 mod check;
 mod commands;
+mod decide;
+mod desk;
 mod destinations;
+mod ending;
 mod erase;
 mod events;
 mod explain;
 mod health;
 mod keys;
+mod lanes;
+mod manual;
 mod messages;
+mod operations;
+mod output;
 mod providers;
 mod prune;
+mod reach;
+mod rejected;
 mod retention;
+mod search;
 mod send;
 mod serve;
 mod shared;
 mod sign;
+mod states;
+mod statistics;
+mod tail;
 mod taught;
+mod tokens;
 mod vectors;
+mod whoami;
 mod words;
 
 pub use commands::{main, main_with};

@@ -1,9 +1,14 @@
 //! The things that every command needs: output that steers no terminal, mistakes in arguments, a runtime.
 
 use std::fmt::Display;
-use std::io::Write;
+use std::io::{ErrorKind, Write};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use anyhow::Context;
 
 use crate::load::Kinds;
+use crate::outbox::{http_client, http_client_believing};
 use crate::plain;
 use crate::provider::Provider;
 
@@ -12,10 +17,25 @@ use crate::provider::Provider;
 #[error("{0}")]
 pub(super) struct Usage(pub(super) String);
 
+/// True once whoever read our stdout has gone away.
+static IS_READER_GONE: AtomicBool = AtomicBool::new(false);
+
 /// Writes lines to stdout, such that what strangers wrote steers no terminal. A reader that went away is no error of
 /// ours.
 pub(super) fn say(lines: impl Display) {
-    drop(writeln!(std::io::stdout(), "{}", plain::text(&lines.to_string())));
+    heed(writeln!(std::io::stdout(), "{}", plain::text(&lines.to_string())));
+}
+
+/// Remembers when a reader went away (`| head -1`), for what would go on without an end.
+pub(super) fn heed(written: std::io::Result<()>) {
+    if written.is_err_and(|error| error.kind() == ErrorKind::BrokenPipe) {
+        IS_READER_GONE.store(true, Ordering::Relaxed);
+    }
+}
+
+/// True once nobody reads what is said any more.
+pub(super) fn is_reader_gone() -> bool {
+    IS_READER_GONE.load(Ordering::Relaxed)
 }
 
 /// Writes as [`say`] does, to stderr.
@@ -35,6 +55,14 @@ pub(super) fn find_kind<'a>(kinds: &'a Kinds, name: &str) -> anyhow::Result<&'a 
 /// Says what is wrong with the kinds of a folder, for commands that can do without them.
 pub(super) fn tell_problems(kinds: &Kinds) {
     kinds.problems.iter().for_each(complain);
+}
+
+/// A client for a server of ours, whose certificate may come from an authority of one's own: the PEM file `ca`.
+pub(super) fn client(ca: Option<&Path>) -> anyhow::Result<reqwest::Client> {
+    let Some(path) = ca else { return Ok(http_client()?) };
+    let unusable = || format!("--ca-file {}", path.display());
+    let pem = std::fs::read(path).with_context(unusable)?;
+    http_client_believing(&pem).with_context(unusable)
 }
 
 pub(super) fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {

@@ -4,10 +4,14 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use clap::Args;
-use serde_json::{Value, json};
+use serde_json::json;
 
-use super::api_client::{ApiClient, ReachArgs};
+use super::api_client::{Answered, Asked};
+use super::desk::Desk;
+use super::output::with_times;
+use super::reach::ReachArgs;
 use super::shared::{complain, say};
+use crate::api::TaughtView;
 use crate::load::Kinds;
 
 #[derive(Args)]
@@ -16,17 +20,22 @@ pub(super) struct TaughtArgs {
     reach: ReachArgs,
     /// Name of the provider whose sender taught it.
     provider: String,
+    /// Idempotency key of the order; by default one is drawn, and kept until the server has answered.
+    #[arg(long)]
+    key: Option<String>,
 }
 
 /// `hooklatch taught PROVIDER`: it is forgotten with this.
 pub(super) fn taught(args: &TaughtArgs, file: Option<&Path>, kinds: &Kinds) -> anyhow::Result<ExitCode> {
-    let api = ApiClient::new(&args.reach, file, kinds)?;
-    let found = api.post(api.url(&["providers", &args.provider, "taught"], &[])?, &json!({}))?;
-    if args.reach.json {
-        say(found);
+    let desk = Desk::open(&args.reach, file, kinds)?;
+    let path = ["providers", &args.provider, "taught"];
+    let asked = Asked { path: &path, meaning: "taught", key: args.key.as_deref(), if_match: None };
+    let found: Answered<TaughtView> = desk.api.post(&asked, &json!({}))?;
+    if desk.screen.is_json {
+        say(with_times(found.raw));
         return Ok(ExitCode::SUCCESS);
     }
-    say(found.get("secret").and_then(Value::as_str).unwrap_or_default());
+    say(&found.view.secret);
     complain("it is shown once: keep it, and take `pairing` out of the configuration");
     Ok(ExitCode::SUCCESS)
 }

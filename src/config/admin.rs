@@ -2,8 +2,12 @@
 
 use std::net::SocketAddr;
 
+use ipnet::IpNet;
+
+use super::forwarded::ForwardedHeader;
+use super::listener_tls::ListenerTlsConfig;
 use super::secret::Secret;
-use crate::types::{Name, Role};
+use crate::types::{Name, Principal, Reach, Role};
 
 /// `[admin]`: the operator's listener.
 #[derive(Debug, Clone)]
@@ -14,6 +18,12 @@ pub struct AdminConfig {
     pub tokens: Vec<AdminToken>,
     /// Names that operators call us by, besides loopback and `listen`. Lower case.
     pub hosts: Vec<String>,
+    /// Its certificate; plain HTTP when absent.
+    pub tls: Option<ListenerTlsConfig>,
+    /// Addresses and ranges of proxies that are believed about whom a request came from.
+    pub proxies: Vec<IpNet>,
+    /// Header in which these say it.
+    pub forwarded: ForwardedHeader,
 }
 
 /// The operators' token of `serve --dev`; published, like its other secrets.
@@ -28,4 +38,20 @@ pub struct AdminToken {
     pub role: Role,
     /// The token itself: 16 to 1024 visible ASCII characters.
     pub token: Secret,
+    /// Providers that its holder may see and decide about.
+    pub providers: Reach,
+    /// Destinations that its holder may see and decide about.
+    pub destinations: Reach,
+}
+
+impl AdminToken {
+    /// Its holder, with role and scope.
+    pub fn principal(&self) -> Principal {
+        Principal {
+            name: self.name.clone(),
+            role: self.role,
+            providers: self.providers.clone(),
+            destinations: self.destinations.clone(),
+        }
+    }
 }

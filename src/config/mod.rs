@@ -6,7 +6,7 @@
 //!
 //! 1. The types, a file for each section: `whole`, `server`, `admin`, `database`, `encryption`, `retention`, `provider` with
 //!    `kind_settings`, `outbox`, `destinations` with `target`, `status` and `http`, `fetch`, `log`, `kinds`; and what
-//!    several have: `secret`, `retry`.
+//!    several have: `secret`, `retry`, `listener_tls`, `forwarded`.
 //! 2. The reader: `problem` (what is told), `field` (a key at a time), `value` and `secret_source` (values that several
 //!    sections have), `origin` and `environment` (where a value stands).
 //!
@@ -19,9 +19,11 @@ mod encryption;
 mod environment;
 mod fetch;
 mod field;
+mod forwarded;
 mod http;
 mod kind_settings;
 mod kinds;
+mod listener_tls;
 mod log;
 mod origin;
 mod outbox;
@@ -44,12 +46,14 @@ pub use encryption::EncryptionConfig;
 pub use environment::Environment;
 pub use fetch::FetchConfig;
 pub(crate) use field::{Checker, Field, Table};
+pub use forwarded::ForwardedHeader;
 pub use http::{
     AuthConfig, BodyConfig, CaptureConfig, HmacAlgorithm, HmacConfig, HmacEncoding, HttpConfig, HttpVersion,
     SuccessConfig, TlsConfig,
 };
 pub use kind_settings::{KindSetting, KindSettings};
 pub use kinds::KindsFolder;
+pub use listener_tls::ListenerTlsConfig;
 pub use log::{LogConfig, LogFormat};
 pub(crate) use origin::{ENV_PREFIX, origin_of};
 pub use outbox::OutboxConfig;

@@ -4,6 +4,9 @@ use std::net::SocketAddr;
 
 use ipnet::IpNet;
 
+use super::forwarded::ForwardedHeader;
+use super::listener_tls::ListenerTlsConfig;
+
 /// `[server]`: the receiver's listener and its bounds.
 #[derive(Debug, Clone)]
 pub struct ServerConfig {
@@ -31,6 +34,8 @@ pub struct ServerConfig {
     pub handler_timeout_ms: u64,
     /// Most bytes of `unreadable` events that are kept of one provider.
     pub unreadable_bytes_max: u32,
+    /// Its certificate; plain HTTP when absent.
+    pub tls: Option<ListenerTlsConfig>,
     /// Further bounds of a connection and of a peer.
     pub edge: EdgeConfig,
 }
@@ -50,6 +55,8 @@ pub struct EdgeConfig {
     pub peer_share_percent: u32,
     /// Addresses and ranges that stand for many peers and have no share.
     pub proxies: Vec<IpNet>,
+    /// Header in which these say whom a request came from.
+    pub forwarded: ForwardedHeader,
 }
 
 impl ServerConfig {

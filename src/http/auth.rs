@@ -11,56 +11,57 @@ use tracing::warn;
 
 use super::error::Problem;
 use super::extensions::{KnownCaller, Peer};
-use super::throttle::Throttle;
-use crate::config::AdminToken;
+use super::token_gate::{Presented, TokenGate};
 use crate::logging::Sampler;
-use crate::types::Principal;
 
-/// The tokens that are good, and what is remembered of wrong ones.
-pub(crate) struct TokenGate {
-    tokens: Vec<AdminToken>,
-    throttle: Throttle,
-}
-
-impl TokenGate {
-    /// A gate that lets these tokens through.
-    pub(crate) fn new(tokens: Vec<AdminToken>) -> Self {
-        Self { tokens, throttle: Throttle::default() }
-    }
-}
-
-/// Lets requests with a good token through, with their [`Principal`].
+/// Lets requests with a good token through, with their [`Principal`](crate::types::Principal) and their
+/// [`Credential`](super::token_gate::Credential).
 pub(super) async fn authenticated(
     State(gate): State<Arc<TokenGate>>,
     mut request: Request,
     next: Next,
 ) -> Response {
     let peer = request.extensions().get::<Peer>().map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |peer| peer.0);
-    let given = request.headers().get(header::AUTHORIZATION);
-    let text = given.and_then(|value| value.to_str().ok()).unwrap_or_default();
-    let text = text.strip_prefix("Bearer ").unwrap_or_default();
-    // Every token is compared, so that the time says nothing about which one came near.
-    let mut found = None;
-    for token in &gate.tokens {
-        if token.token.is(text) {
-            found = Some(Principal::everywhere(token.name.clone(), token.role));
-        }
-    }
-    let Some(principal) = found else {
+    let Some(given) = request.headers().get(header::AUTHORIZATION) else {
         // Who presents nothing guesses nothing.
-        return match given {
-            None => UNAUTHORIZED.into_response(),
-            Some(_) => wrong_token(peer, gate.throttle.wrong(peer)),
-        };
+        return UNAUTHORIZED.into_response();
+    };
+    let text = given.to_str().unwrap_or_default();
+    let (principal, credential) = match gate.judge(text.strip_prefix("Bearer ").unwrap_or_default()).await {
+        Presented::Good(principal, credential) => (principal, credential),
+        Presented::Wrong => return wrong_token(peer, gate.wrong(peer)),
+        // Neither is a guess, so that neither is counted as one: who has them once had a good token.
+        Presented::Expired => return EXPIRED.into_response(),
+        Presented::Revoked => return REVOKED.into_response(),
+        Presented::Away => return AWAY.into_response(),
     };
     request.extensions_mut().insert(principal);
+    request.extensions_mut().insert(credential);
     let mut response = next.run(request).await;
     response.extensions_mut().insert(KnownCaller);
     response
 }
 
-const UNAUTHORIZED: Problem =
-    Problem::new(StatusCode::UNAUTHORIZED, "unauthorized", "send a bearer token of `admin.tokens`");
+const UNAUTHORIZED: Problem = Problem::new(
+    StatusCode::UNAUTHORIZED,
+    "unauthorized",
+    "send a bearer token: one of `admin.tokens`, or one that an admin made",
+);
+const EXPIRED: Problem = Problem::new(
+    StatusCode::UNAUTHORIZED,
+    "token_expired",
+    "this token has expired: have an admin make another",
+);
+const REVOKED: Problem = Problem::new(StatusCode::UNAUTHORIZED, "token_revoked", "this token was revoked");
+/// Tokens made at run time cannot be judged; whether this is one is not told.
+const AWAY: Problem = Problem {
+    retry_after_s: Some(5),
+    ..Problem::new(
+        StatusCode::SERVICE_UNAVAILABLE,
+        "tokens_unknown",
+        "the database does not answer: only tokens of the configuration can be judged now",
+    )
+};
 
 /// Counts and logs it; `wait_s` when it is one of too many.
 fn wrong_token(peer: IpAddr, wait_s: Option<u32>) -> Response {

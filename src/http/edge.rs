@@ -20,8 +20,10 @@ use tower::ServiceExt;
 use super::error::Problem;
 use super::extensions::{KnownCaller, Neighbours, Peer};
 use super::framing;
-use super::receiver::{self, ReceiverState};
+use super::origin::OriginRule;
+use super::receiver::{self, Came, ReceiverState};
 use super::room::ConnectionSlot;
+use crate::types::ClientCertificate;
 
 /// Time that a body may take before its rate is looked at.
 const RATE_GRACE: Duration = Duration::from_secs(2);
@@ -58,6 +60,10 @@ impl From<Router> for Front {
 pub(super) struct Edge {
     pub(super) front: Front,
     pub(super) peer: Peer,
+    /// Says where a request came from that a proxy passed on.
+    pub(super) origin: Arc<OriginRule>,
+    /// Certificate that the peer showed.
+    pub(super) client: Option<Arc<ClientCertificate>>,
     pub(super) neighbours: Neighbours,
     /// Bytes a second; 0 for any.
     pub(super) body_bytes_per_s_min: u64,
@@ -125,6 +131,10 @@ impl Edge {
     async fn routed(&self, request: Request<Incoming>, began: Instant) -> Response {
         let usual = self.front.receiver.as_ref().and_then(|state| Some((state, state.usual(&request)?)));
         let (mut parts, body) = request.into_parts();
+        let origin = Peer(self.origin.origin(self.peer.0, &parts.headers));
+        if let Some(client) = &self.client {
+            parts.extensions.insert(Arc::clone(client));
+        }
         let is_whole = body.is_end_stream();
         let body = WatchedBody {
             inner: body,
@@ -136,10 +146,10 @@ impl Edge {
         };
         if let Some((state, entry)) = usual {
             // It has memory of its own, because it needs much, and most connections have no request most of the time.
-            return Box::pin(state.answer(entry, Request::from_parts(parts, body), Some(&self.neighbours)))
-                .await;
+            let from = Came { peer: Some(origin), neighbours: Some(&self.neighbours) };
+            return Box::pin(state.answer(entry, Request::from_parts(parts, body), from)).await;
         }
-        parts.extensions.insert(self.peer);
+        parts.extensions.insert(origin);
         parts.extensions.insert(self.neighbours.clone());
         let body = if is_whole { Body::empty() } else { Body::new(body) };
         let routed = self.front.router.clone().oneshot(Request::from_parts(parts, body)).await;

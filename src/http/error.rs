@@ -50,6 +50,8 @@ impl Problem {
 
     pub(crate) const REJECTED: Self =
         Self::new(StatusCode::UNAUTHORIZED, "rejected", "the request was not believed");
+    pub(crate) const ADDRESS: Self =
+        Self::new(StatusCode::FORBIDDEN, "address_refused", "requests from this address are not taken");
     pub(crate) const NO_SUCH_PROVIDER: Self =
         Self::new(StatusCode::NOT_FOUND, "no_such_provider", "no provider is configured at this address");
     pub(crate) const NOT_FOUND: Self = Self::new(StatusCode::NOT_FOUND, "not_found", "nothing is here");

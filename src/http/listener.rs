@@ -11,20 +11,26 @@ use std::task::Poll;
 use std::time::Duration;
 
 use axum::body::Body;
+use axum::response::Response;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::{HttpService, service_fn};
 use ipnet::IpNet;
+use rustls::ServerConfig;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::time::Instant;
 use tracing::{debug, warn};
 
 use super::edge::{Edge, Front};
 use super::extensions::{Neighbours, Peer};
+use super::handshake::{handshake, shown_by};
+use super::origin::OriginRule;
 use super::patience::Patience;
 use super::room::{ConnectionPlace, ConnectionRoom, Told};
 use super::stream::Bounded;
 use crate::stop::Stop;
+use crate::tls::ListenerTls;
 
 /// Largest header block, in bytes; beyond it, or with more than 100 headers, hyper answers 431.
 const HEADER_BYTES_MAX: usize = 64 * 1024;
@@ -60,6 +66,10 @@ pub(crate) struct Limits {
     pub(crate) requests_n_max: u32,
     /// Longest time that a stop waits for requests under way.
     pub(crate) stop_timeout: Duration,
+    /// Its certificate; plain HTTP when absent.
+    pub(crate) tls: Option<Arc<ListenerTls>>,
+    /// Says where requests come from.
+    pub(crate) origin: Arc<OriginRule>,
 }
 
 /// Listens on `address`, for [`serve`].
@@ -91,20 +101,28 @@ pub(crate) async fn serve(listener: TcpListener, front: Front, limits: Limits, m
             () = stop.wait() => break,
         };
         let Some((stream, address, place)) = next else { continue };
-        let edge = Arc::new(Edge {
+        let edge = Edge {
             front: front.clone(),
             peer: Peer(address.ip().to_canonical()),
+            origin: Arc::clone(&limits.origin),
+            client: None,
             neighbours: Neighbours { room: Arc::clone(&room), slot: Arc::clone(&place.slot) },
             body_bytes_per_s_min: limits.body_bytes_per_s_min,
             refusals_n: AtomicU32::new(0),
             requests_n_left: AtomicU32::new(limits.requests_n_max),
             ends_at: Instant::now() + limits.life,
-        });
-        let service = service_fn(move |request| Arc::clone(&edge).answer(request));
-        let stream = Bounded::new(stream, Arc::clone(&place.slot), limits.write_timeout);
+        };
         let mut builder = builder.clone();
         builder.timer(Patience::new(limits.header_timeout));
-        spawn_connection(builder.serve_connection(stream, service), place);
+        match &limits.tls {
+            None => {
+                let stream = Bounded::new(stream, Arc::clone(&place.slot), limits.write_timeout);
+                spawn_connection(builder.serve_connection(stream, service(edge)), place);
+            }
+            Some(tls) => {
+                spawn_encrypted(tls.current(), stream, edge, place, Timed { builder, limits: &limits })
+            }
+        }
     }
     drop(listener);
     if tokio::time::timeout(limits.stop_timeout, room.stop()).await.is_err() {
@@ -112,11 +130,55 @@ pub(crate) async fn serve(listener: TcpListener, front: Front, limits: Limits, m
     }
 }
 
+/// What a connection's requests go through.
+fn service(
+    edge: Edge,
+) -> impl HttpService<
+    Incoming,
+    ResBody = Body,
+    Error = Infallible,
+    Future = impl Future<Output = Result<Response, Infallible>> + Send,
+> + Send {
+    let edge = Arc::new(edge);
+    service_fn(move |request| Arc::clone(&edge).answer(request))
+}
+
+/// How a connection is served, and the times that it has.
+struct Timed<'a> {
+    builder: http1::Builder,
+    limits: &'a Limits,
+}
+
+/// The same for a peer that is to begin with a handshake, for which it has as long as for its headers.
 #[expect(
     clippy::disallowed_methods,
     reason = "a connection ends by itself; `ConnectionRoom::stop` waits for it"
 )]
-fn spawn_connection<S>(connection: http1::Connection<Bounded, S>, place: ConnectionPlace)
+fn spawn_encrypted(
+    config: Arc<ServerConfig>,
+    stream: TcpStream,
+    mut edge: Edge,
+    place: ConnectionPlace,
+    timed: Timed<'_>,
+) {
+    let (builder, within, write_timeout) =
+        (timed.builder, timed.limits.header_timeout, timed.limits.write_timeout);
+    tokio::spawn(async move {
+        let Some(stream) = handshake(config, stream, &place, within).await else { return };
+        edge.client = shown_by(&stream);
+        let stream = Bounded::new(stream, Arc::clone(&place.slot), write_timeout);
+        let connection = builder.serve_connection(stream, service(edge));
+        if let Err(error) = served(std::pin::pin!(connection), &place).await {
+            debug!(%error, "connection ended early");
+        }
+    });
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a connection ends by itself; `ConnectionRoom::stop` waits for it"
+)]
+fn spawn_connection<S>(connection: http1::Connection<Bounded<TcpStream>, S>, place: ConnectionPlace)
 where
     S: HttpService<Incoming, ResBody = Body, Error = Infallible> + Send + 'static,
     S::Future: Send,
@@ -129,11 +191,12 @@ where
 }
 
 /// Serves a connection until it ends, or gives way to another one.
-async fn served<S>(
-    mut connection: Pin<&mut http1::Connection<Bounded, S>>,
+async fn served<I, S>(
+    mut connection: Pin<&mut http1::Connection<Bounded<I>, S>>,
     place: &ConnectionPlace,
 ) -> Result<(), hyper::Error>
 where
+    I: AsyncRead + AsyncWrite + Unpin,
     S: HttpService<Incoming, ResBody = Body, Error = Infallible>,
 {
     let mut is_listening = false;

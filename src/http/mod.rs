@@ -3,19 +3,19 @@
 //! The only room that knows HTTP servers. Every bound that protects the process from a client is here. In reading
 //! order:
 //!
-//! 1. `listener.rs` accepts connections and serves them; `room/` says how many there are, and which one gives way.
+//! 1. `listener.rs` accepts connections and serves them, behind a TLS `handshake.rs` if so configured; `room/` says how many there are, and which one gives way.
 //! 2. `edge.rs` takes each request of a connection: its framing (`framing.rs`), the rate of its body and the end of its
-//!    connection; `stream.rs` bounds how long an answer is written, `patience.rs` how long headers are waited for.
+//!    connection; `origin.rs` says where a request came from; `stream.rs` bounds how long an answer is written, `patience.rs` how long headers are waited for.
 //! 3. `receiver.rs` takes webhooks: it caps a body and hands it to `receive`.
-//! 4. `operator.rs` has `/livez`, `/readyz` and `/metrics`; `api/` has `/v1`; `guard.rs`, `auth.rs` and `throttle.rs`
-//!    say who may come there.
+//! 4. `operator.rs` has `/livez`, `/readyz` and `/metrics`; `api/` has `/v1`; `guard.rs`, `auth.rs`, `token_gate.rs`
+//!    and `throttle.rs` say who may come there.
 //! 5. `error.rs` and `reply.rs` write answers; `extensions.rs` is what a request carries through these files;
 //!    `files.rs` counts open files; `echo.rs` is the destination of `serve --dev`.
 //!
 //! It is not where a request is believed or admitted (`receive`, `admit`), and it makes no calls of its own.
 
 pub(crate) mod api;
-pub(crate) mod auth;
+mod auth;
 pub(crate) mod echo;
 mod edge;
 mod error;
@@ -23,14 +23,18 @@ mod extensions;
 pub(crate) mod files;
 mod framing;
 pub(crate) mod guard;
+mod handshake;
 mod listener;
 pub(crate) mod operator;
+mod origin;
 mod patience;
 pub(crate) mod receiver;
 mod reply;
 mod room;
 mod stream;
 mod throttle;
+pub(crate) mod token_gate;
 
 pub(crate) use edge::Front;
 pub(crate) use listener::{Limits, listen, serve};
+pub(crate) use origin::OriginRule;

@@ -9,15 +9,15 @@ use std::time::Duration;
 
 use hyper::rt::{Read, ReadBufCursor, Write};
 use hyper_util::rt::TokioIo;
-use tokio::net::TcpStream;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::{Instant, Sleep};
 
 use super::room::ConnectionSlot;
 
 /// A stream whose writes are done within `timeout`, counted from the first one that has to wait until all of it is
 /// with the system: a peer that takes a byte now and then gains nothing.
-pub(super) struct Bounded {
-    io: TokioIo<TcpStream>,
+pub(super) struct Bounded<S> {
+    io: TokioIo<S>,
     slot: Arc<ConnectionSlot>,
     timeout: Duration,
     /// Runs while something waits to be written.
@@ -26,8 +26,8 @@ pub(super) struct Bounded {
     is_read_wanted: bool,
 }
 
-impl Bounded {
-    pub(super) fn new(stream: TcpStream, slot: Arc<ConnectionSlot>, timeout: Duration) -> Self {
+impl<S> Bounded<S> {
+    pub(super) fn new(stream: S, slot: Arc<ConnectionSlot>, timeout: Duration) -> Self {
         Self { io: TokioIo::new(stream), slot, timeout, deadline: None, is_read_wanted: false }
     }
 
@@ -44,7 +44,7 @@ impl Bounded {
     }
 }
 
-impl Read for Bounded {
+impl<S: AsyncRead + Unpin> Read for Bounded<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -62,7 +62,7 @@ impl Read for Bounded {
     }
 }
 
-impl Write for Bounded {
+impl<S: AsyncWrite + Unpin> Write for Bounded<S> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.io).poll_write(cx, buf);
         self.timed(cx, written)

@@ -21,7 +21,7 @@ use super::claim::{CommittedAnswer, IdempotencyClaim};
 use super::fingerprint::fingerprint;
 use super::problem::{in_use, problem, problem_for_now, unavailable};
 use super::rules::RequestRules;
-use crate::store::{Begun, KeyClaim, KeyRequest, KeyState, NewAnswer, Store};
+use crate::store::{KeyClaim, KeyReply, KeyRequest, KeyState, NewAnswer, Store};
 use crate::types::IdempotencyKey;
 
 /// Longest body of a request. Bytes.
@@ -134,14 +134,14 @@ async fn claimed(rules: &RequestRules, mut asked: KeyRequest) -> Result<KeyClaim
     loop {
         let ended = rules.ended.notified();
         let response = match rules.store.idempotency_begin(&asked).await {
-            Ok(Begun::Claimed(claim)) => return Ok(claim),
-            Ok(Begun::Answered(kept)) => replay(kept),
-            Ok(Begun::Reused { expires_at_ms }) => {
+            Ok(KeyReply::Claimed(claim)) => return Ok(claim),
+            Ok(KeyReply::Answered(kept)) => replay(kept),
+            Ok(KeyReply::Reused { expires_at_ms }) => {
                 let title = "this `Idempotency-Key` was used for another request";
                 let more = [("expires_at_ms", expires_at_ms)];
                 problem(rules.mismatch_status, "idempotency_key_reused", title, &more)
             }
-            Ok(Begun::InProgress { locked_until_ms, now_ms }) => {
+            Ok(KeyReply::InProgress { locked_until_ms, now_ms }) => {
                 if Instant::now() < until {
                     drop(timeout(look.min(until - Instant::now()), ended).await);
                     look = (look * 2).min(LOOK_MAX);

@@ -1,11 +1,13 @@
 //! `[admin]`: the operators' listener and who may use it.
 
+use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, SocketAddr};
 
-use super::edge::hosts;
+use super::edge::{hosts, nets};
 use super::listen::check_loopback;
+use super::tls::{forwarded, listener_tls};
 use crate::config::{AdminConfig, AdminToken, Checker, Field, Table};
-use crate::types::{Name, Role};
+use crate::types::{Name, Reach, Role};
 
 /// Reads `[admin]`; `server` is where the receiver listens.
 pub(super) fn admin(
@@ -52,8 +54,12 @@ pub(super) fn admin(
         tokens.push(token);
     }
     let hosts = hosts(checker, &mut table);
+    let tls = listener_tls(checker, &mut table);
+    let proxies = nets(checker, &mut table, "proxies");
+    let forwarded = forwarded(checker, &mut table);
     table.finish(checker);
-    Some(AdminConfig { listen: listen.unwrap_or(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))), tokens, hosts })
+    let listen = listen.unwrap_or(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)));
+    Some(AdminConfig { listen, tokens, hosts, tls, proxies, forwarded })
 }
 
 fn admin_token(checker: &mut Checker<'_>, field: Field) -> Option<AdminToken> {
@@ -78,6 +84,8 @@ fn admin_token(checker: &mut Checker<'_>, field: Field) -> Option<AdminToken> {
         }
         is_fit.then_some(secret)
     });
+    let providers = reach(checker, &mut table, "providers");
+    let destinations = reach(checker, &mut table, "destinations");
     if checker.problems.len() == problems_before {
         for (key, is_there) in
             [("name", name.is_some()), ("role", role.is_some()), ("token", token.is_some())]
@@ -88,5 +96,19 @@ fn admin_token(checker: &mut Checker<'_>, field: Field) -> Option<AdminToken> {
         }
     }
     table.finish(checker);
-    Some(AdminToken { name: name?, role: role?, token: token? })
+    Some(AdminToken { name: name?, role: role?, token: token?, providers, destinations })
+}
+
+/// The names that a token reaches; everything when there is no list.
+fn reach(checker: &mut Checker<'_>, table: &mut Table, key: &'static str) -> Reach {
+    let Some(field) = table.take(checker, key) else { return Reach::All };
+    let mut names = BTreeSet::new();
+    for one in field.list(checker).unwrap_or_default() {
+        let Some(text) = one.text(checker) else { continue };
+        match Name::parse(&text) {
+            Ok(name) => drop(names.insert(name)),
+            Err(error) => checker.problem(&one, error.to_string(), format!("write a name of [{key}]")),
+        }
+    }
+    Reach::These(names)
 }

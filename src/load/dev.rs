@@ -35,7 +35,7 @@ pub(super) fn layer(kinds: &[Provider], keys: &DevKeys, admin_listen: Option<Soc
     let echo = table([("url", text(&format!("http://{echo_at}{ECHO_PATH}"))), ("retry", retry)]);
     let mut root = Map::new();
     root.insert("database".to_owned(), table([("url", text(DATABASE_URL))]));
-    let token = table([("name", text("dev")), ("role", text("operator")), ("token", text(DEV_TOKEN))]);
+    let token = table([("name", text("dev")), ("role", text("admin")), ("token", text(DEV_TOKEN))]);
     root.insert("admin".to_owned(), table([("tokens", list([token]))]));
     root.insert("providers".to_owned(), Value::new(None, providers.collect::<Map<String, Value>>()));
     root.insert("destinations".to_owned(), table([("echo", echo)]));

@@ -4,6 +4,7 @@ use std::net::IpAddr;
 
 use ipnet::IpNet;
 
+use super::tls::forwarded;
 use crate::config::{Checker, EdgeConfig, Table};
 
 /// Reads it out of `[server]`.
@@ -19,6 +20,7 @@ pub(super) fn edge(checker: &mut Checker<'_>, table: &mut Table) -> EdgeConfig {
         connection_requests_n_max: number("connection_requests_n_max", 1..=1_000_000),
         peer_share_percent: number("peer_share_percent", 1..=100),
         proxies: nets(checker, table, "proxies"),
+        forwarded: forwarded(checker, table),
     }
 }
 

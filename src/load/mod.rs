@@ -6,9 +6,10 @@
 //! 1. `configuration`: the way as a whole. Start at [`load`].
 //! 2. `settings`, `sources`, `layers`, `dev` (with `dev_keys`): where the keys come from, as one table.
 //! 3. `kind_list`: the kinds that a configuration may name.
-//! 4. A file for each section: `server` (with `listen` and `edge`), `admin`, `database`, `encryption`, `provider` (with `age` and
+//! 4. A file for each section: `server` (with `listen`, `edge` and `tls`), `admin`, `database`, `encryption`, `provider` (with `age` and
 //!    `kind_settings`), `retention`; `section` has the small ones.
-//! 5. `warnings`: what is allowed and most likely not meant. `refusal`: all problems as one error.
+//! 5. `profiles`: the servers that an operator's commands reach, in a file of the person's own.
+//! 6. `warnings`: what is allowed and most likely not meant. `refusal`: all problems as one error.
 
 mod admin;
 mod age;
@@ -22,6 +23,7 @@ mod kind_list;
 mod kind_settings;
 mod layers;
 mod listen;
+mod profiles;
 mod provider;
 mod refusal;
 mod retention;
@@ -31,12 +33,14 @@ mod settings;
 mod sources;
 #[cfg(test)]
 mod tests;
+mod tls;
 mod warnings;
 
 pub use configuration::{Loaded, load, load_for_tools};
 pub(crate) use dev_keys::of_folder as dev_keys_of_folder;
 pub use kind_list::Kinds;
 pub(crate) use kind_list::{kinds, kinds_beside};
+pub(crate) use profiles::{Profile, folder_of_person, profiles, profiles_file};
 pub(crate) use refusal::{loaded, unusable};
 pub use settings::Settings;
 pub(crate) use warnings::warnings;

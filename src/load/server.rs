@@ -2,6 +2,7 @@
 
 use super::edge::edge;
 use super::listen::{listen, reachable};
+use super::tls::listener_tls;
 use crate::config::{Checker, ServerConfig, Table, UrlRule, http_url};
 
 /// `[server]`. The second value is whether the operator set `public_url`.
@@ -10,9 +11,11 @@ pub(super) fn server(checker: &mut Checker<'_>, root: &mut Table) -> Option<(Ser
     let listen = listen(checker, &mut table);
     let written = table.text(checker, "public_url").filter(|(_, text)| !text.is_empty());
     let has_public_url = written.is_some();
+    let tls = listener_tls(checker, &mut table);
+    let scheme = if tls.is_some() { "https" } else { "http" };
     let public_url = match written {
         Some((field, text)) => http_url(checker, &field, &text, UrlRule::Public),
-        None => Some(format!("http://{}", reachable(listen))),
+        None => Some(format!("{scheme}://{}", reachable(listen))),
     };
     let body_bytes_max = table.number_u32(checker, "body_bytes_max", 1_024..=67_108_864).unwrap_or_default();
     let inflight_range = u64::from(body_bytes_max)..=u64::from(u32::MAX);
@@ -36,6 +39,7 @@ pub(super) fn server(checker: &mut Checker<'_>, root: &mut Table) -> Option<(Ser
         unreadable_bytes_max: table
             .number_u32(checker, "unreadable_bytes_max", 0..=u64::from(u32::MAX))
             .unwrap_or_default(),
+        tls,
         edge: edge(checker, &mut table),
     };
     table.finish(checker);

@@ -10,7 +10,16 @@ use crate::config::Config;
 use crate::provider::Provider;
 
 /// Keys whose examples are no defaults.
-const WITHOUT_DEFAULT: [&str; 21] = [
+const WITHOUT_DEFAULT: [&str; 30] = [
+    "[server.tls]",
+    "[admin.tls]",
+    "client_needed",
+    "keys =",
+    "cert_file",
+    "key_file",
+    "client_ca_file",
+    "redact",
+    "allow_from",
     "ids_days",
     "tolerance_s",
     "max_age_s",
@@ -84,6 +93,16 @@ fn with_file(text: &str, name: &str) -> (tempfile::TempDir, Settings) {
     for name in ["ca.pem", "client.pem", "client.key"] {
         std::fs::write(folder.path().join(name), pem).expect("a file");
     }
+    let key = rcgen::KeyPair::generate().expect("a key");
+    let own = rcgen::CertificateParams::new(vec!["localhost".to_owned()]).expect("a name").self_signed(&key);
+    let own = own.expect("a certificate").pem();
+    std::fs::create_dir(folder.path().join("tls")).expect("a folder");
+    for name in ["hooks.pem", "clients.pem", "ops.pem", "operators.pem"] {
+        std::fs::write(folder.path().join("tls").join(name), &own).expect("a file");
+    }
+    for name in ["hooks.key", "ops.key"] {
+        std::fs::write(folder.path().join("tls").join(name), key.serialize_pem()).expect("a file");
+    }
     let env = [
         "HOOKLATCH_OPS_TOKEN",
         "STRIPE_WEBHOOK_SECRET",
@@ -93,7 +112,9 @@ fn with_file(text: &str, name: &str) -> (tempfile::TempDir, Settings) {
         "BILLING_HMAC",
     ]
     .map(|name| (name.to_owned(), "0123456789abcdef".to_owned()));
-    (folder, Settings { file: Some(path), env: env.into_iter().collect(), dev: None })
+    let sealing = ("HOOKLATCH_KEY_2026_11".to_owned(), "0123456789abcdef".repeat(4));
+    let env = env.into_iter().chain([sealing]);
+    (folder, Settings { file: Some(path), env: env.collect(), dev: None })
 }
 
 #[test]

@@ -33,7 +33,7 @@ mod worker;
 mod writer;
 
 pub use destinations::{BareCalls, DestinationError};
-pub(crate) use destinations::{http_client, parse_destination, silent_log_targets};
+pub(crate) use destinations::{http_client, http_client_believing, parse_destination, silent_log_targets};
 pub use handover::Handover;
-pub use node::{Outbox, Waker};
+pub use node::{Breakers, Outbox, Waker};
 pub use watch::clock_offset_ms_max;

@@ -59,6 +59,18 @@ impl Waker {
     }
 }
 
+/// The circuit breakers of one node, for whoever looks.
+#[derive(Clone)]
+pub struct Breakers(Arc<OutboxState>);
+
+impl Breakers {
+    /// How the breaker of a destination stands: `closed`, `open` or `half_open`; `None` for a destination that is not
+    /// configured.
+    pub fn state_of(&self, destination: &str) -> Option<&'static str> {
+        self.0.posts.get(destination).map(|post| post.destination.gate.breaker())
+    }
+}
+
 impl Outbox {
     /// Checks and readies every destination. `node` names this process in the tables.
     pub fn new(
@@ -96,6 +108,11 @@ impl Outbox {
     /// Lets admission hand over what it has just committed.
     pub fn handover(&self) -> Handover {
         Handover::new(Arc::clone(&self.shared))
+    }
+
+    /// The breakers of its destinations.
+    pub fn breakers(&self) -> Breakers {
+        Breakers(Arc::clone(&self.shared))
     }
 
     /// A handle that wakes this outbox.

@@ -48,6 +48,14 @@ pub(crate) struct RequestNotes {
     pub(super) lines: Arc<Lines>,
 }
 
+/// A request of which nothing but its headers was read.
+pub(crate) struct RefusedRequest {
+    /// Headers as they came.
+    pub(crate) headers: http::HeaderMap,
+    /// Time when it came.
+    pub(crate) now_ms: UnixMs,
+}
+
 /// Numbers of refusals that were looked into in the second that is running.
 #[derive(Default)]
 struct DiagnosisBudget {
@@ -146,6 +154,24 @@ impl RequestNotes {
             metrics::counter!("hooklatch_rejections_dropped_total").increment(1);
         }
         diagnosis
+    }
+
+    /// Notes a request that came from `from`, which its provider's list does not have.
+    pub(super) fn refused_address(&self, entry: &ProviderEntry, from: &str, request: RefusedRequest) {
+        let provider = entry.provider.name().to_string();
+        metrics::counter!("hooklatch_rejected_total", "provider" => provider, "reason" => "address")
+            .increment(1);
+        let request = RawRequest {
+            method: http::Method::POST,
+            url: String::new(),
+            headers: request.headers,
+            body: bytes::Bytes::new(),
+            received_at_ms: request.now_ms,
+        };
+        let detail = format!("it came from {from}, which is not in allow_from; its body was not read");
+        if !self.note(entry, &request, "address", &Diagnosis { reason: "address", detail }) {
+            metrics::counter!("hooklatch_rejections_dropped_total").increment(1);
+        }
     }
 
     /// Leaves a note, if the provider's share is not used up.

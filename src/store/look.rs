@@ -239,7 +239,7 @@ async fn audit_list(db: &mut Door<'_>, message_id: MessageId) -> DbResult<Vec<Au
     let rows = db
         .fetch(
             "/* audit_list */ SELECT at_ms, actor, action, detail FROM audit_log WHERE message_id = $1
-             ORDER BY at_ms DESC, audit_id DESC LIMIT 100",
+             ORDER BY audit_seq DESC LIMIT 100",
             &[message_id.number().into()],
         )
         .await?;

@@ -10,8 +10,8 @@
 //! To read it: `handle.rs` (the store as a whole) and `operation.rs` (how an operation is run), then the way of an
 //! event through `numbers/`, `admission/` and `event/`, and that of its messages through `message/` and `lane/`.
 //! `people/` is all of it as one person may see it; `decision/` is what people decide, `look.rs`, `apart.rs` and
-//! `rejection.rs` what they look at, `audit/` the record of both, `idempotency/` the
-//! keys of requests with their answers, `retention/` what is deleted. `reseal.rs`
+//! `rejection.rs` what they look at, `receipt.rs` what senders of ours do, `audit/` the record of both, `idempotency/` the
+//! keys of requests with their answers, `token.rs` by which tokens people come, `retention/` what is deleted. `reseal.rs`
 //! brings what is sealed under the newest key. `signal.rs` knows copies of events that nothing tells apart.
 //! `migrations.rs`, `installation.rs` and `program_migrations.rs` make the tables; `statements.rs` lists the hot
 //! statements for tests. Nothing here decides what becomes of an event or a message: callers say what is to be written.
@@ -36,14 +36,17 @@ mod migrations;
 mod numbers;
 mod people;
 mod program_migrations;
+mod receipt;
 mod rejection;
 mod reseal;
 mod retention;
 mod signal;
 mod statements;
+mod token;
 
 pub use admission::{AdmissionTx, AdmittedBatch, Candidate, Decide, Plan, Writes};
 pub use apart::{Conflicts, KeptContent};
+pub use audit::{AUDIT_VERIFIED_N_MAX, AuditPlace, AuditVerdict};
 pub use copies::CopyCount;
 pub(crate) use db::waiting;
 pub use db::{
@@ -53,16 +56,21 @@ pub use db::{
 pub use decision::{Act, DECISION_N_MAX, Decided, Decision, DecisionReply, DecisionTarget};
 pub use event::{DueEvent, EventCount, EventRow, EventUpdate, Latched};
 pub use handle::Store;
-pub use idempotency::{Begun, KeptAnswer, KeyClaim, KeyRequest, KeyState, NewAnswer};
+pub use idempotency::{KeptAnswer, KeyClaim, KeyReply, KeyRequest, KeyState, NewAnswer};
 pub use look::{AttemptRow, AuditRow, Filter, PauseRow};
 pub use message::{
     InitialLease, LeaseWant, LeasedMessage, LostClaims, MessageCount, MessageRow, NewMessage, SettleTo,
     Settlement,
 };
 pub use migrations::FurtherStep;
-pub use people::{EventPlace, EventQuery, People, PeopleDoor, PeopleError};
+pub use people::{
+    DestinationStanding, EventPlace, EventQuery, LanePlace, NewToken, People, PeopleDoor, PeopleError,
+    ProviderStanding, TokenMaking, WaitingEvents, people_statements, read_statements,
+};
 pub use program_migrations::ProgramMigrations;
+pub use receipt::{EventReceipt, ReceiptAttempt};
 pub use rejection::{REJECTIONS_N_MAX, Rejection, SecretUse, Taught};
 pub use reseal::{KeyUse, ResealPlace, ResealStep, SEALED_COUNTED_MAX, SealedTable};
 pub use retention::{Cuts, OldRows, PRUNED_N_MAX, PruneLease, PrunePlace, PruneWalk, PrunedKind};
-pub use statements::{list_statements, rare_statements, read_statements, statements};
+pub use statements::{list_statements, rare_statements, statements};
+pub use token::{TOKENS_GOOD_N_MAX, TokenBook, TokenRow};

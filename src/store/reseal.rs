@@ -175,8 +175,15 @@ impl Store {
         limit: u32,
     ) -> Result<ResealStep, StoreError> {
         let (of, ring) = (of.map(str::to_owned), self.ring().clone());
-        together!(self.reseal(table, of.as_deref(), from, limit, &ring))
+        let rows = SealedRows { table, of };
+        together!(self.reseal(&rows, from, limit, &ring))
     }
+}
+
+/// The rows of a table that a key sealed, or those in the clear.
+struct SealedRows {
+    table: SealedTable,
+    of: Option<String>,
 }
 
 async fn keys_in_use(db: &mut Door<'_>) -> DbResult<Vec<KeyUse>> {
@@ -197,12 +204,12 @@ async fn keys_in_use(db: &mut Door<'_>) -> DbResult<Vec<KeyUse>> {
 
 async fn reseal(
     db: &mut Door<'_>,
-    table: SealedTable,
-    of: Option<&str>,
+    of_rows: &SealedRows,
     from: ResealPlace,
     limit: u32,
     ring: &KeyRing,
 ) -> DbResult<ResealStep> {
+    let (table, of) = (of_rows.table, of_rows.of.as_deref());
     let mut step = ResealStep::default();
     if !ring.is_on() || of == ring.key_id() {
         return Ok(step);

@@ -1,6 +1,6 @@
 //! Statements by name, for tests that look at their plans.
 
-use super::{admission, lane, look, message, people};
+use super::{admission, lane, look, message};
 
 /// The statements of the hot operations on PostgreSQL, by name, for tests that look at their plans.
 pub fn statements() -> Vec<(&'static str, &'static str)> {
@@ -16,9 +16,4 @@ pub fn list_statements() -> &'static [(&'static str, &'static str)] {
 /// is the database's clock.
 pub fn rare_statements() -> Vec<(&'static str, &'static str)> {
     [message::RARE_STATEMENTS, lane::STATEMENTS].concat()
-}
-
-/// Returns the statements of what people read of events, in the words of both databases.
-pub fn read_statements() -> Vec<(&'static str, &'static str)> {
-    people::statements()
 }

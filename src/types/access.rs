@@ -69,6 +69,15 @@ impl Reach {
         }
     }
 
+    /// True when it reaches all that `other` reaches, now and later.
+    pub fn covers(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::All, _) => true,
+            (Self::These(_), Self::All) => false,
+            (Self::These(own), Self::These(names)) => names.is_subset(own),
+        }
+    }
+
     /// The names, for a statement's `= ANY`; `None` when there is no limit.
     pub fn names(&self) -> Option<Vec<String>> {
         match self {
@@ -97,6 +106,13 @@ impl Principal {
         Self { name, role, providers: Reach::All, destinations: Reach::All }
     }
 
+    /// True when it may do all that `other` may, and sees all that `other` sees.
+    pub fn covers(&self, other: &Self) -> bool {
+        self.role >= other.role
+            && self.providers.covers(&other.providers)
+            && self.destinations.covers(&other.destinations)
+    }
+
     /// True when no name is out of reach.
     pub fn is_everywhere(&self) -> bool {
         self.providers == Reach::All && self.destinations == Reach::All
@@ -123,7 +139,22 @@ mod tests {
         assert_eq!([stripe.has("stripe"), stripe.has("stripe2"), stripe.has("")], [true, false, false]);
         assert!(Reach::All.has("whatever"));
         assert_eq!(stripe.names(), Some(vec!["stripe".to_owned()]));
+        let nothing = Reach::These(BTreeSet::new());
+        for (own, other, wanted) in [
+            (&Reach::All, &Reach::All, true),
+            (&Reach::All, &stripe, true),
+            (&stripe, &Reach::All, false),
+            (&stripe, &stripe, true),
+            (&stripe, &nothing, true),
+            (&nothing, &stripe, false),
+        ] {
+            assert_eq!(own.covers(other), wanted, "{own:?} {other:?}");
+        }
         let ops = Principal::everywhere(Name::parse("ops").expect("a name"), Role::Operator);
+        let of_stripe = Principal { providers: stripe.clone(), ..ops.clone() };
+        let admin = Principal { role: Role::Admin, ..of_stripe.clone() };
+        assert!(ops.covers(&of_stripe) && !of_stripe.covers(&ops));
+        assert!(admin.covers(&of_stripe) && !admin.covers(&ops) && !ops.covers(&admin));
         assert!(ops.is_everywhere() && !Principal { providers: stripe, ..ops }.is_everywhere());
     }
 }

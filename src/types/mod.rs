@@ -2,26 +2,31 @@
 //!
 //! Nothing here does I/O, reads a clock (but for `clock.rs`, which is the clock) or knows a format. A value that exists
 //! has been checked; no layer above checks it again. To read it: `name.rs`, `event.rs`, `type_pattern.rs`,
-//! `words.rs`, `message_id.rs`, `idempotency_key.rs`, `access.rs` (who asks), then `clock.rs` and `text.rs`.
+//! `words.rs`, `message_id.rs`, `idempotency_key.rs`, `client_certificate.rs`, `access.rs` (who asks) and
+//! `token_text.rs` (by which token), then `clock.rs` and `text.rs`.
 
 mod access;
+mod client_certificate;
 mod clock;
 mod event;
 mod idempotency_key;
 mod message_id;
 mod name;
 mod text;
+mod token_text;
 mod type_pattern;
 mod words;
 
 pub use access::{Principal, Reach, Role};
+pub use client_certificate::ClientCertificate;
 pub use clock::{Clock, UnixMs};
 pub(crate) use event::WANTING;
 pub use event::{BodyDigest, EventKey, IncomingEvent, ObjectVersion, OnConflict, RedactedBody};
 pub use idempotency_key::{IdempotencyKey, KeyMistake};
 pub use message_id::{InvalidMessageId, MESSAGES_N_MAX, MessageId, idempotency_key};
 pub use name::{InvalidName, Name};
-pub(crate) use text::media_type;
 pub use text::{TEXT_BYTES_MAX, stored_text};
+pub(crate) use text::{is_media_type, media_type};
+pub use token_text::TokenText;
 pub use type_pattern::TypePattern;
 pub use words::{AttemptResult, EventState, MessageState, Outcome};

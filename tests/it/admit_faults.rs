@@ -132,8 +132,8 @@ async fn what_waits_for_names_that_are_gone_is_told_and_shown(database: &Databas
     let metrics = server.admin_text("/metrics").await;
     assert!(metrics.contains("hooklatch_events{provider=\"gone\",state=\"retry\"} 1"), "{metrics}");
     let backlog = backlog(&server).await;
-    assert_eq!(backlog["events"][0]["configured"], false, "{backlog}");
-    assert_eq!(backlog["messages"][0]["configured"], false, "{backlog}");
+    assert_eq!(backlog["events"][0]["is_configured"], false, "{backlog}");
+    assert_eq!(backlog["messages"][0]["is_configured"], false, "{backlog}");
 }
 
 #[derive(Deserialize)]

@@ -12,6 +12,7 @@
     reason = "tests"
 )]
 
+mod addresses;
 mod admit;
 mod admit_bounds;
 mod admit_faults;
@@ -24,6 +25,7 @@ mod bench_command;
 mod broken_transactions;
 mod brokers;
 mod cli;
+mod cli_api;
 mod config;
 mod confirmed;
 mod conflicts;
@@ -32,11 +34,13 @@ mod contract;
 mod crash;
 mod database;
 mod edge;
+mod encrypted;
 mod events_read;
 mod examples;
 mod faults;
 mod faults_page;
 mod fetched;
+mod first_party;
 mod floors;
 mod fuzz;
 mod guard;
@@ -54,6 +58,7 @@ mod identity_written;
 mod kinds;
 mod library;
 mod loaded;
+mod look;
 mod migrations;
 mod model;
 mod nodes;
@@ -77,6 +82,7 @@ mod store;
 mod stub;
 mod taught;
 mod tidy;
+mod tls_listeners;
 mod two_nodes;
 mod vectors;
 mod warned;

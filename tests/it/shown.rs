@@ -102,7 +102,7 @@ async fn no_command_or_log_line_gives_back_what_steers_a_terminal_or_hides_text(
         let bad = folder.join("bad.toml");
         std::fs::write(&bad, format!("[providers.\"{ODD}\"]\nkind = \"{ODD}\"\n")).unwrap();
         run(&server, &["check", "--config", bad.to_str().unwrap()]);
-        for path in ["/v1/rejected", "/v1/events", "/v1/messages", "/v1/destinations/paused"] {
+        for path in ["/v1/rejected", "/v1/events", "/v1/messages", "/v1/destinations", "/v1/lanes"] {
             let url = format!("http://{}{path}", server.admin);
             let text = client().get(url).bearer_auth(OPERATOR).send().await.unwrap().text().await.unwrap();
             check(path, &text);

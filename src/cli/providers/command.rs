@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use clap::Args;
 use serde_json::json;
 
-use super::super::api_client::ReachArgs;
+use super::super::reach::ReachArgs;
 use super::super::shared::{find_kind, say, tell_problems};
 use super::super::{retention, words};
 use super::live;
@@ -16,20 +16,13 @@ use crate::spec::{SettingSpec, Spec, Weakness};
 
 #[derive(Args)]
 pub(crate) struct ProvidersArgs {
-    /// Describe this kind alone.
+    /// Describe this kind alone; with --live, this provider.
     kind: Option<String>,
-    /// JSON, one object a line.
-    #[arg(long)]
-    json: bool,
     /// The providers of a running server, and which of their secrets still match: what is safe to remove.
     #[arg(long)]
     live: bool,
-    /// With --live: the operator side; `admin.listen` of the configuration by default.
-    #[arg(long, requires = "live")]
-    url: Option<String>,
-    /// With --live: a token of `admin.tokens`; by default the first one in the configuration.
-    #[arg(long, requires = "live", env = "HOOKLATCH_TOKEN", hide_env_values = true)]
-    token: Option<String>,
+    #[command(flatten)]
+    reach: ReachArgs,
 }
 
 /// The kinds as a table, or one of them in full.
@@ -39,19 +32,18 @@ pub(crate) fn providers(
     kinds: &Kinds,
 ) -> anyhow::Result<ExitCode> {
     if args.live {
-        let reach = ReachArgs { url: args.url.clone(), token: args.token.clone(), json: args.json };
-        return live::live(&reach, file, kinds);
+        return live::live(&args.reach, args.kind.as_deref(), file, kinds);
     }
     if let Some(name) = &args.kind {
         let kind = find_kind(kinds, name)?;
         let spec = kind.spec().map_err(Clone::clone)?;
-        say(if args.json { summary(spec).to_string() } else { described(kind, spec) });
+        say(if args.reach.json { summary(spec).to_string() } else { described(kind, spec) });
         return Ok(ExitCode::SUCCESS);
     }
     tell_problems(kinds);
     for kind in kinds.iter() {
         let spec = kind.spec().map_err(Clone::clone)?;
-        if args.json {
+        if args.reach.json {
             say(summary(spec));
         } else {
             say(format!("{:<18} {:<18} {}", spec.kind, spec.title, words::signed_by(spec)));

@@ -3,75 +3,100 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use serde_json::Value;
-
-use super::super::api_client::{ApiClient, ReachArgs};
-use super::super::shared::say;
+use super::super::api_client::Answered;
+use super::super::desk::Desk;
+use super::super::output::{Cell, Screen, Tone, ago, grouped, table, told, with_times};
+use super::super::output::{Column, fields};
+use super::super::reach::ReachArgs;
+use super::super::shared::{complain, say};
+use crate::api::{Page, ProviderView, SecretView, WaitingCount};
 use crate::load::Kinds;
 
-/// Shows what a running server knows about its providers' secrets.
-pub(super) fn live(reach: &ReachArgs, file: Option<&Path>, kinds: &Kinds) -> anyhow::Result<ExitCode> {
-    let found = ApiClient::new(reach, file, kinds)?.get(&["providers"], &[])?;
-    if reach.json {
-        say(found);
+/// Shows what a running server knows about its providers, or about one of them.
+pub(super) fn live(
+    reach: &ReachArgs,
+    name: Option<&str>,
+    file: Option<&Path>,
+    kinds: &Kinds,
+) -> anyhow::Result<ExitCode> {
+    let desk = Desk::open(reach, file, kinds)?;
+    if let Some(name) = name {
+        let found: Answered<ProviderView> = desk.api.get(&["providers", name], &[])?;
+        desk.show(&found, |view| in_full(view, &desk.screen));
         return Ok(ExitCode::SUCCESS);
     }
-    let list =
-        |value: &Value, name: &str| value.get(name).and_then(Value::as_array).cloned().unwrap_or_default();
-    let number = |value: &Value, name: &str| value.get(name).and_then(Value::as_i64);
-    let now_ms = number(&found, "now_ms").unwrap_or_default();
-    for provider in list(&found, "providers") {
-        let text = |name: &str| provider.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
-        let secrets = list(&provider, "secrets");
-        let horizon_h = number(&provider, "horizon_h").unwrap_or_default();
-        say(format!("{:<20} kind {}", text("name"), text("kind")));
-        if provider.get("unverified") == Some(&Value::Bool(true)) {
-            say("  nobody signs its requests: they are accepted all the same (unverified)");
-        }
-        for secret in &secrets {
-            let position = number(secret, "position").unwrap_or_default();
-            let used = match number(secret, "last_matched_at_ms") {
-                None => "has not matched yet".to_owned(),
-                Some(at_ms) => format!("last matched {} ago, horizon {horizon_h} h", ago(now_ms - at_ms)),
-            };
-            let advice = match (position, secret.get("is_safe_to_remove") == Some(&Value::Bool(true))) {
-                (1, _) => "the newest",
-                (_, true) => "safe to remove",
-                (_, false) => "not yet safe to remove",
-            };
-            say(format!("  secret {position} of {} {used}: {advice}", secrets.len()));
-        }
+    let found: Answered<Page<ProviderView>> = desk.api.get(&["providers"], &[])?;
+    if desk.screen.is_json {
+        say(with_times(found.raw));
+        return Ok(ExitCode::SUCCESS);
     }
+    if found.view.items.is_empty() {
+        complain("no provider is configured there");
+        return Ok(ExitCode::SUCCESS);
+    }
+    let all: Vec<String> = found.view.items.iter().map(|view| in_full(view, &desk.screen)).collect();
+    desk.screen.print(&all.join("\n\n"));
     Ok(ExitCode::SUCCESS)
 }
 
-/// A length of time in its largest whole unit below two days.
-fn ago(ms: i64) -> String {
-    match ms.max(0) / 1_000 {
-        s @ 0..=119 => format!("{s} s"),
-        s @ 120..=7_199 => format!("{} min", s / 60),
-        s @ 7_200..=172_799 => format!("{} h", s / 3_600),
-        s => format!("{} days", s / 86_400),
+const SECRETS: [Column; 4] = [
+    Column::Whole("secret"),
+    Column::Whole("matched"),
+    Column::Whole("last matched"),
+    Column::Whole("advice"),
+];
+
+fn in_full(view: &ProviderView, screen: &Screen) -> String {
+    let mut facts = vec![
+        ("provider", Cell::text(&view.name)),
+        ("kind", Cell::text(&view.kind)),
+        ("register", Cell::text(&view.url)),
+        ("told apart by", Cell::text(&view.identity)),
+        ("horizon", Cell::text(format!("{} h", view.horizon_h))),
+    ];
+    if view.is_unverified {
+        let unverified = "nobody signs its requests: they are accepted all the same (unverified)";
+        facts.push(("beware", Cell::text(unverified).in_tone(Tone::Bad)));
     }
+    facts.push(match &view.last_event {
+        None => ("last event", Cell::text("none so far").in_tone(Tone::Faint)),
+        Some(event) => {
+            let at = told(event.received_at_ms, screen.now_ms);
+            ("last event", Cell::text(format!("{at}: {} ({})", event.event_id, event.event_type)))
+        }
+    });
+    let of = |count: &WaitingCount| {
+        let more = if count.is_more { "+" } else { "" };
+        format!("{}{more} {}", grouped(count.events_n), count.state)
+    };
+    let waiting = view.waiting.iter().map(of);
+    let waiting = waiting.collect::<Vec<_>>().join(", ");
+    if !waiting.is_empty() {
+        facts.push(("waiting", Cell::text(waiting).in_tone(Tone::Waits)));
+    }
+    let facts = fields(screen, &facts);
+    if view.secrets.is_empty() {
+        return facts;
+    }
+    let secrets: Vec<Vec<Cell>> =
+        view.secrets.iter().map(|secret| secret_cells(secret, view.secrets.len(), screen)).collect();
+    format!("{facts}\n{}", table(screen, &SECRETS, &secrets, true))
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_time_is_told_in_its_largest_unit_that_still_says_enough() {
-        #[track_caller]
-        fn check(s: i64, want: &str) {
-            assert_eq!(ago(s * 1_000), want);
-        }
-        check(-5, "0 s");
-        check(119, "119 s");
-        check(120, "2 min");
-        check(7_199, "119 min");
-        check(7_200, "2 h");
-        check(172_799, "47 h");
-        check(172_800, "2 days");
-        check(10_000_000, "115 days");
-    }
+fn secret_cells(secret: &SecretView, secrets_n: usize, screen: &Screen) -> Vec<Cell> {
+    let used = secret.last_matched_at_ms.map_or_else(
+        || "has not matched yet".to_owned(),
+        |ms| format!("last matched {} ago", ago(screen.now_ms.saturating_sub(ms))),
+    );
+    let advice = match (secret.position, secret.is_safe_to_remove) {
+        (1, _) => Cell::text("the newest"),
+        (_, true) => Cell::text("safe to remove").in_tone(Tone::Good),
+        (_, false) => Cell::text("not yet safe to remove").in_tone(Tone::Waits),
+    };
+    vec![
+        Cell::text(format!("secret {} of {secrets_n}, {}", secret.position, secret.fingerprint)),
+        Cell::number(secret.matched_n),
+        Cell::text(used),
+        advice,
+    ]
 }

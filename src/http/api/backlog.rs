@@ -5,32 +5,35 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::response::Response;
 use http::StatusCode;
-use serde_json::json;
 
 use super::super::error::Problem;
-use super::super::reply::json_reply;
+use super::super::reply::view_reply;
+use super::asking::Asking;
 use super::state::ApiState;
+use crate::api::{BacklogEvents, BacklogMessages, BacklogView};
 
 /// Counts the events and messages that somebody should look at, and says of each whether anything configured takes
 /// them.
-pub(super) async fn show(State(state): State<Arc<ApiState>>) -> Result<Response, Problem> {
-    let is_provider = |name: &str| state.providers.iter().any(|one| one.name.as_str() == name);
-    let is_destination = |name: &str| state.destinations.iter().any(|one| one.as_str() == name);
-    let (events, messages) = (state.store.event_counts_open().await?, state.store.message_counts().await?);
-    let events = events.iter().map(|one| {
-        json!({
-            "provider": one.provider, "state": one.state, "events_n": one.events_n,
-            "oldest_received_at_ms": one.oldest_received_at_ms, "configured": is_provider(&one.provider),
+pub(super) async fn show(
+    State(state): State<Arc<ApiState>>,
+    Asking(people): Asking,
+) -> Result<Response, Problem> {
+    let now_ms = state.clock.now_ms();
+    let events = people.waiting_events().await?.into_iter().map(|(provider, count)| BacklogEvents {
+        is_configured: state.providers.iter().any(|one| one.name.as_str() == provider),
+        provider,
+        count,
+    });
+    let standings = people.destinations(&state.destinations, now_ms).await?;
+    let messages = standings.into_iter().flat_map(|standing| {
+        let is_configured = state.destination_facts.contains_key(standing.name.as_str());
+        let destination = standing.name;
+        standing.backlog.into_iter().map(move |count| BacklogMessages {
+            destination: destination.clone(),
+            is_configured,
+            count,
         })
     });
-    let messages = messages.iter().map(|one| {
-        json!({
-            "destination": one.destination, "state": one.state.as_str(), "messages_n": one.messages_n,
-            "oldest_visible_at_ms": one.oldest_visible_at_ms, "configured": is_destination(&one.destination),
-        })
-    });
-    let body = json!({
-        "now_ms": state.clock.now_ms(), "events": events.collect::<Vec<_>>(), "messages": messages.collect::<Vec<_>>(),
-    });
-    Ok(json_reply(StatusCode::OK, &body))
+    let view = BacklogView { now_ms, events: events.collect(), messages: messages.collect() };
+    Ok(view_reply(StatusCode::OK, &view))
 }

@@ -1,17 +1,52 @@
-//! `/v1/destinations`: which ones are paused.
+//! `/v1/destinations`: where messages go, what waits for each, and whether it is used now.
 
 use std::sync::Arc;
 
-use axum::extract::State;
+use axum::extract::{Path, State};
 use axum::response::Response;
 use http::StatusCode;
-use serde_json::json;
 
 use super::super::error::Problem;
-use super::super::reply::json_reply;
+use super::super::reply::{tagged_reply, view_reply};
+use super::asking::Asking;
 use super::state::ApiState;
+use crate::api::{DestinationView, Page};
+use crate::store::DestinationStanding;
+use crate::types::Name;
 
-pub(super) async fn list_paused(State(state): State<Arc<ApiState>>) -> Result<Response, Problem> {
-    let paused = state.store.pause_list().await?;
-    Ok(json_reply(StatusCode::OK, &json!({ "paused": paused })))
+pub(super) async fn list(
+    State(state): State<Arc<ApiState>>,
+    Asking(people): Asking,
+) -> Result<Response, Problem> {
+    let found = people.destinations(&state.destinations, state.clock.now_ms()).await?;
+    let items = found.into_iter().map(|standing| view(&state, standing)).collect();
+    Ok(view_reply(StatusCode::OK, &Page::<DestinationView>::whole(items)))
+}
+
+pub(super) async fn show(
+    State(state): State<Arc<ApiState>>,
+    Asking(people): Asking,
+    Path(name): Path<String>,
+) -> Result<Response, Problem> {
+    let name = Name::parse(&name).map_err(|_| Problem::NOT_FOUND)?;
+    let is_configured = state.destinations.contains(&name);
+    let standing = people.destination(&name, is_configured, state.clock.now_ms()).await?;
+    let view = view(&state, standing);
+    Ok(tagged_reply(&view, &view))
+}
+
+/// What the tables know of a destination, with what this node knows.
+fn view(state: &ApiState, standing: DestinationStanding) -> DestinationView {
+    let facts = state.destination_facts.get(standing.name.as_str());
+    DestinationView {
+        kind: facts.map_or_else(|| "unknown".to_owned(), |facts| facts.kind.to_owned()),
+        is_configured: facts.is_some(),
+        pause: standing.pause,
+        breaker: (state.breaker)(&standing.name).map(str::to_owned),
+        concurrency_n: facts.map(|facts| facts.concurrency_n),
+        rate_per_s: facts.map(|facts| facts.rate_per_s).filter(|n| *n > 0).map(f64::from),
+        backlog: standing.backlog,
+        oldest_due_at_ms: standing.oldest_due_at_ms,
+        name: standing.name,
+    }
 }

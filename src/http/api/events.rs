@@ -11,7 +11,7 @@ use http::{HeaderName, HeaderValue, StatusCode, header};
 use super::super::error::Problem;
 use super::super::reply::{tagged_reply, view_reply};
 use super::asking::Asking;
-use super::query::{limit, query, text, time};
+use super::query::{limit, name, query, text, time};
 use super::state::ApiState;
 use crate::api::{EventFilter, LedgerView, LedgerWhat};
 use crate::store::{EventPlace, EventQuery};
@@ -33,7 +33,7 @@ fn filter(values: &BTreeMap<String, String>) -> Result<EventFilter, Problem> {
     };
     Ok(EventFilter {
         state: values.get("state").map(state).transpose()?,
-        provider: super::query::name(values, "provider")?,
+        provider: name(values, "provider")?.map(|name| name.to_string()),
         event_type: text(values, "type")?,
         object: text(values, "object")?,
         received_from_ms: time(values, "received_from_ms")?,

@@ -1,4 +1,4 @@
-//! `/v1/messages`: calls that are to be made, their attempts, and what a person decides about them.
+//! `/v1/messages`: calls that are to be made or were, and all that is known of one.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,11 +9,54 @@ use http::StatusCode;
 use serde_json::{Value, json};
 
 use super::super::error::Problem;
-use super::super::reply::json_reply;
-use super::query::{limit, query};
+use super::super::reply::{tagged_reply, view_reply};
+use super::asking::Asking;
+use super::query::{cursor, limit, name, query, text, time};
 use super::state::ApiState;
+use crate::api::MessageFilter;
 use crate::store::{Filter, MessageRow};
 use crate::types::{MessageId, MessageState, Name};
+
+fn wanted(values: &BTreeMap<String, String>) -> Result<MessageFilter, Problem> {
+    let parse = |word: &String| {
+        MessageState::parse(word).ok_or_else(|| Problem::bad_request("no message is ever in that state"))
+    };
+    Ok(MessageFilter {
+        state: values.get("state").map(parse).transpose()?,
+        destination: name(values, "destination")?.map(|name| name.to_string()),
+        provider: name(values, "provider")?.map(|name| name.to_string()),
+        lane: text(values, "lane")?,
+        created_before_ms: time(values, "created_before_ms")?,
+    })
+}
+
+pub(super) async fn list(Asking(people): Asking, RawQuery(raw): RawQuery) -> Result<Response, Problem> {
+    let known = ["state", "destination", "provider", "lane", "created_before_ms", "cursor", "limit"];
+    let values = query(raw.as_deref(), known)?;
+    let before = cursor(&values, |text| text.parse::<MessageId>().ok())?;
+    let page = people.messages(wanted(&values)?, before, limit(&values)?).await?;
+    Ok(view_reply(StatusCode::OK, &page))
+}
+
+pub(super) async fn count(Asking(people): Asking, RawQuery(raw): RawQuery) -> Result<Response, Problem> {
+    let known = ["state", "destination", "provider", "lane", "created_before_ms"];
+    let filter = wanted(&query(raw.as_deref(), known)?)?;
+    if filter.state.is_none() {
+        return Err(Problem::bad_request("say which `state` to count"));
+    }
+    Ok(view_reply(StatusCode::OK, &people.messages_count(filter).await?))
+}
+
+pub(super) async fn show(
+    State(state): State<Arc<ApiState>>,
+    Asking(people): Asking,
+    Path(id): Path<String>,
+) -> Result<Response, Problem> {
+    // A text that is no number is the id of none.
+    let id = id.parse().map_err(|_| Problem::NOT_FOUND)?;
+    let detail = people.message(id, state.clock.now_ms()).await?;
+    Ok(tagged_reply(&detail, &detail.message))
+}
 
 pub(super) fn filter(state: Option<&str>, to: Option<&str>, from: Option<&str>) -> Result<Filter, Problem> {
     let name = |text: Option<&str>| {
@@ -25,11 +68,6 @@ pub(super) fn filter(state: Option<&str>, to: Option<&str>, from: Option<&str>) 
     Ok(Filter { state: state.map(parse).transpose()?, destination: name(to)?, provider: name(from)? })
 }
 
-fn filter_of(values: &BTreeMap<String, String>) -> Result<Filter, Problem> {
-    let value = |name: &str| values.get(name).map(String::as_str);
-    filter(value("state"), value("destination"), value("provider"))
-}
-
 pub(super) fn message_json(row: &MessageRow) -> Value {
     json!({
         "message_id": row.message_id, "provider": row.key.provider.as_str(), "event_id": row.key.event_id,
@@ -39,48 +77,4 @@ pub(super) fn message_json(row: &MessageRow) -> Value {
         "created_at_ms": row.created_at_ms, "first_sent_at_ms": row.first_sent_at_ms,
         "lane": row.lane, "key_valid_until_ms": row.key_valid_until_ms, "settled_at_ms": row.finished_at_ms,
     })
-}
-
-pub(super) async fn list(
-    State(state): State<Arc<ApiState>>,
-    RawQuery(raw): RawQuery,
-) -> Result<Response, Problem> {
-    let values = query(raw.as_deref(), ["state", "destination", "provider", "before", "limit"])?;
-    let (filter, limit) = (filter_of(&values)?, limit(&values)?);
-    let before = values.get("before").map(|text| text.parse::<MessageId>()).transpose();
-    let before = before.map_err(|_| Problem::bad_request("`before` is the id of a message"))?;
-    let rows = state.store.message_list(&filter, before, limit).await?;
-    // A full page may have a next one.
-    let next = rows.last().filter(|_| rows.len() == limit as usize).map(|row| row.message_id);
-    let messages: Vec<Value> = rows.iter().map(message_json).collect();
-    Ok(json_reply(StatusCode::OK, &json!({ "messages": messages, "next_before": next })))
-}
-
-pub(super) async fn count(
-    State(state): State<Arc<ApiState>>,
-    RawQuery(raw): RawQuery,
-) -> Result<Response, Problem> {
-    let filter = filter_of(&query(raw.as_deref(), ["state", "destination", "provider"])?)?;
-    if filter.state.is_none() {
-        return Err(Problem::bad_request("say which `state` to count"));
-    }
-    let messages_n = state.store.message_count(&filter).await?;
-    Ok(json_reply(StatusCode::OK, &json!({ "messages_n": messages_n })))
-}
-
-pub(super) async fn show(
-    State(state): State<Arc<ApiState>>,
-    Path(id): Path<String>,
-) -> Result<Response, Problem> {
-    let id = message_id(&id)?;
-    let row = state.store.message_get(id).await?.ok_or(Problem::NOT_FOUND)?;
-    let attempts = state.store.attempt_list(id).await?;
-    let decisions = state.store.audit_list(id).await?;
-    let body = json!({ "message": message_json(&row), "attempts": attempts, "decisions": decisions });
-    Ok(json_reply(StatusCode::OK, &body))
-}
-
-/// Reads a message's id; a text that is no number is the id of none.
-fn message_id(text: &str) -> Result<MessageId, Problem> {
-    text.parse().map_err(|_| Problem::NOT_FOUND)
 }

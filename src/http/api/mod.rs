@@ -3,17 +3,20 @@
 //! Every request needs a bearer token; deciding needs the role `operator` and an `Idempotency-Key`. In reading order:
 //! `routes.rs` is the list of what there is; `decide.rs` takes a decision, `decisions.rs` has the
 //! routes of them, `keys.rs` the key of any other POST; `events.rs`, `messages.rs`,
-//! `destinations.rs`, `requests.rs`, `providers.rs`, `backlog.rs`, `search.rs` and `statistics.rs` have a subject each; `query.rs` reads what a list
+//! `lanes.rs`, `destinations.rs`, `requests.rs`, `providers.rs`, `backlog.rs`, `search.rs`, `statistics.rs`,
+//! `tokens.rs` and `chain.rs` (the audit log's) have a subject each; `query.rs` reads what a list
 //! is asked for; `asking.rs` is who asks, `state.rs` what all of them need. It decides nothing itself: what a decision does is written in
 //! `store`.
 
 mod asking;
 mod backlog;
+mod chain;
 mod decide;
 mod decisions;
 mod destinations;
 mod events;
 mod keys;
+mod lanes;
 mod me;
 mod messages;
 mod providers;
@@ -23,6 +26,7 @@ mod routes;
 mod search;
 mod state;
 mod statistics;
+mod tokens;
 
 pub(crate) use routes::router;
-pub(crate) use state::{ApiState, ProviderFacts};
+pub(crate) use state::{ApiState, DestinationFacts, ProviderFacts};

@@ -3,14 +3,12 @@
 use std::collections::BTreeMap;
 
 use super::super::error::Problem;
-use crate::types::Name;
+use crate::types::{Name, TEXT_BYTES_MAX, UnixMs};
 
 /// Rows of a list, unless `limit` says otherwise.
 const LIMIT_DEFAULT: u32 = 50;
 /// Most rows that `limit` may ask for.
 const LIMIT_MAX: u32 = 500;
-/// Latest time that is read.
-const TIME_MS_MAX: i64 = 253_402_300_799_999;
 
 /// The query's values; a name that is there twice or is not known is an error.
 pub(super) fn query<const N: usize>(
@@ -32,28 +30,41 @@ pub(super) fn limit(values: &BTreeMap<String, String>) -> Result<u32, Problem> {
     limit.ok_or_else(|| Problem::bad_request("`limit` is a number from 1 to 500"))
 }
 
-/// The text of a value; one that is empty, or longer than 255 characters, is an error.
-pub(super) fn text(values: &BTreeMap<String, String>, name: &str) -> Result<Option<String>, Problem> {
-    match values.get(name) {
-        Some(text) if text.is_empty() || text.chars().count() > 255 => {
-            Err(Problem::bad_request("a text to look for has 1 to 255 characters"))
+/// The name that the query gives under `key`.
+pub(super) fn name(values: &BTreeMap<String, String>, key: &str) -> Result<Option<Name>, Problem> {
+    let name = values.get(key).map(|text| Name::parse(text)).transpose();
+    name.map_err(|_| Problem::bad_request("that is not a name"))
+}
+
+/// The text that the query gives under `key`: 1 to 255 bytes.
+pub(super) fn text(values: &BTreeMap<String, String>, key: &str) -> Result<Option<String>, Problem> {
+    let Some(text) = values.get(key) else { return Ok(None) };
+    if (1..=TEXT_BYTES_MAX).contains(&text.len()) && !text.contains('\0') {
+        return Ok(Some(text.clone()));
+    }
+    Err(Problem::bad_request("a text in the query has 1 to 255 bytes, and no NUL"))
+}
+
+/// The time that the query gives under `key`.
+pub(super) fn time(values: &BTreeMap<String, String>, key: &str) -> Result<Option<UnixMs>, Problem> {
+    let time = values.get(key).map(|text| text.parse().ok().filter(|at_ms| *at_ms >= 0));
+    match time {
+        None => Ok(None),
+        Some(at_ms) => {
+            at_ms.map(Some).ok_or_else(|| Problem::bad_request("a time is a number of unix milliseconds"))
         }
-        found => Ok(found.cloned()),
     }
 }
 
-/// The name of something that is configured.
-pub(super) fn name(values: &BTreeMap<String, String>, name: &str) -> Result<Option<String>, Problem> {
-    let parsed = values.get(name).map(|text| Name::parse(text)).transpose();
-    let parsed = parsed.map_err(|_| Problem::bad_request("that is not a name"))?;
-    Ok(parsed.map(|name| name.to_string()))
-}
-
-/// A time; the last one that is read is the end of the year 9999. Unix milliseconds.
-pub(super) fn time(values: &BTreeMap<String, String>, name: &str) -> Result<Option<i64>, Problem> {
-    let Some(text) = values.get(name) else { return Ok(None) };
-    let time = text.parse().ok().filter(|time| (0..=TIME_MS_MAX).contains(time));
-    time.map(Some).ok_or(Problem::bad_request("a time is a number of milliseconds since 1970"))
+/// The place of a list that `cursor` stands for; `read` knows its form.
+pub(super) fn cursor<T>(
+    values: &BTreeMap<String, String>,
+    read: impl FnOnce(&str) -> Option<T>,
+) -> Result<Option<T>, Problem> {
+    let Some(text) = values.get("cursor") else { return Ok(None) };
+    read(text)
+        .map(Some)
+        .ok_or_else(|| Problem::bad_request("`cursor` is `next` of the page before, as it came"))
 }
 
 #[cfg(test)]
@@ -77,6 +88,26 @@ mod tests {
         check(Some("state=held&state=dead"), None);
         check(Some("stat=held"), None);
         check(Some("state=held&&limit"), Some(&[("limit", ""), ("state", "held")]));
+    }
+
+    #[test]
+    fn values_are_read_or_refused_and_never_overlooked() {
+        let values = query(Some("p=stripe&t=a%00b&at=5&long=x&cursor=7"), ["p", "t", "at", "long", "cursor"]);
+        let mut values = values.expect("a query");
+        values.insert("long".to_owned(), "x".repeat(256));
+        assert_eq!(
+            name(&values, "p").expect("a name").map(|name| name.to_string()),
+            Some("stripe".to_owned())
+        );
+        assert_eq!(
+            (name(&values, "no"), text(&values, "no"), time(&values, "no")),
+            (Ok(None), Ok(None), Ok(None))
+        );
+        assert!(name(&values, "t").is_err() && text(&values, "t").is_err() && text(&values, "long").is_err());
+        assert_eq!((time(&values, "at"), text(&values, "at")), (Ok(Some(5)), Ok(Some("5".to_owned()))));
+        assert!(time(&values, "p").is_err());
+        assert_eq!(cursor(&values, |text| text.parse::<u8>().ok()), Ok(Some(7)));
+        assert!(cursor(&values, |_| None::<u8>).is_err());
     }
 
     #[test]

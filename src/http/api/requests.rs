@@ -1,25 +1,22 @@
 //! `/v1/rejected`: requests that were refused, and why.
 
-use std::sync::Arc;
-
-use axum::extract::{RawQuery, State};
+use axum::extract::RawQuery;
 use axum::response::Response;
 use http::StatusCode;
-use serde_json::json;
 
 use super::super::error::Problem;
-use super::super::reply::json_reply;
-use super::query::{limit, query};
-use super::state::ApiState;
-use crate::types::Name;
+use super::super::reply::view_reply;
+use super::asking::Asking;
+use super::query::{cursor, limit, name, query};
 
 pub(super) async fn list_rejected(
-    State(state): State<Arc<ApiState>>,
+    Asking(people): Asking,
     RawQuery(raw): RawQuery,
 ) -> Result<Response, Problem> {
-    let values = query(raw.as_deref(), ["provider", "limit"])?;
-    let provider = values.get("provider").map(|text| Name::parse(text)).transpose();
-    let provider = provider.map_err(|_| Problem::bad_request("that is not a name"))?;
-    let found = state.store.rejection_list(provider.as_ref(), limit(&values)?).await?;
-    Ok(json_reply(StatusCode::OK, &json!({ "rejected": found })))
+    let values = query(raw.as_deref(), ["provider", "cursor", "limit"])?;
+    let provider = name(&values, "provider")?;
+    let is_id = |text: &str| text.len() <= 64 && text.bytes().all(|byte| byte.is_ascii_graphic());
+    let before = cursor(&values, |text| Some(text.to_owned()).filter(|text| is_id(text)))?;
+    let page = people.rejected(provider.as_ref(), before, limit(&values)?).await?;
+    Ok(view_reply(StatusCode::OK, &page))
 }

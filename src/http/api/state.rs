@@ -1,9 +1,9 @@
 //! The things that the API needs of the app.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::super::auth::TokenGate;
+use super::super::token_gate::TokenGate;
 use crate::store::{PeopleDoor, Store};
 use crate::types::{Clock, Name};
 
@@ -17,16 +17,34 @@ pub(crate) struct ApiState {
     pub(crate) gate: Arc<TokenGate>,
     /// Names of the configured destinations.
     pub(crate) destinations: BTreeSet<Name>,
+    /// Facts about each configured destination.
+    pub(crate) destination_facts: BTreeMap<Name, DestinationFacts>,
+    /// Says how the circuit breaker of this node stands, for a destination of that name that it calls.
+    pub(crate) breaker: Box<dyn Fn(&str) -> Option<&'static str> + Send + Sync>,
     /// Facts about each configured provider.
     pub(crate) providers: Vec<ProviderFacts>,
     /// Called when a decision may have made something due: nobody should wait for the next look.
     pub(crate) decided: Box<dyn Fn() + Send + Sync>,
 }
 
+/// One configured destination, for the API.
+pub(crate) struct DestinationFacts {
+    /// The kind: `http`, `nats`, ….
+    pub(crate) kind: &'static str,
+    /// Most calls at once of this node.
+    pub(crate) concurrency_n: u32,
+    /// Most calls a second of this node; 0 for any number.
+    pub(crate) rate_per_s: u32,
+}
+
 /// One configured provider, for the API.
 pub(crate) struct ProviderFacts {
     pub(crate) name: Name,
     pub(crate) kind: String,
+    /// The URL to register with the sender.
+    pub(crate) url: String,
+    /// Rules that tell its events from each other, the first that applies.
+    pub(crate) identity: String,
     /// Time that its sender goes on sending an event by itself, and so with the secret it had then. Hours.
     pub(crate) horizon_h: u32,
     /// True when its requests are accepted although nobody signs them.

@@ -26,6 +26,7 @@ pub(super) async fn show(
     let minutes_n = values.get("minutes_n").map_or(Some(MINUTES_N_DEFAULT), |text| text.parse().ok());
     let minutes_n = minutes_n.filter(|n| (1..=MINUTES_N_MAX).contains(n));
     let minutes_n = minutes_n.ok_or(Problem::bad_request("`minutes_n` is a number from 1 to 1440"))?;
-    let found = people.statistics(name(&values, "provider")?, minutes_n, state.clock.now_ms()).await?;
+    let provider = name(&values, "provider")?.map(|name| name.to_string());
+    let found = people.statistics(provider, minutes_n, state.clock.now_ms()).await?;
     Ok(view_reply(StatusCode::OK, &found))
 }

@@ -231,6 +231,11 @@ impl Occupants {
 }
 
 impl ConnectionPlace {
+    /// Counts that its connection was closed for this reason.
+    pub(crate) fn count(&self, reason: &'static str) {
+        self.room.count(reason);
+    }
+
     /// True when its connection goes, after it was asked and had another look at what has come in.
     pub(crate) fn is_left(&self) -> bool {
         let is_left = self.slot.go();

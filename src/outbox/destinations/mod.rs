@@ -32,7 +32,7 @@ mod times;
 pub(super) use destination::{Destination, ready};
 pub use error::DestinationError;
 pub use kinds::BareCalls;
-pub(crate) use kinds::http_client;
+pub(crate) use kinds::{http_client, http_client_believing};
 pub(super) use outcome::Asked;
 pub(crate) use parse::destination as parse_destination;
 pub(crate) use silent::silent_log_targets;

@@ -195,6 +195,16 @@ impl CallGate {
         self.state().probe_at_ms.is_some()
     }
 
+    /// How its breaker stands: `closed`, `open`, or `half_open` while one call probes.
+    pub(in crate::outbox) fn breaker(&self) -> &'static str {
+        let state = self.state();
+        match (state.probe_at_ms, state.is_probing) {
+            (None, _) => "closed",
+            (Some(_), true) => "half_open",
+            (Some(_), false) => "open",
+        }
+    }
+
     /// True when calls may start without being counted first: no rate, no open breaker.
     pub(in crate::outbox) fn is_wide_open(&self) -> bool {
         self.rate_per_s == 0 && self.state().probe_at_ms.is_none()

@@ -5,7 +5,7 @@ use super::{events, messages};
 use crate::store::audit::{AuditEntry, append};
 use crate::store::db::{DbError, DbResult, Door, StoreError, limit};
 use crate::store::handle::Store;
-use crate::store::idempotency::{Begun, KeyState, NewAnswer, idempotency_begin, idempotency_finish};
+use crate::store::idempotency::{KeyReply, KeyState, NewAnswer, idempotency_begin, idempotency_finish};
 use crate::types::Name;
 
 impl Store {
@@ -41,14 +41,14 @@ async fn message_decide(
     kept_ms: i64,
 ) -> DbResult<DecisionReply> {
     let claim = match idempotency_begin(db, &decision.key_request(kept_ms)).await? {
-        Begun::Claimed(claim) => claim,
-        Begun::Answered(kept) => {
+        KeyReply::Claimed(claim) => claim,
+        KeyReply::Answered(kept) => {
             let body = kept.answer.body.unwrap_or_default();
             let decided = serde_json::from_slice(&body)
                 .map_err(|_| DbError::decode("body", "what no version writes"))?;
             return Ok(DecisionReply::Again(decided));
         }
-        Begun::Reused { .. } | Begun::InProgress { .. } => return Ok(DecisionReply::KeyReused),
+        KeyReply::Reused { .. } | KeyReply::InProgress { .. } => return Ok(DecisionReply::KeyReused),
     };
     let decided = match chosen {
         DecisionTarget::One(id) => messages::decide_one(db, *id, act, decision).await?,

@@ -5,8 +5,9 @@
 //! leaves untold.
 
 use super::ledger_rows::{LedgerFacts, ledger_facts};
+use super::messages::message_view;
 use super::person::{People, PeopleError};
-use super::rows::{headers_of, message_view};
+use super::rejected::headers_of;
 use crate::api::{ContentView, LedgerEntry, LedgerView, LedgerWhat};
 use crate::seal::KeyRing;
 use crate::store::apart::{KeptContent, event_content};

@@ -2,7 +2,8 @@
 
 use uuid::Uuid;
 
-use super::rows::{attempt_view, audit_view, event_columns, event_view};
+use super::audit::audit_view;
+use super::rows::{event_columns, event_view, read_attempt};
 use crate::api::{AttemptView, AuditView, EventView};
 use crate::seal::KeyRing;
 use crate::store::apart::{conflict_ids, replay_places};
@@ -86,8 +87,8 @@ const ATTEMPTS: &str = "/* event_ledger */ SELECT * FROM (
          WHERE f.message_id >= $1 AND f.message_id < $2 AND f.attempts_n = 1 AND f.last_result = 'done'
            AND NOT EXISTS (SELECT 1 FROM outbox_attempts o WHERE o.message_id = f.message_id AND o.attempt_n = 1)) t
      ORDER BY started_at_ms DESC, message_id DESC, attempt_n DESC LIMIT $3";
-const DECISIONS: &str = "/* event_ledger */ SELECT a.*, CAST(0 AS BIGINT) AS audit_seq FROM audit_log a
-     WHERE a.provider = $1 AND a.event_id = $2 ORDER BY a.at_ms DESC LIMIT $3";
+const DECISIONS: &str = "/* event_ledger */ SELECT * FROM audit_log WHERE provider = $1 AND event_id = $2
+     ORDER BY audit_seq DESC LIMIT $3";
 
 /// The statements by name, for tests that look at their plans.
 pub(super) const STATEMENTS: &[(&str, &str)] = &[
@@ -182,7 +183,7 @@ async fn messages_of(
     let attempt = |row: &Row| {
         let message_id = MessageId::from_column(row.int("message_id")?);
         let message = messages.iter().find(|message| message.message_id == message_id);
-        let attempt = attempt_view(row, message_id, ring)?;
+        let attempt = read_attempt(row, message_id, ring)?;
         Ok(AttemptFacts {
             at_ms: attempt.started_at_ms,
             message_id,

@@ -3,34 +3,42 @@
 //! The API holds a [`PeopleDoor`] and no store: whatever a route forgets, nothing is read or changed that the token's
 //! role and scope do not cover. What is out of scope is answered as if it were not there.
 //!
-//! To read it: `person.rs` (who asks, and the checks), then a file for each subject: `events.rs` lists events, with
-//! `cursor.rs` (where a page begins) and `walk.rs` (which numbers a time has), `statistics.rs` counts them, `ledger.rs`
-//! tells all that is known of one, from the rows of `ledger_rows.rs`, and `search.rs` finds what an id leads to, with
-//! `search_rows.rs`. `rows.rs` reads what several of them show.
+//! To read it: `person.rs` (who asks, and the checks), `choice.rs` (what a list may show), then a file for each subject.
+//! Of events: `events.rs` lists them, with `cursor.rs` (where a page begins) and `walk.rs` (which numbers a time has),
+//! `statistics.rs` counts them, `ledger.rs` tells all that is known of one, from the rows of `ledger_rows.rs`, and
+//! `search.rs` finds what an id leads to, with `search_rows.rs`; `rows.rs` reads what these show. Of the rest:
+//! `message_sources.rs` (where messages are looked for, and how far), `messages.rs`, `message.rs`, `lanes.rs`,
+//! `destinations.rs`, `providers.rs`, `rejected.rs`, `audit.rs`, `chain.rs` (whether the log is whole), `tokens.rs`.
+//! `statements.rs` lists statements for tests.
 
+mod audit;
+mod chain;
+mod choice;
 mod cursor;
+mod destinations;
 mod events;
+mod lanes;
 mod ledger;
 mod ledger_rows;
+mod message;
+mod message_sources;
+mod messages;
 mod person;
+mod providers;
+mod rejected;
 mod rows;
 mod search;
 mod search_rows;
+mod statements;
 mod statistics;
+mod tokens;
 mod walk;
 
 pub use cursor::EventPlace;
+pub use destinations::DestinationStanding;
 pub use events::EventQuery;
+pub use lanes::LanePlace;
 pub use person::{People, PeopleDoor, PeopleError};
-
-/// The statements of people's reads by name, for tests that look at their plans.
-pub(super) fn statements() -> Vec<(&'static str, &'static str)> {
-    [
-        walk::STATEMENTS,
-        events::STATEMENTS,
-        statistics::STATEMENTS,
-        ledger_rows::STATEMENTS,
-        search_rows::STATEMENTS,
-    ]
-    .concat()
-}
+pub use providers::{ProviderStanding, WaitingEvents};
+pub use statements::{people_statements, read_statements};
+pub use tokens::{NewToken, TokenMaking};

@@ -6,8 +6,8 @@
 
 use uuid::Uuid;
 
+use super::messages::message_view;
 use super::person::{People, PeopleError};
-use super::rows::message_view;
 use super::search_rows::{KEYS_N, QUEUE_N, REJECTED_N, SearchFacts, SearchWant, search_facts};
 use crate::api::{EventView, SearchHit, SearchView};
 use crate::store::db::{DbResult, Door};

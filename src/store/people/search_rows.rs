@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use uuid::Uuid;
 
-use super::rows::{event_columns, event_view, headers_of};
+use super::rejected::rejected_view;
+use super::rows::{event_columns, event_view};
 use super::walk::LOOK_N;
 use crate::api::{EventView, RejectedView};
 use crate::store::db::{DbError, DbResult, Door, Row, Value};
@@ -198,23 +199,11 @@ async fn rejected(db: &mut Door<'_>, want: &SearchWant) -> DbResult<Vec<Rejected
         FOUND_N_MAX.into(),
     ];
     let rows = db.fetch(REJECTED, &values).await?;
-    rows.iter().map(|row| rejected_view(row, want.has_headers)).collect()
-}
-
-fn rejected_view(row: &Row, has_headers: bool) -> DbResult<RejectedView> {
-    let headers = row.text("headers")?;
-    let headers = has_headers.then(|| headers_of(&headers));
-    Ok(RejectedView {
-        rejection_id: row.text("rejection_id")?,
-        provider: row.text("provider")?,
-        received_at_ms: row.int("received_at_ms")?,
-        step: row.text("step")?,
-        reason: row.text("reason")?,
-        detail: row.text("detail")?,
-        headers: headers.unwrap_or_default(),
-        body_digest: hex::encode(row.bytes("body_digest")?),
-        body_bytes_n: row.int("body_bytes_n")?.unsigned_abs(),
-    })
+    let mut found = rows.iter().map(rejected_view).collect::<DbResult<Vec<_>>>()?;
+    if !want.has_headers {
+        found.iter_mut().for_each(|one| one.headers.clear());
+    }
+    Ok(found)
 }
 
 /// A pattern that finds `id` within a text of JSON.

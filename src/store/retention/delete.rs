@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::types::{Cuts, OldRows, PrunedKind};
+use crate::store::audit;
 use crate::store::db::{DbResult, Door, Row};
 use crate::types::UnixMs;
 
@@ -274,8 +275,8 @@ const ANSWERS: Both = both_by_texts!(
     "",
     ""
 );
-const AUDIT: Both =
-    both_by_texts!("audit_log", "CAST($1 AS TEXT) = '' AND audit_id = ANY($2) AND at_ms < $3", "", "");
+/// Counts alone: what goes is the oldest rows, which `store/audit/` cuts off.
+const AUDIT: Both = both!("audit_log", "audit_seq = ANY($1) AND at_ms < $2", "", "");
 
 /// Way in which a kind of thing is deleted.
 enum Way {
@@ -301,7 +302,7 @@ fn way(kind: PrunedKind) -> Way {
         PrunedKind::SecretUses => Way::Texts(SECRET_USES, None),
         PrunedKind::Taught => Way::Texts(TAUGHT, None),
         PrunedKind::Answers => Way::Texts(ANSWERS, None),
-        PrunedKind::Audit => Way::Texts(AUDIT, None),
+        PrunedKind::Audit => Way::Numbers(AUDIT),
     }
 }
 
@@ -350,6 +351,9 @@ async fn delete_numbers(
     found: &OldRows,
 ) -> DbResult<u64> {
     let mut numbers = found.numbers();
+    if kind == PrunedKind::Audit {
+        return audit::prune(db, &numbers).await;
+    }
     if kind == PrunedKind::Bodies && db.is_postgres() {
         // Those that a person decides about now are left out. A decision that comes later finds that they are gone.
         numbers = ids(&db.fetch(BODIES_LOCK, &[numbers.into()]).await?)?;

@@ -86,7 +86,10 @@ impl PrunedKind {
 
     /// True when it is walked by numbers, which are in the order of time.
     pub(super) fn is_numbered(self) -> bool {
-        matches!(self, Self::Bodies | Self::Contents | Self::Attempts | Self::Messages | Self::Ids)
+        matches!(
+            self,
+            Self::Bodies | Self::Contents | Self::Attempts | Self::Messages | Self::Ids | Self::Audit
+        )
     }
 
     /// True when its rows are few, and found by their age.
@@ -103,7 +106,6 @@ impl PrunedKind {
                 | Self::SignalFirings
                 | Self::ObjectVersions
                 | Self::Lanes
-                | Self::Audit
         )
     }
 }

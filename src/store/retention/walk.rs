@@ -39,8 +39,8 @@ const OBJECT_VERSIONS: &str =
     FROM object_versions WHERE (provider, object) > ($1, $2) ORDER BY provider, object LIMIT $3";
 const LANES: &str = "/* prune_look */ SELECT destination AS one, lane AS two, used_at_ms AS at_ms
     FROM outbox_lanes WHERE (destination, lane) > ($1, $2) ORDER BY destination, lane LIMIT $3";
-const AUDIT: &str = "/* prune_look */ SELECT '' AS one, audit_id AS two, at_ms
-    FROM audit_log WHERE audit_id > $1 ORDER BY audit_id LIMIT $2";
+const AUDIT: &str = "/* prune_look */ SELECT audit_seq AS id, at_ms
+    FROM audit_log WHERE audit_seq > $1 ORDER BY audit_seq LIMIT $2";
 /// Small tables, all that is old at once.
 const REJECTIONS: &str =
     "/* prune_look */ SELECT provider AS one, rejection_id AS two, received_at_ms AS at_ms
@@ -75,7 +75,7 @@ pub(super) async fn look(
         PrunedKind::SignalFirings => db.fetch(SIGNAL_FIRINGS, &texts).await?,
         PrunedKind::ObjectVersions => db.fetch(OBJECT_VERSIONS, &texts).await?,
         PrunedKind::Lanes => db.fetch(LANES, &texts).await?,
-        PrunedKind::Audit => db.fetch(AUDIT, &[from.texts.1.as_str().into(), rows_n.into()]).await?,
+        PrunedKind::Audit => db.fetch(AUDIT, &number).await?,
         PrunedKind::Rejections => db.fetch(REJECTIONS, &cut).await?,
         PrunedKind::SecretUses => db.fetch(SECRET_USES, &cut).await?,
         PrunedKind::Taught => db.fetch(TAUGHT, &cut).await?,
@@ -117,8 +117,7 @@ pub(super) async fn look(
     }
     // A few rows of a clock that was ahead are not the end: only where all of a full look is young.
     let is_full = rows.len() >= rows_n as usize;
-    let is_in_time_order = !kind.is_looked_through() || kind == PrunedKind::Audit;
-    if is_full && (is_any_old || !is_in_time_order) {
+    if is_full && (is_any_old || kind.is_looked_through()) {
         found.next = last;
     }
     Ok(found)

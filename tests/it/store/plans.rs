@@ -144,7 +144,7 @@ async fn work(db: &mut PgConnection) {
         format!("EXECUTE message_settle_done ('{ids}', {ones}, {}, {times}, false)", all("int", "200"));
     let others = half(db, "DESC").await;
     let back = format!(
-        "EXECUTE message_settle ('{others}', {ones}, {}, {times}, {}, {}, {}, {times}, {}, {}, true)",
+        "EXECUTE message_settle ('{others}', {ones}, {}, {times}, {}, {}, {}, {times}, {}, {}, true, NULL)",
         all("text", "'ready'"),
         all("text", "'retry'"),
         all("int", "503"),

@@ -106,8 +106,9 @@ async fn a_message_sends_what_came_and_then_it_is_gone(database: &Database) {
 
 async fn an_event_that_waits_is_dispatched_with_what_came(database: &Database) {
     let store = database.store().await;
+    let candidates = candidates(&store, &[&redacted("evt_1")], EventState::Retry).await;
     let mut tx = store.admission_begin().await.unwrap();
-    tx.events_insert(&candidates(&store, &[&redacted("evt_1")], EventState::Retry).await).await.unwrap();
+    tx.events_insert(&candidates).await.unwrap();
     tx.commit().await.unwrap();
     run(database, "UPDATE processed_webhook_events SET due_at_ms = 1").await;
     store.wholes_delete(0, 100).await.unwrap();

@@ -219,10 +219,9 @@ async fn what_waits_for_a_key_is_put_off_and_goes_on_when_it_is_there(database: 
     let again = lease(&sealed, now_ms).await.remove(0);
     assert_eq!((&again.body[..], again.attempt_n, again.attempts_before_n), (SECRET.as_bytes(), 13, 12));
     // The same of an event that waits for its handler.
+    let candidates = candidates(&sealed, &[&event("evt_3", SECRET)], EventState::Retry).await;
     let mut tx = sealed.admission_begin().await.unwrap();
-    tx.events_insert(&candidates(&sealed, &[&event("evt_3", SECRET)], EventState::Retry).await)
-        .await
-        .unwrap();
+    tx.events_insert(&candidates).await.unwrap();
     tx.commit().await.unwrap();
     run(database, "UPDATE processed_webhook_events SET due_at_ms = 1 WHERE event_id = 'evt_3'").await;
     let due = async |store: &Store| {

@@ -32,6 +32,7 @@ const RANKS: &[(&str, u8)] = &[
     ("store", 2),
     ("verify", 2),
     ("logging", 2),
+    ("tls", 2),
     ("read", 3),
     ("retention", 3),
     ("handler", 4),
@@ -85,7 +86,13 @@ const PLACES: [(&str, &[&str], &str); 12] = [
     ("env::var", &["src/config"], "only `config` reads the environment"),
     (
         "sleep(",
-        &["src/http/listener.rs", "src/http/echo.rs", "src/http/patience.rs", "src/bench"],
+        &[
+            "src/http/listener.rs",
+            "src/http/echo.rs",
+            "src/http/patience.rs",
+            "src/bench",
+            "src/cli/api_client/patience.rs",
+        ],
         "wait for what you wait for, with a bound",
     ),
     ("println!", &[], "stdout is written through `cli::say`"),

@@ -13,7 +13,7 @@ mod redis;
 use super::kind::DestinationKind;
 pub use http::BareCalls;
 pub(super) use http::HttpDestination;
-pub(crate) use http::http_client;
+pub(crate) use http::{http_client, http_client_believing};
 
 /// Every kind of destination, HTTP first: a table whose url names none of them is read as HTTP.
 pub(super) fn kinds() -> &'static [&'static dyn DestinationKind] {

@@ -27,6 +27,13 @@ pub(crate) fn http_client() -> Result<Client, DestinationError> {
     builder().build().map_err(|error| DestinationError::Client { name: None, why: words(error) })
 }
 
+/// The same, which believes the authorities in `ca`, PEM, instead of those of the system.
+pub(crate) fn http_client_believing(ca: &[u8]) -> Result<Client, DestinationError> {
+    let failed = |error| DestinationError::Client { name: None, why: words(error) };
+    let authorities = reqwest::Certificate::from_pem_bundle(ca).map_err(failed)?;
+    builder().tls_certs_only(authorities).build().map_err(failed)
+}
+
 /// Makes the calls of one destination.
 pub(super) struct Caller {
     lean: Lean,

@@ -27,6 +27,6 @@ mod tls;
 mod values;
 
 pub use bare::BareCalls;
-pub(crate) use client::http_client;
+pub(crate) use client::{http_client, http_client_believing};
 pub(in crate::outbox::destinations) use destination::HttpDestination;
 pub(super) use kind::Http;

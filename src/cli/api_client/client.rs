@@ -1,0 +1,365 @@
+//! Asks a server, and reads its answers as views.
+
+use std::time::Duration;
+
+use anyhow::Context;
+use reqwest::{RequestBuilder, Response, Url};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use tokio::runtime::Runtime;
+
+use super::error::ApiError;
+use super::keys::{CommandKeys, PendingOrder};
+use super::patience::patience;
+use crate::api::ProblemView;
+use crate::cli::reach::ReachedServer;
+use crate::cli::shared::{Usage, complain, runtime};
+use crate::net::{client_builder, read_capped};
+
+/// Longest answer that is read. Bytes.
+const ANSWER_BYTES_MAX: usize = 64 << 20;
+/// Longest time for one answer.
+const ANSWER_WITHIN: Duration = Duration::from_secs(30);
+/// Waits before an order is sent again under its key. Milliseconds.
+const WAITS_MS: [u64; 3] = [250, 1_000, 3_000];
+/// Longest wait that a server may ask for, and be granted. Seconds.
+const RETRY_AFTER_S_MAX: u64 = 10;
+
+/// The operators' API of one server.
+pub(crate) struct ApiClient {
+    base: Url,
+    token: String,
+    http: reqwest::Client,
+    runtime: Runtime,
+    keys: CommandKeys,
+}
+
+/// A good answer.
+pub(crate) struct Answered<T> {
+    /// The answer as the contract has it.
+    pub(crate) view: T,
+    /// The answer as it came, with what a newer server says besides.
+    pub(crate) raw: Value,
+    /// Version of what is shown, with its quotes, where it has one.
+    pub(crate) etag: Option<String>,
+}
+
+/// An order, and where it goes.
+#[derive(Clone, Copy)]
+pub(crate) struct Asked<'a> {
+    /// The path below `/v1`, part by part.
+    pub(crate) path: &'a [&'a str],
+    /// The meaning of the command: two commands with the same one are the same command, given again.
+    pub(crate) meaning: &'a str,
+    /// The key that the person named.
+    pub(crate) key: Option<&'a str>,
+    /// Version that the subject must have.
+    pub(crate) if_match: Option<&'a str>,
+}
+
+/// An answer as bytes.
+struct Heard {
+    status: u16,
+    etag: Option<String>,
+    retry_after_s: Option<u64>,
+    is_replayed: bool,
+    body: Vec<u8>,
+}
+
+impl ApiClient {
+    pub(crate) fn new(server: ReachedServer, keys: CommandKeys) -> anyhow::Result<Self> {
+        let mut builder = client_builder();
+        if let Some(file) = &server.ca_file {
+            let pem = std::fs::read(file)
+                .with_context(|| format!("could not read the certificates of `{}`", file.display()))?;
+            let certificates = reqwest::Certificate::from_pem_bundle(&pem);
+            let certificates = certificates.ok().filter(|all| !all.is_empty()).ok_or_else(|| {
+                Usage(format!("`{}` holds no certificate: it has to be PEM", file.display()))
+            })?;
+            builder = builder.tls_certs_only(certificates);
+        }
+        let http = builder.build().context("could not make an HTTP client")?;
+        Ok(Self { base: server.url, token: server.token, http, runtime: runtime()?, keys })
+    }
+
+    /// URL of the server that is asked.
+    pub(crate) fn server(&self) -> &str {
+        self.base.as_str()
+    }
+
+    /// Runs what several requests are made of.
+    pub(crate) fn run<T>(&self, work: impl Future<Output = T>) -> T {
+        self.runtime.block_on(work)
+    }
+
+    fn url(&self, path: &[&str], query: &[(&str, Option<&str>)]) -> Url {
+        let mut url = self.base.clone();
+        // It has a host, so it has a path.
+        if let Ok(mut segments) = url.path_segments_mut() {
+            segments.pop_if_empty().push("v1").extend(path);
+        }
+        let given: Vec<(&str, &str)> =
+            query.iter().filter_map(|(name, value)| Some((*name, (*value)?))).collect();
+        if !given.is_empty() {
+            url.query_pairs_mut().extend_pairs(given);
+        }
+        url
+    }
+
+    /// One answer, as a view.
+    pub(crate) fn get<T: DeserializeOwned>(
+        &self,
+        path: &[&str],
+        query: &[(&str, Option<&str>)],
+    ) -> Result<Answered<T>, ApiError> {
+        self.run(self.fetch(path, query))
+    }
+
+    /// Does the same as [`ApiClient::get`], within other work.
+    pub(crate) async fn fetch<T: DeserializeOwned>(
+        &self,
+        path: &[&str],
+        query: &[(&str, Option<&str>)],
+    ) -> Result<Answered<T>, ApiError> {
+        let heard = self.exchange(self.http.get(self.url(path, query)).timeout(ANSWER_WITHIN)).await?;
+        self.view(&heard)
+    }
+
+    /// One answer, as bytes.
+    pub(crate) fn bytes(&self, path: &[&str]) -> Result<Vec<u8>, ApiError> {
+        self.run(async {
+            let heard = self.exchange(self.http.get(self.url(path, &[])).timeout(ANSWER_WITHIN)).await?;
+            self.judge(heard).map(|heard| heard.body)
+        })
+    }
+
+    /// The order that an earlier command of this meaning left without an answer.
+    pub(crate) fn left(&self, asked: &Asked<'_>) -> bool {
+        asked.key.is_none() && self.keys.left(&self.command(asked)).is_some()
+    }
+
+    /// Sends an order. When its answer is lost it is sent again, under the same key: here, and by the same command given
+    /// again later.
+    pub(crate) fn post<T: DeserializeOwned>(
+        &self,
+        asked: &Asked<'_>,
+        order: &impl Serialize,
+    ) -> anyhow::Result<Answered<T>> {
+        let body = serde_json::to_string(order)?;
+        let pending = match asked.key {
+            Some(key) => PendingOrder::of_person(key, &body),
+            None => self.pending(asked, &body),
+        };
+        let heard = self.run(self.insist(asked, &pending));
+        if heard.as_ref().map_or_else(|error| !error.is_lost(), is_settled) {
+            pending.forget();
+        }
+        let heard = heard.map_err(|error| {
+            let is_lost = error.is_lost();
+            let error = anyhow::Error::from(error);
+            if is_lost { error.context(AGAIN) } else { error }
+        })?;
+        if heard.is_replayed {
+            complain("it was done already, by the same command; this is what was answered then");
+        }
+        Ok(self.view(&heard)?)
+    }
+
+    fn pending(&self, asked: &Asked<'_>, body: &str) -> PendingOrder {
+        let (pending, written) = self.keys.take(&self.command(asked), body);
+        if pending.is_repeated {
+            complain("the same command had no answer before: it is sent again under its key");
+        }
+        if let Err(why) = written {
+            complain(format!(
+                "warning: the key of this command is not kept ({why}); given again, it is another command"
+            ));
+        }
+        pending
+    }
+
+    /// The text by which a command is known when it is given again.
+    fn command(&self, asked: &Asked<'_>) -> String {
+        let path = self.url(asked.path, &[]);
+        format!("{path}\n{}\n{}", asked.if_match.unwrap_or_default(), asked.meaning)
+    }
+
+    /// Sends the order until somebody answers, a few times at most.
+    async fn insist(&self, asked: &Asked<'_>, pending: &PendingOrder) -> Result<Heard, ApiError> {
+        let mut waits = WAITS_MS.into_iter().map(Duration::from_millis);
+        let mut lost = None;
+        loop {
+            let mut request = self
+                .http
+                .post(self.url(asked.path, &[]))
+                .timeout(ANSWER_WITHIN)
+                .header("content-type", "application/json")
+                .header("idempotency-key", &pending.key)
+                .body(pending.body.clone());
+            if let Some(version) = asked.if_match {
+                request = request.header("if-match", version);
+            }
+            let heard = self.exchange(request).await;
+            let asked_for = match &heard {
+                Ok(heard) if matches!(heard.status, 409 | 503) => heard.retry_after_s,
+                Ok(_) => None,
+                Err(error) if error.is_lost() || lost.is_some() => Some(0),
+                Err(_) => None,
+            };
+            let wait = asked_for.filter(|s| *s <= RETRY_AFTER_S_MAX).and_then(|s| {
+                let wait = waits.next()?;
+                Some(wait.max(Duration::from_secs(s)))
+            });
+            let Some(wait) = wait else {
+                // Once a request was sent, a connection that fails afterwards says nothing about that one.
+                return heard.map_err(|error| lost.take().unwrap_or(error));
+            };
+            complain("no answer yet: asking again under the same key");
+            lost = heard.err().filter(ApiError::is_lost).or(lost);
+            patience(wait).await;
+        }
+    }
+
+    /// A stream of server-sent events behind `last_id`, as it comes in.
+    pub(crate) async fn stream(
+        &self,
+        path: &[&str],
+        query: &[(&str, Option<&str>)],
+        last_id: Option<&str>,
+    ) -> Result<Response, ApiError> {
+        let mut request = self.http.get(self.url(path, query)).header("accept", "text/event-stream");
+        if let Some(id) = last_id {
+            request = request.header("last-event-id", id);
+        }
+        let response = self.sent(request).await?;
+        if response.status().is_success() {
+            return Ok(response);
+        }
+        let heard = self.read(response).await?;
+        self.judge(heard).and_then(|heard| Err(self.foreign(&heard, "no stream")))
+    }
+
+    async fn exchange(&self, request: RequestBuilder) -> Result<Heard, ApiError> {
+        let response = self.sent(request).await?;
+        self.read(response).await
+    }
+
+    async fn sent(&self, request: RequestBuilder) -> Result<Response, ApiError> {
+        let sent = request.bearer_auth(&self.token).send().await;
+        sent.map_err(|error| ApiError::of_transport(&self.base, error))
+    }
+
+    async fn read(&self, response: Response) -> Result<Heard, ApiError> {
+        let header = |name: &str| Some(response.headers().get(name)?.to_str().ok()?.to_owned());
+        let mut heard = Heard {
+            status: response.status().as_u16(),
+            etag: header("etag"),
+            retry_after_s: header("retry-after").and_then(|text| text.parse().ok()),
+            is_replayed: header("idempotency-replayed").as_deref() == Some("true"),
+            body: Vec::new(),
+        };
+        let read = read_capped(response, ANSWER_BYTES_MAX).await;
+        let body = read.map_err(|error| ApiError::of_transport(&self.base, error))?;
+        heard.body = body.ok_or_else(|| self.foreign(&heard, "the answer is longer than 64 MiB"))?;
+        Ok(heard)
+    }
+
+    fn view<T: DeserializeOwned>(&self, heard: &Heard) -> Result<Answered<T>, ApiError> {
+        self.judged(heard)?;
+        let raw: Value =
+            serde_json::from_slice(&heard.body).map_err(|error| self.foreign(heard, &error.to_string()))?;
+        let view = T::deserialize(&raw).map_err(|error| self.foreign(heard, &error.to_string()))?;
+        Ok(Answered { view, raw, etag: heard.etag.clone() })
+    }
+
+    fn judge(&self, heard: Heard) -> Result<Heard, ApiError> {
+        self.judged(&heard).map(|()| heard)
+    }
+
+    fn judged(&self, heard: &Heard) -> Result<(), ApiError> {
+        if (200..300).contains(&heard.status) {
+            return Ok(());
+        }
+        Err(match serde_json::from_slice::<ProblemView>(&heard.body) {
+            Ok(problem) => ApiError::Refused(Box::new(ProblemView { status: heard.status, ..problem })),
+            Err(_) => self.foreign(heard, "is this the operator side of Hooklatch?"),
+        })
+    }
+
+    fn foreign(&self, heard: &Heard, why: &str) -> ApiError {
+        ApiError::Foreign { server: self.base.to_string(), status: heard.status, why: why.to_owned() }
+    }
+}
+
+const AGAIN: &str =
+    "whether it was done is not known: give the same command again, which asks under the same key";
+
+/// True when the server will say nothing else under this key, so that the key may be forgotten.
+fn is_settled(heard: &Heard) -> bool {
+    match heard.status {
+        401 | 403 | 408 | 429 => false,
+        409 => heard.retry_after_s.is_none(),
+        status => status < 500,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn client(base: &str) -> ApiClient {
+        let url = Url::parse(base).expect("a URL");
+        let server = ReachedServer { url, token: "t".to_owned(), ca_file: None };
+        ApiClient::new(server, CommandKeys::new(None, 0)).expect("a client")
+    }
+
+    #[test]
+    fn what_a_person_names_stays_one_part_of_the_path() {
+        #[track_caller]
+        fn check(base: &str, path: &[&str], query: &[(&str, Option<&str>)], want: &str) {
+            assert_eq!(client(base).url(path, query).as_str(), want);
+        }
+        let base = "http://127.0.0.1:8081";
+        check(base, &["events"], &[], "http://127.0.0.1:8081/v1/events");
+        check("http://ops.test/hooks/", &["events"], &[], "http://ops.test/hooks/v1/events");
+        check(
+            base,
+            &["events", "stripe", "a/b?c#d"],
+            &[],
+            "http://127.0.0.1:8081/v1/events/stripe/a%2Fb%3Fc%23d",
+        );
+        check(base, &["events", "a\u{1b}\n"], &[], "http://127.0.0.1:8081/v1/events/a%1B%0A");
+        check(base, &["messages"], &[("state", None)], "http://127.0.0.1:8081/v1/messages");
+        let query = [("state", Some("held")), ("provider", None), ("destination", Some("a&b"))];
+        check(base, &["messages"], &query, "http://127.0.0.1:8081/v1/messages?state=held&destination=a%26b");
+    }
+
+    #[test]
+    fn a_key_is_forgotten_when_nothing_else_will_be_said_under_it() {
+        #[track_caller]
+        fn check(status: u16, retry_after_s: Option<u64>, want: bool) {
+            let heard = Heard { status, etag: None, retry_after_s, is_replayed: false, body: Vec::new() };
+            assert_eq!(is_settled(&heard), want, "{status}");
+        }
+        for (status, want) in [(200, true), (202, true), (400, true), (404, true), (409, true), (412, true)] {
+            check(status, None, want);
+        }
+        for status in [401, 403, 429, 500, 503] {
+            check(status, None, false);
+        }
+        check(409, Some(1), false);
+    }
+
+    #[test]
+    fn certificates_that_are_none_are_told() {
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        let open = |path: &std::path::Path| {
+            let url = Url::parse("https://ops.test").expect("a URL");
+            let server = ReachedServer { url, token: "t".to_owned(), ca_file: Some(path.to_owned()) };
+            ApiClient::new(server, CommandKeys::new(None, 0)).err().expect("refused").to_string()
+        };
+        assert!(open(file.path()).contains("holds no certificate"));
+        assert!(open("/nowhere/ca.pem".as_ref()).contains("could not read"));
+    }
+}

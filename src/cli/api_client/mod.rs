@@ -1,0 +1,17 @@
+//! The operators' API of a running server, as the commands ask it: views come back, orders go out.
+//!
+//! In reading order: `error.rs` says what can go wrong, in words; `keys.rs` remembers the key of a command until its
+//! answer came; `client.rs` asks, and asks again where an answer was lost; `patience.rs` waits between two tries;
+//! `sse.rs` reads server-sent events.
+
+mod client;
+mod error;
+mod keys;
+mod patience;
+mod sse;
+
+pub(crate) use client::{Answered, ApiClient, Asked};
+pub(crate) use error::ApiError;
+pub(crate) use keys::{CommandKeys, keys_folder};
+pub(crate) use patience::patience;
+pub(crate) use sse::{SseEvent, SseReader};

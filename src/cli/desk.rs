@@ -1,0 +1,151 @@
+//! What a command over the operators' API works at: the server that it asks, and the screen that it prints on.
+
+use std::path::Path;
+
+use clap::Args;
+use serde::de::DeserializeOwned;
+
+use super::api_client::{Answered, ApiClient, CommandKeys, keys_folder};
+use super::output::{Cell, Column, Screen, plural, table, told, with_times};
+use super::reach::ReachArgs;
+use super::shared::{complain, is_reader_gone, say};
+use crate::api::{PAGE_N_DEFAULT, PAGE_N_MAX, Page};
+use crate::config::Environment;
+use crate::load::Kinds;
+
+/// Values of a query; those that are `None` were not given.
+pub(super) type Query<'a> = [(&'static str, Option<&'a str>)];
+
+/// A server and a screen.
+pub(super) struct Desk {
+    pub(super) api: ApiClient,
+    pub(super) screen: Screen,
+}
+
+/// Arguments of every list.
+#[derive(Args)]
+pub(super) struct PagingArgs {
+    /// At most this many rows, 1 to 500.
+    #[arg(long, default_value_t = PAGE_N_DEFAULT, value_parser = clap::value_parser!(u32).range(1..=i64::from(PAGE_N_MAX)))]
+    limit: u32,
+    /// Go on behind a page: the cursor that it told.
+    #[arg(long)]
+    cursor: Option<String>,
+    /// All pages, one after the other, however many there are.
+    #[arg(long)]
+    all: bool,
+}
+
+impl Default for PagingArgs {
+    fn default() -> Self {
+        Self { limit: PAGE_N_DEFAULT, cursor: None, all: false }
+    }
+}
+
+/// A row of a list.
+pub(super) trait ListRow {
+    /// The noun for one of them, such as `event`.
+    const NOUN: &'static str;
+    /// The columns of the table.
+    const COLUMNS: &'static [Column];
+
+    /// Its fields, in the order of the columns.
+    fn cells(&self, screen: &Screen) -> Vec<Cell>;
+}
+
+impl Desk {
+    /// Decides which server is asked, and how things are printed.
+    pub(super) fn open(reach: &ReachArgs, file: Option<&Path>, kinds: &Kinds) -> anyhow::Result<Self> {
+        let env = Environment::of_process();
+        let screen = Screen::of_process(&env, reach.color, reach.json);
+        let keys = CommandKeys::new(keys_folder(&env), screen.now_ms);
+        Ok(Self { api: ApiClient::new(reach.server(&env, file, kinds)?, keys)?, screen })
+    }
+
+    /// Prints an answer: for programs as it came, for people as `draw` has it.
+    pub(super) fn show<T>(&self, answer: &Answered<T>, draw: impl FnOnce(&T) -> String) {
+        if self.screen.is_json {
+            say(with_times(answer.raw.clone()));
+        } else {
+            self.screen.print(&draw(&answer.view));
+        }
+    }
+
+    /// Prints a list, a page or all of it, and says on stderr where it goes on and how far it looked.
+    pub(super) fn list<T: ListRow + DeserializeOwned>(
+        &self,
+        path: &[&str],
+        query: &Query<'_>,
+        paging: &PagingArgs,
+    ) -> anyhow::Result<()> {
+        let limit = paging.limit.to_string();
+        let mut cursor = paging.cursor.clone();
+        let mut rows_n = 0;
+        loop {
+            let mut asked = query.to_vec();
+            asked.extend([("limit", Some(limit.as_str())), ("cursor", cursor.as_deref())]);
+            let answer: Answered<Page<T>> = self.api.get(path, &asked)?;
+            if self.screen.is_json {
+                say(with_times(answer.raw));
+            } else if !answer.view.items.is_empty() {
+                self.screen.print(&rows(&self.screen, &answer.view.items, rows_n == 0));
+            }
+            let page = answer.view;
+            rows_n += page.items.len();
+            if !paging.all || page.next.is_none() || is_reader_gone() {
+                if !self.screen.is_json {
+                    notes(&self.screen, &page, rows_n, query);
+                }
+                return Ok(());
+            }
+            cursor = page.next;
+        }
+    }
+
+    /// Prints a list that is one page and has no cursor.
+    pub(super) fn whole_list<T: ListRow + DeserializeOwned>(
+        &self,
+        path: &[&str],
+        query: &Query<'_>,
+    ) -> anyhow::Result<()> {
+        let answer: Answered<Page<T>> = self.api.get(path, query)?;
+        if self.screen.is_json {
+            say(with_times(answer.raw));
+        } else {
+            if !answer.view.items.is_empty() {
+                self.screen.print(&rows(&self.screen, &answer.view.items, true));
+            }
+            notes(&self.screen, &answer.view, answer.view.items.len(), query);
+        }
+        Ok(())
+    }
+}
+
+/// Rows of one kind as a table.
+pub(super) fn rows<T: ListRow>(screen: &Screen, items: &[T], has_head: bool) -> String {
+    let lines: Vec<Vec<Cell>> = items.iter().map(|item| item.cells(screen)).collect();
+    table(screen, T::COLUMNS, &lines, has_head)
+}
+
+/// A filter in words, such as `state held, provider stripe`; empty for none.
+pub(super) fn filter_in_words(query: &Query<'_>) -> String {
+    let given =
+        query.iter().filter_map(|(name, value)| Some(format!("{} {}", name.replace('_', " "), (*value)?)));
+    given.collect::<Vec<_>>().join(", ")
+}
+
+fn notes<T: ListRow>(screen: &Screen, page: &Page<T>, rows_n: usize, query: &Query<'_>) {
+    if rows_n == 0 {
+        let filter = filter_in_words(query);
+        let with = if filter.is_empty() { String::new() } else { format!(" with {filter}") };
+        complain(format!("no {}s{with}", T::NOUN));
+    }
+    if let Some(back_ms) = page.looked_back_to_ms {
+        let rows = plural(u64::try_from(rows_n).unwrap_or(u64::MAX), T::NOUN);
+        let back = told(back_ms, screen.now_ms);
+        complain(format!("{rows} so far: looked back to {back}, and no further"));
+    }
+    if let Some(next) = &page.next {
+        complain(format!("there are more: --cursor {next}, or --all"));
+    }
+}

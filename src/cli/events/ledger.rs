@@ -1,0 +1,180 @@
+//! The ledger of one event as a timeline: what it is, then a line for each thing that happened.
+
+use crate::api::{AttemptView, ContentView, LedgerEntry, LedgerView, LedgerWhat};
+use crate::cli::output::{Cell, Screen, Tone, day, fields, grouped, in_day, plural, told};
+use crate::plain;
+
+/// The whole page. With `has_content`, headers and body follow.
+pub(super) fn ledger(view: &LedgerView, screen: &Screen, version: Option<&str>, has_content: bool) -> String {
+    let mut parts = vec![facts(view, screen, version)];
+    if view.is_cut {
+        parts.push("the oldest entries are left out".to_owned());
+    }
+    parts.push(timeline(&view.entries, screen));
+    let mut left_out = Vec::new();
+    if view.conflicts_unkept_n > 0 {
+        let unkept = plural(view.conflicts_unkept_n, "copy").replace("copys", "copies");
+        left_out.push(format!("{unkept} with other content came and were not kept"));
+    }
+    if view.hidden_messages_n > 0 {
+        let hidden = plural(view.hidden_messages_n, "message");
+        left_out.push(format!("{hidden} to destinations that this token does not reach are not shown"));
+    }
+    parts.extend((!left_out.is_empty()).then(|| left_out.join("\n")));
+    parts.extend(view.content.as_ref().filter(|_| has_content).map(|content| content_lines(content, screen)));
+    parts.join("\n\n")
+}
+
+fn facts(view: &LedgerView, screen: &Screen, version: Option<&str>) -> String {
+    let event = &view.event;
+    let time = |ms: i64| Cell::text(told(ms, screen.now_ms));
+    let mut facts = vec![
+        ("event", Cell::text(&event.event_id)),
+        ("provider", Cell::text(&event.provider)),
+        ("type", Cell::text(&event.event_type)),
+        ("state", Cell::event_state(event.state)),
+    ];
+    facts.extend(event.error.as_deref().map(|error| ("error", Cell::text(error))));
+    facts.extend(event.object.as_deref().map(|object| {
+        let version = event.version.map(|version| format!(" at {version}")).unwrap_or_default();
+        ("object", Cell::text(format!("{object}{version}")))
+    }));
+    facts.push(("received", time(event.received_at_ms)));
+    facts.extend(event.created_at_ms.map(|ms| ("happened", time(ms))));
+    facts.extend(event.due_at_ms.map(|ms| ("due", time(ms))));
+    facts.push(("identity", Cell::text(&event.identity)));
+    if event.generation > 0 {
+        facts.push(("run again", Cell::text(format!("{} times by people", event.generation))));
+    }
+    let content = match (&view.content, view.content_missing.as_deref()) {
+        (Some(content), _) => format!("{}; --content shows it", content_in_words(content)),
+        (None, Some("role")) => "not for the role of this token".to_owned(),
+        (None, _) => "no longer kept".to_owned(),
+    };
+    facts.push(("content", Cell::text(content)));
+    facts.extend(
+        version.map(|version| ("version", Cell::text(version.trim_matches('"')).in_tone(Tone::Faint))),
+    );
+    fields(screen, &facts)
+}
+
+fn content_in_words(content: &ContentView) -> String {
+    let mut words = vec![format!("{} bytes", grouped(content.body_bytes_n))];
+    if content.is_encrypted {
+        words.push("stored under a key".to_owned());
+    }
+    if let Some(redacted_n) = content.redacted_n {
+        words.push(format!("redacted: {redacted_n} values"));
+    }
+    words.join(", ")
+}
+
+/// Headers and body. What was received is indented, so that it cannot be taken for a line of ours.
+fn content_lines(content: &ContentView, screen: &Screen) -> String {
+    let mut lines = vec![screen.paint(Tone::Head, "headers")];
+    for (name, values) in &content.headers {
+        lines.extend(values.iter().map(|value| format!("  {}: {}", plain::line(name), plain::line(value))));
+    }
+    lines.push(screen.paint(Tone::Head, "body"));
+    lines.extend(content.body.lines().map(|line| format!("  {}", plain::line(line))));
+    lines.join("\n")
+}
+
+/// A line for each entry, and one for each day that begins.
+fn timeline(entries: &[LedgerEntry], screen: &Screen) -> String {
+    let (mut lines, mut today) = (Vec::new(), String::new());
+    let width = entries.iter().map(|entry| words(&entry.what).0.as_str().len()).max().unwrap_or_default();
+    for entry in entries {
+        let date = day(entry.at_ms);
+        if date != today {
+            lines.push(screen.paint(Tone::Head, &format!("{date} (UTC)")));
+            today = date;
+        }
+        let (what, more) = words(&entry.what);
+        let room = " ".repeat(width.saturating_sub(what.as_str().len()));
+        let painted = screen.paint(tone(&entry.what), what.as_str());
+        lines.push(format!("{}  {painted}{room}  {}", in_day(entry.at_ms), more.as_str()));
+    }
+    lines.join("\n")
+}
+
+fn tone(what: &LedgerWhat) -> Tone {
+    match what {
+        LedgerWhat::Conflict { .. } | LedgerWhat::Replayed { .. } => Tone::Waits,
+        LedgerWhat::Decision { .. } => Tone::Head,
+        LedgerWhat::Attempt { attempt, .. } => Cell::attempt(attempt.result).tone(),
+        LedgerWhat::Handled { state, .. } => Cell::event_state(*state).tone(),
+        _ => Tone::Plain,
+    }
+}
+
+/// What happened, and what there is to say about it.
+fn words(what: &LedgerWhat) -> (Cell, Cell) {
+    let (name, more) = match what {
+        LedgerWhat::Received { body_bytes_n, secret_position, secret_fingerprint } => {
+            let bytes = body_bytes_n
+                .map_or_else(|| "bytes no longer kept".to_owned(), |n| format!("{} bytes", grouped(n)));
+            let secret = secret_position.map(|position| {
+                let name = secret_fingerprint.as_deref().map(|name| format!(" ({name})")).unwrap_or_default();
+                format!(", secret {position}{name} matched")
+            });
+            ("received", format!("{bytes}{}", secret.unwrap_or_default()))
+        }
+        LedgerWhat::Latched { digest, identity } => {
+            ("latched", format!("by {identity}, content {}", short(digest)))
+        }
+        LedgerWhat::Duplicates { copies_n, first_at_ms } => {
+            let since = first_at_ms.map(|ms| format!(", the first at {} {}", day(ms), in_day(ms)));
+            (
+                "duplicates",
+                format!("{} more, nothing changed{}", grouped(*copies_n), since.unwrap_or_default()),
+            )
+        }
+        LedgerWhat::Conflict { event, digest } => {
+            let kept =
+                format!("other content {}, kept as {} ({})", short(digest), event.event_id, event.state);
+            ("conflict", kept)
+        }
+        LedgerWhat::Replayed { event } => ("replayed", format!("the same signed text as {}", event.event_id)),
+        LedgerWhat::Handled { state, attempts_n, error } => {
+            let times = plural(u64::from(*attempts_n), "dispatch").replace("dispatchs", "dispatches");
+            ("handled", format!("{state} after {times}{}", because(error.as_deref())))
+        }
+        LedgerWhat::Effect { message } => {
+            let (effect, to) = (&message.effect_name, &message.destination);
+            ("effect", format!("{effect} to {to}: message {}, {}", message.message_id, message.state))
+        }
+        LedgerWhat::Attempt { effect_name, attempt, .. } => {
+            ("attempt", attempt_in_words(effect_name, attempt))
+        }
+        LedgerWhat::Decision { decision } => (
+            "decision",
+            format!("{}: {}{}", decision.actor, decision.action, because(Some(&decision.detail))),
+        ),
+    };
+    (Cell::text(name), Cell::text(more))
+}
+
+fn attempt_in_words(effect_name: &str, attempt: &AttemptView) -> String {
+    let result = Cell::attempt(attempt.result);
+    let status = attempt.http_status.map(|status| format!(" ({status})")).unwrap_or_default();
+    let took =
+        attempt.finished_at_ms.map(|ms| format!(" in {} ms", ms.saturating_sub(attempt.started_at_ms)));
+    format!(
+        "{} of {effect_name}: {}{status}{} by {}{}",
+        attempt.attempt_n,
+        result.as_str(),
+        took.unwrap_or_default(),
+        attempt.node,
+        because(attempt.error.as_deref())
+    )
+}
+
+fn because(why: Option<&str>) -> String {
+    why.filter(|why| !why.is_empty()).map(|why| format!(": {why}")).unwrap_or_default()
+}
+
+/// Enough of a digest to tell it from another one.
+fn short(digest: &str) -> String {
+    digest.chars().take(12).collect()
+}

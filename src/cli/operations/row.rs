@@ -1,0 +1,115 @@
+//! An operation as a line of a list, and in full.
+
+use crate::api::{OperationState, OperationSubject, OperationView, SkippedRow};
+use crate::cli::desk::ListRow;
+use crate::cli::output::{Cell, Column, Screen, Tone, fields, grouped, table, told};
+
+impl ListRow for OperationView {
+    const NOUN: &'static str = "operation";
+    const COLUMNS: &'static [Column] = &[
+        Column::Whole("ordered (UTC)"),
+        Column::Whole("operation id"),
+        Column::Whole("state"),
+        Column::Whole("done"),
+        Column::Loose("what"),
+        Column::Whole("by"),
+        Column::Loose("reason"),
+    ];
+
+    fn cells(&self, screen: &Screen) -> Vec<Cell> {
+        vec![
+            Cell::text(told(self.created_at_ms, screen.now_ms)),
+            Cell::text(&self.operation_id),
+            state(self.state),
+            Cell::text(progress(self)),
+            Cell::text(in_words(&self.subject)),
+            Cell::text(&self.actor),
+            Cell::text(&self.reason),
+        ]
+    }
+}
+
+const SKIPPED: [Column; 3] = [Column::Whole("passed over"), Column::Whole("why"), Column::Whole("state")];
+
+/// All that is known of an operation.
+pub(super) fn in_full(view: &OperationView, screen: &Screen) -> String {
+    let time = |ms: i64| Cell::text(told(ms, screen.now_ms));
+    let mut facts = vec![
+        ("operation", Cell::text(&view.operation_id)),
+        ("what", Cell::text(in_words(&view.subject))),
+        ("state", state(view.state)),
+        ("done", Cell::text(progress(view))),
+        ("ordered", time(view.created_at_ms)),
+        ("by", Cell::text(&view.actor)),
+        ("reason", Cell::text(&view.reason)),
+    ];
+    facts.extend(view.finished_at_ms.map(|ms| ("ended", time(ms))));
+    facts.extend(view.cancelled_by.as_deref().map(|actor| ("cancelled by", Cell::text(actor))));
+    let told = fields(screen, &facts);
+    if view.skipped.is_empty() {
+        return told;
+    }
+    let cells = |row: &SkippedRow| {
+        vec![Cell::text(&row.subject), Cell::text(&row.outcome), Cell::or_dash(row.state.as_deref())]
+    };
+    let skipped: Vec<Vec<Cell>> = view.skipped.iter().map(cells).collect();
+    format!("{told}\n\n{}", table(screen, &SKIPPED, &skipped, true))
+}
+
+fn state(state: OperationState) -> Cell {
+    match state {
+        OperationState::Running => Cell::text("running"),
+        OperationState::Done => Cell::text("done").in_tone(Tone::Good),
+        OperationState::Cancelled => Cell::text("cancelled").in_tone(Tone::Waits),
+    }
+}
+
+/// `412 of 1,000`, and how many were passed over.
+pub(super) fn progress(view: &OperationView) -> String {
+    let skipped = match view.skipped_n {
+        0 => String::new(),
+        n => format!(", {} passed over", grouped(n)),
+    };
+    format!("{} of {}{skipped}", grouped(view.changed_n), grouped(view.total_n))
+}
+
+/// `send messages: state held, destination billing`.
+fn in_words(subject: &OperationSubject) -> String {
+    let (act, noun, filter) = match subject {
+        OperationSubject::Messages { act, filter } => {
+            (serde_json::to_value(act), "messages", serde_json::to_value(filter))
+        }
+        OperationSubject::Events { act, filter } => {
+            (serde_json::to_value(act), "events", serde_json::to_value(filter))
+        }
+    };
+    let word = |value: &serde_json::Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    let act = act.as_ref().map(word).unwrap_or_default().replace('_', " ");
+    let filter = filter.unwrap_or_default();
+    let members = filter.as_object().into_iter().flatten();
+    let members: Vec<String> =
+        members.map(|(name, value)| format!("{} {}", name.replace('_', " "), word(value))).collect();
+    format!("{act} {noun}: {}", members.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::{EventAct, EventFilter, MessageAct, MessageFilter};
+    use crate::types::{EventState, MessageState};
+
+    #[test]
+    fn an_operation_is_told_in_words() {
+        let filter = MessageFilter {
+            state: Some(MessageState::Held),
+            destination: Some("billing".to_owned()),
+            ..Default::default()
+        };
+        let subject = OperationSubject::Messages { act: MessageAct::Send, filter };
+        assert_eq!(in_words(&subject), "send messages: destination billing, state held");
+        let filter =
+            EventFilter { state: Some(EventState::Failed), received_to_ms: Some(5), ..Default::default() };
+        let subject = OperationSubject::Events { act: EventAct::EraseAndDiscard, filter };
+        assert_eq!(in_words(&subject), "erase and discard events: received to ms 5, state failed");
+    }
+}

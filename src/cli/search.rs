@@ -1,0 +1,91 @@
+//! `search`: whatever an id leads to, and why it leads nowhere.
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use clap::Args;
+
+use super::api_client::Answered;
+use super::desk::Desk;
+use super::ending::Ending;
+use super::output::{Cell, Column, Screen, table, told};
+use super::reach::ReachArgs;
+use crate::api::{EventView, MessageView, SearchHit, SearchView};
+use crate::load::Kinds;
+
+#[derive(Args)]
+pub(super) struct SearchArgs {
+    #[command(flatten)]
+    reach: ReachArgs,
+    /// Id of an event or a message, an object, an idempotency key, or the name of an effect.
+    id: String,
+}
+
+/// Runs `hooklatch search ID`; 3 when nothing is found.
+pub(super) fn search(args: &SearchArgs, file: Option<&Path>, kinds: &Kinds) -> anyhow::Result<ExitCode> {
+    let desk = Desk::open(&args.reach, file, kinds)?;
+    let found: Answered<SearchView> = desk.api.get(&["search"], &[("id", Some(&args.id))])?;
+    desk.show(&found, |view| hits(view, &desk.screen));
+    Ok(if found.view.found.is_empty() { Ending::NotFound } else { Ending::Done }.code())
+}
+
+const COLUMNS: [Column; 6] = [
+    Column::Whole("it is"),
+    Column::Whole("time (UTC)"),
+    Column::Whole("provider"),
+    Column::Whole("of"),
+    Column::Whole("state"),
+    Column::Loose("what"),
+];
+
+fn hits(view: &SearchView, screen: &Screen) -> String {
+    let mut parts = Vec::new();
+    if view.found.is_empty() {
+        parts.push(format!("nothing is known of {}", Cell::text(&view.query).as_str()));
+    } else {
+        let rows: Vec<Vec<Cell>> = view.found.iter().map(|hit| cells(hit, screen)).collect();
+        parts.push(table(screen, &COLUMNS, &rows, true));
+    }
+    parts.extend(view.notes.iter().map(|note| Cell::text(note).as_str().to_owned()));
+    parts.join("\n")
+}
+
+fn cells(hit: &SearchHit, screen: &Screen) -> Vec<Cell> {
+    match hit {
+        SearchHit::EventId { event } => of_event("an event", event, screen),
+        SearchHit::Object { event } => of_event("an object", event, screen),
+        SearchHit::MessageId { message } => of_message("a message", message, screen),
+        SearchHit::IdempotencyKey { message } => of_message("a key", message, screen),
+        SearchHit::EffectName { message } => of_message("an effect", message, screen),
+        SearchHit::Rejected { rejected } => vec![
+            Cell::text("in a refusal"),
+            Cell::text(told(rejected.received_at_ms, screen.now_ms)),
+            Cell::text(&rejected.provider),
+            Cell::text(&rejected.rejection_id),
+            Cell::text(&rejected.step),
+            Cell::text(&rejected.detail),
+        ],
+    }
+}
+
+fn of_event(what: &str, event: &EventView, screen: &Screen) -> Vec<Cell> {
+    vec![
+        Cell::text(what),
+        Cell::text(told(event.received_at_ms, screen.now_ms)),
+        Cell::text(&event.provider),
+        Cell::text(&event.event_id),
+        Cell::event_state(event.state),
+        Cell::text(&event.event_type),
+    ]
+}
+
+fn of_message(what: &str, message: &MessageView, screen: &Screen) -> Vec<Cell> {
+    vec![
+        Cell::text(what),
+        Cell::text(told(message.created_at_ms, screen.now_ms)),
+        Cell::text(&message.provider),
+        Cell::text(message.message_id.to_string()),
+        Cell::message_state(message.state),
+        Cell::text(format!("{} to {} of {}", message.effect_name, message.destination, message.event_id)),
+    ]
+}

@@ -1,0 +1,23 @@
+//! Words of the contract as values of arguments: the shell completes them, and another word is a mistake at once.
+
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+
+use crate::types::{EventState, MessageState, Role};
+
+/// States of events.
+pub(super) fn event_states() -> impl TypedValueParser<Value = EventState> {
+    let words = PossibleValuesParser::new(EventState::ALL.iter().map(|state| state.as_str()));
+    words.try_map(|word| EventState::parse(&word).ok_or("is no state"))
+}
+
+/// States of messages.
+pub(super) fn message_states() -> impl TypedValueParser<Value = MessageState> {
+    let words = PossibleValuesParser::new(MessageState::ALL.iter().map(|state| state.as_str()));
+    words.try_map(|word| MessageState::parse(&word).ok_or("is no state"))
+}
+
+/// Roles of tokens.
+pub(super) fn roles() -> impl TypedValueParser<Value = Role> {
+    let words = PossibleValuesParser::new(Role::ALL.map(Role::as_str));
+    words.try_map(|word| Role::parse(&word).ok_or("is no role"))
+}

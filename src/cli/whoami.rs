@@ -1,0 +1,49 @@
+//! `whoami`: the server that is reached, and what the token may do there.
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use clap::Args;
+
+use super::api_client::Answered;
+use super::desk::Desk;
+use super::output::{Cell, Screen, fields};
+use super::reach::ReachArgs;
+use crate::api::MeView;
+use crate::load::Kinds;
+
+#[derive(Args)]
+pub(super) struct WhoamiArgs {
+    #[command(flatten)]
+    reach: ReachArgs,
+}
+
+/// Runs `hooklatch whoami`.
+pub(super) fn whoami(args: &WhoamiArgs, file: Option<&Path>, kinds: &Kinds) -> anyhow::Result<ExitCode> {
+    let desk = Desk::open(&args.reach, file, kinds)?;
+    let found: Answered<MeView> = desk.api.get(&["me"], &[])?;
+    desk.show(&found, |view| facts(view, &desk));
+    Ok(ExitCode::SUCCESS)
+}
+
+fn facts(view: &MeView, desk: &Desk) -> String {
+    let screen: &Screen = &desk.screen;
+    let names = |names: &Option<Vec<String>>| {
+        Cell::text(names.as_ref().map_or_else(|| "all".to_owned(), |names| names.join(", ")))
+    };
+    fields(
+        screen,
+        &[
+            ("server", Cell::text(desk.api.server())),
+            ("version", Cell::text(&view.version)),
+            ("you are", Cell::text(&view.name)),
+            ("role", Cell::text(view.role.as_str())),
+            ("providers", names(&view.providers)),
+            ("destinations", names(&view.destinations)),
+            (
+                "bodies",
+                Cell::text(if view.is_encrypting { "stored under a key" } else { "stored as they come" }),
+            ),
+        ],
+    )
+}

@@ -1,0 +1,215 @@
+//! `/v1/tokens`: who has a token, who gets one, who loses it.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::extract::{Path, RawQuery, Request, State};
+use axum::response::Response;
+use http::{HeaderMap, HeaderValue, StatusCode, header};
+use http_body_util::{BodyExt, Limited};
+use ring::rand::{SecureRandom, SystemRandom};
+use serde::de::DeserializeOwned;
+use tracing::{info, warn};
+
+use super::super::error::Problem;
+use super::super::reply::view_reply;
+use super::asking::Asking;
+use super::query::{limit, query};
+use super::state::ApiState;
+use crate::api::{Page, ReasonOrder, TokenMade, TokenOrder, TokenView};
+use crate::config::AdminToken;
+use crate::store::{NewToken, TokenMaking, TokenRow};
+use crate::types::{Name, Principal, Reach, TokenText, UnixMs, stored_text};
+
+/// Largest body of an order, in bytes, and the longest time that it may take.
+const BODY_BYTES_MAX: usize = 16 * 1024;
+const BODY_TIMEOUT: Duration = Duration::from_secs(10);
+/// Bounds of the time for which a token is good. Seconds.
+const VALID_FOR_S: std::ops::RangeInclusive<u64> = 60..=31_622_400;
+
+/// Every token within the scope of who asks: those of the configuration first, then those made at run time, the newest
+/// first.
+pub(super) async fn list(
+    State(state): State<Arc<ApiState>>,
+    RawQuery(raw): RawQuery,
+    Asking(people): Asking,
+) -> Result<Response, Problem> {
+    let values = query(raw.as_deref(), ["cursor", "limit"])?;
+    let (cursor, now_ms) = (values.get("cursor"), state.clock.now_ms());
+    let (rows, next) = people.token_list(cursor.map(String::as_str), limit(&values)?).await?;
+    let configured = state.gate.configured().iter().filter(|_| cursor.is_none());
+    let configured =
+        configured.filter(|token| people.principal().covers(&token.principal())).map(configured_view);
+    let items = configured.chain(rows.iter().map(|row| view(row, now_ms))).collect();
+    Ok(view_reply(StatusCode::OK, &Page::<TokenView> { next, ..Page::whole(items) }))
+}
+
+/// Makes a token, and shows it this once.
+pub(super) async fn make(
+    State(state): State<Arc<ApiState>>,
+    Asking(people): Asking,
+    request: Request,
+) -> Result<Response, Problem> {
+    let (order, key): (TokenOrder, String) = order_of(request).await?;
+    let now_ms = state.clock.now_ms();
+    let token = TokenText::of(&random()?);
+    let new = new_token(order, key, &token, now_ms)?;
+    match people.token_make(new, &state.gate.reserved()).await? {
+        TokenMaking::Made(row) => {
+            info!(actor = %people.principal().name, token.name = %row.principal.name, "made a token");
+            read_again(&state).await;
+            let made = TokenMade { facts: view(&row, now_ms), token: token.reveal().to_owned() };
+            let mut response = view_reply(StatusCode::CREATED, &made);
+            // Whoever keeps answers does not keep this one.
+            response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+            Ok(response)
+        }
+        TokenMaking::MadeBefore(_) => Err(conflict(
+            "token_shown_once",
+            "this request has made a token before, which was shown then and is kept nowhere: revoke it, and make \
+             another under another key",
+        )),
+        TokenMaking::NameTaken => Err(conflict(
+            "name_taken",
+            "another token has this name: choose another, or revoke that one first",
+        )),
+        TokenMaking::TooMany => Err(conflict("too_many_tokens", "1000 tokens are good: revoke some of them")),
+        TokenMaking::TooWide => Err(Problem::new(
+            StatusCode::FORBIDDEN,
+            "scope_too_wide",
+            "nobody makes a token that reaches further than his own: name `providers` and `destinations` of yours",
+        )),
+    }
+}
+
+/// Revokes a token. One that is good no more stays as it is.
+pub(super) async fn revoke(
+    State(state): State<Arc<ApiState>>,
+    Asking(people): Asking,
+    Path(token_id): Path<String>,
+    request: Request,
+) -> Result<Response, Problem> {
+    let (order, _key): (ReasonOrder, String) = order_of(request).await?;
+    check_reason(&order.reason)?;
+    let now_ms = state.clock.now_ms();
+    let row = people.token_revoke(&token_id, &order.reason, now_ms).await?;
+    info!(actor = %people.principal().name, token.name = %row.principal.name, "revoked a token");
+    read_again(&state).await;
+    Ok(view_reply(StatusCode::OK, &view(&row, now_ms)))
+}
+
+/// What is answered now holds on this node from now on.
+async fn read_again(state: &ApiState) {
+    if let Err(error) = state.gate.read().await {
+        warn!(%error, "could not read the tokens again; the change holds here within seconds");
+    }
+}
+
+fn conflict(code: &'static str, title: &'static str) -> Problem {
+    Problem::new(StatusCode::CONFLICT, code, title)
+}
+
+/// Reads an order and the request's key.
+async fn order_of<T: DeserializeOwned>(request: Request<Body>) -> Result<(T, String), Problem> {
+    let (parts, body) = request.into_parts();
+    let key = key_of(&parts.headers)?;
+    let read = tokio::time::timeout(BODY_TIMEOUT, Limited::new(body, BODY_BYTES_MAX).collect()).await;
+    let body = read.map_err(|_| Problem::TOO_SLOW)?.map_err(|_| Problem::TOO_LARGE)?.to_bytes();
+    let order = serde_json::from_slice(&body)
+        .map_err(|_| Problem::bad_request("the body is no order of this route: openapi.json describes it"))?;
+    Ok((order, key))
+}
+
+fn key_of(headers: &HeaderMap) -> Result<String, Problem> {
+    let key = headers.get("idempotency-key").and_then(|value| value.to_str().ok()).unwrap_or_default();
+    if (1..=255).contains(&key.len()) {
+        return Ok(key.to_owned());
+    }
+    let title = "send an `Idempotency-Key` of 1 to 255 characters, the same when you repeat the request";
+    Err(Problem::new(StatusCode::BAD_REQUEST, "idempotency_key_missing", title))
+}
+
+fn check_reason(reason: &str) -> Result<(), Problem> {
+    let is_plain = stored_text(reason).is_ok() && !reason.trim().is_empty();
+    is_plain
+        .then_some(())
+        .ok_or_else(|| Problem::bad_request("`reason` is a text of 1 to 255 bytes on one line"))
+}
+
+fn new_token(order: TokenOrder, key: String, token: &TokenText, now_ms: UnixMs) -> Result<NewToken, Problem> {
+    check_reason(&order.reason)?;
+    let name = Name::parse(&order.name)
+        .map_err(|_| Problem::bad_request("`name` is 1 to 64 characters out of a-z, 0-9, `_` and `-`"))?;
+    if !VALID_FOR_S.contains(&order.valid_for_s) {
+        return Err(Problem::bad_request("`valid_for_s` is a number of seconds from 60 to 31622400"));
+    }
+    let valid_for_ms = i64::try_from(order.valid_for_s).unwrap_or(i64::MAX).saturating_mul(1_000);
+    let principal = Principal {
+        name,
+        role: order.role,
+        providers: reach(order.providers)?,
+        destinations: reach(order.destinations)?,
+    };
+    Ok(NewToken {
+        principal,
+        digest: token.digest(),
+        expires_at_ms: now_ms.saturating_add(valid_for_ms),
+        idempotency_key: key,
+        reason: order.reason,
+        now_ms,
+    })
+}
+
+/// Most names of a scope.
+const NAMES_N_MAX: usize = 100;
+
+fn reach(names: Option<Vec<String>>) -> Result<Reach, Problem> {
+    let Some(names) = names else { return Ok(Reach::All) };
+    let found: Option<BTreeSet<Name>> = names.iter().map(|name| Name::parse(name).ok()).collect();
+    let found = found.filter(|_| names.len() <= NAMES_N_MAX).ok_or_else(|| {
+        Problem::bad_request("`providers` and `destinations` are lists of at most 100 names")
+    })?;
+    Ok(Reach::These(found))
+}
+
+fn random() -> Result<[u8; 32], Problem> {
+    let mut bytes = [0; 32];
+    let filled = SystemRandom::new().fill(&mut bytes);
+    filled
+        .map(|()| bytes)
+        .map_err(|_| Problem { title: "the system has no random numbers", ..Problem::UNAVAILABLE })
+}
+
+fn view(row: &TokenRow, now_ms: UnixMs) -> TokenView {
+    TokenView {
+        token_id: Some(row.token_id.clone()),
+        name: row.principal.name.to_string(),
+        role: row.principal.role,
+        providers: row.principal.providers.names(),
+        destinations: row.principal.destinations.names(),
+        is_good: row.is_good(now_ms),
+        created_at_ms: Some(row.created_at_ms),
+        created_by: Some(row.created_by.clone()),
+        expires_at_ms: Some(row.expires_at_ms),
+        revoked_at_ms: row.revoked_at_ms,
+        last_used_at_ms: row.last_used_at_ms,
+    }
+}
+
+fn configured_view(token: &AdminToken) -> TokenView {
+    TokenView {
+        token_id: None,
+        name: token.name.to_string(),
+        role: token.role,
+        providers: token.providers.names(),
+        destinations: token.destinations.names(),
+        is_good: true,
+        created_at_ms: None,
+        created_by: None,
+        expires_at_ms: None,
+        revoked_at_ms: None,
+        last_used_at_ms: None,
+    }
+}

@@ -1,0 +1,189 @@
+//! Profiles: the servers that an operator's commands reach, by name. A file of the person's own, not of a server.
+//!
+//! ```toml
+//! [prod]
+//! url = "https://ops.example.com:8081"
+//! token = { env = "HOOKLATCH_PROD_TOKEN" }
+//! ca_file = "prod-ca.pem"
+//! ```
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use super::layers;
+use crate::config::{
+    Checker, ConfigProblem, Environment, Field, Secret, Table, UrlRule, http_url, open_to_all,
+};
+
+/// One server, as a person reaches it.
+#[derive(Debug, Clone)]
+pub(crate) struct Profile {
+    /// The operator side, without a path of the API.
+    pub(crate) url: String,
+    /// The person's token there; `None` when it is given otherwise.
+    pub(crate) token: Option<Secret>,
+    /// The only certificates by which its name is believed; `None` for those of the system.
+    pub(crate) ca_file: Option<PathBuf>,
+}
+
+/// All profiles of a file, and what is allowed in it and most likely not meant.
+#[derive(Debug, Default)]
+pub(crate) struct Profiles {
+    /// The profiles by name.
+    pub(crate) by_name: BTreeMap<String, Profile>,
+    /// Files with secrets that everybody on the machine can read.
+    pub(crate) warnings: Vec<ConfigProblem>,
+}
+
+/// The file of profiles: `hooklatch/profiles.toml` below `XDG_CONFIG_HOME`, which is `~/.config` by default.
+pub(crate) fn profiles_file(env: &Environment) -> Option<PathBuf> {
+    folder_of_person(env, "XDG_CONFIG_HOME", ".config").map(|folder| folder.join("profiles.toml"))
+}
+
+/// The folder of ours below one of the XDG base directories. One that is not absolute counts as not set, as their
+/// specification wants it.
+pub(crate) fn folder_of_person(env: &Environment, variable: &str, below_home: &str) -> Option<PathBuf> {
+    let absolute = |name| env.get(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let base = absolute(variable).or_else(|| Some(absolute("HOME")?.join(below_home)))?;
+    Some(base.join("hooklatch"))
+}
+
+/// Reads the file of profiles; on failure everything that is wrong with it.
+pub(crate) fn profiles(file: &Path, env: &Environment) -> Result<Profiles, Vec<ConfigProblem>> {
+    let source = file.display().to_string();
+    let text = std::fs::read_to_string(file).map_err(|error| {
+        let why = format!("cannot be read: {error}");
+        let remedy = "write [NAME] url = \"https://…\" and token = { env = \"…\" } into it".to_owned();
+        vec![ConfigProblem { source: source.clone(), key: String::new(), value: None, why, remedy }]
+    })?;
+    let map = layers::merged(vec![layers::toml_layer(&source, &text)?]).map_err(|error| {
+        let (why, remedy) = (format!("cannot be used: {error}"), "correct the file".to_owned());
+        vec![ConfigProblem { source: source.clone(), key: String::new(), value: None, why, remedy }]
+    })?;
+    let mut checker = Checker {
+        env,
+        folder: file.parent().map_or_else(PathBuf::new, Path::to_path_buf),
+        is_dev: false,
+        default_source: source,
+        problems: Vec::new(),
+        secret_files: BTreeSet::new(),
+        asked: BTreeMap::new(),
+    };
+    let mut by_name = BTreeMap::new();
+    for (name, field) in Table::root(map).entries(&checker) {
+        by_name.extend(profile(&mut checker, field).map(|profile| (name, profile)));
+    }
+    if !checker.problems.is_empty() {
+        checker.problems.sort();
+        return Err(checker.problems);
+    }
+    let warnings = checker.secret_files.iter().filter_map(|path| open_to_all(path)).collect();
+    Ok(Profiles { by_name, warnings })
+}
+
+fn profile(checker: &mut Checker<'_>, field: Field) -> Option<Profile> {
+    let mut table = field.table(checker)?;
+    let url = table.needed(checker, "url", "write url = \"https://HOST:PORT\", the operator side");
+    let url = url.and_then(|field| {
+        let text = field.text(checker)?;
+        http_url(checker, &field, &text, UrlRule::Public)
+    });
+    let token = table.take(checker, "token").and_then(|field| field.secret(checker));
+    let ca_file = table.text(checker, "ca_file").map(|(_, path)| checker.folder.join(path));
+    table.finish(checker);
+    Some(Profile { url: url?, token, ca_file })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    fn env(pairs: &[(&str, &str)]) -> Environment {
+        pairs.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned())).collect()
+    }
+
+    #[test]
+    fn a_profile_is_a_server_with_a_token_from_wherever_it_is() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("profiles.toml");
+        let text = "[prod]\nurl = \"https://ops.example.com:8081/\"\ntoken = { env = \"PROD\" }\nca_file = \"ca.pem\"\n\
+                    [test]\nurl = \"http://127.0.0.1:8081\"\ntoken = { file = \"token\" }\n\
+                    [bare]\nurl = \"http://127.0.0.1:8082\"\n";
+        std::fs::write(&file, text).expect("written");
+        std::fs::write(folder.path().join("token"), "from-a-file-0123456789\n").expect("written");
+        let found = profiles(&file, &env(&[("PROD", "from-the-environment")])).expect("profiles");
+        let token = |name: &str| found.by_name[name].token.as_ref().map(|token| token.reveal().to_owned());
+        assert_eq!(found.by_name["prod"].url, "https://ops.example.com:8081");
+        assert_eq!(found.by_name["prod"].ca_file, Some(folder.path().join("ca.pem")));
+        assert_eq!(token("prod").as_deref(), Some("from-the-environment"));
+        assert_eq!(token("test").as_deref(), Some("from-a-file-0123456789"));
+        assert_eq!((token("bare"), found.by_name.len()), (None, 3));
+    }
+
+    #[test]
+    fn a_bad_file_is_told_by_key_and_remedy_and_no_secret_is_shown() {
+        #[track_caller]
+        fn check(text: &str, wanted: &[&str]) {
+            let folder = tempfile::tempdir().expect("a folder");
+            let file = folder.path().join("profiles.toml");
+            std::fs::write(&file, text).expect("written");
+            let problems = profiles(&file, &env(&[])).err().unwrap_or_default();
+            let told = problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n");
+            for part in wanted {
+                assert!(told.contains(part), "no `{part}` in {told}");
+            }
+            assert!(told.contains("profiles.toml: ") && !told.contains("s3cr3t"), "{told}");
+        }
+        check("[prod]\ntoken = \"s3cr3t\"\n", &["prod.url: is missing", "the operator side"]);
+        check(
+            "[prod]\nurl = \"ops.example.com\"\n",
+            &["prod.url:", "is not a URL", "begin it with https://"],
+        );
+        check(
+            "[prod]\nurl = \"http://a\"\ntokn = \"s3cr3t\"\n",
+            &["prod.tokn: is not a key", "`prod.token`"],
+        );
+        check("[prod]\nurl = \"http://a\"\ntoken = 5\n", &["prod.token: is not a secret", "{ env = "]);
+        check("[prod]\nurl = \"http://a\"\ntoken = { env = \"NONE\" }\n", &["`NONE` is not set"]);
+        check("[prod]\nurl = 5\n[other]\nurl = \"x\"\n", &["prod.url: is a whole number", "other.url"]);
+        check("prod = 5\n", &["prod: is a whole number, wanted a table"]);
+        check("[prod\nurl = \"s3cr3t\"\n", &["line 1"]);
+        let missing = profiles(Path::new("/nowhere/profiles.toml"), &env(&[])).expect_err("a problem");
+        assert!(missing[0].to_string().contains("cannot be read"), "{missing:?}");
+    }
+
+    #[test]
+    fn a_token_that_everybody_can_read_is_warned_of() {
+        // Below a folder that everybody may enter; `tempdir` makes one for its owner alone.
+        let folder = tempfile::Builder::new()
+            .permissions(std::fs::Permissions::from_mode(0o755))
+            .tempdir()
+            .expect("a folder");
+        let file = folder.path().join("profiles.toml");
+        std::fs::write(&file, "[prod]\nurl = \"http://127.0.0.1:1\"\ntoken = \"0123456789abcdef\"\n")
+            .expect("written");
+        for (mode, warnings_n) in [(0o644, 1), (0o600, 0)] {
+            std::fs::set_permissions(&file, std::fs::Permissions::from_mode(mode)).expect("set");
+            let found = profiles(&file, &env(&[])).expect("profiles");
+            assert_eq!(found.warnings.len(), warnings_n, "{mode:o}: {:?}", found.warnings);
+        }
+    }
+
+    #[test]
+    fn folders_of_a_person_are_where_their_desktop_says() {
+        #[track_caller]
+        fn check(pairs: &[(&str, &str)], want: Option<&str>) {
+            assert_eq!(profiles_file(&env(pairs)), want.map(PathBuf::from));
+        }
+        check(&[], None);
+        check(&[("HOME", "/home/a")], Some("/home/a/.config/hooklatch/profiles.toml"));
+        check(&[("HOME", "/home/a"), ("XDG_CONFIG_HOME", "/x")], Some("/x/hooklatch/profiles.toml"));
+        check(
+            &[("HOME", "/home/a"), ("XDG_CONFIG_HOME", "x")],
+            Some("/home/a/.config/hooklatch/profiles.toml"),
+        );
+        check(&[("HOME", "")], None);
+    }
+}

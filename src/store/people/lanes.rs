@@ -1,0 +1,127 @@
+//! Lanes as a person may see them: which ones have open messages, what stands at the head, and why it does not move.
+
+use uuid::Uuid;
+
+use super::choice::within;
+use super::message_sources::lane_destinations;
+use super::messages::message_view;
+use super::person::{People, PeopleError};
+use crate::api::{LaneView, MessageView, Page};
+use crate::store::db::{DbResult, Door, Row};
+use crate::store::message::MessageRow;
+use crate::types::{MessageState, Name, Reach, UnixMs};
+
+/// Most messages of a lane that are counted.
+const DEPTH_N_MAX: i64 = 1_000;
+/// Lanes that one page looks at, at most: those whose head is out of reach are not shown.
+const LOOKED_N_MAX: u32 = 1_000;
+
+/// The head of the next lane of a destination, and how many messages are in that lane.
+const NEXT_LANE: &str = "/* people_lanes */ SELECT m.*, e.provider, e.event_id, e.event_type,
+        (SELECT COUNT(*) FROM (SELECT d.lane_seq FROM outbox_queue d
+             WHERE d.destination = m.destination AND d.lane = m.lane AND d.lane IS NOT NULL LIMIT $3) x) AS depth_n
+    FROM (SELECT q.message_id, q.generation, COALESCE(q.effect_name, q.destination) AS effect_name,
+                 q.destination, q.lane, q.state, q.attempts_n, q.visible_at_ms, q.created_at_ms, q.first_sent_at_ms,
+                 q.key_valid_until_ms, CAST(NULL AS BIGINT) AS finished_at_ms, q.last_result, q.last_error
+          FROM outbox_queue q WHERE q.destination = $1 AND q.lane > $2 AND q.lane IS NOT NULL
+          ORDER BY q.destination, q.lane, q.lane_seq LIMIT 1) m
+    JOIN processed_webhook_events e ON e.event_seq = m.message_id / 1024";
+const IS_PAUSED: &str =
+    "/* people_lanes */ SELECT destination FROM destination_pauses WHERE destination = $1";
+
+/// The statements by name, for tests that look at their plans.
+pub(super) const STATEMENTS: &[(&str, &str)] = &[("next lane", NEXT_LANE)];
+
+/// The place of a list of lanes: those of the named destination from the lane behind this one on, and those of
+/// destinations behind it.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct LanePlace(pub String, pub String);
+
+/// A page of lanes, and the place from which the next one goes on.
+type Lanes = (Vec<LaneView>, Option<LanePlace>);
+
+/// What is wanted of the lanes, and who asks.
+struct LaneWish {
+    names: Option<Vec<String>>,
+    providers: Reach,
+    from: Option<LanePlace>,
+    limit: u32,
+    now_ms: UnixMs,
+}
+
+impl People {
+    /// Lanes that have open messages, by destination and key, behind `from`. A lane whose head is of a provider out of
+    /// scope is not shown.
+    pub async fn lanes(
+        &self,
+        destination: Option<&Name>,
+        from: Option<LanePlace>,
+        limit: u32,
+        now_ms: UnixMs,
+    ) -> Result<(Page<LaneView>, Option<LanePlace>), PeopleError> {
+        let names = within(&self.principal.destinations, destination.map(Name::as_str));
+        let providers = self.principal.providers.clone();
+        let wish = LaneWish { names, providers, from, limit, now_ms };
+        let (store, installation_id) = (&self.store, self.store.installation_id().await?);
+        let (items, next) = alone!(store.people.people_lanes(&wish, &installation_id))?;
+        Ok((Page::whole(items), next))
+    }
+}
+
+async fn people_lanes(db: &mut Door<'_>, wish: &LaneWish, installation_id: &Uuid) -> DbResult<Lanes> {
+    let mut names = match &wish.names {
+        Some(names) => names.clone(),
+        None => lane_destinations(db).await?,
+    };
+    names.sort();
+    if let Some(LanePlace(first, _)) = &wish.from {
+        names.retain(|name| name >= first);
+    }
+    let (mut found, mut looked_n) = (Vec::new(), 0);
+    for name in names {
+        let is_paused = db.fetch_optional(IS_PAUSED, &[(&name).into()]).await?.is_some();
+        let mut behind = match &wish.from {
+            Some(LanePlace(first, lane)) if *first == name => lane.clone(),
+            _ => String::new(),
+        };
+        while let Some(row) = next_lane(db, &name, &behind).await? {
+            behind = row.text("lane")?;
+            looked_n += 1;
+            let head = message_view(MessageRow::from_row(&row, installation_id)?);
+            if wish.providers.has(&head.provider) {
+                found.push(lane_view(&row, head, is_paused, wish.now_ms)?);
+            }
+            if found.len() >= wish.limit as usize || looked_n >= LOOKED_N_MAX {
+                return Ok((found, Some(LanePlace(name, behind))));
+            }
+        }
+    }
+    Ok((found, None))
+}
+
+async fn next_lane(db: &mut Door<'_>, destination: &str, behind: &str) -> DbResult<Option<Row>> {
+    db.fetch_optional(NEXT_LANE, &[destination.into(), behind.into(), DEPTH_N_MAX.into()]).await
+}
+
+fn lane_view(row: &Row, head: MessageView, is_paused: bool, now_ms: UnixMs) -> DbResult<LaneView> {
+    Ok(LaneView {
+        destination: head.destination.clone(),
+        lane: row.text("lane")?,
+        depth_n: row.int("depth_n")?.unsigned_abs(),
+        blocked_by: blocked_by(&head, is_paused, now_ms).map(str::to_owned),
+        since_ms: head.created_at_ms,
+        head,
+    })
+}
+
+/// The reason why the head of a lane does not move.
+fn blocked_by(head: &MessageView, is_paused: bool, now_ms: UnixMs) -> Option<&'static str> {
+    match head.state {
+        MessageState::Held => Some("held"),
+        MessageState::Dead => Some("dead"),
+        MessageState::Leased => None,
+        _ if is_paused => Some("paused"),
+        _ if head.attempts_n > 0 && head.visible_at_ms > now_ms => Some("backing_off"),
+        _ => None,
+    }
+}

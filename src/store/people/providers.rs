@@ -1,0 +1,165 @@
+//! Providers as a person may see them: their newest events, what waits, and which secrets still match. What the
+//! configuration knows of them is added by whoever asks.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::choice::in_reach;
+use super::person::{People, PeopleError};
+use crate::api::{LastEventView, TaughtView, WaitingCount};
+use crate::store::audit::{AuditEntry, append};
+use crate::store::db::{DbResult, Door, Row};
+use crate::store::event::event_state;
+use crate::store::rejection::SecretUse;
+use crate::types::{EventState, Name, Role, UnixMs};
+
+/// Most events in each state that are counted.
+const COUNTED_N_MAX: i64 = 10_000;
+/// States in which an event waits for somebody.
+const WAITING: [EventState; 4] =
+    [EventState::Retry, EventState::Failed, EventState::Unreadable, EventState::Conflict];
+
+const LAST: &str = "/* people_providers */ SELECT e.event_id, e.event_type, e.received_at_ms
+    FROM (SELECT * FROM processed_webhook_events ORDER BY event_seq DESC LIMIT 50000) e
+    WHERE e.provider = $1 ORDER BY e.event_seq DESC LIMIT 1";
+const OPEN: &str =
+    "/* people_waiting */ SELECT provider, state, COUNT(*) AS n, MIN(received_at_ms) AS oldest_ms
+    FROM (SELECT provider, state, received_at_ms FROM processed_webhook_events
+          WHERE state = $1 AND state IN ('retry', 'failed', 'unreadable', 'conflict')
+          ORDER BY state, event_seq LIMIT $2) x
+    GROUP BY provider, state ORDER BY provider";
+
+/// The statements by name, for tests that look at their plans.
+pub(super) const STATEMENTS: &[(&str, &str)] = &[("waiting events", OPEN), ("last event", LAST)];
+
+/// What the tables know of a provider.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ProviderStanding {
+    /// Its newest event.
+    pub last_event: Option<LastEventView>,
+    /// Events of it that wait for somebody, by state.
+    pub waiting: Vec<WaitingCount>,
+    /// What is known of its secrets.
+    pub uses: Vec<SecretUse>,
+}
+
+/// Events that wait for somebody, by provider.
+pub type WaitingEvents = Vec<(String, WaitingCount)>;
+
+impl People {
+    /// What the tables know of those of these providers that are in scope.
+    pub async fn providers(
+        &self,
+        configured: BTreeSet<Name>,
+    ) -> Result<BTreeMap<Name, ProviderStanding>, PeopleError> {
+        let (store, names) = (&self.store, in_reach(&self.principal.providers, configured));
+        Ok(alone!(store.people.people_providers(names))?)
+    }
+
+    /// Events that wait for somebody, of providers in scope, whether these are configured or not.
+    pub async fn waiting_events(&self) -> Result<WaitingEvents, PeopleError> {
+        let (store, reach) = (&self.store, &self.principal.providers);
+        let found: WaitingEvents = alone!(store.people.people_waiting())?;
+        Ok(found.into_iter().filter(|(provider, _)| reach.has(provider)).collect())
+    }
+
+    /// What a sender taught us, for operators, once: it is forgotten with this, and on record who has it.
+    pub async fn take_taught(&self, provider: &Name, now_ms: UnixMs) -> Result<TaughtView, PeopleError> {
+        self.needs(Role::Operator)?;
+        self.needs_provider(provider.as_str())?;
+        let (store, provider, actor) = (&self.store, provider.to_string(), self.principal.name.to_string());
+        let taught = together!(store.deciding.people_taught(&provider, &actor, now_ms))?;
+        taught.ok_or(PeopleError::NotFound)
+    }
+}
+
+async fn people_providers(db: &mut Door<'_>, names: Vec<Name>) -> DbResult<BTreeMap<Name, ProviderStanding>> {
+    let waiting = people_waiting(db).await?;
+    let uses = secret_uses(db).await?;
+    let mut found = BTreeMap::new();
+    for name in names {
+        let of_it = |provider: &str| provider == name.as_str();
+        let standing = ProviderStanding {
+            last_event: last_event(db, &name).await?,
+            waiting: waiting.iter().filter(|(it, _)| of_it(it)).map(|(_, count)| count.clone()).collect(),
+            uses: uses.iter().filter(|one| of_it(&one.provider)).cloned().collect(),
+        };
+        found.insert(name, standing);
+    }
+    Ok(found)
+}
+
+async fn last_event(db: &mut Door<'_>, name: &Name) -> DbResult<Option<LastEventView>> {
+    let row = db.fetch_optional(LAST, &[name.as_str().into()]).await?;
+    let view = |row: Row| {
+        Ok(LastEventView {
+            event_id: row.text("event_id")?,
+            event_type: row.text("event_type")?,
+            received_at_ms: row.int("received_at_ms")?,
+        })
+    };
+    row.map(view).transpose()
+}
+
+async fn people_waiting(db: &mut Door<'_>) -> DbResult<WaitingEvents> {
+    let mut found = Vec::new();
+    for state in WAITING {
+        let rows = db.fetch(OPEN, &[state.as_str().into(), COUNTED_N_MAX.into()]).await?;
+        let mut looked_n = 0;
+        for row in &rows {
+            looked_n += row.int("n")?;
+        }
+        let count = |row: &Row| {
+            let count = WaitingCount {
+                state: event_state(row)?,
+                events_n: row.int("n")?.unsigned_abs(),
+                is_more: looked_n >= COUNTED_N_MAX,
+                oldest_received_at_ms: row.int("oldest_ms")?,
+            };
+            Ok((row.text("provider")?, count))
+        };
+        found.extend(rows.iter().map(count).collect::<DbResult<WaitingEvents>>()?);
+    }
+    found.sort_by(|one, other| one.0.cmp(&other.0));
+    Ok(found)
+}
+
+/// What is known of secrets: a row for each that ever matched.
+async fn secret_uses(db: &mut Door<'_>) -> DbResult<Vec<SecretUse>> {
+    let sql =
+        "/* people_providers */ SELECT provider, fingerprint, matched_n, last_matched_at_ms FROM secret_uses
+        ORDER BY provider, fingerprint LIMIT 10000";
+    let used = |row: &Row| {
+        Ok(SecretUse {
+            provider: row.text("provider")?,
+            fingerprint: row.text("fingerprint")?,
+            matched_n: row.int("matched_n")?,
+            last_matched_at_ms: row.int("last_matched_at_ms")?,
+        })
+    };
+    db.fetch(sql, &[]).await?.iter().map(used).collect()
+}
+
+async fn people_taught(
+    db: &mut Door<'_>,
+    provider: &str,
+    actor: &str,
+    now_ms: UnixMs,
+) -> DbResult<Option<TaughtView>> {
+    let sql = "/* people_taught */ DELETE FROM taught_secrets WHERE provider = $1
+        RETURNING provider, secret, taught_at_ms";
+    let Some(row) = db.fetch_optional(sql, &[provider.into()]).await? else { return Ok(None) };
+    let entry = AuditEntry {
+        actor: actor.to_owned(),
+        action: "taught_read",
+        provider: Some(provider.to_owned()),
+        detail: "the secret that its sender taught".to_owned(),
+        ..AuditEntry::default()
+    };
+    append(db, now_ms, &[entry]).await?;
+    let view = TaughtView {
+        provider: row.text("provider")?,
+        secret: row.text("secret")?,
+        taught_at_ms: row.int("taught_at_ms")?,
+    };
+    Ok(Some(view))
+}

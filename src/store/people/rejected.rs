@@ -1,0 +1,108 @@
+//! Requests that were not believed, as a person may see them: at most 100 of each provider are kept.
+
+use std::collections::BTreeMap;
+
+use super::choice::within;
+use super::person::{People, PeopleError};
+use crate::api::{Page, RejectedView};
+use crate::store::db::{DbResult, Door, Row};
+use crate::types::Name;
+
+const REJECTED: &str =
+    "/* people_rejected */ SELECT rejection_id, provider, received_at_ms, step, reason, detail,
+        headers, body_digest, body_bytes_n
+    FROM rejected_requests
+    WHERE rejection_id < $1 AND (CAST($2 AS BIGINT) = 0 OR provider = ANY($3))
+    ORDER BY rejection_id DESC LIMIT $4";
+const REJECTED_OF_ONE: &str =
+    "/* people_rejected */ SELECT rejection_id, provider, received_at_ms, step, reason,
+        detail, headers, body_digest, body_bytes_n
+    FROM rejected_requests WHERE provider = $2 AND rejection_id < $1 ORDER BY rejection_id DESC LIMIT $3";
+
+/// The statements by name, for tests that look at their plans.
+pub(super) const STATEMENTS: &[(&str, &str)] =
+    &[("rejected requests", REJECTED), ("rejected requests of one provider", REJECTED_OF_ONE)];
+
+/// Comes after every id of a rejection: those are of hexadecimal digits.
+const AFTER_ALL: &str = "~";
+
+impl People {
+    /// The newest requests that were not believed, before the one with the id `before`; their headers are for those who
+    /// may see contents.
+    pub async fn rejected(
+        &self,
+        provider: Option<&Name>,
+        before: Option<String>,
+        limit: u32,
+    ) -> Result<Page<RejectedView>, PeopleError> {
+        let names = within(&self.principal.providers, provider.map(Name::as_str));
+        let (store, before) = (&self.store, before.unwrap_or_else(|| AFTER_ALL.to_owned()));
+        let mut page = alone!(store.people.people_rejected(names, &before, limit))?;
+        if !self.may_see_contents() {
+            page.items.iter_mut().for_each(|one| one.headers.clear());
+        }
+        Ok(page)
+    }
+}
+
+async fn people_rejected(
+    db: &mut Door<'_>,
+    names: Option<Vec<String>>,
+    before: &str,
+    limit: u32,
+) -> DbResult<Page<RejectedView>> {
+    let rows = match names.as_deref() {
+        Some([one]) => db.fetch(REJECTED_OF_ONE, &[before.into(), one.into(), limit.into()]).await?,
+        _ => {
+            let is_some = i64::from(names.is_some());
+            let values = [before.into(), is_some.into(), names.unwrap_or_default().into(), limit.into()];
+            db.fetch(REJECTED, &values).await?
+        }
+    };
+    let mut page = Page::whole(rows.iter().map(rejected_view).collect::<DbResult<Vec<_>>>()?);
+    page.next =
+        page.items.last().filter(|_| rows.len() == limit as usize).map(|one| one.rejection_id.clone());
+    Ok(page)
+}
+
+/// A refusal as those see it who may see contents.
+pub(super) fn rejected_view(row: &Row) -> DbResult<RejectedView> {
+    Ok(RejectedView {
+        rejection_id: row.text("rejection_id")?,
+        provider: row.text("provider")?,
+        received_at_ms: row.int("received_at_ms")?,
+        step: row.text("step")?,
+        reason: row.text("reason")?,
+        detail: row.text("detail")?,
+        headers: headers_of(&row.text("headers")?),
+        body_digest: hex::encode(row.bytes("body_digest")?),
+        body_bytes_n: row.int("body_bytes_n")?.unsigned_abs(),
+    })
+}
+
+/// Kept headers by name. What cannot be read is none.
+pub(super) fn headers_of(json: &str) -> BTreeMap<String, Vec<String>> {
+    let found: BTreeMap<String, serde_json::Value> = serde_json::from_str(json).unwrap_or_default();
+    let texts = |value: serde_json::Value| match value {
+        serde_json::Value::Array(all) => {
+            all.into_iter().map(|one| one.as_str().unwrap_or_default().to_owned()).collect()
+        }
+        serde_json::Value::String(one) => vec![one],
+        _ => Vec::new(),
+    };
+    found.into_iter().map(|(name, value)| (name, texts(value))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kept_headers_are_read_with_one_value_or_with_several() {
+        let found = headers_of(r#"{"a":"1","b":["2","3"],"c":7}"#);
+        let values: Vec<(&str, String)> =
+            found.iter().map(|(name, values)| (name.as_str(), values.join("|"))).collect();
+        assert_eq!(values, [("a", "1".to_owned()), ("b", "2|3".to_owned()), ("c", String::new())]);
+        assert!(headers_of("no JSON").is_empty());
+    }
+}

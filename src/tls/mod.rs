@@ -1,0 +1,16 @@
+//! TLS of our own listeners: certificates and keys from files, read again when those change, and who a client says it
+//! is.
+//!
+//! Reading order: `files.rs` (what the files make), `listener.rs` (the configuration that counts now), `client.rs` (the
+//! certificate of a client). Whom our calls believe is not here: that is each destination's own
+//! (`outbox/destinations/kinds/http/tls.rs`).
+
+mod client;
+mod files;
+mod listener;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use client::client_certificate;
+pub(crate) use files::server_config;
+pub(crate) use listener::ListenerTls;

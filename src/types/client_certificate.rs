@@ -1,0 +1,13 @@
+//! Who a client is that showed a certificate.
+
+/// A client certificate that was verified in the handshake of its connection. Requests carry it as an extension, in an
+/// `Arc`; whether it may do anything is not said by it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClientCertificate {
+    /// Its subject, such as `CN=ledger, O=Example`.
+    pub subject: String,
+    /// Its subject alternative names, each behind its sort: `dns:`, `uri:` or `email:`.
+    pub names: Vec<String>,
+    /// SHA-256 of the whole certificate.
+    pub fingerprint: [u8; 32],
+}

@@ -1,0 +1,184 @@
+//! An answer for every route of the contract, with one text wherever a text of strangers may be.
+
+use serde_json::{Value, json};
+
+use super::server::{Heard, Says};
+
+/// 2026-11-22T14:05:11.500Z: when everything of the samples happened.
+pub(super) const AT_MS: i64 = 1_795_356_311_500;
+
+pub(super) fn event(text: &str) -> Value {
+    json!({
+        "provider": "stripe", "event_id": text, "type": text, "state": "failed", "object": text, "version": 3,
+        "identity": "sender/1", "received_at_ms": AT_MS, "created_at_ms": AT_MS, "processed_at_ms": AT_MS,
+        "due_at_ms": null, "attempts_n": 2, "generation": 1, "error": text,
+    })
+}
+
+pub(super) fn message(text: &str, state: &str) -> Value {
+    json!({
+        "message_id": "5123", "provider": "stripe", "event_id": text, "type": text, "effect_name": text,
+        "idempotency_key": text, "destination": "billing", "state": state, "lane": text, "attempts_n": 2,
+        "generation": 0, "visible_at_ms": AT_MS, "created_at_ms": AT_MS, "first_sent_at_ms": AT_MS,
+        "key_valid_until_ms": AT_MS, "finished_at_ms": null, "last_result": "unknown", "last_error": text,
+    })
+}
+
+fn attempt(text: &str) -> Value {
+    json!({
+        "attempt_n": 1, "node": text, "started_at_ms": AT_MS, "finished_at_ms": AT_MS + 120, "result": "unknown",
+        "http_status": 504, "error": text, "response": text,
+    })
+}
+
+fn decision(text: &str) -> Value {
+    json!({
+        "audit_seq": 7, "at_ms": AT_MS, "actor": text, "action": "message_send", "provider": "stripe",
+        "event_id": text, "message_id": null, "operation_id": null, "detail": text,
+    })
+}
+
+fn rejected(text: &str) -> Value {
+    json!({
+        "rejection_id": text, "provider": "stripe", "received_at_ms": AT_MS, "step": "signature",
+        "reason": "mismatch", "detail": text, "headers": { text: [text] }, "body_digest": "00", "body_bytes_n": 5,
+    })
+}
+
+fn ledger(text: &str) -> Value {
+    let at = |mut what: Value, after_ms: i64| {
+        what["at_ms"] = json!(AT_MS + after_ms);
+        what
+    };
+    json!({
+        "event": event(text),
+        "content": {
+            "headers": { text: [text] }, "body": format!("{{\n{text}\n}}"), "body_bytes_n": 1234, "redacted": [text],
+        },
+        "entries": [
+            at(json!({ "what": "received", "body_bytes_n": 1234, "secret_position": 1, "secret_fingerprint": text }), 0),
+            at(json!({ "what": "latched", "digest": "5f1d00", "identity": "sender/1" }), 1),
+            at(json!({ "what": "handled", "state": "done", "attempts_n": 1, "error": text }), 2),
+            at(json!({ "what": "effect", "message": message(text, "held") }), 3),
+            at(json!({ "what": "attempt", "message_id": "5123", "effect_name": text, "attempt": attempt(text) }), 4),
+            at(json!({ "what": "conflict", "event": event(text), "digest": "77aa" }), 5),
+            at(json!({ "what": "replayed", "event": event(text) }), 6),
+            at(json!({ "what": "duplicates", "copies_n": 1200, "first_at_ms": AT_MS }), 7),
+            at(json!({ "what": "decision", "decision": decision(text) }), 86_400_000),
+        ],
+        "conflicts_unkept_n": 2, "hidden_messages_n": 1, "is_cut": false,
+    })
+}
+
+pub(super) fn operation(state: &str, text: &str) -> Value {
+    json!({
+        "operation_id": "op-1", "state": state,
+        "subject": { "messages": { "act": "send", "filter": { "state": "held", "destination": text } } },
+        "actor": text, "reason": text, "created_at_ms": AT_MS, "finished_at_ms": null, "cancelled_by": text,
+        "total_n": 1000, "changed_n": 412, "skipped_n": 3,
+        "skipped": [{ "subject": text, "outcome": "not_allowed", "state": text }],
+    })
+}
+
+fn token(text: &str) -> Value {
+    json!({
+        "token_id": text, "name": text, "role": "operator", "providers": [text], "destinations": null,
+        "is_good": true, "created_at_ms": AT_MS, "created_by": text, "expires_at_ms": AT_MS,
+        "revoked_at_ms": null, "last_used_at_ms": AT_MS,
+    })
+}
+
+fn destination(text: &str) -> Value {
+    json!({
+        "name": "billing", "kind": text, "is_configured": true, "breaker": "open", "concurrency_n": 8,
+        "pause": { "actor": text, "reason": text, "paused_at_ms": AT_MS }, "rate_per_s": 2.5,
+        "backlog": [{ "state": "held", "messages_n": 1200, "oldest_visible_at_ms": AT_MS }],
+        "oldest_due_at_ms": AT_MS,
+    })
+}
+
+fn provider(text: &str) -> Value {
+    json!({
+        "name": "stripe", "kind": text, "url": text, "identity": text, "horizon_h": 72, "is_unverified": true,
+        "secrets": [{
+            "position": 2, "fingerprint": text, "matched_n": 3, "last_matched_at_ms": AT_MS, "is_safe_to_remove": true,
+        }],
+        "last_event": { "event_id": text, "type": text, "received_at_ms": AT_MS },
+        "waiting": [{ "state": "failed", "events_n": 3, "oldest_received_at_ms": AT_MS }],
+    })
+}
+
+fn search(text: &str) -> Value {
+    let found = json!([
+        { "by": "event_id", "event": event(text) }, { "by": "object", "event": event(text) },
+        { "by": "message_id", "message": message(text, "dead") },
+        { "by": "idempotency_key", "message": message(text, "done") },
+        { "by": "effect_name", "message": message(text, "ready") },
+        { "by": "rejected", "rejected": rejected(text) },
+    ]);
+    json!({ "query": text, "found": found, "notes": [text] })
+}
+
+/// A page of these.
+pub(super) fn page(items: Vec<Value>) -> Value {
+    json!({ "items": items, "next": null })
+}
+
+/// The events of a tail, from the first number on.
+pub(super) fn stream(text: &str, ids: std::ops::Range<u32>) -> String {
+    let data = json!({ "what": "event", "event": event(text) });
+    ids.map(|id| format!("id: {id}\nevent: event\ndata: {data}\n\n")).collect()
+}
+
+/// The answer of the route, with `text` in it. What is ordered is changed.
+pub(super) fn answer(heard: &Heard, text: &str) -> Says {
+    let path: Vec<&str> = heard.path.trim_start_matches("/v1/").split('/').collect();
+    Says::ok(match (heard.method.as_str(), path.as_slice()) {
+        ("GET", ["me"]) => json!({
+            "name": text, "role": "operator", "providers": [text], "destinations": null, "version": text,
+            "is_encrypting": true, "now_ms": AT_MS,
+        }),
+        ("GET", ["events"]) => page(vec![event(text)]),
+        ("GET", ["events" | "messages", "count"]) => json!({ "counted_n": 1000, "is_more": false }),
+        ("GET", ["events", _, _, "body"]) => json!(text),
+        ("GET", ["events", _, _]) => ledger(text),
+        ("GET", ["messages"]) => page(vec![message(text, "held")]),
+        ("GET", ["messages", _]) => json!({
+            "message": message(text, "held"), "attempts": [attempt(text)], "decisions": [decision(text)],
+        }),
+        ("GET", ["lanes"]) => page(vec![json!({
+            "destination": text, "lane": text, "head": message(text, "held"), "depth_n": 5, "blocked_by": text,
+            "since_ms": AT_MS,
+        })]),
+        ("GET", ["destinations"]) => page(vec![destination(text)]),
+        ("GET", ["destinations", _]) => destination(text),
+        ("GET", ["providers"]) => page(vec![provider(text)]),
+        ("GET", ["providers", _]) => provider(text),
+        ("GET", ["rejected"]) => page(vec![rejected(text)]),
+        ("GET", ["search"]) => search(text),
+        ("GET", ["statistics"]) => json!({
+            "from_ms": AT_MS, "to_ms": AT_MS, "counted_from_ms": AT_MS,
+            "minutes": [{ "at_ms": AT_MS, "provider": text, "events_n": 5, "waiting_n": 1 }],
+        }),
+        ("GET", ["operations"]) => page(vec![operation("running", text)]),
+        ("GET", ["operations", _]) | ("POST", ["operations", _, "cancel"]) => operation("done", text),
+        ("POST", ["operations"]) => return Says::Json(202, operation("running", text)),
+        ("GET", ["audit"]) => page(vec![decision(text)]),
+        ("GET", ["audit", "verify"]) => json!({
+            "is_whole": false, "rows_n": 5, "first_seq": 1, "last_seq": 5, "head": text, "broken_at_seq": 3,
+            "reason": text,
+        }),
+        ("GET", ["tokens"]) => page(vec![token(text)]),
+        ("POST", ["tokens"]) => return Says::Json(201, json!({ "facts": token(text), "token": text })),
+        ("POST", ["tokens", _, "revoke"]) => token(text),
+        ("POST", ["providers", _, "taught"]) => json!({
+            "provider": "stripe", "secret": text, "taught_at_ms": AT_MS,
+        }),
+        ("POST", [.., "decide"]) => json!({ "outcome": "changed", "messages_n": 1 }),
+        ("GET", ["tail"]) => {
+            let skipped = json!({ "what": "skipped", "skipped_n": 5 });
+            return Says::Stream(format!("data: {skipped}\n\n{}", stream(text, 1..3)));
+        }
+        _ => return Says::problem(404, "not_found", text),
+    })
+}

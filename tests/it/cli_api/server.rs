@@ -1,0 +1,175 @@
+//! A stand-in for the operators' side: it answers as a test says, remembers what was asked, and hangs up when told. And
+//! the real binary, run against it by a person with folders of their own.
+
+use std::io;
+use std::net::SocketAddr;
+use std::process::{Command, Stdio};
+use std::sync::{Arc, Mutex};
+
+use bytes::Bytes;
+use http::{HeaderMap, Request, Response};
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::net::TcpListener;
+use tokio::task::JoinSet;
+
+/// A request that came.
+#[derive(Debug, Clone)]
+pub(super) struct Heard {
+    pub(super) method: String,
+    pub(super) path: String,
+    pub(super) query: String,
+    pub(super) headers: HeaderMap,
+    pub(super) body: String,
+}
+
+impl Heard {
+    pub(super) fn header(&self, name: &str) -> &str {
+        self.headers.get(name).map_or("", |value| value.to_str().unwrap())
+    }
+}
+
+/// An answer of the stand-in.
+pub(super) enum Says {
+    /// This status and this JSON.
+    Json(u16, Value),
+    /// The same with these headers.
+    With(u16, Value, Vec<(&'static str, String)>),
+    /// This stream of server-sent events, and then its end.
+    Stream(String),
+    /// The connection is closed once the request was read.
+    HangUp,
+}
+
+impl Says {
+    /// A good answer.
+    pub(super) fn ok(body: Value) -> Self {
+        Self::Json(200, body)
+    }
+
+    /// A problem as the API tells it.
+    pub(super) fn problem(status: u16, code: &str, title: &str) -> Self {
+        Self::Json(status, json!({ "type": "about:blank", "status": status, "code": code, "title": title }))
+    }
+}
+
+type Answer = Box<dyn FnMut(&Heard) -> Says + Send>;
+
+/// A server, and a person's machine from which it is asked.
+pub(super) struct Stand {
+    addr: SocketAddr,
+    heard: Arc<Mutex<Vec<Heard>>>,
+    home: TempDir,
+    _server: JoinSet<()>,
+}
+
+/// What came of one command.
+#[derive(Debug)]
+pub(super) struct Ran {
+    pub(super) code: i32,
+    pub(super) out: String,
+    pub(super) err: String,
+}
+
+impl Stand {
+    pub(super) async fn start(answer: impl FnMut(&Heard) -> Says + Send + 'static) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let addr = listener.local_addr().unwrap();
+        let heard = Arc::new(Mutex::new(Vec::new()));
+        let answer: Arc<Mutex<Answer>> = Arc::new(Mutex::new(Box::new(answer)));
+        let mut server = JoinSet::new();
+        server.spawn(serve(listener, Arc::clone(&heard), answer));
+        Self { addr, heard, home: tempfile::tempdir().unwrap(), _server: server }
+    }
+
+    pub(super) fn url(&self) -> String {
+        format!("http://{}", self.addr)
+    }
+
+    /// Everything that was asked so far.
+    pub(super) fn heard(&self) -> Vec<Heard> {
+        self.heard.lock().unwrap().clone()
+    }
+
+    /// Requests that would change something.
+    pub(super) fn posts(&self) -> Vec<Heard> {
+        self.heard().into_iter().filter(|heard| heard.method == "POST").collect()
+    }
+
+    pub(super) fn home(&self) -> &std::path::Path {
+        self.home.path()
+    }
+
+    /// The command as it is, without saying which server.
+    pub(super) fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_hooklatch"));
+        command
+            .args(arguments)
+            .current_dir(self.home.path())
+            .env("HOME", self.home.path())
+            .env_remove("XDG_CONFIG_HOME")
+            .env_remove("XDG_STATE_HOME")
+            .stdin(Stdio::null());
+        command
+    }
+
+    /// Runs a command as a person with a token for this server.
+    pub(super) async fn run(&self, arguments: &[&str]) -> Ran {
+        let mut command = self.command(arguments);
+        command.env("HOOKLATCH_URL", self.url()).env("HOOKLATCH_TOKEN", "a-token-0123456789");
+        ran(command).await
+    }
+}
+
+/// Runs it, while the stand-in goes on answering.
+pub(super) async fn ran(mut command: Command) -> Ran {
+    let output = tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    Ran { code: output.status.code().unwrap(), out: text(output.stdout), err: text(output.stderr) }
+}
+
+async fn serve(listener: TcpListener, heard: Arc<Mutex<Vec<Heard>>>, answer: Arc<Mutex<Answer>>) {
+    let mut connections = JoinSet::new();
+    loop {
+        let (stream, _) = listener.accept().await.unwrap();
+        let (heard, answer) = (Arc::clone(&heard), Arc::clone(&answer));
+        connections.spawn(async move {
+            let service = service_fn(move |request| reply(request, Arc::clone(&heard), Arc::clone(&answer)));
+            drop(http1::Builder::new().serve_connection(TokioIo::new(stream), service).await);
+        });
+    }
+}
+
+async fn reply(
+    request: Request<Incoming>,
+    heard: Arc<Mutex<Vec<Heard>>>,
+    answer: Arc<Mutex<Answer>>,
+) -> io::Result<Response<Full<Bytes>>> {
+    let (head, body) = request.into_parts();
+    let body = body.collect().await.map_err(io::Error::other)?.to_bytes();
+    let one = Heard {
+        method: head.method.to_string(),
+        path: head.uri.path().to_owned(),
+        query: head.uri.query().unwrap_or_default().to_owned(),
+        headers: head.headers,
+        body: String::from_utf8(body.to_vec()).unwrap(),
+    };
+    heard.lock().unwrap().push(one.clone());
+    let says = answer.lock().unwrap()(&one);
+    let (status, media_type, headers, body) = match says {
+        Says::HangUp => return Err(io::Error::other("as told")),
+        Says::Json(status, body) => (status, "application/json", Vec::new(), body.to_string()),
+        Says::With(status, body, headers) => (status, "application/json", headers, body.to_string()),
+        Says::Stream(text) => (200, "text/event-stream", Vec::new(), text),
+    };
+    let mut response = Response::builder().status(status).header("content-type", media_type);
+    for (name, value) in headers {
+        response = response.header(name, value);
+    }
+    Ok(response.body(Full::new(Bytes::from(body))).unwrap())
+}
