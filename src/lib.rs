@@ -67,6 +67,7 @@ mod logging;
 #[doc(hidden)]
 pub mod mistakes;
 mod net;
+mod operations;
 #[doc(hidden)]
 pub mod outbox;
 #[doc(hidden)]
@@ -91,6 +92,8 @@ pub mod spec;
 pub mod stop;
 #[doc(hidden)]
 pub mod store;
+#[doc(hidden)]
+pub mod tail;
 mod template;
 pub mod testing;
 mod tls;

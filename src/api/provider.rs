@@ -24,7 +24,7 @@ pub struct ProviderView {
     pub is_unverified: bool,
     /// Its secrets, the newest first.
     pub secrets: Vec<SecretView>,
-    /// Its newest event.
+    /// Its newest event, if it is among the newest 100,000 of all providers.
     pub last_event: Option<LastEventView>,
     /// Events of it that wait for somebody, by state.
     pub waiting: Vec<WaitingCount>,

@@ -16,11 +16,13 @@ use super::parts::Parts;
 use super::tasks::spawn;
 use crate::admit::{self, AdmitContext, Planner, StartCall, TakeSlot, Templates, UnderWay, Unreadable};
 use crate::logging;
+use crate::operations::OperationRunner;
 use crate::outbox::{Handover, Outbox};
 use crate::receive::RequestNotes;
 use crate::retention::{Pruner, delete_wholes};
 use crate::stop::Stop;
 use crate::store::{InitialLease, Store};
+use crate::tail::TailHub;
 
 /// The things that the parts besides admission and outbox share.
 pub(super) struct Helpers<'a> {
@@ -28,6 +30,7 @@ pub(super) struct Helpers<'a> {
     pub(super) entries: &'a Entries,
     pub(super) notes: &'a RequestNotes,
     pub(super) metrics: &'a PrometheusHandle,
+    pub(super) tail: &'a TailHub,
 }
 
 /// The outbox as admission asks it for slots.
@@ -76,7 +79,7 @@ impl App {
         helpers: &Helpers<'_>,
         stopping: &Stop,
     ) -> Vec<JoinHandle<()>> {
-        let Helpers { admission, entries, notes, metrics } = helpers;
+        let Helpers { admission, entries, notes, metrics, tail } = helpers;
         let poll = Duration::from_millis(self.config.outbox.poll_ms);
         let (shared, entries, stop) = (Arc::clone(admission), Arc::clone(entries), stopping.clone());
         let retries = async move || {
@@ -90,11 +93,23 @@ impl App {
         };
         let (store, notes, stop) = (admission.store.clone(), RequestNotes::clone(notes), stopping.clone());
         let noting = async move || notes.run(&store, stop.clone()).await;
+        let tail = TailHub::clone(tail);
+        let tailing = async move || tail.run().await;
         let mut tasks = vec![
+            spawn(parts.clone().keep("tail", tailing)),
             spawn(parts.clone().keep("retry", retries)),
             spawn(parts.clone().keep("counts", counting)),
             spawn(parts.clone().keep("notes", noting)),
         ];
+        let woken = Arc::clone(admission);
+        let wake = move || {
+            (woken.wake_outbox)();
+            woken.wake_retries.notify_one();
+        };
+        let mut runner = OperationRunner::new(admission.store.clone(), self.clock.clone(), Box::new(wake));
+        let stop = stopping.clone();
+        let operating = async move || runner.run(stop.clone()).await;
+        tasks.push(spawn(parts.clone().keep("operations", operating)));
         if self.config.providers.values().any(|provider| !provider.redact.is_empty()) {
             let (store, stop) = (admission.store.clone(), stopping.clone());
             let redacting = async move || delete_wholes(&store, stop.clone()).await;

@@ -16,6 +16,7 @@ use crate::provider::Provider;
 use crate::receive::fingerprint;
 use crate::spec::Spec;
 use crate::store::{PeopleDoor, ProgramMigrations, Store, TokenBook};
+use crate::tail::TailHub;
 use crate::types::Name;
 use crate::verify::KeySource;
 
@@ -98,6 +99,7 @@ impl App {
         admission: &Arc<AdmitContext>,
         entries: &Entries,
         breakers: Breakers,
+        tail: TailHub,
         gate: Arc<TokenGate>,
     ) -> ApiState {
         let facts = |(name, entry): (&Name, &Arc<ProviderEntry>)| ProviderFacts {
@@ -123,6 +125,7 @@ impl App {
                 woken.wake_retries.notify_one();
             }),
             clock: self.clock.clone(),
+            tail,
             gate,
             destinations: self.config.destinations.keys().cloned().collect(),
             destination_facts: self.destination_facts(),

@@ -26,6 +26,7 @@ use crate::outbox::{Breakers, Outbox};
 use crate::receive::{Receiver, RequestNotes};
 use crate::stop::Stop;
 use crate::store::Store;
+use crate::tail::TailHub;
 
 /// The things that all parts stand on.
 struct Ground {
@@ -42,6 +43,7 @@ struct Core {
     receiver: Receiver,
     operator: OperatorState,
     breakers: Breakers,
+    tail: TailHub,
     stopping: Stop,
     parts: Parts,
 }
@@ -68,7 +70,7 @@ impl App {
         let entries = Arc::clone(&ground.entries);
         let mut core = self.core(ground)?;
         let gate = self.token_gate(&core.admission.store);
-        let api = self.api(&core.admission, &entries, core.breakers, Arc::clone(&gate));
+        let api = self.api(&core.admission, &entries, core.breakers, core.tail, Arc::clone(&gate));
         let stopping = core.stopping.clone();
         core.background
             .workers
@@ -139,7 +141,14 @@ impl App {
             spawn(health::noted(outbox.run(stopping.clone()), is_outbox_running)),
             spawn(health::watch(Arc::clone(&admission), readiness, watched, stopping.clone())),
         ];
-        let helpers = Helpers { admission: &admission, entries: &entries, notes: &notes, metrics: &metrics };
+        let tail = TailHub::new(store.clone(), stopping.clone());
+        let helpers = Helpers {
+            admission: &admission,
+            entries: &entries,
+            notes: &notes,
+            metrics: &metrics,
+            tail: &tail,
+        };
         workers.extend(self.helpers(&parts, &helpers, &stopping));
         let events_n_max = self.config.server.events_n_max as usize;
         let receiver = Receiver::new(&entries, admitter.clone(), notes, store.clone(), events_n_max);
@@ -158,7 +167,7 @@ impl App {
             stop_timeout: Duration::from_millis(self.config.outbox.stop_timeout_ms),
         };
         let operator = OperatorState { readiness: ready, metrics };
-        Ok(Core { background, admission, receiver, operator, breakers, stopping, parts })
+        Ok(Core { background, admission, receiver, operator, breakers, tail, stopping, parts })
     }
 
     /// The way into admission, and the tasks behind it.

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::api_client::{ApiError, SseEvent, SseReader, patience};
 use super::desk::{Desk, ListRow};
-use super::output::{Cell, grouped, in_day, plural, with_times};
+use super::output::{Shown, grouped, in_day, plural, with_times};
 use super::reach::ReachArgs;
 use super::shared::{complain, is_reader_gone, say};
 use crate::api::{EventView, TailView};
@@ -148,7 +148,7 @@ impl Viewer<'_> {
         let screen = &self.desk.screen;
         let cells = event.cells(screen);
         let mut fields = vec![in_day(event.received_at_ms)];
-        fields.extend(cells.iter().skip(1).map(|cell: &Cell| screen.paint(cell.tone(), cell.as_str())));
+        fields.extend(cells.iter().skip(1).map(|cell: &Shown| screen.paint(cell.tone(), cell.as_str())));
         if event.error.is_none() {
             fields.pop();
         }

@@ -18,7 +18,7 @@ use tokio::time::{Instant, Sleep};
 use tower::ServiceExt;
 
 use super::error::Problem;
-use super::extensions::{KnownCaller, Neighbours, Peer};
+use super::extensions::{ConnectionEnd, KnownCaller, Neighbours, Peer};
 use super::framing;
 use super::origin::OriginRule;
 use super::receiver::{self, Came, ReceiverState};
@@ -150,6 +150,7 @@ impl Edge {
             return Box::pin(state.answer(entry, Request::from_parts(parts, body), from)).await;
         }
         parts.extensions.insert(origin);
+        parts.extensions.insert(ConnectionEnd(self.ends_at));
         parts.extensions.insert(self.neighbours.clone());
         let body = if is_whole { Body::empty() } else { Body::new(body) };
         let routed = self.front.router.clone().oneshot(Request::from_parts(parts, body)).await;

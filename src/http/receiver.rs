@@ -120,7 +120,10 @@ async fn receipt(
         return Problem::NO_SUCH_PROVIDER.into_response();
     };
     let (mut parts, _) = request.into_parts();
-    if !entry.is_allowed(parts.extensions.get::<Peer>().map(|peer| peer.0)) {
+    let address = parts.extensions.get::<Peer>().map(|peer| peer.0);
+    if !entry.is_allowed(address) {
+        let refused = RefusedRequest { headers: parts.headers, now_ms: state.clock.now_ms() };
+        state.receiver.refused_address(entry, address, refused);
         return Problem::ADDRESS.into_response();
     }
     show_certificate(&mut parts);

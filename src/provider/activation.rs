@@ -56,7 +56,7 @@ impl Provider {
         mistakes.extend(strong.err().map(|error| of_key(spec, &error)));
         let redact = RedactedPaths::parse(config.redact.iter().map(String::as_str))
             .inspect_err(|(pointer, why)| {
-                mistakes.push(said("redact", format!("`{}` {why}", shown(pointer))))
+                mistakes.push(said("redact", format!("`{}` {why}", shown(pointer))));
             })
             .unwrap_or_default();
         let options = ActiveOptions { on_conflict: config.on_conflict, types: config.types.clone(), redact };

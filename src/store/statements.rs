@@ -1,6 +1,6 @@
 //! Statements by name, for tests that look at their plans.
 
-use super::{admission, lane, look, message};
+use super::{admission, lane, look, message, tail};
 
 /// The statements of the hot operations on PostgreSQL, by name, for tests that look at their plans.
 pub fn statements() -> Vec<(&'static str, &'static str)> {
@@ -16,4 +16,9 @@ pub fn list_statements() -> &'static [(&'static str, &'static str)] {
 /// is the database's clock.
 pub fn rare_statements() -> Vec<(&'static str, &'static str)> {
     [message::RARE_STATEMENTS, lane::STATEMENTS].concat()
+}
+
+/// Returns the statements of the live tail, in the words of both databases.
+pub fn tail_statements() -> &'static [(&'static str, &'static str)] {
+    tail::STATEMENTS
 }

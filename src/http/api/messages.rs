@@ -58,16 +58,6 @@ pub(super) async fn show(
     Ok(tagged_reply(&detail, &detail.message))
 }
 
-pub(super) fn filter(state: Option<&str>, to: Option<&str>, from: Option<&str>) -> Result<Filter, Problem> {
-    let name = |text: Option<&str>| {
-        text.map(Name::parse).transpose().map_err(|_| Problem::bad_request("that is not a name"))
-    };
-    let parse = |word| {
-        MessageState::parse(word).ok_or_else(|| Problem::bad_request("no message is ever in that state"))
-    };
-    Ok(Filter { state: state.map(parse).transpose()?, destination: name(to)?, provider: name(from)? })
-}
-
 pub(super) fn message_json(row: &MessageRow) -> Value {
     json!({
         "message_id": row.message_id, "provider": row.key.provider.as_str(), "event_id": row.key.event_id,

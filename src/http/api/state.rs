@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::super::token_gate::TokenGate;
 use crate::store::{PeopleDoor, Store};
+use crate::tail::TailHub;
 use crate::types::{Clock, Name};
 
 /// State of the API: all that it needs of the app.
@@ -13,6 +14,8 @@ pub(crate) struct ApiState {
     /// The store for those who ask.
     pub(crate) people: PeopleDoor,
     pub(crate) clock: Clock,
+    /// Events as they come in.
+    pub(crate) tail: TailHub,
     /// The tokens of those who may ask.
     pub(crate) gate: Arc<TokenGate>,
     /// Names of the configured destinations.

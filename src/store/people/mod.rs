@@ -8,13 +8,14 @@
 //! `statistics.rs` counts them, `ledger.rs` tells all that is known of one, from the rows of `ledger_rows.rs`, and
 //! `search.rs` finds what an id leads to, with `search_rows.rs`; `rows.rs` reads what these show. Of the rest:
 //! `message_sources.rs` (where messages are looked for, and how far), `messages.rs`, `message.rs`, `lanes.rs`,
-//! `destinations.rs`, `providers.rs`, `rejected.rs`, `audit.rs`, `chain.rs` (whether the log is whole), `tokens.rs`.
-//! `statements.rs` lists statements for tests.
+//! `destinations.rs`, `providers.rs`, `rejected.rs`, `audit.rs`, `chain.rs` (whether the log is whole), `tokens.rs`; `decisions.rs` and
+//! `operations.rs` are what they order. `statements.rs` lists statements for tests.
 
 mod audit;
 mod chain;
 mod choice;
 mod cursor;
+mod decisions;
 mod destinations;
 mod events;
 mod lanes;
@@ -23,6 +24,7 @@ mod ledger_rows;
 mod message;
 mod message_sources;
 mod messages;
+mod operations;
 mod person;
 mod providers;
 mod rejected;

@@ -12,15 +12,20 @@ use crate::store::event::event_state;
 use crate::store::rejection::SecretUse;
 use crate::types::{EventState, Name, Role, UnixMs};
 
+/// Events of all providers among which the newest one of each is looked for, first and at most.
+const LAST_LOOKED_N: [i64; 2] = [5_000, 100_000];
 /// Most events in each state that are counted.
 const COUNTED_N_MAX: i64 = 10_000;
 /// States in which an event waits for somebody.
 const WAITING: [EventState; 4] =
     [EventState::Retry, EventState::Failed, EventState::Unreadable, EventState::Conflict];
 
-const LAST: &str = "/* people_providers */ SELECT e.event_id, e.event_type, e.received_at_ms
-    FROM (SELECT * FROM processed_webhook_events ORDER BY event_seq DESC LIMIT 50000) e
-    WHERE e.provider = $1 ORDER BY e.event_seq DESC LIMIT 1";
+/// The newest event of each provider among so many of all.
+const LAST: &str = "/* people_providers */ SELECT provider, MAX(event_seq) AS event_seq FROM (
+        SELECT provider, event_seq FROM processed_webhook_events ORDER BY event_seq DESC LIMIT $1) x
+    GROUP BY provider";
+const BY_NUMBER: &str = "/* people_providers */ SELECT provider, event_id, event_type, received_at_ms
+    FROM processed_webhook_events WHERE event_seq = ANY($1)";
 const OPEN: &str =
     "/* people_waiting */ SELECT provider, state, COUNT(*) AS n, MIN(received_at_ms) AS oldest_ms
     FROM (SELECT provider, state, received_at_ms FROM processed_webhook_events
@@ -29,12 +34,13 @@ const OPEN: &str =
     GROUP BY provider, state ORDER BY provider";
 
 /// The statements by name, for tests that look at their plans.
-pub(super) const STATEMENTS: &[(&str, &str)] = &[("waiting events", OPEN), ("last event", LAST)];
+pub(super) const STATEMENTS: &[(&str, &str)] =
+    &[("waiting events", OPEN), ("last events", LAST), ("last events by number", BY_NUMBER)];
 
 /// What the tables know of a provider.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ProviderStanding {
-    /// Its newest event.
+    /// Its newest event, among the newest of all.
     pub last_event: Option<LastEventView>,
     /// Events of it that wait for somebody, by state.
     pub waiting: Vec<WaitingCount>,
@@ -75,11 +81,12 @@ impl People {
 async fn people_providers(db: &mut Door<'_>, names: Vec<Name>) -> DbResult<BTreeMap<Name, ProviderStanding>> {
     let waiting = people_waiting(db).await?;
     let uses = secret_uses(db).await?;
+    let mut last = last_events(db, &names).await?;
     let mut found = BTreeMap::new();
     for name in names {
         let of_it = |provider: &str| provider == name.as_str();
         let standing = ProviderStanding {
-            last_event: last_event(db, &name).await?,
+            last_event: last.remove(name.as_str()),
             waiting: waiting.iter().filter(|(it, _)| of_it(it)).map(|(_, count)| count.clone()).collect(),
             uses: uses.iter().filter(|one| of_it(&one.provider)).cloned().collect(),
         };
@@ -88,16 +95,28 @@ async fn people_providers(db: &mut Door<'_>, names: Vec<Name>) -> DbResult<BTree
     Ok(found)
 }
 
-async fn last_event(db: &mut Door<'_>, name: &Name) -> DbResult<Option<LastEventView>> {
-    let row = db.fetch_optional(LAST, &[name.as_str().into()]).await?;
-    let view = |row: Row| {
-        Ok(LastEventView {
+/// The newest event of each of these providers, of those that are found within the bound.
+async fn last_events(db: &mut Door<'_>, names: &[Name]) -> DbResult<BTreeMap<String, LastEventView>> {
+    let mut seqs = BTreeMap::new();
+    for looked_n in LAST_LOOKED_N {
+        let rows = db.fetch(LAST, &[looked_n.into()]).await?;
+        for row in &rows {
+            seqs.insert(row.text("provider")?, row.int("event_seq")?);
+        }
+        if names.iter().all(|name| seqs.contains_key(name.as_str())) {
+            break;
+        }
+    }
+    let seqs: Vec<i64> = seqs.into_values().collect();
+    let view = |row: &Row| {
+        let view = LastEventView {
             event_id: row.text("event_id")?,
             event_type: row.text("event_type")?,
             received_at_ms: row.int("received_at_ms")?,
-        })
+        };
+        Ok((row.text("provider")?, view))
     };
-    row.map(view).transpose()
+    db.fetch(BY_NUMBER, &[seqs.into()]).await?.iter().map(view).collect()
 }
 
 async fn people_waiting(db: &mut Door<'_>) -> DbResult<WaitingEvents> {

@@ -1,6 +1,6 @@
 //! Statements of lists by name, for tests that look at their plans.
 
-use super::{destinations, lanes, message_sources, providers, rejected};
+use super::{audit, destinations, lanes, message_sources, providers, rejected};
 use super::{events, ledger_rows, search_rows, statistics, walk};
 
 /// The statements of what people look at, in the words of both databases, by name.
@@ -11,6 +11,7 @@ pub fn people_statements() -> Vec<(&'static str, &'static str)> {
         destinations::STATEMENTS,
         providers::STATEMENTS,
         rejected::STATEMENTS,
+        audit::STATEMENTS,
     ]
     .concat()
 }

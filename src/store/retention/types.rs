@@ -39,6 +39,8 @@ pub enum PrunedKind {
     Taught,
     /// Answers that were kept under the keys of requests.
     Answers,
+    /// Operations that are over, with their sets.
+    Operations,
     /// Records of what people decided.
     Audit,
 }
@@ -60,6 +62,7 @@ impl PrunedKind {
         Self::SecretUses,
         Self::Taught,
         Self::Answers,
+        Self::Operations,
         Self::Audit,
     ];
 
@@ -80,6 +83,7 @@ impl PrunedKind {
             Self::SecretUses => "secret_uses",
             Self::Taught => "taught_secrets",
             Self::Answers => "idempotency_keys",
+            Self::Operations => "operations",
             Self::Audit => "audit_log",
         }
     }
@@ -94,7 +98,7 @@ impl PrunedKind {
 
     /// True when its rows are few, and found by their age.
     pub fn is_small(self) -> bool {
-        matches!(self, Self::Rejections | Self::SecretUses | Self::Taught | Self::Answers)
+        matches!(self, Self::Rejections | Self::SecretUses | Self::Taught | Self::Answers | Self::Operations)
     }
 
     /// True when all of the table has to be looked through to find what is old.
@@ -135,6 +139,8 @@ pub struct Cuts {
     pub taught_ms: UnixMs,
     /// Answers under the keys of requests, whose windows end.
     pub answers_ms: UnixMs,
+    /// Operations that are over.
+    pub operations_ms: UnixMs,
     /// Records of what people decided.
     pub audit_ms: UnixMs,
 }
@@ -161,6 +167,7 @@ impl Cuts {
             PrunedKind::SecretUses => self.secret_uses_ms,
             PrunedKind::Taught => self.taught_ms,
             PrunedKind::Answers => self.answers_ms,
+            PrunedKind::Operations => self.operations_ms,
             PrunedKind::Audit => self.audit_ms,
         }
     }
@@ -282,10 +289,11 @@ mod tests {
             secret_uses_ms: 7,
             taught_ms: 8,
             answers_ms: 9,
-            audit_ms: 10,
+            operations_ms: 10,
+            audit_ms: 11,
         };
         let found: Vec<UnixMs> = PrunedKind::ALL.iter().map(|kind| cuts.of(*kind)).collect();
-        assert_eq!(found, [1, 1, 2, 3, 4, 4, 4, 4, 4, 5, 6, 7, 8, 9, 10]);
+        assert_eq!(found, [1, 1, 2, 3, 4, 4, 4, 4, 4, 5, 6, 7, 8, 9, 10, 11]);
         assert_eq!((cuts.ids_of("stripe"), cuts.ids_of("gone")), (40, 4));
     }
 

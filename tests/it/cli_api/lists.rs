@@ -221,20 +221,35 @@ async fn what_is_known_of_an_id_is_told_and_nothing_found_is_an_exit_code() {
 }
 
 #[tokio::test]
-async fn a_body_comes_byte_for_byte_and_the_audit_log_is_compared_with_an_earlier_head() {
+async fn a_body_comes_byte_for_byte() {
     let stand = Stand::start(|heard| answer(heard, "a\u{1b}b")).await;
     assert_eq!(stand.run(&["events", "body", "stripe", "e"]).await.out, "\"a\\u001bb\"");
     let file = stand.home().join("body");
     let ran = stand.run(&["events", "body", "stripe", "e", "--output", file.to_str().unwrap()]).await;
     assert!(ran.out.is_empty() && std::fs::read_to_string(file).unwrap() == "\"a\\u001bb\"", "{ran:?}");
-    for (is_whole, head, code) in
-        [(true, "5f1d", 0), (true, "5F1D", 0), (true, "77aa", 1), (false, "5f1d", 1)]
-    {
-        let view = json!({
-            "is_whole": is_whole, "rows_n": 5, "first_seq": 1, "last_seq": 5, "head": "5f1d", "broken_at_seq": null,
-            "reason": null,
-        });
-        let stand = Stand::start(move |_| Says::ok(view.clone())).await;
-        assert_eq!(stand.run(&["audit", "verify", "--head", head]).await.code, code, "{head}");
-    }
+}
+
+#[tokio::test]
+async fn the_audit_log_is_followed_to_its_end_and_compared_with_a_head_that_was_kept() {
+    let stand = Stand::start(|heard| {
+        let (is_whole, next, seq) = match heard.query.as_str() {
+            "" => (true, Some("5000.aa"), 5_000),
+            "cursor=5000.aa" => (true, None, 5_007),
+            "cursor=17.bb" => (true, Some("5000.aa"), 5_000),
+            _ => (false, None, 17),
+        };
+        let head = format!("{seq}.cc");
+        Says::ok(json!({
+            "is_whole": is_whole, "rows_n": 7, "first_seq": 1, "last_seq": seq, "head": head, "next": next,
+            "broken_at_seq": (!is_whole).then_some(17), "reason": (!is_whole).then_some("another row"),
+        }))
+    })
+    .await;
+    let ran = stand.run(&["audit", "verify"]).await;
+    assert!(ran.code == 0 && ran.out.contains("whole") && ran.out.contains("rows       14"), "{ran:?}");
+    let ran = stand.run(&["audit", "verify", "--head", "17.bb", "--json"]).await;
+    let told = &lines(&ran.out)[0];
+    assert_eq!((ran.code, &told["rows_n"], &told["head"]), (0, &json!(14), &json!("5007.cc")));
+    let ran = stand.run(&["audit", "verify", "--head", "17.dd"]).await;
+    assert!(ran.code == 1 && ran.out.contains("broken at  17"), "{ran:?}");
 }

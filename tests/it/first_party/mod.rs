@@ -1,6 +1,7 @@
 //! A team's own services: what they are answered, by what they show, under which key, and with which content.
 
 mod batch;
+mod certificates;
 mod killed;
 mod receipt;
 mod settings;

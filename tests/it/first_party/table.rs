@@ -24,12 +24,12 @@ async fn every_caller_is_believed_by_what_it_shows_and_by_nothing_else(database:
     let signed = |key: &str| signature(key, BODY).to_vec();
     let mut late = signed("late");
     late[1].1 = (now_s() - 3_600).to_string();
-    let cases: Vec<(&str, &str, Vec<(&str, String)>, u16)> = vec![
+    let cases = [
         ("newest token", "shop", own(&format!("Bearer {TOKEN}")), 202),
         ("older token", "shop", own(&format!("Bearer {OLD_TOKEN}")), 202),
         ("scheme in lower case", "shop", own(&format!("bearer {TOKEN}")), 202),
         ("another token", "shop", own("Bearer tok_other_0123456789abcdef0123"), 401),
-        ("half a token", "shop", own(&format!("Bearer {}", &TOKEN[..20])), 401),
+        ("half a token", "shop", own(&format!("Bearer {}", TOKEN.split_at(20).0)), 401),
         ("no scheme", "shop", own(TOKEN), 401),
         ("basic", "shop", own(&format!("Basic {TOKEN}")), 401),
         ("nothing", "shop", vec![], 401),

@@ -35,6 +35,8 @@ const RANKS: &[(&str, u8)] = &[
     ("tls", 2),
     ("read", 3),
     ("retention", 3),
+    ("operations", 3),
+    ("tail", 3),
     ("handler", 4),
     ("provider", 5),
     ("pairs", 6),

@@ -1,0 +1,102 @@
+//! What the live tail reads: numbers of events, and the events with these numbers. Every look is a range of the index
+//! by number, and so many rows at most.
+
+use std::collections::BTreeMap;
+
+use super::db::{DbResult, Door, Row, StoreError};
+use super::event::event_state;
+use super::handle::Store;
+use crate::api::EventView;
+
+const NEWEST: &str = "/* tail_newest */ SELECT event_seq FROM processed_webhook_events
+    ORDER BY event_seq DESC LIMIT $1";
+const NUMBERS: &str = "/* tail_numbers */ SELECT event_seq FROM processed_webhook_events
+    WHERE event_seq > $1 ORDER BY event_seq LIMIT $2";
+const MISSED: &str = "/* tail_missed */ SELECT event_seq, provider FROM processed_webhook_events
+    WHERE event_seq > $1 ORDER BY event_seq DESC LIMIT $2";
+const PROVIDERS: &str = "/* tail_providers */ SELECT provider, COUNT(*) AS n FROM processed_webhook_events
+    WHERE event_seq = ANY($1) GROUP BY provider";
+const EVENTS: &str =
+    "/* tail_events */ SELECT event_seq, provider, event_id, event_type, state, object, version,
+        identity, received_at_ms, created_at_ms, processed_at_ms, due_at_ms, attempts_n, generation, error
+    FROM processed_webhook_events WHERE event_seq = ANY($1) ORDER BY event_seq";
+
+/// The statements by name, for tests that look at their plans.
+pub(super) const STATEMENTS: &[(&str, &str)] = &[
+    ("newest numbers", NEWEST),
+    ("numbers from one on", NUMBERS),
+    ("missed events", MISSED),
+    ("providers of numbers", PROVIDERS),
+    ("events by number", EVENTS),
+];
+
+impl Store {
+    /// The numbers of the newest events, at most `limit`, the highest first.
+    pub async fn tail_newest(&self, limit: u32) -> Result<Vec<i64>, StoreError> {
+        alone!(self.people.tail_newest(limit))
+    }
+
+    /// The numbers of events above `low`, at most `limit`, the lowest first.
+    pub async fn tail_numbers(&self, low: i64, limit: u32) -> Result<Vec<i64>, StoreError> {
+        alone!(self.people.tail_numbers(low, limit))
+    }
+
+    /// The numbers of the newest events above `high` with their providers, at most `limit`, the highest first.
+    pub async fn tail_missed(&self, high: i64, limit: u32) -> Result<Vec<(i64, String)>, StoreError> {
+        alone!(self.people.tail_missed(high, limit))
+    }
+
+    /// Returns how many of the events with these numbers are of which provider.
+    pub async fn tail_providers(&self, seqs: Vec<i64>) -> Result<BTreeMap<String, u64>, StoreError> {
+        alone!(self.people.tail_providers(seqs))
+    }
+
+    /// The events with these numbers, in their order, those that are gone left out.
+    pub async fn tail_events(&self, seqs: Vec<i64>) -> Result<Vec<(i64, EventView)>, StoreError> {
+        alone!(self.people.tail_events(seqs))
+    }
+}
+
+async fn tail_newest(db: &mut Door<'_>, limit: u32) -> DbResult<Vec<i64>> {
+    let rows = db.fetch(NEWEST, &[limit.into()]).await?;
+    rows.iter().map(|row| row.int("event_seq")).collect()
+}
+
+async fn tail_numbers(db: &mut Door<'_>, low: i64, limit: u32) -> DbResult<Vec<i64>> {
+    let rows = db.fetch(NUMBERS, &[low.into(), limit.into()]).await?;
+    rows.iter().map(|row| row.int("event_seq")).collect()
+}
+
+async fn tail_missed(db: &mut Door<'_>, high: i64, limit: u32) -> DbResult<Vec<(i64, String)>> {
+    let rows = db.fetch(MISSED, &[high.into(), limit.into()]).await?;
+    rows.iter().map(|row| Ok((row.int("event_seq")?, row.text("provider")?))).collect()
+}
+
+async fn tail_providers(db: &mut Door<'_>, seqs: Vec<i64>) -> DbResult<BTreeMap<String, u64>> {
+    let rows = db.fetch(PROVIDERS, &[seqs.into()]).await?;
+    rows.iter().map(|row| Ok((row.text("provider")?, row.int("n")?.unsigned_abs()))).collect()
+}
+
+async fn tail_events(db: &mut Door<'_>, seqs: Vec<i64>) -> DbResult<Vec<(i64, EventView)>> {
+    let rows = db.fetch(EVENTS, &[seqs.into()]).await?;
+    rows.iter().map(|row| Ok((row.int("event_seq")?, event_view(row)?))).collect()
+}
+
+fn event_view(row: &Row) -> DbResult<EventView> {
+    Ok(EventView {
+        provider: row.text("provider")?,
+        event_id: row.text("event_id")?,
+        event_type: row.text("event_type")?,
+        state: event_state(row)?,
+        object: row.text_or_null("object")?,
+        version: row.int_or_null("version")?,
+        identity: row.text("identity")?,
+        received_at_ms: row.int("received_at_ms")?,
+        created_at_ms: row.int_or_null("created_at_ms")?,
+        processed_at_ms: row.int_or_null("processed_at_ms")?,
+        due_at_ms: row.int_or_null("due_at_ms")?,
+        attempts_n: row.count("attempts_n")?,
+        generation: row.count("generation")?,
+        error: row.text_or_null("error")?,
+    })
+}

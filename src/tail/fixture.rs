@@ -1,0 +1,24 @@
+//! What unit tests of the tail begin with.
+
+use crate::api::EventView;
+use crate::types::EventState;
+
+/// An event of `provider` with this number.
+pub(super) fn event(provider: &str, seq: i64) -> EventView {
+    EventView {
+        provider: provider.to_owned(),
+        event_id: format!("evt_{seq}"),
+        event_type: "paid".to_owned(),
+        state: EventState::Done,
+        object: None,
+        version: None,
+        identity: "sender/1".to_owned(),
+        received_at_ms: seq,
+        created_at_ms: None,
+        processed_at_ms: None,
+        due_at_ms: None,
+        attempts_n: 1,
+        generation: 0,
+        error: None,
+    }
+}

@@ -1,0 +1,123 @@
+//! What is out of a token's scope is not there, whoever asks and however.
+
+use std::collections::BTreeSet;
+
+use hooklatch::api::MessageFilter;
+use hooklatch::store::{PeopleDoor, PeopleError, Store};
+use hooklatch::types::{MessageId, MessageState, Name, Principal, Reach, Role};
+
+use super::{fill, refusal, run};
+use crate::database::{Database, on_both};
+use crate::store::name;
+
+on_both!(nothing_out_of_scope_is_there, the_audit_log_is_paged_and_shows_what_is_in_scope);
+
+/// Somebody whose word reaches these alone.
+fn somebody(role: Role, providers: &[&str], destinations: &[&str]) -> Principal {
+    let reach = |names: &[&str]| {
+        if names.is_empty() {
+            Reach::All
+        } else {
+            Reach::These(names.iter().map(|text| name(text)).collect())
+        }
+    };
+    Principal { name: name("somebody"), role, providers: reach(providers), destinations: reach(destinations) }
+}
+
+async fn seen(store: &Store, principal: &Principal, filter: MessageFilter) -> Vec<i64> {
+    let people = PeopleDoor::new(store.clone()).open(principal.clone());
+    let page = people.messages(filter.clone(), None, 50).await.unwrap();
+    if filter.state.is_some() {
+        let counted = people.messages_count(filter).await.unwrap();
+        assert_eq!(counted.counted_n, page.items.len() as u64);
+    }
+    page.items.iter().map(|one| one.message_id.event_seq()).collect()
+}
+
+async fn nothing_out_of_scope_is_there(database: &Database) {
+    fill(database).await;
+    let store = database.store().await;
+    store.rejections_insert(&[refusal(1, "stripe"), refusal(2, "adyen")]).await.unwrap();
+    let held = MessageFilter { state: Some(MessageState::Held), ..MessageFilter::default() };
+    let to = |destination: &str| MessageFilter {
+        destination: Some(destination.to_owned()),
+        ..MessageFilter::default()
+    };
+    let all = MessageFilter::default;
+    for (providers, destinations, filter, wanted) in [
+        (&["adyen"][..], &[][..], all(), vec![9, 8]),
+        (&[], &["ledger"], all(), vec![8]),
+        (&["stripe"], &["ledger"], all(), vec![]),
+        (&["adyen"], &[], held.clone(), vec![9]),
+        (&[], &["ledger"], held.clone(), vec![]),
+        (&[], &["ledger"], to("billing"), vec![]),
+        (&["adyen"], &["billing"], to("billing"), vec![9]),
+    ] {
+        let principal = somebody(Role::Admin, providers, destinations);
+        assert_eq!(seen(&store, &principal, filter).await, wanted, "{principal:?}");
+    }
+    let open = |providers: &[&str], destinations: &[&str]| {
+        PeopleDoor::new(store.clone()).open(somebody(Role::Operator, providers, destinations))
+    };
+    let is_gone = |answer: Result<(), PeopleError>| matches!(answer, Err(PeopleError::NotFound));
+    let id = MessageId::from_column(9 * 1_024);
+    assert!(open(&["adyen"], &["billing"]).message(id, 1).await.is_ok());
+    assert!(is_gone(open(&["stripe"], &[]).message(id, 1).await.map(drop)));
+    assert!(is_gone(open(&[], &["ledger"]).message(id, 1).await.map(drop)));
+    assert!(is_gone(open(&[], &["ledger"]).destination(&name("billing"), true, 1).await.map(drop)));
+    assert!(is_gone(open(&["adyen"], &[]).take_taught(&name("stripe"), 1).await.map(drop)));
+    let configured = BTreeSet::from([name("billing")]);
+    let standings = open(&[], &["ledger"]).destinations(&configured, 1).await.unwrap();
+    assert_eq!(standings.iter().map(|one| one.name.as_str()).collect::<Vec<_>>(), ["ledger"]);
+    let stripe = open(&["stripe"], &[]);
+    assert!(stripe.waiting_events().await.unwrap().is_empty());
+    let both: BTreeSet<Name> = ["adyen", "stripe"].map(name).into();
+    let shown = stripe.providers(both).await.unwrap();
+    assert_eq!(shown.into_keys().collect::<Vec<_>>(), [name("stripe")]);
+    let refused =
+        async |provider: Option<&Name>| stripe.rejected(provider, None, 9).await.unwrap().items.len();
+    assert_eq!((refused(None).await, refused(Some(&name("adyen"))).await), (1, 0));
+    let lanes = async |providers: &[&str], destinations: &[&str]| {
+        open(providers, destinations).lanes(None, None, 9, 1).await.unwrap().0.items.len()
+    };
+    // The head of the only lane is of stripe.
+    assert_eq!((lanes(&["stripe"], &[]).await, lanes(&["adyen"], &[]).await), (1, 0));
+    assert_eq!((lanes(&[], &["billing"]).await, lanes(&[], &["ledger"]).await), (1, 0));
+    let viewer = PeopleDoor::new(store.clone()).open(somebody(Role::Viewer, &[], &[]));
+    let denied = viewer.take_taught(&name("stripe"), 1).await.map(drop);
+    assert!(matches!(denied, Err(PeopleError::Denied(Role::Operator))), "{denied:?}");
+}
+
+async fn the_audit_log_is_paged_and_shows_what_is_in_scope(database: &Database) {
+    fill(database).await;
+    run(
+        database,
+        "INSERT INTO audit_log (audit_seq, at_ms, actor, action, provider, event_id, message_id, detail, hash)
+         VALUES (1, 1, 'ops', 'event_rerun', 'stripe', 'evt_1', NULL, 'r', ''),
+                (2, 2, 'ops', 'message_send', 'stripe', 'evt_4', 4096, 'r', ''),
+                (3, 3, 'ops', 'message_send', 'adyen', 'evt_8', 8192, 'r', ''),
+                (4, 4, 'ops', 'message_send', 'adyen', 'evt_9', 9216, 'r', ''),
+                (5, 5, 'ops', 'destination_pause', NULL, NULL, NULL, 'billing: r', '')"
+            .to_owned(),
+    )
+    .await;
+    let store = database.store().await;
+    let seen = async |providers: &[&str], destinations: &[&str]| {
+        let people = PeopleDoor::new(store.clone()).open(somebody(Role::Operator, providers, destinations));
+        let (mut found, mut before) = (Vec::new(), None);
+        loop {
+            let page = people.audit(before, 2).await.unwrap();
+            found.extend(page.items.iter().map(|row| row.audit_seq));
+            let Some(next) = page.next else { return found };
+            before = Some(next.parse().unwrap());
+        }
+    };
+    assert_eq!(seen(&[], &[]).await, [5, 4, 3, 2, 1]);
+    assert_eq!(seen(&["stripe"], &[]).await, [2, 1]);
+    assert_eq!(seen(&["nobody"], &[]).await, [0; 0]);
+    assert_eq!(seen(&[], &["ledger"]).await, [3]);
+    assert_eq!(seen(&["adyen"], &["billing"]).await, [4], "one of the queue, one of history");
+    assert_eq!(seen(&[], &["billing"]).await, [4, 2]);
+    let viewer = PeopleDoor::new(store.clone()).open(somebody(Role::Reader, &[], &[]));
+    assert!(matches!(viewer.audit(None, 2).await, Err(PeopleError::Denied(Role::Operator))));
+}
