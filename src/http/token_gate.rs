@@ -124,7 +124,7 @@ impl TokenGate {
     }
 
     /// True when what a request was let in by would let it in again.
-    pub(crate) fn is_still_good(&self, credential: &Credential) -> bool {
+    pub(crate) fn still_lets(&self, credential: &Credential) -> bool {
         credential.0.is_none_or(|digest| matches!(self.known(&digest), Presented::Good(..)))
     }
 
@@ -277,7 +277,7 @@ mod tests {
         let (token, _) = make(&store, &clock, "bob", 1).await;
         let Presented::Good(principal, credential) = gate.judge(token.reveal()).await else { panic!() };
         assert_eq!((principal.name.as_str(), principal.role), ("bob", Role::Viewer));
-        assert!(gate.is_still_good(&credential));
+        assert!(gate.still_lets(&credential));
         let (later, _) = make(&store, &clock, "carl", 2).await;
         assert!(matches!(gate.judge(later.reveal()).await, Presented::Wrong), "it was asked a moment ago");
         allow_to_ask(&gate).await;
@@ -299,10 +299,10 @@ mod tests {
         let admin = PeopleDoor::new(store.clone()).open(Principal::everywhere(name("ann"), Role::Admin));
         admin.token_revoke(&token_id, "r", clock.now_ms()).await.expect("revoked");
         gate.read().await.expect("read");
-        assert_eq!([&bobs, &carls, &ops].map(|one| gate.is_still_good(one)), [false, true, true]);
+        assert_eq!([&bobs, &carls, &ops].map(|one| gate.still_lets(one)), [false, true, true]);
         assert!(matches!(gate.judge(token.reveal()).await, Presented::Revoked));
         clock.advance(60_000);
-        assert_eq!([&carls, &ops].map(|one| gate.is_still_good(one)), [false, true]);
+        assert_eq!([&carls, &ops].map(|one| gate.still_lets(one)), [false, true]);
         assert!(matches!(gate.judge(other.reveal()).await, Presented::Expired));
         gate.note().await;
         assert_eq!(store_rows(&gate).await.iter().filter(|row| row.last_used_at_ms.is_some()).count(), 2);
@@ -325,7 +325,7 @@ mod tests {
         grow_old(&gate, Duration::from_secs(3));
         allow_to_ask(&gate).await;
         assert!(matches!(gate.judge(token.reveal()).await, Presented::Away));
-        assert!(!gate.is_still_good(&credential), "nobody can say");
+        assert!(!gate.still_lets(&credential), "nobody can say");
         let nobodys = TokenText::of(&[9; 32]);
         assert!(matches!(gate.judge(nobodys.reveal()).await, Presented::Away), "nobody can say either");
         assert!(matches!(gate.judge("a-guess-0123456789").await, Presented::Wrong));
