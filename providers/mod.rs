@@ -15,6 +15,7 @@ mod bridge;
 mod contentful;
 mod cybersource;
 mod fireblocks;
+mod first_party;
 mod gitlab;
 mod google_pubsub;
 mod hubspot;
@@ -106,6 +107,7 @@ pub(crate) const KINDS: &[BuiltIn] = &[
     kind!("dwolla": "account_suspended" in "account_suspended", "customer_created" in "customer_created", "transfer_completed" in "transfer_completed", "transfer_failed" in "transfer_failed"),
     kind!("elevenlabs": "post_call_transcription" in "post_call_transcription", "post_call_audio" in "post_call_audio", "voice_removal_notice" in "voice_removal_notice"),
     ("fireblocks", fireblocks::provider),
+    ("first_party", first_party::provider),
     kind!("flutterwave": "charge.completed" in "charge.completed", "transfer.completed" in "transfer.completed", "subscription.cancelled" in "subscription.cancelled"),
     kind!("github": "ping" in "ping", "push" in "push", "issues" in "issues-opened", "pull_request" in "pull_request-opened", "workflow_dispatch" in "workflow_dispatch", "repository_dispatch" in "repository_dispatch", "watch" in "watch-started"),
     ("gitlab", gitlab::provider),

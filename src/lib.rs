@@ -67,6 +67,7 @@ mod logging;
 #[doc(hidden)]
 pub mod mistakes;
 mod net;
+mod operations;
 #[doc(hidden)]
 pub mod outbox;
 #[doc(hidden)]

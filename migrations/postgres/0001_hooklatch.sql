@@ -298,6 +298,44 @@ CREATE UNIQUE INDEX operator_tokens_digest ON operator_tokens (digest);
 CREATE UNIQUE INDEX operator_tokens_name ON operator_tokens (name) WHERE revoked_at_ms IS NULL;
 CREATE UNIQUE INDEX operator_tokens_key ON operator_tokens (created_by, idempotency_key);
 
+-- What people ordered to be done to all that a filter found. A batch holds the operation's row; rows up to
+-- changed_n + skipped_n are behind it.
+CREATE TABLE operations (
+    operation_id   TEXT COLLATE "C" NOT NULL PRIMARY KEY,
+    created_at_ms  BIGINT NOT NULL,
+    finished_at_ms BIGINT,
+    -- When the newest batch of it was made.
+    stepped_at_ms  BIGINT NOT NULL,
+    total_n        BIGINT NOT NULL,
+    changed_n      BIGINT NOT NULL,
+    skipped_n      BIGINT NOT NULL,
+    state          TEXT COLLATE "C" NOT NULL,
+    actor          TEXT COLLATE "C" NOT NULL,
+    reason         TEXT COLLATE "C" NOT NULL,
+    -- The act and the filter, as they were ordered.
+    subject        TEXT COLLATE "C" NOT NULL,
+    -- How far the orderer's word reached; NULL: everywhere.
+    providers      TEXT COLLATE "C",
+    destinations   TEXT COLLATE "C",
+    cancelled_by   TEXT COLLATE "C"
+);
+CREATE INDEX operations_running ON operations (stepped_at_ms) WHERE state = 'running';
+CREATE INDEX operations_finished ON operations (finished_at_ms) WHERE finished_at_ms IS NOT NULL;
+
+-- The set of an operation, fixed with the order, and what became of each row of it.
+CREATE TABLE operation_rows (
+    operation_id TEXT COLLATE "C" NOT NULL,
+    row_n        BIGINT NOT NULL,
+    -- Number of the message, or of the event.
+    subject_id   BIGINT NOT NULL,
+    -- NULL until it was acted on (`changed`) or passed over.
+    outcome      TEXT COLLATE "C",
+    -- State in which it stood when it was passed over.
+    stood        TEXT COLLATE "C",
+    PRIMARY KEY (operation_id, row_n)
+);
+CREATE INDEX operation_rows_skipped ON operation_rows (operation_id, row_n) WHERE outcome <> 'changed';
+
 -- That a repeated request takes effect once: an operator's, and those of routes of the program's own. The row is written
 -- before the request is carried out, or in the transaction of its effect, and goes when its window is over.
 CREATE TABLE idempotency_keys (

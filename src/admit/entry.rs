@@ -20,6 +20,8 @@ pub(crate) struct ProviderEntry {
     pub allow_from: Vec<IpNet>,
     /// True when the sender can act on 409.
     pub is_first_party: bool,
+    /// Rules for a caller of ours; `None` for senders out there.
+    pub caller: Option<CallerRules>,
     /// Delays and bounds for events whose handler failed for now.
     pub retry: RetryConfig,
     /// Fetches keys that are not in the settings, where the kind says from where.
@@ -36,6 +38,17 @@ impl ProviderEntry {
         self.allow_from.is_empty()
             || address.is_some_and(|address| self.allow_from.iter().any(|net| net.contains(&address)))
     }
+}
+
+/// Rules for the answers to a program of the team's own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct CallerRules {
+    /// HTTP status for what was accepted, now or before.
+    pub accepted_status: u16,
+    /// HTTP status for other content under a key.
+    pub mismatch_status: u16,
+    /// Time for which keys are known. Milliseconds.
+    pub kept_ms: i64,
 }
 
 /// The place of one request among those of its provider that wait; dropping it gives it back.
@@ -67,6 +80,7 @@ impl ProviderEntry {
             on_handler_error,
             allow_from: Vec::new(),
             is_first_party: false,
+            caller: None,
             retry: RetryConfig { first_ms: 1_000, max_ms: 60_000, attempts_n: 3, age_max_ms: 3_600_000 },
             fetcher: None,
             admit_seconds: metrics::histogram!("hooklatch_admit_seconds"),

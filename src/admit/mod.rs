@@ -42,7 +42,7 @@ mod unreadable;
 pub(crate) use admitted::{AdmitError, AdmittedEvents};
 pub(crate) use admitter::{AdmitTasks, Admitter, admitter};
 pub(crate) use context::AdmitContext;
-pub(crate) use entry::ProviderEntry;
+pub(crate) use entry::{CallerRules, ProviderEntry};
 pub(crate) use plan::Planner;
 pub(crate) use retry::run_retries;
 pub(crate) use room::{HeldMemory, MemoryRoom};

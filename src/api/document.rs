@@ -129,6 +129,13 @@ fn parameters(route: &RouteFacts) -> Value {
         json!({ "name": one.name, "in": "query", "description": one.about, "schema": schema })
     });
     let mut all: Vec<Value> = in_path.chain(in_query).collect();
+    if route.path.ends_with("/decide") {
+        all.push(json!({
+            "name": "If-Match", "in": "header", "required": false,
+            "description": "The `ETag` that the subject had when it was read: 412 when it has changed since.",
+            "schema": { "type": "string", "pattern": "^([*]|(W/)?\"[!#-~]{0,64}\"(, (W/)?\"[!#-~]{0,64}\"){0,8})$" },
+        }));
+    }
     if route.method == "POST" {
         all.push(json!({
             "name": "Idempotency-Key", "in": "header", "required": true,

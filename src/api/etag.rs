@@ -5,6 +5,7 @@ use sha2::{Digest, Sha256};
 use super::destination::DestinationView;
 use super::event::EventView;
 use super::message::MessageView;
+use crate::types::{AttemptResult, EventState, MessageState, UnixMs};
 
 /// A view of something that people decide about.
 pub trait Tagged {
@@ -14,36 +15,51 @@ pub trait Tagged {
 
 impl Tagged for EventView {
     fn etag(&self) -> String {
-        let at = self.processed_at_ms.unwrap_or_default();
-        tag(&[
-            self.state.as_str(),
-            &self.generation.to_string(),
-            &self.attempts_n.to_string(),
-            &at.to_string(),
-        ])
+        event_tag(self.state, self.generation, self.attempts_n, self.processed_at_ms)
     }
 }
 
 impl Tagged for MessageView {
     fn etag(&self) -> String {
-        let finished = self.finished_at_ms.unwrap_or_default().to_string();
-        let result = self.last_result.map_or("", |result| result.as_str());
-        tag(&[
-            self.state.as_str(),
-            &self.attempts_n.to_string(),
-            &self.visible_at_ms.to_string(),
-            result,
-            &finished,
-        ])
+        let counted = (self.attempts_n, self.visible_at_ms);
+        message_tag(self.state, counted, self.last_result, self.finished_at_ms)
     }
 }
 
 impl Tagged for DestinationView {
     fn etag(&self) -> String {
-        match &self.pause {
-            None => tag(&["running"]),
-            Some(pause) => tag(&["paused", &pause.actor, &pause.paused_at_ms.to_string()]),
-        }
+        pause_tag(self.pause.as_ref().map(|pause| (pause.actor.as_str(), pause.paused_at_ms)))
+    }
+}
+
+/// The version of an event, of what its row says; a decision makes it of the row that it has locked.
+pub(crate) fn event_tag(
+    state: EventState,
+    generation: u32,
+    attempts_n: u32,
+    processed_at_ms: Option<UnixMs>,
+) -> String {
+    let at = processed_at_ms.unwrap_or_default();
+    tag(&[state.as_str(), &generation.to_string(), &attempts_n.to_string(), &at.to_string()])
+}
+
+/// The version of a message likewise; `counted` is its number of claims and its due time.
+pub(crate) fn message_tag(
+    state: MessageState,
+    counted: (u32, UnixMs),
+    last_result: Option<AttemptResult>,
+    finished_at_ms: Option<UnixMs>,
+) -> String {
+    let finished = finished_at_ms.unwrap_or_default().to_string();
+    let result = last_result.map_or("", AttemptResult::as_str);
+    tag(&[state.as_str(), &counted.0.to_string(), &counted.1.to_string(), result, &finished])
+}
+
+/// The version of a destination: who paused it, and when.
+pub(crate) fn pause_tag(pause: Option<(&str, UnixMs)>) -> String {
+    match pause {
+        None => tag(&["running"]),
+        Some((actor, paused_at_ms)) => tag(&["paused", actor, &paused_at_ms.to_string()]),
     }
 }
 
@@ -56,4 +72,37 @@ fn tag(parts: &[&str]) -> String {
     }
     let digest: [u8; 32] = digest.finalize().into();
     format!("\"{}\"", hex::encode(digest.get(..8).unwrap_or_default()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whatever_a_decision_is_about_has_another_version_when_it_changes() {
+        let message = |state, n, at, result, end| message_tag(state, (n, at), result, end);
+        let (held, dead) = (MessageState::Held, MessageState::Dead);
+        let all = [
+            message(held, 1, 5, None, None),
+            message(dead, 1, 5, None, None),
+            message(held, 2, 5, None, None),
+            message(held, 1, 6, None, None),
+            message(held, 1, 5, Some(AttemptResult::Unknown), None),
+            message(held, 1, 5, None, Some(7)),
+            event_tag(EventState::Failed, 0, 1, None),
+            event_tag(EventState::Failed, 1, 0, None),
+            event_tag(EventState::Failed, 0, 1, Some(1)),
+            event_tag(EventState::Done, 0, 1, None),
+            pause_tag(None),
+            pause_tag(Some(("ann", 1))),
+            pause_tag(Some(("ann", 2))),
+            pause_tag(Some(("bob", 1))),
+        ];
+        assert_eq!(all.iter().collect::<std::collections::BTreeSet<_>>().len(), all.len());
+        assert_eq!(message(held, 1, 5, None, None), all[0], "equal as long as nothing changes");
+        assert!(
+            all.iter().all(|tag| tag.len() == 18 && tag.starts_with('"') && tag.ends_with('"')),
+            "{all:?}"
+        );
+    }
 }

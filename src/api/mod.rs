@@ -6,7 +6,7 @@
 //!
 //! In reading order: `page.rs` and `problem.rs` are common to all; `event.rs`, `message.rs`, `destination.rs`,
 //! `provider.rs`, `statistics.rs`, `search.rs` and `tail.rs` are what there is to see; `order.rs` and `operation.rs`
-//! what there is to ask for; `etag.rs` the version of what can change, `audit.rs` and `token.rs` who did it. `routes.rs` is the list of routes, and
+//! what there is to ask for; `etag.rs` the version of what can change, `if_match.rs` which version a request is about, `audit.rs` and `token.rs` who did it. `routes.rs` is the list of routes, and
 //! `document.rs` makes `openapi.json` of it. Nothing here reads a database or a socket.
 
 mod audit;
@@ -14,6 +14,7 @@ mod destination;
 mod document;
 mod etag;
 mod event;
+mod if_match;
 mod message;
 mod operation;
 mod order;
@@ -30,7 +31,9 @@ pub use audit::{AuditVerified, AuditView};
 pub use destination::{BacklogCount, DestinationView, PauseView};
 pub use document::document;
 pub use etag::Tagged;
+pub(crate) use etag::{event_tag, message_tag, pause_tag};
 pub use event::{ContentView, EventView, LedgerEntry, LedgerView, LedgerWhat};
+pub use if_match::{IfMatch, InvalidIfMatch};
 pub use message::{AttemptView, CountView, LaneView, MessageDetail, MessageView};
 pub use operation::{
     EventFilter, MessageFilter, OperationOrder, OperationState, OperationSubject, OperationView, SkippedRow,

@@ -96,6 +96,22 @@ pub enum OperationState {
     Cancelled,
 }
 
+impl OperationState {
+    /// The word in `operations.state`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Running => "running",
+            Self::Done => "done",
+            Self::Cancelled => "cancelled",
+        }
+    }
+
+    /// The state that a stored word means; `None` for one of a newer version.
+    pub fn parse(word: &str) -> Option<Self> {
+        [Self::Running, Self::Done, Self::Cancelled].into_iter().find(|one| one.as_str() == word)
+    }
+}
+
 /// An operation and its progress.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct OperationView {
@@ -121,7 +137,7 @@ pub struct OperationView {
     pub changed_n: u64,
     /// Rows that had moved on by themselves and were passed over.
     pub skipped_n: u64,
-    /// The newest reasons why rows were passed over, at most 10.
+    /// The newest rows that were passed over, at most 10, with the reason; empty in lists.
     pub skipped: Vec<SkippedRow>,
 }
 
@@ -130,7 +146,7 @@ pub struct OperationView {
 pub struct SkippedRow {
     /// Id of the message, or provider and id of the event.
     pub subject: String,
-    /// Reason, as a word: `not_found`, `not_allowed`, `body_gone`, `still_open`.
+    /// Reason, as a word: `not_found`, `not_allowed`, `body_gone`, `still_open`, `failed`.
     pub outcome: String,
     /// State in which it stood.
     pub state: Option<String>,

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::types::Role;
+use crate::types::{EventState, MessageState, Role};
 
 /// An act on a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
@@ -41,6 +41,34 @@ pub enum DestinationAct {
     Pause,
     /// Take messages for it again.
     Resume,
+}
+
+impl MessageAct {
+    /// True when a message in this state may be acted on so. With `leased`: once the lease has ended.
+    pub fn is_for(self, state: MessageState) -> bool {
+        match self {
+            Self::Send => matches!(state, MessageState::Held | MessageState::Dead),
+            Self::Done => matches!(state, MessageState::Held | MessageState::Dead | MessageState::Leased),
+            Self::Discard => !matches!(state, MessageState::Done | MessageState::Discarded),
+        }
+    }
+}
+
+impl EventAct {
+    /// True when an event in this state may be acted on so.
+    pub fn is_for(self, state: EventState) -> bool {
+        use EventState::{
+            Conflict, Dismissed, Done, Failed, Ignored, Replayed, Retry, Superseded, Unreadable,
+        };
+        match self {
+            Self::Rerun => matches!(state, Done | Ignored | Failed | Superseded),
+            // What was kept beside another event is one of its own.
+            Self::Dispatch => matches!(state, Conflict | Dismissed | Replayed),
+            Self::Dismiss => state == Conflict,
+            Self::Erase => !matches!(state, Retry | Failed | Unreadable | Conflict),
+            Self::EraseAndDiscard => true,
+        }
+    }
 }
 
 /// An order about one subject: what is to be done, and why.
@@ -99,4 +127,58 @@ pub struct OrderResult {
     pub outcome: String,
     /// Number of messages that were changed by it.
     pub messages_n: u64,
+}
+
+impl OrderResult {
+    /// It was carried out, and changed this many messages.
+    pub fn changed(messages_n: u64) -> Self {
+        Self { outcome: "changed".to_owned(), messages_n }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_act_of_one_subject_is_none_of_another() {
+        let message = |act: &str| serde_json::from_str::<MessageOrder>(&order(act)).is_ok();
+        let event = |act: &str| serde_json::from_str::<EventOrder>(&order(act)).is_ok();
+        let destination = |act: &str| serde_json::from_str::<DestinationOrder>(&order(act)).is_ok();
+        fn order(act: &str) -> String {
+            format!(r#"{{"act":"{act}","reason":"r"}}"#)
+        }
+        for act in ["send", "done", "discard"] {
+            assert_eq!((message(act), event(act), destination(act)), (true, false, false), "{act}");
+        }
+        for act in ["rerun", "dispatch", "dismiss", "erase", "erase_and_discard"] {
+            assert_eq!((message(act), event(act), destination(act)), (false, true, false), "{act}");
+        }
+        for act in ["pause", "resume"] {
+            assert_eq!((message(act), event(act), destination(act)), (false, false, true), "{act}");
+        }
+        for act in ["", "Send", "sell", "send "] {
+            assert_eq!((message(act), event(act), destination(act)), (false, false, false), "{act}");
+        }
+    }
+
+    #[test]
+    fn an_act_is_for_the_states_in_which_it_makes_sense() {
+        let of = |act: MessageAct| {
+            let states = MessageState::ALL.iter().filter(|state| act.is_for(**state));
+            states.map(|state| state.as_str()).collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(of(MessageAct::Send), "dead held");
+        assert_eq!(of(MessageAct::Done), "leased dead held");
+        assert_eq!(of(MessageAct::Discard), "ready waiting leased dead held");
+        let of = |act: EventAct| {
+            let states = EventState::ALL.iter().filter(|state| act.is_for(**state));
+            states.map(|state| state.as_str()).collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(of(EventAct::Rerun), "done ignored failed superseded");
+        assert_eq!(of(EventAct::Dispatch), "replayed conflict dismissed");
+        assert_eq!(of(EventAct::Dismiss), "conflict");
+        assert_eq!(of(EventAct::Erase), "done ignored superseded replayed dismissed");
+        assert_eq!(of(EventAct::EraseAndDiscard).split(' ').count(), EventState::ALL.len());
+    }
 }

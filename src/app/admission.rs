@@ -16,6 +16,7 @@ use super::parts::Parts;
 use super::tasks::spawn;
 use crate::admit::{self, AdmitContext, Planner, StartCall, TakeSlot, Templates, UnderWay, Unreadable};
 use crate::logging;
+use crate::operations::OperationRunner;
 use crate::outbox::{Handover, Outbox};
 use crate::receive::RequestNotes;
 use crate::retention::{Pruner, delete_wholes};
@@ -100,6 +101,15 @@ impl App {
             spawn(parts.clone().keep("counts", counting)),
             spawn(parts.clone().keep("notes", noting)),
         ];
+        let woken = Arc::clone(admission);
+        let wake = move || {
+            (woken.wake_outbox)();
+            woken.wake_retries.notify_one();
+        };
+        let mut runner = OperationRunner::new(admission.store.clone(), self.clock.clone(), Box::new(wake));
+        let stop = stopping.clone();
+        let operating = async move || runner.run(stop.clone()).await;
+        tasks.push(spawn(parts.clone().keep("operations", operating)));
         if self.config.providers.values().any(|provider| !provider.redact.is_empty()) {
             let (store, stop) = (admission.store.clone(), stopping.clone());
             let redacting = async move || delete_wholes(&store, stop.clone()).await;

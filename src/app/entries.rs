@@ -5,10 +5,11 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 
 use super::builder::App;
-use crate::admit::{AdmitContext, ProviderEntry};
+use crate::admit::{AdmitContext, CallerRules, ProviderEntry};
 use crate::config::{DestinationConfig, ProviderConfig};
 use crate::fetch::Fetcher;
 use crate::http::api::{ApiState, DestinationFacts, ProviderFacts};
+use crate::http::keys;
 use crate::http::token_gate::TokenGate;
 use crate::mistakes::Mistake;
 use crate::outbox::Breakers;
@@ -52,15 +53,28 @@ impl App {
         if let Some(fetcher) = &fetcher {
             provider = provider.with_key_source(Arc::clone(fetcher) as Arc<dyn KeySource>);
         }
+        let caller = self.caller_rules(name, config, provider.spec().first_party);
         Ok(ProviderEntry {
             provider,
             fetcher,
+            caller,
             on_handler_error: config.on_handler_error,
             allow_from: config.allow_from.clone(),
             is_first_party: config.is_first_party,
             retry: config.retry,
             admit_seconds: metrics::histogram!("hooklatch_admit_seconds", "provider" => name.to_string()),
             waiting_n: AtomicUsize::new(0),
+        })
+    }
+
+    /// The rules for a program of the team's own; `None` for other senders.
+    fn caller_rules(&self, name: &Name, config: &ProviderConfig, is_caller: bool) -> Option<CallerRules> {
+        let status = |setting: &str| config.settings.text(setting).and_then(|text| text.parse().ok());
+        let kept_days = self.config.retention.ids_days_for(name);
+        is_caller.then(|| CallerRules {
+            accepted_status: status("accepted_status").unwrap_or(202),
+            mismatch_status: status("mismatch_status").unwrap_or(409),
+            kept_ms: i64::from(kept_days) * 86_400_000,
         })
     }
 
@@ -111,6 +125,7 @@ impl App {
                 (woken.wake_outbox)();
                 woken.wake_retries.notify_one();
             }),
+            once: keys::once(admission.store.clone(), self.clock.clone()),
             clock: self.clock.clone(),
             tail,
             gate,

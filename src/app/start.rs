@@ -151,7 +151,7 @@ impl App {
         };
         workers.extend(self.helpers(&parts, &helpers, &stopping));
         let events_n_max = self.config.server.events_n_max as usize;
-        let receiver = Receiver::new(&entries, admitter.clone(), notes, events_n_max);
+        let receiver = Receiver::new(&entries, admitter.clone(), notes, store.clone(), events_n_max);
         let AdmitTasks { mut committer, mut transactional } = tasks;
         let background = Background {
             stop,

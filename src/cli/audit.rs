@@ -2,13 +2,14 @@
 
 use std::path::Path;
 use std::process::ExitCode;
+use std::time::{Duration, Instant};
 
 use clap::{Args, Subcommand};
 
 use super::api_client::Answered;
 use super::desk::{Desk, ListRow, PagingArgs};
 use super::ending::Ending;
-use super::output::{Cell, Column, Screen, Tone, fields, grouped, told};
+use super::output::{Column, Screen, Shown, Tone, fields, grouped, told};
 use super::reach::ReachArgs;
 use super::shared::complain;
 use crate::api::{AuditVerified, AuditView};
@@ -28,8 +29,8 @@ enum AuditCommand {
     List(PagingArgs),
     /// Follow the chain of the audit log from its first row to its last; 1 when it is broken.
     Verify {
-        /// The head that an earlier run told, kept elsewhere: 1 when the log ends otherwise now.
-        #[arg(long, value_name = "HEX")]
+        /// The head that an earlier run told, kept elsewhere: 1 when that row is no longer as it was.
+        #[arg(long)]
         head: Option<String>,
     },
 }
@@ -45,30 +46,50 @@ pub(super) fn audit(args: &AuditArgs, file: Option<&Path>, kinds: &Kinds) -> any
 }
 
 fn verify(desk: &Desk, head: Option<&str>) -> anyhow::Result<ExitCode> {
-    let found: Answered<AuditVerified> = desk.api.get(&["audit", "verify"], &[])?;
-    desk.show(&found, |view| verified(view, &desk.screen));
-    let is_other = head.is_some_and(|head| !head.eq_ignore_ascii_case(&found.view.head));
-    if is_other {
-        complain("the log does not end with that head: rows were added since, or it is another log");
+    let mut all = followed(desk, None)?;
+    let mut told_at = Instant::now();
+    while let (true, Some(next)) = (all.is_whole, all.next.take()) {
+        let more = followed(desk, Some(&next))?;
+        all = AuditVerified { rows_n: all.rows_n + more.rows_n, first_seq: all.first_seq, ..more };
+        if told_at.elapsed() > Duration::from_secs(1) {
+            told_at = Instant::now();
+            complain(format!("{} rows so far", grouped(all.rows_n)));
+        }
     }
-    Ok(if found.view.is_whole && !is_other { Ending::Done } else { Ending::Failed }.code())
+    // The chain is whole up to its end; now whether it is the one of which the head was kept.
+    let kept = head.filter(|_| all.is_whole).map(|head| followed(desk, Some(head))).transpose()?;
+    if let Some(kept) = kept {
+        all.is_whole = kept.is_whole;
+        all.broken_at_seq = kept.broken_at_seq;
+        all.reason = kept.reason;
+    }
+    let raw = serde_json::to_value(&all)?;
+    let all = Answered { view: all, raw, etag: None };
+    desk.show(&all, |view| verified(view, &desk.screen));
+    Ok(if all.view.is_whole { Ending::Done } else { Ending::Failed }.code())
+}
+
+/// One stretch of the log, behind `cursor`.
+fn followed(desk: &Desk, cursor: Option<&str>) -> anyhow::Result<AuditVerified> {
+    let found: Answered<AuditVerified> = desk.api.get(&["audit", "verify"], &[("cursor", cursor)])?;
+    Ok(found.view)
 }
 
 fn verified(view: &AuditVerified, screen: &Screen) -> String {
     let whole = if view.is_whole {
-        Cell::text("whole").in_tone(Tone::Good)
+        Shown::text("whole").in_tone(Tone::Good)
     } else {
-        Cell::text("broken").in_tone(Tone::Bad)
+        Shown::text("broken").in_tone(Tone::Bad)
     };
     let mut facts = vec![
         ("audit log", whole),
-        ("rows", Cell::text(grouped(view.rows_n))),
-        ("first", Cell::text(view.first_seq.to_string())),
-        ("last", Cell::text(view.last_seq.to_string())),
-        ("head", Cell::text(&view.head)),
+        ("rows", Shown::text(grouped(view.rows_n))),
+        ("first", Shown::text(view.first_seq.to_string())),
+        ("last", Shown::text(view.last_seq.to_string())),
+        ("head", Shown::text(&view.head)),
     ];
-    facts.extend(view.broken_at_seq.map(|seq| ("broken at", Cell::text(seq.to_string()))));
-    facts.extend(view.reason.as_deref().map(|reason| ("reason", Cell::text(reason))));
+    facts.extend(view.broken_at_seq.map(|seq| ("broken at", Shown::text(seq.to_string()))));
+    facts.extend(view.reason.as_deref().map(|reason| ("reason", Shown::text(reason))));
     fields(screen, &facts)
 }
 
@@ -83,14 +104,14 @@ impl ListRow for AuditView {
         Column::Loose("detail"),
     ];
 
-    fn cells(&self, screen: &Screen) -> Vec<Cell> {
+    fn cells(&self, screen: &Screen) -> Vec<Shown> {
         vec![
-            Cell::text(self.audit_seq.to_string()),
-            Cell::text(told(self.at_ms, screen.now_ms)),
-            Cell::text(&self.actor),
-            Cell::text(&self.action),
-            Cell::or_dash(subject(self)),
-            Cell::text(&self.detail),
+            Shown::text(self.audit_seq.to_string()),
+            Shown::text(told(self.at_ms, screen.now_ms)),
+            Shown::text(&self.actor),
+            Shown::text(&self.action),
+            Shown::or_dash(subject(self)),
+            Shown::text(&self.detail),
         ]
     }
 }

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::Args;
 use serde::de::DeserializeOwned;
 
-use super::api_client::{Answered, Asked};
+use super::api_client::{Answered, OrderPlace};
 use super::decide::WhyArgs;
 use super::desk::{Desk, ListRow, filter_in_words, rows};
 use super::ending::Ending;
@@ -52,7 +52,8 @@ pub(super) fn perform<T: ListRow + DeserializeOwned>(
     args: &BulkArgs,
 ) -> anyhow::Result<ExitCode> {
     let meaning = format!("{} {}", bulk.typed, why.reason);
-    let asked = Asked { path: &["operations"], meaning: &meaning, key: why.key.as_deref(), if_match: None };
+    let asked =
+        OrderPlace { path: &["operations"], meaning: &meaning, key: why.key.as_deref(), if_match: None };
     let query: Vec<_> = bulk.query.iter().map(|(name, value)| (*name, value.as_deref())).collect();
     // What was ordered before and not answered has been counted then; now it would find what is left.
     let is_left = args.yes && desk.api.left(&asked);

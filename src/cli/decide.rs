@@ -4,7 +4,7 @@ use clap::Args;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::api_client::{Answered, Asked};
+use super::api_client::{Answered, OrderPlace};
 use super::desk::Desk;
 use super::shared::say;
 use crate::api::{Order, OrderResult};
@@ -58,7 +58,7 @@ impl Desk {
         if_match: Option<&str>,
     ) -> anyhow::Result<Answered<T>> {
         let meaning = serde_json::to_string(order)?;
-        self.api.post(&Asked { path, meaning: &meaning, key: why.key.as_deref(), if_match }, order)
+        self.api.post(&OrderPlace { path, meaning: &meaning, key: why.key.as_deref(), if_match }, order)
     }
 
     /// Prints that something was done about `subject`.

@@ -6,7 +6,7 @@ use clap::Args;
 use serde::de::DeserializeOwned;
 
 use super::api_client::{Answered, ApiClient, CommandKeys, keys_folder};
-use super::output::{Cell, Column, Screen, plural, table, told, with_times};
+use super::output::{Column, Screen, Shown, plural, table, told, with_times};
 use super::reach::ReachArgs;
 use super::shared::{complain, is_reader_gone, say};
 use crate::api::{PAGE_N_DEFAULT, PAGE_N_MAX, Page};
@@ -50,7 +50,7 @@ pub(super) trait ListRow {
     const COLUMNS: &'static [Column];
 
     /// Its fields, in the order of the columns.
-    fn cells(&self, screen: &Screen) -> Vec<Cell>;
+    fn cells(&self, screen: &Screen) -> Vec<Shown>;
 }
 
 impl Desk {
@@ -123,7 +123,7 @@ impl Desk {
 
 /// Rows of one kind as a table.
 pub(super) fn rows<T: ListRow>(screen: &Screen, items: &[T], has_head: bool) -> String {
-    let lines: Vec<Vec<Cell>> = items.iter().map(|item| item.cells(screen)).collect();
+    let lines: Vec<Vec<Shown>> = items.iter().map(|item| item.cells(screen)).collect();
     table(screen, T::COLUMNS, &lines, has_head)
 }
 

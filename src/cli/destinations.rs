@@ -9,7 +9,7 @@ use clap::{Args, Subcommand};
 use super::api_client::Answered;
 use super::decide::{VersionArgs, WhyArgs};
 use super::desk::{Desk, ListRow};
-use super::output::{Cell, Column, Screen, Tone, fields, grouped, told};
+use super::output::{Column, Screen, Shown, Tone, fields, grouped, told};
 use super::reach::ReachArgs;
 use crate::api::{BacklogCount, DestinationAct, DestinationView};
 use crate::load::Kinds;
@@ -86,33 +86,33 @@ impl ListRow for DestinationView {
         Column::Whole("oldest due (UTC)"),
     ];
 
-    fn cells(&self, screen: &Screen) -> Vec<Cell> {
+    fn cells(&self, screen: &Screen) -> Vec<Shown> {
         vec![
-            Cell::text(&self.name),
-            Cell::text(&self.kind),
+            Shown::text(&self.name),
+            Shown::text(&self.kind),
             state(self),
             breaker(self.breaker.as_deref()),
-            Cell::text(backlog(self)),
-            Cell::or_dash(self.oldest_due_at_ms.map(|ms| told(ms, screen.now_ms))),
+            Shown::text(backlog(self)),
+            Shown::or_dash(self.oldest_due_at_ms.map(|ms| told(ms, screen.now_ms))),
         ]
     }
 }
 
-fn state(view: &DestinationView) -> Cell {
+fn state(view: &DestinationView) -> Shown {
     match (&view.pause, view.is_configured) {
-        (_, false) => Cell::text("not configured").in_tone(Tone::Bad),
-        (Some(_), true) => Cell::text("paused").in_tone(Tone::Waits),
-        (None, true) => Cell::text("running").in_tone(Tone::Good),
+        (_, false) => Shown::text("not configured").in_tone(Tone::Bad),
+        (Some(_), true) => Shown::text("paused").in_tone(Tone::Waits),
+        (None, true) => Shown::text("running").in_tone(Tone::Good),
     }
 }
 
-fn breaker(word: Option<&str>) -> Cell {
+fn breaker(word: Option<&str>) -> Shown {
     let tone = match word {
         Some("open") => Tone::Bad,
         Some("half_open") => Tone::Waits,
         _ => Tone::Plain,
     };
-    Cell::or_dash(word).in_tone(tone)
+    Shown::or_dash(word).in_tone(tone)
 }
 
 /// `3 ready, 1 held`.
@@ -127,24 +127,24 @@ fn backlog(view: &DestinationView) -> String {
 }
 
 fn in_full(view: &DestinationView, screen: &Screen, version: Option<&str>) -> String {
-    let time = |ms: i64| Cell::text(told(ms, screen.now_ms));
+    let time = |ms: i64| Shown::text(told(ms, screen.now_ms));
     let mut facts = vec![
-        ("destination", Cell::text(&view.name)),
-        ("kind", Cell::text(&view.kind)),
+        ("destination", Shown::text(&view.name)),
+        ("kind", Shown::text(&view.kind)),
         ("state", state(view)),
     ];
     if let Some(pause) = &view.pause {
-        facts.push(("paused by", Cell::text(&pause.actor)));
+        facts.push(("paused by", Shown::text(&pause.actor)));
         facts.push(("paused", time(pause.paused_at_ms)));
-        facts.push(("reason", Cell::text(&pause.reason)));
+        facts.push(("reason", Shown::text(&pause.reason)));
     }
     facts.push(("breaker", breaker(view.breaker.as_deref())));
-    facts.extend(view.concurrency_n.map(|n| ("at once", Cell::text(grouped(n.into())))));
-    facts.extend(view.rate_per_s.map(|rate| ("a second", Cell::text(rate.to_string()))));
-    facts.push(("waiting", Cell::text(backlog(view))));
+    facts.extend(view.concurrency_n.map(|n| ("at once", Shown::text(grouped(n.into())))));
+    facts.extend(view.rate_per_s.map(|rate| ("a second", Shown::text(rate.to_string()))));
+    facts.push(("waiting", Shown::text(backlog(view))));
     facts.extend(view.oldest_due_at_ms.map(|ms| ("oldest due", time(ms))));
     facts.extend(
-        version.map(|version| ("version", Cell::text(version.trim_matches('"')).in_tone(Tone::Faint))),
+        version.map(|version| ("version", Shown::text(version.trim_matches('"')).in_tone(Tone::Faint))),
     );
     fields(screen, &facts)
 }

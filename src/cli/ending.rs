@@ -49,9 +49,8 @@ impl Ending {
             return Self::Usage;
         }
         match error.downcast_ref::<ApiError>() {
-            None => Self::Failed,
+            None | Some(ApiError::Foreign { .. }) => Self::Failed,
             Some(ApiError::Unreached { .. } | ApiError::Lost { .. }) => Self::Unreached,
-            Some(ApiError::Foreign { .. }) => Self::Failed,
             Some(ApiError::Refused(problem)) => match problem.status {
                 400 | 405 | 413 | 422 => Self::Usage,
                 401 | 403 => Self::Denied,

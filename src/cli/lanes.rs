@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use clap::{Args, Subcommand};
 
 use super::desk::{Desk, ListRow, PagingArgs};
-use super::output::{Cell, Column, Screen, Tone, told};
+use super::output::{Column, Screen, Shown, Tone, told};
 use super::reach::ReachArgs;
 use crate::api::LaneView;
 use crate::load::Kinds;
@@ -51,15 +51,15 @@ impl ListRow for LaneView {
         Column::Whole("state"),
     ];
 
-    fn cells(&self, screen: &Screen) -> Vec<Cell> {
+    fn cells(&self, screen: &Screen) -> Vec<Shown> {
         vec![
-            Cell::text(&self.destination),
-            Cell::text(&self.lane),
-            Cell::number(self.depth_n),
-            Cell::or_dash(self.blocked_by.as_deref()).in_tone(Tone::Waits),
-            Cell::text(told(self.since_ms, screen.now_ms)),
-            Cell::text(self.head.message_id.to_string()),
-            Cell::message_state(self.head.state),
+            Shown::text(&self.destination),
+            Shown::text(&self.lane),
+            Shown::number(self.depth_n),
+            Shown::or_dash(self.blocked_by.as_deref()).in_tone(Tone::Waits),
+            Shown::text(told(self.since_ms, screen.now_ms)),
+            Shown::text(self.head.message_id.to_string()),
+            Shown::message_state(self.head.state),
         ]
     }
 }

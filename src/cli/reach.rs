@@ -7,7 +7,7 @@ use clap::Args;
 use super::output::ColourChoice;
 use super::shared::{Usage, complain};
 use crate::config::{DEV_TOKEN, Environment};
-use crate::load::{Kinds, Profile, Settings, load_for_tools, profiles, profiles_file};
+use crate::load::{Kinds, Profile, Settings, find_profile, load_for_tools, profiles_file};
 
 /// Arguments of every command that asks a running server.
 #[derive(Args, Default)]
@@ -34,7 +34,7 @@ pub(super) struct ReachArgs {
     /// Print JSON, one object on a line, instead of tables.
     #[arg(long, global = true, help_heading = "Output")]
     pub(super) json: bool,
-    /// Colours: on a terminal (`auto`, unless NO_COLOR is set), `always` or `never`.
+    /// Colours: on a terminal (`auto`, unless `NO_COLOR` is set), `always` or `never`.
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto", help_heading = "Output")]
     pub(super) color: ColourChoice,
 }
@@ -61,7 +61,7 @@ impl ReachArgs {
         file: Option<&Path>,
         kinds: &Kinds,
     ) -> anyhow::Result<ReachedServer> {
-        let profile = self.profile.as_deref().map(|name| find_profile(env, name)).transpose()?;
+        let profile = self.profile.as_deref().map(|name| named_profile(env, name)).transpose()?;
         self.decided(profile, || own_server(file, kinds))
     }
 
@@ -104,21 +104,20 @@ fn own_server(file: Option<&Path>, kinds: &Kinds) -> OwnServer {
     OwnServer { url: format!("{scheme}://{listen}"), token }
 }
 
-fn find_profile(env: &Environment, name: &str) -> anyhow::Result<Profile> {
+fn named_profile(env: &Environment, name: &str) -> anyhow::Result<Profile> {
     let Some(file) = profiles_file(env) else {
         let why = "there is no place for profiles: set HOME or XDG_CONFIG_HOME".to_owned();
         return Err(Usage(why).into());
     };
-    let mut found = profiles(&file, env).map_err(|problems| {
+    let found = find_profile(&file, env, name).map_err(|problems| {
         let lines: Vec<String> = problems.iter().map(ToString::to_string).collect();
         Usage(lines.join("\n"))
     })?;
     for warning in &found.warnings {
         complain(format!("warning: {warning}"));
     }
-    found.by_name.remove(name).ok_or_else(|| {
-        let known: Vec<&str> = found.by_name.keys().map(String::as_str).collect();
-        let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+    found.profile.ok_or_else(|| {
+        let known = if found.names.is_empty() { "none".to_owned() } else { found.names.join(", ") };
         Usage(format!("no profile is called `{name}` in {}; there are {known}", file.display())).into()
     })
 }
@@ -149,9 +148,9 @@ mod tests {
         OwnServer { url: "http://127.0.0.1:9999".to_owned(), token: Some("of-the-configuration".to_owned()) }
     }
 
-    fn profile(token: Option<&str>) -> Option<Profile> {
+    fn profile(token: Option<&str>) -> Profile {
         let ca_file = Some(PathBuf::from("/ca.pem"));
-        Some(Profile { url: "https://ops.test".to_owned(), token: token.map(Secret::new), ca_file })
+        Profile { url: "https://ops.test".to_owned(), token: token.map(Secret::new), ca_file }
     }
 
     fn args(url: Option<&str>, token: Option<&str>) -> ReachArgs {
@@ -175,9 +174,9 @@ mod tests {
         let (given, t) = (Some("http://given.test"), Some("given"));
         check(&args(None, None), None, ("http://127.0.0.1:9999/", "of-the-configuration", None));
         check(&args(given, t), None, ("http://given.test/", "given", None));
-        check(&args(None, None), profile(Some("p")), ("https://ops.test/", "p", Some("/ca.pem")));
-        check(&args(given, None), profile(Some("p")), ("http://given.test/", "p", Some("/ca.pem")));
-        check(&args(None, t), profile(None), ("https://ops.test/", "given", Some("/ca.pem")));
+        check(&args(None, None), Some(profile(Some("p"))), ("https://ops.test/", "p", Some("/ca.pem")));
+        check(&args(given, None), Some(profile(Some("p"))), ("http://given.test/", "p", Some("/ca.pem")));
+        check(&args(None, t), Some(profile(None)), ("https://ops.test/", "given", Some("/ca.pem")));
     }
 
     #[test]
@@ -193,11 +192,11 @@ mod tests {
             match (args.decided(profile, own), want) {
                 (Ok(server), want) => assert_eq!(Ok(server.token.as_str()), want),
                 (Err(error), want) => {
-                    assert!(error.to_string().contains(want.expect_err("an error")), "{error}")
+                    assert!(error.to_string().contains(want.expect_err("an error")), "{error}");
                 }
             }
         }
-        check(&args(None, None), profile(None), Some("own"), Err("profile `prod` has no token"));
+        check(&args(None, None), Some(profile(None)), Some("own"), Err("profile `prod` has no token"));
         check(&args(None, None), None, None, Ok(DEV_TOKEN));
         check(&args(Some("http://[::1]:1"), None), None, None, Ok(DEV_TOKEN));
         check(&args(Some("https://ops.test"), None), None, None, Err("no token for https://ops.test"));

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use clap::{Args, Subcommand};
 
 use super::desk::{Desk, ListRow, PagingArgs};
-use super::output::{Cell, Column, Screen, told};
+use super::output::{Column, Screen, Shown, told};
 use super::reach::ReachArgs;
 use crate::api::RejectedView;
 use crate::load::Kinds;
@@ -54,13 +54,13 @@ impl ListRow for RejectedView {
         Column::Loose("detail"),
     ];
 
-    fn cells(&self, screen: &Screen) -> Vec<Cell> {
+    fn cells(&self, screen: &Screen) -> Vec<Shown> {
         vec![
-            Cell::text(told(self.received_at_ms, screen.now_ms)),
-            Cell::text(&self.provider),
-            Cell::text(&self.step),
-            Cell::text(&self.reason),
-            Cell::text(&self.detail),
+            Shown::text(told(self.received_at_ms, screen.now_ms)),
+            Shown::text(&self.provider),
+            Shown::text(&self.step),
+            Shown::text(&self.reason),
+            Shown::text(&self.detail),
         ]
     }
 }

@@ -8,7 +8,7 @@ use clap::Args;
 use super::api_client::Answered;
 use super::desk::Desk;
 use super::ending::Ending;
-use super::output::{Cell, Column, Screen, table, told};
+use super::output::{Column, Screen, Shown, table, told};
 use super::reach::ReachArgs;
 use crate::api::{EventView, MessageView, SearchHit, SearchView};
 use crate::load::Kinds;
@@ -41,16 +41,16 @@ const COLUMNS: [Column; 6] = [
 fn hits(view: &SearchView, screen: &Screen) -> String {
     let mut parts = Vec::new();
     if view.found.is_empty() {
-        parts.push(format!("nothing is known of {}", Cell::text(&view.query).as_str()));
+        parts.push(format!("nothing is known of {}", Shown::text(&view.query).as_str()));
     } else {
-        let rows: Vec<Vec<Cell>> = view.found.iter().map(|hit| cells(hit, screen)).collect();
+        let rows: Vec<Vec<Shown>> = view.found.iter().map(|hit| cells(hit, screen)).collect();
         parts.push(table(screen, &COLUMNS, &rows, true));
     }
-    parts.extend(view.notes.iter().map(|note| Cell::text(note).as_str().to_owned()));
+    parts.extend(view.notes.iter().map(|note| Shown::text(note).as_str().to_owned()));
     parts.join("\n")
 }
 
-fn cells(hit: &SearchHit, screen: &Screen) -> Vec<Cell> {
+fn cells(hit: &SearchHit, screen: &Screen) -> Vec<Shown> {
     match hit {
         SearchHit::EventId { event } => of_event("an event", event, screen),
         SearchHit::Object { event } => of_event("an object", event, screen),
@@ -58,34 +58,34 @@ fn cells(hit: &SearchHit, screen: &Screen) -> Vec<Cell> {
         SearchHit::IdempotencyKey { message } => of_message("a key", message, screen),
         SearchHit::EffectName { message } => of_message("an effect", message, screen),
         SearchHit::Rejected { rejected } => vec![
-            Cell::text("in a refusal"),
-            Cell::text(told(rejected.received_at_ms, screen.now_ms)),
-            Cell::text(&rejected.provider),
-            Cell::text(&rejected.rejection_id),
-            Cell::text(&rejected.step),
-            Cell::text(&rejected.detail),
+            Shown::text("in a refusal"),
+            Shown::text(told(rejected.received_at_ms, screen.now_ms)),
+            Shown::text(&rejected.provider),
+            Shown::text(&rejected.rejection_id),
+            Shown::text(&rejected.step),
+            Shown::text(&rejected.detail),
         ],
     }
 }
 
-fn of_event(what: &str, event: &EventView, screen: &Screen) -> Vec<Cell> {
+fn of_event(what: &str, event: &EventView, screen: &Screen) -> Vec<Shown> {
     vec![
-        Cell::text(what),
-        Cell::text(told(event.received_at_ms, screen.now_ms)),
-        Cell::text(&event.provider),
-        Cell::text(&event.event_id),
-        Cell::event_state(event.state),
-        Cell::text(&event.event_type),
+        Shown::text(what),
+        Shown::text(told(event.received_at_ms, screen.now_ms)),
+        Shown::text(&event.provider),
+        Shown::text(&event.event_id),
+        Shown::event_state(event.state),
+        Shown::text(&event.event_type),
     ]
 }
 
-fn of_message(what: &str, message: &MessageView, screen: &Screen) -> Vec<Cell> {
+fn of_message(what: &str, message: &MessageView, screen: &Screen) -> Vec<Shown> {
     vec![
-        Cell::text(what),
-        Cell::text(told(message.created_at_ms, screen.now_ms)),
-        Cell::text(&message.provider),
-        Cell::text(message.message_id.to_string()),
-        Cell::message_state(message.state),
-        Cell::text(format!("{} to {} of {}", message.effect_name, message.destination, message.event_id)),
+        Shown::text(what),
+        Shown::text(told(message.created_at_ms, screen.now_ms)),
+        Shown::text(&message.provider),
+        Shown::text(message.message_id.to_string()),
+        Shown::message_state(message.state),
+        Shown::text(format!("{} to {} of {}", message.effect_name, message.destination, message.event_id)),
     ]
 }

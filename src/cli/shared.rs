@@ -57,14 +57,35 @@ pub(super) fn tell_problems(kinds: &Kinds) {
     kinds.problems.iter().for_each(complain);
 }
 
+/// Beginning of a certificate in PEM.
+const PEM_BEGIN: &[u8] = b"-----BEGIN CERTIFICATE-----";
+
 /// A client for a server of ours, whose certificate may come from an authority of one's own: the PEM file `ca`.
 pub(super) fn client(ca: Option<&Path>) -> anyhow::Result<reqwest::Client> {
     let Some(path) = ca else { return Ok(http_client()?) };
     let unusable = || format!("--ca-file {}", path.display());
     let pem = std::fs::read(path).with_context(unusable)?;
+    if !pem.windows(PEM_BEGIN.len()).any(|part| part == PEM_BEGIN) {
+        let path = path.display();
+        return Err(Usage(format!("--ca-file `{path}`: it holds no certificate in PEM")).into());
+    }
     http_client_believing(&pem).with_context(unusable)
 }
 
 pub(super) fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
     Ok(tokio::runtime::Builder::new_multi_thread().enable_all().build()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn certificates_that_are_none_are_told() {
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        let refused = |path: &Path| client(Some(path)).expect_err("no certificate").to_string();
+        assert!(refused(file.path()).contains("holds no certificate"));
+        assert!(refused("/nowhere/ca.pem".as_ref()).contains("--ca-file /nowhere/ca.pem"));
+        assert!(client(None).is_ok());
+    }
 }

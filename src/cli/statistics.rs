@@ -7,7 +7,7 @@ use clap::Args;
 
 use super::api_client::Answered;
 use super::desk::{Desk, ListRow, rows};
-use super::output::{Cell, Column, Screen, Tone, told};
+use super::output::{Column, Screen, Shown, Tone, told};
 use super::reach::ReachArgs;
 use super::shared::complain;
 use crate::api::{MinuteView, StatisticsView};
@@ -56,13 +56,13 @@ impl ListRow for MinuteView {
         Column::Whole("waiting now"),
     ];
 
-    fn cells(&self, screen: &Screen) -> Vec<Cell> {
+    fn cells(&self, screen: &Screen) -> Vec<Shown> {
         let tone = if self.waiting_n > 0 { Tone::Waits } else { Tone::Faint };
         vec![
-            Cell::text(told(self.at_ms, screen.now_ms)),
-            Cell::text(&self.provider),
-            Cell::number(self.events_n),
-            Cell::number(self.waiting_n).in_tone(tone),
+            Shown::text(told(self.at_ms, screen.now_ms)),
+            Shown::text(&self.provider),
+            Shown::number(self.events_n),
+            Shown::number(self.waiting_n).in_tone(tone),
         ]
     }
 }

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::api_client::{ApiError, SseEvent, SseReader, patience};
 use super::desk::{Desk, ListRow};
-use super::output::{Cell, grouped, in_day, plural, with_times};
+use super::output::{Shown, grouped, in_day, plural, with_times};
 use super::reach::ReachArgs;
 use super::shared::{complain, is_reader_gone, say};
 use crate::api::{EventView, TailView};
@@ -113,11 +113,11 @@ impl Viewer<'_> {
             };
             for event in reader.take(&piece) {
                 self.show(&event);
-                last_id.clone_from(&event.id);
                 if self.has_enough() {
                     return String::new();
                 }
             }
+            last_id.clone_from(&reader.id);
         }
     }
 
@@ -148,7 +148,7 @@ impl Viewer<'_> {
         let screen = &self.desk.screen;
         let cells = event.cells(screen);
         let mut fields = vec![in_day(event.received_at_ms)];
-        fields.extend(cells.iter().skip(1).map(|cell: &Cell| screen.paint(cell.tone(), cell.as_str())));
+        fields.extend(cells.iter().skip(1).map(|cell: &Shown| screen.paint(cell.tone(), cell.as_str())));
         if event.error.is_none() {
             fields.pop();
         }

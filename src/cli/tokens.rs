@@ -7,8 +7,8 @@ use clap::{Args, Subcommand};
 
 use super::api_client::Answered;
 use super::decide::WhyArgs;
-use super::desk::{Desk, ListRow};
-use super::output::{Cell, Column, Screen, Tone, told, with_times};
+use super::desk::{Desk, ListRow, PagingArgs};
+use super::output::{Column, Screen, Shown, Tone, told, with_times};
 use super::reach::ReachArgs;
 use super::shared::{Usage, complain, say};
 use super::states::roles;
@@ -27,7 +27,7 @@ pub(super) struct TokensArgs {
 #[derive(Subcommand)]
 enum TokensCommand {
     /// List the tokens, without themselves.
-    List,
+    List(PagingArgs),
     /// Make a token, and print it: once.
     Make {
         /// Name of its holder, for the audit log; unique.
@@ -60,7 +60,7 @@ enum TokensCommand {
 pub(super) fn tokens(args: &TokensArgs, file: Option<&Path>, kinds: &Kinds) -> anyhow::Result<ExitCode> {
     let desk = Desk::open(&args.reach, file, kinds)?;
     match &args.command {
-        TokensCommand::List => desk.whole_list::<TokenView>(&["tokens"], &[])?,
+        TokensCommand::List(paging) => desk.list::<TokenView>(&["tokens"], &[], paging)?,
         TokensCommand::Make { name, role, providers, destinations, valid_for, why } => {
             // Nobody means "no provider" by an empty list; and it would not mean "all".
             let is_odd = |names: &Option<Vec<String>>| {
@@ -93,7 +93,7 @@ pub(super) fn tokens(args: &TokensArgs, file: Option<&Path>, kinds: &Kinds) -> a
             let order = ReasonOrder { reason: why.reason.clone() };
             let path = ["tokens", token_id.as_str(), "revoke"];
             let gone: Answered<TokenView> = desk.order(&path, &order, why, None)?;
-            desk.show(&gone, |token| format!("{}: revoked", Cell::text(&token.name).as_str()));
+            desk.show(&gone, |token| format!("{}: revoked", Shown::text(&token.name).as_str()));
         }
     }
     Ok(ExitCode::SUCCESS)
@@ -121,29 +121,29 @@ impl ListRow for TokenView {
         Column::Whole("token id"),
     ];
 
-    fn cells(&self, screen: &Screen) -> Vec<Cell> {
-        let time = |ms: Option<i64>| Cell::or_dash(ms.map(|ms| told(ms, screen.now_ms)));
+    fn cells(&self, screen: &Screen) -> Vec<Shown> {
+        let time = |ms: Option<i64>| Shown::or_dash(ms.map(|ms| told(ms, screen.now_ms)));
         let names = |names: &Option<Vec<String>>| {
-            Cell::text(names.as_ref().map_or_else(|| "all".to_owned(), |names| names.join(", ")))
+            Shown::text(names.as_ref().map_or_else(|| "all".to_owned(), |names| names.join(", ")))
         };
         vec![
-            Cell::text(&self.name),
-            Cell::text(self.role.as_str()),
+            Shown::text(&self.name),
+            Shown::text(self.role.as_str()),
             token_state(self),
             names(&self.providers),
             names(&self.destinations),
             time(self.expires_at_ms),
             time(self.last_used_at_ms),
-            self.token_id.as_deref().map_or_else(|| Cell::text("of the configuration"), Cell::text),
+            self.token_id.as_deref().map_or_else(|| Shown::text("of the configuration"), Shown::text),
         ]
     }
 }
 
-fn token_state(token: &TokenView) -> Cell {
+fn token_state(token: &TokenView) -> Shown {
     match (token.is_good, token.revoked_at_ms) {
-        (true, _) => Cell::text("good").in_tone(Tone::Good),
-        (false, Some(_)) => Cell::text("revoked").in_tone(Tone::Faint),
-        (false, None) => Cell::text("expired").in_tone(Tone::Faint),
+        (true, _) => Shown::text("good").in_tone(Tone::Good),
+        (false, Some(_)) => Shown::text("revoked").in_tone(Tone::Faint),
+        (false, None) => Shown::text("expired").in_tone(Tone::Faint),
     }
 }
 

@@ -7,7 +7,7 @@ use clap::Args;
 
 use super::api_client::Answered;
 use super::desk::Desk;
-use super::output::{Cell, Screen, fields};
+use super::output::{Screen, Shown, fields};
 use super::reach::ReachArgs;
 use crate::api::MeView;
 use crate::load::Kinds;
@@ -29,20 +29,20 @@ pub(super) fn whoami(args: &WhoamiArgs, file: Option<&Path>, kinds: &Kinds) -> a
 fn facts(view: &MeView, desk: &Desk) -> String {
     let screen: &Screen = &desk.screen;
     let names = |names: &Option<Vec<String>>| {
-        Cell::text(names.as_ref().map_or_else(|| "all".to_owned(), |names| names.join(", ")))
+        Shown::text(names.as_ref().map_or_else(|| "all".to_owned(), |names| names.join(", ")))
     };
     fields(
         screen,
         &[
-            ("server", Cell::text(desk.api.server())),
-            ("version", Cell::text(&view.version)),
-            ("you are", Cell::text(&view.name)),
-            ("role", Cell::text(view.role.as_str())),
+            ("server", Shown::text(desk.api.server())),
+            ("version", Shown::text(&view.version)),
+            ("you are", Shown::text(&view.name)),
+            ("role", Shown::text(view.role.as_str())),
             ("providers", names(&view.providers)),
             ("destinations", names(&view.destinations)),
             (
                 "bodies",
-                Cell::text(if view.is_encrypting { "stored under a key" } else { "stored as they come" }),
+                Shown::text(if view.is_encrypting { "stored under a key" } else { "stored as they come" }),
             ),
         ],
     )

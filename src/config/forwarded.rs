@@ -8,6 +8,6 @@ pub enum ForwardedHeader {
     Off,
     /// In `Forwarded` (RFC 7239).
     Forwarded,
-    /// In `X-Forwarded-For`.
+    /// In the older `X-Forwarded-For`, which most proxies write.
     XForwardedFor,
 }

@@ -7,7 +7,7 @@ use tracing::warn;
 
 use crate::admit::AdmitError;
 use crate::receive::ReceiveError;
-use crate::store::{PeopleError, StoreError};
+use crate::store::{PeopleError, Refusal, StoreError};
 use crate::types::{KeyMistake, Role};
 
 /// An error as a client sees it.
@@ -20,11 +20,15 @@ pub(crate) struct Problem {
     pub(crate) title: &'static str,
     /// Seconds until another try makes sense.
     pub(crate) retry_after_s: Option<u32>,
+    /// State in which the subject stands, where that is why.
+    pub(crate) state: Option<&'static str>,
+    /// Number that was counted, where that is why.
+    pub(crate) counted_n: Option<u64>,
 }
 
 impl Problem {
     pub(super) const fn new(status: StatusCode, code: &'static str, title: &'static str) -> Self {
-        Self { status, code, title, retry_after_s: None }
+        Self { status, code, title, retry_after_s: None, state: None, counted_n: None }
     }
 
     /// A request of an operator that cannot be understood; `title` says what to write instead.
@@ -119,7 +123,46 @@ impl From<PeopleError> for Problem {
             PeopleError::Denied(role) => Self::denied(role),
             PeopleError::NotFound => Self::NOT_FOUND,
             PeopleError::Changed => Self::CHANGED,
+            PeopleError::Refused(refusal) => refusal.into(),
             PeopleError::Store(error) => error.into(),
+        }
+    }
+}
+
+impl From<Refusal> for Problem {
+    fn from(refusal: Refusal) -> Self {
+        let conflict = |code, title| Self::new(StatusCode::CONFLICT, code, title);
+        match refusal {
+            Refusal::NotFound => Self::NOT_FOUND,
+            Refusal::Changed => Self::CHANGED,
+            Refusal::KeyReused => {
+                conflict("idempotency_key_reused", "this `Idempotency-Key` was used for another request")
+            }
+            Refusal::NotAllowed { state } => {
+                let title = "what stands in this state cannot be decided about so";
+                Self { state: Some(state), ..conflict("not_allowed", title) }
+            }
+            Refusal::BodyGone => {
+                conflict("body_gone", "the event's bytes are no longer kept, so that it cannot be dispatched")
+            }
+            Refusal::StillOpen { messages_n } => {
+                let title = "so many of its messages are neither done nor discarded, and need its bytes";
+                Self { counted_n: Some(messages_n), ..conflict("still_open", title) }
+            }
+            Refusal::OtherCount { counted_n } => {
+                let title =
+                    "the filter finds another number now: look at them again, and order it with that number";
+                Self { counted_n: Some(counted_n), ..conflict("other_count", title) }
+            }
+            Refusal::TooMany { rows_n_max } => {
+                let title = "the filter finds more than an operation acts on: narrow it down";
+                Self { counted_n: Some(rows_n_max), ..conflict("too_many", title) }
+            }
+            Refusal::TooManyRunning { running_n } => {
+                let title = "so many operations are running already: wait for one to end, or cancel one";
+                Self { counted_n: Some(running_n), ..conflict("too_many_running", title) }
+            }
+            Refusal::NeverAllowed => Self::bad_request("that act is for nothing in that `state`"),
         }
     }
 }
@@ -151,9 +194,14 @@ impl From<&ReceiveError> for Problem {
 
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
-        let body = serde_json::json!({
+        let mut body = serde_json::json!({
             "type": "about:blank", "status": self.status.as_u16(), "code": self.code, "title": self.title,
         });
+        if let Some(fields) = body.as_object_mut() {
+            let state = self.state.map(|state| ("state".to_owned(), state.into()));
+            let counted_n = self.counted_n.map(|counted_n| ("counted_n".to_owned(), counted_n.into()));
+            fields.extend(state.into_iter().chain(counted_n));
+        }
         let mut response = (self.status, body.to_string()).into_response();
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
@@ -216,6 +264,10 @@ mod tests {
             (&headers[header::ALLOW], &body["status"]),
             (&HeaderValue::from_static("POST"), &405.into())
         );
+        let (_, body) = told(Refusal::NotAllowed { state: "done" }.into()).await;
+        assert_eq!((&body["status"], &body["state"]), (&409.into(), &"done".into()));
+        let (_, body) = told(Refusal::OtherCount { counted_n: 7 }.into()).await;
+        assert_eq!((&body["code"], &body["counted_n"]), (&"other_count".into(), &7.into()));
         // What a sender hears of a refusal names no step, no secret and no figure.
         let (_, body) = told(Problem::REJECTED).await;
         let want = serde_json::json!({

@@ -120,7 +120,7 @@ pub(crate) async fn serve(listener: TcpListener, front: Front, limits: Limits, m
                 spawn_connection(builder.serve_connection(stream, service(edge)), place);
             }
             Some(tls) => {
-                spawn_encrypted(tls.current(), stream, edge, place, Timed { builder, limits: &limits })
+                spawn_encrypted(tls.current(), stream, edge, place, Timed { builder, limits: &limits });
             }
         }
     }

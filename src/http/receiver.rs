@@ -10,18 +10,18 @@ use axum::Router;
 use axum::body::Body;
 use axum::extract::{Path, Request, State};
 use axum::response::{IntoResponse, Response};
-use axum::routing::any;
+use axum::routing::{any, get};
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use http_body_util::BodyExt;
 use hyper::body::Body as HttpBody;
 
 use super::error::Problem;
-use super::extensions::{Neighbours, Peer};
+use super::extensions::{KnownCaller, Neighbours, Peer};
 use crate::admit::{HeldMemory, MemoryRoom, ProviderEntry};
 use crate::receive::{ReceiveError, Receiver, RefusedRequest, SenderAnswer};
 use crate::stop;
-use crate::types::Clock;
+use crate::types::{ClientCertificate, Clock};
 use crate::verify::RawRequest;
 
 /// Memory that a request takes besides its headers and its body. Bytes.
@@ -64,6 +64,12 @@ impl ReceiverState {
         if request.method() == Method::POST { self.receiver.entry(name) } else { None }
     }
 
+    /// The URL as the sender called it.
+    fn url_of(&self, uri: &http::Uri) -> String {
+        let path = uri.path_and_query().map_or("", |path| path.as_str());
+        [self.public_url.as_str(), path].concat()
+    }
+
     /// The answer to a request of this provider.
     pub(super) async fn answer<B>(
         &self,
@@ -75,6 +81,7 @@ impl ReceiverState {
         B: HttpBody<Data = Bytes> + Unpin,
     {
         match take(self, entry, request, from).await {
+            Ok(answer) if entry.caller.is_some() => known(response(answer)),
             Ok(answer) => response(answer),
             Err(problem) => problem.into_response(),
         }
@@ -85,6 +92,7 @@ impl ReceiverState {
 pub(crate) fn router(state: Arc<ReceiverState>) -> Router {
     Router::new()
         .route("/webhooks/{provider}", any(webhook))
+        .route("/webhooks/{provider}/{key}", get(receipt))
         .fallback(|| async { Problem::NO_SUCH_PROVIDER })
         .with_state(state)
 }
@@ -102,6 +110,52 @@ async fn webhook(
     state.answer(entry, request, Came { peer, neighbours: neighbours.as_ref() }).await
 }
 
+/// What followed from a command, told to the caller that sent it. For everybody else nothing is here.
+async fn receipt(
+    State(state): State<Arc<ReceiverState>>,
+    Path((name, key)): Path<(String, String)>,
+    request: Request,
+) -> Response {
+    let Some(entry) = state.receiver.entry(&name).filter(|entry| entry.caller.is_some()) else {
+        return Problem::NO_SUCH_PROVIDER.into_response();
+    };
+    let (mut parts, _) = request.into_parts();
+    let address = parts.extensions.get::<Peer>().map(|peer| peer.0);
+    if !entry.is_allowed(address) {
+        let refused = RefusedRequest { headers: parts.headers, now_ms: state.clock.now_ms() };
+        state.receiver.refused_address(entry, address, refused);
+        return Problem::ADDRESS.into_response();
+    }
+    show_certificate(&mut parts);
+    let raw = RawRequest {
+        url: state.url_of(&parts.uri),
+        method: parts.method,
+        headers: parts.headers,
+        body: Bytes::new(),
+        received_at_ms: state.clock.now_ms(),
+    };
+    match state.receiver.receipt(entry, raw, &key).await {
+        Ok(answer) => known(response(answer)),
+        Err(error) => Problem::from(&error).into_response(),
+    }
+}
+
+/// Puts the client certificate that TLS has verified where kinds look for it, and takes out what a stranger put there.
+fn show_certificate(parts: &mut http::request::Parts) {
+    parts.headers.remove(&CLIENT_CERTIFICATE);
+    if let Some(client) = parts.extensions.get::<Arc<ClientCertificate>>() {
+        // Hexadecimal is always a value.
+        let shown = HeaderValue::try_from(hex::encode(client.fingerprint));
+        parts.headers.extend(shown.into_iter().map(|value| (CLIENT_CERTIFICATE.clone(), value)));
+    }
+}
+
+/// The answer to somebody who showed who it is.
+fn known(mut response: Response) -> Response {
+    response.extensions_mut().insert(KnownCaller);
+    response
+}
+
 async fn take<B>(
     state: &ReceiverState,
     entry: &Arc<ProviderEntry>,
@@ -111,19 +165,21 @@ async fn take<B>(
 where
     B: HttpBody<Data = Bytes> + Unpin,
 {
-    let (parts, body) = request.into_parts();
+    let (mut parts, body) = request.into_parts();
     let address = from.peer.map(|peer| peer.0);
     if !entry.is_allowed(address) {
         let now_ms = state.clock.now_ms();
         state.receiver.refused_address(entry, address, RefusedRequest { headers: parts.headers, now_ms });
         return Err(Problem::ADDRESS);
     }
+    if entry.caller.is_some() {
+        show_certificate(&mut parts);
+    }
     let is_event = parts.method == Method::POST;
     if !is_event && !entry.provider.has_handshake(parts.method.as_str()) {
         return Err(Problem::METHOD);
     }
-    let path = parts.uri.path_and_query().map_or("", |path| path.as_str());
-    let url = [state.public_url.as_str(), path].concat();
+    let url = state.url_of(&parts.uri);
     let (body, held) = read_body(state, &parts.headers, body, from.neighbours).await?;
     let raw = RawRequest {
         method: parts.method,
@@ -260,6 +316,9 @@ fn response(answer: SenderAnswer) -> Response {
     }
     response
 }
+
+/// The header that a kind reads a verified client certificate from.
+static CLIENT_CERTIFICATE: HeaderName = HeaderName::from_static("hooklatch-client-certificate");
 
 /// The header that says what became of a believed request.
 pub(super) static OUTCOME: HeaderName = HeaderName::from_static("hooklatch-outcome");

@@ -9,7 +9,6 @@ use axum::extract::Request;
 use axum::response::Response;
 use bytes::{Bytes, BytesMut};
 use futures_util::StreamExt;
-use http::StatusCode;
 use http_body_util::{BodyExt, BodyStream, Limited, StreamBody};
 use hyper::body::Frame;
 use tokio::time::{Instant, timeout};
@@ -21,7 +20,7 @@ use super::claim::{CommittedAnswer, IdempotencyClaim};
 use super::fingerprint::fingerprint;
 use super::problem::{in_use, problem, problem_for_now, unavailable};
 use super::rules::RequestRules;
-use crate::store::{Begun, KeyClaim, KeyRequest, KeyState, NewAnswer, Store};
+use crate::store::{KeyClaim, KeyReply, KeyRequest, NewAnswer, Store};
 use crate::types::IdempotencyKey;
 
 /// Longest body of a request. Bytes.
@@ -34,14 +33,6 @@ const LOOK_MAX: Duration = Duration::from_millis(400);
 /// Tries to write an answer down.
 const WRITES_N: u32 = 3;
 
-/// A request that asked for its key.
-enum Taken {
-    /// To be carried out.
-    Claimed(KeyClaim, Request),
-    /// Nothing is to be carried out.
-    Answer(Response),
-}
-
 /// The answer to one request.
 pub(super) async fn carried<S>(rules: Arc<RequestRules>, mut inner: S, request: Request) -> Response
 where
@@ -51,28 +42,55 @@ where
     if request.method().is_safe() {
         return inner.call(request).await.unwrap_or_else(|never| match never {});
     }
-    let (claim, mut request) = match taken(&rules, request).await {
-        Taken::Claimed(claim, request) => (claim, request),
-        Taken::Answer(response) => return response,
+    let (asked, request) = match read(&rules, request).await {
+        Ok(read) => read,
+        Err(refused) => return *refused,
     };
-    let guard = ClaimGuard { rules: Arc::clone(&rules), claim: Some(claim.clone()) };
-    let held = IdempotencyClaim::new(rules.store.clone(), claim.clone(), Arc::clone(&rules.transactions));
-    request.extensions_mut().insert(held);
     // To its end, whoever goes away: a caller that hangs up in the middle repeats its request, for this answer.
     #[expect(clippy::disallowed_methods, reason = "ends by itself when its lock does")]
     let task = tokio::spawn(async move {
-        let response = match timeout(rules.lock, inner.call(request)).await {
-            Ok(response) => settled(&rules, &claim, response.unwrap_or_else(|never| match never {})).await,
-            Err(_) => {
-                release(&rules.store, &claim).await;
-                let title = "the request was not carried out in time, and may be repeated";
-                problem_for_now(503, "idempotency_timeout", title, 1)
-            }
-        };
-        guard.ended();
-        response
+        match claimed(&rules, asked).await {
+            Ok(claim) => carried_out(rules, claim, inner, request).await,
+            Err(answer) => *answer,
+        }
     });
     task.await.unwrap_or_else(|_| problem(500, "internal", "the request broke off, and may be repeated", &[]))
+}
+
+/// Carries out a request that is held.
+async fn carried_out<S>(
+    rules: Arc<RequestRules>,
+    claim: KeyClaim,
+    mut inner: S,
+    mut request: Request,
+) -> Response
+where
+    S: Service<Request, Response = Response, Error = Infallible> + Send + 'static,
+    S::Future: Send + 'static,
+{
+    let guard = ClaimGuard { rules: Arc::clone(&rules), claim: Some(claim.clone()) };
+    let held = IdempotencyClaim::new(rules.store.clone(), claim.clone(), Arc::clone(&rules.transactions));
+    request.extensions_mut().insert(held);
+    let work = async { gathered(inner.call(request).await.unwrap_or_else(|never| match never {})).await };
+    let response = match timeout(rules.lock, work).await {
+        Ok(Gathered::Committed(response)) => known_until(response, claim.expires_at_ms),
+        Ok(Gathered::Kept(answer, response)) => match written(&rules.store, &claim, &answer).await {
+            Some(false) => in_use(1),
+            // The caller hears it, and has no reason to ask again.
+            Some(true) | None => known_until(response, claim.expires_at_ms),
+        },
+        Ok(Gathered::Freed(response)) => {
+            release(&rules.store, &claim).await;
+            response
+        }
+        Err(_) => {
+            release(&rules.store, &claim).await;
+            let title = "the request was not carried out in time, and may be repeated";
+            problem_for_now(503, "idempotency_timeout", title, 1)
+        }
+    };
+    guard.ended();
+    response
 }
 
 /// Frees the key of a request that broke off.
@@ -105,27 +123,20 @@ async fn release(store: &Store, claim: &KeyClaim) {
     }
 }
 
-/// Asks for the key of a request.
-async fn taken(rules: &RequestRules, request: Request) -> Taken {
+/// Reads a request as far as its key is asked for by it; or says what is wrong with it.
+async fn read(rules: &RequestRules, request: Request) -> Result<(KeyRequest, Request), Box<Response>> {
     let (parts, body) = request.into_parts();
-    let refused = |status, code, title: &str| Taken::Answer(problem(status, code, title, &[]));
-    let key = match IdempotencyKey::of_headers(&parts.headers) {
-        Ok(key) => key,
-        Err(mistake) => return refused(400, mistake.code(), &mistake.to_string()),
-    };
-    let Some(principal) = (rules.principals)(&parts) else {
-        return refused(401, "unauthorized", "say who you are: keys belong to somebody");
-    };
-    let body = match timeout(REQUEST_TIMEOUT, Limited::new(body, REQUEST_BYTES_MAX).collect()).await {
-        Ok(Ok(body)) => body.to_bytes(),
-        Ok(Err(_)) => return refused(413, "body_too_large", "the body is over 1 MiB, or broke off"),
-        Err(_) => return refused(408, "body_too_slow", "the body did not arrive in time"),
-    };
+    let refused = |status, code, title: &str| Box::new(problem(status, code, title, &[]));
+    let key = IdempotencyKey::of_headers(&parts.headers)
+        .map_err(|mistake| refused(400, mistake.code(), &mistake.to_string()))?;
+    let principal = (rules.principals)(&parts)
+        .ok_or_else(|| refused(401, "unauthorized", "say who you are: keys belong to somebody"))?;
+    let body = timeout(REQUEST_TIMEOUT, Limited::new(body, REQUEST_BYTES_MAX).collect()).await;
+    let body = body.map_err(|_| refused(408, "body_too_slow", "the body did not arrive in time"))?;
+    let body =
+        body.map_err(|_| refused(413, "body_too_large", "the body is over 1 MiB, or broke off"))?.to_bytes();
     let asked = rules.request(&principal, &key, fingerprint(&parts, &principal, &body));
-    match claimed(rules, asked).await {
-        Ok(claim) => Taken::Claimed(claim, Request::from_parts(parts, Body::from(body))),
-        Err(response) => Taken::Answer(*response),
-    }
+    Ok((asked, Request::from_parts(parts, Body::from(body))))
 }
 
 /// The claim, or the answer where there is none. Waits for an answer that is under way.
@@ -134,14 +145,14 @@ async fn claimed(rules: &RequestRules, mut asked: KeyRequest) -> Result<KeyClaim
     loop {
         let ended = rules.ended.notified();
         let response = match rules.store.idempotency_begin(&asked).await {
-            Ok(Begun::Claimed(claim)) => return Ok(claim),
-            Ok(Begun::Answered(kept)) => replay(kept),
-            Ok(Begun::Reused { expires_at_ms }) => {
+            Ok(KeyReply::Claimed(claim)) => return Ok(claim),
+            Ok(KeyReply::Answered(kept)) => replay(kept),
+            Ok(KeyReply::Reused { expires_at_ms }) => {
                 let title = "this `Idempotency-Key` was used for another request";
                 let more = [("expires_at_ms", expires_at_ms)];
                 problem(rules.mismatch_status, "idempotency_key_reused", title, &more)
             }
-            Ok(Begun::InProgress { locked_until_ms, now_ms }) => {
+            Ok(KeyReply::InProgress { locked_until_ms, now_ms }) => {
                 if Instant::now() < until {
                     drop(timeout(look.min(until - Instant::now()), ended).await);
                     look = (look * 2).min(LOOK_MAX);
@@ -160,29 +171,6 @@ async fn claimed(rules: &RequestRules, mut asked: KeyRequest) -> Result<KeyClaim
     }
 }
 
-/// Keeps an answer, or frees the key where it is none to keep.
-async fn settled(rules: &RequestRules, claim: &KeyClaim, response: Response) -> Response {
-    if response.extensions().get::<CommittedAnswer>().is_some() {
-        return known_until(response, claim.expires_at_ms);
-    }
-    let Some(state) = state_after(response.status()) else {
-        release(&rules.store, claim).await;
-        return response;
-    };
-    let (answer, response) = match gathered(state, response).await {
-        Ok(gathered) => gathered,
-        Err(broken) => {
-            release(&rules.store, claim).await;
-            return broken;
-        }
-    };
-    match written(&rules.store, claim, &answer).await {
-        Some(false) => in_use(1),
-        // The caller hears it, and has no reason to ask again.
-        Some(true) | None => known_until(response, claim.expires_at_ms),
-    }
-}
-
 /// Writes an answer down, and again when the database is away; `None` when it stays away.
 async fn written(store: &Store, claim: &KeyClaim, answer: &NewAnswer) -> Option<bool> {
     for n in 1..=WRITES_N {
@@ -194,26 +182,38 @@ async fn written(store: &Store, claim: &KeyClaim, answer: &NewAnswer) -> Option<
     None
 }
 
+/// An answer, and what becomes of its key.
+enum Gathered {
+    /// It was kept with its effect.
+    Committed(Response),
+    /// It is to be kept.
+    Kept(NewAnswer, Response),
+    /// It is none to keep: the key is free again.
+    Freed(Response),
+}
+
 /// Reads as much of an answer as is kept, and puts it together again; a long one is sent on as it comes.
-async fn gathered(state: KeyState, response: Response) -> Result<(NewAnswer, Response), Response> {
+async fn gathered(response: Response) -> Gathered {
+    if response.extensions().get::<CommittedAnswer>().is_some() {
+        return Gathered::Committed(response);
+    }
+    let Some(state) = state_after(response.status()) else { return Gathered::Freed(response) };
     let (parts, body) = response.into_parts();
     let (mut bytes, mut rest) = (BytesMut::new(), BodyStream::new(body));
     while bytes.len() <= BODY_BYTES_MAX {
         match rest.next().await {
             None => {
                 let answer = kept(state, parts.status, &parts.headers, Some(&bytes));
-                return Ok((answer, Response::from_parts(parts, Body::from(bytes.freeze()))));
+                return Gathered::Kept(answer, Response::from_parts(parts, Body::from(bytes.freeze())));
             }
             Some(Ok(frame)) => bytes.extend_from_slice(frame.data_ref().map_or(&[][..], |data| data)),
             Some(Err(error)) => {
                 warn!(%error, "an answer broke off before it could be kept");
-                let mut broken = Response::new(Body::empty());
-                *broken.status_mut() = StatusCode::INTERNAL_SERVER_ERROR;
-                return Err(broken);
+                return Gathered::Freed(problem(500, "internal", "the answer broke off", &[]));
             }
         }
     }
     let answer = kept(state, parts.status, &parts.headers, None);
     let first = futures_util::stream::once(async move { Ok(Frame::data(Bytes::from(bytes))) });
-    Ok((answer, Response::from_parts(parts, Body::new(StreamBody::new(first.chain(rest))))))
+    Gathered::Kept(answer, Response::from_parts(parts, Body::new(StreamBody::new(first.chain(rest)))))
 }

@@ -45,7 +45,7 @@ impl RequestRules {
             principals,
             mismatch_status: 409,
             wait: Duration::from_secs(2),
-            lock: Duration::from_secs(60),
+            lock: Duration::from_mins(1),
             kept: Duration::from_hours(24),
             ended: Arc::new(Notify::new()),
             transactions: Arc::new(Semaphore::new(transactions_n)),

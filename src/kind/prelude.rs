@@ -38,6 +38,8 @@ pub use crate::verify::{
 #[doc(hidden)]
 pub use crate::read::{Json, json_elements, json_is_missing, json_raw, json_text, json_with, xml_as_json};
 #[doc(hidden)]
+pub use crate::types::IdempotencyKey;
+#[doc(hidden)]
 pub use crate::verify::{
     Certificate, Form, Jws, PublicKey, PublicScheme, Reply, SignAt, SignError, Signed, Vouched, base64_text,
     compact_json, crc32, decode_base64_long, decode_base64url, form_with, hex_text, jws_chained,

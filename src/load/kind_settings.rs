@@ -53,7 +53,13 @@ fn setting(checker: &mut Checker<'_>, settings: &mut KindSettings, spec: &Settin
         }
     };
     for field in fields {
+        let place = field.clone();
         if let Some(value) = field.secret(checker) {
+            if !spec.words.is_empty() && !spec.words.iter().any(|word| value.is(word)) {
+                let remedy = format!("write one of {}", spec.words.join(", "));
+                checker.problem(&place, "is not one of the words for this setting", remedy);
+                continue;
+            }
             settings.push(&spec.name, None, value.reveal());
         }
     }

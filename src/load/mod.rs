@@ -40,7 +40,7 @@ pub use configuration::{Loaded, load, load_for_tools};
 pub(crate) use dev_keys::of_folder as dev_keys_of_folder;
 pub use kind_list::Kinds;
 pub(crate) use kind_list::{kinds, kinds_beside};
-pub(crate) use profiles::{Profile, folder_of_person, profiles, profiles_file};
+pub(crate) use profiles::{Profile, find_profile, folder_of_person, profiles_file};
 pub(crate) use refusal::{loaded, unusable};
 pub use settings::Settings;
 pub(crate) use warnings::warnings;

@@ -26,11 +26,13 @@ pub(crate) struct Profile {
     pub(crate) ca_file: Option<PathBuf>,
 }
 
-/// All profiles of a file, and what is allowed in it and most likely not meant.
-#[derive(Debug, Default)]
-pub(crate) struct Profiles {
-    /// The profiles by name.
-    pub(crate) by_name: BTreeMap<String, Profile>,
+/// What a file says of one profile, and what is allowed in it and most likely not meant.
+#[derive(Debug)]
+pub(crate) struct FoundProfile {
+    /// The profile; `None` when there is none of that name.
+    pub(crate) profile: Option<Profile>,
+    /// Names of all profiles.
+    pub(crate) names: Vec<String>,
     /// Files with secrets that everybody on the machine can read.
     pub(crate) warnings: Vec<ConfigProblem>,
 }
@@ -48,8 +50,12 @@ pub(crate) fn folder_of_person(env: &Environment, variable: &str, below_home: &s
     Some(base.join("hooklatch"))
 }
 
-/// Reads the file of profiles; on failure everything that is wrong with it.
-pub(crate) fn profiles(file: &Path, env: &Environment) -> Result<Profiles, Vec<ConfigProblem>> {
+/// Reads a profile; on failure everything that is wrong with it. Others may be wrong, or need secrets that are not here.
+pub(crate) fn find_profile(
+    file: &Path,
+    env: &Environment,
+    name: &str,
+) -> Result<FoundProfile, Vec<ConfigProblem>> {
     let source = file.display().to_string();
     let text = std::fs::read_to_string(file).map_err(|error| {
         let why = format!("cannot be read: {error}");
@@ -69,16 +75,19 @@ pub(crate) fn profiles(file: &Path, env: &Environment) -> Result<Profiles, Vec<C
         secret_files: BTreeSet::new(),
         asked: BTreeMap::new(),
     };
-    let mut by_name = BTreeMap::new();
-    for (name, field) in Table::root(map).entries(&checker) {
-        by_name.extend(profile(&mut checker, field).map(|profile| (name, profile)));
+    let (mut names, mut found) = (Vec::new(), None);
+    for (one, field) in Table::root(map).entries(&checker) {
+        if one == name {
+            found = profile(&mut checker, field);
+        }
+        names.push(one);
     }
     if !checker.problems.is_empty() {
         checker.problems.sort();
         return Err(checker.problems);
     }
     let warnings = checker.secret_files.iter().filter_map(|path| open_to_all(path)).collect();
-    Ok(Profiles { by_name, warnings })
+    Ok(FoundProfile { profile: found, names, warnings })
 }
 
 fn profile(checker: &mut Checker<'_>, field: Field) -> Option<Profile> {
@@ -110,16 +119,23 @@ mod tests {
         let file = folder.path().join("profiles.toml");
         let text = "[prod]\nurl = \"https://ops.example.com:8081/\"\ntoken = { env = \"PROD\" }\nca_file = \"ca.pem\"\n\
                     [test]\nurl = \"http://127.0.0.1:8081\"\ntoken = { file = \"token\" }\n\
-                    [bare]\nurl = \"http://127.0.0.1:8082\"\n";
+                    [bare]\nurl = \"http://127.0.0.1:8082\"\n[away]\nurl = \"x\"\ntoken = { env = \"NOT_SET\" }\n";
         std::fs::write(&file, text).expect("written");
         std::fs::write(folder.path().join("token"), "from-a-file-0123456789\n").expect("written");
-        let found = profiles(&file, &env(&[("PROD", "from-the-environment")])).expect("profiles");
-        let token = |name: &str| found.by_name[name].token.as_ref().map(|token| token.reveal().to_owned());
-        assert_eq!(found.by_name["prod"].url, "https://ops.example.com:8081");
-        assert_eq!(found.by_name["prod"].ca_file, Some(folder.path().join("ca.pem")));
-        assert_eq!(token("prod").as_deref(), Some("from-the-environment"));
-        assert_eq!(token("test").as_deref(), Some("from-a-file-0123456789"));
-        assert_eq!((token("bare"), found.by_name.len()), (None, 3));
+        let env = env(&[("PROD", "from-the-environment")]);
+        let find = |name: &str| find_profile(&file, &env, name).expect("no problem").profile;
+        let prod = find("prod").expect("a profile");
+        assert_eq!(prod.url, "https://ops.example.com:8081");
+        assert_eq!(prod.ca_file, Some(folder.path().join("ca.pem")));
+        assert_eq!(prod.token.expect("a token").reveal(), "from-the-environment");
+        assert_eq!(
+            find("test").and_then(|test| test.token).expect("a token").reveal(),
+            "from-a-file-0123456789"
+        );
+        assert!(find("bare").expect("a profile").token.is_none());
+        assert_eq!(find_profile(&file, &env, "away").expect_err("two problems").len(), 2);
+        let none = find_profile(&file, &env, "nobody").expect("no problem");
+        assert!(none.profile.is_none() && none.names == ["away", "bare", "prod", "test"]);
     }
 
     #[test]
@@ -129,7 +145,7 @@ mod tests {
             let folder = tempfile::tempdir().expect("a folder");
             let file = folder.path().join("profiles.toml");
             std::fs::write(&file, text).expect("written");
-            let problems = profiles(&file, &env(&[])).err().unwrap_or_default();
+            let problems = find_profile(&file, &env(&[]), "prod").err().unwrap_or_default();
             let told = problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n");
             for part in wanted {
                 assert!(told.contains(part), "no `{part}` in {told}");
@@ -147,10 +163,11 @@ mod tests {
         );
         check("[prod]\nurl = \"http://a\"\ntoken = 5\n", &["prod.token: is not a secret", "{ env = "]);
         check("[prod]\nurl = \"http://a\"\ntoken = { env = \"NONE\" }\n", &["`NONE` is not set"]);
-        check("[prod]\nurl = 5\n[other]\nurl = \"x\"\n", &["prod.url: is a whole number", "other.url"]);
+        check("[prod]\nurl = 5\n", &["prod.url: is a whole number"]);
         check("prod = 5\n", &["prod: is a whole number, wanted a table"]);
         check("[prod\nurl = \"s3cr3t\"\n", &["line 1"]);
-        let missing = profiles(Path::new("/nowhere/profiles.toml"), &env(&[])).expect_err("a problem");
+        let missing =
+            find_profile(Path::new("/nowhere/profiles.toml"), &env(&[]), "prod").expect_err("a problem");
         assert!(missing[0].to_string().contains("cannot be read"), "{missing:?}");
     }
 
@@ -166,7 +183,7 @@ mod tests {
             .expect("written");
         for (mode, warnings_n) in [(0o644, 1), (0o600, 0)] {
             std::fs::set_permissions(&file, std::fs::Permissions::from_mode(mode)).expect("set");
-            let found = profiles(&file, &env(&[])).expect("profiles");
+            let found = find_profile(&file, &env(&[]), "prod").expect("a profile");
             assert_eq!(found.warnings.len(), warnings_n, "{mode:o}: {:?}", found.warnings);
         }
     }

@@ -15,6 +15,24 @@ use crate::spec::Spec;
 use crate::types::Name;
 use crate::verify::DevKeys;
 
+/// What a caller of ours lacks to show who it is.
+fn caller_mistake(spec: &Spec, config: &ProviderConfig) -> Option<Mistake> {
+    let is_by_certificate = config.settings.text("auth") == Some("mtls");
+    match (spec.first_party, is_by_certificate) {
+        (true, true) if !config.settings.has("client_certificates") => {
+            let (why, remedy) =
+                ("there is none, so that nobody could call", "name the SHA-256 of each certificate in hex");
+            Some(Mistake::said("settings.client_certificates", why, remedy))
+        }
+        (true, false) if config.secrets.is_empty() => {
+            let (why, remedy) =
+                ("there is none, so that nobody could call", "write secrets = [{ env = \"NAME\" }]");
+            Some(Mistake::said("secrets", why, remedy))
+        }
+        _ => None,
+    }
+}
+
 impl Provider {
     /// Makes one `[providers.NAME]` of it, or says all that is wrong.
     #[doc(hidden)]
@@ -38,10 +56,11 @@ impl Provider {
         mistakes.extend(strong.err().map(|error| of_key(spec, &error)));
         let redact = RedactedPaths::parse(config.redact.iter().map(String::as_str))
             .inspect_err(|(pointer, why)| {
-                mistakes.push(said("redact", format!("`{}` {why}", shown(pointer))))
+                mistakes.push(said("redact", format!("`{}` {why}", shown(pointer))));
             })
             .unwrap_or_default();
         let options = ActiveOptions { on_conflict: config.on_conflict, types: config.types.clone(), redact };
+        mistakes.extend(caller_mistake(spec, config));
         match verifier {
             Ok(verifier) if mistakes.is_empty() => {
                 let active = self.active(name, spec, verifier, public_url).with_age(config.age);

@@ -1,6 +1,7 @@
 //! From a believed request to its events.
 
 use bytes::Bytes;
+use http::HeaderMap;
 
 use super::batch::{elements, lines, lists};
 use super::body::json_of;
@@ -10,7 +11,7 @@ use super::reader::EventReader;
 use super::redact::without_token;
 use crate::json::{self, Document, PointerTarget, find};
 use crate::spec::{AnswerSpec, BodyFormat, EventSpec, Spec};
-use crate::types::{IncomingEvent, Name, OnConflict, TypePattern};
+use crate::types::{IncomingEvent, Name, OnConflict, TypePattern, is_media_type};
 use crate::verify::Verified;
 
 /// The `each` of bodies whose members are lists of events.
@@ -43,7 +44,7 @@ pub(crate) struct ReadAs<'a> {
 pub(crate) fn read(by: ReadAs<'_>, verified: &Verified, open: Opener<'_>) -> Vec<IncomingEvent> {
     let (spec, n_max) = (by.spec, by.n_max);
     let request = verified.request();
-    let Some(event) = chosen(spec, |name| request.headers.contains_key(name)) else { return Vec::new() };
+    let Some(event) = chosen_for(spec, &request.headers) else { return Vec::new() };
     let reader = EventReader {
         provider: by.name,
         spec: event,
@@ -102,7 +103,8 @@ pub(crate) fn payload_of(
     open: Opener<'_>,
 ) -> Result<Bytes, String> {
     let header = |name: &str| kept_header(kept_headers, name);
-    let event = chosen(spec, |name| header(name).is_some()).ok_or("the kind reads no such events")?;
+    let event = chosen(spec, |name| header(name).is_some(), || header(CONTENT_TYPE));
+    let event = event.ok_or("the kind reads no such events")?;
     let json = json_of(event, body)?;
     // Each element of a batch was kept by itself, after the whole was opened.
     let json = if event.each.is_some() { json } else { open(&json)? };
@@ -111,11 +113,27 @@ pub(crate) fn payload_of(
 
 /// The answer that the sender of a believed request wants to hear.
 pub(crate) fn answer<'a>(spec: &'a Spec, verified: &Verified) -> Option<&'a AnswerSpec> {
-    let event = chosen(spec, |name| verified.request().headers.contains_key(name));
+    let event = chosen_for(spec, &verified.request().headers);
     event.and_then(|event| event.answer.as_ref()).or(spec.answer.as_ref())
 }
 
+const CONTENT_TYPE: &str = "content-type";
+
 /// The first `[[event]]` of the kind that applies to a request with these headers.
-fn chosen(spec: &Spec, has_header: impl Fn(&str) -> bool) -> Option<&EventSpec> {
-    spec.event.iter().find(|event| event.when_header.as_deref().is_none_or(&has_header))
+fn chosen_for<'a>(spec: &'a Spec, headers: &HeaderMap) -> Option<&'a EventSpec> {
+    let content_type = || headers.get(CONTENT_TYPE)?.to_str().ok().map(str::to_owned);
+    chosen(spec, |name| headers.contains_key(name), content_type)
+}
+
+/// The same for what is known of a request's headers; the content type is asked for only where it decides.
+fn chosen(
+    spec: &Spec,
+    has_header: impl Fn(&str) -> bool,
+    content_type: impl Fn() -> Option<String>,
+) -> Option<&EventSpec> {
+    let is_type = |wanted: &String| content_type().is_some_and(|text| is_media_type(&text, wanted));
+    spec.event.iter().find(|event| {
+        event.when_header.as_deref().is_none_or(&has_header)
+            && event.when_content_type.as_ref().is_none_or(is_type)
+    })
 }

@@ -76,7 +76,7 @@ fn body_of(outcome: Option<Outcome>, admitted: &AdmittedEvents) -> String {
 }
 
 /// `outcome` is one of our words, which needs no escape.
-fn push_event(body: &mut String, event_id: &str, outcome: &str) {
+pub(super) fn push_event(body: &mut String, event_id: &str, outcome: &str) {
     body.push_str("{\"event_id\":");
     push_text(body, event_id);
     body.push_str(",\"outcome\":\"");

@@ -5,16 +5,19 @@
 //!
 //! Reading order: `receiver.rs` takes one request to its answer; `believe.rs` verifies it, `heavy.rs` away from the
 //! threads that serve everybody when it is large; `error.rs` says why it was not admitted, and `answer.rs` what the
-//! sender hears. `notes.rs` and `diagnose.rs` tell the operator why a request was refused, and `counts.rs` counts how
+//! sender hears. `caller.rs` is what callers of ours hear
+//! instead, and `receipt.rs` what followed from their commands. `notes.rs` and `diagnose.rs` tell the operator why a request was refused, and `counts.rs` counts how
 //! requests ended.
 
 mod answer;
 mod believe;
+mod caller;
 mod counts;
 mod diagnose;
 mod error;
 mod heavy;
 mod notes;
+mod receipt;
 mod receiver;
 
 pub(crate) use answer::SenderAnswer;

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use tokio::sync::Semaphore;
 use tracing::{info, warn};
 
 use super::answer::SenderAnswer;
@@ -13,8 +14,10 @@ use super::diagnose::Diagnosis;
 use super::error::ReceiveError;
 use super::heavy::Heavy;
 use super::notes::{RefusedRequest, RequestNotes};
-use crate::admit::{AdmittedEvents, Admitter, HeldMemory, ProviderEntry};
-use crate::types::{IncomingEvent, Name, Outcome};
+use super::{caller, receipt};
+use crate::admit::{AdmitError, AdmittedEvents, Admitter, HeldMemory, ProviderEntry};
+use crate::store::Store;
+use crate::types::{EventKey, IdempotencyKey, IncomingEvent, Name, Outcome};
 use crate::verify::{RawRequest, Unbelieved};
 
 /// The receiving side of the app. Cloning is cheap.
@@ -25,6 +28,9 @@ pub(crate) struct Receiver {
     notes: RequestNotes,
     events_n_max: usize,
     heavy: Heavy,
+    store: Store,
+    /// Places for those who look up what followed from their commands.
+    looks: Arc<Semaphore>,
 }
 
 impl Receiver {
@@ -33,13 +39,15 @@ impl Receiver {
         entries: &BTreeMap<Name, Arc<ProviderEntry>>,
         admitter: Admitter,
         notes: RequestNotes,
+        store: Store,
         events_n_max: usize,
     ) -> Self {
         let counted = |(name, entry): (&Name, &Arc<ProviderEntry>)| {
             (name.clone(), (Arc::clone(entry), RequestCounts::default()))
         };
         let entries = Arc::new(entries.iter().map(counted).collect());
-        Self { entries, admitter, notes, events_n_max, heavy: Heavy::new() }
+        let looks = Arc::new(Semaphore::new(receipt::LOOKS_N));
+        Self { entries, admitter, notes, events_n_max, heavy: Heavy::new(), store, looks }
     }
 
     /// The provider configured under `name`.
@@ -61,8 +69,52 @@ impl Receiver {
         request: RawRequest,
         held: HeldMemory,
     ) -> Result<SenderAnswer, ReceiveError> {
-        let name = entry.provider.name();
         let result = self.verify_and_admit(entry, request, held).await;
+        self.ended(entry, result).await
+    }
+
+    /// What followed from the command under `key`, told to the caller that sent it.
+    pub(crate) async fn receipt(
+        &self,
+        entry: &Arc<ProviderEntry>,
+        request: RawRequest,
+        key: &str,
+    ) -> Result<SenderAnswer, ReceiveError> {
+        let result = self.verify_and_look(entry, request, key).await;
+        self.ended(entry, result).await
+    }
+
+    async fn verify_and_look(
+        &self,
+        entry: &Arc<ProviderEntry>,
+        request: RawRequest,
+        key: &str,
+    ) -> Result<SenderAnswer, ReceiveError> {
+        let verified = verified(&self.heavy, entry, request).await?;
+        let provider = entry.provider.name();
+        self.notes.matched(provider, verified.secret_n(), verified.request().received_at_ms);
+        let Some(rules) = entry.caller else { return Ok(receipt::unknown()) };
+        // A signature is for its own key alone.
+        if verified.believed().signed_id().is_some_and(|signed| signed != key) {
+            return Ok(receipt::unknown());
+        }
+        let Ok(key) = IdempotencyKey::of_text(key) else { return Ok(receipt::unknown()) };
+        let key = EventKey { provider: provider.clone(), event_id: key.to_string() };
+        let found = match self.looks.acquire().await {
+            Ok(_place) => self.store.event_receipt(&key).await,
+            Err(closed) => return Err(AdmitError::Unavailable(closed.to_string()).into()),
+        };
+        let found = found.map_err(|error| AdmitError::Unavailable(error.to_string()))?;
+        Ok(found.map_or_else(receipt::unknown, |found| receipt::told(&found, rules.kept_ms)))
+    }
+
+    /// Writes the log line about a request, and counts its end.
+    async fn ended(
+        &self,
+        entry: &Arc<ProviderEntry>,
+        result: Result<SenderAnswer, ReceiveError>,
+    ) -> Result<SenderAnswer, ReceiveError> {
+        let name = entry.provider.name();
         let end = match &result {
             Ok(answer) => RequestEnd::of(answer.outcome),
             Err(ReceiveError::Verify(unbelieved)) => {
@@ -163,6 +215,12 @@ impl Receiver {
         let received_at_ms = verified.request().received_at_ms;
         self.notes.matched(provider.name(), verified.secret_n(), received_at_ms);
         let events = provider.read_at_most(&verified, self.events_n_max);
+        if let Some(refused) = entry.caller.and_then(|_| caller::refusal(&verified, &events)) {
+            if let Some(left_out_n) = self.may_write(entry, "refused") {
+                info!(provider.name = %provider.name(), answer = refused.body, left_out_n, "refused a caller's request");
+            }
+            return Ok(refused);
+        }
         if events.is_empty() {
             if let Some(left_out_n) = self.may_write(entry, "no_events") {
                 info!(provider.name = %provider.name(), left_out_n, "acknowledged a request without events");
@@ -177,7 +235,10 @@ impl Receiver {
         let event_type = events.first().map(|event| event.event_type.clone()).unwrap_or_default();
         let admitted = self.admitter.admit(entry, events, held).await?;
         let event_id = admitted.events.first().map_or("", |(id, _)| id.as_str());
-        let answer = SenderAnswer::of(entry, provider.answer(&verified), &admitted);
+        let answer = match entry.caller {
+            Some(rules) => caller::answer(provider.name(), rules, caller::is_batch(&verified), &admitted),
+            None => SenderAnswer::of(entry, provider.answer(&verified), &admitted),
+        };
         if answer.outcome == Some(Outcome::Conflict) {
             if let Some(left_out_n) = self.may_tell(entry, answer.outcome) {
                 warn!(

@@ -223,8 +223,9 @@ impl Pruner {
                     lag.set(seconds(overdue_ms));
                 }
             }
-            // In small tables the next look begins at the low end again, so it is not made when this one found nothing.
-            let is_useless = kind.is_small() && gone_n == 0;
+            // In small tables the next look begins at the low end again, so it is not made when this one found nothing,
+            // or left all of it there.
+            let is_useless = kind.is_small() && (gone_n == 0 || self.is_dry);
             let Some(next) = found.next.filter(|_| !is_useless) else { break };
             from = next;
             if !self.is_dry {
@@ -268,6 +269,7 @@ impl Pruner {
             taught_ms: cut(config.taught_days),
             // Each row says itself when its window is over.
             answers_ms: now_ms,
+            operations_ms: cut(config.messages_days),
             audit_ms: cut(config.audit_days),
         }
     }

@@ -14,6 +14,8 @@ use crate::mistakes::Mistake;
 pub struct EventSpec {
     /// Counts only when this header is present; absent counts always.
     pub when_header: Option<String>,
+    /// Counts only for bodies of this media type; absent counts for any.
+    pub when_content_type: Option<String>,
     /// JSON pointer to the array of events, when one request carries several; `/*` is every array that the body
     /// has as a member. The other pointers of this table then start at each element.
     pub each: Option<String>,

@@ -52,8 +52,10 @@ impl Spec {
         if self.event.is_empty() {
             return Err(misfit("event", "at least one [[event]] is needed"));
         }
-        if self.event.iter().position(|event| event.when_header.is_none()) != Some(self.event.len() - 1) {
-            return Err(misfit("event", "the last [[event]], and only that one, has no when_header"));
+        let is_for_all = |event: &EventSpec| event.when_header.is_none() && event.when_content_type.is_none();
+        if self.event.iter().position(is_for_all) != Some(self.event.len() - 1) {
+            let why = "the last [[event]], and only that one, has no when_header and no when_content_type";
+            return Err(misfit("event", why));
         }
         Ok(())
     }

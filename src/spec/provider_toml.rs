@@ -56,6 +56,10 @@ pub struct Spec {
     /// Keys that may be fetched from the sender's own hosts.
     #[serde(default)]
     pub fetch: Vec<FetchSpec>,
+    /// True when its senders are programs of the operator's own, which choose keys themselves: what cannot be taken is
+    /// refused with a reason, and a repetition gets the first answer.
+    #[serde(default)]
+    pub first_party: bool,
     /// Requests that want to be confirmed at the sender's own hosts.
     #[serde(default)]
     pub confirm: Vec<ConfirmSpec>,

@@ -14,6 +14,9 @@ pub struct SettingSpec {
     /// True when a provider cannot do without it.
     #[serde(default)]
     pub needed: bool,
+    /// The only texts that it may have; empty for any.
+    #[serde(default)]
+    pub words: Vec<String>,
     /// Place where the operator finds it.
     pub hint: String,
     /// Fewest bytes that it may have, where it is a secret.

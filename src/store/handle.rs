@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
+use tokio::sync::Notify;
 use uuid::Uuid;
 
 use super::db::{Backend, PostgresSettings, StoreError, StoreSettings};
@@ -30,6 +31,8 @@ pub(super) struct StoreParts {
     pub(super) numbers: EventNumbers,
     /// The installation's id, once it was read.
     pub(super) installation: OnceLock<Uuid>,
+    /// Told when a person has ordered an operation here.
+    pub(super) operation_ordered: Notify,
 }
 
 impl Store {
@@ -44,7 +47,12 @@ impl Store {
         postgres: &PostgresSettings,
     ) -> Result<Self, StoreError> {
         let backend = Backend::open(settings, postgres).await?;
-        let parts = StoreParts { backend, numbers: EventNumbers::default(), installation: OnceLock::new() };
+        let parts = StoreParts {
+            backend,
+            numbers: EventNumbers::default(),
+            installation: OnceLock::new(),
+            operation_ordered: Notify::new(),
+        };
         Ok(Self {
             parts: Arc::new(parts),
             is_timed_by_database: false,

@@ -18,7 +18,7 @@ pub enum SealedTable {
     Payloads,
     /// What messages say that say something of their own.
     Contents,
-    /// Pieces of answers.
+    /// Pieces of answers that `capture` kept.
     Answers,
 }
 

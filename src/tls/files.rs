@@ -1,7 +1,7 @@
 //! What the files of `[server.tls]` and `[admin.tls]` make.
 
 use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use rustls::pki_types::pem::PemObject;
@@ -81,7 +81,7 @@ fn mistake(key: &'static str, path: &Path, why: &str) -> TlsMistake {
     TlsMistake { key, why: format!("file `{}` {why}", path.display()) }
 }
 
-fn certificates(key: &'static str, path: &PathBuf) -> Result<Vec<CertificateDer<'static>>, TlsMistake> {
+fn certificates(key: &'static str, path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsMistake> {
     let found: Vec<CertificateDer<'static>> = CertificateDer::pem_slice_iter(&read(key, path)?)
         .collect::<Result<_, _>>()
         .map_err(|_| mistake(key, path, "holds a certificate that cannot be read"))?;

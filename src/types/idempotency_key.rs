@@ -77,7 +77,7 @@ impl IdempotencyKey {
         Ok(Self(text.into()))
     }
 
-    /// The key's text.
+    /// The text that is kept and compared.
     pub fn as_str(&self) -> &str {
         &self.0
     }

@@ -25,8 +25,8 @@ pub use event::{BodyDigest, EventKey, IncomingEvent, ObjectVersion, OnConflict, 
 pub use idempotency_key::{IdempotencyKey, KeyMistake};
 pub use message_id::{InvalidMessageId, MESSAGES_N_MAX, MessageId, idempotency_key};
 pub use name::{InvalidName, Name};
-pub(crate) use text::media_type;
 pub use text::{TEXT_BYTES_MAX, stored_text};
+pub(crate) use text::{is_media_type, media_type};
 pub use token_text::TokenText;
 pub use type_pattern::TypePattern;
 pub use words::{AttemptResult, EventState, MessageState, Outcome};

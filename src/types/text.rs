@@ -21,6 +21,12 @@ pub fn stored_text(text: &str) -> Result<(), String> {
     Ok(())
 }
 
+/// True when a `Content-Type` names this media type, whatever its parameters.
+pub(crate) fn is_media_type(content_type: &str, wanted: &str) -> bool {
+    let essence = content_type.split(';').next().unwrap_or_default();
+    essence.trim().eq_ignore_ascii_case(wanted)
+}
+
 /// Longest content type that is kept and sent on, in bytes.
 const MEDIA_TYPE_BYTES_MAX: usize = 128;
 /// Media type of bytes whose own content type says nothing that can be relied on.

@@ -4,14 +4,15 @@
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use hooklatch::store::{Act, Decision, DecisionTarget, Store, StoreSettings};
+use hooklatch::api::MessageAct;
+use hooklatch::store::{Store, StoreSettings};
 use hooklatch::types::{EventState, MessageId};
 use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection};
 use tokio::time::timeout;
 
 use crate::database::{Database, On, on_both};
 use crate::process::{Server, client, post_stripe, until};
-use crate::store::{candidates, event, message};
+use crate::store::{candidates, decision_at, event, message, on_message, ops};
 use crate::stub::Stub;
 
 on_both!(an_operation_whose_caller_goes_away_runs_to_its_end, a_batch_that_is_dropped_leaves_nothing_open);
@@ -24,17 +25,11 @@ async fn admit(store: &Store, id: &str) -> MessageId {
 async fn an_operation_whose_caller_goes_away_runs_to_its_end(database: &Database) {
     let store = database.store().await;
     for n in 0..20 {
-        let chosen = DecisionTarget::One(admit(&store, &format!("evt_{n}")).await);
-        let key = format!("key_{n}");
-        let decision = Decision {
-            actor: "ops",
-            idempotency_key: &key,
-            digest: [0; 32],
-            reason: "no longer wanted",
-            now_ms: 1_000,
-        };
+        let chosen = on_message(admit(&store, &format!("evt_{n}")).await, MessageAct::Discard);
+        let (key, people) = (format!("key_{n}"), ops(&store));
+        let decision = decision_at(&key, 1_000);
         // Dropped at its first, second, … wait.
-        let decide = store.message_decide(&chosen, Act::Discard, &decision);
+        let decide = people.decide(&chosen, &decision);
         let mut decide = std::pin::pin!(decide);
         for _ in 0..=n % 3 {
             if timeout(Duration::ZERO, &mut decide).await.is_ok() {

@@ -73,7 +73,7 @@ async fn what_was_sealed_before_a_kill_is_sent_after_a_rotation(database: &Datab
     let done = "SELECT COUNT(*) FROM outbox_finished WHERE state = 'done'";
     until(
         "two are sent and one waits",
-        Duration::from_secs(60),
+        Duration::from_mins(1),
         || server.log(),
         async || database.count(waits).await == 1 && database.count(done).await == 2,
     )
@@ -88,7 +88,7 @@ async fn what_was_sealed_before_a_kill_is_sent_after_a_rotation(database: &Datab
     let (is_fine, said) = listed(&server, &[]);
     assert!(is_fine && said["used"].as_array().unwrap().iter().all(|one| one["key_id"] == "new"), "{said}");
     server.spawn().await;
-    until("all are sent", Duration::from_secs(60), || server.log(), async || database.count(done).await == 3)
+    until("all are sent", Duration::from_mins(1), || server.log(), async || database.count(done).await == 3)
         .await;
     let keys = database.call_keys().await;
     assert!(keys.iter().all(|key| stub.counts(key).0 == 1), "each once: {keys:?}");

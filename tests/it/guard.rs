@@ -109,7 +109,7 @@ async fn only_requests_to_our_own_names_and_from_no_other_page_are_served_to_ope
     check(&format!("http://evil.example:{}/metrics", server.admin.port()), &own, "", 421);
     check("/readyz", "any.name", "", 200);
     check("/livez", "any.name", "origin: http://evil.example\r\n", 200);
-    for path in ["/v1/messages/decide", "/livez", "/dev/echo-fail"] {
+    for path in ["/v1/operations", "/livez", "/dev/echo-fail"] {
         let request = format!(
             "POST {path} HTTP/1.1\r\nhost: {own}\r\norigin: http://evil.example\r\ncontent-length: 2\r\n\r\n{{}}"
         );

@@ -12,6 +12,7 @@
     reason = "tests"
 )]
 
+mod access;
 mod addresses;
 mod admit;
 mod admit_bounds;
@@ -26,6 +27,7 @@ mod broken_transactions;
 mod brokers;
 mod cli;
 mod cli_api;
+mod cli_served;
 mod config;
 mod confirmed;
 mod conflicts;
@@ -39,6 +41,7 @@ mod examples;
 mod faults;
 mod faults_page;
 mod fetched;
+mod first_party;
 mod floors;
 mod fuzz;
 mod guard;
@@ -62,6 +65,7 @@ mod model;
 mod nodes;
 mod odd_requests;
 mod openapi;
+mod operations;
 mod operator;
 mod oracles;
 mod outbox;
@@ -82,6 +86,7 @@ mod tail;
 mod taught;
 mod tidy;
 mod tls_listeners;
+mod tokens;
 mod two_nodes;
 mod vectors;
 mod warned;

@@ -19,24 +19,24 @@ use crate::database::{Database, On};
 use crate::process::{SECRET, post_stripe, until};
 
 /// An authority of a test's own.
-struct Authority(CertifiedIssuer<'static, KeyPair>);
+pub(crate) struct Authority(CertifiedIssuer<'static, KeyPair>);
 
 impl Authority {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let mut params = CertificateParams::new(Vec::new()).unwrap();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         Self(CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap())
     }
 
     /// A certificate for `name` and its key, both in PEM form.
-    fn certify(&self, name: &str) -> (String, String) {
+    pub(crate) fn certify(&self, name: &str) -> (String, String) {
         let key = KeyPair::generate().unwrap();
         let params = CertificateParams::new(vec![name.to_owned()]).unwrap();
         (params.signed_by(&key, &self.0).unwrap().pem(), key.serialize_pem())
     }
 
     /// Writes a certificate for `localhost` where both listeners look for it.
-    fn write(&self, folder: &Path) {
+    pub(crate) fn write(&self, folder: &Path) {
         let (certificate, key) = self.certify("localhost");
         std::fs::write(folder.join("cert.pem"), certificate).unwrap();
         std::fs::write(folder.join("key.pem"), key).unwrap();

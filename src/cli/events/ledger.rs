@@ -1,7 +1,7 @@
 //! The ledger of one event as a timeline: what it is, then a line for each thing that happened.
 
 use crate::api::{AttemptView, ContentView, LedgerEntry, LedgerView, LedgerWhat};
-use crate::cli::output::{Cell, Screen, Tone, day, fields, grouped, in_day, plural, told};
+use crate::cli::output::{Screen, Shown, Tone, day, fields, grouped, in_day, plural, told};
 use crate::plain;
 
 /// The whole page. With `has_content`, headers and body follow.
@@ -27,33 +27,33 @@ pub(super) fn ledger(view: &LedgerView, screen: &Screen, version: Option<&str>, 
 
 fn facts(view: &LedgerView, screen: &Screen, version: Option<&str>) -> String {
     let event = &view.event;
-    let time = |ms: i64| Cell::text(told(ms, screen.now_ms));
+    let time = |ms: i64| Shown::text(told(ms, screen.now_ms));
     let mut facts = vec![
-        ("event", Cell::text(&event.event_id)),
-        ("provider", Cell::text(&event.provider)),
-        ("type", Cell::text(&event.event_type)),
-        ("state", Cell::event_state(event.state)),
+        ("event", Shown::text(&event.event_id)),
+        ("provider", Shown::text(&event.provider)),
+        ("type", Shown::text(&event.event_type)),
+        ("state", Shown::event_state(event.state)),
     ];
-    facts.extend(event.error.as_deref().map(|error| ("error", Cell::text(error))));
+    facts.extend(event.error.as_deref().map(|error| ("error", Shown::text(error))));
     facts.extend(event.object.as_deref().map(|object| {
         let version = event.version.map(|version| format!(" at {version}")).unwrap_or_default();
-        ("object", Cell::text(format!("{object}{version}")))
+        ("object", Shown::text(format!("{object}{version}")))
     }));
     facts.push(("received", time(event.received_at_ms)));
     facts.extend(event.created_at_ms.map(|ms| ("happened", time(ms))));
     facts.extend(event.due_at_ms.map(|ms| ("due", time(ms))));
-    facts.push(("identity", Cell::text(&event.identity)));
+    facts.push(("identity", Shown::text(&event.identity)));
     if event.generation > 0 {
-        facts.push(("run again", Cell::text(format!("{} times by people", event.generation))));
+        facts.push(("run again", Shown::text(format!("{} times by people", event.generation))));
     }
     let content = match (&view.content, view.content_missing.as_deref()) {
         (Some(content), _) => format!("{}; --content shows it", content_in_words(content)),
         (None, Some("role")) => "not for the role of this token".to_owned(),
         (None, _) => "no longer kept".to_owned(),
     };
-    facts.push(("content", Cell::text(content)));
+    facts.push(("content", Shown::text(content)));
     facts.extend(
-        version.map(|version| ("version", Cell::text(version.trim_matches('"')).in_tone(Tone::Faint))),
+        version.map(|version| ("version", Shown::text(version.trim_matches('"')).in_tone(Tone::Faint))),
     );
     fields(screen, &facts)
 }
@@ -102,14 +102,14 @@ fn tone(what: &LedgerWhat) -> Tone {
     match what {
         LedgerWhat::Conflict { .. } | LedgerWhat::Replayed { .. } => Tone::Waits,
         LedgerWhat::Decision { .. } => Tone::Head,
-        LedgerWhat::Attempt { attempt, .. } => Cell::attempt(attempt.result).tone(),
-        LedgerWhat::Handled { state, .. } => Cell::event_state(*state).tone(),
+        LedgerWhat::Attempt { attempt, .. } => Shown::attempt(attempt.result).tone(),
+        LedgerWhat::Handled { state, .. } => Shown::event_state(*state).tone(),
         _ => Tone::Plain,
     }
 }
 
 /// What happened, and what there is to say about it.
-fn words(what: &LedgerWhat) -> (Cell, Cell) {
+fn words(what: &LedgerWhat) -> (Shown, Shown) {
     let (name, more) = match what {
         LedgerWhat::Received { body_bytes_n, secret_position, secret_fingerprint } => {
             let bytes = body_bytes_n
@@ -152,11 +152,11 @@ fn words(what: &LedgerWhat) -> (Cell, Cell) {
             format!("{}: {}{}", decision.actor, decision.action, because(Some(&decision.detail))),
         ),
     };
-    (Cell::text(name), Cell::text(more))
+    (Shown::text(name), Shown::text(more))
 }
 
 fn attempt_in_words(effect_name: &str, attempt: &AttemptView) -> String {
-    let result = Cell::attempt(attempt.result);
+    let result = Shown::attempt(attempt.result);
     let status = attempt.http_status.map(|status| format!(" ({status})")).unwrap_or_default();
     let took =
         attempt.finished_at_ms.map(|ms| format!(" in {} ms", ms.saturating_sub(attempt.started_at_ms)));

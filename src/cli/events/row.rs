@@ -2,7 +2,7 @@
 
 use crate::api::EventView;
 use crate::cli::desk::ListRow;
-use crate::cli::output::{Cell, Column, Screen, told};
+use crate::cli::output::{Column, Screen, Shown, told};
 
 impl ListRow for EventView {
     const NOUN: &'static str = "event";
@@ -15,14 +15,14 @@ impl ListRow for EventView {
         Column::Loose("error"),
     ];
 
-    fn cells(&self, screen: &Screen) -> Vec<Cell> {
+    fn cells(&self, screen: &Screen) -> Vec<Shown> {
         vec![
-            Cell::text(told(self.received_at_ms, screen.now_ms)),
-            Cell::text(&self.provider),
-            Cell::text(&self.event_id),
-            Cell::text(&self.event_type),
-            Cell::event_state(self.state),
-            Cell::or_dash(self.error.as_deref()),
+            Shown::text(told(self.received_at_ms, screen.now_ms)),
+            Shown::text(&self.provider),
+            Shown::text(&self.event_id),
+            Shown::text(&self.event_type),
+            Shown::event_state(self.state),
+            Shown::or_dash(self.error.as_deref()),
         ]
     }
 }

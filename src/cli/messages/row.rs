@@ -2,7 +2,7 @@
 
 use crate::api::{AttemptView, AuditView, MessageDetail, MessageView};
 use crate::cli::desk::{ListRow, rows};
-use crate::cli::output::{Cell, Column, Screen, Tone, fields, told};
+use crate::cli::output::{Column, Screen, Shown, Tone, fields, told};
 
 impl ListRow for MessageView {
     const NOUN: &'static str = "message";
@@ -16,15 +16,15 @@ impl ListRow for MessageView {
         Column::Loose("last error"),
     ];
 
-    fn cells(&self, screen: &Screen) -> Vec<Cell> {
+    fn cells(&self, screen: &Screen) -> Vec<Shown> {
         vec![
-            Cell::text(told(self.created_at_ms, screen.now_ms)),
-            Cell::text(self.message_id.to_string()),
-            Cell::text(&self.destination),
-            Cell::text(&self.event_id),
-            Cell::message_state(self.state),
-            Cell::number(self.attempts_n.into()),
-            Cell::or_dash(self.last_error.as_deref()),
+            Shown::text(told(self.created_at_ms, screen.now_ms)),
+            Shown::text(self.message_id.to_string()),
+            Shown::text(&self.destination),
+            Shown::text(&self.event_id),
+            Shown::message_state(self.state),
+            Shown::number(self.attempts_n.into()),
+            Shown::or_dash(self.last_error.as_deref()),
         ]
     }
 }
@@ -42,17 +42,17 @@ impl ListRow for AttemptView {
         Column::Loose("answer"),
     ];
 
-    fn cells(&self, screen: &Screen) -> Vec<Cell> {
+    fn cells(&self, screen: &Screen) -> Vec<Shown> {
         let took_ms = self.finished_at_ms.map(|ms| (ms.saturating_sub(self.started_at_ms)).to_string());
         vec![
-            Cell::number(self.attempt_n.into()),
-            Cell::text(told(self.started_at_ms, screen.now_ms)),
-            Cell::or_dash(took_ms),
-            Cell::attempt(self.result),
-            Cell::or_dash(self.http_status.map(|status| status.to_string())),
-            Cell::text(&self.node),
-            Cell::or_dash(self.error.as_deref()),
-            Cell::or_dash(self.response.as_deref()),
+            Shown::number(self.attempt_n.into()),
+            Shown::text(told(self.started_at_ms, screen.now_ms)),
+            Shown::or_dash(took_ms),
+            Shown::attempt(self.result),
+            Shown::or_dash(self.http_status.map(|status| status.to_string())),
+            Shown::text(&self.node),
+            Shown::or_dash(self.error.as_deref()),
+            Shown::or_dash(self.response.as_deref()),
         ]
     }
 }
@@ -70,18 +70,18 @@ pub(super) fn in_full(view: &MessageDetail, screen: &Screen, version: Option<&st
 }
 
 fn facts(message: &MessageView, screen: &Screen, version: Option<&str>) -> String {
-    let time = |ms: i64| Cell::text(told(ms, screen.now_ms));
+    let time = |ms: i64| Shown::text(told(ms, screen.now_ms));
     let event = format!("{} {} ({})", message.provider, message.event_id, message.event_type);
     let mut facts = vec![
-        ("message", Cell::text(message.message_id.to_string())),
-        ("event", Cell::text(event)),
-        ("effect", Cell::text(&message.effect_name)),
-        ("destination", Cell::text(&message.destination)),
-        ("state", Cell::message_state(message.state)),
+        ("message", Shown::text(message.message_id.to_string())),
+        ("event", Shown::text(event)),
+        ("effect", Shown::text(&message.effect_name)),
+        ("destination", Shown::text(&message.destination)),
+        ("state", Shown::message_state(message.state)),
     ];
-    facts.extend(message.lane.as_deref().map(|lane| ("lane", Cell::text(lane))));
-    facts.extend(message.last_error.as_deref().map(|error| ("error", Cell::text(error))));
-    facts.push(("key", Cell::text(&message.idempotency_key)));
+    facts.extend(message.lane.as_deref().map(|lane| ("lane", Shown::text(lane))));
+    facts.extend(message.last_error.as_deref().map(|error| ("error", Shown::text(error))));
+    facts.push(("key", Shown::text(&message.idempotency_key)));
     facts.push(("written", time(message.created_at_ms)));
     match message.finished_at_ms {
         Some(ms) => facts.push(("finished", time(ms))),
@@ -93,7 +93,7 @@ fn facts(message: &MessageView, screen: &Screen, version: Option<&str>) -> Strin
         ("key good until", time(ms).in_tone(safe))
     }));
     facts.extend(
-        version.map(|version| ("version", Cell::text(version.trim_matches('"')).in_tone(Tone::Faint))),
+        version.map(|version| ("version", Shown::text(version.trim_matches('"')).in_tone(Tone::Faint))),
     );
     fields(screen, &facts)
 }

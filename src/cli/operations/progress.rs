@@ -14,7 +14,7 @@ const LOOKS: (Duration, Duration) = (Duration::from_millis(100), Duration::from_
 /// Time between two lines of progress.
 const TOLD_EVERY: Duration = Duration::from_secs(1);
 /// Time for which a server may be away before it is given up.
-const AWAY_MAX: Duration = Duration::from_secs(60);
+const AWAY_MAX: Duration = Duration::from_mins(1);
 
 /// Looks until it has ended, or for `within` at most; what was seen last.
 pub(crate) fn follow(

@@ -2,7 +2,7 @@
 
 use crate::api::{OperationState, OperationSubject, OperationView, SkippedRow};
 use crate::cli::desk::ListRow;
-use crate::cli::output::{Cell, Column, Screen, Tone, fields, grouped, table, told};
+use crate::cli::output::{Column, Screen, Shown, Tone, fields, grouped, table, told};
 
 impl ListRow for OperationView {
     const NOUN: &'static str = "operation";
@@ -16,15 +16,15 @@ impl ListRow for OperationView {
         Column::Loose("reason"),
     ];
 
-    fn cells(&self, screen: &Screen) -> Vec<Cell> {
+    fn cells(&self, screen: &Screen) -> Vec<Shown> {
         vec![
-            Cell::text(told(self.created_at_ms, screen.now_ms)),
-            Cell::text(&self.operation_id),
+            Shown::text(told(self.created_at_ms, screen.now_ms)),
+            Shown::text(&self.operation_id),
             state(self.state),
-            Cell::text(progress(self)),
-            Cell::text(in_words(&self.subject)),
-            Cell::text(&self.actor),
-            Cell::text(&self.reason),
+            Shown::text(progress(self)),
+            Shown::text(in_words(&self.subject)),
+            Shown::text(&self.actor),
+            Shown::text(&self.reason),
         ]
     }
 }
@@ -33,34 +33,34 @@ const SKIPPED: [Column; 3] = [Column::Whole("passed over"), Column::Whole("why")
 
 /// All that is known of an operation.
 pub(super) fn in_full(view: &OperationView, screen: &Screen) -> String {
-    let time = |ms: i64| Cell::text(told(ms, screen.now_ms));
+    let time = |ms: i64| Shown::text(told(ms, screen.now_ms));
     let mut facts = vec![
-        ("operation", Cell::text(&view.operation_id)),
-        ("what", Cell::text(in_words(&view.subject))),
+        ("operation", Shown::text(&view.operation_id)),
+        ("what", Shown::text(in_words(&view.subject))),
         ("state", state(view.state)),
-        ("done", Cell::text(progress(view))),
+        ("done", Shown::text(progress(view))),
         ("ordered", time(view.created_at_ms)),
-        ("by", Cell::text(&view.actor)),
-        ("reason", Cell::text(&view.reason)),
+        ("by", Shown::text(&view.actor)),
+        ("reason", Shown::text(&view.reason)),
     ];
     facts.extend(view.finished_at_ms.map(|ms| ("ended", time(ms))));
-    facts.extend(view.cancelled_by.as_deref().map(|actor| ("cancelled by", Cell::text(actor))));
+    facts.extend(view.cancelled_by.as_deref().map(|actor| ("cancelled by", Shown::text(actor))));
     let told = fields(screen, &facts);
     if view.skipped.is_empty() {
         return told;
     }
     let cells = |row: &SkippedRow| {
-        vec![Cell::text(&row.subject), Cell::text(&row.outcome), Cell::or_dash(row.state.as_deref())]
+        vec![Shown::text(&row.subject), Shown::text(&row.outcome), Shown::or_dash(row.state.as_deref())]
     };
-    let skipped: Vec<Vec<Cell>> = view.skipped.iter().map(cells).collect();
+    let skipped: Vec<Vec<Shown>> = view.skipped.iter().map(cells).collect();
     format!("{told}\n\n{}", table(screen, &SKIPPED, &skipped, true))
 }
 
-fn state(state: OperationState) -> Cell {
+fn state(state: OperationState) -> Shown {
     match state {
-        OperationState::Running => Cell::text("running"),
-        OperationState::Done => Cell::text("done").in_tone(Tone::Good),
-        OperationState::Cancelled => Cell::text("cancelled").in_tone(Tone::Waits),
+        OperationState::Running => Shown::text("running"),
+        OperationState::Done => Shown::text("done").in_tone(Tone::Good),
+        OperationState::Cancelled => Shown::text("cancelled").in_tone(Tone::Waits),
     }
 }
 

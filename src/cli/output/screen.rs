@@ -2,7 +2,7 @@
 
 use std::io::{IsTerminal, Write};
 
-use super::cell::Tone;
+use super::shown::Tone;
 use crate::cli::shared::{heed, say};
 use crate::config::Environment;
 use crate::plain::Plain;

@@ -1,7 +1,7 @@
 //! Rows of cells as aligned lines, which fit a terminal and are whole in a pipe.
 
-use super::cell::{Cell, Tone};
 use super::screen::Screen;
+use super::shown::{Shown, Tone};
 
 /// Columns of a terminal between two fields.
 const GAP: &str = "  ";
@@ -28,10 +28,11 @@ impl Column {
 }
 
 /// A head and a line for each row. Without `has_head` the lines alone: what follows on a table before.
-pub(crate) fn table(screen: &Screen, columns: &[Column], rows: &[Vec<Cell>], has_head: bool) -> String {
-    let head: Vec<Cell> =
-        columns.iter().map(|column| Cell::text(column.title()).in_tone(Tone::Head)).collect();
-    let mut widths: Vec<usize> = head.iter().map(Cell::width).collect();
+pub(crate) fn table(screen: &Screen, columns: &[Column], rows: &[Vec<Shown>], has_head: bool) -> String {
+    let is_number = |n: usize| rows.first().and_then(|row| row.get(n)).is_some_and(Shown::is_number);
+    let title = |(n, column): (usize, &Column)| Shown::head(column.title(), is_number(n));
+    let head: Vec<Shown> = columns.iter().enumerate().map(title).collect();
+    let mut widths: Vec<usize> = head.iter().map(Shown::width).collect();
     for row in rows {
         for (width, cell) in widths.iter_mut().zip(row) {
             *width = (*width).max(cell.width());
@@ -56,29 +57,30 @@ fn fit(widths: &mut [usize], columns_n: usize, min: usize, may_give: impl Fn(usi
     }
 }
 
-fn line(screen: &Screen, widths: &[usize], row: &[Cell]) -> String {
+fn line(screen: &Screen, widths: &[usize], row: &[Shown]) -> String {
     let mut line = String::new();
     for (n, (cell, width)) in row.iter().zip(widths).enumerate() {
         if n > 0 {
             line.push_str(GAP);
         }
-        let shown = Cell::text(cell.cut(*width));
+        let shown = Shown::text(cell.cut(*width));
         let room = " ".repeat(width.saturating_sub(shown.width()));
         let is_last = n + 1 == row.len();
         let painted = screen.paint(cell.tone(), shown.as_str());
-        line.push_str(&match (cell.is_number(), is_last) {
-            (true, _) => format!("{room}{painted}"),
-            (false, true) => painted,
-            (false, false) => format!("{painted}{room}"),
-        });
+        let (before, after) = match (cell.is_number(), is_last) {
+            (true, _) => (room.as_str(), ""),
+            (false, true) => ("", ""),
+            (false, false) => ("", room.as_str()),
+        };
+        line.extend([before, &painted, after]);
     }
     line
 }
 
 /// A line for each fact: its name, and what it is.
-pub(crate) fn fields(screen: &Screen, facts: &[(&str, Cell)]) -> String {
+pub(crate) fn fields(screen: &Screen, facts: &[(&str, Shown)]) -> String {
     let width = facts.iter().map(|(name, _)| name.len()).max().unwrap_or_default();
-    let line = |(name, cell): &(&str, Cell)| {
+    let line = |(name, cell): &(&str, Shown)| {
         let room = " ".repeat(width - name.len());
         format!("{}{room}{GAP}{}", screen.paint(Tone::Head, name), screen.paint(cell.tone(), cell.as_str()))
     };
@@ -95,13 +97,13 @@ mod tests {
 
     const COLUMNS: [Column; 3] = [Column::Whole("id"), Column::Whole("n"), Column::Loose("error")];
 
-    fn rows() -> Vec<Vec<Cell>> {
+    fn rows() -> Vec<Vec<Shown>> {
         vec![
-            vec![Cell::text("evt_1"), Cell::number(2), Cell::or_dash(None::<&str>)],
+            vec![Shown::text("evt_1"), Shown::number(2), Shown::or_dash(None::<&str>)],
             vec![
-                Cell::text("日本語"),
-                Cell::number(1_000),
-                Cell::text("the destination said something long"),
+                Shown::text("日本語"),
+                Shown::number(1_000),
+                Shown::text("the destination said something long"),
             ],
         ]
     }
@@ -120,13 +122,13 @@ mod tests {
     #[test]
     fn a_narrow_terminal_cuts_texts_before_ids() {
         let shown = table(&screen(Some(30)), &COLUMNS, &rows(), true);
-        assert!(shown.ends_with("日本語  1,000  the destinati…"), "{shown}");
-        let ids = [vec![Cell::text("x".repeat(40)), Cell::number(1), Cell::text("y".repeat(40))]];
+        assert!(shown.ends_with("日本語  1,000  the destinatio…"), "{shown}");
+        let ids = [vec![Shown::text("x".repeat(40)), Shown::number(1), Shown::text("y".repeat(40))]];
         let shown = table(&screen(Some(30)), &COLUMNS, &ids, false);
         assert_eq!(shown, format!("{}…  1  {}…", "x".repeat(12), "y".repeat(11)));
         for columns_n in 1..60 {
             let shown = table(&screen(Some(columns_n)), &COLUMNS, &rows(), true);
-            let widest = shown.lines().map(|line| Cell::text(line).width()).max().expect("a line");
+            let widest = shown.lines().map(|line| Shown::text(line).width()).max().expect("a line");
             // Narrower than a few letters for each field it cannot be.
             assert!(widest <= columns_n.max(8 + 5 + 8 + 4), "{columns_n}: {shown}");
         }
@@ -136,16 +138,16 @@ mod tests {
     fn colours_take_no_room_and_come_from_no_text() {
         let screen = Screen { has_colours: true, ..screen(None) };
         let rows = [
-            vec![Cell::text("\u{1b}[31mred").in_tone(Tone::Good), Cell::text("x")],
-            vec![Cell::text("b"), Cell::text("y")],
+            vec![Shown::text("\u{1b}[31mred").in_tone(Tone::Good), Shown::text("x")],
+            vec![Shown::text("b"), Shown::text("y")],
         ];
         let shown = table(&screen, &[Column::Whole("a"), Column::Whole("b")], &rows, false);
-        assert_eq!(shown, "\u{1b}[32m\\u001b[31mred\u{1b}[0m  x\nb             y");
+        assert_eq!(shown, "\u{1b}[32m\\u001b[31mred\u{1b}[0m  x\nb              y");
     }
 
     #[test]
     fn facts_are_aligned_by_their_names() {
-        let facts = [("id", Cell::text("evt_1\n")), ("received", Cell::text("x"))];
+        let facts = [("id", Shown::text("evt_1\n")), ("received", Shown::text("x"))];
         assert_eq!(fields(&screen(None), &facts), "id        evt_1\\u000a\nreceived  x");
     }
 }

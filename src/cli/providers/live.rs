@@ -5,8 +5,8 @@ use std::process::ExitCode;
 
 use super::super::api_client::Answered;
 use super::super::desk::Desk;
-use super::super::output::{Cell, Screen, Tone, ago, grouped, table, told, with_times};
 use super::super::output::{Column, fields};
+use super::super::output::{Screen, Shown, Tone, ago, grouped, table, told, with_times};
 use super::super::reach::ReachArgs;
 use super::super::shared::{complain, say};
 use crate::api::{Page, ProviderView, SecretView, WaitingCount};
@@ -48,21 +48,21 @@ const SECRETS: [Column; 4] = [
 
 fn in_full(view: &ProviderView, screen: &Screen) -> String {
     let mut facts = vec![
-        ("provider", Cell::text(&view.name)),
-        ("kind", Cell::text(&view.kind)),
-        ("register", Cell::text(&view.url)),
-        ("told apart by", Cell::text(&view.identity)),
-        ("horizon", Cell::text(format!("{} h", view.horizon_h))),
+        ("provider", Shown::text(&view.name)),
+        ("kind", Shown::text(&view.kind)),
+        ("register", Shown::text(&view.url)),
+        ("told apart by", Shown::text(&view.identity)),
+        ("horizon", Shown::text(format!("{} h", view.horizon_h))),
     ];
     if view.is_unverified {
         let unverified = "nobody signs its requests: they are accepted all the same (unverified)";
-        facts.push(("beware", Cell::text(unverified).in_tone(Tone::Bad)));
+        facts.push(("beware", Shown::text(unverified).in_tone(Tone::Bad)));
     }
     facts.push(match &view.last_event {
-        None => ("last event", Cell::text("none so far").in_tone(Tone::Faint)),
+        None => ("last event", Shown::text("none so far").in_tone(Tone::Faint)),
         Some(event) => {
             let at = told(event.received_at_ms, screen.now_ms);
-            ("last event", Cell::text(format!("{at}: {} ({})", event.event_id, event.event_type)))
+            ("last event", Shown::text(format!("{at}: {} ({})", event.event_id, event.event_type)))
         }
     });
     let of = |count: &WaitingCount| {
@@ -72,31 +72,31 @@ fn in_full(view: &ProviderView, screen: &Screen) -> String {
     let waiting = view.waiting.iter().map(of);
     let waiting = waiting.collect::<Vec<_>>().join(", ");
     if !waiting.is_empty() {
-        facts.push(("waiting", Cell::text(waiting).in_tone(Tone::Waits)));
+        facts.push(("waiting", Shown::text(waiting).in_tone(Tone::Waits)));
     }
     let facts = fields(screen, &facts);
     if view.secrets.is_empty() {
         return facts;
     }
-    let secrets: Vec<Vec<Cell>> =
+    let secrets: Vec<Vec<Shown>> =
         view.secrets.iter().map(|secret| secret_cells(secret, view.secrets.len(), screen)).collect();
     format!("{facts}\n{}", table(screen, &SECRETS, &secrets, true))
 }
 
-fn secret_cells(secret: &SecretView, secrets_n: usize, screen: &Screen) -> Vec<Cell> {
+fn secret_cells(secret: &SecretView, secrets_n: usize, screen: &Screen) -> Vec<Shown> {
     let used = secret.last_matched_at_ms.map_or_else(
         || "has not matched yet".to_owned(),
         |ms| format!("last matched {} ago", ago(screen.now_ms.saturating_sub(ms))),
     );
     let advice = match (secret.position, secret.is_safe_to_remove) {
-        (1, _) => Cell::text("the newest"),
-        (_, true) => Cell::text("safe to remove").in_tone(Tone::Good),
-        (_, false) => Cell::text("not yet safe to remove").in_tone(Tone::Waits),
+        (1, _) => Shown::text("the newest"),
+        (_, true) => Shown::text("safe to remove").in_tone(Tone::Good),
+        (_, false) => Shown::text("not yet safe to remove").in_tone(Tone::Waits),
     };
     vec![
-        Cell::text(format!("secret {} of {secrets_n}, {}", secret.position, secret.fingerprint)),
-        Cell::number(secret.matched_n),
-        Cell::text(used),
+        Shown::text(format!("secret {} of {secrets_n}, {}", secret.position, secret.fingerprint)),
+        Shown::number(secret.matched_n),
+        Shown::text(used),
         advice,
     ]
 }

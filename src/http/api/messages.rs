@@ -14,8 +14,8 @@ use super::asking::Asking;
 use super::query::{cursor, limit, name, query, text, time};
 use super::state::ApiState;
 use crate::api::MessageFilter;
-use crate::store::{Filter, MessageRow};
-use crate::types::{MessageId, MessageState, Name};
+use crate::store::MessageRow;
+use crate::types::{MessageId, MessageState};
 
 fn wanted(values: &BTreeMap<String, String>) -> Result<MessageFilter, Problem> {
     let parse = |word: &String| {
@@ -56,16 +56,6 @@ pub(super) async fn show(
     let id = id.parse().map_err(|_| Problem::NOT_FOUND)?;
     let detail = people.message(id, state.clock.now_ms()).await?;
     Ok(tagged_reply(&detail, &detail.message))
-}
-
-pub(super) fn filter(state: Option<&str>, to: Option<&str>, from: Option<&str>) -> Result<Filter, Problem> {
-    let name = |text: Option<&str>| {
-        text.map(Name::parse).transpose().map_err(|_| Problem::bad_request("that is not a name"))
-    };
-    let parse = |word| {
-        MessageState::parse(word).ok_or_else(|| Problem::bad_request("no message is ever in that state"))
-    };
-    Ok(Filter { state: state.map(parse).transpose()?, destination: name(to)?, provider: name(from)? })
 }
 
 pub(super) fn message_json(row: &MessageRow) -> Value {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use axum::body::Body;
 use axum::extract::{Path, RawQuery, Request, State};
 use axum::response::Response;
-use http::{HeaderMap, HeaderValue, StatusCode, header};
+use http::{HeaderValue, StatusCode, header};
 use http_body_util::{BodyExt, Limited};
 use ring::rand::{SecureRandom, SystemRandom};
 use serde::de::DeserializeOwned;
@@ -21,7 +21,7 @@ use super::state::ApiState;
 use crate::api::{Page, ReasonOrder, TokenMade, TokenOrder, TokenView};
 use crate::config::AdminToken;
 use crate::store::{NewToken, TokenMaking, TokenRow};
-use crate::types::{Name, Principal, Reach, TokenText, UnixMs, stored_text};
+use crate::types::{IdempotencyKey, Name, Principal, Reach, TokenText, UnixMs, stored_text};
 
 /// Largest body of an order, in bytes, and the longest time that it may take.
 const BODY_BYTES_MAX: usize = 16 * 1024;
@@ -38,6 +38,9 @@ pub(super) async fn list(
 ) -> Result<Response, Problem> {
     let values = query(raw.as_deref(), ["cursor", "limit"])?;
     let (cursor, now_ms) = (values.get("cursor"), state.clock.now_ms());
+    if cursor.is_some_and(|cursor| uuid::Uuid::parse_str(cursor).is_err()) {
+        return Err(Problem::bad_request("`cursor` is the `next` of the page before"));
+    }
     let (rows, next) = people.token_list(cursor.map(String::as_str), limit(&values)?).await?;
     let configured = state.gate.configured().iter().filter(|_| cursor.is_none());
     let configured =
@@ -93,6 +96,7 @@ pub(super) async fn revoke(
 ) -> Result<Response, Problem> {
     let (order, _key): (ReasonOrder, String) = order_of(request).await?;
     check_reason(&order.reason)?;
+    let token_id = uuid::Uuid::parse_str(&token_id).map_err(|_| Problem::NOT_FOUND)?.to_string();
     let now_ms = state.clock.now_ms();
     let row = people.token_revoke(&token_id, &order.reason, now_ms).await?;
     info!(actor = %people.principal().name, token.name = %row.principal.name, "revoked a token");
@@ -114,21 +118,12 @@ fn conflict(code: &'static str, title: &'static str) -> Problem {
 /// Reads an order and the request's key.
 async fn order_of<T: DeserializeOwned>(request: Request<Body>) -> Result<(T, String), Problem> {
     let (parts, body) = request.into_parts();
-    let key = key_of(&parts.headers)?;
+    let key = IdempotencyKey::of_headers(&parts.headers)?.to_string();
     let read = tokio::time::timeout(BODY_TIMEOUT, Limited::new(body, BODY_BYTES_MAX).collect()).await;
     let body = read.map_err(|_| Problem::TOO_SLOW)?.map_err(|_| Problem::TOO_LARGE)?.to_bytes();
     let order = serde_json::from_slice(&body)
         .map_err(|_| Problem::bad_request("the body is no order of this route: openapi.json describes it"))?;
     Ok((order, key))
-}
-
-fn key_of(headers: &HeaderMap) -> Result<String, Problem> {
-    let key = headers.get("idempotency-key").and_then(|value| value.to_str().ok()).unwrap_or_default();
-    if (1..=255).contains(&key.len()) {
-        return Ok(key.to_owned());
-    }
-    let title = "send an `Idempotency-Key` of 1 to 255 characters, the same when you repeat the request";
-    Err(Problem::new(StatusCode::BAD_REQUEST, "idempotency_key_missing", title))
 }
 
 fn check_reason(reason: &str) -> Result<(), Problem> {

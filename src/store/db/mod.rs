@@ -35,7 +35,7 @@ mod tx;
 mod value;
 pub(in crate::store) mod warnings;
 
-pub(in crate::store) use backend::{Backend, Purpose};
+pub(in crate::store) use backend::{Backend, Purpose, Working};
 pub(in crate::store) use door::Door;
 pub use error::DbError;
 pub(in crate::store) use error::DbResult;

@@ -3,13 +3,14 @@
 
 use std::collections::BTreeSet;
 
-use super::types::{Act, DECISION_N_MAX, Decided, KeptDecision, stands};
-use crate::store::audit::{AuditEntry, append};
+use super::once::Verdict;
+use super::types::{Audited, Deciding, Refusal};
+use crate::api::{MessageAct, OrderResult, message_tag};
+use crate::store::audit::AuditEntry;
 use crate::store::db::{DbResult, Door, Row};
 use crate::store::lane;
-use crate::store::look::Filter;
 use crate::store::message::message_state;
-use crate::types::{MessageId, MessageState, Name};
+use crate::types::{AttemptResult, MessageId, MessageState};
 
 /// The messages that an act may be about: a lease that has ended is nobody's, and where no node has the
 /// destination any more, nobody would take it again. They are locked in one order, and stay as they are
@@ -28,106 +29,81 @@ const DISCARD: &str = decidable!("'held', 'dead', 'ready', 'waiting'");
 const SEND: &str = "/* message_decide */ SELECT message_id FROM outbox_queue
     WHERE message_id = ANY($1) AND state IN ('held', 'dead') ORDER BY message_id FOR UPDATE";
 
-/// Decides about one message.
-pub(super) async fn decide_one(
+/// A message as it stands, locked until the end of the transaction unless it is finished.
+const OPEN: &str = "/* message_decide */ SELECT m.state, m.attempts_n, m.visible_at_ms, m.last_result,
+        CAST(NULL AS BIGINT) AS finished_at_ms, m.destination, e.provider
+    FROM outbox_queue m JOIN processed_webhook_events e ON e.event_seq = m.message_id / 1024
+    WHERE m.message_id = $1 FOR UPDATE OF m";
+const FINISHED: &str = "/* message_decide */ SELECT m.state, m.attempts_n, m.finished_at_ms AS visible_at_ms,
+        m.last_result, m.finished_at_ms, m.destination, e.provider
+    FROM outbox_finished m JOIN processed_webhook_events e ON e.event_seq = m.message_id / 1024
+    WHERE m.message_id = $1";
+
+/// Decides about one message: of the asking person's providers and destinations alone.
+pub(in crate::store) async fn decide(
     db: &mut Door<'_>,
     id: MessageId,
-    act: Act,
-    decision: &KeptDecision,
-) -> DbResult<Decided> {
-    match state_of(db, id).await? {
-        None => Ok(Decided::NotFound),
-        Some(state) => match act_on(db, &[id.number()], act, decision).await? {
-            0 => Ok(stands(state)),
-            messages_n => Ok(Decided::Changed { messages_n }),
-        },
+    act: MessageAct,
+    deciding: &mut Deciding,
+) -> DbResult<Verdict<OrderResult>> {
+    let ids = [id.number()];
+    let lanes = lanes_of(db, &ids).await?;
+    lane::lanes_lock(db, &lanes).await?;
+    let row = match db.fetch_optional(OPEN, &[id.number().into()]).await? {
+        Some(row) => Some(row),
+        None => db.fetch_optional(FINISHED, &[id.number().into()]).await?,
+    };
+    let Some(row) = row else { return Ok(Err(Refusal::NotFound)) };
+    let (who, provider, destination) = (&deciding.who, row.text("provider")?, row.text("destination")?);
+    if !(who.providers.has(&provider) && who.destinations.has(&destination)) {
+        return Ok(Err(Refusal::NotFound));
     }
-}
-
-/// Decides about all messages that `filter` finds, if they are as many as were counted before.
-pub(super) async fn decide_all(
-    db: &mut Door<'_>,
-    filter: &Filter,
-    counted_n: u64,
-    act: Act,
-    decision: &KeptDecision,
-) -> DbResult<Decided> {
-    let ids = found_by(db, filter).await?;
-    let found_n = u64::try_from(ids.len()).unwrap_or(u64::MAX);
-    if found_n != counted_n.min(u64::from(DECISION_N_MAX)) {
-        return Ok(Decided::OtherCount { messages_n: found_n });
+    if !deciding.if_match.admits(&version(&row)?) {
+        return Ok(Err(Refusal::Changed));
     }
-    // Some may have moved on since they were found.
-    match act_on(db, &ids, act, decision).await? {
-        messages_n if messages_n == found_n => Ok(Decided::Changed { messages_n }),
-        messages_n => Ok(Decided::OtherCount { messages_n }),
+    if act_on(db, &ids, act, deciding).await?.is_empty() {
+        return Ok(Err(Refusal::NotAllowed { state: message_state(&row)?.as_str() }));
     }
+    Ok(Ok(OrderResult::changed(1)))
 }
 
-async fn state_of(db: &mut Door<'_>, id: MessageId) -> DbResult<Option<MessageState>> {
-    let row = db
-        .fetch_optional(
-            "/* message_decide */ SELECT state FROM outbox_queue WHERE message_id = $1
-             UNION ALL SELECT state FROM outbox_finished WHERE message_id = $1",
-            &[id.number().into()],
-        )
-        .await?;
-    row.as_ref().map(message_state).transpose()
+fn version(row: &Row) -> DbResult<String> {
+    let last_result = row.text_or_null("last_result")?;
+    let counted = (row.count("attempts_n")?, row.int("visible_at_ms")?);
+    let last_result = last_result.as_deref().and_then(AttemptResult::parse);
+    Ok(message_tag(message_state(row)?, counted, last_result, row.int_or_null("finished_at_ms")?))
 }
 
-/// The open messages that `filter` finds, the oldest first. Nothing is decided about finished ones, so that they are
-/// not looked for.
-async fn found_by(db: &mut Door<'_>, filter: &Filter) -> DbResult<Vec<i64>> {
-    let rows = db
-        .fetch(
-            "/* message_decide */ SELECT m.message_id FROM outbox_queue m
-             WHERE m.state = $1 AND (CAST($2 AS TEXT) IS NULL OR m.destination = $2)
-               AND (CAST($3 AS TEXT) IS NULL OR EXISTS (SELECT 1 FROM processed_webhook_events e
-                    WHERE e.event_seq = m.message_id / 1024 AND e.provider = $3))
-             ORDER BY m.message_id LIMIT $4",
-            &[
-                filter.state.map(MessageState::as_str).into(),
-                filter.destination.as_ref().map(Name::as_str).into(),
-                filter.provider.as_ref().map(Name::as_str).into(),
-                DECISION_N_MAX.into(),
-            ],
-        )
-        .await?;
-    rows.iter().map(|row| row.int("message_id")).collect()
-}
-
-/// Changes those of these messages that may be decided about so, and records who did it. Says how many were changed.
-pub(super) async fn act_on(
+/// Changes those of these messages that may be decided about so; gives back which those are.
+pub(in crate::store) async fn act_on(
     db: &mut Door<'_>,
     ids: &[i64],
-    act: Act,
-    decision: &KeptDecision,
-) -> DbResult<u64> {
-    let decidable = match act {
-        Act::Send => SEND,
-        Act::Done => DONE,
-        Act::Discard | Act::EraseAndDiscard => DISCARD,
-        // About destinations and events: no message changes.
-        _ => return Ok(0),
+    act: MessageAct,
+    deciding: &mut Deciding,
+) -> DbResult<Vec<i64>> {
+    let (decidable, mut values) = match act {
+        MessageAct::Send => (SEND, vec![ids.to_vec().into()]),
+        MessageAct::Done => (DONE, vec![ids.to_vec().into()]),
+        MessageAct::Discard => (DISCARD, vec![ids.to_vec().into()]),
     };
     let lanes = lanes_of(db, ids).await?;
     lane::lanes_lock(db, &lanes).await?;
-    let values = match act {
-        Act::Send => vec![ids.to_vec().into()],
-        _ => vec![ids.to_vec().into(), decision.now_ms.into()],
-    };
+    if act != MessageAct::Send {
+        values.push(deciding.now_ms.into());
+    }
     let rows = db.fetch(decidable, &values).await?;
     let ids: Vec<i64> = rows.iter().map(|row| row.int("message_id")).collect::<DbResult<_>>()?;
     if ids.is_empty() {
-        return Ok(0);
+        return Ok(ids);
     }
-    audit(db, &ids, act, decision).await?;
+    record(db, &ids, act, deciding).await?;
     match act {
-        Act::Send => send(db, &ids, decision).await?,
-        _ => finish(db, &ids, act, decision).await?,
+        MessageAct::Send => send(db, &ids, deciding).await?,
+        MessageAct::Done => finish(db, &ids, MessageState::Done, deciding).await?,
+        MessageAct::Discard => finish(db, &ids, MessageState::Discarded, deciding).await?,
     }
-    lane::lanes_advance(db, &lanes, decision.now_ms).await?;
-    Ok(u64::try_from(ids.len()).unwrap_or(u64::MAX))
+    lane::lanes_advance(db, &lanes, deciding.now_ms).await?;
+    Ok(ids)
 }
 
 async fn lanes_of(db: &mut Door<'_>, ids: &[i64]) -> DbResult<Vec<lane::Lane>> {
@@ -144,18 +120,17 @@ async fn lanes_of(db: &mut Door<'_>, ids: &[i64]) -> DbResult<Vec<lane::Lane>> {
 
 /// Sends messages again: the policy starts anew, under the same key. `outbox_attempts` tells what was sent
 /// before.
-async fn send(db: &mut Door<'_>, ids: &[i64], decision: &KeptDecision) -> DbResult<()> {
+async fn send(db: &mut Door<'_>, ids: &[i64], deciding: &Deciding) -> DbResult<()> {
     let sql = "/* message_decide */ UPDATE outbox_queue
                SET state = 'ready', visible_at_ms = LEAST($2, {clock_ms}), last_result = NULL, last_http_status = NULL,
                    last_error = NULL, first_sent_at_ms = NULL, key_valid_until_ms = NULL, attempts_before_n = attempts_n
                WHERE message_id = ANY($1)";
-    db.execute(sql, &[ids.to_vec().into(), decision.now_ms.into()]).await.map(drop)
+    db.execute(sql, &[ids.to_vec().into(), deciding.now_ms.into()]).await.map(drop)
 }
 
 /// Moves messages from the queue into history; the claim whose lease has ended is told as what it is, unknown.
-async fn finish(db: &mut Door<'_>, ids: &[i64], act: Act, decision: &KeptDecision) -> DbResult<()> {
-    let state = if act == Act::Done { MessageState::Done } else { MessageState::Discarded };
-    let ids_and_now = [ids.to_vec().into(), decision.now_ms.into()];
+async fn finish(db: &mut Door<'_>, ids: &[i64], state: MessageState, deciding: &Deciding) -> DbResult<()> {
+    let ids_and_now = [ids.to_vec().into(), deciding.now_ms.into()];
     db.execute(
         "/* message_decide */ INSERT INTO outbox_attempts
              (message_id, attempt_n, started_at_ms, finished_at_ms, shard, node, result, error)
@@ -174,31 +149,26 @@ async fn finish(db: &mut Door<'_>, ids: &[i64], act: Act, decision: &KeptDecisio
                 destination, effect_name, node, lane,
                 CASE WHEN state = 'leased' THEN 'unknown' ELSE last_result END, last_error
          FROM outbox_queue WHERE message_id = ANY($1)",
-        &[ids.to_vec().into(), decision.now_ms.into(), state.as_str().into()],
+        &[ids.to_vec().into(), deciding.now_ms.into(), state.as_str().into()],
     )
     .await?;
     let sql = "/* message_decide */ DELETE FROM outbox_queue WHERE message_id = ANY($1)";
     db.execute(sql, &[ids.to_vec().into()]).await.map(drop)
 }
 
-/// Records who decided about these messages, while they are still where they were.
-async fn audit(db: &mut Door<'_>, ids: &[i64], act: Act, decision: &KeptDecision) -> DbResult<()> {
-    let act = if act == Act::EraseAndDiscard { Act::Discard } else { act };
+/// Makes the records of who decided about these messages, while they are still where they were.
+async fn record(db: &mut Door<'_>, ids: &[i64], act: MessageAct, deciding: &mut Deciding) -> DbResult<()> {
     let sql = "/* message_decide */ SELECT m.message_id, e.provider, e.event_id
                FROM outbox_queue m JOIN processed_webhook_events e ON e.event_seq = m.message_id / 1024
                WHERE m.message_id = ANY($1) ORDER BY m.message_id";
-    let rows = db.fetch(sql, &[ids.to_vec().into()]).await?;
-    let entry = |row: &Row| {
-        Ok(AuditEntry {
-            actor: decision.actor.clone(),
-            action: act.audited(),
+    for row in db.fetch(sql, &[ids.to_vec().into()]).await? {
+        let record = AuditEntry {
             provider: Some(row.text("provider")?),
             event_id: Some(row.text("event_id")?),
             message_id: Some(row.int("message_id")?),
-            detail: decision.reason.clone(),
-            ..AuditEntry::default()
-        })
-    };
-    let entries = rows.iter().map(entry).collect::<DbResult<Vec<_>>>()?;
-    append(db, decision.now_ms, &entries).await
+            ..deciding.record(act.audited())
+        };
+        deciding.records.push(record);
+    }
+    Ok(())
 }

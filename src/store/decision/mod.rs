@@ -1,11 +1,21 @@
 //! Decisions of people about messages, events and destinations: each one in one transaction with its record and with
 //! the answer to the request that carried it. The same request again is answered the same and decides nothing.
 //!
-//! To read it: `types.rs`, `decide.rs`, then what is particular to `messages.rs` and `events.rs`.
+//! To read it: `types.rs`, `once.rs` (what is common to all) with `keys.rs`, then what is particular to `messages.rs`,
+//! `events.rs`, `erase.rs` and `destinations.rs`. Who may decide what is said in `people/`; what is decided about many
+//! at once is an operation (`operations/`).
 
-mod decide;
+mod destinations;
+mod erase;
 mod events;
+mod keys;
 mod messages;
+mod once;
 mod types;
 
-pub use types::{Act, DECISION_N_MAX, Decided, Decision, DecisionReply, DecisionTarget};
+pub(super) use destinations::decide as destination_decide;
+pub(super) use events::decide as event_decide;
+pub(super) use messages::{act_on as messages_act_on, decide as message_decide};
+pub(super) use once::{Verdict, once};
+pub(super) use types::Deciding;
+pub use types::{Answered, Decision, Ordered, Refusal};

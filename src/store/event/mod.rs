@@ -12,5 +12,5 @@ mod types;
 pub(super) use payload::StoredPayload;
 pub(super) use redacted::payload_redacted;
 pub(super) use rows::{event_get, event_take_due, events_update, events_with};
-pub(super) use types::event_state;
 pub use types::{DueEvent, EventCount, EventRow, EventUpdate, Latched};
+pub(super) use types::{event_key, event_state};

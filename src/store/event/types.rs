@@ -115,7 +115,8 @@ pub struct EventCount {
     pub oldest_received_at_ms: UnixMs,
 }
 
-fn key_of(row: &Row) -> DbResult<EventKey> {
+/// Provider and id of an event, in the columns of these names.
+pub(in crate::store) fn event_key(row: &Row) -> DbResult<EventKey> {
     let provider = row.text("provider")?;
     let provider = Name::parse(&provider).map_err(|_| DbError::decode("provider", &provider))?;
     Ok(EventKey { provider, event_id: row.text("event_id")? })
@@ -131,7 +132,7 @@ impl EventRow {
     /// Reads a row with all columns of an event.
     pub(super) fn of(row: &Row) -> DbResult<Self> {
         Ok(Self {
-            key: key_of(row)?,
+            key: event_key(row)?,
             event_seq: row.int("event_seq")?,
             event_type: row.text("event_type")?,
             digest: row.bytes("digest")?,
@@ -148,7 +149,7 @@ impl EventRow {
 impl DueEvent {
     /// A row that cannot be read is given back as broken, so that it can be put aside.
     pub(super) fn of(row: &Row, ring: &KeyRing) -> DbResult<Self> {
-        let (key, event_seq) = (key_of(row)?, row.int("event_seq")?);
+        let (key, event_seq) = (event_key(row)?, row.int("event_seq")?);
         let whole = Self::whole(row, key.clone(), event_seq, ring);
         Ok(whole.unwrap_or_else(|why| Self {
             key,

@@ -1,13 +1,13 @@
 //! The row of a key: claimed, finished, released.
 
-use super::types::{Begun, KeptAnswer, KeyClaim, KeyRequest, KeyState, NewAnswer};
+use super::types::{KeptAnswer, KeyClaim, KeyReply, KeyRequest, KeyState, NewAnswer};
 use crate::store::db::{DbError, DbResult, Door, Row, StoreError, Tx};
 use crate::store::handle::Store;
 use crate::types::UnixMs;
 
 impl Store {
     /// Asks for the key of a request: it is claimed, or what is known of it is told.
-    pub async fn idempotency_begin(&self, request: &KeyRequest) -> Result<Begun, StoreError> {
+    pub async fn idempotency_begin(&self, request: &KeyRequest) -> Result<KeyReply, StoreError> {
         let (request, is_own_clock) = (request.clone(), self.is_own_clock());
         together!(self.writer.idempotency_claim(request, is_own_clock))
     }
@@ -55,7 +55,7 @@ async fn idempotency_claim(
     db: &mut Door<'_>,
     mut request: KeyRequest,
     is_own_clock: bool,
-) -> DbResult<Begun> {
+) -> DbResult<KeyReply> {
     if is_own_clock {
         request.now_ms =
             db.fetch_one("/* idempotency_now */ SELECT {clock_ms} AS now_ms", &[]).await?.int("now_ms")?;
@@ -65,14 +65,17 @@ async fn idempotency_claim(
 
 /// Claims the key of a request in the caller's transaction, or tells what is known of it. Another one that is under way
 /// in a transaction is waited for.
-pub(in crate::store) async fn idempotency_begin(db: &mut Door<'_>, request: &KeyRequest) -> DbResult<Begun> {
+pub(in crate::store) async fn idempotency_begin(
+    db: &mut Door<'_>,
+    request: &KeyRequest,
+) -> DbResult<KeyReply> {
     if inserted(db, request).await? {
-        return Ok(Begun::Claimed(request.claim(1)));
+        return Ok(KeyReply::Claimed(request.claim(1)));
     }
     let row = match row_of(db, request).await? {
         Some(row) => row,
         // It was pruned between the two.
-        None if inserted(db, request).await? => return Ok(Begun::Claimed(request.claim(1))),
+        None if inserted(db, request).await? => return Ok(KeyReply::Claimed(request.claim(1))),
         None => row_of(db, request).await?.ok_or_else(DbError::vanished)?,
     };
     if let Some(known) = known(&row, request)? {
@@ -86,7 +89,7 @@ pub(in crate::store) async fn idempotency_begin(db: &mut Door<'_>, request: &Key
     let mut values = request.values();
     values.push(fence.into());
     if db.execute(sql, &values).await? == 1 {
-        Ok(Begun::Claimed(request.claim(fence + 1)))
+        Ok(KeyReply::Claimed(request.claim(fence + 1)))
     } else {
         Err(DbError::vanished())
     }
@@ -106,7 +109,7 @@ async fn row_of(db: &mut Door<'_>, request: &KeyRequest) -> DbResult<Option<Row>
 }
 
 /// What a row says to a request under its key; `None` when the request may be carried out.
-fn known(row: &Row, request: &KeyRequest) -> DbResult<Option<Begun>> {
+fn known(row: &Row, request: &KeyRequest) -> DbResult<Option<KeyReply>> {
     let word = row.text("state")?;
     let state = KeyState::parse(&word).ok_or_else(|| DbError::decode("state", format_args!("`{word}`")))?;
     let (locked_until_ms, expires_at_ms) = (row.int("locked_until_ms")?, row.int("expires_at_ms")?);
@@ -116,11 +119,11 @@ fn known(row: &Row, request: &KeyRequest) -> DbResult<Option<Begun>> {
     }
     // Before anything else: who waits for another request's answer would get it.
     if row.bytes("fingerprint")? != request.fingerprint {
-        return Ok(Some(Begun::Reused { expires_at_ms }));
+        return Ok(Some(KeyReply::Reused { expires_at_ms }));
     }
     match state {
         KeyState::Processing if is_locked => {
-            Ok(Some(Begun::InProgress { locked_until_ms, now_ms: request.now_ms }))
+            Ok(Some(KeyReply::InProgress { locked_until_ms, now_ms: request.now_ms }))
         }
         KeyState::Processing | KeyState::Released => Ok(None),
         KeyState::Succeeded | KeyState::Failed => {
@@ -129,7 +132,7 @@ fn known(row: &Row, request: &KeyRequest) -> DbResult<Option<Begun>> {
                 u16::try_from(status).map_err(|_| DbError::decode("status", format_args!("{status}")))?;
             let (headers, body) = (row.text("headers")?, row.bytes_or_null("body")?);
             let answer = NewAnswer { state, status, headers, body };
-            Ok(Some(Begun::Answered(KeptAnswer { answer, expires_at_ms })))
+            Ok(Some(KeyReply::Answered(KeptAnswer { answer, expires_at_ms })))
         }
     }
 }

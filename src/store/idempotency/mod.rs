@@ -11,4 +11,4 @@ mod keys;
 mod types;
 
 pub(in crate::store) use keys::{idempotency_begin, idempotency_finish};
-pub use types::{Begun, KeptAnswer, KeyClaim, KeyRequest, KeyState, NewAnswer};
+pub use types::{KeptAnswer, KeyClaim, KeyReply, KeyRequest, KeyState, NewAnswer};

@@ -21,7 +21,7 @@ pub struct KeyRequest {
 
 /// Answer to a request that asked for its key.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Begun {
+pub enum KeyReply {
     /// It is to be carried out, now and by whoever asked.
     Claimed(KeyClaim),
     /// Somebody else carries it out.
@@ -87,7 +87,7 @@ impl KeyState {
 /// An answer that is to be kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewAnswer {
-    /// `Succeeded` or `Failed`.
+    /// State that it leaves its key in: `Succeeded` or `Failed`.
     pub state: KeyState,
     /// HTTP status of the answer.
     pub status: u16,

@@ -5,16 +5,19 @@
 //!
 //! To read it: `person.rs` (who asks, and the checks), `choice.rs` (what a list may show), then a file for each subject:
 //! `message_sources.rs` (where messages are looked for, and how far), `messages.rs`, `message.rs`, `lanes.rs`,
-//! `destinations.rs`, `providers.rs`, `rejected.rs`, `audit.rs`, `chain.rs` (whether the log is whole), `tokens.rs`. `statements.rs` lists statements for tests.
+//! `destinations.rs`, `providers.rs`, `rejected.rs`, `audit.rs`, `chain.rs` (whether the log is whole), `tokens.rs`; `decisions.rs` and
+//! `operations.rs` are what they order. `statements.rs` lists statements for tests.
 
 mod audit;
 mod chain;
 mod choice;
+mod decisions;
 mod destinations;
 mod lanes;
 mod message;
 mod message_sources;
 mod messages;
+mod operations;
 mod person;
 mod providers;
 mod rejected;

@@ -1,6 +1,7 @@
 //! One person's view of the store, and the checks that every read and decision makes.
 
 use crate::store::db::StoreError;
+use crate::store::decision::Refusal;
 use crate::store::handle::Store;
 use crate::types::{Principal, Role};
 
@@ -39,9 +40,22 @@ pub enum PeopleError {
     /// The subject is no longer as the caller saw it (`If-Match`).
     #[error("it has changed since it was read")]
     Changed,
+    /// It was not done, and this is why.
+    #[error(transparent)]
+    Refused(Refusal),
     /// The database did not answer.
     #[error(transparent)]
     Store(#[from] StoreError),
+}
+
+impl From<Refusal> for PeopleError {
+    fn from(refusal: Refusal) -> Self {
+        match refusal {
+            Refusal::NotFound => Self::NotFound,
+            Refusal::Changed => Self::Changed,
+            other => Self::Refused(other),
+        }
+    }
 }
 
 impl People {
@@ -51,7 +65,7 @@ impl People {
     }
 
     /// Refuses who has a weaker role than `role`.
-    pub(in crate::store) fn needs(&self, role: Role) -> Result<(), PeopleError> {
+    pub fn needs(&self, role: Role) -> Result<(), PeopleError> {
         if self.principal.role < role { Err(PeopleError::Denied(role)) } else { Ok(()) }
     }
 

@@ -265,6 +265,16 @@ const ANSWERS: Both = both_by_texts!(
 );
 /// Counts alone: what goes is the oldest rows, which `store/audit/` cuts off.
 const AUDIT: Both = both!("audit_log", "audit_seq = ANY($1) AND at_ms < $2", "", "");
+const OPERATIONS: Both = both_by_texts!(
+    "operations",
+    "operation_id = $1 AND operation_id = ANY($2) AND finished_at_ms < $3",
+    "",
+    " AND NOT EXISTS (SELECT 1 FROM operation_rows r WHERE r.operation_id = operations.operation_id)"
+);
+/// The first rows of a set that are left, at most 1,000.
+const OPERATION_ROWS: &str = "/* prune_delete */ DELETE FROM operation_rows WHERE operation_id = $1
+    AND row_n < (SELECT MIN(f.row_n) FROM operation_rows f WHERE f.operation_id = $1) + 1000
+    AND EXISTS (SELECT 1 FROM operations o WHERE o.operation_id = $1 AND o.finished_at_ms < $2)";
 
 /// Way in which a kind of thing is deleted.
 enum Way {
@@ -290,6 +300,7 @@ fn way(kind: PrunedKind) -> Way {
         PrunedKind::Taught => Way::Texts(TAUGHT, None),
         PrunedKind::Answers => Way::Texts(ANSWERS, None),
         PrunedKind::Audit => Way::Numbers(AUDIT),
+        PrunedKind::Operations => Way::Texts(OPERATIONS, None),
     }
 }
 
@@ -316,6 +327,13 @@ impl OldRows {
 }
 
 pub(super) async fn delete(db: &mut Door<'_>, kind: PrunedKind, found: &OldRows) -> DbResult<u64> {
+    if let Some(oldest) = found.old.first().filter(|_| kind == PrunedKind::Operations) {
+        let values = [oldest.key.texts.0.as_str().into(), oldest.cut_ms.into()];
+        let rows_n = db.execute(OPERATION_ROWS, &values).await?;
+        if rows_n > 0 {
+            return Ok(rows_n);
+        }
+    }
     let (both, lock) = match way(kind) {
         Way::Numbers(both) => return delete_numbers(db, kind, both.1, found).await,
         Way::Texts(both, lock) => (both, lock),

@@ -37,6 +37,8 @@ pub enum PrunedKind {
     Taught,
     /// Answers that were kept under the keys of requests.
     Answers,
+    /// Operations that are over, with their sets.
+    Operations,
     /// Records of what people decided.
     Audit,
 }
@@ -57,6 +59,7 @@ impl PrunedKind {
         Self::SecretUses,
         Self::Taught,
         Self::Answers,
+        Self::Operations,
         Self::Audit,
     ];
 
@@ -76,6 +79,7 @@ impl PrunedKind {
             Self::SecretUses => "secret_uses",
             Self::Taught => "taught_secrets",
             Self::Answers => "idempotency_keys",
+            Self::Operations => "operations",
             Self::Audit => "audit_log",
         }
     }
@@ -90,7 +94,7 @@ impl PrunedKind {
 
     /// True when its rows are few, and found by their age.
     pub fn is_small(self) -> bool {
-        matches!(self, Self::Rejections | Self::SecretUses | Self::Taught | Self::Answers)
+        matches!(self, Self::Rejections | Self::SecretUses | Self::Taught | Self::Answers | Self::Operations)
     }
 
     /// True when all of the table has to be looked through to find what is old.
@@ -124,6 +128,8 @@ pub struct Cuts {
     pub taught_ms: UnixMs,
     /// Answers under the keys of requests, whose windows end.
     pub answers_ms: UnixMs,
+    /// Operations that are over.
+    pub operations_ms: UnixMs,
     /// Records of what people decided.
     pub audit_ms: UnixMs,
 }
@@ -149,6 +155,7 @@ impl Cuts {
             PrunedKind::SecretUses => self.secret_uses_ms,
             PrunedKind::Taught => self.taught_ms,
             PrunedKind::Answers => self.answers_ms,
+            PrunedKind::Operations => self.operations_ms,
             PrunedKind::Audit => self.audit_ms,
         }
     }
@@ -270,10 +277,11 @@ mod tests {
             secret_uses_ms: 7,
             taught_ms: 8,
             answers_ms: 9,
-            audit_ms: 10,
+            operations_ms: 10,
+            audit_ms: 11,
         };
         let found: Vec<UnixMs> = PrunedKind::ALL.iter().map(|kind| cuts.of(*kind)).collect();
-        assert_eq!(found, [1, 1, 2, 3, 4, 4, 4, 4, 5, 6, 7, 8, 9, 10]);
+        assert_eq!(found, [1, 1, 2, 3, 4, 4, 4, 4, 5, 6, 7, 8, 9, 10, 11]);
         assert_eq!((cuts.ids_of("stripe"), cuts.ids_of("gone")), (40, 4));
     }
 

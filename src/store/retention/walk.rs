@@ -50,6 +50,8 @@ const TAUGHT: &str = "/* prune_look */ SELECT provider AS one, provider AS two, 
 const ANSWERS: &str =
     "/* prune_look */ SELECT principal AS one, idempotency_key AS two, expires_at_ms AS at_ms
     FROM idempotency_keys WHERE expires_at_ms < $1 ORDER BY expires_at_ms LIMIT $2";
+const OPERATIONS: &str = "/* prune_look */ SELECT operation_id AS one, operation_id AS two, finished_at_ms AS at_ms
+    FROM operations WHERE finished_at_ms < $1 AND finished_at_ms IS NOT NULL ORDER BY finished_at_ms LIMIT $2";
 
 pub(super) async fn look(
     db: &mut Door<'_>,
@@ -76,6 +78,7 @@ pub(super) async fn look(
         PrunedKind::SecretUses => db.fetch(SECRET_USES, &cut).await?,
         PrunedKind::Taught => db.fetch(TAUGHT, &cut).await?,
         PrunedKind::Answers => db.fetch(ANSWERS, &cut).await?,
+        PrunedKind::Operations => db.fetch(OPERATIONS, &cut).await?,
     };
     let mut found = OldRows::default();
     let (mut last, mut is_any_old) = (None, false);
@@ -111,7 +114,8 @@ pub(super) async fn look(
         }
     }
     // A few rows of a clock that was ahead are not the end: only where all of a full look is young.
-    let is_full = rows.len() >= rows_n as usize;
+    // An operation goes with the last rows of its set: it is looked at again until then.
+    let is_full = rows.len() >= rows_n as usize || (kind == PrunedKind::Operations && !rows.is_empty());
     if is_full && (is_any_old || kind.is_looked_through()) {
         found.next = last;
     }

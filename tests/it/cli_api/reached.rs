@@ -19,10 +19,8 @@ async fn with_profiles() -> Stand {
     );
     std::fs::write(folder.join("away-token"), "token-of-away-0123456789").unwrap();
     std::fs::write(folder.join("profiles.toml"), text).unwrap();
-    let own = format!(
-        "[admin]\nlisten = \"127.0.0.1:9\"\n\
-         tokens = [{{ name = \"ops\", role = \"operator\", token = \"token-of-the-configuration\" }}]\n"
-    );
+    let own = "[admin]\nlisten = \"127.0.0.1:9\"\n\
+               tokens = [{ name = \"ops\", role = \"operator\", token = \"token-of-the-configuration\" }]\n";
     std::fs::write(stand.home().join("hooklatch.toml"), own).unwrap();
     stand
 }
@@ -69,7 +67,13 @@ async fn a_bad_profile_is_told_by_file_key_and_remedy() {
     let run = async |arguments: &[&str]| ran(stand.command(arguments)).await;
     let said = run(&["whoami", "--profile", "prod"]).await;
     assert!(said.code == 2 && said.err.contains("no profile is called `prod`"), "{}", said.err);
-    assert!(said.err.contains("there are") || said.err.contains("TOKEN_OF_HERE"), "{}", said.err);
+    assert!(said.err.contains("there are away, bare, here"), "{}", said.err);
+    let said = run(&["whoami", "--profile", "here"]).await;
+    assert!(
+        said.code == 2 && said.err.contains("here.token:") && said.err.contains("`TOKEN_OF_HERE` is not set"),
+        "{}",
+        said.err
+    );
     std::fs::write(&file, "[prod]\nurl = \"ops.test\"\ntokn = \"s3cr3t-s3cr3t-s3cr3t\"\n").unwrap();
     let said = run(&["whoami", "--profile", "prod"]).await;
     for part in ["profiles.toml: prod.url:", "prod.tokn: is not a key", "did you mean `prod.token`?"] {
@@ -165,9 +169,11 @@ fn shells_and_readers_of_manuals_are_told_of_every_command() {
         let missing: Vec<&&str> = commands.iter().filter(|command| !script.contains(**command)).collect();
         assert!(missing.is_empty() && script.contains("created-before"), "{shell}: {missing:?}");
     }
-    let parsed = Command::new("bash").args(["-n", "-c", &run(&["completions", "bash"])]).status().unwrap();
-    assert!(parsed.success());
     let folder = tempfile::tempdir().unwrap();
+    let script = folder.path().join("hooklatch.bash");
+    std::fs::write(&script, run(&["completions", "bash"])).unwrap();
+    let parsed = Command::new("bash").arg("-n").arg(&script).status().unwrap();
+    assert!(parsed.success());
     run(&["man", "--folder", folder.path().to_str().unwrap()]);
     for name in ["hooklatch.1", "hooklatch-events.1", "hooklatch-events-list.1"] {
         assert!(folder.path().join(name).exists(), "{name}");

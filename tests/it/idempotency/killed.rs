@@ -23,6 +23,7 @@ async fn serve(database: &Database) -> Server {
     let token =
         format!("tokens = [{{ name = \"ops\", role = \"operator\", token = \"{OPERATOR}\" }}]\n[database]");
     std::fs::write(server.config(), config.replace("[database]", &token)).unwrap();
+    server.server_keys("peer_share_percent = 100");
     server.spawn().await;
     server
 }

@@ -184,7 +184,7 @@ fn slow(program: &Program, effects: &Effects, lock: Duration) -> Router {
 
 async fn a_caller_that_hangs_up_finds_its_answer(database: &Database) {
     let (program, effects) = (Program::start(database).await, Effects::default());
-    let router = slow(&program, &effects, Duration::from_secs(60));
+    let router = slow(&program, &effects, Duration::from_mins(1));
     tokio::select! {
         told = post(&router, "k") => panic!("{told:?}"),
         () = effects.began.notified() => {}
@@ -223,7 +223,7 @@ async fn a_handler_that_panics_or_takes_too_long_frees_its_key(database: &Databa
 
 async fn who_takes_over_after_the_lock_has_the_last_word(database: &Database) {
     let (program, effects) = (Program::start(database).await, Effects::default());
-    let router = slow(&program, &effects, Duration::from_secs(60));
+    let router = slow(&program, &effects, Duration::from_mins(1));
     let old = tokio::spawn({
         let router = router.clone();
         async move { post(&router, "k").await }

@@ -4,15 +4,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use hooklatch::api::MessageAct;
 use hooklatch::config::UnknownPolicy;
 use hooklatch::prelude::{Effects, Event};
-use hooklatch::store::{Act, Decision, DecisionTarget};
 
 use super::isolation::meddle;
 use super::{Fixture, HOUR_MS};
 use crate::app::{TestApp, stripe_kind};
 use crate::database::{Database, on_both};
 use crate::process::until;
+use crate::store::{decision_at, on_message, ops};
 use crate::stub::Mode;
 
 on_both!(
@@ -68,9 +69,8 @@ async fn an_old_message_that_is_sent_once_more_is_tried_as_often_as_a_new_one(da
     assert_eq!(fixture.state("evt_1").await, "dead");
     fixture.clock.advance(30 * 24 * HOUR_MS);
     let now_ms = fixture.clock.now_ms();
-    let decision = Decision { actor: "ops", idempotency_key: "k", digest: [0; 32], reason: "r", now_ms };
-    let chosen = DecisionTarget::One(fixture.row("evt_1").await.message_id);
-    fixture.store.message_decide(&chosen, Act::Send, &decision).await.unwrap();
+    let send = on_message(fixture.row("evt_1").await.message_id, MessageAct::Send);
+    ops(&fixture.store).decide(&send, &decision_at("k", now_ms)).await.unwrap();
     fixture.stub.next(&[Mode::Status(503), Mode::Status(503)]);
     fixture.step_to_the_end(&outbox).await;
     let row = fixture.row("evt_1").await;

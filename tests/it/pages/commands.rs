@@ -94,6 +94,7 @@ impl Reader {
             .env("HOOKLATCH__SERVER__PUBLIC_URL", format!("http://{}", self.receiver))
             .env("HOOKLATCH__ADMIN__LISTEN", self.admin.to_string())
             .env("STRIPE_WEBHOOK_SECRET", "whsec_0123456789abcdef0123456789abcdef")
+            .env("SHOP_TOKEN", "tok_0123456789abcdef0123456789abcdef")
             .stdin(Stdio::null());
         command
     }
@@ -202,6 +203,11 @@ async fn every_command_of_the_readme_does_what_it_says() {
 #[tokio::test]
 async fn every_command_of_the_first_steps_does_what_it_says() {
     follow("docs/getting-started.md").await;
+}
+
+#[tokio::test]
+async fn every_command_of_the_page_for_our_own_services_does_what_it_says() {
+    follow("docs/first-party.md").await;
 }
 
 /// The arguments of a command: what is in quotes is one of them.

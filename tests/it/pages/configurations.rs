@@ -4,8 +4,10 @@ use std::process::Command;
 
 use super::text::{blocks, page, pages};
 
-/// What the environment of a page's reader holds, where it is not a secret.
-const URLS: [(&str, &str); 6] = [
+/// What the environment of a page's reader holds, where it is not any secret.
+const URLS: [(&str, &str); 8] = [
+    ("HOOKLATCH_KEY_2026_05", "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"),
+    ("HOOKLATCH_KEY_2026_11", "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdee"),
     ("AMQP_URL", "amqps://rabbit.internal/%2f"),
     ("DATABASE_URL", "postgres://db.internal/hooks"),
     ("INBOX_URL", "postgres://db.internal/billing?sslmode=verify-full"),

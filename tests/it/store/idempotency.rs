@@ -1,6 +1,6 @@
 //! The row of a key: who holds it, what is known of it, and who may still write its answer.
 
-use hooklatch::store::{Begun, KeyClaim, KeyRequest, KeyState, NewAnswer, Store};
+use hooklatch::store::{KeyClaim, KeyReply, KeyRequest, KeyState, NewAnswer, Store};
 
 use crate::database::{Database, on_both};
 
@@ -32,14 +32,14 @@ fn answer(body: &str) -> NewAnswer {
 
 async fn claimed(store: &Store, request: &KeyRequest) -> KeyClaim {
     match store.idempotency_begin(request).await.unwrap() {
-        Begun::Claimed(claim) => claim,
+        KeyReply::Claimed(claim) => claim,
         other => panic!("{other:?}"),
     }
 }
 
 async fn answered(store: &Store, request: &KeyRequest) -> NewAnswer {
     match store.idempotency_begin(request).await.unwrap() {
-        Begun::Answered(kept) => kept.answer,
+        KeyReply::Answered(kept) => kept.answer,
         other => panic!("{other:?}"),
     }
 }
@@ -49,7 +49,7 @@ async fn a_key_is_claimed_once_and_then_tells_its_answer(database: &Database) {
     let claim = claimed(&store, &asked(0)).await;
     assert_eq!((claim.fence, claim.expires_at_ms), (1, 10_000));
     let busy = store.idempotency_begin(&asked(400)).await.unwrap();
-    assert_eq!(busy, Begun::InProgress { locked_until_ms: 1_000, now_ms: 400 });
+    assert_eq!(busy, KeyReply::InProgress { locked_until_ms: 1_000, now_ms: 400 });
     assert!(store.idempotency_finish(&claim, &answer("one")).await.unwrap());
     assert_eq!(answered(&store, &asked(9_999)).await, answer("one"));
     assert!(!store.idempotency_finish(&claim, &answer("two")).await.unwrap(), "an answer is never changed");
@@ -65,7 +65,7 @@ async fn a_key_is_claimed_once_and_then_tells_its_answer(database: &Database) {
 async fn another_request_under_a_key_is_told_so_before_anything_else(database: &Database) {
     let store = database.store().await;
     let other = |now_ms| KeyRequest { fingerprint: [2; 32], ..asked(now_ms) };
-    let reused = Begun::Reused { expires_at_ms: 10_000 };
+    let reused = KeyReply::Reused { expires_at_ms: 10_000 };
     let claim = claimed(&store, &asked(0)).await;
     assert_eq!(store.idempotency_begin(&other(1)).await.unwrap(), reused, "while it is carried out");
     assert_eq!(store.idempotency_begin(&other(5_000)).await.unwrap(), reused, "though its owner died");
@@ -76,12 +76,12 @@ async fn another_request_under_a_key_is_told_so_before_anything_else(database: &
 async fn a_lock_that_ended_is_taken_over_and_the_old_owner_writes_nothing(database: &Database) {
     let store = database.store().await;
     let old = claimed(&store, &asked(0)).await;
-    assert!(matches!(store.idempotency_begin(&asked(999)).await.unwrap(), Begun::InProgress { .. }));
+    assert!(matches!(store.idempotency_begin(&asked(999)).await.unwrap(), KeyReply::InProgress { .. }));
     let new = claimed(&store, &asked(1_000)).await;
     assert_eq!((new.fence, new.expires_at_ms), (2, 11_000));
     assert!(!store.idempotency_finish(&old, &answer("old")).await.unwrap());
     store.idempotency_release(&old).await.unwrap();
-    assert!(matches!(store.idempotency_begin(&asked(1_001)).await.unwrap(), Begun::InProgress { .. }));
+    assert!(matches!(store.idempotency_begin(&asked(1_001)).await.unwrap(), KeyReply::InProgress { .. }));
     assert!(store.idempotency_finish(&new, &answer("new")).await.unwrap());
     assert_eq!(answered(&store, &asked(1_002)).await, answer("new"));
 }
@@ -110,7 +110,7 @@ async fn a_key_whose_window_is_over_is_new(database: &Database) {
     let other = KeyRequest { fingerprint: [2; 32], ..asked(10_000) };
     let anew = claimed(&store, &other).await;
     assert_eq!((anew.fence, anew.expires_at_ms), (2, 20_000));
-    assert!(matches!(store.idempotency_begin(&other).await.unwrap(), Begun::InProgress { .. }));
+    assert!(matches!(store.idempotency_begin(&other).await.unwrap(), KeyReply::InProgress { .. }));
 }
 
 async fn a_key_belongs_to_its_principal(database: &Database) {
@@ -133,8 +133,8 @@ async fn of_many_who_ask_at_once_one_has_it(database: &Database) {
     let mut claims_n = 0;
     for one in all {
         match one.await.unwrap() {
-            Begun::Claimed(claim) => claims_n += i32::from(claim.fence == 1),
-            other => assert!(matches!(other, Begun::InProgress { .. }), "{other:?}"),
+            KeyReply::Claimed(claim) => claims_n += i32::from(claim.fence == 1),
+            other => assert!(matches!(other, KeyReply::InProgress { .. }), "{other:?}"),
         }
     }
     assert_eq!(claims_n, 1);

@@ -1,12 +1,10 @@
 //! Lanes: strict order, one under way, each blocked by its own head alone.
 
-use hooklatch::store::{
-    Act, Decided, Decision, DecisionReply, DecisionTarget, LeaseWant, LeasedMessage, NewMessage, SettleTo,
-    Settlement, Store,
-};
+use hooklatch::api::MessageAct;
+use hooklatch::store::{LeaseWant, LeasedMessage, NewMessage, SettleTo, Settlement, Store};
 use hooklatch::types::{AttemptResult, MessageState};
 
-use super::{admit, event, key, message, name};
+use super::{admit, decision_at, event, key, message, name, on_message, ops};
 use crate::database::{Database, on_both};
 
 on_both!(
@@ -53,12 +51,10 @@ async fn settle(store: &Store, message: &LeasedMessage, to: SettleTo) {
     assert_eq!(store.message_settle(&[settlement]).await.unwrap(), [true]);
 }
 
-async fn decide(store: &Store, event_id: &str, act: Act) {
+async fn decide(store: &Store, event_id: &str, act: MessageAct) {
     let row = store.message_list_of_event(&key(event_id)).await.unwrap().remove(0);
-    let decision =
-        Decision { actor: "ops", idempotency_key: event_id, digest: [0; 32], reason: "r", now_ms: 6_000 };
-    let decided = store.message_decide(&DecisionTarget::One(row.message_id), act, &decision).await.unwrap();
-    assert_eq!(decided, DecisionReply::New(Decided::Changed { messages_n: 1 }));
+    let ordered = on_message(row.message_id, act);
+    assert_eq!(super::decide(&ops(store), &ordered, &decision_at(event_id, 6_000)).await, "changed 1");
 }
 
 async fn state(store: &Store, event_id: &str) -> MessageState {
@@ -104,16 +100,16 @@ async fn a_stuck_head_blocks_its_own_lane_until_a_person_decides(database: &Data
     let counts = store.message_counts().await.unwrap();
     let waiting = counts.iter().find(|count| count.state == MessageState::Waiting);
     assert_eq!(waiting.map(|count| count.messages_n), Some(3), "and counted");
-    decide(&store, "evt_1", Act::Done).await;
+    decide(&store, "evt_1", MessageAct::Done).await;
     let second = take(&store).await.remove(0);
     assert_eq!(second.key, key("evt_2"));
     settle(&store, &second, SettleTo::Dead).await;
     assert!(take(&store).await.is_empty());
-    decide(&store, "evt_2", Act::Discard).await;
+    decide(&store, "evt_2", MessageAct::Discard).await;
     let third = take(&store).await.remove(0);
     assert_eq!(third.key, key("evt_3"));
     settle(&store, &third, SettleTo::Dead).await;
-    decide(&store, "evt_3", Act::Send).await;
+    decide(&store, "evt_3", MessageAct::Send).await;
     assert_eq!(ids(&take(&store).await), ["evt_3"], "sent again, and still before the fourth");
 }
 
@@ -122,8 +118,8 @@ async fn a_discarded_message_in_the_middle_is_passed_over(database: &Database) {
     for n in 1..=4 {
         add(&store, &format!("evt_{n}"), "a").await;
     }
-    decide(&store, "evt_2", Act::Discard).await;
-    decide(&store, "evt_3", Act::Discard).await;
+    decide(&store, "evt_2", MessageAct::Discard).await;
+    decide(&store, "evt_3", MessageAct::Discard).await;
     let first = take(&store).await.remove(0);
     assert_eq!(first.key, key("evt_1"));
     settle(&store, &first, SettleTo::Done).await;

@@ -1,12 +1,12 @@
 //! Leases, fencing tokens, settlements.
 
+use hooklatch::api::DestinationAct;
 use hooklatch::store::{
-    Act, Decision, DecisionTarget, InitialLease, Latched, LeaseWant, LeasedMessage, NewMessage, SettleTo,
-    Settlement, Store,
+    InitialLease, Latched, LeaseWant, LeasedMessage, NewMessage, SettleTo, Settlement, Store,
 };
 use hooklatch::types::{AttemptResult, MessageState};
 
-use super::{admit, admit_at_once, call_key, event, key, message, name};
+use super::{admit, admit_at_once, call_key, decision_at, event, key, message, name, on_destination, ops};
 use crate::database::{Database, on_both};
 
 on_both!(
@@ -203,9 +203,8 @@ fn leased_at_once(destination: &str) -> NewMessage {
 
 async fn a_message_may_be_written_with_its_first_lease(database: &Database) {
     let store = database.store().await;
-    let pause = Decision { actor: "ops", idempotency_key: "k", digest: [0; 32], reason: "r", now_ms: 1 };
-    let chosen = DecisionTarget::Destination(name("paused"));
-    store.message_decide(&chosen, Act::Pause, &pause).await.unwrap();
+    let pause = on_destination("paused", DestinationAct::Pause);
+    ops(&store).decide(&pause, &decision_at("k", 1)).await.unwrap();
     // In a transaction of its own, and in one statement where the database can.
     for (way, id) in ["evt_1", "evt_2"].into_iter().enumerate() {
         let sent = event(id, "{\"a\":1}");

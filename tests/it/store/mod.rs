@@ -3,26 +3,31 @@
 mod admission;
 mod admission_ways;
 mod apart;
+mod audit;
 mod idempotency;
 mod lane;
 mod large;
 mod lifecycle;
 mod message;
 mod notes;
+mod operations;
 mod operator;
 mod plans;
 mod redacted;
-mod retention;
+pub(crate) mod retention;
 mod retention_age;
 mod sealed;
+mod versions;
 
 use std::sync::Arc;
 
 use bytes::Bytes;
+use hooklatch::api::{DestinationAct, EventAct, IfMatch, MessageAct};
 use hooklatch::store::{
-    AdmittedBatch, Candidate, Decide, Latched, NewMessage, Plan, Store, StoreError, StoreSettings, Writes,
+    AdmittedBatch, Answered, Candidate, Decide, Decision, Latched, NewMessage, Ordered, People, PeopleDoor,
+    PeopleError, Plan, Refusal, Store, StoreError, StoreSettings, Writes,
 };
-use hooklatch::types::{EventKey, EventState, IncomingEvent, MessageId, Name};
+use hooklatch::types::{EventKey, EventState, IncomingEvent, MessageId, Name, Principal, Reach, Role};
 use sha2::{Digest, Sha256};
 
 use crate::database::{Database, on_both};
@@ -128,6 +133,68 @@ pub(crate) async fn admit_at_once(
     let messages = numbered(candidates[0].event_seq, messages);
     let known = Known(Some(Writes { messages, updates: Vec::new() }));
     store.admit(candidates, known, None).await.unwrap()
+}
+
+/// The store as an operator sees it whose word reaches everything.
+pub(crate) fn ops(store: &Store) -> People {
+    scoped(store, Role::Operator, None, None)
+}
+
+/// The store as one of this role sees it, with these providers and destinations.
+pub(crate) fn scoped(
+    store: &Store,
+    role: Role,
+    providers: Option<&[&str]>,
+    destinations: Option<&[&str]>,
+) -> People {
+    let reach = |names: Option<&[&str]>| {
+        names.map_or(Reach::All, |names| Reach::These(names.iter().map(|text| name(text)).collect()))
+    };
+    let (providers, destinations) = (reach(providers), reach(destinations));
+    PeopleDoor::new(store.clone()).open(Principal { name: name("ops"), role, providers, destinations })
+}
+
+/// A request to decide at `now_ms`, about any version.
+pub(crate) fn decision_at(idempotency_key: &str, now_ms: i64) -> Decision<'_> {
+    let digest = Sha256::digest(idempotency_key).into();
+    Decision { idempotency_key, digest, reason: "seen at the bank", if_match: IfMatch::UNSAID, now_ms }
+}
+
+pub(crate) fn on_message(id: MessageId, act: MessageAct) -> Ordered {
+    Ordered::Message { id, act }
+}
+
+pub(crate) fn on_event(event_id: &str, act: EventAct) -> Ordered {
+    Ordered::Event { key: key(event_id), act }
+}
+
+pub(crate) fn on_destination(destination: &str, act: DestinationAct) -> Ordered {
+    Ordered::Destination { name: name(destination), act }
+}
+
+/// What an order came to, in words: `changed 1`, `again changed 1`, `not_allowed done`, ….
+pub(crate) fn told<T>(answer: Result<Answered<T>, PeopleError>, changed: impl Fn(&T) -> String) -> String {
+    match answer {
+        Ok(answered) if answered.is_again => format!("again {}", changed(&answered.value)),
+        Ok(answered) => changed(&answered.value),
+        Err(PeopleError::NotFound) => "not_found".to_owned(),
+        Err(PeopleError::Changed) => "other_version".to_owned(),
+        Err(PeopleError::Denied(role)) => format!("needs {}", role.as_str()),
+        Err(PeopleError::Refused(refusal)) => match refusal {
+            Refusal::NotAllowed { state } => format!("not_allowed {state}"),
+            Refusal::StillOpen { messages_n } => format!("still_open {messages_n}"),
+            Refusal::OtherCount { counted_n } => format!("other_count {counted_n}"),
+            Refusal::BodyGone => "body_gone".to_owned(),
+            Refusal::KeyReused => "key_reused".to_owned(),
+            other => format!("{other:?}"),
+        },
+        Err(PeopleError::Store(error)) => panic!("{error}"),
+    }
+}
+
+/// Decides as this person; what it came to, in words.
+pub(crate) async fn decide(people: &People, ordered: &Ordered, decision: &Decision<'_>) -> String {
+    told(people.decide(ordered, decision).await, |result| format!("{} {}", result.outcome, result.messages_n))
 }
 
 on_both!(migrating_twice_changes_nothing, installation_keeps_its_id, database_answers_and_its_clock_is_near,);

@@ -1,15 +1,15 @@
 //! Redaction before storing: people see what is left of a body, handlers and destinations get what came or nothing.
 
 use bytes::Bytes;
+use hooklatch::api::EventAct;
 use hooklatch::seal::{KeyRing, SealKey};
-use hooklatch::store::{
-    Act, Decided, Decision, DecisionReply, DecisionTarget, LeaseWant, LeasedMessage, NewMessage, SettleTo,
-    Settlement, Store,
-};
+use hooklatch::store::{LeaseWant, LeasedMessage, NewMessage, SettleTo, Settlement, Store};
 use hooklatch::types::{AttemptResult, EventState, IncomingEvent, MessageState, RedactedBody};
 
 use super::retention::run;
-use super::{admit, admit_at_once, candidates, event, key, message, name};
+use super::{
+    admit, admit_at_once, candidates, decide, decision_at, event, key, message, name, on_event, ops,
+};
 use crate::database::{Database, on_both};
 
 on_both!(
@@ -40,14 +40,8 @@ async fn shown(store: &Store, event_id: &str) -> (String, Option<u32>) {
     (String::from_utf8(content.body).unwrap(), content.redacted_n)
 }
 
-async fn decided(store: &Store, event_id: &str, act: Act) -> Decided {
-    let decision =
-        Decision { actor: "ops", idempotency_key: event_id, digest: [1; 32], reason: "seen", now_ms: 9_000 };
-    let target = DecisionTarget::Event(key(event_id));
-    match store.message_decide(&target, act, &decision).await.unwrap() {
-        DecisionReply::New(decided) => decided,
-        other => panic!("{other:?}"),
-    }
+async fn decided(store: &Store, event_id: &str, act: EventAct) -> String {
+    decide(&ops(store), &on_event(event_id, act), &decision_at(event_id, 9_000)).await
 }
 
 /// A message with bytes of its own, of which no event's are needed.
@@ -62,8 +56,8 @@ async fn what_nothing_is_to_be_made_of_is_never_stored(database: &Database) {
     for id in ["evt_1", "evt_2"] {
         assert_eq!(shown(&store, id).await, (LEFT.to_owned(), Some(1)));
         assert_eq!(
-            decided(&store, id, Act::Rerun).await,
-            Decided::BodyGone,
+            decided(&store, id, EventAct::Rerun).await,
+            "body_gone",
             "a handler would not see what came"
         );
     }
@@ -164,7 +158,7 @@ async fn a_conflict_keeps_what_came_until_a_person_has_decided(database: &Databa
     let (row, content) = &conflicts.kept[0];
     assert_eq!(content.as_ref().unwrap().body, LEFT.as_bytes());
     let id = row.key.event_id.clone();
-    assert_eq!(decided(&store, &id, Act::Dispatch).await, Decided::Changed { messages_n: 0 });
+    assert_eq!(decided(&store, &id, EventAct::Dispatch).await, "changed 0");
     store.wholes_delete(0, 100).await.unwrap();
     assert_eq!(database.count(WHOLES).await, 1, "it is dispatched with what came");
 }

@@ -2,14 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use hooklatch::api::MessageAct;
 use hooklatch::store::{
-    Act, Cuts, Decision, DecisionTarget, LeaseWant, PRUNED_N_MAX, PruneLease, PrunePlace, PruneWalk,
-    PrunedKind, SettleTo, Settlement, Store,
+    Cuts, LeaseWant, PRUNED_N_MAX, PruneLease, PrunePlace, PruneWalk, PrunedKind, SettleTo, Settlement, Store,
 };
 use hooklatch::types::{AttemptResult, EventState, IncomingEvent, ObjectVersion};
-use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection, SqliteConnection};
+use sqlx::{Connection, Executor, PgConnection};
 
-use super::{admit, candidates, event, key, message, name};
+use super::{admit, candidates, decision_at, event, key, message, name, on_message, ops};
 use crate::database::{Database, On, on_both};
 
 on_both!(
@@ -38,6 +38,7 @@ pub(super) fn cuts(ms: i64) -> Cuts {
         secret_uses_ms: ms,
         taught_ms: ms,
         answers_ms: ms,
+        operations_ms: ms,
         audit_ms: ms,
     }
 }
@@ -109,14 +110,8 @@ pub(super) async fn settle(store: &Store, to: SettleTo, settled_at_ms: i64) {
     assert!(store.message_settle(&settlements).await.unwrap().iter().all(|is_ours| *is_ours));
 }
 
-pub(super) async fn run(database: &Database, sql: &str) {
-    if database.url.starts_with("sqlite") {
-        let mut db = SqliteConnection::connect(&database.url).await.unwrap();
-        db.execute(AssertSqlSafe(sql.to_owned())).await.unwrap();
-    } else {
-        let mut db = PgConnection::connect(&database.url).await.unwrap();
-        db.execute(sqlx::raw_sql(AssertSqlSafe(sql.to_owned()))).await.unwrap();
-    }
+pub(crate) async fn run(database: &Database, sql: &str) {
+    database.run(sql).await.unwrap();
 }
 
 const PAYLOADS: &str = "SELECT COUNT(*) FROM webhook_payloads";
@@ -161,9 +156,8 @@ async fn what_is_old_goes_and_what_somebody_needs_stays(database: &Database) {
     // Its attempt is told as long as the message is open.
     assert_eq!(database.count("SELECT COUNT(*) FROM outbox_attempts").await, 1);
     let open = store.message_list_of_event(&key("evt_open")).await.unwrap().remove(0);
-    let decision =
-        Decision { actor: "ops", idempotency_key: "k", digest: [0; 32], reason: "why", now_ms: 3_000 };
-    store.message_decide(&DecisionTarget::One(open.message_id), Act::Discard, &decision).await.unwrap();
+    let discard = on_message(open.message_id, MessageAct::Discard);
+    ops(&store).decide(&discard, &decision_at("k", 3_000)).await.unwrap();
     round(&store, &cuts(50_000), 10, false).await;
     assert_eq!(counts(database).await, [2, 2, 0, 0]);
     assert_eq!(database.count("SELECT COUNT(*) FROM outbox_attempts").await, 0);

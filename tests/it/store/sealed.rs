@@ -2,15 +2,17 @@
 //! sent.
 
 use bytes::Bytes;
+use hooklatch::api::EventAct;
 use hooklatch::seal::{KeyRing, SealKey};
 use hooklatch::store::{
-    Act, Decided, Decision, DecisionReply, DecisionTarget, Latched, LeaseWant, LeasedMessage, NewMessage,
-    ResealPlace, SealedTable, SettleTo, Settlement, Store,
+    Latched, LeaseWant, LeasedMessage, NewMessage, ResealPlace, SealedTable, SettleTo, Settlement, Store,
 };
 use hooklatch::types::{AttemptResult, EventState, MessageState};
 
 use super::retention::run;
-use super::{admit, admit_at_once, candidates, event, key, message, name};
+use super::{
+    admit, admit_at_once, candidates, decide, decision_at, event, key, message, name, on_event, ops,
+};
 use crate::database::{Database, on_both};
 
 on_both!(
@@ -81,7 +83,7 @@ async fn stored(database: &Database) -> String {
 }
 
 fn hex_of(text: &str) -> String {
-    text.bytes().map(|byte| format!("{byte:02X}")).collect()
+    hex::encode_upper(text)
 }
 
 async fn what_is_written_is_sealed_and_what_is_read_is_clear(database: &Database) {
@@ -306,17 +308,9 @@ async fn what_is_erased_needs_no_key_any_more(database: &Database) {
     let one = lease(&store, 1_000).await.remove(0);
     store.message_settle(&[settled(&one, SettleTo::Done)]).await.unwrap();
     assert_eq!(used(&store).await, [("k1".to_owned(), 3)]);
-    let decision = Decision {
-        actor: "ops",
-        idempotency_key: "k",
-        digest: [1; 32],
-        reason: "she asked for it",
-        now_ms: 9_000,
-    };
     // It needs no key itself either.
     let keyless = store.clone().sealed_with(KeyRing::default());
-    let target = DecisionTarget::Event(key("evt_1"));
-    let erased = keyless.message_decide(&target, Act::Erase, &decision).await.unwrap();
-    assert_eq!(erased, DecisionReply::New(Decided::Changed { messages_n: 0 }));
+    let erase = on_event("evt_1", EventAct::Erase);
+    assert_eq!(decide(&ops(&keyless), &erase, &decision_at("k", 9_000)).await, "changed 0");
     assert_eq!(used(&store).await, []);
 }

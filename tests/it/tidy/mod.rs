@@ -3,6 +3,7 @@
 
 mod arrows;
 mod doors;
+mod people;
 mod store;
 mod words;
 
@@ -35,6 +36,7 @@ const RANKS: &[(&str, u8)] = &[
     ("tls", 2),
     ("read", 3),
     ("retention", 3),
+    ("operations", 3),
     ("tail", 3),
     ("handler", 4),
     ("provider", 5),

@@ -25,13 +25,13 @@ pub(crate) enum Tone {
 
 /// One field. Its text holds nothing that steers a terminal, or hides.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Cell {
+pub(crate) struct Shown {
     text: String,
     tone: Tone,
     is_number: bool,
 }
 
-impl Cell {
+impl Shown {
     /// A text, whoever wrote it.
     pub(crate) fn text(text: impl AsRef<str>) -> Self {
         Self { text: plain::line(text.as_ref()).into_owned(), tone: Tone::Plain, is_number: false }
@@ -40,6 +40,11 @@ impl Cell {
     /// A text, or `-` where there is none.
     pub(crate) fn or_dash(text: Option<impl AsRef<str>>) -> Self {
         text.map_or_else(|| Self::text("-").in_tone(Tone::Faint), Self::text)
+    }
+
+    /// Title of a column, which stands above figures or above texts.
+    pub(super) fn head(title: &str, is_number: bool) -> Self {
+        Self { is_number, ..Self::text(title).in_tone(Tone::Head) }
     }
 
     /// A figure: aligned to the right.
@@ -136,9 +141,9 @@ mod tests {
     fn a_text_is_as_wide_as_a_terminal_shows_it_and_is_cut_there() {
         #[track_caller]
         fn check(text: &str, width: usize, columns_n: usize, cut: &str) {
-            let cell = Cell::text(text);
+            let cell = Shown::text(text);
             assert_eq!((cell.width(), cell.cut(columns_n).as_str()), (width, cut), "{text:?}");
-            assert!(Cell::text(cell.cut(columns_n)).width() <= columns_n.max(1));
+            assert!(Shown::text(cell.cut(columns_n)).width() <= columns_n.max(1));
         }
         check("evt_1", 5, 5, "evt_1");
         check("evt_1", 5, 4, "evt…");
@@ -164,12 +169,12 @@ mod tests {
             "\u{feff}",
             "\u{2028}",
         ] {
-            for cell in [Cell::text(odd), Cell::or_dash(Some(odd))] {
+            for cell in [Shown::text(odd), Shown::or_dash(Some(odd))] {
                 assert!(!cell.as_str().chars().any(plain::is_hidden), "{odd:?}: {cell:?}");
                 assert!(cell.as_str().contains("\\u"), "{cell:?}");
             }
         }
-        assert_eq!(Cell::or_dash(None::<&str>).as_str(), "-");
-        assert_eq!(Cell::text("a\u{202e}b").width(), 8, "as wide as what is shown for it");
+        assert_eq!(Shown::or_dash(None::<&str>).as_str(), "-");
+        assert_eq!(Shown::text("a\u{202e}b").width(), 8, "as wide as what is shown for it");
     }
 }

@@ -1,0 +1,130 @@
+//! `/v1/operations`: what is ordered to be done to all that a filter finds, how far it is, and its end.
+
+use std::sync::Arc;
+
+use axum::extract::{Path, RawQuery, Request, State};
+use axum::response::Response;
+use http::{HeaderValue, StatusCode, header};
+use tracing::info;
+
+use super::super::error::Problem;
+use super::super::reply::view_reply;
+use super::asking::Asking;
+use super::decide::{DecisionRequest, answer, busy};
+use super::query::{limit, query};
+use super::state::ApiState;
+use crate::api::{OperationOrder, OperationSubject, ReasonOrder};
+use crate::types::{Name, TEXT_BYTES_MAX};
+
+pub(super) async fn begin(
+    State(state): State<Arc<ApiState>>,
+    Asking(people): Asking,
+    request: Request,
+) -> Result<Response, Problem> {
+    let request = DecisionRequest::read(people, request).await?;
+    let order: OperationOrder = request.order(
+        "the body is a JSON object with `subject` (`messages` or `events`, with `act` and `filter`), `counted_n` and `reason`",
+    )?;
+    check(&order.subject)?;
+    let decision = request.decision(&state, &order.reason)?;
+    let begun = request.people().operation_begin(&order, &decision).await.map_err(busy)?;
+    let id = &begun.value.operation_id;
+    info!(
+        actor = begun.value.actor,
+        operation.id = id,
+        total_n = begun.value.total_n,
+        "an operation was ordered"
+    );
+    let mut response = answer(StatusCode::ACCEPTED, &begun);
+    if let Ok(location) = HeaderValue::try_from(format!("/v1/operations/{id}")) {
+        response.headers_mut().insert(header::LOCATION, location);
+    }
+    Ok(response)
+}
+
+pub(super) async fn cancel(
+    State(state): State<Arc<ApiState>>,
+    Asking(people): Asking,
+    Path(id): Path<String>,
+    request: Request,
+) -> Result<Response, Problem> {
+    let request = DecisionRequest::read(people, request).await?;
+    let ReasonOrder { reason } = request.order("the body is a JSON object with `reason`")?;
+    let decision = request.decision(&state, &reason)?;
+    let cancelled = request.people().operation_cancel(known(&id)?, &decision).await.map_err(busy)?;
+    info!(actor = %request.people().principal().name, operation.id = id, "an operation was cancelled");
+    Ok(answer(StatusCode::OK, &cancelled))
+}
+
+pub(super) async fn show(Asking(people): Asking, Path(id): Path<String>) -> Result<Response, Problem> {
+    Ok(view_reply(StatusCode::OK, &people.operation(known(&id)?).await?))
+}
+
+pub(super) async fn list(Asking(people): Asking, RawQuery(raw): RawQuery) -> Result<Response, Problem> {
+    let values = query(raw.as_deref(), ["cursor", "limit"])?;
+    let cursor = values.get("cursor").map(String::as_str);
+    if cursor.is_some_and(|cursor| uuid::Uuid::parse_str(cursor).is_err()) {
+        return Err(Problem::bad_request("`cursor` is the `next` of the page before"));
+    }
+    Ok(view_reply(StatusCode::OK, &people.operations(cursor, limit(&values)?).await?))
+}
+
+/// The id of an operation; no operation has one of another form.
+fn known(id: &str) -> Result<&str, Problem> {
+    uuid::Uuid::parse_str(id).map(|_| id).map_err(|_| Problem::NOT_FOUND)
+}
+
+/// Refuses a filter that finds nothing for what is written in it.
+fn check(subject: &OperationSubject) -> Result<(), Problem> {
+    let is_name = |text: &Option<String>| text.as_deref().is_none_or(|text| Name::parse(text).is_ok());
+    let is_text = |text: &Option<String>| {
+        text.as_deref()
+            .is_none_or(|text| !text.is_empty() && text.len() <= TEXT_BYTES_MAX && !text.contains('\0'))
+    };
+    let (has_state, has_names, has_texts) = match subject {
+        OperationSubject::Messages { filter, .. } => (
+            filter.state.is_some(),
+            is_name(&filter.destination) && is_name(&filter.provider),
+            is_text(&filter.lane),
+        ),
+        OperationSubject::Events { filter, .. } => (
+            filter.state.is_some(),
+            is_name(&filter.provider),
+            is_text(&filter.event_type) && is_text(&filter.object),
+        ),
+    };
+    match (has_state, has_names, has_texts) {
+        (false, ..) => Err(Problem::bad_request("say in `filter` which `state` they stand in")),
+        (_, false, _) => Err(Problem::bad_request("`provider` and `destination` are names")),
+        (.., false) => Err(Problem::bad_request("`lane`, `type` and `object` are texts of 1 to 255 bytes")),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_filter_that_cannot_find_anything_is_refused() {
+        #[track_caller]
+        fn check_one(subject: &str, want: Option<&str>) {
+            let found = check(&serde_json::from_str(subject).unwrap()).err().map(|problem| problem.title);
+            assert_eq!(found.is_some(), want.is_some(), "{subject}");
+            assert!(found.unwrap_or_default().contains(want.unwrap_or_default()), "{subject}: {found:?}");
+        }
+        check_one(r#"{"messages":{"act":"send","filter":{"state":"dead"}}}"#, None);
+        check_one(r#"{"messages":{"act":"send","filter":{"state":"dead","lane":"a b"}}}"#, None);
+        check_one(r#"{"messages":{"act":"send","filter":{}}}"#, Some("which `state`"));
+        check_one(
+            r#"{"messages":{"act":"send","filter":{"state":"dead","destination":"A B"}}}"#,
+            Some("names"),
+        );
+        check_one(r#"{"messages":{"act":"send","filter":{"state":"dead","lane":""}}}"#, Some("texts"));
+        check_one(r#"{"events":{"act":"erase","filter":{"state":"done","type":"a"}}}"#, None);
+        check_one(r#"{"events":{"act":"erase","filter":{"provider":"stripe"}}}"#, Some("which `state`"));
+        check_one(r#"{"events":{"act":"erase","filter":{"state":"done","object":""}}}"#, Some("texts"));
+        let body = r#"{"messages":{"act":"rerun","filter":{"state":"dead"}}}"#;
+        assert!(serde_json::from_str::<OperationSubject>(body).is_err(), "an event's act");
+    }
+}

@@ -1,0 +1,104 @@
+//! Operations as people see them, and how they are cancelled.
+
+use super::types::{OperationRow, operation_rows_sql};
+use crate::api::{OperationState, OperationSubject, OperationView, Page, SkippedRow};
+use crate::store::db::{DbResult, Door, Row};
+use crate::store::decision::{Deciding, Refusal, Verdict};
+use crate::types::Principal;
+
+/// The view of an operation, with the rows that are told of those that were passed over.
+pub(super) fn view(row: OperationRow, skipped: Vec<SkippedRow>) -> OperationView {
+    OperationView {
+        operation_id: row.operation_id,
+        state: row.state,
+        subject: row.subject,
+        actor: row.actor,
+        reason: row.reason,
+        created_at_ms: row.created_at_ms,
+        finished_at_ms: row.finished_at_ms,
+        cancelled_by: row.cancelled_by,
+        total_n: row.total_n,
+        changed_n: row.changed_n,
+        skipped_n: row.skipped_n,
+        skipped,
+    }
+}
+
+/// One operation with its progress; `None` when there is none, or none that `who` may see.
+pub(in crate::store) async fn operation_view(
+    db: &mut Door<'_>,
+    operation_id: &str,
+    who: &Principal,
+) -> DbResult<Option<OperationView>> {
+    let sql = operation_rows_sql!("operation_view", "WHERE operation_id = $1");
+    let row = db.fetch_optional(sql, &[operation_id.into()]).await?;
+    let row = row.as_ref().map(OperationRow::of).transpose()?.filter(|row| row.is_seen_by(who));
+    let Some(row) = row else { return Ok(None) };
+    let skipped = skipped(db, &row).await?;
+    Ok(Some(view(row, skipped)))
+}
+
+async fn skipped(db: &mut Door<'_>, row: &OperationRow) -> DbResult<Vec<SkippedRow>> {
+    if row.skipped_n == 0 {
+        return Ok(Vec::new());
+    }
+    let is_events = matches!(row.subject, OperationSubject::Events { .. });
+    let sql = "/* operation_view */ SELECT r.subject_id, r.outcome, r.stood, e.provider, e.event_id
+               FROM operation_rows r
+               LEFT JOIN processed_webhook_events e ON CAST($2 AS BIGINT) = 1 AND e.event_seq = r.subject_id
+               WHERE r.operation_id = $1 AND r.outcome <> 'changed' ORDER BY r.row_n DESC LIMIT 10";
+    let rows = db.fetch(sql, &[row.operation_id.as_str().into(), i64::from(is_events).into()]).await?;
+    let one = |row: &Row| {
+        let subject = match (row.text_or_null("provider")?, row.text_or_null("event_id")?) {
+            (Some(provider), Some(event_id)) => format!("{provider}/{event_id}"),
+            _ => row.int("subject_id")?.to_string(),
+        };
+        Ok(SkippedRow { subject, outcome: row.text("outcome")?, state: row.text_or_null("stood")? })
+    };
+    rows.iter().map(one).collect()
+}
+
+/// The newest operations that `who` may see, before the one with the id `before`: of at most `limit` that are looked
+/// at.
+pub(in crate::store) async fn operation_list(
+    db: &mut Door<'_>,
+    before: Option<&str>,
+    limit: u32,
+    who: &Principal,
+) -> DbResult<Page<OperationView>> {
+    let sql = operation_rows_sql!(
+        "operation_list",
+        "WHERE CAST($1 AS TEXT) IS NULL OR operation_id < $1 ORDER BY operation_id DESC LIMIT $2"
+    );
+    let rows = db.fetch(sql, &[before.into(), limit.into()]).await?;
+    let rows: Vec<OperationRow> = rows.iter().map(OperationRow::of).collect::<DbResult<_>>()?;
+    // A full page may have a next one.
+    let next = rows.last().filter(|_| rows.len() >= limit as usize).map(|row| row.operation_id.clone());
+    let items = rows.into_iter().filter(|row| row.is_seen_by(who)).map(|row| view(row, Vec::new())).collect();
+    Ok(Page { next, ..Page::whole(items) })
+}
+
+/// Cancels an operation: no further batch is made of it. What is under way is waited for.
+pub(in crate::store) async fn operation_cancel(
+    db: &mut Door<'_>,
+    operation_id: &str,
+    deciding: &mut Deciding,
+) -> DbResult<Verdict<OperationView>> {
+    let sql = operation_rows_sql!("operation_cancel", "WHERE operation_id = $1 FOR UPDATE");
+    let row = db.fetch_optional(sql, &[operation_id.into()]).await?;
+    let row = row.as_ref().map(OperationRow::of).transpose()?.filter(|row| row.is_seen_by(&deciding.who));
+    let Some(row) = row else { return Ok(Err(Refusal::NotFound)) };
+    if row.state != OperationState::Running {
+        return Ok(Err(Refusal::NotAllowed { state: row.state.as_str() }));
+    }
+    let sql = "/* operation_cancel */ UPDATE operations
+               SET state = 'cancelled', cancelled_by = $2, finished_at_ms = $3 WHERE operation_id = $1";
+    let values = [operation_id.into(), deciding.who.name.as_str().into(), deciding.now_ms.into()];
+    db.execute(sql, &values).await?;
+    let mut record = deciding.record("operation_cancel");
+    record.operation_id = Some(operation_id.to_owned());
+    record.detail = format!("after {} of {}: {}", row.passed_n(), row.total_n, deciding.reason);
+    deciding.records.push(record);
+    let who = deciding.who.clone();
+    Ok(operation_view(db, operation_id, &who).await?.ok_or(Refusal::NotFound))
+}

@@ -1,0 +1,181 @@
+//! An operation as its row has it, and what a batch of it came to.
+
+use crate::api::{OperationState, OperationSubject};
+use crate::store::db::{DbError, DbResult, Row};
+use crate::types::{Principal, Reach, UnixMs};
+
+/// Most rows of an operation.
+pub const OPERATION_ROWS_N_MAX: u64 = 100_000;
+/// Most operations that run at once.
+pub(super) const RUNNING_N_MAX: u64 = 100;
+
+/// Result of one batch.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OperationStep {
+    /// Number of rows that were acted on.
+    pub changed_n: u64,
+    /// Number of rows that were passed over.
+    pub skipped_n: u64,
+    /// True when nothing of the operation is left to do.
+    pub is_over: bool,
+}
+
+/// The row of an operation.
+pub(super) struct OperationRow {
+    pub(super) operation_id: String,
+    pub(super) state: OperationState,
+    pub(super) subject: OperationSubject,
+    pub(super) actor: String,
+    pub(super) reason: String,
+    /// Providers and destinations that the order could reach; `None` is every one.
+    pub(super) providers: Option<Vec<String>>,
+    pub(super) destinations: Option<Vec<String>>,
+    pub(super) created_at_ms: UnixMs,
+    pub(super) finished_at_ms: Option<UnixMs>,
+    pub(super) cancelled_by: Option<String>,
+    pub(super) total_n: u64,
+    pub(super) changed_n: u64,
+    pub(super) skipped_n: u64,
+}
+
+/// All columns of [`OperationRow`], and then what follows.
+macro_rules! operation_rows_sql {
+    ($name:literal, $rest:literal) => {
+        concat!(
+            "/* ",
+            $name,
+            " */ SELECT operation_id, state, subject, actor, reason, providers, destinations, created_at_ms,
+                finished_at_ms, cancelled_by, total_n, changed_n, skipped_n FROM operations ",
+            $rest
+        )
+    };
+}
+pub(super) use operation_rows_sql;
+
+impl OperationRow {
+    pub(super) fn of(row: &Row) -> DbResult<Self> {
+        let (state, subject) = (row.text("state")?, row.text("subject")?);
+        let odd = |column: &str| DbError::decode(column, "what no version writes");
+        let names = |column: &str| -> DbResult<Option<Vec<String>>> {
+            let names = row.text_or_null(column)?;
+            names.map(|names| serde_json::from_str(&names)).transpose().map_err(|_| odd(column))
+        };
+        Ok(Self {
+            operation_id: row.text("operation_id")?,
+            state: OperationState::parse(&state).ok_or_else(|| odd("state"))?,
+            subject: serde_json::from_str(&subject).map_err(|_| odd("subject"))?,
+            actor: row.text("actor")?,
+            reason: row.text("reason")?,
+            providers: names("providers")?,
+            destinations: names("destinations")?,
+            created_at_ms: row.int("created_at_ms")?,
+            finished_at_ms: row.int_or_null("finished_at_ms")?,
+            cancelled_by: row.text_or_null("cancelled_by")?,
+            total_n: row.int("total_n")?.unsigned_abs(),
+            changed_n: row.int("changed_n")?.unsigned_abs(),
+            skipped_n: row.int("skipped_n")?.unsigned_abs(),
+        })
+    }
+
+    /// Number of rows that are behind it.
+    pub(super) fn passed_n(&self) -> u64 {
+        self.changed_n.saturating_add(self.skipped_n)
+    }
+
+    /// True when a person's word reaches everything that this could have been about.
+    pub(super) fn is_seen_by(&self, who: &Principal) -> bool {
+        let reaches = |mine: &Reach, said: Option<&String>, theirs: Option<&Vec<String>>| match (said, theirs)
+        {
+            (Some(name), _) => mine.has(name),
+            (None, Some(names)) => names.iter().all(|name| mine.has(name)),
+            (None, None) => *mine == Reach::All,
+        };
+        match &self.subject {
+            OperationSubject::Messages { filter, .. } => {
+                reaches(&who.providers, filter.provider.as_ref(), self.providers.as_ref())
+                    && reaches(&who.destinations, filter.destination.as_ref(), self.destinations.as_ref())
+            }
+            OperationSubject::Events { filter, .. } => {
+                reaches(&who.providers, filter.provider.as_ref(), self.providers.as_ref())
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::api::{EventAct, EventFilter, MessageAct, MessageFilter};
+    use crate::types::{Name, Role};
+
+    fn row(
+        subject: OperationSubject,
+        providers: Option<&[&str]>,
+        destinations: Option<&[&str]>,
+    ) -> OperationRow {
+        let names = |names: Option<&[&str]>| {
+            names.map(|names| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>())
+        };
+        OperationRow {
+            operation_id: String::new(),
+            state: OperationState::Running,
+            subject,
+            actor: String::new(),
+            reason: String::new(),
+            providers: names(providers),
+            destinations: names(destinations),
+            created_at_ms: 0,
+            finished_at_ms: None,
+            cancelled_by: None,
+            total_n: 5,
+            changed_n: 2,
+            skipped_n: 1,
+        }
+    }
+
+    fn reach(names: Option<&[&str]>) -> Reach {
+        names.map_or(Reach::All, |names| {
+            Reach::These(names.iter().map(|name| Name::parse(name).unwrap()).collect::<BTreeSet<_>>())
+        })
+    }
+
+    #[test]
+    fn an_operation_is_seen_by_those_whose_word_reaches_all_that_it_could_be_about() {
+        #[track_caller]
+        fn check(row: &OperationRow, providers: Option<&[&str]>, destinations: Option<&[&str]>, want: bool) {
+            let who = Principal {
+                providers: reach(providers),
+                destinations: reach(destinations),
+                ..Principal::everywhere(Name::parse("ann").unwrap(), Role::Viewer)
+            };
+            assert_eq!(row.is_seen_by(&who), want, "{providers:?} {destinations:?}");
+        }
+        let messages = |provider: Option<&str>, destination: Option<&str>| OperationSubject::Messages {
+            act: MessageAct::Send,
+            filter: MessageFilter {
+                provider: provider.map(str::to_owned),
+                destination: destination.map(str::to_owned),
+                ..MessageFilter::default()
+            },
+        };
+        let all = row(messages(None, None), None, None);
+        check(&all, None, None, true);
+        check(&all, Some(&["stripe"]), None, false);
+        check(&all, None, Some(&["billing"]), false);
+        let one = row(messages(Some("stripe"), Some("billing")), None, None);
+        check(&one, Some(&["stripe"]), Some(&["billing", "mail"]), true);
+        check(&one, Some(&["adyen"]), None, false);
+        check(&one, None, Some(&["mail"]), false);
+        let scoped = row(messages(None, None), Some(&["stripe"]), Some(&["billing"]));
+        check(&scoped, Some(&["stripe", "adyen"]), Some(&["billing"]), true);
+        check(&scoped, Some(&["adyen"]), Some(&["billing"]), false);
+        // An event is of its provider, wherever its messages go.
+        let events = OperationSubject::Events { act: EventAct::Rerun, filter: EventFilter::default() };
+        let events = row(events, Some(&["stripe"]), None);
+        check(&events, Some(&["stripe"]), Some(&["mail"]), true);
+        check(&events, Some(&["adyen"]), None, false);
+        assert_eq!(events.passed_n(), 3);
+    }
+}

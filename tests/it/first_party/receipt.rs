@@ -1,0 +1,73 @@
+//! What followed from a command, asked for by the caller that sent it.
+
+use std::time::Duration;
+
+use super::*;
+use crate::database::{Database, on_both};
+use crate::process::until;
+use crate::stub::{Mode, Stub};
+
+on_both!(a_caller_reads_what_followed_from_its_command_and_nobody_elses);
+
+async fn asked(server: &Server, path: &str, token: &str) -> Told {
+    Told::of(client().get(server.url(path)).bearer_auth(token)).await.unwrap()
+}
+
+async fn a_caller_reads_what_followed_from_its_command_and_nobody_elses(database: &Database) {
+    let stub = Stub::start().await;
+    stub.next(&[Mode::ActThenStatus(503)]);
+    let more = CALLERS.replace("url = \"http://127.0.0.1:9/\"", &format!("url = \"{}\"", stub.url()));
+    let more =
+        format!("{more}retry = {{ first_ms = 50, max_ms = 50, attempts_n = 5, age_max_ms = 60000 }}\n");
+    let server = Server::start(&database.url, &more).await;
+    let key = "order/1:é".replace('é', "e");
+    let first = Told::of(by_token(&server, Some(&key), BODY)).await.unwrap();
+    let location = first.headers["location"].to_str().unwrap().to_owned();
+    assert_eq!(location, "/webhooks/shop/order%2F1%3Ae");
+    let log = || server.log();
+    until("it is done", Duration::from_secs(20), log, async || {
+        asked(&server, &location, TOKEN).await.json()["is_open"] == false
+    })
+    .await;
+    let told = asked(&server, &location, OLD_TOKEN).await;
+    let receipt = told.json();
+    assert_eq!(
+        (told.status, &receipt["event_id"], &receipt["type"]),
+        (200, &key.into(), &"order.placed".into())
+    );
+    assert_eq!((&receipt["outcome"], &receipt["state"]), (&"accepted".into(), &"done".into()));
+    let known_ms = receipt["known_until_ms"].as_i64().unwrap() - receipt["received_at_ms"].as_i64().unwrap();
+    assert_eq!(known_ms, 400 * 86_400_000);
+    let effect = &receipt["effects"][0];
+    assert_eq!((&effect["destination"], &effect["state"]), (&"billing".into(), &"done".into()));
+    assert_eq!(effect["attempts_n"], 2);
+    let results: Vec<&str> =
+        effect["attempts"].as_array().unwrap().iter().map(|one| one["result"].as_str().unwrap()).collect();
+    assert_eq!(results.last(), Some(&"retry"), "{receipt}");
+    assert!(
+        !told.body.contains("o1") && !told.body.contains(&stub.url()),
+        "no bodies, no addresses: {}",
+        told.body
+    );
+
+    Told::of(by_signature(&server, "k9", BODY)).await.unwrap();
+    assert_eq!(asked(&server, "/webhooks/shop/k9", TOKEN).await.status, 404, "another caller's");
+    assert_eq!(asked(&server, "/webhooks/shop/none", TOKEN).await.status, 404);
+    assert_eq!(asked(&server, &location, "tok_other_0123456789abcdef0123").await.status, 401);
+    assert_eq!(
+        asked(&server, "/webhooks/stripe/evt_1", TOKEN).await.status,
+        404,
+        "it is for callers of ours"
+    );
+    assert_eq!(asked(&server, "/webhooks/nobody/k", TOKEN).await.status, 404);
+    let get = |key: &str, signed: &str| {
+        with(client().get(server.url(&format!("/webhooks/ledger/{key}"))), &signature(signed, ""))
+    };
+    assert_eq!(Told::of(get("k9", "k9")).await.unwrap().status, 200);
+    Told::of(by_signature(&server, "k10", BODY)).await.unwrap();
+    assert_eq!(Told::of(get("k10", "k9")).await.unwrap().status, 404, "a signature is for its own key");
+    // A question that was signed is no command.
+    let posted = client().post(server.url("/webhooks/ledger")).header("content-type", "application/json");
+    assert_eq!(Told::of(with(posted, &signature("k11", ""))).await.unwrap().code(), "body_missing");
+    assert_eq!(client().post(server.url(&location)).bearer_auth(TOKEN).send().await.unwrap().status(), 405);
+}

@@ -1,0 +1,365 @@
+//! Operations in the store: their sets, their batches, their ends.
+
+use hooklatch::api::{
+    EventAct, EventFilter, MessageAct, MessageFilter, OperationOrder, OperationState, OperationSubject,
+    OperationView,
+};
+use hooklatch::store::{LeaseWant, OPERATION_ROWS_N_MAX, People, PeopleError, SettleTo, Store};
+use hooklatch::types::{EventState, IncomingEvent, MessageState, Role};
+
+use super::retention::run;
+use super::{admit, decide, decision_at, event, key, message, name, on_message, ops, scoped, told};
+use crate::database::{Database, on_both};
+
+on_both!(
+    the_set_of_an_operation_is_fixed_and_counted_with_its_order,
+    each_row_is_acted_on_once_and_recorded_one_by_one,
+    rows_that_have_moved_on_are_passed_over_with_the_reason,
+    an_operation_that_was_cancelled_goes_no_further,
+    an_operation_reaches_what_its_orderer_reaches,
+    events_are_erased_and_rerun_by_a_filter,
+    what_is_refused_halfway_leaves_its_row_as_it_was,
+    of_two_nodes_one_acts_on_a_row,
+    a_row_that_the_database_refuses_is_passed_by,
+    more_than_an_operation_may_act_on_is_refused,
+    an_operation_and_its_set_go_when_they_are_old,
+);
+
+fn of_messages(act: MessageAct, filter: MessageFilter) -> OperationSubject {
+    OperationSubject::Messages { act, filter }
+}
+
+fn in_state(state: MessageState) -> MessageFilter {
+    MessageFilter { state: Some(state), ..MessageFilter::default() }
+}
+
+fn order(subject: OperationSubject, counted_n: u64) -> OperationOrder {
+    OperationOrder { subject, counted_n, reason: "they are back".to_owned() }
+}
+
+async fn begin(people: &People, order: &OperationOrder, key: &str) -> Result<OperationView, String> {
+    let begun = people.operation_begin(order, &decision_at(key, 9_000)).await;
+    match begun {
+        Ok(begun) => Ok(begun.value),
+        refused => Err(told(refused, |_| String::new())),
+    }
+}
+
+/// Batches of `rows_n` until the operation is over; how many it took.
+async fn work_off(store: &Store, id: &str, rows_n: u32) -> u32 {
+    for batches_n in 1..100 {
+        let step = store.operation_step(id, rows_n, false, 10_000).await.unwrap();
+        if step.is_none_or(|step| step.is_over) {
+            return batches_n;
+        }
+    }
+    panic!("it has no end");
+}
+
+/// Events `evt_0`, …, each with a message to `billing`, all of which are dead.
+async fn dead(store: &Store, n: u32) {
+    for n in 0..n {
+        let id = format!("evt_{n}");
+        super::operator::settled(store, &id, SettleTo::Dead).await;
+    }
+}
+
+async fn message_states(database: &Database) -> Vec<String> {
+    let sql =
+        "SELECT state || ' ' || CAST(COUNT(*) AS TEXT) FROM outbox_messages GROUP BY state ORDER BY state";
+    database.texts(sql).await
+}
+
+async fn the_set_of_an_operation_is_fixed_and_counted_with_its_order(database: &Database) {
+    let store = database.store().await;
+    dead(&store, 3).await;
+    super::operator::settled(&store, "evt_held", SettleTo::Held).await;
+    let people = ops(&store);
+    let discard = of_messages(MessageAct::Discard, in_state(MessageState::Dead));
+    assert_eq!(begin(&people, &order(discard.clone(), 2), "k").await, Err("other_count 3".to_owned()));
+    assert_eq!(database.count("SELECT COUNT(*) FROM operation_rows").await, 0, "it left no trace");
+    let view = begin(&people, &order(discard.clone(), 3), "k").await.unwrap();
+    let said = (view.state, view.total_n, view.changed_n, view.actor.as_str(), view.reason.as_str());
+    assert_eq!(said, (OperationState::Running, 3, 0, "ops", "they are back"));
+    assert_eq!((&view.subject, view.created_at_ms), (&discard, 9_000));
+    // The same request begins it once, whatever became of it meanwhile.
+    let again = people.operation_begin(&order(discard.clone(), 3), &decision_at("k", 9_500)).await.unwrap();
+    assert!(again.is_again && again.value == view);
+    // What dies later is none of it.
+    super::operator::settled(&store, "evt_later", SettleTo::Dead).await;
+    assert_eq!(work_off(&store, &view.operation_id, 2).await, 2);
+    assert_eq!(message_states(database).await, ["dead 1", "discarded 3", "held 1"]);
+    let view = people.operation(&view.operation_id).await.unwrap();
+    assert_eq!((view.state, view.changed_n, view.finished_at_ms), (OperationState::Done, 3, Some(10_000)));
+    // Nothing to do is done at once; what can never be is refused.
+    let nothing = of_messages(MessageAct::Send, in_state(MessageState::Held));
+    let other = MessageFilter { provider: Some("adyen".to_owned()), ..in_state(MessageState::Held) };
+    let empty = begin(&people, &order(of_messages(MessageAct::Send, other), 0), "k2").await.unwrap();
+    assert_eq!((empty.state, empty.finished_at_ms), (OperationState::Done, Some(9_000)));
+    assert_eq!(begin(&people, &order(nothing, 0), "k3").await, Err("other_count 1".to_owned()));
+    for state in [MessageState::Done, MessageState::Ready] {
+        let never = begin(&people, &order(of_messages(MessageAct::Send, in_state(state)), 0), "k4").await;
+        assert_eq!(never, Err("NeverAllowed".to_owned()), "{state}");
+    }
+    let page = people.operations(None, 1).await.unwrap();
+    assert_eq!(page.items.len(), 1);
+    let rest = people.operations(page.next.as_deref(), 9).await.unwrap();
+    assert_eq!((rest.items.len(), rest.next), (1, None));
+    assert_ne!(page.items[0].operation_id, rest.items[0].operation_id);
+}
+
+async fn each_row_is_acted_on_once_and_recorded_one_by_one(database: &Database) {
+    let store = database.store().await;
+    dead(&store, 5).await;
+    let send = order(of_messages(MessageAct::Send, in_state(MessageState::Dead)), 5);
+    let view = begin(&ops(&store), &send, "k").await.unwrap();
+    let step = store.operation_step(&view.operation_id, 2, false, 10_000).await.unwrap().unwrap();
+    assert_eq!((step.changed_n, step.skipped_n, step.is_over), (2, 0, false));
+    assert_eq!(message_states(database).await, ["dead 3", "ready 2"]);
+    // One of those that were sent fails again: it is not sent again by the same operation.
+    let want = LeaseWant { destination: name("billing"), free_n: 1, key_valid_for_ms: 10_000 };
+    let one = store.message_lease(&[want], 100_000, 30_000, "node-1").await.unwrap().remove(0);
+    store.message_settle(&[super::operator::settlement(&one, SettleTo::Dead)]).await.unwrap();
+    work_off(&store, &view.operation_id, 200).await;
+    assert_eq!(message_states(database).await, ["dead 1", "ready 4"]);
+    let sql = "SELECT CAST(message_id AS TEXT) FROM audit_log WHERE action = 'message_send'
+               AND operation_id = (SELECT operation_id FROM operations) ORDER BY message_id";
+    let records = database.texts(sql).await;
+    assert_eq!(records.len(), 5, "{records:?}");
+    assert_eq!(records.iter().collect::<std::collections::BTreeSet<_>>().len(), 5);
+    let begun = "SELECT detail FROM audit_log WHERE action = 'operation_begin' AND operation_id = $1";
+    let detail = database.text(begun, &view.operation_id).await;
+    assert_eq!(detail.as_deref(), Some("messages send 5: they are back"));
+    assert_eq!(store.operation_step(&view.operation_id, 9, false, 11_000).await.unwrap(), None, "it is over");
+}
+
+async fn rows_that_have_moved_on_are_passed_over_with_the_reason(database: &Database) {
+    let store = database.store().await;
+    dead(&store, 3).await;
+    let people = ops(&store);
+    let send = order(of_messages(MessageAct::Send, in_state(MessageState::Dead)), 3);
+    let view = begin(&people, &send, "k").await.unwrap();
+    let first = store.message_list_of_event(&key("evt_0")).await.unwrap().remove(0).message_id;
+    assert_eq!(
+        decide(&people, &on_message(first, MessageAct::Done), &decision_at("d", 9_500)).await,
+        "changed 1"
+    );
+    let second = store.message_list_of_event(&key("evt_1")).await.unwrap().remove(0).message_id;
+    run(database, "DELETE FROM outbox_queue WHERE message_id = (SELECT MIN(message_id) FROM outbox_queue)")
+        .await;
+    work_off(&store, &view.operation_id, 200).await;
+    let view = people.operation(&view.operation_id).await.unwrap();
+    assert_eq!((view.state, view.changed_n, view.skipped_n), (OperationState::Done, 1, 2));
+    let told: Vec<_> = view
+        .skipped
+        .iter()
+        .map(|row| (row.subject.as_str(), row.outcome.as_str(), row.state.as_deref()))
+        .collect();
+    let (first, second) = (first.to_string(), second.to_string());
+    assert_eq!(told, [(second.as_str(), "not_found", None), (first.as_str(), "not_allowed", Some("done"))]);
+}
+
+async fn an_operation_that_was_cancelled_goes_no_further(database: &Database) {
+    let store = database.store().await;
+    dead(&store, 5).await;
+    let people = ops(&store);
+    let discard = order(of_messages(MessageAct::Discard, in_state(MessageState::Dead)), 5);
+    let view = begin(&people, &discard, "k").await.unwrap();
+    store.operation_step(&view.operation_id, 2, false, 10_000).await.unwrap();
+    assert_eq!(store.operations_running().await.unwrap(), [view.operation_id.clone()]);
+    let cancelled =
+        people.operation_cancel(&view.operation_id, &decision_at("c", 11_000)).await.unwrap().value;
+    let said =
+        (cancelled.state, cancelled.changed_n, cancelled.cancelled_by.as_deref(), cancelled.finished_at_ms);
+    assert_eq!(said, (OperationState::Cancelled, 2, Some("ops"), Some(11_000)));
+    assert_eq!(store.operation_step(&view.operation_id, 2, false, 12_000).await.unwrap(), None);
+    assert!(store.operations_running().await.unwrap().is_empty());
+    assert_eq!(message_states(database).await, ["dead 3", "discarded 2"]);
+    let again = people.operation_cancel(&view.operation_id, &decision_at("c2", 12_000)).await;
+    assert_eq!(told(again, |_| String::new()), "not_allowed cancelled");
+    let nobody = people.operation_cancel(&uuid::Uuid::nil().to_string(), &decision_at("c3", 12_000)).await;
+    assert_eq!(told(nobody, |_| String::new()), "not_found");
+    let sql = "SELECT detail FROM audit_log WHERE action = 'operation_cancel' AND operation_id = $1";
+    assert_eq!(
+        database.text(sql, &view.operation_id).await.as_deref(),
+        Some("after 2 of 5: seen at the bank")
+    );
+}
+
+async fn an_operation_reaches_what_its_orderer_reaches(database: &Database) {
+    let store = database.store().await;
+    let adyen = |id: &str| IncomingEvent {
+        key: hooklatch::types::EventKey { provider: name("adyen"), event_id: id.to_owned() },
+        ..event(id, id)
+    };
+    for n in 0..2 {
+        admit(&store, &event(&format!("evt_{n}"), "a"), &[message("billing"), message("mail")]).await;
+        admit(&store, &adyen(&format!("a_{n}")), &[message("billing")]).await;
+    }
+    let discard =
+        |counted_n| order(of_messages(MessageAct::Discard, in_state(MessageState::Ready)), counted_n);
+    let few = scoped(&store, Role::Operator, Some(&["stripe"]), Some(&["billing"]));
+    assert_eq!(begin(&few, &discard(6), "k").await, Err("other_count 2".to_owned()));
+    let view = begin(&few, &discard(2), "k").await.unwrap();
+    let step = store.operation_step(&view.operation_id, 200, false, 10_000).await.unwrap().unwrap();
+    assert_eq!((step.changed_n, step.is_over), (2, true));
+    assert_eq!(message_states(database).await, ["discarded 2", "ready 4"]);
+    // Who reaches less does not see it, and a viewer orders nothing.
+    let other = scoped(&store, Role::Operator, Some(&["adyen"]), None);
+    assert!(matches!(other.operation(&view.operation_id).await, Err(PeopleError::NotFound)));
+    assert_eq!(other.operations(None, 9).await.unwrap().items.len(), 0);
+    let cancelled = other.operation_cancel(&view.operation_id, &decision_at("c", 1)).await;
+    assert_eq!(told(cancelled, |_| String::new()), "not_found");
+    let viewer = scoped(&store, Role::Viewer, None, None);
+    assert_eq!(begin(&viewer, &discard(4), "k").await, Err("needs operator".to_owned()));
+    assert_eq!(viewer.operations(None, 9).await.unwrap().items.len(), 1);
+    let out_of_scope = MessageFilter { provider: Some("adyen".to_owned()), ..in_state(MessageState::Ready) };
+    let found = begin(&few, &order(of_messages(MessageAct::Discard, out_of_scope), 2), "k2").await;
+    assert_eq!(found, Err("other_count 0".to_owned()));
+}
+
+async fn events_are_erased_and_rerun_by_a_filter(database: &Database) {
+    let store = database.store().await;
+    for n in 0..4 {
+        let object = hooklatch::types::ObjectVersion { object: format!("cus_{}", n % 2), version: n };
+        let received_at_ms = 1_000 + n * 100;
+        let one = IncomingEvent { object: Some(object), received_at_ms, ..event(&format!("evt_{n}"), "a") };
+        admit(&store, &one, &[]).await;
+    }
+    let people = ops(&store);
+    let done = EventFilter { state: Some(EventState::Done), ..EventFilter::default() };
+    let of = |act, filter: &EventFilter| OperationSubject::Events { act, filter: filter.clone() };
+    let hers = EventFilter { object: Some("cus_1".to_owned()), ..done.clone() };
+    let view = begin(&people, &order(of(EventAct::Erase, &hers), 2), "k1").await.unwrap();
+    work_off(&store, &view.operation_id, 1).await;
+    assert_eq!(database.count("SELECT COUNT(*) FROM webhook_payloads").await, 2);
+    // What is erased cannot be run again, and says so.
+    let late = EventFilter { received_from_ms: Some(1_100), received_to_ms: Some(1_300), ..done };
+    let view = begin(&people, &order(of(EventAct::Rerun, &late), 2), "k2").await.unwrap();
+    work_off(&store, &view.operation_id, 200).await;
+    let view = people.operation(&view.operation_id).await.unwrap();
+    assert_eq!((view.changed_n, view.skipped_n), (1, 1));
+    assert_eq!(
+        (view.skipped[0].subject.as_str(), view.skipped[0].outcome.as_str()),
+        ("stripe/evt_1", "body_gone")
+    );
+    let states = "SELECT event_id || ' ' || state FROM processed_webhook_events ORDER BY event_id";
+    assert_eq!(database.texts(states).await, ["evt_0 done", "evt_1 done", "evt_2 retry", "evt_3 done"]);
+    let failed = EventFilter { state: Some(EventState::Retry), ..EventFilter::default() };
+    assert_eq!(
+        begin(&people, &order(of(EventAct::Rerun, &failed), 1), "k3").await,
+        Err("NeverAllowed".to_owned())
+    );
+}
+
+async fn what_is_refused_halfway_leaves_its_row_as_it_was(database: &Database) {
+    let store = database.store().await;
+    admit(&store, &event("evt_0", "a"), &[message("billing"), message("mail")]).await;
+    admit(&store, &event("evt_1", "a"), &[message("billing")]).await;
+    let done = EventFilter { state: Some(EventState::Done), ..EventFilter::default() };
+    let subject = OperationSubject::Events { act: EventAct::EraseAndDiscard, filter: done };
+    // The message to `mail` is out of reach: that to `billing` stays where it is, too.
+    let few = scoped(&store, Role::Operator, None, Some(&["billing"]));
+    let view = begin(&few, &order(subject, 2), "k").await.unwrap();
+    work_off(&store, &view.operation_id, 200).await;
+    let view = few.operation(&view.operation_id).await.unwrap();
+    assert_eq!((view.changed_n, view.skipped_n), (1, 1));
+    let skipped = (view.skipped[0].subject.as_str(), view.skipped[0].outcome.as_str());
+    assert_eq!(skipped, ("stripe/evt_0", "still_open"));
+    assert_eq!(message_states(database).await, ["discarded 1", "ready 2"]);
+    let sql = "SELECT action || ' ' || event_id FROM audit_log WHERE operation_id IS NOT NULL
+               AND action <> 'operation_begin' ORDER BY action";
+    assert_eq!(
+        database.texts(sql).await,
+        ["event_erase evt_1", "message_discard evt_1"],
+        "of the other no record"
+    );
+}
+
+async fn of_two_nodes_one_acts_on_a_row(database: &Database) {
+    let store = database.store().await;
+    for n in 0..60 {
+        admit(&store, &event(&format!("evt_{n}"), "a"), &[message("billing")]).await;
+    }
+    let discard = order(of_messages(MessageAct::Discard, in_state(MessageState::Ready)), 60);
+    let id = begin(&ops(&store), &discard, "k").await.unwrap().operation_id;
+    // On SQLite there is one process; two loops of it are as close as it gets.
+    let nodes = (0..2).map(|_| {
+        let (store, id) = (store.clone(), id.clone());
+        tokio::spawn(async move {
+            let mut changed_n = 0;
+            loop {
+                match store.operation_step(&id, 3, false, 10_000).await.unwrap() {
+                    Some(step) => changed_n += step.changed_n,
+                    None if store.operations_running().await.unwrap().is_empty() => return changed_n,
+                    None => tokio::task::yield_now().await,
+                }
+            }
+        })
+    });
+    let mut changed_n = 0;
+    for node in nodes.collect::<Vec<_>>() {
+        changed_n += node.await.unwrap();
+    }
+    assert_eq!(changed_n, 60);
+    let records =
+        "SELECT COUNT(DISTINCT message_id) * 1000 + COUNT(*) FROM audit_log WHERE action = 'message_discard'";
+    assert_eq!(database.count(records).await, 60_060);
+    let view = ops(&store).operation(&id).await.unwrap();
+    assert_eq!((view.state, view.changed_n, view.skipped_n), (OperationState::Done, 60, 0));
+}
+
+async fn a_row_that_the_database_refuses_is_passed_by(database: &Database) {
+    let store = database.store().await;
+    dead(&store, 2).await;
+    let send = order(of_messages(MessageAct::Send, in_state(MessageState::Dead)), 2);
+    let id = begin(&ops(&store), &send, "k").await.unwrap().operation_id;
+    let step = store.operation_step(&id, 200, true, 10_000).await.unwrap().unwrap();
+    assert_eq!((step.changed_n, step.skipped_n, step.is_over), (0, 1, false));
+    work_off(&store, &id, 200).await;
+    assert_eq!(message_states(database).await, ["dead 1", "ready 1"]);
+    let view = ops(&store).operation(&id).await.unwrap();
+    assert_eq!((view.changed_n, view.skipped[0].outcome.as_str()), (1, "failed"));
+}
+
+async fn more_than_an_operation_may_act_on_is_refused(database: &Database) {
+    let store = database.store().await;
+    admit(&store, &event("evt_0", "a"), &[]).await;
+    // Messages of its own, of one event that is there: more than has places for them.
+    let first = database.count("SELECT event_seq * 1024 FROM processed_webhook_events").await;
+    let n = OPERATION_ROWS_N_MAX + 1;
+    let rows = format!(
+        "WITH RECURSIVE places (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM places WHERE n < {n})
+         INSERT INTO outbox_queue (message_id, visible_at_ms, created_at_ms, attempts_n, attempts_before_n, generation,
+                                   shard, state, destination)
+         SELECT CAST({first} AS BIGINT) * 1000 + n, 1, 1, 0, 0, 0, 0, 'dead', 'billing' FROM places"
+    );
+    run(database, &rows).await;
+    let range = format!(
+        "WITH RECURSIVE events (n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM events WHERE n < {n} / 1024 + 1)
+         INSERT INTO processed_webhook_events (provider, event_id, event_seq, received_at_ms, attempts_n, shard, event_type,
+                                               digest, identity, state)
+         SELECT 'stripe', 'more_' || n, CAST({first} AS BIGINT) * 1000 / 1024 + n, 1, 0, 0, 'x', digest, 'sender/1', 'done'
+         FROM events, processed_webhook_events e WHERE e.event_id = 'evt_0'"
+    );
+    run(database, &range).await;
+    let send = of_messages(MessageAct::Send, in_state(MessageState::Dead));
+    let refused = begin(&ops(&store), &order(send, n), "k").await;
+    assert_eq!(refused, Err(format!("TooMany {{ rows_n_max: {OPERATION_ROWS_N_MAX} }}")));
+    assert_eq!(database.count("SELECT COUNT(*) FROM operation_rows").await, 0);
+}
+
+async fn an_operation_and_its_set_go_when_they_are_old(database: &Database) {
+    let store = database.store().await;
+    dead(&store, 3).await;
+    let send = order(of_messages(MessageAct::Send, in_state(MessageState::Dead)), 3);
+    let id = begin(&ops(&store), &send, "k").await.unwrap().operation_id;
+    super::retention::round(&store, &super::retention::cuts(1_000_000), 200, false).await;
+    assert_eq!(database.count("SELECT COUNT(*) FROM operation_rows").await, 3, "it runs");
+    work_off(&store, &id, 200).await;
+    super::retention::round(&store, &super::retention::cuts(9_000), 200, false).await;
+    assert_eq!(database.count("SELECT COUNT(*) FROM operations").await, 1, "it is young");
+    super::retention::round(&store, &super::retention::cuts(1_000_000), 200, false).await;
+    assert_eq!(database.count("SELECT COUNT(*) FROM operation_rows").await, 0);
+    assert_eq!(database.count("SELECT COUNT(*) FROM operations").await, 0);
+}
