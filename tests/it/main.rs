@@ -37,6 +37,7 @@ mod crash;
 mod database;
 mod edge;
 mod encrypted;
+mod events_read;
 mod examples;
 mod faults;
 mod faults_page;

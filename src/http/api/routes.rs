@@ -15,7 +15,7 @@ use super::super::error::Problem;
 use super::state::ApiState;
 use super::{
     audit, backlog, chain, decisions, destinations, events, lanes, me, messages, operations, providers,
-    requests, tail, tokens,
+    requests, search, statistics, tail, tokens,
 };
 use crate::api::ROUTES;
 use crate::types::{Principal, Role};
@@ -58,7 +58,9 @@ fn routes() -> Routes {
     Routes::default()
         .route("/me", get(me::show))
         .route("/events", get(events::list))
+        .route("/events/count", get(events::count))
         .route("/events/{provider}/{event_id}", get(events::show))
+        .route("/events/{provider}/{event_id}/body", get(events::body))
         .route("/events/{provider}/{event_id}/decide", post(decisions::decide_event))
         .route("/messages", get(messages::list))
         .route("/messages/count", get(messages::count))
@@ -73,6 +75,8 @@ fn routes() -> Routes {
         .route("/providers/{name}", get(providers::show))
         .route("/providers/{name}/taught", post(providers::show_taught).once())
         .route("/backlog", get(backlog::show))
+        .route("/search", get(search::show))
+        .route("/statistics", get(statistics::show))
         .route("/operations", get(operations::list))
         .route("/operations", post(operations::begin))
         .route("/operations/{operation_id}", get(operations::show))
@@ -123,21 +127,13 @@ mod tests {
 
     use super::*;
 
-    /// Routes of the contract that nothing answers yet.
-    const NOT_BUILT: &[&str] =
-        &["GET /events/count", "GET /events/{provider}/{event_id}/body", "GET /statistics", "GET /search"];
-    /// Routes that are answered and are not in the contract.
-    const NOT_SAID: &[&str] = &[];
-
     #[test]
     fn every_route_is_in_the_contract_and_everything_in_the_contract_is_a_route() {
-        let list = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<BTreeSet<_>>();
         let built: BTreeSet<String> =
             routes().0.iter().map(|(path, answered)| format!("{} {path}", answered.method)).collect();
         let said: BTreeSet<String> =
             ROUTES.iter().map(|route| format!("{} {}", route.method, route.path)).collect();
         assert_eq!(built.len(), routes().0.len(), "one is there twice");
-        assert_eq!(said.difference(&built).cloned().collect::<BTreeSet<_>>(), list(NOT_BUILT));
-        assert_eq!(built.difference(&said).cloned().collect::<BTreeSet<_>>(), list(NOT_SAID));
+        assert_eq!(said, built);
     }
 }
