@@ -99,6 +99,12 @@ fn asked(n: i64) -> Vec<(&'static str, String, f64)> {
         count("NULL, NULL, 'done', 'in_7', NULL, NULL, 0, '{}'"),
         100_100.0,
     ));
+    all.push(("event_count of a state alone", "'failed', 100001".to_owned(), 100_100.0));
+    for (name, value) in
+        [("event_page_end of a state since", "failed"), ("event_page_end of an object since", "in_7")]
+    {
+        all.push((name, format!("{newest}, 2000, '{value}'"), 2_100.0));
+    }
     let floor = n - 100_000;
     let statistics = format!("{floor}, 50000, 1000000000, 2000000000, NULL, 0, '{{}}', 5000");
     all.push(("statistics", statistics, 50_100.0));
