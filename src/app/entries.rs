@@ -9,6 +9,7 @@ use crate::admit::{AdmitContext, CallerRules, ProviderEntry};
 use crate::config::{DestinationConfig, ProviderConfig};
 use crate::fetch::Fetcher;
 use crate::http::api::{ApiState, DestinationFacts, ProviderFacts};
+use crate::http::keys;
 use crate::http::token_gate::TokenGate;
 use crate::mistakes::Mistake;
 use crate::outbox::Breakers;
@@ -118,12 +119,12 @@ impl App {
         let woken = Arc::clone(admission);
         ApiState {
             providers: entries.iter().map(facts).collect(),
-            store: admission.store.clone(),
             people: PeopleDoor::new(admission.store.clone()),
             decided: Box::new(move || {
                 (woken.wake_outbox)();
                 woken.wake_retries.notify_one();
             }),
+            once: keys::once(admission.store.clone(), self.clock.clone()),
             clock: self.clock.clone(),
             tail,
             gate,

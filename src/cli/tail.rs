@@ -113,11 +113,11 @@ impl Viewer<'_> {
             };
             for event in reader.take(&piece) {
                 self.show(&event);
-                last_id.clone_from(&event.id);
                 if self.has_enough() {
                     return String::new();
                 }
             }
+            last_id.clone_from(&reader.id);
         }
     }
 

@@ -160,14 +160,11 @@ async fn a_person_decides_about_what_is_held_and_it_happens_once(database: &Data
     };
     let (_, listed) = command(&["messages", "list", "--state", "held"]);
     assert!(listed.contains(&id) && listed.contains("evt_2"), "{listed}");
-    assert_eq!(
-        command(&["messages", "send", "--state", "held", "--reason", "they lost it"]),
-        (true, "1 messages are found; --yes acts on them\n".to_owned())
-    );
-    assert_eq!(
-        command(&["messages", "send", "--state", "held", "--reason", "they lost it", "--yes"]),
-        (true, "1 changed\n".to_owned())
-    );
+    let (is_fine, said) = command(&["messages", "send", "--state", "held", "--reason", "they lost it"]);
+    assert!(!is_fine && said.contains("1 message with state held"), "{said}");
+    let (is_fine, said) =
+        command(&["messages", "send", "--state", "held", "--reason", "they lost it", "--yes"]);
+    assert!(is_fine && said.contains("1 of 1"), "{said}");
     until(
         "it is sent again",
         Duration::from_secs(20),
@@ -183,8 +180,8 @@ async fn a_person_decides_about_what_is_held_and_it_happens_once(database: &Data
     let paused = command(&["destinations", "pause", "billing", "--reason", "they migrate"]);
     assert_eq!(paused, (true, "billing: paused\n".to_owned()));
     post_stripe(&client(), &url, "evt_3").await.unwrap();
-    let (_, listed) = command(&["destinations", "paused"]);
-    assert!(listed.contains("billing") && listed.contains("they migrate"), "{listed}");
+    let (_, listed) = command(&["destinations", "show", "billing"]);
+    assert!(listed.contains("paused by") && listed.contains("they migrate"), "{listed}");
     let (is_fine, said) = command(&["destinations", "pause", "nowhere", "--reason", "x"]);
     assert!(!is_fine && said.contains("404"), "{said}");
     let waiting = effects(&get(&server, "/events/stripe/evt_3", VIEWER).await.1)[0]["attempts_n"].clone();
@@ -357,8 +354,8 @@ async fn a_refusal_is_explained_to_operators_and_to_nobody_else(database: &Datab
         "the secret's use is noted",
         Duration::from_secs(20),
         || server.log(),
-        async || run(&["providers", "--live", "--url", &url]).contains("secret 1 of 1 last matched"),
+        async || run(&["providers", "--live", "--url", &url]).contains("last matched "),
     )
     .await;
-    assert!(run(&["providers", "--live", "--url", &url]).contains("secret 1 of 1 has not matched yet"));
+    assert!(run(&["providers", "--live", "--url", &url]).contains("has not matched yet"));
 }

@@ -90,6 +90,7 @@ fn events(server: &Server, args: &[&str]) -> (bool, String) {
         .arg(server.config())
         .arg("events")
         .args(args)
+        .args((args[0] == "show").then_some("--json"))
         .output()
         .unwrap();
     let said = [ran.stdout, ran.stderr].concat();

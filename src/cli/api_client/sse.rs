@@ -17,7 +17,10 @@ pub(crate) struct SseEvent {
 pub(crate) struct SseReader {
     rest: Vec<u8>,
     data: Vec<String>,
-    id: Option<String>,
+    /// The id that the current block says.
+    said_id: Option<String>,
+    /// The id behind which to resume: that of the last block that was whole, with data or without.
+    pub(crate) id: Option<String>,
     /// The wait that the server wants before the next connection. Milliseconds.
     pub(crate) retry_ms: Option<u64>,
 }
@@ -25,7 +28,7 @@ pub(crate) struct SseReader {
 impl SseReader {
     /// A reader of a stream that resumes behind `id`.
     pub(crate) fn behind(id: Option<String>) -> Self {
-        Self { id, ..Self::default() }
+        Self { said_id: id.clone(), id, ..Self::default() }
     }
 
     /// The events that are whole with this piece.
@@ -45,6 +48,7 @@ impl SseReader {
 
     fn line(&mut self, line: &str) -> Option<SseEvent> {
         if line.is_empty() {
+            self.id.clone_from(&self.said_id);
             let data = std::mem::take(&mut self.data);
             return (!data.is_empty()).then(|| SseEvent { id: self.id.clone(), data: data.join("\n") });
         }
@@ -53,7 +57,7 @@ impl SseReader {
         let value = value.strip_prefix(' ').unwrap_or(value);
         match name {
             "data" => self.data.push(value.to_owned()),
-            "id" if !value.contains('\0') => self.id = Some(value.to_owned()),
+            "id" if !value.contains('\0') => self.said_id = Some(value.to_owned()),
             "retry" => self.retry_ms = value.parse().ok().or(self.retry_ms),
             _ => {}
         }
@@ -87,7 +91,9 @@ mod tests {
         let mut reader = SseReader::behind(Some("4".to_owned()));
         assert_eq!(reader.take(b"data: a\n\ndata: b\n"), [event(Some("4"), "a")]);
         assert_eq!(reader.take(b"retry: soon\n\n"), [event(Some("4"), "b")]);
-        assert_eq!(reader.retry_ms, None);
+        assert_eq!((reader.retry_ms, reader.id.as_deref()), (None, Some("4")));
+        assert_eq!(reader.take(b": nothing new\nid: 7\n\nid: 8\ndata: half"), []);
+        assert_eq!(reader.id.as_deref(), Some("7"), "a block without data says where to resume too");
     }
 
     #[test]

@@ -74,9 +74,11 @@ struct EventIdArgs {
 
 #[derive(Args)]
 struct DecideEventsArgs {
-    /// Provider and id of one event; without them, all events that --state and the other filters find.
-    #[arg(value_names = ["PROVIDER", "EVENT_ID"], num_args = 2)]
-    event: Vec<String>,
+    /// Name of one event's provider; without it, all events that --state and the other filters find.
+    #[arg(value_name = "PROVIDER", requires = "event_id")]
+    of: Option<String>,
+    /// Id of that event, as its sender has it.
+    event_id: Option<String>,
     #[command(flatten)]
     which: EventFilterArgs,
     #[command(flatten)]
@@ -136,11 +138,11 @@ fn body(desk: &Desk, event: &EventIdArgs, output: Option<&Path>) -> anyhow::Resu
 
 fn decide(desk: &Desk, act: EventAct, args: &DecideEventsArgs, done: &str) -> anyhow::Result<ExitCode> {
     let version = args.version.header();
-    if let [provider, event_id] = args.event.as_slice() {
+    if let (Some(provider), Some(event_id)) = (&args.of, &args.event_id) {
         if !args.which.is_empty() {
             return Err(Usage("name one event or say a filter, not both".to_owned()).into());
         }
-        let path = ["events", provider.as_str(), event_id, "decide"];
+        let path = ["events", provider.as_str(), event_id.as_str(), "decide"];
         let answer = desk.decide(&path, act, &args.why, version.as_deref()).context(event_id.clone())?;
         desk.tell_done(&answer, event_id, done);
         return Ok(ExitCode::SUCCESS);

@@ -122,7 +122,7 @@ mod tests {
     #[test]
     fn a_narrow_terminal_cuts_texts_before_ids() {
         let shown = table(&screen(Some(30)), &COLUMNS, &rows(), true);
-        assert!(shown.ends_with("日本語  1,000  the destinati…"), "{shown}");
+        assert!(shown.ends_with("日本語  1,000  the destinatio…"), "{shown}");
         let ids = [vec![Shown::text("x".repeat(40)), Shown::number(1), Shown::text("y".repeat(40))]];
         let shown = table(&screen(Some(30)), &COLUMNS, &ids, false);
         assert_eq!(shown, format!("{}…  1  {}…", "x".repeat(12), "y".repeat(11)));

@@ -75,9 +75,11 @@ async fn an_operation_that_was_begun_without_an_answer_is_not_begun_twice() {
     let (done, mut answer) = forgetful(4);
     let counts = Arc::new(Mutex::new(7));
     let now = Arc::clone(&counts);
-    let stand = Stand::start(move |heard| match heard.path.ends_with("/count") {
-        true => Says::ok(json!({ "counted_n": *now.lock().unwrap(), "is_more": false })),
-        false => answer(heard),
+    let stand = Stand::start(move |heard| {
+        if heard.path.ends_with("/count") {
+            return Says::ok(json!({ "counted_n": *now.lock().unwrap(), "is_more": false }));
+        }
+        answer(heard)
     })
     .await;
     let send = ["messages", "send", "--state", "held", "--created-before", "1h", "--reason", "x", "--yes"];

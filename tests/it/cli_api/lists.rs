@@ -14,7 +14,7 @@ fn lines(text: &str) -> Vec<Value> {
 #[tokio::test]
 async fn a_list_is_a_table_for_people_and_the_servers_page_for_programs() {
     let stand = Stand::start(|_| {
-        let mut found = page(vec![event("evt_1"), event("evt_22")]);
+        let mut found = page(&[event("evt_1"), event("evt_22")]);
         found["next"] = json!("c-2");
         found["looked_back_to_ms"] = json!(AT_MS);
         found["of_a_newer_server"] = json!(true);
@@ -44,7 +44,7 @@ async fn a_list_is_a_table_for_people_and_the_servers_page_for_programs() {
 #[tokio::test]
 async fn all_pages_are_one_table_and_one_line_each_for_programs() {
     let answer = |heard: &Heard| {
-        let mut found = page(vec![event("evt_1")]);
+        let mut found = page(&[event("evt_1")]);
         found["next"] = match heard.query.as_str() {
             "limit=1" => json!("c-1"),
             "limit=1&cursor=c-1" => json!("c-2"),
@@ -63,7 +63,7 @@ async fn all_pages_are_one_table_and_one_line_each_for_programs() {
 
 #[tokio::test]
 async fn an_empty_list_says_what_was_looked_for() {
-    let stand = Stand::start(|_| Says::ok(page(Vec::new()))).await;
+    let stand = Stand::start(|_| Says::ok(page(&[]))).await;
     for (arguments, want) in [
         (&["events", "list", "--state", "held"][..], ""),
         (
@@ -116,7 +116,7 @@ async fn the_ledger_is_a_timeline_with_its_days() {
 async fn several_are_counted_and_shown_first_and_nothing_is_done_without_a_word() {
     let stand = Stand::start(|heard| match heard.path.as_str() {
         "/v1/messages/count" => Says::ok(json!({ "counted_n": 1234, "is_more": false })),
-        _ => Says::ok(page(vec![message("evt_1", "held")])),
+        _ => Says::ok(page(&[message("evt_1", "held")])),
     })
     .await;
     let discard = ["messages", "discard", "--state", "held", "--destination", "billing", "--reason", "x"];
@@ -134,6 +134,8 @@ async fn several_are_counted_and_shown_first_and_nothing_is_done_without_a_word(
         &["messages", "send", "--state", "held", "--if-match", "x", "--reason", "x"],
         &["events", "rerun", "stripe", "--reason", "x"],
         &["events", "rerun", "--reason", "x"],
+        &["events", "rerun", "stripe", "--state", "failed", "--reason", "x", "--yes"],
+        &["events", "rerun", "stripe", "evt_1", "evt_2", "--state", "failed", "--reason", "x", "--yes"],
         &["events", "list", "--from", "soon"],
     ] {
         let ran = stand.run(odd).await;
@@ -190,7 +192,7 @@ async fn an_operation_that_does_not_end_well_or_not_yet_is_told_by_the_exit_code
 #[tokio::test]
 async fn a_reader_that_goes_away_ends_it_quietly() {
     let stand = Stand::start(|_| {
-        let mut found = page((0..500).map(|_| event("evt_1")).collect());
+        let mut found = page(&vec![event("evt_1"); 500]);
         found["next"] = json!("always");
         Says::ok(found)
     })

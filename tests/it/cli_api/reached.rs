@@ -19,10 +19,8 @@ async fn with_profiles() -> Stand {
     );
     std::fs::write(folder.join("away-token"), "token-of-away-0123456789").unwrap();
     std::fs::write(folder.join("profiles.toml"), text).unwrap();
-    let own = format!(
-        "[admin]\nlisten = \"127.0.0.1:9\"\n\
-         tokens = [{{ name = \"ops\", role = \"operator\", token = \"token-of-the-configuration\" }}]\n"
-    );
+    let own = "[admin]\nlisten = \"127.0.0.1:9\"\n\
+               tokens = [{ name = \"ops\", role = \"operator\", token = \"token-of-the-configuration\" }]\n";
     std::fs::write(stand.home().join("hooklatch.toml"), own).unwrap();
     stand
 }

@@ -120,7 +120,7 @@ fn search(text: &str) -> Value {
 }
 
 /// A page of these.
-pub(super) fn page(items: Vec<Value>) -> Value {
+pub(super) fn page(items: &[Value]) -> Value {
     json!({ "items": items, "next": null })
 }
 
@@ -138,37 +138,37 @@ pub(super) fn answer(heard: &Heard, text: &str) -> Says {
             "name": text, "role": "operator", "providers": [text], "destinations": null, "version": text,
             "is_encrypting": true, "now_ms": AT_MS,
         }),
-        ("GET", ["events"]) => page(vec![event(text)]),
+        ("GET", ["events"]) => page(&[event(text)]),
         ("GET", ["events" | "messages", "count"]) => json!({ "counted_n": 1000, "is_more": false }),
         ("GET", ["events", _, _, "body"]) => json!(text),
         ("GET", ["events", _, _]) => ledger(text),
-        ("GET", ["messages"]) => page(vec![message(text, "held")]),
+        ("GET", ["messages"]) => page(&[message(text, "held")]),
         ("GET", ["messages", _]) => json!({
             "message": message(text, "held"), "attempts": [attempt(text)], "decisions": [decision(text)],
         }),
-        ("GET", ["lanes"]) => page(vec![json!({
+        ("GET", ["lanes"]) => page(&[json!({
             "destination": text, "lane": text, "head": message(text, "held"), "depth_n": 5, "blocked_by": text,
             "since_ms": AT_MS,
         })]),
-        ("GET", ["destinations"]) => page(vec![destination(text)]),
+        ("GET", ["destinations"]) => page(&[destination(text)]),
         ("GET", ["destinations", _]) => destination(text),
-        ("GET", ["providers"]) => page(vec![provider(text)]),
+        ("GET", ["providers"]) => page(&[provider(text)]),
         ("GET", ["providers", _]) => provider(text),
-        ("GET", ["rejected"]) => page(vec![rejected(text)]),
+        ("GET", ["rejected"]) => page(&[rejected(text)]),
         ("GET", ["search"]) => search(text),
         ("GET", ["statistics"]) => json!({
             "from_ms": AT_MS, "to_ms": AT_MS, "counted_from_ms": AT_MS,
             "minutes": [{ "at_ms": AT_MS, "provider": text, "events_n": 5, "waiting_n": 1 }],
         }),
-        ("GET", ["operations"]) => page(vec![operation("running", text)]),
+        ("GET", ["operations"]) => page(&[operation("running", text)]),
         ("GET", ["operations", _]) | ("POST", ["operations", _, "cancel"]) => operation("done", text),
         ("POST", ["operations"]) => return Says::Json(202, operation("running", text)),
-        ("GET", ["audit"]) => page(vec![decision(text)]),
+        ("GET", ["audit"]) => page(&[decision(text)]),
         ("GET", ["audit", "verify"]) => json!({
             "is_whole": false, "rows_n": 5, "first_seq": 1, "last_seq": 5, "head": text, "broken_at_seq": 3,
             "reason": text,
         }),
-        ("GET", ["tokens"]) => page(vec![token(text)]),
+        ("GET", ["tokens"]) => page(&[token(text)]),
         ("POST", ["tokens"]) => return Says::Json(201, json!({ "facts": token(text), "token": text })),
         ("POST", ["tokens", _, "revoke"]) => token(text),
         ("POST", ["providers", _, "taught"]) => json!({

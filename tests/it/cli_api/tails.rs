@@ -12,7 +12,7 @@ async fn a_lost_connection_is_taken_up_behind_the_last_event() {
         connections_n += 1;
         match connections_n {
             1 => Says::Stream(format!(
-                "retry: 10\n\n{}id: 9\nevent: event\ndata: {{\"half",
+                "retry: 10\n\n{}: nothing new\nid: 2b\n\nid: 9\nevent: event\ndata: {{\"half",
                 stream("evt", 1..3)
             )),
             2 => Says::HangUp,
@@ -28,7 +28,7 @@ async fn a_lost_connection_is_taken_up_behind_the_last_event() {
     let asked: Vec<(String, String)> =
         stand.heard().iter().map(|one| (one.query.clone(), one.header("last-event-id").to_owned())).collect();
     let one = |id: &str| ("provider=stripe".to_owned(), id.to_owned());
-    assert_eq!(asked, [one(""), one("2"), one("2"), one("2")]);
+    assert_eq!(asked, [one(""), one("2b"), one("2b"), one("2b")]);
 }
 
 #[tokio::test]

@@ -3,6 +3,7 @@
 mod admission;
 mod admission_ways;
 mod apart;
+mod audit;
 mod idempotency;
 mod lane;
 mod large;
