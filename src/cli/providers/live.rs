@@ -42,7 +42,7 @@ pub(super) fn live(
 const SECRETS: [Column; 4] = [
     Column::Whole("secret"),
     Column::Whole("matched"),
-    Column::Whole("last matched"),
+    Column::Whole("use"),
     Column::Whole("advice"),
 ];
 
