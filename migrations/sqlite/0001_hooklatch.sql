@@ -57,15 +57,28 @@ CREATE TABLE processed_webhook_events (
 ) STRICT;
 CREATE UNIQUE INDEX processed_webhook_events_replay ON processed_webhook_events (provider, replay_key)
     WHERE replay_key IS NOT NULL;
--- What waits to be dispatched again, or for a person.
-CREATE INDEX processed_webhook_events_open ON processed_webhook_events (state, due_at_ms)
+-- What waits to be dispatched again, and with it what waits for a person, by number.
+CREATE INDEX processed_webhook_events_due ON processed_webhook_events (due_at_ms) WHERE state = 'retry';
+CREATE INDEX processed_webhook_events_open ON processed_webhook_events (state, event_seq)
     WHERE state IN ('retry', 'failed', 'unreadable', 'conflict');
+-- For people who ask for all that came about one object. Events whose kind names none are not in it.
+CREATE INDEX processed_webhook_events_object ON processed_webhook_events (object, event_seq) WHERE object IS NOT NULL;
 
 -- Contents of one event beyond those that have a row of their own.
 CREATE TABLE conflict_counts (
     provider TEXT    NOT NULL,
     event_id TEXT    NOT NULL,
     unkept_n INTEGER NOT NULL,
+    PRIMARY KEY (provider, event_id)
+) STRICT, WITHOUT ROWID;
+
+-- Further copies that came of one event, counted now and then: some are lost when a node dies.
+CREATE TABLE event_copies (
+    provider    TEXT    NOT NULL,
+    event_id    TEXT    NOT NULL,
+    copies_n    INTEGER NOT NULL,
+    first_at_ms INTEGER NOT NULL,
+    last_at_ms  INTEGER NOT NULL,
     PRIMARY KEY (provider, event_id)
 ) STRICT, WITHOUT ROWID;
 
@@ -93,6 +106,8 @@ CREATE TABLE object_versions (
 CREATE TABLE webhook_payloads (
     event_seq INTEGER NOT NULL PRIMARY KEY,
     shard     INTEGER NOT NULL,
+    -- The fingerprint of the secret that its request was signed with, as in `secret_uses`. NULL: none was used.
+    secret    INTEGER,
     headers   TEXT    NOT NULL,
     body      BLOB    NOT NULL,
     -- With `[encryption]`: the key that sealed the columns of this row. NULL: they are in the clear.
@@ -235,6 +250,7 @@ CREATE TABLE audit_log (
     detail       TEXT    NOT NULL,
     hash         TEXT    NOT NULL
 ) STRICT;
+CREATE INDEX audit_log_event ON audit_log (provider, event_id, audit_seq) WHERE event_id IS NOT NULL;
 CREATE INDEX audit_log_message ON audit_log (message_id) WHERE message_id IS NOT NULL;
 
 -- The two ends of it. Who adds rows locks this row, as the last thing of a transaction.

@@ -55,9 +55,12 @@ pub struct ContentView {
     /// True when the body is stored under a key.
     #[serde(default)]
     pub is_encrypted: bool,
-    /// Pointers of the values that were redacted before the body was stored.
+    /// The reason why headers and body are empty here although they are kept: they do not open.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unopened: Option<String>,
+    /// Number of values that were replaced before the body was stored; `null`: it is as it came.
     #[serde(default)]
-    pub redacted: Vec<String>,
+    pub redacted_n: Option<u32>,
 }
 
 /// One thing that happened to an event, for the ledger.
@@ -76,10 +79,10 @@ pub struct LedgerEntry {
 pub enum LedgerWhat {
     /// The first copy came and was believed.
     Received {
-        /// Length of its body; `null` when the bytes are no longer kept.
+        /// Length of its body as it is stored; `null` when the bytes are no longer kept.
         body_bytes_n: Option<u64>,
-        /// Place of the secret that matched, 1 for the newest at that time; `null` where no secret was used or the
-        /// bytes are no longer kept.
+        /// Place of the secret that matched in today's configuration, 1 for the newest; `null` where no secret was
+        /// used, it is configured no longer, or the bytes are no longer kept.
         secret_position: Option<u32>,
         /// Fingerprint of that secret.
         secret_fingerprint: Option<String>,
@@ -112,7 +115,7 @@ pub enum LedgerWhat {
     },
     /// Its handler answered, at admission or in a later dispatch.
     Handled {
-        /// State that followed.
+        /// State that followed from its answer.
         state: EventState,
         /// Number of dispatches so far.
         attempts_n: u32,
@@ -121,7 +124,7 @@ pub enum LedgerWhat {
     },
     /// An effect was written down as a message.
     Effect {
-        /// The message.
+        /// The message as it stands.
         message: MessageView,
     },
     /// An attempt of a message began.
@@ -133,9 +136,9 @@ pub enum LedgerWhat {
         /// The attempt and its answer.
         attempt: AttemptView,
     },
-    /// A person decided.
+    /// A person decided, or looked at the content.
     Decision {
-        /// The decision.
+        /// The decision, as the audit log has it.
         decision: AuditView,
     },
 }

@@ -85,7 +85,7 @@ pub struct MessageDetail {
 pub struct CountView {
     /// The number, among the newest 100,000 rows that may be what is looked for.
     pub counted_n: u64,
-    /// True when there are further rows, which were not looked at.
+    /// True when the bound was reached, of those found or of those looked at: there may be more then.
     pub is_more: bool,
 }
 

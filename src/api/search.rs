@@ -18,13 +18,13 @@ pub struct SearchView {
     pub notes: Vec<String>,
 }
 
-/// One find.
+/// One find, by what the text is an id of.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "by", rename_all = "snake_case")]
 pub enum SearchHit {
     /// It is the id of an event.
     EventId {
-        /// The event.
+        /// The event of this id.
         event: EventView,
     },
     /// It is an object of events.
@@ -34,12 +34,12 @@ pub enum SearchHit {
     },
     /// It is the id of a message.
     MessageId {
-        /// The message.
+        /// The message that it names.
         message: MessageView,
     },
     /// It is the idempotency key of a message.
     IdempotencyKey {
-        /// The message.
+        /// The message that it names.
         message: MessageView,
     },
     /// It is the name of an effect, of open messages.
@@ -49,7 +49,7 @@ pub enum SearchHit {
     },
     /// It stands in a request that was refused.
     Rejected {
-        /// The refusal.
+        /// The refusal that tells of it.
         rejected: RejectedView,
     },
 }

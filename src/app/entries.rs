@@ -9,6 +9,7 @@ use crate::admit::{AdmitContext, CallerRules, ProviderEntry};
 use crate::config::{DestinationConfig, ProviderConfig};
 use crate::fetch::Fetcher;
 use crate::http::api::{ApiState, DestinationFacts, ProviderFacts};
+use crate::http::keys;
 use crate::http::token_gate::TokenGate;
 use crate::mistakes::Mistake;
 use crate::outbox::Breakers;
@@ -124,6 +125,7 @@ impl App {
                 (woken.wake_outbox)();
                 woken.wake_retries.notify_one();
             }),
+            once: keys::once(admission.store.clone(), self.clock.clone()),
             clock: self.clock.clone(),
             tail,
             gate,

@@ -59,6 +59,11 @@ impl Problem {
     pub(crate) const NO_SUCH_PROVIDER: Self =
         Self::new(StatusCode::NOT_FOUND, "no_such_provider", "no provider is configured at this address");
     pub(crate) const NOT_FOUND: Self = Self::new(StatusCode::NOT_FOUND, "not_found", "nothing is here");
+    pub(crate) const SEALED: Self = Self::new(
+        StatusCode::CONFLICT,
+        "sealed",
+        "this content is sealed with a key that is not configured here, or was changed",
+    );
     pub(crate) const CHANGED: Self = Self::new(
         StatusCode::PRECONDITION_FAILED,
         "changed",

@@ -8,7 +8,7 @@
 //!    connection; `origin.rs` says where a request came from; `stream.rs` bounds how long an answer is written, `patience.rs` how long headers are waited for.
 //! 3. `receiver.rs` takes webhooks: it caps a body and hands it to `receive`.
 //! 4. `operator.rs` has `/livez`, `/readyz` and `/metrics`; `api/` has `/v1`; `guard.rs`, `auth.rs`, `token_gate.rs`
-//!    and `throttle.rs` say who may come there.
+//!    and `throttle.rs` say who may come there, `keys.rs` what is carried out once.
 //! 5. `error.rs` and `reply.rs` write answers; `extensions.rs` is what a request carries through these files;
 //!    `files.rs` counts open files; `echo.rs` is the destination of `serve --dev`.
 //!
@@ -24,6 +24,7 @@ pub(crate) mod files;
 mod framing;
 pub(crate) mod guard;
 mod handshake;
+pub(crate) mod keys;
 mod listener;
 pub(crate) mod operator;
 mod origin;

@@ -124,7 +124,8 @@ impl TokenGate {
     }
 
     /// True when what a request was let in by would let it in again.
-    pub(crate) fn is_still_good(&self, credential: &Credential) -> bool {
+    #[cfg_attr(not(test), expect(dead_code, reason = "for answers that do not end by themselves"))]
+    pub(crate) fn still_lets(&self, credential: &Credential) -> bool {
         credential.0.is_none_or(|digest| matches!(self.known(&digest), Presented::Good(..)))
     }
 
@@ -210,5 +211,134 @@ fn told(error: &StoreError) {
     static LINES: Sampler = Sampler::new(1);
     if let Some(left_out_n) = LINES.take() {
         warn!(%error, left_out_n, "could not read the tokens of operators; those of the configuration are good");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::config::Secret;
+    use crate::store::{NewToken, PeopleDoor, Store, StoreSettings, TokenMaking};
+    use crate::types::{Reach, Role};
+
+    const CONFIGURED: &str = "ops-token-0123456789";
+
+    fn name(text: &str) -> Name {
+        Name::parse(text).expect("a name")
+    }
+
+    async fn gate(folder: &tempfile::TempDir) -> (TokenGate, Store, Clock) {
+        let url = format!("sqlite://{}", folder.path().join("test.db").display());
+        let store = Store::open(&StoreSettings { url, connections_n: 1 }).await.expect("a store");
+        store.migrate().await.expect("tables");
+        let configured = AdminToken {
+            name: name("ops"),
+            role: Role::Operator,
+            token: Secret::new(CONFIGURED),
+            providers: Reach::All,
+            destinations: Reach::All,
+        };
+        let clock = Clock::manual(1_000);
+        (TokenGate::new(vec![configured], TokenBook::new(store.clone()), clock.clone()), store, clock)
+    }
+
+    /// Makes a token for this name, beside the gate, as another node does.
+    async fn make(store: &Store, clock: &Clock, holder: &str, n: u8) -> (TokenText, String) {
+        let token = TokenText::of(&[n; 32]);
+        let new = NewToken {
+            principal: Principal::everywhere(name(holder), Role::Viewer),
+            digest: token.digest(),
+            expires_at_ms: clock.now_ms() + 60_000,
+            idempotency_key: n.to_string(),
+            reason: "r".to_owned(),
+            now_ms: clock.now_ms(),
+        };
+        let admin = PeopleDoor::new(store.clone()).open(Principal::everywhere(name("ann"), Role::Admin));
+        match admin.token_make(new, &BTreeSet::new()).await.expect("an answer") {
+            TokenMaking::Made(row) => (token, row.token_id),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn grow_old(gate: &TokenGate, by: Duration) {
+        let mut known = gate.known.write().expect("no panic");
+        known.read_at = known.read_at.and_then(|read_at| read_at.checked_sub(by));
+    }
+
+    async fn allow_to_ask(gate: &TokenGate) {
+        *gate.asked.lock().await = None;
+    }
+
+    #[tokio::test]
+    async fn a_token_made_elsewhere_is_asked_for_once_a_second_at_most() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (gate, store, clock) = gate(&folder).await;
+        let (token, _) = make(&store, &clock, "bob", 1).await;
+        let Presented::Good(principal, credential) = gate.judge(token.reveal()).await else { panic!() };
+        assert_eq!((principal.name.as_str(), principal.role), ("bob", Role::Viewer));
+        assert!(gate.still_lets(&credential));
+        let (later, _) = make(&store, &clock, "carl", 2).await;
+        assert!(matches!(gate.judge(later.reveal()).await, Presented::Wrong), "it was asked a moment ago");
+        allow_to_ask(&gate).await;
+        assert!(matches!(gate.judge(later.reveal()).await, Presented::Good(..)));
+        for text in ["", "hlt_", CONFIGURED.trim_end_matches('9'), &token.reveal().to_uppercase()] {
+            assert!(matches!(gate.judge(text).await, Presented::Wrong), "{text}");
+        }
+    }
+
+    #[tokio::test]
+    async fn what_was_let_in_is_asked_again_and_hears_when_its_token_is_no_more() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (gate, store, clock) = gate(&folder).await;
+        let (token, token_id) = make(&store, &clock, "bob", 1).await;
+        let (other, _) = make(&store, &clock, "carl", 2).await;
+        let Presented::Good(_, bobs) = gate.judge(token.reveal()).await else { panic!() };
+        let Presented::Good(_, carls) = gate.judge(other.reveal()).await else { panic!() };
+        let Presented::Good(_, ops) = gate.judge(CONFIGURED).await else { panic!() };
+        let admin = PeopleDoor::new(store.clone()).open(Principal::everywhere(name("ann"), Role::Admin));
+        admin.token_revoke(&token_id, "r", clock.now_ms()).await.expect("revoked");
+        gate.read().await.expect("read");
+        assert_eq!([&bobs, &carls, &ops].map(|one| gate.still_lets(one)), [false, true, true]);
+        assert!(matches!(gate.judge(token.reveal()).await, Presented::Revoked));
+        clock.advance(60_000);
+        assert_eq!([&carls, &ops].map(|one| gate.still_lets(one)), [false, true]);
+        assert!(matches!(gate.judge(other.reveal()).await, Presented::Expired));
+        gate.note().await;
+        assert_eq!(store_rows(&gate).await.iter().filter(|row| row.last_used_at_ms.is_some()).count(), 2);
+    }
+
+    async fn store_rows(gate: &TokenGate) -> Vec<TokenRow> {
+        gate.book.tokens_known().await.expect("rows")
+    }
+
+    #[tokio::test]
+    async fn while_the_database_is_silent_made_tokens_are_good_for_30_s_and_configured_ones_for_good() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (gate, store, clock) = gate(&folder).await;
+        let (token, _) = make(&store, &clock, "bob", 1).await;
+        let Presented::Good(_, credential) = gate.judge(token.reveal()).await else { panic!() };
+        store.close().await;
+        grow_old(&gate, KNOWN_FOR.saturating_sub(Duration::from_secs(2)));
+        allow_to_ask(&gate).await;
+        assert!(matches!(gate.judge(token.reveal()).await, Presented::Good(..)));
+        grow_old(&gate, Duration::from_secs(3));
+        allow_to_ask(&gate).await;
+        assert!(matches!(gate.judge(token.reveal()).await, Presented::Away));
+        assert!(!gate.still_lets(&credential), "nobody can say");
+        let nobodys = TokenText::of(&[9; 32]);
+        assert!(matches!(gate.judge(nobodys.reveal()).await, Presented::Away), "nobody can say either");
+        assert!(matches!(gate.judge("a-guess-0123456789").await, Presented::Wrong));
+        assert!(matches!(gate.judge(CONFIGURED).await, Presented::Good(..)));
+    }
+
+    #[tokio::test]
+    async fn a_made_token_is_no_good_once_the_configuration_gives_its_name() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (gate, store, clock) = gate(&folder).await;
+        let (token, _) = make(&store, &clock, "ops", 1).await;
+        assert!(matches!(gate.judge(token.reveal()).await, Presented::Wrong));
+        assert_eq!(gate.reserved(), BTreeSet::from([name("ops")]));
     }
 }

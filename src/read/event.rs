@@ -66,6 +66,7 @@ pub(super) fn one(reader: &EventReader<'_>, event_n: usize, body: &Bytes, json: 
         event_type,
         digest,
         unreadable: None,
+        secret: None,
     }
 }
 
@@ -109,6 +110,7 @@ pub(super) fn unreadable(reader: &EventReader<'_>, body: &Bytes, why: String) ->
         payload: body.clone(),
         headers: Arc::clone(&reader.kept),
         unreadable: Some(why),
+        secret: None,
     }
 }
 

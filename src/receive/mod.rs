@@ -12,6 +12,7 @@
 mod answer;
 mod believe;
 mod caller;
+mod copies;
 mod counts;
 mod diagnose;
 mod error;

@@ -12,6 +12,7 @@ use std::time::Duration;
 use tracing::{info, warn};
 use uuid::Uuid;
 
+use super::copies::CopyCounts;
 use super::diagnose::{Diagnosis, diagnose};
 use crate::admit::ProviderEntry;
 use crate::logging::Lines;
@@ -40,6 +41,8 @@ pub(crate) struct RequestNotes {
     notes: Arc<Mutex<BTreeMap<Name, Vec<Rejection>>>>,
     taught: Arc<Mutex<BTreeMap<Name, Taught>>>,
     uses: Arc<Uses>,
+    /// Further copies of events.
+    pub(super) copies: CopyCounts,
     budget: Arc<Mutex<DiagnosisBudget>>,
     /// Bounds the log lines about requests.
     pub(super) lines: Arc<Lines>,
@@ -66,6 +69,8 @@ type Uses = BTreeMap<Name, Vec<SecretMatches>>;
 /// One configured secret since the last write.
 struct SecretMatches {
     fingerprint: String,
+    /// The fingerprint as events keep it: its 64 bits.
+    number: i64,
     matched_n: AtomicU64,
     last_matched_at_ms: AtomicI64,
 }
@@ -86,23 +91,35 @@ impl RequestNotes {
         lines: Arc<Lines>,
     ) -> Self {
         let uses = entries.iter().map(|(name, entry)| {
-            let one = |secret: &str| SecretMatches {
-                fingerprint: fingerprint(installation_id, name, secret),
-                matched_n: AtomicU64::new(0),
-                last_matched_at_ms: AtomicI64::new(0),
+            let one = |secret: &str| {
+                let fingerprint = fingerprint(installation_id, name, secret);
+                SecretMatches {
+                    number: u64::from_str_radix(&fingerprint, 16).unwrap_or_default().cast_signed(),
+                    fingerprint,
+                    matched_n: AtomicU64::new(0),
+                    last_matched_at_ms: AtomicI64::new(0),
+                }
             };
             (name.clone(), entry.provider.secrets().map(one).collect())
         });
         let uses = Arc::new(uses.collect());
-        Self { entries, notes: Arc::default(), taught: Arc::default(), uses, budget: Arc::default(), lines }
+        Self {
+            entries,
+            notes: Arc::default(),
+            taught: Arc::default(),
+            uses,
+            copies: CopyCounts::default(),
+            budget: Arc::default(),
+            lines,
+        }
     }
 
-    /// A request was believed by this secret.
-    pub(super) fn matched(&self, provider: &Name, secret_n: usize, now_ms: UnixMs) {
-        if let Some(one) = self.uses.get(provider).and_then(|uses| uses.get(secret_n)) {
-            one.matched_n.fetch_add(1, Ordering::Relaxed);
-            one.last_matched_at_ms.fetch_max(now_ms, Ordering::Relaxed);
-        }
+    /// A request was believed by this secret. Returns its fingerprint as a number.
+    pub(super) fn matched(&self, provider: &Name, secret_n: usize, now_ms: UnixMs) -> Option<i64> {
+        let one = self.uses.get(provider).and_then(|uses| uses.get(secret_n))?;
+        one.matched_n.fetch_add(1, Ordering::Relaxed);
+        one.last_matched_at_ms.fetch_max(now_ms, Ordering::Relaxed);
+        Some(one.number)
     }
 
     /// A sender taught us a secret while somebody pairs: the newest one is kept.
@@ -206,16 +223,18 @@ impl RequestNotes {
             let noted = std::mem::take(&mut *self.notes.lock().unwrap_or_else(PoisonError::into_inner));
             let rejections: Vec<Rejection> = noted.into_values().flatten().collect();
             let uses = self.taken_uses();
+            let copies = self.copies.taken();
             let taught = std::mem::take(&mut *self.taught.lock().unwrap_or_else(PoisonError::into_inner));
             let written = async {
                 for one in taught.into_values() {
                     store.taught_keep(one).await?;
                 }
                 store.rejections_insert(&rejections).await?;
-                store.secret_uses_add(&uses).await
+                store.secret_uses_add(&uses).await?;
+                store.event_copies_add(&copies).await
             };
             if let Err(error) = written.await {
-                warn!(%error, rejections_n = rejections.len(), "could not note what was refused, or which secrets matched");
+                warn!(%error, rejections_n = rejections.len(), "could not note what was refused, which secrets matched, or what came again");
             }
         }
     }

@@ -213,8 +213,11 @@ impl Receiver {
             return Ok(SenderAnswer::to_handshake(reply));
         }
         let received_at_ms = verified.request().received_at_ms;
-        self.notes.matched(provider.name(), verified.secret_n(), received_at_ms);
-        let events = provider.read_at_most(&verified, self.events_n_max);
+        let secret = self.notes.matched(provider.name(), verified.secret_n(), received_at_ms);
+        let mut events = provider.read_at_most(&verified, self.events_n_max);
+        for event in &mut events {
+            event.secret = secret;
+        }
         if let Some(refused) = entry.caller.and_then(|_| caller::refusal(&verified, &events)) {
             if let Some(left_out_n) = self.may_write(entry, "refused") {
                 info!(provider.name = %provider.name(), answer = refused.body, left_out_n, "refused a caller's request");
@@ -234,6 +237,7 @@ impl Receiver {
         self.tell_unidentified(entry, &events);
         let event_type = events.first().map(|event| event.event_type.clone()).unwrap_or_default();
         let admitted = self.admitter.admit(entry, events, held).await?;
+        self.notes.copies.note(provider.name(), &admitted.events, received_at_ms);
         let event_id = admitted.events.first().map_or("", |(id, _)| id.as_str());
         let answer = match entry.caller {
             Some(rules) => caller::answer(provider.name(), rules, caller::is_batch(&verified), &admitted),

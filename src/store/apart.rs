@@ -108,7 +108,11 @@ async fn event_conflicts(db: &mut Door<'_>, key: &EventKey, ring: &KeyRing) -> D
     Ok(Conflicts { kept, unkept_n: unkept_n.unsigned_abs() })
 }
 
-async fn event_content(db: &mut Door<'_>, key: &EventKey, ring: &KeyRing) -> DbResult<Option<KeptContent>> {
+pub(super) async fn event_content(
+    db: &mut Door<'_>,
+    key: &EventKey,
+    ring: &KeyRing,
+) -> DbResult<Option<KeptContent>> {
     let row = db
         .fetch_optional(
             "/* event_content */ SELECT e.event_seq, p.headers, p.body, p.whole, p.key_id, p.redacted_n

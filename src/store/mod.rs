@@ -23,6 +23,7 @@ mod operation;
 mod admission;
 mod apart;
 mod audit;
+mod copies;
 mod db;
 mod decision;
 mod event;
@@ -49,6 +50,7 @@ mod token;
 pub use admission::{AdmissionTx, AdmittedBatch, Candidate, Decide, Plan, Writes};
 pub use apart::{Conflicts, KeptContent};
 pub use audit::{AUDIT_VERIFIED_N_MAX, AuditPlace, AuditVerdict};
+pub use copies::CopyCount;
 pub(crate) use db::waiting;
 pub use db::{
     DbError, MigrationStep, Pooling, PostgresSettings, ProgramMigrationError, Row, SchemaState, StoreError,
@@ -66,8 +68,8 @@ pub use message::{
 pub use migrations::FurtherStep;
 pub use operations::{OPERATION_ROWS_N_MAX, OperationStep};
 pub use people::{
-    DestinationStanding, LanePlace, NewToken, People, PeopleDoor, PeopleError, ProviderStanding, TokenMaking,
-    WaitingEvents, people_statements,
+    DestinationStanding, EventPlace, EventQuery, LanePlace, NewToken, People, PeopleDoor, PeopleError,
+    ProviderStanding, TokenMaking, WaitingEvents, people_statements, read_statements,
 };
 pub use program_migrations::ProgramMigrations;
 pub use receipt::{EventReceipt, ReceiptAttempt};

@@ -21,6 +21,16 @@ macro_rules! together {
     };
 }
 
+/// Statements that only read, and see the database at one moment.
+macro_rules! snapshot {
+    ($self:ident . $op:ident ( $($arg:expr),* )) => {
+        $self.parts.backend.snapshot(stringify!($op), move |mut door| {
+            Box::pin(async move { $op(&mut door, $($arg),*).await })
+        })
+        .await
+    };
+}
+
 /// The same inside an open transaction.
 macro_rules! in_tx {
     ($tx:expr, $op:ident ( $($arg:expr),* )) => {{

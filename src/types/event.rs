@@ -70,6 +70,8 @@ pub struct IncomingEvent {
     pub headers: Arc<str>,
     /// Reason why it cannot be read; such an event is kept and shown, never dispatched.
     pub unreadable: Option<String>,
+    /// Fingerprint of the secret that its request was signed with; `None` when none was used.
+    pub secret: Option<i64>,
 }
 
 impl IncomingEvent {
@@ -98,6 +100,7 @@ impl IncomingEvent {
             redacted: None,
             headers: "{}".into(),
             unreadable: None,
+            secret: None,
         }
     }
 

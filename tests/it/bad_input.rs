@@ -71,7 +71,7 @@ impl Case {
     async fn rows(mut self) -> Vec<(String, String)> {
         self.server.kill();
         let store = self.database.store().await;
-        let rows = store.event_list(None, 1_000).await.unwrap();
+        let rows = crate::store::all_events(&store).await;
         rows.into_iter().map(|row| (row.key.event_id, row.state.to_string())).collect()
     }
 }
@@ -176,7 +176,7 @@ async fn after_a_good_signature_what_cannot_be_read_is_kept_and_shown() {
     let mut case = case;
     case.server.kill();
     let store = case.database.store().await;
-    let rows = store.event_list(None, 100).await.unwrap();
+    let rows = crate::store::all_events(&store).await;
     assert_eq!(rows.len(), bodies.len());
     for row in rows {
         assert_eq!(row.state, EventState::Unreadable);
@@ -203,7 +203,7 @@ async fn after_a_good_signature_what_has_no_id_is_dispatched_by_its_content_and_
     assert!(case.server.log().contains("an event goes by its content"), "{}", case.server.log());
     let mut case = case;
     case.server.kill();
-    let rows = case.database.store().await.event_list(None, 100).await.unwrap();
+    let rows = crate::store::all_events(&case.database.store().await).await;
     assert_eq!(rows.len(), bodies.len());
     for row in rows {
         assert!(row.key.event_id.starts_with("content:"), "{row:?}");

@@ -97,6 +97,13 @@ fn events(server: &Server, args: &[&str]) -> (bool, String) {
     (ran.status.success(), String::from_utf8(said).unwrap())
 }
 
+/// Ids of the contents that a ledger tells of as kept beside its event.
+fn conflict_ids(ledger: &Value) -> Vec<String> {
+    let entries = ledger["entries"].as_array().unwrap();
+    let kept = entries.iter().filter(|one| one["what"] == "conflict");
+    kept.map(|one| one["event"]["event_id"].as_str().unwrap().to_owned()).collect()
+}
+
 async fn a_kept_conflict_is_shown_with_its_event_and_dispatched_when_a_person_says_so(database: &Database) {
     let server = operated(database).await;
     assert_eq!(send(&server, "evt_1", 1).await.as_deref(), Some("accepted"));
@@ -104,15 +111,17 @@ async fn a_kept_conflict_is_shown_with_its_event_and_dispatched_when_a_person_sa
         assert_eq!(send(&server, "evt_1", amount).await.as_deref(), Some("conflict"));
     }
     assert!(server.log().contains("received other content under an id"), "{}", server.log());
-    let (_, shown) = events(&server, &["show", "stripe", "evt_1"]);
+    let (_, shown) = events(&server, &["show", "stripe", "evt_1", "--json"]);
     let shown: Value = serde_json::from_str(&shown).unwrap();
-    let conflicts = shown["conflicts"].as_array().unwrap();
-    assert_eq!((conflicts.len(), &shown["conflicts_unkept_n"]), (2, &json!(0)));
+    let ids = conflict_ids(&shown);
+    let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
+    assert_eq!((ids.len(), &shown["conflicts_unkept_n"]), (2, &json!(0)));
     assert_eq!(shown["content"]["body"], event_body("evt_1", "x", 1));
     assert_eq!(shown["event"]["identity"], "sender/1");
-    assert_eq!(conflicts[0]["content"]["body"], event_body("evt_1", "x", 2));
-    assert_eq!(conflicts[0]["content"]["headers"]["x-amount"], "2");
-    let ids: Vec<&str> = conflicts.iter().map(|one| one["event"]["event_id"].as_str().unwrap()).collect();
+    let (_, kept) = events(&server, &["show", "stripe", ids[0], "--json"]);
+    let kept: Value = serde_json::from_str(&kept).unwrap();
+    assert_eq!(kept["content"]["body"], event_body("evt_1", "x", 2));
+    assert_eq!(kept["content"]["headers"]["x-amount"][0], "2");
     assert!(events(&server, &["list", "--state", "conflict"]).1.contains(ids[0]));
 
     assert!(events(&server, &["dispatch", "stripe", ids[0], "--reason", "a second capture"]).0);
@@ -127,9 +136,11 @@ async fn a_kept_conflict_is_shown_with_its_event_and_dispatched_when_a_person_sa
         async || database.count(messages_n).await == 2,
     )
     .await;
-    let (_, shown) = events(&server, &["show", "stripe", ids[0]]);
+    let (_, shown) = events(&server, &["show", "stripe", ids[0], "--json"]);
     let shown: Value = serde_json::from_str(&shown).unwrap();
-    assert_eq!((&shown["event"]["state"], shown["messages"].as_array().unwrap().len()), (&json!("done"), 1));
+    let entries = shown["entries"].as_array().unwrap();
+    let effects_n = entries.iter().filter(|one| one["what"] == "effect").count();
+    assert_eq!((&shown["event"]["state"], effects_n), (&json!("done"), 1));
     let keys = database.call_keys().await;
     assert!(keys.len() == 2 && keys[0] != keys[1], "under a key of its own: {keys:?}");
     assert_eq!(
@@ -167,17 +178,20 @@ async fn conflicting_contents_that_come_at_once_and_a_kill_lose_none_and_act_onc
         let outcome = send(&server, "evt_1", n).await.unwrap();
         assert!(outcome == "conflict" || outcome == "duplicate", "{n}: {outcome}");
     }
-    let (_, shown) = events(&server, &["show", "stripe", "evt_1"]);
+    let (_, shown) = events(&server, &["show", "stripe", "evt_1", "--json"]);
     let shown: Value = serde_json::from_str(&shown).unwrap();
     let contents = |one: &Value| one["content"]["body"].as_str().unwrap().to_owned();
-    let mut bodies: Vec<String> = shown["conflicts"].as_array().unwrap().iter().map(contents).collect();
+    let ids = conflict_ids(&shown);
+    let show =
+        |id: &String| serde_json::from_str(&events(&server, &["show", "stripe", id, "--json"]).1).unwrap();
+    let mut bodies: Vec<String> = ids.iter().map(show).map(|one: Value| contents(&one)).collect();
     bodies.push(contents(&shown));
     bodies.sort();
     let mut wanted: Vec<String> = (0..10).map(|n| event_body("evt_1", "x", n)).collect();
     wanted.sort();
     assert_eq!(bodies, wanted, "every content is there, once");
 
-    let id = shown["conflicts"][0]["event"]["event_id"].as_str().unwrap().to_owned();
+    let id = ids[0].clone();
     let url = format!("http://{}/v1/events/stripe/{id}/decide", server.admin);
     let mut deciding = tokio::task::JoinSet::new();
     for n in 0..8 {

@@ -99,6 +99,28 @@ impl Database {
         self.texts(sql).await.into_iter().map(key).collect()
     }
 
+    /// Runs these statements, on a connection of its own beside whatever process has the database.
+    pub(crate) async fn run(&self, sql: &str) -> Result<(), sqlx::Error> {
+        let sql = AssertSqlSafe(sql.to_owned());
+        if self.url.starts_with("sqlite") {
+            let mut db = SqliteConnection::connect(&self.url).await?;
+            return sqlx::raw_sql(sql).execute(&mut db).await.map(drop);
+        }
+        let mut db = PgConnection::connect(&self.url).await?;
+        sqlx::raw_sql(sql).execute(&mut db).await.map(drop)
+    }
+
+    /// Lets nobody in and ends every session, or lets them in again. PostgreSQL alone.
+    pub(crate) async fn allow_connections(&self, is_allowed: bool) {
+        let (server, name) = self.dropped.as_ref().unwrap();
+        let mut admin = PgConnection::connect(server).await.unwrap();
+        let sql = format!(
+            "ALTER DATABASE {name} ALLOW_CONNECTIONS {is_allowed};
+             SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{name}' AND NOT {is_allowed}"
+        );
+        sqlx::raw_sql(AssertSqlSafe(sql)).execute(&mut admin).await.unwrap();
+    }
+
     /// Opens a store on it and migrates it.
     pub(crate) async fn store(&self) -> Store {
         let store = Store::open(&StoreSettings { url: self.url.clone(), connections_n: 8 }).await.unwrap();

@@ -12,6 +12,7 @@
     reason = "tests"
 )]
 
+mod access;
 mod addresses;
 mod admit;
 mod admit_bounds;
@@ -36,6 +37,7 @@ mod crash;
 mod database;
 mod edge;
 mod encrypted;
+mod events_read;
 mod examples;
 mod faults;
 mod faults_page;
@@ -85,6 +87,7 @@ mod tail;
 mod taught;
 mod tidy;
 mod tls_listeners;
+mod tokens;
 mod two_nodes;
 mod vectors;
 mod warned;

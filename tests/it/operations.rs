@@ -215,6 +215,27 @@ async fn of_two_operators_who_undo_each_other_the_second_hears_412(database: &Da
     assert_eq!(act("resume", "k-4", "no tag").await, (400, "bad_request".to_owned()));
     assert_eq!(act("pause", "k-1", "\"0123456789abcdef\"").await, fine, "it was done before");
     assert_eq!(act("resume", "k-5", "*").await, fine);
+    let version = async |path: &str| ops.get(path).await.headers["etag"].to_str().unwrap().to_owned();
+    // Ann and Bob look at the same time; what each then asks for is about what they saw.
+    for (n, word) in ["pause", "resume"].into_iter().enumerate() {
+        let seen = version("/destinations/billing").await;
+        assert_eq!(act(word, &format!("ann-{n}"), &seen).await, fine, "{word}");
+        assert_eq!(act(word, &format!("bob-{n}"), &seen).await, changed, "{word}");
+        assert_ne!(version("/destinations/billing").await, seen);
+    }
+    dead_messages(database).await;
+    let id = "10240001024";
+    let path = format!("/messages/{id}");
+    let seen = version(&path).await;
+    let order = |act: &str| Some(json!({ "act": act, "reason": "r" }).to_string());
+    let decide = async |act: &str, key: &str, seen: &str| {
+        let headers = [("idempotency-key", key), ("if-match", seen)];
+        ops.ask("POST", &format!("{path}/decide"), &headers, order(act)).await.status
+    };
+    assert_eq!(decide("send", "ann-m", &seen).await, 200);
+    assert_eq!(decide("discard", "bob-m", &seen).await, 412);
+    assert_eq!(decide("discard", "bob-m2", &version(&path).await).await, 200);
+    assert_eq!(decide("discard", "bob-m3", &seen).await, 412);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

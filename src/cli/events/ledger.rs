@@ -63,8 +63,8 @@ fn content_in_words(content: &ContentView) -> String {
     if content.is_encrypted {
         words.push("stored under a key".to_owned());
     }
-    if !content.redacted.is_empty() {
-        words.push(format!("redacted: {}", content.redacted.join(", ")));
+    if let Some(redacted_n) = content.redacted_n {
+        words.push(format!("redacted: {redacted_n} values"));
     }
     words.join(", ")
 }

@@ -1,95 +1,133 @@
-//! `/v1/events`: what came in, what was kept beside it, and what a person decides about it.
+//! `/v1/events`: what came in, a page at a time; the ledger of one event, and its bytes.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, RawQuery, State};
-use axum::response::Response;
-use http::StatusCode;
-use serde_json::{Value, json};
+use axum::response::{IntoResponse, Response};
+use http::{HeaderName, HeaderValue, StatusCode, header};
 
 use super::super::error::Problem;
-use super::super::reply::json_reply;
-use super::messages::message_json;
-use super::query::{limit, query};
+use super::super::reply::{tagged_reply, view_reply};
+use super::asking::Asking;
+use super::query::{limit, name, query, text, time};
 use super::state::ApiState;
-use crate::store::{EventRow, KeptContent};
+use crate::api::{EventFilter, LedgerView, LedgerWhat};
+use crate::store::{EventPlace, EventQuery};
 use crate::types::{EventKey, EventState, Name};
 
-/// Most bytes of a body that are shown.
-const SHOWN_BYTES_MAX: usize = 64 * 1024;
+/// Names and ids in the path; ids are whatever senders make of them, each byte that is none of a path's as `%XX`.
+pub(super) type EventPath = Result<Path<(String, String)>, PathRejection>;
 
-fn event_json(row: &EventRow) -> Value {
-    json!({
-        "provider": row.key.provider.as_str(), "event_id": row.key.event_id, "type": row.event_type,
-        "state": row.state, "attempts_n": row.attempts_n, "due_at_ms": row.due_at_ms, "error": row.error,
-        "received_at_ms": row.received_at_ms, "identity": row.identity,
+/// The event that a path names.
+fn event_key(path: EventPath) -> Result<EventKey, Problem> {
+    let Ok(Path((provider, event_id))) = path else { return Err(Problem::NOT_FOUND) };
+    let provider = Name::parse(&provider).map_err(|_| Problem::NOT_FOUND)?;
+    Ok(EventKey { provider, event_id })
+}
+
+fn filter(values: &BTreeMap<String, String>) -> Result<EventFilter, Problem> {
+    let state = |word: &String| {
+        EventState::parse(word).ok_or_else(|| Problem::bad_request("no event is ever in that state"))
+    };
+    Ok(EventFilter {
+        state: values.get("state").map(state).transpose()?,
+        provider: name(values, "provider")?.map(|name| name.to_string()),
+        event_type: text(values, "type")?,
+        object: text(values, "object")?,
+        received_from_ms: time(values, "received_from_ms")?,
+        received_to_ms: time(values, "received_to_ms")?,
     })
 }
 
-/// One content, with its headers and as much of its body as people look at.
-fn content_json(content: Option<&KeptContent>) -> Value {
-    let Some(content) = content else { return Value::Null };
-    let shown = content.body.get(..SHOWN_BYTES_MAX).unwrap_or(&content.body);
-    json!({
-        "headers": serde_json::from_str::<Value>(&content.headers).unwrap_or_default(),
-        "body": String::from_utf8_lossy(shown), "body_bytes_n": content.body.len(),
-        "encryption_key_id": content.key_id, "unopened": content.unopened, "redacted_n": content.redacted_n,
-    })
+/// The place at which a page begins.
+fn place(values: &BTreeMap<String, String>) -> Result<Option<EventPlace>, Problem> {
+    let odd =
+        || Problem::bad_request("`cursor` and `since` are given back as they came, one of them at a time");
+    match (values.get("cursor"), values.get("since")) {
+        (None, None) => Ok(None),
+        (Some(cursor), None) => EventPlace::parse(cursor).map(Some).ok_or_else(odd),
+        (None, Some(since)) => {
+            let place = EventPlace::parse(since).filter(|place| matches!(place, EventPlace::After(_)));
+            place.map(Some).ok_or_else(odd)
+        }
+        (Some(_), Some(_)) => Err(odd()),
+    }
 }
 
 pub(super) async fn list(
     State(state): State<Arc<ApiState>>,
+    Asking(people): Asking,
     RawQuery(raw): RawQuery,
 ) -> Result<Response, Problem> {
-    let values = query(raw.as_deref(), ["state", "limit"])?;
-    let parse = |word: &String| {
-        EventState::parse(word).ok_or_else(|| Problem::bad_request("no event is ever in that state"))
-    };
-    let wanted = values.get("state").map(parse).transpose()?;
-    let rows = state.store.event_list(wanted, limit(&values)?).await?;
-    Ok(json_reply(StatusCode::OK, &json!({ "events": rows.iter().map(event_json).collect::<Vec<_>>() })))
+    let known = [
+        "provider",
+        "type",
+        "state",
+        "object",
+        "received_from_ms",
+        "received_to_ms",
+        "cursor",
+        "since",
+        "limit",
+    ];
+    let values = query(raw.as_deref(), known)?;
+    let query = EventQuery { filter: filter(&values)?, place: place(&values)?, limit: limit(&values)? };
+    let page = people.event_page(query, state.clock.now_ms()).await?;
+    Ok(view_reply(StatusCode::OK, &page))
+}
+
+pub(super) async fn count(Asking(people): Asking, RawQuery(raw): RawQuery) -> Result<Response, Problem> {
+    let known = ["provider", "type", "state", "object", "received_from_ms", "received_to_ms"];
+    let filter = filter(&query(raw.as_deref(), known)?)?;
+    if filter.state.is_none() {
+        return Err(Problem::bad_request("say which `state` to count"));
+    }
+    Ok(view_reply(StatusCode::OK, &people.event_count(filter).await?))
 }
 
 pub(super) async fn show(
     State(state): State<Arc<ApiState>>,
-    Path((provider, event_id)): Path<(String, String)>,
+    Asking(people): Asking,
+    path: EventPath,
 ) -> Result<Response, Problem> {
-    let provider = Name::parse(&provider).map_err(|_| Problem::NOT_FOUND)?;
-    let key = EventKey { provider, event_id };
-    let row = state.store.event_get(&key).await?.ok_or(Problem::NOT_FOUND)?;
-    let messages = state.store.message_list_of_event(&key).await?;
-    let messages: Vec<Value> = messages.iter().map(message_json).collect();
-    let content = state.store.event_content(&key).await?;
-    let found = state.store.event_conflicts(&key).await?;
-    let conflict = |(row, content): &(EventRow, Option<KeptContent>)| json!({ "event": event_json(row), "content": content_json(content.as_ref()) });
-    Ok(json_reply(
-        StatusCode::OK,
-        &json!({
-            "event": event_json(&row), "content": content_json(content.as_ref()), "messages": messages,
-            "conflicts": found.kept.iter().map(conflict).collect::<Vec<_>>(), "conflicts_unkept_n": found.unkept_n,
-        }),
-    ))
+    let key = event_key(path)?;
+    let mut ledger = people.event_ledger(&key, state.clock.now_ms()).await?;
+    place_secret(&state, &key, &mut ledger);
+    Ok(tagged_reply(&ledger, &ledger.event))
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_long_body_is_shown_in_part_and_counted_whole() {
-        let content = |body: Vec<u8>, headers: &str| KeptContent {
-            headers: headers.to_owned(),
-            body,
-            key_id: None,
-            unopened: None,
-            redacted_n: None,
-        };
-        let long = content_json(Some(&content(vec![b'x'; SHOWN_BYTES_MAX + 1], "{}")));
-        assert_eq!(long["body"].as_str().map(str::len), Some(SHOWN_BYTES_MAX));
-        assert_eq!(long["body_bytes_n"], SHOWN_BYTES_MAX + 1);
-        let short = content_json(Some(&content(b"a\xffb".to_vec(), r#"{"x":["1"]}"#)));
-        assert_eq!((&short["body"], &short["headers"]["x"][0]), (&json!("a\u{fffd}b"), &json!("1")));
-        assert_eq!(content_json(Some(&content(Vec::new(), "no JSON")))["headers"], Value::Null);
-        assert_eq!(content_json(None), Value::Null);
+/// Says where the secret that matched stands in the configuration.
+fn place_secret(state: &ApiState, key: &EventKey, ledger: &mut LedgerView) {
+    let fingerprints =
+        state.providers.iter().find(|one| one.name == key.provider).map(|one| &one.fingerprints);
+    for entry in &mut ledger.entries {
+        if let LedgerWhat::Received { secret_position, secret_fingerprint: Some(matched), .. } =
+            &mut entry.what
+        {
+            let place = fingerprints.and_then(|all| all.iter().position(|one| one == matched));
+            *secret_position = place.and_then(|place| u32::try_from(place + 1).ok());
+        }
     }
+}
+
+/// The bytes, which a browser keeps as a file and never shows: whoever sent them wrote them.
+pub(super) async fn body(
+    State(state): State<Arc<ApiState>>,
+    Asking(people): Asking,
+    path: EventPath,
+) -> Result<Response, Problem> {
+    let key = event_key(path)?;
+    let content = people.event_body(&key, state.clock.now_ms()).await?;
+    if content.unopened.is_some() {
+        return Err(Problem::SEALED);
+    }
+    let headers: [(HeaderName, HeaderValue); 4] = [
+        (header::CONTENT_TYPE, HeaderValue::from_static("application/octet-stream")),
+        (header::CONTENT_DISPOSITION, HeaderValue::from_static("attachment; filename=\"body\"")),
+        (header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
+        (header::CACHE_CONTROL, HeaderValue::from_static("no-store")),
+    ];
+    Ok((headers, content.body).into_response())
 }

@@ -14,8 +14,8 @@ use super::asking::Asking;
 use super::query::{cursor, limit, name, query, text, time};
 use super::state::ApiState;
 use crate::api::MessageFilter;
-use crate::store::{Filter, MessageRow};
-use crate::types::{MessageId, MessageState, Name};
+use crate::store::MessageRow;
+use crate::types::{MessageId, MessageState};
 
 fn wanted(values: &BTreeMap<String, String>) -> Result<MessageFilter, Problem> {
     let parse = |word: &String| {

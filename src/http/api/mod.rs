@@ -2,8 +2,8 @@
 //!
 //! Every request needs a bearer token; deciding needs the role `operator` and an `Idempotency-Key`. In reading order:
 //! `routes.rs` is the list of what there is; `decide.rs` takes a decision, `decisions.rs` has the
-//! routes of those about one subject and `operations.rs` of those about many, `keys.rs` the key of any other POST; `events.rs`, `messages.rs`,
-//! `lanes.rs`, `destinations.rs`, `requests.rs`, `providers.rs`, `backlog.rs`,
+//! routes of those about one subject and `operations.rs` of those about many; `events.rs`, `messages.rs`,
+//! `lanes.rs`, `destinations.rs`, `requests.rs`, `providers.rs`, `backlog.rs`, `search.rs`, `statistics.rs`,
 //! `tokens.rs` and `chain.rs` (the audit log's) have a subject each; `query.rs` reads what a list
 //! is asked for; `asking.rs` is who asks, `state.rs` what all of them need. It decides nothing itself: what a decision does is written in
 //! `store`.
@@ -16,7 +16,6 @@ mod decide;
 mod decisions;
 mod destinations;
 mod events;
-mod keys;
 mod lanes;
 mod me;
 mod messages;
@@ -25,7 +24,9 @@ mod providers;
 mod query;
 mod requests;
 mod routes;
+mod search;
 mod state;
+mod statistics;
 mod tail;
 mod tokens;
 

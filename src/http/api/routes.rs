@@ -3,57 +3,69 @@
 use std::convert::Infallible;
 use std::sync::Arc;
 
+use axum::Router;
+use axum::extract::{Request, State};
 use axum::handler::Handler;
+use axum::middleware::{self, Next};
+use axum::response::{IntoResponse, Response};
 use axum::routing::{self, MethodRouter};
-use axum::{Router, middleware};
 
 use super::super::auth::authenticated;
 use super::super::error::Problem;
-use super::keys::once;
 use super::state::ApiState;
 use super::{
     audit, backlog, chain, decisions, destinations, events, lanes, me, messages, operations, providers,
-    requests, tail, tokens,
+    requests, search, statistics, tail, tokens,
 };
+use crate::api::ROUTES;
+use crate::types::{Principal, Role};
 
-/// The routes as they are built, and the list of them.
-#[derive(Default)]
-struct Routes {
-    router: Router<Arc<ApiState>>,
-    built: Vec<(&'static str, &'static str)>,
+/// What answers a route; carried out once for each key, when it is.
+struct BuiltRoute {
+    method: &'static str,
+    router: MethodRouter<Arc<ApiState>, Infallible>,
+    is_once: bool,
 }
 
-/// A method, and what answers it.
-type Answered = (&'static str, MethodRouter<Arc<ApiState>, Infallible>);
+impl BuiltRoute {
+    /// The same, carried out once for each `Idempotency-Key`; for what does not take its key in its own transaction.
+    fn once(self) -> Self {
+        Self { is_once: true, ..self }
+    }
+}
+
+fn get<H: Handler<T, Arc<ApiState>>, T: 'static>(handler: H) -> BuiltRoute {
+    BuiltRoute { method: "GET", router: routing::get(handler), is_once: false }
+}
+
+fn post<H: Handler<T, Arc<ApiState>>, T: 'static>(handler: H) -> BuiltRoute {
+    BuiltRoute { method: "POST", router: routing::post(handler), is_once: false }
+}
+
+/// The list of routes, before there is a state.
+#[derive(Default)]
+struct Routes(Vec<(&'static str, BuiltRoute)>);
 
 impl Routes {
-    fn route(mut self, path: &'static str, (method, answered): Answered) -> Self {
-        self.router = self.router.route(path, answered);
-        self.built.push((method, path));
+    fn route(mut self, path: &'static str, answered: BuiltRoute) -> Self {
+        self.0.push((path, answered));
         self
     }
 }
 
-fn get<H: Handler<T, Arc<ApiState>>, T: 'static>(handler: H) -> Answered {
-    ("GET", routing::get(handler))
-}
-
-fn post<H: Handler<T, Arc<ApiState>>, T: 'static>(handler: H) -> Answered {
-    ("POST", routing::post(handler))
-}
-
 /// Every route. `api::ROUTES` says of each who may ask, and a test below that none is missing on either side.
-/// `keyed` puts the layer of keys around a POST that is no decision.
-fn routes(keyed: impl Fn(Answered) -> Answered) -> Routes {
+fn routes() -> Routes {
     Routes::default()
         .route("/me", get(me::show))
         .route("/events", get(events::list))
+        .route("/events/count", get(events::count))
         .route("/events/{provider}/{event_id}", get(events::show))
+        .route("/events/{provider}/{event_id}/body", get(events::body))
         .route("/events/{provider}/{event_id}/decide", post(decisions::decide_event))
         .route("/messages", get(messages::list))
         .route("/messages/count", get(messages::count))
-        .route("/messages/{id}", get(messages::show))
-        .route("/messages/{id}/decide", post(decisions::decide_message))
+        .route("/messages/{message_id}", get(messages::show))
+        .route("/messages/{message_id}/decide", post(decisions::decide_message))
         .route("/lanes", get(lanes::list))
         .route("/destinations", get(destinations::list))
         .route("/destinations/{name}", get(destinations::show))
@@ -61,8 +73,10 @@ fn routes(keyed: impl Fn(Answered) -> Answered) -> Routes {
         .route("/rejected", get(requests::list_rejected))
         .route("/providers", get(providers::list))
         .route("/providers/{name}", get(providers::show))
-        .route("/providers/{name}/taught", keyed(post(providers::show_taught)))
+        .route("/providers/{name}/taught", post(providers::show_taught).once())
         .route("/backlog", get(backlog::show))
+        .route("/search", get(search::show))
+        .route("/statistics", get(statistics::show))
         .route("/operations", get(operations::list))
         .route("/operations", post(operations::begin))
         .route("/operations/{operation_id}", get(operations::show))
@@ -71,15 +85,36 @@ fn routes(keyed: impl Fn(Answered) -> Answered) -> Routes {
         .route("/audit", get(audit::list))
         .route("/audit/verify", get(chain::verify))
         .route("/tokens", get(tokens::list))
-        .route("/tokens", post(tokens::make))
-        .route("/tokens/{token_id}/revoke", post(tokens::revoke))
+        .route("/tokens", post(tokens::make).once())
+        .route("/tokens/{token_id}/revoke", post(tokens::revoke).once())
+}
+
+/// The role that the contract asks for; nobody's when it does not know the route.
+fn needed(method: &str, path: &str) -> Role {
+    let route = ROUTES.iter().find(|route| route.method == method && route.path == path);
+    route.and_then(|route| route.role).unwrap_or(Role::Admin)
+}
+
+async fn has_role(State(needed): State<Role>, request: Request, next: Next) -> Response {
+    match request.extensions().get::<Principal>() {
+        Some(principal) if principal.role >= needed => next.run(request).await,
+        _ => Problem::denied(needed).into_response(),
+    }
 }
 
 /// The routes, to be nested under `/v1`.
 pub(crate) fn router(state: Arc<ApiState>) -> Router {
-    let layer = once(&state);
-    routes(|(method, answered)| (method, answered.layer(layer.clone())))
-        .router
+    let mut router = Router::new();
+    for (path, answered) in routes().0 {
+        let BuiltRoute { method, router: mut answered, is_once } = answered;
+        if is_once {
+            // Who may not ask takes no key either.
+            let role = middleware::from_fn_with_state(needed(method, path), has_role);
+            answered = answered.layer(state.once.clone()).layer(role);
+        }
+        router = router.route(path, answered);
+    }
+    router
         .method_not_allowed_fallback(|| async { Problem::OTHER_METHOD })
         .fallback(|| async { Problem::NOT_FOUND })
         .layer(middleware::from_fn_with_state(Arc::clone(&state.gate), authenticated))
@@ -91,41 +126,20 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use crate::api::ROUTES;
 
     /// Routes of the contract that nothing answers yet.
-    const NOT_BUILT: &[&str] = &[
-        "GET /events/count",
-        "GET /events/{}/{}/body",
-        "GET /lanes",
-        "GET /destinations",
-        "GET /destinations/{}",
-        "GET /providers/{}",
-        "GET /statistics",
-        "GET /search",
-        "GET /tail",
-        "GET /operations",
-        "POST /operations",
-        "GET /operations/{}",
-        "POST /operations/{}/cancel",
-        "GET /audit",
-    ];
+    const NOT_BUILT: &[&str] = &[];
     /// Routes that are answered and are not in the contract.
-    const NOT_SAID: &[&str] = &["POST /messages/decide", "GET /destinations/paused"];
-
-    /// `GET /messages/{}`: whatever its parameters are called.
-    fn shape(method: &str, path: &str) -> String {
-        let parts = path.split('/').map(|part| if part.starts_with('{') { "{}" } else { part });
-        format!("{method} {}", parts.collect::<Vec<_>>().join("/"))
-    }
+    const NOT_SAID: &[&str] = &[];
 
     #[test]
     fn every_route_is_in_the_contract_and_everything_in_the_contract_is_a_route() {
         let list = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<BTreeSet<_>>();
         let built: BTreeSet<String> =
-            routes(|answered| answered).built.iter().map(|(method, path)| shape(method, path)).collect();
-        let said: BTreeSet<String> = ROUTES.iter().map(|route| shape(route.method, route.path)).collect();
-        assert_eq!(built.len(), routes(|answered| answered).built.len(), "one is there twice");
+            routes().0.iter().map(|(path, answered)| format!("{} {path}", answered.method)).collect();
+        let said: BTreeSet<String> =
+            ROUTES.iter().map(|route| format!("{} {}", route.method, route.path)).collect();
+        assert_eq!(built.len(), routes().0.len(), "one is there twice");
         assert_eq!(said.difference(&built).cloned().collect::<BTreeSet<_>>(), list(NOT_BUILT));
         assert_eq!(built.difference(&said).cloned().collect::<BTreeSet<_>>(), list(NOT_SAID));
     }

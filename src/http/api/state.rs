@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::super::token_gate::TokenGate;
+use crate::idempotency::IdempotencyLayer;
 use crate::store::{PeopleDoor, Store};
 use crate::tail::TailHub;
 use crate::types::{Clock, Name};
@@ -16,6 +17,8 @@ pub(crate) struct ApiState {
     pub(crate) clock: Clock,
     /// Events as they come in.
     pub(crate) tail: TailHub,
+    /// Around what is carried out once for each `Idempotency-Key` and takes it in no transaction of its own.
+    pub(crate) once: IdempotencyLayer,
     /// The tokens of those who may ask.
     pub(crate) gate: Arc<TokenGate>,
     /// Names of the configured destinations.

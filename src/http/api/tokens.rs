@@ -38,6 +38,9 @@ pub(super) async fn list(
 ) -> Result<Response, Problem> {
     let values = query(raw.as_deref(), ["cursor", "limit"])?;
     let (cursor, now_ms) = (values.get("cursor"), state.clock.now_ms());
+    if cursor.is_some_and(|cursor| uuid::Uuid::parse_str(cursor).is_err()) {
+        return Err(Problem::bad_request("`cursor` is the `next` of the page before"));
+    }
     let (rows, next) = people.token_list(cursor.map(String::as_str), limit(&values)?).await?;
     let configured = state.gate.configured().iter().filter(|_| cursor.is_none());
     let configured =
@@ -93,6 +96,7 @@ pub(super) async fn revoke(
 ) -> Result<Response, Problem> {
     let (order, _key): (ReasonOrder, String) = order_of(request).await?;
     check_reason(&order.reason)?;
+    let token_id = uuid::Uuid::parse_str(&token_id).map_err(|_| Problem::NOT_FOUND)?.to_string();
     let now_ms = state.clock.now_ms();
     let row = people.token_revoke(&token_id, &order.reason, now_ms).await?;
     info!(actor = %people.principal().name, token.name = %row.principal.name, "revoked a token");

@@ -23,7 +23,7 @@ use crate::types::IncomingEvent;
 type PgQuery<'q> = Query<'q, sqlx::Postgres, PgArguments>;
 
 /// Latches the events of `$1` to `$14` and keeps what they said, `$15` and `$16`, sealed with the key `$17` if there is
-/// one. What may follow reads `latched`.
+/// one, and whose secret it was said with, `$18`. What may follow reads `latched`.
 macro_rules! latch_sql {
     ($name:literal $(, $more:expr)?) => {
         concat!(
@@ -35,10 +35,10 @@ macro_rules! latch_sql {
                      $14::bytea[])
                  ON CONFLICT DO NOTHING RETURNING event_seq
              ), kept AS (
-                 INSERT INTO webhook_payloads (event_seq, shard, headers, body, key_id)
-                 SELECT p.event_seq, p.shard, p.headers, p.body, $17::text
-                 FROM unnest($3::bigint[], $8::smallint[], $15::text[], $16::bytea[])
-                     AS p (event_seq, shard, headers, body)
+                 INSERT INTO webhook_payloads (event_seq, shard, secret, headers, body, key_id)
+                 SELECT p.event_seq, p.shard, p.secret, p.headers, p.body, $17::text
+                 FROM unnest($3::bigint[], $8::smallint[], $15::text[], $16::bytea[], $18::bigint[])
+                     AS p (event_seq, shard, headers, body, secret)
                  WHERE p.event_seq IN (SELECT event_seq FROM latched)
              )",
             $($more,)?
@@ -49,7 +49,7 @@ macro_rules! latch_sql {
     };
 }
 
-/// Queues the messages of `$18` to `$27` whose event is new, leased where their destination is not paused. Whether it
+/// Queues the messages of `$19` to `$28` whose event is new, leased where their destination is not paused. Whether it
 /// is is read in the same snapshot that decides about leases.
 macro_rules! queue_sql {
     () => {
@@ -65,8 +65,8 @@ macro_rules! queue_sql {
                  CASE WHEN k.is_leased THEN 1 ELSE 0 END, m.generation, m.shard,
                  CASE WHEN k.is_leased THEN 'leased' ELSE 'ready' END, m.destination, m.effect_name,
                  CASE WHEN k.is_leased THEN m.node END
-             FROM unnest($18::bigint[], $19::bigint[], $20::int[], $21::smallint[], $22::text[], $23::text[],
-                 $24::text[], $25::bigint[], $26::bigint[], $27::bigint[])
+             FROM unnest($19::bigint[], $20::bigint[], $21::int[], $22::smallint[], $23::text[], $24::text[],
+                 $25::text[], $26::bigint[], $27::bigint[], $28::bigint[])
                  AS m (message_id, created_at_ms, generation, shard, destination, effect_name,
                        node, until_ms, key_valid_until_ms, taken_at_ms)
              CROSS JOIN (SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now_ms OFFSET 0) n
@@ -78,13 +78,13 @@ macro_rules! queue_sql {
     };
 }
 
-/// Keeps what the messages of `$28` to `$33` say whose event is new.
+/// Keeps what the messages of `$29` to `$34` say whose event is new.
 macro_rules! contents_sql {
     () => {
         ", contents AS (
              INSERT INTO outbox_contents (message_id, shard, method, path, headers, body, key_id)
              SELECT c.message_id, c.shard, c.method, c.path, c.headers, c.body, $17::text
-             FROM unnest($28::bigint[], $29::smallint[], $30::text[], $31::text[], $32::text[], $33::bytea[])
+             FROM unnest($29::bigint[], $30::smallint[], $31::text[], $32::text[], $33::text[], $34::bytea[])
                  AS c (message_id, shard, method, path, headers, body)
              WHERE c.message_id / 1024 IN (SELECT event_seq FROM latched)
          )"
@@ -167,11 +167,13 @@ fn bind_events<'q>(sql: &'static str, rows: &[&'q EventInsert], ring: &'q KeyRin
         .bind(rows.iter().map(|row| row.state.as_str()).collect::<Vec<_>>())
         .bind(rows.iter().map(|row| object(row).map(|object| object.object.as_str())).collect::<Vec<_>>())
         .bind(rows.iter().map(|row| row.replay_key()).collect::<Vec<_>>());
+    let secrets: Vec<Option<i64>> = rows.iter().map(|row| row.event.secret).collect();
     if !ring.is_on() {
         return Ok(query
             .bind(text(|event| &event.headers))
             .bind(rows.iter().map(|row| row.event.stored_body().as_ref()).collect::<Vec<_>>())
-            .bind(ring.key_id()));
+            .bind(ring.key_id())
+            .bind(secrets));
     }
     let (mut headers, mut bodies) = (Vec::with_capacity(rows.len()), Vec::with_capacity(rows.len()));
     for row in rows {
@@ -179,7 +181,7 @@ fn bind_events<'q>(sql: &'static str, rows: &[&'q EventInsert], ring: &'q KeyRin
         headers.push(sealed.headers);
         bodies.push(sealed.body);
     }
-    Ok(query.bind(headers).bind(bodies).bind(ring.key_id()))
+    Ok(query.bind(headers).bind(bodies).bind(ring.key_id()).bind(secrets))
 }
 
 /// Binds what every queued message has, from `message_id` to `taken_at_ms`.

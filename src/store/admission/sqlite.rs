@@ -22,8 +22,7 @@ const EVENT: &str =
     "INSERT INTO processed_webhook_events (provider, event_id, event_seq, received_at_ms, created_at_ms,
          version, attempts_n, shard, event_type, digest, identity, state, object, replay_key)
      VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14) ON CONFLICT DO NOTHING";
-const PAYLOAD: &str =
-    "INSERT INTO webhook_payloads (event_seq, shard, headers, body, key_id) VALUES (?1, ?2, ?3, ?4, ?5)";
+const PAYLOAD: &str = "INSERT INTO webhook_payloads (event_seq, shard, headers, body, key_id, secret) VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
 const MESSAGE: &str = "INSERT INTO outbox_queue (message_id, visible_at_ms, created_at_ms, leased_at_ms,
          first_sent_at_ms, key_valid_until_ms, attempts_n, generation, shard, state, destination, effect_name, node,
          lane, lane_seq)
@@ -143,7 +142,14 @@ pub(super) fn events_insert(db: &Connection, rows: &[EventInsert], ring: &KeyRin
             let place = |column| SealedPlace::of_event(column, row.event_seq);
             let headers = ring.seal_text(&place("headers"), &event.headers)?;
             let body = ring.seal(&place("body"), event.stored_body())?;
-            payload_insert.execute(params![row.event_seq, shard, headers, &*body, ring.key_id()])?;
+            payload_insert.execute(params![
+                row.event_seq,
+                shard,
+                headers,
+                &*body,
+                ring.key_id(),
+                event.secret
+            ])?;
         }
     }
     Ok(lost)

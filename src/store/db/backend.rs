@@ -214,6 +214,34 @@ impl Backend {
         .await
     }
 
+    /// Statements that only read and see the database at one moment.
+    pub(in crate::store) async fn snapshot<T: Send + 'static>(
+        &self,
+        op: &'static str,
+        work: impl for<'a> FnOnce(Door<'a>) -> Working<'a, DbResult<T>> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let backend = self.clone();
+        whole(op, OPERATION_LIMIT, async move {
+            let kind = match &backend {
+                Self::Sqlite(db) => db.people().begin().await.map(TxKind::Sqlite),
+                Self::Postgres(db) => db.people().begin().await.map(|held| TxKind::Postgres(held, db.tidy())),
+            };
+            let mut tx = Tx::new(kind.map_err(|source| StoreError::from_db(op, source))?);
+            let answer = match tx.door() {
+                Ok(mut door) => match at_one_moment(&mut door).await {
+                    Ok(()) => work(door).await,
+                    Err(error) => Err(error),
+                },
+                Err(error) => Err(error),
+            };
+            let answer = tx.noted(op, answer);
+            let answer = tx.end(answer).await;
+            backend.note(&answer);
+            answer
+        })
+        .await
+    }
+
     /// Brings the schema up to date; gives back the versions that were applied now.
     pub(in crate::store) async fn migrate(&self, all: &[Migration]) -> Result<Vec<i64>, StoreError> {
         let before = self.schema_version().await?;
@@ -306,6 +334,14 @@ fn pool_of(db: &Postgres, purpose: Purpose) -> &super::pool::SessionPool<PgConne
         Purpose::Worker => db.worker(),
         Purpose::People | Purpose::Deciding => db.people(),
     }
+}
+
+/// Lets a transaction that has asked nothing yet see all tables as they are at its first question.
+async fn at_one_moment(door: &mut Door<'_>) -> DbResult<()> {
+    if door.is_postgres() {
+        limited(door.batch("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")).await?;
+    }
+    Ok(())
 }
 
 /// True when this transaction may write; with `is_written`, something is, as it was.

@@ -4,7 +4,7 @@ use super::types::{DueEvent, EventCount, EventRow, EventUpdate, event_state};
 use crate::seal::KeyRing;
 use crate::store::db::{DbResult, Door, Row, StoreError, Value};
 use crate::store::handle::Store;
-use crate::types::{EventKey, EventState, Name, UnixMs};
+use crate::types::{EventKey, Name, UnixMs};
 
 impl Store {
     /// Writes that an event failed again, while it still is in `retry` with `attempts_before`; `false` when
@@ -22,15 +22,6 @@ impl Store {
     pub async fn event_get(&self, key: &EventKey) -> Result<Option<EventRow>, StoreError> {
         let key = key.clone();
         alone!(self.people.event_get(&key))
-    }
-
-    /// The newest events, at most `limit`, of one state or of all.
-    pub async fn event_list(
-        &self,
-        state: Option<EventState>,
-        limit: u32,
-    ) -> Result<Vec<EventRow>, StoreError> {
-        alone!(self.people.event_list(state, limit))
     }
 
     /// Returns how many events of each provider wait for a retry, have failed, or could not be read.
@@ -106,30 +97,6 @@ pub(in crate::store) async fn event_get(db: &mut Door<'_>, key: &EventKey) -> Db
     row.as_ref().map(EventRow::of).transpose()
 }
 
-/// The newest events, all or those that `$more` is true of.
-macro_rules! event_list_sql {
-    ($more:literal) => {
-        event_rows_sql!("event_list", concat!($more, " ORDER BY event_seq DESC LIMIT $2"))
-    };
-}
-
-async fn event_list(db: &mut Door<'_>, state: Option<EventState>, limit: u32) -> DbResult<Vec<EventRow>> {
-    let is_open = state.is_some_and(|state| {
-        matches!(
-            state,
-            EventState::Retry | EventState::Failed | EventState::Unreadable | EventState::Conflict
-        )
-    });
-    let sql = if is_open {
-        // The index's own words: SQLite sees by nothing else that it has all of them.
-        event_list_sql!("state = $1 AND state IN ('retry', 'failed', 'unreadable', 'conflict')")
-    } else {
-        event_list_sql!("CAST($1 AS TEXT) IS NULL OR state = $1")
-    };
-    let rows = db.fetch(sql, &[state.map(EventState::as_str).into(), limit.into()]).await?;
-    rows.iter().map(EventRow::of).collect()
-}
-
 /// The rows that have one of these ids, the oldest first.
 pub(in crate::store) async fn events_with(
     db: &mut Door<'_>,
@@ -194,7 +161,7 @@ pub(in crate::store) async fn event_take_due(
     let taken = db
         .fetch_optional(
             "/* event_take_due */ SELECT event_seq FROM processed_webhook_events
-             WHERE state = 'retry' AND state IN ('retry', 'failed', 'unreadable', 'conflict') AND due_at_ms <= $1
+             WHERE state = 'retry' AND due_at_ms <= $1
                AND provider = ANY($2)
              ORDER BY due_at_ms LIMIT 1 FOR UPDATE SKIP LOCKED",
             &[now_ms.into(), names.into()],

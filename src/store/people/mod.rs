@@ -3,7 +3,10 @@
 //! The API holds a [`PeopleDoor`] and no store: whatever a route forgets, nothing is read or changed that the token's
 //! role and scope do not cover. What is out of scope is answered as if it were not there.
 //!
-//! To read it: `person.rs` (who asks, and the checks), `choice.rs` (what a list may show), then a file for each subject:
+//! To read it: `person.rs` (who asks, and the checks), `choice.rs` (what a list may show), then a file for each subject.
+//! Of events: `events.rs` lists them, with `cursor.rs` (where a page begins) and `walk.rs` (which numbers a time has),
+//! `statistics.rs` counts them, `ledger.rs` tells all that is known of one, from the rows of `ledger_rows.rs`, and
+//! `search.rs` finds what an id leads to, with `search_rows.rs`; `rows.rs` reads what these show. Of the rest:
 //! `message_sources.rs` (where messages are looked for, and how far), `messages.rs`, `message.rs`, `lanes.rs`,
 //! `destinations.rs`, `providers.rs`, `rejected.rs`, `audit.rs`, `chain.rs` (whether the log is whole), `tokens.rs`; `decisions.rs` and
 //! `operations.rs` are what they order. `statements.rs` lists statements for tests.
@@ -11,9 +14,13 @@
 mod audit;
 mod chain;
 mod choice;
+mod cursor;
 mod decisions;
 mod destinations;
+mod events;
 mod lanes;
+mod ledger;
+mod ledger_rows;
 mod message;
 mod message_sources;
 mod messages;
@@ -21,12 +28,19 @@ mod operations;
 mod person;
 mod providers;
 mod rejected;
+mod rows;
+mod search;
+mod search_rows;
 mod statements;
+mod statistics;
 mod tokens;
+mod walk;
 
+pub use cursor::EventPlace;
 pub use destinations::DestinationStanding;
+pub use events::EventQuery;
 pub use lanes::LanePlace;
 pub use person::{People, PeopleDoor, PeopleError};
 pub use providers::{ProviderStanding, WaitingEvents};
-pub use statements::people_statements;
+pub use statements::{people_statements, read_statements};
 pub use tokens::{NewToken, TokenMaking};

@@ -30,7 +30,7 @@ const OPEN: &str =
     "/* people_waiting */ SELECT provider, state, COUNT(*) AS n, MIN(received_at_ms) AS oldest_ms
     FROM (SELECT provider, state, received_at_ms FROM processed_webhook_events
           WHERE state = $1 AND state IN ('retry', 'failed', 'unreadable', 'conflict')
-          ORDER BY state, due_at_ms LIMIT $2) x
+          ORDER BY state, event_seq LIMIT $2) x
     GROUP BY provider, state ORDER BY provider";
 
 /// The statements by name, for tests that look at their plans.

@@ -1,6 +1,7 @@
 //! Statements of lists by name, for tests that look at their plans.
 
 use super::{audit, destinations, lanes, message_sources, providers, rejected};
+use super::{events, ledger_rows, search_rows, statistics, walk};
 
 /// The statements of what people look at, in the words of both databases, by name.
 pub fn people_statements() -> Vec<(&'static str, &'static str)> {
@@ -11,6 +12,18 @@ pub fn people_statements() -> Vec<(&'static str, &'static str)> {
         providers::STATEMENTS,
         rejected::STATEMENTS,
         audit::STATEMENTS,
+    ]
+    .concat()
+}
+
+/// The statements of what people read of events, likewise.
+pub fn read_statements() -> Vec<(&'static str, &'static str)> {
+    [
+        walk::STATEMENTS,
+        events::STATEMENTS,
+        statistics::STATEMENTS,
+        ledger_rows::STATEMENTS,
+        search_rows::STATEMENTS,
     ]
     .concat()
 }

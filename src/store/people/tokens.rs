@@ -109,13 +109,13 @@ async fn token_list(db: &mut Door<'_>, before: Option<String>, limit: u32) -> Db
 }
 
 async fn token_make(db: &mut Door<'_>, actor: &str, new: &NewToken) -> DbResult<TokenMaking> {
+    let sql = "/* token_make */ DELETE FROM operator_tokens WHERE expires_at_ms < $1 OR revoked_at_ms < $1";
+    db.execute(sql, &[new.now_ms.saturating_sub(LISTED_MS).into()]).await?;
     let key = [actor.into(), new.idempotency_key.as_str().into()];
     if let Some(row) = db.fetch_optional(BY_KEY, &key).await? {
         return Ok(TokenMaking::MadeBefore(token_row(&row)?));
     }
     let name = new.principal.name.as_str();
-    let sql = "/* token_make */ DELETE FROM operator_tokens WHERE expires_at_ms < $1 OR revoked_at_ms < $1";
-    db.execute(sql, &[new.now_ms.saturating_sub(LISTED_MS).into()]).await?;
     // The name of one that has expired may be given again.
     let sql = "/* token_make */ UPDATE operator_tokens SET revoked_at_ms = expires_at_ms
                WHERE name = $1 AND revoked_at_ms IS NULL AND expires_at_ms <= $2";

@@ -204,6 +204,18 @@ const CONFLICT_COUNTS: Both = both_by_texts!(
     " AND NOT EXISTS (SELECT 1 FROM processed_webhook_events e
          WHERE e.provider = conflict_counts.provider AND e.event_id = conflict_counts.event_id)"
 );
+const EVENT_COPIES: Both = both_by_texts!(
+    "event_copies",
+    "provider = $1 AND event_id = ANY($2) AND CAST($3 AS BIGINT) IS NOT NULL",
+    concat!(
+        " AND NOT EXISTS (SELECT 1 FROM processed_webhook_events e WHERE e.provider = event_copies.provider
+             AND e.event_id = event_copies.event_id AND NOT (e.received_at_ms < $3 AND ",
+        event_goes!("e", "$4", "$5"),
+        "))"
+    ),
+    " AND NOT EXISTS (SELECT 1 FROM processed_webhook_events e
+         WHERE e.provider = event_copies.provider AND e.event_id = event_copies.event_id)"
+);
 /// A signal that begins anew begins with its first firing: none of those that were may be remembered then.
 const SIGNAL_FIRINGS: Both = both_by_texts!(
     "signal_firings",
@@ -292,6 +304,7 @@ fn way(kind: PrunedKind) -> Way {
         PrunedKind::Messages => Way::Numbers(MESSAGES),
         PrunedKind::Ids => Way::Numbers(IDS),
         PrunedKind::ConflictCounts => Way::Texts(CONFLICT_COUNTS, None),
+        PrunedKind::EventCopies => Way::Texts(EVENT_COPIES, None),
         PrunedKind::SignalFirings => Way::Texts(SIGNAL_FIRINGS, Some(SIGNAL_FIRINGS_LOCK)),
         PrunedKind::ObjectVersions => Way::Texts(OBJECT_VERSIONS, Some(OBJECT_VERSIONS_LOCK)),
         PrunedKind::Lanes => Way::Texts(LANES, Some(LANES_LOCK)),

@@ -23,6 +23,8 @@ pub enum PrunedKind {
     Ids,
     /// Counts of further contents that came under an event's key.
     ConflictCounts,
+    /// Counts of further copies of events.
+    EventCopies,
     /// Numbers of the firings of signals.
     SignalFirings,
     /// The newest versions of objects.
@@ -52,6 +54,7 @@ impl PrunedKind {
         Self::Messages,
         Self::Ids,
         Self::ConflictCounts,
+        Self::EventCopies,
         Self::SignalFirings,
         Self::ObjectVersions,
         Self::Lanes,
@@ -72,6 +75,7 @@ impl PrunedKind {
             Self::Messages => "outbox_finished",
             Self::Ids => "processed_webhook_events",
             Self::ConflictCounts => "conflict_counts",
+            Self::EventCopies => "event_copies",
             Self::SignalFirings => "signal_firings",
             Self::ObjectVersions => "object_versions",
             Self::Lanes => "outbox_lanes",
@@ -99,7 +103,14 @@ impl PrunedKind {
 
     /// True when all of the table has to be looked through to find what is old.
     pub fn is_looked_through(self) -> bool {
-        matches!(self, Self::ConflictCounts | Self::SignalFirings | Self::ObjectVersions | Self::Lanes)
+        matches!(
+            self,
+            Self::ConflictCounts
+                | Self::EventCopies
+                | Self::SignalFirings
+                | Self::ObjectVersions
+                | Self::Lanes
+        )
     }
 }
 
@@ -148,6 +159,7 @@ impl Cuts {
             PrunedKind::Messages => self.messages_ms,
             PrunedKind::Ids
             | PrunedKind::ConflictCounts
+            | PrunedKind::EventCopies
             | PrunedKind::SignalFirings
             | PrunedKind::ObjectVersions => self.ids_ms,
             PrunedKind::Lanes => self.lanes_ms,
@@ -281,7 +293,7 @@ mod tests {
             audit_ms: 11,
         };
         let found: Vec<UnixMs> = PrunedKind::ALL.iter().map(|kind| cuts.of(*kind)).collect();
-        assert_eq!(found, [1, 1, 2, 3, 4, 4, 4, 4, 5, 6, 7, 8, 9, 10, 11]);
+        assert_eq!(found, [1, 1, 2, 3, 4, 4, 4, 4, 4, 5, 6, 7, 8, 9, 10, 11]);
         assert_eq!((cuts.ids_of("stripe"), cuts.ids_of("gone")), (40, 4));
     }
 

@@ -28,6 +28,9 @@ const IDS: &str = "/* prune_look */ SELECT event_seq AS id, received_at_ms AS at
 const CONFLICT_COUNTS: &str =
     "/* prune_look */ SELECT provider AS one, event_id AS two, CAST(0 AS BIGINT) AS at_ms
     FROM conflict_counts WHERE (provider, event_id) > ($1, $2) ORDER BY provider, event_id LIMIT $3";
+const EVENT_COPIES: &str =
+    "/* prune_look */ SELECT provider AS one, event_id AS two, CAST(0 AS BIGINT) AS at_ms
+    FROM event_copies WHERE (provider, event_id) > ($1, $2) ORDER BY provider, event_id LIMIT $3";
 const SIGNAL_FIRINGS: &str =
     "/* prune_look */ SELECT provider AS one, signal AS two, counted_from_ms AS at_ms
     FROM signal_firings WHERE (provider, signal) > ($1, $2) ORDER BY provider, signal LIMIT $3";
@@ -70,6 +73,7 @@ pub(super) async fn look(
         PrunedKind::Messages => db.fetch(MESSAGES, &number).await?,
         PrunedKind::Ids => db.fetch(IDS, &number).await?,
         PrunedKind::ConflictCounts => db.fetch(CONFLICT_COUNTS, &texts).await?,
+        PrunedKind::EventCopies => db.fetch(EVENT_COPIES, &texts).await?,
         PrunedKind::SignalFirings => db.fetch(SIGNAL_FIRINGS, &texts).await?,
         PrunedKind::ObjectVersions => db.fetch(OBJECT_VERSIONS, &texts).await?,
         PrunedKind::Lanes => db.fetch(LANES, &texts).await?,
@@ -93,9 +97,10 @@ pub(super) async fn look(
         }
         let cut_ms = match kind {
             PrunedKind::Ids => cuts.ids_of(&row.text("provider")?),
-            PrunedKind::SignalFirings | PrunedKind::ConflictCounts | PrunedKind::ObjectVersions => {
-                cuts.ids_of(&key.texts.0)
-            }
+            PrunedKind::SignalFirings
+            | PrunedKind::ConflictCounts
+            | PrunedKind::EventCopies
+            | PrunedKind::ObjectVersions => cuts.ids_of(&key.texts.0),
             _ => cuts.of(kind),
         };
         // Ids that are kept longer or shorter have a walk of their own.
@@ -105,7 +110,7 @@ pub(super) async fn look(
         if is_of_walk && at_ms < cut_ms {
             let due_ms = match kind {
                 // They go with their event, whose age is not looked at here.
-                PrunedKind::ConflictCounts | PrunedKind::ObjectVersions => at_ms,
+                PrunedKind::ConflictCounts | PrunedKind::EventCopies | PrunedKind::ObjectVersions => at_ms,
                 // After the messages of their event.
                 PrunedKind::Ids | PrunedKind::SignalFirings => cut_ms.min(cuts.messages_ms),
                 _ => cut_ms,

@@ -55,6 +55,13 @@ fn each_mistake_names_its_key_and_the_remedy() {
         "16 to 1024",
     );
     check("[admin]\ntokens = [{ name = \"ops\", role = \"viewer\" }]", "admin.tokens[0].token", "is missing");
+    let scoped = |scope: &str| {
+        format!(
+            "[admin]\ntokens = [{{ name = \"ops\", role = \"viewer\", token = \"0123456789abcdef\", {scope} }}]"
+        )
+    };
+    check(&scoped("providers = [\"A B\"]"), "admin.tokens[0].providers[0]", "is not a name");
+    check(&scoped("destinations = \"billing\""), "admin.tokens[0].destinations", "wanted a list");
     check("[database]\nurl = \"mysql://root@localhost/x\"", "database.url", "scheme `mysql`");
     check("[database]\nurl = \"hooklatch.db\"", "database.url", "write sqlite://PATH");
     check("[database]\nurl = \"postgres://a,,b/x\"", "database.url", "empty host");

@@ -11,27 +11,36 @@ use crate::database::{Database, on_both};
 
 on_both!(space_comes_back, lists_and_pruning_go_by_keys_however_much_there_is,);
 
-/// `n` events from `first` on, done, with 2 KB each.
-async fn fill(database: &Database, first: i64, n: i64) {
-    let (digest, body) = if database.url.starts_with("sqlite") {
-        ("zeroblob(32)", "randomblob(2000)")
-    } else {
-        // What does not compress.
-        (
-            "decode(repeat('00', 32), 'hex')",
-            "(SELECT decode(string_agg(md5((c.n * 100 + k)::text), ''), 'hex') FROM generate_series(1, 125) k)",
-        )
-    };
-    let numbers = format!(
-        "WITH RECURSIVE c (n) AS (SELECT {first} UNION ALL SELECT n + 1 FROM c WHERE n < {})",
-        first + n - 1
-    );
+/// `n` events from `first` on, done, without their bytes.
+pub(super) async fn fill_events(database: &Database, first: i64, n: i64) {
+    let digest =
+        if database.url.starts_with("sqlite") { "zeroblob(32)" } else { "decode(repeat('00', 32), 'hex')" };
+    let numbers = numbers(first, n);
     let event = format!(
         "{numbers} INSERT INTO processed_webhook_events
              (provider, event_id, event_seq, received_at_ms, attempts_n, shard, event_type, digest, identity, state)
          SELECT 'stripe', 'f_' || n, n, 1000, 1, 0, 'x', {digest}, 'sender/1', 'done' FROM c"
     );
     run(database, &event).await;
+}
+
+fn numbers(first: i64, n: i64) -> String {
+    format!(
+        "WITH RECURSIVE c (n) AS (SELECT {first} UNION ALL SELECT n + 1 FROM c WHERE n < {})",
+        first + n - 1
+    )
+}
+
+/// The same with 2 KB each.
+async fn fill(database: &Database, first: i64, n: i64) {
+    fill_events(database, first, n).await;
+    let body = if database.url.starts_with("sqlite") {
+        "randomblob(2000)"
+    } else {
+        // What does not compress.
+        "(SELECT decode(string_agg(md5((c.n * 100 + k)::text), ''), 'hex') FROM generate_series(1, 125) k)"
+    };
+    let numbers = numbers(first, n);
     let payload = format!(
         "{numbers} INSERT INTO webhook_payloads (event_seq, shard, headers, body) SELECT n, 0, '{{}}', {body} FROM c"
     );

@@ -3,15 +3,19 @@
 mod admission;
 mod admission_ways;
 mod apart;
+mod audit;
 mod idempotency;
 mod lane;
 mod large;
+mod ledgers;
 mod lifecycle;
 mod message;
 mod notes;
 mod operations;
 mod operator;
 mod plans;
+mod read_plans;
+mod reads;
 mod redacted;
 pub(crate) mod retention;
 mod retention_age;
@@ -23,8 +27,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 use hooklatch::api::{DestinationAct, EventAct, IfMatch, MessageAct};
 use hooklatch::store::{
-    AdmittedBatch, Answered, Candidate, Decide, Decision, Latched, NewMessage, Ordered, People, PeopleDoor,
-    PeopleError, Plan, Refusal, Store, StoreError, StoreSettings, Writes,
+    AdmittedBatch, Answered, Candidate, Decide, Decision, EventPlace, EventQuery, EventRow, Latched,
+    NewMessage, Ordered, People, PeopleDoor, PeopleError, Plan, Refusal, Store, StoreError, StoreSettings,
+    Writes,
 };
 use hooklatch::types::{EventKey, EventState, IncomingEvent, MessageId, Name, Principal, Reach, Role};
 use sha2::{Digest, Sha256};
@@ -89,6 +94,22 @@ pub(crate) fn numbered(event_seq: i64, messages: &[NewMessage]) -> Vec<NewMessag
         ..message.clone()
     };
     (0..).zip(messages).map(of).collect()
+}
+
+/// Every event, the newest first.
+pub(crate) async fn all_events(store: &Store) -> Vec<EventRow> {
+    let people = reads::people(store, Role::Viewer);
+    let (mut found, mut place) = (Vec::new(), None);
+    loop {
+        let query = EventQuery { place, limit: 500, ..EventQuery::default() };
+        let page = people.event_page(query, 0).await.unwrap();
+        for one in page.items {
+            let key = EventKey { provider: name(&one.provider), event_id: one.event_id };
+            found.push(store.event_get(&key).await.unwrap().unwrap());
+        }
+        let Some(next) = page.next else { return found };
+        place = EventPlace::parse(&next);
+    }
 }
 
 /// The key that the calls of this event's message to `destination` carry.

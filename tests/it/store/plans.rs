@@ -41,26 +41,26 @@ const ROWS_N_MAX: f64 = 200.0;
 /// Pages that one message may cost: its indexes, its event, its payload and its content.
 const PAGES_N_MAX: f64 = 64.0;
 
-async fn run(db: &mut PgConnection, sql: &str) {
+pub(super) async fn run(db: &mut PgConnection, sql: &str) {
     sqlx::raw_sql(AssertSqlSafe(sql.to_owned()))
         .execute(db)
         .await
         .unwrap_or_else(|why| panic!("{sql}: {why}"));
 }
 
-async fn text(db: &mut PgConnection, sql: &str) -> String {
+pub(super) async fn text(db: &mut PgConnection, sql: &str) -> String {
     let row = sqlx::raw_sql(AssertSqlSafe(sql.to_owned())).fetch_one(db).await;
     row.unwrap_or_else(|why| panic!("{sql}: {why}")).get_unchecked(0)
 }
 
 /// Explains a statement; gives the root of its plan.
-async fn explained(db: &mut PgConnection, options: &str, execute: &str) -> Value {
+pub(super) async fn explained(db: &mut PgConnection, options: &str, execute: &str) -> Value {
     let found = text(db, &format!("EXPLAIN ({options}FORMAT JSON) {execute}")).await;
     serde_json::from_str::<Value>(&found).unwrap()[0]["Plan"].take()
 }
 
 /// Every step of a plan.
-fn steps(plan: &Value) -> Vec<&Value> {
+pub(super) fn steps(plan: &Value) -> Vec<&Value> {
     let below = plan["Plans"].as_array().into_iter().flatten().flat_map(steps);
     std::iter::once(plan).chain(below).collect()
 }

@@ -7,7 +7,7 @@ use hooklatch::store::{
     Cuts, LeaseWant, PRUNED_N_MAX, PruneLease, PrunePlace, PruneWalk, PrunedKind, SettleTo, Settlement, Store,
 };
 use hooklatch::types::{AttemptResult, EventState, IncomingEvent, ObjectVersion};
-use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection, SqliteConnection};
+use sqlx::{Connection, Executor, PgConnection};
 
 use super::{admit, candidates, decision_at, event, key, message, name, on_message, ops};
 use crate::database::{Database, On, on_both};
@@ -111,13 +111,7 @@ pub(super) async fn settle(store: &Store, to: SettleTo, settled_at_ms: i64) {
 }
 
 pub(crate) async fn run(database: &Database, sql: &str) {
-    if database.url.starts_with("sqlite") {
-        let mut db = SqliteConnection::connect(&database.url).await.unwrap();
-        db.execute(AssertSqlSafe(sql.to_owned())).await.unwrap();
-    } else {
-        let mut db = PgConnection::connect(&database.url).await.unwrap();
-        db.execute(sqlx::raw_sql(AssertSqlSafe(sql.to_owned()))).await.unwrap();
-    }
+    database.run(sql).await.unwrap();
 }
 
 const PAYLOADS: &str = "SELECT COUNT(*) FROM webhook_payloads";

@@ -3,6 +3,7 @@
 
 mod arrows;
 mod doors;
+mod people;
 mod store;
 mod words;
 

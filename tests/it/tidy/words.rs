@@ -13,7 +13,7 @@ const OLD: [(&str, &str); 11] = [
     ("BornLease", "InitialLease"),
     ("in_hand", "reserved, or held"),
     ("InHand", "reserved, or held"),
-    ("Decree", "DecisionReply"),
+    ("Decree", "Answered"),
     ("Setback", "the error's own name"),
     ("Wrote", "Written"),
     ("OwnAdmission", "TransactionalAdmission"),

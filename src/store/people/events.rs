@@ -1,0 +1,344 @@
+//! The list of events, a page at a time, and how many a filter finds.
+//!
+//! A page is a walk by number, the newest first: over all events, over those in an open state, or over those of one
+//! object, each by an index of its own. Whatever else the filter says is asked of each row on the way, so one page
+//! looks at [`LOOK_N`] rows at most; a walk that ends there says how far it came and where to go on. Numbers never
+//! change, so rows that arrive meanwhile move nothing from page to page.
+//!
+//! `since` lists are the other way round, the oldest first, and hold back what is younger than [`SETTLE_MS`]: numbers of
+//! several nodes are committed in no order, and below a number that is so old nothing can come any more. So along a
+//! chain of `since` no event is missed and none is told twice.
+
+use super::cursor::EventPlace;
+use super::person::{People, PeopleError};
+use super::rows::{event_columns, numbered_event};
+use super::walk::{LOOK_N, ORDER_MS, number_after, number_before, number_settled};
+use crate::api::{CountView, EventFilter, EventView, Page};
+use crate::store::db::{DbResult, Door, Value};
+use crate::types::{EventState, UnixMs};
+
+/// Most that is counted.
+const COUNT_N_MAX: u32 = 100_000;
+
+/// A question for a page of events.
+#[derive(Debug, Clone, Default)]
+pub struct EventQuery {
+    /// Filter that they pass.
+    pub filter: EventFilter,
+    /// `next` or `since` of an earlier page; `None`: from the newest event down.
+    pub place: Option<EventPlace>,
+    /// Most rows of the page.
+    pub limit: u32,
+}
+
+/// Rows of a walk by number between `$1` and `$2`, `$3` of them at most.
+macro_rules! walk {
+    ($columns:literal, $more:literal, $order:literal) => {
+        concat!(
+            "(SELECT ",
+            $columns,
+            " FROM processed_webhook_events WHERE event_seq > $1 AND event_seq < $2",
+            $more,
+            " ORDER BY event_seq ",
+            $order,
+            " LIMIT $3) e"
+        )
+    };
+}
+/// True of the rows that the filter finds: `$4` provider, `$5` type, `$6` state, `$7` object, `$8` and `$9` the time,
+/// `$10` 1 when `$11` are the only providers that may be seen.
+macro_rules! found {
+    () => {
+        "(CAST($4 AS TEXT) IS NULL OR e.provider = $4) AND (CAST($5 AS TEXT) IS NULL OR e.event_type = $5)
+         AND (CAST($6 AS TEXT) IS NULL OR e.state = $6) AND (CAST($7 AS TEXT) IS NULL OR e.object = $7)
+         AND (CAST($8 AS BIGINT) IS NULL OR e.received_at_ms >= $8)
+         AND (CAST($9 AS BIGINT) IS NULL OR e.received_at_ms < $9)
+         AND (CAST($10 AS BIGINT) = 0 OR e.provider = ANY($11))"
+    };
+}
+/// The statements of one walk, by what it is narrowed to: with the filter's values, and with that value alone as `$4`.
+macro_rules! walks {
+    ($more:literal, $alone:literal) => {
+        Walk {
+            down: walks!(page $more, "DESC"),
+            up: walks!(page $more, "ASC"),
+            down_end: walks!(end $alone, "DESC"),
+            up_end: walks!(end $alone, "ASC"),
+            count: concat!(
+                "/* event_count */ SELECT COUNT(*) AS looked_n, COALESCE(SUM(CASE WHEN ",
+                found!(),
+                " THEN 1 ELSE 0 END), 0) AS found_n FROM ",
+                walk!("*", $more, "DESC")
+            ),
+        }
+    };
+    (page $more:literal, $order:literal) => {
+        concat!(
+            "/* event_page */ SELECT ",
+            event_columns!(),
+            " FROM ",
+            walk!("*", $more, $order),
+            " WHERE ",
+            found!(),
+            " ORDER BY e.event_seq ",
+            $order,
+            " LIMIT $12"
+        )
+    };
+    (end $alone:literal, $order:literal) => {
+        concat!(
+            "/* event_page_end */ SELECT MIN(e.event_seq) AS lowest, MAX(e.event_seq) AS highest, COUNT(*) AS looked_n
+             FROM ",
+            walk!("event_seq", $alone, $order)
+        )
+    };
+}
+
+/// The statements of one walk.
+struct Walk {
+    down: &'static str,
+    up: &'static str,
+    down_end: &'static str,
+    up_end: &'static str,
+    count: &'static str,
+}
+
+const ALL: Walk = walks!("", "");
+// The index's own words: SQLite sees by nothing else that it has all of them.
+const OPEN: Walk = walks!(
+    " AND state = $6 AND state IN ('retry', 'failed', 'unreadable', 'conflict')",
+    " AND state = $4 AND state IN ('retry', 'failed', 'unreadable', 'conflict')"
+);
+const OBJECT: Walk = walks!(" AND object = $7", " AND object = $4");
+const RECEIVED_AT: &str =
+    "/* event_page_end */ SELECT received_at_ms FROM processed_webhook_events WHERE event_seq = $1";
+
+/// The statements by name, for tests that look at their plans.
+pub(super) const STATEMENTS: &[(&str, &str)] = &[
+    ("event_page", ALL.down),
+    ("event_page since", ALL.up),
+    ("event_page of a state", OPEN.down),
+    ("event_page of a state since", OPEN.up),
+    ("event_page of an object", OBJECT.down),
+    ("event_page of an object since", OBJECT.up),
+    ("event_page_end", ALL.down_end),
+    ("event_page_end since", ALL.up_end),
+    ("event_page_end of a state", OPEN.down_end),
+    ("event_page_end of a state since", OPEN.up_end),
+    ("event_page_end of an object", OBJECT.down_end),
+    ("event_page_end of an object since", OBJECT.up_end),
+    ("event_count", ALL.count),
+    ("event_count of a state", OPEN.count),
+    ("event_count of an object", OBJECT.count),
+];
+
+impl People {
+    /// One page of events; `now_ms` is the caller's clock.
+    pub async fn event_page(
+        &self,
+        query: EventQuery,
+        now_ms: UnixMs,
+    ) -> Result<Page<EventView>, PeopleError> {
+        let (look, place, limit) = (self.look(query.filter)?, query.place, query.limit);
+        let store = &self.store;
+        Ok(alone!(store.people.event_page(&look, place, limit, now_ms))?)
+    }
+
+    /// How many events a filter finds, of the newest [`COUNT_N_MAX`] that it has to look at.
+    pub async fn event_count(&self, filter: EventFilter) -> Result<CountView, PeopleError> {
+        let look = self.look(filter)?;
+        let store = &self.store;
+        Ok(alone!(store.people.event_count(&look))?)
+    }
+
+    /// The filter with this person's scope.
+    fn look(&self, filter: EventFilter) -> Result<Look, PeopleError> {
+        if let Some(provider) = &filter.provider {
+            self.needs_provider(provider)?;
+        }
+        Ok(Look { filter, scope: self.principal.providers.names() })
+    }
+}
+
+/// A filter within the scope of who asks.
+#[derive(Clone)]
+struct Look {
+    filter: EventFilter,
+    scope: Option<Vec<String>>,
+}
+
+impl Look {
+    /// The walk that comes past the fewest rows, and what it is narrowed to.
+    fn walk(&self) -> (&'static Walk, Option<&str>) {
+        let is_open = |state: &EventState| {
+            matches!(
+                state,
+                EventState::Retry | EventState::Failed | EventState::Unreadable | EventState::Conflict
+            )
+        };
+        match (self.filter.state.filter(is_open), &self.filter.object) {
+            (_, Some(object)) => (&OBJECT, Some(object)),
+            (Some(state), None) => (&OPEN, Some(state.as_str())),
+            (None, None) => (&ALL, None),
+        }
+    }
+
+    /// False when no row can be found, whatever there is: no text in a table holds a NUL.
+    fn is_possible(&self) -> bool {
+        let texts = [&self.filter.provider, &self.filter.event_type, &self.filter.object];
+        !texts.into_iter().flatten().any(|text| text.contains('\0'))
+    }
+
+    /// The values `$1` to `$11`.
+    fn values(&self, range: (i64, i64), look_n: u32) -> Vec<Value> {
+        let filter = &self.filter;
+        vec![
+            range.0.into(),
+            range.1.into(),
+            look_n.into(),
+            filter.provider.clone().into(),
+            filter.event_type.clone().into(),
+            filter.state.map(EventState::as_str).into(),
+            filter.object.clone().into(),
+            filter.received_from_ms.into(),
+            filter.received_to_ms.into(),
+            i64::from(self.scope.is_some()).into(),
+            self.scope.clone().unwrap_or_default().into(),
+        ]
+    }
+
+    /// The numbers between which everything lies that the times allow.
+    async fn range(&self, db: &mut Door<'_>) -> DbResult<(i64, i64)> {
+        let from = match self.filter.received_from_ms {
+            Some(at_ms) => number_before(db, at_ms).await?,
+            None => -1,
+        };
+        let to = match self.filter.received_to_ms {
+            Some(at_ms) => number_after(db, at_ms).await?,
+            None => i64::MAX,
+        };
+        Ok((from, to))
+    }
+}
+
+async fn event_page(
+    db: &mut Door<'_>,
+    look: &Look,
+    place: Option<EventPlace>,
+    limit: u32,
+    now_ms: UnixMs,
+) -> DbResult<Page<EventView>> {
+    let settled = match place {
+        Some(EventPlace::Before(_)) => None,
+        _ => Some(number_settled(db, now_ms).await?),
+    };
+    if !look.is_possible() {
+        return Ok(Page {
+            since: settled.map(|seq| EventPlace::After(seq).to_string()),
+            ..Page::whole(Vec::new())
+        });
+    }
+    let (from, to) = look.range(db).await?;
+    match (place, settled) {
+        (Some(EventPlace::After(seq)), Some(settled)) => {
+            page_up(db, look, (from.max(seq), to), seq, settled, limit).await
+        }
+        (Some(EventPlace::Before(seq)), _) => page_down(db, look, (from, to.min(seq)), limit).await,
+        (_, settled) => {
+            let page = page_down(db, look, (from, to), limit).await?;
+            Ok(Page { since: settled.map(|seq| EventPlace::After(seq).to_string()), ..page })
+        }
+    }
+}
+
+/// The newest first, from the end of `range` down.
+async fn page_down(
+    db: &mut Door<'_>,
+    look: &Look,
+    range: (i64, i64),
+    limit: u32,
+) -> DbResult<Page<EventView>> {
+    let (walk, alone) = look.walk();
+    let (rows, is_full) = rows_of(db, walk.down, look, range, limit).await?;
+    let mut page = Page::whole(Vec::new());
+    if is_full {
+        page.next = rows.last().map(|(seq, _)| EventPlace::Before(*seq).to_string());
+    } else if let Some((lowest, _)) = end_of(db, walk.down_end, alone, range).await? {
+        page.next = Some(EventPlace::Before(lowest).to_string());
+        let at_ms = db.fetch_optional(RECEIVED_AT, &[lowest.into()]).await?;
+        let at_ms = at_ms.map(|row| row.int("received_at_ms")).transpose()?;
+        page.looked_back_to_ms = at_ms.map(|at_ms| at_ms.saturating_add(ORDER_MS));
+    }
+    page.items = rows.into_iter().map(|(_, view)| view).collect();
+    Ok(page)
+}
+
+/// The oldest first, from the beginning of `range` up to what is settled. `place` is where it began.
+async fn page_up(
+    db: &mut Door<'_>,
+    look: &Look,
+    range: (i64, i64),
+    place: i64,
+    settled: i64,
+    limit: u32,
+) -> DbResult<Page<EventView>> {
+    let (walk, alone) = look.walk();
+    let range = (range.0, range.1.min(settled.saturating_add(1)));
+    let (rows, is_full) = rows_of(db, walk.up, look, range, limit).await?;
+    let more = if is_full {
+        rows.last().map(|(seq, _)| *seq)
+    } else {
+        end_of(db, walk.up_end, alone, range).await?.map(|(_, highest)| highest)
+    };
+    let place_of = |seq: i64| EventPlace::After(seq).to_string();
+    Ok(Page {
+        items: rows.into_iter().map(|(_, view)| view).collect(),
+        next: more.map(place_of),
+        // Back to an earlier place it never goes, whatever the clock does.
+        since: Some(place_of(more.unwrap_or_else(|| settled.max(place)))),
+        looked_back_to_ms: None,
+    })
+}
+
+/// Up to `limit` rows, and true when there are more.
+async fn rows_of(
+    db: &mut Door<'_>,
+    sql: &'static str,
+    look: &Look,
+    range: (i64, i64),
+    limit: u32,
+) -> DbResult<(Vec<(i64, EventView)>, bool)> {
+    let mut values = look.values(range, LOOK_N);
+    values.push(limit.saturating_add(1).into());
+    let rows = db.fetch(sql, &values).await?;
+    let is_full = rows.len() > limit as usize;
+    let rows = rows.iter().take(limit as usize).map(numbered_event).collect::<DbResult<_>>()?;
+    Ok((rows, is_full))
+}
+
+/// The lowest and the highest number of a walk that was ended by its bound; `None` when it came to its end.
+async fn end_of(
+    db: &mut Door<'_>,
+    sql: &'static str,
+    alone: Option<&str>,
+    range: (i64, i64),
+) -> DbResult<Option<(i64, i64)>> {
+    let mut values: Vec<Value> = vec![range.0.into(), range.1.into(), LOOK_N.into()];
+    values.extend(alone.map(Value::from));
+    let row = db.fetch_one(sql, &values).await?;
+    if row.int("looked_n")? < i64::from(LOOK_N) {
+        return Ok(None);
+    }
+    Ok(Some((row.int("lowest")?, row.int("highest")?)))
+}
+
+async fn event_count(db: &mut Door<'_>, look: &Look) -> DbResult<CountView> {
+    if !look.is_possible() {
+        return Ok(CountView { counted_n: 0, is_more: false });
+    }
+    let range = look.range(db).await?;
+    let look_n = COUNT_N_MAX + 1;
+    let row = db.fetch_one(look.walk().0.count, &look.values(range, look_n)).await?;
+    let found_n = row.int("found_n")?.min(i64::from(COUNT_N_MAX));
+    Ok(CountView { counted_n: found_n.unsigned_abs(), is_more: row.int("looked_n")? >= i64::from(look_n) })
+}

@@ -1,0 +1,206 @@
+//! The ledger of one event: all that is known of it, in order of time, as it was at one moment.
+//!
+//! The tables are read in one transaction that sees them at one moment (`ledger_rows.rs`), here they become entries. What
+//! was received is read in a second one, by those who may see it: that one writes the audit log too, so that no content
+//! leaves untold.
+
+use super::ledger_rows::{LedgerFacts, ledger_facts};
+use super::messages::message_view;
+use super::person::{People, PeopleError};
+use super::rejected::headers_of;
+use crate::api::{ContentView, LedgerEntry, LedgerView, LedgerWhat};
+use crate::seal::KeyRing;
+use crate::store::apart::{KeptContent, event_content};
+use crate::store::audit::{AuditEntry, append};
+use crate::store::db::{DbResult, Door};
+use crate::types::{EventKey, EventState, Role, UnixMs};
+
+/// Most entries of a ledger.
+const ENTRIES_N_MAX: usize = 1_000;
+/// Most bytes of a body that are shown within a ledger.
+const SHOWN_BYTES_MAX: usize = 64 * 1024;
+
+impl People {
+    /// All that is known of one event. Where its content is told, the audit log tells of it.
+    pub async fn event_ledger(&self, key: &EventKey, now_ms: UnixMs) -> Result<LedgerView, PeopleError> {
+        self.needs_event(key)?;
+        let installation_id = self.store.installation_id().await?;
+        let ring = self.may_see_contents().then(|| self.store.ring.clone());
+        let (store, wanted) = (&self.store, key.clone());
+        let facts = snapshot!(store.event_ledger(&wanted, &installation_id, ring.as_ref()))?;
+        let facts = facts.ok_or(PeopleError::NotFound)?;
+        let has_payload = facts.payload.is_some();
+        let mut ledger = self.told(facts);
+        if self.may_see_contents() && has_payload {
+            ledger.content = self.content(key, now_ms).await?.as_ref().map(content_view);
+        }
+        ledger.content_missing = match (&ledger.content, self.may_see_contents()) {
+            (Some(_), _) => None,
+            (None, true) => Some("pruned".to_owned()),
+            (None, false) => Some("role".to_owned()),
+        };
+        Ok(ledger)
+    }
+
+    /// The bytes of an event's body, which the audit log tells of.
+    pub async fn event_body(&self, key: &EventKey, now_ms: UnixMs) -> Result<KeptContent, PeopleError> {
+        self.needs(Role::Reader)?;
+        self.needs_event(key)?;
+        self.content(key, now_ms).await?.ok_or(PeopleError::NotFound)
+    }
+
+    /// Refuses events of providers out of scope, and ids that no event can have.
+    fn needs_event(&self, key: &EventKey) -> Result<(), PeopleError> {
+        let is_possible = !key.event_id.contains('\0') && (1..=255).contains(&key.event_id.len());
+        if is_possible { self.needs_provider(key.provider.as_str()) } else { Err(PeopleError::NotFound) }
+    }
+
+    async fn content(&self, key: &EventKey, now_ms: UnixMs) -> Result<Option<KeptContent>, PeopleError> {
+        let (store, key, ring) = (&self.store, key.clone(), self.store.ring.clone());
+        let actor = self.principal.name.to_string();
+        Ok(together!(store.deciding.body_read(&key, &actor, &ring, now_ms))?)
+    }
+
+    /// The entries of these facts, as far as this person may know them.
+    fn told(&self, facts: LedgerFacts) -> LedgerView {
+        let is_seen = |destination: &str| self.principal.destinations.has(destination);
+        let mut entries = beginnings(&facts);
+        let mut hidden = Vec::new();
+        for message in facts.messages {
+            if is_seen(&message.destination) {
+                let at_ms = message.created_at_ms;
+                entries.push(entry(at_ms, LedgerWhat::Effect { message: message_view(message) }));
+            } else {
+                hidden.push(message.message_id);
+            }
+        }
+        let is_hidden = |id: &str| hidden.iter().any(|one| one.to_string() == id);
+        for one in facts.attempts.into_iter().filter(|one| !hidden.contains(&one.message_id)) {
+            let (message_id, effect_name) = (one.message_id.to_string(), one.effect_name);
+            let what = LedgerWhat::Attempt { message_id, effect_name, attempt: one.attempt };
+            entries.push(entry(one.at_ms, what));
+        }
+        for decision in facts.decisions {
+            if !decision.message_id.as_deref().is_some_and(is_hidden) {
+                entries.push(entry(decision.at_ms, LedgerWhat::Decision { decision }));
+            }
+        }
+        // What happened in the same millisecond stays in the order of this list.
+        entries.sort_by_key(|one| one.at_ms);
+        let cut_n = entries.len().saturating_sub(ENTRIES_N_MAX);
+        entries.drain(..cut_n);
+        LedgerView {
+            event: facts.event,
+            content: None,
+            content_missing: None,
+            entries,
+            conflicts_unkept_n: facts.unkept_n,
+            hidden_messages_n: hidden.len() as u64,
+            is_cut: cut_n > 0 || facts.is_cut,
+        }
+    }
+}
+
+fn entry(at_ms: UnixMs, what: LedgerWhat) -> LedgerEntry {
+    LedgerEntry { at_ms, what }
+}
+
+/// What happened before anything was sent.
+fn beginnings(facts: &LedgerFacts) -> Vec<LedgerEntry> {
+    let event = &facts.event;
+    let received = LedgerWhat::Received {
+        body_bytes_n: facts.payload.as_ref().and_then(|payload| payload.body_bytes_n),
+        secret_position: None,
+        secret_fingerprint: facts.payload.as_ref().and_then(|payload| payload.secret.clone()),
+    };
+    let latched = LedgerWhat::Latched { digest: facts.digest.clone(), identity: event.identity.clone() };
+    let mut entries = vec![entry(event.received_at_ms, received), entry(event.received_at_ms, latched)];
+    for (kept, digest) in &facts.conflicts {
+        let what = LedgerWhat::Conflict { event: kept.clone(), digest: digest.clone() };
+        entries.push(entry(kept.received_at_ms, what));
+    }
+    for kept in &facts.replays {
+        entries.push(entry(kept.received_at_ms, LedgerWhat::Replayed { event: kept.clone() }));
+    }
+    if let Some((copies_n, first_at_ms, last_at_ms)) = facts.copies {
+        let what = LedgerWhat::Duplicates { copies_n, first_at_ms: Some(first_at_ms) };
+        entries.push(entry(last_at_ms, what));
+    }
+    // No handler is asked about these.
+    let is_put_aside = matches!(
+        event.state,
+        EventState::Unreadable | EventState::Replayed | EventState::Conflict | EventState::Dismissed
+    );
+    if !is_put_aside {
+        let (state, attempts_n, error) = (event.state, event.attempts_n, event.error.clone());
+        let at_ms = event.processed_at_ms.unwrap_or(event.received_at_ms);
+        entries.push(entry(at_ms, LedgerWhat::Handled { state, attempts_n, error }));
+    }
+    entries
+}
+
+/// A content with as much of its body as people look at.
+fn content_view(content: &KeptContent) -> ContentView {
+    let shown = content.body.get(..SHOWN_BYTES_MAX).unwrap_or(&content.body);
+    ContentView {
+        headers: headers_of(&content.headers),
+        body: String::from_utf8_lossy(shown).into_owned(),
+        body_bytes_n: content.body.len() as u64,
+        is_encrypted: content.key_id.is_some(),
+        unopened: content.unopened.clone(),
+        redacted_n: content.redacted_n,
+    }
+}
+
+async fn event_ledger(
+    db: &mut Door<'_>,
+    key: &EventKey,
+    installation_id: &uuid::Uuid,
+    ring: Option<&KeyRing>,
+) -> DbResult<Option<LedgerFacts>> {
+    ledger_facts(db, key, installation_id, ring).await
+}
+
+/// Reads a content and says so in the audit log.
+async fn body_read(
+    db: &mut Door<'_>,
+    key: &EventKey,
+    actor: &str,
+    ring: &KeyRing,
+    now_ms: UnixMs,
+) -> DbResult<Option<KeptContent>> {
+    let Some(content) = event_content(db, key, ring).await? else { return Ok(None) };
+    let read = AuditEntry {
+        actor: actor.to_owned(),
+        action: "body_read",
+        provider: Some(key.provider.to_string()),
+        event_id: Some(key.event_id.clone()),
+        ..AuditEntry::default()
+    };
+    append(db, now_ms, &[read]).await?;
+    Ok(Some(content))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_body_is_shown_in_part_and_counted_whole() {
+        let content = |body: Vec<u8>, headers: &str| KeptContent {
+            headers: headers.to_owned(),
+            body,
+            key_id: None,
+            unopened: None,
+            redacted_n: None,
+        };
+        let long = content_view(&content(vec![b'x'; SHOWN_BYTES_MAX + 1], "{}"));
+        assert_eq!((long.body.len(), long.body_bytes_n), (SHOWN_BYTES_MAX, SHOWN_BYTES_MAX as u64 + 1));
+        let short = content_view(&content(b"a\xffb".to_vec(), r#"{"x":["1"]}"#));
+        assert_eq!(
+            (short.body.as_str(), short.headers["x"].as_slice()),
+            ("a\u{fffd}b", &["1".to_owned()][..])
+        );
+        assert!(content_view(&content(Vec::new(), "no JSON")).headers.is_empty());
+    }
+}

@@ -1,0 +1,130 @@
+//! Search by whatever id a person holds, and why it leads nowhere.
+//!
+//! Ids of events and messages and objects are found by their keys. Idempotency keys are one-way and stand in no table:
+//! those of the newest messages are made again and compared. Names of effects are compared with those of the newest
+//! open messages, and refused requests, of which no body is kept, by their headers. How far each of these went is said.
+
+use uuid::Uuid;
+
+use super::messages::message_view;
+use super::person::{People, PeopleError};
+use super::search_rows::{KEYS_N, QUEUE_N, REJECTED_N, SearchFacts, SearchWant, search_facts};
+use crate::api::{EventView, SearchHit, SearchView};
+use crate::store::db::{DbResult, Door};
+use crate::types::{EventState, UnixMs};
+
+impl People {
+    /// Everything in reach that `id` leads to.
+    pub async fn search(&self, id: &str, now_ms: UnixMs) -> Result<SearchView, PeopleError> {
+        let want = SearchWant {
+            id: id.to_owned(),
+            providers: self.principal.providers.names(),
+            has_headers: self.may_see_contents(),
+            installation_id: self.store.installation_id().await?,
+        };
+        // No text in a table holds a NUL, and no id is longer.
+        let is_possible = !id.contains('\0') && (1..=255).contains(&id.len());
+        let store = &self.store;
+        let mut facts = if is_possible { snapshot!(store.search(&want))? } else { SearchFacts::default() };
+        let is_seen = |destination: &str| self.principal.destinations.has(destination);
+        facts.messages.retain(|(_, message)| is_seen(&message.destination));
+        let notes = notes(id, &facts, self.may_see_contents(), now_ms);
+        Ok(SearchView { query: id.to_owned(), found: found(id, facts), notes })
+    }
+}
+
+async fn search(db: &mut Door<'_>, want: &SearchWant) -> DbResult<SearchFacts> {
+    search_facts(db, want).await
+}
+
+/// The finds, the most telling first.
+fn found(id: &str, facts: SearchFacts) -> Vec<SearchHit> {
+    let mut found: Vec<SearchHit> =
+        facts.events.into_iter().map(|event| SearchHit::EventId { event }).collect();
+    let mut of_effect = Vec::new();
+    for (is_by_key, row) in facts.messages {
+        let message = message_view(row);
+        if is_by_key {
+            found.push(SearchHit::IdempotencyKey { message });
+        } else if message.message_id.to_string() == id {
+            found.push(SearchHit::MessageId { message });
+        } else {
+            of_effect.push(SearchHit::EffectName { message });
+        }
+    }
+    found.extend(facts.of_object.into_iter().map(|event| SearchHit::Object { event }));
+    found.extend(of_effect);
+    found.extend(facts.rejected.into_iter().map(|rejected| SearchHit::Rejected { rejected }));
+    found
+}
+
+/// What else is known, one sentence each.
+fn notes(id: &str, facts: &SearchFacts, has_headers: bool, now_ms: UnixMs) -> Vec<String> {
+    let mut notes: Vec<String> = facts.events.iter().filter_map(told).collect();
+    if let [first, _, ..] = &facts.events[..] {
+        let n = facts.events.len();
+        notes.push(format!("{n} providers have an event of the id `{}`.", first.event_id));
+    }
+    if Uuid::parse_str(id).is_ok() && !facts.messages.iter().any(|(is_by_key, _)| *is_by_key) {
+        notes.push(format!(
+            "Idempotency keys are not stored: those of the newest {KEYS_N} open and {KEYS_N} finished messages were \
+             compared; an older message is found by its `Hooklatch-Message-Id`, which goes with every call."
+        ));
+    }
+    let is_found = !facts.events.is_empty()
+        || !facts.of_object.is_empty()
+        || facts
+            .messages
+            .iter()
+            .any(|(is_by_key, message)| *is_by_key || message.message_id.to_string() == id);
+    if is_found {
+        return notes;
+    }
+    if facts.is_queue_cut {
+        notes.push(format!("Names of effects were compared with the newest {QUEUE_N} open messages alone."));
+    }
+    notes.push(nowhere(facts, now_ms));
+    notes.push(if has_headers {
+        format!(
+            "Of a refused request no body is kept: the headers of the newest {REJECTED_N} were compared, and {} of \
+             them tell of it.",
+            facts.rejected.len()
+        )
+    } else {
+        "Whether a refused request tells of it is for the role `reader` to see.".to_owned()
+    });
+    notes
+}
+
+/// The reason why nothing has this id.
+fn nowhere(facts: &SearchFacts, now_ms: UnixMs) -> String {
+    let providers_n = facts.providers_n;
+    match facts.oldest_at_ms {
+        None => "No event has come yet that this token may see.".to_owned(),
+        Some(at_ms) => format!(
+            "None of {providers_n} providers has an event of this id: it never came, was refused before its id was \
+             read, or came before what is remembered, which goes back {} hours.",
+            now_ms.saturating_sub(at_ms).div_euclid(3_600_000).max(0)
+        ),
+    }
+}
+
+/// The reason why nothing, or not what one may expect, followed from an event.
+fn told(event: &EventView) -> Option<String> {
+    let why = match event.state {
+        EventState::Replayed => {
+            "is a copy of signed bytes that came before under another id: it was recorded and not dispatched"
+        }
+        EventState::Superseded => {
+            "was older than what was seen of its object: it was kept and not dispatched"
+        }
+        EventState::Unreadable => "could not be read: it was kept and not dispatched",
+        EventState::Conflict => {
+            "is other content under the id of another event, and waits for a person's word"
+        }
+        EventState::Dismissed => "is other content under the id of another event, and a person dismissed it",
+        EventState::Ignored => "was wanted by no handler and no route",
+        EventState::Done | EventState::Retry | EventState::Failed => return None,
+    };
+    Some(format!("`{}` of {} {why}.", event.event_id, event.provider))
+}

@@ -1,0 +1,234 @@
+//! The rows that a search finds, each question bounded by a key or by a number of rows.
+
+use std::collections::BTreeSet;
+
+use uuid::Uuid;
+
+use super::rejected::rejected_view;
+use super::rows::{event_columns, event_view};
+use super::walk::LOOK_N;
+use crate::api::{EventView, RejectedView};
+use crate::store::db::{DbError, DbResult, Door, Row, Value};
+use crate::store::message::MessageRow;
+use crate::types::{EventKey, MessageId, Name, UnixMs, idempotency_key};
+
+/// Messages whose idempotency keys are made again, of those that are open and of those that are finished.
+pub(super) const KEYS_N: u32 = 5_000;
+/// Open messages whose effects are compared.
+pub(super) const QUEUE_N: u32 = 10_000;
+/// Refused requests whose headers are compared.
+pub(super) const REJECTED_N: u32 = 2_000;
+/// Most finds of each kind.
+const FOUND_N_MAX: u32 = 50;
+
+/// A question of one person.
+pub(super) struct SearchWant {
+    pub(super) id: String,
+    /// The only providers that may be seen; `None`: any.
+    pub(super) providers: Option<Vec<String>>,
+    /// True when headers of refused requests may be seen.
+    pub(super) has_headers: bool,
+    pub(super) installation_id: Uuid,
+}
+
+/// What the tables know of it.
+#[derive(Default)]
+pub(super) struct SearchFacts {
+    /// Events of this id.
+    pub(super) events: Vec<EventView>,
+    /// Events about this object.
+    pub(super) of_object: Vec<EventView>,
+    /// Messages, each with whether it was found by its idempotency key.
+    pub(super) messages: Vec<(bool, MessageRow)>,
+    pub(super) rejected: Vec<RejectedView>,
+    /// Number of providers that were asked.
+    pub(super) providers_n: usize,
+    /// Time when the oldest event came that is remembered.
+    pub(super) oldest_at_ms: Option<UnixMs>,
+    /// True when not all open messages were compared by their effects.
+    pub(super) is_queue_cut: bool,
+}
+
+/// Every provider that has an event: from each to the next by one probe of the key.
+const PROVIDERS: &str = "/* search */ WITH RECURSIVE names (name) AS (
+         SELECT MIN(provider) FROM processed_webhook_events
+         UNION ALL
+         SELECT (SELECT MIN(e.provider) FROM processed_webhook_events e WHERE e.provider > n.name)
+         FROM names n WHERE n.name IS NOT NULL)
+     SELECT name FROM names WHERE name IS NOT NULL LIMIT 1000";
+const EVENTS: &str = concat!(
+    "/* search */ SELECT ",
+    event_columns!(),
+    " FROM processed_webhook_events e WHERE e.provider = ANY($1) AND e.event_id = $2 LIMIT $3"
+);
+const OF_OBJECT: &str = concat!(
+    "/* search */ SELECT ",
+    event_columns!(),
+    " FROM (SELECT * FROM processed_webhook_events WHERE object = $1 ORDER BY event_seq DESC LIMIT $2) e
+     WHERE e.provider = ANY($3) ORDER BY e.event_seq DESC LIMIT $4"
+);
+const MESSAGES: &str =
+    "/* search */ SELECT m.* FROM outbox_messages m WHERE m.message_id = ANY($1) ORDER BY m.message_id DESC";
+/// All that a key is made of, of the newest messages of a table.
+macro_rules! newest {
+    ($table:literal) => {
+        concat!(
+            "/* search */ SELECT q.message_id, q.generation, COALESCE(q.effect_name, q.destination) AS effect_name,
+                 e.provider, e.event_id
+             FROM (SELECT message_id, generation, effect_name, destination FROM ",
+            $table,
+            " ORDER BY message_id DESC LIMIT $1) q
+             JOIN processed_webhook_events e ON e.event_seq = q.message_id / 1024"
+        )
+    };
+}
+const OPEN_KEYS: &str = newest!("outbox_queue");
+const FINISHED_KEYS: &str = newest!("outbox_finished");
+const OF_EFFECT: &str = "/* search */ SELECT q.message_id FROM (
+         SELECT message_id, COALESCE(effect_name, destination) AS name FROM outbox_queue
+         ORDER BY message_id DESC LIMIT $1) q
+     WHERE q.name = $2 ORDER BY q.message_id DESC LIMIT $3";
+const QUEUE: &str = "/* search */ SELECT COUNT(*) AS open_n FROM (SELECT 1 FROM outbox_queue LIMIT $1) q";
+const REJECTED: &str = "/* search */ SELECT r.* FROM (
+         SELECT * FROM rejected_requests ORDER BY rejection_id DESC LIMIT $1) r
+     WHERE (CAST($2 AS BIGINT) = 0 OR r.provider = ANY($3))
+       AND (r.rejection_id = $4 OR r.body_digest = $5 OR (CAST($6 AS BIGINT) = 1 AND r.headers LIKE $7 ESCAPE '\\'))
+     ORDER BY r.rejection_id DESC LIMIT $8";
+const OLDEST: &str =
+    "/* search */ SELECT received_at_ms FROM processed_webhook_events ORDER BY event_seq LIMIT 1";
+
+/// The statements by name, for tests that look at their plans.
+pub(super) const STATEMENTS: &[(&str, &str)] = &[
+    ("search providers", PROVIDERS),
+    ("search events", EVENTS),
+    ("search object", OF_OBJECT),
+    ("search messages", MESSAGES),
+    ("search open keys", OPEN_KEYS),
+    ("search finished keys", FINISHED_KEYS),
+    ("search effect", OF_EFFECT),
+    ("search queue", QUEUE),
+    ("search rejected", REJECTED),
+    ("search oldest", OLDEST),
+];
+
+/// Asks the tables, one after the other.
+pub(super) async fn search_facts(db: &mut Door<'_>, want: &SearchWant) -> DbResult<SearchFacts> {
+    let providers = match &want.providers {
+        Some(names) => names.clone(),
+        None => {
+            let rows = db.fetch(PROVIDERS, &[]).await?;
+            rows.iter().map(|row| row.text("name")).collect::<DbResult<_>>()?
+        }
+    };
+    let id: Value = want.id.as_str().into();
+    let by_id = [providers.clone().into(), id.clone(), FOUND_N_MAX.into()];
+    let by_object = [id.clone(), LOOK_N.into(), providers.clone().into(), FOUND_N_MAX.into()];
+    let views = |rows: Vec<Row>| rows.iter().map(event_view).collect::<DbResult<Vec<_>>>();
+    let events = views(db.fetch(EVENTS, &by_id).await?)?;
+    let of_object = views(db.fetch(OF_OBJECT, &by_object).await?)?;
+    let open_n = db.fetch_one(QUEUE, &[(QUEUE_N + 1).into()]).await?.int("open_n")?;
+    let oldest = db.fetch_optional(OLDEST, &[]).await?;
+    Ok(SearchFacts {
+        events,
+        of_object,
+        messages: messages(db, want, &providers).await?,
+        rejected: rejected(db, want).await?,
+        providers_n: providers.len(),
+        oldest_at_ms: oldest.map(|row| row.int("received_at_ms")).transpose()?,
+        is_queue_cut: open_n > i64::from(QUEUE_N),
+    })
+}
+
+/// Messages by their number, by their key and by their effect.
+async fn messages(
+    db: &mut Door<'_>,
+    want: &SearchWant,
+    providers: &[String],
+) -> DbResult<Vec<(bool, MessageRow)>> {
+    let by_key = by_key(db, want).await?;
+    let mut numbers: BTreeSet<i64> = by_key.iter().copied().collect();
+    numbers.extend(want.id.parse::<MessageId>().map(MessageId::number));
+    let of_effect = [QUEUE_N.into(), want.id.as_str().into(), FOUND_N_MAX.into()];
+    for row in db.fetch(OF_EFFECT, &of_effect).await? {
+        numbers.insert(row.int("message_id")?);
+    }
+    if numbers.is_empty() {
+        return Ok(Vec::new());
+    }
+    let rows = db.fetch(MESSAGES, &[numbers.into_iter().collect::<Vec<_>>().into()]).await?;
+    let mut found = Vec::with_capacity(rows.len());
+    for row in rows {
+        let message = MessageRow::from_row(&row, &want.installation_id)?;
+        if providers.iter().any(|name| name == message.key.provider.as_str()) {
+            found.push((by_key.contains(&message.message_id.number()), message));
+        }
+    }
+    Ok(found)
+}
+
+/// The messages whose calls carry this key, among the newest.
+async fn by_key(db: &mut Door<'_>, want: &SearchWant) -> DbResult<Vec<i64>> {
+    let Ok(wanted) = Uuid::parse_str(&want.id) else { return Ok(Vec::new()) };
+    let wanted = wanted.to_string();
+    let mut found = Vec::new();
+    for sql in [OPEN_KEYS, FINISHED_KEYS] {
+        for row in db.fetch(sql, &[KEYS_N.into()]).await? {
+            let provider = row.text("provider")?;
+            let provider = Name::parse(&provider).map_err(|_| DbError::decode("provider", &provider))?;
+            let key = EventKey { provider, event_id: row.text("event_id")? };
+            let generation = i32::try_from(row.int("generation")?).unwrap_or(i32::MAX);
+            let made = idempotency_key(&want.installation_id, &key, generation, &row.text("effect_name")?);
+            if made == wanted {
+                found.push(row.int("message_id")?);
+            }
+        }
+    }
+    Ok(found)
+}
+
+async fn rejected(db: &mut Door<'_>, want: &SearchWant) -> DbResult<Vec<RejectedView>> {
+    let digest = hex::decode(&want.id).ok().filter(|digest| digest.len() == 32);
+    let values = [
+        REJECTED_N.into(),
+        i64::from(want.providers.is_some()).into(),
+        want.providers.clone().unwrap_or_default().into(),
+        want.id.as_str().into(),
+        digest.into(),
+        i64::from(want.has_headers).into(),
+        pattern(&want.id).into(),
+        FOUND_N_MAX.into(),
+    ];
+    let rows = db.fetch(REJECTED, &values).await?;
+    let mut found = rows.iter().map(rejected_view).collect::<DbResult<Vec<_>>>()?;
+    if !want.has_headers {
+        found.iter_mut().for_each(|one| one.headers.clear());
+    }
+    Ok(found)
+}
+
+/// A pattern that finds `id` within a text of JSON.
+fn pattern(id: &str) -> String {
+    let quoted = serde_json::Value::from(id).to_string();
+    let inside = quoted.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).unwrap_or(id);
+    let mut pattern = String::from("%");
+    for c in inside.chars() {
+        if matches!(c, '%' | '_' | '\\') {
+            pattern.push('\\');
+        }
+        pattern.push(c);
+    }
+    pattern.push('%');
+    pattern
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pattern_finds_its_text_alone() {
+        assert_eq!(pattern("evt_1"), r"%evt\_1%");
+        assert_eq!(pattern("100%"), r"%100\%%");
+        assert_eq!(pattern(r#"a"b\"#), r#"%a\\"b\\\\%"#);
+    }
+}

@@ -1,0 +1,229 @@
+//! The ledger of one event, who sees its content, and the search for whatever id a person holds.
+
+use hooklatch::api::{LedgerWhat, SearchHit};
+use hooklatch::store::{
+    Candidate, CopyCount, LeaseWant, NewMessage, PeopleError, Rejection, SettleTo, Settlement, Store,
+};
+use hooklatch::types::{AttemptResult, EventKey, EventState, IncomingEvent, ObjectVersion, Role};
+
+use super::reads::{LATER_MS, people, put};
+use super::{admit, event, key, message, name};
+use crate::database::{Database, on_both};
+
+on_both!(
+    the_ledger_tells_everything_in_order_of_time,
+    whoever_sees_a_content_is_told_by_the_audit_log,
+    any_id_leads_to_what_it_is_an_id_of,
+    a_search_that_finds_nothing_says_why,
+);
+
+/// Sends the only due message of `billing` once, to this end.
+async fn attempted(store: &Store, now_ms: i64, to: SettleTo, result: AttemptResult) {
+    let want = LeaseWant { destination: name("billing"), free_n: 1, key_valid_for_ms: 100_000 };
+    let one = store.message_lease(&[want], now_ms, 30_000, "node-1").await.unwrap().remove(0);
+    let settlement = Settlement {
+        message_id: one.message_id,
+        destination: one.destination.clone(),
+        lane: None,
+        attempt_n: one.attempt_n,
+        to,
+        result,
+        http_status: Some(503),
+        error: None,
+        response: Some("the answer".to_owned()),
+        is_unsent: false,
+        settled_at_ms: now_ms + 100,
+    };
+    assert_eq!(store.message_settle(&[settlement]).await.unwrap(), [true]);
+}
+
+async fn the_ledger_tells_everything_in_order_of_time(database: &Database) {
+    let store = database.store().await;
+    let signed = |id: &str| IncomingEvent {
+        replay_key: Some([7; 32]),
+        secret: Some(-1),
+        received_at_ms: 1_000,
+        ..event(id, "x")
+    };
+    admit(&store, &signed("evt_1"), &[message("billing")]).await;
+    let mut tx = store.admission_begin().await.unwrap();
+    let numbers = store.event_numbers(2).await.unwrap();
+    let others = [
+        IncomingEvent { received_at_ms: 1_500, ..event("evt_1", "other content") },
+        IncomingEvent { received_at_ms: 1_600, ..signed("evt_2") },
+    ];
+    let candidates: Vec<Candidate> = others
+        .into_iter()
+        .zip(numbers)
+        .map(|(event, event_seq)| Candidate {
+            event: event.into(),
+            event_seq,
+            state: EventState::Done,
+            is_raising: false,
+        })
+        .collect();
+    tx.events_insert(&candidates).await.unwrap();
+    tx.commit().await.unwrap();
+    let copies = CopyCount {
+        provider: "stripe".to_owned(),
+        event_id: "evt_1".to_owned(),
+        copies_n: 3,
+        first_at_ms: 1_700,
+        last_at_ms: 1_800,
+    };
+    store
+        .event_copies_add(&[copies.clone(), CopyCount { copies_n: 1, last_at_ms: 1_750, ..copies }])
+        .await
+        .unwrap();
+    attempted(&store, 2_000, SettleTo::Ready { visible_at_ms: 3_000 }, AttemptResult::Retry).await;
+    attempted(&store, 3_000, SettleTo::Done, AttemptResult::Done).await;
+    let ann = people(&store, Role::Reader);
+    assert_eq!(ann.event_body(&key("evt_1"), 4_000).await.unwrap().body, b"x");
+    let ledger = ann.event_ledger(&key("evt_1"), 5_000).await.unwrap();
+    let told: Vec<(i64, String)> = ledger
+        .entries
+        .iter()
+        .map(|one| (one.at_ms, serde_json::to_value(one).unwrap()["what"].as_str().unwrap().to_owned()))
+        .collect();
+    let wanted = [
+        (1_000, "received"),
+        (1_000, "latched"),
+        (1_000, "handled"),
+        (1_000, "effect"),
+        (1_500, "conflict"),
+        (1_600, "replayed"),
+        (1_800, "duplicates"),
+        (2_000, "attempt"),
+        (3_000, "attempt"),
+        (4_000, "decision"),
+    ];
+    assert_eq!(told, wanted.map(|(at_ms, what)| (at_ms, what.to_owned())));
+    for entry in &ledger.entries {
+        match &entry.what {
+            LedgerWhat::Received { secret_fingerprint, body_bytes_n, .. } => {
+                assert_eq!(secret_fingerprint.as_deref(), Some("ffffffffffffffff"));
+                assert_eq!(*body_bytes_n, Some(1));
+            }
+            LedgerWhat::Duplicates { copies_n, first_at_ms } => {
+                assert_eq!((*copies_n, *first_at_ms), (4, Some(1_700)));
+            }
+            LedgerWhat::Replayed { event } => assert_eq!(event.event_id, "evt_2"),
+            LedgerWhat::Attempt { attempt, effect_name, .. } => {
+                assert_eq!(
+                    (effect_name.as_str(), attempt.response.as_deref()),
+                    ("billing", Some("the answer"))
+                );
+            }
+            LedgerWhat::Decision { decision } => assert_eq!(decision.action, "body_read"),
+            _ => {}
+        }
+    }
+    let content = ledger.content.unwrap();
+    assert_eq!((content.body.as_str(), content.body_bytes_n, ledger.is_cut), ("x", 1, false));
+    let viewed = people(&store, Role::Viewer).event_ledger(&key("evt_1"), 5_000).await.unwrap();
+    assert_eq!((viewed.content, viewed.content_missing.as_deref()), (None, Some("role")));
+    let told = serde_json::to_string(&viewed.entries).unwrap();
+    assert!(!told.contains("the answer"), "captured answers are contents: {told}");
+}
+
+async fn whoever_sees_a_content_is_told_by_the_audit_log(database: &Database) {
+    let store = database.store().await;
+    admit(&store, &event("evt_1", "x"), &[]).await;
+    let reads = async || database.count("SELECT COUNT(*) FROM audit_log WHERE action = 'body_read'").await;
+    let viewer = people(&store, Role::Viewer);
+    viewer.event_ledger(&key("evt_1"), 5_000).await.unwrap();
+    assert!(matches!(viewer.event_body(&key("evt_1"), 5_000).await, Err(PeopleError::Denied(Role::Reader))));
+    assert_eq!(reads().await, 0);
+    let reader = people(&store, Role::Reader);
+    reader.event_ledger(&key("evt_1"), 5_000).await.unwrap();
+    reader.event_body(&key("evt_1"), 5_000).await.unwrap();
+    assert_eq!(reads().await, 2);
+    let nobody = key("nobody");
+    assert!(matches!(reader.event_ledger(&nobody, 5_000).await, Err(PeopleError::NotFound)));
+    assert!(matches!(reader.event_body(&nobody, 5_000).await, Err(PeopleError::NotFound)));
+    for odd in ["", "a\0b", &"x".repeat(256)] {
+        assert!(matches!(reader.event_ledger(&key(odd), 5_000).await, Err(PeopleError::NotFound)), "{odd:?}");
+    }
+    super::retention::run(database, "DELETE FROM webhook_payloads").await;
+    let pruned = reader.event_ledger(&key("evt_1"), 5_000).await.unwrap();
+    assert_eq!((pruned.content, pruned.content_missing.as_deref()), (None, Some("pruned")));
+    assert!(matches!(reader.event_body(&key("evt_1"), 5_000).await, Err(PeopleError::NotFound)));
+    assert_eq!(reads().await, 2, "nothing was seen");
+}
+
+async fn any_id_leads_to_what_it_is_an_id_of(database: &Database) {
+    let store = database.store().await;
+    let object = Some(ObjectVersion { object: "in_7".to_owned(), version: 1 });
+    let first = IncomingEvent { object, ..event("evt_1", "x") };
+    let capture = NewMessage { effect_name: "capture".to_owned(), ..message("billing") };
+    admit(&store, &first, &[capture, message("crm")]).await;
+    let reader = people(&store, Role::Reader);
+    let rows = store.message_list_of_event(&key("evt_1")).await.unwrap();
+    let by = async |id: &str| {
+        let found = reader.search(id, LATER_MS).await.unwrap();
+        let words = found.found.iter().map(|hit| serde_json::to_value(hit).unwrap()["by"].clone());
+        words.map(|word| word.as_str().unwrap().to_owned()).collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(by("evt_1").await, "event_id");
+    assert_eq!(by("in_7").await, "object");
+    assert_eq!(by(&rows[0].message_id.to_string()).await, "message_id");
+    assert_eq!(by(&rows[0].idempotency_key).await, "idempotency_key");
+    assert_eq!(by(&rows[0].idempotency_key.to_uppercase()).await, "idempotency_key");
+    assert_eq!((by("capture").await, by("crm").await), ("effect_name".to_owned(), "effect_name".to_owned()));
+    attempted(&store, 2_000, SettleTo::Done, AttemptResult::Done).await;
+    assert_eq!(by(&rows[0].idempotency_key).await, "idempotency_key", "of a finished one, too");
+    assert_eq!(by("capture").await, "", "of open ones alone");
+    let rejection = Rejection {
+        rejection_id: "0190-1".to_owned(),
+        provider: "stripe".to_owned(),
+        received_at_ms: 1_000,
+        step: "signature".to_owned(),
+        reason: "mismatch".to_owned(),
+        detail: "no".to_owned(),
+        headers: r#"{"webhook-id":["msg_50%_x"]}"#.to_owned(),
+        body_digest: "ab".repeat(32),
+        body_bytes_n: 7,
+    };
+    store.rejections_insert(&[rejection]).await.unwrap();
+    for id in ["msg_50%_x", "0190-1", &"ab".repeat(32)] {
+        assert_eq!(by(id).await, "rejected", "{id}");
+    }
+    assert_eq!(by("msg_50__x").await, "", "a pattern is none");
+    let viewer = people(&store, Role::Viewer).search("msg_50%_x", LATER_MS).await.unwrap();
+    assert_eq!(viewer.found, [], "headers are contents");
+    assert!(viewer.notes.iter().any(|note| note.contains("`reader`")), "{:?}", viewer.notes);
+}
+
+async fn a_search_that_finds_nothing_says_why(database: &Database) {
+    let store = database.store().await;
+    let people = people(&store, Role::Reader);
+    let notes = async |id: &str| people.search(id, 7_200_000 + 1_000).await.unwrap().notes.join("\n");
+    assert!(notes("evt_1").await.contains("No event has come yet"));
+    let adyen = EventKey { provider: name("adyen"), event_id: "twice".to_owned() };
+    admit(&store, &IncomingEvent { key: adyen, ..event("twice", "y") }, &[]).await;
+    admit(&store, &event("twice", "x"), &[]).await;
+    let found = notes("nobody").await;
+    assert!(found.contains("None of 2 providers") && found.contains("goes back 2 hours"), "{found}");
+    assert!(found.contains("0 of them tell of it"), "{found}");
+    assert!(notes("twice").await.contains("2 providers have an event"), "{}", notes("twice").await);
+    for (id, state, word) in [
+        ("r", EventState::Replayed, "another id"),
+        ("s", EventState::Superseded, "older than"),
+        ("u", EventState::Unreadable, "could not be read"),
+        ("c", EventState::Conflict, "other content"),
+        ("i", EventState::Ignored, "no handler"),
+    ] {
+        let number = store.event_numbers(1).await.unwrap()[0];
+        put(&store, event(id, id), number, state).await;
+        assert!(notes(id).await.contains(word), "{id}: {}", notes(id).await);
+    }
+    let key = "0b1f2c3d-0000-5000-8000-000000000000";
+    assert!(notes(key).await.contains("newest 5000 open"), "{}", notes(key).await);
+    assert!(matches!(
+        people.search("twice", LATER_MS).await.unwrap().found[..],
+        [SearchHit::EventId { .. }, SearchHit::EventId { .. }]
+    ));
+    for odd in ["a\0b", "%", "'", "\u{202e}", &"é".repeat(200)] {
+        assert_eq!(people.search(odd, LATER_MS).await.unwrap().found, [], "{odd:?}");
+    }
+}

@@ -1,0 +1,295 @@
+//! How PostgreSQL goes about what people read of events, with a million of them: by keys, in few pages, whatever it
+//! believes of the tables.
+
+use std::time::Instant;
+
+use hooklatch::store::read_statements;
+use serde_json::Value;
+use sqlx::{AssertSqlSafe, Connection, PgConnection, Row, SqliteConnection};
+
+use super::plans::{explained, run, steps, text};
+use crate::database::{Database, On};
+
+/// Events of five providers and one that is rare, with messages of the newest; some failed, some wait.
+fn fill(n: u32) -> Vec<String> {
+    let (open, finished) = (n - 99_999, n - 49_999);
+    FILL.replace("EVENTS", &n.to_string())
+        .replace("OPEN", &open.to_string())
+        .replace("FINISHED", &finished.to_string())
+        .split(";\n")
+        .map(str::to_owned)
+        .collect()
+}
+
+const FILL: &str = "SET synchronous_commit = off;
+    INSERT INTO processed_webhook_events (provider, event_id, event_seq, received_at_ms, attempts_n, shard, event_type,
+        digest, identity, state, object, due_at_ms)
+    SELECT CASE WHEN n % 100000 = 7 THEN 'rare' ELSE 'p' || n % 5 END, 'evt_' || n, n, 1000000000 + n * 20, 1, 1,
+        CASE WHEN n % 50000 = 11 THEN 'rare' ELSE 't' || n % 20 END, decode(repeat('00', 32), 'hex'), 'sender/1',
+        CASE WHEN n % 50 = 3 THEN 'failed' WHEN n % 1000 = 4 THEN 'retry' ELSE 'done' END,
+        CASE WHEN n % 10 = 0 THEN 'in_' || n / 100 % 1000 END, CASE WHEN n % 1000 = 4 THEN n END
+    FROM generate_series(1, EVENTS) n;
+    INSERT INTO outbox_queue (message_id, visible_at_ms, created_at_ms, shard, state, destination)
+    SELECT n * 1024, 1000, 1000, 1, 'ready', 'billing' FROM generate_series(OPEN, FINISHED - 1) n;
+    INSERT INTO outbox_finished (message_id, created_at_ms, finished_at_ms, attempts_n, generation, shard, state,
+        destination, last_result)
+    SELECT n * 1024, 1000, 2000, 1, 0, 1, 'done', 'billing', 'done' FROM generate_series(FINISHED, EVENTS) n;
+    INSERT INTO webhook_payloads (event_seq, shard, headers, body)
+    SELECT n, 1, '{}', 'body' FROM generate_series(OPEN, EVENTS) n";
+/// Tables that grow with what came.
+const BIG: [&str; 7] = [
+    "processed_webhook_events",
+    "webhook_payloads",
+    "outbox_queue",
+    "outbox_finished",
+    "outbox_attempts",
+    "event_copies",
+    "conflict_counts",
+];
+
+/// What is asked: the statement's name and its values, with the types that the driver says they have; and how many rows
+/// it may look at.
+fn asked(n: i64) -> Vec<(&'static str, String, f64)> {
+    let none = "NULL, NULL, NULL, NULL, NULL, NULL, 0, '{}'";
+    let page = |range: &str, filter: &str| format!("{range}, 10000, {filter}, 51");
+    let (newest, old) = ("-1, 9223372036854775807".to_owned(), format!("-1, {}", n / 2));
+    let (newest, old) = (newest.as_str(), old.as_str());
+    let mut all = vec![
+        ("number_at", "1010000000".to_owned(), 300.0),
+        ("event_page", page(newest, none), 60.0),
+        ("event_page", page(old, none), 60.0),
+        ("event_page since", page(&format!("{}, {}", n / 2, n), none), 60.0),
+    ];
+    let filters = [
+        "'p1', NULL, NULL, NULL, NULL, NULL, 0, '{}'",
+        "'rare', NULL, NULL, NULL, NULL, NULL, 0, '{}'",
+        "NULL, 't3', NULL, NULL, NULL, NULL, 0, '{}'",
+        "NULL, 'rare', NULL, NULL, NULL, NULL, 0, '{}'",
+        "NULL, NULL, 'superseded', NULL, NULL, NULL, 0, '{}'",
+        "NULL, NULL, NULL, NULL, 1000000000, 1005000000, 0, '{}'",
+        "NULL, NULL, NULL, NULL, NULL, NULL, 1, '{p1,rare}'",
+    ];
+    for range in [newest, old] {
+        all.extend(filters.iter().map(|filter| ("event_page", page(range, filter), 10_100.0)));
+        for state in ["failed", "retry", "unreadable"] {
+            let filter = |provider: &str| format!("{provider}, NULL, '{state}', NULL, NULL, NULL, 0, '{{}}'");
+            all.push(("event_page of a state", page(range, &filter("NULL")), 60.0));
+            all.push(("event_page of a state", page(range, &filter("'rare'")), 10_100.0));
+            all.push(("event_page of a state since", page(range, &filter("NULL")), 60.0));
+            all.push(("event_page_end of a state", format!("{range}, 10000, '{state}'"), 10_100.0));
+        }
+        for object in ["in_7", "nobody"] {
+            let filter = format!("NULL, NULL, NULL, '{object}', NULL, NULL, 0, '{{}}'");
+            all.push(("event_page of an object", page(range, &filter), 60.0));
+            all.push(("event_page of an object since", page(range, &filter), 60.0));
+            all.push(("event_page_end of an object", format!("{range}, 10000, '{object}'"), 10_100.0));
+        }
+        all.push(("event_page_end", format!("{range}, 10000"), 10_100.0));
+        all.push(("event_page_end since", format!("{range}, 10000"), 10_100.0));
+    }
+    let count = |filter: &str| format!("{newest}, 100001, {filter}");
+    all.push(("event_count", count("'p1', NULL, 'done', NULL, NULL, NULL, 0, '{}'"), 100_100.0));
+    all.push(("event_count of a state", count("NULL, NULL, 'failed', NULL, NULL, NULL, 0, '{}'"), 100_100.0));
+    all.push((
+        "event_count of an object",
+        count("NULL, NULL, 'done', 'in_7', NULL, NULL, 0, '{}'"),
+        100_100.0,
+    ));
+    let floor = n - 100_000;
+    let statistics = format!("{floor}, 50000, 1000000000, 2000000000, NULL, 0, '{{}}', 5000");
+    all.push(("statistics", statistics, 50_100.0));
+    all.push(("statistics_end", format!("{floor}, 50000"), 50_100.0));
+    let newest = n - 9;
+    let key = format!("'p1', 'evt_{newest}'");
+    let messages = format!("{}, {}", newest * 1_024, (newest + 1) * 1_024);
+    for (name, values) in [
+        ("event_ledger event", key.clone()),
+        ("event_ledger payload", newest.to_string()),
+        ("event_ledger copies", key.clone()),
+        ("event_ledger conflicts", "'p1', '{evt_1,evt_6,nobody}'".to_owned()),
+        ("event_ledger unkept", key.clone()),
+        ("event_ledger replay", "'p1', '\\x00'".to_owned()),
+        ("event_ledger messages", messages.clone()),
+        ("event_ledger attempts", format!("{messages}, 1001")),
+        ("event_ledger decisions", format!("{key}, 1001")),
+        ("search providers", String::new()),
+        ("search events", "'{p0,p1,p2,p3,p4,rare}', 'evt_77', 50".to_owned()),
+        ("search object", "'in_7', 10000, '{p0,p1}', 50".to_owned()),
+        ("search messages", format!("'{{{},{},1}}'", newest * 1_024, (n - 60_000) * 1_024)),
+        ("search oldest", String::new()),
+    ] {
+        all.push((name, values, 1_100.0));
+    }
+    all.push(("search open keys", "5000".to_owned(), 5_100.0));
+    all.push(("search finished keys", "5000".to_owned(), 5_100.0));
+    all.push(("search effect", "10000, 'capture', 50".to_owned(), 10_100.0));
+    all.push(("search queue", "10001".to_owned(), 10_100.0));
+    all.push(("search rejected", "2000, 0, '{}', 'x', NULL, 1, '%x%', 50".to_owned(), 2_100.0));
+    all
+}
+
+/// The types of a statement's values, by what the driver calls them.
+fn types(sql: &str, name: &str) -> String {
+    let places = (1..100).take_while(|n| sql.contains(&format!("${n}"))).count();
+    let list = |name: &str| match name {
+        "search messages" => "bigint[]",
+        _ => "text[]",
+    };
+    let of = |n: usize| {
+        let place = format!("${n}");
+        let after = sql.split(&place).skip(1).find(|rest| !rest.starts_with(|c: char| c.is_ascii_digit()));
+        let before = sql.split(&place).next().unwrap_or_default();
+        if before.ends_with("ANY(") {
+            return list(name);
+        }
+        let is_text =
+            ["provider = ", "event_id = ", "object = ", "state = ", "name = ", "LIKE ", "rejection_id = "]
+                .iter()
+                .any(|column| before.ends_with(column))
+                || after.is_some_and(|rest| rest.starts_with(" AS TEXT"));
+        let is_bytes = ["replay_key = ", "digest = "].iter().any(|column| before.ends_with(column));
+        if is_text {
+            "text"
+        } else if is_bytes {
+            "bytea"
+        } else {
+            "bigint"
+        }
+    };
+    (1..=places).map(of).collect::<Vec<_>>().join(", ")
+}
+
+/// Fails when a big table is read otherwise than by a key, or in the order of one up to a bound.
+fn assert_bounded(plan: &Value, rows_n_max: f64, what: &str) {
+    for step in steps(plan) {
+        let kind = step["Node Type"].as_str().unwrap_or_default();
+        let is_big = step["Relation Name"].as_str().is_some_and(|table| BIG.contains(&table));
+        assert!(kind != "Seq Scan" || !is_big || what == "search queue", "{what} reads a table: {step:#}");
+        let of = |field: &str| step[field].as_f64().unwrap_or_default();
+        let rows_n = (of("Actual Rows") + of("Rows Removed by Filter") + of("Rows Removed by Index Recheck"))
+            * of("Actual Loops");
+        assert!(rows_n <= rows_n_max, "{what} looks at {rows_n} rows: {step:#}");
+    }
+}
+
+#[test]
+fn no_statement_of_a_list_skips_rows_or_counts_all_of_history() {
+    for (name, sql) in read_statements() {
+        assert!(!sql.contains("OFFSET"), "{name}");
+        let is_bounded = sql.contains("LIMIT") || !sql.contains("COUNT(*)");
+        assert!(is_bounded, "{name} counts all there is: {sql}");
+    }
+}
+
+/// A session with all statements prepared, by their place in the list.
+async fn prepared(database: &Database, options: &str) -> PgConnection {
+    let mut db = PgConnection::connect(&database.url).await.unwrap();
+    run(&mut db, options).await;
+    for (n, (name, sql)) in read_statements().into_iter().enumerate() {
+        let types = types(sql, name);
+        let types = if types.is_empty() { types } else { format!(" ({types})") };
+        run(&mut db, &format!("PREPARE s{n}{types} AS {sql}")).await;
+    }
+    db
+}
+
+fn execute(name: &str, values: &str) -> String {
+    let n = read_statements().iter().position(|one| one.0 == name).unwrap_or_else(|| panic!("{name}"));
+    if values.is_empty() { format!("EXECUTE s{n}") } else { format!("EXECUTE s{n} ({values})") }
+}
+
+async fn filled(n: u32) -> Option<(Database, PgConnection)> {
+    let database = Database::create(On::Postgres).await?;
+    drop(database.store().await);
+    let mut admin = PgConnection::connect(&database.url).await.unwrap();
+    let began = Instant::now();
+    for sql in fill(n) {
+        run(&mut admin, &sql).await;
+    }
+    eprintln!("MEASURED: {n} events were written in {:?}", began.elapsed());
+    Some((database, admin))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_people_read_of_a_million_events_goes_by_keys_and_looks_at_few_rows() {
+    let Some((database, mut admin)) = filled(1_000_000).await else { return };
+    let asked = asked(1_000_000);
+    let unasked: Vec<_> =
+        read_statements().into_iter().filter(|(name, _)| !asked.iter().any(|one| one.0 == *name)).collect();
+    assert!(unasked.is_empty(), "{unasked:?}");
+    for (believed, before) in [("nothing", "SELECT 1"), ("what there is", "VACUUM ANALYZE")] {
+        run(&mut admin, before).await;
+        for options in ["SET jit = off", "SET jit = off; SET plan_cache_mode = force_generic_plan"] {
+            let mut db = prepared(&database, options).await;
+            for (name, values, rows_n_max) in &asked {
+                let plan = explained(&mut db, "ANALYZE, BUFFERS, ", &execute(name, values)).await;
+                let what = format!("{name} ({values}), believing {believed}, {options}");
+                assert_bounded(&plan, *rows_n_max, &what);
+                let of = |field: &str| plan[field].as_f64().unwrap();
+                let pages_n = of("Shared Hit Blocks") + of("Shared Read Blocks");
+                assert!(pages_n <= rows_n_max * 5.0 + 200.0, "{what} reads {pages_n} pages");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn on_sqlite_each_walk_goes_by_its_own_index() {
+    let database = Database::create(On::Sqlite).await.unwrap();
+    drop(database.store().await);
+    let mut db = SqliteConnection::connect(&database.url).await.unwrap();
+    for (name, sql) in read_statements() {
+        let wanted = match name {
+            "event_page"
+            | "event_page since"
+            | "event_page_end"
+            | "event_page_end since"
+            | "event_count"
+            | "statistics" => "USING INTEGER PRIMARY KEY (rowid>?",
+            _ if name.contains("of a state") => {
+                "INDEX processed_webhook_events_open (state=? AND event_seq>?"
+            }
+            _ if name.contains("of an object") => {
+                "INDEX processed_webhook_events_object (object=? AND event_seq>?"
+            }
+            "search object" => "INDEX processed_webhook_events_object (object=?",
+            "event_ledger event" | "search events" => "(provider=? AND event_id=?)",
+            _ => continue,
+        };
+        let words = sql.replace("= ANY($1)", "IN (SELECT value FROM json_each($1))");
+        let words = words.replace("= ANY($3)", "IN (SELECT value FROM json_each($3))");
+        let words = words.replace("= ANY($7)", "IN (SELECT value FROM json_each($7))");
+        let words = words.replace("= ANY($11)", "IN (SELECT value FROM json_each($11))");
+        let rows = sqlx::query(AssertSqlSafe(format!("EXPLAIN QUERY PLAN {words}"))).fetch_all(&mut db).await;
+        let rows = rows.unwrap_or_else(|why| panic!("{name}: {why}: {words}"));
+        let plan: Vec<String> = rows.iter().map(|row| row.get("detail")).collect();
+        let plan = plan.join("\n");
+        assert!(plan.contains(wanted), "{name}: {plan}");
+        // The groups of statistics are sorted, nothing else is.
+        assert!(name == "statistics" || !plan.contains("TEMP B-TREE FOR ORDER BY"), "{name} sorts: {plan}");
+    }
+}
+
+/// `scripts/postgres -- cargo nextest run --run-ignored only five_million --no-capture`: the table in
+/// docs/benchmarks.md. About three minutes.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "takes minutes, and tells times instead of right from wrong"]
+async fn what_people_read_of_five_million_events_in_milliseconds() {
+    let Some((database, mut admin)) = filled(5_000_000).await else { return };
+    run(&mut admin, "VACUUM ANALYZE").await;
+    let mut db = prepared(&database, "SET jit = off").await;
+    let mut table = String::new();
+    for (name, values, _) in asked(5_000_000) {
+        let mut all = Vec::new();
+        for _ in 0..11 {
+            let sql = format!("EXPLAIN (ANALYZE, TIMING OFF, FORMAT JSON) {}", execute(name, &values));
+            let found: Value = serde_json::from_str(&text(&mut db, &sql).await).unwrap();
+            let of = |field: &str| found[0][field].as_f64().unwrap();
+            all.push(of("Planning Time") + of("Execution Time"));
+        }
+        let first = all[0];
+        all.sort_by(f64::total_cmp);
+        table += &format!("| {name} | {values} | {first:.1} | {:.1} | {:.1} |\n", all[5], all[10]);
+    }
+    eprintln!("| statement | values | first | median | worst |\n|---|---|---|---|---|\n{table}");
+}

@@ -1,0 +1,43 @@
+//! The rule of `src/http/api`: it reaches the store through `People` alone, which checks who asks.
+
+use std::collections::BTreeSet;
+
+use super::{code, files};
+
+/// What the API's routes must not name: they reach the store through `People`, which checks who asks.
+const NOT_IN_ROUTES: [&str; 4] = ["Store", "store:", ".store", ".parts"];
+/// Files of `src/http/api` that still do. To be empty.
+const STILL_IN_ROUTES: [&str; 2] = ["src/http/api/events.rs", "src/http/api/state.rs"];
+
+#[test]
+fn routes_reach_the_store_through_people_alone() {
+    let is_of_word = |c: char| c.is_alphanumeric() || c == '_';
+    let names = |line: &str, word: &str| {
+        line.match_indices(word).any(|(at, _)| {
+            let (before, after) = (line.split_at(at).0, line.split_at(at + word.len()).1);
+            (word.starts_with('.') || !before.ends_with(is_of_word)) && !after.starts_with(is_of_word)
+        })
+    };
+    for line in
+        ["store: Store,", "state.store.event_get(&key)", "people.store.parts.backend", "Store::open(x)"]
+    {
+        assert!(NOT_IN_ROUTES.iter().any(|word| names(line, word)), "{line}");
+    }
+    for line in ["use crate::store::People;", "StoreError", "stored_text(&reason)"] {
+        assert!(!NOT_IN_ROUTES.iter().any(|word| *word != "store:" && names(line, word)), "{line}");
+    }
+    let mut strays = BTreeSet::new();
+    for (name, text) in files("src/http/api", ".rs") {
+        for line in code(&text).lines().filter(|line| !line.trim_start().starts_with("//")) {
+            let line = line.replace("store::", "");
+            if NOT_IN_ROUTES.iter().any(|word| names(&line, word)) {
+                strays.insert(name.clone());
+            }
+        }
+    }
+    let known: BTreeSet<String> = STILL_IN_ROUTES.iter().map(|name| (*name).to_owned()).collect();
+    assert_eq!(
+        strays, known,
+        "these hold a store: use `Asking(people)`; and take those that do not off STILL_IN_ROUTES"
+    );
+}
