@@ -119,7 +119,6 @@ impl App {
         let woken = Arc::clone(admission);
         ApiState {
             providers: entries.iter().map(facts).collect(),
-            store: admission.store.clone(),
             people: PeopleDoor::new(admission.store.clone()),
             decided: Box::new(move || {
                 (woken.wake_outbox)();

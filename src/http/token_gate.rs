@@ -124,7 +124,6 @@ impl TokenGate {
     }
 
     /// True when what a request was let in by would let it in again.
-    #[cfg_attr(not(test), expect(dead_code, reason = "for answers that do not end by themselves"))]
     pub(crate) fn still_lets(&self, credential: &Credential) -> bool {
         credential.0.is_none_or(|digest| matches!(self.known(&digest), Presented::Good(..)))
     }

@@ -1,9 +1,12 @@
 //! `openapi.json`: written from the types, served as it stands, and true under a fuzzer.
 
-use serde_json::Value;
+use std::time::Duration;
 
-use crate::contract::document;
-use crate::process::Server;
+use serde_json::{Value, json};
+
+use crate::contract::{Operator, document};
+use crate::process::{Server, client, now_s, post_stripe, stripe_header, until};
+use crate::stub::{Mode, Stub};
 
 /// `UPDATE_OPENAPI=1 cargo nextest run openapi` writes it.
 #[test]
@@ -45,4 +48,64 @@ fn fuzz(server: &Server, more: &[&str]) {
     let output = command.output().unwrap();
     let told = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{told}\n{}", String::from_utf8_lossy(&output.stderr));
+}
+
+const ADMIN: &str = "admin-token-0123456789";
+
+/// A server with a message in every state that a person meets, a conflict, a refusal, an operation and a token.
+async fn busy() -> (Server, Stub) {
+    let stub = Stub::start().await;
+    let more = format!(
+        "[[providers.stripe.routes]]\non = [\"*\"]\nto = \"billing\"\n\
+         [destinations.billing]\nurl = \"{}\"\nunknown = \"hold\"\n",
+        stub.url()
+    );
+    let mut server = Server::prepare("sqlite://openapi.db", &more);
+    let config = std::fs::read_to_string(server.config()).unwrap();
+    let tokens =
+        format!("tokens = [{{ name = \"root\", role = \"admin\", token = \"{ADMIN}\" }}]\n[database]");
+    std::fs::write(server.config(), config.replace("[database]", &tokens)).unwrap();
+    server.spawn().await;
+    stub.next(&[Mode::ActThenDrop, Mode::Status(400)]);
+    let url = server.url("/webhooks/stripe");
+    for id in ["evt_1", "evt_2", "evt_3"] {
+        post_stripe(&client(), &url, id).await.unwrap();
+    }
+    for body in [r#"{"id":"evt_3","type":"x"}"#, "no JSON"] {
+        let signed = client().post(&url).header("stripe-signature", stripe_header(body, now_s()));
+        signed.body(body).send().await.unwrap();
+        client().post(&url).header("stripe-signature", "t=1,v1=00").body(body).send().await.unwrap();
+    }
+    let admin = Operator::new(server.admin, ADMIN);
+    until(
+        "calls were made",
+        Duration::from_secs(20),
+        || server.log(),
+        async || {
+            let found = admin.get("/messages?limit=10").await.body;
+            found["items"].as_array().unwrap().iter().any(|one| one["state"] == "done")
+        },
+    )
+    .await;
+    let order = json!({ "act": "pause", "reason": "looked at" });
+    assert_eq!(admin.post("/destinations/billing/decide", "seed-1", &order).await.status, 200);
+    (server, stub)
+}
+
+#[tokio::test]
+async fn a_fuzzer_finds_nothing_that_the_contract_does_not_say() {
+    if crate::sdk::runner::installed().is_none() {
+        return;
+    }
+    let (server, _stub) = busy().await;
+    fuzz(&server, &["--header", &format!("Authorization: Bearer {ADMIN}")]);
+}
+
+#[tokio::test]
+async fn a_fuzzer_without_a_token_hears_that_it_needs_one() {
+    if crate::sdk::runner::installed().is_none() {
+        return;
+    }
+    let (server, _stub) = busy().await;
+    fuzz(&server, &[]);
 }

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use axum::extract::{Path, RawQuery, State};
 use axum::response::Response;
 use http::StatusCode;
-use serde_json::{Value, json};
 
 use super::super::error::Problem;
 use super::super::reply::{tagged_reply, view_reply};
@@ -14,7 +13,6 @@ use super::asking::Asking;
 use super::query::{cursor, limit, name, query, text, time};
 use super::state::ApiState;
 use crate::api::MessageFilter;
-use crate::store::MessageRow;
 use crate::types::{MessageId, MessageState};
 
 fn wanted(values: &BTreeMap<String, String>) -> Result<MessageFilter, Problem> {
@@ -56,15 +54,4 @@ pub(super) async fn show(
     let id = id.parse().map_err(|_| Problem::NOT_FOUND)?;
     let detail = people.message(id, state.clock.now_ms()).await?;
     Ok(tagged_reply(&detail, &detail.message))
-}
-
-pub(super) fn message_json(row: &MessageRow) -> Value {
-    json!({
-        "message_id": row.message_id, "provider": row.key.provider.as_str(), "event_id": row.key.event_id,
-        "type": row.event_type, "effect_name": row.effect_name, "idempotency_key": row.idempotency_key,
-        "destination": row.destination, "state": row.state, "attempts_n": row.attempts_n,
-        "visible_at_ms": row.visible_at_ms, "last_result": row.last_result, "last_error": row.last_error,
-        "created_at_ms": row.created_at_ms, "first_sent_at_ms": row.first_sent_at_ms,
-        "lane": row.lane, "key_valid_until_ms": row.key_valid_until_ms, "settled_at_ms": row.finished_at_ms,
-    })
 }

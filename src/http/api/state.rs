@@ -5,13 +5,12 @@ use std::sync::Arc;
 
 use super::super::token_gate::TokenGate;
 use crate::idempotency::IdempotencyLayer;
-use crate::store::{PeopleDoor, Store};
+use crate::store::PeopleDoor;
 use crate::tail::TailHub;
 use crate::types::{Clock, Name};
 
 /// State of the API: all that it needs of the app.
 pub(crate) struct ApiState {
-    pub(crate) store: Store,
     /// The store for those who ask.
     pub(crate) people: PeopleDoor,
     pub(crate) clock: Clock,

@@ -91,7 +91,7 @@ impl Telling {
             }
             if now >= self.checked_at {
                 // A token that was revoked meanwhile hears no more.
-                if !self.state.gate.is_still_good(&self.credential) {
+                if !self.state.gate.still_lets(&self.credential) {
                     return None;
                 }
                 self.checked_at = now + QUIET_EVERY;

@@ -2,7 +2,7 @@
 //!
 //! A page is a walk by number, the newest first: over all events, over those in an open state, or over those of one
 //! object, each by an index of its own. Whatever else the filter says is asked of each row on the way, so one page
-//! looks at [`LOOK_N`] rows at most; a walk that ends there says how far it came and where to go on. Numbers never
+//! looks at [`LOOK_N`] rows at most, or at [`LOOK_APART_N`]; a walk that ends there says how far it came and where to go on. Numbers never
 //! change, so rows that arrive meanwhile move nothing from page to page.
 //!
 //! `since` lists are the other way round, the oldest first, and hold back what is younger than [`SETTLE_MS`]: numbers of
@@ -12,7 +12,7 @@
 use super::cursor::EventPlace;
 use super::person::{People, PeopleError};
 use super::rows::{event_columns, numbered_event};
-use super::walk::{LOOK_N, ORDER_MS, number_after, number_before, number_settled};
+use super::walk::{LOOK_APART_N, LOOK_N, ORDER_MS, number_after, number_before, number_settled};
 use crate::api::{CountView, EventFilter, EventView, Page};
 use crate::store::db::{DbResult, Door, Value};
 use crate::types::{EventState, UnixMs};
@@ -58,8 +58,9 @@ macro_rules! found {
 }
 /// The statements of one walk, by what it is narrowed to: with the filter's values, and with that value alone as `$4`.
 macro_rules! walks {
-    ($more:literal, $alone:literal) => {
+    ($look_n:expr, $more:literal, $alone:literal) => {
         Walk {
+            look_n: $look_n,
             down: walks!(page $more, "DESC"),
             up: walks!(page $more, "ASC"),
             down_end: walks!(end $alone, "DESC"),
@@ -96,6 +97,8 @@ macro_rules! walks {
 
 /// The statements of one walk.
 struct Walk {
+    /// Rows that a page looks at, at most.
+    look_n: u32,
     down: &'static str,
     up: &'static str,
     down_end: &'static str,
@@ -103,13 +106,18 @@ struct Walk {
     count: &'static str,
 }
 
-const ALL: Walk = walks!("", "");
+const ALL: Walk = walks!(LOOK_N, "", "");
 // The index's own words: SQLite sees by nothing else that it has all of them.
 const OPEN: Walk = walks!(
+    LOOK_APART_N,
     " AND state = $6 AND state IN ('retry', 'failed', 'unreadable', 'conflict')",
     " AND state = $4 AND state IN ('retry', 'failed', 'unreadable', 'conflict')"
 );
-const OBJECT: Walk = walks!(" AND object = $7", " AND object = $4");
+const OBJECT: Walk = walks!(LOOK_APART_N, " AND object = $7", " AND object = $4");
+/// How many are in an open state, and nothing else of them: the index alone tells.
+const COUNT_OPEN: &str = "/* event_count */ SELECT COUNT(*) AS looked_n, COUNT(*) AS found_n FROM (
+         SELECT event_seq FROM processed_webhook_events
+         WHERE state = $1 AND state IN ('retry', 'failed', 'unreadable', 'conflict') LIMIT $2) e";
 const RECEIVED_AT: &str =
     "/* event_page_end */ SELECT received_at_ms FROM processed_webhook_events WHERE event_seq = $1";
 
@@ -129,6 +137,7 @@ pub(super) const STATEMENTS: &[(&str, &str)] = &[
     ("event_page_end of an object since", OBJECT.up_end),
     ("event_count", ALL.count),
     ("event_count of a state", OPEN.count),
+    ("event_count of a state alone", COUNT_OPEN),
     ("event_count of an object", OBJECT.count),
 ];
 
@@ -263,7 +272,7 @@ async fn page_down(
     let mut page = Page::whole(Vec::new());
     if is_full {
         page.next = rows.last().map(|(seq, _)| EventPlace::Before(*seq).to_string());
-    } else if let Some((lowest, _)) = end_of(db, walk.down_end, alone, range).await? {
+    } else if let Some((lowest, _)) = end_of(db, walk.down_end, walk.look_n, alone, range).await? {
         page.next = Some(EventPlace::Before(lowest).to_string());
         let at_ms = db.fetch_optional(RECEIVED_AT, &[lowest.into()]).await?;
         let at_ms = at_ms.map(|row| row.int("received_at_ms")).transpose()?;
@@ -288,7 +297,7 @@ async fn page_up(
     let more = if is_full {
         rows.last().map(|(seq, _)| *seq)
     } else {
-        end_of(db, walk.up_end, alone, range).await?.map(|(_, highest)| highest)
+        end_of(db, walk.up_end, walk.look_n, alone, range).await?.map(|(_, highest)| highest)
     };
     let place_of = |seq: i64| EventPlace::After(seq).to_string();
     Ok(Page {
@@ -308,7 +317,7 @@ async fn rows_of(
     range: (i64, i64),
     limit: u32,
 ) -> DbResult<(Vec<(i64, EventView)>, bool)> {
-    let mut values = look.values(range, LOOK_N);
+    let mut values = look.values(range, look.walk().0.look_n);
     values.push(limit.saturating_add(1).into());
     let rows = db.fetch(sql, &values).await?;
     let is_full = rows.len() > limit as usize;
@@ -320,13 +329,14 @@ async fn rows_of(
 async fn end_of(
     db: &mut Door<'_>,
     sql: &'static str,
+    look_n: u32,
     alone: Option<&str>,
     range: (i64, i64),
 ) -> DbResult<Option<(i64, i64)>> {
-    let mut values: Vec<Value> = vec![range.0.into(), range.1.into(), LOOK_N.into()];
+    let mut values: Vec<Value> = vec![range.0.into(), range.1.into(), look_n.into()];
     values.extend(alone.map(Value::from));
     let row = db.fetch_one(sql, &values).await?;
-    if row.int("looked_n")? < i64::from(LOOK_N) {
+    if row.int("looked_n")? < i64::from(look_n) {
         return Ok(None);
     }
     Ok(Some((row.int("lowest")?, row.int("highest")?)))
@@ -336,9 +346,17 @@ async fn event_count(db: &mut Door<'_>, look: &Look) -> DbResult<CountView> {
     if !look.is_possible() {
         return Ok(CountView { counted_n: 0, is_more: false });
     }
-    let range = look.range(db).await?;
     let look_n = COUNT_N_MAX + 1;
-    let row = db.fetch_one(look.walk().0.count, &look.values(range, look_n)).await?;
+    let alone = EventFilter { state: look.filter.state, ..EventFilter::default() };
+    let row = match look.walk() {
+        (_, Some(state)) if look.filter == alone && look.scope.is_none() => {
+            db.fetch_one(COUNT_OPEN, &[state.into(), look_n.into()]).await?
+        }
+        (walk, _) => {
+            let range = look.range(db).await?;
+            db.fetch_one(walk.count, &look.values(range, look_n)).await?
+        }
+    };
     let found_n = row.int("found_n")?.min(i64::from(COUNT_N_MAX));
     Ok(CountView { counted_n: found_n.unsigned_abs(), is_more: row.int("looked_n")? >= i64::from(look_n) })
 }

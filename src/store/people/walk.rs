@@ -10,6 +10,8 @@ use crate::types::UnixMs;
 
 /// Rows that one question looks at, at most, where it has to look for what it wants.
 pub(super) const LOOK_N: u32 = 10_000;
+/// The same where the rows are those of an index of few: each of them may be on a page of its own.
+pub(super) const LOOK_APART_N: u32 = 2_000;
 /// Numbers follow time to within this: a row with a higher number came at most so much earlier. A block of numbers is
 /// used for 10 s, a request waits a few seconds for its number, and nodes' clocks differ by less than the rest.
 pub(super) const ORDER_MS: i64 = 20_000;

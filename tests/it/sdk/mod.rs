@@ -1,6 +1,6 @@
 //! The senders' own SDKs as the other side, both ways. `scripts/sdk` installs them, `docs/sdks.md` lists them.
 
-mod runner;
+pub mod runner;
 
 use std::collections::BTreeSet;
 use std::path::Path;

@@ -30,10 +30,10 @@ const FILL: &str = "SET synchronous_commit = off;
         CASE WHEN n % 10 = 0 THEN 'in_' || n / 100 % 1000 END, CASE WHEN n % 1000 = 4 THEN n END
     FROM generate_series(1, EVENTS) n;
     INSERT INTO outbox_queue (message_id, visible_at_ms, created_at_ms, shard, state, destination)
-    SELECT n * 1024, 1000, 1000, 1, 'ready', 'billing' FROM generate_series(OPEN, FINISHED - 1) n;
+    SELECT n * CAST(1024 AS BIGINT), 1000, 1000, 1, 'ready', 'billing' FROM generate_series(OPEN, FINISHED - 1) n;
     INSERT INTO outbox_finished (message_id, created_at_ms, finished_at_ms, attempts_n, generation, shard, state,
         destination, last_result)
-    SELECT n * 1024, 1000, 2000, 1, 0, 1, 'done', 'billing', 'done' FROM generate_series(FINISHED, EVENTS) n;
+    SELECT n * CAST(1024 AS BIGINT), 1000, 2000, 1, 0, 1, 'done', 'billing', 'done' FROM generate_series(FINISHED, EVENTS) n;
     INSERT INTO webhook_payloads (event_seq, shard, headers, body)
     SELECT n, 1, '{}', 'body' FROM generate_series(OPEN, EVENTS) n";
 /// Tables that grow with what came.
@@ -52,6 +52,7 @@ const BIG: [&str; 7] = [
 fn asked(n: i64) -> Vec<(&'static str, String, f64)> {
     let none = "NULL, NULL, NULL, NULL, NULL, NULL, 0, '{}'";
     let page = |range: &str, filter: &str| format!("{range}, 10000, {filter}, 51");
+    let apart = |range: &str, filter: &str| format!("{range}, 2000, {filter}, 51");
     let (newest, old) = ("-1, 9223372036854775807".to_owned(), format!("-1, {}", n / 2));
     let (newest, old) = (newest.as_str(), old.as_str());
     let mut all = vec![
@@ -73,16 +74,16 @@ fn asked(n: i64) -> Vec<(&'static str, String, f64)> {
         all.extend(filters.iter().map(|filter| ("event_page", page(range, filter), 10_100.0)));
         for state in ["failed", "retry", "unreadable"] {
             let filter = |provider: &str| format!("{provider}, NULL, '{state}', NULL, NULL, NULL, 0, '{{}}'");
-            all.push(("event_page of a state", page(range, &filter("NULL")), 60.0));
-            all.push(("event_page of a state", page(range, &filter("'rare'")), 10_100.0));
-            all.push(("event_page of a state since", page(range, &filter("NULL")), 60.0));
-            all.push(("event_page_end of a state", format!("{range}, 10000, '{state}'"), 10_100.0));
+            all.push(("event_page of a state", apart(range, &filter("NULL")), 60.0));
+            all.push(("event_page of a state", apart(range, &filter("'rare'")), 2_100.0));
+            all.push(("event_page of a state since", apart(range, &filter("NULL")), 60.0));
+            all.push(("event_page_end of a state", format!("{range}, 2000, '{state}'"), 2_100.0));
         }
         for object in ["in_7", "nobody"] {
             let filter = format!("NULL, NULL, NULL, '{object}', NULL, NULL, 0, '{{}}'");
-            all.push(("event_page of an object", page(range, &filter), 60.0));
-            all.push(("event_page of an object since", page(range, &filter), 60.0));
-            all.push(("event_page_end of an object", format!("{range}, 10000, '{object}'"), 10_100.0));
+            all.push(("event_page of an object", apart(range, &filter), 60.0));
+            all.push(("event_page of an object since", apart(range, &filter), 60.0));
+            all.push(("event_page_end of an object", format!("{range}, 2000, '{object}'"), 2_100.0));
         }
         all.push(("event_page_end", format!("{range}, 10000"), 10_100.0));
         all.push(("event_page_end since", format!("{range}, 10000"), 10_100.0));
@@ -246,6 +247,7 @@ async fn on_sqlite_each_walk_goes_by_its_own_index() {
             | "event_page_end since"
             | "event_count"
             | "statistics" => "USING INTEGER PRIMARY KEY (rowid>?",
+            "event_count of a state alone" => "INDEX processed_webhook_events_open (state=?)",
             _ if name.contains("of a state") => {
                 "INDEX processed_webhook_events_open (state=? AND event_seq>?"
             }
