@@ -10,8 +10,9 @@ use crate::types::{EventState, MessageState};
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct MessageFilter {
-    /// State in which they stand.
+    /// State in which they stand; must be said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(required)]
     pub state: Option<MessageState>,
     /// Destination that they go to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -31,8 +32,9 @@ pub struct MessageFilter {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct EventFilter {
-    /// State in which they stand.
+    /// State in which they stand; must be said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(required)]
     pub state: Option<EventState>,
     /// Provider that they came from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -79,8 +81,8 @@ pub struct OperationOrder {
     pub subject: OperationSubject,
     /// Number that was counted before: the operation is refused when the filter finds another one now.
     pub counted_n: u64,
-    /// Reason, for the audit log: 1 to 255 bytes on one line.
-    #[schemars(length(min = 1, max = 255))]
+    /// Reason, for the audit log: 1 to 255 characters on one line.
+    #[schemars(length(min = 1, max = 255), regex(pattern = super::reason::REASON_PATTERN))]
     pub reason: String,
 }
 
