@@ -6,7 +6,8 @@
 //!
 //! In reading order: `page.rs` and `problem.rs` are common to all; `event.rs`, `message.rs`, `destination.rs`,
 //! `provider.rs`, `statistics.rs`, `search.rs` and `tail.rs` are what there is to see; `order.rs` and `operation.rs`
-//! what there is to ask for, `reason.rs` the texts in it; `etag.rs` the version of what can change, `if_match.rs` which version a request is about, `audit.rs` and `token.rs` who did it. `routes.rs` is the list of routes, and
+//! what there is to ask for, `reason.rs` and `whole.rs` the texts and
+//! numbers in it; `etag.rs` the version of what can change, `if_match.rs` which version a request is about, `audit.rs` and `token.rs` who did it. `routes.rs` is the list of routes, and
 //! `document.rs` makes `openapi.json` of it. Nothing here reads a database or a socket.
 
 mod audit;
@@ -27,6 +28,7 @@ mod search;
 mod statistics;
 mod tail;
 mod token;
+mod whole;
 
 pub use audit::{AuditVerified, AuditView};
 pub use destination::{BacklogCount, DestinationView, PauseView};

@@ -117,6 +117,7 @@ pub struct TokenOrder {
     pub destinations: Option<Vec<String>>,
     /// Time for which it is good. Seconds, 60 to 31,622,400 (366 days).
     #[schemars(range(min = 60, max = 31_622_400))]
+    #[serde(deserialize_with = "super::whole::number")]
     pub valid_for_s: u64,
     /// Reason, for the audit log: 1 to 255 characters on one line.
     #[schemars(length(min = 1, max = 255), regex(pattern = super::reason::REASON_PATTERN))]

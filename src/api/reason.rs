@@ -8,6 +8,9 @@ pub(super) const REASON_PATTERN: &str =
 /// The rule for the name of a provider, a destination or a token's holder as JSON Schema says it.
 pub(super) const NAME_PATTERN: &str = "^[a-z0-9_-]{1,64}$";
 
+/// The rule for a type, an object or a lane as JSON Schema says it.
+pub(super) const TEXT_PATTERN: &str = r"^[^\x00]{1,255}$";
+
 /// True for a reason that can be kept: 1 to 255 characters on one line, of which one at least is to be seen.
 pub fn is_reason(text: &str) -> bool {
     let is_short = text.chars().take(REASON_CHARS_MAX + 1).count() <= REASON_CHARS_MAX;

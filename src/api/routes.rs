@@ -112,7 +112,7 @@ const TO: RouteParameter = RouteParameter {
 };
 
 const NAME: &str = r#"{"type":"string","pattern":"^[a-z0-9_-]{1,64}$"}"#;
-const TEXT: &str = r#"{"type":"string","minLength":1,"maxLength":255}"#;
+const TEXT: &str = r#"{"type":"string","minLength":1,"maxLength":255,"pattern":"^[^\\x00]*$"}"#;
 const TIME: &str = r#"{"type":"integer","minimum":0,"maximum":253402300799999}"#;
 
 const fn get(path: &'static str, role: Role, answer: &'static str, about: &'static str) -> RouteFacts {

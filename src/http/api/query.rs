@@ -10,6 +10,8 @@ const LIMIT_DEFAULT: u32 = 50;
 /// Most rows that `limit` may ask for.
 const LIMIT_MAX: u32 = 500;
 
+/// Latest time that is asked for: the end of the year 9999.
+const TIME_MS_MAX: UnixMs = 253_402_300_799_999;
 /// Longest value, in bytes.
 const VALUE_BYTES_MAX: usize = 1_024;
 
@@ -55,7 +57,8 @@ pub(super) fn text(values: &BTreeMap<String, String>, key: &str) -> Result<Optio
 
 /// The time that the query gives under `key`.
 pub(super) fn time(values: &BTreeMap<String, String>, key: &str) -> Result<Option<UnixMs>, Problem> {
-    let time = values.get(key).map(|text| text.parse().ok().filter(|at_ms| *at_ms >= 0));
+    let time =
+        values.get(key).map(|text| text.parse().ok().filter(|at_ms| (0..=TIME_MS_MAX).contains(at_ms)));
     match time {
         None => Ok(None),
         Some(at_ms) => {
