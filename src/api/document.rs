@@ -126,7 +126,8 @@ fn parameters(route: &RouteFacts) -> Value {
         in_path.map(|name| json!({ "name": name, "in": "path", "required": true, "schema": text.clone() }));
     let in_query = route.query.iter().map(|one| {
         let schema: Value = serde_json::from_str(one.schema).unwrap_or_default();
-        json!({ "name": one.name, "in": "query", "description": one.about, "schema": schema })
+        let (name, about, is_required) = (one.name, one.about, one.is_required);
+        json!({ "name": name, "in": "query", "required": is_required, "description": about, "schema": schema })
     });
     let mut all: Vec<Value> = in_path.chain(in_query).collect();
     if route.path.ends_with("/decide") {

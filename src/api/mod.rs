@@ -6,7 +6,8 @@
 //!
 //! In reading order: `page.rs` and `problem.rs` are common to all; `event.rs`, `message.rs`, `destination.rs`,
 //! `provider.rs`, `statistics.rs`, `search.rs` and `tail.rs` are what there is to see; `order.rs` and `operation.rs`
-//! what there is to ask for; `etag.rs` the version of what can change, `if_match.rs` which version a request is about, `audit.rs` and `token.rs` who did it. `routes.rs` is the list of routes, and
+//! what there is to ask for, `reason.rs` and `whole.rs` the texts and
+//! numbers in it; `etag.rs` the version of what can change, `if_match.rs` which version a request is about, `audit.rs` and `token.rs` who did it. `routes.rs` is the list of routes, and
 //! `document.rs` makes `openapi.json` of it. Nothing here reads a database or a socket.
 
 mod audit;
@@ -21,11 +22,13 @@ mod order;
 mod page;
 mod problem;
 mod provider;
+mod reason;
 mod routes;
 mod search;
 mod statistics;
 mod tail;
 mod token;
+mod whole;
 
 pub use audit::{AuditVerified, AuditView};
 pub use destination::{BacklogCount, DestinationView, PauseView};
@@ -48,6 +51,7 @@ pub use provider::{
     BacklogEvents, BacklogMessages, BacklogView, LastEventView, ProviderView, RejectedView, SecretView,
     TaughtView, WaitingCount,
 };
+pub use reason::is_reason;
 pub use routes::{ROUTES, RouteFacts, RouteParameter};
 pub use search::{SearchHit, SearchView};
 pub use statistics::{MinuteView, StatisticsView};

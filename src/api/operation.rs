@@ -10,20 +10,29 @@ use crate::types::{EventState, MessageState};
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct MessageFilter {
-    /// State in which they stand.
+    /// State in which they stand; must be said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(required)]
     pub state: Option<MessageState>,
     /// Destination that they go to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(regex(pattern = super::reason::NAME_PATTERN))]
     pub destination: Option<String>,
     /// Provider that their event came from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(regex(pattern = super::reason::NAME_PATTERN))]
     pub provider: Option<String>,
     /// Lane that they are in.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(regex(pattern = super::reason::TEXT_PATTERN))]
     pub lane: Option<String>,
     /// Those written before this time.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "super::whole::number_or_null",
+        skip_serializing_if = "Option::is_none"
+    )]
+    #[schemars(range(min = 0, max = 253_402_300_799_999_i64))]
     pub created_before_ms: Option<i64>,
 }
 
@@ -31,23 +40,37 @@ pub struct MessageFilter {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct EventFilter {
-    /// State in which they stand.
+    /// State in which they stand; must be said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(required)]
     pub state: Option<EventState>,
     /// Provider that they came from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(regex(pattern = super::reason::NAME_PATTERN))]
     pub provider: Option<String>,
     /// Type in the sender's words.
     #[serde(default, rename = "type", skip_serializing_if = "Option::is_none")]
+    #[schemars(regex(pattern = super::reason::TEXT_PATTERN))]
     pub event_type: Option<String>,
     /// Object that they are about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(regex(pattern = super::reason::TEXT_PATTERN))]
     pub object: Option<String>,
     /// Those that came at this time or later.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "super::whole::number_or_null",
+        skip_serializing_if = "Option::is_none"
+    )]
+    #[schemars(range(min = 0, max = 253_402_300_799_999_i64))]
     pub received_from_ms: Option<i64>,
     /// Those that came before this time.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "super::whole::number_or_null",
+        skip_serializing_if = "Option::is_none"
+    )]
+    #[schemars(range(min = 0, max = 253_402_300_799_999_i64))]
     pub received_to_ms: Option<i64>,
 }
 
@@ -78,9 +101,10 @@ pub struct OperationOrder {
     /// The act and its subjects.
     pub subject: OperationSubject,
     /// Number that was counted before: the operation is refused when the filter finds another one now.
+    #[serde(deserialize_with = "super::whole::number")]
     pub counted_n: u64,
-    /// Reason, for the audit log: 1 to 255 bytes on one line.
-    #[schemars(length(min = 1, max = 255))]
+    /// Reason, for the audit log: 1 to 255 characters on one line.
+    #[schemars(length(min = 1, max = 255), regex(pattern = super::reason::REASON_PATTERN))]
     pub reason: String,
 }
 

@@ -77,8 +77,8 @@ impl EventAct {
 pub struct Order<A> {
     /// The act.
     pub act: A,
-    /// Reason, for the audit log: 1 to 255 bytes on one line.
-    #[schemars(length(min = 1, max = 255))]
+    /// Reason, for the audit log: 1 to 255 characters on one line.
+    #[schemars(length(min = 1, max = 255), regex(pattern = super::reason::REASON_PATTERN))]
     pub reason: String,
 }
 
@@ -93,8 +93,8 @@ pub type DestinationOrder = Order<DestinationAct>;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ReasonOrder {
-    /// Reason, for the audit log: 1 to 255 bytes on one line.
-    #[schemars(length(min = 1, max = 255))]
+    /// Reason, for the audit log: 1 to 255 characters on one line.
+    #[schemars(length(min = 1, max = 255), regex(pattern = super::reason::REASON_PATTERN))]
     pub reason: String,
 }
 
@@ -103,20 +103,24 @@ pub struct ReasonOrder {
 #[serde(deny_unknown_fields)]
 pub struct TokenOrder {
     /// Name of its holder; unique.
+    #[schemars(regex(pattern = super::reason::NAME_PATTERN))]
     pub name: String,
     /// Role of its holder.
     pub role: Role,
     /// Providers that it reaches; all when left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 100), inner(regex(pattern = super::reason::NAME_PATTERN)))]
     pub providers: Option<Vec<String>>,
     /// Destinations that it reaches; all when left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 100), inner(regex(pattern = super::reason::NAME_PATTERN)))]
     pub destinations: Option<Vec<String>>,
     /// Time for which it is good. Seconds, 60 to 31,622,400 (366 days).
     #[schemars(range(min = 60, max = 31_622_400))]
+    #[serde(deserialize_with = "super::whole::number")]
     pub valid_for_s: u64,
-    /// Reason, for the audit log: 1 to 255 bytes on one line.
-    #[schemars(length(min = 1, max = 255))]
+    /// Reason, for the audit log: 1 to 255 characters on one line.
+    #[schemars(length(min = 1, max = 255), regex(pattern = super::reason::REASON_PATTERN))]
     pub reason: String,
 }
 

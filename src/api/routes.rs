@@ -12,6 +12,8 @@ pub struct RouteParameter {
     pub schema: &'static str,
     /// Meaning of the value, for people.
     pub about: &'static str,
+    /// True when the query must have it.
+    pub is_required: bool,
 }
 
 /// Facts about a route of the API.
@@ -40,48 +42,77 @@ const LIMIT: RouteParameter = RouteParameter {
     name: "limit",
     schema: r#"{"type":"integer","minimum":1,"maximum":500,"default":50}"#,
     about: "Most rows of the page.",
+    is_required: false,
 };
 const CURSOR: RouteParameter = RouteParameter {
     name: "cursor",
     schema: r#"{"type":"string","minLength":1,"maxLength":1024}"#,
     about: "`next` of the page before.",
+    is_required: false,
 };
 const SINCE: RouteParameter = RouteParameter {
     name: "since",
-    schema: r#"{"type":"string","minLength":1,"maxLength":255}"#,
+    schema: r#"{"type":"string","minLength":1,"maxLength":1024}"#,
     about: "`since` of an earlier page: what arrived after it, the oldest first.",
+    is_required: false,
 };
 const PROVIDER: RouteParameter =
-    RouteParameter { name: "provider", schema: NAME, about: "Name of the provider." };
-const DESTINATION: RouteParameter =
-    RouteParameter { name: "destination", schema: NAME, about: "Name of the destination." };
-const LANE: RouteParameter = RouteParameter { name: "lane", schema: TEXT, about: "Key of the lane." };
+    RouteParameter { name: "provider", schema: NAME, about: "Name of the provider.", is_required: false };
+const DESTINATION: RouteParameter = RouteParameter {
+    name: "destination",
+    schema: NAME,
+    about: "Name of the destination.",
+    is_required: false,
+};
+const LANE: RouteParameter =
+    RouteParameter { name: "lane", schema: TEXT, about: "Key of the lane.", is_required: false };
 const MESSAGE_STATE: RouteParameter = RouteParameter {
     name: "state",
     schema: r##"{"$ref":"#/components/schemas/MessageState"}"##,
     about: "State.",
+    is_required: false,
 };
+const MESSAGE_STATE_SAID: RouteParameter = RouteParameter { is_required: true, ..MESSAGE_STATE };
 const EVENT_STATE: RouteParameter = RouteParameter {
     name: "state",
     schema: r##"{"$ref":"#/components/schemas/EventState"}"##,
     about: "State.",
+    is_required: false,
 };
-const CREATED_BEFORE: RouteParameter =
-    RouteParameter { name: "created_before_ms", schema: TIME, about: "Those written before this time." };
-const EVENT_TYPE: RouteParameter =
-    RouteParameter { name: "type", schema: TEXT, about: "Type in the sender's words, exactly." };
-const OBJECT: RouteParameter =
-    RouteParameter { name: "object", schema: TEXT, about: "Object that they are about, exactly." };
+const EVENT_STATE_SAID: RouteParameter = RouteParameter { is_required: true, ..EVENT_STATE };
+const CREATED_BEFORE: RouteParameter = RouteParameter {
+    name: "created_before_ms",
+    schema: TIME,
+    about: "Those written before this time.",
+    is_required: false,
+};
+const EVENT_TYPE: RouteParameter = RouteParameter {
+    name: "type",
+    schema: TEXT,
+    about: "Type in the sender's words, exactly.",
+    is_required: false,
+};
+const OBJECT: RouteParameter = RouteParameter {
+    name: "object",
+    schema: TEXT,
+    about: "Object that they are about, exactly.",
+    is_required: false,
+};
 const FROM: RouteParameter = RouteParameter {
     name: "received_from_ms",
     schema: TIME,
     about: "Those that came at this time or later.",
+    is_required: false,
 };
-const TO: RouteParameter =
-    RouteParameter { name: "received_to_ms", schema: TIME, about: "Those that came before this time." };
+const TO: RouteParameter = RouteParameter {
+    name: "received_to_ms",
+    schema: TIME,
+    about: "Those that came before this time.",
+    is_required: false,
+};
 
 const NAME: &str = r#"{"type":"string","pattern":"^[a-z0-9_-]{1,64}$"}"#;
-const TEXT: &str = r#"{"type":"string","minLength":1,"maxLength":255}"#;
+const TEXT: &str = r#"{"type":"string","minLength":1,"maxLength":255,"pattern":"^[^\\x00]*$"}"#;
 const TIME: &str = r#"{"type":"integer","minimum":0,"maximum":253402300799999}"#;
 
 const fn get(path: &'static str, role: Role, answer: &'static str, about: &'static str) -> RouteFacts {
@@ -123,7 +154,7 @@ pub const ROUTES: &[RouteFacts] = &[
         LIMIT,
     ]),
     get("/events/count", Role::Viewer, "CountView", "How many events a filter finds; `state` must be said.")
-        .query(&[PROVIDER, EVENT_TYPE, EVENT_STATE, OBJECT, FROM, TO]),
+        .query(&[PROVIDER, EVENT_TYPE, EVENT_STATE_SAID, OBJECT, FROM, TO]),
     get("/events/{provider}/{event_id}", Role::Viewer, "LedgerView", "The ledger of one event."),
     get(
         "/events/{provider}/{event_id}/body",
@@ -153,7 +184,7 @@ pub const ROUTES: &[RouteFacts] = &[
         "CountView",
         "How many messages a filter finds; `state` must be said.",
     )
-    .query(&[MESSAGE_STATE, DESTINATION, PROVIDER, LANE, CREATED_BEFORE]),
+    .query(&[MESSAGE_STATE_SAID, DESTINATION, PROVIDER, LANE, CREATED_BEFORE]),
     get(
         "/messages/{message_id}",
         Role::Viewer,
@@ -202,6 +233,7 @@ pub const ROUTES: &[RouteFacts] = &[
                 name: "minutes_n",
                 schema: r#"{"type":"integer","minimum":1,"maximum":1440,"default":60}"#,
                 about: "Minutes to look back.",
+                is_required: false,
             },
         ]),
     get("/search", Role::Viewer, "SearchView", "Whatever an id leads to, and why it leads nowhere.").query(
@@ -209,6 +241,7 @@ pub const ROUTES: &[RouteFacts] = &[
             name: "id",
             schema: TEXT,
             about: "Id of an event or a message, an object, an idempotency key or the name of an effect.",
+            is_required: true,
         }],
     ),
     get("/tail", Role::Viewer, "text/event-stream", "Events as they come in, as server-sent events.")
@@ -243,6 +276,7 @@ pub const ROUTES: &[RouteFacts] = &[
         name: "cursor",
         schema: r#"{"type":"string","pattern":"^[0-9]{1,19}\\.[0-9a-f]{64}$"}"#,
         about: "`next` of the answer before, or a `head` that was kept elsewhere.",
+        is_required: false,
     }]),
     get("/tokens", Role::Admin, "Page<TokenView>", "Every token, without itself, the newest first.")
         .query(&[CURSOR, LIMIT]),

@@ -64,6 +64,13 @@ impl Problem {
         "sealed",
         "this content is sealed with a key that is not configured here, or was changed",
     );
+    pub(super) const NO_SUCH_CURSOR: Self = Self::new(
+        StatusCode::NOT_FOUND,
+        "cursor_unknown",
+        "no page gave this: a `cursor`, or a `since`, comes back as it was given, one of them at a time",
+    );
+    pub(super) const BAD_REASON: Self =
+        Self::bad_request("`reason` is a text of 1 to 255 characters on one line");
     pub(crate) const CHANGED: Self = Self::new(
         StatusCode::PRECONDITION_FAILED,
         "changed",

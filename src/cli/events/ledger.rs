@@ -64,8 +64,9 @@ fn content_in_words(content: &ContentView) -> String {
         words.push("stored under a key".to_owned());
     }
     if let Some(redacted_n) = content.redacted_n {
-        words.push(format!("redacted: {redacted_n} values"));
+        words.push(format!("{} left out before it was stored", plural(redacted_n.into(), "value")));
     }
+    words.extend(content.unopened.as_ref().map(|why| format!("it does not open: {why}")));
     words.join(", ")
 }
 

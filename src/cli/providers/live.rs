@@ -39,12 +39,8 @@ pub(super) fn live(
     Ok(ExitCode::SUCCESS)
 }
 
-const SECRETS: [Column; 4] = [
-    Column::Whole("secret"),
-    Column::Whole("matched"),
-    Column::Whole("last matched"),
-    Column::Whole("advice"),
-];
+const SECRETS: [Column; 4] =
+    [Column::Whole("secret"), Column::Whole("matched"), Column::Whole("use"), Column::Whole("advice")];
 
 fn in_full(view: &ProviderView, screen: &Screen) -> String {
     let mut facts = vec![

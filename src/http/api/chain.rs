@@ -16,9 +16,7 @@ pub(super) async fn verify(RawQuery(raw): RawQuery, Asking(people): Asking) -> R
     let values = query(raw.as_deref(), ["cursor"])?;
     let from = match values.get("cursor") {
         None => AuditPlace::start(),
-        Some(text) => AuditPlace::parse(text).ok_or_else(|| {
-            Problem::bad_request("`cursor` is the `next` or a `head` of an answer of this kind")
-        })?,
+        Some(text) => AuditPlace::parse(text).ok_or(Problem::NO_SUCH_CURSOR)?,
     };
     let found = people.audit_verify(&from, AUDIT_VERIFIED_N_MAX).await?;
     let head = found.last.to_string();

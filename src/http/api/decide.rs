@@ -17,10 +17,11 @@ use tracing::info;
 use super::super::error::Problem;
 use super::super::reply::view_reply;
 use super::state::ApiState;
+use crate::api::is_reason;
 use crate::api::{IfMatch, OrderResult};
 use crate::idempotency::fingerprint;
 use crate::store::{Answered, Decision, Ordered, People, PeopleError, StoreError};
-use crate::types::{IdempotencyKey, Role, stored_text};
+use crate::types::{IdempotencyKey, Role};
 
 /// Largest body of a decision, in bytes.
 const BODY_BYTES_MAX: usize = 16 * 1024;
@@ -61,8 +62,8 @@ impl DecisionRequest {
 
     /// The request as the store takes it.
     pub(super) fn decision<'a>(&'a self, state: &ApiState, reason: &'a str) -> Result<Decision<'a>, Problem> {
-        if stored_text(reason).is_err() || reason.trim().is_empty() {
-            return Err(Problem::bad_request("`reason` is a text of 1 to 255 bytes on one line"));
+        if !is_reason(reason) {
+            return Err(Problem::BAD_REASON);
         }
         Ok(Decision {
             idempotency_key: self.key.as_str(),

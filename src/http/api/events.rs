@@ -43,8 +43,7 @@ fn filter(values: &BTreeMap<String, String>) -> Result<EventFilter, Problem> {
 
 /// The place at which a page begins.
 fn place(values: &BTreeMap<String, String>) -> Result<Option<EventPlace>, Problem> {
-    let odd =
-        || Problem::bad_request("`cursor` and `since` are given back as they came, one of them at a time");
+    let odd = || Problem::NO_SUCH_CURSOR;
     match (values.get("cursor"), values.get("since")) {
         (None, None) => Ok(None),
         (Some(cursor), None) => EventPlace::parse(cursor).map(Some).ok_or_else(odd),

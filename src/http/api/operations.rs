@@ -64,7 +64,7 @@ pub(super) async fn list(Asking(people): Asking, RawQuery(raw): RawQuery) -> Res
     let values = query(raw.as_deref(), ["cursor", "limit"])?;
     let cursor = values.get("cursor").map(String::as_str);
     if cursor.is_some_and(|cursor| uuid::Uuid::parse_str(cursor).is_err()) {
-        return Err(Problem::bad_request("`cursor` is the `next` of the page before"));
+        return Err(Problem::NO_SUCH_CURSOR);
     }
     Ok(view_reply(StatusCode::OK, &people.operations(cursor, limit(&values)?).await?))
 }

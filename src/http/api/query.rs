@@ -10,6 +10,11 @@ const LIMIT_DEFAULT: u32 = 50;
 /// Most rows that `limit` may ask for.
 const LIMIT_MAX: u32 = 500;
 
+/// Latest time that is asked for: the end of the year 9999.
+const TIME_MS_MAX: UnixMs = 253_402_300_799_999;
+/// Longest value, in bytes.
+const VALUE_BYTES_MAX: usize = 1_024;
+
 /// The query's values; a name that is there twice or is not known is an error.
 pub(super) fn query<const N: usize>(
     raw: Option<&str>,
@@ -17,8 +22,13 @@ pub(super) fn query<const N: usize>(
 ) -> Result<BTreeMap<String, String>, Problem> {
     let mut values = BTreeMap::new();
     for (name, value) in form_urlencoded::parse(raw.unwrap_or_default().as_bytes()) {
-        if !known.contains(&name.as_ref()) || values.insert(name.into_owned(), value.into_owned()).is_some() {
-            return Err(Problem::bad_request("the query has a name that is not known, or one twice"));
+        if !known.contains(&name.as_ref())
+            || value.len() > VALUE_BYTES_MAX
+            || values.insert(name.into_owned(), value.into_owned()).is_some()
+        {
+            return Err(Problem::bad_request(
+                "the query has a name that is not known, one twice, or a value of more than 1,024 bytes",
+            ));
         }
     }
     Ok(values)
@@ -47,7 +57,8 @@ pub(super) fn text(values: &BTreeMap<String, String>, key: &str) -> Result<Optio
 
 /// The time that the query gives under `key`.
 pub(super) fn time(values: &BTreeMap<String, String>, key: &str) -> Result<Option<UnixMs>, Problem> {
-    let time = values.get(key).map(|text| text.parse().ok().filter(|at_ms| *at_ms >= 0));
+    let time =
+        values.get(key).map(|text| text.parse().ok().filter(|at_ms| (0..=TIME_MS_MAX).contains(at_ms)));
     match time {
         None => Ok(None),
         Some(at_ms) => {
@@ -62,9 +73,7 @@ pub(super) fn cursor<T>(
     read: impl FnOnce(&str) -> Option<T>,
 ) -> Result<Option<T>, Problem> {
     let Some(text) = values.get("cursor") else { return Ok(None) };
-    read(text)
-        .map(Some)
-        .ok_or_else(|| Problem::bad_request("`cursor` is `next` of the page before, as it came"))
+    read(text).map(Some).ok_or(Problem::NO_SUCH_CURSOR)
 }
 
 #[cfg(test)]

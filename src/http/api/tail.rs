@@ -7,6 +7,7 @@
 
 use std::convert::Infallible;
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::{Extension, RawQuery, State};
@@ -14,7 +15,7 @@ use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use futures_util::{Stream, stream};
 use http::{HeaderMap, StatusCode, header};
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
 use super::super::error::Problem;
 use super::super::extensions::ConnectionEnd;
@@ -24,6 +25,8 @@ use super::query::{name, query};
 use super::state::ApiState;
 use crate::tail::{QUIET_EVERY, TailChoice, TailStep, TailViewer};
 
+/// Time that the first look may take, if nobody viewed before.
+const OPEN_WITHIN: Duration = Duration::from_secs(10);
 /// Time after which a client that lost its connection comes back. Milliseconds.
 const RETRY_MS: u32 = 3_000;
 
@@ -52,7 +55,8 @@ pub(super) async fn show(
         provider: name(&values, "provider")?.map(|name| name.to_string()),
     };
     let last_id = headers.get("last-event-id").and_then(|value| value.to_str().ok());
-    let viewer = state.tail.open(choice, last_id).await?.map_err(|_| Problem::TOO_MANY_VIEWERS)?;
+    let opened = timeout(OPEN_WITHIN, state.tail.open(choice, last_id)).await;
+    let viewer = opened.map_err(|_| Problem::UNAVAILABLE)??.map_err(|_| Problem::TOO_MANY_VIEWERS)?;
     let telling = Telling {
         viewer,
         state,

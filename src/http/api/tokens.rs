@@ -18,10 +18,10 @@ use super::super::reply::view_reply;
 use super::asking::Asking;
 use super::query::{limit, query};
 use super::state::ApiState;
-use crate::api::{Page, ReasonOrder, TokenMade, TokenOrder, TokenView};
+use crate::api::{Page, ReasonOrder, TokenMade, TokenOrder, TokenView, is_reason};
 use crate::config::AdminToken;
 use crate::store::{NewToken, TokenMaking, TokenRow};
-use crate::types::{IdempotencyKey, Name, Principal, Reach, TokenText, UnixMs, stored_text};
+use crate::types::{IdempotencyKey, Name, Principal, Reach, TokenText, UnixMs};
 
 /// Largest body of an order, in bytes, and the longest time that it may take.
 const BODY_BYTES_MAX: usize = 16 * 1024;
@@ -39,7 +39,7 @@ pub(super) async fn list(
     let values = query(raw.as_deref(), ["cursor", "limit"])?;
     let (cursor, now_ms) = (values.get("cursor"), state.clock.now_ms());
     if cursor.is_some_and(|cursor| uuid::Uuid::parse_str(cursor).is_err()) {
-        return Err(Problem::bad_request("`cursor` is the `next` of the page before"));
+        return Err(Problem::NO_SUCH_CURSOR);
     }
     let (rows, next) = people.token_list(cursor.map(String::as_str), limit(&values)?).await?;
     let configured = state.gate.configured().iter().filter(|_| cursor.is_none());
@@ -127,10 +127,7 @@ async fn order_of<T: DeserializeOwned>(request: Request<Body>) -> Result<(T, Str
 }
 
 fn check_reason(reason: &str) -> Result<(), Problem> {
-    let is_plain = stored_text(reason).is_ok() && !reason.trim().is_empty();
-    is_plain
-        .then_some(())
-        .ok_or_else(|| Problem::bad_request("`reason` is a text of 1 to 255 bytes on one line"))
+    if is_reason(reason) { Ok(()) } else { Err(Problem::BAD_REASON) }
 }
 
 fn new_token(order: TokenOrder, key: String, token: &TokenText, now_ms: UnixMs) -> Result<NewToken, Problem> {

@@ -12,6 +12,7 @@ use crate::store::db::limit::limited;
 use crate::store::db::{DbResult, Door, StoreError, Tx};
 use crate::store::event::{
     DueEvent, EventRow, EventUpdate, Latched, event_get, event_take_due, events_update, payload_redacted,
+    payload_whole_keep,
 };
 use crate::store::handle::Store;
 use crate::store::lane::lanes_extend;
@@ -69,7 +70,11 @@ impl AdmissionTx {
             self.tx.run_sqlite(move |db| sqlite::events_insert(db, &rows, &ring)).await
         };
         let lost = self.tx.noted("events_insert", answer)?;
-        self.redacted.extend(redacted.into_iter().filter(|(event_seq, _)| !lost.contains(event_seq)));
+        for (event_seq, event) in redacted.into_iter().filter(|(event_seq, _)| !lost.contains(event_seq)) {
+            let values_n = event.redacted.as_ref().map_or(0, |redacted| redacted.values_n);
+            in_tx!(self.tx, payload_redacted(event_seq, values_n))?;
+            self.redacted.push((event_seq, event));
+        }
         Ok(lost)
     }
 
@@ -189,7 +194,7 @@ impl AdmissionTx {
     /// Commits. Only after `Ok` may a sender hear 200.
     pub async fn commit(mut self) -> Result<(), StoreError> {
         for (event_seq, event) in std::mem::take(&mut self.redacted) {
-            in_tx!(self.tx, payload_redacted(event_seq, &event, &self.ring))?;
+            in_tx!(self.tx, payload_whole_keep(event_seq, &event, &self.ring))?;
         }
         self.tx.commit().await
     }

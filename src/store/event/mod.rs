@@ -10,7 +10,7 @@ mod rows;
 mod types;
 
 pub(super) use payload::StoredPayload;
-pub(super) use redacted::payload_redacted;
+pub(super) use redacted::{payload_redacted, payload_whole_keep};
 pub(super) use rows::{event_get, event_take_due, events_update, events_with};
 pub use types::{DueEvent, EventCount, EventRow, EventUpdate, Latched};
 pub(super) use types::{event_key, event_state};

@@ -6,7 +6,7 @@
 //! looks reads `body`.
 
 use crate::seal::{KeyRing, SealedPlace};
-use crate::store::db::{DbResult, Door, Row, StoreError, Value};
+use crate::store::db::{DbResult, Door, Row, StoreError};
 use crate::store::handle::Store;
 use crate::types::IncomingEvent;
 
@@ -26,30 +26,33 @@ macro_rules! is_needed {
     };
 }
 
-/// Says that a row was redacted, and keeps the bytes as they came if the transaction leaves something to be made of
-/// them: to be called at its end.
+/// Says of a row that was just inserted that it was redacted: before anything else can happen to its transaction, so
+/// that nobody ever takes what is left for what came.
 pub(in crate::store) async fn payload_redacted(
+    db: &mut Door<'_>,
+    event_seq: i64,
+    values_n: u32,
+) -> DbResult<()> {
+    let sql = "/* payload_redacted */ UPDATE webhook_payloads SET redacted_n = $2 WHERE event_seq = $1";
+    db.execute(sql, &[event_seq.into(), values_n.into()]).await.map(drop)
+}
+
+/// Keeps the bytes as they came of a redacted event if the transaction leaves something to be made of them: to be called
+/// at its end.
+pub(in crate::store) async fn payload_whole_keep(
     db: &mut Door<'_>,
     event_seq: i64,
     event: &IncomingEvent,
     ring: &KeyRing,
 ) -> DbResult<()> {
-    let Some(redacted) = &event.redacted else { return Ok(()) };
     let needed =
-        concat!("/* payload_redacted */ SELECT CASE WHEN ", is_needed!("$1"), " THEN 1 ELSE 0 END AS n");
-    let is_needed = db.fetch_one(needed, &[event_seq.into()]).await?.is_true("n")?;
-    let whole = if is_needed {
-        let sealed = ring.seal(&SealedPlace::of_event("whole", event_seq), &event.body)?;
-        Some(sealed.into_owned())
-    } else {
-        None
-    };
-    db.execute(
-        "/* payload_redacted */ UPDATE webhook_payloads SET redacted_n = $2, whole = $3 WHERE event_seq = $1",
-        &[event_seq.into(), redacted.values_n.into(), Value::Bytes(whole)],
-    )
-    .await
-    .map(drop)
+        concat!("/* payload_whole_keep */ SELECT CASE WHEN ", is_needed!("$1"), " THEN 1 ELSE 0 END AS n");
+    if !db.fetch_one(needed, &[event_seq.into()]).await?.is_true("n")? {
+        return Ok(());
+    }
+    let whole = ring.seal(&SealedPlace::of_event("whole", event_seq), &event.body)?.into_owned();
+    let sql = "/* payload_whole_keep */ UPDATE webhook_payloads SET whole = $2 WHERE event_seq = $1";
+    db.execute(sql, &[event_seq.into(), whole.into()]).await.map(drop)
 }
 
 impl Store {

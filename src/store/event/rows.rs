@@ -140,7 +140,7 @@ async fn unreadable_bytes(db: &mut Door<'_>) -> DbResult<Vec<(String, u64)>> {
     let rows = db
         .fetch(
             "/* unreadable_bytes */ SELECT e.provider,
-                    CAST(SUM(octet_length(p.body) + octet_length(p.headers)) AS BIGINT) AS bytes_n
+                    CAST(SUM(octet_length(p.body) + octet_length(p.headers) + COALESCE(octet_length(p.whole), 0)) AS BIGINT) AS bytes_n
              FROM processed_webhook_events e JOIN webhook_payloads p ON p.event_seq = e.event_seq
              WHERE e.state = 'unreadable' AND e.state IN ('retry', 'failed', 'unreadable', 'conflict')
              GROUP BY e.provider",

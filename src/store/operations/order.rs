@@ -34,7 +34,7 @@ const MOVING: &str = messages_sql!("'ready', 'leased'");
 
 /// The events that a filter finds, the oldest first.
 macro_rules! events_sql {
-    ($words:literal) => {
+    ($words:literal, $of_object:literal) => {
         concat!(
             "/* operation_begin */ INSERT INTO operation_rows (operation_id, row_n, subject_id)
              SELECT CAST($1 AS TEXT), ROW_NUMBER() OVER (ORDER BY f.event_seq), f.event_seq
@@ -42,16 +42,20 @@ macro_rules! events_sql {
             $words,
             "  AND (CAST($4 AS TEXT) IS NULL OR e.provider = $4)
                AND (CAST($5 AS TEXT) IS NULL OR e.event_type = $5)
-               AND (CAST($6 AS TEXT) IS NULL OR e.object = $6)
-               AND (CAST($7 AS BIGINT) IS NULL OR e.received_at_ms >= $7)
+               AND ",
+            $of_object,
+            "  AND (CAST($7 AS BIGINT) IS NULL OR e.received_at_ms >= $7)
                AND (CAST($8 AS BIGINT) IS NULL OR e.received_at_ms < $8)
                AND (CAST($9 AS BIGINT) = 1 OR e.provider = ANY($10))
              ORDER BY e.event_seq LIMIT $2) f"
         )
     };
 }
-const WAITING_EVENTS: &str = events_sql!(" AND e.state IN ('retry', 'failed', 'unreadable', 'conflict')");
-const SETTLED_EVENTS: &str = events_sql!("");
+const WAITING_EVENTS: &str =
+    events_sql!(" AND e.state IN ('retry', 'failed', 'unreadable', 'conflict')", "CAST($6 AS TEXT) IS NULL");
+const SETTLED_EVENTS: &str = events_sql!("", "CAST($6 AS TEXT) IS NULL");
+/// Those of an object, whatever they wait for, by its index.
+const EVENTS_OF_OBJECT: &str = events_sql!("", "e.object = $6 AND e.object IS NOT NULL");
 
 /// Fixes the set of an operation, as long as it is as large as was counted, and lets the operation begin.
 pub(in crate::store) async fn operation_begin(
@@ -153,7 +157,12 @@ fn found_by(subject: &OperationSubject, deciding: &Deciding) -> Option<(&'static
                 (*received_to_ms).into(),
             ];
             values.extend(reach(&who.providers));
-            Some((if is_waiting { WAITING_EVENTS } else { SETTLED_EVENTS }, values, said("events", act)))
+            let sql = match object {
+                Some(_) => EVENTS_OF_OBJECT,
+                None if is_waiting => WAITING_EVENTS,
+                None => SETTLED_EVENTS,
+            };
+            Some((sql, values, said("events", act)))
         }
     }
 }

@@ -150,14 +150,14 @@ impl People {
     ) -> Result<Page<EventView>, PeopleError> {
         let (look, place, limit) = (self.look(query.filter)?, query.place, query.limit);
         let store = &self.store;
-        Ok(alone!(store.people.event_page(&look, place, limit, now_ms))?)
+        Ok(snapshot!(store.event_page(&look, place, limit, now_ms))?)
     }
 
     /// How many events a filter finds, of the newest [`COUNT_N_MAX`] that it has to look at.
     pub async fn event_count(&self, filter: EventFilter) -> Result<CountView, PeopleError> {
         let look = self.look(filter)?;
         let store = &self.store;
-        Ok(alone!(store.people.event_count(&look))?)
+        Ok(snapshot!(store.event_count(&look))?)
     }
 
     /// The filter with this person's scope.

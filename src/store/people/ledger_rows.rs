@@ -72,7 +72,7 @@ const REPLAY: &str = concat!(
     " FROM processed_webhook_events e WHERE e.provider = $1 AND e.replay_key = $2"
 );
 const MESSAGES: &str = "/* event_ledger */ SELECT m.* FROM outbox_messages m
-     WHERE m.message_id >= $1 AND m.message_id < $2 ORDER BY m.message_id";
+     WHERE m.event_seq = $1 / 1024 AND m.message_id >= $1 AND m.message_id < $2 ORDER BY m.message_id";
 const ATTEMPTS: &str = "/* event_ledger */ SELECT * FROM (
          SELECT a.message_id, a.attempt_n, a.node, a.started_at_ms, a.finished_at_ms, a.result, a.http_status, a.error,
              a.response, a.key_id

@@ -53,7 +53,7 @@ fn ledger(text: &str) -> Value {
     json!({
         "event": event(text),
         "content": {
-            "headers": { text: [text] }, "body": format!("{{\n{text}\n}}"), "body_bytes_n": 1234, "redacted_n": 2,
+            "headers": { text: [text] }, "body": format!("{{\n{text}\n}}"), "body_bytes_n": 1234, "redacted_n": 2, "unopened": text,
         },
         "entries": [
             at(json!({ "what": "received", "body_bytes_n": 1234, "secret_position": 1, "secret_fingerprint": text }), 0),

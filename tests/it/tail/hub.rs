@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use hooklatch::api::TailView;
 use hooklatch::stop::{Stop, Stopper};
+use hooklatch::store::Store;
 use hooklatch::tail::{TailChoice, TailHub, TailStep, TailViewer, VIEWERS_N_MAX};
 use hooklatch::types::Reach;
 use tokio::time::Instant;
@@ -22,9 +23,9 @@ on_both!(
 );
 
 /// A tail whose looks are made by the test, but for the first one.
-async fn hub(database: &Database) -> (TailHub, Stopper) {
+fn hub(store: &Store) -> (TailHub, Stopper) {
     let (stopper, stop) = Stop::channel();
-    let hub = TailHub::with_pause(database.store().await, stop, Duration::from_secs(3_600));
+    let hub = TailHub::with_pause(store.clone(), stop, Duration::from_secs(3_600));
     let running = hub.clone();
     tokio::spawn(async move { running.run().await });
     (hub, stopper)
@@ -60,7 +61,7 @@ async fn told(viewer: &mut TailViewer) -> (Vec<i64>, String) {
 }
 
 async fn two_viewers_hear_of_every_event_once_and_one_look_does_for_both(database: &Database) {
-    let (hub, stopper) = hub(database).await;
+    let (hub, stopper) = hub(&database.store().await);
     add_events(database, "stripe", 1, 3).await;
     let mut first = open(&hub, all(), None).await;
     let choice = TailChoice { reach: Reach::These([name("adyen")].into()), provider: None };
@@ -83,7 +84,7 @@ async fn two_viewers_hear_of_every_event_once_and_one_look_does_for_both(databas
 }
 
 async fn a_number_that_is_committed_late_is_told_and_none_is_told_twice(database: &Database) {
-    let (hub, _stopper) = hub(database).await;
+    let (hub, _stopper) = hub(&database.store().await);
     add_events(database, "stripe", 4_096, 1).await;
     let mut viewer = open(&hub, all(), None).await;
     // Another node's block, then the rest of the first one, then a gap before all that was there.
@@ -98,7 +99,8 @@ async fn a_number_that_is_committed_late_is_told_and_none_is_told_twice(database
 }
 
 async fn who_comes_back_goes_on_where_they_left_off_here_and_on_another_node(database: &Database) {
-    let (hub, _stopper) = hub(database).await;
+    let store = database.store().await;
+    let (hub, _stopper) = hub(&store);
     let mut viewer = open(&hub, all(), None).await;
     let mut stays = open(&hub, all(), None).await;
     add_events(database, "stripe", 100, 1).await;
@@ -124,7 +126,7 @@ async fn who_comes_back_goes_on_where_they_left_off_here_and_on_another_node(dat
     hub.poll().await.unwrap();
     assert_eq!(told(&mut back).await.0, [60]);
     // Another node knows the number alone.
-    let (other, _other_stopper) = self::hub(database).await;
+    let (other, _other_stopper) = self::hub(&store);
     add_events(database, "stripe", 200, 2).await;
     let mut elsewhere = open(&other, all(), Some(&id)).await;
     add_events(database, "stripe", 202, 1).await;
@@ -134,7 +136,7 @@ async fn who_comes_back_goes_on_where_they_left_off_here_and_on_another_node(dat
     assert_eq!(told(&mut open(&other, all(), Some(&id)).await).await.0, [0; 0], "told before");
     // Of very much the newest alone.
     add_events(database, "stripe", 1_000, 700).await;
-    let (third, _third_stopper) = self::hub(database).await;
+    let (third, _third_stopper) = self::hub(&store);
     let mut late = open(&third, all(), Some(&id)).await;
     let (found, _) = told(&mut late).await;
     assert_eq!((found.len(), &found[..2], found[500]), (501, &[-200, 1_200][..], 1_699));
@@ -144,7 +146,7 @@ async fn who_comes_back_goes_on_where_they_left_off_here_and_on_another_node(dat
 }
 
 async fn who_is_slow_is_told_how_many_events_of_theirs_they_missed(database: &Database) {
-    let (hub, _stopper) = hub(database).await;
+    let (hub, _stopper) = hub(&database.store().await);
     let mut everything = open(&hub, all(), None).await;
     let mut scoped =
         open(&hub, TailChoice { reach: Reach::All, provider: Some("adyen".to_owned()) }, None).await;

@@ -14,13 +14,13 @@ on_both!(events_are_told_as_they_come_in_and_a_client_that_comes_back_misses_non
 
 const TOKEN: &str = "viewer-token-0123456789";
 
-/// A server with these keys in `[server.edge]`.
-async fn serve(database: &Database, edge: &str) -> Server {
+/// A server with these keys in `[server]`.
+async fn serve(database: &Database, keys: &str) -> Server {
     let mut server = Server::prepare(&database.url, "");
+    server.server_keys(keys);
     let config = std::fs::read_to_string(server.config()).unwrap();
-    let more = format!(
-        "tokens = [{{ name = \"looker\", role = \"viewer\", token = \"{TOKEN}\" }}]\n[server.edge]\n{edge}\n[database]"
-    );
+    let more =
+        format!("tokens = [{{ name = \"looker\", role = \"viewer\", token = \"{TOKEN}\" }}]\n[database]");
     std::fs::write(server.config(), config.replace("[database]", &more)).unwrap();
     server.spawn().await;
     server
