@@ -16,15 +16,15 @@ pub struct MessageFilter {
     pub state: Option<MessageState>,
     /// Destination that they go to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(inner(regex(pattern = super::reason::NAME_PATTERN)))]
+    #[schemars(regex(pattern = super::reason::NAME_PATTERN))]
     pub destination: Option<String>,
     /// Provider that their event came from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(inner(regex(pattern = super::reason::NAME_PATTERN)))]
+    #[schemars(regex(pattern = super::reason::NAME_PATTERN))]
     pub provider: Option<String>,
     /// Lane that they are in.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(inner(regex(pattern = super::reason::TEXT_PATTERN)))]
+    #[schemars(regex(pattern = super::reason::TEXT_PATTERN))]
     pub lane: Option<String>,
     /// Those written before this time.
     #[serde(
@@ -46,15 +46,15 @@ pub struct EventFilter {
     pub state: Option<EventState>,
     /// Provider that they came from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(inner(regex(pattern = super::reason::NAME_PATTERN)))]
+    #[schemars(regex(pattern = super::reason::NAME_PATTERN))]
     pub provider: Option<String>,
     /// Type in the sender's words.
     #[serde(default, rename = "type", skip_serializing_if = "Option::is_none")]
-    #[schemars(inner(regex(pattern = super::reason::TEXT_PATTERN)))]
+    #[schemars(regex(pattern = super::reason::TEXT_PATTERN))]
     pub event_type: Option<String>,
     /// Object that they are about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(inner(regex(pattern = super::reason::TEXT_PATTERN)))]
+    #[schemars(regex(pattern = super::reason::TEXT_PATTERN))]
     pub object: Option<String>,
     /// Those that came at this time or later.
     #[serde(

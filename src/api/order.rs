@@ -109,11 +109,11 @@ pub struct TokenOrder {
     pub role: Role,
     /// Providers that it reaches; all when left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(inner(inner(regex(pattern = super::reason::NAME_PATTERN))))]
+    #[schemars(length(max = 100), inner(regex(pattern = super::reason::NAME_PATTERN)))]
     pub providers: Option<Vec<String>>,
     /// Destinations that it reaches; all when left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(inner(inner(regex(pattern = super::reason::NAME_PATTERN))))]
+    #[schemars(length(max = 100), inner(regex(pattern = super::reason::NAME_PATTERN)))]
     pub destinations: Option<Vec<String>>,
     /// Time for which it is good. Seconds, 60 to 31,622,400 (366 days).
     #[schemars(range(min = 60, max = 31_622_400))]

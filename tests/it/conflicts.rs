@@ -111,14 +111,14 @@ async fn a_kept_conflict_is_shown_with_its_event_and_dispatched_when_a_person_sa
         assert_eq!(send(&server, "evt_1", amount).await.as_deref(), Some("conflict"));
     }
     assert!(server.log().contains("received other content under an id"), "{}", server.log());
-    let (_, shown) = events(&server, &["show", "stripe", "evt_1", "--json"]);
+    let (_, shown) = events(&server, &["show", "stripe", "evt_1"]);
     let shown: Value = serde_json::from_str(&shown).unwrap();
     let ids = conflict_ids(&shown);
     let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
     assert_eq!((ids.len(), &shown["conflicts_unkept_n"]), (2, &json!(0)));
     assert_eq!(shown["content"]["body"], event_body("evt_1", "x", 1));
     assert_eq!(shown["event"]["identity"], "sender/1");
-    let (_, kept) = events(&server, &["show", "stripe", ids[0], "--json"]);
+    let (_, kept) = events(&server, &["show", "stripe", ids[0]]);
     let kept: Value = serde_json::from_str(&kept).unwrap();
     assert_eq!(kept["content"]["body"], event_body("evt_1", "x", 2));
     assert_eq!(kept["content"]["headers"]["x-amount"][0], "2");
@@ -136,7 +136,7 @@ async fn a_kept_conflict_is_shown_with_its_event_and_dispatched_when_a_person_sa
         async || database.count(messages_n).await == 2,
     )
     .await;
-    let (_, shown) = events(&server, &["show", "stripe", ids[0], "--json"]);
+    let (_, shown) = events(&server, &["show", "stripe", ids[0]]);
     let shown: Value = serde_json::from_str(&shown).unwrap();
     let entries = shown["entries"].as_array().unwrap();
     let effects_n = entries.iter().filter(|one| one["what"] == "effect").count();
@@ -178,12 +178,11 @@ async fn conflicting_contents_that_come_at_once_and_a_kill_lose_none_and_act_onc
         let outcome = send(&server, "evt_1", n).await.unwrap();
         assert!(outcome == "conflict" || outcome == "duplicate", "{n}: {outcome}");
     }
-    let (_, shown) = events(&server, &["show", "stripe", "evt_1", "--json"]);
+    let (_, shown) = events(&server, &["show", "stripe", "evt_1"]);
     let shown: Value = serde_json::from_str(&shown).unwrap();
     let contents = |one: &Value| one["content"]["body"].as_str().unwrap().to_owned();
     let ids = conflict_ids(&shown);
-    let show =
-        |id: &String| serde_json::from_str(&events(&server, &["show", "stripe", id, "--json"]).1).unwrap();
+    let show = |id: &String| serde_json::from_str(&events(&server, &["show", "stripe", id]).1).unwrap();
     let mut bodies: Vec<String> = ids.iter().map(show).map(|one: Value| contents(&one)).collect();
     bodies.push(contents(&shown));
     bodies.sort();

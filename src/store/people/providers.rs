@@ -58,13 +58,13 @@ impl People {
         configured: BTreeSet<Name>,
     ) -> Result<BTreeMap<Name, ProviderStanding>, PeopleError> {
         let (store, names) = (&self.store, in_reach(&self.principal.providers, configured));
-        Ok(alone!(store.people.people_providers(names))?)
+        Ok(snapshot!(store.people_providers(names))?)
     }
 
     /// Events that wait for somebody, of providers in scope, whether these are configured or not.
     pub async fn waiting_events(&self) -> Result<WaitingEvents, PeopleError> {
         let (store, reach) = (&self.store, &self.principal.providers);
-        let found: WaitingEvents = alone!(store.people.people_waiting())?;
+        let found: WaitingEvents = snapshot!(store.people_waiting())?;
         Ok(found.into_iter().filter(|(provider, _)| reach.has(provider)).collect())
     }
 
