@@ -66,8 +66,7 @@ const ASKED: [(&str, &str, u32); 29] = [
     ("destinations of lanes", "1000", 200),
     ("next lane", "'d1', 'l7', 1000", 200),
     ("backlog", "'d4', 10000", 20_200),
-    // As many as wait, until their index is by number.
-    ("waiting events", "'failed', 10000", 50_200),
+    ("waiting events", "'failed', 10000", 10_200),
     ("last events", "5000", 5_200),
     ("last events", "100000", 100_200),
     ("last events by number", "'{5,1000}'", 200),
