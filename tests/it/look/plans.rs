@@ -116,8 +116,8 @@ async fn what_people_look_at_is_found_by_an_index_within_bounds_among_a_million(
         for (what, values, rows_n_max) in ASKED {
             let (_, sql) = all.iter().find(|(name, _)| *name == what).unwrap_or_else(|| panic!("no {what}"));
             // Asked in a transaction that sees one moment, which has it so.
-            let bitmaps = if what == "waiting events" { "off" } else { "on" };
-            run(&mut db, &format!("SET enable_bitmapscan = {bitmaps}")).await;
+            let others = if what == "waiting events" { "off" } else { "on" };
+            run(&mut db, &format!("SET enable_bitmapscan = {others}; SET enable_seqscan = {others}")).await;
             run(&mut db, &format!("PREPARE asked AS {sql}")).await;
             let explain = format!("EXPLAIN (ANALYZE, FORMAT JSON) EXECUTE asked ({values})");
             let row = sqlx::raw_sql(AssertSqlSafe(explain)).fetch_one(&mut db).await;
