@@ -64,10 +64,11 @@ fn config() -> String {
                 format!("providers = [\"{providers}\"]\ndestinations = [\"{destinations}\"]\n")
             };
             let place = if is_inside { "in" } else { "out" };
-            config += &format!(
+            let one = format!(
                 "[[admin.tokens]]\nname = \"{role}-{place}\"\nrole = \"{role}\"\ntoken = \"{}\"\n{scope}",
                 token(role, is_inside)
             );
+            config += &one;
         }
     }
     config

@@ -176,7 +176,7 @@ async fn ids_that_hold_anything_are_reached_and_steer_nothing(database: &Databas
     let kept: Vec<String> = ids(&listed);
     assert_eq!(kept.len(), odd.len());
     for id in &kept {
-        let encoded: String = id.bytes().map(|byte| format!("%{byte:02X}")).collect();
+        let encoded = id.bytes().map(|byte| format!("%{byte:02X}")).collect::<Vec<_>>().concat();
         let ledger = reader.get(&format!("/events/stripe/{encoded}")).await;
         assert_eq!(
             (ledger.status, ledger.body["event"]["event_id"].as_str()),
