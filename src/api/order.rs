@@ -75,7 +75,7 @@ impl EventAct {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Order<A> {
-    /// The act.
+    /// The act that is asked for.
     pub act: A,
     /// Reason, for the audit log: 1 to 255 characters on one line.
     #[schemars(length(min = 1, max = 255), regex(pattern = super::reason::REASON_PATTERN))]

@@ -43,7 +43,7 @@ pub enum TailStep {
     Told {
         /// Name of it: `event` or `skipped`.
         what: &'static str,
-        /// The JSON itself.
+        /// The view as JSON.
         data: String,
         /// Where to resume behind it.
         id: String,
