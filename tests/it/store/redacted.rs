@@ -112,16 +112,16 @@ async fn what_messages_say_of_a_redacted_event_goes_when_all_of_them_are_done(da
     };
     admit(&store, &redacted("evt_1"), &[filled("one"), filled("two")]).await;
     admit(&store, &event("evt_2", CAME), &[filled("one")]).await;
-    let leased = lease(&store).await;
+    let mut leased = lease(&store).await;
+    leased.sort_by_key(|one| one.message_id);
     assert_eq!((leased.len(), database.count(CONTENTS).await), (3, 3));
-    for (n, one) in leased.iter().enumerate() {
-        store.wholes_delete(0, 100).await.unwrap();
-        assert_eq!(database.count(CONTENTS).await, 3, "after {n}: one of them is open");
+    for (one, left_n) in leased.iter().zip([3, 1, 1]) {
         assert_eq!(&one.body[..], b"mail ann@example.com");
+        store.wholes_delete(0, 100).await.unwrap();
         store.message_settle(&[done(one)]).await.unwrap();
+        store.wholes_delete(0, 100).await.unwrap();
+        assert_eq!(database.count(CONTENTS).await, left_n, "what is not redacted is kept as bodies are");
     }
-    store.wholes_delete(0, 100).await.unwrap();
-    assert_eq!(database.count(CONTENTS).await, 1, "what is not redacted is kept as long as bodies are");
     assert_eq!(database.count(WHOLES).await, 0);
 }
 
