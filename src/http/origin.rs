@@ -42,7 +42,7 @@ impl OriginRule {
             return peer;
         }
         let lines: Vec<&str> = headers.get_all(name).iter().map(|line| line.to_str().unwrap_or("")).collect();
-        let hops = lines.iter().rev().flat_map(|line| entries(line).into_iter().rev());
+        let hops = lines.iter().rev().flat_map(|line| self.entries(line).into_iter().rev());
         for hop in hops.take(HOPS_N_MAX) {
             let address = match self.header {
                 ForwardedHeader::Forwarded => forwarded_for(hop).and_then(address),
@@ -57,16 +57,22 @@ impl OriginRule {
         }
         origin
     }
+
+    /// The entries of a header line: what stands between commas, of `Forwarded` between those that are not quoted. A
+    /// quote that a stranger opens and nobody closes would make what the proxy adds behind it a part of his own entry:
+    /// such a line is one entry that names no address.
+    fn entries<'l>(&self, line: &'l str) -> Vec<&'l str> {
+        match self.header {
+            ForwardedHeader::Forwarded => split_unquoted(line, ',').unwrap_or_else(|| vec![""]),
+            _ => line.split(',').map(str::trim).collect(),
+        }
+    }
 }
 
-/// The entries of a header line: what stands between commas that are not quoted.
-fn entries(line: &str) -> Vec<&str> {
-    split_unquoted(line, ',')
-}
-
-fn split_unquoted(text: &str, at: char) -> Vec<&str> {
+/// What stands between these characters, where they are not quoted; `None` when a quote is not closed.
+fn split_unquoted(text: &str, at: char) -> Option<Vec<&str>> {
     let (mut is_quoted, mut is_escaped) = (false, false);
-    text.split(|c: char| {
+    let split = text.split(|c: char| {
         let was_escaped = std::mem::take(&mut is_escaped);
         match c {
             '"' if !was_escaped => is_quoted = !is_quoted,
@@ -74,14 +80,14 @@ fn split_unquoted(text: &str, at: char) -> Vec<&str> {
             _ => {}
         }
         c == at && !is_quoted
-    })
-    .map(str::trim)
-    .collect()
+    });
+    let parts = split.map(str::trim).collect();
+    (!is_quoted).then_some(parts)
 }
 
 /// The node in `for=…` of one element of `Forwarded`.
 fn forwarded_for(element: &str) -> Option<&str> {
-    let mut nodes = split_unquoted(element, ';').into_iter().filter_map(|pair| {
+    let mut nodes = split_unquoted(element, ';')?.into_iter().filter_map(|pair| {
         let (name, value) = pair.split_once('=')?;
         name.trim().eq_ignore_ascii_case("for").then(|| value.trim().trim_matches('"'))
     });
@@ -179,6 +185,27 @@ mod tests {
             ("\"", "10.0.0.1"),
         ] {
             check(ForwardedHeader::Forwarded, "10.0.0.1", &[("forwarded", line)], want);
+        }
+    }
+
+    #[test]
+    fn a_quote_that_a_stranger_leaves_open_swallows_nothing_that_a_proxy_adds() {
+        for open in
+            ["for=192.0.2.9;x=\"", "for=192.0.2.9;x=\"\\\"", "for=192.0.2.9;x=\"\\", "for=\"192.0.2.9;x="]
+        {
+            for added in ["for=198.51.100.7", "for=\"[2001:db8::7]:4711\"", "for=198.51.100.7, for=10.0.0.2"]
+            {
+                let line = format!("{open}, {added}");
+                check(ForwardedHeader::Forwarded, "10.0.0.1", &[("forwarded", &line)], "10.0.0.1");
+                // A line of its own is read for itself.
+                let lines = [("forwarded", open), ("forwarded", "for=198.51.100.7")];
+                check(ForwardedHeader::Forwarded, "10.0.0.1", &lines, "198.51.100.7");
+            }
+        }
+        // The other header knows no quotes.
+        for open in ["\"", "192.0.2.9, \"", "\"192.0.2.9"] {
+            let line = format!("{open}, 198.51.100.7");
+            check(ForwardedHeader::XForwardedFor, "10.0.0.1", &[("x-forwarded-for", &line)], "198.51.100.7");
         }
     }
 }

@@ -1,6 +1,8 @@
 //! `/v1/rejected`: requests that were refused, and why.
 
-use axum::extract::RawQuery;
+use std::sync::Arc;
+
+use axum::extract::{RawQuery, State};
 use axum::response::Response;
 use http::StatusCode;
 
@@ -8,8 +10,10 @@ use super::super::error::Problem;
 use super::super::reply::view_reply;
 use super::asking::Asking;
 use super::query::{cursor, limit, name, query};
+use super::state::ApiState;
 
 pub(super) async fn list_rejected(
+    State(state): State<Arc<ApiState>>,
     Asking(people): Asking,
     RawQuery(raw): RawQuery,
 ) -> Result<Response, Problem> {
@@ -18,6 +22,6 @@ pub(super) async fn list_rejected(
     let is_id =
         |text: &str| (1..=64).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic());
     let before = cursor(&values, |text| Some(text.to_owned()).filter(|text| is_id(text)))?;
-    let page = people.rejected(provider.as_ref(), before, limit(&values)?).await?;
+    let page = people.rejected(provider.as_ref(), before, limit(&values)?, state.clock.now_ms()).await?;
     Ok(view_reply(StatusCode::OK, &page))
 }

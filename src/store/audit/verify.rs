@@ -2,7 +2,7 @@
 //! that was cut off.
 
 use super::link::AuditLink;
-use crate::store::db::{DbError, DbResult, Door, Row};
+use crate::store::db::{DbResult, Door, Row};
 
 /// Most rows that are followed at once.
 pub const AUDIT_VERIFIED_N_MAX: u32 = 5_000;
@@ -85,18 +85,33 @@ pub(in crate::store) async fn audit_verify(
     rows_n: u32,
 ) -> DbResult<AuditVerdict> {
     let rows = db.fetch(ROWS, &[from.audit_seq.into(), rows_n.into()]).await?;
-    let first = rows.first().ok_or_else(DbError::vanished)?;
+    // What cannot be read is no fault of the database's: somebody wrote it, and whoever asks hears where.
+    let Some((ends, is_empty)) = rows.first().and_then(|first| ends_of(first).ok()) else {
+        return Ok(AuditVerdict {
+            rows_n: 0,
+            first_seq: from.audit_seq.saturating_add(1),
+            last: from.clone(),
+            has_more: false,
+            broken: Some((from.audit_seq, "the row of `audit_head` is missing, or is none that was written")),
+            pruned_to: None,
+        });
+    };
+    Ok(verdict(from, &ends, if is_empty { &[] } else { &rows }, rows_n))
+}
+
+/// The two ends, and true when no row stands between them.
+fn ends_of(first: &Row) -> DbResult<(AuditEnds, bool)> {
     let ends = AuditEnds {
         head: AuditPlace { audit_seq: first.int("head_seq")?, hash: first.text("head_hash")? },
         anchor: AuditPlace { audit_seq: first.int("anchor_seq")?, hash: first.text("anchor_hash")? },
-        noted: first.text_or_null("noted_hash")?,
+        // One that cannot be read is not the one that was noted.
+        noted: first.text_or_null("noted_hash").unwrap_or_else(|_| Some(String::new())),
         has_outside: first.is_true("has_outside")?,
     };
-    let is_empty = first.int_or_null("audit_seq")?.is_none();
-    verdict(from, &ends, if is_empty { &[] } else { &rows }, rows_n)
+    Ok((ends, first.int_or_null("audit_seq")?.is_none()))
 }
 
-fn verdict(from: &AuditPlace, ends: &AuditEnds, rows: &[Row], rows_n: u32) -> DbResult<AuditVerdict> {
+fn verdict(from: &AuditPlace, ends: &AuditEnds, rows: &[Row], rows_n: u32) -> AuditVerdict {
     let is_pruned = from.audit_seq < ends.anchor.audit_seq;
     let last = if is_pruned { ends.anchor.clone() } else { from.clone() };
     let mut verdict = AuditVerdict {
@@ -109,20 +124,20 @@ fn verdict(from: &AuditPlace, ends: &AuditEnds, rows: &[Row], rows_n: u32) -> Db
         pruned_to: Some(ends.anchor.audit_seq).filter(|_| is_pruned && from.audit_seq > 0),
     };
     if verdict.broken.is_some() {
-        return Ok(verdict);
+        return verdict;
     }
     for row in rows {
-        let (audit_seq, wanted) = (row.int("audit_seq")?, verdict.last.audit_seq.saturating_add(1));
-        if audit_seq != wanted {
+        let (audit_seq, wanted) = (row.int("audit_seq").ok(), verdict.last.audit_seq.saturating_add(1));
+        let Some(audit_seq) = audit_seq.filter(|audit_seq| *audit_seq == wanted) else {
             verdict.broken = Some((wanted, "the row of this number is missing"));
-            return Ok(verdict);
-        }
-        let hash = hash_of(row, &verdict.last.hash)?;
-        if hash != row.text("hash")? {
+            return verdict;
+        };
+        let hash = hash_of(row, &verdict.last.hash).ok();
+        let Some(hash) = hash.filter(|hash| row.text("hash").is_ok_and(|stored| stored == *hash)) else {
             let why = "this row, or the order of rows, is not as it was written";
             verdict.broken = Some((audit_seq, why));
-            return Ok(verdict);
-        }
+            return verdict;
+        };
         verdict.last = AuditPlace { audit_seq, hash };
         verdict.rows_n += 1;
     }
@@ -131,7 +146,7 @@ fn verdict(from: &AuditPlace, ends: &AuditEnds, rows: &[Row], rows_n: u32) -> Db
     if !verdict.has_more {
         verdict.broken = end_broken(&verdict.last, ends);
     }
-    Ok(verdict)
+    verdict
 }
 
 /// Returns what is wrong with the place that was asked from.

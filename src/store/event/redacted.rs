@@ -4,6 +4,9 @@
 //! them: while the event waits to be dispatched or for a person, and while a message of it is neither done nor
 //! discarded. Who sends or dispatches reads `whole`, and where that is gone nothing is sent and nothing dispatched. Who
 //! looks reads `body`.
+//!
+//! What templates and handlers made of those bytes for messages of such an event (`outbox_contents`) has the values too,
+//! and goes when `whole` does: by then all of its messages are done or discarded, and none is ever sent again.
 
 use crate::seal::{KeyRing, SealedPlace};
 use crate::store::db::{DbResult, Door, Row, StoreError};
@@ -57,7 +60,7 @@ pub(in crate::store) async fn payload_whole_keep(
 
 impl Store {
     /// Deletes the bytes as they came of up to `limit` redacted events of which nothing is to be made any more, those
-    /// with numbers behind `after`. Says where to go on; `None` at the end.
+    /// with numbers behind `after`, and what their messages said. Says where to go on; `None` at the end.
     pub async fn wholes_delete(&self, after: i64, limit: u32) -> Result<Option<i64>, StoreError> {
         together!(self.wholes_delete(after, limit))
     }
@@ -80,6 +83,11 @@ async fn wholes_delete(db: &mut Door<'_>, after: i64, limit: u32) -> DbResult<Op
             "/* wholes_delete */ UPDATE webhook_payloads SET whole = NULL WHERE event_seq = ANY($1) AND NOT ",
             is_needed!("webhook_payloads.event_seq")
         );
+        db.execute(sql, &[ids.clone().into()]).await?;
+        let sql = "/* wholes_delete */ DELETE FROM outbox_contents WHERE message_id IN (
+                SELECT c.message_id FROM webhook_payloads p JOIN outbox_contents c
+                  ON c.message_id >= p.event_seq * 1024 AND c.message_id < (p.event_seq + 1) * 1024
+                WHERE p.event_seq = ANY($1) AND p.whole IS NULL)";
         db.execute(sql, &[ids.into()]).await?;
     }
     Ok(next)

@@ -4,6 +4,8 @@
 //! was received is read in a second one, by those who may see it: that one writes the audit log too, so that no content
 //! leaves untold.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use super::ledger_rows::{LedgerFacts, ledger_facts};
 use super::messages::message_view;
 use super::person::{People, PeopleError};
@@ -13,7 +15,7 @@ use crate::seal::KeyRing;
 use crate::store::apart::{KeptContent, event_content};
 use crate::store::audit::{AuditEntry, append};
 use crate::store::db::{DbResult, Door};
-use crate::types::{EventKey, EventState, Role, UnixMs};
+use crate::types::{EventKey, EventState, MessageId, Reach, Role, UnixMs};
 
 /// Most entries of a ledger.
 const ENTRIES_N_MAX: usize = 1_000;
@@ -31,8 +33,9 @@ impl People {
         let facts = facts.ok_or(PeopleError::NotFound)?;
         let has_payload = facts.payload.is_some();
         let mut ledger = self.told(facts);
-        if self.may_see_contents() && has_payload {
-            ledger.content = self.content(key, now_ms).await?.as_ref().map(content_view);
+        let answers = self.answers_read(key, &ledger);
+        if self.may_see_contents() && (has_payload || !answers.is_empty()) {
+            ledger.content = self.content(key, answers, now_ms).await?.as_ref().map(content_view);
         }
         ledger.content_missing = match (&ledger.content, self.may_see_contents()) {
             (Some(_), _) => None,
@@ -46,7 +49,29 @@ impl People {
     pub async fn event_body(&self, key: &EventKey, now_ms: UnixMs) -> Result<KeptContent, PeopleError> {
         self.needs(Role::Reader)?;
         self.needs_event(key)?;
-        self.content(key, now_ms).await?.ok_or(PeopleError::NotFound)
+        self.content(key, Vec::new(), now_ms).await?.ok_or(PeopleError::NotFound)
+    }
+
+    /// What the audit log is to tell of the kept answers that a ledger shows: a row for each message.
+    fn answers_read(&self, key: &EventKey, ledger: &LedgerView) -> Vec<AuditEntry> {
+        let mut answers_n: BTreeMap<i64, u32> = BTreeMap::new();
+        for entry in &ledger.entries {
+            let LedgerWhat::Attempt { message_id, attempt, .. } = &entry.what else { continue };
+            let number = message_id.parse::<MessageId>().map(MessageId::number);
+            if let (Ok(number), true) = (number, attempt.response.is_some()) {
+                *answers_n.entry(number).or_default() += 1;
+            }
+        }
+        let told = |(number, answers_n): (i64, u32)| AuditEntry {
+            actor: self.principal.name.to_string(),
+            action: "answer_read",
+            provider: Some(key.provider.to_string()),
+            event_id: Some(key.event_id.clone()),
+            message_id: Some(number),
+            detail: format!("{answers_n} kept answers"),
+            ..AuditEntry::default()
+        };
+        answers_n.into_iter().map(told).collect()
     }
 
     /// Refuses events of providers out of scope, and ids that no event can have.
@@ -55,33 +80,44 @@ impl People {
         if is_possible { self.needs_provider(key.provider.as_str()) } else { Err(PeopleError::NotFound) }
     }
 
-    async fn content(&self, key: &EventKey, now_ms: UnixMs) -> Result<Option<KeptContent>, PeopleError> {
+    /// The content of an event, if it is kept; the audit log tells of it and of these answers.
+    async fn content(
+        &self,
+        key: &EventKey,
+        answers: Vec<AuditEntry>,
+        now_ms: UnixMs,
+    ) -> Result<Option<KeptContent>, PeopleError> {
         let (store, key, ring) = (&self.store, key.clone(), self.store.ring.clone());
         let actor = self.principal.name.to_string();
-        Ok(together!(store.deciding.body_read(&key, &actor, &ring, now_ms))?)
+        Ok(together!(store.deciding.body_read(&key, &actor, &ring, &answers, now_ms))?)
     }
 
     /// The entries of these facts, as far as this person may know them.
     fn told(&self, facts: LedgerFacts) -> LedgerView {
-        let is_seen = |destination: &str| self.principal.destinations.has(destination);
+        let reach = &self.principal.destinations;
         let mut entries = beginnings(&facts);
-        let mut hidden = Vec::new();
+        let (mut seen, mut hidden_n) = (BTreeSet::new(), 0);
         for message in facts.messages {
-            if is_seen(&message.destination) {
+            if reach.has(&message.destination) {
+                seen.insert(message.message_id.to_string());
                 let at_ms = message.created_at_ms;
                 entries.push(entry(at_ms, LedgerWhat::Effect { message: message_view(message) }));
             } else {
-                hidden.push(message.message_id);
+                hidden_n += 1;
             }
         }
-        let is_hidden = |id: &str| hidden.iter().any(|one| one.to_string() == id);
-        for one in facts.attempts.into_iter().filter(|one| !hidden.contains(&one.message_id)) {
+        // Of a message that is no longer there nobody knows where it went: it is for those who reach everywhere.
+        let is_seen = |id: &str| *reach == Reach::All || seen.contains(id);
+        for one in facts.attempts {
             let (message_id, effect_name) = (one.message_id.to_string(), one.effect_name);
+            if !is_seen(&message_id) {
+                continue;
+            }
             let what = LedgerWhat::Attempt { message_id, effect_name, attempt: one.attempt };
             entries.push(entry(one.at_ms, what));
         }
         for decision in facts.decisions {
-            if !decision.message_id.as_deref().is_some_and(is_hidden) {
+            if decision.message_id.as_deref().is_none_or(is_seen) {
                 entries.push(entry(decision.at_ms, LedgerWhat::Decision { decision }));
             }
         }
@@ -95,7 +131,7 @@ impl People {
             content_missing: None,
             entries,
             conflicts_unkept_n: facts.unkept_n,
-            hidden_messages_n: hidden.len() as u64,
+            hidden_messages_n: hidden_n,
             is_cut: cut_n > 0 || facts.is_cut,
         }
     }
@@ -161,15 +197,16 @@ async fn event_ledger(
     ledger_facts(db, key, installation_id, ring).await
 }
 
-/// Reads a content and says so in the audit log.
+/// Reads a content, if it is kept, and says so in the audit log, and that these answers were read.
 async fn body_read(
     db: &mut Door<'_>,
     key: &EventKey,
     actor: &str,
     ring: &KeyRing,
+    answers: &[AuditEntry],
     now_ms: UnixMs,
 ) -> DbResult<Option<KeptContent>> {
-    let Some(content) = event_content(db, key, ring).await? else { return Ok(None) };
+    let content = event_content(db, key, ring).await?;
     let read = AuditEntry {
         actor: actor.to_owned(),
         action: "body_read",
@@ -177,8 +214,10 @@ async fn body_read(
         event_id: Some(key.event_id.clone()),
         ..AuditEntry::default()
     };
-    append(db, now_ms, &[read]).await?;
-    Ok(Some(content))
+    let mut told: Vec<AuditEntry> = content.iter().map(|_| read.clone()).collect();
+    told.extend_from_slice(answers);
+    append(db, now_ms, &told).await?;
+    Ok(content)
 }
 
 #[cfg(test)]

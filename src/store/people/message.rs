@@ -36,7 +36,8 @@ impl People {
                 ..AuditEntry::default()
             };
             let store = &self.store;
-            together!(store.deciding.people_told(&entry, now_ms))?;
+            let told = [entry];
+            together!(store.deciding.people_told(&told, now_ms))?;
         }
         let store = &self.store;
         let decisions = alone!(store.people.people_decisions(message_id))?;
@@ -58,6 +59,7 @@ pub(super) fn attempt_view(row: AttemptRow) -> AttemptView {
     }
 }
 
-async fn people_told(db: &mut Door<'_>, entry: &AuditEntry, now_ms: UnixMs) -> DbResult<()> {
-    append(db, now_ms, std::slice::from_ref(entry)).await
+/// Says in the audit log what is about to be shown.
+pub(super) async fn people_told(db: &mut Door<'_>, told: &[AuditEntry], now_ms: UnixMs) -> DbResult<()> {
+    append(db, now_ms, told).await
 }

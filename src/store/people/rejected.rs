@@ -3,10 +3,12 @@
 use std::collections::BTreeMap;
 
 use super::choice::within;
+use super::message::people_told;
 use super::person::{People, PeopleError};
 use crate::api::{Page, RejectedView};
+use crate::store::audit::AuditEntry;
 use crate::store::db::{DbResult, Door, Row};
-use crate::types::Name;
+use crate::types::{Name, UnixMs};
 
 const REJECTED: &str =
     "/* people_rejected */ SELECT rejection_id, provider, received_at_ms, step, reason, detail,
@@ -28,12 +30,13 @@ const AFTER_ALL: &str = "~";
 
 impl People {
     /// The newest requests that were not believed, before the one with the id `before`; their headers are for those who
-    /// may see contents.
+    /// may see contents, and that they see them is on record before they do.
     pub async fn rejected(
         &self,
         provider: Option<&Name>,
         before: Option<String>,
         limit: u32,
+        now_ms: UnixMs,
     ) -> Result<Page<RejectedView>, PeopleError> {
         let names = within(&self.principal.providers, provider.map(Name::as_str));
         let (store, before) = (&self.store, before.unwrap_or_else(|| AFTER_ALL.to_owned()));
@@ -41,7 +44,33 @@ impl People {
         if !self.may_see_contents() {
             page.items.iter_mut().for_each(|one| one.headers.clear());
         }
+        self.headers_read(&page.items, now_ms).await?;
         Ok(page)
+    }
+
+    /// Says in the audit log whose headers are about to be shown: a row for each provider.
+    pub(super) async fn headers_read(
+        &self,
+        shown: &[RejectedView],
+        now_ms: UnixMs,
+    ) -> Result<(), PeopleError> {
+        let mut requests_n: BTreeMap<&str, u32> = BTreeMap::new();
+        for one in shown.iter().filter(|one| !one.headers.is_empty()) {
+            *requests_n.entry(&one.provider).or_default() += 1;
+        }
+        let told = |(provider, requests_n): (&str, u32)| AuditEntry {
+            actor: self.principal.name.to_string(),
+            action: "headers_read",
+            provider: Some(provider.to_owned()),
+            detail: format!("{requests_n} refused requests"),
+            ..AuditEntry::default()
+        };
+        let told: Vec<AuditEntry> = requests_n.into_iter().map(told).collect();
+        if told.is_empty() {
+            return Ok(());
+        }
+        let store = &self.store;
+        Ok(together!(store.deciding.people_told(&told, now_ms))?)
     }
 }
 

@@ -28,6 +28,7 @@ impl People {
         let mut facts = if is_possible { snapshot!(store.search(&want))? } else { SearchFacts::default() };
         let is_seen = |destination: &str| self.principal.destinations.has(destination);
         facts.messages.retain(|(_, message)| is_seen(&message.destination));
+        self.headers_read(&facts.rejected, now_ms).await?;
         let notes = notes(id, &facts, self.may_see_contents(), now_ms);
         Ok(SearchView { query: id.to_owned(), found: found(id, facts), notes })
     }

@@ -187,7 +187,14 @@ async fn refused_requests_are_listed_page_by_page_and_their_headers_are_for_read
         }
         assert_eq!(found, wanted, "{query}");
     }
+    let looked = "SELECT COUNT(*) FROM audit_log";
+    assert_eq!(database.count(looked).await, 0, "no header was shown");
     let told = with(&server, "operator").get("/rejected?limit=1").await.body;
+    let read = "SELECT COUNT(*) FROM audit_log WHERE action = 'headers_read' AND actor = 'operator'
+        AND provider = 'stripe' AND detail = '1 refused requests'";
+    assert_eq!(database.count(read).await, 1);
+    with(&server, "operator").get(&format!("/search?id={}", "ab".repeat(32))).await;
+    assert_eq!(database.count(looked).await, 3, "those that a search shows, of each provider");
     assert_eq!(told["items"][0]["headers"]["user-agent"], json!(["Stripe/1.0"]));
     assert_eq!(told["items"][0]["body_digest"], "ab".repeat(32));
     for wrong in ["?provider=A", "?limit=x"] {

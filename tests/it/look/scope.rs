@@ -75,7 +75,7 @@ async fn nothing_out_of_scope_is_there(database: &Database) {
     let shown = stripe.providers(both).await.unwrap();
     assert_eq!(shown.into_keys().collect::<Vec<_>>(), [name("stripe")]);
     let refused =
-        async |provider: Option<&Name>| stripe.rejected(provider, None, 9).await.unwrap().items.len();
+        async |provider: Option<&Name>| stripe.rejected(provider, None, 9, 1).await.unwrap().items.len();
     assert_eq!((refused(None).await, refused(Some(&name("adyen"))).await), (1, 0));
     let lanes = async |providers: &[&str], destinations: &[&str]| {
         open(providers, destinations).lanes(None, None, 9, 1).await.unwrap().0.items.len()

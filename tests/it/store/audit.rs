@@ -15,6 +15,7 @@ use crate::database::{Database, On, on_both};
 
 on_both!(
     each_way_of_tampering_with_the_log_shows,
+    what_cannot_be_read_is_told_as_tampering_and_where,
     an_end_that_is_written_anew_shows_by_what_was_noted_elsewhere,
     what_is_pruned_leaves_a_chain_that_holds,
     the_database_itself_refuses_to_change_the_log,
@@ -140,6 +141,35 @@ async fn each_way_of_tampering_with_the_log_shows(database: &Database) {
         assert!(at == broken_at && said.contains(why), "{what}: {at} {said}");
         run(database, UNDO).await;
         assert_eq!(follow(&people, &AuditPlace::start()).await, whole, "after {what}");
+    }
+}
+
+async fn what_cannot_be_read_is_told_as_tampering_and_where(database: &Database) {
+    let (_store, people) = ten(database).await;
+    let noted = people.audit_verify(&AuditPlace::start(), 5).await.unwrap().last;
+    run(database, &without_triggers(database)).await;
+    if database.url.starts_with("sqlite") {
+        for column in ["detail", "actor", "hash"] {
+            let sql = format!("UPDATE audit_log SET {column} = CAST(x'ff41' AS TEXT) WHERE audit_seq = 5");
+            run(database, &sql).await;
+            let found = follow(&people, &AuditPlace::start()).await;
+            assert_eq!((found.rows_n, found.broken.map(|(at, _)| at)), (4, Some(5)), "{column}");
+            run(database, UNDO).await;
+        }
+        run(database, "UPDATE audit_log SET hash = CAST(x'ff41' AS TEXT) WHERE audit_seq = 5").await;
+    } else {
+        let sql = "ALTER TABLE audit_log ALTER detail DROP NOT NULL; ALTER TABLE audit_log ALTER hash DROP NOT NULL;
+            UPDATE audit_log SET detail = NULL WHERE audit_seq = 5";
+        run(database, sql).await;
+        let found = follow(&people, &AuditPlace::start()).await;
+        assert_eq!((found.rows_n, found.broken.map(|(at, _)| at)), (4, Some(5)));
+        run(database, "UPDATE audit_log SET hash = NULL WHERE audit_seq = 5").await;
+    }
+    assert_eq!(follow(&people, &noted).await.broken.map(|(at, _)| at), Some(5), "the row that was noted");
+    run(database, "DELETE FROM audit_head").await;
+    for from in [AuditPlace::start(), noted] {
+        let (at, why) = follow(&people, &from).await.broken.expect("broken");
+        assert!(at == from.audit_seq && why.contains("audit_head"), "{at} {why}");
     }
 }
 

@@ -13,6 +13,8 @@ use crate::database::{Database, on_both};
 on_both!(
     the_ledger_tells_everything_in_order_of_time,
     whoever_sees_a_content_is_told_by_the_audit_log,
+    whoever_sees_a_kept_answer_in_a_ledger_is_told_by_the_audit_log,
+    what_is_left_of_a_message_that_is_gone_is_not_for_a_scope_of_destinations,
     any_id_leads_to_what_it_is_an_id_of,
     a_search_that_finds_nothing_says_why,
 );
@@ -149,6 +151,54 @@ async fn whoever_sees_a_content_is_told_by_the_audit_log(database: &Database) {
     assert_eq!((pruned.content, pruned.content_missing.as_deref()), (None, Some("pruned")));
     assert!(matches!(reader.event_body(&key("evt_1"), 5_000).await, Err(PeopleError::NotFound)));
     assert_eq!(reads().await, 2, "nothing was seen");
+}
+
+async fn whoever_sees_a_kept_answer_in_a_ledger_is_told_by_the_audit_log(database: &Database) {
+    let store = database.store().await;
+    admit(&store, &event("evt_1", "x"), &[message("billing")]).await;
+    attempted(&store, 2_000, SettleTo::Ready { visible_at_ms: 3_000 }, AttemptResult::Retry).await;
+    attempted(&store, 3_000, SettleTo::Done, AttemptResult::Done).await;
+    let looks = async || database.count("SELECT COUNT(*) FROM audit_log").await;
+    people(&store, Role::Viewer).event_ledger(&key("evt_1"), 5_000).await.unwrap();
+    assert_eq!(looks().await, 0, "no answer was shown");
+    let reader = people(&store, Role::Reader);
+    reader.event_ledger(&key("evt_1"), 5_000).await.unwrap();
+    assert_eq!(looks().await, 2, "the body, and the answers to one message");
+    super::retention::run(database, "DELETE FROM webhook_payloads").await;
+    let pruned = reader.event_ledger(&key("evt_1"), 6_000).await.unwrap();
+    assert!(serde_json::to_string(&pruned.entries).unwrap().contains("the answer"));
+    let told = "SELECT COUNT(*) FROM audit_log WHERE action = 'answer_read' AND message_id IS NOT NULL
+        AND provider = 'stripe' AND event_id = 'evt_1' AND detail = '2 kept answers'";
+    assert_eq!(database.count(told).await, 2, "also without a body");
+    assert_eq!(database.count("SELECT COUNT(*) FROM audit_log WHERE action = 'body_read'").await, 1);
+}
+
+async fn what_is_left_of_a_message_that_is_gone_is_not_for_a_scope_of_destinations(database: &Database) {
+    let store = database.store().await;
+    admit(&store, &event("evt_1", "x"), &[message("billing")]).await;
+    attempted(&store, 2_000, SettleTo::Ready { visible_at_ms: 3_000 }, AttemptResult::Retry).await;
+    attempted(&store, 3_000, SettleTo::Done, AttemptResult::Done).await;
+    let everywhere = people(&store, Role::Reader);
+    everywhere.event_ledger(&key("evt_1"), 4_000).await.unwrap();
+    let reach = |destination: &str| hooklatch::types::Reach::These([name(destination)].into());
+    let told = async |destination: &str| {
+        let principal = hooklatch::types::Principal {
+            destinations: reach(destination),
+            ..hooklatch::types::Principal::everywhere(name("bob"), Role::Reader)
+        };
+        let bob = hooklatch::store::PeopleDoor::new(store.clone()).open(principal);
+        let ledger = bob.event_ledger(&key("evt_1"), 5_000).await.unwrap();
+        serde_json::to_string(&ledger.entries).unwrap()
+    };
+    assert!(told("billing").await.contains("the answer"));
+    assert!(!told("crm").await.contains("answer"));
+    super::retention::run(database, "DELETE FROM outbox_finished").await;
+    for destination in ["billing", "crm"] {
+        let told = told(destination).await;
+        assert!(!told.contains("answer"), "nobody knows where it went: {told}");
+    }
+    let all = everywhere.event_ledger(&key("evt_1"), 6_000).await.unwrap();
+    assert!(serde_json::to_string(&all.entries).unwrap().contains("the answer"));
 }
 
 async fn any_id_leads_to_what_it_is_an_id_of(database: &Database) {

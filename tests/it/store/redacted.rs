@@ -15,6 +15,7 @@ use crate::database::{Database, on_both};
 on_both!(
     what_nothing_is_to_be_made_of_is_never_stored,
     a_message_sends_what_came_and_then_it_is_gone,
+    what_messages_say_of_a_redacted_event_goes_when_all_of_them_are_done,
     an_event_that_waits_is_dispatched_with_what_came,
     a_redacted_body_is_never_sent_or_dispatched,
     what_is_kept_for_a_while_is_sealed_too,
@@ -75,7 +76,18 @@ async fn a_message_sends_what_came_and_then_it_is_gone(database: &Database) {
     assert_eq!(&one.body[..], CAME.as_bytes());
     store.wholes_delete(0, 100).await.unwrap();
     assert_eq!(database.count(WHOLES).await, 1, "while it is under way");
-    let done = Settlement {
+    store.message_settle(&[done(&one)]).await.unwrap();
+    assert_eq!(
+        store.wholes_delete(0, 1).await.unwrap(),
+        Some(one.message_id.event_seq()),
+        "there may be more"
+    );
+    assert_eq!(database.count(WHOLES).await, 0);
+    assert_eq!(store.wholes_delete(0, 1).await.unwrap(), None);
+}
+
+fn done(one: &LeasedMessage) -> Settlement {
+    Settlement {
         message_id: one.message_id,
         destination: one.destination.clone(),
         lane: None,
@@ -87,15 +99,30 @@ async fn a_message_sends_what_came_and_then_it_is_gone(database: &Database) {
         response: None,
         is_unsent: false,
         settled_at_ms: 5_000,
+    }
+}
+
+async fn what_messages_say_of_a_redacted_event_goes_when_all_of_them_are_done(database: &Database) {
+    const CONTENTS: &str = "SELECT COUNT(*) FROM outbox_contents";
+    let store = database.store().await;
+    let filled = |effect: &str| NewMessage {
+        effect_name: effect.to_owned(),
+        body: Some(Bytes::from_static(b"mail ann@example.com")),
+        ..message("billing")
     };
-    store.message_settle(&[done]).await.unwrap();
-    assert_eq!(
-        store.wholes_delete(0, 1).await.unwrap(),
-        Some(one.message_id.event_seq()),
-        "there may be more"
-    );
+    admit(&store, &redacted("evt_1"), &[filled("one"), filled("two")]).await;
+    admit(&store, &event("evt_2", CAME), &[filled("one")]).await;
+    let mut leased = lease(&store).await;
+    leased.sort_by_key(|one| one.message_id);
+    assert_eq!((leased.len(), database.count(CONTENTS).await), (3, 3));
+    for (one, left_n) in leased.iter().zip([3, 1, 1]) {
+        assert_eq!(&one.body[..], b"mail ann@example.com");
+        store.wholes_delete(0, 100).await.unwrap();
+        store.message_settle(&[done(one)]).await.unwrap();
+        store.wholes_delete(0, 100).await.unwrap();
+        assert_eq!(database.count(CONTENTS).await, left_n, "what is not redacted is kept as bodies are");
+    }
     assert_eq!(database.count(WHOLES).await, 0);
-    assert_eq!(store.wholes_delete(0, 1).await.unwrap(), None);
 }
 
 async fn an_event_that_waits_is_dispatched_with_what_came(database: &Database) {

@@ -17,7 +17,7 @@ pub(in crate::store::db) fn fetch(db: &Connection, sql: &str, values: &[Value]) 
     let mut found = Vec::new();
     let mut rows = statement.raw_query();
     while let Some(row) = rows.next()? {
-        let cells = (0..columns.len()).map(|n| row.get_ref(n).map_err(DbError::from).and_then(cell));
+        let cells = (0..columns.len()).map(|n| row.get_ref(n).map_err(DbError::from).map(cell));
         found.push(Row::new(Arc::clone(&columns), cells.collect::<DbResult<_>>()?));
     }
     Ok(found)
@@ -62,16 +62,16 @@ fn list<T: serde::Serialize>(all: &[T]) -> DbResult<String> {
     serde_json::to_string(all).map_err(DbError::unsaid)
 }
 
-fn cell(value: ValueRef<'_>) -> DbResult<Cell> {
-    Ok(match value {
+fn cell(value: ValueRef<'_>) -> Cell {
+    match value {
         ValueRef::Null => Cell::Null,
         ValueRef::Integer(number) => Cell::Int(number),
-        ValueRef::Text(bytes) => Cell::Text(
-            std::str::from_utf8(bytes)
-                .map_err(|_| DbError::decode("?", "a text that is not UTF-8"))?
-                .to_owned(),
+        // One such cell keeps nobody from the others, nor from the other rows.
+        ValueRef::Text(bytes) => std::str::from_utf8(bytes).map_or_else(
+            |_| Cell::Other("TEXT that is not UTF-8".to_owned()),
+            |text| Cell::Text(text.to_owned()),
         ),
         ValueRef::Blob(bytes) => Cell::Bytes(bytes.to_vec()),
         ValueRef::Real(_) => Cell::Other("REAL".to_owned()),
-    })
+    }
 }
