@@ -4,6 +4,8 @@
 //! was received is read in a second one, by those who may see it: that one writes the audit log too, so that no content
 //! leaves untold.
 
+use std::collections::BTreeSet;
+
 use super::ledger_rows::{LedgerFacts, ledger_facts};
 use super::messages::message_view;
 use super::person::{People, PeopleError};
@@ -13,7 +15,7 @@ use crate::seal::KeyRing;
 use crate::store::apart::{KeptContent, event_content};
 use crate::store::audit::{AuditEntry, append};
 use crate::store::db::{DbResult, Door};
-use crate::types::{EventKey, EventState, Role, UnixMs};
+use crate::types::{EventKey, EventState, Reach, Role, UnixMs};
 
 /// Most entries of a ledger.
 const ENTRIES_N_MAX: usize = 1_000;
@@ -31,6 +33,7 @@ impl People {
         let facts = facts.ok_or(PeopleError::NotFound)?;
         let has_payload = facts.payload.is_some();
         let mut ledger = self.told(facts);
+        self.tell_answers(key, None, answers_n(&ledger.entries), now_ms).await?;
         if self.may_see_contents() && has_payload {
             ledger.content = self.content(key, now_ms).await?.as_ref().map(content_view);
         }
@@ -65,23 +68,26 @@ impl People {
     fn told(&self, facts: LedgerFacts) -> LedgerView {
         let is_seen = |destination: &str| self.principal.destinations.has(destination);
         let mut entries = beginnings(&facts);
-        let mut hidden = Vec::new();
+        let (mut hidden, mut seen) = (Vec::new(), BTreeSet::new());
         for message in facts.messages {
             if is_seen(&message.destination) {
                 let at_ms = message.created_at_ms;
+                seen.insert(message.message_id.to_string());
                 entries.push(entry(at_ms, LedgerWhat::Effect { message: message_view(message) }));
             } else {
                 hidden.push(message.message_id);
             }
         }
-        let is_hidden = |id: &str| hidden.iter().any(|one| one.to_string() == id);
+        // Where a message went that is no longer kept, nobody can say.
+        let is_all = self.principal.destinations == Reach::All;
+        let is_told = |message_id: Option<&String>| is_all || message_id.is_none_or(|id| seen.contains(id));
         for one in facts.attempts.into_iter().filter(|one| !hidden.contains(&one.message_id)) {
             let (message_id, effect_name) = (one.message_id.to_string(), one.effect_name);
             let what = LedgerWhat::Attempt { message_id, effect_name, attempt: one.attempt };
             entries.push(entry(one.at_ms, what));
         }
         for decision in facts.decisions {
-            if !decision.message_id.as_deref().is_some_and(is_hidden) {
+            if is_told(decision.message_id.as_ref()) {
                 entries.push(entry(decision.at_ms, LedgerWhat::Decision { decision }));
             }
         }
@@ -99,6 +105,15 @@ impl People {
             is_cut: cut_n > 0 || facts.is_cut,
         }
     }
+}
+
+/// Number of kept answers that these entries show.
+fn answers_n(entries: &[LedgerEntry]) -> usize {
+    let has_answer = |one: &&LedgerEntry| match &one.what {
+        LedgerWhat::Attempt { attempt, .. } => attempt.response.is_some(),
+        _ => false,
+    };
+    entries.iter().filter(has_answer).count()
 }
 
 fn entry(at_ms: UnixMs, what: LedgerWhat) -> LedgerEntry {

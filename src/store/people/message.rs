@@ -8,7 +8,7 @@ use crate::api::{AttemptView, MessageDetail};
 use crate::store::audit::{AuditEntry, append};
 use crate::store::db::{DbResult, Door};
 use crate::store::look::AttemptRow;
-use crate::types::{MessageId, UnixMs};
+use crate::types::{EventKey, MessageId, UnixMs};
 
 impl People {
     /// One message with its newest attempts and decisions. That somebody is shown what a destination answered is on
@@ -23,22 +23,35 @@ impl People {
             attempts.iter_mut().for_each(|one| one.response = None);
         }
         let answers_n = attempts.iter().filter(|one| one.response.is_some()).count();
-        if answers_n > 0 {
-            let entry = AuditEntry {
-                actor: self.principal.name.to_string(),
-                action: "answer_read",
-                provider: Some(row.key.provider.to_string()),
-                event_id: Some(row.key.event_id.clone()),
-                message_id: Some(message_id.number()),
-                detail: format!("{answers_n} kept answers"),
-                ..AuditEntry::default()
-            };
-            let store = &self.store;
-            together!(store.deciding.people_told(&entry, now_ms))?;
-        }
+        self.tell_answers(&row.key, Some(message_id), answers_n, now_ms).await?;
         let store = &self.store;
         let decisions = alone!(store.people.people_decisions(message_id))?;
         Ok(MessageDetail { message: message_view(row), attempts, decisions })
+    }
+
+    /// Puts on record that this person is about to be shown so many kept answers: of a message, or of all of an event.
+    pub(super) async fn tell_answers(
+        &self,
+        key: &EventKey,
+        message_id: Option<MessageId>,
+        answers_n: usize,
+        now_ms: UnixMs,
+    ) -> Result<(), PeopleError> {
+        if answers_n == 0 {
+            return Ok(());
+        }
+        let entry = AuditEntry {
+            actor: self.principal.name.to_string(),
+            action: "answer_read",
+            provider: Some(key.provider.to_string()),
+            event_id: Some(key.event_id.clone()),
+            message_id: message_id.map(MessageId::number),
+            detail: format!("{answers_n} kept answers"),
+            ..AuditEntry::default()
+        };
+        let store = &self.store;
+        together!(store.deciding.people_told(&entry, now_ms))?;
+        Ok(())
     }
 }
 
