@@ -193,4 +193,5 @@ async fn refused_requests_are_listed_page_by_page_and_their_headers_are_for_read
     for wrong in ["?cursor=", "?cursor=%00", "?provider=A", "?limit=x"] {
         assert_eq!(viewer.get(&format!("/rejected{wrong}")).await.status, 400, "{wrong}");
     }
+    assert_eq!(viewer.get("/rejected?cursor=zz").await.body["code"], "cursor_unknown");
 }
