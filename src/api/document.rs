@@ -13,7 +13,7 @@ use super::{
 };
 use crate::types::{EventState, MessageState};
 
-/// The document that describes the API: OpenAPI 3.1, with JSON Schema 2020-12.
+/// The document that describes the API: `OpenAPI` 3.1, with JSON Schema 2020-12.
 pub fn document() -> Value {
     let mut generator = SchemaSettings::draft2020_12()
         .with(|settings| settings.definitions_path = "/components/schemas".into())
@@ -101,7 +101,7 @@ fn operation(route: &RouteFacts, named: &Map<String, Value>) -> Value {
     let Some(fields) = operation.as_object_mut() else { return operation };
     match route.role {
         Some(role) => {
-            drop(fields.insert("description".to_owned(), json!(format!("Role: {}.", role.as_str()))))
+            fields.insert("description".to_owned(), json!(format!("Role: {}.", role.as_str())));
         }
         None => drop(fields.insert("security".to_owned(), json!([]))),
     }

@@ -11,7 +11,7 @@ use crate::types::{EventState, MessageState};
 #[serde(deny_unknown_fields)]
 pub struct MessageFilter {
     /// State in which they stand; must be said.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(required)]
     pub state: Option<MessageState>,
     /// Destination that they go to.
@@ -41,7 +41,7 @@ pub struct MessageFilter {
 #[serde(deny_unknown_fields)]
 pub struct EventFilter {
     /// State in which they stand; must be said.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(required)]
     pub state: Option<EventState>,
     /// Provider that they came from.
@@ -78,14 +78,14 @@ pub struct EventFilter {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum OperationSubject {
-    /// Messages.
+    /// Messages, and what is done to each of them.
     Messages {
         /// Act on each of them.
         act: MessageAct,
         /// The messages; `state` must be said.
         filter: MessageFilter,
     },
-    /// Events.
+    /// Events, and what is done to each of them.
     Events {
         /// Act on each of them.
         act: EventAct,

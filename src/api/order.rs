@@ -75,7 +75,7 @@ impl EventAct {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Order<A> {
-    /// The act.
+    /// The act that is asked for.
     pub act: A,
     /// Reason, for the audit log: 1 to 255 characters on one line.
     #[schemars(length(min = 1, max = 255), regex(pattern = super::reason::REASON_PATTERN))]
@@ -144,14 +144,15 @@ impl OrderResult {
 mod tests {
     use super::*;
 
+    fn order(act: &str) -> String {
+        format!(r#"{{"act":"{act}","reason":"r"}}"#)
+    }
+
     #[test]
     fn an_act_of_one_subject_is_none_of_another() {
         let message = |act: &str| serde_json::from_str::<MessageOrder>(&order(act)).is_ok();
         let event = |act: &str| serde_json::from_str::<EventOrder>(&order(act)).is_ok();
         let destination = |act: &str| serde_json::from_str::<DestinationOrder>(&order(act)).is_ok();
-        fn order(act: &str) -> String {
-            format!(r#"{{"act":"{act}","reason":"r"}}"#)
-        }
         for act in ["send", "done", "discard"] {
             assert_eq!((message(act), event(act), destination(act)), (true, false, false), "{act}");
         }

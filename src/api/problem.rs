@@ -9,7 +9,7 @@ pub struct ProblemView {
     /// Always `about:blank`: `code` says more.
     #[serde(rename = "type")]
     pub kind: String,
-    /// The HTTP status.
+    /// Status of the answer, 400 to 599.
     #[schemars(range(min = 400, max = 599))]
     pub status: u16,
     /// Stable word for programs, such as `idempotency_key_reused`.

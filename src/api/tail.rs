@@ -12,7 +12,7 @@ pub enum TailView {
     /// An event came in. The `id` of the server-sent event resumes behind it.
     Event {
         /// The event as it stood then.
-        event: EventView,
+        event: Box<EventView>,
     },
     /// The viewer was too slow: so many events were left out.
     Skipped {

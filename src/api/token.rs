@@ -35,7 +35,7 @@ pub struct TokenView {
 /// A token that was made: the only time that it is shown.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TokenMade {
-    /// The token's facts.
+    /// Facts about the token, without itself.
     pub facts: TokenView,
     /// The token itself. It is kept nowhere: a repeated request hears 409.
     pub token: String,

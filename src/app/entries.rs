@@ -99,8 +99,7 @@ impl App {
         &self,
         admission: &Arc<AdmitContext>,
         entries: &Entries,
-        breakers: Breakers,
-        tail: TailHub,
+        (breakers, tail): (Breakers, TailHub),
         gate: Arc<TokenGate>,
     ) -> ApiState {
         let facts = |(name, entry): (&Name, &Arc<ProviderEntry>)| ProviderFacts {

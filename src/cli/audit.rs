@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use clap::{Args, Subcommand};
 
-use super::api_client::Answered;
+use super::api_client::ApiAnswer;
 use super::desk::{Desk, ListRow, PagingArgs};
 use super::ending::Ending;
 use super::output::{Column, Screen, Shown, Tone, fields, grouped, told};
@@ -64,14 +64,14 @@ fn verify(desk: &Desk, head: Option<&str>) -> anyhow::Result<ExitCode> {
         all.reason = kept.reason;
     }
     let raw = serde_json::to_value(&all)?;
-    let all = Answered { view: all, raw, etag: None };
+    let all = ApiAnswer { view: all, raw, etag: None };
     desk.show(&all, |view| verified(view, &desk.screen));
     Ok(if all.view.is_whole { Ending::Done } else { Ending::Failed }.code())
 }
 
 /// One stretch of the log, behind `cursor`.
 fn followed(desk: &Desk, cursor: Option<&str>) -> anyhow::Result<AuditVerified> {
-    let found: Answered<AuditVerified> = desk.api.get(&["audit", "verify"], &[("cursor", cursor)])?;
+    let found: ApiAnswer<AuditVerified> = desk.api.get(&["audit", "verify"], &[("cursor", cursor)])?;
     Ok(found.view)
 }
 

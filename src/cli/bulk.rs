@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::Args;
 use serde::de::DeserializeOwned;
 
-use super::api_client::{Answered, OrderPlace};
+use super::api_client::{ApiAnswer, OrderPlace};
 use super::decide::WhyArgs;
 use super::desk::{Desk, ListRow, filter_in_words, rows};
 use super::ending::Ending;
@@ -59,7 +59,7 @@ pub(super) fn perform<T: ListRow + DeserializeOwned>(
     let is_left = args.yes && desk.api.left(&asked);
     let mut counted_n = 0;
     if !is_left {
-        let count: Answered<CountView> = desk.api.get(&[bulk.list, "count"], &query)?;
+        let count: ApiAnswer<CountView> = desk.api.get(&[bulk.list, "count"], &query)?;
         if !args.yes {
             return preview::<T>(desk, &bulk, &query, &count);
         }
@@ -77,7 +77,7 @@ pub(super) fn perform<T: ListRow + DeserializeOwned>(
         counted_n = count.view.counted_n;
     }
     let order = OperationOrder { subject: bulk.subject, counted_n, reason: why.reason.clone() };
-    let begun: Answered<OperationView> = desk.api.post(&asked, &order)?;
+    let begun: ApiAnswer<OperationView> = desk.api.post(&asked, &order)?;
     if args.no_wait {
         if desk.screen.is_json {
             say(with_times(begun.raw));
@@ -100,14 +100,14 @@ fn preview<T: ListRow + DeserializeOwned>(
     desk: &Desk,
     bulk: &Bulk,
     query: &[(&'static str, Option<&str>)],
-    count: &Answered<CountView>,
+    count: &ApiAnswer<CountView>,
 ) -> anyhow::Result<ExitCode> {
     if desk.screen.is_json {
         say(&count.raw);
     } else {
         let mut asked = query.to_vec();
         asked.push(("limit", Some(SHOWN_N)));
-        let page: Answered<Page<T>> = desk.api.get(&[bulk.list], &asked)?;
+        let page: ApiAnswer<Page<T>> = desk.api.get(&[bulk.list], &asked)?;
         if !page.view.items.is_empty() {
             desk.screen.print(&rows(&desk.screen, &page.view.items, true));
         }

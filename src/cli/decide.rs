@@ -4,7 +4,7 @@ use clap::Args;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::api_client::{Answered, OrderPlace};
+use super::api_client::{ApiAnswer, OrderPlace};
 use super::desk::Desk;
 use super::shared::say;
 use crate::api::{Order, OrderResult};
@@ -45,7 +45,7 @@ impl Desk {
         act: A,
         why: &WhyArgs,
         if_match: Option<&str>,
-    ) -> anyhow::Result<Answered<OrderResult>> {
+    ) -> anyhow::Result<ApiAnswer<OrderResult>> {
         self.order(path, &Order { act, reason: why.reason.clone() }, why, if_match)
     }
 
@@ -56,13 +56,13 @@ impl Desk {
         order: &impl Serialize,
         why: &WhyArgs,
         if_match: Option<&str>,
-    ) -> anyhow::Result<Answered<T>> {
+    ) -> anyhow::Result<ApiAnswer<T>> {
         let meaning = serde_json::to_string(order)?;
         self.api.post(&OrderPlace { path, meaning: &meaning, key: why.key.as_deref(), if_match }, order)
     }
 
     /// Prints that something was done about `subject`.
-    pub(super) fn tell_done(&self, answer: &Answered<OrderResult>, subject: &str, done: &str) {
+    pub(super) fn tell_done(&self, answer: &ApiAnswer<OrderResult>, subject: &str, done: &str) {
         if self.screen.is_json {
             return say(&answer.raw);
         }

@@ -5,7 +5,7 @@ use std::path::Path;
 use clap::Args;
 use serde::de::DeserializeOwned;
 
-use super::api_client::{Answered, ApiClient, CommandKeys, keys_folder};
+use super::api_client::{ApiAnswer, ApiClient, CommandKeys, keys_folder};
 use super::output::{Column, Screen, Shown, plural, table, told, with_times};
 use super::reach::ReachArgs;
 use super::shared::{complain, is_reader_gone, say};
@@ -63,7 +63,7 @@ impl Desk {
     }
 
     /// Prints an answer: for programs as it came, for people as `draw` has it.
-    pub(super) fn show<T>(&self, answer: &Answered<T>, draw: impl FnOnce(&T) -> String) {
+    pub(super) fn show<T>(&self, answer: &ApiAnswer<T>, draw: impl FnOnce(&T) -> String) {
         if self.screen.is_json {
             say(with_times(answer.raw.clone()));
         } else {
@@ -84,7 +84,7 @@ impl Desk {
         loop {
             let mut asked = query.to_vec();
             asked.extend([("limit", Some(limit.as_str())), ("cursor", cursor.as_deref())]);
-            let answer: Answered<Page<T>> = self.api.get(path, &asked)?;
+            let answer: ApiAnswer<Page<T>> = self.api.get(path, &asked)?;
             if self.screen.is_json {
                 say(with_times(answer.raw));
             } else if !answer.view.items.is_empty() {
@@ -108,7 +108,7 @@ impl Desk {
         path: &[&str],
         query: &Query<'_>,
     ) -> anyhow::Result<()> {
-        let answer: Answered<Page<T>> = self.api.get(path, query)?;
+        let answer: ApiAnswer<Page<T>> = self.api.get(path, query)?;
         if self.screen.is_json {
             say(with_times(answer.raw));
         } else {

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use anyhow::Context;
 use clap::{Args, Subcommand};
 
-use super::api_client::Answered;
+use super::api_client::ApiAnswer;
 use super::decide::{VersionArgs, WhyArgs};
 use super::desk::{Desk, ListRow};
 use super::output::{Column, Screen, Shown, Tone, fields, grouped, told};
@@ -26,7 +26,7 @@ pub(super) struct DestinationsArgs {
 enum DestinationsCommand {
     /// List the destinations, with what waits for each.
     List,
-    /// Show one destination.
+    /// Show one destination: its breaker, its pause, what waits.
     Show {
         /// Name of the destination.
         name: String,
@@ -60,7 +60,7 @@ pub(super) fn destinations(
             return Ok(ExitCode::SUCCESS);
         }
         DestinationsCommand::Show { name } => {
-            let found: Answered<DestinationView> = desk.api.get(&["destinations", name], &[])?;
+            let found: ApiAnswer<DestinationView> = desk.api.get(&["destinations", name], &[])?;
             desk.show(&found, |view| in_full(view, &desk.screen, found.etag.as_deref()));
             return Ok(ExitCode::SUCCESS);
         }

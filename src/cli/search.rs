@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 
-use super::api_client::Answered;
+use super::api_client::ApiAnswer;
 use super::desk::Desk;
 use super::ending::Ending;
 use super::output::{Column, Screen, Shown, table, told};
@@ -24,7 +24,7 @@ pub(super) struct SearchArgs {
 /// Runs `hooklatch search ID`; 3 when nothing is found.
 pub(super) fn search(args: &SearchArgs, file: Option<&Path>, kinds: &Kinds) -> anyhow::Result<ExitCode> {
     let desk = Desk::open(&args.reach, file, kinds)?;
-    let found: Answered<SearchView> = desk.api.get(&["search"], &[("id", Some(&args.id))])?;
+    let found: ApiAnswer<SearchView> = desk.api.get(&["search"], &[("id", Some(&args.id))])?;
     desk.show(&found, |view| hits(view, &desk.screen));
     Ok(if found.view.found.is_empty() { Ending::NotFound } else { Ending::Done }.code())
 }

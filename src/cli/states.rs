@@ -4,19 +4,19 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 
 use crate::types::{EventState, MessageState, Role};
 
-/// States of events.
+/// Reads the state of an event.
 pub(super) fn event_states() -> impl TypedValueParser<Value = EventState> {
     let words = PossibleValuesParser::new(EventState::ALL.iter().map(|state| state.as_str()));
     words.try_map(|word| EventState::parse(&word).ok_or("is no state"))
 }
 
-/// States of messages.
+/// Reads the state of a message.
 pub(super) fn message_states() -> impl TypedValueParser<Value = MessageState> {
     let words = PossibleValuesParser::new(MessageState::ALL.iter().map(|state| state.as_str()));
     words.try_map(|word| MessageState::parse(&word).ok_or("is no state"))
 }
 
-/// Roles of tokens.
+/// Reads the role of a token.
 pub(super) fn roles() -> impl TypedValueParser<Value = Role> {
     let words = PossibleValuesParser::new(Role::ALL.map(Role::as_str));
     words.try_map(|word| Role::parse(&word).ok_or("is no role"))

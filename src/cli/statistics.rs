@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 
-use super::api_client::Answered;
+use super::api_client::ApiAnswer;
 use super::desk::{Desk, ListRow, rows};
 use super::output::{Column, Screen, Shown, Tone, told};
 use super::reach::ReachArgs;
@@ -25,7 +25,7 @@ pub(super) struct StatisticsArgs {
     minutes: u32,
 }
 
-/// Runs `hooklatch statistics`.
+/// Runs `hooklatch statistics`: events per minute.
 pub(super) fn statistics(
     args: &StatisticsArgs,
     file: Option<&Path>,
@@ -34,7 +34,7 @@ pub(super) fn statistics(
     let desk = Desk::open(&args.reach, file, kinds)?;
     let minutes = args.minutes.to_string();
     let query = [("provider", args.provider.as_deref()), ("minutes_n", Some(minutes.as_str()))];
-    let found: Answered<StatisticsView> = desk.api.get(&["statistics"], &query)?;
+    let found: ApiAnswer<StatisticsView> = desk.api.get(&["statistics"], &query)?;
     desk.show(&found, |view| rows::<MinuteView>(&desk.screen, &view.minutes, true));
     if !desk.screen.is_json {
         if found.view.minutes.is_empty() {

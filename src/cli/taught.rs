@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use clap::Args;
 use serde_json::json;
 
-use super::api_client::{Answered, OrderPlace};
+use super::api_client::{ApiAnswer, OrderPlace};
 use super::desk::Desk;
 use super::output::with_times;
 use super::reach::ReachArgs;
@@ -30,7 +30,7 @@ pub(super) fn taught(args: &TaughtArgs, file: Option<&Path>, kinds: &Kinds) -> a
     let desk = Desk::open(&args.reach, file, kinds)?;
     let path = ["providers", &args.provider, "taught"];
     let asked = OrderPlace { path: &path, meaning: "taught", key: args.key.as_deref(), if_match: None };
-    let found: Answered<TaughtView> = desk.api.post(&asked, &json!({}))?;
+    let found: ApiAnswer<TaughtView> = desk.api.post(&asked, &json!({}))?;
     if desk.screen.is_json {
         say(with_times(found.raw));
         return Ok(ExitCode::SUCCESS);

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 
-use super::api_client::Answered;
+use super::api_client::ApiAnswer;
 use super::decide::WhyArgs;
 use super::desk::{Desk, ListRow, PagingArgs};
 use super::output::{Column, Screen, Shown, Tone, told, with_times};
@@ -77,7 +77,7 @@ pub(super) fn tokens(args: &TokensArgs, file: Option<&Path>, kinds: &Kinds) -> a
                 valid_for_s: *valid_for,
                 reason: why.reason.clone(),
             };
-            let made: Answered<TokenMade> = desk.order(&["tokens"], &order, why, None)?;
+            let made: ApiAnswer<TokenMade> = desk.order(&["tokens"], &order, why, None)?;
             if desk.screen.is_json {
                 say(with_times(made.raw));
             } else {
@@ -92,7 +92,7 @@ pub(super) fn tokens(args: &TokensArgs, file: Option<&Path>, kinds: &Kinds) -> a
         TokensCommand::Revoke { token_id, why } => {
             let order = ReasonOrder { reason: why.reason.clone() };
             let path = ["tokens", token_id.as_str(), "revoke"];
-            let gone: Answered<TokenView> = desk.order(&path, &order, why, None)?;
+            let gone: ApiAnswer<TokenView> = desk.order(&path, &order, why, None)?;
             desk.show(&gone, |token| format!("{}: revoked", Shown::text(&token.name).as_str()));
         }
     }

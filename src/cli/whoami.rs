@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 
-use super::api_client::Answered;
+use super::api_client::ApiAnswer;
 use super::desk::Desk;
 use super::output::{Screen, Shown, fields};
 use super::reach::ReachArgs;
@@ -18,10 +18,10 @@ pub(super) struct WhoamiArgs {
     reach: ReachArgs,
 }
 
-/// Runs `hooklatch whoami`.
+/// Runs `hooklatch whoami`: one request.
 pub(super) fn whoami(args: &WhoamiArgs, file: Option<&Path>, kinds: &Kinds) -> anyhow::Result<ExitCode> {
     let desk = Desk::open(&args.reach, file, kinds)?;
-    let found: Answered<MeView> = desk.api.get(&["me"], &[])?;
+    let found: ApiAnswer<MeView> = desk.api.get(&["me"], &[])?;
     desk.show(&found, |view| facts(view, &desk));
     Ok(ExitCode::SUCCESS)
 }

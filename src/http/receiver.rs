@@ -10,7 +10,7 @@ use axum::Router;
 use axum::body::Body;
 use axum::extract::{Path, Request, State};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{any, get};
+use axum::routing::any;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use http_body_util::BodyExt;
@@ -92,7 +92,7 @@ impl ReceiverState {
 pub(crate) fn router(state: Arc<ReceiverState>) -> Router {
     Router::new()
         .route("/webhooks/{provider}", any(webhook))
-        .route("/webhooks/{provider}/{key}", get(receipt))
+        .route("/webhooks/{provider}/{key}", any(receipt))
         .fallback(|| async { Problem::NO_SUCH_PROVIDER })
         .with_state(state)
 }
@@ -119,6 +119,9 @@ async fn receipt(
     let Some(entry) = state.receiver.entry(&name).filter(|entry| entry.caller.is_some()) else {
         return Problem::NO_SUCH_PROVIDER.into_response();
     };
+    if !matches!(*request.method(), Method::GET | Method::HEAD) {
+        return ([(header::ALLOW, "GET, HEAD")], Problem::OTHER_METHOD).into_response();
+    }
     let (mut parts, _) = request.into_parts();
     let address = parts.extensions.get::<Peer>().map(|peer| peer.0);
     if !entry.is_allowed(address) {

@@ -43,7 +43,7 @@ pub(super) enum Presented {
     Expired,
     /// It was good until it was revoked.
     Revoked,
-    /// Nobody made it.
+    /// A token that nobody has made.
     Wrong,
     /// The database has not answered for so long that nobody can say.
     Away,

@@ -179,7 +179,8 @@ fn defaults_that_the_manual_shows_are_those_of_the_program() {
         .fold(String::new(), |all, line| all + line + "\n");
     let (_folder, settings) = with_file(&shown, "shown.toml");
     let shown = Config { warnings: Vec::new(), ..load_for_tools(&settings, &kinds()).expect("right") };
-    let least = "[admin]\ntokens = [{ name = \"ops\", role = \"operator\", token = { env = \"HOOKLATCH_OPS_TOKEN\" } }]\n\
+    let least = "[admin]\ntokens = [{ name = \"ops\", role = \"operator\", token = { env = \"HOOKLATCH_OPS_TOKEN\" }, \
+        providers = [\"stripe\"], destinations = [\"billing\"] }]\n\
         [providers.stripe]\nsecrets = [\"s\"]\nroutes = [{ on = [\"invoice.*\", \"charge.refunded\"], to = \"billing\" }]\n\
         [destinations.billing]\nurl = \"https://billing.internal/events\"\nheaders = { authorization = \"x\" }\n\
         [destinations.events]\nurl = \"nats://127.0.0.1:4222\"\nsubject = \"webhooks.events\"\n\

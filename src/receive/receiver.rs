@@ -238,11 +238,24 @@ impl Receiver {
         let event_type = events.first().map(|event| event.event_type.clone()).unwrap_or_default();
         let admitted = self.admitter.admit(entry, events, held).await?;
         self.notes.copies.note(provider.name(), &admitted.events, received_at_ms);
-        let event_id = admitted.events.first().map_or("", |(id, _)| id.as_str());
         let answer = match entry.caller {
             Some(rules) => caller::answer(provider.name(), rules, caller::is_batch(&verified), &admitted),
             None => SenderAnswer::of(entry, provider.answer(&verified), &admitted),
         };
+        self.tell_answered(entry, &answer, &admitted, (&event_type, verified.secret_n()));
+        Ok(answer)
+    }
+
+    /// Says what became of a request, as often as lines may be written.
+    fn tell_answered(
+        &self,
+        entry: &ProviderEntry,
+        answer: &SenderAnswer,
+        admitted: &AdmittedEvents,
+        (event_type, secret_n): (&str, usize),
+    ) {
+        let provider = &entry.provider;
+        let event_id = admitted.events.first().map_or("", |(id, _)| id.as_str());
         if answer.outcome == Some(Outcome::Conflict) {
             if let Some(left_out_n) = self.may_tell(entry, answer.outcome) {
                 warn!(
@@ -260,12 +273,11 @@ impl Receiver {
                 event.kind = event_type,
                 events_n = admitted.events.len(),
                 outcome = answer.outcome.map_or("none", Outcome::as_str),
-                secret_n = verified.secret_n(),
+                secret_n,
                 left_out_n,
                 "received a request"
             );
         }
-        Ok(answer)
     }
 
     /// Counts events that are told apart by their content, because nothing that their kind looks for is there: the

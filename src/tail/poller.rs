@@ -17,7 +17,7 @@ const NEW_N_MAX: usize = 20_000;
 /// Events that were there before the first look, and are not told: they may have gaps that fill.
 const BEGIN_N: u32 = 10_000;
 /// Time for which everything is kept after the last viewer has left, so that one who comes back misses nothing.
-const LINGER: Duration = Duration::from_secs(60);
+const LINGER: Duration = Duration::from_mins(1);
 /// The pause after a look is so many times as long as the look took, at least.
 const PAUSE_FACTOR: u32 = 10;
 

@@ -39,7 +39,7 @@ impl Ring {
         self.high_seq = self.high_seq.max(event_seq);
         *self.found_n.entry(view.provider.clone()).or_default() += 1;
         let provider = view.provider.clone().into();
-        let data = json_line(&TailView::Event { event: view }).into();
+        let data = json_line(&TailView::Event { event: Box::new(view) }).into();
         self.entries.push_back(Arc::new(TailEntry { event_seq, high_seq: self.high_seq, provider, data }));
         if self.entries.len() > RING_N {
             self.entries.pop_front();

@@ -43,7 +43,7 @@ pub enum TailStep {
     Told {
         /// Name of it: `event` or `skipped`.
         what: &'static str,
-        /// The JSON itself.
+        /// The view as JSON.
         data: String,
         /// Where to resume behind it.
         id: String,
@@ -192,7 +192,11 @@ impl TailViewer {
             high_seq = high_seq.max(seq);
             // Who leaves in the midst of these comes back by number, not by a place of the ring.
             let id = format!("missed-{place}-{high_seq}");
-            steps.push(TailStep::Told { what: "event", data: json_line(&TailView::Event { event }), id });
+            steps.push(TailStep::Told {
+                what: "event",
+                data: json_line(&TailView::Event { event: Box::new(event) }),
+                id,
+            });
         }
         if let Some(TailStep::Told { id, .. }) = steps.last_mut() {
             *id = format!("{run}-{place}-{high_seq}");

@@ -65,10 +65,10 @@ mod tests {
             "hlt_",
             token.reveal().trim_start_matches("hlt_"),
             &token.reveal().replace("hlt_", "HLT_"),
-            &token.reveal()[..46],
+            token.reveal().get(..46).expect("46 bytes"),
             &format!("{}A", token.reveal()),
             // Bits beyond the last byte: the same bytes are written in one way alone.
-            &format!("{}t", &token.reveal()[..46]),
+            &format!("{}t", token.reveal().get(..46).expect("46 bytes")),
             &format!("hlt_{}", "é".repeat(22)),
             &format!("hlt_{}", "x".repeat(1_000_000)),
         ] {

@@ -60,7 +60,8 @@ async fn held(server: &Server, stub: &Stub, events_n: usize) -> String {
         let page: serde_json::Value =
             serde_json::from_str(listed().lines().next().unwrap()).unwrap_or_default();
         let items = page["items"].as_array().cloned().unwrap_or_default();
-        id = items.first().and_then(|one| one["message_id"].as_str()).unwrap_or_default().to_owned();
+        let found = items.first().and_then(|one| one["message_id"].as_str()).unwrap_or_default();
+        found.clone_into(&mut id);
         items.len() == events_n
     })
     .await;

@@ -83,7 +83,7 @@ async fn a_list_is_read_page_by_page_and_what_is_wrong_with_a_question_is_said(d
         ("/events?received_to_ms=253402300799999", 200),
         ("/events?cursor=nonsense", 404),
         ("/events?cursor=a1&since=a1", 404),
-        ("/events?since=b1", 400),
+        ("/events?since=b1", 404),
         ("/events?cursor=b9223372036854775807", 200),
         ("/events?since=a9223372036854775807", 200),
         ("/events?offset=1", 400),
@@ -176,7 +176,7 @@ async fn ids_that_hold_anything_are_reached_and_steer_nothing(database: &Databas
     let kept: Vec<String> = ids(&listed);
     assert_eq!(kept.len(), odd.len());
     for id in &kept {
-        let encoded: String = id.bytes().map(|byte| format!("%{byte:02X}")).collect();
+        let encoded = id.bytes().map(|byte| format!("%{byte:02X}")).collect::<Vec<_>>().concat();
         let ledger = reader.get(&format!("/events/stripe/{encoded}")).await;
         assert_eq!(
             (ledger.status, ledger.body["event"]["event_id"].as_str()),

@@ -73,7 +73,7 @@ async fn is_over(server: &Server, path: &str) -> Value {
     let (ops, mut seen) = (Operator::new(server.admin, VIEWER), Value::Null);
     until(
         "the operation is over",
-        Duration::from_secs(60),
+        Duration::from_mins(1),
         || server.log(),
         async || {
             seen = ops.get(path).await.body;

@@ -99,6 +99,8 @@ async fn no_command_or_log_line_gives_back_what_steers_a_terminal_or_hides_text(
         run(&server, &["events", "rerun", "stripe", &id, "--reason", ODD]);
         run(&server, &["events", "rerun", "stripe", &format!("nobody{ODD}"), "--reason", ODD]);
         run(&server, &["destinations", "pause", "away", "--reason", &format!("\u{1b}]0;x\u{7}{ODD}")]);
+        // A reason on several lines is refused; this one is kept.
+        run(&server, &["destinations", "pause", "away", "--reason", "they migrate \u{202e}"]);
         assert!(run(&server, &["destinations", "list"]).contains("paused"));
         run(&server, &["destinations", "show", "away"]);
         run(&server, &["destinations", "pause", &format!("no{ODD}"), "--reason", ODD]);

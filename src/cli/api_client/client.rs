@@ -37,8 +37,8 @@ pub(crate) struct ApiClient {
     keys: CommandKeys,
 }
 
-/// A good answer.
-pub(crate) struct Answered<T> {
+/// An answer that is good.
+pub(crate) struct ApiAnswer<T> {
     /// The answer as the contract has it.
     pub(crate) view: T,
     /// The answer as it came, with what a newer server says besides.
@@ -104,7 +104,7 @@ impl ApiClient {
         &self,
         path: &[&str],
         query: &[(&str, Option<&str>)],
-    ) -> Result<Answered<T>, ApiError> {
+    ) -> Result<ApiAnswer<T>, ApiError> {
         self.run(self.fetch(path, query))
     }
 
@@ -113,7 +113,7 @@ impl ApiClient {
         &self,
         path: &[&str],
         query: &[(&str, Option<&str>)],
-    ) -> Result<Answered<T>, ApiError> {
+    ) -> Result<ApiAnswer<T>, ApiError> {
         let heard = self.exchange(self.http.get(self.url(path, query)).timeout(ANSWER_WITHIN)).await?;
         self.view(&heard)
     }
@@ -137,7 +137,7 @@ impl ApiClient {
         &self,
         asked: &OrderPlace<'_>,
         order: &impl Serialize,
-    ) -> anyhow::Result<Answered<T>> {
+    ) -> anyhow::Result<ApiAnswer<T>> {
         let body = serde_json::to_string(order)?;
         let pending = match asked.key {
             Some(key) => PendingOrder::of_person(key, &body),
@@ -256,12 +256,12 @@ impl ApiClient {
         Ok(heard)
     }
 
-    fn view<T: DeserializeOwned>(&self, heard: &Heard) -> Result<Answered<T>, ApiError> {
+    fn view<T: DeserializeOwned>(&self, heard: &Heard) -> Result<ApiAnswer<T>, ApiError> {
         self.judged(heard)?;
         let raw: Value =
             serde_json::from_slice(&heard.body).map_err(|error| self.foreign(heard, &error.to_string()))?;
         let view = T::deserialize(&raw).map_err(|error| self.foreign(heard, &error.to_string()))?;
-        Ok(Answered { view, raw, etag: heard.etag.clone() })
+        Ok(ApiAnswer { view, raw, etag: heard.etag.clone() })
     }
 
     fn judge(&self, heard: Heard) -> Result<Heard, ApiError> {

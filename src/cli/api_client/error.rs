@@ -9,21 +9,21 @@ use crate::api::ProblemView;
 pub(crate) enum ApiError {
     /// Nothing was sent: no connection came about.
     Unreached {
-        /// The server's URL.
+        /// URL of the server that was asked.
         server: String,
         /// The reason, in words.
         why: String,
     },
     /// The request was sent and no whole answer came back: it may have been done.
     Lost {
-        /// The server's URL.
+        /// URL of the server that was asked.
         server: String,
         /// The reason, in words.
         why: String,
     },
     /// What came back is not what our API says.
     Foreign {
-        /// The server's URL.
+        /// URL of the server that was asked.
         server: String,
         /// Status of the answer.
         status: u16,

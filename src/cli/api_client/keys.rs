@@ -34,7 +34,7 @@ pub(crate) struct CommandKeys {
 /// An order that is about to be sent, with its key.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct PendingOrder {
-    /// The idempotency key.
+    /// The idempotency key of every try.
     pub(crate) key: String,
     /// The order as it is sent, each time.
     pub(crate) body: String,

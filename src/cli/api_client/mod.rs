@@ -10,7 +10,7 @@ mod keys;
 mod patience;
 mod sse;
 
-pub(crate) use client::{Answered, ApiClient, OrderPlace};
+pub(crate) use client::{ApiAnswer, ApiClient, OrderPlace};
 pub(crate) use error::ApiError;
 pub(crate) use keys::{CommandKeys, keys_folder};
 pub(crate) use patience::patience;

@@ -10,7 +10,7 @@ use clap::{Args, Subcommand};
 use super::filter::{EventFilterArgs, event_query};
 use super::ledger::ledger;
 use crate::api::{CountView, EventAct, EventView, LedgerView, OperationSubject};
-use crate::cli::api_client::Answered;
+use crate::cli::api_client::ApiAnswer;
 use crate::cli::bulk::{Bulk, BulkArgs, counted, perform};
 use crate::cli::decide::{VersionArgs, WhyArgs};
 use crate::cli::desk::{Desk, PagingArgs};
@@ -102,12 +102,12 @@ pub(crate) fn events(args: &EventsArgs, file: Option<&Path>, kinds: &Kinds) -> a
         EventsCommand::Count(which) => {
             let query = event_query(&which.filter(desk.screen.now_ms)?);
             let query: Vec<_> = query.iter().map(|(name, value)| (*name, value.as_deref())).collect();
-            let found: Answered<CountView> = desk.api.get(&["events", "count"], &query)?;
+            let found: ApiAnswer<CountView> = desk.api.get(&["events", "count"], &query)?;
             desk.show(&found, |count| counted(count, "event"));
         }
         EventsCommand::Show { event, content } => {
             let path = ["events", &event.provider, &event.event_id];
-            let found: Answered<LedgerView> = desk.api.get(&path, &[])?;
+            let found: ApiAnswer<LedgerView> = desk.api.get(&path, &[])?;
             desk.show(&found, |view| ledger(view, &desk.screen, found.etag.as_deref(), *content));
         }
         EventsCommand::Body { event, output } => body(&desk, event, output.as_deref())?,

@@ -9,7 +9,7 @@ use clap::{Args, Subcommand};
 use super::filter::{MessageFilterArgs, message_query};
 use super::row::in_full;
 use crate::api::{CountView, MessageAct, MessageDetail, MessageView, OperationSubject};
-use crate::cli::api_client::Answered;
+use crate::cli::api_client::ApiAnswer;
 use crate::cli::bulk::{Bulk, BulkArgs, counted, perform};
 use crate::cli::decide::{VersionArgs, WhyArgs};
 use crate::cli::desk::{Desk, PagingArgs};
@@ -75,11 +75,11 @@ pub(crate) fn messages(args: &MessagesArgs, file: Option<&Path>, kinds: &Kinds) 
         MessagesCommand::Count(which) => {
             let query = message_query(&which.filter(desk.screen.now_ms)?);
             let query: Vec<_> = query.iter().map(|(name, value)| (*name, value.as_deref())).collect();
-            let found: Answered<CountView> = desk.api.get(&["messages", "count"], &query)?;
+            let found: ApiAnswer<CountView> = desk.api.get(&["messages", "count"], &query)?;
             desk.show(&found, |count| counted(count, "message"));
         }
         MessagesCommand::Show { message_id } => {
-            let found: Answered<MessageDetail> = desk.api.get(&["messages", message_id], &[])?;
+            let found: ApiAnswer<MessageDetail> = desk.api.get(&["messages", message_id], &[])?;
             desk.show(&found, |view| in_full(view, &desk.screen, found.etag.as_deref()));
         }
         MessagesCommand::Send(args) => return decide(&desk, MessageAct::Send, args, "will be sent"),

@@ -9,7 +9,7 @@ use clap::{Args, Subcommand};
 use super::progress::{ended, follow};
 use super::row::in_full;
 use crate::api::{OperationView, ReasonOrder};
-use crate::cli::api_client::Answered;
+use crate::cli::api_client::ApiAnswer;
 use crate::cli::decide::WhyArgs;
 use crate::cli::desk::{Desk, PagingArgs};
 use crate::cli::reach::ReachArgs;
@@ -63,7 +63,7 @@ pub(crate) fn operations(
     match &args.command {
         OperationsCommand::List(paging) => desk.list::<OperationView>(&["operations"], &[], paging)?,
         OperationsCommand::Show(operation) => {
-            let found: Answered<OperationView> = find(operation)?;
+            let found: ApiAnswer<OperationView> = find(operation)?;
             desk.show(&found, |view| in_full(view, &desk.screen));
         }
         OperationsCommand::Wait { operation, timeout } => {
@@ -73,7 +73,7 @@ pub(crate) fn operations(
         OperationsCommand::Cancel { operation, why } => {
             let order = ReasonOrder { reason: why.reason.clone() };
             let path = ["operations", &operation.operation_id, "cancel"];
-            let found: Answered<OperationView> = desk.order(&path, &order, why, None)?;
+            let found: ApiAnswer<OperationView> = desk.order(&path, &order, why, None)?;
             desk.show(&found, |view| in_full(view, &desk.screen));
         }
     }

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use super::row::{in_full, progress};
 use crate::api::{OperationState, OperationView};
-use crate::cli::api_client::{Answered, ApiError, patience};
+use crate::cli::api_client::{ApiAnswer, ApiError, patience};
 use crate::cli::desk::Desk;
 use crate::cli::ending::Ending;
 use crate::cli::shared::complain;
@@ -19,9 +19,9 @@ const AWAY_MAX: Duration = Duration::from_mins(1);
 /// Looks until it has ended, or for `within` at most; what was seen last.
 pub(crate) fn follow(
     desk: &Desk,
-    begun: Answered<OperationView>,
+    begun: ApiAnswer<OperationView>,
     within: Option<Duration>,
-) -> anyhow::Result<Answered<OperationView>> {
+) -> anyhow::Result<ApiAnswer<OperationView>> {
     let started = Instant::now();
     let (mut seen, mut wait) = (begun, LOOKS.0);
     let (mut told, mut told_at) = (String::new(), started);
@@ -65,7 +65,7 @@ fn is_away(error: &ApiError) -> bool {
 }
 
 /// Prints how it ended.
-pub(crate) fn ended(desk: &Desk, end: &Answered<OperationView>) -> Ending {
+pub(crate) fn ended(desk: &Desk, end: &ApiAnswer<OperationView>) -> Ending {
     desk.show(end, |view| in_full(view, &desk.screen));
     match end.view.state {
         OperationState::Done => Ending::Done,

@@ -16,7 +16,7 @@ pub(crate) enum ColourChoice {
     Auto,
     /// Always, into pipes and files too.
     Always,
-    /// At no time.
+    /// At no time, whatever it is printed on.
     Never,
 }
 

@@ -13,13 +13,13 @@ pub(crate) enum Tone {
     Plain,
     /// The head of a table, or a title.
     Head,
-    /// It went well.
+    /// It went as it should.
     Good,
     /// It waits for somebody, or for a time.
     Waits,
-    /// It failed.
+    /// It failed, or is broken.
     Bad,
-    /// It matters little.
+    /// It matters less than the rest.
     Faint,
 }
 

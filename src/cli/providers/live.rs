@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use super::super::api_client::Answered;
+use super::super::api_client::ApiAnswer;
 use super::super::desk::Desk;
 use super::super::output::{Column, fields};
 use super::super::output::{Screen, Shown, Tone, ago, grouped, table, told, with_times};
@@ -21,11 +21,11 @@ pub(super) fn live(
 ) -> anyhow::Result<ExitCode> {
     let desk = Desk::open(reach, file, kinds)?;
     if let Some(name) = name {
-        let found: Answered<ProviderView> = desk.api.get(&["providers", name], &[])?;
+        let found: ApiAnswer<ProviderView> = desk.api.get(&["providers", name], &[])?;
         desk.show(&found, |view| in_full(view, &desk.screen));
         return Ok(ExitCode::SUCCESS);
     }
-    let found: Answered<Page<ProviderView>> = desk.api.get(&["providers"], &[])?;
+    let found: ApiAnswer<Page<ProviderView>> = desk.api.get(&["providers"], &[])?;
     if desk.screen.is_json {
         say(with_times(found.raw));
         return Ok(ExitCode::SUCCESS);

@@ -55,7 +55,7 @@ impl DecisionRequest {
         order(&self.body, wanted)
     }
 
-    /// Whoever asks.
+    /// The store as the caller may see it.
     pub(super) fn people(&self) -> &People {
         &self.people
     }

@@ -9,6 +9,9 @@ use crate::store::PeopleDoor;
 use crate::tail::TailHub;
 use crate::types::{Clock, Name};
 
+/// The word for how the circuit breaker of a destination stands on this node; `None` for one that it does not call.
+pub(crate) type BreakerState = dyn Fn(&str) -> Option<&'static str> + Send + Sync;
+
 /// State of the API: all that it needs of the app.
 pub(crate) struct ApiState {
     /// The store for those who ask.
@@ -25,7 +28,7 @@ pub(crate) struct ApiState {
     /// Facts about each configured destination.
     pub(crate) destination_facts: BTreeMap<Name, DestinationFacts>,
     /// Says how the circuit breaker of this node stands, for a destination of that name that it calls.
-    pub(crate) breaker: Box<dyn Fn(&str) -> Option<&'static str> + Send + Sync>,
+    pub(crate) breaker: Box<BreakerState>,
     /// Facts about each configured provider.
     pub(crate) providers: Vec<ProviderFacts>,
     /// Called when a decision may have made something due: nobody should wait for the next look.

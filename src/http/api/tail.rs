@@ -44,8 +44,7 @@ struct Telling {
 pub(super) async fn show(
     State(state): State<Arc<ApiState>>,
     Asking(people): Asking,
-    Extension(credential): Extension<Credential>,
-    connection: Option<Extension<ConnectionEnd>>,
+    (Extension(credential), connection): (Extension<Credential>, Option<Extension<ConnectionEnd>>),
     headers: HeaderMap,
     RawQuery(raw): RawQuery,
 ) -> Result<Response, Problem> {

@@ -23,7 +23,7 @@ impl AuditPlace {
         Self { audit_seq: 0, hash: "0".repeat(64) }
     }
 
-    /// Reads `NUMBER.HASH`.
+    /// Reads a place that is written as `NUMBER.HASH`.
     pub fn parse(text: &str) -> Option<Self> {
         let (audit_seq, hash) = text.split_once('.')?;
         let is_number = !audit_seq.is_empty() && audit_seq.bytes().all(|byte| byte.is_ascii_digit());

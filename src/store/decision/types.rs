@@ -135,7 +135,7 @@ pub enum Refusal {
 /// Result of a request that decided something.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Answered<T> {
-    /// The answer.
+    /// Answer to the order.
     pub value: T,
     /// True when the same request decided it before.
     pub is_again: bool,

@@ -250,7 +250,7 @@ async fn event_page(
     let (from, to) = look.range(db).await?;
     match (place, settled) {
         (Some(EventPlace::After(seq)), Some(settled)) => {
-            page_up(db, look, (from.max(seq), to), seq, settled, limit).await
+            page_up(db, look, (from.max(seq), to), UpFrom { place: seq, settled }, limit).await
         }
         (Some(EventPlace::Before(seq)), _) => page_down(db, look, (from, to.min(seq)), limit).await,
         (_, settled) => {
@@ -282,13 +282,19 @@ async fn page_down(
     Ok(page)
 }
 
-/// The oldest first, from the beginning of `range` up to what is settled. `place` is where it began.
+/// The place where a walk up begins, and the highest number that is settled.
+#[derive(Clone, Copy)]
+struct UpFrom {
+    place: i64,
+    settled: i64,
+}
+
+/// The oldest first, from the beginning of `range` up to what is settled.
 async fn page_up(
     db: &mut Door<'_>,
     look: &Look,
     range: (i64, i64),
-    place: i64,
-    settled: i64,
+    UpFrom { place, settled }: UpFrom,
     limit: u32,
 ) -> DbResult<Page<EventView>> {
     let (walk, alone) = look.walk();

@@ -25,7 +25,7 @@ pub(super) struct Wanted {
 /// One range of one index.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum MessageSource {
-    /// Every open message.
+    /// Every message of the queue.
     Queue,
     /// Every message that is done or discarded.
     History,

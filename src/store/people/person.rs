@@ -59,7 +59,7 @@ impl From<Refusal> for PeopleError {
 }
 
 impl People {
-    /// Who asks.
+    /// The principal that asks.
     pub fn principal(&self) -> &Principal {
         &self.principal
     }

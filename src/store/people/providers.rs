@@ -26,12 +26,14 @@ const LAST: &str = "/* people_providers */ SELECT provider, MAX(event_seq) AS ev
     GROUP BY provider";
 const BY_NUMBER: &str = "/* people_providers */ SELECT provider, event_id, event_type, received_at_ms
     FROM processed_webhook_events WHERE event_seq = ANY($1)";
+/// Finds the numbers by their index alone, so that no more rows are read than are counted.
 const OPEN: &str =
-    "/* people_waiting */ SELECT provider, state, COUNT(*) AS n, MIN(received_at_ms) AS oldest_ms
-    FROM (SELECT provider, state, received_at_ms FROM processed_webhook_events
+    "/* people_waiting */ SELECT e.provider, e.state, COUNT(*) AS n, MIN(e.received_at_ms) AS oldest_ms
+    FROM (SELECT event_seq FROM processed_webhook_events
           WHERE state = $1 AND state IN ('retry', 'failed', 'unreadable', 'conflict')
           ORDER BY state, event_seq LIMIT $2) x
-    GROUP BY provider, state ORDER BY provider";
+    JOIN processed_webhook_events e ON e.event_seq = x.event_seq
+    GROUP BY e.provider, e.state ORDER BY e.provider";
 
 /// The statements by name, for tests that look at their plans.
 pub(super) const STATEMENTS: &[(&str, &str)] =

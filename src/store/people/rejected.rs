@@ -51,13 +51,12 @@ async fn people_rejected(
     before: &str,
     limit: u32,
 ) -> DbResult<Page<RejectedView>> {
-    let rows = match names.as_deref() {
-        Some([one]) => db.fetch(REJECTED_OF_ONE, &[before.into(), one.into(), limit.into()]).await?,
-        _ => {
-            let is_some = i64::from(names.is_some());
-            let values = [before.into(), is_some.into(), names.unwrap_or_default().into(), limit.into()];
-            db.fetch(REJECTED, &values).await?
-        }
+    let rows = if let Some([one]) = names.as_deref() {
+        db.fetch(REJECTED_OF_ONE, &[before.into(), one.into(), limit.into()]).await?
+    } else {
+        let is_some = i64::from(names.is_some());
+        let values = [before.into(), is_some.into(), names.unwrap_or_default().into(), limit.into()];
+        db.fetch(REJECTED, &values).await?
     };
     let mut page = Page::whole(rows.iter().map(rejected_view).collect::<DbResult<Vec<_>>>()?);
     page.next =

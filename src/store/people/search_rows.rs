@@ -113,12 +113,11 @@ pub(super) const STATEMENTS: &[(&str, &str)] = &[
 
 /// Asks the tables, one after the other.
 pub(super) async fn search_facts(db: &mut Door<'_>, want: &SearchWant) -> DbResult<SearchFacts> {
-    let providers = match &want.providers {
-        Some(names) => names.clone(),
-        None => {
-            let rows = db.fetch(PROVIDERS, &[]).await?;
-            rows.iter().map(|row| row.text("name")).collect::<DbResult<_>>()?
-        }
+    let providers = if let Some(names) = &want.providers {
+        names.clone()
+    } else {
+        let rows = db.fetch(PROVIDERS, &[]).await?;
+        rows.iter().map(|row| row.text("name")).collect::<DbResult<_>>()?
     };
     let id: Value = want.id.as_str().into();
     let by_id = [providers.clone().into(), id.clone(), FOUND_N_MAX.into()];
@@ -201,7 +200,9 @@ async fn rejected(db: &mut Door<'_>, want: &SearchWant) -> DbResult<Vec<Rejected
     let rows = db.fetch(REJECTED, &values).await?;
     let mut found = rows.iter().map(rejected_view).collect::<DbResult<Vec<_>>>()?;
     if !want.has_headers {
-        found.iter_mut().for_each(|one| one.headers.clear());
+        for one in &mut found {
+            one.headers.clear();
+        }
     }
     Ok(found)
 }

@@ -38,7 +38,7 @@ pub struct NewToken {
 /// Outcome of a request for a token.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TokenMaking {
-    /// It is made.
+    /// The token was made.
     Made(TokenRow),
     /// The request with this key has made one before, which was shown then.
     MadeBefore(TokenRow),

@@ -8,11 +8,12 @@ use serde_json::json;
 use super::samples::operation;
 use super::server::{Heard, Says, Stand};
 
+/// How often each key came.
+type TimesByKey = Arc<Mutex<BTreeMap<String, u32>>>;
+
 /// A server that does something once for each key, and hangs up as often as it is told before it answers.
-fn forgetful(
-    hang_ups_n: usize,
-) -> (Arc<Mutex<BTreeMap<String, u32>>>, impl FnMut(&Heard) -> Says + Send + 'static) {
-    let done: Arc<Mutex<BTreeMap<String, u32>>> = Arc::default();
+fn forgetful(hang_ups_n: usize) -> (TimesByKey, impl FnMut(&Heard) -> Says + Send + 'static) {
+    let done = TimesByKey::default();
     let of_server = Arc::clone(&done);
     let mut left_n = hang_ups_n;
     let answer = move |heard: &Heard| {

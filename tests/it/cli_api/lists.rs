@@ -28,7 +28,12 @@ async fn a_list_is_a_table_for_people_and_the_servers_page_for_programs() {
     assert_eq!(shown.len(), 3, "{}", ran.out);
     assert!(shown[0].starts_with("received (UTC)"), "{}", ran.out);
     let at = shown[0].find("event id").unwrap();
-    assert!(shown[1][at..].starts_with("evt_1   ") && shown[2][at..].starts_with("evt_22  "), "{}", ran.out);
+    assert!(
+        shown[1].get(at..).unwrap().starts_with("evt_1   ")
+            && shown[2].get(at..).unwrap().starts_with("evt_22  "),
+        "{}",
+        ran.out
+    );
     assert!(ran.err.contains("--cursor c-2, or --all") && ran.err.contains("looked back to"), "{}", ran.err);
     assert_eq!(stand.heard()[0].query, "state=failed&provider=stripe&limit=2");
     assert_eq!(stand.heard()[0].header("authorization"), "Bearer a-token-0123456789");
@@ -235,9 +240,8 @@ async fn a_body_comes_byte_for_byte() {
 async fn the_audit_log_is_followed_to_its_end_and_compared_with_a_head_that_was_kept() {
     let stand = Stand::start(|heard| {
         let (is_whole, next, seq) = match heard.query.as_str() {
-            "" => (true, Some("5000.aa"), 5_000),
+            "" | "cursor=17.bb" => (true, Some("5000.aa"), 5_000),
             "cursor=5000.aa" => (true, None, 5_007),
-            "cursor=17.bb" => (true, Some("5000.aa"), 5_000),
             _ => (false, None, 17),
         };
         let head = format!("{seq}.cc");

@@ -25,11 +25,14 @@ async fn with_profiles() -> Stand {
     stand
 }
 
+/// Arguments, variables, and the token that is sent or the exit code.
+type Given<'a> = (&'a [&'a str], &'a [(&'a str, &'a str)], Result<&'a str, i32>);
+
 #[tokio::test]
 async fn arguments_come_before_variables_before_a_profile_before_the_configuration() {
     let stand = with_profiles().await;
     let url = stand.url();
-    let given: [(&[&str], &[(&str, &str)], Result<&str, i32>); 8] = [
+    let given: [Given<'_>; 8] = [
         (&["--profile", "here"], &[], Ok("token-of-here-0123456789")),
         (&[], &[("HOOKLATCH_PROFILE", "here")], Ok("token-of-here-0123456789")),
         (&["--profile", "here"], &[("HOOKLATCH_PROFILE", "away")], Ok("token-of-here-0123456789")),

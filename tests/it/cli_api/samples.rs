@@ -127,7 +127,8 @@ pub(super) fn page(items: &[Value]) -> Value {
 /// The events of a tail, from the first number on.
 pub(super) fn stream(text: &str, ids: std::ops::Range<u32>) -> String {
     let data = json!({ "what": "event", "event": event(text) });
-    ids.map(|id| format!("id: {id}\nevent: event\ndata: {data}\n\n")).collect()
+    let lines = ids.map(|id| format!("id: {id}\nevent: event\ndata: {data}\n\n"));
+    lines.collect::<Vec<_>>().concat()
 }
 
 /// The answer of the route, with `text` in it. What is ordered is changed.

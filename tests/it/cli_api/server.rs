@@ -47,7 +47,7 @@ pub(super) enum Says {
 }
 
 impl Says {
-    /// A good answer.
+    /// An answer that is good.
     pub(super) fn ok(body: Value) -> Self {
         Self::Json(200, body)
     }

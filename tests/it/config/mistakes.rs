@@ -47,7 +47,7 @@ fn each_mistake_names_its_key_and_the_remedy() {
     check(
         "[admin]\ntokens = [{ name = \"ops\", role = \"boss\", token = \"0123456789abcdef\" }]",
         "admin.tokens[0].role",
-        "\"viewer\", \"reader\", \"operator\" or \"admin\"",
+        "\"viewer\" or \"reader\" or \"operator\" or \"admin\"",
     );
     check(
         "[admin]\ntokens = [{ name = \"ops\", role = \"viewer\", token = \"short\" }]",

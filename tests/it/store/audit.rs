@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use hooklatch::store::{
-    AuditPlace, AuditVerdict, NewToken, People, PeopleDoor, PeopleError, PruneWalk, PrunedKind, Store,
-    TokenMaking,
+    AuditPlace, AuditVerdict, NewToken, People, PeopleDoor, PeopleError, PrunePlace, PruneWalk, PrunedKind,
+    Store, TokenMaking,
 };
 use hooklatch::types::{Principal, Role};
 use sqlx::{Connection, Executor, PgConnection};
@@ -206,8 +206,9 @@ async fn what_is_pruned_leaves_a_chain_that_holds(database: &Database) {
     let found = follow(&people, &start).await;
     assert_eq!((found.broken, found.rows_n, found.last.audit_seq), (None, 1, 13));
     // A walk that found rows which are no longer the oldest deletes nothing.
-    let old =
-        store.prune_look(PruneWalk::of(PrunedKind::Audit), &cuts(9_000_000), &Default::default(), 10).await;
+    let old = store
+        .prune_look(PruneWalk::of(PrunedKind::Audit), &cuts(9_000_000), &PrunePlace::default(), 10)
+        .await;
     add(&people, 14, 3_000_000).await;
     let old = old.unwrap();
     for wanted in [1, 0] {

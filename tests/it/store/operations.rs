@@ -166,7 +166,7 @@ async fn an_operation_that_was_cancelled_goes_no_further(database: &Database) {
     let discard = order(of_messages(MessageAct::Discard, in_state(MessageState::Dead)), 5);
     let view = begin(&people, &discard, "k").await.unwrap();
     store.operation_step(&view.operation_id, 2, false, 10_000).await.unwrap();
-    assert_eq!(store.operations_running().await.unwrap(), [view.operation_id.clone()]);
+    assert_eq!(store.operations_running().await.unwrap(), std::slice::from_ref(&view.operation_id));
     let cancelled =
         people.operation_cancel(&view.operation_id, &decision_at("c", 11_000)).await.unwrap().value;
     let said =

@@ -298,7 +298,8 @@ async fn what_people_read_of_five_million_events_in_milliseconds() {
         }
         let first = all[0];
         all.sort_by(f64::total_cmp);
-        table += &format!("| {name} | {values} | {first:.1} | {:.1} | {:.1} |\n", all[5], all[10]);
+        let line = format!("| {name} | {values} | {first:.1} | {:.1} | {:.1} |\n", all[5], all[10]);
+        table += &line;
     }
     eprintln!("| statement | values | first | median | worst |\n|---|---|---|---|---|\n{table}");
 }

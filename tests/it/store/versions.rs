@@ -88,10 +88,13 @@ async fn whoever_decides_about_an_older_version_is_told_so(database: &Database) 
     assert_eq!(decide(&people, &resume, &with(&any, "d4")).await, "changed 0");
 }
 
+/// A role, the providers and destinations in scope, and what is answered.
+type ScopeCase<'a> = (Role, Option<&'a [&'a str]>, Option<&'a [&'a str]>, [&'a str; 3]);
+
 async fn a_decision_reaches_what_is_in_its_scope_alone(database: &Database) {
     let store = database.store().await;
     #[rustfmt::skip]
-    let cases: [(Role, Option<&[&str]>, Option<&[&str]>, [&str; 3]); 6] = [
+    let cases: [ScopeCase<'_>; 6] = [
         (Role::Viewer, None, None, ["needs operator"; 3]),
         (Role::Reader, None, None, ["needs operator"; 3]),
         (Role::Operator, Some(&["adyen"]), None, ["not_found", "not_found", "changed 0"]),

@@ -25,7 +25,7 @@ on_both!(
 /// A tail whose looks are made by the test, but for the first one.
 fn hub(store: &Store) -> (TailHub, Stopper) {
     let (stopper, stop) = Stop::channel();
-    let hub = TailHub::with_pause(store.clone(), stop, Duration::from_secs(3_600));
+    let hub = TailHub::with_pause(store.clone(), stop, Duration::from_hours(1));
     let running = hub.clone();
     tokio::spawn(async move { running.run().await });
     (hub, stopper)
@@ -80,7 +80,7 @@ async fn two_viewers_hear_of_every_event_once_and_one_look_does_for_both(databas
     assert_eq!(told(&mut first).await.0, [0; 0]);
     assert_eq!(hub.polls_n(), 3, "however many view");
     stopper.stop();
-    assert_eq!(first.next(Instant::now() + Duration::from_secs(60)).await, TailStep::End);
+    assert_eq!(first.next(Instant::now() + Duration::from_mins(1)).await, TailStep::End);
 }
 
 async fn a_number_that_is_committed_late_is_told_and_none_is_told_twice(database: &Database) {

@@ -163,7 +163,7 @@ async fn a_viewer_that_reads_nothing_is_let_go_and_holds_no_memory_meanwhile() {
     let mut first = 1;
     let log = || server.log();
     // More and more, until all that the system keeps for a reader is full.
-    until("those who read nothing are gone", Duration::from_secs(60), log, async || {
+    until("those who read nothing are gone", Duration::from_mins(1), log, async || {
         add_events(&database, "stripe", first, 2_000).await;
         first += 2_000;
         server.admin_text("/metrics").await.contains("hooklatch_tail_viewers 0")
