@@ -46,8 +46,9 @@ impl Dispatch {
         let mut message = Message::to(to);
         if let Some(pointer) = lane {
             let value = json_text(&event.payload, pointer);
-            message = message
-                .lane(value.map_err(|why| HandlerError::Refused(format!("lane of the route: {why}")))?);
+            message = message.lane(value.map_err(|why| {
+                HandlerError::Refused(format!("lane of the route, in what handlers get: {why}"))
+            })?);
         }
         self.effects.messages.push(message);
         Ok(())

@@ -19,8 +19,9 @@ pub(super) async fn list_rejected(
 ) -> Result<Response, Problem> {
     let values = query(raw.as_deref(), ["provider", "cursor", "limit"])?;
     let provider = name(&values, "provider")?;
-    let is_id =
-        |text: &str| (1..=64).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic());
+    let is_id = |text: &str| {
+        (1..=64).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-')
+    };
     let before = cursor(&values, |text| Some(text.to_owned()).filter(|text| is_id(text)))?;
     let page = people.rejected(provider.as_ref(), before, limit(&values)?, state.clock.now_ms()).await?;
     Ok(view_reply(StatusCode::OK, &page))

@@ -337,10 +337,12 @@ fn pool_of(db: &Postgres, purpose: Purpose) -> &super::pool::SessionPool<PgConne
 }
 
 /// What is read this way goes by keys, in their order: a plan that is made for one value alone may prefer to collect
-/// and sort all that there is of it.
+/// and sort all that there is of it, and one for any number of rows to read all that they may be joined with.
 const AT_ONE_MOMENT: &str = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY;
 SET LOCAL enable_seqscan = off;
 SET LOCAL enable_bitmapscan = off;
+SET LOCAL enable_hashjoin = off;
+SET LOCAL enable_mergejoin = off;
 SET LOCAL plan_cache_mode = force_generic_plan";
 
 /// Lets a transaction that has asked nothing yet see all tables as they are at its first question.

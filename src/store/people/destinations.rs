@@ -14,21 +14,22 @@ use crate::types::{MessageState, Name, Reach, UnixMs};
 const COUNTED_N_MAX: i64 = 10_000;
 
 /// What is counted of one destination: in the order in which they are due, then by state. Each part is a range of one
-/// index.
+/// index, in its own order: a state that is said as one value would let PostgreSQL walk all messages by number and leave
+/// out those in other states.
 const BACKLOG: &str =
     "/* people_backlog */ SELECT state, COUNT(*) AS n, MIN(visible_at_ms) AS oldest_ms FROM (
     SELECT * FROM (SELECT q.state, q.visible_at_ms FROM outbox_queue q
         WHERE q.destination = $1 AND q.state IN ('ready', 'leased')
         ORDER BY q.visible_at_ms, q.message_id LIMIT $2) due
     UNION ALL SELECT * FROM (SELECT q.state, q.visible_at_ms FROM outbox_queue q
-        WHERE q.destination = $1 AND q.state = 'waiting' AND q.state IN ('held', 'dead', 'waiting')
-        ORDER BY q.message_id LIMIT $2) waiting
+        WHERE q.destination = $1 AND q.state >= 'waiting' AND q.state <= 'waiting'
+          AND q.state IN ('held', 'dead', 'waiting') ORDER BY q.state, q.message_id LIMIT $2) waiting
     UNION ALL SELECT * FROM (SELECT q.state, q.visible_at_ms FROM outbox_queue q
-        WHERE q.destination = $1 AND q.state = 'held' AND q.state IN ('held', 'dead', 'waiting')
-        ORDER BY q.message_id LIMIT $2) held
+        WHERE q.destination = $1 AND q.state >= 'held' AND q.state <= 'held'
+          AND q.state IN ('held', 'dead', 'waiting') ORDER BY q.state, q.message_id LIMIT $2) held
     UNION ALL SELECT * FROM (SELECT q.state, q.visible_at_ms FROM outbox_queue q
-        WHERE q.destination = $1 AND q.state = 'dead' AND q.state IN ('held', 'dead', 'waiting')
-        ORDER BY q.message_id LIMIT $2) dead) counted
+        WHERE q.destination = $1 AND q.state >= 'dead' AND q.state <= 'dead'
+          AND q.state IN ('held', 'dead', 'waiting') ORDER BY q.state, q.message_id LIMIT $2) dead) counted
     GROUP BY state ORDER BY state";
 
 /// The statements by name, for tests that look at their plans.
@@ -56,7 +57,7 @@ impl People {
     ) -> Result<Vec<DestinationStanding>, PeopleError> {
         let names: BTreeSet<String> = configured.iter().map(Name::to_string).collect();
         let (store, reach) = (&self.store, self.principal.destinations.clone());
-        Ok(alone!(store.people.people_destinations(names, &reach, now_ms))?)
+        Ok(snapshot!(store.people_destinations(names, &reach, now_ms))?)
     }
 
     /// One destination; there is none when it is neither configured nor anything waits for it.
@@ -68,7 +69,7 @@ impl People {
     ) -> Result<DestinationStanding, PeopleError> {
         self.needs_destination(name.as_str())?;
         let (store, text) = (&self.store, name.to_string());
-        let found = alone!(store.people.people_destination(&text, now_ms))?;
+        let found = snapshot!(store.people_destination(&text, now_ms))?;
         let is_there = is_configured || found.pause.is_some() || !found.backlog.is_empty();
         if is_there { Ok(found) } else { Err(PeopleError::NotFound) }
     }

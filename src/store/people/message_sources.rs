@@ -68,6 +68,17 @@ macro_rules! stuck {
         )
     };
 }
+/// The same as PostgreSQL has to be asked: where a state is one value, it may walk all messages by number and leave out
+/// those in other states, however many there are. The order by both columns is that of this index alone.
+macro_rules! stuck_by_index {
+    () => {
+        concat!(
+            narrowed!(),
+            " AND q.destination = $8 AND (q.state, q.message_id) < ($3, $1) AND (q.state, q.message_id) >= ($3, $2)
+              AND q.state IN ('held', 'dead', 'waiting')"
+        )
+    };
+}
 /// The same with the index that is by lane.
 macro_rules! of_lane {
     () => {
@@ -76,7 +87,7 @@ macro_rules! of_lane {
 }
 
 macro_rules! page {
-    ($own:literal, $table:literal, $where:expr, $limit:literal) => {
+    ($own:literal, $table:literal, $where:expr, $order:literal, $limit:literal) => {
         concat!(
             "/* people_messages */ SELECT m.*, e.provider, e.event_id, e.event_type
              FROM (SELECT q.message_id, q.generation, COALESCE(q.effect_name, q.destination) AS effect_name,
@@ -87,7 +98,9 @@ macro_rules! page {
             $table,
             " q WHERE ",
             $where,
-            " ORDER BY q.message_id DESC LIMIT ",
+            " ORDER BY ",
+            $order,
+            " LIMIT ",
             $limit,
             ") m JOIN processed_webhook_events e ON e.event_seq = m.message_id / 1024 ORDER BY m.message_id DESC"
         )
@@ -95,10 +108,14 @@ macro_rules! page {
 }
 macro_rules! open_page {
     ($where:expr, $limit:literal) => {
+        open_page!($where, "q.message_id DESC", $limit)
+    };
+    ($where:expr, $order:literal, $limit:literal) => {
         page!(
             "q.visible_at_ms, q.key_valid_until_ms, CAST(NULL AS BIGINT) AS finished_at_ms",
             "outbox_queue",
             $where,
+            $order,
             $limit
         )
     };
@@ -125,9 +142,11 @@ const HISTORY_PAGE: &str = page!(
     "q.finished_at_ms AS visible_at_ms, CAST(NULL AS BIGINT) AS key_valid_until_ms, q.finished_at_ms",
     "outbox_finished",
     walked!(),
+    "q.message_id DESC",
     "$10"
 );
 const STUCK_PAGE: &str = open_page!(stuck!(), "$9");
+const STUCK_PAGE_POSTGRES: &str = open_page!(stuck_by_index!(), "q.state DESC, q.message_id DESC", "$9");
 const LANE_PAGE: &str = open_page!(of_lane!(), "$9");
 const QUEUE_COUNT: &str = counted!("outbox_queue", walked!());
 const HISTORY_COUNT: &str = counted!("outbox_finished", walked!());
@@ -137,6 +156,10 @@ const QUEUE_BOUND: &str = bound!("outbox_queue", "");
 const HISTORY_BOUND: &str = bound!("outbox_finished", "");
 const STUCK_BOUND: &str =
     bound!("outbox_queue", "AND destination = $3 AND state = $4 AND state IN ('held', 'dead', 'waiting')");
+const STUCK_BOUND_POSTGRES: &str =
+    "/* people_messages */ SELECT COUNT(*) AS n, MIN(message_id) AS last_id FROM (SELECT message_id FROM outbox_queue
+        WHERE (state, message_id) < ($4, $1) AND (state, message_id) >= ($4, 0) AND destination = $3
+          AND state IN ('held', 'dead', 'waiting') ORDER BY state DESC, message_id DESC LIMIT $2) x";
 const LANE_LENGTH: &str = "/* people_messages */ SELECT COUNT(*) AS n FROM (SELECT lane_seq FROM outbox_queue
     WHERE destination = $1 AND lane = $2 AND lane IS NOT NULL LIMIT $3) x";
 /// The next name each time: as many looks as there are destinations, however many rows there are.
@@ -167,6 +190,7 @@ pub(super) const STATEMENTS: &[(&str, &str)] = &[
     ("messages of the queue", QUEUE_PAGE),
     ("messages of history", HISTORY_PAGE),
     ("messages that are stuck", STUCK_PAGE),
+    ("messages that are stuck, for PostgreSQL", STUCK_PAGE_POSTGRES),
     ("messages of a lane", LANE_PAGE),
     ("count of the queue", QUEUE_COUNT),
     ("count of history", HISTORY_COUNT),
@@ -175,6 +199,7 @@ pub(super) const STATEMENTS: &[(&str, &str)] = &[
     ("bound of the queue", QUEUE_BOUND),
     ("bound of history", HISTORY_BOUND),
     ("bound of what is stuck", STUCK_BOUND),
+    ("bound of what is stuck, for PostgreSQL", STUCK_BOUND_POSTGRES),
     ("length of a lane", LANE_LENGTH),
     ("destinations of what is stuck", STUCK_DESTINATIONS),
     ("destinations of what is due", DUE_DESTINATIONS),
@@ -273,6 +298,7 @@ impl Wanted {
         let sql = match source {
             MessageSource::Queue => QUEUE_PAGE,
             MessageSource::History => HISTORY_PAGE,
+            MessageSource::Stuck(_) if db.is_postgres() => STUCK_PAGE_POSTGRES,
             MessageSource::Stuck(_) => STUCK_PAGE,
             MessageSource::Lane(_) => LANE_PAGE,
         };
@@ -312,7 +338,7 @@ impl Wanted {
             MessageSource::History => HISTORY_BOUND,
             MessageSource::Stuck(name) => {
                 values.extend([name.into(), self.filter.state.map(MessageState::as_str).into()]);
-                STUCK_BOUND
+                if db.is_postgres() { STUCK_BOUND_POSTGRES } else { STUCK_BOUND }
             }
             // It was found to be short.
             MessageSource::Lane(_) => return Ok((0, None)),

@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 
 use uuid::Uuid;
 
-use super::choice::{seq_beyond, within};
+use super::choice::within;
 use super::message_sources::Wanted;
 use super::person::{People, PeopleError};
+use super::walk::{ORDER_MS, number_after};
 use crate::api::{CountView, MessageFilter, MessageView, Page};
 use crate::store::db::{DbResult, Door};
 use crate::store::message::MessageRow;
@@ -60,7 +61,7 @@ impl People {
 async fn start(db: &mut Door<'_>, before: Option<MessageId>, at_ms: Option<UnixMs>) -> DbResult<i64> {
     let before = before.map_or(i64::MAX, MessageId::number);
     let Some(at_ms) = at_ms else { return Ok(before) };
-    Ok(seq_beyond(db, at_ms).await?.saturating_mul(i64::from(MESSAGES_N_MAX)).min(before))
+    Ok(number_after(db, at_ms).await?.saturating_mul(i64::from(MESSAGES_N_MAX)).min(before))
 }
 
 async fn people_messages(
@@ -96,7 +97,9 @@ async fn people_messages(
         let Some(from) = from else { return Ok(page) };
         if looked_n == PAGE_LOOKED_N {
             page.next = Some(from.to_string());
-            page.looked_back_to_ms = came_at_ms(db, from).await?;
+            // Numbers follow time but roughly: what was not looked at may have come a little later.
+            let at_ms = came_at_ms(db, from).await?;
+            page.looked_back_to_ms = at_ms.map(|at_ms| at_ms.saturating_add(ORDER_MS));
         }
     }
     Ok(page)

@@ -11,7 +11,7 @@ use super::person::{People, PeopleError};
 use super::search_rows::{KEYS_N, QUEUE_N, REJECTED_N, SearchFacts, SearchWant, search_facts};
 use crate::api::{EventView, SearchHit, SearchView};
 use crate::store::db::{DbResult, Door};
-use crate::types::{EventState, UnixMs};
+use crate::types::{EventState, MessageId, UnixMs};
 
 impl People {
     /// Everything in reach that `id` leads to.
@@ -38,6 +38,11 @@ async fn search(db: &mut Door<'_>, want: &SearchWant) -> DbResult<SearchFacts> {
     search_facts(db, want).await
 }
 
+/// True when `id` is that of this message, however its number is written.
+fn is_number(id: &str, message_id: MessageId) -> bool {
+    id.parse::<MessageId>() == Ok(message_id)
+}
+
 /// The finds, the most telling first.
 fn found(id: &str, facts: SearchFacts) -> Vec<SearchHit> {
     let mut found: Vec<SearchHit> =
@@ -47,7 +52,7 @@ fn found(id: &str, facts: SearchFacts) -> Vec<SearchHit> {
         let message = message_view(row);
         if is_by_key {
             found.push(SearchHit::IdempotencyKey { message });
-        } else if message.message_id.to_string() == id {
+        } else if is_number(id, message.message_id) {
             found.push(SearchHit::MessageId { message });
         } else {
             of_effect.push(SearchHit::EffectName { message });
@@ -74,25 +79,28 @@ fn notes(id: &str, facts: &SearchFacts, has_headers: bool, now_ms: UnixMs) -> Ve
     }
     let is_found = !facts.events.is_empty()
         || !facts.of_object.is_empty()
-        || facts
-            .messages
-            .iter()
-            .any(|(is_by_key, message)| *is_by_key || message.message_id.to_string() == id);
+        || facts.messages.iter().any(|(is_by_key, message)| *is_by_key || is_number(id, message.message_id));
     if is_found {
         return notes;
     }
-    if facts.is_queue_cut {
-        notes.push(format!("Names of effects were compared with the newest {QUEUE_N} open messages alone."));
-    }
+    notes.push(if facts.is_queue_cut {
+        format!("Names of effects were compared with the newest {QUEUE_N} open messages alone.")
+    } else {
+        "Names of effects were compared with those of open messages alone.".to_owned()
+    });
     notes.push(nowhere(facts, now_ms));
     notes.push(if has_headers {
         format!(
-            "Of a refused request no body is kept: the headers of the newest {REJECTED_N} were compared, and {} of \
-             them tell of it.",
+            "Of a refused request no body is kept: its id, the digest of its body and its headers were compared, of \
+             the newest {REJECTED_N}, and {} of them tell of it.",
             facts.rejected.len()
         )
     } else {
-        "Whether a refused request tells of it is for the role `reader` to see.".to_owned()
+        format!(
+            "Of the newest {REJECTED_N} refused requests their ids and the digests of their bodies were compared, and \
+             {} of them tell of it; their headers are for the role `reader` to see.",
+            facts.rejected.len()
+        )
     });
     notes
 }

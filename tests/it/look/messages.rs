@@ -4,12 +4,14 @@ use hooklatch::types::MessageState;
 use serde_json::{Value, json};
 
 use super::{add_event, add_message, fill, ids, run, serve, with};
+use crate::contract::Answer;
 use crate::database::{Database, on_both};
 
 on_both!(
     messages_are_listed_by_whatever_they_are_asked_by,
     a_list_of_messages_holds_still_while_rows_arrive,
     one_message_shows_its_answers_to_readers_and_says_so_in_the_audit_log,
+    answers_within_a_ledger_are_told_by_the_audit_log_though_no_content_is_kept,
 );
 
 async fn messages_are_listed_by_whatever_they_are_asked_by(database: &Database) {
@@ -136,4 +138,31 @@ async fn one_message_shows_its_answers_to_readers_and_says_so_in_the_audit_log(d
     for nobody in ["1", "0", "x", "99999999999999999999", "-1024"] {
         assert_eq!(with(&server, "viewer").get(&format!("/messages/{nobody}")).await.status, 404, "{nobody}");
     }
+}
+
+async fn answers_within_a_ledger_are_told_by_the_audit_log_though_no_content_is_kept(database: &Database) {
+    fill(database).await;
+    let answers = "INSERT INTO outbox_attempts (message_id, attempt_n, started_at_ms, finished_at_ms, http_status, shard,
+             node, result, error, response)
+         VALUES (4096, 1, 4001, 4002, 503, 0, 'n', 'retry', NULL, 'the balance is 4'),
+                (4096, 2, 4003, 4004, 200, 0, 'n', 'done', NULL, 'the balance is 5')";
+    run(database, answers.to_owned()).await;
+    let server = serve(database).await;
+    let looked = "SELECT COUNT(*) FROM audit_log WHERE action = 'answer_read' AND event_id = 'evt_4'
+        AND detail = '2 kept answers'";
+    let answers_of = |answer: &Answer| {
+        let entries = answer.body["entries"].as_array().unwrap().iter();
+        let told = entries.filter(|entry| entry["what"] == "attempt");
+        told.map(|entry| entry["attempt"]["response"].as_str().map(str::to_owned)).collect::<Vec<_>>()
+    };
+    let shown = with(&server, "viewer").get("/events/stripe/evt_4").await;
+    assert_eq!((shown.status, answers_of(&shown)), (200, vec![None, None]));
+    assert_eq!(database.count(looked).await, 0, "nothing was shown");
+    let shown = with(&server, "operator").get("/events/stripe/evt_4").await;
+    let wanted = [4, 5].map(|n| Some(format!("the balance is {n}")));
+    assert_eq!((shown.status, answers_of(&shown)), (200, wanted.to_vec()));
+    assert_eq!(shown.body["content_missing"], "pruned");
+    assert_eq!(database.count(looked).await, 1);
+    with(&server, "operator").get("/events/stripe/evt_9").await;
+    assert_eq!(database.count("SELECT COUNT(*) FROM audit_log").await, 1, "no answer, no row");
 }

@@ -203,4 +203,5 @@ async fn refused_requests_are_listed_page_by_page_and_their_headers_are_for_read
     for nobodys in ["/rejected?cursor=", "/rejected?cursor=%00", "/lanes?cursor=x"] {
         assert_eq!(viewer.get(nobodys).await.status, 404, "{nobodys}");
     }
+    assert_eq!(viewer.get("/rejected?cursor=zz").await.body["code"], "cursor_unknown");
 }

@@ -1,14 +1,14 @@
 //! How PostgreSQL goes about what people look at, with a million messages behind them: by an index, and no further than
 //! a page may look.
 
-use hooklatch::store::{people_statements, tail_statements};
+use hooklatch::store::{people_statements, read_statements, tail_statements};
 use serde_json::Value;
 use sqlx::{AssertSqlSafe, Connection, PgConnection, Row};
 
 use crate::database::{Database, On};
 
 /// A million finished messages of a million events, 200,000 open ones, a hundred thousand of them stuck, and lanes.
-const FILL: [&str; 9] = [
+const FILL: [&str; 10] = [
     "INSERT INTO processed_webhook_events (provider, event_id, event_seq, received_at_ms, attempts_n, shard, event_type,
         digest, identity, state, due_at_ms)
      SELECT CASE WHEN n % 1000 = 0 THEN 'rare' ELSE 'stripe' END, 'evt_' || n, n, n, 1, 1, 'paid', sha256(n::text::bytea),
@@ -25,6 +25,9 @@ const FILL: [&str; 9] = [
      FROM generate_series(100001, 170000) n",
     "INSERT INTO outbox_queue (message_id, visible_at_ms, created_at_ms, shard, state, destination, lane, lane_seq)
      SELECT n * 1024 + 1, n, n, 1, 'waiting', 'd1', 'l' || n % 10000, n FROM generate_series(170001, 200000) n",
+    "INSERT INTO outbox_queue (message_id, visible_at_ms, created_at_ms, shard, state, destination)
+     SELECT n * 1024 + 2, n, n, 1, CASE WHEN n <= 560000 THEN 'held' ELSE 'ready' END, 'many'
+     FROM generate_series(500001, 900000) n",
     "INSERT INTO rejected_requests (rejection_id, provider, received_at_ms, step, reason, detail, headers, body_digest,
         body_bytes_n)
      SELECT lpad(n::text, 12, '0'), 'p' || n % 50, n, 's', 'r', 'd', '{}', sha256('x'), 1
@@ -39,7 +42,7 @@ const BIG: [&str; 5] =
     ["outbox_queue", "outbox_finished", "processed_webhook_events", "audit_log", "outbox_attempts"];
 
 /// What is asked, with values that find something, and how many rows any step may look at for it.
-const ASKED: [(&str, &str, u32); 29] = [
+const ASKED: [(&str, &str, u32); 35] = [
     // Everything, from the newest on.
     ("messages of the queue", "9223372036854775807, 0, NULL, NULL, NULL, 0, '{}', 0, '{}', 50", 200),
     ("messages of history", "9223372036854775807, 0, NULL, NULL, NULL, 0, '{}', 0, '{}', 50", 200),
@@ -52,9 +55,17 @@ const ASKED: [(&str, &str, u32); 29] = [
     ),
     ("bound of the queue", "9223372036854775807, 10000", 10_200),
     ("bound of history", "9223372036854775807, 10000", 10_200),
-    ("bound of what is stuck", "9223372036854775807, 10000, 'd4', 'held'", 10_200),
-    ("messages that are stuck", "9223372036854775807, 0, 'held', NULL, NULL, 0, '{}', 'd4', 50", 200),
-    ("messages that are stuck", "204800000, 102400000, 'held', NULL, NULL, 1, '{nobody}', 'd4', 50", 10_200),
+    ("bound of what is stuck, for PostgreSQL", "9223372036854775807, 10000, 'd4', 'held'", 10_200),
+    (
+        "messages that are stuck, for PostgreSQL",
+        "9223372036854775807, 0, 'held', NULL, NULL, 0, '{}', 'd4', 50",
+        200,
+    ),
+    (
+        "messages that are stuck, for PostgreSQL",
+        "204800000, 102400000, 'held', NULL, NULL, 1, '{nobody}', 'd4', 50",
+        10_200,
+    ),
     ("messages of a lane", "9223372036854775807, 0, NULL, 'l7', NULL, 0, '{}', 'd1', 50", 200),
     ("length of a lane", "'d1', 'l7', 10001", 200),
     ("count of what is stuck", "9223372036854775807, 0, 'held', NULL, NULL, 0, '{}', 'd4'", 10_200),
@@ -65,7 +76,18 @@ const ASKED: [(&str, &str, u32); 29] = [
     ("destinations of what is due", "1000", 200),
     ("destinations of lanes", "1000", 200),
     ("next lane", "'d1', 'l7', 1000", 200),
+    // Held ones are older than 400,000 that are ready.
+    (
+        "messages that are stuck, for PostgreSQL",
+        "9223372036854775807, 0, 'held', NULL, NULL, 0, '{}', 'many', 50",
+        200,
+    ),
+    ("messages that are stuck, for PostgreSQL", "542720000, 0, 'held', NULL, NULL, 0, '{}', 'many', 50", 200),
+    ("bound of what is stuck, for PostgreSQL", "9223372036854775807, 100, 'many', 'held'", 200),
+    ("backlog", "'many', 10000", 20_200),
     ("backlog", "'d4', 10000", 20_200),
+    ("search open keys", "5000", 5_200),
+    ("search finished keys", "5000", 5_200),
     ("waiting events", "'failed', 10000", 10_200),
     ("last events", "5000", 5_200),
     ("last events", "100000", 100_200),
@@ -108,7 +130,7 @@ async fn what_people_look_at_is_found_by_an_index_within_bounds_among_a_million(
     for sql in FILL {
         run(&mut db, sql).await;
     }
-    let all = [people_statements(), tail_statements().to_vec()].concat();
+    let all = [people_statements(), read_statements(), tail_statements().to_vec()].concat();
     // With a plan for these values, and with one for any: a session that lives long has that.
     for mode in ["force_custom_plan", "force_generic_plan"] {
         run(&mut db, &format!("SET plan_cache_mode = {mode}")).await;
@@ -116,8 +138,12 @@ async fn what_people_look_at_is_found_by_an_index_within_bounds_among_a_million(
         for (what, values, rows_n_max) in ASKED {
             let (_, sql) = all.iter().find(|(name, _)| *name == what).unwrap_or_else(|| panic!("no {what}"));
             // Asked in a transaction that sees one moment, which has it so.
-            let others = if what == "waiting events" { "off" } else { "on" };
-            run(&mut db, &format!("SET enable_bitmapscan = {others}; SET enable_seqscan = {others}")).await;
+            let is_of_one_moment =
+                ["waiting events", "backlog"].contains(&what) || what.starts_with("search");
+            let is_on = if is_of_one_moment { "off" } else { "on" };
+            for plan in ["bitmapscan", "seqscan", "hashjoin", "mergejoin"] {
+                run(&mut db, &format!("SET enable_{plan} = {is_on}")).await;
+            }
             run(&mut db, &format!("PREPARE asked AS {sql}")).await;
             let explain = format!("EXPLAIN (ANALYZE, FORMAT JSON) EXECUTE asked ({values})");
             let row = sqlx::raw_sql(AssertSqlSafe(explain)).fetch_one(&mut db).await;

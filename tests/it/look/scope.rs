@@ -2,15 +2,19 @@
 
 use std::collections::BTreeSet;
 
-use hooklatch::api::MessageFilter;
+use hooklatch::api::{LedgerEntry, LedgerWhat, MessageFilter};
 use hooklatch::store::{PeopleDoor, PeopleError, Store};
-use hooklatch::types::{MessageId, MessageState, Name, Principal, Reach, Role};
+use hooklatch::types::{EventKey, MessageId, MessageState, Name, Principal, Reach, Role};
 
 use super::{fill, refusal, run};
 use crate::database::{Database, on_both};
 use crate::store::name;
 
-on_both!(nothing_out_of_scope_is_there, the_audit_log_is_paged_and_shows_what_is_in_scope);
+on_both!(
+    nothing_out_of_scope_is_there,
+    the_audit_log_is_paged_and_shows_what_is_in_scope,
+    a_ledger_tells_no_decision_about_a_message_that_may_have_gone_anywhere,
+);
 
 /// Somebody whose word reaches these alone.
 fn somebody(role: Role, providers: &[&str], destinations: &[&str]) -> Principal {
@@ -120,4 +124,32 @@ async fn the_audit_log_is_paged_and_shows_what_is_in_scope(database: &Database) 
     assert_eq!(seen(&[], &["billing"]).await, [4, 2]);
     let viewer = PeopleDoor::new(store.clone()).open(somebody(Role::Reader, &[], &[]));
     assert!(matches!(viewer.audit(None, 2).await, Err(PeopleError::Denied(Role::Operator))));
+}
+
+async fn a_ledger_tells_no_decision_about_a_message_that_may_have_gone_anywhere(database: &Database) {
+    fill(database).await;
+    // The second one is about a message that was pruned.
+    run(
+        database,
+        "INSERT INTO audit_log (audit_seq, at_ms, actor, action, provider, event_id, message_id, detail, hash)
+         VALUES (1, 1, 'ops', 'message_send', 'adyen', 'evt_9', 9216, 'kept', ''),
+                (2, 2, 'ops', 'message_send', 'adyen', 'evt_9', 9217, 'pruned', ''),
+                (3, 3, 'ops', 'event_rerun', 'adyen', 'evt_9', NULL, 'of the event', '')"
+            .to_owned(),
+    )
+    .await;
+    let store = database.store().await;
+    let told = async |destinations: &[&str]| {
+        let people = PeopleDoor::new(store.clone()).open(somebody(Role::Operator, &["adyen"], destinations));
+        let key = EventKey { provider: name("adyen"), event_id: "evt_9".to_owned() };
+        let ledger = people.event_ledger(&key, 10_000).await.unwrap();
+        let reason = |entry: LedgerEntry| match entry.what {
+            LedgerWhat::Decision { decision } => Some(decision.detail),
+            _ => None,
+        };
+        ledger.entries.into_iter().filter_map(reason).collect::<Vec<_>>()
+    };
+    assert_eq!(told(&[]).await, ["kept", "pruned", "of the event"]);
+    assert_eq!(told(&["billing"]).await, ["kept", "of the event"]);
+    assert_eq!(told(&["ledger"]).await, ["of the event"]);
 }

@@ -217,6 +217,7 @@ async fn any_id_leads_to_what_it_is_an_id_of(database: &Database) {
     assert_eq!(by("evt_1").await, "event_id");
     assert_eq!(by("in_7").await, "object");
     assert_eq!(by(&rows[0].message_id.to_string()).await, "message_id");
+    assert_eq!(by(&format!("0{}", rows[0].message_id)).await, "message_id", "however it is written");
     assert_eq!(by(&rows[0].idempotency_key).await, "idempotency_key");
     assert_eq!(by(&rows[0].idempotency_key.to_uppercase()).await, "idempotency_key");
     assert_eq!((by("capture").await, by("crm").await), ("effect_name".to_owned(), "effect_name".to_owned()));
@@ -255,6 +256,7 @@ async fn a_search_that_finds_nothing_says_why(database: &Database) {
     let found = notes("nobody").await;
     assert!(found.contains("None of 2 providers") && found.contains("goes back 2 hours"), "{found}");
     assert!(found.contains("0 of them tell of it"), "{found}");
+    assert!(found.contains("effects were compared with those of open messages alone"), "{found}");
     assert!(notes("twice").await.contains("2 providers have an event"), "{}", notes("twice").await);
     for (id, state, word) in [
         ("r", EventState::Replayed, "another id"),

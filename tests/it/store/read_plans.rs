@@ -38,7 +38,7 @@ const FILL: &str = "SET synchronous_commit = off;
     SELECT n, 1, '{}', 'body' FROM generate_series(OPEN, EVENTS) n";
 /// As a transaction that reads at one moment has it.
 const READER: &str = "SET jit = off; SET enable_seqscan = off; SET enable_bitmapscan = off;
-    SET plan_cache_mode = force_generic_plan";
+    SET enable_hashjoin = off; SET enable_mergejoin = off; SET plan_cache_mode = force_generic_plan";
 /// Tables that grow with what came.
 const BIG: [&str; 7] = [
     "processed_webhook_events",
