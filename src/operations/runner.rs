@@ -85,6 +85,8 @@ impl OperationRunner {
             Err(error) => {
                 if matches!(error, StoreError::Query { .. } | StoreError::Inconsistent { .. }) {
                     pace.refused();
+                } else {
+                    pace.failed();
                 }
                 warn!(%error, operation.id = operation_id, "a batch of an operation was not made; it is tried again");
                 false

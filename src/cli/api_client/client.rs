@@ -144,13 +144,13 @@ impl ApiClient {
             None => self.pending(asked, &body),
         };
         let heard = self.run(self.insist(asked, &pending));
-        if heard.as_ref().map_or_else(|error| !error.is_lost(), is_settled) {
+        let is_over = is_over(&pending, &heard);
+        if is_over {
             pending.forget();
         }
         let heard = heard.map_err(|error| {
-            let is_lost = error.is_lost();
             let error = anyhow::Error::from(error);
-            if is_lost { error.context(AGAIN) } else { error }
+            if is_over { error } else { error.context(AGAIN) }
         })?;
         if heard.is_replayed {
             complain("it was done already, by the same command; this is what was answered then");
@@ -207,7 +207,11 @@ impl ApiClient {
                 return heard.map_err(|error| lost.take().unwrap_or(error));
             };
             complain("no answer yet: asking again under the same key");
-            lost = heard.err().filter(ApiError::is_lost).or(lost);
+            lost = match heard {
+                // Whoever says 503 may have heard of no commit that took place.
+                Ok(heard) => lost.or_else(|| self.judged(&heard).err()),
+                Err(error) => Some(error).filter(ApiError::is_lost).or(lost),
+            };
             patience(wait).await;
         }
     }
@@ -286,8 +290,24 @@ impl ApiClient {
 const AGAIN: &str =
     "whether it was done is not known: give the same command again, which asks under the same key";
 
-/// True when the server will say nothing else under this key, so that the key may be forgotten.
+/// True when the key of an order may be forgotten: the server will say nothing else under it, or it never got there, by
+/// this command or an earlier one.
+fn is_over(pending: &PendingOrder, heard: &Result<Heard, ApiError>) -> bool {
+    match heard {
+        Ok(heard) => is_settled(heard),
+        Err(error) => matches!(error, ApiError::Unreached { .. }) && !pending.is_repeated,
+    }
+}
+
+/// True when our server has said its last word under this key. A page of something in front of it says nothing.
 fn is_settled(heard: &Heard) -> bool {
+    if (200..300).contains(&heard.status) {
+        return serde_json::from_slice::<Value>(&heard.body).is_ok();
+    }
+    serde_json::from_slice::<ProblemView>(&heard.body).is_ok() && is_last_word(heard)
+}
+
+fn is_last_word(heard: &Heard) -> bool {
     match heard.status {
         401 | 403 | 408 | 429 => false,
         409 => heard.retry_after_s.is_none(),
@@ -331,12 +351,17 @@ mod tests {
         check(base, &["messages"], &query, "http://127.0.0.1:8081/v1/messages?state=held&destination=a%26b");
     }
 
+    const PROBLEM: &str = r#"{"type":"about:blank","status":409,"code":"x","title":"x"}"#;
+
+    fn heard(status: u16, retry_after_s: Option<u64>, body: &str) -> Heard {
+        Heard { status, etag: None, retry_after_s, is_replayed: false, body: body.as_bytes().to_vec() }
+    }
+
     #[test]
     fn a_key_is_forgotten_when_nothing_else_will_be_said_under_it() {
         #[track_caller]
         fn check(status: u16, retry_after_s: Option<u64>, want: bool) {
-            let heard = Heard { status, etag: None, retry_after_s, is_replayed: false, body: Vec::new() };
-            assert_eq!(is_settled(&heard), want, "{status}");
+            assert_eq!(is_settled(&heard(status, retry_after_s, PROBLEM)), want, "{status}");
         }
         for (status, want) in [(200, true), (202, true), (400, true), (404, true), (409, true), (412, true)] {
             check(status, None, want);
@@ -345,5 +370,31 @@ mod tests {
             check(status, None, false);
         }
         check(409, Some(1), false);
+    }
+
+    #[test]
+    fn what_something_in_front_of_the_server_says_settles_nothing() {
+        for status in [200, 400, 404, 409] {
+            for page in ["<h1>no backend</h1>", "default backend - 404", ""] {
+                assert!(!is_settled(&heard(status, None, page)), "{status} {page}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_key_of_an_order_that_may_have_been_done_outlasts_a_server_that_is_away() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let free = std::net::TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("bound");
+        let mut api = of(&format!("http://{free}"));
+        api.keys = CommandKeys::new(Some(folder.path().join("keys")), 0);
+        let asked =
+            OrderPlace { path: &["events", "p", "e", "decide"], meaning: "m", key: None, if_match: None };
+        let post = || api.post::<Value>(&asked, &serde_json::json!({})).err().expect("nobody is there");
+        drop(post());
+        assert!(!api.left(&asked), "it never got there");
+        // An earlier command was sent, and had no answer.
+        let (earlier, _) = api.keys.take(&api.command(&asked), "{}");
+        assert!(format!("{:#}", post()).starts_with(AGAIN));
+        assert_eq!(api.keys.left(&api.command(&asked)).map(|left| left.key), Some(earlier.key));
     }
 }

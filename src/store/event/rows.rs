@@ -150,23 +150,21 @@ async fn unreadable_bytes(db: &mut Door<'_>) -> DbResult<Vec<(String, u64)>> {
     rows.iter().map(|row| Ok((row.text("provider")?, row.int("bytes_n")?.unsigned_abs()))).collect()
 }
 
+/// The longest due event of some providers: by the index of what is due, and never by that of the keys, which has all
+/// events of a provider. SQLite takes that one where it may, and goes through them while it holds the writer.
+/// SKIP LOCKED: nodes pass each other instead of queueing behind one row.
+const TAKE_DUE: &str = "/* event_take_due */ SELECT event_seq FROM processed_webhook_events
+    WHERE state = 'retry' AND due_at_ms <= $1 AND (provider || '') = ANY($2)
+    ORDER BY due_at_ms LIMIT 1 FOR UPDATE SKIP LOCKED";
+
 pub(in crate::store) async fn event_take_due(
     db: &mut Door<'_>,
     now_ms: UnixMs,
     providers: &[Name],
     ring: &KeyRing,
 ) -> DbResult<Option<DueEvent>> {
-    // SKIP LOCKED: nodes pass each other instead of queueing behind one row.
     let names: Vec<String> = providers.iter().map(Name::to_string).collect();
-    let taken = db
-        .fetch_optional(
-            "/* event_take_due */ SELECT event_seq FROM processed_webhook_events
-             WHERE state = 'retry' AND due_at_ms <= $1
-               AND provider = ANY($2)
-             ORDER BY due_at_ms LIMIT 1 FOR UPDATE SKIP LOCKED",
-            &[now_ms.into(), names.into()],
-        )
-        .await?;
+    let taken = db.fetch_optional(TAKE_DUE, &[now_ms.into(), names.into()]).await?;
     let Some(taken) = taken else { return Ok(None) };
     let row = db
         .fetch_one(
@@ -185,4 +183,22 @@ pub(in crate::store) async fn event_take_due(
         )
         .await?;
     DueEvent::of(&row, ring).map(Some)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_due_is_found_by_its_own_index_however_many_events_a_provider_has() {
+        let db = rusqlite::Connection::open_in_memory().unwrap();
+        db.execute_batch(include_str!("../../../migrations/sqlite/0001_hooklatch.sql")).unwrap();
+        let sql = TAKE_DUE.replace("= ANY($2)", "IN (SELECT value FROM json_each($2))");
+        let sql = format!("EXPLAIN QUERY PLAN {}", sql.replace(" FOR UPDATE SKIP LOCKED", ""));
+        let mut plan = db.prepare(&sql).unwrap();
+        let steps =
+            plan.query_map(rusqlite::params![1_i64, "[]"], |row| row.get::<_, String>("detail")).unwrap();
+        let steps = steps.map(Result::unwrap).collect::<Vec<_>>().join("; ");
+        assert!(steps.contains("processed_webhook_events_due") && !steps.contains("autoindex"), "{steps}");
+    }
 }
