@@ -88,8 +88,14 @@ impl People {
         now_ms: UnixMs,
     ) -> Result<Option<KeptContent>, PeopleError> {
         let (store, key, ring) = (&self.store, key.clone(), self.store.ring.clone());
-        let actor = self.principal.name.to_string();
-        Ok(together!(store.deciding.body_read(&key, &actor, &ring, &answers, now_ms))?)
+        let read = AuditEntry {
+            actor: self.principal.name.to_string(),
+            action: "body_read",
+            provider: Some(key.provider.to_string()),
+            event_id: Some(key.event_id.clone()),
+            ..AuditEntry::default()
+        };
+        Ok(together!(store.deciding.body_read(&key, &ring, (&read, &answers), now_ms))?)
     }
 
     /// The entries of these facts, as far as this person may know them.
@@ -197,23 +203,15 @@ async fn event_ledger(
     ledger_facts(db, key, installation_id, ring).await
 }
 
-/// Reads a content, if it is kept, and says so in the audit log, and that these answers were read.
+/// Reads a content, if it is kept, and says so in the audit log as `read` has it, and that these answers were read.
 async fn body_read(
     db: &mut Door<'_>,
     key: &EventKey,
-    actor: &str,
     ring: &KeyRing,
-    answers: &[AuditEntry],
+    (read, answers): (&AuditEntry, &[AuditEntry]),
     now_ms: UnixMs,
 ) -> DbResult<Option<KeptContent>> {
     let content = event_content(db, key, ring).await?;
-    let read = AuditEntry {
-        actor: actor.to_owned(),
-        action: "body_read",
-        provider: Some(key.provider.to_string()),
-        event_id: Some(key.event_id.clone()),
-        ..AuditEntry::default()
-    };
     let mut told: Vec<AuditEntry> = content.iter().map(|_| read.clone()).collect();
     told.extend_from_slice(answers);
     append(db, now_ms, &told).await?;
