@@ -13,7 +13,7 @@ use tower::{Layer, Service};
 use super::carry::carried;
 use super::rules::RequestRules;
 
-/// Carries each request under an `Idempotency-Key` out once; see the [module](self).
+/// Carries each request under an `Idempotency-Key` out once.
 ///
 /// A request is carried out to its end, whether its caller still waits or not.
 #[derive(Clone)]
