@@ -45,15 +45,15 @@ pub enum TailStep {
         what: &'static str,
         /// The view as JSON.
         data: String,
-        /// Where to resume behind it.
+        /// Id of the server-sent event, to resume behind it.
         id: String,
     },
     /// Nothing came until the time that was given.
     Quiet {
-        /// Where to resume.
+        /// Id of the server-sent event, from which a viewer resumes.
         id: String,
     },
-    /// The server stops.
+    /// The end, because the server stops.
     End,
 }
 

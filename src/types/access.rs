@@ -56,7 +56,7 @@ pub enum Reach {
     /// Every one, also those that are configured later.
     #[default]
     All,
-    /// These alone.
+    /// These and no others.
     These(BTreeSet<Name>),
 }
 

@@ -32,7 +32,7 @@ impl Operator {
         Self { base: format!("http://{admin}"), token: token.to_owned() }
     }
 
-    /// `GET /v1{path}`.
+    /// Asks for `/v1` and this path.
     pub async fn get(&self, path: &str) -> Answer {
         self.ask("GET", path, &[], None).await
     }

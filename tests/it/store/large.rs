@@ -68,7 +68,8 @@ async fn space_comes_back(database: &Database) {
     while store.prune_reclaim().await.unwrap() {}
     let empty = size().await;
     eprintln!("MEASURED on {}: {full} bytes with bodies, {empty} without", database.url);
-    assert!(empty < full / 4, "{full} bytes before, {empty} after");
+    // Of a file, the ids and their indexes are left.
+    assert!(empty < full / 3, "{full} bytes before, {empty} after");
     // What is freed is used again.
     for part in 1..4 {
         fill(database, 1_000_000 + part * n, n).await;
