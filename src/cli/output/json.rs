@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::times::rfc3339;
+use crate::times::rfc3339;
 
 /// Times of the contract whose names end otherwise than in `at_ms`. Lengths of time end in `_ms` too.
 const OTHER_TIMES: [&str; 9] = [

@@ -1,0 +1,60 @@
+//! What went wrong, for people.
+
+use http::StatusCode;
+
+use crate::api::ProblemView;
+
+/// Something that a page could not be made of, or an order that was refused.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Trouble {
+    pub(super) status: StatusCode,
+    /// Stable word, such as `changed`.
+    pub(super) code: String,
+    /// One sentence for people: what is wrong, and what to do about it.
+    pub(super) title: String,
+    /// State in which the subject stands, where that is why.
+    pub(super) state: Option<String>,
+    /// Number that was counted, where that is why.
+    pub(super) counted_n: Option<u64>,
+    /// Seconds until another try makes sense.
+    pub(super) retry_after_s: Option<u32>,
+}
+
+impl Trouble {
+    /// An answer that ended too early, or is of another version.
+    pub(super) const INCOMPLETE: Self = Self {
+        status: StatusCode::BAD_GATEWAY,
+        code: String::new(),
+        title: String::new(),
+        state: None,
+        counted_n: None,
+        retry_after_s: None,
+    };
+
+    /// Trouble of our own making, told in one sentence.
+    pub(super) fn new(status: StatusCode, code: &str, title: &str) -> Self {
+        Self { status, code: code.to_owned(), title: title.to_owned(), ..Self::INCOMPLETE }
+    }
+
+    /// Nothing is at this address.
+    pub(super) fn not_found() -> Self {
+        Self::new(StatusCode::NOT_FOUND, "not_found", "nothing is at this address")
+    }
+
+    /// A form that cannot be read; `title` says what it needs.
+    pub(super) fn bad_form(title: &str) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, "bad_form", title)
+    }
+
+    /// What the contract answered instead.
+    pub(super) fn of_problem(status: StatusCode, problem: ProblemView, retry_after_s: Option<u32>) -> Self {
+        let ProblemView { code, title, state, counted_n, .. } = problem;
+        Self { status, code, title, state, counted_n, retry_after_s }
+    }
+
+    /// A status without a reason.
+    pub(super) fn of_status(status: StatusCode) -> Self {
+        let title = status.canonical_reason().unwrap_or("this did not work");
+        Self::new(status, "unexpected", title)
+    }
+}
