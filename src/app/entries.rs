@@ -127,8 +127,7 @@ impl App {
             clock: self.clock.clone(),
             tail,
             gate,
-            destinations: self.config.destinations.keys().cloned().collect(),
-            destination_facts: self.destination_facts(),
+            destinations: self.destination_facts(),
             breaker: Box::new(move |name| breakers.state_of(name)),
         }
     }

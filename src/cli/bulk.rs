@@ -44,6 +44,33 @@ pub(super) fn counted(count: &CountView, noun: &str) -> String {
     format!("{more}{}", plural(count.counted_n, noun))
 }
 
+/// The things that arguments have said about what a command acts on.
+pub(super) struct Said {
+    /// True when one is named.
+    pub(super) is_named: bool,
+    /// True when a filter is said.
+    pub(super) is_filtered: bool,
+    /// True when its version is said.
+    pub(super) has_version: bool,
+}
+
+impl Said {
+    /// True when a command is about one `noun`, false when it is about all that a filter finds.
+    pub(super) fn is_about_one(&self, noun: &str) -> Result<bool, Usage> {
+        match (self.is_named, self.is_filtered) {
+            (true, true) => Err(Usage(format!("name one {noun} or say a filter, not both"))),
+            (true, false) => Ok(true),
+            (false, false) => {
+                Err(Usage(format!("name one {noun}, or say --state and what else they have in common")))
+            }
+            (false, true) if self.has_version => {
+                Err(Usage(format!("--if-match is about one {noun}: name it")))
+            }
+            (false, true) => Ok(false),
+        }
+    }
+}
+
 /// Counts, and with `--yes` begins the operation and follows it.
 pub(super) fn perform<T: ListRow + DeserializeOwned>(
     desk: &Desk,

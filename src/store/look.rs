@@ -1,5 +1,5 @@
-//! The lists that people look at: messages, their attempts, what was decided about them. Newest first, by number:
-//! numbers are in the order of time.
+//! Messages and their attempts, for whoever looks at them without a name. Newest first, by number: numbers are in the
+//! order of time. The lists of people are in `people/`.
 
 use std::collections::BTreeMap;
 
@@ -47,30 +47,29 @@ pub struct AttemptRow {
     pub unopened: Option<String>,
 }
 
-/// A paused destination, for people.
-#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
-pub struct PauseRow {
-    /// Name of the paused destination.
-    pub destination: String,
-    /// Name of the token that paused it.
-    pub actor: String,
-    /// Reason that was given for the pause.
-    pub reason: String,
-    /// Time of the pause.
-    pub paused_at_ms: UnixMs,
-}
-
-/// One decision about a message, for people.
-#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
-pub struct AuditRow {
-    /// Time of the decision.
-    pub at_ms: UnixMs,
-    /// Name of the token that decided.
-    pub actor: String,
-    /// Word for what was decided.
-    pub action: String,
-    /// Reason that was given for the decision.
-    pub detail: String,
+impl AttemptRow {
+    /// Reads an attempt of a message, with the piece of its answer where there is a key ring.
+    pub(super) fn of(row: &Row, message_id: MessageId, ring: Option<&KeyRing>) -> DbResult<Self> {
+        let (attempt_n, key_id) = (row.count("attempt_n")?, row.text_or_null("key_id")?);
+        let place = SealedPlace::of_answer(message_id.number(), attempt_n);
+        let open = |(ring, stored): (&KeyRing, String)| ring.open_text(key_id.as_deref(), &place, stored);
+        let (response, unopened) = match ring.zip(row.text_or_null("response")?).map(open).transpose() {
+            Ok(response) => (response, None),
+            Err(error) => (None, Some(error.to_string())),
+        };
+        Ok(Self {
+            attempt_n,
+            node: row.text_or_null("node")?.unwrap_or_default(),
+            started_at_ms: row.int_or_null("started_at_ms")?.unwrap_or_default(),
+            finished_at_ms: row.int_or_null("finished_at_ms")?,
+            result: result_of(row)?,
+            http_status: row.int_or_null("http_status")?,
+            error: row.text_or_null("error")?,
+            response,
+            key_id,
+            unopened,
+        })
+    }
 }
 
 /// Rows like those of the view `outbox_messages`, of one of its two tables, limited before their events are looked up.
@@ -122,27 +121,11 @@ impl Store {
         alone!(self.people.message_list(&filter, before, limit, &installation_id))
     }
 
-    /// Returns how many messages `filter` finds; its state must be set.
-    pub async fn message_count(&self, filter: &Filter) -> Result<u64, StoreError> {
-        let filter = filter.clone();
-        alone!(self.people.message_count(&filter)).map(i64::unsigned_abs)
-    }
-
     /// The newest attempts of a message, at most 100: those that history holds, the one under way, and a first one that
     /// went well.
     pub async fn attempt_list(&self, message_id: MessageId) -> Result<Vec<AttemptRow>, StoreError> {
         let ring = self.ring.clone();
         alone!(self.people.attempt_list(message_id, &ring))
-    }
-
-    /// The newest decisions about a message, at most 100.
-    pub async fn audit_list(&self, message_id: MessageId) -> Result<Vec<AuditRow>, StoreError> {
-        alone!(self.people.audit_list(message_id))
-    }
-
-    /// The destinations that are paused.
-    pub async fn pause_list(&self) -> Result<Vec<PauseRow>, StoreError> {
-        alone!(self.people.pause_list())
     }
 }
 
@@ -205,92 +188,11 @@ async fn attempt_list(db: &mut Door<'_>, message_id: MessageId, ring: &KeyRing) 
             &[message_id.number().into()],
         )
         .await?;
-    let attempt = |row: &Row| {
-        let (attempt_n, key_id) = (row.count("attempt_n")?, row.text_or_null("key_id")?);
-        let place = SealedPlace::of_answer(message_id.number(), attempt_n);
-        let open = |stored| ring.open_text(key_id.as_deref(), &place, stored);
-        let (response, unopened) = match row.text_or_null("response")?.map(open).transpose() {
-            Ok(response) => (response, None),
-            Err(error) => (None, Some(error.to_string())),
-        };
-        Ok(AttemptRow {
-            attempt_n,
-            node: row.text_or_null("node")?.unwrap_or_default(),
-            started_at_ms: row.int_or_null("started_at_ms")?.unwrap_or_default(),
-            finished_at_ms: row.int_or_null("finished_at_ms")?,
-            result: result_of(row)?,
-            http_status: row.int_or_null("http_status")?,
-            error: row.text_or_null("error")?,
-            response,
-            key_id,
-            unopened,
-        })
-    };
-    rows.iter().map(attempt).collect()
+    rows.iter().map(|row| AttemptRow::of(row, message_id, Some(ring))).collect()
 }
 
 /// Returns the word for how an attempt ended; `None` while it is under way.
 fn result_of(row: &Row) -> DbResult<Option<AttemptResult>> {
     let Some(word) = row.text_or_null("result")? else { return Ok(None) };
     AttemptResult::parse(&word).map(Some).ok_or_else(|| DbError::decode("result", format_args!("`{word}`")))
-}
-
-async fn audit_list(db: &mut Door<'_>, message_id: MessageId) -> DbResult<Vec<AuditRow>> {
-    let rows = db
-        .fetch(
-            "/* audit_list */ SELECT at_ms, actor, action, detail FROM audit_log WHERE message_id = $1
-             ORDER BY audit_seq DESC LIMIT 100",
-            &[message_id.number().into()],
-        )
-        .await?;
-    let decision = |row: &Row| {
-        Ok(AuditRow {
-            at_ms: row.int("at_ms")?,
-            actor: row.text("actor")?,
-            action: row.text("action")?,
-            detail: row.text("detail")?,
-        })
-    };
-    rows.iter().map(decision).collect()
-}
-
-async fn pause_list(db: &mut Door<'_>) -> DbResult<Vec<PauseRow>> {
-    let rows = db
-        .fetch(
-            "/* pause_list */ SELECT destination, actor, reason, paused_at_ms FROM destination_pauses
-             ORDER BY destination",
-            &[],
-        )
-        .await?;
-    let pause = |row: &Row| {
-        Ok(PauseRow {
-            destination: row.text("destination")?,
-            actor: row.text("actor")?,
-            reason: row.text("reason")?,
-            paused_at_ms: row.int("paused_at_ms")?,
-        })
-    };
-    rows.iter().map(pause).collect()
-}
-
-async fn message_count(db: &mut Door<'_>, filter: &Filter) -> DbResult<i64> {
-    macro_rules! counted {
-        ($table:literal) => {
-            concat!(
-                "/* message_count */ SELECT COUNT(*) AS n FROM ",
-                $table,
-                " m WHERE m.state = $1 AND (CAST($2 AS TEXT) IS NULL OR m.destination = $2)
-                   AND (CAST($3 AS TEXT) IS NULL OR EXISTS (SELECT 1 FROM processed_webhook_events e
-                        WHERE e.event_seq = m.message_id / 1024 AND e.provider = $3))"
-            )
-        };
-    }
-    let is_finished = matches!(filter.state, Some(MessageState::Done | MessageState::Discarded));
-    let sql = if is_finished { counted!("outbox_finished") } else { counted!("outbox_queue") };
-    let values = [
-        filter.state.map(MessageState::as_str).into(),
-        filter.destination.as_ref().map(Name::as_str).into(),
-        filter.provider.as_ref().map(Name::as_str).into(),
-    ];
-    db.fetch_one(sql, &values).await?.int("n")
 }

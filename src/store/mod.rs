@@ -60,7 +60,7 @@ pub use decision::{Answered, Decision, Ordered, Refusal};
 pub use event::{DueEvent, EventCount, EventRow, EventUpdate, Latched};
 pub use handle::Store;
 pub use idempotency::{KeptAnswer, KeyClaim, KeyReply, KeyRequest, KeyState, NewAnswer};
-pub use look::{AttemptRow, AuditRow, Filter, PauseRow};
+pub use look::{AttemptRow, Filter};
 pub use message::{
     InitialLease, LeaseWant, LeasedMessage, LostClaims, MessageCount, MessageRow, NewMessage, SettleTo,
     Settlement,

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::db::{DbResult, Door, Row, StoreError};
 use super::handle::Store;
-use crate::types::{Name, UnixMs};
+use crate::types::UnixMs;
 
 /// Requests that are kept of each provider: the newest.
 pub const REJECTIONS_N_MAX: u32 = 100;
@@ -72,16 +72,6 @@ impl Store {
         together!(self.rejections_insert(&rejections))
     }
 
-    /// The newest requests that were not believed.
-    pub async fn rejection_list(
-        &self,
-        provider: Option<&Name>,
-        limit: u32,
-    ) -> Result<Vec<Rejection>, StoreError> {
-        let provider = provider.cloned();
-        alone!(self.people.rejection_list(provider.as_ref(), limit))
-    }
-
     /// Adds to what is known about secrets: counts are added, the later time stays.
     pub async fn secret_uses_add(&self, uses: &[SecretUse]) -> Result<(), StoreError> {
         if uses.is_empty() {
@@ -91,20 +81,9 @@ impl Store {
         together!(self.secret_uses_add(&uses))
     }
 
-    /// Returns what is known about secrets.
-    pub async fn secret_use_list(&self) -> Result<Vec<SecretUse>, StoreError> {
-        alone!(self.people.secret_use_list())
-    }
-
     /// Keeps what a sender taught us in the place of what it taught us before.
     pub async fn taught_keep(&self, taught: Taught) -> Result<(), StoreError> {
         alone!(self.writer.taught_keep(&taught))
-    }
-
-    /// Returns what a sender taught us, which is forgotten with this.
-    pub async fn taught_take(&self, provider: &Name) -> Result<Option<Taught>, StoreError> {
-        let provider = provider.clone();
-        alone!(self.writer.taught_take(&provider))
     }
 }
 
@@ -142,32 +121,6 @@ async fn rejections_insert(db: &mut Door<'_>, rejections: &[Rejection]) -> DbRes
     Ok(())
 }
 
-async fn rejection_list(db: &mut Door<'_>, provider: Option<&Name>, limit: u32) -> DbResult<Vec<Rejection>> {
-    let rows = db
-        .fetch(
-            "/* rejection_list */ SELECT rejection_id, provider, received_at_ms, step, reason, detail, headers,
-                 body_digest, body_bytes_n
-             FROM rejected_requests WHERE CAST($1 AS TEXT) IS NULL OR provider = $1
-             ORDER BY rejection_id DESC LIMIT $2",
-            &[provider.map(Name::as_str).into(), limit.into()],
-        )
-        .await?;
-    let rejection = |row: &Row| {
-        Ok(Rejection {
-            rejection_id: row.text("rejection_id")?,
-            provider: row.text("provider")?,
-            received_at_ms: row.int("received_at_ms")?,
-            step: row.text("step")?,
-            reason: row.text("reason")?,
-            detail: row.text("detail")?,
-            headers: row.text("headers")?,
-            body_digest: hex::encode(row.bytes("body_digest")?),
-            body_bytes_n: row.int("body_bytes_n")?,
-        })
-    };
-    rows.iter().map(rejection).collect()
-}
-
 async fn secret_uses_add(db: &mut Door<'_>, uses: &[SecretUse]) -> DbResult<()> {
     for one in uses {
         db.execute(
@@ -188,14 +141,11 @@ async fn secret_uses_add(db: &mut Door<'_>, uses: &[SecretUse]) -> DbResult<()> 
     Ok(())
 }
 
-async fn secret_use_list(db: &mut Door<'_>) -> DbResult<Vec<SecretUse>> {
-    let rows = db
-        .fetch(
-            "/* secret_use_list */ SELECT provider, fingerprint, matched_n, last_matched_at_ms FROM secret_uses
-             ORDER BY provider, fingerprint",
-            &[],
-        )
-        .await?;
+/// Returns what is known about secrets: a row for each that ever matched.
+pub(super) async fn secret_use_list(db: &mut Door<'_>) -> DbResult<Vec<SecretUse>> {
+    let sql =
+        "/* secret_use_list */ SELECT provider, fingerprint, matched_n, last_matched_at_ms FROM secret_uses
+        ORDER BY provider, fingerprint LIMIT 10000";
     let used = |row: &Row| {
         Ok(SecretUse {
             provider: row.text("provider")?,
@@ -204,7 +154,7 @@ async fn secret_use_list(db: &mut Door<'_>) -> DbResult<Vec<SecretUse>> {
             last_matched_at_ms: row.int("last_matched_at_ms")?,
         })
     };
-    rows.iter().map(used).collect()
+    db.fetch(sql, &[]).await?.iter().map(used).collect()
 }
 
 async fn taught_keep(db: &mut Door<'_>, taught: &Taught) -> DbResult<()> {
@@ -212,18 +162,4 @@ async fn taught_keep(db: &mut Door<'_>, taught: &Taught) -> DbResult<()> {
                ON CONFLICT (provider) DO UPDATE SET secret = excluded.secret, taught_at_ms = excluded.taught_at_ms";
     let values = [taught.provider.as_str().into(), taught.secret.as_str().into(), taught.taught_at_ms.into()];
     db.execute(sql, &values).await.map(drop)
-}
-
-async fn taught_take(db: &mut Door<'_>, provider: &Name) -> DbResult<Option<Taught>> {
-    let sql = "/* taught_take */ DELETE FROM taught_secrets WHERE provider = $1
-               RETURNING provider, secret, taught_at_ms";
-    let row = db.fetch_optional(sql, &[provider.as_str().into()]).await?;
-    let taught = |row: Row| {
-        Ok(Taught {
-            provider: row.text("provider")?,
-            secret: row.text("secret")?,
-            taught_at_ms: row.int("taught_at_ms")?,
-        })
-    };
-    row.map(taught).transpose()
 }

@@ -3,8 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use super::db::{DbResult, Door, Row, StoreError};
-use super::event::event_state;
+use super::db::{DbResult, Door, StoreError};
+use super::event::{event_columns, numbered_event};
 use super::handle::Store;
 use crate::api::EventView;
 
@@ -16,10 +16,11 @@ const MISSED: &str = "/* tail_missed */ SELECT event_seq, provider FROM processe
     WHERE event_seq > $1 ORDER BY event_seq DESC LIMIT $2";
 const PROVIDERS: &str = "/* tail_providers */ SELECT provider, COUNT(*) AS n FROM processed_webhook_events
     WHERE event_seq = ANY($1) GROUP BY provider";
-const EVENTS: &str =
-    "/* tail_events */ SELECT event_seq, provider, event_id, event_type, state, object, version,
-        identity, received_at_ms, created_at_ms, processed_at_ms, due_at_ms, attempts_n, generation, error
-    FROM processed_webhook_events WHERE event_seq = ANY($1) ORDER BY event_seq";
+const EVENTS: &str = concat!(
+    "/* tail_events */ SELECT ",
+    event_columns!(),
+    " FROM processed_webhook_events e WHERE e.event_seq = ANY($1) ORDER BY e.event_seq"
+);
 
 /// The statements by name, for tests that look at their plans.
 pub(super) const STATEMENTS: &[(&str, &str)] = &[
@@ -79,24 +80,5 @@ async fn tail_providers(db: &mut Door<'_>, seqs: Vec<i64>) -> DbResult<BTreeMap<
 
 async fn tail_events(db: &mut Door<'_>, seqs: Vec<i64>) -> DbResult<Vec<(i64, EventView)>> {
     let rows = db.fetch(EVENTS, &[seqs.into()]).await?;
-    rows.iter().map(|row| Ok((row.int("event_seq")?, event_view(row)?))).collect()
-}
-
-fn event_view(row: &Row) -> DbResult<EventView> {
-    Ok(EventView {
-        provider: row.text("provider")?,
-        event_id: row.text("event_id")?,
-        event_type: row.text("event_type")?,
-        state: event_state(row)?,
-        object: row.text_or_null("object")?,
-        version: row.int_or_null("version")?,
-        identity: row.text("identity")?,
-        received_at_ms: row.int("received_at_ms")?,
-        created_at_ms: row.int_or_null("created_at_ms")?,
-        processed_at_ms: row.int_or_null("processed_at_ms")?,
-        due_at_ms: row.int_or_null("due_at_ms")?,
-        attempts_n: row.count("attempts_n")?,
-        generation: row.count("generation")?,
-        error: row.text_or_null("error")?,
-    })
+    rows.iter().map(numbered_event).collect()
 }

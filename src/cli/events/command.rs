@@ -11,11 +11,11 @@ use super::filter::{EventFilterArgs, event_query};
 use super::ledger::ledger;
 use crate::api::{CountView, EventAct, EventView, LedgerView, OperationSubject};
 use crate::cli::api_client::ApiAnswer;
-use crate::cli::bulk::{Bulk, BulkArgs, counted, perform};
+use crate::cli::bulk::{Bulk, BulkArgs, Said, counted, perform};
 use crate::cli::decide::{VersionArgs, WhyArgs};
 use crate::cli::desk::{Desk, PagingArgs};
 use crate::cli::reach::ReachArgs;
-use crate::cli::shared::{Usage, heed, say};
+use crate::cli::shared::{heed, say};
 use crate::load::Kinds;
 
 #[derive(Args)]
@@ -138,22 +138,14 @@ fn body(desk: &Desk, event: &EventIdArgs, output: Option<&Path>) -> anyhow::Resu
 
 fn decide(desk: &Desk, act: EventAct, args: &DecideEventsArgs, done: &str) -> anyhow::Result<ExitCode> {
     let version = args.version.header();
-    if let (Some(provider), Some(event_id)) = (&args.of, &args.event_id) {
-        if !args.which.is_empty() {
-            return Err(Usage("name one event or say a filter, not both".to_owned()).into());
-        }
+    let named = args.of.as_ref().zip(args.event_id.as_ref());
+    let (is_filtered, has_version) = (!args.which.is_empty(), version.is_some());
+    Said { is_named: named.is_some(), is_filtered, has_version }.is_about_one("event")?;
+    if let Some((provider, event_id)) = named {
         let path = ["events", provider.as_str(), event_id.as_str(), "decide"];
         let answer = desk.decide(&path, act, &args.why, version.as_deref()).context(event_id.clone())?;
         desk.tell_done(&answer, event_id, done);
         return Ok(ExitCode::SUCCESS);
-    }
-    if args.which.is_empty() {
-        return Err(
-            Usage("name one event, or say --state and what else they have in common".to_owned()).into()
-        );
-    }
-    if version.is_some() {
-        return Err(Usage("--if-match is about one event: name it".to_owned()).into());
     }
     let filter = args.which.filter(desk.screen.now_ms)?;
     let bulk = Bulk {

@@ -10,11 +10,10 @@ use super::filter::{MessageFilterArgs, message_query};
 use super::row::in_full;
 use crate::api::{CountView, MessageAct, MessageDetail, MessageView, OperationSubject};
 use crate::cli::api_client::ApiAnswer;
-use crate::cli::bulk::{Bulk, BulkArgs, counted, perform};
+use crate::cli::bulk::{Bulk, BulkArgs, Said, counted, perform};
 use crate::cli::decide::{VersionArgs, WhyArgs};
 use crate::cli::desk::{Desk, PagingArgs};
 use crate::cli::reach::ReachArgs;
-use crate::cli::shared::Usage;
 use crate::load::Kinds;
 
 #[derive(Args)]
@@ -92,30 +91,20 @@ pub(crate) fn messages(args: &MessagesArgs, file: Option<&Path>, kinds: &Kinds) 
 /// Decides about one message, or about all that are found.
 fn decide(desk: &Desk, act: MessageAct, args: &DecideMessagesArgs, done: &str) -> anyhow::Result<ExitCode> {
     let version = args.version.header();
-    match &args.message_id {
-        Some(_) if !args.which.is_empty() => {
-            Err(Usage("name one message or say a filter, not both".to_owned()).into())
-        }
-        Some(id) => {
-            let path = ["messages", id.as_str(), "decide"];
-            let answer =
-                desk.decide(&path, act, &args.why, version.as_deref()).with_context(|| id.clone())?;
-            desk.tell_done(&answer, id, done);
-            Ok(ExitCode::SUCCESS)
-        }
-        None if args.which.is_empty() => {
-            Err(Usage("name one message, or say --state and what else they have in common".to_owned()).into())
-        }
-        None if version.is_some() => Err(Usage("--if-match is about one message: name it".to_owned()).into()),
-        None => {
-            let filter = args.which.filter(desk.screen.now_ms)?;
-            let bulk = Bulk {
-                list: "messages",
-                query: message_query(&filter),
-                subject: OperationSubject::Messages { act, filter },
-                typed: format!("{act:?} {:?}", args.which),
-            };
-            perform::<MessageView>(desk, bulk, &args.why, &args.bulk)
-        }
+    let (is_filtered, has_version) = (!args.which.is_empty(), version.is_some());
+    Said { is_named: args.message_id.is_some(), is_filtered, has_version }.is_about_one("message")?;
+    if let Some(id) = &args.message_id {
+        let path = ["messages", id.as_str(), "decide"];
+        let answer = desk.decide(&path, act, &args.why, version.as_deref()).with_context(|| id.clone())?;
+        desk.tell_done(&answer, id, done);
+        return Ok(ExitCode::SUCCESS);
     }
+    let filter = args.which.filter(desk.screen.now_ms)?;
+    let bulk = Bulk {
+        list: "messages",
+        query: message_query(&filter),
+        subject: OperationSubject::Messages { act, filter },
+        typed: format!("{act:?} {:?}", args.which),
+    };
+    perform::<MessageView>(desk, bulk, &args.why, &args.bulk)
 }

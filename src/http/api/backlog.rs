@@ -24,9 +24,9 @@ pub(super) async fn show(
         provider,
         count,
     });
-    let standings = people.destinations(&state.destinations, now_ms).await?;
+    let standings = people.destinations(state.destinations.keys(), now_ms).await?;
     let messages = standings.into_iter().flat_map(|standing| {
-        let is_configured = state.destination_facts.contains_key(standing.name.as_str());
+        let is_configured = state.destinations.contains_key(standing.name.as_str());
         let destination = standing.name;
         standing.backlog.into_iter().map(move |count| BacklogMessages {
             destination: destination.clone(),

@@ -2,31 +2,23 @@
 //!
 //! Every decision has an `Idempotency-Key`: the same key with the same request gets the stored answer again.
 
-use std::time::Duration;
-
 use axum::body::Body;
 use axum::extract::Request;
 use axum::response::Response;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, StatusCode, header};
-use http_body_util::{BodyExt, Limited};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tracing::info;
 
 use super::super::error::Problem;
 use super::super::reply::view_reply;
+use super::order::{body_of, check_reason, order};
 use super::state::ApiState;
-use crate::api::is_reason;
 use crate::api::{IfMatch, OrderResult};
 use crate::idempotency::fingerprint;
 use crate::store::{Answered, Decision, Ordered, People, PeopleError, StoreError};
 use crate::types::{IdempotencyKey, Role};
-
-/// Largest body of a decision, in bytes.
-const BODY_BYTES_MAX: usize = 16 * 1024;
-/// Longest time that a decision's body may take.
-const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A request to decide: who asks, and what was sent.
 pub(super) struct DecisionRequest {
@@ -42,9 +34,7 @@ impl DecisionRequest {
     pub(super) async fn read(people: People, request: Request<Body>) -> Result<Self, Problem> {
         people.needs(Role::Operator)?;
         let (parts, body) = request.into_parts();
-        let read = Limited::new(body, BODY_BYTES_MAX).collect();
-        let read = tokio::time::timeout(BODY_TIMEOUT, read).await;
-        let body = read.map_err(|_| Problem::TOO_SLOW)?.map_err(|_| Problem::TOO_LARGE)?.to_bytes();
+        let body = body_of(body).await?;
         let (key, if_match) = (IdempotencyKey::of_headers(&parts.headers)?, if_match(&parts.headers)?);
         let fingerprint = fingerprint(&parts, people.principal().name.as_str(), &body);
         Ok(Self { people, key, if_match, fingerprint, body })
@@ -62,9 +52,7 @@ impl DecisionRequest {
 
     /// The request as the store takes it.
     pub(super) fn decision<'a>(&'a self, state: &ApiState, reason: &'a str) -> Result<Decision<'a>, Problem> {
-        if !is_reason(reason) {
-            return Err(Problem::BAD_REASON);
-        }
+        check_reason(reason)?;
         Ok(Decision {
             idempotency_key: self.key.as_str(),
             digest: self.fingerprint,
@@ -117,30 +105,9 @@ fn if_match(headers: &HeaderMap) -> Result<IfMatch, Problem> {
     IfMatch::parse(lines).map_err(|_| bad())
 }
 
-fn order<T: DeserializeOwned>(body: &[u8], wanted: &'static str) -> Result<T, Problem> {
-    serde_json::from_slice(body).map_err(|_| Problem::bad_request(wanted))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::api::MessageOrder;
-
-    #[test]
-    fn an_order_is_an_act_of_its_subject_and_a_reason_and_nothing_that_is_overlooked() {
-        #[track_caller]
-        fn check(body: &str, is_fine: bool) {
-            let found = order::<MessageOrder>(body.as_bytes(), "as it should be");
-            assert_eq!(found.is_ok(), is_fine, "{body}");
-            assert!(found.is_ok() || found.is_err_and(|problem| problem.title == "as it should be"));
-        }
-        check(r#"{"act":"send","reason":"asked by Ann"}"#, true);
-        check(r#"{"act":"send","reason":"x","state":"held"}"#, false);
-        check(r#"{"act":"send","reason":"x","provider":"stripe"}"#, false);
-        check(r#"{"act":"send"}"#, false);
-        check(r#"{"act":"pause","reason":"x"}"#, false);
-        check("", false);
-    }
 
     #[test]
     fn a_version_is_read_or_refused() {

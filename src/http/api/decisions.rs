@@ -50,7 +50,7 @@ pub(super) async fn decide_destination(
     let request = DecisionRequest::read(people, request).await?;
     let DestinationOrder { act, reason } =
         request.order("the body is a JSON object with `act` (pause or resume) and `reason`")?;
-    let name = Name::parse(&name).ok().filter(|name| state.destinations.contains(name));
+    let name = Name::parse(&name).ok().filter(|name| state.destinations.contains_key(name));
     let name = name.ok_or(Problem::NOT_FOUND)?;
     request.decide(&state, &Ordered::Destination { name, act }, &reason).await
 }

@@ -18,7 +18,7 @@ pub(super) async fn list(
     State(state): State<Arc<ApiState>>,
     Asking(people): Asking,
 ) -> Result<Response, Problem> {
-    let found = people.destinations(&state.destinations, state.clock.now_ms()).await?;
+    let found = people.destinations(state.destinations.keys(), state.clock.now_ms()).await?;
     let items = found.into_iter().map(|standing| view(&state, standing)).collect();
     Ok(view_reply(StatusCode::OK, &Page::<DestinationView>::whole(items)))
 }
@@ -29,7 +29,7 @@ pub(super) async fn show(
     Path(name): Path<String>,
 ) -> Result<Response, Problem> {
     let name = Name::parse(&name).map_err(|_| Problem::NOT_FOUND)?;
-    let is_configured = state.destinations.contains(&name);
+    let is_configured = state.destinations.contains_key(&name);
     let standing = people.destination(&name, is_configured, state.clock.now_ms()).await?;
     let view = view(&state, standing);
     Ok(tagged_reply(&view, &view))
@@ -37,7 +37,7 @@ pub(super) async fn show(
 
 /// What the tables know of a destination, with what this node knows.
 fn view(state: &ApiState, standing: DestinationStanding) -> DestinationView {
-    let facts = state.destination_facts.get(standing.name.as_str());
+    let facts = state.destinations.get(standing.name.as_str());
     DestinationView {
         kind: facts.map_or_else(|| "unknown".to_owned(), |facts| facts.kind.to_owned()),
         is_configured: facts.is_some(),

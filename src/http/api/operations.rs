@@ -11,7 +11,7 @@ use super::super::error::Problem;
 use super::super::reply::view_reply;
 use super::asking::Asking;
 use super::decide::{DecisionRequest, answer, busy};
-use super::query::{limit, query};
+use super::query::{cursor, limit, query, uuid_text};
 use super::state::ApiState;
 use crate::api::{OperationOrder, OperationSubject, ReasonOrder};
 use crate::types::{Name, TEXT_BYTES_MAX};
@@ -62,11 +62,8 @@ pub(super) async fn show(Asking(people): Asking, Path(id): Path<String>) -> Resu
 
 pub(super) async fn list(Asking(people): Asking, RawQuery(raw): RawQuery) -> Result<Response, Problem> {
     let values = query(raw.as_deref(), ["cursor", "limit"])?;
-    let cursor = values.get("cursor").map(String::as_str);
-    if cursor.is_some_and(|cursor| uuid::Uuid::parse_str(cursor).is_err()) {
-        return Err(Problem::NO_SUCH_CURSOR);
-    }
-    Ok(view_reply(StatusCode::OK, &people.operations(cursor, limit(&values)?).await?))
+    let cursor = cursor(&values, uuid_text)?;
+    Ok(view_reply(StatusCode::OK, &people.operations(cursor.as_deref(), limit(&values)?).await?))
 }
 
 /// The id of an operation; no operation has one of another form.

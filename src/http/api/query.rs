@@ -3,12 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::super::error::Problem;
+use crate::api::{PAGE_N_DEFAULT, PAGE_N_MAX};
 use crate::types::{Name, TEXT_BYTES_MAX, UnixMs};
-
-/// Rows of a list, unless `limit` says otherwise.
-const LIMIT_DEFAULT: u32 = 50;
-/// Most rows that `limit` may ask for.
-const LIMIT_MAX: u32 = 500;
 
 /// Latest time that is asked for: the end of the year 9999.
 const TIME_MS_MAX: UnixMs = 253_402_300_799_999;
@@ -35,8 +31,8 @@ pub(super) fn query<const N: usize>(
 }
 
 pub(super) fn limit(values: &BTreeMap<String, String>) -> Result<u32, Problem> {
-    let Some(text) = values.get("limit") else { return Ok(LIMIT_DEFAULT) };
-    let limit = text.parse().ok().filter(|limit| (1..=LIMIT_MAX).contains(limit));
+    let Some(text) = values.get("limit") else { return Ok(PAGE_N_DEFAULT) };
+    let limit = text.parse().ok().filter(|limit| (1..=PAGE_N_MAX).contains(limit));
     limit.ok_or_else(|| Problem::bad_request("`limit` is a number from 1 to 500"))
 }
 
@@ -74,6 +70,11 @@ pub(super) fn cursor<T>(
 ) -> Result<Option<T>, Problem> {
     let Some(text) = values.get("cursor") else { return Ok(None) };
     read(text).map(Some).ok_or(Problem::NO_SUCH_CURSOR)
+}
+
+/// A cursor that is an id: of the row where a page ended.
+pub(super) fn uuid_text(text: &str) -> Option<String> {
+    uuid::Uuid::parse_str(text).is_ok().then(|| text.to_owned())
 }
 
 #[cfg(test)]

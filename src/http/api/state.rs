@@ -1,6 +1,6 @@
 //! The things that the API needs of the app.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::super::token_gate::TokenGate;
@@ -23,10 +23,8 @@ pub(crate) struct ApiState {
     pub(crate) once: IdempotencyLayer,
     /// The tokens of those who may ask.
     pub(crate) gate: Arc<TokenGate>,
-    /// Names of the configured destinations.
-    pub(crate) destinations: BTreeSet<Name>,
     /// Facts about each configured destination.
-    pub(crate) destination_facts: BTreeMap<Name, DestinationFacts>,
+    pub(crate) destinations: BTreeMap<Name, DestinationFacts>,
     /// Says how the circuit breaker of this node stands, for a destination of that name that it calls.
     pub(crate) breaker: Box<BreakerState>,
     /// Facts about each configured provider.

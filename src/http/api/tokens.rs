@@ -2,13 +2,11 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::{Path, RawQuery, Request, State};
 use axum::response::Response;
 use http::{HeaderValue, StatusCode, header};
-use http_body_util::{BodyExt, Limited};
 use ring::rand::{SecureRandom, SystemRandom};
 use serde::de::DeserializeOwned;
 use tracing::{info, warn};
@@ -16,16 +14,14 @@ use tracing::{info, warn};
 use super::super::error::Problem;
 use super::super::reply::view_reply;
 use super::asking::Asking;
-use super::query::{limit, query};
+use super::order::{body_of, check_reason, order};
+use super::query::{cursor, limit, query, uuid_text};
 use super::state::ApiState;
-use crate::api::{Page, ReasonOrder, TokenMade, TokenOrder, TokenView, is_reason};
+use crate::api::{Page, ReasonOrder, TokenMade, TokenOrder, TokenView};
 use crate::config::AdminToken;
 use crate::store::{NewToken, TokenMaking, TokenRow};
 use crate::types::{IdempotencyKey, Name, Principal, Reach, TokenText, UnixMs};
 
-/// Largest body of an order, in bytes, and the longest time that it may take.
-const BODY_BYTES_MAX: usize = 16 * 1024;
-const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 /// Bounds of the time for which a token is good. Seconds.
 const VALID_FOR_S: std::ops::RangeInclusive<u64> = 60..=31_622_400;
 
@@ -37,11 +33,8 @@ pub(super) async fn list(
     Asking(people): Asking,
 ) -> Result<Response, Problem> {
     let values = query(raw.as_deref(), ["cursor", "limit"])?;
-    let (cursor, now_ms) = (values.get("cursor"), state.clock.now_ms());
-    if cursor.is_some_and(|cursor| uuid::Uuid::parse_str(cursor).is_err()) {
-        return Err(Problem::NO_SUCH_CURSOR);
-    }
-    let (rows, next) = people.token_list(cursor.map(String::as_str), limit(&values)?).await?;
+    let (cursor, now_ms) = (cursor(&values, uuid_text)?, state.clock.now_ms());
+    let (rows, next) = people.token_list(cursor.as_deref(), limit(&values)?).await?;
     let configured = state.gate.configured().iter().filter(|_| cursor.is_none());
     let configured =
         configured.filter(|token| people.principal().covers(&token.principal())).map(configured_view);
@@ -119,15 +112,8 @@ fn conflict(code: &'static str, title: &'static str) -> Problem {
 async fn order_of<T: DeserializeOwned>(request: Request<Body>) -> Result<(T, String), Problem> {
     let (parts, body) = request.into_parts();
     let key = IdempotencyKey::of_headers(&parts.headers)?.to_string();
-    let read = tokio::time::timeout(BODY_TIMEOUT, Limited::new(body, BODY_BYTES_MAX).collect()).await;
-    let body = read.map_err(|_| Problem::TOO_SLOW)?.map_err(|_| Problem::TOO_LARGE)?.to_bytes();
-    let order = serde_json::from_slice(&body)
-        .map_err(|_| Problem::bad_request("the body is no order of this route: openapi.json describes it"))?;
-    Ok((order, key))
-}
-
-fn check_reason(reason: &str) -> Result<(), Problem> {
-    if is_reason(reason) { Ok(()) } else { Err(Problem::BAD_REASON) }
+    let body = body_of(body).await?;
+    Ok((order(&body, "the body is no order of this route: openapi.json describes it")?, key))
 }
 
 fn new_token(order: TokenOrder, key: String, token: &TokenText, now_ms: UnixMs) -> Result<NewToken, Problem> {

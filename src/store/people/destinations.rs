@@ -50,12 +50,12 @@ pub struct DestinationStanding {
 
 impl People {
     /// Every destination in scope: those that are `configured`, those that messages wait for, those that are paused.
-    pub async fn destinations(
+    pub async fn destinations<'a>(
         &self,
-        configured: &BTreeSet<Name>,
+        configured: impl IntoIterator<Item = &'a Name>,
         now_ms: UnixMs,
     ) -> Result<Vec<DestinationStanding>, PeopleError> {
-        let names: BTreeSet<String> = configured.iter().map(Name::to_string).collect();
+        let names: BTreeSet<String> = configured.into_iter().map(Name::to_string).collect();
         let (store, reach) = (&self.store, self.principal.destinations.clone());
         Ok(snapshot!(store.people_destinations(names, &reach, now_ms))?)
     }

@@ -11,10 +11,10 @@
 
 use super::cursor::EventPlace;
 use super::person::{People, PeopleError};
-use super::rows::{event_columns, numbered_event};
 use super::walk::{LOOK_APART_N, LOOK_N, ORDER_MS, number_after, number_before, number_settled};
 use crate::api::{CountView, EventFilter, EventView, Page};
 use crate::store::db::{DbResult, Door, Value};
+use crate::store::event::{event_columns, numbered_event};
 use crate::types::{EventState, UnixMs};
 
 /// Most that is counted.

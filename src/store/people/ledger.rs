@@ -54,24 +54,14 @@ impl People {
 
     /// What the audit log is to tell of the kept answers that a ledger shows: a row for each message.
     fn answers_read(&self, key: &EventKey, ledger: &LedgerView) -> Vec<AuditEntry> {
-        let mut answers_n: BTreeMap<i64, u32> = BTreeMap::new();
+        let mut answers_n: BTreeMap<MessageId, usize> = BTreeMap::new();
         for entry in &ledger.entries {
             let LedgerWhat::Attempt { message_id, attempt, .. } = &entry.what else { continue };
-            let number = message_id.parse::<MessageId>().map(MessageId::number);
-            if let (Ok(number), true) = (number, attempt.response.is_some()) {
-                *answers_n.entry(number).or_default() += 1;
+            if let (Ok(id), true) = (message_id.parse(), attempt.response.is_some()) {
+                *answers_n.entry(id).or_default() += 1;
             }
         }
-        let told = |(number, answers_n): (i64, u32)| AuditEntry {
-            actor: self.principal.name.to_string(),
-            action: "answer_read",
-            provider: Some(key.provider.to_string()),
-            event_id: Some(key.event_id.clone()),
-            message_id: Some(number),
-            detail: format!("{answers_n} kept answers"),
-            ..AuditEntry::default()
-        };
-        answers_n.into_iter().map(told).collect()
+        answers_n.into_iter().map(|(id, answers_n)| self.answer_read(key, id, answers_n)).collect()
     }
 
     /// Refuses events of providers out of scope, and ids that no event can have.

@@ -3,11 +3,13 @@
 use uuid::Uuid;
 
 use super::audit::audit_view;
-use super::rows::{event_columns, event_view, read_attempt};
+use super::message::attempt_view;
 use crate::api::{AttemptView, AuditView, EventView};
 use crate::seal::KeyRing;
 use crate::store::apart::{conflict_ids, replay_places};
 use crate::store::db::{DbResult, Door, Row, Value};
+use crate::store::event::{event_columns, event_view};
+use crate::store::look::AttemptRow;
 use crate::store::message::MessageRow;
 use crate::types::{EventKey, MESSAGES_N_MAX, MessageId, UnixMs};
 
@@ -183,7 +185,7 @@ async fn messages_of(
     let attempt = |row: &Row| {
         let message_id = MessageId::from_column(row.int("message_id")?);
         let message = messages.iter().find(|message| message.message_id == message_id);
-        let attempt = read_attempt(row, message_id, ring)?;
+        let attempt = attempt_view(AttemptRow::of(row, message_id, ring)?);
         Ok(AttemptFacts {
             at_ms: attempt.started_at_ms,
             message_id,

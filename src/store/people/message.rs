@@ -8,7 +8,7 @@ use crate::api::{AttemptView, MessageDetail};
 use crate::store::audit::{AuditEntry, append};
 use crate::store::db::{DbResult, Door};
 use crate::store::look::AttemptRow;
-use crate::types::{MessageId, UnixMs};
+use crate::types::{EventKey, MessageId, UnixMs};
 
 impl People {
     /// One message with its newest attempts and decisions. That somebody is shown what a destination answered is on
@@ -26,22 +26,26 @@ impl People {
         }
         let answers_n = attempts.iter().filter(|one| one.response.is_some()).count();
         if answers_n > 0 {
-            let entry = AuditEntry {
-                actor: self.principal.name.to_string(),
-                action: "answer_read",
-                provider: Some(row.key.provider.to_string()),
-                event_id: Some(row.key.event_id.clone()),
-                message_id: Some(message_id.number()),
-                detail: format!("{answers_n} kept answers"),
-                ..AuditEntry::default()
-            };
             let store = &self.store;
-            let told = [entry];
+            let told = [self.answer_read(&row.key, message_id, answers_n)];
             together!(store.deciding.people_told(&told, now_ms))?;
         }
         let store = &self.store;
         let decisions = alone!(store.people.people_decisions(message_id))?;
         Ok(MessageDetail { message: message_view(row), attempts, decisions })
+    }
+
+    /// What the audit log is to tell of the kept answers that are shown of one message.
+    pub(super) fn answer_read(&self, key: &EventKey, message_id: MessageId, answers_n: usize) -> AuditEntry {
+        AuditEntry {
+            actor: self.principal.name.to_string(),
+            action: "answer_read",
+            provider: Some(key.provider.to_string()),
+            event_id: Some(key.event_id.clone()),
+            message_id: Some(message_id.number()),
+            detail: format!("{answers_n} kept answers"),
+            ..AuditEntry::default()
+        }
     }
 }
 

@@ -6,7 +6,7 @@
 //! To read it: `person.rs` (who asks, and the checks), `choice.rs` (what a list may show), then a file for each subject.
 //! Of events: `events.rs` lists them, with `cursor.rs` (where a page begins) and `walk.rs` (which numbers a time has),
 //! `statistics.rs` counts them, `ledger.rs` tells all that is known of one, from the rows of `ledger_rows.rs`, and
-//! `search.rs` finds what an id leads to, with `search_rows.rs`; `rows.rs` reads what these show. Of the rest:
+//! `search.rs` finds what an id leads to, with `search_rows.rs`. Of the rest:
 //! `message_sources.rs` (where messages are looked for, and how far), `messages.rs`, `message.rs`, `lanes.rs`,
 //! `destinations.rs`, `providers.rs`, `rejected.rs`, `audit.rs`, `chain.rs` (whether the log is whole), `tokens.rs`; `decisions.rs` and
 //! `operations.rs` are what they order. `statements.rs` lists statements for tests.
@@ -28,7 +28,6 @@ mod operations;
 mod person;
 mod providers;
 mod rejected;
-mod rows;
 mod search;
 mod search_rows;
 mod statements;

@@ -9,7 +9,7 @@ use crate::api::{LastEventView, TaughtView, WaitingCount};
 use crate::store::audit::{AuditEntry, append};
 use crate::store::db::{DbResult, Door, Row};
 use crate::store::event::event_state;
-use crate::store::rejection::SecretUse;
+use crate::store::rejection::{SecretUse, secret_use_list};
 use crate::types::{EventState, Name, Role, UnixMs};
 
 /// Events of all providers among which the newest one of each is looked for, first and at most.
@@ -82,7 +82,7 @@ impl People {
 
 async fn people_providers(db: &mut Door<'_>, names: Vec<Name>) -> DbResult<BTreeMap<Name, ProviderStanding>> {
     let waiting = people_waiting(db).await?;
-    let uses = secret_uses(db).await?;
+    let uses = secret_use_list(db).await?;
     let mut last = last_events(db, &names).await?;
     let mut found = BTreeMap::new();
     for name in names {
@@ -142,22 +142,6 @@ async fn people_waiting(db: &mut Door<'_>) -> DbResult<WaitingEvents> {
     }
     found.sort_by(|one, other| one.0.cmp(&other.0));
     Ok(found)
-}
-
-/// What is known of secrets: a row for each that ever matched.
-async fn secret_uses(db: &mut Door<'_>) -> DbResult<Vec<SecretUse>> {
-    let sql =
-        "/* people_providers */ SELECT provider, fingerprint, matched_n, last_matched_at_ms FROM secret_uses
-        ORDER BY provider, fingerprint LIMIT 10000";
-    let used = |row: &Row| {
-        Ok(SecretUse {
-            provider: row.text("provider")?,
-            fingerprint: row.text("fingerprint")?,
-            matched_n: row.int("matched_n")?,
-            last_matched_at_ms: row.int("last_matched_at_ms")?,
-        })
-    };
-    db.fetch(sql, &[]).await?.iter().map(used).collect()
 }
 
 async fn people_taught(

@@ -5,10 +5,10 @@ use std::collections::BTreeSet;
 use uuid::Uuid;
 
 use super::rejected::rejected_view;
-use super::rows::{event_columns, event_view};
 use super::walk::LOOK_N;
 use crate::api::{EventView, RejectedView};
 use crate::store::db::{DbError, DbResult, Door, Row, Value};
+use crate::store::event::{event_columns, event_view};
 use crate::store::message::MessageRow;
 use crate::types::{EventKey, MessageId, Name, UnixMs, idempotency_key};
 

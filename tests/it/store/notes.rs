@@ -1,8 +1,11 @@
 //! What is noted about requests: refusals, of which the newest are kept, and how often secrets matched.
 
+use std::collections::{BTreeMap, BTreeSet};
+
+use hooklatch::api::RejectedView;
 use hooklatch::store::{REJECTIONS_N_MAX, Rejection, SecretUse};
 
-use super::name;
+use super::{name, ops};
 use crate::database::{Database, on_both};
 
 on_both!(
@@ -24,6 +27,22 @@ fn rejection(n: u32, provider: &str) -> Rejection {
     }
 }
 
+/// The same as people see it.
+fn shown(one: &Rejection) -> RejectedView {
+    let Rejection { rejection_id, provider, step, reason, detail, body_digest, .. } = one.clone();
+    RejectedView {
+        rejection_id,
+        provider,
+        received_at_ms: one.received_at_ms,
+        step,
+        reason,
+        detail,
+        headers: BTreeMap::new(),
+        body_digest,
+        body_bytes_n: one.body_bytes_n.unsigned_abs(),
+    }
+}
+
 async fn the_newest_refusals_of_each_provider_are_kept(database: &Database) {
     let store = database.store().await;
     let flood: Vec<Rejection> = (0..250).map(|n| rejection(n, "stripe")).collect();
@@ -32,13 +51,15 @@ async fn the_newest_refusals_of_each_provider_are_kept(database: &Database) {
     }
     store.rejections_insert(&[rejection(900, "adyen")]).await.unwrap();
     store.rejections_insert(&[rejection(900, "adyen")]).await.unwrap();
-    let kept = store.rejection_list(Some(&name("stripe")), 500).await.unwrap();
+    let listed = async |provider, limit| ops(&store).rejected(provider, None, limit, 0).await.unwrap().items;
+    let stripe = name("stripe");
+    let kept = listed(Some(&stripe), 500).await;
     assert_eq!(kept.len(), REJECTIONS_N_MAX as usize);
-    assert_eq!(kept[0], flood[249], "newest first, and as it was written");
+    assert_eq!(kept[0], shown(&flood[249]), "newest first, and as it was written");
     assert_eq!(kept[99].rejection_id, "0190-00000150");
-    let all = store.rejection_list(None, 500).await.unwrap();
+    let all = listed(None, 500).await;
     assert_eq!(all.len(), 101, "a flood at one provider costs the others nothing");
-    assert_eq!(store.rejection_list(None, 3).await.unwrap().len(), 3);
+    assert_eq!(listed(None, 3).await.len(), 3);
 }
 
 async fn uses_of_a_secret_add_up_and_its_last_time_never_goes_back(database: &Database) {
@@ -52,5 +73,7 @@ async fn uses_of_a_secret_add_up_and_its_last_time_never_goes_back(database: &Da
     store.secret_uses_add(&[one("a", 3, 900), one("b", 1, 100)]).await.unwrap();
     store.secret_uses_add(&[one("a", 2, 800)]).await.unwrap();
     store.secret_uses_add(&[]).await.unwrap();
-    assert_eq!(store.secret_use_list().await.unwrap(), [one("a", 5, 900), one("b", 1, 100)]);
+    let stripe = name("stripe");
+    let standing = ops(&store).providers(BTreeSet::from([stripe.clone()])).await.unwrap();
+    assert_eq!(standing[&stripe].uses, [one("a", 5, 900), one("b", 1, 100)]);
 }

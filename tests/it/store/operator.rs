@@ -64,7 +64,7 @@ async fn a_decision_is_made_once_and_recorded(database: &Database) {
     assert_eq!(decide(&ops(&store), &done, &decision("k1")).await, "again changed 1");
     let other = Decision { digest: [7; 32], ..decision("k1") };
     assert_eq!(decide(&ops(&store), &on_message(id, MessageAct::Send), &other).await, "key_reused");
-    let audit = store.audit_list(id).await.unwrap();
+    let audit = ops(&store).message(id, 0).await.unwrap().decisions;
     assert_eq!(audit.len(), 1, "{audit:?}");
     let said = (audit[0].actor.as_str(), audit[0].action.as_str(), audit[0].detail.as_str(), audit[0].at_ms);
     assert_eq!(said, ("ops", "message_done", "seen at the bank", 9_000));
@@ -88,7 +88,7 @@ async fn what_a_worker_holds_or_is_done_is_not_decided_about(database: &Database
             assert_eq!(decided, format!("not_allowed {state}"), "{act:?}");
         }
         assert_eq!(store.message_get(id).await.unwrap().unwrap().state.as_str(), state);
-        assert_eq!(store.audit_list(id).await.unwrap(), []);
+        assert_eq!(ops(&store).message(id, 0).await.unwrap().decisions, []);
     }
     let nobody = on_message(MessageId::from_column(7), MessageAct::Send);
     assert_eq!(decide(&ops(&store), &nobody, &decision("k")).await, "not_found");
@@ -172,9 +172,9 @@ async fn nothing_is_taken_for_a_paused_destination(database: &Database) {
         async |act, key| decide(&ops(&store), &on_destination("billing", act), &decision(key)).await;
     assert_eq!(decided(DestinationAct::Pause, "k1").await, "changed 0");
     assert_eq!(decided(DestinationAct::Pause, "k2").await, "not_allowed paused");
-    let paused = store.pause_list().await.unwrap();
-    assert_eq!(paused.len(), 1);
-    assert_eq!((paused[0].destination.as_str(), paused[0].actor.as_str()), ("billing", "ops"));
+    let all = ops(&store).destinations([], 0).await.unwrap();
+    let paused = all.iter().filter_map(|one| Some((one.name.as_str(), one.pause.as_ref()?.actor.as_str())));
+    assert_eq!(paused.collect::<Vec<_>>(), [("billing", "ops")]);
     let wants =
         ["billing", "mail"].map(|to| LeaseWant { destination: name(to), free_n: 9, key_valid_for_ms: 1 });
     let taken = async |wants: &[LeaseWant]| {

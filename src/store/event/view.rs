@@ -1,0 +1,39 @@
+//! An event as people see it, read from its row.
+
+use super::types::event_state;
+use crate::api::EventView;
+use crate::store::db::{DbResult, Row};
+
+/// Columns of the table or walk `e` that an [`EventView`] is read from.
+macro_rules! event_columns {
+    () => {
+        "e.provider, e.event_id, e.event_seq, e.event_type, e.state, e.object, e.version, e.identity, e.received_at_ms,
+             e.created_at_ms, e.processed_at_ms, e.due_at_ms, e.attempts_n, e.generation, e.error, e.digest"
+    };
+}
+pub(in crate::store) use event_columns;
+
+/// Reads a row of [`event_columns`]: its number and its view.
+pub(in crate::store) fn numbered_event(row: &Row) -> DbResult<(i64, EventView)> {
+    Ok((row.int("event_seq")?, event_view(row)?))
+}
+
+/// Reads a row of [`event_columns`].
+pub(in crate::store) fn event_view(row: &Row) -> DbResult<EventView> {
+    Ok(EventView {
+        provider: row.text("provider")?,
+        event_id: row.text("event_id")?,
+        event_type: row.text("event_type")?,
+        state: event_state(row)?,
+        object: row.text_or_null("object")?,
+        version: row.int_or_null("version")?,
+        identity: row.text("identity")?,
+        received_at_ms: row.int("received_at_ms")?,
+        created_at_ms: row.int_or_null("created_at_ms")?,
+        processed_at_ms: row.int_or_null("processed_at_ms")?,
+        due_at_ms: row.int_or_null("due_at_ms")?,
+        attempts_n: row.count("attempts_n")?,
+        generation: row.count("generation")?,
+        error: row.text_or_null("error")?,
+    })
+}
