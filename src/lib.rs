@@ -53,8 +53,10 @@ mod builtin;
 pub mod cli;
 #[doc(hidden)]
 pub mod config;
+mod console;
 mod database_url;
 mod fetch;
+mod figures;
 pub mod handler;
 mod http;
 pub mod idempotency;
@@ -96,6 +98,7 @@ pub mod store;
 pub mod tail;
 mod template;
 pub mod testing;
+mod times;
 mod tls;
 #[doc(hidden)]
 pub mod types;

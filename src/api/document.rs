@@ -137,7 +137,7 @@ fn parameters(route: &RouteFacts) -> Value {
             "schema": { "type": "string", "pattern": "^([*]|(W/)?\"[!#-~]{0,64}\"(, (W/)?\"[!#-~]{0,64}\"){0,8})$" },
         }));
     }
-    if route.method == "POST" {
+    if route.takes_key() {
         all.push(json!({
             "name": "Idempotency-Key", "in": "header", "required": true,
             "description": "1 to 255 visible ASCII characters, the same when the request is repeated.",

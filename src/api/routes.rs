@@ -36,6 +36,8 @@ pub struct RouteFacts {
     pub answer: &'static str,
     /// Status of an answer that went well.
     pub status: u16,
+    /// True for a question that is asked with a body: it changes nothing, and takes no `Idempotency-Key`.
+    pub is_question: bool,
 }
 
 const LIMIT: RouteParameter = RouteParameter {
@@ -116,7 +118,17 @@ const TEXT: &str = r#"{"type":"string","minLength":1,"maxLength":255,"pattern":"
 const TIME: &str = r#"{"type":"integer","minimum":0,"maximum":253402300799999}"#;
 
 const fn get(path: &'static str, role: Role, answer: &'static str, about: &'static str) -> RouteFacts {
-    RouteFacts { method: "GET", path, role: Some(role), about, query: &[], order: None, answer, status: 200 }
+    RouteFacts {
+        method: "GET",
+        path,
+        role: Some(role),
+        about,
+        query: &[],
+        order: None,
+        answer,
+        status: 200,
+        is_question: false,
+    }
 }
 
 const fn post(
@@ -126,10 +138,21 @@ const fn post(
     answer: &'static str,
     about: &'static str,
 ) -> RouteFacts {
-    RouteFacts { method: "POST", path, role: Some(role), about, query: &[], order, answer, status: 200 }
+    RouteFacts { method: "POST", order, ..get(path, role, answer, about) }
 }
 
 impl RouteFacts {
+    /// True when a request is carried out once for each `Idempotency-Key`, and must have one.
+    pub fn takes_key(&self) -> bool {
+        self.method == "POST" && !self.is_question
+    }
+
+    /// The same, asked as a question.
+    #[allow(dead_code, reason = "the first question comes with its route")]
+    const fn question(self) -> Self {
+        Self { is_question: true, ..self }
+    }
+
     const fn query(self, query: &'static [RouteParameter]) -> Self {
         Self { query, ..self }
     }

@@ -13,6 +13,8 @@ use tracing::warn;
 use super::builder::App;
 use super::tasks::spawn;
 use crate::admit::MemoryRoom;
+use crate::config::{DEV_TOKEN, Secret};
+use crate::console::{self, ConsoleState};
 use crate::http::api::ApiState;
 use crate::http::guard::{self, OperatorHosts};
 use crate::http::operator::OperatorState;
@@ -63,13 +65,27 @@ impl App {
         api: ApiState,
         stop: Stop,
     ) -> anyhow::Result<JoinHandle<()>> {
-        let mut router: Router = http::operator::router(Arc::new(state), Arc::new(api));
+        let api = Arc::new(api);
+        let console = console::router(self.console(&api));
+        let mut router: Router = http::operator::router(Arc::new(state), api, console);
         if self.has_echo {
             router = echo::router(echo::EchoState::default()).fallback_service(router);
         }
         let hosts = OperatorHosts::new(self.config.admin.listen, &self.config.admin.hosts);
         let front = Front::from(guard::operators(router, hosts));
         Ok(spawn(served(listener, front, self.limits("operator")?, stop)))
+    }
+
+    /// The state of the console.
+    fn console(&self, api: &Arc<ApiState>) -> ConsoleState {
+        ConsoleState {
+            contract: http::api::inner_router(Arc::clone(api)),
+            gate: Arc::clone(&api.gate),
+            clock: self.clock.clone(),
+            base: String::new(),
+            is_secure: self.config.admin.tls.is_some(),
+            everybodys: self.has_echo.then(|| Secret::new(DEV_TOKEN)),
+        }
     }
 
     /// Files that are open at most besides the receiver's connections: operators', the database's, calls'.

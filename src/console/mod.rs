@@ -12,8 +12,8 @@
 
 mod assets;
 mod contract;
-mod parts;
 mod pages;
+mod parts;
 mod router;
 mod state;
 mod trouble;

@@ -174,7 +174,7 @@ impl From<Refusal> for Problem {
                 let title = "so many operations are running already: wait for one to end, or cancel one";
                 Self { counted_n: Some(running_n), ..conflict("too_many_running", title) }
             }
-            Refusal::NeverAllowed => Self::bad_request("that act is for nothing in that `state`"),
+            Refusal::NeverAllowed => conflict("never_allowed", "that act is for nothing in that `state`"),
         }
     }
 }

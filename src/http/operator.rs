@@ -1,4 +1,4 @@
-//! The operator side: `/livez`, `/readyz`, `/metrics`. On a listener of its own, so that what providers
+//! The operator side: `/livez`, `/readyz`, `/metrics`, `/v1`, and the console at `/`. On a listener of its own, so that what providers
 //! reach says nothing about us.
 
 use std::sync::Arc;
@@ -12,7 +12,6 @@ use metrics_exporter_prometheus::PrometheusHandle;
 use tokio::sync::watch;
 
 use super::api::{self, ApiState};
-use super::error::Problem;
 
 /// Parts that this node needs to take traffic. Kept up to date by the app's health task.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -43,16 +42,16 @@ pub(crate) struct OperatorState {
     pub(crate) metrics: PrometheusHandle,
 }
 
-/// The operator's routes, with those of `api` under `/v1`.
-pub(crate) fn router(state: Arc<OperatorState>, api: Arc<ApiState>) -> Router {
+/// The operator's routes, with those of `api` under `/v1`; all else is for `console`.
+pub(crate) fn router(state: Arc<OperatorState>, api: Arc<ApiState>, console: Router) -> Router {
     Router::new()
         .route("/livez", get(|| async { "alive\n" }))
         .route("/readyz", get(readyz))
         .route("/metrics", get(metrics))
         .route("/openapi.json", get(openapi))
         .nest_service("/v1", api::router(api))
-        .fallback(|| async { Problem::NOT_FOUND })
         .with_state(state)
+        .fallback_service(console)
 }
 
 async fn readyz(State(state): State<Arc<OperatorState>>) -> Response {

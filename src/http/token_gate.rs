@@ -36,7 +36,7 @@ pub(crate) struct Credential(Option<[u8; 32]>);
 
 /// What became of a token that was presented.
 #[derive(Debug)]
-pub(super) enum Presented {
+pub(crate) enum Presented {
     /// It is good, and this is who has it.
     Good(Principal, Credential),
     /// It was good until it expired.
@@ -95,12 +95,12 @@ impl TokenGate {
     }
 
     /// A wrong token was presented; how many seconds its sender has to wait, when these were too many.
-    pub(super) fn wrong(&self, address: IpAddr) -> Option<u32> {
+    pub(crate) fn wrong(&self, address: IpAddr) -> Option<u32> {
         self.throttle.wrong(address)
     }
 
     /// Judges what somebody presents.
-    pub(super) async fn judge(&self, text: &str) -> Presented {
+    pub(crate) async fn judge(&self, text: &str) -> Presented {
         // Every token is compared, so that the time says nothing about which one came near.
         let mut found = None;
         for token in &self.configured {

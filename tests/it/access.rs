@@ -87,7 +87,7 @@ async fn ask(client: &reqwest::Client, world: &World, route: &RouteFacts, token:
     if !token.is_empty() {
         request = request.bearer_auth(token);
     }
-    if route.method == "POST" {
+    if route.takes_key() {
         request = request.header("idempotency-key", key);
     }
     if let Some(order) = order(route) {

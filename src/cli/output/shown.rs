@@ -49,7 +49,7 @@ impl Shown {
 
     /// A figure: aligned to the right.
     pub(crate) fn number(number: u64) -> Self {
-        Self { is_number: true, ..Self::text(super::numbers::grouped(number)) }
+        Self { is_number: true, ..Self::text(crate::figures::grouped(number)) }
     }
 
     /// State of an event.

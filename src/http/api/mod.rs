@@ -31,5 +31,5 @@ mod statistics;
 mod tail;
 mod tokens;
 
-pub(crate) use routes::router;
+pub(crate) use routes::{inner_router, router};
 pub(crate) use state::{ApiState, DestinationFacts, ProviderFacts};

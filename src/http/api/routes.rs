@@ -102,8 +102,15 @@ async fn has_role(State(needed): State<Role>, request: Request, next: Next) -> R
     }
 }
 
-/// The routes, to be nested under `/v1`.
+/// The routes, to be nested under `/v1`: for those who have a token.
 pub(crate) fn router(state: Arc<ApiState>) -> Router {
+    let gate = Arc::clone(&state.gate);
+    inner_router(state).layer(middleware::from_fn_with_state(gate, authenticated))
+}
+
+/// The same routes for requests that were made inside the process, with the [`Principal`] and the
+/// [`Credential`](super::super::token_gate::Credential) of whoever is asked for.
+pub(crate) fn inner_router(state: Arc<ApiState>) -> Router {
     let mut router = Router::new();
     for (path, answered) in routes().0 {
         let BuiltRoute { method, router: mut answered, is_once } = answered;
@@ -117,7 +124,6 @@ pub(crate) fn router(state: Arc<ApiState>) -> Router {
     router
         .method_not_allowed_fallback(|| async { Problem::OTHER_METHOD })
         .fallback(|| async { Problem::NOT_FOUND })
-        .layer(middleware::from_fn_with_state(Arc::clone(&state.gate), authenticated))
         .with_state(state)
 }
 

@@ -21,6 +21,8 @@ const RANKS: &[(&str, u8)] = &[
     ("database_url", 0),
     ("net", 0),
     ("plain", 0),
+    ("figures", 0),
+    ("times", 0),
     ("mistakes", 0),
     ("stop", 0),
     ("seal", 0),
@@ -56,18 +58,19 @@ const RANKS: &[(&str, u8)] = &[
     // Reads a configuration, and asks the kinds about it.
     ("load", 8),
     ("http", 8),
-    ("app", 9),
-    ("cli", 10),
+    ("console", 9),
+    ("app", 10),
+    ("cli", 11),
     // What a program of a user is written with.
-    ("prelude", 10),
-    ("testing", 10),
-    ("lib", 11),
-    ("main", 11),
+    ("prelude", 11),
+    ("testing", 11),
+    ("lib", 12),
+    ("main", 12),
 ];
 
 /// Words and the only places that may use them.
 const PLACES: [(&str, &[&str], &str); 12] = [
-    ("axum::", &["src/http", "src/app", "src/idempotency"], "HTTP types stay in `http`"),
+    ("axum::", &["src/http", "src/console", "src/app", "src/idempotency"], "HTTP types stay in `http`"),
     (
         "sqlx::",
         &["src/store", "src/lib.rs", "src/outbox/destinations/kinds/postgres_table.rs"],
@@ -84,7 +87,7 @@ const PLACES: [(&str, &[&str], &str); 12] = [
         &["src/store/db/postgres/transactions.rs"],
         "transactions are begun and ended by `store/db`",
     ),
-    ("StatusCode", &["src/http", "src/idempotency"], "statuses are decided in `http`"),
+    ("StatusCode", &["src/http", "src/console", "src/idempotency"], "statuses are decided in `http`"),
     ("SystemTime::now", &["src/types/clock.rs"], "times come from `types::Clock`"),
     ("env::var", &["src/config"], "only `config` reads the environment"),
     (

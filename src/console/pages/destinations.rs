@@ -1,0 +1,11 @@
+//! Where messages go: breaker, backlog, pauses.
+
+use std::sync::Arc;
+
+use axum::Router;
+
+use crate::console::state::ConsoleState;
+
+pub(super) fn routes() -> Router<Arc<ConsoleState>> {
+    Router::new()
+}

@@ -1,0 +1,11 @@
+//! A pasted request, judged step by step.
+
+use std::sync::Arc;
+
+use axum::Router;
+
+use crate::console::state::ConsoleState;
+
+pub(super) fn routes() -> Router<Arc<ConsoleState>> {
+    Router::new()
+}

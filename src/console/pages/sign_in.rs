@@ -1,0 +1,11 @@
+//! Signing in and out.
+
+use std::sync::Arc;
+
+use axum::Router;
+
+use crate::console::state::ConsoleState;
+
+pub(super) fn routes() -> Router<Arc<ConsoleState>> {
+    Router::new()
+}

@@ -1,0 +1,54 @@
+//! The fields of a filter, which stands in the address: a page that is shown to somebody else shows the same.
+
+use axum::extract::RawQuery;
+use maud::{Markup, html};
+
+/// The values of a query, without those that were left empty.
+pub(in crate::console) fn values(raw: &RawQuery) -> Vec<(String, String)> {
+    let raw = raw.0.as_deref().unwrap_or_default();
+    let pairs = form_urlencoded::parse(raw.as_bytes()).into_owned();
+    pairs.filter(|(_, value)| !value.trim().is_empty()).collect()
+}
+
+/// The value of this name.
+pub(in crate::console) fn value<'a>(values: &'a [(String, String)], name: &str) -> Option<&'a str> {
+    values.iter().find(|(one, _)| one == name).map(|(_, value)| value.as_str())
+}
+
+/// A field for text.
+pub(in crate::console) fn text(name: &str, label: &str, values: &[(String, String)]) -> Markup {
+    html! {
+        label { span { (label) }
+            input type="text" name=(name) value=(value(values, name).unwrap_or_default()) maxlength="255" autocomplete="off" spellcheck="false";
+        }
+    }
+}
+
+/// A field with a few words to choose from; the first choice is none of them.
+pub(in crate::console) fn choice<'a>(
+    name: &str,
+    label: &str,
+    values: &[(String, String)],
+    words: impl IntoIterator<Item = &'a str>,
+) -> Markup {
+    let chosen = value(values, name);
+    html! {
+        label { span { (label) }
+            select name=(name) {
+                option value="" { "any" }
+                @for word in words { option value=(word) selected[chosen == Some(word)] { (word) } }
+            }
+        }
+    }
+}
+
+/// A form that filters: its fields, a button and the way back to no filter.
+pub(in crate::console) fn filter(action: &str, fields: &Markup, is_set: bool) -> Markup {
+    html! {
+        form class="filter" method="get" action=(action) {
+            (fields)
+            button type="submit" { "Filter" }
+            @if is_set { a class="clear" href=(action) { "Clear" } }
+        }
+    }
+}

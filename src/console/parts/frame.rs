@@ -1,0 +1,178 @@
+//! The page around every page: head, search, names of the pages; and the headers that keep it to itself.
+
+use axum::body::Body;
+use axum::response::Response;
+use http::{HeaderValue, StatusCode, header};
+use maud::{DOCTYPE, Markup, html};
+
+use super::chip::{Mood, chip};
+use crate::console::assets::{ICON, SCRIPT, STYLE};
+use crate::console::state::ConsoleState;
+use crate::console::trouble::Trouble;
+use crate::types::{Principal, Role};
+
+/// The page that somebody is on, as the list of pages marks it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::console) enum Place {
+    Overview,
+    Events,
+    Messages,
+    Lanes,
+    Destinations,
+    Senders,
+    Rejected,
+    WhatIf,
+    Explain,
+    Operations,
+    Audit,
+    Settings,
+    /// None of those in the list.
+    Elsewhere,
+}
+
+/// The pages in the list: place, path, name, weakest role.
+const PLACES: [(Place, &str, &str, Role); 12] = [
+    (Place::Overview, "/", "Overview", Role::Viewer),
+    (Place::Events, "/events", "Events", Role::Viewer),
+    (Place::Messages, "/messages", "Messages", Role::Viewer),
+    (Place::Lanes, "/lanes", "Lanes", Role::Viewer),
+    (Place::Destinations, "/destinations", "Destinations", Role::Viewer),
+    (Place::Senders, "/senders", "Senders", Role::Viewer),
+    (Place::Rejected, "/rejected", "Rejected", Role::Viewer),
+    (Place::WhatIf, "/what-if", "What-if", Role::Operator),
+    (Place::Explain, "/explain", "Explain", Role::Reader),
+    (Place::Operations, "/operations", "Operations", Role::Viewer),
+    (Place::Audit, "/audit", "Audit", Role::Operator),
+    (Place::Settings, "/settings", "Settings", Role::Operator),
+];
+
+/// Nothing but our own files, nothing inline, nobody's frame, forms to us alone.
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
+                      form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
+
+/// What the frame says besides the page.
+pub(in crate::console) struct Frame<'a> {
+    pub(in crate::console) state: &'a ConsoleState,
+    /// Who looks; `None` before they have signed in.
+    pub(in crate::console) principal: Option<&'a Principal>,
+    pub(in crate::console) place: Place,
+}
+
+impl Frame<'_> {
+    fn link(&self, path: &str) -> String {
+        format!("{}{path}", self.state.base)
+    }
+
+    fn draw(&self, title: &str, body: &Markup) -> Markup {
+        html! {
+            (DOCTYPE)
+            html lang="en" data-base=(self.state.base) {
+                head {
+                    meta charset="utf-8";
+                    meta name="viewport" content="width=device-width, initial-scale=1";
+                    meta name="color-scheme" content="light dark";
+                    title { (title) " · Hooklatch" }
+                    link rel="icon" type="image/svg+xml" href=(self.link(&ICON.path));
+                    link rel="stylesheet" href=(self.link(&STYLE.path));
+                    script defer src=(self.link(&SCRIPT.path)) {}
+                }
+                body {
+                    a class="skip" href="#main" { "Skip to the content" }
+                    (self.head())
+                    @if let Some(principal) = self.principal { (self.places(principal)) }
+                    main id="main" tabindex="-1" {
+                        h1 { (title) }
+                        (body)
+                    }
+                }
+            }
+        }
+    }
+
+    fn head(&self) -> Markup {
+        html! {
+            header class="top" {
+                a class="brand" href=(self.link("/")) { "Hooklatch" }
+                @if let Some(principal) = self.principal {
+                    form class="search" role="search" method="get" action=(self.link("/search")) {
+                        input id="search" type="search" name="id" placeholder="Any id: event, object, message, key …" aria-label="Search by any id" required maxlength="255" autocomplete="off" spellcheck="false";
+                        button type="submit" { "Search" }
+                    }
+                    div class="who" {
+                        span { (principal.name.as_str()) }
+                        (chip(Mood::Quiet, principal.role.as_str()))
+                        @if self.state.everybodys.is_none() {
+                            a href=(self.link("/sign-out")) { "Sign out" }
+                        } @else { (chip(Mood::Needed, "dev")) }
+                    }
+                }
+            }
+        }
+    }
+
+    fn places(&self, principal: &Principal) -> Markup {
+        html! {
+            nav class="places" aria-label="Pages" {
+                ul {
+                    @for (place, path, name, role) in &PLACES {
+                        @if principal.role >= *role {
+                            li { a href=(self.link(path)) aria-current=[(*place == self.place).then_some("page")] { (name) } }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// A whole page.
+pub(in crate::console) fn page(frame: &Frame<'_>, title: &str, body: &Markup) -> Response {
+    answer(StatusCode::OK, &frame.draw(title, body))
+}
+
+/// A page about what went wrong.
+pub(in crate::console) fn trouble(frame: &Frame<'_>, trouble: &Trouble) -> Response {
+    let title = match trouble.status {
+        StatusCode::NOT_FOUND => "Nothing here",
+        StatusCode::FORBIDDEN => "Not with this token",
+        StatusCode::PRECONDITION_FAILED => "It has changed meanwhile",
+        StatusCode::CONFLICT => "That cannot be done now",
+        status if status.is_server_error() => "This did not work",
+        _ => "That was not understood",
+    };
+    let sentence =
+        if trouble.title.is_empty() { "the answer was incomplete: try again" } else { &trouble.title };
+    let body = html! {
+        p class="trouble" role="alert" { (sentence) "." }
+        @if let Some(state) = &trouble.state { p { "It stands in " (chip(Mood::Quiet, state)) "." } }
+        @if let Some(counted_n) = trouble.counted_n { p { "The number is " (counted_n) "." } }
+        @if let Some(wait_s) = trouble.retry_after_s { p { "Try again in " (wait_s) " s." } }
+        p class="hint" { "HTTP " (trouble.status.as_u16()) @if !trouble.code.is_empty() { ", " code { (trouble.code) } } }
+        p { a href=(frame.link("/")) { "To the overview" } }
+    };
+    answer(trouble.status, &frame.draw(title, &body))
+}
+
+/// The same for somebody of whom nothing is known.
+pub(in crate::console) fn lonely(state: &ConsoleState, what: &Trouble) -> Response {
+    trouble(&Frame { state, principal: None, place: Place::Elsewhere }, what)
+}
+
+/// A page with the headers that every page has.
+fn answer(status: StatusCode, page: &Markup) -> Response {
+    let mut response = Response::new(Body::from(page.0.clone()));
+    *response.status_mut() = status;
+    let headers = [
+        (header::CONTENT_TYPE, "text/html; charset=utf-8"),
+        (header::CACHE_CONTROL, "no-store"),
+        (header::CONTENT_SECURITY_POLICY, POLICY),
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (header::REFERRER_POLICY, "no-referrer"),
+        (header::HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
+        (header::HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
+    ];
+    for (name, value) in headers {
+        response.headers_mut().insert(name, HeaderValue::from_static(value));
+    }
+    response
+}

@@ -1,0 +1,37 @@
+//! Names that lead to their pages.
+
+use maud::{Markup, html};
+
+use super::moment::foreign;
+use crate::console::contract::path;
+use crate::console::visit::Visit;
+
+/// The page of an event.
+pub(in crate::console) fn event_path(provider: &str, event_id: &str) -> String {
+    path(&["events", provider, event_id])
+}
+
+/// An event's id, which leads to its ledger.
+pub(in crate::console) fn event(visit: &Visit, provider: &str, event_id: &str) -> Markup {
+    html! { a class="id" href=(visit.link(&event_path(provider, event_id))) { (foreign(event_id)) } }
+}
+
+/// A message's id, which leads to its page.
+pub(in crate::console) fn message(visit: &Visit, message_id: &str) -> Markup {
+    html! { a class="id" href=(visit.link(&path(&["messages", message_id]))) { (message_id) } }
+}
+
+/// A provider's name, which leads to its page among the senders.
+pub(in crate::console) fn provider(visit: &Visit, name: &str) -> Markup {
+    html! { a href=(visit.link(&path(&["senders", name]))) { (foreign(name)) } }
+}
+
+/// A destination's name, which leads to its page.
+pub(in crate::console) fn destination(visit: &Visit, name: &str) -> Markup {
+    html! { a href=(visit.link(&path(&["destinations", name]))) { (foreign(name)) } }
+}
+
+/// An operation's id, which leads to its page.
+pub(in crate::console) fn operation(visit: &Visit, operation_id: &str) -> Markup {
+    html! { a class="id" href=(visit.link(&path(&["operations", operation_id]))) { (operation_id) } }
+}

@@ -1,0 +1,33 @@
+//! Times and figures: in UTC with how long ago, to be held against logs and dashboards.
+
+use maud::{Markup, html};
+
+use crate::figures::grouped;
+use crate::times;
+use crate::types::UnixMs;
+
+/// A time with how long ago it was; the date where it is not today's. The tooltip has it to the millisecond.
+pub(in crate::console) fn moment(at_ms: UnixMs, now_ms: UnixMs) -> Markup {
+    let exact = times::rfc3339(at_ms).unwrap_or_else(|| at_ms.to_string());
+    html! { time datetime=(exact) title=(exact) { (times::told(at_ms, now_ms)) } }
+}
+
+/// The same where there may be none.
+pub(in crate::console) fn moment_or_none(at_ms: Option<UnixMs>, now_ms: UnixMs) -> Markup {
+    at_ms.map_or_else(none, |at_ms| moment(at_ms, now_ms))
+}
+
+/// Stands where there is nothing to say.
+pub(in crate::console) fn none() -> Markup {
+    html! { span class="none" { "–" } }
+}
+
+/// A text that a stranger wrote, on one line: what would hide or turn something around is shown as `\uXXXX`.
+pub(in crate::console) fn foreign(text: &str) -> Markup {
+    html! { bdi { (crate::plain::line(text)) } }
+}
+
+/// A number with a comma after each thousand; `is_more` where counting stopped there.
+pub(in crate::console) fn figure(number: u64, is_more: bool) -> Markup {
+    html! { span class="figure" { (grouped(number)) @if is_more { "+" } } }
+}

@@ -1,0 +1,100 @@
+//! A person's request: who asks, and the way from there to `/v1`.
+
+use std::sync::Arc;
+
+use axum::extract::FromRequestParts;
+use axum::response::Response;
+use http::request::Parts;
+use maud::Markup;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::contract::{self, OrderHeaders, Told};
+use super::parts::frame::{self, Frame, Place};
+use super::state::ConsoleState;
+use super::trouble::Trouble;
+use crate::http::token_gate::{Credential, Presented};
+use crate::types::{Principal, Role, UnixMs};
+
+/// A request of somebody who may be here.
+pub(super) struct Visit {
+    pub(super) state: Arc<ConsoleState>,
+    pub(super) principal: Principal,
+    credential: Credential,
+    /// Time at which it came.
+    pub(super) now_ms: UnixMs,
+}
+
+impl FromRequestParts<Arc<ConsoleState>> for Visit {
+    type Rejection = Response;
+
+    async fn from_request_parts(_parts: &mut Parts, state: &Arc<ConsoleState>) -> Result<Self, Response> {
+        let known = match &state.everybodys {
+            Some(token) => state.gate.judge(token.reveal()).await,
+            None => Presented::Wrong,
+        };
+        let Presented::Good(principal, credential) = known else {
+            return Err(frame::lonely(state, &Trouble::not_found()));
+        };
+        Ok(Self { state: Arc::clone(state), principal, credential, now_ms: state.clock.now_ms() })
+    }
+}
+
+impl Visit {
+    /// True when they have this role, or a stronger one.
+    pub(super) fn may(&self, role: Role) -> bool {
+        self.principal.role >= role
+    }
+
+    /// The address of one of our own paths, behind whatever proxy.
+    pub(super) fn link(&self, path: &str) -> String {
+        format!("{}{path}", self.state.base)
+    }
+
+    /// What is at this path below `/v1`, as a view.
+    pub(super) async fn ask<T: DeserializeOwned>(&self, target: &str) -> Result<T, Trouble> {
+        self.ask_tagged(target).await.map(|told| told.view)
+    }
+
+    /// The same with its version.
+    pub(super) async fn ask_tagged<T: DeserializeOwned>(&self, target: &str) -> Result<Told<T>, Trouble> {
+        contract::told(self.ask_raw(target).await).await
+    }
+
+    /// The answer as it comes: bytes, or a stream without an end.
+    pub(super) async fn ask_raw(&self, target: &str) -> Response {
+        contract::asked(&self.state.contract, (&self.principal, &self.credential), target).await
+    }
+
+    /// Gives an order; carried out once for each key.
+    pub(super) async fn order<T: DeserializeOwned>(
+        &self,
+        target: &str,
+        headers: &OrderHeaders,
+        order: &impl Serialize,
+    ) -> Result<T, Trouble> {
+        let order = serde_json::to_value(order).map_err(|_| Trouble::INCOMPLETE)?;
+        let who = (&self.principal, &self.credential);
+        let response = contract::ordered(&self.state.contract, who, target, headers, &order).await;
+        contract::told(response).await.map(|told| told.view)
+    }
+
+    /// A whole page.
+    pub(super) fn page(&self, place: Place, title: &str, body: &Markup) -> Response {
+        frame::page(&Frame { state: &self.state, principal: Some(&self.principal), place }, title, body)
+    }
+
+    /// The page, or one that says what went wrong.
+    pub(super) fn answer(&self, place: Place, made: Result<(String, Markup), Trouble>) -> Response {
+        match made {
+            Ok((title, body)) => self.page(place, &title, &body),
+            Err(trouble) => self.trouble(place, &trouble),
+        }
+    }
+
+    /// A page about what went wrong, with its status.
+    pub(super) fn trouble(&self, place: Place, trouble: &Trouble) -> Response {
+        let frame = Frame { state: &self.state, principal: Some(&self.principal), place };
+        frame::trouble(&frame, trouble)
+    }
+}
