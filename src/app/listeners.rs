@@ -66,7 +66,7 @@ impl App {
         stop: Stop,
     ) -> anyhow::Result<JoinHandle<()>> {
         let api = Arc::new(api);
-        let console = console::router(self.console(&api));
+        let console = console::router(self.console(&api)?);
         let mut router: Router = http::operator::router(Arc::new(state), api, console);
         if self.has_echo {
             router = echo::router(echo::EchoState::default()).fallback_service(router);
@@ -77,15 +77,16 @@ impl App {
     }
 
     /// The state of the console.
-    fn console(&self, api: &Arc<ApiState>) -> ConsoleState {
-        ConsoleState {
+    fn console(&self, api: &Arc<ApiState>) -> anyhow::Result<ConsoleState> {
+        Ok(ConsoleState {
             contract: http::api::inner_router(Arc::clone(api)),
             gate: Arc::clone(&api.gate),
             clock: self.clock.clone(),
             base: String::new(),
             is_secure: self.config.admin.tls.is_some(),
             everybodys: self.has_echo.then(|| Secret::new(DEV_TOKEN)),
-        }
+            signed_again: self.sign_again()?,
+        })
     }
 
     /// Files that are open at most besides the receiver's connections: operators', the database's, calls'.

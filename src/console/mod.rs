@@ -20,4 +20,4 @@ mod trouble;
 mod visit;
 
 pub(crate) use router::router;
-pub(crate) use state::ConsoleState;
+pub(crate) use state::{ConsoleState, SignAgain, SignedAgain};
