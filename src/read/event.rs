@@ -159,7 +159,7 @@ fn number(reader: &EventReader<'_>, source: &Source, event: EventText<'_>) -> Op
 
 /// The time at which it happened at the sender, in milliseconds, whatever unit it is sent in. A number says by its size
 /// what it counts: as milliseconds the year 5138 has 10^14, and as seconds it has 10^11.
-fn created_ms(reader: &EventReader<'_>, source: &Source, event: EventText<'_>) -> Option<UnixMs> {
+fn created_ms(reader: &EventReader<'_>, source: &Source, event: EventText<'_>) -> Option<i64> {
     const SECONDS_MAX: i64 = 100_000_000_000;
     let sent = number(reader, source, event)?;
     Some(match sent.saturating_abs() {

@@ -2,7 +2,12 @@
 //! what. `tests/browser/` has a real one.
 
 mod browser;
+mod hostile_ledger;
+mod ledger;
 mod measured;
+mod searched;
+mod signed_again;
 mod signing_in;
+mod staged;
 
 pub use browser::Browser;
