@@ -1,0 +1,64 @@
+//! Text that a stranger wrote, on the pages about messages, lanes and operations: it is shown, and does nothing.
+
+use super::acts::serve;
+use super::person::Form;
+use crate::database::{Database, on_both};
+use crate::look::{add_event, add_message, run};
+
+on_both!(what_a_stranger_wrote_is_text_on_every_page);
+
+/// Tags, ends of attributes, what turns text around, what steers a terminal.
+const HOSTILE: &str = "<script>alert(1)</script>\" onfocus=\"x\" '--><img src=x>\u{202e}\u{1b}[31m\u{200b}";
+
+async fn what_a_stranger_wrote_is_text_on_every_page(database: &Database) {
+    drop(database.store().await);
+    add_event(database, "stripe", 1, "done").await;
+    add_message(database, 1, "held", "billing", "x").await;
+    let text = HOSTILE.replace('\'', "''");
+    let lines = format!("{text}\n{}", "y".repeat(1 << 20));
+    run(
+        database,
+        format!(
+            "UPDATE processed_webhook_events SET event_id = '{text}', event_type = '{text}', object = '{text}';
+             UPDATE outbox_queue SET effect_name = '{text}', lane = '{text}', last_error = '{text}';
+             INSERT INTO outbox_attempts (message_id, attempt_n, started_at_ms, finished_at_ms, shard, node, result,
+                 error, response) VALUES (1024, 1, 1, 2, 0, '{text}', 'unknown', '{text}', '{lines}');
+             INSERT INTO destination_pauses VALUES ('billing', '{text}', '{text}', 1)"
+        ),
+    )
+    .await;
+    let (_server, ann) = serve(database).await;
+    let lane = format!("lane={}", form_urlencoded::byte_serialize(HOSTILE.as_bytes()).collect::<String>());
+    let mut paths = vec![
+        "/messages".to_owned(),
+        format!("/messages?{lane}"),
+        "/messages/1024".to_owned(),
+        "/lanes".to_owned(),
+        "/destinations".to_owned(),
+        "/destinations/billing".to_owned(),
+        format!("/operations/new?subject=messages&state=held&{lane}"),
+    ];
+    let shown = ann.text(&paths[6]).await;
+    let reason = HOSTILE.split('\u{1b}').next().unwrap();
+    let begun = ann.send(&Form::of(&shown, "/operations").act("done", reason)).await;
+    assert_eq!(begun.status, 303, "{}", begun.text);
+    paths.extend([begun.location, "/operations".to_owned()]);
+    for path in &paths {
+        let shown = ann.text(path).await;
+        for wrong in ["<script>alert", "<img", "\" onfocus", "\u{202e}", "\u{1b}", "\u{200b}"] {
+            assert!(!shown.contains(wrong), "{path} has {wrong:?}: {shown}");
+        }
+        assert!(shown.len() < 60_000, "{path} has {} bytes", shown.len());
+    }
+    for path in ["/messages", "/messages/1024", "/lanes", "/destinations/billing"] {
+        assert!(ann.text(path).await.contains("&lt;script&gt;alert(1)"), "{path} shows it");
+    }
+    // The links with it lead where they should.
+    let lanes = ann.text("/lanes").await;
+    let link = lanes
+        .split("href=\"")
+        .find(|one| one.starts_with("/messages?destination=billing&amp;lane="))
+        .unwrap();
+    let link = link.split('"').next().unwrap().replace("&amp;", "&");
+    assert!(ann.text(&link).await.contains("href=\"/messages/1024\""));
+}
