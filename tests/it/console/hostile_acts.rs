@@ -45,8 +45,14 @@ async fn what_a_stranger_wrote_is_text_on_every_page(database: &Database) {
     paths.extend([begun.location, "/operations".to_owned()]);
     for path in &paths {
         let shown = ann.text(path).await;
-        for wrong in ["<script>alert", "<img", "\" onfocus", "\u{202e}", "\u{1b}", "\u{200b}"] {
+        for wrong in ["<script>alert", "<img", "\" onfocus"] {
             assert!(!shown.contains(wrong), "{path} has {wrong:?}: {shown}");
+        }
+        // A field holds its text as it is, or the form would say something else.
+        let fields = shown.split("value=\"").map(|part| part.split_once('"').map_or(part, |(_, rest)| rest));
+        let outside: String = fields.collect();
+        for wrong in ["\u{202e}", "\u{1b}", "\u{200b}"] {
+            assert!(!outside.contains(wrong), "{path} has {wrong:?}: {shown}");
         }
         assert!(shown.len() < 60_000, "{path} has {} bytes", shown.len());
     }
