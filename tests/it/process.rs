@@ -52,15 +52,10 @@ impl Server {
 
     /// A `serve --dev`, with the providers and secrets of that besides ours.
     pub async fn dev() -> Self {
-        let mut server = Self::prepare("sqlite://dev.db", "").in_dev();
+        let mut server = Self::prepare("sqlite://dev.db", "");
+        server.is_dev = true;
         server.spawn().await;
         server
-    }
-
-    /// The same with `--dev`; before the start.
-    pub fn in_dev(mut self) -> Self {
-        self.is_dev = true;
-        self
     }
 
     /// Starts it from a shell that has done this, such as `ulimit -n 400`.

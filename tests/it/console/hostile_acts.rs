@@ -1,7 +1,7 @@
 //! Text that a stranger wrote, on the pages about messages, lanes and operations: it is shown, and does nothing.
 
 use super::acts::serve;
-use super::person::Form;
+use super::form::{Form, text};
 use crate::database::{Database, on_both};
 use crate::look::{add_event, add_message, run};
 
@@ -14,16 +14,16 @@ async fn what_a_stranger_wrote_is_text_on_every_page(database: &Database) {
     drop(database.store().await);
     add_event(database, "stripe", 1, "done").await;
     add_message(database, 1, "held", "billing", "x").await;
-    let text = HOSTILE.replace('\'', "''");
-    let lines = format!("{text}\n{}", "y".repeat(1 << 20));
+    let hostile = HOSTILE.replace('\'', "''");
+    let lines = format!("{hostile}\n{}", "y".repeat(1 << 20));
     run(
         database,
         format!(
-            "UPDATE processed_webhook_events SET event_id = '{text}', event_type = '{text}', object = '{text}';
-             UPDATE outbox_queue SET effect_name = '{text}', lane = '{text}', last_error = '{text}';
+            "UPDATE processed_webhook_events SET event_id = '{hostile}', event_type = '{hostile}', object = '{hostile}';
+             UPDATE outbox_queue SET effect_name = '{hostile}', lane = '{hostile}', last_error = '{hostile}';
              INSERT INTO outbox_attempts (message_id, attempt_n, started_at_ms, finished_at_ms, shard, node, result,
-                 error, response) VALUES (1024, 1, 1, 2, 0, '{text}', 'unknown', '{text}', '{lines}');
-             INSERT INTO destination_pauses VALUES ('billing', '{text}', '{text}', 1)"
+                 error, response) VALUES (1024, 1, 1, 2, 0, '{hostile}', 'unknown', '{hostile}', '{lines}');
+             INSERT INTO destination_pauses VALUES ('billing', '{hostile}', '{hostile}', 1)"
         ),
     )
     .await;
@@ -38,13 +38,13 @@ async fn what_a_stranger_wrote_is_text_on_every_page(database: &Database) {
         "/destinations/billing".to_owned(),
         format!("/operations/new?subject=messages&state=held&{lane}"),
     ];
-    let shown = ann.text(&paths[6]).await;
+    let shown = text(&ann, &paths[6]).await;
     let reason = HOSTILE.split('\u{1b}').next().unwrap();
-    let begun = ann.send(&Form::of(&shown, "/operations").act("done", reason)).await;
+    let begun = Form::of(&shown, "/operations").act("done", reason).send(&ann).await;
     assert_eq!(begun.status, 303, "{}", begun.text);
-    paths.extend([begun.location, "/operations".to_owned()]);
+    paths.extend([begun.header("location").to_owned(), "/operations".to_owned()]);
     for path in &paths {
-        let shown = ann.text(path).await;
+        let shown = text(&ann, path).await;
         for wrong in ["<script>alert", "<img", "\" onfocus"] {
             assert!(!shown.contains(wrong), "{path} has {wrong:?}: {shown}");
         }
@@ -57,14 +57,14 @@ async fn what_a_stranger_wrote_is_text_on_every_page(database: &Database) {
         assert!(shown.len() < 60_000, "{path} has {} bytes", shown.len());
     }
     for path in ["/messages", "/messages/1024", "/lanes", "/destinations/billing"] {
-        assert!(ann.text(path).await.contains("&lt;script&gt;alert(1)"), "{path} shows it");
+        assert!(text(&ann, path).await.contains("&lt;script&gt;alert(1)"), "{path} shows it");
     }
     // The links with it lead where they should.
-    let lanes = ann.text("/lanes").await;
+    let lanes = text(&ann, "/lanes").await;
     let link = lanes
         .split("href=\"")
         .find(|one| one.starts_with("/messages?destination=billing&amp;lane="))
         .unwrap();
     let link = link.split('"').next().unwrap().replace("&amp;", "&");
-    assert!(ann.text(&link).await.contains("href=\"/messages/1024\""));
+    assert!(text(&ann, &link).await.contains("href=\"/messages/1024\""));
 }

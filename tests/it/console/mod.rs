@@ -1,5 +1,12 @@
-//! The console's pages, asked over HTTP as a browser without scripts does: what they say, and what their forms do.
+//! The console as a browser sees it, without one: `browser.rs` is a browser without a window, `form.rs` a form that somebody
+//! fills in. Pages, forms and who may do what. `tests/browser/` has a real one.
 
 mod acts;
+mod browser;
+mod bulk;
+mod form;
 mod hostile_acts;
-mod person;
+mod measured;
+mod signing_in;
+
+pub use browser::Browser;
