@@ -58,14 +58,6 @@ impl Server {
         server
     }
 
-    /// The same on this database, with `more` TOML: nobody signs in there.
-    pub async fn dev_on(database_url: &str, more: &str) -> Self {
-        let mut server = Self::prepare(database_url, more);
-        server.is_dev = true;
-        server.spawn().await;
-        server
-    }
-
     /// Starts it from a shell that has done this, such as `ulimit -n 400`.
     pub fn start_after(&mut self, command: impl Into<String>) {
         self.before = Some(command.into());

@@ -4,5 +4,6 @@
 mod browser;
 mod measured;
 mod signing_in;
+mod views;
 
 pub use browser::Browser;
