@@ -37,5 +37,6 @@ mod throttle;
 pub(crate) mod token_gate;
 
 pub(crate) use edge::Front;
+pub(crate) use extensions::ConnectionEnd;
 pub(crate) use listener::{Limits, listen, serve};
 pub(crate) use origin::OriginRule;
