@@ -25,7 +25,7 @@ pub(super) async fn authenticated(
         return UNAUTHORIZED.into_response();
     };
     let text = given.to_str().unwrap_or_default();
-    let (principal, credential) = match gate.judge(text.strip_prefix("Bearer ").unwrap_or_default()).await {
+    let (principal, credential) = match gate.judge(bearer(text).unwrap_or_default()).await {
         Presented::Good(principal, credential) => (principal, credential),
         Presented::Wrong => return wrong_token(gate.wrong(peer)),
         // Neither is a guess, so that neither is counted as one: who has them once had a good token.
@@ -38,6 +38,12 @@ pub(super) async fn authenticated(
     let mut response = next.run(request).await;
     response.extensions_mut().insert(KnownCaller);
     response
+}
+
+/// The token in `Authorization`; the name of the scheme in any case (RFC 9110, 11.1).
+fn bearer(text: &str) -> Option<&str> {
+    let (scheme, token) = text.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then(|| token.trim_start_matches(' '))
 }
 
 const UNAUTHORIZED: Problem = Problem::new(
@@ -67,4 +73,19 @@ fn wrong_token(wait_s: Option<u32>) -> Response {
     let title = "too many wrong tokens came in: wait, or send a right one";
     let problem = Problem::new(StatusCode::TOO_MANY_REQUESTS, "too_many_wrong_tokens", title);
     Problem { retry_after_s: Some(wait_s), ..problem }.into_response()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_scheme_is_read_in_any_case_and_no_other_is_taken() {
+        for good in ["Bearer abc", "bearer abc", "BEARER  abc"] {
+            assert_eq!(bearer(good), Some("abc"), "{good}");
+        }
+        for bad in ["", "abc", "Basic abc", "Bearerabc", "Bearer\tabc"] {
+            assert_eq!(bearer(bad), None, "{bad}");
+        }
+    }
 }

@@ -1,6 +1,8 @@
-//! The console, as browsers ask it: `browser.rs` is one without a window.
+//! The console as a browser sees it, without one: pages, forms and who may do what. `tests/browser/` has a real one;
+//! `browser.rs` asks as one would.
 
 mod browser;
+mod measured;
 mod signing_in;
 
 pub use browser::Browser;
