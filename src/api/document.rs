@@ -6,10 +6,10 @@ use serde_json::{Map, Value, json};
 
 use super::routes::{ROUTES, RouteFacts};
 use super::{
-    AuditVerified, AuditView, BacklogView, CountView, DestinationOrder, DestinationView, EventOrder,
-    EventView, LaneView, LedgerView, MeView, MessageDetail, MessageOrder, MessageView, OperationOrder,
-    OperationView, OrderResult, Page, ProblemView, ProviderView, ReasonOrder, RejectedView, SearchView,
-    StatisticsView, TailView, TaughtView, TokenMade, TokenOrder, TokenView,
+    ActivityView, AuditVerified, AuditView, BacklogView, CountView, DestinationOrder, DestinationView,
+    EventOrder, EventView, LaneView, LedgerView, MeView, MessageDetail, MessageOrder, MessageView,
+    OperationOrder, OperationView, OrderResult, Page, ProblemView, ProviderView, ReasonOrder, RejectedView,
+    SearchView, StatisticsView, TailView, TaughtView, TokenMade, TokenOrder, TokenView,
 };
 use crate::types::{EventState, MessageState};
 
@@ -59,7 +59,7 @@ fn named(generator: &mut SchemaGenerator) -> Map<String, Value> {
         };
     }
     name! {
-        "AuditVerified": AuditVerified, "BacklogView": BacklogView, "CountView": CountView,
+        "ActivityView": ActivityView, "AuditVerified": AuditVerified, "BacklogView": BacklogView, "CountView": CountView,
         "DestinationOrder": DestinationOrder, "DestinationView": DestinationView, "EventOrder": EventOrder,
         "EventState": EventState, "LedgerView": LedgerView, "MeView": MeView, "MessageDetail": MessageDetail,
         "MessageOrder": MessageOrder, "MessageState": MessageState, "OperationOrder": OperationOrder,

@@ -5,11 +5,12 @@
 //! and outcomes are the words of the tables. Fields may be added; none changes its meaning.
 //!
 //! In reading order: `page.rs` and `problem.rs` are common to all; `event.rs`, `message.rs`, `destination.rs`,
-//! `provider.rs`, `statistics.rs`, `search.rs` and `tail.rs` are what there is to see; `order.rs` and `operation.rs`
+//! `provider.rs`, `statistics.rs`, `activity.rs`, `search.rs` and `tail.rs` are what there is to see; `order.rs` and `operation.rs`
 //! what there is to ask for, `reason.rs` and `whole.rs` the texts and
 //! numbers in it; `etag.rs` the version of what can change, `if_match.rs` which version a request is about, `audit.rs` and `token.rs` who did it. `routes.rs` is the list of routes, and
 //! `document.rs` makes `openapi.json` of it. Nothing here reads a database or a socket.
 
+mod activity;
 mod audit;
 mod destination;
 mod document;
@@ -30,6 +31,7 @@ mod tail;
 mod token;
 mod whole;
 
+pub use activity::{ActivityView, AttemptMinute, DestinationActivity, ProviderActivity, RequestMinute};
 pub use audit::{AuditVerified, AuditView};
 pub use destination::{BacklogCount, DestinationView, PauseView};
 pub use document::document;
@@ -49,7 +51,7 @@ pub use page::{PAGE_N_DEFAULT, PAGE_N_MAX, Page};
 pub use problem::ProblemView;
 pub use provider::{
     BacklogEvents, BacklogMessages, BacklogView, LastEventView, ProviderView, RejectedView, SecretView,
-    TaughtView, WaitingCount,
+    SenderView, TaughtView, WaitingCount,
 };
 pub use reason::is_reason;
 pub use routes::{ROUTES, RouteFacts, RouteParameter};

@@ -259,6 +259,22 @@ pub const ROUTES: &[RouteFacts] = &[
                 is_required: false,
             },
         ]),
+    get(
+        "/activity",
+        Role::Viewer,
+        "ActivityView",
+        "Requests and attempts per minute, as the node that answers counted them.",
+    )
+    .query(&[
+        PROVIDER,
+        DESTINATION,
+        RouteParameter {
+            name: "minutes_n",
+            schema: r#"{"type":"integer","minimum":1,"maximum":180,"default":60}"#,
+            about: "Minutes to look back, the one under way included.",
+            is_required: false,
+        },
+    ]),
     get("/search", Role::Viewer, "SearchView", "Whatever an id leads to, and why it leads nowhere.").query(
         &[RouteParameter {
             name: "id",

@@ -66,7 +66,7 @@ impl App {
         stop: Stop,
     ) -> anyhow::Result<JoinHandle<()>> {
         let api = Arc::new(api);
-        let console = console::router(self.console(&api));
+        let console = console::router(self.console(&api)?);
         let mut router: Router = http::operator::router(Arc::new(state), api, console);
         if self.has_echo {
             router = echo::router(echo::EchoState::default()).fallback_service(router);
@@ -80,16 +80,17 @@ impl App {
     }
 
     /// The state of the console.
-    fn console(&self, api: &Arc<ApiState>) -> ConsoleState {
+    fn console(&self, api: &Arc<ApiState>) -> anyhow::Result<ConsoleState> {
         let (admin, public) = (&self.config.admin, self.config.admin.public_url.as_ref());
-        ConsoleState {
+        Ok(ConsoleState {
             contract: http::api::inner_router(Arc::clone(api)),
             gate: Arc::clone(&api.gate),
             clock: self.clock.clone(),
             base: public.map(|url| url.base.clone()).unwrap_or_default(),
             is_secure: public.map_or(admin.tls.is_some(), |url| url.is_secure),
             everybodys: self.has_echo.then(|| Secret::new(DEV_TOKEN)),
-        }
+            signed_again: self.sign_again()?,
+        })
     }
 
     /// Files that are open at most besides the receiver's connections: operators', the database's, calls'.

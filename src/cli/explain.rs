@@ -13,10 +13,11 @@ use super::reach::ReachArgs;
 use super::rejected::list_rejected;
 use super::shared::{find_kind, say};
 use super::sign::signer;
-use super::words;
+
 use crate::load::Kinds;
 use crate::provider::ActiveProvider;
 use crate::receive::diagnose;
+use crate::spec::words;
 use crate::types::Clock;
 use crate::vectors::{Vector, judge_one};
 use crate::verify::{RawRequest, VerifyError};

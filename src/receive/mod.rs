@@ -25,4 +25,4 @@ pub(crate) use answer::SenderAnswer;
 pub(crate) use diagnose::diagnose;
 pub(crate) use error::ReceiveError;
 pub(crate) use notes::{RefusedRequest, RequestNotes, fingerprint};
-pub(crate) use receiver::Receiver;
+pub(crate) use receiver::{CountedRequests, Receiver};

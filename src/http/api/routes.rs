@@ -14,8 +14,8 @@ use super::super::auth::authenticated;
 use super::super::error::Problem;
 use super::state::ApiState;
 use super::{
-    audit, backlog, chain, decisions, destinations, events, lanes, me, messages, operations, providers,
-    requests, search, statistics, tail, tokens,
+    activity, audit, backlog, chain, decisions, destinations, events, lanes, me, messages, operations,
+    providers, requests, search, statistics, tail, tokens,
 };
 use crate::api::ROUTES;
 use crate::types::{Principal, Role};
@@ -77,6 +77,7 @@ fn routes() -> Routes {
         .route("/backlog", get(backlog::show))
         .route("/search", get(search::show))
         .route("/statistics", get(statistics::show))
+        .route("/activity", get(activity::show))
         .route("/operations", get(operations::list))
         .route("/operations", post(operations::begin))
         .route("/operations/{operation_id}", get(operations::show))

@@ -1,5 +1,5 @@
-//! The console as a browser sees it, without one: pages, forms and who may do what. `tests/browser/` has a real one;
-//! `browser.rs` asks as one would.
+//! The console as a browser sees it, without one: `browser.rs` is a browser without a window. Pages, forms and who may do
+//! what. `tests/browser/` has a real one.
 
 mod browser;
 mod measured;
