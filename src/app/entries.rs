@@ -101,7 +101,7 @@ impl App {
         entries: &Entries,
         (breakers, tail): (Breakers, TailHub),
         gate: Arc<TokenGate>,
-    ) -> ApiState {
+    ) -> anyhow::Result<ApiState> {
         let facts = |(name, entry): (&Name, &Arc<ProviderEntry>)| ProviderFacts {
             name: name.clone(),
             kind: entry.provider.spec().kind.clone(),
@@ -116,7 +116,11 @@ impl App {
                 .collect(),
         };
         let woken = Arc::clone(admission);
-        ApiState {
+        let turns = Arc::clone(&admission.turns);
+        let what_if =
+            self.what_if(&admission.store, admission.installation_id, Arc::clone(entries), turns)?;
+        Ok(ApiState {
+            what_if,
             providers: entries.iter().map(facts).collect(),
             people: PeopleDoor::new(admission.store.clone()),
             decided: Box::new(move || {
@@ -129,7 +133,7 @@ impl App {
             gate,
             destinations: self.destination_facts(),
             breaker: Box::new(move |name| breakers.state_of(name)),
-        }
+        })
     }
 
     fn destination_facts(&self) -> BTreeMap<Name, DestinationFacts> {

@@ -70,7 +70,7 @@ impl App {
         let entries = Arc::clone(&ground.entries);
         let mut core = self.core(ground)?;
         let gate = self.token_gate(&core.admission.store);
-        let api = self.api(&core.admission, &entries, (core.breakers, core.tail), Arc::clone(&gate));
+        let api = self.api(&core.admission, &entries, (core.breakers, core.tail), Arc::clone(&gate))?;
         let stopping = core.stopping.clone();
         core.background
             .workers
