@@ -145,7 +145,7 @@ fn order(route: &RouteFacts) -> Option<Value> {
 }
 
 /// What every table holds, by its name; without what the server writes by itself.
-async fn tables(database: &Database) -> BTreeMap<String, String> {
+pub(crate) async fn tables(database: &Database) -> BTreeMap<String, String> {
     let sql = include_str!("../../migrations/sqlite/0001_hooklatch.sql");
     let names = sql.split("CREATE TABLE ").skip(1).filter_map(|rest| rest.split(' ').next());
     let of_the_server = [
