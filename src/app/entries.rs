@@ -113,7 +113,7 @@ impl App {
         gate: Arc<TokenGate>,
     ) -> ApiState {
         let woken = Arc::clone(admission);
-        let breakers = calls.clone();
+        let (breakers, times) = (calls.clone(), calls.clone());
         let activity = NodeActivity {
             node: calls.node().to_owned(),
             since_ms: self.clock.now_ms(),
@@ -134,6 +134,7 @@ impl App {
             gate,
             destinations: self.destination_facts(),
             breaker: Box::new(move |name| breakers.state_of(name)),
+            call_times: Box::new(move |name| times.times(name)),
         }
     }
 
