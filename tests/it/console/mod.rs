@@ -1,7 +1,11 @@
 //! The console as a browser sees it, without one: `browser.rs` is a browser without a window. Pages, forms and who may do
 //! what. `tests/browser/` has a real one.
 
+mod acts;
 mod browser;
+mod bulk;
+mod form;
+mod hostile_acts;
 mod hostile_ledger;
 mod ledger;
 mod measured;
@@ -9,5 +13,6 @@ mod searched;
 mod signed_again;
 mod signing_in;
 mod staged;
+mod views;
 
 pub use browser::Browser;
