@@ -8,5 +8,6 @@ mod form;
 mod hostile_acts;
 mod measured;
 mod signing_in;
+mod views;
 
 pub use browser::Browser;
