@@ -66,6 +66,7 @@ mod kinds;
 #[doc(hidden)]
 pub mod load;
 mod logging;
+mod minutes;
 #[doc(hidden)]
 pub mod mistakes;
 mod net;

@@ -307,6 +307,21 @@ CREATE UNIQUE INDEX operator_tokens_digest ON operator_tokens (digest);
 CREATE UNIQUE INDEX operator_tokens_name ON operator_tokens (name) WHERE revoked_at_ms IS NULL;
 CREATE UNIQUE INDEX operator_tokens_key ON operator_tokens (created_by, idempotency_key);
 
+-- Sessions of people at the console. A session is 256 random bits in a cookie and goes by its SHA-256; it is good while
+-- the token is that it was made with.
+CREATE TABLE operator_sessions (
+    -- In hexadecimal.
+    digest        TEXT NOT NULL PRIMARY KEY,
+    -- Name of that token, made at run time or configured.
+    token_name    TEXT NOT NULL,
+    -- SHA-256 of the session and the token's digest: without the session, no token can be tried against it.
+    token_bound   BLOB NOT NULL,
+    created_at_ms INTEGER NOT NULL,
+    expires_at_ms INTEGER NOT NULL
+) STRICT;
+CREATE INDEX operator_sessions_token ON operator_sessions (token_name, created_at_ms);
+CREATE INDEX operator_sessions_expired ON operator_sessions (expires_at_ms);
+
 -- What people ordered to be done to all that a filter found. A batch holds the operation's row; rows up to
 -- changed_n + skipped_n are behind it.
 CREATE TABLE operations (

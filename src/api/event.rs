@@ -52,6 +52,9 @@ pub struct ContentView {
     pub body: String,
     /// Length of the whole body. Bytes.
     pub body_bytes_n: u64,
+    /// True when bytes of the body are no UTF-8: `body` has U+FFFD in their places.
+    #[serde(default)]
+    pub is_lossy: bool,
     /// True when the body is stored under a key.
     #[serde(default)]
     pub is_encrypted: bool,
@@ -153,6 +156,10 @@ pub struct LedgerView {
     /// The reason why `content` is `null`: `pruned` or `role`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub content_missing: Option<String>,
+    /// Id of the event beside which this one was kept, because it is other content under that id; for as long as
+    /// nobody has dispatched it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub beside_event_id: Option<String>,
     /// Everything that happened, in order of time.
     pub entries: Vec<LedgerEntry>,
     /// Other contents that came under its id and were not kept, copies included.

@@ -22,12 +22,41 @@ pub struct ProviderView {
     pub horizon_h: u32,
     /// True when its requests are accepted although nobody signs them.
     pub is_unverified: bool,
+    /// True while it takes a secret that its sender posts to the URL (`pairing = "open"`).
+    pub is_pairing: bool,
+    /// Time when its sender taught us a secret that nobody has read yet.
+    pub taught_at_ms: Option<i64>,
+    /// Time for which the ids of its events are remembered. Days.
+    pub ids_days: u32,
+    /// What is known of its sender.
+    pub sender: SenderView,
     /// Its secrets, the newest first.
     pub secrets: Vec<SecretView>,
     /// Its newest event, if it is among the newest 100,000 of all providers.
     pub last_event: Option<LastEventView>,
     /// Events of it that wait for somebody, by state.
     pub waiting: Vec<WaitingCount>,
+}
+
+/// What is known of a sender, from its own pages.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct SenderView {
+    /// The sender's name for people.
+    pub title: String,
+    /// Page where the facts were read.
+    pub docs: String,
+    /// Confidence in the facts: `official`, `secondary` or `unsure`.
+    pub confidence: String,
+    /// Place in the sender's dashboard that shows the secret.
+    pub secret_hint: String,
+    /// The way in which its requests are signed, for people.
+    pub signed_by: String,
+    /// The weakness of that way, for people, if it has one.
+    pub weakness: Option<String>,
+    /// Rules that tell its events from each other, for people: a text for each shape of its requests.
+    pub identities: Vec<String>,
+    /// Time within which it wants its answer. Milliseconds.
+    pub answer_within_ms: u32,
 }
 
 /// What is known of a secret. The secret itself is never told.

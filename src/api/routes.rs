@@ -200,6 +200,14 @@ pub const ROUTES: &[RouteFacts] = &[
     )
     .question(),
     post(
+        "/explain",
+        Role::Reader,
+        Some("ExplainOrder"),
+        "ExplainView",
+        "Why a request that was saved is or is not believed, step by step, and what it would be read as.",
+    )
+    .question(),
+    post(
         "/what-if",
         Role::Operator,
         Some("WhatIfOrder"),
@@ -274,6 +282,22 @@ pub const ROUTES: &[RouteFacts] = &[
                 is_required: false,
             },
         ]),
+    get(
+        "/activity",
+        Role::Viewer,
+        "ActivityView",
+        "Requests and attempts per minute, as the node that answers counted them.",
+    )
+    .query(&[
+        PROVIDER,
+        DESTINATION,
+        RouteParameter {
+            name: "minutes_n",
+            schema: r#"{"type":"integer","minimum":1,"maximum":180,"default":60}"#,
+            about: "Minutes to look back, the one under way included.",
+            is_required: false,
+        },
+    ]),
     get("/search", Role::Viewer, "SearchView", "Whatever an id leads to, and why it leads nowhere.").query(
         &[RouteParameter {
             name: "id",

@@ -4,18 +4,21 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 
+use uuid::Uuid;
+
 use super::builder::App;
 use crate::admit::{AdmitContext, CallerRules, ProviderEntry};
+use crate::api::SenderView;
 use crate::config::{DestinationConfig, ProviderConfig};
 use crate::fetch::Fetcher;
-use crate::http::api::{ApiState, DestinationFacts, ProviderFacts};
+use crate::http::api::{ApiState, DestinationFacts, NodeActivity, ProviderFacts};
 use crate::http::keys;
 use crate::http::token_gate::TokenGate;
 use crate::mistakes::Mistake;
-use crate::outbox::Breakers;
+use crate::outbox::NodeCalls;
 use crate::provider::Provider;
-use crate::receive::fingerprint;
-use crate::spec::Spec;
+use crate::receive::{CountedRequests, Explainer, fingerprint};
+use crate::spec::{Spec, words};
 use crate::store::{PeopleDoor, ProgramMigrations, Store, TokenBook};
 use crate::tail::TailHub;
 use crate::types::Name;
@@ -23,6 +26,13 @@ use crate::verify::KeySource;
 
 /// The configured providers by name.
 pub(super) type Entries = Arc<BTreeMap<Name, Arc<ProviderEntry>>>;
+
+/// The parts of this node that operators look at.
+pub(super) struct LookedAt {
+    pub(super) calls: NodeCalls,
+    pub(super) requests: CountedRequests,
+    pub(super) tail: TailHub,
+}
 
 impl App {
     /// Every configured provider, ready; or all that is wrong with them, and with what the program brought along.
@@ -99,29 +109,25 @@ impl App {
         &self,
         admission: &Arc<AdmitContext>,
         entries: &Entries,
-        (breakers, tail): (Breakers, TailHub),
+        LookedAt { calls, requests, tail }: LookedAt,
         gate: Arc<TokenGate>,
     ) -> anyhow::Result<ApiState> {
-        let facts = |(name, entry): (&Name, &Arc<ProviderEntry>)| ProviderFacts {
-            name: name.clone(),
-            kind: entry.provider.spec().kind.clone(),
-            url: entry.provider.url().to_owned(),
-            identity: identity_rules(entry.provider.spec()),
-            horizon_h: entry.provider.spec().horizon_h,
-            is_unverified: self.config.providers.get(name).is_some_and(|one| one.is_unverified_accepted),
-            fingerprints: entry
-                .provider
-                .secrets()
-                .map(|secret| fingerprint(&admission.installation_id, name, secret))
-                .collect(),
-        };
         let woken = Arc::clone(admission);
+        let breakers = calls.clone();
+        let activity = NodeActivity {
+            node: calls.node().to_owned(),
+            since_ms: self.clock.now_ms(),
+            requests: Box::new(move |name, span| requests.minutes(name, span)),
+            attempts: Box::new(move |name, span| calls.minutes(name, span)),
+        };
         let turns = Arc::clone(&admission.turns);
         let what_if =
             self.what_if(&admission.store, admission.installation_id, Arc::clone(entries), turns)?;
         Ok(ApiState {
             what_if,
-            providers: entries.iter().map(facts).collect(),
+            explainer: Explainer::new(Arc::clone(entries)),
+            activity,
+            providers: self.provider_facts(entries, &admission.installation_id),
             people: PeopleDoor::new(admission.store.clone()),
             decided: Box::new(move || {
                 (woken.wake_outbox)();
@@ -136,6 +142,29 @@ impl App {
         })
     }
 
+    fn provider_facts(&self, entries: &Entries, installation_id: &Uuid) -> Vec<ProviderFacts> {
+        let facts = |(name, entry): (&Name, &Arc<ProviderEntry>)| {
+            let (spec, config) = (entry.provider.spec(), self.config.providers.get(name));
+            let is_open = |setting: &String| {
+                config.is_some_and(|one| one.settings.text(setting).is_some_and(|text| text == "open"))
+            };
+            let secrets = entry.provider.secrets();
+            ProviderFacts {
+                name: name.clone(),
+                kind: spec.kind.clone(),
+                url: entry.provider.url().to_owned(),
+                identity: identity_rules(spec),
+                horizon_h: spec.horizon_h,
+                is_unverified: config.is_some_and(|one| one.is_unverified_accepted),
+                is_pairing: spec.handshake.iter().filter_map(|one| one.armed_by.as_ref()).any(is_open),
+                ids_days: self.config.retention.ids_days_for(name),
+                sender: sender(spec),
+                fingerprints: secrets.map(|secret| fingerprint(installation_id, name, secret)).collect(),
+            }
+        };
+        entries.iter().map(facts).collect()
+    }
+
     fn destination_facts(&self) -> BTreeMap<Name, DestinationFacts> {
         let facts = |(name, config): (&Name, &DestinationConfig)| {
             let facts = DestinationFacts {
@@ -146,6 +175,20 @@ impl App {
             (name.clone(), facts)
         };
         self.config.destinations.iter().map(facts).collect()
+    }
+}
+
+/// What a kind's spec knows of its sender.
+fn sender(spec: &Spec) -> SenderView {
+    SenderView {
+        title: spec.title.clone(),
+        docs: spec.docs.clone(),
+        confidence: words::confidence(spec).to_owned(),
+        secret_hint: spec.secret_hint.clone(),
+        signed_by: words::signed_by(spec),
+        weakness: spec.signature.weak.map(|weak| weak.as_str().to_owned()),
+        identities: spec.event.iter().map(words::identities).collect(),
+        answer_within_ms: spec.answer_within_ms,
     }
 }
 

@@ -66,26 +66,31 @@ impl App {
         stop: Stop,
     ) -> anyhow::Result<JoinHandle<()>> {
         let api = Arc::new(api);
-        let console = console::router(self.console(&api));
+        let console = console::router(self.console(&api)?);
         let mut router: Router = http::operator::router(Arc::new(state), api, console);
         if self.has_echo {
             router = echo::router(echo::EchoState::default()).fallback_service(router);
         }
-        let hosts = OperatorHosts::new(self.config.admin.listen, &self.config.admin.hosts);
-        let front = Front::from(guard::operators(router, hosts));
+        let (admin, public) = (&self.config.admin, self.config.admin.public_url.as_ref());
+        let names = admin.hosts.iter().cloned().chain(public.map(|url| url.host.clone())).collect();
+        let router = guard::operators(router, OperatorHosts::new(admin.listen, names));
+        let base = public.map(|url| url.base.clone()).unwrap_or_default();
+        let front = Front::from(http::below(base, router));
         Ok(spawn(served(listener, front, self.limits("operator")?, stop)))
     }
 
     /// The state of the console.
-    fn console(&self, api: &Arc<ApiState>) -> ConsoleState {
-        ConsoleState {
+    fn console(&self, api: &Arc<ApiState>) -> anyhow::Result<ConsoleState> {
+        let (admin, public) = (&self.config.admin, self.config.admin.public_url.as_ref());
+        Ok(ConsoleState {
             contract: http::api::inner_router(Arc::clone(api)),
             gate: Arc::clone(&api.gate),
             clock: self.clock.clone(),
-            base: String::new(),
-            is_secure: self.config.admin.tls.is_some(),
+            base: public.map(|url| url.base.clone()).unwrap_or_default(),
+            is_secure: public.map_or(admin.tls.is_some(), |url| url.is_secure),
             everybodys: self.has_echo.then(|| Secret::new(DEV_TOKEN)),
-        }
+            signed_again: self.sign_again()?,
+        })
     }
 
     /// Files that are open at most besides the receiver's connections: operators', the database's, calls'.

@@ -5,7 +5,7 @@
 //! part is given the time to finish what it holds. Every task of the process is spawned here.
 //!
 //! In reading order: `builder.rs` is an [`App`] before it runs; `start.rs` starts it, step by step, out of
-//! `database.rs` (open and migrate), `entries.rs` (providers), `admission.rs` and `listeners.rs`; `running.rs` is what
+//! `database.rs` (open and migrate), `entries.rs` (providers), `admission.rs` and `listeners.rs` (with `dev_curl.rs` for `--dev`); `running.rs` is what
 //! runs, and how it stops. `trial.rs` is an app for tests of handlers. `parts.rs` starts parts again that panicked,
 //! `health.rs` and `counts.rs` say how it is. `tasks.rs` spawns.
 //!
@@ -15,6 +15,7 @@ mod admission;
 mod builder;
 mod counts;
 mod database;
+mod dev_curl;
 mod entries;
 mod health;
 mod listeners;

@@ -13,7 +13,7 @@ use uuid::Uuid;
 use super::admission::Helpers;
 use super::builder::App;
 use super::database::open_store;
-use super::entries::Entries;
+use super::entries::{Entries, LookedAt};
 use super::health::{self, ReadinessSources};
 use super::listeners::bind;
 use super::parts::Parts;
@@ -22,7 +22,7 @@ use super::tasks::spawn;
 use crate::admit::{self, AdmitContext, AdmitTasks, Admitter};
 use crate::http::operator::{OperatorState, Readiness};
 use crate::logging;
-use crate::outbox::{Breakers, Outbox};
+use crate::outbox::{NodeCalls, Outbox};
 use crate::receive::{Receiver, RequestNotes};
 use crate::stop::Stop;
 use crate::store::Store;
@@ -42,7 +42,7 @@ struct Core {
     admission: Arc<AdmitContext>,
     receiver: Receiver,
     operator: OperatorState,
-    breakers: Breakers,
+    calls: NodeCalls,
     tail: TailHub,
     stopping: Stop,
     parts: Parts,
@@ -70,7 +70,8 @@ impl App {
         let entries = Arc::clone(&ground.entries);
         let mut core = self.core(ground)?;
         let gate = self.token_gate(&core.admission.store);
-        let api = self.api(&core.admission, &entries, (core.breakers, core.tail), Arc::clone(&gate))?;
+        let looked_at = LookedAt { calls: core.calls, requests: core.receiver.counted(), tail: core.tail };
+        let api = self.api(&core.admission, &entries, looked_at, Arc::clone(&gate))?;
         let stopping = core.stopping.clone();
         core.background
             .workers
@@ -133,7 +134,7 @@ impl App {
         let (admitter, tasks) = self.admitter(&admission, entries.len() > 1);
         let notes = RequestNotes::new(Arc::clone(&entries), &installation_id, lines);
         let (readiness, ready) = watch::channel(Readiness::default());
-        let (is_outbox_running, breakers) = (outbox.is_well(), outbox.breakers());
+        let (is_outbox_running, calls) = (outbox.is_well(), outbox.calls());
         let parts = Parts::default();
         let watched =
             ReadinessSources { is_outbox_running: Arc::clone(&is_outbox_running), parts: parts.clone() };
@@ -167,7 +168,7 @@ impl App {
             stop_timeout: Duration::from_millis(self.config.outbox.stop_timeout_ms),
         };
         let operator = OperatorState { readiness: ready, metrics };
-        Ok(Core { background, admission, receiver, operator, breakers, tail, stopping, parts })
+        Ok(Core { background, admission, receiver, operator, calls, tail, stopping, parts })
     }
 
     /// The way into admission, and the tasks behind it.

@@ -18,12 +18,25 @@ pub struct AdminConfig {
     pub tokens: Vec<AdminToken>,
     /// Names that operators call us by, besides loopback and `listen`. Lower case.
     pub hosts: Vec<String>,
+    /// Address at which people reach it through a proxy.
+    pub(crate) public_url: Option<OperatorUrl>,
     /// Its certificate; plain HTTP when absent.
     pub tls: Option<ListenerTlsConfig>,
     /// Addresses and ranges of proxies that are believed about whom a request came from.
     pub proxies: Vec<IpNet>,
     /// Header in which these say it.
     pub forwarded: ForwardedHeader,
+}
+
+/// The address at which people reach the operator side.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct OperatorUrl {
+    /// The name or address in it. Lower case.
+    pub(crate) host: String,
+    /// The path in it, without a slash at its end; empty for none.
+    pub(crate) base: String,
+    /// True when it is `https`.
+    pub(crate) is_secure: bool,
 }
 
 /// The operators' token of `serve --dev`; published, like its other secrets.

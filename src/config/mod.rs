@@ -39,6 +39,7 @@ mod target;
 mod value;
 mod whole;
 
+pub(crate) use admin::OperatorUrl;
 pub use admin::{AdminConfig, AdminToken, DEV_TOKEN};
 pub use database::{DatabaseConfig, PoolingConfig};
 pub use destinations::{DestinationConfig, QueryConfig, UnknownPolicy};

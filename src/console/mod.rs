@@ -5,13 +5,14 @@
 //! here holds the store. In reading order:
 //!
 //! 1. `state.rs` is what it needs of the app, `visit.rs` a person's request: who asks, and the way to `/v1`
-//!    (`contract.rs`); `trouble.rs` is what went wrong, as a page.
+//!    (`contract.rs`); `entrance.rs` says who that is, by the cookie of a session; `trouble.rs` is what went wrong, as a page.
 //! 2. `parts/` draws what several pages have: the frame, chips, times, tables, forms. `assets.rs` has the style and the
 //!    one script.
 //! 3. `pages/` has a file or a folder for each page, with its routes.
 
 mod assets;
 mod contract;
+mod entrance;
 mod pages;
 mod parts;
 mod router;
@@ -20,4 +21,4 @@ mod trouble;
 mod visit;
 
 pub(crate) use router::router;
-pub(crate) use state::ConsoleState;
+pub(crate) use state::{ConsoleState, SignAgain, SignedAgain};

@@ -21,4 +21,19 @@ pub(crate) struct ConsoleState {
     pub(crate) is_secure: bool,
     /// The token that everybody has with `serve --dev`, where nobody signs in.
     pub(crate) everybodys: Option<Secret>,
+    /// Signs stored requests anew with `serve --dev`, whose secrets are published.
+    pub(crate) signed_again: Option<SignAgain>,
+}
+
+/// Makes the command that sends a request once more, or says why there is none.
+pub(crate) type SignAgain = Box<dyn Fn(&SignedAgain<'_>) -> Result<String, String> + Send + Sync>;
+
+/// A stored request that is to be signed anew.
+pub(crate) struct SignedAgain<'a> {
+    pub(crate) provider: &'a str,
+    pub(crate) event_id: &'a str,
+    pub(crate) event_type: &'a str,
+    pub(crate) body: &'a [u8],
+    /// Time at which it is signed. Unix seconds.
+    pub(crate) now_s: i64,
 }

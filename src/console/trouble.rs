@@ -18,6 +18,8 @@ pub(super) struct Trouble {
     pub(super) counted_n: Option<u64>,
     /// Seconds until another try makes sense.
     pub(super) retry_after_s: Option<u32>,
+    /// Path of the page about the subject, where there is one to look at again.
+    pub(super) about: Option<String>,
 }
 
 impl Trouble {
@@ -29,6 +31,7 @@ impl Trouble {
         state: None,
         counted_n: None,
         retry_after_s: None,
+        about: None,
     };
 
     /// Trouble of our own making, told in one sentence.
@@ -49,7 +52,12 @@ impl Trouble {
     /// What the contract answered instead.
     pub(super) fn of_problem(status: StatusCode, problem: ProblemView, retry_after_s: Option<u32>) -> Self {
         let ProblemView { code, title, state, counted_n, .. } = problem;
-        Self { status, code, title, state, counted_n, retry_after_s }
+        Self { status, code, title, state, counted_n, retry_after_s, about: None }
+    }
+
+    /// The same, with the way back to the page about its subject.
+    pub(super) fn about(self, path: &str) -> Self {
+        Self { about: Some(path.to_owned()), ..self }
     }
 
     /// A status without a reason.

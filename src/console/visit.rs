@@ -10,10 +10,12 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::contract::{self, OrderHeaders, Told};
+use super::entrance;
 use super::parts::frame::{self, Frame, Place};
 use super::state::ConsoleState;
 use super::trouble::Trouble;
-use crate::http::token_gate::{Credential, Presented};
+use crate::http::KnownCaller;
+use crate::http::token_gate::Credential;
 use crate::types::{Principal, Role, UnixMs};
 
 /// A request of somebody who may be here.
@@ -28,14 +30,8 @@ pub(super) struct Visit {
 impl FromRequestParts<Arc<ConsoleState>> for Visit {
     type Rejection = Response;
 
-    async fn from_request_parts(_parts: &mut Parts, state: &Arc<ConsoleState>) -> Result<Self, Response> {
-        let known = match &state.everybodys {
-            Some(token) => state.gate.judge(token.reveal()).await,
-            None => Presented::Wrong,
-        };
-        let Presented::Good(principal, credential) = known else {
-            return Err(frame::lonely(state, &Trouble::not_found()));
-        };
+    async fn from_request_parts(parts: &mut Parts, state: &Arc<ConsoleState>) -> Result<Self, Response> {
+        let (principal, credential) = entrance::let_in(parts, state).await.map_err(|answer| *answer)?;
         Ok(Self { state: Arc::clone(state), principal, credential, now_ms: state.clock.now_ms() })
     }
 }
@@ -81,7 +77,8 @@ impl Visit {
 
     /// A whole page.
     pub(super) fn page(&self, place: Place, title: &str, body: &Markup) -> Response {
-        frame::page(&Frame { state: &self.state, principal: Some(&self.principal), place }, title, body)
+        let frame = Frame { state: &self.state, principal: Some(&self.principal), place };
+        known(frame::page(&frame, title, body))
     }
 
     /// The page, or one that says what went wrong.
@@ -95,6 +92,12 @@ impl Visit {
     /// A page about what went wrong, with its status.
     pub(super) fn trouble(&self, place: Place, trouble: &Trouble) -> Response {
         let frame = Frame { state: &self.state, principal: Some(&self.principal), place };
-        frame::trouble(&frame, trouble)
+        known(frame::trouble(&frame, trouble))
     }
+}
+
+/// Marks an answer as one to somebody who is known.
+fn known(mut response: Response) -> Response {
+    response.extensions_mut().insert(KnownCaller);
+    response
 }

@@ -7,12 +7,10 @@ use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use http::{StatusCode, header};
-use tracing::warn;
 
 use super::error::Problem;
 use super::extensions::{KnownCaller, Peer};
 use super::token_gate::{Presented, TokenGate};
-use crate::logging::Sampler;
 
 /// Lets requests with a good token through, with their [`Principal`](crate::types::Principal) and their
 /// [`Credential`](super::token_gate::Credential).
@@ -27,9 +25,9 @@ pub(super) async fn authenticated(
         return UNAUTHORIZED.into_response();
     };
     let text = given.to_str().unwrap_or_default();
-    let (principal, credential) = match gate.judge(text.strip_prefix("Bearer ").unwrap_or_default()).await {
+    let (principal, credential) = match gate.judge(bearer(text).unwrap_or_default()).await {
         Presented::Good(principal, credential) => (principal, credential),
-        Presented::Wrong => return wrong_token(peer, gate.wrong(peer)),
+        Presented::Wrong => return wrong_token(gate.wrong(peer)),
         // Neither is a guess, so that neither is counted as one: who has them once had a good token.
         Presented::Expired => return EXPIRED.into_response(),
         Presented::Revoked => return REVOKED.into_response(),
@@ -40,6 +38,12 @@ pub(super) async fn authenticated(
     let mut response = next.run(request).await;
     response.extensions_mut().insert(KnownCaller);
     response
+}
+
+/// The token in `Authorization`; the name of the scheme in any case (RFC 9110, 11.1).
+fn bearer(text: &str) -> Option<&str> {
+    let (scheme, token) = text.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then(|| token.trim_start_matches(' '))
 }
 
 const UNAUTHORIZED: Problem = Problem::new(
@@ -63,16 +67,25 @@ const AWAY: Problem = Problem {
     )
 };
 
-/// Counts and logs it; `wait_s` when it is one of too many.
-fn wrong_token(peer: IpAddr, wait_s: Option<u32>) -> Response {
-    static LINES: Sampler = Sampler::new(2);
-    let reason = if wait_s.is_some() { "throttled" } else { "token" };
-    metrics::counter!("hooklatch_operator_refused_total", "reason" => reason).increment(1);
-    if let Some(left_out_n) = LINES.take() {
-        warn!(%peer, is_throttled = wait_s.is_some(), left_out_n, "refused a wrong operator token");
-    }
+/// What is told about it; `wait_s` when it is one of too many.
+fn wrong_token(wait_s: Option<u32>) -> Response {
     let Some(wait_s) = wait_s else { return UNAUTHORIZED.into_response() };
     let title = "too many wrong tokens came in: wait, or send a right one";
     let problem = Problem::new(StatusCode::TOO_MANY_REQUESTS, "too_many_wrong_tokens", title);
     Problem { retry_after_s: Some(wait_s), ..problem }.into_response()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_scheme_is_read_in_any_case_and_no_other_is_taken() {
+        for good in ["Bearer abc", "bearer abc", "BEARER  abc"] {
+            assert_eq!(bearer(good), Some("abc"), "{good}");
+        }
+        for bad in ["", "abc", "Basic abc", "Bearerabc", "Bearer\tabc"] {
+            assert_eq!(bearer(bad), None, "{bad}");
+        }
+    }
 }

@@ -9,7 +9,7 @@ use super::room::{ConnectionRoom, ConnectionSlot};
 
 /// Address that a request came from.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Peer(pub(super) IpAddr);
+pub(crate) struct Peer(pub(crate) IpAddr);
 
 /// The time at which the connection of a request ends: what is still being told then stops.
 #[derive(Debug, Clone, Copy)]
@@ -24,4 +24,4 @@ pub(super) struct Neighbours {
 
 /// Marks an answer to somebody we know. An answer with an outcome needs no such mark.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct KnownCaller;
+pub(crate) struct KnownCaller;

@@ -2,7 +2,7 @@
 //! address a page's name leads to, also to ours behind the firewall.
 //!
 //! So the `Host` must be one of ours (a page's own name that leads here is not), and a request that a page of another
-//! origin makes is refused. Tools send neither `Origin` nor `Sec-Fetch-Site`. `/livez` and `/readyz` are for probes
+//! origin makes is refused; only a link to a page of the console may be followed from anywhere. Tools send neither `Origin` nor `Sec-Fetch-Site`. `/livez` and `/readyz` are for probes
 //! that call us by any name, and say nothing that is worth a trick.
 
 use std::net::{IpAddr, SocketAddr};
@@ -12,7 +12,7 @@ use axum::Router;
 use axum::extract::{Request, State};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
-use http::{HeaderMap, header};
+use http::{HeaderMap, Method, header};
 use tracing::warn;
 
 use super::error::Problem;
@@ -30,9 +30,10 @@ pub(crate) struct OperatorHosts {
 }
 
 impl OperatorHosts {
-    /// Loopback, the address we listen on (any address, when that is all interfaces) and these names.
-    pub(crate) fn new(listen: SocketAddr, names: &[String]) -> Self {
-        Self { listen: listen.ip(), names: names.to_vec() }
+    /// Loopback, the address we listen on (any address, when that is all interfaces) and these names; also those that
+    /// are addresses.
+    pub(crate) fn new(listen: SocketAddr, names: Vec<String>) -> Self {
+        Self { listen: listen.ip(), names }
     }
 
     /// True when a `Host` is one of ours, whatever its port.
@@ -40,7 +41,10 @@ impl OperatorHosts {
         let name = split_port(host).0.trim_end_matches('.').to_ascii_lowercase();
         let literal = name.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
         match literal.map(|address| address.to_canonical()) {
-            Ok(address) => address.is_loopback() || address == self.listen || self.listen.is_unspecified(),
+            Ok(address) => {
+                let is_ours = address.is_loopback() || address == self.listen || self.listen.is_unspecified();
+                is_ours || self.names.contains(&name)
+            }
             Err(_) => name == "localhost" || self.names.contains(&name),
         }
     }
@@ -66,6 +70,25 @@ fn text<'a>(headers: &'a HeaderMap, name: &header::HeaderName) -> &'a str {
 /// True when a browser says that another site, or another origin of this one, makes it ask.
 fn is_cross_site(headers: &HeaderMap) -> bool {
     headers.get_all("sec-fetch-site").iter().any(|site| site != "same-origin" && site != "none")
+}
+
+/// What stands at the beginning of paths that are for programs: a link to these has no business on a page.
+const FOR_PROGRAMS: [&str; 4] = ["v1", "metrics", "openapi.json", "dev"];
+
+/// True when somebody follows a link to a page of the console: their browser shows it in place of the page with the
+/// link, which learns nothing of it. A page changes nothing when it is looked at.
+fn is_followed_link(request: &Request) -> bool {
+    let headers = request.headers();
+    let only = |name: &str, wanted: &str| {
+        let mut values = headers.get_all(name).iter();
+        values.next().is_some_and(|value| value == wanted) && values.next().is_none()
+    };
+    let first = request.uri().path().trim_start_matches('/').split('/').next().unwrap_or_default();
+    request.method() == Method::GET
+        && !headers.contains_key(header::ORIGIN)
+        && only("sec-fetch-mode", "navigate")
+        && only("sec-fetch-dest", "document")
+        && !FOR_PROGRAMS.contains(&first)
 }
 
 /// The operator's routes, for us alone.
@@ -95,7 +118,7 @@ async fn check_operator(State(hosts): State<Arc<OperatorHosts>>, request: Reques
     if !named || !hosts.has(text(headers, &header::HOST)) {
         return refused(&request, "host", Problem::FOREIGN_HOST);
     }
-    if hosts.is_foreign(headers) {
+    if hosts.is_foreign(headers) && !is_followed_link(&request) {
         return refused(&request, "origin", Problem::FOREIGN_ORIGIN);
     }
     next.run(request).await
@@ -120,7 +143,7 @@ mod tests {
     use super::*;
 
     fn hosts(listen: &str) -> OperatorHosts {
-        OperatorHosts::new(listen.parse().expect("an address"), &["ops.internal".to_owned()])
+        OperatorHosts::new(listen.parse().expect("an address"), vec!["ops.internal".to_owned()])
     }
 
     #[test]
@@ -153,6 +176,39 @@ mod tests {
         check("0.0.0.0:8081", "10.0.0.8:8081", true);
         check("0.0.0.0:8081", "evil.example", false);
         check("[::]:8081", "[2001:db8::1]:8081", true);
+    }
+
+    #[test]
+    fn a_link_is_followed_to_pages_and_to_nothing_else() {
+        #[track_caller]
+        fn check(method: &str, path: &str, more: &[(&str, &str)], want: bool) {
+            let mut request = Request::builder().method(method).uri(path);
+            for (name, value) in more {
+                request = request.header(*name, *value);
+            }
+            let request = request.body(axum::body::Body::empty()).expect("a request");
+            assert_eq!(is_followed_link(&request), want, "{method} {path} {more:?}");
+        }
+        let link = [("sec-fetch-mode", "navigate"), ("sec-fetch-dest", "document")];
+        for (path, want) in [
+            ("/", true),
+            ("/events/stripe/evt_1", true),
+            ("/v1", false),
+            ("/v1/events", false),
+            ("//v1/events", false),
+            ("/metrics", false),
+            ("/openapi.json", false),
+            ("/dev/echo", false),
+        ] {
+            check("GET", path, &link, want);
+        }
+        check("POST", "/events", &link, false);
+        check("GET", "/events", &[], false);
+        check("GET", "/events", &link[..1], false);
+        check("GET", "/events", &[("sec-fetch-mode", "navigate"), ("sec-fetch-dest", "iframe")], false);
+        check("GET", "/events", &[("sec-fetch-mode", "no-cors"), ("sec-fetch-dest", "image")], false);
+        check("GET", "/events", &[link[0], link[1], ("sec-fetch-dest", "iframe")], false);
+        check("GET", "/events", &[link[0], link[1], ("origin", "http://evil.example")], false);
     }
 
     #[test]

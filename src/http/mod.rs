@@ -7,8 +7,9 @@
 //! 2. `edge.rs` takes each request of a connection: its framing (`framing.rs`), the rate of its body and the end of its
 //!    connection; `origin.rs` says where a request came from; `stream.rs` bounds how long an answer is written, `patience.rs` how long headers are waited for.
 //! 3. `receiver.rs` takes webhooks: it caps a body and hands it to `receive`.
-//! 4. `operator.rs` has `/livez`, `/readyz` and `/metrics`; `api/` has `/v1`; `guard.rs`, `auth.rs`, `token_gate.rs`
-//!    and `throttle.rs` say who may come there, `keys.rs` what is carried out once.
+//! 4. `operator.rs` has `/livez`, `/readyz` and `/metrics`; `api/` has `/v1`; `guard.rs`, `auth.rs`, `token_gate/`
+//!    and `throttle.rs` say who may come there, `keys.rs` what is carried out once; `prefix.rs` takes off what a proxy
+//!    puts before their paths, `random.rs` makes what nobody can guess.
 //! 5. `error.rs` and `reply.rs` write answers; `extensions.rs` is what a request carries through these files;
 //!    `files.rs` counts open files; `echo.rs` is the destination of `serve --dev`.
 //!
@@ -29,6 +30,8 @@ mod listener;
 pub(crate) mod operator;
 mod origin;
 mod patience;
+mod prefix;
+mod random;
 pub(crate) mod receiver;
 mod reply;
 mod room;
@@ -37,5 +40,7 @@ mod throttle;
 pub(crate) mod token_gate;
 
 pub(crate) use edge::Front;
+pub(crate) use extensions::{KnownCaller, Peer};
 pub(crate) use listener::{Limits, listen, serve};
 pub(crate) use origin::OriginRule;
+pub(crate) use prefix::below;

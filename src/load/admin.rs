@@ -6,7 +6,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use super::edge::{hosts, nets};
 use super::listen::check_loopback;
 use super::tls::{forwarded, listener_tls};
-use crate::config::{AdminConfig, AdminToken, Checker, Field, Table};
+use crate::config::{AdminConfig, AdminToken, Checker, Field, OperatorUrl, Table, UrlRule, http_url};
 use crate::types::{Name, Reach, Role};
 
 /// Reads `[admin]`; `server` is where the receiver listens.
@@ -54,12 +54,71 @@ pub(super) fn admin(
         tokens.push(token);
     }
     let hosts = hosts(checker, &mut table);
+    let public_url = table.text(checker, "public_url").filter(|(_, text)| !text.is_empty());
+    let public_url = public_url.and_then(|(field, text)| operator_url(checker, &field, &text));
     let tls = listener_tls(checker, &mut table);
     let proxies = nets(checker, &mut table, "proxies");
     let forwarded = forwarded(checker, &mut table);
     table.finish(checker);
     let listen = listen.unwrap_or(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)));
-    Some(AdminConfig { listen, tokens, hosts, tls, proxies, forwarded })
+    Some(AdminConfig { listen, tokens, hosts, public_url, tls, proxies, forwarded })
+}
+
+/// Beginnings of our own paths: a proxy's path that begins so could not be told from them where the proxy has taken its
+/// own off.
+pub(crate) const OWN_PATHS: [&str; 24] = [
+    "assets",
+    "audit",
+    "destinations",
+    "dev",
+    "events",
+    "explain",
+    "lanes",
+    "livez",
+    "messages",
+    "metrics",
+    "openapi.json",
+    "operations",
+    "overview",
+    "readyz",
+    "rejected",
+    "search",
+    "senders",
+    "settings",
+    "sign-in",
+    "sign-out",
+    "tail",
+    "v1",
+    "webhooks",
+    "what-if",
+];
+
+/// The address at which people reach us.
+fn operator_url(checker: &mut Checker<'_>, field: &Field, text: &str) -> Option<OperatorUrl> {
+    let text = http_url(checker, field, text, UrlRule::Public)?;
+    let url = reqwest::Url::parse(&text).ok()?;
+    let base = url.path().trim_end_matches('/');
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~/".contains(&byte);
+    let first = base.trim_start_matches('/').split('/').next().unwrap_or_default();
+    let why = if !base.bytes().all(is_plain) || base.contains("//") {
+        Some((
+            "has other characters in its path than letters, digits and -._~",
+            "choose a simpler path at the proxy",
+        ))
+    } else if OWN_PATHS.contains(&first) {
+        Some((
+            "has a path that begins like one of our own",
+            "choose another one at the proxy, such as /hooklatch",
+        ))
+    } else {
+        None
+    };
+    if let Some((why, remedy)) = why {
+        checker.problem_shown(field, why, remedy);
+        return None;
+    }
+    let host = url.host_str()?.trim_end_matches('.').to_ascii_lowercase();
+    Some(OperatorUrl { host, base: base.to_owned(), is_secure: url.scheme() == "https" })
 }
 
 fn admin_token(checker: &mut Checker<'_>, field: Field) -> Option<AdminToken> {

@@ -9,6 +9,7 @@ use tokio::time::Instant;
 use tracing::{debug, warn};
 
 use super::destinations::Asked;
+use super::meters::AttemptEnd;
 use super::policy::{self, CallAnswer, Facts, NextStep, SendPlan};
 use super::post::Post;
 use crate::stop::Stop;
@@ -167,6 +168,8 @@ impl Attempt<'_> {
     fn report(&self, ruling: &Ruling) {
         let (message, result) = (self.message, ruling.result.as_str());
         self.post.meters.ended(message.destination.as_str(), ruling.result);
+        let end = AttemptEnd::of(ruling.to, ruling.result, ruling.is_unsent);
+        self.post.meters.ended_in_minute(end, self.clock.now_ms());
         if ruling.to == SettleTo::Done {
             debug!(
                 message.id = %message.message_id,

@@ -5,7 +5,7 @@
 //! 1. `policy/` decides, and is pure; `destinations/` makes calls; `attempt.rs` joins the two for one message.
 //!    `pause.rs` says how long to wait after a failure.
 //! 2. `post.rs` has what this node does for one destination: its slots, the messages in them and the tasks that make
-//!    their calls (`calls.rs`). `gate/` says how many calls may start now, `under_way.rs` which messages this node has.
+//!    their calls (`calls.rs`), `meters.rs` what is counted of them. `gate/` says how many calls may start now, `under_way.rs` which messages this node has.
 //! 3. `settler.rs` is the queue of results, and `writer.rs` writes them under the fencing token.
 //! 4. `worker.rs` is the loop that looks for more work, `due.rs` knows when what was put back is due, and `handover.rs`
 //!    is the short way from admission.
@@ -21,6 +21,7 @@ mod destinations;
 mod due;
 mod gate;
 mod handover;
+mod meters;
 mod node;
 mod pause;
 mod policy;
@@ -35,5 +36,5 @@ mod writer;
 pub use destinations::{BareCalls, DestinationError};
 pub(crate) use destinations::{http_client, http_client_believing, parse_destination, silent_log_targets};
 pub use handover::Handover;
-pub use node::{Breakers, Outbox, Waker};
+pub use node::{NodeCalls, Outbox, Waker};
 pub use watch::clock_offset_ms_max;

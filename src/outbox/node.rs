@@ -22,7 +22,9 @@ use super::state::OutboxState;
 use super::watch::Watch;
 use super::worker::{CUT_TIMEOUT, Worker};
 use super::writer::{self, Writer};
+use crate::api::AttemptMinute;
 use crate::config::{DestinationConfig, OutboxConfig};
+use crate::minutes::MinuteSpan;
 use crate::stop::{Stop, to_end};
 use crate::store::{LeaseWant, Settlement, Store, StoreError};
 use crate::types::{Clock, Name};
@@ -59,11 +61,21 @@ impl Waker {
     }
 }
 
-/// The circuit breakers of one node, for whoever looks.
+/// The circuit breakers of one node and what became of its calls, for whoever looks.
 #[derive(Clone)]
-pub struct Breakers(Arc<OutboxState>);
+pub struct NodeCalls(Arc<OutboxState>);
 
-impl Breakers {
+impl NodeCalls {
+    /// Name of the node, as attempts have it.
+    pub(crate) fn node(&self) -> &str {
+        &self.0.node
+    }
+
+    /// The minutes of `span` in which attempts for this destination ended.
+    pub(crate) fn minutes(&self, destination: &Name, span: MinuteSpan) -> Vec<AttemptMinute> {
+        self.0.posts.get(destination).map(|post| post.meters.minutes(span)).unwrap_or_default()
+    }
+
     /// How the breaker of a destination stands: `closed`, `open` or `half_open`; `None` for a destination that is not
     /// configured.
     pub fn state_of(&self, destination: &str) -> Option<&'static str> {
@@ -110,9 +122,9 @@ impl Outbox {
         Handover::new(Arc::clone(&self.shared))
     }
 
-    /// The breakers of its destinations.
-    pub fn breakers(&self) -> Breakers {
-        Breakers(Arc::clone(&self.shared))
+    /// How its destinations stand, and what became of its calls.
+    pub fn calls(&self) -> NodeCalls {
+        NodeCalls(Arc::clone(&self.shared))
     }
 
     /// A handle that wakes this outbox.

@@ -1,5 +1,5 @@
 //! One destination on one node: its slots, the messages in them that wait for their turn, the tasks that make the
-//! calls, and what is counted of them.
+//! calls.
 //!
 //! There are as many tasks as calls may be under way, and no more than there is work for: a task makes one call after
 //! the other until nothing waits, and ends. What a call came to goes to the settler together with the message's slot,
@@ -7,16 +7,14 @@
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::time::Duration;
-
-use metrics::{Counter, Histogram};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::destinations::Destination;
 use super::gate::BegunCall;
+use super::meters::Meters;
 use super::under_way::CallsUnderWay;
 use crate::store::{LeaseWant, LeasedMessage};
-use crate::types::{AttemptResult, MessageId};
+use crate::types::MessageId;
 
 /// Bytes of bodies that the slots of one destination may hold, about: what waits for its turn, where bodies are large,
 /// waits in the database. One message is always let through, whatever its size.
@@ -124,7 +122,7 @@ impl Post {
             large: AtomicU64::new(LARGE_AT_FIRST),
             is_drained: AtomicBool::new(false),
             queue: Mutex::default(),
-            meters: Meters::default(),
+            meters: Meters::new(),
         }
     }
 
@@ -190,38 +188,6 @@ impl Post {
     pub(super) fn clear(&self) {
         let waiting = std::mem::take(&mut self.queue().waiting);
         drop(waiting);
-    }
-}
-
-/// Meters of a destination's calls. Each is looked up once.
-#[derive(Default)]
-pub(super) struct Meters {
-    took: OnceLock<Histogram>,
-    /// Counters of attempts, one for each way to end.
-    ended: [OnceLock<Counter>; AttemptResult::ALL.len()],
-}
-
-impl Meters {
-    /// A call took so long.
-    pub(super) fn took(&self, destination: &str, took: Duration) {
-        let meter =
-            || metrics::histogram!("hooklatch_attempt_seconds", "destination" => destination.to_owned());
-        self.took.get_or_init(meter).record(took.as_secs_f64());
-    }
-
-    /// An attempt ended so.
-    pub(super) fn ended(&self, destination: &str, result: AttemptResult) {
-        let meter = || {
-            metrics::counter!(
-                "hooklatch_attempts_total",
-                "destination" => destination.to_owned(),
-                "result" => result.as_str(),
-            )
-        };
-        let place = AttemptResult::ALL.iter().position(|one| *one == result);
-        if let Some(counter) = place.and_then(|place| self.ended.get(place)) {
-            counter.get_or_init(meter).increment(1);
-        }
     }
 }
 

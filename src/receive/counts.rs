@@ -1,11 +1,13 @@
-//! Counts how requests of a provider ended: `hooklatch_requests_total`, by handles that are made once, because looking
-//! one up by its labels costs more than all else that is counted of a request.
+//! Counts how requests of a provider ended: for `hooklatch_requests_total`, by handles that are made once, because
+//! looking one up by its labels costs more than all else that is counted of a request; and minute by minute, for people.
 
 use std::sync::OnceLock;
 
 use metrics::Counter;
 
-use crate::types::{Name, Outcome};
+use crate::api::RequestMinute;
+use crate::minutes::{MinuteRing, MinuteSpan};
+use crate::types::{Name, Outcome, UnixMs};
 
 /// Number of ways in which a request ends.
 const ENDS_N: usize = Outcome::ALL.len() + 3;
@@ -49,15 +51,44 @@ impl RequestEnd {
 }
 
 /// The counters of one provider. One that never counted is not shown.
-#[derive(Default)]
-pub(super) struct RequestCounts([OnceLock<Counter>; ENDS_N]);
+pub(super) struct RequestCounts {
+    counters: [OnceLock<Counter>; ENDS_N],
+    minutes: MinuteRing<ENDS_N>,
+}
 
 impl RequestCounts {
-    /// Counts one more request of `provider` that ended so.
-    pub(super) fn count(&self, provider: &Name, end: RequestEnd) {
-        let Some(counter) = self.0.get(end.place()) else { return };
+    pub(super) fn new() -> Self {
+        Self { counters: Default::default(), minutes: MinuteRing::new() }
+    }
+
+    /// Counts one more request of `provider` that came at this time and ended so.
+    pub(super) fn count(&self, provider: &Name, end: RequestEnd, received_at_ms: UnixMs) {
+        let Some(counter) = self.counters.get(end.place()) else { return };
         let made = || metrics::counter!("hooklatch_requests_total", "provider" => provider.to_string(), "outcome" => end.as_str());
         counter.get_or_init(made).increment(1);
+        self.minutes.add(end.place(), received_at_ms);
+    }
+
+    /// The minutes of `span` in which requests came.
+    pub(super) fn minutes(&self, span: MinuteSpan) -> Vec<RequestMinute> {
+        self.minutes.counted(span).into_iter().map(minute).collect()
+    }
+}
+
+fn minute((at_ms, numbers): (UnixMs, [u64; ENDS_N])) -> RequestMinute {
+    let of = |end: RequestEnd| numbers.get(end.place()).copied().unwrap_or_default();
+    let of_outcome = |outcome| of(RequestEnd::Admitted(outcome));
+    RequestMinute {
+        at_ms,
+        accepted_n: of_outcome(Outcome::Accepted),
+        duplicate_n: of_outcome(Outcome::Duplicate),
+        conflict_n: of_outcome(Outcome::Conflict),
+        replayed_n: of_outcome(Outcome::Replayed),
+        superseded_n: of_outcome(Outcome::Superseded),
+        unreadable_n: of_outcome(Outcome::Unreadable),
+        none_n: of(RequestEnd::Nothing),
+        rejected_n: of(RequestEnd::Rejected),
+        unavailable_n: of(RequestEnd::Unavailable),
     }
 }
 
@@ -73,5 +104,17 @@ mod tests {
         let mut places: Vec<usize> = ends.map(RequestEnd::place).collect();
         places.sort_unstable();
         assert_eq!(places, (0..ENDS_N).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn each_end_is_told_under_its_own_name() {
+        let minute = minute((60_000, std::array::from_fn(|place| 1 << place)));
+        let told = serde_json::to_value(&minute).expect("JSON");
+        let others = [RequestEnd::Nothing, RequestEnd::Rejected, RequestEnd::Unavailable];
+        for end in others.into_iter().chain(Outcome::ALL.iter().map(|outcome| RequestEnd::Admitted(*outcome)))
+        {
+            assert_eq!(told[format!("{}_n", end.as_str())], 1 << end.place(), "{end:?}");
+        }
+        assert_eq!(told.as_object().expect("an object").len(), ENDS_N + 1);
     }
 }

@@ -16,14 +16,19 @@ use super::heavy::Heavy;
 use super::notes::{RefusedRequest, RequestNotes};
 use super::{caller, receipt};
 use crate::admit::{AdmitError, AdmittedEvents, Admitter, HeldMemory, ProviderEntry};
+use crate::api::RequestMinute;
+use crate::minutes::MinuteSpan;
 use crate::store::Store;
-use crate::types::{EventKey, IdempotencyKey, IncomingEvent, Name, Outcome};
+use crate::types::{EventKey, IdempotencyKey, IncomingEvent, Name, Outcome, UnixMs};
 use crate::verify::{RawRequest, Unbelieved};
+
+/// The configured providers, each with its counters.
+type CountedEntries = BTreeMap<Name, (Arc<ProviderEntry>, RequestCounts)>;
 
 /// The receiving side of the app. Cloning is cheap.
 #[derive(Clone)]
 pub(crate) struct Receiver {
-    entries: Arc<BTreeMap<Name, (Arc<ProviderEntry>, RequestCounts)>>,
+    entries: Arc<CountedEntries>,
     admitter: Admitter,
     notes: RequestNotes,
     events_n_max: usize,
@@ -31,6 +36,16 @@ pub(crate) struct Receiver {
     store: Store,
     /// Places for those who look up what followed from their commands.
     looks: Arc<Semaphore>,
+}
+
+/// What one node counted of requests, for whoever looks.
+pub(crate) struct CountedRequests(Arc<CountedEntries>);
+
+impl CountedRequests {
+    /// The minutes of `span` in which requests of this provider came.
+    pub(crate) fn minutes(&self, provider: &Name, span: MinuteSpan) -> Vec<RequestMinute> {
+        self.0.get(provider).map(|(_, counts)| counts.minutes(span)).unwrap_or_default()
+    }
 }
 
 impl Receiver {
@@ -43,7 +58,7 @@ impl Receiver {
         events_n_max: usize,
     ) -> Self {
         let counted = |(name, entry): (&Name, &Arc<ProviderEntry>)| {
-            (name.clone(), (Arc::clone(entry), RequestCounts::default()))
+            (name.clone(), (Arc::clone(entry), RequestCounts::new()))
         };
         let entries = Arc::new(entries.iter().map(counted).collect());
         let looks = Arc::new(Semaphore::new(receipt::LOOKS_N));
@@ -55,9 +70,14 @@ impl Receiver {
         self.entries.get(name).map(|(entry, _)| entry)
     }
 
-    fn count(&self, provider: &Name, end: RequestEnd) {
+    /// What is counted of requests, for whoever looks.
+    pub(crate) fn counted(&self) -> CountedRequests {
+        CountedRequests(Arc::clone(&self.entries))
+    }
+
+    fn count(&self, provider: &Name, end: RequestEnd, received_at_ms: UnixMs) {
         if let Some((_, counts)) = self.entries.get(provider) {
-            counts.count(provider, end);
+            counts.count(provider, end, received_at_ms);
         }
     }
 
@@ -69,8 +89,9 @@ impl Receiver {
         request: RawRequest,
         held: HeldMemory,
     ) -> Result<SenderAnswer, ReceiveError> {
+        let received_at_ms = request.received_at_ms;
         let result = self.verify_and_admit(entry, request, held).await;
-        self.ended(entry, result).await
+        self.ended(entry, received_at_ms, result).await
     }
 
     /// What followed from the command under `key`, told to the caller that sent it.
@@ -80,8 +101,9 @@ impl Receiver {
         request: RawRequest,
         key: &str,
     ) -> Result<SenderAnswer, ReceiveError> {
+        let received_at_ms = request.received_at_ms;
         let result = self.verify_and_look(entry, request, key).await;
-        self.ended(entry, result).await
+        self.ended(entry, received_at_ms, result).await
     }
 
     async fn verify_and_look(
@@ -112,6 +134,7 @@ impl Receiver {
     async fn ended(
         &self,
         entry: &Arc<ProviderEntry>,
+        received_at_ms: UnixMs,
         result: Result<SenderAnswer, ReceiveError>,
     ) -> Result<SenderAnswer, ReceiveError> {
         let name = entry.provider.name();
@@ -139,7 +162,7 @@ impl Receiver {
             // Told before anything of its request was read.
             Err(ReceiveError::UnknownProvider) => return result,
         };
-        self.count(name, end);
+        self.count(name, end, received_at_ms);
         result
     }
 
@@ -156,8 +179,9 @@ impl Receiver {
             let name = entry.provider.name();
             info!(provider.name = %name, from, left_out_n, "refused a request from an address that is not in allow_from");
         }
+        let received_at_ms = request.now_ms;
         self.notes.refused_address(entry, &from, request);
-        self.count(entry.provider.name(), RequestEnd::Rejected);
+        self.count(entry.provider.name(), RequestEnd::Rejected, received_at_ms);
     }
 
     /// The number of lines of this sort that were left out, when another one may be written.
@@ -184,7 +208,7 @@ impl Receiver {
     pub(crate) fn answer(&self, entry: &Arc<ProviderEntry>, request: &RawRequest) -> Option<SenderAnswer> {
         let reply = entry.provider.handshake(request)?;
         self.answered_a_handshake(entry);
-        self.count(entry.provider.name(), RequestEnd::Nothing);
+        self.count(entry.provider.name(), RequestEnd::Nothing, request.received_at_ms);
         Some(SenderAnswer::to_handshake(reply))
     }
 

@@ -9,6 +9,7 @@
 //! 3. Values with a form of their own: `layout`, `pattern`, `chars`, `hosts`.
 //! 4. Reading one: `parse` is the way as a whole; `form` has the types and keys, `misfits` and `check` what the parts
 //!    mean to each other.
+//! 5. `words` says all of it as people do.
 
 mod answer;
 mod chars;
@@ -30,6 +31,7 @@ mod signature;
 mod source;
 #[cfg(test)]
 mod tests;
+pub(crate) mod words;
 
 pub use answer::AnswerSpec;
 pub use chars::Chars;

@@ -70,6 +70,19 @@ pub(super) fn conflict_ids(first_event_id: &str) -> Vec<String> {
     (0..CONFLICTS_N_MAX).map(|n| format!("{CONFLICT}{}", hex::encode(id(n)))).collect()
 }
 
+/// What the row of a kept conflict says, before the id that stands.
+const OTHER_CONTENT: &str = "other content under ";
+
+/// The text of a kept conflict's row.
+pub(super) fn told_beside(first_event_id: &str) -> String {
+    format!("{OTHER_CONTENT}{first_event_id}")
+}
+
+/// The id beside which this event is kept, by what its row tells; nothing that only looks like it is taken for it.
+pub(super) fn first_event_id<'a>(event_id: &str, told: Option<&'a str>) -> Option<&'a str> {
+    told?.strip_prefix(OTHER_CONTENT).filter(|first| is_beside(event_id, first))
+}
+
 /// True when `event_id` is of a content that is kept beside an event.
 pub(super) fn is_beside(event_id: &str, first_event_id: &str) -> bool {
     event_id.starts_with(CONFLICT) && conflict_ids(first_event_id).iter().any(|one| one == event_id)
@@ -138,6 +151,10 @@ mod tests {
         assert_eq!(ids[0], "conflict:b92efacc690b51f8998b5e8fad74c0734b2b6cdaafb25c4684998dd54680f477");
         assert!(ids.iter().all(|id| is_beside(id, "evt_1") && !is_beside(id, "evt_2") && id.len() <= 255));
         assert!(!is_beside("conflict:", "evt_1") && !is_beside("evt_1", "evt_1"));
+        let told = told_beside("evt_1");
+        assert_eq!(first_event_id(&ids[3], Some(&told)), Some("evt_1"));
+        assert_eq!(first_event_id("conflict:4", Some(&told)), None, "a stranger's own text");
+        assert_eq!(first_event_id(&ids[3], Some("evt_1")).or(first_event_id(&ids[3], None)), None);
         let places = replay_places(&[7; 32]);
         assert_eq!(
             hex::encode(places[0]),

@@ -12,7 +12,7 @@
 //! `people/` is all of it as one person may see it; `decision/` is what people decide about one,
 //! `operations/` what they order to be done to many, `look.rs`, `apart.rs` and
 //! `rejection.rs` what they look at, `tail.rs` what comes in while they look, `receipt.rs` what senders of ours do, `audit/` the record of both, `idempotency/` the
-//! keys of requests with their answers, `token.rs` by which tokens people come, `retention/` what is deleted. `reseal.rs`
+//! keys of requests with their answers, `token.rs` by which tokens people come, `session.rs` in which browsers, `retention/` what is deleted. `reseal.rs`
 //! brings what is sealed under the newest key. `trial.rs` is what handlers are run on to see what they would do. `signal.rs` knows copies of events that nothing tells apart.
 //! `migrations.rs`, `installation.rs` and `program_migrations.rs` make the tables; `statements.rs` lists the hot
 //! statements for tests. Nothing here decides what becomes of an event or a message: callers say what is to be written.
@@ -42,6 +42,7 @@ mod receipt;
 mod rejection;
 mod reseal;
 mod retention;
+mod session;
 mod signal;
 mod statements;
 mod tail;
@@ -77,6 +78,7 @@ pub use receipt::{EventReceipt, ReceiptAttempt};
 pub use rejection::{REJECTIONS_N_MAX, Rejection, SecretUse, Taught};
 pub use reseal::{KeyUse, ResealPlace, ResealStep, SEALED_COUNTED_MAX, SealedTable};
 pub use retention::{Cuts, OldRows, PRUNED_N_MAX, PruneLease, PrunePlace, PruneWalk, PrunedKind};
+pub use session::OperatorSession;
 pub use statements::{list_statements, rare_statements, statements, tail_statements};
 pub use token::{TOKENS_GOOD_N_MAX, TokenBook, TokenRow};
 pub use trial::{CameContent, CommittedCall, CommittedEffect, CommittedEvent};

@@ -93,6 +93,10 @@ impl TokenBook {
         Self(store)
     }
 
+    pub(super) fn store(&self) -> &Store {
+        &self.0
+    }
+
     /// Returns the tokens that are good, and the newest of those that are no more, at most 2,000 of both.
     pub async fn tokens_known(&self) -> Result<Vec<TokenRow>, StoreError> {
         let store = &self.0;

@@ -38,8 +38,13 @@ impl TokenText {
 
     /// The digest that it goes by.
     pub fn digest(&self) -> [u8; 32] {
-        Sha256::digest(&self.0).into()
+        token_digest(&self.0)
     }
+}
+
+/// The digest that any token goes by, also one of the configuration.
+pub(crate) fn token_digest(token: &str) -> [u8; 32] {
+    Sha256::digest(token).into()
 }
 
 impl fmt::Debug for TokenText {

@@ -32,6 +32,7 @@ mod config;
 mod confirmed;
 mod conflicts;
 mod connections;
+mod console;
 mod contract;
 mod crash;
 mod database;

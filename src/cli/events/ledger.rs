@@ -39,6 +39,7 @@ fn facts(view: &LedgerView, screen: &Screen, version: Option<&str>) -> String {
         let version = event.version.map(|version| format!(" at {version}")).unwrap_or_default();
         ("object", Shown::text(format!("{object}{version}")))
     }));
+    facts.extend(view.beside_event_id.as_deref().map(|first| ("kept beside", Shown::text(first))));
     facts.push(("received", time(event.received_at_ms)));
     facts.extend(event.created_at_ms.map(|ms| ("happened", time(ms))));
     facts.extend(event.due_at_ms.map(|ms| ("due", time(ms))));
@@ -65,6 +66,9 @@ fn content_in_words(content: &ContentView) -> String {
     }
     if let Some(redacted_n) = content.redacted_n {
         words.push(format!("{} left out before it was stored", plural(redacted_n.into(), "value")));
+    }
+    if content.is_lossy {
+        words.push("not all of it UTF-8".to_owned());
     }
     words.extend(content.unopened.as_ref().map(|why| format!("it does not open: {why}")));
     words.join(", ")

@@ -7,11 +7,12 @@ use clap::Args;
 use serde_json::json;
 
 use super::super::reach::ReachArgs;
+use super::super::retention;
 use super::super::shared::{find_kind, say, tell_problems};
-use super::super::{retention, words};
 use super::live;
 use crate::load::Kinds;
 use crate::provider::Provider;
+use crate::spec::words;
 use crate::spec::{SettingSpec, Spec, Weakness};
 
 #[derive(Args)]

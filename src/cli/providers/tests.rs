@@ -4,8 +4,8 @@
 use std::path::Path;
 
 use super::super::retention::{sent_again, when_asked};
-use super::super::words::{confidence, identities, places, scheme_name, signed_by};
 use crate::provider::Provider;
+use crate::spec::words::{confidence, identities, places, scheme_name, signed_by};
 use crate::spec::{
     BodyFormat, Encoding, EventSpec, HandshakeSpec, Identity, IdentitySpec, Scheme, SecretFormat,
     SettingForm, SignatureSpec, Spec, Weakness,

@@ -7,11 +7,10 @@ use anyhow::Context;
 use clap::Args;
 
 use super::super::shared::{complain, find_kind, say};
-use super::curl::curl;
 use super::own_vectors::vectors;
 use super::signer::{dev_keys, fresh_id, signer};
 use crate::load::Kinds;
-use crate::provider::filled_sample;
+use crate::provider::{curl, filled_sample};
 use crate::types::Clock;
 use crate::verify::{SignAt, Signed};
 

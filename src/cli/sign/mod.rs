@@ -1,10 +1,8 @@
 //! `sign`: requests as their senders would send them, made offline.
 //!
-//! `command.rs` is the command; `signer.rs` finds whose secret signs, also for `send`, `bench` and `explain`; `curl.rs`
-//! writes a request for a shell; `own_vectors.rs` makes the vectors that every kind has to have.
+//! `command.rs` is the command; `signer.rs` finds whose secret signs, also for `send`, `bench` and `explain`; `own_vectors.rs` makes the vectors that every kind has to have.
 
 mod command;
-mod curl;
 mod own_vectors;
 mod signer;
 

@@ -9,6 +9,7 @@ use axum::response::{IntoResponse, Redirect, Response};
 use http::{HeaderMap, StatusCode, header};
 use http_body_util::{BodyExt, Limited};
 use maud::{Markup, html};
+use serde::de::DeserializeOwned;
 use uuid::Uuid;
 
 use super::frame;
@@ -33,9 +34,17 @@ pub(in crate::console) struct ActForm<'a> {
 
 /// Draws a form with a field for the reason, and a button for each act.
 pub(in crate::console) fn act(form: &ActForm<'_>) -> Markup {
+    act_with(form, &html! {})
+}
+
+/// The same, with more fields in it.
+pub(in crate::console) fn act_with(form: &ActForm<'_>, more: &Markup) -> Markup {
     html! {
         form class="act" method="post" action=(form.action) {
+            // Enter presses the first button of a form: of several, none shall be the one that was not chosen.
+            @if form.acts.len() > 1 { button class="unseen" type="submit" disabled aria-hidden="true" {} }
             (key_fields(form.etag))
+            (more)
             label { span { "Reason, for the audit log" }
                 input type="text" name="reason" required maxlength="255" autocomplete="off";
             }
@@ -100,6 +109,13 @@ impl SentForm {
     pub(in crate::console) fn optional(&self, name: &str) -> Option<&str> {
         let found = self.0.iter().find(|(one, _)| one == name).map(|(_, value)| value.as_str());
         found.filter(|value| !value.is_empty())
+    }
+
+    /// The value of this name as one of the contract's words, such as an act.
+    pub(in crate::console) fn word<T: DeserializeOwned>(&self, name: &str) -> Result<T, Trouble> {
+        let word = serde_json::Value::from(self.needed(name)?);
+        serde_json::from_value(word)
+            .map_err(|_| Trouble::bad_form(&format!("the form has another `{name}` than there is")))
     }
 
     /// The key and the version that the form was drawn with.

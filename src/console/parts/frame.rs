@@ -64,6 +64,11 @@ impl Frame<'_> {
     }
 
     fn draw(&self, title: &str, body: &Markup) -> Markup {
+        self.draw_with(title, &html! {}, body)
+    }
+
+    /// The page, with `more` in its head.
+    fn draw_with(&self, title: &str, more: &Markup, body: &Markup) -> Markup {
         html! {
             (DOCTYPE)
             html lang="en" data-base=(self.state.base) {
@@ -75,6 +80,7 @@ impl Frame<'_> {
                     link rel="icon" type="image/svg+xml" href=(self.link(&ICON.path));
                     link rel="stylesheet" href=(self.link(&STYLE.path));
                     script defer src=(self.link(&SCRIPT.path)) {}
+                    (more)
                 }
                 body {
                     a class="skip" href="#main" { "Skip to the content" }
@@ -127,13 +133,30 @@ impl Frame<'_> {
 
 /// A whole page.
 pub(in crate::console) fn page(frame: &Frame<'_>, title: &str, body: &Markup) -> Response {
-    answer(StatusCode::OK, &frame.draw(title, body))
+    page_with(frame, StatusCode::OK, title, body)
+}
+
+/// A whole page with a status of its own.
+pub(in crate::console) fn page_with(
+    frame: &Frame<'_>,
+    status: StatusCode,
+    title: &str,
+    body: &Markup,
+) -> Response {
+    answer(status, &frame.draw(title, body))
+}
+
+/// A page that goes on to another address of ours by itself.
+pub(in crate::console) fn passing(frame: &Frame<'_>, to: &str, body: &Markup) -> Response {
+    let refresh = html! { meta http-equiv="refresh" content=(format!("0; url={to}")); };
+    answer(StatusCode::OK, &frame.draw_with("One moment", &refresh, body))
 }
 
 /// A page about what went wrong.
 pub(in crate::console) fn trouble(frame: &Frame<'_>, trouble: &Trouble) -> Response {
     let title = match trouble.status {
         StatusCode::NOT_FOUND => "Nothing here",
+        StatusCode::UNAUTHORIZED => "You are not signed in",
         StatusCode::FORBIDDEN => "Not with this token",
         StatusCode::PRECONDITION_FAILED => "It has changed meanwhile",
         StatusCode::CONFLICT => "That cannot be done now",
@@ -148,7 +171,9 @@ pub(in crate::console) fn trouble(frame: &Frame<'_>, trouble: &Trouble) -> Respo
         @if let Some(counted_n) = trouble.counted_n { p { "The number is " (counted_n) "." } }
         @if let Some(wait_s) = trouble.retry_after_s { p { "Try again in " (wait_s) " s." } }
         p class="hint" { "HTTP " (trouble.status.as_u16()) @if !trouble.code.is_empty() { ", " code { (trouble.code) } } }
-        p { a href=(frame.link("/")) { "To the overview" } }
+        @if let Some(path) = &trouble.about { p { a href=(frame.link(path)) { "Look at it again" } } }
+        @if trouble.status == StatusCode::UNAUTHORIZED { p { a href=(frame.link("/sign-in")) { "Sign in" } } }
+        @else { p { a href=(frame.link("/")) { "To the overview" } } }
     };
     answer(trouble.status, &frame.draw(title, &body))
 }

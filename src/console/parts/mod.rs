@@ -1,11 +1,17 @@
 //! What several pages draw: `frame.rs` is the page around them, `chip.rs` states as words, `moment.rs` times and
-//! figures, `link.rs` names that lead somewhere, `list.rs` tables of rows with their next page, `form.rs` what acts,
-//! `field.rs` what filters are made of.
+//! figures, `brief.rs` long texts of strangers, `body.rs` texts of several lines, of which `indent.rs` makes JSON readable,
+//! `link.rs` names that lead somewhere, `list.rs` tables of rows with their next page, `form.rs` what acts, `field.rs` what
+//! filters are made of, `diff.rs` and `sides.rs` two texts side by side.
 
+pub(super) mod body;
+pub(super) mod brief;
 pub(super) mod chip;
+pub(super) mod diff;
 pub(super) mod field;
 pub(super) mod form;
 pub(super) mod frame;
+mod indent;
 pub(super) mod link;
 pub(super) mod list;
 pub(super) mod moment;
+pub(super) mod sides;

@@ -87,6 +87,10 @@ fn view(facts: &ProviderFacts, standing: ProviderStanding, now_ms: UnixMs) -> Pr
         identity: facts.identity.clone(),
         horizon_h: facts.horizon_h,
         is_unverified: facts.is_unverified,
+        is_pairing: facts.is_pairing,
+        taught_at_ms: standing.taught_at_ms,
+        ids_days: facts.ids_days,
+        sender: facts.sender.clone(),
         secrets: secrets.collect(),
         last_event: standing.last_event,
         waiting: standing.waiting,
@@ -96,6 +100,7 @@ fn view(facts: &ProviderFacts, standing: ProviderStanding, now_ms: UnixMs) -> Pr
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::api::SenderView;
     use crate::store::SecretUse;
 
     #[test]
@@ -107,6 +112,18 @@ mod tests {
             identity: "sender/1".to_owned(),
             horizon_h: 1,
             is_unverified: false,
+            is_pairing: false,
+            ids_days: 31,
+            sender: SenderView {
+                title: "Stripe".to_owned(),
+                docs: "https://docs.test/".to_owned(),
+                confidence: "official".to_owned(),
+                secret_hint: "in the dashboard".to_owned(),
+                signed_by: "HMAC-SHA-256".to_owned(),
+                weakness: None,
+                identities: Vec::new(),
+                answer_within_ms: 1_000,
+            },
             fingerprints: ["new", "old", "never"].map(str::to_owned).to_vec(),
         };
         let used = |fingerprint: &str| SecretUse {

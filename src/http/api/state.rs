@@ -5,13 +5,31 @@ use std::sync::Arc;
 
 use super::super::token_gate::TokenGate;
 use crate::admit::WhatIf;
+use crate::api::{AttemptMinute, RequestMinute, SenderView};
 use crate::idempotency::IdempotencyLayer;
+use crate::minutes::MinuteSpan;
+use crate::receive::Explainer;
 use crate::store::PeopleDoor;
 use crate::tail::TailHub;
-use crate::types::{Clock, Name};
+use crate::types::{Clock, Name, UnixMs};
 
 /// The word for how the circuit breaker of a destination stands on this node; `None` for one that it does not call.
 pub(crate) type BreakerState = dyn Fn(&str) -> Option<&'static str> + Send + Sync;
+
+/// The minutes in which something of this name was counted.
+pub(crate) type CountedMinutes<T> = dyn Fn(&Name, MinuteSpan) -> Vec<T> + Send + Sync;
+
+/// What this node counts over time.
+pub(crate) struct NodeActivity {
+    /// Name of the node, as attempts have it.
+    pub(crate) node: String,
+    /// Time since which it counts.
+    pub(crate) since_ms: UnixMs,
+    /// Requests of a provider.
+    pub(crate) requests: Box<CountedMinutes<RequestMinute>>,
+    /// Attempts for a destination.
+    pub(crate) attempts: Box<CountedMinutes<AttemptMinute>>,
+}
 
 /// State of the API: all that it needs of the app.
 pub(crate) struct ApiState {
@@ -28,8 +46,12 @@ pub(crate) struct ApiState {
     pub(crate) destinations: BTreeMap<Name, DestinationFacts>,
     /// Says how the circuit breaker of this node stands, for a destination of that name that it calls.
     pub(crate) breaker: Box<BreakerState>,
+    /// What this node counted.
+    pub(crate) activity: NodeActivity,
     /// Facts about each configured provider.
     pub(crate) providers: Vec<ProviderFacts>,
+    /// Judges requests that people have saved.
+    pub(crate) explainer: Explainer,
     /// Runs the handlers of this server without writing.
     pub(crate) what_if: WhatIf,
     /// Called when a decision may have made something due: nobody should wait for the next look.
@@ -58,6 +80,12 @@ pub(crate) struct ProviderFacts {
     pub(crate) horizon_h: u32,
     /// True when its requests are accepted although nobody signs them.
     pub(crate) is_unverified: bool,
+    /// True while it takes a secret that its sender posts to the URL.
+    pub(crate) is_pairing: bool,
+    /// Time for which the ids of its events are remembered. Days.
+    pub(crate) ids_days: u32,
+    /// What is known of its sender.
+    pub(crate) sender: SenderView,
     /// Its secrets by what they go by, newest first.
     pub(crate) fingerprints: Vec<String>,
 }

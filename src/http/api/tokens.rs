@@ -7,11 +7,11 @@ use axum::body::Body;
 use axum::extract::{Path, RawQuery, Request, State};
 use axum::response::Response;
 use http::{HeaderValue, StatusCode, header};
-use ring::rand::{SecureRandom, SystemRandom};
 use serde::de::DeserializeOwned;
 use tracing::{info, warn};
 
 use super::super::error::Problem;
+use super::super::random;
 use super::super::reply::view_reply;
 use super::asking::Asking;
 use super::order::{body_of, check_reason, order};
@@ -50,7 +50,7 @@ pub(super) async fn make(
 ) -> Result<Response, Problem> {
     let (order, key): (TokenOrder, String) = order_of(request).await?;
     let now_ms = state.clock.now_ms();
-    let token = TokenText::of(&random()?);
+    let token = TokenText::of(&random_bytes()?);
     let new = new_token(order, key, &token, now_ms)?;
     match people.token_make(new, &state.gate.reserved()).await? {
         TokenMaking::Made(row) => {
@@ -152,12 +152,8 @@ fn reach(names: Option<Vec<String>>) -> Result<Reach, Problem> {
     Ok(Reach::These(found))
 }
 
-fn random() -> Result<[u8; 32], Problem> {
-    let mut bytes = [0; 32];
-    let filled = SystemRandom::new().fill(&mut bytes);
-    filled
-        .map(|()| bytes)
-        .map_err(|_| Problem { title: "the system has no random numbers", ..Problem::UNAVAILABLE })
+fn random_bytes() -> Result<[u8; 32], Problem> {
+    random::bytes().ok_or(Problem { title: "the system has no random numbers", ..Problem::UNAVAILABLE })
 }
 
 fn view(row: &TokenRow, now_ms: UnixMs) -> TokenView {

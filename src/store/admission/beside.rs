@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::batch::{EventInsert, Holder};
 use super::transaction::AdmissionTx;
 use super::types::Candidate;
-use crate::store::apart::{conflict_ids, is_beside, replay_places};
+use crate::store::apart::{conflict_ids, is_beside, replay_places, told_beside};
 use crate::store::db::{DbResult, Door, StoreError};
 use crate::store::event::{EventRow, EventUpdate, Latched, event_get, events_update, events_with};
 use crate::types::{BodyDigest, EventKey, EventState, IncomingEvent, Name, OnConflict};
@@ -188,7 +188,7 @@ impl AdmissionTx {
         let update = EventUpdate {
             event_seq: conflicting.event_seq,
             state: if is_dispatched { EventState::Retry } else { EventState::Conflict },
-            error: Some(format!("other content under {}", conflicting.first_event_id)),
+            error: Some(told_beside(&conflicting.first_event_id)),
             attempts_n: 0,
             due_at_ms: is_dispatched.then_some(received_at_ms),
             processed_at_ms: received_at_ms,

@@ -4,6 +4,7 @@
 //! was received is read in a second one, by those who may see it: that one writes the audit log too, so that no content
 //! leaves untold.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::ledger_rows::{LedgerFacts, ledger_facts};
@@ -12,7 +13,7 @@ use super::person::{People, PeopleError};
 use super::rejected::headers_of;
 use crate::api::{ContentView, LedgerEntry, LedgerView, LedgerWhat};
 use crate::seal::KeyRing;
-use crate::store::apart::{KeptContent, event_content};
+use crate::store::apart::{KeptContent, event_content, first_event_id};
 use crate::store::audit::{AuditEntry, append};
 use crate::store::db::{DbResult, Door};
 use crate::types::{EventKey, EventState, MessageId, Reach, Role, UnixMs};
@@ -121,8 +122,11 @@ impl People {
         entries.sort_by_key(|one| one.at_ms);
         let cut_n = entries.len().saturating_sub(ENTRIES_N_MAX);
         entries.drain(..cut_n);
+        let event = facts.event;
+        let beside_event_id = first_event_id(&event.event_id, event.error.as_deref()).map(str::to_owned);
         LedgerView {
-            event: facts.event,
+            event,
+            beside_event_id,
             content: None,
             content_missing: None,
             entries,
@@ -173,10 +177,19 @@ fn beginnings(facts: &LedgerFacts) -> Vec<LedgerEntry> {
 
 /// A content with as much of its body as people look at.
 fn content_view(content: &KeptContent) -> ContentView {
-    let shown = content.body.get(..SHOWN_BYTES_MAX).unwrap_or(&content.body);
+    let (shown, is_lossy) = match std::str::from_utf8(&content.body) {
+        Ok(text) => {
+            (Cow::Borrowed(text.get(..text.floor_char_boundary(SHOWN_BYTES_MAX)).unwrap_or(text)), false)
+        }
+        Err(_) => {
+            let shown = content.body.get(..SHOWN_BYTES_MAX).unwrap_or(&content.body);
+            (String::from_utf8_lossy(shown), true)
+        }
+    };
     ContentView {
         headers: headers_of(&content.headers),
-        body: String::from_utf8_lossy(shown).into_owned(),
+        body: shown.into_owned(),
+        is_lossy,
         body_bytes_n: content.body.len() as u64,
         is_encrypted: content.key_id.is_some(),
         unopened: content.unopened.clone(),
@@ -223,10 +236,14 @@ mod tests {
         };
         let long = content_view(&content(vec![b'x'; SHOWN_BYTES_MAX + 1], "{}"));
         assert_eq!((long.body.len(), long.body_bytes_n), (SHOWN_BYTES_MAX, SHOWN_BYTES_MAX as u64 + 1));
+        let wide = content_view(&content("ä".repeat(SHOWN_BYTES_MAX).into_bytes()[1..].to_vec(), "{}"));
+        assert!(wide.is_lossy);
+        let wide = content_view(&content(["x", &"ä".repeat(SHOWN_BYTES_MAX)].concat().into_bytes(), "{}"));
+        assert_eq!((wide.body.len(), wide.is_lossy), (SHOWN_BYTES_MAX - 1, false), "no half of a character");
         let short = content_view(&content(b"a\xffb".to_vec(), r#"{"x":["1"]}"#));
         assert_eq!(
-            (short.body.as_str(), short.headers["x"].as_slice()),
-            ("a\u{fffd}b", &["1".to_owned()][..])
+            (short.body.as_str(), short.is_lossy, short.headers["x"].as_slice()),
+            ("a\u{fffd}b", true, &["1".to_owned()][..])
         );
         assert!(content_view(&content(Vec::new(), "no JSON")).headers.is_empty());
     }

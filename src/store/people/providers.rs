@@ -35,6 +35,8 @@ const OPEN: &str =
     JOIN processed_webhook_events e ON e.event_seq = x.event_seq
     GROUP BY e.provider, e.state ORDER BY e.provider";
 
+const TAUGHT: &str = "/* people_providers */ SELECT provider, taught_at_ms FROM taught_secrets";
+
 /// The statements by name, for tests that look at their plans.
 pub(super) const STATEMENTS: &[(&str, &str)] =
     &[("waiting events", OPEN), ("last events", LAST), ("last events by number", BY_NUMBER)];
@@ -48,6 +50,8 @@ pub struct ProviderStanding {
     pub waiting: Vec<WaitingCount>,
     /// What is known of its secrets.
     pub uses: Vec<SecretUse>,
+    /// Time when its sender taught us a secret that nobody has read yet.
+    pub taught_at_ms: Option<UnixMs>,
 }
 
 /// Events that wait for somebody, by provider.
@@ -83,6 +87,7 @@ impl People {
 async fn people_providers(db: &mut Door<'_>, names: Vec<Name>) -> DbResult<BTreeMap<Name, ProviderStanding>> {
     let waiting = people_waiting(db).await?;
     let uses = secret_use_list(db).await?;
+    let mut taught = taught_times(db).await?;
     let mut last = last_events(db, &names).await?;
     let mut found = BTreeMap::new();
     for name in names {
@@ -91,10 +96,17 @@ async fn people_providers(db: &mut Door<'_>, names: Vec<Name>) -> DbResult<BTree
             last_event: last.remove(name.as_str()),
             waiting: waiting.iter().filter(|(it, _)| of_it(it)).map(|(_, count)| count.clone()).collect(),
             uses: uses.iter().filter(|one| of_it(&one.provider)).cloned().collect(),
+            taught_at_ms: taught.remove(name.as_str()),
         };
         found.insert(name, standing);
     }
     Ok(found)
+}
+
+/// When senders taught us secrets that nobody has read: a row of a provider that pairs, at most.
+async fn taught_times(db: &mut Door<'_>) -> DbResult<BTreeMap<String, UnixMs>> {
+    let rows = db.fetch(TAUGHT, &[]).await?;
+    rows.iter().map(|row| Ok((row.text("provider")?, row.int("taught_at_ms")?))).collect()
 }
 
 /// The newest event of each of these providers, of those that are found within the bound.

@@ -14,7 +14,7 @@ mod notes;
 mod operations;
 mod operator;
 mod plans;
-mod read_plans;
+pub(crate) mod read_plans;
 mod reads;
 mod redacted;
 pub(crate) mod retention;

@@ -208,7 +208,7 @@ fn execute(name: &str, values: &str) -> String {
     if values.is_empty() { format!("EXECUTE s{n}") } else { format!("EXECUTE s{n} ({values})") }
 }
 
-async fn filled(n: u32) -> Option<(Database, PgConnection)> {
+pub(crate) async fn filled(n: u32) -> Option<(Database, PgConnection)> {
     let database = Database::create(On::Postgres).await?;
     drop(database.store().await);
     let mut admin = PgConnection::connect(&database.url).await.unwrap();

@@ -1,9 +1,13 @@
-//! Puts a kind's spec into words for people: `providers`, `explain` and docs/providers.md.
+//! Puts a kind's spec into words for people: commands, the console and docs/providers.md.
 
-use crate::spec::{Confidence, EventSpec, Identity, IdentitySpec, Scheme, Source, Sources, Spec};
+use super::event::EventSpec;
+use super::identity::{Identity, IdentitySpec};
+use super::provider_toml::{Confidence, Spec};
+use super::signature::Scheme;
+use super::source::{Source, Sources};
 
 /// Places, in the order they are joined.
-pub(super) fn places(sources: &Sources) -> String {
+pub(crate) fn places(sources: &Sources) -> String {
     let either = |names: &str| format!("`{}`", names.replace('|', "` or `"));
     let one = |source: &Source| match source {
         Source::Json(pointer) if pointer.is_empty() => "the whole event".to_owned(),
@@ -22,7 +26,7 @@ pub(super) fn places(sources: &Sources) -> String {
 }
 
 /// Says what two copies of an event are: which rule, for what, and what is not covered by the signature.
-pub(super) fn identity(spec: &IdentitySpec) -> String {
+fn identity(spec: &IdentitySpec) -> String {
     let parts = if spec.id.0.is_empty() { String::new() } else { format!(" + {}", places(&spec.id)) };
     let rule = match (spec.is, spec.window_s) {
         (Identity::Sender, _) => format!("the sender's own id, {}", places(&spec.id)),
@@ -43,12 +47,12 @@ pub(super) fn identity(spec: &IdentitySpec) -> String {
 }
 
 /// Every identity of one `[[event]]`, in the order they are tried.
-pub(super) fn identities(event: &EventSpec) -> String {
+pub(crate) fn identities(event: &EventSpec) -> String {
     event.identity.iter().map(identity).collect::<Vec<_>>().join("; else ")
 }
 
 /// A scheme in words for people.
-pub(super) fn scheme_name(scheme: Scheme) -> &'static str {
+pub(crate) fn scheme_name(scheme: Scheme) -> &'static str {
     match scheme {
         Scheme::HmacSha1 => "HMAC-SHA-1",
         Scheme::HmacSha256 => "HMAC-SHA-256",
@@ -67,7 +71,7 @@ pub(super) fn scheme_name(scheme: Scheme) -> &'static str {
 }
 
 /// Says how requests are signed: the scheme, its place, how old a signed time may be, what it leaves open.
-pub(super) fn signed_by(spec: &Spec) -> String {
+pub(crate) fn signed_by(spec: &Spec) -> String {
     let signature = &spec.signature;
     let scheme = signature.in_words.as_deref().unwrap_or_else(|| scheme_name(signature.scheme));
     // What code does may be several things, of which the header holds one.
@@ -87,7 +91,7 @@ pub(super) fn signed_by(spec: &Spec) -> String {
 }
 
 /// Says in one word where the facts about a kind were read.
-pub(super) fn confidence(spec: &Spec) -> &'static str {
+pub(crate) fn confidence(spec: &Spec) -> &'static str {
     match spec.confidence {
         Confidence::Official => "official",
         Confidence::Secondary => "secondary",
@@ -98,18 +102,16 @@ pub(super) fn confidence(spec: &Spec) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::providers::builtin;
 
     #[test]
     fn identities_and_signatures_are_told_as_people_say_them() {
         #[track_caller]
         fn check(name: &str, identity: &str, signature: &str) {
-            let kinds = builtin();
-            let kind = kinds.iter().find(|kind| kind.kind() == name).expect("a kind");
-            let spec = kind.spec().expect("a spec");
+            let file = format!("{}/providers/{name}/provider.toml", env!("CARGO_MANIFEST_DIR"));
+            let spec = Spec::parse(&std::fs::read_to_string(file).expect("a file")).expect("a spec");
             let told: Vec<String> = spec.event.iter().map(identities).collect();
             assert!(told.join("; ").contains(identity), "{name}: {told:?}");
-            let told = signed_by(spec);
+            let told = signed_by(&spec);
             assert!(told.contains(signature), "{name}: {told}");
         }
         check(

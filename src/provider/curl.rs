@@ -4,7 +4,7 @@ use crate::plain;
 use crate::verify::Signed;
 
 /// Writes one command for a POSIX shell. The body is sent as it is, byte for byte.
-pub(super) fn curl(url: &str, signed: &Signed) -> String {
+pub(crate) fn curl(url: &str, signed: &Signed) -> String {
     let text = std::str::from_utf8(&signed.body).ok().filter(|text| is_pasteable(text));
     let pipe =
         if text.is_some() { String::new() } else { format!("printf '%b' '{}' | ", octal(&signed.body)) };

@@ -1,0 +1,58 @@
+//! The commands of `serve --dev` that send a stored request once more.
+
+use anyhow::Context;
+
+use super::builder::App;
+use crate::console::{SignAgain, SignedAgain};
+use crate::load::dev_keys_of_folder;
+use crate::provider::{ActiveProvider, Provider, curl};
+use crate::types::Name;
+use crate::verify::{DevKeys, SignAt};
+
+impl App {
+    /// Signs what the console shows with what is published, as its sender would; nothing without `--dev`.
+    pub(super) fn sign_again(&self) -> anyhow::Result<Option<SignAgain>> {
+        if !self.has_echo {
+            return Ok(None);
+        }
+        let keys = dev_keys_of_folder(&self.kinds).context("could not read or make development keys")?;
+        let kinds = self.kinds.clone();
+        let (providers, public_url) = (self.config.providers.clone(), self.config.server.public_url.clone());
+        Ok(Some(Box::new(move |wanted: &SignedAgain<'_>| {
+            let name = Name::parse(wanted.provider).ok();
+            let config = name.as_ref().and_then(|name| Some((name, providers.get(name)?)));
+            let (name, config) = config.ok_or("Its provider is not configured any more.")?;
+            let kind = kinds.iter().find(|kind| kind.kind() == config.kind.as_str());
+            let kind = kind.ok_or("Its kind is not there any more.")?;
+            let ours = kind.activate(name, config, &public_url);
+            let ours = ours.map_err(|_| "Its provider cannot be used as it is configured.")?;
+            signed(kind, &ours, &keys, wanted)
+        })))
+    }
+}
+
+/// The command, if the provider `ours` believes it.
+fn signed(
+    kind: &Provider,
+    ours: &ActiveProvider,
+    keys: &DevKeys,
+    wanted: &SignedAgain<'_>,
+) -> Result<String, String> {
+    let at = SignAt {
+        now_s: wanted.now_s,
+        url: ours.url().to_owned(),
+        id: wanted.event_id.to_owned(),
+        event_type: wanted.event_type.to_owned(),
+    };
+    let sender = kind.dev(keys).map_err(|why| format!("Nothing is published to sign it with: {why}."))?;
+    let signed = sender.sign(wanted.body, &at).map_err(|why| format!("It cannot be signed: {why}."))?;
+    let request = signed.request(&at).map_err(|why| format!("It cannot be sent: {why}."))?;
+    if ours.believe(request).is_err() {
+        let name = wanted.provider;
+        return Err(format!(
+            "This provider has secrets of its own, and does not believe the published one: download the body and sign it \
+             with `hooklatch sign {name} --body FILE`."
+        ));
+    }
+    Ok(curl(&at.url, &signed))
+}

@@ -1,0 +1,128 @@
+//! One destination: how it stands, what waits for it, and the form that pauses and resumes it.
+
+use axum::extract::Path;
+use axum::response::Response;
+use maud::{Markup, html};
+
+use super::standing;
+use crate::api::{BacklogCount, DestinationView, PauseView};
+use crate::console::contract::{Told, path, with_query};
+use crate::console::parts::form::{self, ActForm};
+use crate::console::parts::frame::Place;
+use crate::console::parts::{chip, list, moment};
+use crate::console::trouble::Trouble;
+use crate::console::visit::Visit;
+use crate::figures::grouped;
+use crate::types::Role;
+
+const PAUSE: &[(&str, &str)] = &[("pause", "Pause")];
+const RESUME: &[(&str, &str)] = &[("resume", "Resume")];
+
+pub(super) async fn show(visit: Visit, Path(name): Path<String>) -> Response {
+    let made = draw(&visit, &name).await.map(|body| (format!("Destination {name}"), body));
+    visit.answer(Place::Destinations, made)
+}
+
+async fn draw(visit: &Visit, name: &str) -> Result<Markup, Trouble> {
+    let told: Told<DestinationView> = visit.ask_tagged(&path(&["destinations", name])).await?;
+    let destination = &told.view;
+    Ok(html! {
+        p { (standing::usage(destination)) }
+        @if !destination.is_configured {
+            p class="note" {
+                "The node that answers has no destination of this name in its configuration. What waits for it stays until one has."
+            }
+        }
+        @if let Some(pause) = &destination.pause { (paused(visit, pause)) }
+        section aria-labelledby="facts" {
+            h2 id="facts" { "How it stands" }
+            (facts(visit, destination))
+        }
+        section aria-labelledby="backlog" {
+            h2 id="backlog" { "Open messages" }
+            (backlog(visit, destination))
+        }
+        @if visit.may(Role::Operator) { (decide(visit, destination, told.etag.as_deref())) }
+    })
+}
+
+fn paused(visit: &Visit, pause: &PauseView) -> Markup {
+    html! {
+        p class="note" {
+            (moment::foreign(&pause.actor)) " paused it at " (moment::moment(pause.paused_at_ms, visit.now_ms)) ": "
+            (moment::foreign(&pause.reason))
+        }
+    }
+}
+
+fn facts(visit: &Visit, destination: &DestinationView) -> Markup {
+    let of_node = |value: Option<Markup>| value.unwrap_or_else(moment::none);
+    let rate = match destination.rate_per_s {
+        Some(per_s) => html! { "at most " (per_s) " calls a second" },
+        None if destination.is_configured => html! { "as many calls a second as there are" },
+        None => moment::none(),
+    };
+    list::facts(&[
+        ("Kind", html! { (destination.kind) }),
+        ("Breaker of this node", breaker(destination)),
+        (
+            "Calls at once",
+            of_node(
+                destination.concurrency_n.map(|n| html! { "at most " (grouped(n.into())) " of this node" }),
+            ),
+        ),
+        ("Rate", rate),
+        ("Oldest due", moment::moment_or_none(destination.oldest_due_at_ms, visit.now_ms)),
+    ])
+}
+
+fn breaker(destination: &DestinationView) -> Markup {
+    let meaning = match destination.breaker.as_deref() {
+        Some("open") => {
+            " It failed too often in a row: nothing is sent for a while, and then one call probes."
+        }
+        Some("half_open") => " One call probes whether it is back.",
+        _ => "",
+    };
+    html! { (standing::breaker(destination)) (meaning) }
+}
+
+fn backlog(visit: &Visit, destination: &DestinationView) -> Markup {
+    let row = |count: &BacklogCount| {
+        html! {
+            tr {
+                td { (chip::message(count.state)) }
+                td { (standing::count(visit, &destination.name, count)) }
+                td { (moment::moment(count.oldest_visible_at_ms, visit.now_ms)) }
+            }
+        }
+    };
+    let rows: Vec<Markup> = destination.backlog.iter().map(row).collect();
+    let name = [("destination", Some(destination.name.as_str()))];
+    html! {
+        @if rows.is_empty() { (list::nothing("Nothing waits for it.")) }
+        @else { (list::table("Open messages by state", &["State", "Messages", "Earliest"], &rows)) }
+        p {
+            a href=(visit.link(&with_query("/messages", &name))) { "All of its messages" } " · "
+            a href=(visit.link(&with_query("/lanes", &name))) { "Its lanes" }
+        }
+    }
+}
+
+fn decide(visit: &Visit, destination: &DestinationView, etag: Option<&str>) -> Markup {
+    let action = visit.link(&(path(&["destinations", &destination.name]) + "/decide"));
+    let (title, acts, hint) = match destination.pause {
+        None => (
+            "Pause",
+            PAUSE,
+            "All nodes take nothing for it until it is resumed; calls under way end as they do.",
+        ),
+        Some(_) => ("Resume", RESUME, "All nodes take messages for it again."),
+    };
+    html! {
+        section aria-labelledby="decide" {
+            h2 id="decide" { (title) }
+            (form::act(&ActForm { action: &action, etag, acts, hint }))
+        }
+    }
+}

@@ -1,0 +1,222 @@
+//! One entry of a timeline: what it is called, how it is taken, and what there is to say.
+
+use maud::{Markup, html};
+
+use super::content::shown;
+use super::facts::identity;
+use crate::api::{AttemptView, AuditView, EventView, LedgerView, LedgerWhat, MessageView};
+use crate::console::parts::body::{self, BodyLook};
+use crate::console::parts::{chip, link, moment};
+use crate::console::visit::Visit;
+use crate::figures::{grouped, plural};
+use crate::types::{AttemptResult, EventState, MessageState};
+
+/// Longest piece of an answer that is shown. Bytes.
+const ANSWER_BYTES_MAX: usize = 4 << 10;
+
+/// An entry as it is drawn.
+pub(super) struct DrawnEntry {
+    /// The colour of its mark, which says again what the words say.
+    pub(super) class: &'static str,
+    pub(super) name: &'static str,
+    pub(super) more: Markup,
+}
+
+impl DrawnEntry {
+    fn new(class: &'static str, name: &'static str, more: Markup) -> Self {
+        Self { class, name, more }
+    }
+}
+
+/// Draws an entry; one of looks stands for so many of them.
+pub(super) fn draw(visit: &Visit, view: &LedgerView, what: &LedgerWhat, looks_n: usize) -> DrawnEntry {
+    match what {
+        LedgerWhat::Received { body_bytes_n, secret_position, secret_fingerprint } => {
+            let bytes_n = view.content.as_ref().map(|content| content.body_bytes_n).or(*body_bytes_n);
+            let secret = (*secret_position, secret_fingerprint.as_deref());
+            DrawnEntry::new("good", "Received", received(bytes_n, secret))
+        }
+        LedgerWhat::Latched { digest, identity: rule } => DrawnEntry::new(
+            "good",
+            "Latched",
+            html! {
+                "It is told from others " (identity(rule)) "."
+                div class="more" { "Content " code { (moment::foreign(digest)) } }
+            },
+        ),
+        LedgerWhat::Duplicates { copies_n, first_at_ms } => {
+            DrawnEntry::new("", "Duplicates", duplicates(visit, *copies_n, *first_at_ms))
+        }
+        LedgerWhat::Conflict { event, digest } => {
+            DrawnEntry::new("needed", "Conflict", conflict(visit, event, digest))
+        }
+        LedgerWhat::Replayed { event } => DrawnEntry::new(
+            "",
+            "Replayed",
+            html! {
+                "The same signed text came under the id "
+                (link::event(visit, &event.provider, &event.event_id)) " " (chip::event(event.state))
+            },
+        ),
+        LedgerWhat::Handled { state, attempts_n, error } => DrawnEntry::new(
+            of_event(*state),
+            "Handled",
+            html! {
+                (chip::event(*state)) " after " (plural(u64::from(*attempts_n), "attempt"))
+                @if let Some(error) = error { div class="more" { (moment::foreign(error)) } }
+            },
+        ),
+        LedgerWhat::Effect { message } => {
+            DrawnEntry::new(of_message(message.state), "Effect", effect(visit, message))
+        }
+        LedgerWhat::Attempt { message_id, effect_name, attempt } => DrawnEntry::new(
+            of_attempt(attempt.result),
+            "Attempt",
+            self::attempt(visit, (message_id, effect_name), attempt),
+        ),
+        LedgerWhat::Decision { decision } if is_look(&decision.action) => {
+            DrawnEntry::new("", "Looked at", look(decision, looks_n))
+        }
+        LedgerWhat::Decision { decision } => {
+            DrawnEntry::new("busy", "Decided", self::decision(visit, decision))
+        }
+    }
+}
+
+/// True when a row of the audit log tells that somebody saw a content.
+pub(super) fn is_look(action: &str) -> bool {
+    action.ends_with("_read")
+}
+
+fn received(bytes_n: Option<u64>, (position, fingerprint): (Option<u32>, Option<&str>)) -> Markup {
+    html! {
+        @if let Some(bytes_n) = bytes_n { (grouped(bytes_n)) " bytes. " }
+        @match (position, fingerprint) {
+            (Some(position), Some(fingerprint)) => {
+                "Secret " (position) " of the configuration matched, with the fingerprint "
+                code { (moment::foreign(fingerprint)) } "."
+            },
+            (None, Some(fingerprint)) => {
+                "A secret matched that is configured no longer, with the fingerprint "
+                code { (moment::foreign(fingerprint)) } "."
+            },
+            (_, None) => "Which secret matched is not known.",
+        }
+    }
+}
+
+fn duplicates(visit: &Visit, copies_n: u64, first_at_ms: Option<i64>) -> Markup {
+    let copies = if copies_n == 1 { "copy" } else { "copies" };
+    html! {
+        (grouped(copies_n)) " more " (copies) " came and changed nothing."
+        @if let (Some(first_at_ms), true) = (first_at_ms, copies_n > 1) {
+            div class="more" { "The first one came " (moment::moment(first_at_ms, visit.now_ms)) ", the last one at this time." }
+        }
+    }
+}
+
+fn conflict(visit: &Visit, event: &EventView, digest: &str) -> Markup {
+    let kept = link::event_path(&event.provider, &event.event_id);
+    html! {
+        "Other content came under this id and was kept as "
+        (link::event(visit, &event.provider, &event.event_id)) " " (chip::event(event.state))
+        div class="more" {
+            "Content " code { (moment::foreign(digest)) } " "
+            @if event.state == EventState::Conflict || event.state == EventState::Dismissed {
+                a href=(visit.link(&format!("{kept}#differs"))) { "What differs" }
+            }
+        }
+    }
+}
+
+fn effect(visit: &Visit, message: &MessageView) -> Markup {
+    html! {
+        (moment::foreign(&message.effect_name)) " to " (link::destination(visit, &message.destination)) " "
+        (chip::message(message.state))
+        div class="more" {
+            "Message " (link::message(visit, &message.message_id.to_string()))
+            ", key " code { (moment::foreign(&message.idempotency_key)) }
+            @if let Some(lane) = &message.lane { ", lane " (moment::foreign(lane)) }
+            @if message.generation > 0 { ", of re-run " (message.generation) }
+        }
+    }
+}
+
+fn attempt(visit: &Visit, (message_id, effect_name): (&str, &str), attempt: &AttemptView) -> Markup {
+    let took_ms = attempt.finished_at_ms.map(|ms| ms.saturating_sub(attempt.started_at_ms).max(0));
+    html! {
+        (attempt.attempt_n) " of "
+        @if effect_name.is_empty() { "message " (link::message(visit, message_id)) }
+        @else { (moment::foreign(effect_name)) }
+        " " (chip::attempt(attempt.result))
+        @if let Some(status) = attempt.http_status { " HTTP " (status) }
+        @if let Some(took_ms) = took_ms { ", took " (grouped(took_ms.unsigned_abs())) " ms" }
+        ", by " (moment::foreign(&attempt.node))
+        @if let Some(error) = &attempt.error { div class="more" { (moment::foreign(shown(error, ANSWER_BYTES_MAX).0)) } }
+        @if let Some(answer) = &attempt.response { (answered(answer)) }
+    }
+}
+
+/// The piece of an answer that was kept.
+fn answered(answer: &str) -> Markup {
+    let (text, is_cut) = shown(answer, ANSWER_BYTES_MAX);
+    html! {
+        details {
+            summary { "What it answered" }
+            (body::body(text, "The answer", BodyLook { is_cut: true, is_as_sent: false }))
+            @if is_cut { p class="hint" { "More of it is on the page of the message." } }
+        }
+    }
+}
+
+fn look(decision: &AuditView, looks_n: usize) -> Markup {
+    let what = match decision.action.as_str() {
+        "body_read" => "what was sent",
+        "answer_read" => "an answer",
+        _ => "a content",
+    };
+    html! {
+        (moment::foreign(&decision.actor)) " saw " (what)
+        @if looks_n > 1 { ", " (plural(looks_n as u64, "time")) " in a row" }
+    }
+}
+
+fn decision(visit: &Visit, decision: &AuditView) -> Markup {
+    html! {
+        (moment::foreign(&decision.actor)) ": " code { (moment::foreign(&decision.action)) }
+        @if let Some(message_id) = &decision.message_id { " of message " (link::message(visit, message_id)) }
+        @if let Some(operation_id) = &decision.operation_id {
+            " in operation " (link::operation(visit, operation_id))
+        }
+        @if !decision.detail.is_empty() { div class="more" { "“" (moment::foreign(&decision.detail)) "”" } }
+    }
+}
+
+fn of_event(state: EventState) -> &'static str {
+    match state {
+        EventState::Done => "good",
+        EventState::Retry => "busy",
+        EventState::Conflict | EventState::Unreadable => "needed",
+        EventState::Failed => "bad",
+        _ => "",
+    }
+}
+
+fn of_message(state: MessageState) -> &'static str {
+    match state {
+        MessageState::Done => "good",
+        MessageState::Held => "needed",
+        MessageState::Dead => "bad",
+        MessageState::Discarded => "",
+        _ => "busy",
+    }
+}
+
+fn of_attempt(result: Option<AttemptResult>) -> &'static str {
+    match result {
+        Some(AttemptResult::Done) => "good",
+        Some(AttemptResult::Unknown) => "needed",
+        Some(AttemptResult::Refused) => "bad",
+        _ => "busy",
+    }
+}

@@ -1,0 +1,50 @@
+//! What stands on top of a ledger: the event as it is now.
+
+use maud::{Markup, html};
+
+use crate::api::LedgerView;
+use crate::console::parts::{chip, link, list, moment};
+use crate::console::visit::Visit;
+use crate::figures::plural;
+
+pub(super) fn facts(visit: &Visit, view: &LedgerView) -> Markup {
+    let event = &view.event;
+    let mut rows = vec![
+        ("State", html! { (chip::event(event.state)) }),
+        ("Provider", link::provider(visit, &event.provider)),
+        ("Type", moment::foreign(&event.event_type)),
+    ];
+    rows.extend(event.error.as_deref().map(|error| ("Why", moment::foreign(error))));
+    rows.extend(
+        view.beside_event_id
+            .as_deref()
+            .map(|first| ("Kept beside", link::event(visit, &event.provider, first))),
+    );
+    rows.extend(event.object.as_deref().map(|object| {
+        let version = event.version.map(|version| html! { ", version " (version) });
+        ("Object", html! { (moment::foreign(object)) @if let Some(version) = version { (version) } })
+    }));
+    rows.push(("Told from others", identity(&event.identity)));
+    rows.push(("Received", moment::moment(event.received_at_ms, visit.now_ms)));
+    let at = |at_ms: i64| moment::moment(at_ms, visit.now_ms);
+    rows.extend(event.created_at_ms.map(|at_ms| ("Happened at the sender", at(at_ms))));
+    rows.extend(event.due_at_ms.map(|at_ms| ("Dispatched again", at(at_ms))));
+    let dispatches = plural(event.attempts_n.into(), "time");
+    rows.push(("Dispatched", html! { (dispatches) }));
+    if event.generation > 0 {
+        let runs = plural(event.generation.into(), "time");
+        rows.push(("Run again by people", html! { (runs) }));
+    }
+    html! { section aria-label="The event" { (list::facts(&rows)) } }
+}
+
+/// The rule that told it from others, in words.
+pub(super) fn identity(rule: &str) -> Markup {
+    let words = match rule.split('/').next() {
+        Some("sender") => "by the id that its sender gave it",
+        Some("content") => "by its content: other content is another event",
+        Some("signal") => "by when it came: a signal repeats by nature",
+        _ => "by a rule of its kind",
+    };
+    html! { (words) " " code { (moment::foreign(rule)) } }
+}

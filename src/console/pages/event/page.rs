@@ -1,0 +1,120 @@
+//! The page of one event, the bytes of its body as a file, and decisions about it.
+
+use axum::extract::rejection::PathRejection;
+use axum::extract::{Path, RawQuery};
+use axum::response::Response;
+use maud::{Markup, html};
+
+use super::{again, conflict, content, decisions, facts, timeline};
+use crate::api::{EventAct, EventOrder, LedgerView, OrderResult};
+use crate::console::contract::{Told, told};
+use crate::console::parts::form::{self, SentForm};
+use crate::console::parts::frame::Place;
+use crate::console::parts::{field, link};
+use crate::console::trouble::Trouble;
+use crate::console::visit::Visit;
+use crate::plain;
+
+/// A provider's name and an event's id, which may hold anything.
+pub(super) type EventNames = Result<Path<(String, String)>, PathRejection>;
+
+/// How the page is to be drawn, from its address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct LedgerLook {
+    /// True when the body is to be shown as it was sent, not indented.
+    pub(super) is_as_sent: bool,
+    /// True when all entries are to be shown, however many.
+    pub(super) has_all_entries: bool,
+}
+
+pub(super) async fn show(visit: Visit, names: EventNames, raw: RawQuery) -> Response {
+    visit.answer(Place::Events, draw(&visit, names, &raw).await)
+}
+
+async fn draw(visit: &Visit, names: EventNames, raw: &RawQuery) -> Result<(String, Markup), Trouble> {
+    let path = path_of(names)?;
+    let values = field::values(raw);
+    let look = LedgerLook {
+        is_as_sent: field::value(&values, "body") == Some("sent"),
+        has_all_entries: field::value(&values, "entries") == Some("all"),
+    };
+    let Told { view, etag } = visit.ask_tagged::<LedgerView>(&path).await?;
+    let beside = conflict::beside(visit, &view).await;
+    let again = again::again(visit, &view, &path).await;
+    let body = html! {
+        (facts::facts(visit, &view))
+        (notices(&view))
+        @if let Some(beside) = beside { (beside) }
+        section aria-labelledby="timeline" {
+            h2 id="timeline" { "What happened" }
+            (timeline::timeline(visit, &view, &path, look))
+        }
+        section aria-labelledby="content" {
+            h2 id="content" { "What was sent" }
+            (content::content(visit, &view, &path, look))
+        }
+        @if let Some(again) = again { (again) }
+        section aria-labelledby="decide" {
+            h2 id="decide" { "Decide" }
+            (decisions::decisions(visit, &view, &path, etag.as_deref()))
+        }
+    };
+    Ok((plain::line(&view.event.event_id).into_owned(), body))
+}
+
+/// Sentences about what the ledger does not tell.
+fn notices(view: &LedgerView) -> Markup {
+    html! {
+        @if view.is_cut { p class="note" { "So much happened that the oldest entries are left out." } }
+        @if view.conflicts_unkept_n > 0 {
+            p class="note" {
+                "Other content came under this id " (view.conflicts_unkept_n)
+                " more times and was not kept: there is room for 16 of each event."
+            }
+        }
+        @if view.hidden_messages_n > 0 {
+            p class="note" {
+                "Messages to destinations that your token does not reach are not shown: "
+                (view.hidden_messages_n) "."
+            }
+        }
+    }
+}
+
+/// The path of an event, here and below `/v1` alike.
+fn path_of(names: EventNames) -> Result<String, Trouble> {
+    let Ok(Path((provider, event_id))) = names else { return Err(Trouble::not_found()) };
+    Ok(link::event_path(&provider, &event_id))
+}
+
+/// Gives on the bytes, which a browser keeps as a file and never shows.
+pub(super) async fn body(visit: Visit, names: EventNames) -> Response {
+    let path = match path_of(names) {
+        Ok(path) => path,
+        Err(trouble) => return visit.trouble(Place::Events, &trouble),
+    };
+    let answer = visit.ask_raw(&format!("{path}/body")).await;
+    if answer.status().is_success() {
+        return answer;
+    }
+    let trouble = told::<()>(answer).await.err().unwrap_or(Trouble::INCOMPLETE);
+    visit.trouble(Place::Events, &trouble)
+}
+
+/// Carries out what a form of the page asks for.
+pub(super) async fn decide(visit: Visit, names: EventNames, form: SentForm) -> Response {
+    match decided(&visit, names, &form).await {
+        Ok(path) => form::go(&visit.link(&path)),
+        Err(trouble) => visit.trouble(Place::Events, &trouble),
+    }
+}
+
+async fn decided(visit: &Visit, names: EventNames, form: &SentForm) -> Result<String, Trouble> {
+    let path = path_of(names)?;
+    let act: EventAct = serde_json::from_value(form.needed("act")?.into()).map_err(|_| {
+        Trouble::bad_form("the form asks for an act that events do not know: open the page again")
+    })?;
+    let order = EventOrder { act, reason: form.needed("reason")?.to_owned() };
+    let _: OrderResult = visit.order(&format!("{path}/decide"), &form.headers()?, &order).await?;
+    Ok(path)
+}

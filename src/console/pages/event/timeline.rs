@@ -1,0 +1,150 @@
+//! The entries of a ledger in order of time, each with how long after the one before it came.
+
+use maud::{Markup, html};
+
+use super::entry::{self, DrawnEntry};
+use super::page::LedgerLook;
+use crate::api::{LedgerEntry, LedgerView, LedgerWhat};
+use crate::console::contract::with_query;
+use crate::console::visit::Visit;
+use crate::figures::grouped;
+use crate::times::{ago, day, in_day, rfc3339};
+
+/// Entries that are shown of the beginning, and of the end, of a ledger that has many.
+const FIRST_N: usize = 20;
+const LAST_N: usize = 100;
+
+/// An entry, or several that say the same.
+struct Told<'a> {
+    entry: &'a LedgerEntry,
+    /// Number of looks at the content that this one stands for.
+    looks_n: usize,
+}
+
+pub(super) fn timeline(visit: &Visit, view: &LedgerView, path: &str, look: LedgerLook) -> Markup {
+    let told = told(&view.entries);
+    let left_out_n = if look.has_all_entries { 0 } else { told.len().saturating_sub(FIRST_N + LAST_N) };
+    let last_n = told.len() - told.len().min(FIRST_N) - left_out_n;
+    let (mut today, mut before_ms) = (String::new(), None);
+    let mut drawn = |one: &Told<'_>| {
+        let at_ms = one.entry.at_ms;
+        let date = Some(day(at_ms)).filter(|date| *date != today);
+        let after_ms = before_ms.replace(at_ms).map(|before_ms| at_ms.saturating_sub(before_ms));
+        today = date.clone().unwrap_or_else(|| std::mem::take(&mut today));
+        item(entry::draw(visit, view, &one.entry.what, one.looks_n), at_ms, date, after_ms)
+    };
+    html! {
+        ol class="timeline" {
+            @for one in told.iter().take(FIRST_N) { (drawn(one)) }
+            @if left_out_n > 0 {
+                li class="left-out" {
+                    a href=(visit.link(&with_query(path, &[("entries", Some("all"))]))) {
+                        (grouped(left_out_n as u64)) " entries between are not shown: show all"
+                    }
+                }
+            }
+            @for one in told.iter().rev().take(last_n).rev() { (drawn(one)) }
+        }
+        p class="hint" { "Times are in UTC, to the millisecond; beside each stands how long after the entry before it came." }
+    }
+}
+
+/// The entries, looks of one person in a row as one: each look at this page is one.
+fn told(entries: &[LedgerEntry]) -> Vec<Told<'_>> {
+    let mut told: Vec<Told<'_>> = Vec::new();
+    for entry in entries {
+        match told.last_mut() {
+            Some(last) if is_same_look(&last.entry.what, &entry.what) => {
+                last.entry = entry;
+                last.looks_n += 1;
+            }
+            _ => told.push(Told { entry, looks_n: 1 }),
+        }
+    }
+    told
+}
+
+fn is_same_look(one: &LedgerWhat, other: &LedgerWhat) -> bool {
+    let (LedgerWhat::Decision { decision: one }, LedgerWhat::Decision { decision: other }) = (one, other)
+    else {
+        return false;
+    };
+    let is_look = entry::is_look(&one.action) && one.actor == other.actor;
+    is_look && one.action == other.action && one.message_id == other.message_id
+}
+
+fn item(drawn: DrawnEntry, at_ms: i64, date: Option<String>, after_ms: Option<i64>) -> Markup {
+    let exact = rfc3339(at_ms).unwrap_or_else(|| at_ms.to_string());
+    html! {
+        li class=(drawn.class) {
+            div class="when" {
+                @if let Some(date) = date { span class="date" { (date) } " " }
+                time datetime=(exact) title=(exact) { (in_day(at_ms)) }
+                @if let Some(after_ms) = after_ms { " " span class="after" { "+" (distance(after_ms)) } }
+            }
+            div class="what" {
+                strong { (drawn.name) } " " (drawn.more)
+            }
+        }
+    }
+}
+
+/// A distance between two entries: exact while that says something. Milliseconds.
+fn distance(ms: i64) -> String {
+    match ms.max(0) {
+        ms @ 0..=999 => format!("{ms} ms"),
+        ms @ 1_000..=119_999 => format!("{}.{} s", ms / 1_000, ms % 1_000 / 100),
+        ms => ago(ms),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::AuditView;
+
+    #[test]
+    fn a_distance_is_told_in_a_unit_that_says_something() {
+        #[track_caller]
+        fn check(ms: i64, want: &str) {
+            assert_eq!(distance(ms), want);
+        }
+        check(-1, "0 ms");
+        check(999, "999 ms");
+        check(1_000, "1.0 s");
+        check(119_999, "119.9 s");
+        check(120_000, "2 min");
+        check(7_200_000, "2 h");
+    }
+
+    #[test]
+    fn looks_of_one_person_in_a_row_are_one_entry() {
+        let row = |at_ms: i64, actor: &str, action: &str| LedgerEntry {
+            at_ms,
+            what: LedgerWhat::Decision {
+                decision: AuditView {
+                    audit_seq: at_ms,
+                    at_ms,
+                    actor: actor.to_owned(),
+                    action: action.to_owned(),
+                    provider: None,
+                    event_id: None,
+                    message_id: None,
+                    operation_id: None,
+                    detail: String::new(),
+                },
+            },
+        };
+        let entries = [
+            row(1, "ann", "body_read"),
+            row(2, "ann", "body_read"),
+            row(3, "bob", "body_read"),
+            row(4, "bob", "event_rerun"),
+            row(5, "bob", "event_rerun"),
+            row(6, "ann", "body_read"),
+        ];
+        let told = told(&entries);
+        let seen: Vec<(i64, usize)> = told.iter().map(|one| (one.entry.at_ms, one.looks_n)).collect();
+        assert_eq!(seen, [(2, 2), (3, 1), (4, 1), (5, 1), (6, 1)]);
+    }
+}

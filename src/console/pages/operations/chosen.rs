@@ -1,0 +1,220 @@
+//! The rows that an operation is to act on: chosen by a filter that an address or a form has.
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+
+use super::words;
+use crate::api::{EventAct, EventFilter, MessageAct, MessageFilter, OperationSubject};
+use crate::console::contract::with_query;
+use crate::console::trouble::Trouble;
+use crate::types::{EventState, MessageState};
+
+/// Fields of the contract's filters.
+const OF_MESSAGES: [&str; 5] = ["state", "destination", "provider", "lane", "created_before_ms"];
+const OF_EVENTS: [&str; 6] = ["state", "provider", "type", "object", "received_from_ms", "received_to_ms"];
+
+const MESSAGE_ACTS: [MessageAct; 3] = [MessageAct::Send, MessageAct::Done, MessageAct::Discard];
+const EVENT_ACTS: [EventAct; 5] =
+    [EventAct::Rerun, EventAct::Dispatch, EventAct::Dismiss, EventAct::Erase, EventAct::EraseAndDiscard];
+
+/// A choice of rows, whose state is said.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Chosen {
+    Messages(MessageState, MessageFilter),
+    Events(EventState, EventFilter),
+}
+
+/// An act that there is for a choice: the contract's word, the button's text and what follows.
+pub(super) type PossibleAct = (String, &'static str, &'static str);
+
+impl Chosen {
+    /// Reads a choice; `value` gives what was sent under a name.
+    pub(super) fn read<'a>(value: impl Fn(&str) -> Option<&'a str>) -> Result<Self, Trouble> {
+        match value("subject") {
+            Some("messages") => {
+                let filter: MessageFilter = read(&OF_MESSAGES, value)?;
+                filter.state.map(|state| Self::Messages(state, filter)).ok_or_else(no_state)
+            }
+            Some("events") => {
+                let filter: EventFilter = read(&OF_EVENTS, value)?;
+                filter.state.map(|state| Self::Events(state, filter)).ok_or_else(no_state)
+            }
+            _ => Err(Trouble::bad_form("say as `subject` whether it is about `messages` or `events`")),
+        }
+    }
+
+    /// The list of it, in the contract and among the pages alike.
+    pub(super) fn list(&self) -> &'static str {
+        match self {
+            Self::Messages(..) => "messages",
+            Self::Events(..) => "events",
+        }
+    }
+
+    /// The filter, as names and values of a query.
+    pub(super) fn fields(&self) -> Vec<(String, String)> {
+        match self {
+            Self::Messages(_, filter) => fields(filter),
+            Self::Events(_, filter) => fields(filter),
+        }
+    }
+
+    /// A path with the filter as its query.
+    pub(super) fn target(&self, path: &str) -> String {
+        let fields = self.fields();
+        let values: Vec<_> =
+            fields.iter().map(|(name, value)| (name.as_str(), Some(value.as_str()))).collect();
+        with_query(path, &values)
+    }
+
+    /// The choice in words, with its number.
+    pub(super) fn words(&self, counted_n: u64) -> String {
+        match self {
+            Self::Messages(_, filter) => words::messages(filter, counted_n),
+            Self::Events(_, filter) => words::events(filter, counted_n),
+        }
+    }
+
+    /// The acts that there are for rows in its state.
+    pub(super) fn acts(&self) -> Vec<PossibleAct> {
+        match self {
+            Self::Messages(state, _) => {
+                let possible = MESSAGE_ACTS.iter().filter(|act| act.is_for(*state));
+                possible.map(|act| told(words::act_word(act), words::message_act(*act))).collect()
+            }
+            Self::Events(state, _) => {
+                let possible = EVENT_ACTS.iter().filter(|act| act.is_for(*state));
+                possible.map(|act| told(words::act_word(act), words::event_act(*act))).collect()
+            }
+        }
+    }
+
+    /// What the contract is asked to do to them; `act` is a word of its.
+    pub(super) fn subject(self, act: &str) -> Result<OperationSubject, Trouble> {
+        Ok(match self {
+            Self::Messages(_, filter) => OperationSubject::Messages { act: act_of(act)?, filter },
+            Self::Events(_, filter) => OperationSubject::Events { act: act_of(act)?, filter },
+        })
+    }
+}
+
+fn told(word: String, (label, hint): (&'static str, &'static str)) -> PossibleAct {
+    (word, label, hint)
+}
+
+fn no_state() -> Trouble {
+    Trouble::bad_form("an operation acts on what stands in one state: choose one on the list first")
+}
+
+fn act_of<T: DeserializeOwned>(word: &str) -> Result<T, Trouble> {
+    serde_json::from_value(word.into())
+        .map_err(|_| Trouble::bad_form("the form has an act that there is not"))
+}
+
+fn read<'a, T: DeserializeOwned>(
+    names: &[&str],
+    value: impl Fn(&str) -> Option<&'a str>,
+) -> Result<T, Trouble> {
+    let odd = || Trouble::bad_form("this filter cannot be read: filter the list anew, and go on from there");
+    let mut filter = Map::new();
+    for name in names {
+        let Some(text) = value(name) else { continue };
+        let is_time = name.ends_with("_ms");
+        let value =
+            if is_time { text.parse::<i64>().map(Value::from).map_err(|_| odd())? } else { text.into() };
+        filter.insert((*name).to_owned(), value);
+    }
+    serde_json::from_value(filter.into()).map_err(|_| odd())
+}
+
+fn fields(filter: &impl Serialize) -> Vec<(String, String)> {
+    let value = serde_json::to_value(filter).unwrap_or_default();
+    let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    let fields = value.as_object().into_iter().flatten();
+    fields.map(|(name, value)| (name.clone(), text(value))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn chosen(given: &[(&str, &'static str)]) -> Result<Chosen, Trouble> {
+        Chosen::read(|name| given.iter().find(|(one, _)| *one == name).map(|(_, value)| *value))
+    }
+
+    #[test]
+    fn a_choice_is_read_from_what_was_sent_and_written_as_it_came() {
+        #[track_caller]
+        fn check(given: &[(&str, &'static str)], want: &str) {
+            let chosen = chosen(given).expect("a choice");
+            assert_eq!(chosen.target(&format!("/{}", chosen.list())), want);
+            let again: Vec<_> = chosen
+                .fields()
+                .into_iter()
+                .chain([("subject".to_owned(), chosen.list().to_owned())])
+                .collect();
+            let read = Chosen::read(|name| {
+                again.iter().find(|(one, _)| one == name).map(|(_, value)| value.as_str())
+            });
+            assert_eq!(read, Ok(chosen));
+        }
+        check(&[("subject", "messages"), ("state", "dead"), ("odd", "x")], "/messages?state=dead");
+        let all = [
+            ("subject", "messages"),
+            ("state", "held"),
+            ("destination", "billing"),
+            ("provider", "stripe"),
+            ("lane", "a&b=\u{202e}<"),
+            ("created_before_ms", "5"),
+        ];
+        check(
+            &all,
+            "/messages?created_before_ms=5&destination=billing&lane=a%26b%3D%E2%80%AE%3C&provider=stripe&state=held",
+        );
+        let all = [
+            ("subject", "events"),
+            ("state", "failed"),
+            ("type", "paid"),
+            ("object", "in_1"),
+            ("received_from_ms", "0"),
+            ("received_to_ms", "9"),
+        ];
+        check(&all, "/events?object=in_1&received_from_ms=0&received_to_ms=9&state=failed&type=paid");
+    }
+
+    #[test]
+    fn what_is_no_choice_is_refused() {
+        for given in [
+            &[("state", "dead")][..],
+            &[("subject", "lanes"), ("state", "dead")],
+            &[("subject", "messages")],
+            &[("subject", "messages"), ("state", "failed")],
+            &[("subject", "events"), ("state", "dead")],
+            &[("subject", "messages"), ("state", "dead"), ("created_before_ms", "soon")],
+        ] {
+            assert!(chosen(given).is_err(), "{given:?}");
+        }
+    }
+
+    #[test]
+    fn acts_are_those_that_the_state_allows() {
+        #[track_caller]
+        fn check(subject: &'static str, state: &'static str, want: &str) {
+            let acts = chosen(&[("subject", subject), ("state", state)]).expect("a choice").acts();
+            assert_eq!(acts.into_iter().map(|(word, ..)| word).collect::<Vec<_>>().join(" "), want);
+        }
+        check("messages", "dead", "send done discard");
+        check("messages", "ready", "discard");
+        check("messages", "done", "");
+        check("events", "failed", "rerun erase_and_discard");
+        check("events", "conflict", "dispatch dismiss erase_and_discard");
+    }
+
+    #[test]
+    fn an_act_of_the_other_list_is_none() {
+        let messages = || chosen(&[("subject", "messages"), ("state", "dead")]).expect("a choice");
+        assert!(messages().subject("send").is_ok());
+        assert!(messages().subject("rerun").is_err() && messages().subject("").is_err());
+    }
+}

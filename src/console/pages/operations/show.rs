@@ -1,0 +1,97 @@
+//! One operation: how far it is, whose it is, what it passed over, and its end.
+
+use axum::extract::Path;
+use axum::response::Response;
+use maud::{Markup, html};
+
+use super::{progress, words};
+use crate::api::{OperationState, OperationSubject, OperationView, SkippedRow};
+use crate::console::contract::path;
+use crate::console::parts::form::{self, ActForm};
+use crate::console::parts::frame::Place;
+use crate::console::parts::{brief, link, list, moment};
+use crate::console::trouble::Trouble;
+use crate::console::visit::Visit;
+use crate::types::Role;
+
+/// Seconds after which the progress is drawn again.
+const AGAIN_S: u32 = 2;
+/// Characters of a row's name that are shown.
+const SUBJECT_CHARS_MAX: usize = 255;
+
+pub(super) async fn show(visit: Visit, Path(operation_id): Path<String>) -> Response {
+    let made = draw(&visit, &operation_id).await.map(|body| ("Operation".to_owned(), body));
+    visit.answer(Place::Operations, made)
+}
+
+async fn draw(visit: &Visit, operation_id: &str) -> Result<Markup, Trouble> {
+    let page = path(&["operations", operation_id]);
+    let operation: OperationView = visit.ask(&page).await?;
+    let is_running = operation.state == OperationState::Running;
+    Ok(html! {
+        p { strong { (moment::foreign(&words::subject(&operation.subject, operation.total_n))) } }
+        div id="progress" data-refresh=[is_running.then_some(AGAIN_S)] {
+            section aria-label="Progress" aria-live="polite" {
+                (progress::bar(&operation))
+                (facts(visit, &operation))
+            }
+            @if is_running {
+                noscript { p { a class="button" href=(visit.link(&page)) { "Look again" } } }
+            }
+            (passed_over(visit, &operation))
+        }
+        @if is_running && visit.may(Role::Operator) { (cancel(visit, &page)) }
+    })
+}
+
+fn facts(visit: &Visit, operation: &OperationView) -> Markup {
+    let cancelled_by = operation.cancelled_by.as_deref().map_or_else(moment::none, moment::foreign);
+    list::facts(&[
+        ("State", words::state(operation.state)),
+        ("Ordered by", moment::foreign(&operation.actor)),
+        ("Reason", moment::foreign(&operation.reason)),
+        ("Ordered", moment::moment(operation.created_at_ms, visit.now_ms)),
+        ("Ended", moment::moment_or_none(operation.finished_at_ms, visit.now_ms)),
+        ("Cancelled by", cancelled_by),
+    ])
+}
+
+fn passed_over(visit: &Visit, operation: &OperationView) -> Markup {
+    let is_messages = matches!(operation.subject, OperationSubject::Messages { .. });
+    let rows: Vec<Markup> = operation.skipped.iter().map(|row| skipped(visit, row, is_messages)).collect();
+    html! {
+        @if !rows.is_empty() {
+            section aria-labelledby="skipped" {
+                h2 id="skipped" { "Passed over" }
+                (list::table("Rows that were passed over", &["Which", "Why", "State"], &rows))
+                p class="hint" { "The newest of them, ten at most." }
+            }
+        }
+    }
+}
+
+fn skipped(visit: &Visit, row: &SkippedRow, is_message: bool) -> Markup {
+    html! {
+        tr {
+            td {
+                @if is_message { (link::message(visit, &row.subject)) }
+                @else if let Some((provider, event_id)) = row.subject.split_once('/') { (link::event(visit, provider, event_id)) }
+                @else { (brief::line(&row.subject, SUBJECT_CHARS_MAX)) }
+            }
+            td { (words::passed_over(&row.outcome)) }
+            td { @match &row.state { Some(state) => (moment::foreign(state)), None => (moment::none()) } }
+        }
+    }
+}
+
+fn cancel(visit: &Visit, page: &str) -> Markup {
+    let action = visit.link(&format!("{page}/cancel"));
+    let hint = "What was done stays done; the rest is left as it is.";
+    let form = ActForm { action: &action, etag: None, acts: &[("cancel", "Cancel the operation")], hint };
+    html! {
+        section aria-labelledby="cancel" {
+            h2 id="cancel" { "Cancel" }
+            (form::act(&form))
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! Filters, acts and operations in words.
+
+use maud::Markup;
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::api::{EventAct, EventFilter, MessageAct, MessageFilter, OperationState, OperationSubject};
+use crate::console::parts::chip::{self, Mood};
+use crate::figures::plural;
+use crate::times;
+
+/// Messages of a filter: `12 dead messages to billing`.
+pub(super) fn messages(filter: &MessageFilter, counted_n: u64) -> String {
+    let state = filter.state.map_or("", |state| state.as_str());
+    let mut words = plural(counted_n, &noun(state, "message"));
+    let parts =
+        [("to", &filter.destination), ("of events from", &filter.provider), ("in the lane", &filter.lane)];
+    add(&mut words, &parts);
+    add_time(&mut words, "written before", filter.created_before_ms);
+    words
+}
+
+/// Events of a filter: `3 failed events from stripe of the type invoice.paid`.
+pub(super) fn events(filter: &EventFilter, counted_n: u64) -> String {
+    let state = filter.state.map_or("", |state| state.as_str());
+    let mut words = plural(counted_n, &noun(state, "event"));
+    let parts = [
+        ("from", &filter.provider),
+        ("of the type", &filter.event_type),
+        ("about the object", &filter.object),
+    ];
+    add(&mut words, &parts);
+    add_time(&mut words, "that came at or after", filter.received_from_ms);
+    add_time(&mut words, "that came before", filter.received_to_ms);
+    words
+}
+
+fn noun(state: &str, noun: &str) -> String {
+    format!("{state} {noun}").trim_start().to_owned()
+}
+
+fn add(words: &mut String, parts: &[(&str, &Option<String>)]) {
+    for (before, value) in parts {
+        if let Some(value) = value {
+            *words = format!("{words} {before} {value}");
+        }
+    }
+}
+
+fn add_time(words: &mut String, before: &str, at_ms: Option<i64>) {
+    if let Some(at_ms) = at_ms {
+        let at = times::rfc3339(at_ms).unwrap_or_else(|| at_ms.to_string());
+        *words = format!("{words} {before} {at}");
+    }
+}
+
+/// The word of the contract for an act.
+pub(super) fn act_word(act: impl Serialize) -> String {
+    serde_json::to_value(act).ok().as_ref().and_then(Value::as_str).unwrap_or_default().to_owned()
+}
+
+/// What a button says that does this to several messages, and what follows from it.
+pub(super) fn message_act(act: MessageAct) -> (&'static str, &'static str) {
+    match act {
+        MessageAct::Send => {
+            ("Send them again", "Send again: at once, each under its own key, as often as the rules allow.")
+        }
+        MessageAct::Done => {
+            ("Settle them as done", "Settle as done: their effects happened; nothing is sent.")
+        }
+        MessageAct::Discard => ("Discard them", "Discard: they shall not be sent. That is for ever."),
+    }
+}
+
+/// What a button says that does this to several events, and what follows from it.
+pub(super) fn event_act(act: EventAct) -> (&'static str, &'static str) {
+    match act {
+        EventAct::Rerun => (
+            "Re-run them",
+            "Re-run: handlers are asked once more; the messages are new ones, under new keys.",
+        ),
+        EventAct::Dispatch => {
+            ("Dispatch them", "Dispatch: each is taken as an event of its own, and its handlers are asked.")
+        }
+        EventAct::Dismiss => ("Dismiss them", "Dismiss: nothing is done about these conflicts."),
+        EventAct::Erase => (
+            "Erase them",
+            "Erase: their bytes and what was made of them are deleted, for ever; id, digest and outcome stay.",
+        ),
+        EventAct::EraseAndDiscard => (
+            "Erase them and discard what is open",
+            "Erase and discard: the same, and their open messages are discarded before.",
+        ),
+    }
+}
+
+/// What an operation does: `send 12 dead messages to billing`.
+pub(super) fn subject(subject: &OperationSubject, total_n: u64) -> String {
+    match subject {
+        OperationSubject::Messages { act, filter } => {
+            format!("{} {}", act_word(act).replace('_', " "), messages(filter, total_n))
+        }
+        OperationSubject::Events { act, filter } => {
+            format!("{} {}", act_word(act).replace('_', " "), events(filter, total_n))
+        }
+    }
+}
+
+/// State of an operation.
+pub(super) fn state(state: OperationState) -> Markup {
+    let mood = match state {
+        OperationState::Running => Mood::Busy,
+        OperationState::Done => Mood::Good,
+        OperationState::Cancelled => Mood::Quiet,
+    };
+    chip::chip(mood, state.as_str())
+}
+
+/// The reason why a row was passed over.
+pub(super) fn passed_over(outcome: &str) -> &str {
+    match outcome {
+        "not_found" => "it was not there any more",
+        "not_allowed" => "it had moved on by itself",
+        "body_gone" => "its bytes are no longer kept",
+        "still_open" => "messages of it are open",
+        "failed" => "it failed; the log says why",
+        other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::types::{EventState, MessageState};
+
+    #[test]
+    fn an_operation_is_told_as_a_person_would() {
+        let filter = MessageFilter {
+            state: Some(MessageState::Dead),
+            destination: Some("billing".to_owned()),
+            ..MessageFilter::default()
+        };
+        assert_eq!(messages(&filter, 12), "12 dead messages to billing");
+        let whole = MessageFilter {
+            provider: Some("stripe".to_owned()),
+            lane: Some("in_1".to_owned()),
+            created_before_ms: Some(0),
+            ..filter.clone()
+        };
+        let want = "1 dead message to billing of events from stripe in the lane in_1 written before 1970-01-01T00:00:00.000Z";
+        assert_eq!(messages(&whole, 1), want);
+        let sent = OperationSubject::Messages { act: MessageAct::Send, filter };
+        assert_eq!(subject(&sent, 1_000), "send 1,000 dead messages to billing");
+        let filter = EventFilter {
+            state: Some(EventState::Failed),
+            provider: Some("stripe".to_owned()),
+            event_type: Some("paid".to_owned()),
+            object: Some("in_1".to_owned()),
+            received_from_ms: Some(0),
+            received_to_ms: Some(i64::MAX),
+        };
+        let want = "erase and discard 2 failed events from stripe of the type paid about the object in_1 that came at or \
+                    after 1970-01-01T00:00:00.000Z that came before 9223372036854775807";
+        assert_eq!(subject(&OperationSubject::Events { act: EventAct::EraseAndDiscard, filter }, 2), want);
+    }
+
+    #[test]
+    fn every_reason_for_passing_over_is_said() {
+        for word in ["not_found", "not_allowed", "body_gone", "still_open", "failed"] {
+            assert_ne!(passed_over(word), word);
+        }
+        assert_eq!(passed_over("of_a_newer_version"), "of_a_newer_version");
+    }
+}

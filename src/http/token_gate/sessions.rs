@@ -1,0 +1,156 @@
+//! Sessions: opened with a token, shown by a browser in its place, and good for as long as the token is.
+//!
+//! Nodes agree because a session is a row: one that is not known here is asked for at once, and those in use are read
+//! again with the tokens. A session that nobody made costs a read a second at most, however many of them come.
+
+use std::net::IpAddr;
+
+use tokio::time::{Instant, sleep_until, timeout};
+
+use super::super::random;
+use super::credential::{Credential, Presented};
+use super::gate::{ASKED_EVERY, KNOWN_FOR, TokenGate, told};
+use crate::store::{OperatorSession, StoreError};
+use crate::types::{Principal, SessionText, token_digest};
+
+/// Time for which a session is good. Milliseconds.
+pub(crate) const SESSION_MS: i64 = 12 * 3_600_000;
+
+/// Reason why no session was opened.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum SessionError {
+    /// There is nothing to make one of.
+    #[error("the system has no random numbers")]
+    Random,
+    /// It could not be kept.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl TokenGate {
+    /// Opens a session for who has presented this good token.
+    pub(crate) async fn open_session(
+        &self,
+        token: &str,
+        holder: &Principal,
+        from: IpAddr,
+    ) -> Result<SessionText, SessionError> {
+        let session = SessionText::of(&random::bytes().ok_or(SessionError::Random)?);
+        let now_ms = self.clock.now_ms();
+        let row = OperatorSession {
+            digest: session.digest(),
+            token_name: holder.name.clone(),
+            token_bound: session.bound_to(&token_digest(token)),
+            created_at_ms: now_ms,
+            expires_at_ms: now_ms.saturating_add(SESSION_MS),
+        };
+        self.book.session_make(row, from.to_string()).await?;
+        Ok(session)
+    }
+
+    /// Judges the session that a browser presents.
+    pub(crate) async fn judge_session(&self, text: &str) -> Presented {
+        let Some(session) = SessionText::parse(text) else { return Presented::Wrong };
+        let digest = session.digest();
+        let mut found = self.sessions.find(&digest, KNOWN_FOR);
+        if found.is_none() {
+            self.ask_for(digest).await;
+            found = self.sessions.find(&digest, KNOWN_FOR);
+        }
+        let Some(row) = found else {
+            return if self.sessions.is_away(KNOWN_FOR) { Presented::Away } else { Presented::Wrong };
+        };
+        if self.clock.now_ms() >= row.expires_at_ms {
+            return Presented::Expired;
+        }
+        let judged = match self.token_of(&session, &row) {
+            Presented::Wrong | Presented::Away => {
+                self.ask().await;
+                self.token_of(&session, &row)
+            }
+            judged => judged,
+        };
+        match judged {
+            Presented::Good(principal, credential) => {
+                Presented::Good(principal, Credential { session: Some(digest), ..credential })
+            }
+            other => other,
+        }
+    }
+
+    /// Judges the token that a session was made with.
+    fn token_of(&self, session: &SessionText, row: &OperatorSession) -> Presented {
+        let is_it = |digest: &[u8; 32]| session.is_bound(&row.token_bound, digest);
+        let mut configured = self.configured.iter().filter(|token| token.name == row.token_name);
+        if let Some(token) = configured.find(|token| is_it(&token_digest(token.token.reveal()))) {
+            return Presented::Good(token.principal(), Credential::default());
+        }
+        match self.digests_of(&row.token_name).iter().find(|digest| is_it(digest)) {
+            Some(digest) => self.known(digest),
+            None => Presented::Wrong,
+        }
+    }
+
+    /// True when what a request was let in by would let it in again.
+    pub(crate) fn still_lets(&self, credential: &Credential) -> bool {
+        let now_ms = self.clock.now_ms();
+        let has_session = credential.session.is_none_or(|digest| {
+            self.sessions.find(&digest, KNOWN_FOR).is_some_and(|row| now_ms < row.expires_at_ms)
+        });
+        has_session
+            && credential.token.is_none_or(|digest| matches!(self.known(&digest), Presented::Good(..)))
+    }
+
+    /// Ends this session, whoever has it.
+    pub(crate) async fn end_session(&self, text: &str) -> Result<(), StoreError> {
+        let Some(session) = SessionText::parse(text) else { return Ok(()) };
+        let digest = session.digest();
+        self.book.session_end(digest).await?;
+        self.sessions.forget(|one| one.digest == digest);
+        Ok(())
+    }
+
+    /// Ends all sessions that were made with the token of this holder.
+    pub(crate) async fn end_sessions(&self, holder: &Principal, from: IpAddr) -> Result<(), StoreError> {
+        let name = holder.name.clone();
+        self.book.sessions_end(name.clone(), from.to_string(), self.clock.now_ms()).await?;
+        self.sessions.forget(|one| one.token_name == name);
+        Ok(())
+    }
+
+    /// Asks for a session that is not known here; after one that there is not, a second later at the earliest. All that
+    /// came meanwhile are asked for together.
+    async fn ask_for(&self, digest: [u8; 32]) {
+        self.sessions.want(digest);
+        let mut asked = self.sessions.asked.lock().await;
+        if !self.sessions.is_wanted(&digest) {
+            return;
+        }
+        if let Some(asked) = *asked {
+            sleep_until(asked + ASKED_EVERY).await;
+        }
+        *asked = Some(Instant::now());
+        if let Ok(Err(error)) = timeout(ASKED_EVERY, self.read_sessions()).await {
+            told(&error);
+        }
+        if self.sessions.find(&digest, KNOWN_FOR).is_some() {
+            *asked = None;
+        }
+    }
+
+    /// Reads the sessions in use, and those that somebody waits for.
+    pub(super) async fn read_sessions(&self) -> Result<(), StoreError> {
+        // Once more when one has ended meanwhile; who ends sessions all the time waits for the next read.
+        for _ in 0..2 {
+            let (digests, read_at) = (self.sessions.to_read(), Instant::now());
+            if digests.is_empty() {
+                return Ok(());
+            }
+            let found = self.book.sessions_known(digests.clone()).await?;
+            if self.sessions.learn(&digests, found, read_at) {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+}

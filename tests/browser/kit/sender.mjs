@@ -1,0 +1,41 @@
+// A sender: signs as Stripe and GitHub do, and says what it was answered.
+import assert from "node:assert/strict";
+import crypto from "node:crypto";
+
+export const secrets = { stripe: "whsec_browser_stripe_0123456789abcdef", github: "browser-github-0123456789abcdef" };
+const hmac = (key, text) => crypto.createHmac("sha256", key).update(text).digest("hex");
+
+/** Posts what is signed; answers the outcome, or the status of a refusal. */
+async function post(hooklatch, provider, headers, body) {
+  const answer = await fetch(`${hooklatch.receiver}/webhooks/${provider}`, {
+    method: "POST",
+    headers: { "content-type": "application/json", ...headers },
+    body,
+  });
+  await answer.arrayBuffer();
+  return answer.headers.get("hooklatch-outcome") ?? answer.status;
+}
+
+/** An event of Stripe's; `more` overrides parts of its body. */
+export function stripe(hooklatch, id, type, { object = {}, headers = {}, secret = secrets.stripe, atS } = {}) {
+  const body = JSON.stringify({ id, type, created: 1_790_000_000, data: { object: { id: "in_1", ...object } } });
+  const t = atS ?? Math.floor(Date.now() / 1000);
+  const signature = `t=${t},v1=${hmac(secret, `${t}.${body}`)}`;
+  return post(hooklatch, "stripe", { "stripe-signature": signature, ...headers }, body);
+}
+
+/** An event of GitHub's, whose id and type no signature covers. */
+export function github(hooklatch, id, type, payload) {
+  const body = JSON.stringify(payload);
+  const headers = {
+    "x-github-delivery": id,
+    "x-github-event": type,
+    "x-hub-signature-256": `sha256=${hmac(secrets.github, body)}`,
+  };
+  return post(hooklatch, "github", headers, body);
+}
+
+/** The same, which must be accepted. */
+export async function accepted(outcome) {
+  assert.equal(await outcome, "accepted");
+}

@@ -1,0 +1,3 @@
+// The console in a real browser, against the real binary. `scripts/browser` runs it; a path is a test, and a sentence.
+// `scripts/browser --test-name-pattern=search` runs those whose sentence has this word.
+import "./paths/looking.mjs";

@@ -1,0 +1,208 @@
+//! Signing in and out: a token once, a session from then on, and what becomes of who has none.
+
+use std::time::Duration;
+
+use serde_json::json;
+
+use super::Browser;
+use crate::contract::Operator;
+use crate::database::{Database, on_both};
+use crate::process::{Server, client, until};
+
+on_both!(
+    a_token_is_given_once_and_the_session_goes_on,
+    sessions_end_here_everywhere_and_with_their_token_on_every_node,
+    whoever_has_no_session_is_sent_to_sign_in_and_comes_back,
+);
+
+const ADMIN: &str = "admin-token-0123456789";
+const VIEWER: &str = "viewer-token-0123456789";
+const TOKENS: &str = "[[admin.tokens]]\nname = \"ann\"\nrole = \"admin\"\ntoken = \"admin-token-0123456789\"\n\
+                      [[admin.tokens]]\nname = \"vic\"\nrole = \"viewer\"\ntoken = \"viewer-token-0123456789\"\n";
+
+async fn serve(database: &Database) -> Server {
+    Server::start(&database.url, TOKENS).await
+}
+
+async fn audited(database: &Database) -> Vec<String> {
+    database.texts("SELECT action || ' ' || actor || ' ' || detail FROM audit_log ORDER BY audit_seq").await
+}
+
+async fn a_token_is_given_once_and_the_session_goes_on(database: &Database) {
+    let server = serve(database).await;
+    let mut ann = Browser::new(server.admin);
+    let page = ann.get("/sign-in").await;
+    assert_eq!((page.status, page.header("cache-control")), (200, "no-store"));
+    assert!(page.text.contains("name=\"token\"") && !page.text.contains("role=\"search\""), "{}", page.text);
+    for wrong in ["", "x", "admin-token-012345678", "hlt_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"] {
+        let told = ann.sign_in(wrong, "/").await;
+        assert_eq!((told.status, told.header("set-cookie")), (401, ""), "{wrong}");
+        assert!(!told.text.contains("admin-token"), "what was typed is not shown");
+    }
+    let told = ann.sign_in(&format!("  {ADMIN}\n"), "/events?state=done").await;
+    assert_eq!((told.status, told.header("location")), (303, "/events?state=done"));
+    let cookie = told.header("set-cookie").to_owned();
+    let (value, rest) = cookie.strip_prefix("hooklatch_session=").unwrap().split_once("; ").unwrap();
+    assert_eq!((value.len(), rest), (43, "HttpOnly; SameSite=Strict; Path=/; Max-Age=43200"));
+    let page = ann.get("/").await;
+    assert_eq!(page.status, 200);
+    for part in ["Overview", ">ann<", ">admin<", "href=\"/sign-out\""] {
+        assert!(page.text.contains(part), "no {part} in {}", page.text);
+    }
+    let location = ann.get("/sign-in?to=/lanes").await;
+    assert_eq!((location.status, location.header("location")), (303, "/lanes"), "there is nothing to do");
+    // The session is no token, and opens nothing for programs.
+    let programs = ann.ask("GET", "/v1/me", &[], None).await;
+    assert_eq!(programs.status, 401);
+    assert_eq!(Operator::new(server.admin, value).get("/me").await.status, 401);
+    // Neither of the two is in the database or in the log.
+    let kept = database.texts("SELECT digest || token_name FROM operator_sessions").await;
+    assert_eq!((kept.len(), kept[0].contains(value)), (1, false));
+    assert_eq!(audited(database).await, ["sign_in ann from 127.0.0.1"]);
+    assert!(!server.log().contains(value) && !server.log().contains(ADMIN), "{}", server.log());
+}
+
+async fn sessions_end_here_everywhere_and_with_their_token_on_every_node(database: &Database) {
+    let (one, other) = (serve(database).await, serve(database).await);
+    let admin = Operator::new(one.admin, ADMIN);
+    let order = json!({ "name": "bob", "role": "operator", "valid_for_s": 3_600, "reason": "r" });
+    let made = admin.post("/tokens", "k", &order).await.body;
+    let bob = Browser::signed_in(one.admin, made["token"].as_str().unwrap()).await;
+    let (ann, ann_too) =
+        (Browser::signed_in(one.admin, ADMIN).await, Browser::signed_in(other.admin, ADMIN).await);
+    let on = |browser: &Browser, server: &Server| Browser {
+        base: format!("http://{}", server.admin),
+        ..browser.clone()
+    };
+    // At once, on a node that has not heard of them.
+    for browser in [&bob, &ann, &ann_too] {
+        for server in [&one, &other] {
+            assert_eq!(on(browser, server).get("/").await.status, 200);
+        }
+    }
+    let gone = async |browser: &Browser, server: &Server, why: &str| {
+        let browser = on(browser, server);
+        until(
+            "the session is over",
+            Duration::from_secs(20),
+            || server.log(),
+            async || {
+                browser.get("/events").await.header("location") == format!("/sign-in?to=%2Fevents&why={why}")
+            },
+        )
+        .await;
+    };
+    let page = ann.get("/sign-out").await;
+    assert!(
+        page.text.contains("action=\"/sign-out\"") && page.text.contains("action=\"/sign-out/everywhere\"")
+    );
+    let told = ann.post("/sign-out", &[]).await;
+    assert_eq!((told.status, told.header("location")), (303, "/sign-in?why=out"));
+    assert!(
+        told.header("set-cookie").contains("hooklatch_session=; ")
+            && told.header("set-cookie").contains("Max-Age=0")
+    );
+    gone(&ann, &one, "ended").await;
+    gone(&ann, &other, "ended").await;
+    assert_eq!(on(&ann_too, &one).get("/").await.status, 200, "the other session of the token goes on");
+    let ann = Browser::signed_in(one.admin, ADMIN).await;
+    let told = ann.post("/sign-out/everywhere", &[]).await;
+    assert_eq!((told.status, told.header("location")), (303, "/sign-in?why=everywhere"));
+    for browser in [&ann, &ann_too] {
+        gone(browser, &one, "ended").await;
+        gone(browser, &other, "ended").await;
+    }
+    assert_eq!(bob.get("/").await.status, 200, "another token's session goes on");
+    let path = format!("/tokens/{}/revoke", made["facts"]["token_id"].as_str().unwrap());
+    assert_eq!(admin.post(&path, "k2", &json!({ "reason": "r" })).await.status, 200);
+    gone(&bob, &one, "revoked").await;
+    gone(&bob, &other, "revoked").await;
+    for (why, said) in [("ended", "has ended"), ("revoked", "was revoked"), ("out", "are signed out")] {
+        assert!(ann.get(&format!("/sign-in?why={why}")).await.text.contains(said), "{why}");
+    }
+    assert!(
+        audited(database).await.contains(&"sign_out_everywhere ann from 127.0.0.1, of 2 sessions".to_owned())
+    );
+}
+
+async fn whoever_has_no_session_is_sent_to_sign_in_and_comes_back(database: &Database) {
+    let server = serve(database).await;
+    let nobody = Browser::new(server.admin);
+    let asked = nobody.get("/events?state=done&type=a%20b").await;
+    let to = "/sign-in?to=%2Fevents%3Fstate%3Ddone%26type%3Da%2Bb";
+    assert_eq!((asked.status, asked.header("location")), (303, to));
+    let page = nobody.get(to).await;
+    assert_eq!(page.field("to"), "/events?state=done&type=a+b");
+    for (to, want) in [
+        ("https://evil.example/", "/"),
+        ("//evil.example/", "/"),
+        ("/\\evil.example", "/"),
+        ("/sign-out", "/"),
+        ("/search?id=//x", "/search?id=//x"),
+    ] {
+        let told = Browser::new(server.admin).sign_in(VIEWER, to).await;
+        assert_eq!((told.status, told.header("location")), (303, want), "{to}");
+    }
+    let told = nobody.post("/sign-out/everywhere", &[]).await;
+    assert_eq!(told.status, 401);
+    assert!(
+        told.text.contains("nothing was done") && told.text.contains("href=\"/sign-in\""),
+        "{}",
+        told.text
+    );
+    let mut ended = nobody.clone();
+    ended.cookie = Some(format!("hooklatch_session={}", "A".repeat(43)));
+    assert_eq!(ended.get("/").await.header("location"), "/sign-in?why=ended");
+    assert!(ended.get("/sign-in?why=ended").await.text.contains("has ended"));
+    // A link in a chat: the first request comes without the cookie, the second one has it.
+    let link =
+        [("sec-fetch-site", "cross-site"), ("sec-fetch-mode", "navigate"), ("sec-fetch-dest", "document")];
+    let vic = Browser::signed_in(server.admin, VIEWER).await;
+    let passing = nobody.ask("GET", "/events?state=done", &link, None).await;
+    assert_eq!(passing.status, 200);
+    let on = "0; url=/events?state=done&amp;arrived=1";
+    assert!(passing.text.contains(&format!("http-equiv=\"refresh\" content=\"{on}\"")), "{}", passing.text);
+    let second =
+        vic.ask("GET", "/events?state=done&arrived=1", &[("sec-fetch-site", "same-origin")], None).await;
+    assert_eq!((second.status, second.header("location")), (303, "/events?state=done"));
+    assert_eq!(vic.get("/events?state=done").await.status, 200);
+    // Who is not signed in does not go round and round.
+    let second = nobody.ask("GET", "/events?state=done&arrived=1", &link, None).await;
+    assert_eq!((second.status, second.header("location")), (303, "/sign-in?to=%2Fevents%3Fstate%3Ddone"));
+}
+
+#[tokio::test]
+async fn wrong_tokens_are_slowed_down_here_as_for_programs() {
+    let database = Database::create(crate::database::On::Sqlite).await.unwrap();
+    let server = serve(&database).await;
+    let mut statuses = Vec::new();
+    for n in 0..30 {
+        // A connection for each, because refusals on one are told late.
+        statuses.push(Browser::new(server.admin).sign_in(&format!("guess-0123456789-{n}"), "/").await.status);
+    }
+    assert_eq!(statuses[..10], [401; 10]);
+    assert!(statuses.contains(&429), "{statuses:?}");
+    let url = format!("http://{}/v1/me", server.admin);
+    let programs = client().get(url).bearer_auth("guess-0123456789").send().await.unwrap();
+    assert_eq!(programs.status(), 429, "one count for both");
+    Browser::signed_in(server.admin, ADMIN).await;
+}
+
+#[tokio::test]
+async fn nobody_signs_in_where_everybody_is_known() {
+    let server = Server::dev().await;
+    let anybody = Browser::new(server.admin);
+    let page = anybody.get("/").await;
+    assert_eq!(page.status, 200);
+    assert!(!page.text.contains("/sign-out"), "{}", page.text);
+    assert_eq!(anybody.get("/sign-in").await.header("location"), "/");
+    assert_eq!(anybody.get("/sign-out").await.status, 200);
+    // A name that leads here (DNS rebinding), and what a page of somebody else does.
+    for path in ["/", "/events", "/sign-in", "/assets/x", "/nothing"] {
+        let told = anybody.ask("GET", path, &[("host", "evil.example")], None).await;
+        assert_eq!(told.status, 421, "{path}");
+        let frame =
+            [("sec-fetch-site", "cross-site"), ("sec-fetch-mode", "navigate"), ("sec-fetch-dest", "iframe")];
+        assert_eq!(anybody.ask("GET", path, &frame, None).await.status, 403, "{path}");
+    }
+}
