@@ -2,7 +2,9 @@
 //! what. `tests/browser/` has a real one.
 
 mod browser;
+mod explain;
 mod measured;
 mod signing_in;
+mod what_if;
 
 pub use browser::Browser;
