@@ -8,6 +8,7 @@ use crate::admit::WhatIf;
 use crate::api::{AttemptMinute, CallTimesView, RequestMinute, SenderView};
 use crate::idempotency::IdempotencyLayer;
 use crate::minutes::MinuteSpan;
+use crate::receive::Explainer;
 use crate::store::PeopleDoor;
 use crate::tail::TailHub;
 use crate::types::{Clock, Name, UnixMs};
@@ -54,6 +55,8 @@ pub(crate) struct ApiState {
     pub(crate) activity: NodeActivity,
     /// Facts about each configured provider.
     pub(crate) providers: Vec<ProviderFacts>,
+    /// Judges requests that people have saved.
+    pub(crate) explainer: Explainer,
     /// Runs the handlers of this server without writing.
     pub(crate) what_if: WhatIf,
     /// Called when a decision may have made something due: nobody should wait for the next look.

@@ -4,6 +4,7 @@
 mod acts;
 mod browser;
 mod bulk;
+mod explain;
 mod form;
 mod hostile_acts;
 mod hostile_ledger;
@@ -14,5 +15,6 @@ mod signed_again;
 mod signing_in;
 mod staged;
 mod views;
+mod what_if;
 
 pub use browser::Browser;
