@@ -9,7 +9,7 @@ use super::{
     ActivityView, AuditVerified, AuditView, BacklogView, CountView, DestinationOrder, DestinationView,
     EventOrder, EventView, LaneView, LedgerView, MeView, MessageDetail, MessageOrder, MessageView,
     OperationOrder, OperationView, OrderResult, Page, ProblemView, ProviderView, ReasonOrder, RejectedView,
-    SearchView, StatisticsView, TailView, TaughtView, TokenMade, TokenOrder, TokenView,
+    SearchView, SettingView, StatisticsView, TailView, TaughtView, TokenMade, TokenOrder, TokenView,
 };
 use crate::types::{EventState, MessageState};
 
@@ -67,7 +67,7 @@ fn named(generator: &mut SchemaGenerator) -> Map<String, Value> {
         "Page<DestinationView>": Page<DestinationView>, "Page<EventView>": Page<EventView>,
         "Page<LaneView>": Page<LaneView>, "Page<MessageView>": Page<MessageView>,
         "Page<OperationView>": Page<OperationView>, "Page<ProviderView>": Page<ProviderView>,
-        "Page<RejectedView>": Page<RejectedView>, "Page<TokenView>": Page<TokenView>, "ProblemView": ProblemView,
+        "Page<RejectedView>": Page<RejectedView>, "Page<SettingView>": Page<SettingView>, "Page<TokenView>": Page<TokenView>, "ProblemView": ProblemView,
         "ProviderView": ProviderView, "ReasonOrder": ReasonOrder, "SearchView": SearchView,
         "StatisticsView": StatisticsView, "TailView": TailView, "TaughtView": TaughtView, "TokenMade": TokenMade,
         "TokenOrder": TokenOrder, "TokenView": TokenView,

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::super::token_gate::TokenGate;
 use crate::api::{AttemptMinute, RequestMinute, SenderView};
+use crate::config::EffectiveSetting;
 use crate::idempotency::IdempotencyLayer;
 use crate::minutes::MinuteSpan;
 use crate::store::PeopleDoor;
@@ -48,6 +49,8 @@ pub(crate) struct ApiState {
     pub(crate) activity: NodeActivity,
     /// Facts about each configured provider.
     pub(crate) providers: Vec<ProviderFacts>,
+    /// Every value of the configuration that is in force, by key.
+    pub(crate) settings: Vec<EffectiveSetting>,
     /// Called when a decision may have made something due: nobody should wait for the next look.
     pub(crate) decided: Box<dyn Fn() + Send + Sync>,
 }

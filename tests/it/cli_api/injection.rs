@@ -44,6 +44,7 @@ const COMMANDS: [(&str, &[&str]); 39] = [
     ("providers", &["--live", "ODD"]),
     ("rejected list", &["--provider", "ODD"]),
     ("search", &["ODD"]),
+    ("settings list", &[]),
     ("statistics", &[]),
     ("tail", &["--count", "2"]),
     ("taught", &["ODD"]),
