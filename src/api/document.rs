@@ -10,6 +10,7 @@ use super::{
     EventOrder, EventView, LaneView, LedgerView, MeView, MessageDetail, MessageOrder, MessageView,
     OperationOrder, OperationView, OrderResult, Page, ProblemView, ProviderView, ReasonOrder, RejectedView,
     SearchView, SettingView, StatisticsView, TailView, TaughtView, TokenMade, TokenOrder, TokenView,
+    WhatIfOrder, WhatIfView,
 };
 use crate::types::{EventState, MessageState};
 
@@ -70,7 +71,7 @@ fn named(generator: &mut SchemaGenerator) -> Map<String, Value> {
         "Page<RejectedView>": Page<RejectedView>, "Page<SettingView>": Page<SettingView>, "Page<TokenView>": Page<TokenView>, "ProblemView": ProblemView,
         "ProviderView": ProviderView, "ReasonOrder": ReasonOrder, "SearchView": SearchView,
         "StatisticsView": StatisticsView, "TailView": TailView, "TaughtView": TaughtView, "TokenMade": TokenMade,
-        "TokenOrder": TokenOrder, "TokenView": TokenView,
+        "TokenOrder": TokenOrder, "TokenView": TokenView, "WhatIfOrder": WhatIfOrder, "WhatIfView": WhatIfView,
     }
     named
 }

@@ -13,6 +13,7 @@
 )]
 
 mod access;
+mod activity;
 mod addresses;
 mod admit;
 mod admit_bounds;
@@ -92,5 +93,6 @@ mod tokens;
 mod two_nodes;
 mod vectors;
 mod warned;
+mod what_if;
 mod whole_batches;
 mod work;

@@ -11,7 +11,7 @@ export const tokens = Object.fromEntries(["viewer", "reader", "operator", "admin
 
 const retry = "retry = { first_ms = 100, max_ms = 100, attempts_n = 2 }";
 
-function config(listen, far, more) {
+export function config(listen, far, more) {
   return `
 [server]
 listen = "${listen.server}"

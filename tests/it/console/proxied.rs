@@ -44,8 +44,10 @@ async fn pass_on(State(proxy): State<Proxy>, request: Request) -> Response {
     if let Some(host) = proxy.host {
         headers.insert("host", host.parse().unwrap());
     }
-    let client = reqwest::Client::builder().no_proxy().redirect(reqwest::redirect::Policy::none()).build().unwrap();
-    let request = client.request(parts.method, format!("http://{}{path}", proxy.to)).headers(headers).body(body);
+    let client =
+        reqwest::Client::builder().no_proxy().redirect(reqwest::redirect::Policy::none()).build().unwrap();
+    let request =
+        client.request(parts.method, format!("http://{}{path}", proxy.to)).headers(headers).body(body);
     let answer = request.send().await.unwrap();
     let mut response = Response::new(Body::empty());
     *response.status_mut() = answer.status();
@@ -97,11 +99,20 @@ async fn through(base: &str, is_own_origin: bool, told: &str) {
     let page = ann.get("/sign-in?to=%2Fevents%3Fstate%3Ddone").await;
     assert!(page.text.contains("action=\"/ops/hooklatch/sign-in\""), "{told}: {}", page.text);
     // A browser says the origin that it knows.
-    let origin = if is_own_origin { base.splitn(4, '/').take(3).collect::<Vec<_>>().join("/") } else { "http://ops.example.com".to_owned() };
+    let origin = if is_own_origin {
+        base.splitn(4, '/').take(3).collect::<Vec<_>>().join("/")
+    } else {
+        "http://ops.example.com".to_owned()
+    };
     let headers = [("origin", origin.as_str()), ("sec-fetch-site", "same-origin")];
     let fields = [("token", ADMIN), ("to", "/events?state=done")];
     let signed = ann.ask("POST", "/sign-in", &headers, Some(&fields)).await;
-    assert_eq!((signed.status, signed.header("location")), (303, "/ops/hooklatch/events?state=done"), "{told}: {}", signed.text);
+    assert_eq!(
+        (signed.status, signed.header("location")),
+        (303, "/ops/hooklatch/events?state=done"),
+        "{told}: {}",
+        signed.text
+    );
     let cookie = signed.header("set-cookie");
     assert!(cookie.contains("; Path=/ops/hooklatch; ") && !cookie.contains("Secure"), "{told}: {cookie}");
     ann.keep(&signed);
@@ -114,7 +125,17 @@ async fn through(base: &str, is_own_origin: bool, told: &str) {
             }
         }
     }
-    let style = ann.get("/").await.text.split("href=\"/ops/hooklatch").find(|rest| rest.starts_with("/assets/console")).unwrap().split('"').next().unwrap().to_owned();
+    let style = ann
+        .get("/")
+        .await
+        .text
+        .split("href=\"/ops/hooklatch")
+        .find(|rest| rest.starts_with("/assets/console"))
+        .unwrap()
+        .split('"')
+        .next()
+        .unwrap()
+        .to_owned();
     assert_eq!(ann.get(&style).await.status, 200, "{told}: {style}");
     let me = ann.ask("GET", "/v1/me", &[("authorization", &format!("Bearer {ADMIN}"))], None).await;
     assert_eq!(me.status, 200, "{told}: {}", me.text);

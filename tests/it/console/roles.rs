@@ -232,11 +232,7 @@ fn check_page(world: &World, (route, needed): (&str, &str), (role, is_inside): (
 }
 
 /// Sends a form in all ways in which it must not be taken.
-async fn forged(
-    world: &World,
-    (route, needed): (&str, &str),
-    people: &BTreeMap<(&str, bool), Browser>,
-) {
+async fn forged(world: &World, (route, needed): (&str, &str), people: &BTreeMap<(&str, bool), Browser>) {
     let (path, fields) = (path(world, route), fields(route));
     let with_key: Vec<(&str, &str)> = fields.iter().copied().chain([("key", "forged")]).collect();
     let admin = &people[&("admin", true)];
@@ -255,7 +251,12 @@ async fn forged(
     let told = Browser::new(world.server.admin).post(&path, &with_key).await;
     assert_eq!(told.status, 401, "{route} by nobody: {}", told.text);
     let told = Browser::new(world.server.admin)
-        .ask("POST", &path, &[("origin", &own), ("authorization", &format!("Bearer {}", token("admin", true)))], Some(&with_key))
+        .ask(
+            "POST",
+            &path,
+            &[("origin", &own), ("authorization", &format!("Bearer {}", token("admin", true)))],
+            Some(&with_key),
+        )
         .await;
     assert_eq!(told.status, 401, "{route} by a token without a session: {}", told.text);
     if is_about_signing(route) {
@@ -266,7 +267,12 @@ async fn forged(
             let told = browser.post(&path, &with_key).await;
             let is_refused = told.status == 403 || (!is_inside && told.status == 404);
             // A question may first say what it cannot read.
-            assert!(is_refused || (is_question(route) && told.status == 400), "{route} by a {role}: {} {}", told.status, told.text);
+            assert!(
+                is_refused || (is_question(route) && told.status == 400),
+                "{route} by a {role}: {} {}",
+                told.status,
+                told.text
+            );
         }
     }
     if !is_question(route) {
