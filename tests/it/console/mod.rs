@@ -6,6 +6,7 @@ mod browser;
 mod bulk;
 mod form;
 mod hostile_acts;
+mod kept;
 mod measured;
 mod proxied;
 mod roles;
