@@ -30,7 +30,7 @@ pub enum SettingLayer {
     Default,
     /// What `serve --dev` says.
     Dev,
-    /// The configuration file.
+    /// What the configuration file says.
     File,
     /// A variable of the environment.
     Environment,

@@ -24,7 +24,7 @@ pub enum ConfigLayer {
     Default,
     /// What `serve --dev` says.
     Dev,
-    /// The configuration file.
+    /// What the configuration file says.
     File,
     /// A variable of the environment.
     Environment,

@@ -21,7 +21,7 @@ pub(crate) struct ReadValue {
     pub(crate) secret_in: Option<String>,
 }
 
-/// Values by key.
+/// Values that were read, by key.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ReadValues(BTreeMap<String, ReadValue>);
 

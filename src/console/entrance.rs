@@ -193,7 +193,7 @@ pub(super) fn with_session(state: &ConsoleState, response: Response, session: &S
     with_cookie(state, response, session.reveal(), SESSION_MS / 1_000)
 }
 
-/// Takes it away.
+/// Takes a browser's session away.
 pub(super) fn without_session(state: &ConsoleState, response: Response) -> Response {
     with_cookie(state, response, "", 0)
 }

@@ -17,7 +17,7 @@ pub struct Browser {
     pub cookie: Option<String>,
 }
 
-/// What came back.
+/// A page as it came back.
 #[derive(Debug)]
 pub struct Shown {
     pub status: u16,
