@@ -164,6 +164,10 @@ pub(super) fn answer(heard: &Heard, text: &str) -> Says {
         ("GET", ["operations"]) => page(&[operation("running", text)]),
         ("GET", ["operations", _]) | ("POST", ["operations", _, "cancel"]) => operation("done", text),
         ("POST", ["operations"]) => return Says::Json(202, operation("running", text)),
+        ("GET", ["settings"]) => page(&[json!({
+            "key": text, "value": text, "is_secret": false, "secret_in": null, "layer": "file", "source": text,
+            "is_default": false,
+        })]),
         ("GET", ["audit"]) => page(&[decision(text)]),
         ("GET", ["audit", "verify"]) => json!({
             "is_whole": false, "rows_n": 5, "first_seq": 1, "last_seq": 5, "head": text, "broken_at_seq": 3,
