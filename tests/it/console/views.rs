@@ -83,7 +83,7 @@ async fn what_came_is_drawn_and_told_in_figures(database: &Database) {
     let title = "<title>requests: 1 accepted, 2 duplicate, 1 rejected</title>";
     in_order(
         &shown,
-        &["role=\"img\"", title, "<path class=\"good\"", "<path class=\"quiet\"", "<path class=\"bad\""],
+        &["role=\"img\"", title, "<path class=\"good\"", "<path class=\"quiet pale\"", "<path class=\"bad\""],
     );
     in_order(
         &shown,
@@ -290,7 +290,7 @@ async fn why_a_request_was_rejected_is_told_and_its_headers_to_readers_alone(dat
     in_order(&shown, &["/senders/adyen", "user-agent", "Stripe/1.0", "x-odd", "/explain?provider=stripe"]);
     assert!(!shown.contains(&"y".repeat(201)), "a header is cut");
     assert!(page(&vic, "/rejected?provider=nobody").await.contains("Nothing that this provider was sent"));
-    assert_eq!(vic.get("/rejected?cursor=%3Cscript%3E").await.status, 400);
+    assert_eq!(vic.get("/rejected?cursor=%3Cscript%3E").await.status, 404);
 }
 
 async fn what_is_out_of_scope_is_on_no_page(database: &Database) {
