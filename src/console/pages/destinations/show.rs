@@ -107,7 +107,7 @@ fn backlog(visit: &Visit, destination: &DestinationView) -> Markup {
     let name = [("destination", Some(destination.name.as_str()))];
     html! {
         @if rows.is_empty() { (list::nothing("Nothing waits for it.")) }
-        @else { (list::table("Open messages by state", &["State", "Messages", "Earliest"], &rows)) }
+        @else { (list::table("Open messages by state", &["State", "Messages", "Earliest due"], &rows)) }
         p {
             a href=(visit.link(&with_query("/messages", &name))) { "All of its messages" } " · "
             a href=(visit.link(&with_query("/lanes", &name))) { "Its lanes" }
