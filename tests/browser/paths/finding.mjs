@@ -1,6 +1,7 @@
 // Paths of somebody who wants to know what became of one event.
 import assert from "node:assert/strict";
 import { goes, looksWell, text } from "../kit/browser.mjs";
+import { until } from "../kit/programs.mjs";
 import { accepted, stripe } from "../kit/sender.mjs";
 import { asked, guarded, messagesOf, signIn } from "../kit/world.mjs";
 
@@ -9,6 +10,10 @@ goes("an event is found by its id, and its ledger tells its way from the request
   await accepted(stripe(hooklatch, "evt_ledger", "invoice.paid", { object: { amount: 9_007_199_254_740_993 } }));
   assert.equal(await stripe(hooklatch, "evt_ledger", "invoice.paid", { object: { amount: 9_007_199_254_740_993 } }), "duplicate");
   await messagesOf(hooklatch, "evt_ledger", "done");
+  await until("the copy is counted", async () => {
+    const { entries } = await asked(hooklatch, "/events/stripe/evt_ledger");
+    return entries.some((one) => one.what === "duplicates");
+  });
   await signIn(context, hooklatch, "reader");
   await page.goto(hooklatch.url);
   await page.keyboard.press("/");
