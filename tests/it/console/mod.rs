@@ -4,6 +4,7 @@
 mod acts;
 mod browser;
 mod bulk;
+mod events;
 mod form;
 mod hostile_acts;
 mod hostile_ledger;
