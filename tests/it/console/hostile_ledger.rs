@@ -32,7 +32,9 @@ fn check(what: &str, page: &str) {
 async fn whatever_is_stored_is_shown_as_text(database: &Database) {
     let stage = Stage::set(database).await;
     stage.stub.next(&[Mode::ActThenDrop]);
-    let id = serde_json::to_string(HOSTILE).unwrap();
+    // No id holds control characters: an event with such a one goes by its content.
+    let as_id: String = HOSTILE.chars().filter(|c| !c.is_control()).collect();
+    let id = serde_json::to_string(&as_id).unwrap();
     let body = format!(r#"{{"id":{id},"type":{id},{id}:{id},"data":{{"object":{{"id":{id},"n":[{id}]}}}}}}"#);
     assert_eq!(stage.send_bytes(body.clone().into_bytes()).await, "accepted");
     assert_eq!(stage.send_bytes(body.replace("\"n\"", "\"m\"").into_bytes()).await, "conflict");
@@ -52,7 +54,7 @@ async fn whatever_is_stored_is_shown_as_text(database: &Database) {
     .await;
     let person = stage.person(OPERATOR).await;
     let encoded =
-        percent_encoding::utf8_percent_encode(HOSTILE, percent_encoding::NON_ALPHANUMERIC).to_string();
+        percent_encoding::utf8_percent_encode(&as_id, percent_encoding::NON_ALPHANUMERIC).to_string();
     let page = person.get(&format!("/events/stripe/{encoded}")).await;
     assert_eq!(page.status, 200, "{}", page.text);
     check("the ledger", &page.text);
