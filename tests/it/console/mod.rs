@@ -4,6 +4,7 @@
 mod acts;
 mod browser;
 mod bulk;
+mod events;
 mod explain;
 mod form;
 mod hostile_acts;
