@@ -8,7 +8,7 @@ use futures_util::FutureExt;
 use tokio::runtime::{Handle, RuntimeFlavor};
 
 use super::failures::contained;
-use crate::handler::{Handled, HandlerError, Handlers, RawEvent, panic_text};
+use crate::handler::{Handled, HandlerError, Handlers, NoAnswer, RawEvent, panic_text};
 use crate::store::{self, StoreError};
 
 /// Runs the plain handlers and routes of an event.
@@ -76,11 +76,11 @@ pub(super) async fn handled_in_tx(
         Ok(Ok(handled)) => tx.handler_ended().await.map_err(broken).and(handled),
         Ok(Err(panic)) => {
             tx.abandon();
-            Err(HandlerError::Retry(anyhow::anyhow!("handler panicked: {}", panic_text(panic.as_ref()))))
+            Err(NoAnswer::Panicked(panic_text(panic.as_ref()).to_owned()).into())
         }
         Err(_) => {
             tx.abandon();
-            Err(HandlerError::Retry(anyhow::anyhow!("handler took longer than {limit:?}")))
+            Err(NoAnswer::TookTooLong(limit).into())
         }
     }
 }

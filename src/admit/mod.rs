@@ -12,6 +12,7 @@
 //!   turns (`fair.rs`); `retry.rs` dispatches again what failed for now;
 //! - what all three share: `fate.rs` and `plan.rs` decide, without I/O, what becomes of an event; `dispatch.rs` runs
 //!   handlers and `failures.rs` contains them; `slots.rs` and `handover.rs` start calls right after the commit;
+//! - `what_if/` runs handlers on stored events without writing, for people who want to know before they deploy;
 //! - what they stand on: `context.rs`, `entry.rs` (one provider), `room.rs` (memory), `templates.rs`, `unreadable.rs`,
 //!   `under_way.rs`.
 //!
@@ -38,6 +39,7 @@ mod templates;
 mod transactional;
 mod under_way;
 mod unreadable;
+mod what_if;
 
 pub(crate) use admitted::{AdmitError, AdmittedEvents};
 pub(crate) use admitter::{AdmitTasks, Admitter, admitter};
@@ -50,3 +52,4 @@ pub(crate) use slots::{StartCall, TakeSlot};
 pub(crate) use templates::Templates;
 pub(crate) use under_way::UnderWay;
 pub(crate) use unreadable::Unreadable;
+pub(crate) use what_if::{ShownBytes, WhatIf, WhatIfParts};

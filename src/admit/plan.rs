@@ -140,6 +140,21 @@ impl Planner {
         }
     }
 
+    /// The messages that would follow from what handlers answered: nothing is counted, and nothing told.
+    pub(super) fn supposed(
+        &self,
+        event: &Dispatched<'_>,
+        seen: &RawEvent,
+        handled: Handled,
+    ) -> Result<Vec<NewMessage>, HandlerError> {
+        self.messages(event, self.filled(event, seen, handled)?)
+    }
+
+    /// The key of an effect.
+    pub(super) fn key_of(&self, key: &EventKey, generation: i32, effect_name: &str) -> String {
+        idempotency_key(&self.installation_id, key, generation, effect_name)
+    }
+
     /// The row of an event whose handlers failed: again later where that may help, else `failed`.
     pub(super) fn failed(
         &self,
@@ -179,7 +194,7 @@ impl Planner {
         if self.templates.is_empty() {
             return Ok(effects);
         }
-        let key_of = |name: &str| idempotency_key(&self.installation_id, event.key, event.generation, name);
+        let key_of = |name: &str| self.key_of(event.key, event.generation, name);
         self.templates.fill(seen, effects, key_of).map_err(HandlerError::Refused)
     }
 

@@ -9,7 +9,8 @@ use super::{
     ActivityView, AuditVerified, AuditView, BacklogView, CountView, DestinationOrder, DestinationView,
     EventOrder, EventView, LaneView, LedgerView, MeView, MessageDetail, MessageOrder, MessageView,
     OperationOrder, OperationView, OrderResult, Page, ProblemView, ProviderView, ReasonOrder, RejectedView,
-    SearchView, StatisticsView, TailView, TaughtView, TokenMade, TokenOrder, TokenView,
+    SearchView, StatisticsView, TailView, TaughtView, TokenMade, TokenOrder, TokenView, WhatIfOrder,
+    WhatIfView,
 };
 use crate::types::{EventState, MessageState};
 
@@ -70,7 +71,7 @@ fn named(generator: &mut SchemaGenerator) -> Map<String, Value> {
         "Page<RejectedView>": Page<RejectedView>, "Page<TokenView>": Page<TokenView>, "ProblemView": ProblemView,
         "ProviderView": ProviderView, "ReasonOrder": ReasonOrder, "SearchView": SearchView,
         "StatisticsView": StatisticsView, "TailView": TailView, "TaughtView": TaughtView, "TokenMade": TokenMade,
-        "TokenOrder": TokenOrder, "TokenView": TokenView,
+        "TokenOrder": TokenOrder, "TokenView": TokenView, "WhatIfOrder": WhatIfOrder, "WhatIfView": WhatIfView,
     }
     named
 }

@@ -148,7 +148,6 @@ impl RouteFacts {
     }
 
     /// The same, asked as a question.
-    #[allow(dead_code, reason = "the first question comes with its route")]
     const fn question(self) -> Self {
         Self { is_question: true, ..self }
     }
@@ -192,6 +191,22 @@ pub const ROUTES: &[RouteFacts] = &[
         "OrderResult",
         "Decide about one event.",
     ),
+    post(
+        "/events/{provider}/{event_id}/what-if",
+        Role::Operator,
+        None,
+        "WhatIfView",
+        "What the handlers of this server would make of one event now. Each time is told by the audit log.",
+    )
+    .question(),
+    post(
+        "/what-if",
+        Role::Operator,
+        Some("WhatIfOrder"),
+        "WhatIfView",
+        "What the handlers of this server would make of the events that a filter finds, the newest first.",
+    )
+    .question(),
     get("/messages", Role::Viewer, "Page<MessageView>", "Messages, the newest first.").query(&[
         MESSAGE_STATE,
         DESTINATION,

@@ -111,7 +111,7 @@ impl App {
         entries: &Entries,
         LookedAt { calls, requests, tail }: LookedAt,
         gate: Arc<TokenGate>,
-    ) -> ApiState {
+    ) -> anyhow::Result<ApiState> {
         let woken = Arc::clone(admission);
         let (breakers, times) = (calls.clone(), calls.clone());
         let activity = NodeActivity {
@@ -120,8 +120,12 @@ impl App {
             requests: Box::new(move |name, span| requests.minutes(name, span)),
             attempts: Box::new(move |name, span| calls.minutes(name, span)),
         };
-        ApiState {
+        let turns = Arc::clone(&admission.turns);
+        let what_if =
+            self.what_if(&admission.store, admission.installation_id, Arc::clone(entries), turns)?;
+        Ok(ApiState {
             activity,
+            what_if,
             providers: self.provider_facts(entries, &admission.installation_id),
             people: PeopleDoor::new(admission.store.clone()),
             decided: Box::new(move || {
@@ -135,7 +139,7 @@ impl App {
             destinations: self.destination_facts(),
             breaker: Box::new(move |name| breakers.state_of(name)),
             call_times: Box::new(move |name| times.times(name)),
-        }
+        })
     }
 
     fn provider_facts(&self, entries: &Entries, installation_id: &Uuid) -> Vec<ProviderFacts> {

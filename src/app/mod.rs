@@ -24,6 +24,7 @@ mod running;
 mod start;
 mod tasks;
 mod trial;
+mod what_if;
 
 pub use builder::App;
 pub(crate) use database::migrate;

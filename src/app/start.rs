@@ -71,7 +71,7 @@ impl App {
         let mut core = self.core(ground)?;
         let gate = self.token_gate(&core.admission.store);
         let looked_at = LookedAt { calls: core.calls, requests: core.receiver.counted(), tail: core.tail };
-        let api = self.api(&core.admission, &entries, looked_at, Arc::clone(&gate));
+        let api = self.api(&core.admission, &entries, looked_at, Arc::clone(&gate))?;
         let stopping = core.stopping.clone();
         core.background
             .workers

@@ -11,7 +11,7 @@ use super::shared::complain;
 use super::{
     audit, bench, check, destinations, erase, events, explain, health, keys, lanes, manual, messages,
     operations, providers, prune, rejected, search, send, serve, sign, statistics, tail, taught, tokens,
-    vectors, whoami,
+    vectors, what_if, whoami,
 };
 use crate::app::App;
 use crate::load::kinds;
@@ -54,6 +54,8 @@ enum Command {
     Bench(bench::BenchArgs),
     /// Say why a saved request is or is not believed.
     Explain(explain::ExplainArgs),
+    /// Before a deploy: run this program's handlers on stored events without writing, and say what would be otherwise.
+    WhatIf(what_if::WhatIfArgs),
     /// Judge files of signed requests.
     Vectors(vectors::VectorsArgs),
     /// Show events of a running server, and decide about them.
@@ -138,6 +140,7 @@ pub fn main_with(own: Vec<Provider>, more: impl FnOnce(App) -> App) -> ExitCode 
         Command::Send(args) => send::send(&args, file, &kinds),
         Command::Bench(args) => bench::bench(&args, file, &kinds),
         Command::Explain(args) => explain::explain(&args, file, &kinds),
+        Command::WhatIf(args) => what_if::what_if(&args, file, kinds, more),
         Command::Vectors(args) => vectors::vectors(&args, &kinds),
         Command::Events(args) => events::events(&args, file, &kinds),
         Command::Messages(args) => messages::messages(&args, file, &kinds),

@@ -4,6 +4,7 @@ use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::answer::{Handled, HandlerError};
 use super::event::{Event, RawEvent};
@@ -35,11 +36,27 @@ where
     }
 }
 
+/// The reason why a handler did not come to an answer. The event is dispatched again later.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum NoAnswer {
+    /// A handler panicked, with these words.
+    #[error("handler panicked: {0}")]
+    Panicked(String),
+    /// A handler was given up after so long.
+    #[error("handler took longer than {0:?}")]
+    TookTooLong(Duration),
+}
+
+impl From<NoAnswer> for HandlerError {
+    fn from(why: NoAnswer) -> Self {
+        Self::Retry(anyhow::Error::new(why))
+    }
+}
+
 /// Runs a plain handler. A panic of it is an error of this event alone.
 pub(super) fn run_contained(call: &PlainFn, event: &RawEvent) -> Handled {
-    catch_unwind(AssertUnwindSafe(|| call(event))).unwrap_or_else(|panic| {
-        Err(HandlerError::Retry(anyhow::anyhow!("handler panicked: {}", panic_text(panic.as_ref()))))
-    })
+    catch_unwind(AssertUnwindSafe(|| call(event)))
+        .unwrap_or_else(|panic| Err(NoAnswer::Panicked(panic_text(panic.as_ref()).to_owned()).into()))
 }
 
 /// The words of a panic, for the event's `error` column.

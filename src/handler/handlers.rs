@@ -89,6 +89,11 @@ impl Handlers {
         self.matching(event_type).all(|one| one.latest) && self.wants(event_type)
     }
 
+    /// True when something that takes this type wants only the newest version of an object.
+    pub(crate) fn asks_for_latest(&self, event_type: &str) -> bool {
+        self.matching(event_type).any(|one| one.latest)
+    }
+
     /// True when anything here asks for the newest version of an object only.
     pub fn uses_latest(&self) -> bool {
         self.list.iter().any(|one| one.latest)

@@ -25,6 +25,6 @@ pub use event::Event;
 pub use event::RawEvent;
 #[doc(hidden)]
 pub use function::TxHandler;
-pub(crate) use function::panic_text;
+pub(crate) use function::{NoAnswer, panic_text};
 #[doc(hidden)]
 pub use handlers::Handlers;

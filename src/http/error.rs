@@ -118,6 +118,12 @@ impl Problem {
         "as many as may view the tail of this node do: come again, or ask another node",
     )
     .retry_after(5);
+    pub(crate) const WHAT_IF_BUSY: Self = Self::new(
+        StatusCode::SERVICE_UNAVAILABLE,
+        "what_if_busy",
+        "other questions are being answered, or a handler of theirs does not come back: ask again",
+    )
+    .retry_after(5);
     pub(crate) const HANDLER_FAILED: Self =
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, "handler_failed", "nothing was admitted");
 }

@@ -98,6 +98,11 @@ pub(crate) fn without<'a>(kept: &str, secrets: impl Iterator<Item = &'a str>) ->
     serde_json::Value::Object(object).to_string()
 }
 
+/// The value of a header of a call as it may be shown.
+pub(crate) fn shown_value<'a>(name: &str, value: &'a str) -> &'a str {
+    if is_secret_name(name) || is_opener(value) { BLANK } else { value }
+}
+
 /// True when a stored event is read again by it.
 fn is_needed(spec: &Spec, name: &str) -> bool {
     let is_this = |other: &String| other.eq_ignore_ascii_case(name);

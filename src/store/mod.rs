@@ -13,7 +13,7 @@
 //! `operations/` what they order to be done to many, `look.rs`, `apart.rs` and
 //! `rejection.rs` what they look at, `tail.rs` what comes in while they look, `receipt.rs` what senders of ours do, `audit/` the record of both, `idempotency/` the
 //! keys of requests with their answers, `token.rs` by which tokens people come, `session.rs` in which browsers, `retention/` what is deleted. `reseal.rs`
-//! brings what is sealed under the newest key. `signal.rs` knows copies of events that nothing tells apart.
+//! brings what is sealed under the newest key. `trial.rs` is what handlers are run on to see what they would do. `signal.rs` knows copies of events that nothing tells apart.
 //! `migrations.rs`, `installation.rs` and `program_migrations.rs` make the tables; `statements.rs` lists the hot
 //! statements for tests. Nothing here decides what becomes of an event or a message: callers say what is to be written.
 
@@ -47,6 +47,7 @@ mod signal;
 mod statements;
 mod tail;
 mod token;
+mod trial;
 
 pub use admission::{AdmissionTx, AdmittedBatch, Candidate, Decide, Plan, Writes};
 pub use apart::{Conflicts, KeptContent};
@@ -80,3 +81,4 @@ pub use retention::{Cuts, OldRows, PRUNED_N_MAX, PruneLease, PrunePlace, PruneWa
 pub use session::OperatorSession;
 pub use statements::{list_statements, rare_statements, statements, tail_statements};
 pub use token::{TOKENS_GOOD_N_MAX, TokenBook, TokenRow};
+pub use trial::{CameContent, CommittedCall, CommittedEffect, CommittedEvent};

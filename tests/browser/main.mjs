@@ -2,3 +2,6 @@
 // `scripts/browser --test-name-pattern=search` runs those whose sentence has this word.
 import "./paths/looking.mjs";
 import "./paths/tail.mjs";
+import "./paths/signing_in.mjs";
+import "./paths/finding.mjs";
+import "./paths/acting.mjs";

@@ -24,6 +24,7 @@ const OUT_OF_SCOPE: &[(&str, &[u16])] = &[
     ("POST /operations", &[404, 409]),
     ("GET /messages/count", &[200, 404]),
     ("GET /events/count", &[200, 404]),
+    ("POST /what-if", &[404]),
 ];
 
 /// What no viewer ever sees: it is in a body, in headers, in a captured answer and in a secret.
@@ -137,13 +138,14 @@ fn order(route: &RouteFacts) -> Option<Value> {
             "counted_n": 1, "reason": "r",
         }),
         "TokenOrder" => json!({ "name": "made", "role": "viewer", "valid_for_s": 60, "reason": "r" }),
+        "WhatIfOrder" => json!({ "filter": { "provider": "stripe" }, "limit": 5 }),
         "ReasonOrder" => json!({ "reason": "r" }),
         other => panic!("say how to write a `{other}`"),
     })
 }
 
 /// What every table holds, by its name; without what the server writes by itself.
-async fn tables(database: &Database) -> BTreeMap<String, String> {
+pub(crate) async fn tables(database: &Database) -> BTreeMap<String, String> {
     let sql = include_str!("../../migrations/sqlite/0001_hooklatch.sql");
     let names = sql.split("CREATE TABLE ").skip(1).filter_map(|rest| rest.split(' ').next());
     let of_the_server = [

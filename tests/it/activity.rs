@@ -18,9 +18,9 @@ on_both!(
 const MINUTE_MS: i64 = 60_000;
 const ROUTE: &str = "[[providers.stripe.routes]]\non = [\"*\"]\nto = \"billing\"\n\
     [[admin.tokens]]\nname = \"vic\"\nrole = \"viewer\"\ntoken = \"viewer-token-0123456789\"\n\
-    [[admin.tokens]]\nname = \"ann\"\nrole = \"viewer\"\ntoken = \"adyens-token-0123456789\"\n\
-    providers = [\"adyen\"]\ndestinations = [\"ledger\"]\n\
-    [providers.adyen]\nsecrets = [\"44782DEF547AAA06C910C43932B1EB0C71FC68D9D0C057550C48EC2ACF6BA056\"]\n\
+    [[admin.tokens]]\nname = \"ann\"\nrole = \"viewer\"\ntoken = \"shops-token-0123456789\"\n\
+    providers = [\"shop\"]\ndestinations = [\"ledger\"]\n\
+    [providers.shop]\nkind = \"stripe\"\nsecrets = [\"whsec_shop_0123456789abcdef\"]\n\
     [destinations.ledger]\nurl = \"http://127.0.0.1:9/\"\n";
 
 /// An app that is asked in the last millisecond of a minute, and when the next one begins.
@@ -75,7 +75,7 @@ async fn requests_and_attempts_are_counted_in_the_minute_in_which_they_came(data
     let before = (-1, json!({ "accepted_n": 1, "duplicate_n": 1 }));
     let after = (0, json!({ "accepted_n": 1, "conflict_n": 1, "rejected_n": 1 }));
     assert_eq!(minutes(&view, next_ms, "providers", "stripe"), [before, after.clone()]);
-    assert_eq!(minutes(&view, next_ms, "providers", "adyen"), []);
+    assert_eq!(minutes(&view, next_ms, "providers", "shop"), []);
     assert_eq!((&view["from_ms"], &view["now_ms"]), (&json!(next_ms - MINUTE_MS), &json!(next_ms)));
     assert!(view["since_ms"].as_i64().unwrap() < next_ms);
     // The name is the one that attempts have.
@@ -116,7 +116,7 @@ async fn each_attempt_is_counted_by_what_became_of_its_message(database: &Databa
 async fn a_token_sees_what_was_counted_within_its_scope_alone(database: &Database) {
     let (app, _) = at_the_end_of_a_minute(database, "").await;
     assert_eq!(app.event("a", "paid", 1).await, "accepted");
-    let ann = Operator::new(app.running.admin_addr, "adyens-token-0123456789");
+    let ann = Operator::new(app.running.admin_addr, "shops-token-0123456789");
     let names = |view: &Value| {
         let of = |names: &str, noun: &str| -> Vec<String> {
             view[names].as_array().unwrap().iter().map(|one| one[noun].as_str().unwrap().to_owned()).collect()
@@ -124,16 +124,16 @@ async fn a_token_sees_what_was_counted_within_its_scope_alone(database: &Databas
         (of("providers", "provider").join(" "), of("destinations", "destination").join(" "))
     };
     let told = |providers: &str, destinations: &str| (providers.to_owned(), destinations.to_owned());
-    assert_eq!(names(&ann.get("/activity").await.body), told("adyen", "ledger"));
-    assert_eq!(names(&asked(&app, "").await), told("adyen stripe", "billing ledger"));
+    assert_eq!(names(&ann.get("/activity").await.body), told("shop", "ledger"));
+    assert_eq!(names(&asked(&app, "").await), told("shop stripe", "billing ledger"));
     assert_eq!(names(&asked(&app, "?provider=stripe").await), told("stripe", ""));
     assert_eq!(names(&asked(&app, "?destination=ledger").await), told("", "ledger"));
     assert_eq!(names(&asked(&app, "?provider=nobody").await), told("", ""));
     for (query, status) in [
         ("?provider=stripe", 404),
         ("?destination=billing", 404),
-        ("?provider=adyen&destination=billing", 404),
-        ("?provider=adyen", 200),
+        ("?provider=shop&destination=billing", 404),
+        ("?provider=shop", 200),
         ("?minutes_n=0", 400),
         ("?minutes_n=181", 400),
         ("?minutes_n=x", 400),

@@ -93,5 +93,6 @@ mod tokens;
 mod two_nodes;
 mod vectors;
 mod warned;
+mod what_if;
 mod whole_batches;
 mod work;

@@ -39,7 +39,7 @@ fn events_of(
 
 #[test]
 fn the_time_at_the_sender_is_in_milliseconds_whatever_it_counts() {
-    let stripe = dev("stripe");
+    let stripe = dev(&kind("stripe"));
     for (sent, want) in [
         ("1795300000", Some(1_795_300_000_000)),
         ("1795300000123", Some(1_795_300_000_123)),

@@ -10,7 +10,7 @@ use crate::types::EventState;
 
 /// Filter for events; what is not given leaves nothing out.
 #[derive(Args, Debug)]
-pub(super) struct EventFilterArgs {
+pub(crate) struct EventFilterArgs {
     /// State in which they stand.
     #[arg(long, value_parser = event_states())]
     state: Option<EventState>,
@@ -33,13 +33,13 @@ pub(super) struct EventFilterArgs {
 
 impl EventFilterArgs {
     /// True when nothing is chosen.
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         let texts = [&self.provider, &self.event_type, &self.object, &self.from, &self.to];
         self.state.is_none() && texts.iter().all(|text| text.is_none())
     }
 
     /// The filter as the API has it; times that are told as "so long ago" become times.
-    pub(super) fn filter(&self, now_ms: i64) -> anyhow::Result<EventFilter> {
+    pub(crate) fn filter(&self, now_ms: i64) -> anyhow::Result<EventFilter> {
         let time = |name: &str, text: &Option<String>| {
             let text = text.as_deref();
             text.map(|text| parse_time(text, now_ms).map_err(|why| Usage(format!("--{name}: {why}"))))

@@ -9,3 +9,4 @@ mod ledger;
 mod row;
 
 pub(crate) use command::{EventsArgs, events};
+pub(crate) use filter::EventFilterArgs;

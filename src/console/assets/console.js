@@ -26,6 +26,9 @@ document.addEventListener("click", async (event) => {
     }
 });
 
+// On a narrow window the list of pages is pushed to where one is.
+document.querySelector(".places [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
+
 // On a narrow window a row is a card, and each of its cells says which it is.
 function label(root) {
     for (const table of root.querySelectorAll("table")) {

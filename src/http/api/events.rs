@@ -21,7 +21,7 @@ use crate::types::{EventKey, EventState, Name};
 pub(super) type EventPath = Result<Path<(String, String)>, PathRejection>;
 
 /// The event that a path names.
-fn event_key(path: EventPath) -> Result<EventKey, Problem> {
+pub(super) fn event_key(path: EventPath) -> Result<EventKey, Problem> {
     let Ok(Path((provider, event_id))) = path else { return Err(Problem::NOT_FOUND) };
     let provider = Name::parse(&provider).map_err(|_| Problem::NOT_FOUND)?;
     Ok(EventKey { provider, event_id })

@@ -15,7 +15,7 @@ use super::super::error::Problem;
 use super::state::ApiState;
 use super::{
     activity, audit, backlog, chain, decisions, destinations, events, lanes, me, messages, operations,
-    providers, requests, search, statistics, tail, tokens,
+    providers, requests, search, statistics, tail, tokens, what_if,
 };
 use crate::api::ROUTES;
 use crate::types::{Principal, Role};
@@ -62,6 +62,8 @@ fn routes() -> Routes {
         .route("/events/{provider}/{event_id}", get(events::show))
         .route("/events/{provider}/{event_id}/body", get(events::body))
         .route("/events/{provider}/{event_id}/decide", post(decisions::decide_event))
+        .route("/events/{provider}/{event_id}/what-if", post(what_if::one))
+        .route("/what-if", post(what_if::many))
         .route("/messages", get(messages::list))
         .route("/messages/count", get(messages::count))
         .route("/messages/{message_id}", get(messages::show))

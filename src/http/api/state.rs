@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::super::token_gate::TokenGate;
+use crate::admit::WhatIf;
 use crate::api::{AttemptMinute, CallTimesView, RequestMinute, SenderView};
 use crate::idempotency::IdempotencyLayer;
 use crate::minutes::MinuteSpan;
@@ -53,6 +54,8 @@ pub(crate) struct ApiState {
     pub(crate) activity: NodeActivity,
     /// Facts about each configured provider.
     pub(crate) providers: Vec<ProviderFacts>,
+    /// Runs the handlers of this server without writing.
+    pub(crate) what_if: WhatIf,
     /// Called when a decision may have made something due: nobody should wait for the next look.
     pub(crate) decided: Box<dyn Fn() + Send + Sync>,
 }

@@ -6,7 +6,7 @@
 //! 1. `value.rs` and `error.rs`: what goes into a statement and comes out of it; `store_error.rs` sorts errors by what
 //!    a caller can do about them.
 //! 2. `door.rs`: one connection of either database, for statements that `translate.rs` puts into the words of each.
-//!    `tx.rs` is an open transaction, as a transactional handler gets it.
+//!    `tx.rs` is an open transaction, as a transactional handler gets it, and `trial.rs` makes it one that never stands.
 //! 3. `session.rs` and `pool.rs`: connections. One whose state is not known is closed. `limit.rs`: each operation runs
 //!    to its end in a task of its own, within a limit.
 //! 4. `postgres/` and `sqlite/`: the two databases. PostgreSQL's sessions are sqlx's, and `warnings.rs` hears the
@@ -31,6 +31,7 @@ mod session;
 pub(in crate::store) mod sqlite;
 mod store_error;
 mod translate;
+mod trial;
 mod tx;
 mod value;
 pub(in crate::store) mod warnings;

@@ -20,13 +20,13 @@ use crate::stop::to_end;
 /// transaction counts as failed. A statement that is given up (a time-out of the handler's own, say) ends the
 /// transaction on SQLite.
 pub struct Tx {
-    kind: TxKind,
+    pub(super) kind: TxKind,
     /// True when nobody knows what state the connection is in: it can only be closed.
     is_lost: bool,
     /// True when a handler had it, and may have left something in its session.
     is_used: bool,
     /// True when a handler was given up in the middle of what it did.
-    is_abandoned: bool,
+    pub(super) is_abandoned: bool,
 }
 
 pub(in crate::store) enum TxKind {

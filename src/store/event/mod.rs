@@ -10,7 +10,7 @@ mod rows;
 mod types;
 mod view;
 
-pub(super) use payload::StoredPayload;
+pub(super) use payload::{NotAsItCame, StoredPayload};
 pub(super) use redacted::{payload_redacted, payload_whole_keep};
 pub(super) use rows::{event_get, event_take_due, events_update, events_with};
 pub use types::{DueEvent, EventCount, EventRow, EventUpdate, Latched};

@@ -66,7 +66,7 @@ impl People {
     }
 
     /// Refuses events of providers out of scope, and ids that no event can have.
-    fn needs_event(&self, key: &EventKey) -> Result<(), PeopleError> {
+    pub(super) fn needs_event(&self, key: &EventKey) -> Result<(), PeopleError> {
         let is_possible = !key.event_id.contains('\0') && (1..=255).contains(&key.event_id.len());
         if is_possible { self.needs_provider(key.provider.as_str()) } else { Err(PeopleError::NotFound) }
     }

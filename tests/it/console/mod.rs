@@ -1,13 +1,18 @@
-//! The console as a browser sees it, without one: `browser.rs` is a browser without a window, `form.rs` a form that somebody
-//! fills in. Pages, forms and who may do what. `tests/browser/` has a real one.
+//! The console as a browser sees it, without one: `browser.rs` is a browser without a window. Pages, forms and who may do
+//! what. `tests/browser/` has a real one.
 
 mod acts;
 mod browser;
 mod bulk;
 mod form;
 mod hostile_acts;
+mod hostile_ledger;
+mod ledger;
 mod measured;
+mod searched;
+mod signed_again;
 mod signing_in;
+mod staged;
 mod views;
 
 pub use browser::Browser;

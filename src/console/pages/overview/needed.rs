@@ -16,7 +16,7 @@ use crate::types::{EventState, MessageState};
 const ROWS_N_MAX: usize = 40;
 
 /// The answers in which something may need a person.
-pub(super) struct LookedAt<'a> {
+pub(super) struct OverviewAnswers<'a> {
     pub(super) backlog: &'a BacklogView,
     pub(super) destinations: &'a [DestinationView],
     pub(super) activity: &'a ActivityView,
@@ -32,8 +32,8 @@ struct Need {
 }
 
 /// The table of what needs a person; a sentence where nothing does.
-pub(super) fn draw(visit: &Visit, looked_at: &LookedAt<'_>) -> Markup {
-    let needs = needs(visit, looked_at);
+pub(super) fn draw(visit: &Visit, answers: &OverviewAnswers<'_>) -> Markup {
+    let needs = needs(visit, answers);
     if needs.is_empty() {
         return list::nothing("Nothing does. Events come in and go out by themselves.");
     }
@@ -49,8 +49,8 @@ pub(super) fn draw(visit: &Visit, looked_at: &LookedAt<'_>) -> Markup {
     }
 }
 
-fn needs(visit: &Visit, looked_at: &LookedAt<'_>) -> Vec<Need> {
-    let LookedAt { backlog, destinations, activity } = looked_at;
+fn needs(visit: &Visit, answers: &OverviewAnswers<'_>) -> Vec<Need> {
+    let OverviewAnswers { backlog, destinations, activity } = answers;
     let messages = backlog.messages.iter();
     let is_decided =
         |one: &&BacklogMessages| matches!(one.count.state, MessageState::Held | MessageState::Dead);

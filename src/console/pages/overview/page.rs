@@ -17,7 +17,7 @@ use crate::console::visit::Visit;
 /// Time between two looks of somebody who stays on the page. Seconds.
 const REFRESH_S: u32 = 10;
 
-pub(in crate::console::pages) fn routes() -> Router<Arc<ConsoleState>> {
+pub(in crate::console) fn routes() -> Router<Arc<ConsoleState>> {
     Router::new().route("/", get(show))
 }
 
@@ -31,18 +31,19 @@ async fn draw(visit: &Visit) -> Result<Markup, Trouble> {
     let destinations: Page<DestinationView> = visit.ask("/destinations").await?;
     let activity: ActivityView = visit.ask("/activity").await?;
     let newest: Page<EventView> = visit.ask("/events?limit=1").await?;
-    let first = match newest.items.is_empty() && newest.next.is_none() {
-        true => Some(first::draw(visit, &visit.ask::<Page<ProviderView>>("/providers").await?.items)),
-        false => None,
+    let first = if newest.items.is_empty() && newest.next.is_none() {
+        Some(first::draw(visit, &visit.ask::<Page<ProviderView>>("/providers").await?.items))
+    } else {
+        None
     };
-    let looked_at =
-        needed::LookedAt { backlog: &backlog, destinations: &destinations.items, activity: &activity };
+    let answers =
+        needed::OverviewAnswers { backlog: &backlog, destinations: &destinations.items, activity: &activity };
     Ok(html! {
         div id="overview" data-refresh=(REFRESH_S) {
             @if let Some(first) = first {
                 section aria-labelledby="first" { h2 id="first" { "Nothing has come yet" } (first) }
             }
-            section aria-labelledby="needs" { h2 id="needs" { "Needs a person" } (needed::draw(visit, &looked_at)) }
+            section aria-labelledby="needs" { h2 id="needs" { "Needs a person" } (needed::draw(visit, &answers)) }
             section aria-labelledby="due" { h2 id="due" { "Oldest due" } (due::draw(visit, &destinations.items)) }
             (over_time::draw(visit, &activity))
         }

@@ -5,7 +5,6 @@ use maud::{Markup, html};
 use super::secrets;
 use crate::api::ProviderView;
 use crate::console::contract::with_query;
-use crate::console::parts::chip::{Mood, chip};
 use crate::console::parts::{field, link, list, moment};
 use crate::console::visit::Visit;
 
@@ -68,14 +67,5 @@ pub(super) fn waiting(visit: &Visit, one: &ProviderView) -> Markup {
             }
             " "
         }
-    }
-}
-
-/// What is odd about a provider, as chips.
-pub(super) fn oddities(one: &ProviderView) -> Markup {
-    html! {
-        @if one.is_unverified { (chip(Mood::Bad, "unverified")) " " }
-        @if one.taught_at_ms.is_some() { (chip(Mood::Needed, "secret taught")) " " }
-        @else if one.is_pairing { (chip(Mood::Needed, "pairing")) " " }
     }
 }

@@ -17,7 +17,7 @@ use crate::console::state::ConsoleState;
 use crate::console::trouble::Trouble;
 use crate::console::visit::Visit;
 
-pub(in crate::console::pages) fn routes() -> Router<Arc<ConsoleState>> {
+pub(in crate::console) fn routes() -> Router<Arc<ConsoleState>> {
     Router::new().route("/senders", get(show_all)).route("/senders/{name}", get(show_one))
 }
 

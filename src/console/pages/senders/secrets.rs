@@ -2,7 +2,6 @@
 
 use maud::{Markup, html};
 
-use super::list::oddities;
 use crate::api::{ProviderView, SecretView};
 use crate::console::parts::chip::{Mood, chip};
 use crate::console::parts::{list, moment};
@@ -14,6 +13,15 @@ pub(super) fn state(one: &ProviderView) -> Markup {
         (oddities(one))
         @if let Some((mood, word)) = word(&one.secrets) { (chip(mood, word)) }
         @else if !one.is_unverified { (chip(Mood::Quiet, "none needed")) }
+    }
+}
+
+/// What is odd about a provider, as chips.
+fn oddities(one: &ProviderView) -> Markup {
+    html! {
+        @if one.is_unverified { (chip(Mood::Bad, "unverified")) " " }
+        @if one.taught_at_ms.is_some() { (chip(Mood::Needed, "secret taught")) " " }
+        @else if one.is_pairing { (chip(Mood::Needed, "pairing")) " " }
     }
 }
 

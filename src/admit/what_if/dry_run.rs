@@ -1,0 +1,79 @@
+//! One event's handlers, run on a thread where they may block: what would follow, or why nothing does.
+
+use std::sync::Arc;
+
+use tokio::runtime::Handle;
+
+use super::runner::WhatIfParts;
+use crate::admit::dispatch::handled_in_tx;
+use crate::admit::entry::ProviderEntry;
+use crate::admit::plan::Dispatched;
+use crate::handler::{Handled, HandlerError, Handlers, RawEvent};
+use crate::stop;
+use crate::store::{CameContent, CommittedEvent, NewMessage};
+
+/// An event that its handlers are to be asked about.
+pub(super) struct DryRun {
+    pub(super) parts: Arc<WhatIfParts>,
+    pub(super) entry: Arc<ProviderEntry>,
+    pub(super) event: Arc<CommittedEvent>,
+    pub(super) content: CameContent,
+    /// True when a newer version of its object had come before it.
+    pub(super) is_stale: bool,
+    /// True when a transactional handler takes it.
+    pub(super) is_transactional: bool,
+}
+
+/// The reason why nothing would follow.
+pub(super) enum NothingFollows {
+    /// The handlers said so, or failed.
+    Said(HandlerError),
+    /// They could not be asked.
+    NotAsked(String),
+}
+
+impl From<HandlerError> for NothingFollows {
+    fn from(error: HandlerError) -> Self {
+        Self::Said(error)
+    }
+}
+
+impl DryRun {
+    /// Runs the handlers. To be called on a thread that may be blocked.
+    pub(super) fn follow(&self) -> Result<Vec<NewMessage>, NothingFollows> {
+        let (event, provider) = (&*self.event, &self.entry.provider);
+        let dispatched = Dispatched {
+            key: &event.key,
+            event_seq: event.event_seq,
+            next_place: 0,
+            received_at_ms: event.view.received_at_ms,
+            // As in the dispatch whose effects were committed.
+            attempts_n: event.view.attempts_n.max(1),
+            generation: generation(event),
+            is_again: false,
+        };
+        let payload = provider.payload_of(&self.content.headers, &self.content.body);
+        let seen = dispatched.seen(&event.view.event_type, payload.map_err(HandlerError::Refused)?);
+        let handlers = provider.handlers();
+        let handled = if self.is_transactional {
+            Handle::current().block_on(self.in_transaction(handlers, &seen))?
+        } else {
+            handlers.dispatch(&seen, self.is_stale)
+        };
+        Ok(self.parts.planner.supposed(&dispatched, &seen, handled)?)
+    }
+
+    /// Runs them in a transaction that never stands.
+    async fn in_transaction(&self, handlers: &Handlers, seen: &RawEvent) -> Result<Handled, NothingFollows> {
+        let begun = self.parts.store.trial_begin().await;
+        let mut tx = begun.map_err(|error| NothingFollows::NotAsked(error.to_string()))?;
+        let handled = handled_in_tx(handlers, self.parts.handler_timeout, &mut tx, seen, self.is_stale).await;
+        stop::to_end(tx.trial_ends()).await;
+        Ok(handled)
+    }
+}
+
+/// The generation whose effects are compared.
+pub(super) fn generation(event: &CommittedEvent) -> i32 {
+    i32::try_from(event.view.generation).unwrap_or(i32::MAX)
+}

@@ -1,0 +1,43 @@
+//! What-if with the handlers of this program: beside a running server, and for a command before a deploy.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context;
+use tokio::sync::Semaphore;
+use uuid::Uuid;
+
+use super::builder::App;
+use super::entries::Entries;
+use crate::admit::{Planner, Templates, WhatIf, WhatIfParts};
+use crate::store::Store;
+
+impl App {
+    /// What-if on this database, by `turns` at transactions.
+    pub(super) fn what_if(
+        &self,
+        store: &Store,
+        installation_id: Uuid,
+        entries: Entries,
+        turns: Arc<Semaphore>,
+    ) -> anyhow::Result<WhatIf> {
+        let templates = Templates::new(&self.config.destinations).map_err(anyhow::Error::msg)?;
+        let destinations = self.config.destinations.keys().map(ToString::to_string).collect();
+        Ok(WhatIf::new(WhatIfParts {
+            store: store.clone(),
+            planner: Planner::new(self.clock.clone(), installation_id, templates, destinations),
+            entries,
+            handler_timeout: Duration::from_millis(self.config.server.handler_timeout_ms),
+            turns,
+        }))
+    }
+
+    /// What-if by itself, without a server around it.
+    pub(crate) async fn what_if_alone(&self, store: &Store) -> anyhow::Result<WhatIf> {
+        let entries = self.entries()?;
+        let installation_id =
+            store.installation_id().await.context("could not read the installation's id")?;
+        let turns = Arc::new(Semaphore::new(store.handlers_n()));
+        self.what_if(store, installation_id, entries, turns)
+    }
+}

@@ -1,0 +1,111 @@
+//! `/v1/what-if`: what the handlers of this server would make of stored events. Nothing is written but the audit log.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::extract::State;
+use axum::response::Response;
+use http::StatusCode;
+
+use super::super::error::Problem;
+use super::super::reply::view_reply;
+use super::asking::Asking;
+use super::events::{EventPath, event_key};
+use super::order::{body_of, order};
+use super::state::ApiState;
+use crate::admit::ShownBytes;
+use crate::api::{EventFilter, WHAT_IF_N_DEFAULT, WHAT_IF_N_MAX, WhatIfOrder};
+use crate::store::{EventPlace, EventQuery};
+use crate::types::{Name, Role, TEXT_BYTES_MAX};
+
+/// Time after which no further event is asked about.
+const TIME_MAX: Duration = Duration::from_secs(10);
+
+pub(super) async fn one(
+    State(state): State<Arc<ApiState>>,
+    Asking(people): Asking,
+    path: EventPath,
+) -> Result<Response, Problem> {
+    people.needs(Role::Operator)?;
+    let key = event_key(path)?;
+    let place = state.what_if.place().await.ok_or(Problem::WHAT_IF_BUSY)?;
+    let run = |event| state.what_if.run(&place, event, ShownBytes::ONE);
+    let view = people.what_if_one(&key, state.clock.now_ms(), run).await?;
+    Ok(view_reply(StatusCode::OK, &view))
+}
+
+pub(super) async fn many(
+    State(state): State<Arc<ApiState>>,
+    Asking(people): Asking,
+    body: Body,
+) -> Result<Response, Problem> {
+    people.needs(Role::Operator)?;
+    let query = query(order(
+        &body_of(body).await?,
+        "the body is a JSON object with `filter`, and perhaps `limit` and `cursor`",
+    )?)?;
+    let place = state.what_if.place().await.ok_or(Problem::WHAT_IF_BUSY)?;
+    let run = |event| state.what_if.run(&place, event, ShownBytes::EACH);
+    let view = people.what_if(query, TIME_MAX, state.clock.now_ms(), run).await?;
+    Ok(view_reply(StatusCode::OK, &view))
+}
+
+/// The events that are asked about.
+fn query(order: WhatIfOrder) -> Result<EventQuery, Problem> {
+    let limit = order.limit.unwrap_or(i64::from(WHAT_IF_N_DEFAULT));
+    let limit = u32::try_from(limit).ok().filter(|limit| (1..=WHAT_IF_N_MAX).contains(limit));
+    let limit = limit.ok_or(Problem::bad_request("`limit` is a number from 1 to 100"))?;
+    let place = order
+        .cursor
+        .as_deref()
+        .map(|text| EventPlace::parse(text).filter(|place| matches!(place, EventPlace::Before(_))));
+    let place = match place {
+        Some(None) => return Err(Problem::NO_SUCH_CURSOR),
+        Some(place) => place,
+        None => None,
+    };
+    check(&order.filter)?;
+    Ok(EventQuery { filter: order.filter, place, limit })
+}
+
+/// Refuses a filter that finds nothing for what is written in it.
+fn check(filter: &EventFilter) -> Result<(), Problem> {
+    if filter.provider.as_deref().is_some_and(|text| Name::parse(text).is_err()) {
+        return Err(Problem::bad_request("`provider` is a name"));
+    }
+    let is_text = |text: &Option<String>| {
+        text.as_deref()
+            .is_none_or(|text| !text.is_empty() && text.len() <= TEXT_BYTES_MAX && !text.contains('\0'))
+    };
+    if is_text(&filter.event_type) && is_text(&filter.object) {
+        return Ok(());
+    }
+    Err(Problem::bad_request("`type` and `object` are texts of 1 to 255 bytes"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_question_that_cannot_be_answered_is_refused() {
+        #[track_caller]
+        fn check_one(text: &str, want: Result<u32, &str>) {
+            let found = query(serde_json::from_str(text).unwrap());
+            match (found, want) {
+                (Ok(query), Ok(limit)) => assert_eq!(query.limit, limit),
+                (Err(problem), Err(title)) => assert!(problem.title.contains(title), "{problem:?}"),
+                (found, _) => panic!("{text}: {found:?}"),
+            }
+        }
+        check_one("{}", Ok(20));
+        check_one(r#"{"filter":{"state":"done","type":"a b"},"limit":100,"cursor":"b7"}"#, Ok(100));
+        check_one(r#"{"limit":0}"#, Err("1 to 100"));
+        check_one(r#"{"limit":101}"#, Err("1 to 100"));
+        check_one(r#"{"cursor":"a7"}"#, Err("no page gave this"));
+        check_one(r#"{"filter":{"provider":"A B"}}"#, Err("is a name"));
+        check_one(r#"{"filter":{"object":""}}"#, Err("are texts"));
+        assert!(serde_json::from_str::<WhatIfOrder>(r#"{"act":"rerun"}"#).is_err());
+    }
+}
