@@ -109,9 +109,9 @@ impl WhatIf {
         if is_stale && entry.provider.handlers().wants_latest_only(&event.view.event_type) {
             return Asked::nobody(WhatIfSaid::Superseded, "a newer version of its object was seen before it");
         }
-        let Some(turn) = self.turn(is_transactional).await else {
-            let why = "other handlers were busy in transactions for too long: ask again";
-            return Asked::nobody(WhatIfSaid::NotRun, why);
+        let turn = match self.turn(is_transactional).await {
+            Ok(turn) => turn,
+            Err(why) => return Asked::nobody(WhatIfSaid::NotRun, why),
         };
         let run = DryRun {
             parts: Arc::clone(&self.parts),
@@ -124,13 +124,15 @@ impl WhatIf {
         self.within_time(run, (place.clone(), turn)).await
     }
 
-    /// The turn at a transaction, where one is needed; `None` when it did not come in time.
-    async fn turn(&self, is_needed: bool) -> Option<Option<OwnedSemaphorePermit>> {
+    /// The turn at a transaction, where one is needed; an error when it does not come in time.
+    async fn turn(&self, is_needed: bool) -> Result<Option<OwnedSemaphorePermit>, &'static str> {
         if !is_needed {
-            return Some(None);
+            return Ok(None);
         }
-        let turn = timeout(WAIT, Arc::clone(&self.parts.turns).acquire_owned()).await;
-        turn.ok()?.ok().map(Some)
+        match timeout(WAIT, Arc::clone(&self.parts.turns).acquire_owned()).await {
+            Ok(Ok(turn)) => Ok(Some(turn)),
+            _ => Err("other handlers were busy in transactions for too long: ask again"),
+        }
     }
 
     /// Runs the handlers on a thread of their own, and gives up waiting after a time. What is `held` is kept until they
