@@ -55,8 +55,7 @@ impl<const N: usize> MinuteRing<N> {
             return;
         }
         let more = |held| Some(if minute_in(held) == minute { held + 1 } else { written(minute, 1) });
-        // Always written: `more` never declines.
-        drop(cell.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more));
+        let _held = cell.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
     }
 
     /// The minutes in which anything was counted, the oldest first, with when each began.

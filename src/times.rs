@@ -28,6 +28,16 @@ pub(crate) fn in_day(at_ms: i64) -> String {
     in_utc(at_ms, "%H:%M:%S.%3f").unwrap_or_else(|| at_ms.to_string())
 }
 
+/// Time within its day, to the second: `14:02:11`. UTC.
+pub(crate) fn clock(at_ms: i64) -> String {
+    in_utc(at_ms, "%H:%M:%S").unwrap_or_else(|| at_ms.to_string())
+}
+
+/// `2026-11-22T14:02:11`, as a field for times has it. UTC.
+pub(crate) fn local(at_ms: i64) -> String {
+    in_utc(at_ms, "%Y-%m-%dT%H:%M:%S").unwrap_or_default()
+}
+
 /// `2026-11-22T14:02:11.123Z`, always with milliseconds; `None` past what a date can say.
 pub(crate) fn rfc3339(at_ms: i64) -> Option<String> {
     Timestamp::from_millisecond(at_ms).ok().map(|at| format!("{at:.3}"))
@@ -43,12 +53,14 @@ pub(crate) fn ago(ms: i64) -> String {
     }
 }
 
-/// Reads a time that a person writes: RFC 3339, a date (its midnight in UTC), or how long ago: `30s`, `15m`, `2h`, `3d`.
+/// Reads a time that a person writes: RFC 3339 (in UTC where it names no zone), a date (its midnight in UTC), or how long
+/// ago: `30s`, `15m`, `2h`, `3d`.
 pub(crate) fn parse_time(text: &str, now_ms: i64) -> Result<i64, String> {
     if let Some(ms) = length(text) {
         return Ok(now_ms.saturating_sub(ms));
     }
-    let at = text.parse::<Timestamp>().ok().or_else(|| format!("{text}T00:00:00Z").parse().ok());
+    let ends = ["", "Z", ":00Z", "T00:00:00Z"];
+    let at = ends.iter().find_map(|end| format!("{text}{end}").parse::<Timestamp>().ok());
     at.map(Timestamp::as_millisecond).ok_or_else(|| {
         format!("`{text}` is no time: write 2026-11-22T14:02:11Z, 2026-11-22, or 15m, 2h, 3d for so long ago")
     })
@@ -88,6 +100,8 @@ mod tests {
         check(86_400_000, "2026-11-23 14:05:11, in 24 h");
         assert_eq!(told(i64::MAX, NOW_MS), i64::MAX.to_string());
         assert_eq!((day(NOW_MS), in_day(NOW_MS)), ("2026-11-22".to_owned(), "14:05:11.500".to_owned()));
+        assert_eq!((clock(NOW_MS), local(NOW_MS)), ("14:05:11".to_owned(), "2026-11-22T14:05:11".to_owned()));
+        assert_eq!(local(i64::MAX), "", "a field takes no other text");
     }
 
     #[test]
@@ -131,6 +145,8 @@ mod tests {
         check("2026-11-22T14:05:11.5Z", Some(NOW_MS));
         check("2026-11-22T15:05:11.5+01:00", Some(NOW_MS));
         check("1970-01-02", Some(86_400_000));
+        check("2026-11-22T14:05:11", Some(NOW_MS - 500));
+        check("2026-11-22T14:05", Some(NOW_MS - 11_500));
         for odd in ["", "m", "-1h", "1.5h", "yesterday", "14:02", "2026-13-01", "99999999999d"] {
             check(odd, None);
         }

@@ -22,10 +22,24 @@ pub struct DestinationView {
     pub concurrency_n: Option<u32>,
     /// Most calls a second of this node; `null` for any number.
     pub rate_per_s: Option<f64>,
+    /// How long the newest calls of this node took; `null` before the first.
+    #[serde(default)]
+    pub call_times: Option<CallTimesView>,
     /// Open messages by state, whatever provider their events came from.
     pub backlog: Vec<BacklogCount>,
     /// Time when its oldest due message became due.
     pub oldest_due_at_ms: Option<i64>,
+}
+
+/// How long the newest calls of one node to a destination took, whatever came of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct CallTimesView {
+    /// Number of calls that this is about, at most 256; those of a node that was started again begin anew.
+    pub calls_n: u32,
+    /// Time within which half of them were over. Milliseconds.
+    pub p50_ms: u32,
+    /// Time within which 19 of 20 were over. Milliseconds.
+    pub p95_ms: u32,
 }
 
 /// A pause of a destination.

@@ -35,7 +35,7 @@ mod whole;
 
 pub use activity::{ActivityView, AttemptMinute, DestinationActivity, ProviderActivity, RequestMinute};
 pub use audit::{AuditVerified, AuditView};
-pub use destination::{BacklogCount, DestinationView, PauseView};
+pub use destination::{BacklogCount, CallTimesView, DestinationView, PauseView};
 pub use document::document;
 pub use etag::Tagged;
 pub(crate) use etag::{event_tag, message_tag, pause_tag};

@@ -113,7 +113,7 @@ impl App {
         gate: Arc<TokenGate>,
     ) -> anyhow::Result<ApiState> {
         let woken = Arc::clone(admission);
-        let breakers = calls.clone();
+        let (breakers, times) = (calls.clone(), calls.clone());
         let activity = NodeActivity {
             node: calls.node().to_owned(),
             since_ms: self.clock.now_ms(),
@@ -124,9 +124,9 @@ impl App {
         let what_if =
             self.what_if(&admission.store, admission.installation_id, Arc::clone(entries), turns)?;
         Ok(ApiState {
+            activity,
             what_if,
             explainer: Explainer::new(Arc::clone(entries)),
-            activity,
             providers: self.provider_facts(entries, &admission.installation_id),
             people: PeopleDoor::new(admission.store.clone()),
             decided: Box::new(move || {
@@ -139,6 +139,7 @@ impl App {
             gate,
             destinations: self.destination_facts(),
             breaker: Box::new(move |name| breakers.state_of(name)),
+            call_times: Box::new(move |name| times.times(name)),
         })
     }
 

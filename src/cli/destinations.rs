@@ -11,7 +11,7 @@ use super::decide::{VersionArgs, WhyArgs};
 use super::desk::{Desk, ListRow};
 use super::output::{Column, Screen, Shown, Tone, fields, grouped, told};
 use super::reach::ReachArgs;
-use crate::api::{BacklogCount, DestinationAct, DestinationView};
+use crate::api::{BacklogCount, CallTimesView, DestinationAct, DestinationView};
 use crate::load::Kinds;
 
 #[derive(Args)]
@@ -126,6 +126,12 @@ fn backlog(view: &DestinationView) -> String {
     if counts.is_empty() { "nothing".to_owned() } else { counts }
 }
 
+/// `12 ms at the median, 40 ms at 95 %, of 256`.
+fn call_times(times: CallTimesView) -> String {
+    let [p50, p95, calls] = [times.p50_ms, times.p95_ms, times.calls_n].map(|n| grouped(n.into()));
+    format!("{p50} ms at the median, {p95} ms at 95 %, of {calls}")
+}
+
 fn in_full(view: &DestinationView, screen: &Screen, version: Option<&str>) -> String {
     let time = |ms: i64| Shown::text(told(ms, screen.now_ms));
     let mut facts = vec![
@@ -141,6 +147,7 @@ fn in_full(view: &DestinationView, screen: &Screen, version: Option<&str>) -> St
     facts.push(("breaker", breaker(view.breaker.as_deref())));
     facts.extend(view.concurrency_n.map(|n| ("at once", Shown::text(grouped(n.into())))));
     facts.extend(view.rate_per_s.map(|rate| ("a second", Shown::text(rate.to_string()))));
+    facts.extend(view.call_times.map(|times| ("calls took", Shown::text(call_times(times)))));
     facts.push(("waiting", Shown::text(backlog(view))));
     facts.extend(view.oldest_due_at_ms.map(|ms| ("oldest due", time(ms))));
     facts.extend(

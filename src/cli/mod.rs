@@ -4,8 +4,7 @@
 //!
 //! In reading order: `commands.rs` is the list of commands; `shared.rs` has what all of them need. `serve.rs` and
 //! `bench/` run a server; `check.rs`, `providers/`, `sign/`, `explain.rs`, `vectors.rs` and `manual.rs` need none;
-//! `send.rs` and `health.rs` call one; `prune.rs`, `keys.rs` and `what_if.rs` open the database
-//! themselves.
+//! `send.rs` and `health.rs` call one; `prune.rs`, `keys.rs` and `what_if.rs` open the database themselves.
 //! `retention.rs` puts how long ids are kept into words; `spec::words` has the words for kinds.
 //!
 //! Commands over the operators' API: `reach.rs` says which server, `api_client/` asks it, `output/` prints; `desk.rs` is

@@ -13,6 +13,7 @@ use tower::ServiceExt;
 
 use super::trouble::Trouble;
 use crate::api::ProblemView;
+use crate::http::ConnectionEnd;
 use crate::http::token_gate::Credential;
 use crate::types::Principal;
 
@@ -67,6 +68,32 @@ pub(super) async fn ordered(
     send(contract, who, Method::POST, target, headers, Body::from(order.to_string())).await
 }
 
+/// Where a stream goes on, and where it ends.
+#[derive(Default)]
+pub(super) struct LeftOff {
+    /// Id of the last server-sent event that was heard.
+    pub(super) after: Option<HeaderValue>,
+    /// End of the connection on which it is told.
+    pub(super) end: Option<ConnectionEnd>,
+}
+
+/// Asks for a stream.
+pub(super) async fn followed(
+    contract: &Router,
+    (principal, credential): (&Principal, &Credential),
+    target: &str,
+    left_off: LeftOff,
+) -> Response {
+    let mut request = Request::get(target).extension(principal.clone()).extension(credential.clone());
+    if let Some(after) = left_off.after {
+        request = request.header("last-event-id", after);
+    }
+    if let Some(end) = left_off.end {
+        request = request.extension(end);
+    }
+    answered(contract, request.body(Body::empty())).await
+}
+
 async fn send(
     contract: &Router,
     (principal, credential): (&Principal, &Credential),
@@ -87,6 +114,10 @@ async fn send(
         .extension(principal.clone())
         .extension(credential.clone())
         .body(body);
+    answered(contract, request).await
+}
+
+async fn answered(contract: &Router, request: http::Result<Request>) -> Response {
     match request {
         Ok(request) => match contract.clone().oneshot(request).await {
             Ok(response) => response,

@@ -19,7 +19,7 @@ pub(super) struct Trouble {
     /// Seconds until another try makes sense.
     pub(super) retry_after_s: Option<u32>,
     /// Path of the page about the subject, where there is one to look at again.
-    pub(super) about: Option<String>,
+    pub(super) about: Option<Box<str>>,
 }
 
 impl Trouble {
@@ -57,7 +57,7 @@ impl Trouble {
 
     /// The same, with the way back to the page about its subject.
     pub(super) fn about(self, path: &str) -> Self {
-        Self { about: Some(path.to_owned()), ..self }
+        Self { about: Some(path.into()), ..self }
     }
 
     /// A status without a reason.

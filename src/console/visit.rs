@@ -9,7 +9,7 @@ use maud::Markup;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::contract::{self, OrderHeaders, Told};
+use super::contract::{self, LeftOff, OrderHeaders, Told};
 use super::entrance;
 use super::parts::frame::{self, Frame, Place};
 use super::state::ConsoleState;
@@ -60,6 +60,11 @@ impl Visit {
     /// The answer as it comes: bytes, or a stream without an end.
     pub(super) async fn ask_raw(&self, target: &str) -> Response {
         contract::asked(&self.state.contract, (&self.principal, &self.credential), target).await
+    }
+
+    /// A stream, from where it was left off.
+    pub(super) async fn follow(&self, target: &str, left_off: LeftOff) -> Response {
+        contract::followed(&self.state.contract, (&self.principal, &self.credential), target, left_off).await
     }
 
     /// Gives an order; carried out once for each key.

@@ -13,7 +13,7 @@ pub(crate) struct Peer(pub(crate) IpAddr);
 
 /// The time at which the connection of a request ends: what is still being told then stops.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct ConnectionEnd(pub(super) Instant);
+pub(crate) struct ConnectionEnd(pub(super) Instant);
 
 /// The connection of a request, and the room it is in.
 #[derive(Clone)]

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use metrics::{Counter, Histogram};
 
-use crate::api::AttemptMinute;
+use super::call_times::CallTimes;
+use crate::api::{AttemptMinute, CallTimesView};
 use crate::minutes::{MinuteRing, MinuteSpan};
 use crate::store::SettleTo;
 use crate::types::{AttemptResult, UnixMs};
@@ -51,11 +52,17 @@ pub(super) struct Meters {
     /// Counters of attempts, one for each result.
     ended: [OnceLock<Counter>; AttemptResult::ALL.len()],
     minutes: MinuteRing<ENDS_N>,
+    newest: CallTimes,
 }
 
 impl Meters {
     pub(super) fn new() -> Self {
-        Self { took: OnceLock::new(), ended: Default::default(), minutes: MinuteRing::new() }
+        Self {
+            took: OnceLock::new(),
+            ended: Default::default(),
+            minutes: MinuteRing::new(),
+            newest: CallTimes::new(),
+        }
     }
 
     /// A call took so long.
@@ -63,6 +70,12 @@ impl Meters {
         let meter =
             || metrics::histogram!("hooklatch_attempt_seconds", "destination" => destination.to_owned());
         self.took.get_or_init(meter).record(took.as_secs_f64());
+        self.newest.add(took);
+    }
+
+    /// How long the newest calls took; `None` before the first.
+    pub(super) fn newest(&self) -> Option<CallTimesView> {
+        self.newest.view()
     }
 
     /// An attempt ended so.

@@ -22,7 +22,7 @@ use super::state::OutboxState;
 use super::watch::Watch;
 use super::worker::{CUT_TIMEOUT, Worker};
 use super::writer::{self, Writer};
-use crate::api::AttemptMinute;
+use crate::api::{AttemptMinute, CallTimesView};
 use crate::config::{DestinationConfig, OutboxConfig};
 use crate::minutes::MinuteSpan;
 use crate::stop::{Stop, to_end};
@@ -74,6 +74,11 @@ impl NodeCalls {
     /// The minutes of `span` in which attempts for this destination ended.
     pub(crate) fn minutes(&self, destination: &Name, span: MinuteSpan) -> Vec<AttemptMinute> {
         self.0.posts.get(destination).map(|post| post.meters.minutes(span)).unwrap_or_default()
+    }
+
+    /// How long the newest calls to this destination took; `None` before the first.
+    pub(crate) fn times(&self, destination: &str) -> Option<CallTimesView> {
+        self.0.posts.get(destination).and_then(|post| post.meters.newest())
     }
 
     /// How the breaker of a destination stands: `closed`, `open` or `half_open`; `None` for a destination that is not

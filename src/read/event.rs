@@ -12,7 +12,7 @@ use super::source::{joined, text_at};
 use crate::json::{Document, PointerTarget};
 use crate::spec::{EventSpec, Source, Sources};
 use crate::types::{BodyDigest, EventKey, IncomingEvent, ObjectVersion, OnConflict, stored_text};
-use crate::verify::rfc3339_ms;
+use crate::verify::{happened_ms, rfc3339_ms};
 
 /// One element of a batch: its own bytes are the event's body.
 pub(super) fn element(
@@ -57,7 +57,7 @@ pub(super) fn one(reader: &EventReader<'_>, event_n: usize, body: &Bytes, json: 
         is_window_renewed: identified.is_window_renewed,
         on_conflict: identified.on_conflict,
         object: object(reader, event),
-        created_at_ms: reader.spec.created.as_ref().and_then(|source| number(reader, source, event)),
+        created_at_ms: happened(reader, event),
         received_at_ms: reader.received_at_ms,
         payload: payload(reader.spec, json, document),
         headers: Arc::clone(&reader.kept),
@@ -152,6 +152,12 @@ fn object_id(reader: &EventReader<'_>, sources: &Sources, event: EventText<'_>) 
 }
 
 /// A whole number, or an RFC 3339 time in milliseconds.
+/// The time at which it happened at the sender, where the kind knows a place of it.
+fn happened(reader: &EventReader<'_>, event: EventText<'_>) -> Option<i64> {
+    let source = reader.spec.created.as_ref()?;
+    happened_ms(&text_at(reader, source, event).ok()?)
+}
+
 fn number(reader: &EventReader<'_>, source: &Source, event: EventText<'_>) -> Option<i64> {
     let text = text_at(reader, source, event).ok()?;
     text.parse().ok().or_else(|| rfc3339_ms(&text))

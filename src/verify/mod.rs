@@ -58,6 +58,6 @@ pub use request::{HEADER_BYTES_MAX, RawRequest, deciding_header};
 pub use seal::{open_aes_128_cbc, open_aes_gcm, seal_aes_128_cbc, seal_aes_gcm};
 pub use sign::{SignAt, Signed, sign};
 pub use standard::standard_webhooks;
-pub(crate) use time::rfc3339_ms;
 pub use time::{check_timestamp, rfc3339_text};
+pub(crate) use time::{happened_ms, rfc3339_ms};
 pub use verified::{Unbelieved, Unverified, Verified, VerifyFn, verify};

@@ -101,6 +101,28 @@ pub(crate) fn rfc3339_ms(text: &str) -> Option<i64> {
     Some(at.as_millisecond())
 }
 
+/// The time at which something happened at a sender, as senders write it: RFC 3339, or a number of seconds, of which
+/// some write fractions, or of milli-, micro- or nanoseconds since 1970. A number tells its unit by its size: seconds
+/// have 11 digits from the year 5138 on, milliseconds had fewer than 12 until 1973. Unix milliseconds; `None` for
+/// anything else.
+pub(crate) fn happened_ms(text: &str) -> Option<i64> {
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
+    let Ok(number) = whole.parse::<i64>() else { return rfc3339_ms(text) };
+    if !fraction.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    match number.unsigned_abs() {
+        0..100_000_000_000 => {
+            let ms = fraction.bytes().chain("000".bytes()).take(3);
+            let ms = ms.fold(0, |ms, digit| ms * 10 + i64::from(digit - b'0'));
+            Some(number * 1_000 + if number < 0 { -ms } else { ms })
+        }
+        100_000_000_000..100_000_000_000_000 => Some(number),
+        100_000_000_000_000..100_000_000_000_000_000 => Some(number / 1_000),
+        _ => Some(number / 1_000_000),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -116,6 +138,33 @@ mod tests {
         check("2025-12-31T18:59:58-05:00", Some(1_767_225_598_000));
         check("2025-12-31", None);
         check("yesterday", None);
+    }
+
+    #[test]
+    fn the_size_of_a_number_tells_its_unit() {
+        #[track_caller]
+        fn check(text: &str, want: Option<i64>) {
+            assert_eq!(happened_ms(text), want, "{text}");
+        }
+        for same in [
+            "1795345874",
+            "1795345874.0",
+            "1795345874000",
+            "1795345874000123",
+            "1795345874000123456",
+            "2026-11-22T11:11:14Z",
+            "2026-11-22 11:11:14+00:00",
+        ] {
+            check(same, Some(1_795_345_874_000));
+        }
+        check("1355517523.000005", Some(1_355_517_523_000));
+        check("1355517523.12", Some(1_355_517_523_120));
+        check("0", Some(0));
+        check("-86400", Some(-86_400_000));
+        check("-1.5", Some(-1_500));
+        for odd in ["", "now", "1e9", "1.5.2", "1.x", "22/11/2026", "99999999999999999999"] {
+            check(odd, None);
+        }
     }
 
     #[test]

@@ -1,3 +1,7 @@
 // The console in a real browser, against the real binary. `scripts/browser` runs it; a path is a test, and a sentence.
 // `scripts/browser --test-name-pattern=search` runs those whose sentence has this word.
 import "./paths/looking.mjs";
+import "./paths/tail.mjs";
+import "./paths/signing_in.mjs";
+import "./paths/finding.mjs";
+import "./paths/acting.mjs";

@@ -248,3 +248,25 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn the_time_that_a_sender_says_is_one_of_this_century_whatever_its_unit() {
+    let (mut told_n, mut silent) = (0, Vec::new());
+    for case in cases() {
+        let Signed { headers, body } = &case.signed;
+        let verified = case.provider.verify(request(headers, body, &case.at.url, NOW_S)).unwrap();
+        for event in case.provider.read(&verified) {
+            match event.created_at_ms {
+                None => silent.push(case.name().to_owned()),
+                Some(at_ms) => {
+                    told_n += 1;
+                    let year_ms = 365 * 86_400_000_i64;
+                    let is_near = (at_ms - NOW_S * 1_000).abs() < 15 * year_ms;
+                    assert!(is_near, "{}: {at_ms}", case.name());
+                }
+            }
+        }
+    }
+    // Kinds whose events have no time, or one without an offset from UTC.
+    assert!(told_n >= 60, "{told_n}; not told by {silent:?}");
+}

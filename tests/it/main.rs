@@ -13,6 +13,7 @@
 )]
 
 mod access;
+mod activity;
 mod addresses;
 mod admit;
 mod admit_bounds;

@@ -35,7 +35,7 @@ async fn serve(database: &Database) -> Server {
 }
 
 /// Events `evt_1` to `evt_10000`, each with a message to `billing` that is dead.
-async fn dead_messages(database: &Database) {
+pub(super) async fn dead_messages(database: &Database) {
     let digest =
         if database.url.starts_with("sqlite") { "zeroblob(32)" } else { "decode(repeat('00', 32), 'hex')" };
     let numbers = format!(

@@ -38,6 +38,26 @@ fn events_of(
 }
 
 #[test]
+fn the_time_at_the_sender_is_in_milliseconds_whatever_it_counts() {
+    let stripe = dev(&kind("stripe"));
+    for (sent, want) in [
+        ("1795300000", Some(1_795_300_000_000)),
+        ("1795300000123", Some(1_795_300_000_123)),
+        ("1795300000123456", Some(1_795_300_000_123)),
+        ("1795300000123456789", Some(1_795_300_000_123)),
+        ("\"2026-11-22T00:26:40.5+01:00\"", Some(1_795_303_600_500)),
+        ("\"yesterday\"", None),
+        ("0", Some(0)),
+        ("-1", Some(-1_000)),
+        ("9223372036854775807", Some(9_223_372_036_854)),
+        ("-9223372036854775808", Some(-9_223_372_036_854)),
+    ] {
+        let body = format!(r#"{{"id":"evt_1","type":"x","created":{sent},"data":{{"object":{{}}}}}}"#);
+        assert_eq!(events(&stripe, &body)[0].created_at_ms, want, "{sent}");
+    }
+}
+
+#[test]
 fn a_resource_of_wechat_pay_is_decrypted_for_handlers_and_kept_as_it_was_signed() {
     // Signed and encrypted by the sender's own SDK.
     let (provider, events) = events_of("wechat_pay", "wechat_pay-032", None);

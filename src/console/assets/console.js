@@ -1,15 +1,13 @@
-// Everything works without this file. With it: `/` goes to the search, `[data-copy]` copies, and parts marked with
-// `data-refresh="SECONDS"` are drawn again while somebody looks at them.
+// Everything works without this file. With it: `/` goes to the search, `[data-copy]` copies, parts marked with
+// `data-refresh="SECONDS"` are drawn again while somebody looks at them, and `[data-tail]` follows what comes in.
 "use strict";
 
 document.addEventListener("keydown", (event) => {
     const isWriting = /^(INPUT|TEXTAREA|SELECT)$/.test(event.target.tagName);
-    if (event.key === "/" && !isWriting && !event.ctrlKey && !event.metaKey && !event.altKey) {
-        const search = document.getElementById("search");
-        if (search) {
-            event.preventDefault();
-            search.focus();
-        }
+    const search = document.getElementById("search");
+    if (event.key === "/" && search && !isWriting && !event.ctrlKey && !event.metaKey && !event.altKey) {
+        event.preventDefault();
+        search.focus();
     }
 });
 
@@ -18,38 +16,158 @@ document.addEventListener("click", async (event) => {
     const button = event.target.closest("[data-copy]");
     if (!button) return;
     const source = document.getElementById(button.dataset.copy);
-    const text = source.value ?? source.textContent;
     try {
-        await navigator.clipboard.writeText(text);
+        await navigator.clipboard.writeText(source.value ?? source.textContent);
         button.textContent = "Copied";
     } catch {
-        const range = document.createRange();
-        range.selectNodeContents(source);
-        const selection = getSelection();
-        selection.removeAllRanges();
-        selection.addRange(range);
+        if (source.select) source.select();
+        else getSelection().selectAllChildren(source);
         button.textContent = document.execCommand("copy") ? "Copied" : "Selected";
     }
 });
 
-// A part is fetched with its page and put in its place, unless somebody looks elsewhere or is in the middle of it.
+// On a narrow window the list of pages is pushed to where one is.
+document.querySelector(".places [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
+
+// On a narrow window a row is a card, and each of its cells says which it is.
+function label(root) {
+    for (const table of root.querySelectorAll("table")) {
+        const names = [...table.querySelectorAll("thead th")].map((heading) => heading.textContent);
+        for (const row of table.querySelectorAll("tbody tr")) {
+            [...row.cells].forEach((cell, n) => { cell.dataset.label = names[n] ?? ""; });
+        }
+        if (names.length) table.classList.add("labelled");
+    }
+}
+label(document);
+
+// The page as it is now, of which one part is taken. Answers whether that part is to be drawn again.
+async function draw(part) {
+    try {
+        const answer = await fetch(location.href, { headers: { accept: "text/html" } });
+        if (!answer.ok || answer.redirected) return true;
+        const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+        const fresh = page.getElementById(part.id);
+        if (fresh) {
+            part.replaceChildren(...fresh.childNodes);
+            label(part);
+        }
+        return fresh?.dataset.refresh !== undefined;
+    } catch {
+        return true; // The next time.
+    }
+}
+
+const isSelecting = (part) => !getSelection().isCollapsed && part.contains(getSelection().anchorNode);
+
+// Unless somebody looks elsewhere, or is in the middle of it.
 for (const part of document.querySelectorAll("[data-refresh]")) {
     const again = async () => {
-        const isBusy = document.hidden || part.contains(document.activeElement) || !getSelection().isCollapsed;
-        if (!isBusy) {
-            try {
-                const answer = await fetch(location.href, { headers: { accept: "text/html" } });
-                if (answer.ok) {
-                    const page = new DOMParser().parseFromString(await answer.text(), "text/html");
-                    const fresh = page.getElementById(part.id);
-                    if (fresh) part.replaceChildren(...fresh.childNodes);
-                    if (!fresh || fresh.dataset.refresh === undefined) return;
-                }
-            } catch {
-                // The next time.
-            }
-        }
-        setTimeout(again, Number(part.dataset.refresh) * 1000);
+        const isBusy = document.hidden || part.contains(document.activeElement) || isSelecting(part);
+        if (isBusy || await draw(part)) setTimeout(again, Number(part.dataset.refresh) * 1000);
     };
     setTimeout(again, Number(part.dataset.refresh) * 1000);
 }
+
+// What comes in, on top of the list. It waits while somebody is at the list, and is not asked for while nobody looks.
+function follow(bar) {
+    const [rowsMax, againMs] = [200, 10000];
+    const list = document.getElementById("rows");
+    const [state, button] = [bar.querySelector("[role=status]"), bar.querySelector("button")];
+    const body = () => list.querySelector("tbody");
+    let [source, after, waiting, skippedN] = [null, "", [], 0];
+    let [isPaused, isToDraw, isDrawing] = [false, false, false];
+
+    const why = () => {
+        if (isPaused) return "Paused.";
+        if (document.hidden) return "Paused while this tab is hidden.";
+        if (isSelecting(list)) return "Paused while text is selected.";
+        return body()?.contains(document.activeElement) ? "Paused while a row is selected." : "";
+    };
+    const put = (text) => {
+        const page = new DOMParser().parseFromString(`<table><tbody>${text}</tbody></table>`, "text/html");
+        const row = page.querySelector("tr");
+        for (const old of body().rows) if (old.dataset.row === row.dataset.row) return;
+        row.classList.add("fresh");
+        body().prepend(row);
+        while (body().rows.length > rowsMax) body().lastElementChild.remove();
+    };
+    const show = async () => {
+        if (!why() && !isDrawing) {
+            if (isToDraw || (waiting.length && !body())) {
+                [isToDraw, isDrawing] = [false, true];
+                await draw(list);
+                isDrawing = false;
+            }
+            if (body()) waiting.splice(0).forEach(put);
+            label(list);
+        }
+        const connected = source?.readyState === EventSource.OPEN ? "Live." : "Not connected; trying again.";
+        const parts = [why() || connected];
+        if (waiting.length) parts.push(`${waiting.length} waiting.`);
+        if (skippedN) parts.push(`${skippedN} skipped.`);
+        if (state.textContent !== parts.join(" ")) state.textContent = parts.join(" ");
+        bar.dataset.is = why() ? "paused" : connected === "Live." ? "live" : "away";
+        [button.hidden, button.textContent] = [false, isPaused ? "Go on" : "Pause"];
+    };
+    const open = () => {
+        if (document.hidden || source) return;
+        const at = new URL(bar.dataset.tail, location.href);
+        if (after) at.searchParams.set("after", after);
+        source = new EventSource(at);
+        source.onopen = () => {
+            isToDraw ||= !after; // What came between the page and its stream.
+            show();
+        };
+        source.onerror = () => {
+            if (source?.readyState === EventSource.CLOSED) {
+                close();
+                setTimeout(open, againMs);
+            }
+            show();
+        };
+        source.addEventListener("row", (event) => {
+            after = event.lastEventId;
+            if (waiting.push(event.data) > rowsMax) {
+                waiting.shift();
+                skippedN += 1;
+            }
+            show();
+        });
+        source.addEventListener("skipped", (event) => {
+            after = event.lastEventId;
+            skippedN += Number(event.data);
+            show();
+        });
+    };
+    const close = () => {
+        source?.close();
+        source = null;
+    };
+
+    // A row that is clicked is selected: it can be read, and copied from, while others come in.
+    list.addEventListener("click", (event) => {
+        const row = event.target.closest("tbody tr");
+        if (!row || event.target.closest("a, button, input, label") || isSelecting(list)) return;
+        row.tabIndex = -1;
+        row.focus();
+    });
+    list.addEventListener("keydown", (event) => {
+        if (event.key === "Escape") document.activeElement.blur();
+    });
+    button.addEventListener("click", () => {
+        isPaused = !isPaused;
+        show();
+    });
+    document.addEventListener("visibilitychange", () => {
+        if (document.hidden) close();
+        else open();
+        show();
+    });
+    document.addEventListener("selectionchange", show);
+    list.addEventListener("focusin", show);
+    list.addEventListener("focusout", () => setTimeout(show));
+    open();
+    show();
+}
+document.querySelectorAll("[data-tail]").forEach(follow);

@@ -21,7 +21,7 @@ use crate::console::visit::Visit;
 const DEPTH_N_MAX: u64 = 1_000;
 /// Characters of a lane's key that a row shows.
 const LANE_CHARS_MAX: usize = 120;
-const HEADINGS: [&str; 6] = ["Lane", "Destination", "Messages", "Head", "State", "Why it does not move"];
+const HEADINGS: [&str; 6] = ["Lane", "Destination", "Messages", "Head", "State", "What it waits for"];
 
 pub(super) fn routes() -> Router<Arc<ConsoleState>> {
     Router::new().route("/lanes", get(show))
@@ -68,12 +68,11 @@ fn blocked(visit: &Visit, lane: &LaneView) -> Markup {
     html! {
         @match lane.blocked_by.as_deref() {
             None => (chip::chip(Mood::Good, "it moves")),
-            Some("held") => { (chip::chip(Mood::Needed, "held")) " Its head waits for a person’s word." },
-            Some("dead") => { (chip::chip(Mood::Bad, "dead")) " Its head was given up: send it again, settle it or discard it." },
-            Some("paused") => { (chip::chip(Mood::Needed, "paused")) " Its destination is paused." },
+            Some("held") => "A person’s word about its head.",
+            Some("dead") => "A person: its head was given up. Send it again, settle it as done or discard it.",
+            Some("paused") => { "Its destination, which is " (chip::chip(Mood::Needed, "paused")) },
             Some("backing_off") => {
-                (chip::chip(Mood::Busy, "backing off")) " Its head failed, and is tried again at "
-                (moment::moment(lane.head.visible_at_ms, visit.now_ms)) "."
+                "Its head failed, and is tried again at " (moment::moment(lane.head.visible_at_ms, visit.now_ms)) "."
             },
             Some(other) => (moment::foreign(other)),
         }

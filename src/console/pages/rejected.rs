@@ -1,11 +1,168 @@
 //! Requests that were not believed, and why.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use axum::Router;
+use axum::extract::RawQuery;
+use axum::response::Response;
+use axum::routing::get;
+use maud::{Markup, html};
 
+use crate::api::{Page, RejectedView};
+use crate::console::contract::with_query;
+use crate::console::parts::chip::{Mood, chip};
+use crate::console::parts::frame::Place;
+use crate::console::parts::{field, link, list, moment};
 use crate::console::state::ConsoleState;
+use crate::console::trouble::Trouble;
+use crate::console::visit::Visit;
+use crate::types::Role;
+
+/// Rows of a page: headers make them heavy.
+const LIMIT: &str = "20";
+/// Most bytes of one request's headers that are shown, as they are drawn.
+const HEADERS_BYTES_MAX: usize = 1_200;
+/// Most characters of a header's value that are shown.
+const VALUE_CHARS_MAX: usize = 200;
+const HEADINGS: [&str; 5] = ["Received", "Provider", "Step", "Why", "Body"];
 
 pub(super) fn routes() -> Router<Arc<ConsoleState>> {
-    Router::new()
+    Router::new().route("/rejected", get(show))
+}
+
+async fn show(visit: Visit, raw: RawQuery) -> Response {
+    let made = draw(&visit, &field::values(&raw)).await.map(|body| ("Rejected".to_owned(), body));
+    visit.answer(Place::Rejected, made)
+}
+
+async fn draw(visit: &Visit, values: &[(String, String)]) -> Result<Markup, Trouble> {
+    let (provider, cursor) = (field::value(values, "provider"), field::value(values, "cursor"));
+    let asked = [("provider", provider), ("cursor", cursor), ("limit", Some(LIMIT))];
+    let page: Page<RejectedView> = visit.ask(&with_query("/rejected", &asked)).await?;
+    let rows: Vec<Markup> = page.items.iter().map(|one| row(visit, one)).collect();
+    let name = field::text("provider", "Provider", values);
+    let nothing = match provider {
+        Some(_) => "Nothing that this provider was sent has been refused.",
+        None => "Nothing has been refused: every request was believed.",
+    };
+    Ok(html! {
+        p class="hint" {
+            "Requests that were not believed: nothing of them was stored as an event, and their sender heard 401. Of each
+             provider the newest 100 are kept."
+        }
+        (field::filter(&visit.link("/rejected"), &name, provider.is_some()))
+        @if rows.is_empty() { (list::nothing(nothing)) }
+        @else { (list::table("Rejected requests", &HEADINGS, &rows)) }
+        (list::onwards(visit, "/rejected", values, page.next.as_deref(), page.looked_back_to_ms))
+    })
+}
+
+fn row(visit: &Visit, one: &RejectedView) -> Markup {
+    let (word, hint) = in_words(&one.reason);
+    let explain = with_query("/explain", &[("provider", Some(one.provider.as_str()))]);
+    html! {
+        tr {
+            td { (moment::moment(one.received_at_ms, visit.now_ms)) }
+            td { (link::provider(visit, &one.provider)) }
+            td { (moment::foreign(&one.step)) }
+            td class="why" {
+                p { (chip(Mood::Bad, word.unwrap_or(&one.reason))) " " (moment::foreign(&one.detail)) "." }
+                @if !hint.is_empty() {
+                    p class="hint" {
+                        (hint)
+                        @if visit.may(Role::Reader) { " " a href=(visit.link(&explain)) { "Explain a request" } }
+                    }
+                }
+                details {
+                    summary { "The request" }
+                    (request(visit, one))
+                }
+            }
+            td { (moment::figure(one.body_bytes_n, false)) " B" }
+        }
+    }
+}
+
+fn request(visit: &Visit, one: &RejectedView) -> Markup {
+    let headers = if !visit.may(Role::Reader) {
+        html! { span class="none" { "for readers" } }
+    } else if one.headers.is_empty() {
+        html! { span class="none" { "none were kept" } }
+    } else {
+        headers(&one.headers)
+    };
+    let facts = [
+        ("Headers", headers),
+        ("SHA-256 of the body", html! { code { (one.body_digest) } }),
+        ("Id", html! { code { (one.rejection_id) } }),
+    ];
+    list::facts(&facts)
+}
+
+/// The headers as they may be kept, as many as a page bears.
+fn headers(headers: &BTreeMap<String, Vec<String>>) -> Markup {
+    let all = headers.iter().flat_map(|(name, values)| values.iter().map(move |value| (name, value)));
+    let (mut shown, mut bytes_n, mut left_out_n) = (Vec::new(), 0, 0_u32);
+    for (name, value) in all {
+        let short: String = value.chars().take(VALUE_CHARS_MAX).collect();
+        let cut = if short.len() < value.len() { " …" } else { "" };
+        let line = html! { (moment::foreign(name)) ": " (moment::foreign(&short)) (cut) };
+        bytes_n += line.0.len();
+        if bytes_n > HEADERS_BYTES_MAX {
+            left_out_n += 1;
+        } else {
+            shown.push(line);
+        }
+    }
+    html! {
+        ul class="plain" { @for line in &shown { li { code { (line) } } } }
+        @if left_out_n > 0 {
+            p class="hint" { (left_out_n) " more do not fit here: " code { "hooklatch rejected list --json" } " has them." }
+        }
+    }
+}
+
+/// What a reason means, and what to do about it; a word of a later version stands for itself.
+fn in_words(reason: &str) -> (Option<&'static str>, &'static str) {
+    let (word, hint) = match reason {
+        "address" => ("address not allowed", "Is it the sender's? Then add it to allow_from."),
+        "header_missing" => {
+            ("header missing", "A sender always sends it: a proxy may take it away, or somebody tries.")
+        }
+        "header_repeated" => ("header twice", "A proxy may add it again."),
+        "malformed" => ("malformed", "The kind of the provider may be another one."),
+        "stale" => ("too old", "Delayed, played again, or a clock is wrong."),
+        "future" => ("from the future", "Is the clock of this machine right?"),
+        "no_key" => ("no key", "The key that it names is not at hand."),
+        "unsigned" => ("not signed", "Its sender signs nothing, or is not the one you think."),
+        "mismatch" => {
+            ("wrong signature", "Is the secret the one of this address? Senders have one for each.")
+        }
+        "other_secret" => {
+            ("another provider's secret", "It was sent to the wrong address, or secrets are exchanged.")
+        }
+        "rewritten_body" => {
+            ("body rewritten", "Something on the way changes bodies: it must pass them on as they are.")
+        }
+        "other_url" => ("signed for another address", "server.public_url must be what the sender calls."),
+        _ => return (None, ""),
+    };
+    (Some(word), hint)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn headers_are_shown_as_text_and_no_more_than_a_page_bears() {
+        let of = |name: &str, value: &str| (name.to_owned(), vec![value.to_owned()]);
+        let drawn = headers(&[of("x-a", "<script>\u{202e}"), of("x-b", "")].into()).0;
+        assert!(drawn.contains("&lt;script&gt;\\u202e") && !drawn.contains("more do not fit"), "{drawn}");
+        let many: BTreeMap<String, Vec<String>> =
+            (0..99).map(|n| of(&format!("x-{n}"), &"<\u{202e}".repeat(9_000))).collect();
+        let drawn = headers(&many).0;
+        assert!(drawn.len() < 2 * HEADERS_BYTES_MAX && drawn.contains("more do not fit"), "{}", drawn.len());
+    }
 }

@@ -20,6 +20,17 @@ pub(in crate::console) enum Mood {
 }
 
 impl Mood {
+    /// The class that gives it its colour.
+    pub(super) fn colour(self) -> &'static str {
+        match self {
+            Self::Good => "good",
+            Self::Busy => "busy",
+            Self::Needed => "needed",
+            Self::Bad => "bad",
+            Self::Quiet => "quiet",
+        }
+    }
+
     fn class(self) -> &'static str {
         match self {
             Self::Good => "chip good",

@@ -3,6 +3,9 @@
 use axum::extract::RawQuery;
 use maud::{Markup, html};
 
+use crate::times;
+use crate::types::UnixMs;
+
 /// The values of a query, without those that were left empty.
 pub(in crate::console) fn values(raw: &RawQuery) -> Vec<(String, String)> {
     let raw = raw.0.as_deref().unwrap_or_default();
@@ -13,6 +16,20 @@ pub(in crate::console) fn values(raw: &RawQuery) -> Vec<(String, String)> {
 /// The value of this name.
 pub(in crate::console) fn value<'a>(values: &'a [(String, String)], name: &str) -> Option<&'a str> {
     values.iter().find(|(one, _)| one == name).map(|(_, value)| value.as_str())
+}
+
+/// The same values as an address takes them.
+pub(in crate::console) fn pairs(values: &[(String, String)]) -> Vec<(&str, Option<&str>)> {
+    values.iter().map(|(name, value)| (name.as_str(), Some(value.as_str()))).collect()
+}
+
+/// A field for a time in UTC.
+pub(in crate::console) fn time(name: &str, label: &str, at_ms: Option<UnixMs>) -> Markup {
+    html! {
+        label { span { (label) }
+            input type="datetime-local" step="1" name=(name) value=(at_ms.map(times::local).unwrap_or_default());
+        }
+    }
 }
 
 /// A field for text.

@@ -9,7 +9,7 @@ use crate::times;
 /// A table: what it is of (for those who do not see it), its headings, its rows.
 pub(in crate::console) fn table(caption: &str, headings: &[&str], rows: &[Markup]) -> Markup {
     html! {
-        div class="scroll" tabindex="0" role="region" aria-label=(caption) {
+        div class="scroll" tabindex="0" role="group" aria-label=(caption) {
             table {
                 caption class="unseen" { (caption) }
                 thead { tr { @for heading in headings { th scope="col" { (heading) } } } }

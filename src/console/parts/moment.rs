@@ -12,6 +12,12 @@ pub(in crate::console) fn moment(at_ms: UnixMs, now_ms: UnixMs) -> Markup {
     html! { time datetime=(exact) title=(exact) { (times::told(at_ms, now_ms)) } }
 }
 
+/// The time alone, for what stays on a page while time goes on.
+pub(in crate::console) fn clock(at_ms: UnixMs) -> Markup {
+    let exact = times::rfc3339(at_ms).unwrap_or_else(|| at_ms.to_string());
+    html! { time datetime=(exact) title=(exact) { (times::clock(at_ms)) } }
+}
+
 /// The same where there may be none.
 pub(in crate::console) fn moment_or_none(at_ms: Option<UnixMs>, now_ms: UnixMs) -> Markup {
     at_ms.map_or_else(none, |at_ms| moment(at_ms, now_ms))

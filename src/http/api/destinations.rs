@@ -45,6 +45,7 @@ fn view(state: &ApiState, standing: DestinationStanding) -> DestinationView {
         breaker: (state.breaker)(&standing.name).map(str::to_owned),
         concurrency_n: facts.map(|facts| facts.concurrency_n),
         rate_per_s: facts.map(|facts| facts.rate_per_s).filter(|n| *n > 0).map(f64::from),
+        call_times: (state.call_times)(&standing.name),
         backlog: standing.backlog,
         oldest_due_at_ms: standing.oldest_due_at_ms,
         name: standing.name,

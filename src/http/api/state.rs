@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::super::token_gate::TokenGate;
 use crate::admit::WhatIf;
-use crate::api::{AttemptMinute, RequestMinute, SenderView};
+use crate::api::{AttemptMinute, CallTimesView, RequestMinute, SenderView};
 use crate::idempotency::IdempotencyLayer;
 use crate::minutes::MinuteSpan;
 use crate::receive::Explainer;
@@ -15,6 +15,9 @@ use crate::types::{Clock, Name, UnixMs};
 
 /// The word for how the circuit breaker of a destination stands on this node; `None` for one that it does not call.
 pub(crate) type BreakerState = dyn Fn(&str) -> Option<&'static str> + Send + Sync;
+
+/// How long this node's newest calls to a destination took; `None` before the first.
+pub(crate) type CallTimesOf = dyn Fn(&str) -> Option<CallTimesView> + Send + Sync;
 
 /// The minutes in which something of this name was counted.
 pub(crate) type CountedMinutes<T> = dyn Fn(&Name, MinuteSpan) -> Vec<T> + Send + Sync;
@@ -46,6 +49,8 @@ pub(crate) struct ApiState {
     pub(crate) destinations: BTreeMap<Name, DestinationFacts>,
     /// Says how the circuit breaker of this node stands, for a destination of that name that it calls.
     pub(crate) breaker: Box<BreakerState>,
+    /// Says how long its calls to a destination of that name took lately.
+    pub(crate) call_times: Box<CallTimesOf>,
     /// What this node counted.
     pub(crate) activity: NodeActivity,
     /// Facts about each configured provider.

@@ -2,7 +2,11 @@
 import assert from "node:assert/strict";
 import crypto from "node:crypto";
 
-export const secrets = { stripe: "whsec_browser_stripe_0123456789abcdef", github: "browser-github-0123456789abcdef" };
+export const secrets = {
+  stripe: "whsec_browser_stripe_0123456789abcdef",
+  github: "browser-github-0123456789abcdef",
+  meta: "browser-meta-0123456789abcdef",
+};
 const hmac = (key, text) => crypto.createHmac("sha256", key).update(text).digest("hex");
 
 /** Posts what is signed; answers the outcome, or the status of a refusal. */
@@ -33,6 +37,13 @@ export function github(hooklatch, id, type, payload) {
     "x-hub-signature-256": `sha256=${hmac(secrets.github, body)}`,
   };
   return post(hooklatch, "github", headers, body);
+}
+
+/** A batch of Meta's, of so many events that nothing is routed for. */
+export function meta(hooklatch, from, n) {
+  const entry = Array.from({ length: n }, (_, at) => ({ id: "1", messaging: [{ message: { mid: `m_${from + at}` } }] }));
+  const body = JSON.stringify({ object: "page", entry });
+  return post(hooklatch, "meta", { "x-hub-signature-256": `sha256=${hmac(secrets.meta, body)}` }, body);
 }
 
 /** The same, which must be accepted. */

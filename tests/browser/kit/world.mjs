@@ -1,8 +1,9 @@
 // The world of most paths: a sender, a Hooklatch and the far side of its messages. Made when it is first asked for, and
 // ended after all paths.
+import assert from "node:assert/strict";
 import { after } from "node:test";
 import { farSide } from "./far_side.mjs";
-import { start } from "./programs.mjs";
+import { start, until } from "./programs.mjs";
 import { secrets } from "./sender.mjs";
 
 /** Tokens by role; nobody but these paths has them. */
@@ -11,7 +12,7 @@ export const tokens = Object.fromEntries(["viewer", "reader", "operator", "admin
 
 const retry = "retry = { first_ms = 100, max_ms = 100, attempts_n = 2 }";
 
-function config(listen, far, more) {
+export function config(listen, far, more) {
   return `
 [server]
 listen = "${listen.server}"
@@ -30,6 +31,9 @@ routes = [
 [providers.github]
 secrets = ["${secrets.github}"]
 routes = [{ on = ["*"], to = "billing" }]
+[providers.meta]
+secrets = ["${secrets.meta}"]
+routes = []
 [destinations.billing]
 url = "${far}/done"
 [destinations.bank]
@@ -50,6 +54,32 @@ function once(make) {
 
 /** The far side of all. */
 export const far = once(farSide);
+
+/** Signs a browser in, as the form does. */
+export async function signIn(context, hooklatch, role) {
+  const answer = await context.request.post(`${hooklatch.url}/sign-in`, {
+    form: { token: tokens[role], to: "/" },
+    headers: { origin: new URL(hooklatch.url).origin },
+    maxRedirects: 0,
+  });
+  assert.equal(answer.status(), 303, await answer.text());
+}
+
+/** Asks the contract, as a program with this role. */
+export async function asked(hooklatch, path, role = "admin") {
+  const answer = await fetch(`${hooklatch.url}/v1${path}`, { headers: { authorization: `Bearer ${tokens[role]}` } });
+  assert.equal(answer.status, 200, path);
+  return answer.json();
+}
+
+/** The messages of an event, once they are all in this state. */
+export function messagesOf(hooklatch, eventId, state) {
+  return until(`messages of ${eventId} are ${state}`, async () => {
+    const { entries } = await asked(hooklatch, `/events/stripe/${eventId}`);
+    const messages = entries.filter((one) => one.what === "effect").map((one) => one.message);
+    return messages.length > 0 && messages.every((one) => one.state === state) && messages;
+  });
+}
 
 /** As newcomers start it: nobody signs in. */
 export const dev = once(async () => {

@@ -1,10 +1,20 @@
 //! The console as a browser sees it, without one: `browser.rs` is a browser without a window. Pages, forms and who may do
 //! what. `tests/browser/` has a real one.
 
+mod acts;
 mod browser;
+mod bulk;
 mod explain;
+mod form;
+mod hostile_acts;
+mod hostile_ledger;
+mod ledger;
 mod measured;
+mod searched;
+mod signed_again;
 mod signing_in;
+mod staged;
+mod views;
 mod what_if;
 
 pub use browser::Browser;

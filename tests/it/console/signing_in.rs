@@ -63,7 +63,10 @@ async fn a_token_is_given_once_and_the_session_goes_on(database: &Database) {
 }
 
 async fn sessions_end_here_everywhere_and_with_their_token_on_every_node(database: &Database) {
-    let (one, other) = (serve(database).await, serve(database).await);
+    let one = serve(database).await;
+    // SQLite is for one node.
+    let second = if database.url.starts_with("sqlite") { None } else { Some(serve(database).await) };
+    let other = second.as_ref().unwrap_or(&one);
     let admin = Operator::new(one.admin, ADMIN);
     let order = json!({ "name": "bob", "role": "operator", "valid_for_s": 3_600, "reason": "r" });
     let made = admin.post("/tokens", "k", &order).await.body;
@@ -76,7 +79,7 @@ async fn sessions_end_here_everywhere_and_with_their_token_on_every_node(databas
     };
     // At once, on a node that has not heard of them.
     for browser in [&bob, &ann, &ann_too] {
-        for server in [&one, &other] {
+        for server in [&one, other] {
             assert_eq!(on(browser, server).get("/").await.status, 200);
         }
     }
@@ -103,20 +106,20 @@ async fn sessions_end_here_everywhere_and_with_their_token_on_every_node(databas
             && told.header("set-cookie").contains("Max-Age=0")
     );
     gone(&ann, &one, "ended").await;
-    gone(&ann, &other, "ended").await;
+    gone(&ann, other, "ended").await;
     assert_eq!(on(&ann_too, &one).get("/").await.status, 200, "the other session of the token goes on");
     let ann = Browser::signed_in(one.admin, ADMIN).await;
     let told = ann.post("/sign-out/everywhere", &[]).await;
     assert_eq!((told.status, told.header("location")), (303, "/sign-in?why=everywhere"));
     for browser in [&ann, &ann_too] {
         gone(browser, &one, "ended").await;
-        gone(browser, &other, "ended").await;
+        gone(browser, other, "ended").await;
     }
     assert_eq!(bob.get("/").await.status, 200, "another token's session goes on");
     let path = format!("/tokens/{}/revoke", made["facts"]["token_id"].as_str().unwrap());
     assert_eq!(admin.post(&path, "k2", &json!({ "reason": "r" })).await.status, 200);
     gone(&bob, &one, "revoked").await;
-    gone(&bob, &other, "revoked").await;
+    gone(&bob, other, "revoked").await;
     for (why, said) in [("ended", "has ended"), ("revoked", "was revoked"), ("out", "are signed out")] {
         assert!(ann.get(&format!("/sign-in?why={why}")).await.text.contains(said), "{why}");
     }

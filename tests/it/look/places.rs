@@ -88,6 +88,7 @@ async fn destinations_are_shown_with_what_waits_whether_they_are_configured_or_n
     let (before, billing) = (shown.headers["etag"].clone(), shown.body);
     assert_eq!(billing, listed.body["items"][0]);
     assert_eq!((&billing["kind"], &billing["breaker"]), (&json!("http"), &json!("closed")));
+    assert_eq!(billing["call_times"], Value::Null, "nothing was called yet");
     assert_eq!((&billing["concurrency_n"], &billing["rate_per_s"]), (&json!(3), &json!(7.0)));
     let backlog: BTreeSet<String> = billing["backlog"]
         .as_array()

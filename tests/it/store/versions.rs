@@ -78,6 +78,7 @@ async fn whoever_decides_about_an_older_version_is_told_so(database: &Database) 
         rate_per_s: None,
         backlog: Vec::new(),
         oldest_due_at_ms: None,
+        call_times: None,
     }
     .etag());
     let pause = on_destination("billing", DestinationAct::Pause);

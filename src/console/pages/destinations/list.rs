@@ -9,8 +9,10 @@ use crate::console::parts::frame::Place;
 use crate::console::parts::{chip, link, list, moment};
 use crate::console::trouble::Trouble;
 use crate::console::visit::Visit;
+use crate::figures::grouped;
 
-const HEADINGS: [&str; 6] = ["Destination", "Kind", "Use", "Breaker", "Open messages", "Oldest due"];
+const HEADINGS: [&str; 7] =
+    ["Destination", "Kind", "Use", "Breaker", "Median call", "Open messages", "Oldest due"];
 
 pub(super) async fn show(visit: Visit) -> Response {
     let made = draw(&visit).await.map(|body| ("Destinations".to_owned(), body));
@@ -23,7 +25,7 @@ async fn draw(visit: &Visit) -> Result<Markup, Trouble> {
     Ok(html! {
         @if rows.is_empty() { (list::nothing("No destination is configured.")) }
         @else { (list::table("Destinations", &HEADINGS, &rows)) }
-        p class="hint" { "Breaker: of the node that answers; each node has its own." }
+        p class="hint" { "Breaker and calls are those of the node that answers; each node has its own." }
     })
 }
 
@@ -34,6 +36,12 @@ fn row(visit: &Visit, destination: &DestinationView) -> Markup {
             td { (destination.kind) }
             td { (standing::usage(destination)) }
             td { (standing::breaker(destination)) }
+            td {
+                @match destination.call_times {
+                    Some(times) => { (grouped(times.p50_ms.into())) " ms" },
+                    None => (moment::none()),
+                }
+            }
             td {
                 @if destination.backlog.is_empty() { (moment::none()) }
                 @for count in &destination.backlog { div { (standing::count(visit, &destination.name, count)) " " (chip::message(count.state)) } }

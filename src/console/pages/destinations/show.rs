@@ -5,7 +5,7 @@ use axum::response::Response;
 use maud::{Markup, html};
 
 use super::standing;
-use crate::api::{BacklogCount, DestinationView, PauseView};
+use crate::api::{BacklogCount, CallTimesView, DestinationView, PauseView};
 use crate::console::contract::{Told, path, with_query};
 use crate::console::parts::form::{self, ActForm};
 use crate::console::parts::frame::Place;
@@ -72,6 +72,7 @@ fn facts(visit: &Visit, destination: &DestinationView) -> Markup {
             ),
         ),
         ("Rate", rate),
+        ("Calls of this node took", of_node(destination.call_times.map(call_times))),
         ("Oldest due", moment::moment_or_none(destination.oldest_due_at_ms, visit.now_ms)),
     ])
 }
@@ -85,6 +86,11 @@ fn breaker(destination: &DestinationView) -> Markup {
         _ => "",
     };
     html! { (standing::breaker(destination)) (meaning) }
+}
+
+fn call_times(times: CallTimesView) -> Markup {
+    let [p50, p95, calls] = [times.p50_ms, times.p95_ms, times.calls_n].map(|n| grouped(n.into()));
+    html! { (p50) " ms at the median, " (p95) " ms at 95 %" span class="hint" { " of the newest " (calls) } }
 }
 
 fn backlog(visit: &Visit, destination: &DestinationView) -> Markup {
@@ -101,7 +107,7 @@ fn backlog(visit: &Visit, destination: &DestinationView) -> Markup {
     let name = [("destination", Some(destination.name.as_str()))];
     html! {
         @if rows.is_empty() { (list::nothing("Nothing waits for it.")) }
-        @else { (list::table("Open messages by state", &["State", "Messages", "Earliest"], &rows)) }
+        @else { (list::table("Open messages by state", &["State", "Messages", "Earliest due"], &rows)) }
         p {
             a href=(visit.link(&with_query("/messages", &name))) { "All of its messages" } " · "
             a href=(visit.link(&with_query("/lanes", &name))) { "Its lanes" }

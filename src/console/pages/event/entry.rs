@@ -170,13 +170,8 @@ fn answered(answer: &str) -> Markup {
 }
 
 fn look(decision: &AuditView, looks_n: usize) -> Markup {
-    let what = match decision.action.as_str() {
-        "body_read" => "what was sent",
-        "answer_read" => "an answer",
-        _ => "a content",
-    };
     html! {
-        (moment::foreign(&decision.actor)) " saw " (what)
+        (moment::foreign(&decision.actor)) " saw what was sent or answered"
         @if looks_n > 1 { ", " (plural(looks_n as u64, "time")) " in a row" }
     }
 }

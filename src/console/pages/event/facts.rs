@@ -14,12 +14,10 @@ pub(super) fn facts(visit: &Visit, view: &LedgerView) -> Markup {
         ("Provider", link::provider(visit, &event.provider)),
         ("Type", moment::foreign(&event.event_type)),
     ];
-    rows.extend(event.error.as_deref().map(|error| ("Why", moment::foreign(error))));
-    rows.extend(
-        view.beside_event_id
-            .as_deref()
-            .map(|first| ("Kept beside", link::event(visit, &event.provider, first))),
-    );
+    match view.beside_event_id.as_deref() {
+        Some(first) => rows.push(("Kept beside", link::event(visit, &event.provider, first))),
+        None => rows.extend(event.error.as_deref().map(|error| ("Why", moment::foreign(error)))),
+    }
     rows.extend(event.object.as_deref().map(|object| {
         let version = event.version.map(|version| html! { ", version " (version) });
         ("Object", html! { (moment::foreign(object)) @if let Some(version) = version { (version) } })
@@ -44,6 +42,7 @@ pub(super) fn identity(rule: &str) -> Markup {
         Some("sender") => "by the id that its sender gave it",
         Some("content") => "by its content: other content is another event",
         Some("signal") => "by when it came: a signal repeats by nature",
+        Some("unreadable") => "by its bytes: nothing else of it could be read",
         _ => "by a rule of its kind",
     };
     html! { (words) " " code { (moment::foreign(rule)) } }

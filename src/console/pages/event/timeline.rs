@@ -49,14 +49,15 @@ pub(super) fn timeline(visit: &Visit, view: &LedgerView, path: &str, look: Ledge
     }
 }
 
-/// The entries, looks of one person in a row as one: each look at this page is one.
+/// The entries, looks of one person in a row as one: each time that this page is shown is one.
 fn told(entries: &[LedgerEntry]) -> Vec<Told<'_>> {
     let mut told: Vec<Told<'_>> = Vec::new();
     for entry in entries {
         match told.last_mut() {
             Some(last) if is_same_look(&last.entry.what, &entry.what) => {
+                // What was sent and an answer, in one look.
+                last.looks_n += usize::from(last.entry.at_ms != entry.at_ms);
                 last.entry = entry;
-                last.looks_n += 1;
             }
             _ => told.push(Told { entry, looks_n: 1 }),
         }
@@ -69,8 +70,7 @@ fn is_same_look(one: &LedgerWhat, other: &LedgerWhat) -> bool {
     else {
         return false;
     };
-    let is_look = entry::is_look(&one.action) && one.actor == other.actor;
-    is_look && one.action == other.action && one.message_id == other.message_id
+    entry::is_look(&one.action) && entry::is_look(&other.action) && one.actor == other.actor
 }
 
 fn item(drawn: DrawnEntry, at_ms: i64, date: Option<String>, after_ms: Option<i64>) -> Markup {
@@ -137,7 +137,9 @@ mod tests {
         };
         let entries = [
             row(1, "ann", "body_read"),
+            row(1, "ann", "answer_read"),
             row(2, "ann", "body_read"),
+            row(2, "ann", "answer_read"),
             row(3, "bob", "body_read"),
             row(4, "bob", "event_rerun"),
             row(5, "bob", "event_rerun"),

@@ -135,7 +135,7 @@ fn filter(visit: &Visit, values: &[(String, String)], is_filtered: bool) -> Mark
         (field::text("destination", "Destination", values))
         (field::text("provider", "Provider", values))
         (field::text("lane", "Lane", values))
-        (field::text(CREATED_BEFORE, "Written before (2h, 2026-11-22)", values))
+        (field::text(CREATED_BEFORE, "Before (2h, or a date)", values))
     };
     field::filter(&visit.link("/messages"), &fields, is_filtered)
 }

@@ -29,13 +29,13 @@ fn row(visit: &Visit, message: &MessageView) -> Markup {
                 (link::destination(visit, &message.destination))
                 @if is_named { div class="hint" { (brief::line(&message.effect_name, NAME_CHARS_MAX)) } }
             }
-            td {
+            td class="wide" {
                 (link::event(visit, &message.provider, &message.event_id))
                 div class="hint" { (message.provider) " · " (brief::line(&message.event_type, NAME_CHARS_MAX)) }
             }
             td { (chip::message(message.state)) }
             td { (moment::figure(u64::from(message.attempts_n), false)) }
-            td {
+            td class="wide" {
                 @match &message.last_error {
                     Some(error) => (brief::line(error, ERROR_CHARS_MAX)),
                     None => (moment::none()),

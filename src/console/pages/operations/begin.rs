@@ -22,7 +22,7 @@ pub(super) async fn begin(visit: Visit, form: SentForm) -> Response {
 }
 
 async fn order(visit: &Visit, form: &SentForm) -> Result<OperationView, Trouble> {
-    let chosen = Chosen::read(|name| form.optional(name))?;
+    let chosen = Chosen::read(visit.now_ms, |name| form.optional(name))?;
     let counted_n = counted_n(form)?;
     let subject = chosen.subject(form.needed("act")?)?;
     let order = OperationOrder { subject, counted_n, reason: form.needed("reason")?.to_owned() };
@@ -37,7 +37,7 @@ fn counted_n(form: &SentForm) -> Result<u64, Trouble> {
 /// The page for a count that moved: the number as it is now, to be confirmed anew.
 fn counted_anew(visit: &Visit, form: &SentForm, trouble: &Trouble) -> Option<Response> {
     let now_n = trouble.counted_n.filter(|_| trouble.code == "other_count")?;
-    let chosen = Chosen::read(|name| form.optional(name)).ok()?;
+    let chosen = Chosen::read(visit.now_ms, |name| form.optional(name)).ok()?;
     let before_n = counted_n(form).ok()?;
     let body = html! {
         p class="trouble" role="alert" {

@@ -8,7 +8,8 @@ use super::words;
 use crate::api::{EventAct, EventFilter, MessageAct, MessageFilter, OperationSubject};
 use crate::console::contract::with_query;
 use crate::console::trouble::Trouble;
-use crate::types::{EventState, MessageState};
+use crate::times;
+use crate::types::{EventState, MessageState, UnixMs};
 
 /// Fields of the contract's filters.
 const OF_MESSAGES: [&str; 5] = ["state", "destination", "provider", "lane", "created_before_ms"];
@@ -29,15 +30,16 @@ pub(super) enum Chosen {
 pub(super) type PossibleAct = (String, &'static str, &'static str);
 
 impl Chosen {
-    /// Reads a choice; `value` gives what was sent under a name.
-    pub(super) fn read<'a>(value: impl Fn(&str) -> Option<&'a str>) -> Result<Self, Trouble> {
+    /// Reads a choice; `value` gives what was sent under a name. A time is there as the contract has it, or as a person
+    /// writes it: `received_to_ms`, `received_to`.
+    pub(super) fn read<'a>(now_ms: UnixMs, value: impl Fn(&str) -> Option<&'a str>) -> Result<Self, Trouble> {
         match value("subject") {
             Some("messages") => {
-                let filter: MessageFilter = read(&OF_MESSAGES, value)?;
+                let filter: MessageFilter = read(&OF_MESSAGES, now_ms, value)?;
                 filter.state.map(|state| Self::Messages(state, filter)).ok_or_else(no_state)
             }
             Some("events") => {
-                let filter: EventFilter = read(&OF_EVENTS, value)?;
+                let filter: EventFilter = read(&OF_EVENTS, now_ms, value)?;
                 filter.state.map(|state| Self::Events(state, filter)).ok_or_else(no_state)
             }
             _ => Err(Trouble::bad_form("say as `subject` whether it is about `messages` or `events`")),
@@ -114,18 +116,25 @@ fn act_of<T: DeserializeOwned>(word: &str) -> Result<T, Trouble> {
 
 fn read<'a, T: DeserializeOwned>(
     names: &[&str],
+    now_ms: UnixMs,
     value: impl Fn(&str) -> Option<&'a str>,
 ) -> Result<T, Trouble> {
     let odd = || Trouble::bad_form("this filter cannot be read: filter the list anew, and go on from there");
     let mut filter = Map::new();
     for name in names {
-        let Some(text) = value(name) else { continue };
-        let is_time = name.ends_with("_ms");
-        let value =
-            if is_time { text.parse::<i64>().map(Value::from).map_err(|_| odd())? } else { text.into() };
-        filter.insert((*name).to_owned(), value);
+        let given = match (value(name), name.strip_suffix("_ms")) {
+            (None, None) => None,
+            (Some(text), None) => Some(Value::from(text)),
+            (Some(text), Some(_)) => Some(text.parse::<i64>().map_err(|_| odd())?.into()),
+            (None, Some(name)) => value(name).map(|text| time(text, now_ms)).transpose()?,
+        };
+        filter.extend(given.map(|given| ((*name).to_owned(), given)));
     }
     serde_json::from_value(filter.into()).map_err(|_| odd())
+}
+
+fn time(text: &str, now_ms: UnixMs) -> Result<Value, Trouble> {
+    times::parse_time(text.trim(), now_ms).map(Value::from).map_err(|why| Trouble::bad_form(&why))
 }
 
 fn fields(filter: &impl Serialize) -> Vec<(String, String)> {
@@ -140,7 +149,7 @@ mod tests {
     use super::*;
 
     fn chosen(given: &[(&str, &'static str)]) -> Result<Chosen, Trouble> {
-        Chosen::read(|name| given.iter().find(|(one, _)| *one == name).map(|(_, value)| *value))
+        Chosen::read(7_200_000, |name| given.iter().find(|(one, _)| *one == name).map(|(_, value)| *value))
     }
 
     #[test]
@@ -154,7 +163,7 @@ mod tests {
                 .into_iter()
                 .chain([("subject".to_owned(), chosen.list().to_owned())])
                 .collect();
-            let read = Chosen::read(|name| {
+            let read = Chosen::read(0, |name| {
                 again.iter().find(|(one, _)| one == name).map(|(_, value)| value.as_str())
             });
             assert_eq!(read, Ok(chosen));
@@ -172,6 +181,8 @@ mod tests {
             &all,
             "/messages?created_before_ms=5&destination=billing&lane=a%26b%3D%E2%80%AE%3C&provider=stripe&state=held",
         );
+        let typed = [("subject", "messages"), ("state", "dead"), ("created_before", "1h")];
+        check(&typed, "/messages?created_before_ms=3600000&state=dead");
         let all = [
             ("subject", "events"),
             ("state", "failed"),
@@ -192,6 +203,7 @@ mod tests {
             &[("subject", "messages"), ("state", "failed")],
             &[("subject", "events"), ("state", "dead")],
             &[("subject", "messages"), ("state", "dead"), ("created_before_ms", "soon")],
+            &[("subject", "messages"), ("state", "dead"), ("created_before", "soon")],
         ] {
             assert!(chosen(given).is_err(), "{given:?}");
         }

@@ -1,0 +1,36 @@
+//! Rows of events: in the list, and one by one as they come in.
+
+use maud::{Markup, html};
+
+use crate::api::EventView;
+use crate::console::parts::{chip, link, list, moment};
+use crate::console::visit::Visit;
+
+const HEADINGS: [&str; 6] = ["Received", "Provider", "Event", "Type", "State", "Object"];
+
+/// All that were found.
+pub(super) fn table(visit: &Visit, events: &[EventView]) -> Markup {
+    let rows: Vec<Markup> = events
+        .iter()
+        .map(|event| row(visit, event, &moment::moment(event.received_at_ms, visit.now_ms)))
+        .collect();
+    list::table("Events", &HEADINGS, &rows)
+}
+
+/// One that came in just now: it says when, and not how long ago, since it stays while time goes on.
+pub(super) fn new(visit: &Visit, event: &EventView) -> Markup {
+    row(visit, event, &moment::clock(event.received_at_ms))
+}
+
+fn row(visit: &Visit, event: &EventView, received: &Markup) -> Markup {
+    html! {
+        tr data-row=(link::event_path(&event.provider, &event.event_id)) {
+            td { (received) }
+            td { (link::provider(visit, &event.provider)) }
+            td { (link::event(visit, &event.provider, &event.event_id)) }
+            td { (moment::foreign(&event.event_type)) }
+            td { (chip::event(event.state)) }
+            td { @match &event.object { Some(object) => (moment::foreign(object)), None => (moment::none()) } }
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! Whatever goes on only when somebody decides, or looks after it.
+
+use maud::{Markup, html};
+
+use crate::api::{
+    ActivityView, BacklogEvents, BacklogMessages, BacklogView, DestinationView, ProviderActivity,
+    RequestMinute,
+};
+use crate::console::contract::{path, with_query};
+use crate::console::parts::chip::{Mood, chip};
+use crate::console::parts::{chip, link, list, moment};
+use crate::console::visit::Visit;
+use crate::types::{EventState, MessageState};
+
+/// Most rows that are shown.
+const ROWS_N_MAX: usize = 40;
+
+/// The answers in which something may need a person.
+pub(super) struct OverviewAnswers<'a> {
+    pub(super) backlog: &'a BacklogView,
+    pub(super) destinations: &'a [DestinationView],
+    pub(super) activity: &'a ActivityView,
+}
+
+/// A row of the table, cell by cell.
+struct Need {
+    what: Markup,
+    state: Markup,
+    place: Markup,
+    number: Markup,
+    since: Markup,
+}
+
+/// The table of what needs a person; a sentence where nothing does.
+pub(super) fn draw(visit: &Visit, answers: &OverviewAnswers<'_>) -> Markup {
+    let needs = needs(visit, answers);
+    if needs.is_empty() {
+        return list::nothing("Nothing does. Events come in and go out by themselves.");
+    }
+    let left_out_n = needs.len().saturating_sub(ROWS_N_MAX);
+    let row = |need: Need| {
+        let Need { what, state, place, number, since } = need;
+        html! { tr { td { (what) } td { (state) } td { (place) } td { (number) } td { (since) } } }
+    };
+    let rows: Vec<Markup> = needs.into_iter().take(ROWS_N_MAX).map(row).collect();
+    html! {
+        (list::table("What needs a person", &["What", "State", "Where", "Number", "Since"], &rows))
+        @if left_out_n > 0 { p class="hint" { "And " (left_out_n) " more of these." } }
+    }
+}
+
+fn needs(visit: &Visit, answers: &OverviewAnswers<'_>) -> Vec<Need> {
+    let OverviewAnswers { backlog, destinations, activity } = answers;
+    let messages = backlog.messages.iter();
+    let is_decided =
+        |one: &&BacklogMessages| matches!(one.count.state, MessageState::Held | MessageState::Dead);
+    let is_event_decided = |one: &&BacklogEvents| {
+        matches!(one.count.state, EventState::Conflict | EventState::Unreadable | EventState::Failed)
+    };
+    let is_astray = |one: &&BacklogMessages| !one.is_configured && !is_decided(one);
+    let is_event_astray = |one: &&BacklogEvents| !one.is_configured && one.count.state == EventState::Retry;
+    let mut needs: Vec<Need> =
+        messages.clone().filter(is_decided).map(|one| of_messages(visit, one, None)).collect();
+    needs.extend(backlog.events.iter().filter(is_event_decided).map(|one| of_events(visit, one, None)));
+    needs.extend(activity.providers.iter().filter_map(|one| disbelieved(visit, one)));
+    let nobody = "Nothing of that name is configured: add it again, or discard them.";
+    needs.extend(messages.filter(is_astray).map(|one| of_messages(visit, one, Some(nobody))));
+    let nobody = "Nothing of that name is configured: add it again.";
+    needs
+        .extend(backlog.events.iter().filter(is_event_astray).map(|one| of_events(visit, one, Some(nobody))));
+    needs.extend(destinations.iter().filter_map(|one| paused(visit, one)));
+    needs.extend(destinations.iter().filter_map(|one| broken(visit, one)));
+    needs
+}
+
+fn of_events(visit: &Visit, one: &BacklogEvents, hint: Option<&str>) -> Need {
+    let values = [("state", Some(one.count.state.as_str())), ("provider", Some(one.provider.as_str()))];
+    Need {
+        what: what(&visit.link(&with_query("/events", &values)), "Events", hint),
+        state: chip::event(one.count.state),
+        place: link::provider(visit, &one.provider),
+        number: moment::figure(one.count.events_n, one.count.is_more),
+        since: moment::moment(one.count.oldest_received_at_ms, visit.now_ms),
+    }
+}
+
+fn of_messages(visit: &Visit, one: &BacklogMessages, hint: Option<&str>) -> Need {
+    let values = [("state", Some(one.count.state.as_str())), ("destination", Some(one.destination.as_str()))];
+    Need {
+        what: what(&visit.link(&with_query("/messages", &values)), "Messages", hint),
+        state: chip::message(one.count.state),
+        place: link::destination(visit, &one.destination),
+        number: moment::figure(one.count.messages_n, one.count.is_more),
+        since: moment::moment(one.count.oldest_visible_at_ms, visit.now_ms),
+    }
+}
+
+/// A provider of which nothing was believed, though requests came.
+fn disbelieved(visit: &Visit, one: &ProviderActivity) -> Option<Need> {
+    let is_believed = |minute: &RequestMinute| {
+        let events_n = minute.accepted_n + minute.duplicate_n + minute.conflict_n + minute.replayed_n;
+        events_n + minute.superseded_n + minute.unreadable_n > 0
+    };
+    let rejected_n: u64 = one.minutes.iter().map(|minute| minute.rejected_n).sum();
+    if rejected_n == 0 || one.minutes.iter().any(is_believed) {
+        return None;
+    }
+    let first = one.minutes.iter().find(|minute| minute.rejected_n > 0)?;
+    let target = with_query("/rejected", &[("provider", Some(one.provider.as_str()))]);
+    let hint = "None of its requests was believed in the last hour: is its secret the right one?";
+    Some(Need {
+        what: what(&visit.link(&target), "Requests", Some(hint)),
+        state: chip(Mood::Bad, "rejected"),
+        place: link::provider(visit, &one.provider),
+        number: moment::figure(rejected_n, false),
+        since: moment::moment(first.at_ms, visit.now_ms),
+    })
+}
+
+fn paused(visit: &Visit, one: &DestinationView) -> Option<Need> {
+    let pause = one.pause.as_ref()?;
+    Some(Need {
+        what: html! {
+            a href=(visit.link(&path(&["destinations", &one.name]))) { "Destination" }
+            p class="hint" { (moment::foreign(&pause.actor)) ": " (moment::foreign(&pause.reason)) }
+        },
+        state: chip(Mood::Needed, "paused"),
+        place: link::destination(visit, &one.name),
+        number: open_messages(one),
+        since: moment::moment(pause.paused_at_ms, visit.now_ms),
+    })
+}
+
+fn broken(visit: &Visit, one: &DestinationView) -> Option<Need> {
+    let breaker = one.breaker.as_deref().filter(|breaker| *breaker != "closed")?;
+    let hint = "Its calls failed one after the other. It is tried again by itself.";
+    Some(Need {
+        what: what(&visit.link(&path(&["destinations", &one.name])), "Destination", Some(hint)),
+        state: chip(Mood::Bad, if breaker == "open" { "breaker open" } else { "breaker half open" }),
+        place: link::destination(visit, &one.name),
+        number: open_messages(one),
+        since: moment::moment_or_none(one.oldest_due_at_ms, visit.now_ms),
+    })
+}
+
+/// The messages that wait for a destination.
+fn open_messages(one: &DestinationView) -> Markup {
+    let waiting = one.backlog.iter().filter(|count| is_waiting(count.state));
+    moment::figure(
+        waiting.clone().map(|count| count.messages_n).sum(),
+        waiting.clone().any(|count| count.is_more),
+    )
+}
+
+/// True for a message that goes out by itself.
+pub(super) fn is_waiting(state: MessageState) -> bool {
+    matches!(state, MessageState::Ready | MessageState::Waiting | MessageState::Leased)
+}
+
+fn what(target: &str, noun: &str, hint: Option<&str>) -> Markup {
+    html! { a href=(target) { (noun) } @if let Some(hint) = hint { p class="hint" { (hint) } } }
+}

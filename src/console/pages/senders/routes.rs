@@ -1,0 +1,41 @@
+//! What the two pages ask for.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::{Path, RawQuery};
+use axum::response::Response;
+use axum::routing::get;
+use maud::Markup;
+
+use super::{list, one};
+use crate::api::{ActivityView, Page, ProviderView};
+use crate::console::contract::{path, with_query};
+use crate::console::parts::field;
+use crate::console::parts::frame::Place;
+use crate::console::state::ConsoleState;
+use crate::console::trouble::Trouble;
+use crate::console::visit::Visit;
+
+pub(in crate::console) fn routes() -> Router<Arc<ConsoleState>> {
+    Router::new().route("/senders", get(show_all)).route("/senders/{name}", get(show_one))
+}
+
+async fn show_all(visit: Visit, raw: RawQuery) -> Response {
+    let values = field::values(&raw);
+    let found = visit.ask::<Page<ProviderView>>("/providers").await;
+    let made = found.map(|page| ("Senders".to_owned(), list::draw(&visit, &page.items, &values)));
+    visit.answer(Place::Senders, made)
+}
+
+async fn show_one(visit: Visit, Path(name): Path<String>) -> Response {
+    let made = asked(&visit, &name).await;
+    visit.answer(Place::Senders, made)
+}
+
+async fn asked(visit: &Visit, name: &str) -> Result<(String, Markup), Trouble> {
+    let view: ProviderView = visit.ask(&path(&["providers", name])).await?;
+    let target = with_query("/activity", &[("provider", Some(&view.name))]);
+    let activity: ActivityView = visit.ask(&target).await?;
+    Ok((view.name.clone(), one::draw(visit, &view, &activity)))
+}

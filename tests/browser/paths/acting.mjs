@@ -1,0 +1,145 @@
+// Paths of somebody who decides.
+import assert from "node:assert/strict";
+import { goes, looksWell, text } from "../kit/browser.mjs";
+import { accepted, meta, stripe } from "../kit/sender.mjs";
+import { asked, far, guarded, messagesOf, signIn } from "../kit/world.mjs";
+
+const reason = "Reason, for the audit log";
+
+/** A message of this event that waits for a person's word, and its page. */
+async function held(page, context, eventId) {
+  const hooklatch = await guarded();
+  await accepted(stripe(hooklatch, eventId, "charge.refunded"));
+  const [message] = await messagesOf(hooklatch, eventId, "held");
+  await signIn(context, hooklatch, "operator");
+  const url = `${hooklatch.url}/messages/${message.message_id}`;
+  await page.goto(url);
+  return { hooklatch, message, url };
+}
+
+const decisions = async (hooklatch, eventId) =>
+  (await asked(hooklatch, `/events/stripe/${eventId}`)).entries.filter((one) => one.what === "decision").length;
+
+goes("a held message is settled with a reason, and its event tells who and why", {}, async ({ page, context }) => {
+  const { hooklatch, message } = await held(page, context, "evt_decided");
+  await page.getByRole("button", { name: "It happened: settle as done" }).click();
+  assert.equal(await page.locator("input[name=reason]:invalid").count(), 1, "nothing is done without a reason");
+  await page.getByLabel(reason).fill("The bank says that it has it");
+  await page.getByRole("button", { name: "It happened: settle as done" }).click();
+  await page.getByRole("main").locator(".chip.good").first().waitFor();
+  assert.equal((await asked(hooklatch, `/messages/${message.message_id}`)).message.state, "done");
+  await page.goto(`${hooklatch.url}/events/stripe/evt_decided`);
+  assert.match(await text(page.locator(".timeline")), /operator.*“?The bank says that it has it/);
+});
+
+goes("a double click sends it once more, and not twice", {}, async ({ page, context }) => {
+  const { hooklatch, message } = await held(page, context, "evt_twice");
+  const before = (await far()).calls.filter((call) => call.key === message.idempotency_key).length;
+  await page.getByLabel(reason).fill("Nobody can tell");
+  await page.getByRole("button", { name: "Send it again" }).dblclick();
+  await page.waitForURL(/\/messages\/\d+$/);
+  await messagesOf(hooklatch, "evt_twice", "held");
+  const calls = (await far()).calls.filter((call) => call.key === message.idempotency_key);
+  assert.equal(calls.length, before + 1);
+  assert.equal(await decisions(hooklatch, "evt_twice"), 1);
+});
+
+goes("back and the same button again, and F5, change nothing", {}, async ({ page, context }) => {
+  const { hooklatch, url } = await held(page, context, "evt_back");
+  await page.getByLabel(reason).fill("It is not wanted any more");
+  await page.getByRole("button", { name: "Give it up: discard" }).click();
+  await page.getByRole("main").getByText("discarded", { exact: true }).first().waitFor();
+  assert.equal(page.url(), url, "F5 asks for the page, and not for the act");
+  await page.reload();
+  await page.goBack();
+  assert.equal(await decisions(hooklatch, "evt_back"), 1);
+});
+
+goes("a page that is out of date decides nothing, and says how it stands", {}, async ({ page, context, watch }) => {
+  const { hooklatch, message, url } = await held(page, context, "evt_stale");
+  const other = await context.newPage();
+  await other.goto(url);
+  await other.getByLabel(reason).fill("I was first");
+  await other.getByRole("button", { name: "It happened: settle as done" }).click();
+  await other.locator(".chip.good").first().waitFor();
+  watch.statuses.add(412).add(409);
+  await page.getByLabel(reason).fill("I was second");
+  await page.getByRole("button", { name: "Give it up: discard" }).click();
+  await page.getByRole("alert").waitFor();
+  assert.equal((await asked(hooklatch, `/messages/${message.message_id}`)).message.state, "done");
+});
+
+goes("a held message is decided with scripts off", { isScripted: false }, async ({ page, context }) => {
+  const { hooklatch, message } = await held(page, context, "evt_unscripted_decided");
+  await page.getByLabel(reason).fill("By hand");
+  await page.getByRole("button", { name: "It happened: settle as done" }).click();
+  await page.waitForURL(/\/messages\/\d+$/);
+  assert.equal((await asked(hooklatch, `/messages/${message.message_id}`)).message.state, "done");
+});
+
+goes("all that are dead are sent again by one operation: counted, confirmed, done", {}, async ({ page, context }) => {
+  const hooklatch = await guarded();
+  for (const n of [1, 2, 3]) await accepted(stripe(hooklatch, `evt_bulk_${n}`, "payout.paid"));
+  for (const n of [1, 2, 3]) await messagesOf(hooklatch, `evt_bulk_${n}`, "dead");
+  await signIn(context, hooklatch, "operator");
+  await page.goto(`${hooklatch.url}/operations/new?subject=messages&state=dead&destination=ledger`);
+  assert.match(await text(page.locator(".found")), /3 dead messages/i);
+  await page.getByLabel(reason).fill("The ledger is repaired");
+  await page.getByRole("button", { name: /^Discard/ }).click();
+  await page.waitForURL(/\/operations\/[0-9a-f-]{36}$/);
+  await page.getByText("done", { exact: true }).first().waitFor();
+  for (const n of [1, 2, 3]) await messagesOf(hooklatch, `evt_bulk_${n}`, "discarded");
+  await looksWell(page, page.url());
+});
+
+goes("an operation on thousands shows its progress and is cancelled half-way", {}, async ({ page, context }) => {
+  const hooklatch = await guarded();
+  for (const from of [0, 1000, 2000]) await accepted(meta(hooklatch, from, 1000));
+  await signIn(context, hooklatch, "operator");
+  await page.goto(`${hooklatch.url}/operations/new?subject=events&state=ignored&provider=meta`);
+  await page.getByLabel(reason).fill("Try them with the new handler");
+  await page.getByRole("button", { name: /again/ }).click();
+  await page.waitForURL(/\/operations\/[0-9a-f-]{36}$/);
+  await page.getByRole("progressbar").waitFor();
+  await page.getByLabel(reason).fill("That was the wrong handler");
+  await page.getByRole("button", { name: "Cancel the operation" }).click();
+  await page.getByText("cancelled", { exact: true }).first().waitFor();
+  assert.match(await text(page.locator("#progress")), /Cancelled by operator/);
+});
+
+goes("a destination is paused, keeps what comes, and sends it when it is resumed", {}, async ({ page, context }) => {
+  const hooklatch = await guarded();
+  await signIn(context, hooklatch, "operator");
+  const url = `${hooklatch.url}/destinations/billing`;
+  await page.goto(url);
+  await page.getByLabel(reason).fill("Maintenance over there");
+  await page.getByRole("button", { name: "Pause" }).click();
+  await page.getByRole("button", { name: "Resume" }).waitFor();
+  await accepted(stripe(hooklatch, "evt_paused", "invoice.paid"));
+  await messagesOf(hooklatch, "evt_paused", "ready");
+  await looksWell(page, url);
+  await page.getByLabel(reason).fill("They are back");
+  await page.getByRole("button", { name: "Resume" }).click();
+  await page.getByRole("button", { name: "Pause" }).waitFor();
+  await messagesOf(hooklatch, "evt_paused", "done");
+});
+
+goes("the pages of those who decide look well", {}, async ({ page, context }) => {
+  const { hooklatch, url } = await held(page, context, "evt_looks");
+  await looksWell(page, url);
+  const paths = ["/messages", "/messages?state=held", "/lanes", "/destinations", "/operations",
+    "/operations/new?subject=messages&state=held", "/search", "/search?id=evt_looks"];
+  for (const path of paths) await looksWell(page, hooklatch.url + path);
+  await looksWell(page, `${hooklatch.url}/events/stripe/evt_looks`, { isLarge: true });
+});
+
+goes("a key is copied, also where the browser has no clipboard for pages", {}, async ({ page, context }) => {
+  const { message } = await held(page, context, "evt_copied");
+  await page.evaluate(() => {
+    Object.defineProperty(navigator, "clipboard", { get: () => undefined });
+    document.addEventListener("copy", () => { document.documentElement.dataset.copied = getSelection().toString(); });
+  });
+  await page.locator("[data-copy=key]").click();
+  await page.getByRole("button", { name: "Copied" }).waitFor();
+  assert.equal(await page.evaluate(() => document.documentElement.dataset.copied), message.idempotency_key);
+});

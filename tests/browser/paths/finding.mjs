@@ -1,0 +1,97 @@
+// Paths of somebody who wants to know what became of one event.
+import assert from "node:assert/strict";
+import { goes, looksWell, text } from "../kit/browser.mjs";
+import { accepted, stripe } from "../kit/sender.mjs";
+import { asked, guarded, messagesOf, signIn } from "../kit/world.mjs";
+
+goes("an event is found by its id, and its ledger tells its way from the request to the effect", {}, async ({ page, context }) => {
+  const hooklatch = await guarded();
+  await accepted(stripe(hooklatch, "evt_ledger", "invoice.paid", { object: { amount: 9_007_199_254_740_993 } }));
+  assert.equal(await stripe(hooklatch, "evt_ledger", "invoice.paid", { object: { amount: 9_007_199_254_740_993 } }), "duplicate");
+  await messagesOf(hooklatch, "evt_ledger", "done");
+  await signIn(context, hooklatch, "reader");
+  await page.goto(hooklatch.url);
+  await page.keyboard.press("/");
+  await page.keyboard.type("evt_ledger");
+  await page.keyboard.press("Enter");
+  await page.getByRole("main").getByRole("link", { name: "evt_ledger" }).first().click();
+  await page.getByRole("heading", { level: 1, name: "evt_ledger" }).waitFor();
+  const entries = await page.locator(".timeline > li strong").allInnerTexts();
+  for (const name of ["Received", "Latched", "Handled", "Effect", "Attempt", "Duplicates"]) {
+    assert.ok(entries.includes(name), `${name} in ${entries}`);
+  }
+  assert.match(await text(page.locator("pre.body")), /"id": "evt_ledger"/);
+});
+
+goes("an id that nobody has is answered with how far was looked", {}, async ({ page, context }) => {
+  const hooklatch = await guarded();
+  await signIn(context, hooklatch, "viewer");
+  await page.goto(`${hooklatch.url}/search?id=evt_of_nobody`);
+  const main = await text(page.getByRole("main"));
+  assert.match(main, /evt_of_nobody/);
+  assert.ok(main.length > 100, main);
+});
+
+goes("a forgery is found by the id that it claims, and is said to be one", {}, async ({ page, context }) => {
+  const hooklatch = await guarded();
+  assert.equal(await stripe(hooklatch, "evt_forgery", "invoice.paid", { secret: "whsec_of_somebody_else" }), 401);
+  await signIn(context, hooklatch, "reader");
+  await page.goto(`${hooklatch.url}/search?id=evt_forgery`);
+  await page.getByRole("main").getByText(/refused|rejected/i).first().waitFor();
+});
+
+goes("two contents under one id stand side by side, and the difference has a sign besides its colour", {}, async ({ page, context }) => {
+  const hooklatch = await guarded();
+  await accepted(stripe(hooklatch, "evt_differs", "invoice.paid", { object: { amount: 1999 } }));
+  assert.equal(await stripe(hooklatch, "evt_differs", "invoice.paid", { object: { amount: 9999 } }), "conflict");
+  await signIn(context, hooklatch, "operator");
+  await page.goto(`${hooklatch.url}/events/stripe/evt_differs`);
+  await page.getByRole("link", { name: "What differs" }).click();
+  const differs = page.locator("tr.diff:has(.sign)");
+  await differs.first().waitFor();
+  assert.match(await text(differs.first()), /− "amount": 1999.*\+ "amount": 9999/);
+  await looksWell(page, page.url(), { isLarge: true });
+});
+
+goes("whoever may not see contents sees no body, no header and no button", {}, async ({ page, context }) => {
+  const hooklatch = await guarded();
+  await accepted(stripe(hooklatch, "evt_private", "charge.refunded", { object: { card: "of-a-person" } }));
+  const [message] = await messagesOf(hooklatch, "evt_private", "held");
+  await signIn(context, hooklatch, "viewer");
+  const paths = ["/", "/events", "/events/stripe/evt_private", "/messages", `/messages/${message.message_id}`, "/lanes",
+    "/destinations", "/destinations/bank", "/operations", "/search?id=evt_private"];
+  for (const path of paths) {
+    await page.goto(hooklatch.url + path);
+    assert.ok(!(await page.content()).includes("of-a-person"), path);
+    assert.equal(await page.locator("form[method=post]").count(), 0, `${path} has a form that acts`);
+  }
+  const names = await page.getByRole("navigation", { name: "Pages", exact: true }).getByRole("link").allInnerTexts();
+  assert.ok(!names.includes("Audit") && !names.includes("Settings"), names.join());
+});
+
+goes("a page that is forged by somebody else is not believed, whoever is signed in", {}, async ({ page, context, watch, t }) => {
+  const hooklatch = await guarded();
+  await accepted(stripe(hooklatch, "evt_csrf", "charge.refunded"));
+  const [message] = await messagesOf(hooklatch, "evt_csrf", "held");
+  const path = `/messages/${message.message_id}/decide`;
+  const form = { key: "forged", reason: "forged", act: "discard" };
+  // As a viewer, with the form of an operator.
+  await signIn(context, hooklatch, "viewer");
+  const own = await context.request.post(hooklatch.url + path, { form, headers: { origin: hooklatch.url }, maxRedirects: 0 });
+  assert.equal(own.status(), 403);
+  // As an operator, from the page of somebody else.
+  await signIn(context, hooklatch, "operator");
+  watch.statuses.add(403).add(303);
+  const http = await import("node:http");
+  const fields = Object.entries(form).map(([name, value]) => `<input name="${name}" value="${value}">`).join("");
+  const server = http.createServer((_, response) => {
+    response.setHeader("content-type", "text/html");
+    response.end(`<!doctype html><link rel="icon" href="data:,"><form method="post" action="${hooklatch.url}${path}">${fields}<button>Win a prize</button></form>`);
+  });
+  await new Promise((resolve) => { server.listen(0, "127.0.0.1", resolve); });
+  t.after(() => server.close());
+  await page.goto(`http://localhost:${server.address().port}/`);
+  await page.getByRole("button").click();
+  await page.waitForURL((url) => url.port === new URL(hooklatch.url).port);
+  assert.equal((await asked(hooklatch, `/messages/${message.message_id}`)).message.state, "held");
+});

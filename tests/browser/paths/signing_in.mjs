@@ -1,0 +1,56 @@
+// Paths of somebody who comes and goes.
+import assert from "node:assert/strict";
+import { goes, looksWell } from "../kit/browser.mjs";
+import { guarded, signIn, tokens } from "../kit/world.mjs";
+
+goes("a wrong token stays outside, a good one comes to where it wanted to", {}, async ({ page, watch }) => {
+  const hooklatch = await guarded();
+  watch.statuses.add(401);
+  await page.goto(`${hooklatch.url}/messages?state=held`);
+  await page.waitForURL(/\/sign-in\?/);
+  await page.getByLabel("Token").fill("nobody-has-this-token-0123");
+  await page.keyboard.press("Enter");
+  await page.getByRole("alert").getByText("No such token is good here.").waitFor();
+  watch.statuses.clear();
+  await page.getByLabel("Token").fill(tokens.operator);
+  await page.getByRole("button", { name: "Sign in" }).click();
+  await page.waitForURL(`${hooklatch.url}/messages?state=held`);
+  const [cookie] = await page.context().cookies();
+  assert.deepEqual([cookie.httpOnly, cookie.sameSite], [true, "Strict"]);
+  assert.equal(await page.evaluate(() => document.cookie), "");
+});
+
+goes("who signs out is outside, and back leads to nothing", {}, async ({ page, context, watch }) => {
+  const hooklatch = await guarded();
+  await signIn(context, hooklatch, "reader");
+  await page.goto(`${hooklatch.url}/events`);
+  await page.getByRole("link", { name: "Sign out" }).click();
+  await page.getByRole("button", { name: "Sign out here" }).click();
+  await page.waitForURL(/\/sign-in/);
+  await page.goBack();
+  await page.goBack();
+  await page.waitForURL(/\/sign-in/);
+  assert.deepEqual(watch.complaints, []);
+});
+
+goes("signing out everywhere ends the session of another browser, too", {}, async ({ page, context, t }) => {
+  const hooklatch = await guarded();
+  const other = await context.browser().newContext();
+  t.after(() => other.close());
+  for (const one of [context, other]) await signIn(one, hooklatch, "viewer");
+  const elsewhere = await other.newPage();
+  await elsewhere.goto(`${hooklatch.url}/events`);
+  await elsewhere.getByRole("heading", { level: 1, name: "Events" }).waitFor();
+  await page.goto(`${hooklatch.url}/sign-out`);
+  await page.getByRole("button", { name: "Sign out everywhere" }).click();
+  await page.waitForURL(/\/sign-in/);
+  await elsewhere.reload();
+  await elsewhere.waitForURL(/\/sign-in/);
+});
+
+goes("the way in and the way out look well", {}, async ({ page, context }) => {
+  const hooklatch = await guarded();
+  await looksWell(page, `${hooklatch.url}/sign-in`);
+  await signIn(context, hooklatch, "viewer");
+  await looksWell(page, `${hooklatch.url}/sign-out`);
+});

@@ -1,0 +1,132 @@
+//! What people do on the console to all that a filter finds: counted, confirmed, watched and cancelled.
+
+use std::time::Duration;
+
+use super::Browser;
+use super::acts::{filled, serve};
+use super::form::{Form, has, has_not, text};
+use crate::database::{Database, on_both};
+use crate::look::{add_event, add_message};
+use crate::operations::dead_messages;
+use crate::process::{Server, until};
+
+on_both!(
+    an_operation_is_counted_confirmed_and_run,
+    a_number_that_moved_is_confirmed_anew,
+    an_operation_is_watched_and_cancelled,
+);
+
+/// Looks again, as somebody without scripts does, until the page says this.
+async fn look_until(browser: &Browser, server: &Server, path: &str, wanted: &str) -> String {
+    let mut shown = String::new();
+    until(
+        wanted,
+        Duration::from_mins(1),
+        || server.log(),
+        async || {
+            shown = text(browser, path).await;
+            shown.contains(wanted)
+        },
+    )
+    .await;
+    shown
+}
+
+async fn an_operation_is_counted_confirmed_and_run(database: &Database) {
+    let (server, ann) = filled(database).await;
+    let shown = text(&ann, "/operations/new?subject=messages&state=dead&destination=billing").await;
+    has(&shown, &["1 dead message to billing", "href=\"/messages?destination=billing&amp;state=dead\""]);
+    let form = Form::of(&shown, "/operations");
+    assert_eq!((form.value("counted_n"), form.acts.join(" ").as_str()), ("1", "send done discard"));
+    let order = form.act("discard", "nobody wants them");
+    let (first, second) = tokio::join!(order.send(&ann), order.send(&ann));
+    assert_eq!((first.status, second.status), (303, 303), "{} {}", first.text, second.text);
+    let third = order.send(&ann).await;
+    for again in [&second, &third] {
+        assert_eq!((again.status, again.header("location")), (303, first.header("location")));
+    }
+    let begun = first.header("location");
+    assert_eq!(database.count("SELECT COUNT(*) FROM operations").await, 1);
+    let shown = look_until(&ann, &server, begun, "1 changed, 0 passed over").await;
+    has(
+        &shown,
+        &["discard 1 dead message to billing", "nobody wants them", "<progress max=\"1\" value=\"1\""],
+    );
+    let shown = look_until(&ann, &server, begun, "chip good\">done").await;
+    has_not(&shown, &["data-refresh", "<noscript>", "<form class=\"act\""]);
+    let listed = text(&ann, "/operations").await;
+    has(&listed, &[&format!("href=\"{}\"", begun), "1 of 1", "discard 1 dead message to billing"]);
+    has(&text(&ann, "/messages/5120").await, &["message_discard", &format!("href=\"{}\"", begun)]);
+    // What is there to do depends on the state, and there may be nothing.
+    let path = "/operations/new?subject=messages&state=dead&destination=billing";
+    has(&text(&ann, path).await, &["0 dead messages to billing", "There is nothing to do."]);
+    let shown = text(&ann, "/operations/new?subject=events&state=done&provider=stripe").await;
+    has(&shown, &["7 done events from stripe", "href=\"/events?provider=stripe&amp;state=done\""]);
+    assert_eq!(Form::of(&shown, "/operations").acts, ["rerun", "erase", "erase_and_discard"]);
+    has(&text(&ann, "/operations/new?subject=messages&state=done").await, &["Nothing can be done"]);
+    for (query, status) in [
+        ("", 400),
+        ("?subject=messages", 400),
+        ("?subject=lanes&state=dead", 400),
+        ("?subject=messages&state=failed", 400),
+        ("?subject=messages&state=dead&destination=A%20B", 400),
+    ] {
+        assert_eq!(ann.get(&format!("/operations/new{query}")).await.status, status, "{query}");
+    }
+    assert_eq!(ann.get("/operations/nobody").await.status, 404);
+    assert_eq!(ann.get("/operations?cursor=x").await.status, 404);
+}
+
+async fn a_number_that_moved_is_confirmed_anew(database: &Database) {
+    let (server, ann) = filled(database).await;
+    let path = "/operations/new?subject=messages&state=dead&destination=billing";
+    let form = Form::of(&text(&ann, path).await, "/operations").act("done", "they told us");
+    add_event(database, "stripe", 20, "done").await;
+    add_message(database, 20, "dead", "billing", "").await;
+    let moved = form.send(&ann).await;
+    assert_eq!(moved.status, 409);
+    has(
+        &moved.text,
+        &["Nothing was done", "there were 1, and now there are 2", "2 dead messages to billing"],
+    );
+    let again = Form::of(&moved.text, "/operations");
+    assert_eq!(again.value("counted_n"), "2");
+    assert_ne!(again.value("key"), form.value("key"));
+    let begun = again.act("done", "they told us").send(&ann).await;
+    assert_eq!(begun.status, 303);
+    look_until(&ann, &server, begun.header("location"), "2 changed, 0 passed over").await;
+}
+
+async fn an_operation_is_watched_and_cancelled(database: &Database) {
+    drop(database.store().await);
+    dead_messages(database).await;
+    let (server, ann) = serve(database).await;
+    let path = "/operations/new?subject=messages&state=dead&destination=billing";
+    let form = Form::of(&text(&ann, path).await, "/operations");
+    assert_eq!(form.value("counted_n"), "10000");
+    let begun = form.act("discard", "an old test").send(&ann).await;
+    let shown = text(&ann, begun.header("location")).await;
+    let running =
+        ["id=\"progress\" data-refresh=\"2\"", "<noscript>", "Look again", " of 10,000", "an old test"];
+    has(&shown, &running);
+    let cancel = Form::of(&shown, &format!("{}/cancel", begun.header("location")))
+        .with("reason", "that was the wrong one");
+    look_until(&ann, &server, begun.header("location"), " to go").await;
+    for _ in 0..2 {
+        let answer = cancel.send(&ann).await;
+        assert_eq!(
+            (answer.status, answer.header("location")),
+            (303, begun.header("location")),
+            "{}",
+            answer.text
+        );
+    }
+    let shown = text(&ann, begun.header("location")).await;
+    has(&shown, &["chip quiet\">cancelled", "left as they were"]);
+    has_not(&shown, &["data-refresh", "<noscript>", "<form class=\"act\""]);
+    let late = cancel.with("key", "another").send(&ann).await;
+    assert_eq!(late.status, 409);
+    has(&late.text, &["It stands in", "cancelled", &format!("href=\"{}\"", begun.header("location"))]);
+    let left_n = database.count("SELECT COUNT(*) FROM outbox_queue WHERE state = 'dead'").await;
+    assert!((1..10_000).contains(&left_n), "{left_n}");
+}

@@ -1,0 +1,90 @@
+//! The one search box: wherever an id leads, and why it leads nowhere.
+
+use super::Browser;
+use super::staged::{READER, Stage, VIEWER};
+use crate::database::{Database, on_both};
+use crate::look::{add_event, run};
+use crate::process::{client, now_s, stripe_signed};
+
+on_both!(the_id_of_an_event_leads_to_its_ledger, an_id_climbs_the_ladder_and_is_always_told_why);
+
+async fn the_id_of_an_event_leads_to_its_ledger(database: &Database) {
+    let stage = Stage::set(database).await;
+    stage.send("evt_1/ä", "\"n\":1").await;
+    let person = stage.person(VIEWER).await;
+    for id in ["evt_1%2F%C3%A4", "+evt_1%2F%C3%A4%0A", "%20%20evt_1/%C3%A4%09"] {
+        let told = person.get(&format!("/search?id={id}")).await;
+        assert_eq!((told.status, told.header("location")), (303, "/events/stripe/evt_1%2F%C3%A4"), "{id}");
+    }
+    add_event(database, "adyen", 77, "done").await;
+    run(database, "UPDATE processed_webhook_events SET event_id = 'evt_1/ä' WHERE event_seq = 77".to_owned())
+        .await;
+    let told = person.get("/search?id=evt_1%2F%C3%A4").await;
+    assert_eq!(told.status, 200);
+    for said in ["2 providers have an event of the id", "/events/stripe/evt_1", "/events/adyen/evt_1"] {
+        assert!(told.text.contains(said), "no {said} in {}", told.text);
+    }
+    for empty in ["/search", "/search?id=", "/search?id=+%0A"] {
+        let told = person.get(empty).await;
+        assert!(
+            told.status == 200 && told.text.contains("Paste whatever you hold"),
+            "{empty}: {}",
+            told.text
+        );
+    }
+    let anybody = Browser::new(stage.server.admin).get("/search?id=evt_1").await;
+    assert_eq!((anybody.status, anybody.text.contains("evt_1")), (303, false), "to sign in");
+}
+
+async fn an_id_climbs_the_ladder_and_is_always_told_why(database: &Database) {
+    let stage = Stage::set(database).await;
+    stage.send("evt_sent", "\"n\":1").await;
+    stage.until_done(1).await;
+    for (seq, state) in [(101, "superseded"), (102, "replayed"), (103, "conflict"), (104, "done")] {
+        add_event(database, "stripe", seq, state).await;
+    }
+    run(
+        database,
+        "UPDATE processed_webhook_events SET object = 'in_77' WHERE event_seq IN (101, 104)".to_owned(),
+    )
+    .await;
+    let body = Stage::body("evt_forged", "\"n\":1");
+    let forged = client().post(stage.server.url("/webhooks/stripe")).header("x-order", "order-4711");
+    let forged = forged.header("stripe-signature", stripe_signed(&body, "another secret", now_s()));
+    assert_eq!(forged.body(body).send().await.unwrap().status().as_u16(), 401);
+    let (person, viewer) = (stage.person(READER).await, stage.person(VIEWER).await);
+    let refused = || person.get("/search?id=order-4711");
+    crate::process::until(
+        "the refusal is noted",
+        std::time::Duration::from_secs(20),
+        || stage.server.log(),
+        async || refused().await.text.contains(">rejected<"),
+    )
+    .await;
+    let ledger = person.get("/events/stripe/evt_sent").await.text;
+    let message = |before: &str| {
+        let (_, rest) = ledger.split_once(before).unwrap();
+        rest.split(['"', '<']).next().unwrap().to_owned()
+    };
+    let (message_id, key) = (message("href=\"/messages/"), message(", key <code><bdi>"));
+    for (id, rung, said) in [
+        ("evt_101", "superseded", "was older than what was seen of its object"),
+        ("evt_102", "replayed", "is a copy of signed bytes that came before under another id"),
+        ("evt_103", "found", "waits for a person"),
+        ("in_77", "found", "It is an object of events"),
+        (&message_id, "found", "It is the id of a message"),
+        (&key, "found", "It is the idempotency key of a message"),
+        ("order-4711", "rejected", "signature matches none"),
+        ("evt_forged", "not ours", "it never came, was refused before its id was read, or came before"),
+        ("nothing", "not ours", "and 0 of them tell of it"),
+    ] {
+        let page = person.get(&format!("/search?id={id}")).await;
+        assert_eq!(page.status, 200, "{id}");
+        assert!(page.text.contains(&format!("\">{rung}</span>")), "{id} is not {rung}: {}", page.text);
+        assert!(page.text.contains(said), "{id}: no {said} in {}", page.text);
+    }
+    let in_vain = viewer.get("/search?id=order-4711").await.text;
+    assert!(in_vain.contains("not ours") && in_vain.contains("for the role `reader` to see"), "{in_vain}");
+    let long = viewer.get(&format!("/search?id={}", "x".repeat(300))).await;
+    assert!([200, 400].contains(&long.status), "{}", long.text);
+}
