@@ -386,5 +386,4 @@ async fn the_command_says_before_a_deploy_what_would_be_otherwise(database: &Dat
     assert_eq!(run(&server, &["stripe", "nobody"]).0, Some(3));
     assert_eq!(run(&server, &["stripe", "evt_1", "--type", "x"]).0, Some(2));
     assert_eq!(tables(database).await, rows, "not even the audit log");
-    database.run("UPDATE schema_floor SET version = 99; UPDATE hooklatch_schema SET version = 99").await.ok();
 }
