@@ -61,7 +61,7 @@ fn about(visit: &Visit, one: &AuditView) -> Markup {
     let mut parts: Vec<Markup> = Vec::new();
     match (&one.provider, &one.event_id) {
         (Some(provider), Some(event_id)) => {
-            parts.push(html! { "event " (link::event(visit, provider, event_id)) })
+            parts.push(html! { "event " (link::event(visit, provider, event_id)) });
         }
         (Some(provider), None) => parts.push(html! { "sender " (link::provider(visit, provider)) }),
         _ => {}
