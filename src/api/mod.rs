@@ -6,7 +6,7 @@
 //!
 //! In reading order: `page.rs` and `problem.rs` are common to all; `event.rs`, `message.rs`, `destination.rs`,
 //! `provider.rs`, `statistics.rs`, `activity.rs`, `search.rs`, `setting.rs` and `tail.rs` are what there is to see; `order.rs` and `operation.rs`
-//! what there is to ask for, `what_if.rs` what handlers would make of events; `reason.rs` and `whole.rs` the texts and
+//! what there is to ask for, `what_if.rs` what handlers would make of events, `explain.rs` why a request is believed; `reason.rs` and `whole.rs` the texts and
 //! numbers in it; `etag.rs` the version of what can change, `if_match.rs` which version a request is about, `audit.rs` and `token.rs` who did it. `routes.rs` is the list of routes, and
 //! `document.rs` makes `openapi.json` of it. Nothing here reads a database or a socket.
 
@@ -16,6 +16,7 @@ mod destination;
 mod document;
 mod etag;
 mod event;
+mod explain;
 mod if_match;
 mod message;
 mod operation;
@@ -40,6 +41,10 @@ pub use document::document;
 pub use etag::Tagged;
 pub(crate) use etag::{event_tag, message_tag, pause_tag};
 pub use event::{ContentView, EventView, LedgerEntry, LedgerView, LedgerWhat};
+pub use explain::{
+    ExplainEvent, ExplainHeader, ExplainLines, ExplainOrder, ExplainParts, ExplainRequest, ExplainStep,
+    ExplainVerdict, ExplainView,
+};
 pub use if_match::{IfMatch, InvalidIfMatch};
 pub use message::{AttemptView, CountView, LaneView, MessageDetail, MessageView};
 pub use operation::{

@@ -200,6 +200,14 @@ pub const ROUTES: &[RouteFacts] = &[
     )
     .question(),
     post(
+        "/explain",
+        Role::Reader,
+        Some("ExplainOrder"),
+        "ExplainView",
+        "Why a request that was saved is or is not believed, step by step, and what it would be read as.",
+    )
+    .question(),
+    post(
         "/what-if",
         Role::Operator,
         Some("WhatIfOrder"),

@@ -46,7 +46,7 @@ pub(super) struct OrderHeaders {
 
 /// An answer that is good.
 #[derive(Debug)]
-pub(super) struct Told<T> {
+pub(super) struct ContractAnswer<T> {
     pub(super) view: T,
     /// Version of what is told, where it has one.
     pub(super) etag: Option<String>,
@@ -142,7 +142,7 @@ impl EmptyAnswer for StatusCode {
 }
 
 /// Reads an answer as a view, or what went wrong.
-pub(super) async fn told<T: DeserializeOwned>(response: Response) -> Result<Told<T>, Trouble> {
+pub(super) async fn told<T: DeserializeOwned>(response: Response) -> Result<ContractAnswer<T>, Trouble> {
     let (parts, body) = response.into_parts();
     let text = |name: header::HeaderName| {
         parts.headers.get(name).and_then(|value| value.to_str().ok()).map(str::to_owned)
@@ -151,7 +151,7 @@ pub(super) async fn told<T: DeserializeOwned>(response: Response) -> Result<Told
     let bytes = read.map_err(|_| Trouble::INCOMPLETE)?.to_bytes();
     if parts.status.is_success() {
         let view = serde_json::from_slice(&bytes).map_err(|_| Trouble::INCOMPLETE)?;
-        return Ok(Told { view, etag: text(header::ETAG) });
+        return Ok(ContractAnswer { view, etag: text(header::ETAG) });
     }
     let retry_after_s = text(header::RETRY_AFTER).and_then(|value| value.parse().ok());
     Err(match serde_json::from_slice::<ProblemView>(&bytes) {

@@ -25,6 +25,7 @@ const OUT_OF_SCOPE: &[(&str, &[u16])] = &[
     ("GET /messages/count", &[200, 404]),
     ("GET /events/count", &[200, 404]),
     ("POST /what-if", &[404]),
+    ("POST /explain", &[404]),
 ];
 
 /// What no viewer ever sees: it is in a body, in headers, in a captured answer and in a secret.
@@ -139,6 +140,7 @@ fn order(route: &RouteFacts) -> Option<Value> {
         }),
         "TokenOrder" => json!({ "name": "made", "role": "viewer", "valid_for_s": 60, "reason": "r" }),
         "WhatIfOrder" => json!({ "filter": { "provider": "stripe" }, "limit": 5 }),
+        "ExplainOrder" => json!({ "provider": "stripe", "request": "POST /webhooks/stripe\nx: 1\n\n{}" }),
         "ReasonOrder" => json!({ "reason": "r" }),
         other => panic!("say how to write a `{other}`"),
     })

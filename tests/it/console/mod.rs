@@ -4,6 +4,8 @@
 mod acts;
 mod browser;
 mod bulk;
+mod events;
+mod explain;
 mod form;
 mod hostile_acts;
 mod hostile_ledger;
@@ -17,5 +19,6 @@ mod signed_again;
 mod signing_in;
 mod staged;
 mod views;
+mod what_if;
 
 pub use browser::Browser;

@@ -7,7 +7,7 @@ use maud::{Markup, html};
 
 use super::{again, conflict, content, decisions, facts, timeline};
 use crate::api::{EventAct, EventOrder, LedgerView, OrderResult};
-use crate::console::contract::{Told, told};
+use crate::console::contract::{ContractAnswer, told};
 use crate::console::parts::form::{self, SentForm};
 use crate::console::parts::frame::Place;
 use crate::console::parts::{field, link};
@@ -38,7 +38,7 @@ async fn draw(visit: &Visit, names: EventNames, raw: &RawQuery) -> Result<(Strin
         is_as_sent: field::value(&values, "body") == Some("sent"),
         has_all_entries: field::value(&values, "entries") == Some("all"),
     };
-    let Told { view, etag } = visit.ask_tagged::<LedgerView>(&path).await?;
+    let ContractAnswer { view, etag } = visit.ask_tagged::<LedgerView>(&path).await?;
     let beside = conflict::beside(visit, &view).await;
     let again = again::again(visit, &view, &path).await;
     let body = html! {
