@@ -8,3 +8,5 @@ import "./paths/acting.mjs";
 import "./paths/over_time.mjs";
 import "./paths/hostile.mjs";
 import "./paths/proxied.mjs";
+import "./paths/newcomer.mjs";
+import "./paths/pictures.mjs";
