@@ -113,14 +113,14 @@ fn believed(judged: &mut ExplainedRequest, provider: &ActiveProvider, verified: 
         let remembers_text = event.replay_key.is_some();
         let why = event.unreadable.as_ref().map(|why| format!(", unreadable: {why}")).unwrap_or_default();
         judged.step("event", format!("{} of type {}{why}", event.key.event_id, event.event_type));
-        judged.step("identity", event.identity.to_string());
+        judged.step("identity", event.identity.clone());
         if remembers_text {
             judged.step("", "its signed text is remembered too: the same under another id is a replay");
         }
         judged.events.push(ExplainEvent {
             event_id: event.key.event_id.clone(),
             event_type: event.event_type.clone(),
-            identity: event.identity.to_string(),
+            identity: event.identity.clone(),
             unreadable: event.unreadable.clone(),
             remembers_text,
             known_state: None,
