@@ -138,6 +138,7 @@ impl App {
             tail,
             gate,
             destinations: self.destination_facts(),
+            settings: self.config.settings.clone(),
             breaker: Box::new(move |name| breakers.state_of(name)),
             call_times: Box::new(move |name| times.times(name)),
         })

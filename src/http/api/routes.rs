@@ -15,7 +15,7 @@ use super::super::error::Problem;
 use super::state::ApiState;
 use super::{
     activity, audit, backlog, chain, decisions, destinations, events, explain, lanes, me, messages,
-    operations, providers, requests, search, statistics, tail, tokens, what_if,
+    operations, providers, requests, search, settings, statistics, tail, tokens, what_if,
 };
 use crate::api::ROUTES;
 use crate::types::{Principal, Role};
@@ -86,6 +86,7 @@ fn routes() -> Routes {
         .route("/operations/{operation_id}", get(operations::show))
         .route("/operations/{operation_id}/cancel", post(operations::cancel))
         .route("/tail", get(tail::show))
+        .route("/settings", get(settings::list))
         .route("/audit", get(audit::list))
         .route("/audit/verify", get(chain::verify))
         .route("/tokens", get(tokens::list))

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::super::token_gate::TokenGate;
 use crate::admit::WhatIf;
 use crate::api::{AttemptMinute, CallTimesView, RequestMinute, SenderView};
+use crate::config::EffectiveSetting;
 use crate::idempotency::IdempotencyLayer;
 use crate::minutes::MinuteSpan;
 use crate::receive::Explainer;
@@ -57,6 +58,8 @@ pub(crate) struct ApiState {
     pub(crate) providers: Vec<ProviderFacts>,
     /// Judges requests that people have saved.
     pub(crate) explainer: Explainer,
+    /// Every value of the configuration that is in force, by key.
+    pub(crate) settings: Vec<EffectiveSetting>,
     /// Runs the handlers of this server without writing.
     pub(crate) what_if: WhatIf,
     /// Called when a decision may have made something due: nobody should wait for the next look.

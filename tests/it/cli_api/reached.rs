@@ -153,6 +153,7 @@ fn shells_and_readers_of_manuals_are_told_of_every_command() {
         "search",
         "send",
         "serve",
+        "settings",
         "sign",
         "statistics",
         "tail",

@@ -4,12 +4,16 @@
 mod acts;
 mod browser;
 mod bulk;
+mod events;
 mod explain;
 mod form;
 mod hostile_acts;
 mod hostile_ledger;
+mod kept;
 mod ledger;
 mod measured;
+mod proxied;
+mod roles;
 mod searched;
 mod signed_again;
 mod signing_in;
