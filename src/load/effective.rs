@@ -117,6 +117,18 @@ mod tests {
 
     #[test]
     fn every_value_is_told_with_the_layer_that_it_came_from() {
+        #[track_caller]
+        fn check(
+            found: &BTreeMap<String, EffectiveSetting>,
+            key: &str,
+            value: Option<&str>,
+            layer: ConfigLayer,
+            is_default: bool,
+        ) {
+            let setting = &found[key];
+            let told = (setting.value.as_deref(), setting.layer, setting.is_default);
+            assert_eq!(told, (value, layer, is_default), "{key}");
+        }
         let found = effective(
             "[server]\nqueue_n_max = 77\nbody_bytes_max = 1048576\n[admin]\nhosts = [\"a.internal\", \"b.internal\"]\n\
              [database]\nurl = \"sqlite://x.db\"\n[providers.stripe]\nsecrets = [\"whsec_s3cr3t_0123456789\", { env = \"OTHER\" }, { file = \"secret\" }]\n\
@@ -131,18 +143,6 @@ mod tests {
                 ),
             ],
         );
-        #[track_caller]
-        fn check(
-            found: &BTreeMap<String, EffectiveSetting>,
-            key: &str,
-            value: Option<&str>,
-            layer: ConfigLayer,
-            is_default: bool,
-        ) {
-            let setting = &found[key];
-            let told = (setting.value.as_deref(), setting.layer, setting.is_default);
-            assert_eq!(told, (value, layer, is_default), "{key}");
-        }
         check(&found, "server.queue_n_max", Some("77"), ConfigLayer::File, false);
         check(&found, "server.body_bytes_max", Some("1048576"), ConfigLayer::File, true);
         check(&found, "server.listen", Some("\"127.0.0.1:8080\""), ConfigLayer::Default, true);
