@@ -34,7 +34,7 @@ impl MinuteSpan {
     }
 
     /// Time at which the first of them began.
-    pub(crate) fn from_ms(self) -> UnixMs {
+    pub(crate) fn began_ms(self) -> UnixMs {
         i64::from(self.first) * MINUTE_MS
     }
 }
@@ -117,7 +117,7 @@ mod tests {
         ring.add(1, NOON_MS + 60_000);
         assert_eq!(counted(&ring, NOON_MS + 60_000, 60), [(-1, [1, 0]), (0, [2, 0]), (1, [0, 1])]);
         assert_eq!(counted(&ring, NOON_MS + 59_999, 1), [(0, [2, 0])], "what comes later is not asked for");
-        assert_eq!(MinuteSpan::until(NOON_MS + 59_999, 1).from_ms(), NOON_MS);
+        assert_eq!(MinuteSpan::until(NOON_MS + 59_999, 1).began_ms(), NOON_MS);
     }
 
     #[test]
@@ -152,7 +152,9 @@ mod tests {
             thread::spawn(move || (0..10_000).for_each(|n| ring.add(0, NOON_MS + n % 2 * MINUTE_MS)))
         };
         let threads: Vec<_> = (0..4).map(of).collect();
-        threads.into_iter().for_each(|one| one.join().expect("it counts"));
+        for one in threads {
+            one.join().expect("it counts");
+        }
         let counted = ring.counted(MinuteSpan::until(NOON_MS + MINUTE_MS, 2));
         assert_eq!(counted, [(NOON_MS, [20_000]), (NOON_MS + MINUTE_MS, [20_000])]);
     }

@@ -7,10 +7,10 @@ use serde_json::{Map, Value, json};
 use super::routes::{ROUTES, RouteFacts};
 use super::{
     ActivityView, AuditVerified, AuditView, BacklogView, CountView, DestinationOrder, DestinationView,
-    EventOrder, EventView, LaneView, LedgerView, MeView, MessageDetail, MessageOrder, MessageView,
-    OperationOrder, OperationView, OrderResult, Page, ProblemView, ProviderView, ReasonOrder, RejectedView,
-    SearchView, StatisticsView, TailView, TaughtView, TokenMade, TokenOrder, TokenView, WhatIfOrder,
-    WhatIfView,
+    EventOrder, EventView, ExplainOrder, ExplainView, LaneView, LedgerView, MeView, MessageDetail,
+    MessageOrder, MessageView, OperationOrder, OperationView, OrderResult, Page, ProblemView, ProviderView,
+    ReasonOrder, RejectedView, SearchView, SettingView, StatisticsView, TailView, TaughtView, TokenMade,
+    TokenOrder, TokenView, WhatIfOrder, WhatIfView,
 };
 use crate::types::{EventState, MessageState};
 
@@ -33,7 +33,7 @@ pub fn document() -> Value {
         "info": {
             "title": "Hooklatch, the operators' API",
             "version": env!("CARGO_PKG_VERSION"),
-            "description": "Times are unix milliseconds. Every POST needs an `Idempotency-Key`. Fields may be added; \
+            "description": "Times are unix milliseconds. Every POST that is no question needs an `Idempotency-Key`. Fields may be added; \
                 none changes its meaning. What is out of a token's scope is answered as if it were not there.",
             "license": { "name": "MIT OR Apache-2.0", "identifier": "MIT OR Apache-2.0" },
         },
@@ -68,10 +68,10 @@ fn named(generator: &mut SchemaGenerator) -> Map<String, Value> {
         "Page<DestinationView>": Page<DestinationView>, "Page<EventView>": Page<EventView>,
         "Page<LaneView>": Page<LaneView>, "Page<MessageView>": Page<MessageView>,
         "Page<OperationView>": Page<OperationView>, "Page<ProviderView>": Page<ProviderView>,
-        "Page<RejectedView>": Page<RejectedView>, "Page<TokenView>": Page<TokenView>, "ProblemView": ProblemView,
+        "Page<RejectedView>": Page<RejectedView>, "Page<SettingView>": Page<SettingView>, "Page<TokenView>": Page<TokenView>, "ProblemView": ProblemView,
         "ProviderView": ProviderView, "ReasonOrder": ReasonOrder, "SearchView": SearchView,
         "StatisticsView": StatisticsView, "TailView": TailView, "TaughtView": TaughtView, "TokenMade": TokenMade,
-        "TokenOrder": TokenOrder, "TokenView": TokenView, "WhatIfOrder": WhatIfOrder, "WhatIfView": WhatIfView,
+        "TokenOrder": TokenOrder, "TokenView": TokenView, "ExplainOrder": ExplainOrder, "ExplainView": ExplainView, "WhatIfOrder": WhatIfOrder, "WhatIfView": WhatIfView,
     }
     named
 }

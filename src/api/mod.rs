@@ -5,8 +5,8 @@
 //! and outcomes are the words of the tables. Fields may be added; none changes its meaning.
 //!
 //! In reading order: `page.rs` and `problem.rs` are common to all; `event.rs`, `message.rs`, `destination.rs`,
-//! `provider.rs`, `statistics.rs`, `activity.rs`, `search.rs` and `tail.rs` are what there is to see; `order.rs` and `operation.rs`
-//! what there is to ask for, `what_if.rs` what handlers would make of events; `reason.rs` and `whole.rs` the texts and
+//! `provider.rs`, `statistics.rs`, `activity.rs`, `search.rs`, `setting.rs` and `tail.rs` are what there is to see; `order.rs` and `operation.rs`
+//! what there is to ask for, `what_if.rs` what handlers would make of events, `explain.rs` why a request is believed; `reason.rs` and `whole.rs` the texts and
 //! numbers in it; `etag.rs` the version of what can change, `if_match.rs` which version a request is about, `audit.rs` and `token.rs` who did it. `routes.rs` is the list of routes, and
 //! `document.rs` makes `openapi.json` of it. Nothing here reads a database or a socket.
 
@@ -16,6 +16,7 @@ mod destination;
 mod document;
 mod etag;
 mod event;
+mod explain;
 mod if_match;
 mod message;
 mod operation;
@@ -26,6 +27,7 @@ mod provider;
 mod reason;
 mod routes;
 mod search;
+mod setting;
 mod statistics;
 mod tail;
 mod token;
@@ -39,6 +41,10 @@ pub use document::document;
 pub use etag::Tagged;
 pub(crate) use etag::{event_tag, message_tag, pause_tag};
 pub use event::{ContentView, EventView, LedgerEntry, LedgerView, LedgerWhat};
+pub use explain::{
+    ExplainEvent, ExplainHeader, ExplainLines, ExplainOrder, ExplainParts, ExplainRequest, ExplainStep,
+    ExplainVerdict, ExplainView,
+};
 pub use if_match::{IfMatch, InvalidIfMatch};
 pub use message::{AttemptView, CountView, LaneView, MessageDetail, MessageView};
 pub use operation::{
@@ -57,6 +63,7 @@ pub use provider::{
 pub use reason::is_reason;
 pub use routes::{ROUTES, RouteFacts, RouteParameter};
 pub use search::{SearchHit, SearchView};
+pub use setting::{SettingLayer, SettingView};
 pub use statistics::{MinuteView, StatisticsView};
 pub use tail::TailView;
 pub use token::{MeView, TokenMade, TokenView};

@@ -200,6 +200,14 @@ pub const ROUTES: &[RouteFacts] = &[
     )
     .question(),
     post(
+        "/explain",
+        Role::Reader,
+        Some("ExplainOrder"),
+        "ExplainView",
+        "Why a request that was saved is or is not believed, step by step, and what it would be read as.",
+    )
+    .question(),
+    post(
         "/what-if",
         Role::Operator,
         Some("WhatIfOrder"),
@@ -318,6 +326,14 @@ pub const ROUTES: &[RouteFacts] = &[
         "OperationView",
         "Cancel an operation; what was done stays done.",
     ),
+    get(
+        "/settings",
+        Role::Operator,
+        "Page<SettingView>",
+        "The configuration that is in force, by key. Who reaches some providers or destinations alone sees what is about \
+         those; tokens are told to an admin who reaches everything.",
+    )
+    .query(&[CURSOR, LIMIT]),
     get("/audit", Role::Operator, "Page<AuditView>", "The audit log, the newest first.")
         .query(&[CURSOR, LIMIT]),
     get(

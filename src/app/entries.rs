@@ -17,7 +17,7 @@ use crate::http::token_gate::TokenGate;
 use crate::mistakes::Mistake;
 use crate::outbox::NodeCalls;
 use crate::provider::Provider;
-use crate::receive::{CountedRequests, fingerprint};
+use crate::receive::{CountedRequests, Explainer, fingerprint};
 use crate::spec::{Spec, words};
 use crate::store::{PeopleDoor, ProgramMigrations, Store, TokenBook};
 use crate::tail::TailHub;
@@ -126,6 +126,7 @@ impl App {
         Ok(ApiState {
             activity,
             what_if,
+            explainer: Explainer::new(Arc::clone(entries)),
             providers: self.provider_facts(entries, &admission.installation_id),
             people: PeopleDoor::new(admission.store.clone()),
             decided: Box::new(move || {
@@ -137,6 +138,7 @@ impl App {
             tail,
             gate,
             destinations: self.destination_facts(),
+            settings: self.config.settings.clone(),
             breaker: Box::new(move |name| breakers.state_of(name)),
             call_times: Box::new(move |name| times.times(name)),
         })

@@ -10,8 +10,8 @@ use super::ending::{EXIT_CODES, Ending};
 use super::shared::complain;
 use super::{
     audit, bench, check, destinations, erase, events, explain, health, keys, lanes, manual, messages,
-    operations, providers, prune, rejected, search, send, serve, sign, statistics, tail, taught, tokens,
-    vectors, what_if, whoami,
+    operations, providers, prune, rejected, search, send, serve, settings, sign, statistics, tail, taught,
+    tokens, vectors, what_if, whoami,
 };
 use crate::app::App;
 use crate::load::kinds;
@@ -66,6 +66,8 @@ enum Command {
     Destinations(destinations::DestinationsArgs),
     /// Show lanes of a running server: messages that go one after the other.
     Lanes(lanes::LanesArgs),
+    /// Show the configuration that a running server has in force.
+    Settings(settings::SettingsArgs),
     /// Show requests that a running server did not believe.
     Rejected(rejected::RejectedArgs),
     /// Show what acts on all that a filter found; wait for it, or cancel it.
@@ -146,6 +148,7 @@ pub fn main_with(own: Vec<Provider>, more: impl FnOnce(App) -> App) -> ExitCode 
         Command::Messages(args) => messages::messages(&args, file, &kinds),
         Command::Destinations(args) => destinations::destinations(&args, file, &kinds),
         Command::Lanes(args) => lanes::lanes(&args, file, &kinds),
+        Command::Settings(args) => settings::settings(&args, file, &kinds),
         Command::Rejected(args) => rejected::rejected(&args, file, &kinds),
         Command::Operations(args) => operations::operations(&args, file, &kinds),
         Command::Search(args) => search::search(&args, file, &kinds),

@@ -43,6 +43,7 @@ mod retention;
 mod search;
 mod send;
 mod serve;
+mod settings;
 mod shared;
 mod sign;
 mod states;

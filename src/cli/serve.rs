@@ -46,6 +46,7 @@ fn banner(config: &Config, kinds: &Kinds) -> anyhow::Result<String> {
     Ok(format!(
         "\nHooklatch is about to listen, with published secrets, for every kind: {base}/webhooks/KIND\n\n\
          A signed event (good for 5 minutes; `hooklatch sign stripe` makes another):\n\n{curl}\n\n\
+         Look at it all:        {admin}/\n\
          The calls it led to:   curl {admin}/dev/echo\n\
          Make the next 2 fail:  curl -d '{{\"status\":500,\"times\":2}}' {admin}/dev/echo-fail\n\
          Is it ready?           curl {admin}/readyz\n\

@@ -12,6 +12,7 @@ use ::config::{Map, Value, ValueKind};
 use super::environment::Environment;
 use super::origin::{ENV_PREFIX, origin_of, toml_value};
 use super::problem::ConfigProblem;
+use super::read_values::ReadValues;
 use crate::mistakes::{Mistake, nearest, shown};
 
 /// Collects problems, and every key that was asked for.
@@ -32,6 +33,8 @@ pub(crate) struct Checker<'a> {
     /// The keys that the program knows, with `NAME` and `[]` for what varies, and the ranges of numbers; for the test
     /// of the manual.
     pub asked: BTreeMap<String, Option<RangeInclusive<u64>>>,
+    /// What was read as something that may be shown, or as a secret.
+    pub read: ReadValues,
 }
 
 impl Checker<'_> {
@@ -97,6 +100,7 @@ impl Field {
     /// A text; numbers are not taken for one, except from the environment.
     pub(crate) fn text(&self, checker: &mut Checker<'_>) -> Option<String> {
         if let ValueKind::String(text) = &self.value.kind {
+            checker.read.text(&self.key, &self.source, text);
             return Some(text.clone());
         }
         checker.problem(self, format!("is {}, wanted a text", kind_name(&self.value)), "put it in quotes");
@@ -121,22 +125,23 @@ impl Field {
             }
         };
         let number = u64::try_from(number).ok().filter(|number| range.contains(number));
-        if number.is_none() {
-            checker.problem_shown(self, "is out of bounds", wanted);
+        match number {
+            Some(number) => checker.read.plain(&self.key, &self.source, number.to_string()),
+            None => checker.problem_shown(self, "is out of bounds", wanted),
         }
         number
     }
 
     /// Reads `true` or `false`.
     pub(crate) fn flag(&self, checker: &mut Checker<'_>) -> Option<bool> {
-        match &self.value.kind {
-            ValueKind::Boolean(flag) => return Some(*flag),
-            ValueKind::String(text) if self.is_env_text() => match text.trim() {
-                "true" => return Some(true),
-                "false" => return Some(false),
-                _ => {}
-            },
-            _ => {}
+        let flag = match &self.value.kind {
+            ValueKind::Boolean(flag) => Some(*flag),
+            ValueKind::String(text) if self.is_env_text() => text.trim().parse().ok(),
+            _ => None,
+        };
+        if let Some(flag) = flag {
+            checker.read.plain(&self.key, &self.source, flag.to_string());
+            return Some(flag);
         }
         let why = format!("is {}, wanted true or false", kind_name(&self.value));
         checker.problem_shown(self, why, "write true or false, without quotes");
@@ -171,6 +176,9 @@ impl Field {
                 return None;
             }
         };
+        if list.is_empty() {
+            checker.read.plain(&self.key, &self.source, "[]".to_owned());
+        }
         let fields = list.into_iter().enumerate().map(|(position, value)| {
             Self::new(checker, format!("{}[{position}]", self.key), format!("{}[]", self.pattern), value)
         });

@@ -8,13 +8,15 @@
 //!    `kind_settings`, `outbox`, `destinations` with `target`, `status` and `http`, `fetch`, `log`, `kinds`; and what
 //!    several have: `secret`, `retry`, `listener_tls`, `forwarded`.
 //! 2. The reader: `problem` (what is told), `field` (a key at a time), `value` and `secret_source` (values that several
-//!    sections have), `origin` and `environment` (where a value stands).
+//!    sections have), `origin` and `environment` (where a value stands), `read_values` (what was
+//!    read, and may be shown) and `effective` (what is shown of it).
 //!
 //! `[destinations.NAME]` is read by the kinds of destinations themselves, in `outbox/destinations`.
 
 mod admin;
 mod database;
 mod destinations;
+mod effective;
 mod encryption;
 mod environment;
 mod fetch;
@@ -29,6 +31,7 @@ mod origin;
 mod outbox;
 mod problem;
 mod provider;
+mod read_values;
 mod retention;
 mod retry;
 mod secret;
@@ -43,6 +46,7 @@ pub(crate) use admin::OperatorUrl;
 pub use admin::{AdminConfig, AdminToken, DEV_TOKEN};
 pub use database::{DatabaseConfig, PoolingConfig};
 pub use destinations::{DestinationConfig, QueryConfig, UnknownPolicy};
+pub use effective::{ConfigLayer, EffectiveSetting};
 pub use encryption::EncryptionConfig;
 pub use environment::Environment;
 pub use fetch::FetchConfig;
@@ -61,6 +65,7 @@ pub use outbox::OutboxConfig;
 pub use problem::ConfigProblem;
 
 pub use provider::{AgeConfig, OnHandlerError, ProviderConfig, RouteConfig};
+pub(crate) use read_values::{ReadValue, ReadValues, quoted};
 pub(crate) use retention::ENDLESS_DAYS;
 pub use retention::{IdsKept, RetentionConfig};
 pub use retry::RetryConfig;

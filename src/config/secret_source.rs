@@ -24,6 +24,7 @@ impl Field {
                 if !text.contains("://") || text.contains('@') {
                     checker.secret_files.insert(PathBuf::from(&self.source));
                 }
+                checker.read.secret(&self.key, &self.source, None);
                 text.clone()
             }
             ValueKind::Table(_) => self.clone().referred(checker)?,
@@ -49,14 +50,20 @@ impl Field {
         let problems_before = checker.problems.len();
         let mut table = self.table(checker)?;
         // A manual that lists `env` and `file` under every secret would say nothing new.
-        let asked = checker.asked.clone();
+        let (asked, read) = (checker.asked.clone(), checker.read.clone());
         let env = table.text(checker, "env");
         let file = table.text(checker, "file");
-        checker.asked = asked;
+        (checker.asked, checker.read) = (asked, read);
         table.finish(checker);
         if checker.problems.len() > problems_before {
             return None;
         }
+        let from = match (&env, &file) {
+            (Some((_, name)), None) => Some(format!("variable {name}")),
+            (None, Some((_, path))) => Some(format!("file {path}")),
+            _ => None,
+        };
+        checker.read.secret(&place.key, &place.source, from);
         match (env, file) {
             (Some((_, name)), None) => from_env(checker, &place, &name),
             (None, Some((_, path))) => from_file(checker, &place, &path),

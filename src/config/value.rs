@@ -59,7 +59,12 @@ pub(crate) fn http_url(
         checker.problem_shown(field, why, remedy);
         return None;
     }
-    Some(if rule == UrlRule::Public { text.trim_end_matches('/').to_owned() } else { text.to_owned() })
+    if rule == UrlRule::Public {
+        // Others are told it.
+        checker.read.known_text(&field.key, &field.source, text);
+        return Some(text.trim_end_matches('/').to_owned());
+    }
+    Some(text.to_owned())
 }
 
 /// The URL of a proxy; it may hold a password.

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use super::admin::AdminConfig;
 use super::database::DatabaseConfig;
 use super::destinations::DestinationConfig;
+use super::effective::EffectiveSetting;
 use super::encryption::EncryptionConfig;
 use super::fetch::FetchConfig;
 use super::log::LogConfig;
@@ -38,6 +39,8 @@ pub struct Config {
     pub fetch: FetchConfig,
     /// `[log]`: the lines that are written.
     pub log: LogConfig,
+    /// Every value that is in force, for people.
+    pub settings: Vec<EffectiveSetting>,
     /// Warnings about files with secrets that everybody on the machine can read.
     pub warnings: Vec<ConfigProblem>,
 }

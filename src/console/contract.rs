@@ -46,7 +46,7 @@ pub(super) struct OrderHeaders {
 
 /// An answer that is good.
 #[derive(Debug)]
-pub(super) struct Told<T> {
+pub(super) struct ContractAnswer<T> {
     pub(super) view: T,
     /// Version of what is told, where it has one.
     pub(super) etag: Option<String>,
@@ -54,7 +54,7 @@ pub(super) struct Told<T> {
 
 /// Asks for what is at this path below `/v1`; its answer may have no end.
 pub(super) async fn asked(contract: &Router, who: (&Principal, &Credential), target: &str) -> Response {
-    send(contract, who, Method::GET, target, &OrderHeaders::default(), Body::empty()).await
+    send(contract, who, (Method::GET, target), &OrderHeaders::default(), Body::empty()).await
 }
 
 /// Gives an order, as JSON.
@@ -65,7 +65,7 @@ pub(super) async fn ordered(
     headers: &OrderHeaders,
     order: &Value,
 ) -> Response {
-    send(contract, who, Method::POST, target, headers, Body::from(order.to_string())).await
+    send(contract, who, (Method::POST, target), headers, Body::from(order.to_string())).await
 }
 
 /// Where a stream goes on, and where it ends.
@@ -97,8 +97,7 @@ pub(super) async fn followed(
 async fn send(
     contract: &Router,
     (principal, credential): (&Principal, &Credential),
-    method: Method,
-    target: &str,
+    (method, target): (Method, &str),
     headers: &OrderHeaders,
     body: Body,
 ) -> Response {
@@ -142,7 +141,7 @@ impl EmptyAnswer for StatusCode {
 }
 
 /// Reads an answer as a view, or what went wrong.
-pub(super) async fn told<T: DeserializeOwned>(response: Response) -> Result<Told<T>, Trouble> {
+pub(super) async fn told<T: DeserializeOwned>(response: Response) -> Result<ContractAnswer<T>, Trouble> {
     let (parts, body) = response.into_parts();
     let text = |name: header::HeaderName| {
         parts.headers.get(name).and_then(|value| value.to_str().ok()).map(str::to_owned)
@@ -151,7 +150,7 @@ pub(super) async fn told<T: DeserializeOwned>(response: Response) -> Result<Told
     let bytes = read.map_err(|_| Trouble::INCOMPLETE)?.to_bytes();
     if parts.status.is_success() {
         let view = serde_json::from_slice(&bytes).map_err(|_| Trouble::INCOMPLETE)?;
-        return Ok(Told { view, etag: text(header::ETAG) });
+        return Ok(ContractAnswer { view, etag: text(header::ETAG) });
     }
     let retry_after_s = text(header::RETRY_AFTER).and_then(|value| value.parse().ok());
     Err(match serde_json::from_slice::<ProblemView>(&bytes) {

@@ -94,7 +94,7 @@ pub(super) async fn let_in(
     parts: &Parts,
     state: &ConsoleState,
 ) -> Result<(Principal, Credential), Box<Response>> {
-    let target = Target::of(parts);
+    let target = AskedPage::of(parts);
     let answer = match judged(state, &parts.headers).await {
         Some(Presented::Good(..)) if target.has_arrived && target.is_get => {
             form::go(&format!("{}{}", state.base, target.path))
@@ -112,14 +112,14 @@ pub(super) async fn let_in(
 }
 
 /// The address that somebody asked for.
-struct Target {
+struct AskedPage {
     /// Path and query, without our mark.
     path: String,
     has_arrived: bool,
     is_get: bool,
 }
 
-impl Target {
+impl AskedPage {
     fn of(parts: &Parts) -> Self {
         let query = parts.uri.query().unwrap_or_default();
         let pairs: Vec<(String, String)> = form_urlencoded::parse(query.as_bytes()).into_owned().collect();
@@ -193,7 +193,7 @@ pub(super) fn with_session(state: &ConsoleState, response: Response, session: &S
     with_cookie(state, response, session.reveal(), SESSION_MS / 1_000)
 }
 
-/// Takes it away.
+/// Takes a browser's session away.
 pub(super) fn without_session(state: &ConsoleState, response: Response) -> Response {
     with_cookie(state, response, "", 0)
 }

@@ -12,7 +12,7 @@ use crate::types::Clock;
 pub(crate) struct ConsoleState {
     /// The routes below `/v1`, for those who are known already.
     pub(crate) contract: Router,
-    /// Judges who comes.
+    /// Judges the tokens and sessions of those who come.
     pub(crate) gate: Arc<TokenGate>,
     pub(crate) clock: Clock,
     /// Path under which a proxy shows the operator side, without a slash at its end; empty for none.

@@ -9,7 +9,7 @@ use maud::Markup;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::contract::{self, LeftOff, OrderHeaders, Told};
+use super::contract::{self, ContractAnswer, LeftOff, OrderHeaders};
 use super::entrance;
 use super::parts::frame::{self, Frame, Place};
 use super::state::ConsoleState;
@@ -53,7 +53,10 @@ impl Visit {
     }
 
     /// The same with its version.
-    pub(super) async fn ask_tagged<T: DeserializeOwned>(&self, target: &str) -> Result<Told<T>, Trouble> {
+    pub(super) async fn ask_tagged<T: DeserializeOwned>(
+        &self,
+        target: &str,
+    ) -> Result<ContractAnswer<T>, Trouble> {
         contract::told(self.ask_raw(target).await).await
     }
 
@@ -80,7 +83,7 @@ impl Visit {
         contract::told(response).await.map(|told| told.view)
     }
 
-    /// A whole page.
+    /// A whole page, with its head and its list of pages.
     pub(super) fn page(&self, place: Place, title: &str, body: &Markup) -> Response {
         let frame = Frame { state: &self.state, principal: Some(&self.principal), place };
         known(frame::page(&frame, title, body))

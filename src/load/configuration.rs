@@ -20,7 +20,7 @@ use super::kind_list::{Kinds, kind_of};
 use super::provider::KnownNames;
 use super::settings::Settings;
 use super::sources::ConfigSources;
-use super::{admin, database, encryption, provider, retention, section, server};
+use super::{admin, database, effective, encryption, provider, retention, section, server};
 use crate::config::{Checker, Config, ConfigProblem, Field, ProviderConfig, Table, open_to_all};
 use crate::outbox::parse_destination;
 use crate::provider::{ActiveProvider, Provider, published_mistakes};
@@ -66,6 +66,7 @@ fn checked(settings: &Settings, kinds: &Kinds, is_activated: bool) -> Result<Loa
         Some(mut loaded) if problems.is_empty() => {
             loaded.config.warnings =
                 checker.secret_files.iter().filter_map(|path| open_to_all(path)).collect();
+            loaded.config.settings = effective::settings(checker.read);
             Ok(loaded)
         }
         _ => Err(problems),
@@ -124,6 +125,7 @@ fn whole(
         destinations,
         fetch: fetch?,
         log: log?,
+        settings: Vec::new(),
         warnings: Vec::new(),
     };
     if !has_public_url {

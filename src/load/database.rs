@@ -11,6 +11,9 @@ pub(super) fn database(checker: &mut Checker<'_>, root: &mut Table) -> Option<Da
     if let Some(field) = table.take(checker, "url") {
         let place = field.clone();
         url = field.secret(checker).map(|secret| secret.reveal().to_owned());
+        if let Some(url) = &url {
+            checker.read.database_url(&place.key, url);
+        }
         if let Some(why) = url.as_deref().and_then(database_url_mistake) {
             checker.problem(
                 &place,

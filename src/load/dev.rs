@@ -15,7 +15,7 @@ use crate::spec::Spec;
 use crate::verify::DevKeys;
 
 /// Named as the source of what this layer says.
-const ORIGIN: &str = "serve --dev";
+pub(super) const ORIGIN: &str = "serve --dev";
 /// URL of its database, relative to the working directory.
 const DATABASE_URL: &str = "sqlite://.hooklatch/dev.db";
 /// The path of the built-in destination on the operators' listener.

@@ -9,7 +9,7 @@
 //! 4. A file for each section: `server` (with `listen`, `edge` and `tls`), `admin`, `database`, `encryption`, `provider` (with `age` and
 //!    `kind_settings`), `retention`; `section` has the small ones.
 //! 5. `profiles`: the servers that an operator's commands reach, in a file of the person's own.
-//! 6. `warnings`: what is allowed and most likely not meant. `refusal`: all problems as one error.
+//! 6. `effective`: what is in force, for people. `warnings`: what is allowed and most likely not meant. `refusal`: all problems as one error.
 
 mod admin;
 mod age;
@@ -18,6 +18,7 @@ mod database;
 mod dev;
 mod dev_keys;
 mod edge;
+mod effective;
 mod encryption;
 mod kind_list;
 mod kind_settings;

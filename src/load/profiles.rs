@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use super::layers;
 use crate::config::{
-    Checker, ConfigProblem, Environment, Field, Secret, Table, UrlRule, http_url, open_to_all,
+    Checker, ConfigProblem, Environment, Field, ReadValues, Secret, Table, UrlRule, http_url, open_to_all,
 };
 
 /// One server, as a person reaches it.
@@ -74,6 +74,7 @@ pub(crate) fn find_profile(
         problems: Vec::new(),
         secret_files: BTreeSet::new(),
         asked: BTreeMap::new(),
+        read: ReadValues::default(),
     };
     let (mut names, mut found) = (Vec::new(), None);
     for (one, field) in Table::root(map).entries(&checker) {

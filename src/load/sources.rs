@@ -9,7 +9,7 @@ use ::config::{Map, Value, ValueKind};
 use super::dev;
 use super::layers::{self, Layer};
 use super::settings::Settings;
-use crate::config::{Checker, ConfigProblem};
+use crate::config::{Checker, ConfigProblem, ReadValues};
 use crate::provider::Provider;
 
 /// The defaults, and the manual: every key with its meaning, unit and range.
@@ -44,6 +44,7 @@ impl<'a> ConfigSources<'a> {
             problems: Vec::new(),
             secret_files: BTreeSet::new(),
             asked: BTreeMap::new(),
+            read: ReadValues::default(),
         }
     }
 

@@ -178,7 +178,11 @@ fn defaults_that_the_manual_shows_are_those_of_the_program() {
         .filter(|line| !WITHOUT_DEFAULT.iter().any(|key| line.starts_with(key)))
         .fold(String::new(), |all, line| all + line + "\n");
     let (_folder, settings) = with_file(&shown, "shown.toml");
-    let shown = Config { warnings: Vec::new(), ..load_for_tools(&settings, &kinds()).expect("right") };
+    let shown = Config {
+        warnings: Vec::new(),
+        settings: Vec::new(),
+        ..load_for_tools(&settings, &kinds()).expect("right")
+    };
     let least = "[admin]\ntokens = [{ name = \"ops\", role = \"operator\", token = { env = \"HOOKLATCH_OPS_TOKEN\" }, \
         providers = [\"stripe\"], destinations = [\"billing\"] }]\n\
         [providers.stripe]\nsecrets = [\"s\"]\nroutes = [{ on = [\"invoice.*\", \"charge.refunded\"], to = \"billing\" }]\n\
@@ -189,6 +193,10 @@ fn defaults_that_the_manual_shows_are_those_of_the_program() {
         [destinations.lake]\nurl = \"kafka://127.0.0.1:9092\"\ntopic = \"webhooks\"\n\
         [destinations.inbox]\nurl = \"postgres://hooklatch@127.0.0.1:5432/billing\"\ntable = \"hooklatch_messages\"\n";
     let (_folder, settings) = with_file(least, "least.toml");
-    let least = Config { warnings: Vec::new(), ..load_for_tools(&settings, &kinds()).expect("right") };
+    let least = Config {
+        warnings: Vec::new(),
+        settings: Vec::new(),
+        ..load_for_tools(&settings, &kinds()).expect("right")
+    };
     assert_eq!(format!("{shown:#?}"), format!("{least:#?}"));
 }

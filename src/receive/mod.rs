@@ -6,7 +6,7 @@
 //! Reading order: `receiver.rs` takes one request to its answer; `believe.rs` verifies it, `heavy.rs` away from the
 //! threads that serve everybody when it is large; `error.rs` says why it was not admitted, and `answer.rs` what the
 //! sender hears. `caller.rs` is what callers of ours hear
-//! instead, and `receipt.rs` what followed from their commands. `notes.rs` and `diagnose.rs` tell the operator why a request was refused, and `counts.rs` counts how
+//! instead, and `receipt.rs` what followed from their commands. `notes.rs` and `diagnose.rs` tell the operator why a request was refused, `explain/` says it of saved ones, and `counts.rs` counts how
 //! requests ended.
 
 mod answer;
@@ -16,13 +16,14 @@ mod copies;
 mod counts;
 mod diagnose;
 mod error;
+mod explain;
 mod heavy;
 mod notes;
 mod receipt;
 mod receiver;
 
 pub(crate) use answer::SenderAnswer;
-pub(crate) use diagnose::diagnose;
 pub(crate) use error::ReceiveError;
+pub(crate) use explain::{Explainer, SavedRequest, judged, parse as parse_saved};
 pub(crate) use notes::{RefusedRequest, RequestNotes, fingerprint};
 pub(crate) use receiver::{CountedRequests, Receiver};

@@ -36,7 +36,7 @@ impl TokenBook {
         alone!(store.reader.sessions_known(digests))
     }
 
-    /// Ends one session.
+    /// Ends the session of this digest.
     pub async fn session_end(&self, digest: [u8; 32]) -> Result<(), StoreError> {
         let store = self.store();
         alone!(store.deciding.session_end(digest))

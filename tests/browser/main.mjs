@@ -5,3 +5,8 @@ import "./paths/tail.mjs";
 import "./paths/signing_in.mjs";
 import "./paths/finding.mjs";
 import "./paths/acting.mjs";
+import "./paths/over_time.mjs";
+import "./paths/hostile.mjs";
+import "./paths/proxied.mjs";
+import "./paths/newcomer.mjs";
+import "./paths/pictures.mjs";

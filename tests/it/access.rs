@@ -25,25 +25,26 @@ const OUT_OF_SCOPE: &[(&str, &[u16])] = &[
     ("GET /messages/count", &[200, 404]),
     ("GET /events/count", &[200, 404]),
     ("POST /what-if", &[404]),
+    ("POST /explain", &[404]),
 ];
 
 /// What no viewer ever sees: it is in a body, in headers, in a captured answer and in a secret.
-const MARK: &str = "mark-of-what-is-private";
+pub const MARK: &str = "mark-of-what-is-private";
 /// What is told to nobody out of its scope.
-const EVENT_ID: &str = "evt_of_somebody";
-const ROLES: [&str; 4] = ["viewer", "reader", "operator", "admin"];
+pub const EVENT_ID: &str = "evt_of_somebody";
+pub const ROLES: [&str; 4] = ["viewer", "reader", "operator", "admin"];
 
 /// A server with rows of every kind, and the ids of some.
-struct World {
-    server: Server,
-    message_id: String,
+pub struct World {
+    pub server: Server,
+    pub message_id: String,
     token_id: String,
-    operation_id: String,
+    pub operation_id: String,
     /// Tokens that were good once: expired, revoked.
     gone: [String; 2],
 }
 
-fn token(role: &str, is_inside: bool) -> String {
+pub fn token(role: &str, is_inside: bool) -> String {
     format!("{role}-{}-token-0123456789", if is_inside { "in" } else { "out" })
 }
 
@@ -139,6 +140,7 @@ fn order(route: &RouteFacts) -> Option<Value> {
         }),
         "TokenOrder" => json!({ "name": "made", "role": "viewer", "valid_for_s": 60, "reason": "r" }),
         "WhatIfOrder" => json!({ "filter": { "provider": "stripe" }, "limit": 5 }),
+        "ExplainOrder" => json!({ "provider": "stripe", "request": "POST /webhooks/stripe\nx: 1\n\n{}" }),
         "ReasonOrder" => json!({ "reason": "r" }),
         other => panic!("say how to write a `{other}`"),
     })
@@ -188,7 +190,7 @@ fn from(last: u8) -> reqwest::Client {
     builder.pool_max_idle_per_host(0).build().unwrap()
 }
 
-async fn world(database: &Database) -> World {
+pub async fn world(database: &Database) -> World {
     let server = Server::start(&database.url, &config()).await;
     let body =
         format!(r#"{{"id":"{EVENT_ID}","type":"x","data":{{"object":{{"id":"in_1","note":"{MARK}"}}}}}}"#);

@@ -41,6 +41,7 @@ mod edge;
 mod encrypted;
 mod events_read;
 mod examples;
+mod explain;
 mod faults;
 mod faults_page;
 mod fetched;

@@ -63,7 +63,8 @@ const isSelecting = (part) => !getSelection().isCollapsed && part.contains(getSe
 // Unless somebody looks elsewhere, or is in the middle of it.
 for (const part of document.querySelectorAll("[data-refresh]")) {
     const again = async () => {
-        const isBusy = document.hidden || part.contains(document.activeElement) || isSelecting(part);
+        const isBusy = document.hidden || part.contains(document.activeElement) || isSelecting(part)
+            || part.querySelector("details[open]");
         if (isBusy || await draw(part)) setTimeout(again, Number(part.dataset.refresh) * 1000);
     };
     setTimeout(again, Number(part.dataset.refresh) * 1000);

@@ -67,7 +67,7 @@ fn row(visit: &Visit, one: &RejectedView) -> Markup {
             td { (link::provider(visit, &one.provider)) }
             td { (moment::foreign(&one.step)) }
             td class="why" {
-                p { (chip(Mood::Bad, word.unwrap_or(&one.reason))) " " (moment::foreign(&one.detail)) "." }
+                p { (chip(Mood::Bad, word.unwrap_or(&one.reason))) " " (moment::coded(&one.detail)) "." }
                 @if !hint.is_empty() {
                     p class="hint" {
                         (hint)
@@ -79,7 +79,7 @@ fn row(visit: &Visit, one: &RejectedView) -> Markup {
                     (request(visit, one))
                 }
             }
-            td { (moment::figure(one.body_bytes_n, false)) " B" }
+            td { span class="short" { (moment::figure(one.body_bytes_n, false)) " B" } }
         }
     }
 }

@@ -47,6 +47,8 @@ fn page(state: &ConsoleState, status: StatusCode, to: &str, said: Option<(&str, 
         @if let Some((class, sentence)) = said { p class=(class) role="alert" { (sentence) } }
         form class="act" method="post" action=(format!("{}/sign-in", state.base)) {
             input type="hidden" name="to" value=(to);
+            // Stores of passwords want to know whose it is.
+            input type="text" name="username" value="hooklatch" autocomplete="username" hidden;
             label { span { "Token" }
                 input type="password" name="token" required maxlength="1024" autocomplete="current-password" spellcheck="false" autofocus;
             }

@@ -124,7 +124,8 @@ mod tests {
         let all: Vec<Series> =
             (0..9).map(|n| series(Mood::Bad, &[if n == 0 { 1_000_000 } else { 1 }])).collect();
         for shape in shapes(&all, 1) {
-            let top: u64 = shape[3..shape.find('h').expect("a bar")].parse().expect("a number");
+            let (_, top) = shape.split_once(' ').expect("a bar");
+            let top: u64 = top.split('h').next().expect("a height").parse().expect("a number");
             assert!(top < HEIGHT, "{shape}");
         }
     }

@@ -131,7 +131,7 @@ impl Frame<'_> {
     }
 }
 
-/// A whole page.
+/// A whole page, with its head and its list of pages.
 pub(in crate::console) fn page(frame: &Frame<'_>, title: &str, body: &Markup) -> Response {
     page_with(frame, StatusCode::OK, title, body)
 }

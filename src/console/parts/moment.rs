@@ -33,7 +33,36 @@ pub(in crate::console) fn foreign(text: &str) -> Markup {
     html! { bdi { (crate::plain::line(text)) } }
 }
 
+/// A sentence of ours about a stranger's requests, in which what stands between backticks is code.
+pub(in crate::console) fn coded(text: &str) -> Markup {
+    let is_paired = text.matches('`').count().is_multiple_of(2);
+    html! {
+        @if is_paired {
+            @for (n, part) in text.split('`').enumerate() {
+                @if n % 2 == 1 { code { (foreign(part)) } } @else if !part.is_empty() { (foreign(part)) }
+            }
+        } @else { (foreign(text)) }
+    }
+}
+
 /// A number with a comma after each thousand; `is_more` where counting stopped there.
 pub(in crate::console) fn figure(number: u64, is_more: bool) -> Markup {
     html! { span class="figure" { (grouped(number)) @if is_more { "+" } } }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_stands_between_backticks_is_code_and_text_all_the_same() {
+        #[track_caller]
+        fn check(text: &str, want: &str) {
+            assert_eq!(coded(text).0, want);
+        }
+        check("in `a-b`", "<bdi>in </bdi><code><bdi>a-b</bdi></code>");
+        check("`<b>`, \u{202e}", "<code><bdi>&lt;b&gt;</bdi></code><bdi>, \\u202e</bdi>");
+        check("one ` alone", "<bdi>one ` alone</bdi>");
+        check("", "");
+    }
 }

@@ -48,7 +48,7 @@ pub(super) async fn show(
     let view = ActivityView {
         node: counted.node.clone(),
         since_ms: counted.since_ms,
-        from_ms: span.from_ms(),
+        from_ms: span.began_ms(),
         now_ms,
         providers: providers.into_iter().map(of_provider).collect(),
         destinations: destinations.into_iter().map(of_destination).collect(),

@@ -3,8 +3,8 @@
 //! Every request needs a bearer token; deciding needs the role `operator` and an `Idempotency-Key`. In reading order:
 //! `routes.rs` is the list of what there is; `order.rs` reads what a POST asks for, `decide.rs` takes a decision, `decisions.rs` has the
 //! routes of those about one subject and `operations.rs` of those about many; `events.rs`, `messages.rs`,
-//! `lanes.rs`, `destinations.rs`, `requests.rs`, `providers.rs`, `backlog.rs`, `search.rs`, `statistics.rs`, `activity.rs`,
-//! `tokens.rs`, `what_if.rs` and `chain.rs` (the audit log's) have a subject each; `query.rs` reads what a list
+//! `lanes.rs`, `destinations.rs`, `requests.rs`, `providers.rs`, `backlog.rs`, `search.rs`, `settings.rs`, `statistics.rs`, `activity.rs`,
+//! `tokens.rs`, `what_if.rs`, `explain.rs` and `chain.rs` (the audit log's) have a subject each; `query.rs` reads what a list
 //! is asked for; `asking.rs` is who asks, `state.rs` what all of them need. It decides nothing itself: what a decision does is written in
 //! `store`.
 
@@ -17,6 +17,7 @@ mod decide;
 mod decisions;
 mod destinations;
 mod events;
+mod explain;
 mod lanes;
 mod me;
 mod messages;
@@ -27,6 +28,7 @@ mod query;
 mod requests;
 mod routes;
 mod search;
+mod settings;
 mod state;
 mod statistics;
 mod tail;

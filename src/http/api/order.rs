@@ -17,7 +17,12 @@ const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// All of a body, within its bounds.
 pub(super) async fn body_of(body: Body) -> Result<Bytes, Problem> {
-    let read = tokio::time::timeout(BODY_TIMEOUT, Limited::new(body, BODY_BYTES_MAX).collect()).await;
+    body_of_at_most(body, BODY_BYTES_MAX).await
+}
+
+/// The same of a body that may have so many bytes.
+pub(super) async fn body_of_at_most(body: Body, bytes_max: usize) -> Result<Bytes, Problem> {
+    let read = tokio::time::timeout(BODY_TIMEOUT, Limited::new(body, bytes_max).collect()).await;
     Ok(read.map_err(|_| Problem::TOO_SLOW)?.map_err(|_| Problem::TOO_LARGE)?.to_bytes())
 }
 

@@ -14,8 +14,8 @@ use super::super::auth::authenticated;
 use super::super::error::Problem;
 use super::state::ApiState;
 use super::{
-    activity, audit, backlog, chain, decisions, destinations, events, lanes, me, messages, operations,
-    providers, requests, search, statistics, tail, tokens, what_if,
+    activity, audit, backlog, chain, decisions, destinations, events, explain, lanes, me, messages,
+    operations, providers, requests, search, settings, statistics, tail, tokens, what_if,
 };
 use crate::api::ROUTES;
 use crate::types::{Principal, Role};
@@ -64,6 +64,7 @@ fn routes() -> Routes {
         .route("/events/{provider}/{event_id}/decide", post(decisions::decide_event))
         .route("/events/{provider}/{event_id}/what-if", post(what_if::one))
         .route("/what-if", post(what_if::many))
+        .route("/explain", post(explain::ask))
         .route("/messages", get(messages::list))
         .route("/messages/count", get(messages::count))
         .route("/messages/{message_id}", get(messages::show))
@@ -85,6 +86,7 @@ fn routes() -> Routes {
         .route("/operations/{operation_id}", get(operations::show))
         .route("/operations/{operation_id}/cancel", post(operations::cancel))
         .route("/tail", get(tail::show))
+        .route("/settings", get(settings::list))
         .route("/audit", get(audit::list))
         .route("/audit/verify", get(chain::verify))
         .route("/tokens", get(tokens::list))

@@ -6,8 +6,10 @@ use std::sync::Arc;
 use super::super::token_gate::TokenGate;
 use crate::admit::WhatIf;
 use crate::api::{AttemptMinute, CallTimesView, RequestMinute, SenderView};
+use crate::config::EffectiveSetting;
 use crate::idempotency::IdempotencyLayer;
 use crate::minutes::MinuteSpan;
+use crate::receive::Explainer;
 use crate::store::PeopleDoor;
 use crate::tail::TailHub;
 use crate::types::{Clock, Name, UnixMs};
@@ -54,6 +56,10 @@ pub(crate) struct ApiState {
     pub(crate) activity: NodeActivity,
     /// Facts about each configured provider.
     pub(crate) providers: Vec<ProviderFacts>,
+    /// Judges requests that people have saved.
+    pub(crate) explainer: Explainer,
+    /// Every value of the configuration that is in force, by key.
+    pub(crate) settings: Vec<EffectiveSetting>,
     /// Runs the handlers of this server without writing.
     pub(crate) what_if: WhatIf,
     /// Called when a decision may have made something due: nobody should wait for the next look.

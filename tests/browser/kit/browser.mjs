@@ -45,8 +45,8 @@ class Watch {
     page.on("console", (message) => {
       const status = /status of (\d{3})/.exec(message.text())?.[1];
       const isMeant = status && this.statuses.has(Number(status));
-      if (!isMeant && !["log", "info", "debug"].includes(message.type())) {
-        this.complaints.push(`the console says at ${page.url()}: ${message.text()}`);
+      if (!isMeant && !["log", "info", "debug", "verbose"].includes(message.type())) {
+        this.complaints.push(`the console says (${message.type()}) at ${page.url()}: ${message.text()}`);
       }
     });
     page.on("response", (response) => {
@@ -109,7 +109,9 @@ export function isTooWide(page) {
   return page.evaluate(() => {
     const root = document.scrollingElement;
     if (root.scrollWidth <= root.clientWidth) return "";
-    const wide = [...document.body.querySelectorAll("*")].filter((one) => one.getBoundingClientRect().right > root.clientWidth + 1);
+    const isOver = (one) => one.getBoundingClientRect().right > root.clientWidth + 1;
+    const isHeld = (one) => one !== document.body && (getComputedStyle(one).overflowX !== "visible" || isHeld(one.parentElement));
+    const wide = [...document.body.querySelectorAll("*")].filter((one) => isOver(one) && !isHeld(one.parentElement));
     return `${root.scrollWidth} px: ${wide.map((one) => `${one.tagName}.${one.className}`).slice(0, 8).join(", ")}`;
   });
 }
@@ -126,7 +128,7 @@ export async function barriers(page) {
 
 /** Opens a page and looks at it as everybody may have it: wide and narrow, light and dark. */
 export async function looksWell(page, url, { isLarge = false } = {}) {
-  const answer = await page.goto(url);
+  const answer = await page.goto(url.replace(/#.*/, ""));
   const found = [];
   const bytes = (await answer.body()).length;
   if (!isLarge && bytes > PAGE_BYTES_MAX) found.push(`${bytes} bytes`);

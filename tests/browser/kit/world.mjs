@@ -10,6 +10,10 @@ import { secrets } from "./sender.mjs";
 export const tokens = Object.fromEntries(["viewer", "reader", "operator", "admin"]
   .map((role) => [role, `browser-${role}-0123456789abcdef`]));
 
+/** The same as a configuration has them. */
+export const list = Object.entries(tokens)
+  .map(([role, token]) => `{ name = "${role}", role = "${role}", token = "${token}" }`).join(", ");
+
 const retry = "retry = { first_ms = 100, max_ms = 100, attempts_n = 2 }";
 
 export function config(listen, far, more) {
@@ -90,6 +94,5 @@ export const dev = once(async () => {
 /** As it runs for real: with a token of each role. */
 export const guarded = once(async () => {
   const { url } = await far();
-  const list = Object.entries(tokens).map(([role, token]) => `{ name = "${role}", role = "${role}", token = "${token}" }`);
-  return start((listen) => config(listen, url, `tokens = [${list.join(", ")}]`));
+  return start((listen) => config(listen, url, `tokens = [${list}]`));
 });

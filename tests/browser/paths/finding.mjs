@@ -1,6 +1,7 @@
 // Paths of somebody who wants to know what became of one event.
 import assert from "node:assert/strict";
 import { goes, looksWell, text } from "../kit/browser.mjs";
+import { until } from "../kit/programs.mjs";
 import { accepted, stripe } from "../kit/sender.mjs";
 import { asked, guarded, messagesOf, signIn } from "../kit/world.mjs";
 
@@ -9,12 +10,15 @@ goes("an event is found by its id, and its ledger tells its way from the request
   await accepted(stripe(hooklatch, "evt_ledger", "invoice.paid", { object: { amount: 9_007_199_254_740_993 } }));
   assert.equal(await stripe(hooklatch, "evt_ledger", "invoice.paid", { object: { amount: 9_007_199_254_740_993 } }), "duplicate");
   await messagesOf(hooklatch, "evt_ledger", "done");
+  await until("the copy is counted", async () => {
+    const { entries } = await asked(hooklatch, "/events/stripe/evt_ledger");
+    return entries.some((one) => one.what === "duplicates");
+  });
   await signIn(context, hooklatch, "reader");
   await page.goto(hooklatch.url);
   await page.keyboard.press("/");
   await page.keyboard.type("evt_ledger");
   await page.keyboard.press("Enter");
-  await page.getByRole("main").getByRole("link", { name: "evt_ledger" }).first().click();
   await page.getByRole("heading", { level: 1, name: "evt_ledger" }).waitFor();
   const entries = await page.locator(".timeline > li strong").allInnerTexts();
   for (const name of ["Received", "Latched", "Handled", "Effect", "Attempt", "Duplicates"]) {
@@ -81,7 +85,7 @@ goes("a page that is forged by somebody else is not believed, whoever is signed 
   assert.equal(own.status(), 403);
   // As an operator, from the page of somebody else.
   await signIn(context, hooklatch, "operator");
-  watch.statuses.add(403).add(303);
+  watch.statuses.add(403).add(404); // And no icon is there for an answer that is no page.
   const http = await import("node:http");
   const fields = Object.entries(form).map(([name, value]) => `<input name="${name}" value="${value}">`).join("");
   const server = http.createServer((_, response) => {

@@ -103,6 +103,11 @@ fn provider(text: &str) -> Value {
         "secrets": [{
             "position": 2, "fingerprint": text, "matched_n": 3, "last_matched_at_ms": AT_MS, "is_safe_to_remove": true,
         }],
+        "is_pairing": true, "taught_at_ms": AT_MS, "ids_days": 33,
+        "sender": {
+            "title": text, "docs": text, "confidence": text, "secret_hint": text, "signed_by": text, "weakness": text,
+            "identities": [text], "answer_within_ms": 7,
+        },
         "last_event": { "event_id": text, "type": text, "received_at_ms": AT_MS },
         "waiting": [{ "state": "failed", "events_n": 3, "oldest_received_at_ms": AT_MS }],
     })
@@ -164,6 +169,10 @@ pub(super) fn answer(heard: &Heard, text: &str) -> Says {
         ("GET", ["operations"]) => page(&[operation("running", text)]),
         ("GET", ["operations", _]) | ("POST", ["operations", _, "cancel"]) => operation("done", text),
         ("POST", ["operations"]) => return Says::Json(202, operation("running", text)),
+        ("GET", ["settings"]) => page(&[json!({
+            "key": text, "value": text, "is_secret": false, "secret_in": null, "layer": "file", "source": text,
+            "is_default": false,
+        })]),
         ("GET", ["audit"]) => page(&[decision(text)]),
         ("GET", ["audit", "verify"]) => json!({
             "is_whole": false, "rows_n": 5, "first_seq": 1, "last_seq": 5, "head": text, "broken_at_seq": 3,

@@ -43,6 +43,12 @@ fn each_mistake_names_its_key_and_the_remedy() {
     check("[server]\npeer_share_percent = 101", "server.peer_share_percent", "from 1 to 100");
     check("[server]\nproxies = [\"proxy\"]", "server.proxies[0]", "neither an address nor a range");
     check("[admin]\nhosts = [\"a:80\"]", "admin.hosts[0]", "without a port");
+    check("[admin]\npublic_url = \"ops.example.com\"", "admin.public_url", "begin it with https://");
+    check("[admin]\npublic_url = \"https://a.example/?x=1\"", "admin.public_url", "query or fragment");
+    check("[admin]\npublic_url = \"https://a.example/a b\"", "admin.public_url", "spaces");
+    check("[admin]\npublic_url = \"https://a.example/a//b\"", "admin.public_url", "choose a simpler path");
+    check("[admin]\npublic_url = \"https://a.example/%41\"", "admin.public_url", "choose a simpler path");
+    check("[admin]\npublic_url = \"https://a.example/v1/x\"", "admin.public_url", "such as /hooklatch");
     check("[admin]\nlisten = \"127.0.0.1:8080\"", "admin.listen", "is where the receiver listens");
     check(
         "[admin]\ntokens = [{ name = \"ops\", role = \"boss\", token = \"0123456789abcdef\" }]",

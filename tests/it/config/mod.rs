@@ -64,7 +64,7 @@ fn load_in(folder: &Path, text: &str, env: &[(&str, &str)]) -> Result<Config, Ve
     load_for_tools(&Settings { file: Some(path), env, dev: None }, &kinds())
 }
 
-fn loaded(text: &str, env: &[(&str, &str)]) -> Result<Config, Vec<ConfigProblem>> {
+pub fn loaded(text: &str, env: &[(&str, &str)]) -> Result<Config, Vec<ConfigProblem>> {
     load_in(tempfile::tempdir().expect("a folder").path(), text, env)
 }
 

@@ -17,7 +17,7 @@ pub struct Browser {
     pub cookie: Option<String>,
 }
 
-/// What came back.
+/// A page as it came back.
 #[derive(Debug)]
 pub struct Shown {
     pub status: u16,
@@ -48,7 +48,8 @@ impl Browser {
     pub fn at(base: String) -> Self {
         drop(client());
         let builder = reqwest::Client::builder().no_proxy().redirect(reqwest::redirect::Policy::none());
-        Self { base, client: builder.build().unwrap(), cookie: None }
+        // A connection for each, because refusals on one are told late.
+        Self { base, client: builder.pool_max_idle_per_host(0).build().unwrap(), cookie: None }
     }
 
     /// One that is signed in with this token.
@@ -77,6 +78,16 @@ impl Browser {
     /// A page, as when somebody types its address.
     pub async fn get(&self, path: &str) -> Shown {
         self.ask("GET", path, &[("sec-fetch-site", "none")], None).await
+    }
+
+    /// The beginning of an answer that has no end.
+    pub async fn begin(&self, path: &str) -> Shown {
+        let mut request = self.client.get(format!("{}{path}", self.base)).header("sec-fetch-site", "none");
+        if let Some(cookie) = &self.cookie {
+            request = request.header("cookie", cookie);
+        }
+        let response = request.send().await.unwrap();
+        Shown { status: response.status().as_u16(), headers: response.headers().clone(), text: String::new() }
     }
 
     /// A form of ours, sent.

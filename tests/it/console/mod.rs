@@ -4,15 +4,21 @@
 mod acts;
 mod browser;
 mod bulk;
+mod events;
+mod explain;
 mod form;
 mod hostile_acts;
 mod hostile_ledger;
+mod kept;
 mod ledger;
 mod measured;
+mod proxied;
+mod roles;
 mod searched;
 mod signed_again;
 mod signing_in;
 mod staged;
 mod views;
+mod what_if;
 
 pub use browser::Browser;

@@ -33,6 +33,8 @@ async fn a_token_is_given_once_and_the_session_goes_on(database: &Database) {
     let mut ann = Browser::new(server.admin);
     let page = ann.get("/sign-in").await;
     assert_eq!((page.status, page.header("cache-control")), (200, "no-store"));
+    // With "no-referrer" browsers send forms as if nobody had sent them, and all are refused.
+    assert_eq!(page.header("referrer-policy"), "same-origin");
     assert!(page.text.contains("name=\"token\"") && !page.text.contains("role=\"search\""), "{}", page.text);
     for wrong in ["", "x", "admin-token-012345678", "hlt_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"] {
         let told = ann.sign_in(wrong, "/").await;

@@ -58,10 +58,7 @@ async fn before_anything_came_the_overview_says_what_to_register(database: &Data
         &shown,
         &["data-refresh=\"10\"", "Nothing has come yet", "Register these addresses", &url, copy],
     );
-    in_order(
-        &shown,
-        &["Nothing does.", "Nothing is due.", "No requests in the last 60 minutes.", "Counted in memory"],
-    );
+    assert!(shown.contains("Nothing does.") && !shown.contains("Oldest due"), "{shown}");
     assert!(!shown.contains("hooklatch send"), "only `serve --dev` has secrets that everybody knows");
 }
 
@@ -86,7 +83,7 @@ async fn what_came_is_drawn_and_told_in_figures(database: &Database) {
     let title = "<title>requests: 1 accepted, 2 duplicate, 1 rejected</title>";
     in_order(
         &shown,
-        &["role=\"img\"", title, "<path class=\"good\"", "<path class=\"quiet\"", "<path class=\"bad\""],
+        &["role=\"img\"", title, "<path class=\"good\"", "<path class=\"quiet pale\"", "<path class=\"bad\""],
     );
     in_order(
         &shown,
@@ -185,7 +182,15 @@ async fn a_sender_is_registered_by_its_page(database: &Database) {
         ],
     );
     in_order(&one, &["1 of 1", "Last event", "/events?state=failed&amp;provider=stripe", "HMAC-SHA-256"]);
-    in_order(&one, &["Told apart by", "the sender's own id, `/id`", "3 days: for so long", "33 days: "]);
+    in_order(
+        &one,
+        &[
+            "Told apart by",
+            "the sender's own id, </bdi><code><bdi>/id</bdi></code>",
+            "3 days: for so long",
+            "33 days: ",
+        ],
+    );
     is_text(&one);
     assert!(!one.contains("/explain?provider=stripe") && !one.contains(SECRET), "{one}");
     assert!(page(&ops, "/senders/stripe").await.contains("/explain?provider=stripe"));
@@ -250,13 +255,13 @@ async fn secrets_show_which_of_them_match(database: &Database) {
 async fn why_a_request_was_rejected_is_told_and_its_headers_to_readers_alone(database: &Database) {
     let store = database.store().await;
     let mut rejections: Vec<Rejection> = (1..=25).map(|n| refusal(n, "stripe")).collect();
-    rejections[24].detail = HOSTILE.to_owned();
+    HOSTILE.clone_into(&mut rejections[24].detail);
     rejections[24].headers = json!({ "x-odd": [HOSTILE, "y".repeat(9_000)], HOSTILE: "1" }).to_string();
     let other =
         "signature matches none of the 1 configured secrets; it matches the secret of provider `shop`";
     rejections[23] =
         Rejection { reason: "other_secret".to_owned(), detail: other.to_owned(), ..rejections[23].clone() };
-    rejections[22].reason = "of_a_later_version".to_owned();
+    "of_a_later_version".clone_into(&mut rejections[22].reason);
     store.rejections_insert(&rejections).await.unwrap();
     store.rejections_insert(&[refusal(90, "adyen")]).await.unwrap();
     drop(store);
@@ -265,7 +270,7 @@ async fn why_a_request_was_rejected_is_told_and_its_headers_to_readers_alone(dat
         (Browser::signed_in(server.admin, VIEWER).await, Browser::signed_in(server.admin, OPERATOR).await);
     let shown = page(&vic, "/rejected?provider=stripe").await;
     is_text(&shown);
-    in_order(&shown, &["another provider's secret", "provider `shop`"]);
+    in_order(&shown, &["another provider's secret", "provider </bdi><code><bdi>shop</bdi></code>"]);
     in_order(
         &shown,
         &["of_a_later_version", "wrong signature", "Is the secret the one of this address?", "for readers"],
@@ -285,7 +290,7 @@ async fn why_a_request_was_rejected_is_told_and_its_headers_to_readers_alone(dat
     in_order(&shown, &["/senders/adyen", "user-agent", "Stripe/1.0", "x-odd", "/explain?provider=stripe"]);
     assert!(!shown.contains(&"y".repeat(201)), "a header is cut");
     assert!(page(&vic, "/rejected?provider=nobody").await.contains("Nothing that this provider was sent"));
-    assert_eq!(vic.get("/rejected?cursor=%3Cscript%3E").await.status, 400);
+    assert_eq!(vic.get("/rejected?cursor=%3Cscript%3E").await.status, 404);
 }
 
 async fn what_is_out_of_scope_is_on_no_page(database: &Database) {

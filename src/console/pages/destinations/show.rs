@@ -6,7 +6,7 @@ use maud::{Markup, html};
 
 use super::standing;
 use crate::api::{BacklogCount, CallTimesView, DestinationView, PauseView};
-use crate::console::contract::{Told, path, with_query};
+use crate::console::contract::{ContractAnswer, path, with_query};
 use crate::console::parts::form::{self, ActForm};
 use crate::console::parts::frame::Place;
 use crate::console::parts::{chip, list, moment};
@@ -24,7 +24,7 @@ pub(super) async fn show(visit: Visit, Path(name): Path<String>) -> Response {
 }
 
 async fn draw(visit: &Visit, name: &str) -> Result<Markup, Trouble> {
-    let told: Told<DestinationView> = visit.ask_tagged(&path(&["destinations", name])).await?;
+    let told: ContractAnswer<DestinationView> = visit.ask_tagged(&path(&["destinations", name])).await?;
     let destination = &told.view;
     Ok(html! {
         p { (standing::usage(destination)) }

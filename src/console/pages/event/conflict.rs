@@ -3,11 +3,11 @@
 use maud::{Markup, html};
 
 use super::content::is_cut;
-use super::diff::{DiffRow, LINES_N_MAX, side_by_side};
 use crate::api::{ContentView, LedgerView};
-use crate::console::parts::{body, link, list};
+use crate::console::parts::diff::{DiffRow, LINES_N_MAX, side_by_side};
+use crate::console::parts::{body, link, list, sides};
 use crate::console::visit::Visit;
-use crate::figures::{grouped, plural};
+use crate::figures::grouped;
 use crate::types::EventState;
 
 /// The two contents side by side, where this event is kept beside another one.
@@ -58,30 +58,6 @@ fn compared(first: &ContentView, other: &ContentView) -> Markup {
         @if is_equal {
             p class="note" { "What is shown of them is equal, line by line: they differ in space between tokens, in what was left out before they were stored, or in what is not shown." }
         }
-        (list::table("What differs", &["Came first", "Came later, with the same id"], &drawn(&rows)))
-    }
-}
-
-fn drawn(rows: &[DiffRow<'_>]) -> Vec<Markup> {
-    rows.iter()
-        .map(|row| match row {
-            DiffRow::Same(line) => html! { tr class="diff" { td { (line) } td { (line) } } },
-            DiffRow::Other(first, other) => html! {
-                tr class="diff" { (side(*first, "bad", "− ")) (side(*other, "good", "+ ")) }
-            },
-            DiffRow::LeftOut(lines_n) => html! {
-                tr { td colspan="2" class="none" { (plural(*lines_n as u64, "equal line")) } }
-            },
-        })
-        .collect()
-}
-
-/// A line that one side alone has; its sign says so to those who see no colours.
-fn side(line: Option<&str>, class: &str, sign: &str) -> Markup {
-    html! {
-        @match line {
-            Some(line) => td class=(class) { span class="sign" { (sign) } (line) },
-            None => td {},
-        }
+        (sides::table("What differs", ["Came first", "Came later, with the same id"], &rows))
     }
 }

@@ -8,7 +8,7 @@ use maud::{Markup, html};
 use super::look::LedgerLook;
 use super::{again, conflict, content, decisions, facts, timeline};
 use crate::api::{EventAct, EventOrder, LedgerView, OrderResult};
-use crate::console::contract::{Told, told};
+use crate::console::contract::{ContractAnswer, told};
 use crate::console::parts::form::{self, SentForm};
 use crate::console::parts::frame::Place;
 use crate::console::parts::link;
@@ -26,7 +26,7 @@ pub(super) async fn show(visit: Visit, names: EventNames, raw: RawQuery) -> Resp
 async fn draw(visit: &Visit, names: EventNames, raw: &RawQuery) -> Result<(String, Markup), Trouble> {
     let path = path_of(names).ok_or_else(Trouble::not_found)?;
     let look = LedgerLook::of(raw);
-    let Told { view, etag } = visit.ask_tagged::<LedgerView>(&path).await?;
+    let ContractAnswer { view, etag } = visit.ask_tagged::<LedgerView>(&path).await?;
     let beside = conflict::beside(visit, &view).await;
     let again = again::again(visit, &view, &path).await;
     let body = html! {

@@ -15,7 +15,7 @@ const FIRST_N: usize = 20;
 const LAST_N: usize = 100;
 
 /// An entry, or several that say the same.
-struct Told<'a> {
+struct ToldEntry<'a> {
     entry: &'a LedgerEntry,
     /// Number of looks at the content that this one stands for.
     looks_n: usize,
@@ -26,7 +26,7 @@ pub(super) fn timeline(visit: &Visit, view: &LedgerView, path: &str, look: Ledge
     let left_out_n = if look.has_all_entries { 0 } else { told.len().saturating_sub(FIRST_N + LAST_N) };
     let last_n = told.len() - told.len().min(FIRST_N) - left_out_n;
     let (mut today, mut before_ms) = (String::new(), None);
-    let mut drawn = |one: &Told<'_>| {
+    let mut drawn = |one: &ToldEntry<'_>| {
         let at_ms = one.entry.at_ms;
         let date = Some(day(at_ms)).filter(|date| *date != today);
         let after_ms = before_ms.replace(at_ms).map(|before_ms| at_ms.saturating_sub(before_ms));
@@ -50,8 +50,8 @@ pub(super) fn timeline(visit: &Visit, view: &LedgerView, path: &str, look: Ledge
 }
 
 /// The entries, looks of one person in a row as one: each time that this page is shown is one.
-fn told(entries: &[LedgerEntry]) -> Vec<Told<'_>> {
-    let mut told: Vec<Told<'_>> = Vec::new();
+fn told(entries: &[LedgerEntry]) -> Vec<ToldEntry<'_>> {
+    let mut told: Vec<ToldEntry<'_>> = Vec::new();
     for entry in entries {
         match told.last_mut() {
             Some(last) if is_same_look(&last.entry.what, &entry.what) => {
@@ -59,7 +59,7 @@ fn told(entries: &[LedgerEntry]) -> Vec<Told<'_>> {
                 last.looks_n += usize::from(last.entry.at_ms != entry.at_ms);
                 last.entry = entry;
             }
-            _ => told.push(Told { entry, looks_n: 1 }),
+            _ => told.push(ToldEntry { entry, looks_n: 1 }),
         }
     }
     told

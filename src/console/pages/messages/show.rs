@@ -6,7 +6,7 @@ use maud::{Markup, html};
 
 use super::{attempts, standing};
 use crate::api::{MessageDetail, MessageView};
-use crate::console::contract::{Told, path, with_query};
+use crate::console::contract::{ContractAnswer, path, with_query};
 use crate::console::parts::frame::Place;
 use crate::console::parts::{brief, chip, link, list, moment};
 use crate::console::trouble::Trouble;
@@ -21,7 +21,7 @@ pub(super) async fn show(visit: Visit, Path(message_id): Path<String>) -> Respon
 }
 
 async fn draw(visit: &Visit, message_id: &str) -> Result<Markup, Trouble> {
-    let told: Told<MessageDetail> = visit.ask_tagged(&path(&["messages", message_id])).await?;
+    let told: ContractAnswer<MessageDetail> = visit.ask_tagged(&path(&["messages", message_id])).await?;
     let MessageDetail { message, attempts, decisions } = &told.view;
     Ok(html! {
         (standing::told(visit, message))

@@ -8,8 +8,8 @@ use crate::console::visit::Visit;
 
 /// Most providers whose address is shown.
 const ROWS_N_MAX: usize = 6;
-/// The kind whose sample is sent first, where it is configured.
-const FIRST_KIND: &str = "stripe";
+/// The provider whose sample is sent first, where it is configured.
+const FIRST: &str = "stripe";
 
 /// The addresses to register with senders; with `serve --dev` the command that sends an event.
 pub(super) fn draw(visit: &Visit, providers: &[ProviderView]) -> Markup {
@@ -22,7 +22,7 @@ pub(super) fn draw(visit: &Visit, providers: &[ProviderView]) -> Markup {
         };
     }
     let is_dev = visit.state.everybodys.is_some();
-    let first = providers.iter().find(|one| one.kind == FIRST_KIND).or(providers.first());
+    let first = providers.iter().find(|one| one.name == FIRST).or(providers.first());
     let mut shown: Vec<&ProviderView> = first.into_iter().collect();
     let others = providers.iter().filter(|one| first.is_some_and(|first| first.name != one.name));
     shown.extend(others.take(ROWS_N_MAX - 1));

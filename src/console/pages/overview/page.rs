@@ -36,6 +36,9 @@ async fn draw(visit: &Visit) -> Result<Markup, Trouble> {
     } else {
         None
     };
+    let is_first = first.is_some();
+    // What is refused is no event, and counts all the same.
+    let is_any = activity.providers.iter().any(|one| !one.minutes.is_empty());
     let answers =
         needed::OverviewAnswers { backlog: &backlog, destinations: &destinations.items, activity: &activity };
     Ok(html! {
@@ -44,8 +47,10 @@ async fn draw(visit: &Visit) -> Result<Markup, Trouble> {
                 section aria-labelledby="first" { h2 id="first" { "Nothing has come yet" } (first) }
             }
             section aria-labelledby="needs" { h2 id="needs" { "Needs a person" } (needed::draw(visit, &answers)) }
-            section aria-labelledby="due" { h2 id="due" { "Oldest due" } (due::draw(visit, &destinations.items)) }
-            (over_time::draw(visit, &activity))
+            @if !is_first || is_any {
+                section aria-labelledby="due" { h2 id="due" { "Oldest due" } (due::draw(visit, &destinations.items)) }
+                (over_time::draw(visit, &activity))
+            }
         }
     })
 }

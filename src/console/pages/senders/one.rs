@@ -53,13 +53,14 @@ fn warnings(view: &ProviderView) -> Markup {
 
 fn register(visit: &Visit, view: &ProviderView) -> Markup {
     let SenderView { title, docs, secret_hint, .. } = &view.sender;
-    let is_dev = visit.state.everybodys.is_some();
+    // Such a one has the secret that everybody knows.
+    let is_dev = visit.state.everybodys.is_some() && view.name == view.kind;
     html! {
         ol class="steps" {
             li { p { "Give " (moment::foreign(title)) " this address:" } p { (copy::line("url", &view.url)) } }
             @if !view.secrets.is_empty() || !view.is_unverified {
                 li {
-                    p { "Find the secret there: " (moment::foreign(secret_hint)) "." }
+                    p { "Find the secret there: " (moment::coded(secret_hint)) "." }
                     p {
                         "Write it as the first of " code { "secrets" } " in " code { "[providers." (view.name) "]" }
                         ", and start the server again."
@@ -125,7 +126,7 @@ fn events(visit: &Visit, view: &ProviderView) -> Markup {
 
 fn signed_by(sender: &SenderView) -> Markup {
     html! {
-        (moment::foreign(&sender.signed_by))
+        (moment::coded(&sender.signed_by))
         @if let Some(weakness) = &sender.weakness { " " (chip(Mood::Needed, "weak")) " " (moment::foreign(weakness)) }
         @if sender.confidence != "official" { " " (chip(Mood::Quiet, "facts not official")) }
     }
@@ -135,8 +136,8 @@ fn told_apart_by(view: &ProviderView) -> Markup {
     html! {
         @match view.sender.identities.as_slice() {
             [] => (moment::foreign(&view.identity)),
-            [one] => (moment::foreign(one)),
-            several => ul class="plain" { @for one in several { li { (moment::foreign(one)) } } },
+            [one] => (moment::coded(one)),
+            several => ul class="plain" { @for one in several { li { (moment::coded(one)) } } },
         }
     }
 }

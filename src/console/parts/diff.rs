@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 
 /// Most lines of each text that are compared: the work grows with the product of both.
-pub(super) const LINES_N_MAX: usize = 2_000;
+pub(in crate::console) const LINES_N_MAX: usize = 2_000;
 /// Lines that are shown around a difference.
 const AROUND_N: usize = 3;
 
 /// A row of two texts side by side.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum DiffRow<'a> {
+pub(in crate::console) enum DiffRow<'a> {
     /// The line stands in both.
     Same(&'a str),
     /// Lines that differ; nothing where the one has a line more.
@@ -19,7 +19,10 @@ pub(super) enum DiffRow<'a> {
 }
 
 /// The rows of these two texts; `None` when they are too long to be compared.
-pub(super) fn side_by_side<'a>(first: &'a [String], other: &'a [String]) -> Option<Vec<DiffRow<'a>>> {
+pub(in crate::console) fn side_by_side<'a>(
+    first: &'a [String],
+    other: &'a [String],
+) -> Option<Vec<DiffRow<'a>>> {
     if first.len().max(other.len()) > LINES_N_MAX {
         return None;
     }

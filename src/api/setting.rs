@@ -1,0 +1,49 @@
+//! The configuration that is in force.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// A key of the configuration with its value, as the node that answers has it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct SettingView {
+    /// The key as a dotted path; lists of tables have `[0]`, `[1]`, ….
+    pub key: String,
+    /// The value as TOML writes it; `null` for a secret. Of a URL that may hold one, scheme and host.
+    pub value: Option<String>,
+    /// True when it is a secret, which is never told.
+    pub is_secret: bool,
+    /// The variable or the file that a secret stands in, where it is not written in the configuration itself.
+    pub secret_in: Option<String>,
+    /// The layer that says it; each goes before those named before it.
+    pub layer: SettingLayer,
+    /// The file or variable that says it.
+    pub source: String,
+    /// True when it is the default, whoever says it.
+    pub is_default: bool,
+}
+
+/// A layer of the configuration.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum SettingLayer {
+    /// What holds when nobody says anything.
+    Default,
+    /// What `serve --dev` says.
+    Dev,
+    /// What the configuration file says.
+    File,
+    /// A variable of the environment.
+    Environment,
+}
+
+impl SettingLayer {
+    /// The word for it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Default => "default",
+            Self::Dev => "dev",
+            Self::File => "file",
+            Self::Environment => "environment",
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! The form into which a request is pasted, and the question that is made of it.
+
+use axum::response::Response;
+use maud::{Markup, html};
+
+use super::found;
+use crate::api::{ExplainOrder, ExplainRequest, ExplainView, Page, ProviderView};
+use crate::console::contract::OrderHeaders;
+use crate::console::parts::form::SentForm;
+use crate::console::parts::frame::Place;
+use crate::console::parts::list;
+use crate::console::trouble::Trouble;
+use crate::console::visit::Visit;
+use crate::times::parse_time;
+use crate::types::Role;
+
+/// Largest request that is written into the form again. Bytes.
+const AGAIN_BYTES_MAX: usize = 24 * 1024;
+const EXAMPLE: &str = "POST /webhooks/NAME\nheader-of-the-signature: …\n\n{\"the body\":\"as it was sent\"}";
+
+/// The question as the form was sent.
+#[derive(Default)]
+struct Asked {
+    provider: Option<String>,
+    request: String,
+    /// `own` for the time that it is signed with.
+    at: Option<String>,
+    time: Option<String>,
+}
+
+pub(super) async fn show(visit: Visit) -> Response {
+    if !visit.may(Role::Reader) {
+        return visit.page(
+            Place::Explain,
+            "Explain",
+            &list::nothing("This needs a token of the role reader."),
+        );
+    }
+    let made = form(&visit, &Asked::default()).await;
+    let intro = "Paste a request as it was sent: see every step of judging it, with the secrets as they are configured. \
+                 Nothing is stored, and nothing follows from it.";
+    let made = made.map(|form| ("Explain".to_owned(), html! { p { (intro) } (form) }));
+    visit.answer(Place::Explain, made)
+}
+
+pub(super) async fn explain(visit: Visit, sent: SentForm) -> Response {
+    let text = |name: &str| sent.optional(name).map(str::trim).filter(|it| !it.is_empty()).map(str::to_owned);
+    let asked = Asked {
+        provider: text("provider"),
+        // Browsers end every line of a pasted text with CRLF, whatever it had.
+        request: sent.optional("request").unwrap_or_default().replace("\r\n", "\n"),
+        at: text("at"),
+        time: text("time"),
+    };
+    let made = answered(&visit, &asked).await.map(|body| ("Explain".to_owned(), body));
+    visit.answer(Place::Explain, made)
+}
+
+async fn answered(visit: &Visit, asked: &Asked) -> Result<Markup, Trouble> {
+    let at_ms = asked.time.as_deref().map(|text| parse_time(text, visit.now_ms)).transpose();
+    let at_ms = at_ms.map_err(|why| Trouble::bad_form(&format!("the time cannot be read: {why}")))?;
+    let order = ExplainOrder {
+        provider: asked.provider.clone(),
+        request: ExplainRequest::Text(asked.request.clone()),
+        at_ms,
+        at_own_time: asked.at.as_deref() == Some("own"),
+    };
+    let view: ExplainView = visit.order("/explain", &OrderHeaders::default(), &order).await?;
+    Ok(html! {
+        (found::shown(visit, &view))
+        h2 { "Ask again" }
+        (form(visit, asked).await?)
+    })
+}
+
+async fn form(visit: &Visit, asked: &Asked) -> Result<Markup, Trouble> {
+    let providers: Page<ProviderView> = visit.ask("/providers").await?;
+    let again = Some(asked.request.as_str()).filter(|text| text.len() <= AGAIN_BYTES_MAX);
+    Ok(html! {
+        form class="explain" method="post" action=(visit.link("/explain")) {
+            label { span { "Request: method and path, headers, an empty line, the body" }
+                textarea name="request" required rows="14" spellcheck="false" autocomplete="off" placeholder=(EXAMPLE) { (again.unwrap_or_default()) }
+            }
+            @if again.is_none() { p class="hint" { "The request was too large to be written here again." } }
+            div class="filter" {
+                label { span { "Provider" }
+                    select name="provider" {
+                        option value="" { "as the path says" }
+                        @for provider in &providers.items {
+                            option value=(provider.name) selected[asked.provider.as_deref() == Some(&provider.name)] { (provider.name) }
+                        }
+                    }
+                }
+                label { span { "Judge it" }
+                    select name="at" {
+                        option value="" { "at the time below" }
+                        option value="own" selected[asked.at.as_deref() == Some("own")] { "at the time of its timestamp" }
+                    }
+                }
+                label { span { "Time; empty for now" }
+                    input type="text" name="time" value=(asked.time.as_deref().unwrap_or_default()) placeholder="2026-11-22T14:02:11Z" maxlength="64" autocomplete="off";
+                }
+                button class="main" type="submit" { "Explain" }
+            }
+            p class="hint" {
+                "Browsers end each pasted line with CRLF. The body is tried with LF first, then with CRLF, and the answer says "
+                "which one was believed. For bytes that no form can carry: " code { "hooklatch explain FILE" } "."
+            }
+        }
+    })
+}

@@ -1,0 +1,39 @@
+//! `/v1/explain`: why a request that somebody has saved is or is not believed.
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::extract::State;
+use axum::response::Response;
+use http::StatusCode;
+
+use super::super::error::Problem;
+use super::super::reply::view_reply;
+use super::asking::Asking;
+use super::order::{body_of_at_most, order};
+use super::state::ApiState;
+use crate::api::ExplainOrder;
+use crate::types::Role;
+
+/// Largest question that is read. Bytes.
+const BODY_BYTES_MAX: usize = 1 << 20;
+
+pub(super) async fn ask(
+    State(state): State<Arc<ApiState>>,
+    Asking(people): Asking,
+    body: Body,
+) -> Result<Response, Problem> {
+    people.needs(Role::Reader)?;
+    let body = body_of_at_most(body, BODY_BYTES_MAX).await?;
+    let order: ExplainOrder = order(
+        &body,
+        "the body is a JSON object with `request` (a text, or an object of `method`, `path`, `headers` and `body`), and perhaps `provider`, `at_ms` and `at_own_time`",
+    )?;
+    let reach = &people.principal().providers;
+    let view = state.explainer.explain(order, reach, state.clock.now_ms()).await;
+    let mut view = view.ok_or(Problem::NOT_FOUND)?;
+    if let Some(provider) = &view.provider {
+        people.mark_known(provider, &mut view.events).await?;
+    }
+    Ok(view_reply(StatusCode::OK, &view))
+}
