@@ -100,7 +100,7 @@ fn table(section: &str, chosen: &[&SettingView]) -> Markup {
     let rows: Vec<Markup> = shown.map(|one| row(section, one)).collect();
     html! {
         @if !rows.is_empty() {
-            section aria-label=(section) {
+            section class="settings" aria-label=(section) {
                 h2 { (foreign(section)) }
                 (list::table(section, &["Key", "Value", "From"], &rows))
             }

@@ -15,7 +15,7 @@ use super::state::ApiState;
 use crate::api::ExplainOrder;
 use crate::types::Role;
 
-/// Largest question. Bytes.
+/// Largest question that is read. Bytes.
 const BODY_BYTES_MAX: usize = 1 << 20;
 
 pub(super) async fn ask(

@@ -40,7 +40,8 @@ fn is_seen(setting: &EffectiveSetting, principal: &Principal) -> bool {
     match section {
         // Where events of a provider in scope go may be out of it.
         "providers" => {
-            let is_route = setting.key.contains(".routes[") && setting.key.ends_with(".to");
+            let is_route = setting.key.contains(".routes[")
+                && setting.key.rsplit_once('.').is_some_and(|(_, last)| last == "to");
             let is_told = |text: &String| principal.destinations.has(text.trim_matches('"'));
             principal.providers.has(name) && (!is_route || setting.value.as_ref().is_some_and(is_told))
         }

@@ -1,10 +1,6 @@
 //! The form into which a request is pasted, and the question that is made of it.
 
-use std::sync::Arc;
-
-use axum::Router;
 use axum::response::Response;
-use axum::routing::get;
 use maud::{Markup, html};
 
 use super::found;
@@ -13,7 +9,6 @@ use crate::console::contract::OrderHeaders;
 use crate::console::parts::form::SentForm;
 use crate::console::parts::frame::Place;
 use crate::console::parts::list;
-use crate::console::state::ConsoleState;
 use crate::console::trouble::Trouble;
 use crate::console::visit::Visit;
 use crate::times::parse_time;
@@ -23,11 +18,7 @@ use crate::types::Role;
 const AGAIN_BYTES_MAX: usize = 24 * 1024;
 const EXAMPLE: &str = "POST /webhooks/NAME\nheader-of-the-signature: …\n\n{\"the body\":\"as it was sent\"}";
 
-pub(in crate::console::pages) fn routes() -> Router<Arc<ConsoleState>> {
-    Router::new().route("/explain", get(show).post(explain))
-}
-
-/// What was asked.
+/// The question as the form was sent.
 #[derive(Default)]
 struct Asked {
     provider: Option<String>,
@@ -37,7 +28,7 @@ struct Asked {
     time: Option<String>,
 }
 
-async fn show(visit: Visit) -> Response {
+pub(super) async fn show(visit: Visit) -> Response {
     if !visit.may(Role::Reader) {
         return visit.page(
             Place::Explain,
@@ -52,7 +43,7 @@ async fn show(visit: Visit) -> Response {
     visit.answer(Place::Explain, made)
 }
 
-async fn explain(visit: Visit, sent: SentForm) -> Response {
+pub(super) async fn explain(visit: Visit, sent: SentForm) -> Response {
     let text = |name: &str| sent.optional(name).map(str::trim).filter(|it| !it.is_empty()).map(str::to_owned);
     let asked = Asked {
         provider: text("provider"),
