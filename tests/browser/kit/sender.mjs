@@ -31,12 +31,12 @@ export function stripe(hooklatch, id, type, { object = {}, headers = {}, secret 
 }
 
 /** An event of GitHub's, whose id and type no signature covers. */
-export function github(hooklatch, id, type, payload) {
+export function github(hooklatch, id, type, payload, secret = secrets.github) {
   const body = JSON.stringify(payload);
   const headers = {
     "x-github-delivery": id,
     "x-github-event": type,
-    "x-hub-signature-256": `sha256=${hmac(secrets.github, body)}`,
+    "x-hub-signature-256": `sha256=${hmac(secret, body)}`,
   };
   return post(hooklatch, "github", headers, body);
 }
