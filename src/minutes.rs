@@ -152,7 +152,9 @@ mod tests {
             thread::spawn(move || (0..10_000).for_each(|n| ring.add(0, NOON_MS + n % 2 * MINUTE_MS)))
         };
         let threads: Vec<_> = (0..4).map(of).collect();
-        threads.into_iter().for_each(|one| one.join().expect("it counts"));
+        for one in threads {
+            one.join().expect("it counts");
+        }
         let counted = ring.counted(MinuteSpan::until(NOON_MS + MINUTE_MS, 2));
         assert_eq!(counted, [(NOON_MS, [20_000]), (NOON_MS + MINUTE_MS, [20_000])]);
     }

@@ -140,16 +140,6 @@ impl Planner {
         }
     }
 
-    /// The messages that would follow from what handlers answered: nothing is counted, and nothing told.
-    pub(super) fn supposed(
-        &self,
-        event: &Dispatched<'_>,
-        seen: &RawEvent,
-        handled: Handled,
-    ) -> Result<Vec<NewMessage>, HandlerError> {
-        self.messages(event, self.filled(event, seen, handled)?)
-    }
-
     /// The key of an effect.
     pub(super) fn key_of(&self, key: &EventKey, generation: i32, effect_name: &str) -> String {
         idempotency_key(&self.installation_id, key, generation, effect_name)
@@ -189,7 +179,7 @@ impl Planner {
     }
 
     /// The answer of the handlers, with the templates of its messages' destinations filled in.
-    fn filled(&self, event: &Dispatched<'_>, seen: &RawEvent, handled: Handled) -> Handled {
+    pub(super) fn filled(&self, event: &Dispatched<'_>, seen: &RawEvent, handled: Handled) -> Handled {
         let effects = self.destined(handled?)?;
         if self.templates.is_empty() {
             return Ok(effects);
@@ -248,7 +238,12 @@ impl Planner {
         }
     }
 
-    fn messages(&self, event: &Dispatched<'_>, effects: Effects) -> Result<Vec<NewMessage>, HandlerError> {
+    /// The messages of these effects, each at its place.
+    pub(super) fn messages(
+        &self,
+        event: &Dispatched<'_>,
+        effects: Effects,
+    ) -> Result<Vec<NewMessage>, HandlerError> {
         let (now_ms, shard) = (self.clock.now_ms(), event.key.shard());
         let wanted_n = effects.messages().len();
         let one = |(place, message): (u16, Message)| {

@@ -33,7 +33,7 @@ pub fn document() -> Value {
         "info": {
             "title": "Hooklatch, the operators' API",
             "version": env!("CARGO_PKG_VERSION"),
-            "description": "Times are unix milliseconds. Every POST needs an `Idempotency-Key`. Fields may be added; \
+            "description": "Times are unix milliseconds. Every POST that is no question needs an `Idempotency-Key`. Fields may be added; \
                 none changes its meaning. What is out of a token's scope is answered as if it were not there.",
             "license": { "name": "MIT OR Apache-2.0", "identifier": "MIT OR Apache-2.0" },
         },

@@ -13,7 +13,7 @@ pub struct ExplainOrder {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(regex(pattern = super::reason::NAME_PATTERN))]
     pub provider: Option<String>,
-    /// The request.
+    /// The request that is asked about.
     pub request: ExplainRequest,
     /// Time to judge it at; now, unless it is said here or in a first line `# now=SECONDS`.
     #[serde(
@@ -113,7 +113,7 @@ pub struct ExplainStep {
     /// Word for it: `kind`, `body`, `signed url`, `header`, `verdict`, `hint`, `told apart`, `event`, `identity`; empty
     /// where it goes on with the one before.
     pub word: String,
-    /// What was found.
+    /// What was found there, in one sentence.
     pub text: String,
 }
 
@@ -156,6 +156,6 @@ pub struct ExplainView {
     pub steps: Vec<ExplainStep>,
     /// Events that it would be read as, at most 50.
     pub events: Vec<ExplainEvent>,
-    /// Further events.
+    /// Number of further events.
     pub more_events_n: u64,
 }

@@ -110,13 +110,13 @@ pub enum WhatIfSaid {
     Refused,
     /// It failed for now.
     Retry,
-    /// A handler panicked.
+    /// A handler panicked; `why` has its words.
     Panicked,
     /// A handler took longer than `server.handler_timeout_ms`.
     TookTooLong,
     /// Nobody was asked: all that takes it wants the newest version of its object, and it is not that.
     Superseded,
-    /// Nobody was asked.
+    /// Nobody was asked; `why` says the reason.
     NotRun,
 }
 
@@ -254,7 +254,7 @@ pub struct WhatIfCall {
     pub destination: String,
     /// Lane that it is in, if it is in one.
     pub lane: Option<String>,
-    /// HTTP method.
+    /// HTTP method of the call.
     pub method: String,
     /// Path below the destination's URL; of an address that a template made, the host alone.
     pub path: String,

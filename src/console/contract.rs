@@ -54,7 +54,7 @@ pub(super) struct ContractAnswer<T> {
 
 /// Asks for what is at this path below `/v1`; its answer may have no end.
 pub(super) async fn asked(contract: &Router, who: (&Principal, &Credential), target: &str) -> Response {
-    send(contract, who, Method::GET, target, &OrderHeaders::default(), Body::empty()).await
+    send(contract, who, (Method::GET, target), &OrderHeaders::default(), Body::empty()).await
 }
 
 /// Gives an order, as JSON.
@@ -65,7 +65,7 @@ pub(super) async fn ordered(
     headers: &OrderHeaders,
     order: &Value,
 ) -> Response {
-    send(contract, who, Method::POST, target, headers, Body::from(order.to_string())).await
+    send(contract, who, (Method::POST, target), headers, Body::from(order.to_string())).await
 }
 
 /// Where a stream goes on, and where it ends.
@@ -97,8 +97,7 @@ pub(super) async fn followed(
 async fn send(
     contract: &Router,
     (principal, credential): (&Principal, &Credential),
-    method: Method,
-    target: &str,
+    (method, target): (Method, &str),
     headers: &OrderHeaders,
     body: Body,
 ) -> Response {

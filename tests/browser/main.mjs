@@ -6,5 +6,8 @@ import "./paths/signing_in.mjs";
 import "./paths/finding.mjs";
 import "./paths/acting.mjs";
 import "./paths/over_time.mjs";
+import "./paths/asking.mjs";
 import "./paths/hostile.mjs";
 import "./paths/proxied.mjs";
+import "./paths/newcomer.mjs";
+import "./paths/pictures.mjs";

@@ -173,7 +173,8 @@ mod tests {
     /// A line for each effect: how it compares, its key, and in what it differs.
     fn compared(before: &[CommittedEffect], now: &[NewMessage]) -> Vec<String> {
         let sides = Sides { committed: before, planned: now, event_body: b"{}" };
-        let found = differences(&sides, |name| format!("k-{name}"), &mut ShownBytes::ONE.clone());
+        let mut shown = ShownBytes::ONE;
+        let found = differences(&sides, |name| format!("k-{name}"), &mut shown);
         let one = |effect: &WhatIfEffect| {
             let calls = [effect.was.is_some(), effect.now.is_some()].map(u8::from);
             let fields = effect.fields.join(",");

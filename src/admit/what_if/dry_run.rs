@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tokio::runtime::Handle;
 
-use super::runner::WhatIfParts;
+use super::parts::WhatIfParts;
 use crate::admit::dispatch::handled_in_tx;
 use crate::admit::entry::ProviderEntry;
 use crate::admit::plan::Dispatched;
@@ -60,7 +60,8 @@ impl DryRun {
         } else {
             handlers.dispatch(&seen, self.is_stale)
         };
-        Ok(self.parts.planner.supposed(&dispatched, &seen, handled)?)
+        let planner = &self.parts.planner;
+        Ok(planner.messages(&dispatched, planner.filled(&dispatched, &seen, handled)?)?)
     }
 
     /// Runs them in a transaction that never stands.

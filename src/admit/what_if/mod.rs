@@ -2,15 +2,17 @@
 //! with what was committed. For people who want to know before they deploy.
 //!
 //! Reading order: `runner.rs` asks the handlers of one event, away from everybody's threads and within a time;
-//! `dry_run.rs` is what happens there; `compare.rs` holds messages against those that were committed, without I/O, and
+//! `dry_run.rs` is what happens there, with what is in `parts.rs`; `compare.rs` holds messages against those that were committed, without I/O, and
 //! `shown.rs` says how much of a call is told.
 //!
 //! Nothing here counts for admission: no version is raised, no row is taken, no slot is reserved, no metric moves.
 
 mod compare;
 mod dry_run;
+mod parts;
 mod runner;
 mod shown;
 
-pub(crate) use runner::{WhatIf, WhatIfParts};
+pub(crate) use parts::WhatIfParts;
+pub(crate) use runner::WhatIf;
 pub(crate) use shown::ShownBytes;

@@ -1,6 +1,5 @@
 //! Asks the handlers of one event what they would do now, and tells how that compares.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,13 +8,13 @@ use tokio::time::{Instant, timeout};
 
 use super::compare::{Sides, differences, is_as_it_stands};
 use super::dry_run::{DryRun, NothingFollows, generation};
+use super::parts::WhatIfParts;
 use super::shown::ShownBytes;
 use crate::admit::entry::ProviderEntry;
-use crate::admit::plan::Planner;
 use crate::api::{WhatIfChange, WhatIfEffect, WhatIfEvent, WhatIfSaid, WhatIfTaken, WhatIfVerdict};
 use crate::handler::{HandlerError, Handlers, NoAnswer, panic_text};
-use crate::store::{CommittedEvent, NewMessage, Store};
-use crate::types::{EventState, Name};
+use crate::store::{CommittedEvent, NewMessage};
+use crate::types::EventState;
 
 /// Questions that are answered at once.
 const PLACES_N: usize = 2;
@@ -25,17 +24,6 @@ const WAIT: Duration = Duration::from_secs(10);
 const TRANSACTION: Duration = Duration::from_secs(10);
 /// Most characters of a reason.
 const WHY_CHARS_MAX: usize = 500;
-
-/// The things that what-if stands on.
-pub(crate) struct WhatIfParts {
-    pub(crate) store: Store,
-    pub(crate) planner: Planner,
-    pub(crate) entries: Arc<BTreeMap<Name, Arc<ProviderEntry>>>,
-    /// Longest time that the handlers of one event may take.
-    pub(crate) handler_timeout: Duration,
-    /// Turns of those that run handlers in a transaction, which admission takes, too.
-    pub(crate) turns: Arc<Semaphore>,
-}
 
 /// Runs handlers without writing. Cloning is cheap.
 #[derive(Clone)]
@@ -121,16 +109,9 @@ impl WhatIf {
         if is_stale && entry.provider.handlers().wants_latest_only(&event.view.event_type) {
             return Asked::nobody(WhatIfSaid::Superseded, "a newer version of its object was seen before it");
         }
-        let turn = if is_transactional { Some(Arc::clone(&self.parts.turns).acquire_owned()) } else { None };
-        let turn = match turn {
-            None => None,
-            Some(turn) => match timeout(WAIT, turn).await {
-                Ok(Ok(turn)) => Some(turn),
-                _ => {
-                    let why = "other handlers were busy in transactions for too long: ask again";
-                    return Asked::nobody(WhatIfSaid::NotRun, why);
-                }
-            },
+        let turn = match self.turn(is_transactional).await {
+            Ok(turn) => turn,
+            Err(why) => return Asked::nobody(WhatIfSaid::NotRun, why),
         };
         let run = DryRun {
             parts: Arc::clone(&self.parts),
@@ -141,6 +122,17 @@ impl WhatIf {
             is_transactional,
         };
         self.within_time(run, (place.clone(), turn)).await
+    }
+
+    /// The turn at a transaction, where one is needed; an error when it does not come in time.
+    async fn turn(&self, is_needed: bool) -> Result<Option<OwnedSemaphorePermit>, &'static str> {
+        if !is_needed {
+            return Ok(None);
+        }
+        match timeout(WAIT, Arc::clone(&self.parts.turns).acquire_owned()).await {
+            Ok(Ok(turn)) => Ok(Some(turn)),
+            _ => Err("other handlers were busy in transactions for too long: ask again"),
+        }
     }
 
     /// Runs the handlers on a thread of their own, and gives up waiting after a time. What is `held` is kept until they

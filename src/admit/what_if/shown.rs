@@ -93,7 +93,7 @@ mod tests {
             headers: headers.map(|(name, value)| (name.to_owned(), value.to_owned())).into(),
             body: Some(Bytes::from_static(b"a\xffb")),
         };
-        let told = call_view(("far", None), &call, b"", &mut ShownBytes::ONE.clone());
+        let told = call_view(("far", None), &call, b"", &mut { ShownBytes::ONE });
         assert_eq!(told.path, "https://far.test/…");
         assert_eq!(told.headers["authorization"], "[redacted]");
         assert_eq!(told.headers["x-note"], "[redacted]");

@@ -184,16 +184,15 @@ fn scalar(rest: &str, is_cut: bool) -> Option<(JsonSort, &str)> {
     if rest.starts_with('"') {
         return Some((JsonSort::Text, quoted(rest, is_cut)?.0));
     }
-    let is_of_token = |c: char| c.is_ascii_alphanumeric() || "+-.".contains(c);
-    let end = rest.find(|c| !is_of_token(c)).unwrap_or(rest.len());
-    let token = rest.get(..end)?;
-    let is_number = token.starts_with(|c: char| c == '-' || c.is_ascii_digit())
-        && token.chars().all(|c| c.is_ascii_digit() || "+-.eE".contains(c));
-    let is_cut_here = is_cut && end == rest.len() && !token.is_empty();
-    let is_word = ["true", "false", "null"]
-        .iter()
-        .any(|word| *word == token || (is_cut_here && word.starts_with(token)));
-    (is_number || is_word).then_some((JsonSort::Word, token))
+    let is_of_word = |c: char| c.is_ascii_alphanumeric() || "+-.".contains(c);
+    let end = rest.find(|c| !is_of_word(c)).unwrap_or(rest.len());
+    let text = rest.get(..end)?;
+    let is_number = text.starts_with(|c: char| c == '-' || c.is_ascii_digit())
+        && text.chars().all(|c| c.is_ascii_digit() || "+-.eE".contains(c));
+    let is_cut_here = is_cut && end == rest.len() && !text.is_empty();
+    let is_word =
+        ["true", "false", "null"].iter().any(|word| *word == text || (is_cut_here && word.starts_with(text)));
+    (is_number || is_word).then_some((JsonSort::Word, text))
 }
 
 #[cfg(test)]
@@ -262,7 +261,7 @@ mod tests {
     fn a_text_that_was_cut_is_indented_as_far_as_it_goes() {
         let whole = r#"{"a":[1,{"b":"text \" of it"}],"c":true}"#;
         for at in 1..whole.len() {
-            let cut = &whole[..at];
+            let cut = whole.get(..at).expect("ASCII");
             let made = indented(cut, true);
             let tight = |text: &str| text.chars().filter(|c| !" \n".contains(*c)).collect::<String>();
             assert_eq!(tight(&made), tight(cut));

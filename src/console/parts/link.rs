@@ -33,5 +33,5 @@ pub(in crate::console) fn destination(visit: &Visit, name: &str) -> Markup {
 
 /// An operation's id, which leads to its page.
 pub(in crate::console) fn operation(visit: &Visit, operation_id: &str) -> Markup {
-    html! { a class="id" href=(visit.link(&path(&["operations", operation_id]))) { (operation_id) } }
+    html! { a class="id" href=(visit.link(&path(&["operations", operation_id]))) { (foreign(operation_id)) } }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::judged::{Judged, judged};
+use super::judged::{ExplainedRequest, judged};
 use super::saved::{SavedRequest, of_parts, parse};
 use crate::admit::ProviderEntry;
 use crate::api::{ExplainLines, ExplainOrder, ExplainRequest, ExplainStep, ExplainVerdict, ExplainView};
@@ -106,14 +106,14 @@ impl Case {
     }
 
     /// The verdict about this body, and the time that it is about.
-    fn at_its_time(&self, body: Bytes) -> (UnixMs, Judged) {
+    fn at_its_time(&self, body: Bytes) -> (UnixMs, ExplainedRequest) {
         let judged = self.judged(self.at_ms, body.clone());
         let Some(age_s) = judged.age_s.filter(|_| self.is_at_own_time) else { return (self.at_ms, judged) };
         let own_ms = self.at_ms.saturating_sub(age_s.saturating_mul(1_000));
         (own_ms, self.judged(own_ms, body))
     }
 
-    fn judged(&self, at_ms: UnixMs, body: Bytes) -> Judged {
+    fn judged(&self, at_ms: UnixMs, body: Bytes) -> ExplainedRequest {
         let query = self.saved.query.as_ref().map(|query| format!("?{query}")).unwrap_or_default();
         let request = RawRequest {
             method: self.saved.method.clone(),

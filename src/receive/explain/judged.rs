@@ -8,7 +8,7 @@ use crate::verify::{RawRequest, Verified, VerifyError};
 
 /// A request that was judged.
 #[derive(Debug)]
-pub(crate) struct Judged {
+pub(crate) struct ExplainedRequest {
     pub(crate) verdict: ExplainVerdict,
     /// Step at which it failed.
     pub(super) failed_at: Option<&'static str>,
@@ -20,7 +20,7 @@ pub(crate) struct Judged {
     pub(super) events: Vec<ExplainEvent>,
 }
 
-impl Judged {
+impl ExplainedRequest {
     fn step(&mut self, word: &str, text: impl Into<String>) {
         self.steps.push(ExplainStep { word: word.to_owned(), text: text.into() });
     }
@@ -32,8 +32,8 @@ pub(crate) fn judged<'a>(
     provider: &ActiveProvider,
     others: impl Iterator<Item = &'a ActiveProvider>,
     request: &RawRequest,
-) -> Judged {
-    let mut judged = Judged {
+) -> ExplainedRequest {
+    let mut judged = ExplainedRequest {
         verdict: ExplainVerdict::Believed,
         failed_at: None,
         reason: None,
@@ -56,7 +56,7 @@ pub(crate) fn judged<'a>(
 }
 
 /// What can be seen before anything is verified.
-fn look(judged: &mut Judged, provider: &ActiveProvider, request: &RawRequest) {
+fn look(judged: &mut ExplainedRequest, provider: &ActiveProvider, request: &RawRequest) {
     let spec = provider.spec();
     judged.step("kind", format!("{} ({})", spec.kind, spec.docs));
     judged.step("body", format!("{} bytes", request.body.len()));
@@ -70,7 +70,7 @@ fn look(judged: &mut Judged, provider: &ActiveProvider, request: &RawRequest) {
 }
 
 fn refused<'a>(
-    judged: &mut Judged,
+    judged: &mut ExplainedRequest,
     provider: &ActiveProvider,
     others: impl Iterator<Item = &'a ActiveProvider>,
     (request, error): (&RawRequest, &VerifyError),
@@ -104,7 +104,7 @@ fn refused<'a>(
     }
 }
 
-fn believed(judged: &mut Judged, provider: &ActiveProvider, verified: &Verified) {
+fn believed(judged: &mut ExplainedRequest, provider: &ActiveProvider, verified: &Verified) {
     judged.step("verdict", format!("believed: secret {} matched", verified.secret_n() + 1));
     for event in &provider.spec().event {
         judged.step("told apart", words::identities(event));
@@ -113,14 +113,14 @@ fn believed(judged: &mut Judged, provider: &ActiveProvider, verified: &Verified)
         let remembers_text = event.replay_key.is_some();
         let why = event.unreadable.as_ref().map(|why| format!(", unreadable: {why}")).unwrap_or_default();
         judged.step("event", format!("{} of type {}{why}", event.key.event_id, event.event_type));
-        judged.step("identity", event.identity.to_string());
+        judged.step("identity", event.identity.clone());
         if remembers_text {
             judged.step("", "its signed text is remembered too: the same under another id is a replay");
         }
         judged.events.push(ExplainEvent {
             event_id: event.key.event_id.clone(),
             event_type: event.event_type.clone(),
-            identity: event.identity.to_string(),
+            identity: event.identity.clone(),
             unreadable: event.unreadable.clone(),
             remembers_text,
             known_state: None,

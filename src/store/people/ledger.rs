@@ -177,14 +177,10 @@ fn beginnings(facts: &LedgerFacts) -> Vec<LedgerEntry> {
 
 /// A content with as much of its body as people look at.
 fn content_view(content: &KeptContent) -> ContentView {
-    let (shown, is_lossy) = match std::str::from_utf8(&content.body) {
-        Ok(text) => {
-            (Cow::Borrowed(text.get(..text.floor_char_boundary(SHOWN_BYTES_MAX)).unwrap_or(text)), false)
-        }
-        Err(_) => {
-            let shown = content.body.get(..SHOWN_BYTES_MAX).unwrap_or(&content.body);
-            (String::from_utf8_lossy(shown), true)
-        }
+    let (shown, is_lossy) = if let Ok(text) = std::str::from_utf8(&content.body) {
+        (Cow::Borrowed(text.get(..text.floor_char_boundary(SHOWN_BYTES_MAX)).unwrap_or(text)), false)
+    } else {
+        (String::from_utf8_lossy(content.body.get(..SHOWN_BYTES_MAX).unwrap_or(&content.body)), true)
     };
     ContentView {
         headers: headers_of(&content.headers),

@@ -7,6 +7,8 @@ export const secrets = {
   github: "browser-github-0123456789abcdef",
   meta: "browser-meta-0123456789abcdef",
 };
+/** The same for all, so that two copies are one event. */
+const createdS = Math.floor(Date.now() / 1000);
 const hmac = (key, text) => crypto.createHmac("sha256", key).update(text).digest("hex");
 
 /** Posts what is signed; answers the outcome, or the status of a refusal. */
@@ -22,19 +24,19 @@ async function post(hooklatch, provider, headers, body) {
 
 /** An event of Stripe's; `more` overrides parts of its body. */
 export function stripe(hooklatch, id, type, { object = {}, headers = {}, secret = secrets.stripe, atS } = {}) {
-  const body = JSON.stringify({ id, type, created: 1_790_000_000, data: { object: { id: "in_1", ...object } } });
+  const body = JSON.stringify({ id, type, created: createdS, data: { object: { id: "in_1", ...object } } });
   const t = atS ?? Math.floor(Date.now() / 1000);
   const signature = `t=${t},v1=${hmac(secret, `${t}.${body}`)}`;
   return post(hooklatch, "stripe", { "stripe-signature": signature, ...headers }, body);
 }
 
 /** An event of GitHub's, whose id and type no signature covers. */
-export function github(hooklatch, id, type, payload) {
+export function github(hooklatch, id, type, payload, secret = secrets.github) {
   const body = JSON.stringify(payload);
   const headers = {
     "x-github-delivery": id,
     "x-github-event": type,
-    "x-hub-signature-256": `sha256=${hmac(secrets.github, body)}`,
+    "x-hub-signature-256": `sha256=${hmac(secret, body)}`,
   };
   return post(hooklatch, "github", headers, body);
 }

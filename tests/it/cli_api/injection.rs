@@ -55,7 +55,7 @@ const COMMANDS: [(&str, &[&str]); 40] = [
 ];
 
 /// Commands that ask no server for what others wrote; `shown.rs` has those that read files.
-const ASK_NOBODY: [&str; 12] = [
+const ASK_NOBODY: [&str; 13] = [
     "bench",
     "check",
     "completions",
@@ -68,6 +68,7 @@ const ASK_NOBODY: [&str; 12] = [
     "serve",
     "sign",
     "vectors",
+    "what-if",
 ];
 
 #[track_caller]

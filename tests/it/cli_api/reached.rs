@@ -160,13 +160,15 @@ fn shells_and_readers_of_manuals_are_told_of_every_command() {
         "taught",
         "tokens",
         "vectors",
+        "what-if",
         "whoami",
     ];
     let page = run(&["man"]);
     assert!(page.contains(".TH hooklatch 1") && page.contains("EXIT STATUS"), "{page}");
     assert!(page.contains(".SH \"HOOKLATCH MESSAGES SEND\""), "commands of commands too");
     for command in commands {
-        assert!(page.contains(&format!(".SH \"HOOKLATCH {}\"", command.to_uppercase())), "no {command}");
+        let title = command.to_uppercase().replace('-', "\\-");
+        assert!(page.contains(&format!(".SH \"HOOKLATCH {title}\"")), "no {command}");
     }
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         let script = run(&["completions", shell]);

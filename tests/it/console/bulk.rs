@@ -55,8 +55,8 @@ async fn an_operation_is_counted_confirmed_and_run(database: &Database) {
     let shown = look_until(&ann, &server, begun, "chip good\">done").await;
     has_not(&shown, &["data-refresh", "<noscript>", "<form class=\"act\""]);
     let listed = text(&ann, "/operations").await;
-    has(&listed, &[&format!("href=\"{}\"", begun), "1 of 1", "discard 1 dead message to billing"]);
-    has(&text(&ann, "/messages/5120").await, &["message_discard", &format!("href=\"{}\"", begun)]);
+    has(&listed, &[&format!("href=\"{begun}\""), "1 of 1", "discard 1 dead message to billing"]);
+    has(&text(&ann, "/messages/5120").await, &["message_discard", &format!("href=\"{begun}\"")]);
     // What is there to do depends on the state, and there may be nothing.
     let path = "/operations/new?subject=messages&state=dead&destination=billing";
     has(&text(&ann, path).await, &["0 dead messages to billing", "There is nothing to do."]);

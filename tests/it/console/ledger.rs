@@ -138,7 +138,7 @@ async fn a_decision_by_form_is_carried_out_once_and_a_form_that_is_out_of_date_i
     assert!(told.text.contains("It has changed meanwhile"), "{}", told.text);
     for (name, wrong) in [("act", "sell"), ("act", ""), ("reason", ""), ("key", "")] {
         let mut odd = fields("third-key", "rerun");
-        odd.iter_mut().find(|(one, _)| one == name).unwrap().1 = wrong.to_owned();
+        wrong.clone_into(&mut odd.iter_mut().find(|(one, _)| one == name).unwrap().1);
         assert_eq!(send(odd).await.status, 400, "{name}");
     }
     let bare: Vec<(&str, &str)> = vec![("key", "k"), ("act", "rerun"), ("reason", "r")];

@@ -58,7 +58,7 @@ async fn an_id_climbs_the_ladder_and_is_always_told_why(database: &Database) {
         "the refusal is noted",
         std::time::Duration::from_secs(20),
         || stage.server.log(),
-        async || refused().await.text.contains(">rejected<"),
+        async || refused().await.text.contains(">rejected</span>"),
     )
     .await;
     let ledger = person.get("/events/stripe/evt_sent").await.text;

@@ -255,13 +255,13 @@ async fn secrets_show_which_of_them_match(database: &Database) {
 async fn why_a_request_was_rejected_is_told_and_its_headers_to_readers_alone(database: &Database) {
     let store = database.store().await;
     let mut rejections: Vec<Rejection> = (1..=25).map(|n| refusal(n, "stripe")).collect();
-    rejections[24].detail = HOSTILE.to_owned();
+    HOSTILE.clone_into(&mut rejections[24].detail);
     rejections[24].headers = json!({ "x-odd": [HOSTILE, "y".repeat(9_000)], HOSTILE: "1" }).to_string();
     let other =
         "signature matches none of the 1 configured secrets; it matches the secret of provider `shop`";
     rejections[23] =
         Rejection { reason: "other_secret".to_owned(), detail: other.to_owned(), ..rejections[23].clone() };
-    rejections[22].reason = "of_a_later_version".to_owned();
+    "of_a_later_version".clone_into(&mut rejections[22].reason);
     store.rejections_insert(&rejections).await.unwrap();
     store.rejections_insert(&[refusal(90, "adyen")]).await.unwrap();
     drop(store);

@@ -56,7 +56,7 @@ fn compared(first: &ContentView, other: &ContentView) -> Markup {
     html! {
         @if is_part { p class="hint" { "The first 64 KiB of each are compared." } }
         @if is_equal {
-            p class="note" { "What is shown of them is equal, line by line: they differ in space between tokens, or in what is not shown." }
+            p class="note" { "What is shown of them is equal, line by line: they differ in space between tokens, in what was left out before they were stored, or in what is not shown." }
         }
         (sides::table("What differs", ["Came first", "Came later, with the same id"], &rows))
     }

@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 
-use super::page::LedgerLook;
+use super::look::LedgerLook;
 use crate::api::{ContentView, LedgerView};
 use crate::console::contract::with_query;
 use crate::console::parts::body::{self, BodyLook};

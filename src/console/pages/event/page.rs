@@ -5,39 +5,28 @@ use axum::extract::{Path, RawQuery};
 use axum::response::Response;
 use maud::{Markup, html};
 
+use super::look::LedgerLook;
 use super::{again, conflict, content, decisions, facts, timeline};
 use crate::api::{EventAct, EventOrder, LedgerView, OrderResult};
 use crate::console::contract::{ContractAnswer, told};
 use crate::console::parts::form::{self, SentForm};
 use crate::console::parts::frame::Place;
-use crate::console::parts::{field, link};
+use crate::console::parts::link;
 use crate::console::trouble::Trouble;
 use crate::console::visit::Visit;
 use crate::plain;
+use crate::types::Role;
 
 /// A provider's name and an event's id, which may hold anything.
 pub(super) type EventNames = Result<Path<(String, String)>, PathRejection>;
-
-/// How the page is to be drawn, from its address.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct LedgerLook {
-    /// True when the body is to be shown as it was sent, not indented.
-    pub(super) is_as_sent: bool,
-    /// True when all entries are to be shown, however many.
-    pub(super) has_all_entries: bool,
-}
 
 pub(super) async fn show(visit: Visit, names: EventNames, raw: RawQuery) -> Response {
     visit.answer(Place::Events, draw(&visit, names, &raw).await)
 }
 
 async fn draw(visit: &Visit, names: EventNames, raw: &RawQuery) -> Result<(String, Markup), Trouble> {
-    let path = path_of(names)?;
-    let values = field::values(raw);
-    let look = LedgerLook {
-        is_as_sent: field::value(&values, "body") == Some("sent"),
-        has_all_entries: field::value(&values, "entries") == Some("all"),
-    };
+    let path = path_of(names).ok_or_else(Trouble::not_found)?;
+    let look = LedgerLook::of(raw);
     let ContractAnswer { view, etag } = visit.ask_tagged::<LedgerView>(&path).await?;
     let beside = conflict::beside(visit, &view).await;
     let again = again::again(visit, &view, &path).await;
@@ -56,10 +45,26 @@ async fn draw(visit: &Visit, names: EventNames, raw: &RawQuery) -> Result<(Strin
         @if let Some(again) = again { (again) }
         section aria-labelledby="decide" {
             h2 id="decide" { "Decide" }
+            (what_if(visit, &view, &path))
             (decisions::decisions(visit, &view, &path, etag.as_deref()))
         }
     };
     Ok((plain::line(&view.event.event_id).into_owned(), body))
+}
+
+/// The way to what the handlers of this server would make of the event today; for those who may, and while its bytes are
+/// kept.
+fn what_if(visit: &Visit, view: &LedgerView, path: &str) -> Markup {
+    html! {
+        @if visit.may(Role::Operator) && view.content.is_some() {
+            form method="post" action=(visit.link(&format!("{path}/what-if"))) {
+                p {
+                    button type="submit" { "What if it came today?" }
+                    span class="hint" { " Its handlers are run and nothing is written: see what would differ." }
+                }
+            }
+        }
+    }
 }
 
 /// Sentences about what the ledger does not tell.
@@ -82,17 +87,14 @@ fn notices(view: &LedgerView) -> Markup {
 }
 
 /// The path of an event, here and below `/v1` alike.
-fn path_of(names: EventNames) -> Result<String, Trouble> {
-    let Ok(Path((provider, event_id))) = names else { return Err(Trouble::not_found()) };
-    Ok(link::event_path(&provider, &event_id))
+fn path_of(names: EventNames) -> Option<String> {
+    let Path((provider, event_id)) = names.ok()?;
+    Some(link::event_path(&provider, &event_id))
 }
 
 /// Gives on the bytes, which a browser keeps as a file and never shows.
 pub(super) async fn body(visit: Visit, names: EventNames) -> Response {
-    let path = match path_of(names) {
-        Ok(path) => path,
-        Err(trouble) => return visit.trouble(Place::Events, &trouble),
-    };
+    let Some(path) = path_of(names) else { return visit.trouble(Place::Events, &Trouble::not_found()) };
     let answer = visit.ask_raw(&format!("{path}/body")).await;
     if answer.status().is_success() {
         return answer;
@@ -110,7 +112,7 @@ pub(super) async fn decide(visit: Visit, names: EventNames, form: SentForm) -> R
 }
 
 async fn decided(visit: &Visit, names: EventNames, form: &SentForm) -> Result<String, Trouble> {
-    let path = path_of(names)?;
+    let path = path_of(names).ok_or_else(Trouble::not_found)?;
     let act: EventAct = serde_json::from_value(form.needed("act")?.into()).map_err(|_| {
         Trouble::bad_form("the form asks for an act that events do not know: open the page again")
     })?;

@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 
 use super::entry::{self, DrawnEntry};
-use super::page::LedgerLook;
+use super::look::LedgerLook;
 use crate::api::{LedgerEntry, LedgerView, LedgerWhat};
 use crate::console::contract::with_query;
 use crate::console::visit::Visit;
@@ -31,7 +31,7 @@ pub(super) fn timeline(visit: &Visit, view: &LedgerView, path: &str, look: Ledge
         let date = Some(day(at_ms)).filter(|date| *date != today);
         let after_ms = before_ms.replace(at_ms).map(|before_ms| at_ms.saturating_sub(before_ms));
         today = date.clone().unwrap_or_else(|| std::mem::take(&mut today));
-        item(entry::draw(visit, view, &one.entry.what, one.looks_n), at_ms, date, after_ms)
+        item(&entry::draw(visit, view, &one.entry.what, one.looks_n), at_ms, date, after_ms)
     };
     html! {
         ol class="timeline" {
@@ -73,7 +73,7 @@ fn is_same_look(one: &LedgerWhat, other: &LedgerWhat) -> bool {
     entry::is_look(&one.action) && entry::is_look(&other.action) && one.actor == other.actor
 }
 
-fn item(drawn: DrawnEntry, at_ms: i64, date: Option<String>, after_ms: Option<i64>) -> Markup {
+fn item(drawn: &DrawnEntry, at_ms: i64, date: Option<String>, after_ms: Option<i64>) -> Markup {
     let exact = rfc3339(at_ms).unwrap_or_else(|| at_ms.to_string());
     html! {
         li class=(drawn.class) {

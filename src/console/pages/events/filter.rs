@@ -33,7 +33,7 @@ impl EventSieve {
             written.or(given).transpose().map_err(|why| Trouble::bad_form(&why))
         };
         let (from_ms, to_ms) = (time("from", "received_from_ms")?, time("to", "received_to_ms")?);
-        Ok(Self { from_ms, to_ms, values })
+        Ok(Self { values, from_ms, to_ms })
     }
 
     pub(super) fn values(&self) -> &[(String, String)] {

@@ -106,7 +106,7 @@ impl Drawing {
 
 /// A server-sent event; a line of its data is a line of the text.
 fn told(what: &str, id: &str, text: &str) -> String {
-    let data: String = text.lines().map(|line| format!("data: {line}\n")).collect();
+    let data = text.lines().fold(String::new(), |data, line| data + "data: " + line + "\n");
     format!("id: {id}\nevent: {what}\n{data}\n")
 }
 

@@ -1,10 +1,7 @@
 //! The form into which a request is pasted, and the question that is made of it.
 
-use std::sync::Arc;
-
-use axum::Router;
 use axum::response::Response;
-use axum::routing::get;
+use http::StatusCode;
 use maud::{Markup, html};
 
 use super::found;
@@ -12,8 +9,6 @@ use crate::api::{ExplainOrder, ExplainRequest, ExplainView, Page, ProviderView};
 use crate::console::contract::OrderHeaders;
 use crate::console::parts::form::SentForm;
 use crate::console::parts::frame::Place;
-use crate::console::parts::list;
-use crate::console::state::ConsoleState;
 use crate::console::trouble::Trouble;
 use crate::console::visit::Visit;
 use crate::times::parse_time;
@@ -23,11 +18,7 @@ use crate::types::Role;
 const AGAIN_BYTES_MAX: usize = 24 * 1024;
 const EXAMPLE: &str = "POST /webhooks/NAME\nheader-of-the-signature: …\n\n{\"the body\":\"as it was sent\"}";
 
-pub(in crate::console::pages) fn routes() -> Router<Arc<ConsoleState>> {
-    Router::new().route("/explain", get(show).post(explain))
-}
-
-/// What was asked.
+/// The question as the form was sent.
 #[derive(Default)]
 struct Asked {
     provider: Option<String>,
@@ -37,13 +28,10 @@ struct Asked {
     time: Option<String>,
 }
 
-async fn show(visit: Visit) -> Response {
+pub(super) async fn show(visit: Visit) -> Response {
     if !visit.may(Role::Reader) {
-        return visit.page(
-            Place::Explain,
-            "Explain",
-            &list::nothing("This needs a token of the role reader."),
-        );
+        let title = "this token may not see contents: it needs the role `reader`";
+        return visit.trouble(Place::Explain, &Trouble::new(StatusCode::FORBIDDEN, "forbidden", title));
     }
     let made = form(&visit, &Asked::default()).await;
     let intro = "Paste a request as it was sent: see every step of judging it, with the secrets as they are configured. \
@@ -52,7 +40,7 @@ async fn show(visit: Visit) -> Response {
     visit.answer(Place::Explain, made)
 }
 
-async fn explain(visit: Visit, sent: SentForm) -> Response {
+pub(super) async fn explain(visit: Visit, sent: SentForm) -> Response {
     let text = |name: &str| sent.optional(name).map(str::trim).filter(|it| !it.is_empty()).map(str::to_owned);
     let asked = Asked {
         provider: text("provider"),

@@ -5,4 +5,13 @@
 mod ask;
 mod found;
 
-pub(super) use ask::routes;
+use std::sync::Arc;
+
+use axum::Router;
+use axum::routing::get;
+
+use crate::console::state::ConsoleState;
+
+pub(super) fn routes() -> Router<Arc<ConsoleState>> {
+    Router::new().route("/explain", get(ask::show).post(ask::explain))
+}

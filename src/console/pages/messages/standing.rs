@@ -112,7 +112,7 @@ fn acts(message: &MessageView, now_ms: UnixMs) -> Vec<(&'static str, &'static st
 mod tests {
     use super::*;
 
-    fn message(state: &str, more: serde_json::Value) -> MessageView {
+    fn message(state: &str, more: &serde_json::Value) -> MessageView {
         let mut view = serde_json::json!({
             "message_id": "1024", "provider": "stripe", "event_id": "evt_1", "type": "paid", "effect_name": "pay",
             "idempotency_key": "k", "destination": "billing", "state": state, "attempts_n": 1, "generation": 0,
@@ -126,7 +126,7 @@ mod tests {
     fn buttons_are_those_that_the_state_allows() {
         #[track_caller]
         fn check(state: &str, now_ms: UnixMs, want: &str) {
-            let acts = acts(&message(state, serde_json::json!({})), now_ms);
+            let acts = acts(&message(state, &serde_json::json!({})), now_ms);
             let words: Vec<&str> = acts.iter().map(|(word, _)| *word).collect();
             assert_eq!(words.join(" "), want, "{state}");
         }
@@ -145,7 +145,7 @@ mod tests {
         #[track_caller]
         fn check(until_ms: Option<i64>, want: &str) {
             let more = serde_json::json!({ "key_valid_until_ms": until_ms });
-            assert_eq!(key_in_words(&message("held", more), 60_000), want);
+            assert_eq!(key_in_words(&message("held", &more), 60_000), want);
         }
         check(None, "safe to send");
         check(Some(120_000), "safe to send again until 00:02:00, in 60 s");
@@ -155,9 +155,9 @@ mod tests {
 
     #[test]
     fn of_what_was_not_answered_the_button_says_what_it_means() {
-        let unknown = message("held", serde_json::json!({ "last_result": "unknown" }));
+        let unknown = message("held", &serde_json::json!({ "last_result": "unknown" }));
         assert!(acts(&unknown, 0).contains(&("done", "It happened: settle as done")));
-        let refused = message("dead", serde_json::json!({ "last_result": "refused" }));
+        let refused = message("dead", &serde_json::json!({ "last_result": "refused" }));
         assert!(acts(&refused, 0).contains(&("done", "Settle as done")));
     }
 }

@@ -19,13 +19,22 @@ enum Rung {
 impl Rung {
     const ALL: [Self; 5] = [Self::Found, Self::Superseded, Self::Replayed, Self::Rejected, Self::NotOurs];
 
-    fn chip(self) -> Markup {
+    fn word(self) -> &'static str {
         match self {
-            Self::Found => chip(Mood::Good, "found"),
-            Self::Superseded => chip(Mood::Quiet, "superseded"),
-            Self::Replayed => chip(Mood::Quiet, "replayed"),
-            Self::Rejected => chip(Mood::Bad, "rejected"),
-            Self::NotOurs => chip(Mood::Needed, "not ours"),
+            Self::Found => "found",
+            Self::Superseded => "superseded",
+            Self::Replayed => "replayed",
+            Self::Rejected => "rejected",
+            Self::NotOurs => "not ours",
+        }
+    }
+
+    fn mood(self) -> Mood {
+        match self {
+            Self::Found => Mood::Good,
+            Self::Superseded | Self::Replayed => Mood::Quiet,
+            Self::Rejected => Mood::Bad,
+            Self::NotOurs => Mood::Needed,
         }
     }
 
@@ -49,8 +58,12 @@ pub(super) fn ladder(found: &SearchView) -> Markup {
     html! {
         ol class="ladder" aria-label="How far it got" {
             @for rung in Rung::ALL {
-                @if reached.contains(&rung) { li class="reached" { (rung.chip()) " " (rung.sentence()) } }
+                @if reached.contains(&rung) { li aria-current="true" { (chip(rung.mood(), rung.word())) } }
+                @else { li class="none" { (rung.word()) } }
             }
+        }
+        @for rung in Rung::ALL {
+            @if reached.contains(&rung) { p { (rung.sentence()) } }
         }
     }
 }

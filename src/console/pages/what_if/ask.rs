@@ -2,10 +2,9 @@
 
 use std::sync::Arc;
 
-use axum::Router;
 use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Redirect, Response};
-use axum::routing::{get, post};
+use http::StatusCode;
 use maud::{Markup, html};
 
 use super::{effects, events};
@@ -13,22 +12,16 @@ use crate::api::{EventFilter, WHAT_IF_N_DEFAULT, WHAT_IF_N_MAX, WhatIfOrder, Wha
 use crate::console::contract::{OrderHeaders, path};
 use crate::console::parts::form::SentForm;
 use crate::console::parts::frame::Place;
-use crate::console::parts::{field, link, list};
+use crate::console::parts::{field, link};
 use crate::console::state::ConsoleState;
 use crate::console::trouble::Trouble;
 use crate::console::visit::Visit;
 use crate::types::{EventState, Role};
 
-pub(in crate::console::pages) fn routes() -> Router<Arc<ConsoleState>> {
-    Router::new()
-        .route("/what-if", get(show).post(many))
-        .route("/events/{provider}/{event_id}/what-if", post(one).get(back))
-}
-
 /// Fields of the form, by their names.
 const FIELDS: [&str; 5] = ["provider", "type", "state", "object", "limit"];
 
-async fn show(visit: Visit) -> Response {
+pub(super) async fn show(visit: Visit) -> Response {
     let body = html! {
         p {
             "The handlers of this server are run on bodies that are stored, and what would follow is compared with what "
@@ -38,11 +31,8 @@ async fn show(visit: Visit) -> Response {
         (form(&visit, &[]))
     };
     if !visit.may(Role::Operator) {
-        return visit.page(
-            Place::WhatIf,
-            "What-if",
-            &list::nothing("This needs a token of the role operator."),
-        );
+        let title = "this token may look, but not act: it needs the role `operator`";
+        return visit.trouble(Place::WhatIf, &Trouble::new(StatusCode::FORBIDDEN, "forbidden", title));
     }
     visit.page(Place::WhatIf, "What-if", &body)
 }
@@ -68,7 +58,7 @@ pub(super) fn form(visit: &Visit, values: &[(String, String)]) -> Markup {
     }
 }
 
-async fn many(visit: Visit, sent: SentForm) -> Response {
+pub(super) async fn many(visit: Visit, sent: SentForm) -> Response {
     let values: Vec<(String, String)> = FIELDS
         .iter()
         .filter_map(|name| Some(((*name).to_owned(), sent.optional(name)?.to_owned())))
@@ -79,13 +69,14 @@ async fn many(visit: Visit, sent: SentForm) -> Response {
 
 async fn asked(visit: &Visit, values: &[(String, String)], cursor: Option<&str>) -> Result<Markup, Trouble> {
     let text = |name: &str| field::value(values, name).map(|value| value.trim().to_owned());
-    let state = text("state").map(|word| {
-        EventState::parse(&word).ok_or_else(|| Trouble::bad_form("no event is ever in that state"))
-    });
+    let state = text("state").map(|word| EventState::parse(&word));
+    if state == Some(None) {
+        return Err(Trouble::bad_form("no event is ever in that state"));
+    }
     let limit = text("limit").and_then(|limit| limit.parse().ok()).unwrap_or(WHAT_IF_N_DEFAULT);
     let order = WhatIfOrder {
         filter: EventFilter {
-            state: state.transpose()?,
+            state: state.flatten(),
             provider: text("provider"),
             event_type: text("type"),
             object: text("object"),
@@ -108,7 +99,11 @@ async fn asked(visit: &Visit, values: &[(String, String)], cursor: Option<&str>)
     })
 }
 
-async fn one(visit: Visit, Path((provider, event_id)): Path<(String, String)>, _sent: SentForm) -> Response {
+pub(super) async fn one(
+    visit: Visit,
+    Path((provider, event_id)): Path<(String, String)>,
+    _sent: SentForm,
+) -> Response {
     let target = path(&["events", &provider, &event_id, "what-if"]);
     let made: Result<WhatIfView, Trouble> =
         visit.order(&target, &OrderHeaders::default(), &serde_json::Value::Null).await;
@@ -117,7 +112,7 @@ async fn one(visit: Visit, Path((provider, event_id)): Path<(String, String)>, _
 }
 
 /// Whoever comes by the address alone is shown the event.
-async fn back(
+pub(super) async fn back(
     State(state): State<Arc<ConsoleState>>,
     Path((provider, event_id)): Path<(String, String)>,
 ) -> Response {

@@ -91,7 +91,7 @@ fn differs(effect: &WhatIfEffect, left: &mut usize) -> Markup {
         section {
             h3 { (change(effect.change)) " " (moment::foreign(&effect.effect_name)) }
             @match rows {
-                Some(rows) => (sides::table("What differs", ["Was committed", "Would follow now"], &rows)),
+                Some(rows) => (sides::table("What differs", ["Was committed", "Would follow"], &rows)),
                 None => (list::nothing("These two are too large to be shown side by side: ask with `hooklatch what-if`.")),
             }
         }

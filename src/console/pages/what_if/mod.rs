@@ -8,4 +8,15 @@ mod ask;
 mod effects;
 mod events;
 
-pub(super) use ask::routes;
+use std::sync::Arc;
+
+use axum::Router;
+use axum::routing::{get, post};
+
+use crate::console::state::ConsoleState;
+
+pub(super) fn routes() -> Router<Arc<ConsoleState>> {
+    Router::new()
+        .route("/what-if", get(ask::show).post(ask::many))
+        .route("/events/{provider}/{event_id}/what-if", post(ask::one).get(ask::back))
+}

@@ -1,0 +1,49 @@
+// Paths of somebody who asks what would be, and why something is as it is.
+import assert from "node:assert/strict";
+import { goes, looksWell, text } from "../kit/browser.mjs";
+import { accepted, secrets, stripe } from "../kit/sender.mjs";
+import { guarded, messagesOf, signIn, tokens } from "../kit/world.mjs";
+
+goes("what-if runs the handlers on what is stored, and changes nothing", {}, async ({ page, context }) => {
+  const hooklatch = await guarded();
+  await accepted(stripe(hooklatch, "evt_what_if", "invoice.what_if"));
+  const before = await messagesOf(hooklatch, "evt_what_if", "done");
+  await signIn(context, hooklatch, "operator");
+  await page.goto(`${hooklatch.url}/what-if`);
+  await page.getByLabel("Type", { exact: true }).fill("invoice.what_if");
+  await page.getByRole("button", { name: "Run the handlers" }).click();
+  const row = page.getByRole("row").filter({ hasText: "evt_what_if" });
+  await row.waitFor();
+  assert.match(await text(row), /same|equal|no difference/i);
+  assert.deepEqual((await messagesOf(hooklatch, "evt_what_if", "done")).map((one) => one.message_id), before.map((one) => one.message_id));
+  for (const path of ["/what-if", "/explain"]) await looksWell(page, hooklatch.url + path);
+});
+
+goes("a request that is pasted is explained step by step, with scripts off as well", { isScripted: false }, async ({ page, context }) => {
+  const hooklatch = await guarded();
+  await signIn(context, hooklatch, "reader");
+  await page.goto(`${hooklatch.url}/explain`);
+  await page.getByLabel(/^Request/).fill("POST /webhooks/stripe HTTP/1.1\nContent-Type: application/json\nStripe-Signature: t=1,v1=00\n\n{\"id\":\"evt_pasted\"}");
+  await page.getByRole("button", { name: "Explain" }).click();
+  await page.locator("#steps").waitFor();
+  assert.match(await text(page.getByRole("main")), /signature/i);
+});
+
+goes("the settings say where each value comes from, and no secret", {}, async ({ page, context }) => {
+  const hooklatch = await guarded();
+  await signIn(context, hooklatch, "admin");
+  await looksWell(page, `${hooklatch.url}/settings`, { isLarge: true });
+  const shown = await page.content();
+  for (const secret of [...Object.values(secrets), ...Object.values(tokens)]) assert.ok(!shown.includes(secret));
+  assert.match(shown, /hooklatch\.toml/);
+});
+
+goes("the audit log tells who decided what, and is for operators", {}, async ({ page, context, watch }) => {
+  const hooklatch = await guarded();
+  await signIn(context, hooklatch, "operator");
+  await looksWell(page, `${hooklatch.url}/audit`);
+  assert.match(await text(page.getByRole("main")), /sign_in|sign in/i);
+  await signIn(context, hooklatch, "viewer");
+  watch.statuses.add(403);
+  assert.equal((await page.goto(`${hooklatch.url}/audit`)).status(), 403);
+});
