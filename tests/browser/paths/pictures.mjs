@@ -42,7 +42,7 @@ picture("events", 700, { width: 1120 }, async (page, url) => {
   await page.goto(`${url}/events`);
   await page.getByText("Live.").waitFor();
 });
-picture("ledger", 800, { width: 1120 }, (page, url) => page.goto(`${url}/events/stripe/evt_1SWq8fLk2Zvrefund`));
+picture("ledger", 740, { width: 1120 }, (page, url) => page.goto(`${url}/events/stripe/evt_1SWq8fLk2Zvrefund`));
 picture("held", 1000, { width: 1120 }, (page, url, message) => page.goto(`${url}/messages/${message.message_id}`));
 picture("mobile", 780, { width: 390, scheme: "dark" }, async (page, url) => {
   await page.goto(`${url}/events`);
