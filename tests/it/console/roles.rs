@@ -14,8 +14,7 @@ use crate::database::{Database, on_both};
 
 on_both!(every_page_is_shown_to_who_may_see_it_and_acts_for_nobody_else);
 
-/// Weakest role for each route; an empty word where nobody needs one. Who may not ask is shown a page without its form by
-/// `/explain` and `/what-if`.
+/// Weakest role for each route; an empty word where nobody needs one.
 const ROUTES: [(&str, &str); 37] = [
     ("GET /", "viewer"),
     ("GET /assets/{file}", ""),
@@ -27,7 +26,7 @@ const ROUTES: [(&str, &str); 37] = [
     ("GET /events/tail", "viewer"),
     ("GET /events/{provider}/{event_id}", "viewer"),
     ("GET /events/{provider}/{event_id}/body", "reader"),
-    ("GET /explain", "viewer"),
+    ("GET /explain", "reader"),
     ("GET /lanes", "viewer"),
     ("GET /messages", "viewer"),
     ("GET /messages/{message_id}", "viewer"),
@@ -41,7 +40,7 @@ const ROUTES: [(&str, &str); 37] = [
     ("GET /settings", "operator"),
     ("GET /sign-in", ""),
     ("GET /sign-out", "viewer"),
-    ("GET /what-if", "viewer"),
+    ("GET /what-if", "operator"),
     ("POST /destinations/{name}/decide", "operator"),
     ("POST /events/{provider}/{event_id}/decide", "operator"),
     ("POST /explain", "reader"),
