@@ -1,6 +1,7 @@
 //! The form into which a request is pasted, and the question that is made of it.
 
 use axum::response::Response;
+use http::StatusCode;
 use maud::{Markup, html};
 
 use super::found;
@@ -8,7 +9,6 @@ use crate::api::{ExplainOrder, ExplainRequest, ExplainView, Page, ProviderView};
 use crate::console::contract::OrderHeaders;
 use crate::console::parts::form::SentForm;
 use crate::console::parts::frame::Place;
-use crate::console::parts::list;
 use crate::console::trouble::Trouble;
 use crate::console::visit::Visit;
 use crate::times::parse_time;
@@ -30,11 +30,8 @@ struct Asked {
 
 pub(super) async fn show(visit: Visit) -> Response {
     if !visit.may(Role::Reader) {
-        return visit.page(
-            Place::Explain,
-            "Explain",
-            &list::nothing("This needs a token of the role reader."),
-        );
+        let title = "this token may not see contents: it needs the role `reader`";
+        return visit.trouble(Place::Explain, &Trouble::new(StatusCode::FORBIDDEN, "forbidden", title));
     }
     let made = form(&visit, &Asked::default()).await;
     let intro = "Paste a request as it was sent: see every step of judging it, with the secrets as they are configured. \
