@@ -39,6 +39,8 @@ pub struct EventView {
     pub attempts_n: u32,
     /// Number of deliberate re-runs.
     pub generation: u32,
+    /// Number of further copies of it that came and changed nothing; counted now and then.
+    pub copies_n: u64,
     /// Reason why it stands there.
     pub error: Option<String>,
 }

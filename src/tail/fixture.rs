@@ -19,6 +19,7 @@ pub(super) fn event(provider: &str, seq: i64) -> EventView {
         due_at_ms: None,
         attempts_n: 1,
         generation: 0,
+        copies_n: 0,
         error: None,
     }
 }

@@ -38,7 +38,7 @@ async fn draw(visit: &Visit, values: &[(String, String)]) -> Result<Markup, Trou
     let page: Page<LaneView> = visit.ask(&with_query("/lanes", &asked)).await?;
     let rows: Vec<Markup> = page.items.iter().map(|lane| row(visit, lane)).collect();
     Ok(html! {
-        p class="hint" { "The messages of a lane go one after the other: all wait for the one at the head." }
+        p class="hint" { "The messages of a lane go one after the other: all wait for the one at the head. Messages without a lane wait for no other, and are not here." }
         (field::filter(&visit.link("/lanes"), &field::text("destination", "Destination", values), destination.is_some()))
         @if rows.is_empty() { (list::nothing("No lane has open messages.")) }
         @else { (list::table("Lanes", &HEADINGS, &rows)) }

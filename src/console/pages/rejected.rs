@@ -136,9 +136,10 @@ fn in_words(reason: &str) -> (Option<&'static str>, &'static str) {
         "future" => ("from the future", "Is the clock of this machine right?"),
         "no_key" => ("no key", "The key that it names is not at hand."),
         "unsigned" => ("not signed", "Its sender signs nothing, or is not the one you think."),
-        "mismatch" => {
-            ("wrong signature", "Is the secret the one of this address? Senders have one for each.")
-        }
+        "mismatch" => (
+            "wrong signature",
+            "Somebody forged it, something changed its bytes, or the secret is not the one of this address.",
+        ),
         "other_secret" => {
             ("another provider's secret", "It was sent to the wrong address, or secrets are exchanged.")
         }

@@ -1,6 +1,7 @@
 //! Judges a request for one provider, and says each step. Never what the signature should have been.
 
 use crate::api::{ExplainEvent, ExplainStep, ExplainVerdict};
+use crate::figures::plural;
 use crate::provider::ActiveProvider;
 use crate::receive::diagnose::diagnose;
 use crate::spec::words;
@@ -65,7 +66,7 @@ fn look(judged: &mut ExplainedRequest, provider: &ActiveProvider, request: &RawR
     }
     for name in &spec.signature.headers {
         let n = request.headers.get_all(name.as_str()).iter().count();
-        judged.step("header", format!("{name}: {n} times"));
+        judged.step("header", format!("{name}: {}", plural(n as u64, "time")));
     }
 }
 

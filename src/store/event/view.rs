@@ -8,7 +8,8 @@ use crate::store::db::{DbResult, Row};
 macro_rules! event_columns {
     () => {
         "e.provider, e.event_id, e.event_seq, e.event_type, e.state, e.object, e.version, e.identity, e.received_at_ms,
-             e.created_at_ms, e.processed_at_ms, e.due_at_ms, e.attempts_n, e.generation, e.error, e.digest"
+             e.created_at_ms, e.processed_at_ms, e.due_at_ms, e.attempts_n, e.generation, e.error, e.digest,
+             (SELECT c.copies_n FROM event_copies c WHERE c.provider = e.provider AND c.event_id = e.event_id) AS copies_n"
     };
 }
 pub(in crate::store) use event_columns;
@@ -34,6 +35,7 @@ pub(in crate::store) fn event_view(row: &Row) -> DbResult<EventView> {
         due_at_ms: row.int_or_null("due_at_ms")?,
         attempts_n: row.count("attempts_n")?,
         generation: row.count("generation")?,
+        copies_n: row.int_or_null("copies_n")?.map_or(0, i64::unsigned_abs),
         error: row.text_or_null("error")?,
     })
 }

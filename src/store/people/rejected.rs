@@ -6,6 +6,7 @@ use super::choice::within;
 use super::message::people_told;
 use super::person::{People, PeopleError};
 use crate::api::{Page, RejectedView};
+use crate::figures::plural;
 use crate::store::audit::AuditEntry;
 use crate::store::db::{DbResult, Door, Row};
 use crate::types::{Name, UnixMs};
@@ -62,7 +63,7 @@ impl People {
             actor: self.principal.name.to_string(),
             action: "headers_read",
             provider: Some(provider.to_owned()),
-            detail: format!("{requests_n} refused requests"),
+            detail: plural(requests_n.into(), "refused request"),
             ..AuditEntry::default()
         };
         let told: Vec<AuditEntry> = requests_n.into_iter().map(told).collect();

@@ -10,6 +10,7 @@ use super::messages::message_view;
 use super::person::{People, PeopleError};
 use super::search_rows::{KEYS_N, QUEUE_N, REJECTED_N, SearchFacts, SearchWant, search_facts};
 use crate::api::{EventView, SearchHit, SearchView};
+use crate::figures::plural;
 use crate::store::db::{DbResult, Door};
 use crate::types::{EventState, MessageId, UnixMs};
 
@@ -88,6 +89,7 @@ fn notes(id: &str, facts: &SearchFacts, has_headers: bool, now_ms: UnixMs) -> Ve
     } else {
         "Names of effects were compared with those of open messages alone.".to_owned()
     });
+    notes.push("Objects were compared whole, as the list of events shows them.".to_owned());
     notes.push(nowhere(facts, now_ms));
     notes.push(if has_headers {
         format!(
@@ -112,9 +114,18 @@ fn nowhere(facts: &SearchFacts, now_ms: UnixMs) -> String {
         None => "No event has come yet that this token may see.".to_owned(),
         Some(at_ms) => format!(
             "None of {providers_n} providers has an event of this id: it never came, was refused before its id was \
-             read, or came before what is remembered, which goes back {} hours.",
-            now_ms.saturating_sub(at_ms).div_euclid(3_600_000).max(0)
+             read, or came before what is remembered, which goes back {}.",
+            span(now_ms.saturating_sub(at_ms))
         ),
+    }
+}
+
+/// A time span in words, as long as it surely is.
+fn span(span_ms: UnixMs) -> String {
+    match u64::try_from(span_ms).unwrap_or_default() / 3_600_000 {
+        0 => "less than an hour".to_owned(),
+        hours_n @ 1..48 => plural(hours_n, "hour"),
+        hours_n => plural(hours_n / 24, "day"),
     }
 }
 

@@ -11,7 +11,7 @@ pub(super) fn event(text: &str) -> Value {
     json!({
         "provider": "stripe", "event_id": text, "type": text, "state": "failed", "object": text, "version": 3,
         "identity": "sender/1", "received_at_ms": AT_MS, "created_at_ms": AT_MS, "processed_at_ms": AT_MS,
-        "due_at_ms": null, "attempts_n": 2, "generation": 1, "error": text,
+        "due_at_ms": null, "attempts_n": 2, "generation": 1, "copies_n": 1, "error": text,
     })
 }
 

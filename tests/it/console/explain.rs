@@ -13,6 +13,11 @@ async fn a_pasted_request_is_explained_whatever_the_browser_did_to_its_lines(dat
     let server = Server::start(&database.url, TOKENS).await;
     post_stripe(&client(), &server.url("/webhooks/stripe"), "evt_1").await.unwrap();
     let reader = Browser::signed_in(server.admin, "reader-token-0123456789").await;
+    let of_one = reader.get("/explain?provider=stripe").await.text;
+    assert!(
+        of_one.contains("<option value=\"stripe\" selected"),
+        "links lead here with a provider: {of_one}"
+    );
     let page = reader.get("/explain").await;
     assert!(page.status == 200 && page.text.contains("name=\"request\""), "{}", page.text);
     let pasted = |body: &str, at_s: i64| {

@@ -69,12 +69,18 @@ async fn everything_that_happened_is_told_in_order(database: &Database) {
         "by the id that its sender gave it",
         "1 more copy came and changed nothing.",
         ">retry</span> HTTP 429",
-        ">held</span>",
+        ">held</span> It waits for a person",
         ">+",
         "Message <a class=\"id\" href=\"/messages/",
     ] {
         assert!(timeline.contains(said), "no {said} in {timeline}");
     }
+    assert!(
+        page.contains("<dt>Effects</dt><dd>1 <span class=\"chip needed\">held</span>"),
+        "the handler is done and its effect is not: {page}"
+    );
+    let list = person.get("/events").await.text;
+    assert!(list.contains("<p class=\"hint\">and 1 duplicate</p>"), "a copy is found by looking: {list}");
     assert!(page.contains("These messages of it wait for a person"), "{page}");
     // Each look is one row of the audit log; in a row they are one entry.
     assert_eq!(person.get("/events/stripe/evt_1").await.text.matches("<strong>Looked at").count(), 1);

@@ -77,6 +77,8 @@ async fn an_id_climbs_the_ladder_and_is_always_told_why(database: &Database) {
         ("order-4711", "rejected", "signature matches none"),
         ("evt_forged", "not ours", "it never came, was refused before its id was read, or came before"),
         ("nothing", "not ours", "and 0 of them tell of it"),
+        ("nowhere", "not ours", "Objects were compared whole"),
+        ("order-4711", "rejected", "href=\"/rejected?provider=stripe\""),
     ] {
         let page = person.get(&format!("/search?id={id}")).await;
         assert_eq!(page.status, 200, "{id}");

@@ -89,6 +89,13 @@ async fn what_came_is_drawn_and_told_in_figures(database: &Database) {
         &shown,
         &["<details>", "minute by minute", "scope=\"row\"", "Providers in the last hour", "/senders/stripe"],
     );
+    // What is counted is one click away.
+    for list in ["/events?provider=stripe", "/rejected?provider=stripe"] {
+        in_order(
+            &shown,
+            &["Providers in the last hour", &format!("<td><a href=\"{list}\"><span class=\"figure\">")],
+        );
+    }
     let one = page(&vic, "/senders/stripe").await;
     in_order(&one, &["Requests in the last hour", title, "Counted in memory"]);
 }
@@ -273,7 +280,12 @@ async fn why_a_request_was_rejected_is_told_and_its_headers_to_readers_alone(dat
     in_order(&shown, &["another provider's secret", "provider </bdi><code><bdi>shop</bdi></code>"]);
     in_order(
         &shown,
-        &["of_a_later_version", "wrong signature", "Is the secret the one of this address?", "for readers"],
+        &[
+            "of_a_later_version",
+            "wrong signature",
+            "Somebody forged it, something changed its bytes, or",
+            "for readers",
+        ],
     );
     assert!(
         !shown.contains("user-agent") && !shown.contains("x-odd") && !shown.contains("/explain"),

@@ -59,7 +59,7 @@ fn facts(visit: &Visit, destination: &DestinationView) -> Markup {
     let of_node = |value: Option<Markup>| value.unwrap_or_else(moment::none);
     let rate = match destination.rate_per_s {
         Some(per_s) => html! { "at most " (per_s) " calls a second" },
-        None if destination.is_configured => html! { "as many calls a second as there are" },
+        None if destination.is_configured => html! { "no limit" },
         None => moment::none(),
     };
     list::facts(&[

@@ -77,6 +77,11 @@ pub(super) fn draw(visit: &Visit, view: &LedgerView, what: &LedgerWhat, looks_n:
         LedgerWhat::Decision { decision } if is_look(&decision.action) => {
             DrawnEntry::new("", "Looked at", look(decision, looks_n))
         }
+        LedgerWhat::Decision { decision } if decision.action == "what_if" => DrawnEntry::new(
+            "",
+            "Tried",
+            html! { (moment::foreign(&decision.actor)) " asked what its handlers would do now. Nothing was written." },
+        ),
         LedgerWhat::Decision { decision } => {
             DrawnEntry::new("busy", "Decided", self::decision(visit, decision))
         }
@@ -132,12 +137,27 @@ fn conflict(visit: &Visit, event: &EventView, digest: &str) -> Markup {
 fn effect(visit: &Visit, message: &MessageView) -> Markup {
     html! {
         (moment::foreign(&message.effect_name)) " to " (link::destination(visit, &message.destination)) " "
-        (chip::message(message.state))
+        (chip::message(message.state)) " " (waits(visit, message))
         div class="more" {
             "Message " (link::message(visit, &message.message_id.to_string()))
             ", key " code { (moment::foreign(&message.idempotency_key)) }
             @if let Some(lane) = &message.lane { ", lane " (moment::foreign(lane)) }
             @if message.generation > 0 { ", of re-run " (message.generation) }
+        }
+    }
+}
+
+/// The reason why an effect is not done yet, or what it waits for.
+fn waits(visit: &Visit, message: &MessageView) -> Markup {
+    let at_ms = message.visible_at_ms;
+    html! {
+        @match message.state {
+            MessageState::Ready if at_ms > visit.now_ms => { "It is sent at " (moment::moment(at_ms, visit.now_ms)) "." },
+            MessageState::Ready => "It is due, and is sent as soon as its destination takes it.",
+            MessageState::Waiting => "It is behind another message of its lane.",
+            MessageState::Held => "It waits for a person’s word, on the page of its message.",
+            MessageState::Dead => "It was given up; its message can be sent again.",
+            MessageState::Leased | MessageState::Done | MessageState::Discarded => "",
         }
     }
 }

@@ -2,10 +2,11 @@
 
 use maud::{Markup, html};
 
-use crate::api::LedgerView;
+use crate::api::{LedgerView, LedgerWhat};
 use crate::console::parts::{chip, link, list, moment};
 use crate::console::visit::Visit;
-use crate::figures::plural;
+use crate::figures::{grouped, plural};
+use crate::types::MessageState;
 
 pub(super) fn facts(visit: &Visit, view: &LedgerView) -> Markup {
     let event = &view.event;
@@ -18,6 +19,7 @@ pub(super) fn facts(visit: &Visit, view: &LedgerView) -> Markup {
         Some(first) => rows.push(("Kept beside", link::event(visit, &event.provider, first))),
         None => rows.extend(event.error.as_deref().map(|error| ("Why", moment::foreign(error)))),
     }
+    rows.extend(effects(view).map(|effects| ("Effects", effects)));
     rows.extend(event.object.as_deref().map(|object| {
         let version = event.version.map(|version| html! { ", version " (version) });
         ("Object", html! { (moment::foreign(object)) @if let Some(version) = version { (version) } })
@@ -34,6 +36,20 @@ pub(super) fn facts(visit: &Visit, view: &LedgerView) -> Markup {
         rows.push(("Run again by people", html! { (runs) }));
     }
     html! { section aria-label="The event" { (list::facts(&rows)) } }
+}
+
+/// How many effects stand in which state, since a handler may be done while what it asked for is not.
+fn effects(view: &LedgerView) -> Option<Markup> {
+    let mut counts: Vec<(MessageState, u64)> = Vec::new();
+    for entry in &view.entries {
+        let LedgerWhat::Effect { message } = &entry.what else { continue };
+        match counts.iter_mut().find(|(state, _)| *state == message.state) {
+            Some((_, messages_n)) => *messages_n += 1,
+            None => counts.push((message.state, 1)),
+        }
+    }
+    let shown = html! { @for (state, messages_n) in &counts { (grouped(*messages_n)) " " (chip::message(*state)) " " } };
+    (!counts.is_empty()).then_some(shown)
 }
 
 /// The rule that told it from others, in words.

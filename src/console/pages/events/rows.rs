@@ -5,6 +5,7 @@ use maud::{Markup, html};
 use crate::api::EventView;
 use crate::console::parts::{chip, link, list, moment};
 use crate::console::visit::Visit;
+use crate::figures::plural;
 
 const HEADINGS: [&str; 6] = ["Received", "Provider", "Event", "Type", "State", "Object"];
 
@@ -29,7 +30,10 @@ fn row(visit: &Visit, event: &EventView, received: &Markup) -> Markup {
             td { (link::provider(visit, &event.provider)) }
             td { (link::event(visit, &event.provider, &event.event_id)) }
             td { (moment::foreign(&event.event_type)) }
-            td { (chip::event(event.state)) }
+            td {
+                (chip::event(event.state))
+                @if event.copies_n > 0 { p class="hint" { "and " (plural(event.copies_n, "duplicate")) } }
+            }
             td { @match &event.object { Some(object) => (moment::foreign(object)), None => (moment::none()) } }
         }
     }

@@ -1,5 +1,6 @@
 //! The form into which a request is pasted, and the question that is made of it.
 
+use axum::extract::RawQuery;
 use axum::response::Response;
 use http::StatusCode;
 use maud::{Markup, html};
@@ -7,6 +8,7 @@ use maud::{Markup, html};
 use super::found;
 use crate::api::{ExplainOrder, ExplainRequest, ExplainView, Page, ProviderView};
 use crate::console::contract::OrderHeaders;
+use crate::console::parts::field;
 use crate::console::parts::form::SentForm;
 use crate::console::parts::frame::Place;
 use crate::console::trouble::Trouble;
@@ -28,12 +30,15 @@ struct Asked {
     time: Option<String>,
 }
 
-pub(super) async fn show(visit: Visit) -> Response {
+pub(super) async fn show(visit: Visit, raw: RawQuery) -> Response {
     if !visit.may(Role::Reader) {
         let title = "this token may not see contents: it needs the role `reader`";
         return visit.trouble(Place::Explain, &Trouble::new(StatusCode::FORBIDDEN, "forbidden", title));
     }
-    let made = form(&visit, &Asked::default()).await;
+    let values = field::values(&raw);
+    // As the pages of a sender and of what was refused lead here.
+    let provider = field::value(&values, "provider").map(str::to_owned);
+    let made = form(&visit, &Asked { provider, ..Asked::default() }).await;
     let intro = "Paste a request as it was sent: see every step of judging it, with the secrets as they are configured. \
                  Nothing is stored, and nothing follows from it.";
     let made = made.map(|form| ("Explain".to_owned(), html! { p { (intro) } (form) }));

@@ -19,6 +19,12 @@ pub(super) fn shown(visit: &Visit, view: &ExplainView) -> Markup {
         .collect();
     html! {
         (list::facts(&facts(visit, view)))
+        @if view.verdict == ExplainVerdict::NotRead {
+            p class="note" {
+                "A request begins with a line such as " code { "POST /webhooks/stripe" } "; then come its headers, an empty line and
+                 its body. A curl command is not read."
+            }
+        }
         @if let Some(sentence) = lines(view.lines) { p class="note" { (sentence) } }
         section aria-labelledby="steps" {
             h2 id="steps" { "Steps" }

@@ -5,6 +5,7 @@ use std::cmp::Reverse;
 use maud::{Markup, html};
 
 use crate::api::ActivityView;
+use crate::console::contract::with_query;
 use crate::console::parts::activity::{Hour, counted_by, in_words};
 use crate::console::parts::chart::{Series, spark};
 use crate::console::parts::{link, list, moment};
@@ -12,6 +13,17 @@ use crate::console::visit::Visit;
 
 /// Most providers or destinations that are shown, the busiest ones.
 const ROWS_N_MAX: usize = 10;
+
+/// What a table has rows of, and where its names and figures lead.
+struct Counting {
+    heading: &'static str,
+    linked: fn(&Visit, &str) -> Markup,
+    list: fn(&str, &str) -> String,
+}
+
+const PROVIDERS: Counting = Counting { heading: "Provider", linked: link::provider, list: of_provider };
+const DESTINATIONS: Counting =
+    Counting { heading: "Destination", linked: link::destination, list: of_destination };
 
 /// Both charts, each with its table.
 pub(super) fn draw(visit: &Visit, view: &ActivityView) -> Markup {
@@ -25,19 +37,19 @@ pub(super) fn draw(visit: &Visit, view: &ActivityView) -> Markup {
         section aria-labelledby="requests" {
             h2 id="requests" { "Requests in the last hour" }
             (hour.chart("requests", &requests))
-            (table("Provider", of_providers.collect(), |name| link::provider(visit, name)))
+            (table(visit, &PROVIDERS, of_providers.collect()))
         }
         section aria-labelledby="attempts" {
             h2 id="attempts" { "Calls in the last hour" }
             (hour.chart("calls", &attempts))
-            (table("Destination", of_destinations.collect(), |name| link::destination(visit, name)))
+            (table(visit, &DESTINATIONS, of_destinations.collect()))
         }
         (counted_by(view))
     }
 }
 
 /// A row for each name that something was counted of, the busiest first; a column for each thing that was.
-fn table(heading: &str, mut rows: Vec<(&String, Vec<Series>)>, linked: impl Fn(&str) -> Markup) -> Markup {
+fn table(visit: &Visit, of: &Counting, mut rows: Vec<(&String, Vec<Series>)>) -> Markup {
     let total = |series: &[Series]| series.iter().map(Series::total).sum::<u64>();
     rows.retain(|(_, series)| total(series) > 0);
     rows.sort_by_key(|(name, series)| (Reverse(total(series)), name.as_str()));
@@ -57,22 +69,42 @@ fn table(heading: &str, mut rows: Vec<(&String, Vec<Series>)>, linked: impl Fn(&
             .collect()
     });
     let headings: Vec<&str> =
-        [heading, "Last hour"].into_iter().chain(words.iter().map(|(_, word)| *word)).collect();
-    let drawn: Vec<Markup> = rows.iter().map(|(name, series)| row(name, series, &words, &linked)).collect();
+        [of.heading, "Last hour"].into_iter().chain(words.iter().map(|(_, word)| *word)).collect();
+    let drawn: Vec<Markup> =
+        rows.iter().map(|(name, series)| row(visit, of, (name, series), &words)).collect();
     html! {
-        (list::table(&format!("{heading}s in the last hour"), &headings, &drawn))
+        (list::table(&format!("{}s in the last hour", of.heading), &headings, &drawn))
         @if left_out_n > 0 { p class="hint" { "And " (left_out_n) " more with fewer." } }
     }
 }
 
-fn row(name: &str, series: &[Series], words: &[(usize, &str)], linked: &impl Fn(&str) -> Markup) -> Markup {
+fn row(visit: &Visit, of: &Counting, (name, series): (&str, &[Series]), words: &[(usize, &str)]) -> Markup {
     html! {
         tr {
-            th scope="row" { (linked(name)) }
+            th scope="row" { ((of.linked)(visit, name)) }
             td { (spark(&in_words(name, series), series)) }
-            @for (place, _) in words {
-                td { (moment::figure(series.get(*place).map_or(0, Series::total), false)) }
+            @for (place, word) in words {
+                td { (number(series.get(*place).map_or(0, Series::total), visit, (of.list)(name, word))) }
             }
         }
     }
+}
+
+/// A figure that leads to the list of what it counts.
+fn number(number: u64, visit: &Visit, list: String) -> Markup {
+    html! {
+        @if number == 0 { (moment::figure(0, false)) }
+        @else { a href=(visit.link(&list)) { (moment::figure(number, false)) } }
+    }
+}
+
+/// Where the requests of a provider are that ended so.
+fn of_provider(name: &str, word: &str) -> String {
+    with_query(if word == "rejected" { "/rejected" } else { "/events" }, &[("provider", Some(name))])
+}
+
+/// Where the messages of a destination are whose calls ended so.
+fn of_destination(name: &str, word: &str) -> String {
+    let state = matches!(word, "done" | "held" | "dead").then_some(word);
+    with_query("/messages", &[("state", state), ("destination", Some(name))])
 }

@@ -3,6 +3,7 @@
 use maud::{Markup, html};
 
 use crate::api::{EventView, MessageView, RejectedView, SearchHit};
+use crate::console::contract::with_query;
 use crate::console::parts::{chip, link, list, moment};
 use crate::console::visit::Visit;
 
@@ -80,12 +81,17 @@ fn message(visit: &Visit, message: &MessageView) -> Markup {
 }
 
 fn rejected(visit: &Visit, rejected: &RejectedView) -> Markup {
+    let all = with_query("/rejected", &[("provider", Some(rejected.provider.as_str()))]);
     html! {
         tr {
             td { (moment::moment(rejected.received_at_ms, visit.now_ms)) }
             td { (link::provider(visit, &rejected.provider)) }
             td { (moment::foreign(&rejected.step)) }
-            td { (moment::foreign(&rejected.detail)) div class="hint" { "SHA-256 of its body " code { (moment::foreign(&rejected.body_digest)) } } }
+            td {
+                (moment::coded(&rejected.detail)) ". "
+                a href=(visit.link(&all)) { "All that was refused of this provider" }
+                div class="hint" { "SHA-256 of its body " code { (moment::foreign(&rejected.body_digest)) } }
+            }
         }
     }
 }

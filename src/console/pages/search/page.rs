@@ -42,7 +42,7 @@ fn draw(visit: &Visit, id: &str, found: &SearchView) -> Markup {
         @if !found.notes.is_empty() {
             section aria-labelledby="why" {
                 h2 id="why" { "Why" }
-                ul class="notes" { @for note in &found.notes { li { (moment::foreign(note)) } } }
+                ul class="notes" { @for note in &found.notes { li { (moment::coded(note)) } } }
             }
         }
         (found::found(visit, &found.found))
