@@ -32,7 +32,7 @@ pub struct ProviderView {
     pub sender: SenderView,
     /// Its secrets, the newest first.
     pub secrets: Vec<SecretView>,
-    /// Its newest event, if it is among the newest 100,000 of all providers.
+    /// Its newest event, if it is among the newest 40,000 of all providers.
     pub last_event: Option<LastEventView>,
     /// Events of it that wait for somebody, by state.
     pub waiting: Vec<WaitingCount>,

@@ -73,7 +73,8 @@ impl App {
         }
         let (admin, public) = (&self.config.admin, self.config.admin.public_url.as_ref());
         let names = admin.hosts.iter().cloned().chain(public.map(|url| url.host.clone())).collect();
-        let router = guard::operators(router, OperatorHosts::new(admin.listen, names));
+        let origin = public.map(|url| url.origin.clone());
+        let router = guard::operators(router, OperatorHosts::new(admin.listen, names, origin));
         let base = public.map(|url| url.base.clone()).unwrap_or_default();
         let front = Front::from(http::below(base, router));
         Ok(spawn(served(listener, front, self.limits("operator")?, stop)))

@@ -33,6 +33,8 @@ pub struct AdminConfig {
 pub(crate) struct OperatorUrl {
     /// The name or address in it. Lower case.
     pub(crate) host: String,
+    /// What browsers call pages there: scheme, host, and a port that is not the usual one.
+    pub(crate) origin: String,
     /// The path in it, without a slash at its end; empty for none.
     pub(crate) base: String,
     /// True when it is `https`.

@@ -12,7 +12,7 @@ use axum::Router;
 use axum::extract::{Request, State};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
-use http::{HeaderMap, Method, header};
+use http::{HeaderMap, HeaderValue, Method, header};
 use tracing::warn;
 
 use super::error::Problem;
@@ -27,13 +27,15 @@ const SHOWN_CHARS_MAX: usize = 200;
 pub(crate) struct OperatorHosts {
     listen: IpAddr,
     names: Vec<String>,
+    /// Origin of the URL that people reach us at through a proxy.
+    public_origin: Option<String>,
 }
 
 impl OperatorHosts {
     /// Loopback, the address we listen on (any address, when that is all interfaces) and these names; also those that
-    /// are addresses.
-    pub(crate) fn new(listen: SocketAddr, names: Vec<String>) -> Self {
-        Self { listen: listen.ip(), names }
+    /// are addresses. Pages of `public_origin` are ours, whatever `Host` a proxy makes of it.
+    pub(crate) fn new(listen: SocketAddr, names: Vec<String>, public_origin: Option<String>) -> Self {
+        Self { listen: listen.ip(), names, public_origin }
     }
 
     /// True when a `Host` is one of ours, whatever its port.
@@ -49,15 +51,17 @@ impl OperatorHosts {
         }
     }
 
-    /// True when a page of another origin asks.
+    /// True when a page of another origin asks. A name of ours is not enough: what else listens on other ports of it has
+    /// our cookie sent along, and over plain HTTP no browser says more than `Origin`.
     fn is_foreign(&self, headers: &HeaderMap) -> bool {
         let host = text(headers, &header::HOST);
         let mut origins = headers.get_all(header::ORIGIN).iter();
         let is_other = origins.any(|origin| {
-            let authority =
-                origin.to_str().ok().and_then(|origin| origin.split_once("://")).map(|(_, it)| it);
-            let name = |authority| split_port(authority).0.to_ascii_lowercase();
-            authority.is_none_or(|it| !it.eq_ignore_ascii_case(host) && !self.names.contains(&name(it)))
+            let origin = origin.to_str().unwrap_or_default();
+            let authority = origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://"));
+            let is_called = authority.is_some_and(|it| it.eq_ignore_ascii_case(host));
+            let is_public = self.public_origin.as_ref().is_some_and(|own| origin.eq_ignore_ascii_case(own));
+            !is_called && !is_public
         });
         is_other || is_cross_site(headers)
     }
@@ -93,7 +97,23 @@ fn is_followed_link(request: &Request) -> bool {
 
 /// The operator's routes, for us alone.
 pub(crate) fn operators(router: Router, hosts: OperatorHosts) -> Router {
-    router.layer(middleware::from_fn_with_state(Arc::new(hosts), check_operator))
+    let guarded = router.layer(middleware::from_fn_with_state(Arc::new(hosts), check_operator));
+    guarded.layer(middleware::map_response(kept_to_itself))
+}
+
+/// What an answer has that says nothing else: a browser that is led to it keeps no copy, takes it for nothing that it is
+/// not, and shows it in nobody's frame. Refusals and redirections are answers too.
+const KEPT_TO_ITSELF: [(header::HeaderName, &str); 3] = [
+    (header::CACHE_CONTROL, "no-store"),
+    (header::CONTENT_SECURITY_POLICY, "default-src 'none'; frame-ancestors 'none'"),
+    (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+];
+
+async fn kept_to_itself(mut response: Response) -> Response {
+    for (name, value) in KEPT_TO_ITSELF {
+        response.headers_mut().entry(name).or_insert(HeaderValue::from_static(value));
+    }
+    response
 }
 
 /// The receiver of `serve --dev`, whose secrets everybody knows: for no browser at all.
@@ -143,7 +163,11 @@ mod tests {
     use super::*;
 
     fn hosts(listen: &str) -> OperatorHosts {
-        OperatorHosts::new(listen.parse().expect("an address"), vec!["ops.internal".to_owned()])
+        OperatorHosts::new(
+            listen.parse().expect("an address"),
+            vec!["ops.internal".to_owned()],
+            Some("https://ops.example.com:8443".to_owned()),
+        )
     }
 
     #[test]
@@ -224,10 +248,24 @@ mod tests {
         }
         check(&[], false);
         check(&[("origin", "http://127.0.0.1:8081")], false);
-        check(&[("origin", "https://ops.internal")], false);
+        check(&[("origin", "https://ops.example.com:8443")], false);
         check(&[("sec-fetch-site", "same-origin")], false);
         check(&[("sec-fetch-site", "none")], false);
-        for origin in ["http://evil.example", "null", "http://127.0.0.1:3000", "http://localhost:8081", ""] {
+        for origin in [
+            "http://evil.example",
+            "null",
+            "http://127.0.0.1:3000",
+            "http://localhost:8081",
+            "",
+            // What else listens there is not ours.
+            "https://ops.internal",
+            "http://ops.internal:3000",
+            "http://ops.example.com:8443",
+            "https://ops.example.com",
+            "https://ops.example.com:9443",
+            "https://ops.example.com:8443.evil.example",
+            "chrome-extension://127.0.0.1:8081",
+        ] {
             check(&[("origin", origin)], true);
         }
         check(&[("origin", "http://127.0.0.1:8081"), ("origin", "http://evil.example")], true);

@@ -118,7 +118,8 @@ fn operator_url(checker: &mut Checker<'_>, field: &Field, text: &str) -> Option<
         return None;
     }
     let host = url.host_str()?.trim_end_matches('.').to_ascii_lowercase();
-    Some(OperatorUrl { host, base: base.to_owned(), is_secure: url.scheme() == "https" })
+    let origin = url.origin().ascii_serialization();
+    Some(OperatorUrl { host, origin, base: base.to_owned(), is_secure: url.scheme() == "https" })
 }
 
 fn admin_token(checker: &mut Checker<'_>, field: Field) -> Option<AdminToken> {

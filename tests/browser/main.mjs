@@ -1,5 +1,6 @@
 // The console in a real browser, against the real binary. `scripts/browser` runs it; a path is a test, and a sentence.
 // `scripts/browser --test-name-pattern=search` runs those whose sentence has this word.
+import { walkAll } from "./kit/browser.mjs";
 import "./paths/looking.mjs";
 import "./paths/tail.mjs";
 import "./paths/signing_in.mjs";
@@ -11,3 +12,5 @@ import "./paths/hostile.mjs";
 import "./paths/proxied.mjs";
 import "./paths/newcomer.mjs";
 import "./paths/pictures.mjs";
+
+walkAll();

@@ -35,6 +35,56 @@ fn status(to: SocketAddr, request: &str) -> u16 {
     String::from_utf8_lossy(&answer[..n]).split(' ').nth(1).unwrap().parse().unwrap()
 }
 
+/// The head of the answer to one request, sent as it is. Lower case.
+fn head(to: SocketAddr, request: &str) -> String {
+    let mut stream = TcpStream::connect(to).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut answer = Vec::new();
+    let mut part = [0; 4_096];
+    while !answer.windows(4).any(|four| four == b"\r\n\r\n") {
+        let n = stream.read(&mut part).unwrap();
+        assert!(n > 0, "{}", String::from_utf8_lossy(&answer));
+        answer.extend_from_slice(&part[..n]);
+    }
+    let text = String::from_utf8_lossy(&answer).to_ascii_lowercase();
+    text.split_once("\r\n\r\n").unwrap().0.to_owned()
+}
+
+#[tokio::test]
+async fn every_answer_to_operators_keeps_to_itself_also_those_that_say_no() {
+    let (_database, server) = serve().await;
+    let own = server.admin.to_string();
+    let bearer = format!("authorization: Bearer {OPERATOR}\r\n");
+    for (line, host, more, want) in [
+        ("GET /sign-in", own.as_str(), "", 200),
+        ("GET /", &own, "", 303),
+        ("GET /nothing", &own, "", 404),
+        ("DELETE /events", &own, "", 405),
+        ("POST /sign-in", &own, "", 403),
+        ("GET /", "evil.example", "", 421),
+        ("GET /", &own, "origin: http://evil.example\r\n", 403),
+        ("GET /metrics", &own, "", 200),
+        ("GET /openapi.json", &own, "", 200),
+        ("GET /v1/me", &own, "", 401),
+        ("GET /v1/me", &own, &bearer, 200),
+        ("GET /v1/tail", &own, &bearer, 200),
+        ("GET /v1/nothing", &own, &bearer, 404),
+    ] {
+        let request = format!("{line} HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n{more}\r\n");
+        let head = head(server.admin, &request);
+        assert!(head.starts_with(&format!("http/1.1 {want} ")), "{line} {more:?}: {head}");
+        for part in [
+            "\r\ncache-control: no-store",
+            "\r\ncontent-security-policy: default-src 'none'",
+            "frame-ancestors 'none'",
+            "\r\nx-content-type-options: nosniff",
+        ] {
+            assert_eq!(head.matches(part).count(), 1, "{line} {more:?} of {host}: {part}: {head}");
+        }
+    }
+}
+
 /// A client whose requests come from this address.
 fn from(last: u8) -> reqwest::Client {
     drop(client());
@@ -103,6 +153,9 @@ async fn only_requests_to_our_own_names_and_from_no_other_page_are_served_to_ope
         }
         check(path, &own, "origin: http://evil.example\r\n", 403);
         check(path, &own, "origin: null\r\n", 403);
+        // What else listens on a name of ours is not us, and browsers send it our cookie.
+        check(path, "ops.internal", "origin: http://ops.internal:3000\r\n", 403);
+        check(path, "ops.internal", "origin: http://ops.internal\r\n", 200);
         check(path, &own, "sec-fetch-site: cross-site\r\n", 403);
         check(path, &own, &format!("origin: http://{own}\r\nsec-fetch-site: same-origin\r\n"), 200);
     }

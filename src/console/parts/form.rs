@@ -6,7 +6,7 @@ use std::sync::Arc;
 use axum::body::Body;
 use axum::extract::{FromRequest, Request};
 use axum::response::{IntoResponse, Redirect, Response};
-use http::{HeaderMap, StatusCode, header};
+use http::{HeaderMap, HeaderValue, StatusCode, header};
 use http_body_util::{BodyExt, Limited};
 use maud::{Markup, html};
 use serde::de::DeserializeOwned;
@@ -120,8 +120,12 @@ impl SentForm {
 
     /// The key and the version that the form was drawn with.
     pub(in crate::console) fn headers(&self) -> Result<OrderHeaders, Trouble> {
-        let key = Some(self.needed("key")?.to_owned());
-        Ok(OrderHeaders { key, if_match: self.optional("if_match").map(str::to_owned) })
+        let (key, if_match) = (self.needed("key")?, self.optional("if_match"));
+        // A version that cannot be sent on must not be left out: the order would hold for any.
+        if [Some(key), if_match].into_iter().flatten().any(|value| HeaderValue::from_str(value).is_err()) {
+            return Err(Trouble::bad_form("the form has another `key` or `if_match` than it was drawn with"));
+        }
+        Ok(OrderHeaders { key: Some(key.to_owned()), if_match: if_match.map(str::to_owned) })
     }
 }
 

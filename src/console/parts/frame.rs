@@ -6,6 +6,7 @@ use http::{HeaderValue, StatusCode, header};
 use maud::{DOCTYPE, Markup, html};
 
 use super::chip::{Mood, chip};
+use super::moment;
 use crate::console::assets::{ICON, SCRIPT, STYLE};
 use crate::console::state::ConsoleState;
 use crate::console::trouble::Trouble;
@@ -166,7 +167,7 @@ pub(in crate::console) fn trouble(frame: &Frame<'_>, trouble: &Trouble) -> Respo
     let sentence =
         if trouble.title.is_empty() { "the answer was incomplete: try again" } else { &trouble.title };
     let body = html! {
-        p class="trouble" role="alert" { (sentence) "." }
+        p class="trouble" role="alert" { (moment::foreign(sentence)) "." }
         @if let Some(state) = &trouble.state { p { "It stands in " (chip(Mood::Quiet, state)) "." } }
         @if let Some(counted_n) = trouble.counted_n { p { "The number is " (counted_n) "." } }
         @if let Some(wait_s) = trouble.retry_after_s { p { "Try again in " (wait_s) " s." } }

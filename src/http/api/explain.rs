@@ -13,7 +13,7 @@ use super::asking::Asking;
 use super::order::{body_of_at_most, order};
 use super::state::ApiState;
 use crate::api::ExplainOrder;
-use crate::types::Role;
+use crate::types::{Name, Role};
 
 /// Largest question that is read. Bytes.
 const BODY_BYTES_MAX: usize = 1 << 20;
@@ -29,6 +29,9 @@ pub(super) async fn ask(
         &body,
         "the body is a JSON object with `request` (a text, or an object of `method`, `path`, `headers` and `body`), and perhaps `provider`, `at_ms` and `at_own_time`",
     )?;
+    if order.provider.as_deref().is_some_and(|name| Name::parse(name).is_err()) {
+        return Err(Problem::bad_request("`provider` is a name"));
+    }
     let reach = &people.principal().providers;
     let view = state.explainer.explain(order, reach, state.clock.now_ms()).await;
     let mut view = view.ok_or(Problem::NOT_FOUND)?;

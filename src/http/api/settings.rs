@@ -23,7 +23,7 @@ pub(super) async fn list(
 ) -> Result<Response, Problem> {
     people.needs(Role::Operator)?;
     let values = query(raw.as_deref(), ["cursor", "limit"])?;
-    let after = cursor(&values, |text| Some(text.to_owned()))?;
+    let after = cursor(&values, |text| (!text.is_empty()).then(|| text.to_owned()))?;
     let limit = limit(&values)? as usize;
     let seen = state.settings.iter().filter(|one| is_seen(one, people.principal()));
     let mut rest = seen.filter(|one| after.as_ref().is_none_or(|after| one.key > *after));

@@ -53,12 +53,13 @@ impl KnownSessions {
         self.inner().is_old(known_for)
     }
 
-    /// Puts a session on the list of those that are asked for next.
-    pub(super) fn want(&self, digest: [u8; 32]) {
+    /// Puts a session on the list of those that are asked for next; false when the list is full.
+    pub(super) fn want(&self, digest: [u8; 32]) -> bool {
         let mut inner = self.inner();
         if inner.wanted.len() < WANTED_N_MAX {
             inner.wanted.insert(digest);
         }
+        inner.wanted.contains(&digest)
     }
 
     /// True when a session is still to be asked for.

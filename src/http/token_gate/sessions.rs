@@ -52,13 +52,15 @@ impl TokenGate {
     pub(crate) async fn judge_session(&self, text: &str) -> Presented {
         let Some(session) = SessionText::parse(text) else { return Presented::Wrong };
         let digest = session.digest();
-        let mut found = self.sessions.find(&digest, KNOWN_FOR);
+        let (mut found, mut is_told) = (self.sessions.find(&digest, KNOWN_FOR), true);
         if found.is_none() {
-            self.ask_for(digest).await;
+            is_told = self.ask_for(digest).await;
             found = self.sessions.find(&digest, KNOWN_FOR);
         }
         let Some(row) = found else {
-            return if self.sessions.is_away(KNOWN_FOR) { Presented::Away } else { Presented::Wrong };
+            // Nobody has said that there is none: whoever has it is not told that it has ended.
+            let is_away = !is_told || self.sessions.is_away(KNOWN_FOR);
+            return if is_away { Presented::Away } else { Presented::Wrong };
         };
         if self.clock.now_ms() >= row.expires_at_ms {
             return Presented::Expired;
@@ -119,12 +121,14 @@ impl TokenGate {
     }
 
     /// Asks for a session that is not known here; after one that there is not, a second later at the earliest. All that
-    /// came meanwhile are asked for together.
-    async fn ask_for(&self, digest: [u8; 32]) {
-        self.sessions.want(digest);
+    /// came meanwhile are asked for together. False when there was no answer.
+    async fn ask_for(&self, digest: [u8; 32]) -> bool {
+        if !self.sessions.want(digest) {
+            return false;
+        }
         let mut asked = self.sessions.asked.lock().await;
         if !self.sessions.is_wanted(&digest) {
-            return;
+            return true;
         }
         if let Some(asked) = *asked {
             sleep_until(asked + ASKED_EVERY).await;
@@ -136,6 +140,7 @@ impl TokenGate {
         if self.sessions.find(&digest, KNOWN_FOR).is_some() {
             *asked = None;
         }
+        !self.sessions.is_wanted(&digest)
     }
 
     /// Reads the sessions in use, and those that somebody waits for.

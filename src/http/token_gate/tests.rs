@@ -212,8 +212,10 @@ async fn while_the_database_is_silent_sessions_are_good_for_30_s() {
     let folder = tempfile::tempdir().expect("a folder");
     let (gate, store, _clock) = gate(&folder).await;
     let session = opened(&gate, CONFIGURED).await;
+    let unused = opened(&gate, CONFIGURED).await;
     assert!(matches!(gate.judge_session(&session).await, Presented::Good(..)));
     store.close().await;
+    assert!(matches!(gate.judge_session(&unused).await, Presented::Away), "nobody said that it has ended");
     gate.sessions.grow_old(KNOWN_FOR.saturating_sub(Duration::from_secs(2)));
     assert!(matches!(gate.judge_session(&session).await, Presented::Good(..)));
     gate.sessions.grow_old(Duration::from_secs(3));

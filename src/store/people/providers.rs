@@ -13,7 +13,7 @@ use crate::store::rejection::{SecretUse, secret_use_list};
 use crate::types::{EventState, Name, Role, UnixMs};
 
 /// Events of all providers among which the newest one of each is looked for, first and at most.
-const LAST_LOOKED_N: [i64; 2] = [5_000, 100_000];
+const LAST_LOOKED_N: [i64; 2] = [5_000, 40_000];
 /// Most events in each state that are counted.
 const COUNTED_N_MAX: i64 = 10_000;
 /// States in which an event waits for somebody.

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { existsSync } from "node:fs";
 import { createRequire } from "node:module";
 import path from "node:path";
-import { after, test } from "node:test";
+import { after, describe, it } from "node:test";
 
 const home = process.env.HOOKLATCH_TEST_BROWSER;
 assert.ok(home, "HOOKLATCH_TEST_BROWSER is not set: run scripts/browser");
@@ -86,9 +86,11 @@ export async function visitor({ width = 1280, scheme = "light", isScripted = tru
   return { context, page, watch };
 }
 
+const paths = [];
+
 /** A path through the console: a test with a page of its own. */
 export function goes(sentence, options, walk) {
-  test(sentence, { timeout: 60_000 }, async (t) => {
+  paths.push([sentence, async (t) => {
     const { context, page, watch } = await visitor(options);
     try {
       await walk({ t, context, page, watch });
@@ -96,6 +98,13 @@ export function goes(sentence, options, walk) {
     } finally {
       await context.close();
     }
+  }]);
+}
+
+/** Walks all paths, two at a time: they share a browser and a Hooklatch, and are about things of their own. */
+export function walkAll() {
+  describe("the console", { concurrency: 2 }, () => {
+    for (const [sentence, walk] of paths) it(sentence, { timeout: 60_000 }, walk);
   });
 }
 

@@ -31,6 +31,8 @@ routes = [
   { on = ["invoice.*"], to = "billing" },
   { on = ["charge.*"], to = "bank" },
   { on = ["payout.*"], to = "ledger" },
+  { on = ["order.*"], to = "till" },
+  { on = ["topup.*"], to = "wallet" },
 ]
 [providers.github]
 secrets = ["${secrets.github}"]
@@ -43,6 +45,11 @@ url = "${far}/done"
 [destinations.bank]
 url = "${far}/lost"
 unknown = "hold"
+[destinations.wallet]
+url = "${far}/done"
+[destinations.till]
+url = "${far}/refuse"
+${retry}
 [destinations.ledger]
 url = "${far}/refuse"
 ${retry}
@@ -50,7 +57,7 @@ ${retry}
 }
 
 /** Something that is made once, when it is first asked for, and stopped after all paths. */
-function once(make) {
+export function once(make) {
   let made;
   after(async () => (await made)?.stop());
   return () => (made ??= make());

@@ -79,14 +79,14 @@ goes("a held message is decided with scripts off", { isScripted: false }, async 
   assert.equal((await asked(hooklatch, `/messages/${message.message_id}`)).message.state, "done");
 });
 
-goes("all that are dead are sent again by one operation: counted, confirmed, done", {}, async ({ page, context }) => {
+goes("all that are dead are discarded by one operation: counted, confirmed, done", {}, async ({ page, context }) => {
   const hooklatch = await guarded();
-  for (const n of [1, 2, 3]) await accepted(stripe(hooklatch, `evt_bulk_${n}`, "payout.paid"));
+  for (const n of [1, 2, 3]) await accepted(stripe(hooklatch, `evt_bulk_${n}`, "order.paid"));
   for (const n of [1, 2, 3]) await messagesOf(hooklatch, `evt_bulk_${n}`, "dead");
   await signIn(context, hooklatch, "operator");
-  await page.goto(`${hooklatch.url}/operations/new?subject=messages&state=dead&destination=ledger`);
+  await page.goto(`${hooklatch.url}/operations/new?subject=messages&state=dead&destination=till`);
   assert.match(await text(page.locator(".found")), /3 dead messages/i);
-  await page.getByLabel(reason).fill("The ledger is repaired");
+  await page.getByLabel(reason).fill("They were taken by hand");
   await page.getByRole("button", { name: /^Discard/ }).click();
   await page.waitForURL(/\/operations\/[0-9a-f-]{36}$/);
   await page.getByText("done", { exact: true }).first().waitFor();
@@ -112,12 +112,12 @@ goes("an operation on thousands shows its progress and is cancelled half-way", {
 goes("a destination is paused, keeps what comes, and sends it when it is resumed", {}, async ({ page, context }) => {
   const hooklatch = await guarded();
   await signIn(context, hooklatch, "operator");
-  const url = `${hooklatch.url}/destinations/billing`;
+  const url = `${hooklatch.url}/destinations/wallet`;
   await page.goto(url);
   await page.getByLabel(reason).fill("Maintenance over there");
   await page.getByRole("button", { name: "Pause" }).click();
   await page.getByRole("button", { name: "Resume" }).waitFor();
-  await accepted(stripe(hooklatch, "evt_paused", "invoice.paid"));
+  await accepted(stripe(hooklatch, "evt_paused", "topup.created"));
   await messagesOf(hooklatch, "evt_paused", "ready");
   await looksWell(page, url);
   await page.getByLabel(reason).fill("They are back");

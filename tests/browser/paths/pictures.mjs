@@ -4,11 +4,10 @@ import { farSide } from "../kit/far_side.mjs";
 import { isAsked, keep } from "../kit/pictures.mjs";
 import { start } from "../kit/programs.mjs";
 import { accepted, github, stripe } from "../kit/sender.mjs";
-import { config, list, messagesOf, signIn } from "../kit/world.mjs";
+import { config, list, messagesOf, once, signIn } from "../kit/world.mjs";
 
-let made;
 /** A receiver of its own: what other paths send is on none of the pictures. */
-async function weekday() {
+const weekday = once(async () => {
   const far = await farSide();
   const hooklatch = await start((listen) => config(listen, far.url, `tokens = [${list}]`));
   const types = ["invoice.paid", "customer.updated", "charge.refunded", "invoice.paid", "payout.paid", "invoice.finalized"];
@@ -21,15 +20,16 @@ async function weekday() {
   await stripe(hooklatch, "evt_1SWq8fLk2Zvrefund", "charge.refunded", { object: { amount: 4700 } });
   await stripe(hooklatch, "evt_1SWq8forged", "invoice.paid", { secret: "whsec_of_somebody_else" });
   const [message] = await messagesOf(hooklatch, "evt_1SWq8fLk2Zvrefund", "held");
-  return { far, hooklatch, message };
-}
+  const stop = () => Promise.all([far.stop(), hooklatch.stop()]);
+  return { hooklatch, message, stop };
+});
 
 function picture(name, height, options, walk) {
   if (!isAsked) return;
   goes(`a picture: ${name}`, options, async ({ page, context }) => {
-    made ??= await weekday();
-    await signIn(context, made.hooklatch, "operator");
-    await walk(page, made.hooklatch.url);
+    const { hooklatch, message } = await weekday();
+    await signIn(context, hooklatch, "operator");
+    await walk(page, hooklatch.url, message);
     await keep(page, name, height);
   });
 }
@@ -42,16 +42,9 @@ picture("events", 700, { width: 1120 }, async (page, url) => {
   await page.goto(`${url}/events`);
   await page.getByText("Live.").waitFor();
 });
-picture("ledger", 800, { width: 1120 }, (page, url) => page.goto(`${url}/events/stripe/evt_1SWq8fLk2Zvrefund`));
-picture("held", 1000, { width: 1120 }, (page, url) => page.goto(`${url}/messages/${made.message.message_id}`));
+picture("ledger", 740, { width: 1120 }, (page, url) => page.goto(`${url}/events/stripe/evt_1SWq8fLk2Zvrefund`));
+picture("held", 1000, { width: 1120 }, (page, url, message) => page.goto(`${url}/messages/${message.message_id}`));
 picture("mobile", 780, { width: 390, scheme: "dark" }, async (page, url) => {
   await page.goto(`${url}/events`);
   await page.getByText("Live.").waitFor();
 });
-
-if (isAsked) {
-  goes("the receiver of the pictures is stopped", {}, async () => {
-    await made.hooklatch.stop();
-    await made.far.stop();
-  });
-}

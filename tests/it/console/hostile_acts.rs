@@ -41,6 +41,16 @@ async fn what_a_stranger_wrote_is_text_on_every_page(database: &Database) {
     for path in paths {
         check(path, &text(&ann, path).await);
     }
+    // What was typed is shown again where it is refused, and is no less a stranger's: an address may be a link.
+    for path in [
+        "/events?from",
+        "/messages?created_before",
+        "/operations/new?subject=messages&state=held&created_before",
+    ] {
+        let shown = ann.get(&format!("{path}={}", lane.trim_start_matches("lane="))).await;
+        assert_eq!(shown.status, 400, "{path}");
+        check(path, &shown.text);
+    }
     for path in ["/messages", "/messages/1024", "/lanes", "/destinations/billing"] {
         assert!(text(&ann, path).await.contains("&lt;script&gt;alert(1)"), "{path} shows it");
     }

@@ -15,6 +15,7 @@ use crate::console::parts::link;
 use crate::console::trouble::Trouble;
 use crate::console::visit::Visit;
 use crate::plain;
+use crate::types::Role;
 
 /// A provider's name and an event's id, which may hold anything.
 pub(super) type EventNames = Result<Path<(String, String)>, PathRejection>;
@@ -44,10 +45,26 @@ async fn draw(visit: &Visit, names: EventNames, raw: &RawQuery) -> Result<(Strin
         @if let Some(again) = again { (again) }
         section aria-labelledby="decide" {
             h2 id="decide" { "Decide" }
+            (what_if(visit, &view, &path))
             (decisions::decisions(visit, &view, &path, etag.as_deref()))
         }
     };
     Ok((plain::line(&view.event.event_id).into_owned(), body))
+}
+
+/// The way to what the handlers of this server would make of the event today; for those who may, and while its bytes are
+/// kept.
+fn what_if(visit: &Visit, view: &LedgerView, path: &str) -> Markup {
+    html! {
+        @if visit.may(Role::Operator) && view.content.is_some() {
+            form method="post" action=(visit.link(&format!("{path}/what-if"))) {
+                p {
+                    button type="submit" { "What if it came today?" }
+                    span class="hint" { " Its handlers are run and nothing is written: see what would differ." }
+                }
+            }
+        }
+    }
 }
 
 /// Sentences about what the ledger does not tell.

@@ -2,14 +2,15 @@
 
 use axum::extract::RawQuery;
 use axum::response::Response;
+use http::StatusCode;
 use maud::{Markup, html};
 
 use super::found;
 use crate::api::{ExplainOrder, ExplainRequest, ExplainView, Page, ProviderView};
 use crate::console::contract::OrderHeaders;
+use crate::console::parts::field;
 use crate::console::parts::form::SentForm;
 use crate::console::parts::frame::Place;
-use crate::console::parts::{field, list};
 use crate::console::trouble::Trouble;
 use crate::console::visit::Visit;
 use crate::times::parse_time;
@@ -31,11 +32,8 @@ struct Asked {
 
 pub(super) async fn show(visit: Visit, raw: RawQuery) -> Response {
     if !visit.may(Role::Reader) {
-        return visit.page(
-            Place::Explain,
-            "Explain",
-            &list::nothing("This needs a token of the role reader."),
-        );
+        let title = "this token may not see contents: it needs the role `reader`";
+        return visit.trouble(Place::Explain, &Trouble::new(StatusCode::FORBIDDEN, "forbidden", title));
     }
     let values = field::values(&raw);
     // As the pages of a sender and of what was refused lead here.

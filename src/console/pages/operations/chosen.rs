@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 use super::words;
 use crate::api::{EventAct, EventFilter, MessageAct, MessageFilter, OperationSubject};
 use crate::console::contract::with_query;
+use crate::console::parts::field;
 use crate::console::trouble::Trouble;
 use crate::times;
 use crate::types::{EventState, MessageState, UnixMs};
@@ -44,6 +45,25 @@ impl Chosen {
             }
             _ => Err(Trouble::bad_form("say as `subject` whether it is about `messages` or `events`")),
         }
+    }
+
+    /// Reads a choice from an address, in which nothing else may stand: with a name left out that is not understood, it
+    /// would act on more than was meant.
+    pub(super) fn asked(now_ms: UnixMs, values: &[(String, String)]) -> Result<Self, Trouble> {
+        let chosen = Self::read(now_ms, |name| field::value(values, name))?;
+        let names = match chosen {
+            Self::Messages(..) => &OF_MESSAGES[..],
+            Self::Events(..) => &OF_EVENTS[..],
+        };
+        let is_of_it = |given: &str| {
+            given == "subject"
+                || names.iter().any(|name| *name == given || name.strip_suffix("_ms") == Some(given))
+        };
+        if values.iter().all(|(name, _)| is_of_it(name)) {
+            return Ok(chosen);
+        }
+        let why = "the address has a name that no filter of this list has: filter the list anew, and go on from there";
+        Err(Trouble::bad_form(why))
     }
 
     /// The list of it, in the contract and among the pages alike.
@@ -192,6 +212,22 @@ mod tests {
             ("received_to_ms", "9"),
         ];
         check(&all, "/events?object=in_1&received_from_ms=0&received_to_ms=9&state=failed&type=paid");
+    }
+
+    #[test]
+    fn an_address_with_a_name_that_is_not_understood_chooses_nothing() {
+        let asked = |query: &str| {
+            let values: Vec<_> = form_urlencoded::parse(query.as_bytes()).into_owned().collect();
+            Chosen::asked(7_200_000, &values).map(|chosen| chosen.target("")).ok()
+        };
+        let held = |more: &str| asked(&format!("subject=messages&state=held{more}"));
+        assert_eq!(held("&destination=mail").as_deref(), Some("?destination=mail&state=held"));
+        assert_eq!(held("&created_before=1h").as_deref(), Some("?created_before_ms=3600000&state=held"));
+        for odd in ["&destinaton=mail", "&type=invoice.paid", "&from=1h", "&cursor=x", "&=x"] {
+            assert_eq!(held(odd), None, "{odd}");
+        }
+        assert_eq!(asked("subject=events&state=failed&type=a").as_deref(), Some("?state=failed&type=a"));
+        assert_eq!(asked("subject=events&state=failed&from=1h"), None);
     }
 
     #[test]

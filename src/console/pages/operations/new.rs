@@ -19,7 +19,7 @@ pub(super) async fn show(visit: Visit, raw: RawQuery) -> Response {
 }
 
 async fn draw(visit: &Visit, values: &[(String, String)]) -> Result<Markup, Trouble> {
-    let chosen = Chosen::read(visit.now_ms, |name| field::value(values, name))?;
+    let chosen = Chosen::asked(visit.now_ms, values)?;
     let count: CountView = visit.ask(&chosen.target(&format!("/{}/count", chosen.list()))).await?;
     Ok(html! {
         (found(visit, &chosen, count.counted_n, count.is_more))

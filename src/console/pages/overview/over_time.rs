@@ -84,17 +84,17 @@ fn row(visit: &Visit, of: &Counting, (name, series): (&str, &[Series]), words: &
             th scope="row" { ((of.linked)(visit, name)) }
             td { (spark(&in_words(name, series), series)) }
             @for (place, word) in words {
-                td { (number(series.get(*place).map_or(0, Series::total), visit, (of.list)(name, word))) }
+                td { (number(series.get(*place).map_or(0, Series::total), visit, &(of.list)(name, word))) }
             }
         }
     }
 }
 
 /// A figure that leads to the list of what it counts.
-fn number(number: u64, visit: &Visit, list: String) -> Markup {
+fn number(number: u64, visit: &Visit, list: &str) -> Markup {
     html! {
         @if number == 0 { (moment::figure(0, false)) }
-        @else { a href=(visit.link(&list)) { (moment::figure(number, false)) } }
+        @else { a href=(visit.link(list)) { (moment::figure(number, false)) } }
     }
 }
 

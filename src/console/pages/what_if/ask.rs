@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Redirect, Response};
+use http::StatusCode;
 use maud::{Markup, html};
 
 use super::{effects, events};
@@ -11,7 +12,7 @@ use crate::api::{EventFilter, WHAT_IF_N_DEFAULT, WHAT_IF_N_MAX, WhatIfOrder, Wha
 use crate::console::contract::{OrderHeaders, path};
 use crate::console::parts::form::SentForm;
 use crate::console::parts::frame::Place;
-use crate::console::parts::{field, link, list};
+use crate::console::parts::{field, link};
 use crate::console::state::ConsoleState;
 use crate::console::trouble::Trouble;
 use crate::console::visit::Visit;
@@ -30,11 +31,8 @@ pub(super) async fn show(visit: Visit) -> Response {
         (form(&visit, &[]))
     };
     if !visit.may(Role::Operator) {
-        return visit.page(
-            Place::WhatIf,
-            "What-if",
-            &list::nothing("This needs a token of the role operator."),
-        );
+        let title = "this token may look, but not act: it needs the role `operator`";
+        return visit.trouble(Place::WhatIf, &Trouble::new(StatusCode::FORBIDDEN, "forbidden", title));
     }
     visit.page(Place::WhatIf, "What-if", &body)
 }
