@@ -38,12 +38,14 @@ goes("the settings say where each value comes from, and no secret", {}, async ({
   assert.match(shown, /hooklatch\.toml/);
 });
 
-goes("the audit log tells who decided what, and is for operators", {}, async ({ page, context, watch }) => {
+goes("the audit log tells who decided what, and no viewer", {}, async ({ page, context, watch }) => {
   const hooklatch = await guarded();
   await signIn(context, hooklatch, "operator");
   await looksWell(page, `${hooklatch.url}/audit`);
   assert.match(await text(page.getByRole("main")), /sign_in|sign in/i);
   await signIn(context, hooklatch, "viewer");
   watch.statuses.add(403);
-  assert.equal((await page.goto(`${hooklatch.url}/audit`)).status(), 403);
+  for (const path of ["/audit", "/settings", "/what-if", "/explain"]) {
+    assert.equal((await page.goto(hooklatch.url + path)).status(), 403, path);
+  }
 });

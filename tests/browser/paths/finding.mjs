@@ -65,7 +65,7 @@ goes("whoever may not see contents sees no body, no header and no button", {}, a
   const [message] = await messagesOf(hooklatch, "evt_private", "held");
   await signIn(context, hooklatch, "viewer");
   const paths = ["/", "/events", "/events/stripe/evt_private", "/messages", `/messages/${message.message_id}`, "/lanes",
-    "/destinations", "/destinations/bank", "/operations", "/search?id=evt_private", "/what-if", "/explain"];
+    "/destinations", "/destinations/bank", "/operations", "/search?id=evt_private"];
   for (const path of paths) {
     await page.goto(hooklatch.url + path);
     assert.ok(!(await page.content()).includes("of-a-person"), path);
