@@ -86,7 +86,11 @@ async fn an_id_climbs_the_ladder_and_is_always_told_why(database: &Database) {
         assert!(page.text.contains(said), "{id}: no {said} in {}", page.text);
     }
     let in_vain = viewer.get("/search?id=order-4711").await.text;
-    assert!(in_vain.contains("not ours") && in_vain.contains("for the role <code><bdi>reader</bdi></code> to see"), "{in_vain}");
+    assert!(
+        in_vain.contains("not ours")
+            && in_vain.contains("for the role <code><bdi>reader</bdi></code> to see"),
+        "{in_vain}"
+    );
     let long = viewer.get(&format!("/search?id={}", "x".repeat(300))).await;
     assert!([200, 400].contains(&long.status), "{}", long.text);
 }
