@@ -88,7 +88,7 @@ async fn an_id_climbs_the_ladder_and_is_always_told_why(database: &Database) {
     let in_vain = viewer.get("/search?id=order-4711").await.text;
     assert!(
         in_vain.contains("not ours")
-            && in_vain.contains("for the role <code><bdi>reader</bdi></code> to see"),
+            && in_vain.contains("for the role </bdi><code><bdi>reader</bdi></code><bdi> to see"),
         "{in_vain}"
     );
     let long = viewer.get(&format!("/search?id={}", "x".repeat(300))).await;
