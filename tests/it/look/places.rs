@@ -192,7 +192,7 @@ async fn refused_requests_are_listed_page_by_page_and_their_headers_are_for_read
     assert_eq!(database.count(looked).await, 0, "no header was shown");
     let told = with(&server, "operator").get("/rejected?limit=1").await.body;
     let read = "SELECT COUNT(*) FROM audit_log WHERE action = 'headers_read' AND actor = 'operator'
-        AND provider = 'stripe' AND detail = '1 refused requests'";
+        AND provider = 'stripe' AND detail = '1 refused request'";
     assert_eq!(database.count(read).await, 1);
     with(&server, "operator").get(&format!("/search?id={}", "ab".repeat(32))).await;
     assert_eq!(database.count(looked).await, 3, "those that a search shows, of each provider");
