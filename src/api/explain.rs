@@ -18,7 +18,7 @@ pub struct ExplainOrder {
     /// Time to judge it at; now, unless it is said here or in a first line `# now=SECONDS`.
     #[serde(
         default,
-        deserialize_with = "super::whole::number_or_null",
+        deserialize_with = "super::whole::time_or_null",
         skip_serializing_if = "Option::is_none"
     )]
     #[schemars(range(min = 0, max = 253_402_300_799_999_i64))]

@@ -29,7 +29,7 @@ pub struct MessageFilter {
     /// Those written before this time.
     #[serde(
         default,
-        deserialize_with = "super::whole::number_or_null",
+        deserialize_with = "super::whole::time_or_null",
         skip_serializing_if = "Option::is_none"
     )]
     #[schemars(range(min = 0, max = 253_402_300_799_999_i64))]
@@ -59,7 +59,7 @@ pub struct EventFilter {
     /// Those that came at this time or later.
     #[serde(
         default,
-        deserialize_with = "super::whole::number_or_null",
+        deserialize_with = "super::whole::time_or_null",
         skip_serializing_if = "Option::is_none"
     )]
     #[schemars(range(min = 0, max = 253_402_300_799_999_i64))]
@@ -67,7 +67,7 @@ pub struct EventFilter {
     /// Those that came before this time.
     #[serde(
         default,
-        deserialize_with = "super::whole::number_or_null",
+        deserialize_with = "super::whole::time_or_null",
         skip_serializing_if = "Option::is_none"
     )]
     #[schemars(range(min = 0, max = 253_402_300_799_999_i64))]

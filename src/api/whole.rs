@@ -35,6 +35,15 @@ pub(super) fn number_or_null<'de, D: Deserializer<'de>>(deserializer: D) -> Resu
     Ok(Option::<Number>::deserialize(deserializer)?.map(|number| number.0))
 }
 
+/// Reads a time or `null`: milliseconds since 1970, to the end of the year 9999.
+pub(super) fn time_or_null<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<i64>, D::Error> {
+    let time = number_or_null(deserializer)?;
+    if time.is_some_and(|at_ms| !(0..=253_402_300_799_999).contains(&at_ms)) {
+        return Err(serde::de::Error::custom("a time is wanted: milliseconds since 1970, to the year 9999"));
+    }
+    Ok(time)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -45,13 +54,15 @@ mod tests {
         struct Order {
             #[serde(deserialize_with = "number")]
             counted_n: u64,
-            #[serde(default, deserialize_with = "number_or_null")]
+            #[serde(default, deserialize_with = "time_or_null")]
             at_ms: Option<i64>,
         }
         for (text, want) in [
             (r#"{"counted_n":3}"#, Some((3, None))),
             (r#"{"counted_n":3.0,"at_ms":1e3}"#, Some((3, Some(1_000)))),
             (r#"{"counted_n":0,"at_ms":null}"#, Some((0, None))),
+            (r#"{"counted_n":0,"at_ms":-1}"#, None),
+            (r#"{"counted_n":0,"at_ms":253402300800000}"#, None),
             (r#"{"counted_n":3.5}"#, None),
             (r#"{"counted_n":-1}"#, None),
             (r#"{"counted_n":1e300}"#, None),

@@ -13,12 +13,10 @@ use super::asking::Asking;
 use super::order::{body_of_at_most, order};
 use super::state::ApiState;
 use crate::api::ExplainOrder;
-use crate::types::{Name, Role, UnixMs};
+use crate::types::{Name, Role};
 
 /// Largest question that is read. Bytes.
 const BODY_BYTES_MAX: usize = 1 << 20;
-/// Times that a request may be judged at.
-const TIMES_MS: std::ops::RangeInclusive<UnixMs> = 0..=253_402_300_799_999;
 
 pub(super) async fn ask(
     State(state): State<Arc<ApiState>>,
@@ -33,9 +31,6 @@ pub(super) async fn ask(
     )?;
     if order.provider.as_deref().is_some_and(|name| Name::parse(name).is_err()) {
         return Err(Problem::bad_request("`provider` is a name"));
-    }
-    if order.at_ms.is_some_and(|at_ms| !TIMES_MS.contains(&at_ms)) {
-        return Err(Problem::bad_request("`at_ms` is a time: milliseconds since 1970, to the year 9999"));
     }
     let reach = &people.principal().providers;
     let view = state.explainer.explain(order, reach, state.clock.now_ms()).await;
