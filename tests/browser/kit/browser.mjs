@@ -22,7 +22,7 @@ const chromiumStarted = chromium.launch({
 after(async () => (await chromiumStarted).close());
 
 /** Longest that a page may take for anything. Milliseconds. */
-const PATIENCE_MS = 10_000;
+const PATIENCE_MS = 30_000;
 /** Largest page, of those that show no body of an event. Bytes. */
 const PAGE_BYTES_MAX = 60_000;
 const RULES = ["wcag2a", "wcag2aa", "wcag21aa", "best-practice"];

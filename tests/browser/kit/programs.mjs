@@ -21,7 +21,7 @@ async function freePorts(n) {
 }
 
 /** Waits until `look` gives something, and says what was awaited if it never does. */
-export async function until(what, look, withinMs = 10_000) {
+export async function until(what, look, withinMs = 30_000) {
   const end = Date.now() + withinMs;
   for (;;) {
     const found = await look();
