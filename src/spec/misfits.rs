@@ -30,6 +30,7 @@ impl Spec {
         let checks = [
             Name::parse(&self.kind).map(drop).map_err(|error| misfit("kind", error.to_string())),
             bounded("horizon_h", self.horizon_h, HORIZON_H_MAX),
+            self.check_retry_span(),
             self.resend_h.map_or(Ok(()), Resend::check),
             bounded("answer_within_ms", self.answer_within_ms, ANSWER_WITHIN_MS_MAX),
             self.signature.check(),
@@ -46,6 +47,17 @@ impl Spec {
         let confirms = self.confirm.iter().map(ConfirmSpec::check);
         let more = events.chain(handshakes).chain(fetches).chain(confirms);
         checks.into_iter().chain(more).filter_map(Result::err).collect()
+    }
+
+    /// Checks that it ends within the time for which old secrets and ids are kept.
+    fn check_retry_span(&self) -> Result<(), Mistake> {
+        let horizon_s = u64::from(self.horizon_h) * 3_600;
+        match self.retry_span_s {
+            Some(span_s) if u64::from(span_s) > horizon_s => {
+                Err(misfit("retry_span_s", format!("{span_s} s are longer than horizon_h, {horizon_s} s")))
+            }
+            _ => Ok(()),
+        }
     }
 
     fn check_order_of_events(&self) -> Result<(), Mistake> {

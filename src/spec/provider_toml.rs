@@ -31,6 +31,9 @@ pub struct Spec {
     /// Time for which the sender goes on sending an event by itself, from its first attempt to its last. Hours; after
     /// that long nothing comes any more that an old secret signed.
     pub horizon_h: u32,
+    /// Time from the first attempt to the last one that the sender documents: what got no 2xx by then is not sent
+    /// again. 0 for a sender that never repeats; absent where it does not say. Seconds.
+    pub retry_span_s: Option<u32>,
     /// Time for which a person or an API can have it sent again; absent where nothing is known of that. Ids live for
     /// the longer of the two, and for the sender's own attempts after it.
     pub resend_h: Option<Resend>,

@@ -28,6 +28,8 @@ const GOOD: &str = r#"
 fn a_good_spec_is_read() {
     let spec = Spec::parse(GOOD).expect("a spec");
     assert!(spec.has_signed_time() && spec.resend_h.is_none());
+    let span_s = |line: &str| Spec::parse(&format!("{line}\n{GOOD}")).expect("a spec").retry_span_s;
+    assert_eq!([span_s("retry_span_s = 0"), span_s("")], [Some(0), None], "never is not the same as unknown");
     let resend = |value: &str| Spec::parse(&format!("resend_h = {value}\n{GOOD}")).expect("a spec").resend_h;
     assert_eq!(resend("2160"), Some(Resend::Hours(2_160)));
     assert_eq!(resend("\"unbounded\""), Some(Resend::Unbounded));
@@ -76,6 +78,7 @@ fn a_bad_spec_says_which_key_and_why() {
     check("\n    [[event]]", answer, "answer.status: 500 is not a success");
     check("acme-signature", "acme signature", "is not the name of a header");
     check("horizon_h = 72", "horizon_h = 0", "horizon_h: write a number");
+    check("horizon_h = 72", "horizon_h = 72\nretry_span_s = 259201", "retry_span_s: 259201 s are longer");
     let resend = |value: &str| format!("horizon_h = 72\nresend_h = {value}");
     check(
         "horizon_h = 72",
